@@ -1,0 +1,48 @@
+package inventory
+
+import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// Objects are the raw API objects, wherever they come from. Both doors (the
+// cluster's informers and the readers of files) fill it; Snapshot reads it and
+// never writes to the objects.
+type Objects struct {
+	Validating     []*admissionv1.ValidatingWebhookConfiguration
+	Mutating       []*admissionv1.MutatingWebhookConfiguration
+	CRDs           []*apiextensionsv1.CustomResourceDefinition
+	Namespaces     []*metav1.PartialObjectMetadata
+	Services       []*corev1.Service
+	EndpointSlices []*discoveryv1.EndpointSlice
+	APIServices    []*apiregistrationv1.APIService
+
+	NamespacesKnown bool
+	ServicesKnown   Coverage
+	EndpointsKnown  Coverage
+
+	Server    Version
+	OpenShift bool
+	Routing   Routing
+	// ReviewsExcluded overrides what the version says, where the feature gate
+	// itself could be read.
+	ReviewsExcluded *bool
+	// Discovered is what the server says it serves; nil for files, where the
+	// built-ins of Server stand in.
+	Discovered []Served
+
+	// Sources tells where an object, or one webhook in it, was read.
+	Sources map[SourceKey]Source
+	Errors  []Error
+}
+
+// SourceKey names an object of Objects, and a webhook of it where Webhook is
+// not "".
+type SourceKey struct {
+	Kind, Namespace, Name string
+	Webhook               string
+}

@@ -1,0 +1,110 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Resource is a resource or subresource of an API group, in all its versions.
+type Resource struct {
+	Group       string
+	Name        string
+	Subresource string
+}
+
+// String writes the resource as kubectl does: pods, pods/exec,
+// leases.coordination.k8s.io, deployments.apps/scale.
+func (r Resource) String() string {
+	s := r.Name
+	if r.Group != "" {
+		s += "." + r.Group
+	}
+	if r.Subresource != "" {
+		s += "/" + r.Subresource
+	}
+	return s
+}
+
+// Path returns the resource and subresource as rules and metrics write them:
+// "pods", "pods/exec".
+func (r Resource) Path() string {
+	if r.Subresource == "" {
+		return r.Name
+	}
+	return r.Name + "/" + r.Subresource
+}
+
+// Parent returns the resource without its subresource.
+func (r Resource) Parent() Resource { return Resource{Group: r.Group, Name: r.Name} }
+
+// Compare orders resources by group, name and subresource.
+func (r Resource) Compare(o Resource) int {
+	return cmp.Or(cmp.Compare(r.Group, o.Group), cmp.Compare(r.Name, o.Name), cmp.Compare(r.Subresource, o.Subresource))
+}
+
+// ParseResource reads what Resource.String writes. The group is all that
+// follows the first dot, as for kubectl.
+func ParseResource(s string) Resource {
+	s, sub, _ := strings.Cut(s, "/")
+	name, group, _ := strings.Cut(s, ".")
+	return Resource{Group: group, Name: name, Subresource: sub}
+}
+
+// Operation is an admission operation.
+type Operation string
+
+// The admission operations.
+const (
+	Create  Operation = "CREATE"
+	Update  Operation = "UPDATE"
+	Delete  Operation = "DELETE"
+	Connect Operation = "CONNECT"
+)
+
+// Served is one version of a resource that the server serves.
+type Served struct {
+	Resource
+	Version    string
+	Kind       string
+	Namespaced bool
+	// Verbs as discovery lists them.
+	Verbs []string
+}
+
+// connects are the subresources that the API server serves by a Connecter: any
+// verb on them is the admission operation CONNECT. Source:
+// k8s.io/kubernetes/pkg/registry (rest.Connecter) and, for OpenShift's, the
+// registries of openshift-apiserver.
+var connects = map[Resource]bool{
+	{"", "pods", "exec"}:                                        true,
+	{"", "pods", "attach"}:                                      true,
+	{"", "pods", "portforward"}:                                 true,
+	{"", "pods", "proxy"}:                                       true,
+	{"", "nodes", "proxy"}:                                      true,
+	{"", "services", "proxy"}:                                   true,
+	{"build.openshift.io", "buildconfigs", "webhooks"}:          true,
+	{"build.openshift.io", "buildconfigs", "instantiatebinary"}: true,
+}
+
+// Operations returns the admission operations that the server can meet on the
+// resource. Reading is never admitted, so a read-only resource has none.
+func (s Served) Operations() []Operation {
+	if connects[s.Resource] {
+		return []Operation{Connect}
+	}
+	var ops []Operation
+	for _, o := range []struct {
+		op    Operation
+		verbs []string
+	}{
+		{Create, []string{"create"}},
+		{Update, []string{"update", "patch"}},
+		{Delete, []string{"delete", "deletecollection"}},
+	} {
+		if slices.ContainsFunc(o.verbs, func(v string) bool { return slices.Contains(s.Verbs, v) }) {
+			ops = append(ops, o.op)
+		}
+	}
+	return ops
+}

@@ -1,0 +1,188 @@
+package inventory
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Snapshot is everything that is known of a cluster at one moment. It is never
+// written to after it was made.
+type Snapshot struct {
+	// Taken is the only clock that anybody downstream may read.
+	Taken  time.Time
+	Server Version
+	// OpenShift says that the input shows OpenShift's APIs.
+	OpenShift bool
+	Routing   Routing
+	// ReviewsExcluded says that the server never sends the six authentication
+	// and authorization reviews to webhooks (Kubernetes 1.37 by default).
+	ReviewsExcluded bool
+
+	// Webhooks are sorted by type, configuration and place in it, which is the
+	// order in which the API server calls the mutating ones.
+	Webhooks []Webhook
+	// Served are the resources that the server serves, each version once.
+	Served []Served
+
+	Namespaces  map[string]Namespace
+	Services    map[Key]Service
+	CRDs        map[string]*CRD
+	APIServices map[string]APIService
+
+	// What the input does not cover is unknown, never missing.
+	NamespacesKnown bool
+	ServicesKnown   Coverage
+	EndpointsKnown  Coverage
+
+	// Errors are what could not be looked at.
+	Errors []Error
+}
+
+// Error is something that could not be looked at. It is never a finding.
+type Error struct {
+	Source Source
+	// Object names what could not be read, as "Kind/name" or a path.
+	Object  string
+	Message string
+}
+
+// Error returns the place, the object and the reason on one line.
+func (e Error) Error() string {
+	var b strings.Builder
+	if e.Source.File != "" {
+		fmt.Fprintf(&b, "%s:", e.Source.File)
+		if e.Source.Line > 0 {
+			fmt.Fprintf(&b, "%d:", e.Source.Line)
+		}
+		b.WriteByte(' ')
+	}
+	if e.Object != "" {
+		fmt.Fprintf(&b, "%s: ", e.Object)
+	}
+	b.WriteString(e.Message)
+	return b.String()
+}
+
+// Coverage says for which namespaces the input holds all objects of a kind.
+type Coverage struct {
+	All        bool
+	Namespaces map[string]bool
+}
+
+// Has reports whether an object that is absent from the namespace is missing,
+// rather than unknown.
+func (c Coverage) Has(namespace string) bool { return c.All || c.Namespaces[namespace] }
+
+// Routing says where the API server sends calls to Services.
+type Routing string
+
+// The routings of kube-apiserver's flag --enable-aggregator-routing.
+const (
+	RoutingUnknown   Routing = ""
+	RoutingClusterIP Routing = "cluster-ip"
+	RoutingEndpoints Routing = "endpoints"
+)
+
+// Version is the version of an API server, or of the version it emulates. The
+// zero Version is unknown.
+type Version struct {
+	Major, Minor int
+	// Git is the full version as the server tells it, "v1.37.1".
+	Git string
+}
+
+// ParseVersion reads "v1.36", "1.36" or "v1.36.2+k3s1".
+func ParseVersion(s string) (Version, error) {
+	major, rest, ok := strings.Cut(strings.TrimPrefix(s, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	minor = strings.TrimRight(minor, "+-abcdefghijklmnopqrstuvwxyz")
+	ma, err1 := strconv.Atoi(major)
+	mi, err2 := strconv.Atoi(minor)
+	if !ok || err1 != nil || err2 != nil {
+		return Version{}, fmt.Errorf("reading server version %q: want MAJOR.MINOR, as in v1.36", s)
+	}
+	return Version{Major: ma, Minor: mi, Git: "v" + strings.TrimPrefix(s, "v")}, nil
+}
+
+// Known reports whether the version is known.
+func (v Version) Known() bool { return v.Major != 0 }
+
+// AtLeast reports whether the version is major.minor or newer.
+func (v Version) AtLeast(major, minor int) bool {
+	return v.Major > major || v.Major == major && v.Minor >= minor
+}
+
+// String returns the version as the server tells it, or "unknown".
+func (v Version) String() string {
+	switch {
+	case v.Git != "":
+		return v.Git
+	case v.Known():
+		return fmt.Sprintf("v%d.%d", v.Major, v.Minor)
+	}
+	return "unknown"
+}
+
+// Namespace is what a Snapshot keeps of a namespace.
+type Namespace struct {
+	Name        string
+	Labels      map[string]string
+	Annotations map[string]string
+	Terminating bool
+}
+
+// Service is what a Snapshot keeps of a Service and its EndpointSlices.
+type Service struct {
+	Key
+	Type         corev1.ServiceType
+	ClusterIP    string
+	ExternalName string
+	Ports        []corev1.ServicePort
+	Selector     map[string]string
+	Labels       map[string]string
+	Annotations  map[string]string
+	// Endpoints are those of all its slices.
+	Endpoints []Endpoint
+}
+
+// Endpoint is one endpoint of a Service.
+type Endpoint struct {
+	// Ready is the API server's notion: the condition is true or absent.
+	Ready bool
+	// Ports are the names of the slice's ports; "" is a name like any other,
+	// and a port without a name is never used.
+	Ports []string
+	Node  string
+	Zone  string
+}
+
+// APIService is what a Snapshot keeps of an APIService.
+type APIService struct {
+	Name, Group, Version string
+	// Service is nil where the API server serves the group itself.
+	Service *ServiceRef
+}
+
+// CRD is what a Snapshot keeps of a CustomResourceDefinition.
+type CRD struct {
+	Object
+	Resource       Resource
+	CustomKind     string
+	Namespaced     bool
+	Versions       []CRDVersion
+	StoredVersions []string
+	// Established is false while the API server does not serve it; files that
+	// carry no status count as established.
+	Established bool
+}
+
+// CRDVersion is one version of a CRD.
+type CRDVersion struct {
+	Name            string
+	Served, Storage bool
+	Subresources    []string
+}

@@ -1,0 +1,174 @@
+// Package inventory holds the facts: which webhooks a cluster (or a set of
+// manifests) registers, what they intercept, and what is behind them. It is
+// pure: nothing here talks to a cluster, reads a clock or judges.
+package inventory
+
+import (
+	"cmp"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Type is the type of a webhook, spelled as the API server's own metrics spell
+// it in their label "type", so that series can be joined.
+type Type string
+
+// The types of webhooks. The first two are what apiserver_admission_webhook_*
+// carry; conversions have no such label upstream.
+const (
+	Mutating   Type = "admit"
+	Validating Type = "validating"
+	Conversion Type = "conversion"
+)
+
+// Ref names one webhook. It is comparable and outlives its Snapshot.
+type Ref struct {
+	Type Type
+	// Configuration is the object that registers the webhook: a
+	// ValidatingWebhookConfiguration, a MutatingWebhookConfiguration or a CRD.
+	Configuration string
+	// Name is the webhook's name as the API server's series carry it; for a
+	// conversion it is the CRD's name.
+	Name string
+}
+
+// Compare orders Refs by type, configuration and name.
+func (r Ref) Compare(o Ref) int {
+	return cmp.Or(cmp.Compare(r.Type, o.Type), cmp.Compare(r.Configuration, o.Configuration), cmp.Compare(r.Name, o.Name))
+}
+
+// Webhook is one registered webhook of any type, with the API's defaults
+// filled in.
+type Webhook struct {
+	Ref
+	// Object is the configuration's metadata.
+	Object Object
+	// Index is the webhook's place in its configuration.
+	Index int
+
+	Backend        Backend
+	FailurePolicy  admissionv1.FailurePolicyType
+	MatchPolicy    admissionv1.MatchPolicyType
+	SideEffects    admissionv1.SideEffectClass
+	Reinvocation   admissionv1.ReinvocationPolicyType
+	Timeout        time.Duration
+	ReviewVersions []string
+
+	// Rules are what an admission webhook asks for; empty for a conversion.
+	Rules             []admissionv1.RuleWithOperations
+	NamespaceSelector Selector
+	ObjectSelector    Selector
+	MatchConditions   []admissionv1.MatchCondition
+
+	// CRD is set for a conversion only.
+	CRD *CRD
+}
+
+// Object is what a Snapshot keeps of the metadata of a configuration.
+type Object struct {
+	Kind              string
+	Name              string
+	UID               string
+	Annotations       map[string]string
+	Labels            map[string]string
+	Owner             Owner
+	CreationTimestamp time.Time
+	Generation        int64
+	// LastChanged is the newest moment that the object itself records
+	// (creation or managedFields); zero where it records none.
+	LastChanged time.Time
+	// Source is where the object was read; zero for a cluster.
+	Source Source
+}
+
+// Source is a place in a file.
+type Source struct {
+	File string
+	// Line is the first line of the object, or of the webhook in it; 1-based.
+	Line int
+}
+
+// Owner is who installed a webhook, as its metadata tells: "helm/policy",
+// "olm/kiali-operator.v1.2.3", "argocd/app", "Kind/name" of an owner reference.
+type Owner struct {
+	Tool string
+	Name string
+}
+
+// String returns "tool/name", or "" where nobody is known.
+func (o Owner) String() string {
+	if o.Tool == "" {
+		return ""
+	}
+	return o.Tool + "/" + o.Name
+}
+
+// Selector is a label selector with its parsed form. One that cannot be parsed
+// has Err set and matches nothing: the API server refuses the request then.
+type Selector struct {
+	Raw    *metav1.LabelSelector
+	Parsed labels.Selector
+	Err    error
+}
+
+// NewSelector parses a label selector; nil selects everything, as the API
+// server's defaulting makes it.
+func NewSelector(raw *metav1.LabelSelector) Selector {
+	if raw == nil {
+		raw = &metav1.LabelSelector{}
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(raw)
+	if err != nil {
+		parsed = labels.Nothing()
+	}
+	return Selector{Raw: raw, Parsed: parsed, Err: err}
+}
+
+// Empty reports whether the selector selects everything.
+func (s Selector) Empty() bool {
+	return s.Raw == nil || len(s.Raw.MatchLabels)+len(s.Raw.MatchExpressions) == 0
+}
+
+// FailsClosed reports whether requests are refused when the webhook cannot be
+// called. A conversion always fails closed.
+func (w *Webhook) FailsClosed() bool { return w.FailurePolicy != admissionv1.Ignore }
+
+// BackendKind says how the API server reaches a backend.
+type BackendKind string
+
+// The kinds of backends. BackendAPIServer is the Service default/kubernetes,
+// port 443: the API server calls itself there (a webhook served through an
+// APIService).
+const (
+	BackendService   BackendKind = "service"
+	BackendURL       BackendKind = "url"
+	BackendAPIServer BackendKind = "apiserver"
+)
+
+// Backend is the Service or URL that the API server calls.
+type Backend struct {
+	Kind     BackendKind
+	URL      string
+	Service  ServiceRef
+	CABundle []byte
+}
+
+// ServiceRef names a Service, its port and the path of the webhook.
+type ServiceRef struct {
+	Namespace string
+	Name      string
+	Port      int32
+	Path      string
+}
+
+// Key returns the Service's namespace and name.
+func (s ServiceRef) Key() Key { return Key{Namespace: s.Namespace, Name: s.Name} }
+
+// Key is the namespace and name of an object.
+type Key struct{ Namespace, Name string }
+
+// String returns "namespace/name".
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
