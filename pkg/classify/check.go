@@ -1,0 +1,110 @@
+// Package classify holds the opinions: it measures the facts of an
+// inventory.Snapshot against the resource classes, the Policy and the Checks,
+// and yields a Report. It is pure: no clock, no network, no log.
+package classify
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Severity says how bad a finding is. The zero Severity of a Problem stands
+// for that of its Check.
+type Severity int
+
+// The severities, as alerts carry them.
+const (
+	Info Severity = iota + 1
+	Warning
+	Critical
+)
+
+// Severities lists all severities, the worst first.
+var Severities = []Severity{Critical, Warning, Info}
+
+// String returns the severity as alerts and reports write it.
+func (s Severity) String() string {
+	switch s {
+	case Info:
+		return "info"
+	case Warning:
+		return "warning"
+	case Critical:
+		return "critical"
+	}
+	return ""
+}
+
+// MarshalText writes the severity as String does.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (s *Severity) UnmarshalText(b []byte) error {
+	for _, v := range Severities {
+		if v.String() == string(b) {
+			*s = v
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown severity %q: want info, warning or critical", b)
+}
+
+// Check is one thing that can be wrong with a webhook. All that is said of it
+// anywhere is derived from this literal and from the runbook with its name.
+type Check struct {
+	// Name is in kebab-case; it is the stem of the runbook and of the fixture.
+	Name string
+	// Summary says in one sentence what the check reports.
+	Summary  string
+	Severity Severity
+	// Condition is the operator condition that a critical finding turns True,
+	// by type of webhook.
+	Condition map[inventory.Type]string
+	// Reason is the reason of that condition.
+	Reason string
+	// Alerts are the names of the alerts on its findings, by severity: one
+	// name never has two severities.
+	Alerts map[Severity]string
+	// For is how long a finding lasts before its alert fires.
+	For time.Duration
+	// Find returns what is wrong with the webhook of the Profile: at most one
+	// Problem, or one per resource where Problem.Resource is set.
+	Find func(Profile) []Problem
+}
+
+// Problem is what a Check returns: only the what. Message completes the
+// sentence "webhook NAME …"; Fix says what to do about it.
+type Problem struct {
+	Severity Severity
+	Resource inventory.Resource
+	Message  string
+	Fix      string
+}
+
+// Finding is what the runner makes of a Problem: who and where.
+type Finding struct {
+	Check        *Check
+	Webhook      inventory.Ref
+	Source       inventory.Source
+	Acknowledged bool
+	Problem
+}
+
+// Checks are all checks, in the order of the documents.
+var Checks = []*Check{
+	virtualResource,
+}
+
+//go:embed *.md
+var runbooks embed.FS
+
+// Runbook returns the check's runbook in Markdown, with the sections Meaning,
+// Impact, Diagnosis and Mitigation.
+func (c *Check) Runbook() string {
+	b, _ := runbooks.ReadFile(strings.ReplaceAll(c.Name, "/", "") + ".md")
+	return string(b)
+}
