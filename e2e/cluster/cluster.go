@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// starting bounds how long a control plane may take to come up; it takes four
+// seconds on an idle machine.
+const starting = 90 * time.Second
+
+// Options say how a control plane differs from the usual one; the zero value
+// is the usual one.
+type Options struct {
+	Binaries           string   // folder with etcd, kube-apiserver and kube-controller-manager
+	APIServerFlags     []string // added last, so they win: --feature-gates=…, --emulated-version=…
+	Routing            Routing
+	WithoutControllers bool
+}
+
+// ControlPlane is a running control plane.
+type ControlPlane struct {
+	APIServer *Server
+	Etcd      *Server
+
+	options     Options
+	folder      folder
+	kubeconfig  string
+	users       *Authority
+	admin       *rest.Config
+	ports       struct{ etcd, apiServer, controllers int }
+	controllers *Server
+}
+
+// Start brings a control plane up and returns once it answers. Whoever starts
+// it must Stop it.
+func Start(ctx context.Context, options Options) (*ControlPlane, error) {
+	const attempts = 3 // a port may be taken between choosing and using it
+	var failures []error
+	for range attempts {
+		c, err := start(ctx, options)
+		if err == nil {
+			return c, nil
+		}
+		failures = append(failures, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("starting the control plane: %w", errors.Join(failures...))
+}
+
+func start(ctx context.Context, options Options) (*ControlPlane, error) {
+	ctx, cancel := context.WithTimeout(ctx, starting)
+	defer cancel()
+	c, err := prepare(options)
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range c.servers() {
+		if err := server.Start(ctx); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+	}
+	return c, nil
+}
+
+// prepare makes the folder, the certificates and the kubeconfig.
+func prepare(options Options) (*ControlPlane, error) {
+	dir, err := os.MkdirTemp("", "control-plane-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder: %w", err)
+	}
+	c := &ControlPlane{options: options, folder: folder(dir)}
+	if err := c.equip(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	c.Etcd = c.server("etcd", c.etcdFlags(), c.etcdHealthy)
+	c.APIServer = c.server("kube-apiserver", c.apiServerFlags(), c.apiServerReady)
+	if !options.WithoutControllers {
+		c.controllers = c.server("kube-controller-manager", c.controllerFlags(), c.controllersHealthy)
+	}
+	return c, nil
+}
+
+func (c *ControlPlane) equip() error {
+	ports, err := FreePorts(3)
+	if err != nil {
+		return err
+	}
+	c.ports.etcd, c.ports.apiServer, c.ports.controllers = ports[0], ports[1], ports[2]
+	if c.users, err = NewAuthority("e2e"); err != nil {
+		return err
+	}
+	proxies, err := NewAuthority("e2e-front-proxy")
+	if err != nil {
+		return err
+	}
+	if err := c.folder.credentials(c.users, proxies); err != nil {
+		return err
+	}
+	if c.admin, err = c.As("admin", "system:masters"); err != nil {
+		return err
+	}
+	c.kubeconfig = c.folder.path("kubeconfig")
+	return WriteKubeconfig(c.kubeconfig, c.admin)
+}
+
+func (c *ControlPlane) server(name string, args []string, ready probe) *Server {
+	return &Server{
+		path:  filepath.Join(c.options.Binaries, name),
+		args:  args,
+		log:   c.folder.path(name + ".log"),
+		ready: ready,
+	}
+}
+
+// servers are the processes in the order in which they start.
+func (c *ControlPlane) servers() []*Server {
+	all := []*Server{c.Etcd, c.APIServer}
+	if c.controllers != nil {
+		all = append(all, c.controllers)
+	}
+	return all
+}
+
+// Stop ends all processes, last started first, and removes their data.
+func (c *ControlPlane) Stop() error {
+	var failures []error
+	all := c.servers()
+	for i := len(all) - 1; i >= 0; i-- {
+		failures = append(failures, all[i].Stop())
+	}
+	failures = append(failures, os.RemoveAll(string(c.folder)))
+	return errors.Join(failures...)
+}
+
+// Kubeconfig is the path of a kubeconfig that may do everything.
+func (c *ControlPlane) Kubeconfig() string { return c.kubeconfig }
+
+// Config is a client configuration that may do everything.
+func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin) }

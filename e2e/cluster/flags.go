@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ServiceRange is where Services get their addresses: inside 127.0.0.0/8, so
+// that no call to a Service can ever leave the machine.
+const ServiceRange = "127.10.0.0/24"
+
+// controllers are those that tests need: ownership, namespaces, endpoints and
+// workloads. They go by these names, and an unknown one is fatal.
+var controllers = []string{
+	"endpoints-controller",
+	"endpointslice-controller",
+	"serviceaccount-controller",
+	"namespace-controller",
+	"garbage-collector-controller",
+	"root-ca-certificate-publisher-controller",
+	"deployment-controller",
+	"replicaset-controller",
+}
+
+// Routing is how the API server finds the backend behind a Service.
+type Routing string
+
+const (
+	// Endpoints dials a ready address of an EndpointSlice; OpenShift does so.
+	// It is what an empty Routing means, as only it notices missing endpoints.
+	Endpoints Routing = "endpoints"
+	// ClusterIP dials the Service's own address; upstream's default.
+	ClusterIP Routing = "clusterip"
+)
+
+func (c *ControlPlane) etcdFlags() []string {
+	client := fmt.Sprintf("https://127.0.0.1:%d", c.ports.etcd)
+	return flags(map[string]string{
+		"data-dir":              c.folder.path("etcd"),
+		"listen-client-urls":    client,
+		"advertise-client-urls": client,
+		"listen-peer-urls":      "http://127.0.0.1:0", // a single member has no peers
+		"cert-file":             c.folder.path("serving.crt"),
+		"key-file":              c.folder.path("serving.key"),
+		"trusted-ca-file":       c.folder.path("ca.crt"),
+		"client-cert-auth":      "true",
+		"unsafe-no-fsync":       "true", // the data lives as long as the process
+		"log-level":             "warn",
+	})
+}
+
+func (c *ControlPlane) apiServerFlags() []string {
+	f := flags(map[string]string{
+		"etcd-servers":  fmt.Sprintf("https://127.0.0.1:%d", c.ports.etcd),
+		"etcd-cafile":   c.folder.path("ca.crt"),
+		"etcd-certfile": c.folder.path("etcd-client.crt"),
+		"etcd-keyfile":  c.folder.path("etcd-client.key"),
+
+		"bind-address":             "127.0.0.1",
+		"advertise-address":        "127.0.0.1",
+		"endpoint-reconciler-type": "none", // or a loopback advertise-address is fatal
+		"secure-port":              fmt.Sprint(c.ports.apiServer),
+		"tls-cert-file":            c.folder.path("serving.crt"),
+		"tls-private-key-file":     c.folder.path("serving.key"),
+
+		"client-ca-file":                     c.folder.path("ca.crt"),
+		"requestheader-client-ca-file":       c.folder.path("front-proxy-ca.crt"),
+		"requestheader-allowed-names":        "front-proxy-client",
+		"requestheader-username-headers":     "X-Remote-User",
+		"requestheader-group-headers":        "X-Remote-Group",
+		"requestheader-extra-headers-prefix": "X-Remote-Extra-",
+		"proxy-client-cert-file":             c.folder.path("front-proxy.crt"),
+		"proxy-client-key-file":              c.folder.path("front-proxy.key"),
+		"service-account-issuer":             "https://kubernetes.default.svc",
+		"service-account-key-file":           c.folder.path("service-account.crt"),
+		"service-account-signing-key-file":   c.folder.path("service-account.key"),
+		"authorization-mode":                 "RBAC",
+
+		"service-cluster-ip-range":  ServiceRange,
+		"enable-aggregator-routing": fmt.Sprint(c.options.Routing != ClusterIP),
+		"allow-privileged":          "true",
+		// Pods need no service account here; nothing runs them.
+		"disable-admission-plugins": "ServiceAccount",
+	})
+	return append(f, c.options.APIServerFlags...)
+}
+
+func (c *ControlPlane) controllerFlags() []string {
+	return flags(map[string]string{
+		"kubeconfig":                       c.kubeconfig,
+		"controllers":                      strings.Join(controllers, ","),
+		"leader-elect":                     "false",
+		"bind-address":                     "127.0.0.1",
+		"secure-port":                      fmt.Sprint(c.ports.controllers),
+		"tls-cert-file":                    c.folder.path("serving.crt"),
+		"tls-private-key-file":             c.folder.path("serving.key"),
+		"root-ca-file":                     c.folder.path("ca.crt"),
+		"service-account-private-key-file": c.folder.path("service-account.key"),
+	})
+}
+
+// flags writes a command line in a stable order.
+func flags(values map[string]string) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, "--"+name+"="+values[name])
+	}
+	return out
+}

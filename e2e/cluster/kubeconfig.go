@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// As is a client configuration for a user of the given groups, who may do what
+// RBAC lets them; the group system:masters may do everything.
+func (c *ControlPlane) As(user string, groups ...string) (*rest.Config, error) {
+	pair, err := c.users.Client(user, groups...)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host: fmt.Sprintf("https://127.0.0.1:%d", c.ports.apiServer),
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData:   c.users.Bundle,
+			CertData: pair.Certificate,
+			KeyData:  pair.Key,
+		},
+		// Tests wait for answers, not for a client-side rate limit.
+		QPS: -1,
+	}, nil
+}
+
+// WriteKubeconfig writes a kubeconfig file with a single context.
+func WriteKubeconfig(path string, config *rest.Config) error {
+	const name = "e2e"
+	file := clientcmdapi.NewConfig()
+	file.Clusters[name] = &clientcmdapi.Cluster{
+		Server:                   config.Host,
+		CertificateAuthorityData: config.CAData,
+	}
+	file.AuthInfos[name] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: config.CertData,
+		ClientKeyData:         config.KeyData,
+	}
+	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	file.CurrentContext = name
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
+		return fmt.Errorf("writing kubeconfig: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// patience is how long a process may take to end after SIGTERM.
+const patience = 15 * time.Second
+
+// Process is a program that was started and can be ended again. It ends with
+// the program that started it, however that one ends (on Linux).
+type Process struct {
+	Name string
+	log  string // file that takes its output
+	cmd  *exec.Cmd
+	done chan struct{} // closed once the process is gone and reaped
+}
+
+// Run starts the program at path. Its output is appended to the file log.
+func Run(path, log string, args ...string) (*Process, error) {
+	output, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of %s: %w", path, err)
+	}
+	defer output.Close()
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = attributes()
+	p := &Process{Name: path, log: log, cmd: cmd, done: make(chan struct{})}
+	started := make(chan error, 1)
+	go p.watch(started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", path, err)
+	}
+	return p, nil
+}
+
+// watch starts the process and stays with it on one thread, because the kernel
+// takes the end of that thread, not of the whole program, for the parent's.
+func (p *Process) watch(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(p.done)
+	err := p.cmd.Start()
+	started <- err
+	if err == nil {
+		_ = p.cmd.Wait() // how it ended is in ProcessState
+	}
+}
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed once the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// ExitCode is what the process ended with; -1 while it runs or if a signal
+// ended it.
+func (p *Process) ExitCode() int {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	default:
+		return -1
+	}
+}
+
+// Stop asks the process to end and waits; after a while it is killed instead.
+// Stopping a process that is gone is fine.
+func (p *Process) Stop() error {
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(patience):
+	}
+	p.Kill()
+	return fmt.Errorf("stopping %s: still running %s after SIGTERM, killed", p.Name, patience)
+}
+
+// Kill ends the process on the spot, as kill -9 does, and waits until it is
+// gone.
+func (p *Process) Kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// signal reaches the process's whole group, so that nothing it started stays.
+func (p *Process) signal(s syscall.Signal) {
+	select {
+	case <-p.done:
+	default:
+		_ = syscall.Kill(-p.PID(), s)
+	}
+}
+
+// Output is everything the process has written so far.
+func (p *Process) Output() string {
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// await calls ready until it returns nil, the process ends or ctx does.
+func (p *Process) await(ctx context.Context, ready func(context.Context) error) error {
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("waiting for %s: it ended (%s); its last words:\n%s", p.Name, p.cmd.ProcessState, p.tail())
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w; its last words:\n%s", p.Name, err, p.tail())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// tail is the end of the log, where the reason of a failure stands.
+func (p *Process) tail() string {
+	const lines = 20
+	all := bytes.Split(bytes.TrimSpace([]byte(p.Output())), []byte("\n"))
+	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
+}

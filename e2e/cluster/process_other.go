@@ -1,0 +1,11 @@
+//go:build !linux
+
+package cluster
+
+import "syscall"
+
+// attributes put a process into a group of its own, away from the terminal's
+// Ctrl-C.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}

@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"k8s.io/client-go/rest"
+)
+
+// probe asks a server once whether it is ready.
+type probe func(context.Context) error
+
+// Server is one process of a control plane. It can be stopped, killed and
+// started again at the same address with the same data.
+type Server struct {
+	path, log string
+	args      []string
+	ready     probe
+	process   *Process // nil before the first start
+}
+
+// Start runs the server and returns once it is ready.
+func (s *Server) Start(ctx context.Context) error {
+	process, err := Run(s.path, s.log, s.args...)
+	if err != nil {
+		return err
+	}
+	s.process = process
+	return process.await(ctx, s.ready)
+}
+
+// Stop ends the server in an orderly way. One that is not running is fine.
+func (s *Server) Stop() error {
+	if s.process == nil {
+		return nil
+	}
+	return s.process.Stop()
+}
+
+// Kill ends the server on the spot, as kill -9 does.
+func (s *Server) Kill() {
+	if s.process != nil {
+		s.process.Kill()
+	}
+}
+
+// Restart stops the server and starts it again.
+func (s *Server) Restart(ctx context.Context) error {
+	if err := s.Stop(); err != nil {
+		return err
+	}
+	return s.Start(ctx)
+}
+
+// PID is the process id of the server as last started.
+func (s *Server) PID() int { return s.process.PID() }
+
+// Output is what the server has logged, over all its starts.
+func (s *Server) Output() string { return s.process.Output() }
+
+// etcdHealthy trusts only our own authority, so that a stranger's etcd on the
+// same port is never mistaken for ours; neither does the API server.
+func (c *ControlPlane) etcdHealthy(ctx context.Context) error {
+	client := &rest.Config{
+		Host: fmt.Sprintf("https://127.0.0.1:%d", c.ports.etcd),
+		TLSClientConfig: rest.TLSClientConfig{
+			CAFile:   c.folder.path("ca.crt"),
+			CertFile: c.folder.path("etcd-client.crt"),
+			KeyFile:  c.folder.path("etcd-client.key"),
+		},
+	}
+	return get(ctx, client, "/health")
+}
+
+func (c *ControlPlane) apiServerReady(ctx context.Context) error {
+	return get(ctx, c.admin, "/readyz")
+}
+
+func (c *ControlPlane) controllersHealthy(ctx context.Context) error {
+	client := rest.CopyConfig(c.admin)
+	client.Host = fmt.Sprintf("https://127.0.0.1:%d", c.ports.controllers)
+	return get(ctx, client, "/healthz")
+}
+
+// get wants a 200 from a path of the server that the configuration names.
+func get(ctx context.Context, config *rest.Config, path string) error {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+path, nil)
+	if err != nil {
+		return fmt.Errorf("making a request: %w", err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("asking for %s: %w", path, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusOK {
+		return nil
+	}
+	body, _ := io.ReadAll(io.LimitReader(response.Body, 4096)) // only decorates the error
+	return fmt.Errorf("asking for %s: %s: %s", path, response.Status, body)
+}
