@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/authority"
+	"github.com/webhook-auditor/webhook-auditor/e2e/process"
 )
 
 // starting bounds how long a control plane may take to come up; it takes four
@@ -32,7 +35,7 @@ type ControlPlane struct {
 	options     Options
 	folder      folder
 	kubeconfig  string
-	users       *Authority
+	users       *authority.Authority
 	admin       *rest.Config
 	ports       struct{ etcd, apiServer, controllers int }
 	controllers *Server
@@ -90,15 +93,15 @@ func prepare(options Options) (*ControlPlane, error) {
 }
 
 func (c *ControlPlane) equip() error {
-	ports, err := FreePorts(3)
+	ports, err := process.FreePorts(3)
 	if err != nil {
 		return err
 	}
 	c.ports.etcd, c.ports.apiServer, c.ports.controllers = ports[0], ports[1], ports[2]
-	if c.users, err = NewAuthority("e2e"); err != nil {
+	if c.users, err = authority.New("e2e"); err != nil {
 		return err
 	}
-	proxies, err := NewAuthority("e2e-front-proxy")
+	proxies, err := authority.New("e2e-front-proxy")
 	if err != nil {
 		return err
 	}

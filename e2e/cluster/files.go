@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/authority"
 )
 
 // folder is where a control plane keeps its certificates, logs and data.
@@ -23,7 +25,7 @@ func (f folder) write(files map[string][]byte) error {
 
 // credentials writes everything the servers need to trust each other: what
 // they serve with, how they call each other, and the key of service accounts.
-func (f folder) credentials(users, proxies *Authority) error {
+func (f folder) credentials(users, proxies *authority.Authority) error {
 	serving, err := users.Serving("localhost", "127.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 	if err != nil {
 		return err

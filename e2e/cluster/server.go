@@ -7,6 +7,8 @@ import (
 	"net/http"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/process"
 )
 
 // probe asks a server once whether it is ready.
@@ -18,17 +20,17 @@ type Server struct {
 	path, log string
 	args      []string
 	ready     probe
-	process   *Process // nil before the first start
+	process   *process.Process // nil before the first start
 }
 
 // Start runs the server and returns once it is ready.
 func (s *Server) Start(ctx context.Context) error {
-	process, err := Run(s.path, s.log, s.args...)
+	started, err := process.Run(s.path, s.log, s.args...)
 	if err != nil {
 		return err
 	}
-	s.process = process
-	return process.await(ctx, s.ready)
+	s.process = started
+	return started.Await(ctx, s.ready)
 }
 
 // Stop ends the server in an orderly way. One that is not running is fine.

@@ -1,4 +1,6 @@
-package cluster
+// Package process starts programs, watches them and ends them again, so that
+// nothing is left behind however a test ends.
+package process
 
 import (
 	"bytes"
@@ -110,8 +112,8 @@ func (p *Process) Output() string {
 	return string(b)
 }
 
-// await calls ready until it returns nil, the process ends or ctx does.
-func (p *Process) await(ctx context.Context, ready func(context.Context) error) error {
+// Await calls ready until it returns nil, the process ends or ctx does.
+func (p *Process) Await(ctx context.Context, ready func(context.Context) error) error {
 	for {
 		err := ready(ctx)
 		if err == nil {

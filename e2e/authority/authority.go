@@ -1,4 +1,6 @@
-package cluster
+// Package authority makes certificate authorities and the certificates of
+// servers and clients, for one run of a test.
+package authority
 
 import (
 	"crypto/ecdsa"
@@ -28,8 +30,8 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// NewAuthority makes a certificate authority called name.
-func NewAuthority(name string) (*Authority, error) {
+// New makes a certificate authority called name.
+func New(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("making the key of authority %s: %w", name, err)

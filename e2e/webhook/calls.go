@@ -1,0 +1,39 @@
+package webhook
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Call is one call the server received.
+type Call struct {
+	Path      string
+	UID       types.UID
+	Operation string // CREATE, UPDATE, DELETE, CONNECT; "CONVERT" for a conversion
+	// Group, Version and Resource ("pods", "pods/exec") as they were sent to
+	// this webhook; Version is the wanted apiVersion of a conversion, which
+	// names no resource.
+	Group, Version, Resource string
+	Namespace, Name          string
+	DryRun                   bool
+}
+
+// Calls are all calls received since the start or the last Forget, in order.
+func (s *Server) Calls() []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+// CallsOf are the calls received at one path, in order.
+func (s *Server) CallsOf(path string) []Call {
+	return slices.DeleteFunc(s.Calls(), func(c Call) bool { return c.Path != path })
+}
+
+// Forget empties the record.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = nil
+}
