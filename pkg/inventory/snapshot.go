@@ -40,6 +40,8 @@ type Snapshot struct {
 
 	// Errors are what could not be looked at.
 	Errors []Error
+
+	index *index
 }
 
 // Error is something that could not be looked at. It is never a finding.

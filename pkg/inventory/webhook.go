@@ -107,7 +107,7 @@ func (o Owner) String() string {
 }
 
 // Selector is a label selector with its parsed form. One that cannot be parsed
-// has Err set and matches nothing: the API server refuses the request then.
+// has Err set; it excludes nothing, for the API server refuses what meets it.
 type Selector struct {
 	Raw    *metav1.LabelSelector
 	Parsed labels.Selector
@@ -122,7 +122,7 @@ func NewSelector(raw *metav1.LabelSelector) Selector {
 	}
 	parsed, err := metav1.LabelSelectorAsSelector(raw)
 	if err != nil {
-		parsed = labels.Nothing()
+		parsed = labels.Everything()
 	}
 	return Selector{Raw: raw, Parsed: parsed, Err: err}
 }

@@ -1,0 +1,87 @@
+package inventory
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The built-in resources of each release, recorded from a real API server by
+// the end-to-end tests: one line "GROUP/VERSION RESOURCE KIND SCOPE VERBS".
+//
+//go:embed served/*.txt
+var recordings embed.FS
+
+// oldest and Newest are the minor releases whose resources are recorded.
+const oldest = 34
+
+// Newest is the newest release that this binary knows; files that tell no
+// version are taken to be meant for it.
+var Newest = Version{Major: 1, Minor: 37}
+
+// Builtins returns the resources that a stock API server of the version
+// serves, the nearest recorded one standing in for others, and OpenShift's
+// where asked.
+func Builtins(v Version, openshift bool) []Served {
+	out := recorded()[recordingOf(v)]
+	if openshift {
+		out = slices.Concat(out, recorded()["openshift"])
+	}
+	return out
+}
+
+func recordingOf(v Version) string {
+	if !v.Known() {
+		v = Newest
+	}
+	return fmt.Sprintf("v1.%d", min(max(v.Minor, oldest), Newest.Minor))
+}
+
+// recorded reads all recordings, once and on first use.
+var recorded = sync.OnceValue(func() map[string][]Served {
+	out := map[string][]Served{}
+	for _, name := range []string{"v1.34", "v1.35", "v1.36", "v1.37", "openshift"} {
+		b, err := recordings.ReadFile("served/" + name + ".txt")
+		if err != nil {
+			panic(err) // embedded: a missing file is a broken build, not an input
+		}
+		if out[name], err = ParseServed(string(b)); err != nil {
+			panic(err)
+		}
+	}
+	return out
+})
+
+// ParseServed reads lines "GROUP/VERSION RESOURCE KIND namespaced|cluster
+// VERB,VERB"; empty lines and those that start with # are left out.
+func ParseServed(text string) ([]Served, error) {
+	var out []Served
+	for i, line := range strings.Split(text, "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if len(fields) != 5 {
+			return nil, fmt.Errorf("reading served resources: line %d: want 5 fields, got %d", i+1, len(fields))
+		}
+		out = append(out, servedFromFields(fields))
+	}
+	return out, nil
+}
+
+func servedFromFields(f []string) Served {
+	group, version, grouped := strings.Cut(f[0], "/")
+	if !grouped {
+		group, version = "", f[0]
+	}
+	name, sub, _ := strings.Cut(f[1], "/")
+	return Served{
+		Resource:   Resource{Group: group, Name: name, Subresource: sub},
+		Version:    version,
+		Kind:       f[2],
+		Namespaced: f[3] == "namespaced",
+		Verbs:      strings.Split(f[4], ","),
+	}
+}

@@ -1,0 +1,240 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The kinds of objects that register webhooks.
+const (
+	KindValidating = "ValidatingWebhookConfiguration"
+	KindMutating   = "MutatingWebhookConfiguration"
+	KindCRD        = "CustomResourceDefinition"
+)
+
+// conversionTimeout is fixed in the API server.
+// Source: k8s.io/apiserver/pkg/util/webhook/authentication.go.
+const conversionTimeout = 30 * time.Second
+
+// defaultTimeout and defaultPort are the API's defaults.
+// Source: k8s.io/kubernetes/pkg/apis/admissionregistration/v1/defaults.go.
+const (
+	defaultTimeout = 10 * time.Second
+	defaultPort    = 443
+)
+
+// registration is what validating and mutating webhooks have in common: both
+// kinds of the API become this at the door, so that nothing is written twice.
+type registration struct {
+	kind         string
+	hookType     Type
+	meta         *metav1.ObjectMeta
+	webhook      admissionv1.ValidatingWebhook
+	index        int
+	reinvocation *admissionv1.ReinvocationPolicyType
+}
+
+func (o Objects) registrations() []registration {
+	var out []registration
+	for _, c := range o.Mutating {
+		for i, w := range c.Webhooks {
+			out = append(out, registration{KindMutating, Mutating, &c.ObjectMeta, asValidating(w), i, w.ReinvocationPolicy})
+		}
+	}
+	for _, c := range o.Validating {
+		for i, w := range c.Webhooks {
+			out = append(out, registration{KindValidating, Validating, &c.ObjectMeta, w, i, nil})
+		}
+	}
+	return out
+}
+
+// asValidating drops the one field that only mutating webhooks have.
+func asValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
+	return admissionv1.ValidatingWebhook{
+		Name:                    w.Name,
+		ClientConfig:            w.ClientConfig,
+		Rules:                   w.Rules,
+		FailurePolicy:           w.FailurePolicy,
+		MatchPolicy:             w.MatchPolicy,
+		NamespaceSelector:       w.NamespaceSelector,
+		ObjectSelector:          w.ObjectSelector,
+		SideEffects:             w.SideEffects,
+		TimeoutSeconds:          w.TimeoutSeconds,
+		AdmissionReviewVersions: w.AdmissionReviewVersions,
+		MatchConditions:         w.MatchConditions,
+	}
+}
+
+func (o Objects) admissionWebhooks() []Webhook {
+	regs := o.registrations()
+	out := make([]Webhook, 0, len(regs))
+	for _, r := range regs {
+		out = append(out, o.admissionWebhook(r))
+	}
+	return out
+}
+
+func (o Objects) admissionWebhook(r registration) Webhook {
+	w := r.webhook
+	return Webhook{
+		Ref:               Ref{Type: r.hookType, Configuration: r.meta.Name, Name: w.Name},
+		Object:            o.object(r.kind, r.meta, w.Name),
+		Index:             r.index,
+		Backend:           newBackend(w.ClientConfig),
+		FailurePolicy:     orDefault(w.FailurePolicy, admissionv1.Fail),
+		MatchPolicy:       orDefault(w.MatchPolicy, admissionv1.Equivalent),
+		SideEffects:       orDefault(w.SideEffects, admissionv1.SideEffectClassUnknown),
+		Reinvocation:      orDefault(r.reinvocation, admissionv1.NeverReinvocationPolicy),
+		Timeout:           timeout(w.TimeoutSeconds),
+		ReviewVersions:    w.AdmissionReviewVersions,
+		Rules:             w.Rules,
+		NamespaceSelector: NewSelector(w.NamespaceSelector),
+		ObjectSelector:    NewSelector(w.ObjectSelector),
+		MatchConditions:   w.MatchConditions,
+	}
+}
+
+func timeout(seconds *int32) time.Duration {
+	if seconds == nil {
+		return defaultTimeout
+	}
+	return time.Duration(*seconds) * time.Second
+}
+
+func orDefault[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+func newBackend(c admissionv1.WebhookClientConfig) Backend {
+	b := Backend{CABundle: c.CABundle}
+	if c.Service == nil {
+		b.Kind, b.URL = BackendURL, orDefault(c.URL, "")
+		return b
+	}
+	b.Kind = BackendService
+	b.Service = ServiceRef{
+		Namespace: c.Service.Namespace,
+		Name:      c.Service.Name,
+		Port:      orDefault(c.Service.Port, defaultPort),
+		Path:      orDefault(c.Service.Path, ""),
+	}
+	if b.Service.Key() == (Key{"default", "kubernetes"}) && b.Service.Port == defaultPort {
+		b.Kind = BackendAPIServer
+	}
+	return b
+}
+
+// conversionWebhooks returns one webhook for each CRD that is converted by one.
+func (o Objects) conversionWebhooks(crds map[string]*CRD) []Webhook {
+	var out []Webhook
+	for _, c := range o.CRDs {
+		conv := c.Spec.Conversion
+		if conv == nil || conv.Strategy != apiextensionsv1.WebhookConverter || conv.Webhook == nil {
+			continue
+		}
+		crd := crds[c.Name]
+		out = append(out, Webhook{
+			Ref:            Ref{Type: Conversion, Configuration: c.Name, Name: c.Name},
+			Object:         crd.Object,
+			Backend:        newBackend(admissionClient(conv.Webhook.ClientConfig)),
+			FailurePolicy:  admissionv1.Fail,
+			Timeout:        conversionTimeout,
+			ReviewVersions: conv.Webhook.ConversionReviewVersions,
+			CRD:            crd,
+		})
+	}
+	return out
+}
+
+// admissionClient gives a conversion's client configuration the shape of an
+// admission webhook's: the fields are the same.
+func admissionClient(c *apiextensionsv1.WebhookClientConfig) admissionv1.WebhookClientConfig {
+	if c == nil {
+		return admissionv1.WebhookClientConfig{}
+	}
+	out := admissionv1.WebhookClientConfig{URL: c.URL, CABundle: c.CABundle}
+	if c.Service != nil {
+		out.Service = &admissionv1.ServiceReference{
+			Namespace: c.Service.Namespace,
+			Name:      c.Service.Name,
+			Path:      c.Service.Path,
+			Port:      c.Service.Port,
+		}
+	}
+	return out
+}
+
+func (o Objects) object(kind string, m *metav1.ObjectMeta, webhook string) Object {
+	return Object{
+		Kind:              kind,
+		Name:              m.Name,
+		UID:               string(m.UID),
+		Annotations:       m.Annotations,
+		Labels:            m.Labels,
+		Owner:             ownerOf(m),
+		CreationTimestamp: m.CreationTimestamp.Time,
+		Generation:        m.Generation,
+		LastChanged:       lastChanged(m),
+		Source:            o.source(kind, m.Name, webhook),
+	}
+}
+
+func (o Objects) source(kind, name, webhook string) Source {
+	if s, ok := o.Sources[SourceKey{Kind: kind, Name: name, Webhook: webhook}]; ok {
+		return s
+	}
+	return o.Sources[SourceKey{Kind: kind, Name: name}]
+}
+
+func lastChanged(m *metav1.ObjectMeta) time.Time {
+	last := m.CreationTimestamp.Time
+	for _, f := range m.ManagedFields {
+		if f.Time != nil && f.Time.After(last) {
+			last = f.Time.Time
+		}
+	}
+	return last
+}
+
+// ownerOf tells who manages an object. What an owner reference or a GitOps
+// tool says outranks the tool that rendered the manifest.
+func ownerOf(m *metav1.ObjectMeta) Owner {
+	if i := slices.IndexFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return orDefault(r.Controller, false) }); i >= 0 {
+		return Owner{Tool: m.OwnerReferences[i].Kind, Name: m.OwnerReferences[i].Name}
+	}
+	for _, known := range []struct{ tool, label string }{
+		{"olm", "olm.owner"},
+		{"argocd", "argocd.argoproj.io/instance"},
+		{"flux", "kustomize.toolkit.fluxcd.io/name"},
+		{"flux", "helm.toolkit.fluxcd.io/name"},
+		{"helm", "meta.helm.sh/release-name"},
+	} {
+		if name := cmp.Or(m.Labels[known.label], m.Annotations[known.label]); name != "" {
+			return Owner{Tool: known.tool, Name: name}
+		}
+	}
+	if id := m.Annotations["argocd.argoproj.io/tracking-id"]; id != "" {
+		return Owner{Tool: "argocd", Name: application(id)}
+	}
+	if m.Labels["app.kubernetes.io/managed-by"] == "Helm" {
+		return Owner{Tool: "helm", Name: m.Labels["app.kubernetes.io/instance"]}
+	}
+	return Owner{}
+}
+
+// application returns the application of an Argo CD tracking id,
+// "app:group/Kind:namespace/name".
+func application(trackingID string) string {
+	app, _, _ := strings.Cut(trackingID, ":")
+	return app
+}

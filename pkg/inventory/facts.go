@@ -1,0 +1,234 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// Snapshot turns raw objects into facts. It never writes to the objects.
+func (o Objects) Snapshot(taken time.Time) *Snapshot {
+	s := &Snapshot{
+		Taken:           taken,
+		Server:          o.Server,
+		OpenShift:       o.OpenShift,
+		Routing:         o.Routing,
+		ReviewsExcluded: o.reviewsExcluded(),
+		Namespaces:      o.namespaces(),
+		Services:        o.services(),
+		CRDs:            o.crds(),
+		APIServices:     o.apiServices(),
+		NamespacesKnown: o.NamespacesKnown,
+		ServicesKnown:   o.ServicesKnown,
+		EndpointsKnown:  o.EndpointsKnown,
+		Errors:          slices.Clone(o.Errors),
+	}
+	s.Webhooks = slices.Concat(o.admissionWebhooks(), o.conversionWebhooks(s.CRDs))
+	slices.SortStableFunc(s.Webhooks, inCallOrder)
+	s.Served = o.served(s.CRDs)
+	s.index = newIndex(s)
+	s.Errors = append(s.Errors, selectorErrors(s.Webhooks)...)
+	return s
+}
+
+// inCallOrder sorts as the API server does: configurations by name, the
+// webhooks of one as listed. Source: k8s.io/apiserver
+// pkg/admission/configuration (sorted by name).
+func inCallOrder(a, b Webhook) int {
+	return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Configuration, b.Configuration), cmp.Compare(a.Index, b.Index))
+}
+
+// reviewsExcluded is what the feature gate says, else what its default is in
+// the server's version. An unknown server counts as the newest.
+// Source: gate ExcludeAdmissionWebhookVirtualResources, beta and on in 1.37.
+func (o Objects) reviewsExcluded() bool {
+	if o.ReviewsExcluded != nil {
+		return *o.ReviewsExcluded
+	}
+	return !o.Server.Known() || o.Server.AtLeast(1, 37)
+}
+
+func (o Objects) namespaces() map[string]Namespace {
+	out := make(map[string]Namespace, len(o.Namespaces))
+	for _, n := range o.Namespaces {
+		out[n.Name] = Namespace{
+			Name:        n.Name,
+			Labels:      n.Labels,
+			Annotations: n.Annotations,
+			Terminating: n.DeletionTimestamp != nil,
+		}
+	}
+	return out
+}
+
+func (o Objects) services() map[Key]Service {
+	out := make(map[Key]Service, len(o.Services))
+	for _, s := range o.Services {
+		key := Key{Namespace: s.Namespace, Name: s.Name}
+		out[key] = Service{
+			Key:          key,
+			Type:         cmp.Or(s.Spec.Type, corev1.ServiceTypeClusterIP),
+			ClusterIP:    s.Spec.ClusterIP,
+			ExternalName: s.Spec.ExternalName,
+			Ports:        s.Spec.Ports,
+			Selector:     s.Spec.Selector,
+			Labels:       s.Labels,
+			Annotations:  s.Annotations,
+		}
+	}
+	for _, slice := range o.EndpointSlices {
+		key := Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		if s, ok := out[key]; ok {
+			s.Endpoints = append(s.Endpoints, endpoints(slice)...)
+			out[key] = s
+		}
+	}
+	return out
+}
+
+func endpoints(slice *discoveryv1.EndpointSlice) []Endpoint {
+	ports := portNames(slice.Ports)
+	out := make([]Endpoint, 0, len(slice.Endpoints))
+	for _, e := range slice.Endpoints {
+		out = append(out, Endpoint{
+			Ready: orDefault(e.Conditions.Ready, true) && len(e.Addresses) > 0,
+			Ports: ports,
+			Node:  orDefault(e.NodeName, ""),
+			Zone:  orDefault(e.Zone, ""),
+		})
+	}
+	return out
+}
+
+func portNames(ports []discoveryv1.EndpointPort) []string {
+	var out []string
+	for _, p := range ports {
+		if p.Name != nil && p.Port != nil {
+			out = append(out, *p.Name)
+		}
+	}
+	return out
+}
+
+func (o Objects) apiServices() map[string]APIService {
+	out := make(map[string]APIService, len(o.APIServices))
+	for _, a := range o.APIServices {
+		api := APIService{Name: a.Name, Group: a.Spec.Group, Version: a.Spec.Version}
+		if ref := a.Spec.Service; ref != nil {
+			api.Service = &ServiceRef{Namespace: ref.Namespace, Name: ref.Name, Port: orDefault(ref.Port, defaultPort)}
+		}
+		out[a.Name] = api
+	}
+	return out
+}
+
+func (o Objects) crds() map[string]*CRD {
+	out := make(map[string]*CRD, len(o.CRDs))
+	for _, c := range o.CRDs {
+		out[c.Name] = &CRD{
+			Object:         o.object(KindCRD, &c.ObjectMeta, c.Name),
+			Resource:       Resource{Group: c.Spec.Group, Name: c.Spec.Names.Plural},
+			CustomKind:     c.Spec.Names.Kind,
+			Namespaced:     c.Spec.Scope == apiextensionsv1.NamespaceScoped,
+			Versions:       crdVersions(c),
+			StoredVersions: c.Status.StoredVersions,
+			Established:    established(c),
+		}
+	}
+	return out
+}
+
+func crdVersions(c *apiextensionsv1.CustomResourceDefinition) []CRDVersion {
+	out := make([]CRDVersion, 0, len(c.Spec.Versions))
+	for _, v := range c.Spec.Versions {
+		version := CRDVersion{Name: v.Name, Served: v.Served, Storage: v.Storage}
+		if v.Subresources != nil && v.Subresources.Status != nil {
+			version.Subresources = append(version.Subresources, "status")
+		}
+		if v.Subresources != nil && v.Subresources.Scale != nil {
+			version.Subresources = append(version.Subresources, "scale")
+		}
+		out = append(out, version)
+	}
+	return out
+}
+
+// established reports whether the API server serves the CRD. A manifest has no
+// status and will be served once applied.
+func established(c *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, cond := range c.Status.Conditions {
+		if cond.Type == apiextensionsv1.Established {
+			return cond.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return len(c.Status.Conditions) == 0
+}
+
+// served is what discovery said, or the built-ins of the server's version for
+// files, and what the CRDs add: discovery lags behind them.
+func (o Objects) served(crds map[string]*CRD) []Served {
+	base := o.Discovered
+	if base == nil {
+		base = Builtins(o.Server, o.OpenShift)
+	}
+	out := make([]Served, 0, len(base)+4*len(crds))
+	for _, s := range base {
+		if _, custom := crds[s.Name+"."+s.Group]; !custom {
+			out = append(out, s)
+		}
+	}
+	for _, c := range crds {
+		out = append(out, c.served()...)
+	}
+	slices.SortFunc(out, func(a, b Served) int {
+		return cmp.Or(a.Resource.Compare(b.Resource), cmp.Compare(a.Version, b.Version))
+	})
+	return out
+}
+
+var (
+	storedVerbs      = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	subresourceVerbs = []string{"get", "patch", "update"}
+)
+
+func (c *CRD) served() []Served {
+	if !c.Established {
+		return nil
+	}
+	var out []Served
+	for _, v := range c.Versions {
+		if !v.Served {
+			continue
+		}
+		out = append(out, Served{c.Resource, v.Name, c.CustomKind, c.Namespaced, storedVerbs})
+		for _, sub := range v.Subresources {
+			r := Resource{c.Resource.Group, c.Resource.Name, sub}
+			out = append(out, Served{r, v.Name, c.CustomKind, c.Namespaced, subresourceVerbs})
+		}
+	}
+	return out
+}
+
+func selectorErrors(webhooks []Webhook) []Error {
+	var out []Error
+	for _, w := range webhooks {
+		for _, s := range []struct {
+			field string
+			Selector
+		}{{"namespaceSelector", w.NamespaceSelector}, {"objectSelector", w.ObjectSelector}} {
+			if s.Err != nil {
+				out = append(out, Error{
+					Source:  w.Object.Source,
+					Object:  w.Object.Kind + "/" + w.Configuration,
+					Message: "reading " + s.field + " of webhook " + w.Name + ": " + strings.TrimSpace(s.Err.Error()),
+				})
+			}
+		}
+	}
+	return out
+}

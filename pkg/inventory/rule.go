@@ -1,0 +1,147 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// Operations is a set of admission operations.
+type Operations uint8
+
+var operationBits = map[Operation]Operations{Create: 1, Update: 2, Delete: 4, Connect: 8}
+
+// allOperations is the set of all operations.
+const allOperations Operations = 15
+
+// OperationsOf returns the set of the operations.
+func OperationsOf(ops ...Operation) Operations {
+	var set Operations
+	for _, op := range ops {
+		set |= operationBits[op]
+	}
+	return set
+}
+
+// Has reports whether the operation is in the set.
+func (o Operations) Has(op Operation) bool { return o&operationBits[op] != 0 }
+
+// List returns the operations in the order CREATE, UPDATE, DELETE, CONNECT.
+func (o Operations) List() []Operation {
+	var out []Operation
+	for _, op := range []Operation{Create, Update, Delete, Connect} {
+		if o.Has(op) {
+			out = append(out, op)
+		}
+	}
+	return out
+}
+
+// ruleOperations returns the operations that a rule asks for.
+func ruleOperations(rule *admissionv1.RuleWithOperations) Operations {
+	var set Operations
+	for _, op := range rule.Operations {
+		if op == admissionv1.OperationAll {
+			return allOperations
+		}
+		set |= operationBits[Operation(op)]
+	}
+	return set
+}
+
+// coversScope reports whether the rule's scope admits a resource. Namespaces
+// count as cluster-scoped, whatever their requests say. Source:
+// k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.
+func coversScope(scope *admissionv1.ScopeType, r Resource, namespaced bool) bool {
+	if r.Group == "" && r.Name == "namespaces" {
+		namespaced = false
+	}
+	switch orDefault(scope, admissionv1.AllScopes) {
+	case admissionv1.NamespacedScope:
+		return namespaced
+	case admissionv1.ClusterScope:
+		return !namespaced
+	}
+	return true
+}
+
+// coversName reports whether one of the rule's resources covers r: "*" is every
+// resource but no subresource, "*/*" everything, "*/scale" that subresource of
+// all, and "pods/*" the subresources of pods as well as plain pods.
+func coversName(resources []string, r Resource) bool {
+	return slices.ContainsFunc(resources, func(pattern string) bool { return patternCovers(pattern, r) })
+}
+
+func patternCovers(pattern string, r Resource) bool {
+	name, sub, _ := strings.Cut(pattern, "/")
+	return (name == "*" || name == r.Name) && (sub == "*" || sub == r.Subresource)
+}
+
+// names reports whether the rule spells the resource's name, rather than
+// covering it by a wildcard.
+func names(resources []string, r Resource) bool {
+	return slices.ContainsFunc(resources, func(pattern string) bool {
+		return !strings.HasPrefix(pattern, "*") && patternCovers(pattern, r)
+	})
+}
+
+// covers reports whether the list holds the value or a lone "*".
+func covers(list []string, value string) bool {
+	return slices.Contains(list, "*") || slices.Contains(list, value)
+}
+
+// exemptKinds are never sent to webhooks that are registered through the API.
+// Source: rules.IsExemptAdmissionConfigurationResource.
+var exemptKinds = []Resource{
+	{Group: "admissionregistration.k8s.io", Name: "validatingwebhookconfigurations"},
+	{Group: "admissionregistration.k8s.io", Name: "mutatingwebhookconfigurations"},
+	{Group: "admissionregistration.k8s.io", Name: "validatingadmissionpolicies"},
+	{Group: "admissionregistration.k8s.io", Name: "validatingadmissionpolicybindings"},
+	{Group: "admissionregistration.k8s.io", Name: "mutatingadmissionpolicies"},
+	{Group: "admissionregistration.k8s.io", Name: "mutatingadmissionpolicybindings"},
+}
+
+// excludedReviews are not sent to any webhook where the gate
+// ExcludeAdmissionWebhookVirtualResources is on. Source:
+// k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion.
+var excludedReviews = []Resource{
+	{Group: "authentication.k8s.io", Name: "selfsubjectreviews"},
+	{Group: "authentication.k8s.io", Name: "tokenreviews"},
+	{Group: "authorization.k8s.io", Name: "localsubjectaccessreviews"},
+	{Group: "authorization.k8s.io", Name: "selfsubjectaccessreviews"},
+	{Group: "authorization.k8s.io", Name: "selfsubjectrulesreviews"},
+	{Group: "authorization.k8s.io", Name: "subjectaccessreviews"},
+}
+
+// NeverSent returns the resources for which this server calls no webhook.
+func (s *Snapshot) NeverSent() []Resource {
+	if s.ReviewsExcluded {
+		return slices.Concat(exemptKinds, excludedReviews)
+	}
+	return exemptKinds
+}
+
+// cohabitants are resources that are stored as one and therefore equivalent.
+// Source: k8s.io/kubernetes/pkg/kubeapiserver/default_storage_factory_builder.go.
+var cohabitants = [][]Resource{
+	{{Name: "events"}, {Group: "events.k8s.io", Name: "events"}},
+	{{Group: "apps", Name: "deployments"}, {Group: "extensions", Name: "deployments"}},
+	{{Group: "apps", Name: "daemonsets"}, {Group: "extensions", Name: "daemonsets"}},
+	{{Group: "apps", Name: "replicasets"}, {Group: "extensions", Name: "replicasets"}},
+	{{Group: "networking.k8s.io", Name: "networkpolicies"}, {Group: "extensions", Name: "networkpolicies"}},
+	{{Group: "networking.k8s.io", Name: "ingresses"}, {Group: "extensions", Name: "ingresses"}},
+	{{Name: "replicationcontrollers"}, {Group: "extensions", Name: "replicationcontrollers"}},
+	{{Group: "policy", Name: "podsecuritypolicies"}, {Group: "extensions", Name: "podsecuritypolicies"}},
+}
+
+// storedAs returns the resource that stands for all that are stored as one
+// with r.
+func storedAs(r Resource) Resource {
+	for _, set := range cohabitants {
+		if slices.Contains(set, r.Parent()) {
+			return Resource{Group: set[0].Group, Name: set[0].Name, Subresource: r.Subresource}
+		}
+	}
+	return r
+}
