@@ -1,0 +1,208 @@
+package inventory
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// BackendFault is the reason why the API server cannot reach a backend.
+type BackendFault string
+
+// The faults that the objects themselves show. The API server answers each
+// with an error of its own; see k8s.io/apiserver/pkg/util/proxy.
+const (
+	Sound              BackendFault = ""
+	ServiceNotFound    BackendFault = "service-missing"
+	PortNotFound       BackendFault = "service-port-missing"
+	NoReadyEndpoints   BackendFault = "no-ready-endpoints"
+	ServiceUnroutable  BackendFault = "service-unroutable"
+)
+
+// BackendState is what the facts tell of a backend.
+type BackendState struct {
+	Fault BackendFault
+	// Detail completes "the Service …" where there is a Fault.
+	Detail string
+	// Routing is set where the fault holds in that mode only and the cluster's
+	// mode is not known.
+	Routing Routing
+	// Known is false where the input does not tell: unknown is never a fault.
+	Known bool
+	// Service is the Service that is really called, after the APIService of a
+	// webhook served through the API server itself.
+	Service ServiceRef
+	// Ready counts the ready endpoints behind the port.
+	Ready int
+}
+
+// Namespace returns the namespace the backend runs in, "" for one outside the
+// cluster. A URL whose host is NAME.NAMESPACE.svc counts as in that namespace.
+func (b Backend) Namespace() string {
+	if b.Kind != BackendURL {
+		return b.Service.Namespace
+	}
+	parts := strings.Split(b.Host(), ".")
+	if len(parts) >= 3 && parts[2] == "svc" {
+		return parts[1]
+	}
+	return ""
+}
+
+// Host returns the host of a URL backend, without the port.
+func (b Backend) Host() string {
+	u, err := url.Parse(b.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// Loopback reports whether a URL backend runs on the API server's own host.
+func (b Backend) Loopback() bool {
+	ip := net.ParseIP(b.Host())
+	return b.Kind == BackendURL && (b.Host() == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// String names the backend for people: "service policy/policy:443" or the URL
+// without its query.
+func (b Backend) String() string {
+	if b.Kind == BackendURL {
+		bare, _, _ := strings.Cut(b.URL, "?")
+		return "URL " + bare
+	}
+	return fmt.Sprintf("Service %s:%d", b.Service.Key(), b.Service.Port)
+}
+
+// State tells whether the API server can reach the backend.
+func (s *Snapshot) State(b Backend) BackendState {
+	switch b.Kind {
+	case BackendURL:
+		return BackendState{}
+	case BackendAPIServer:
+		return s.throughAPIService(b)
+	}
+	return s.serviceState(b.Service)
+}
+
+// throughAPIService follows a webhook on Service default/kubernetes: the API
+// server calls itself there, and its aggregator passes the call on.
+func (s *Snapshot) throughAPIService(b Backend) BackendState {
+	parts := strings.Split(strings.TrimPrefix(b.Service.Path, "/"), "/")
+	if len(parts) < 3 || parts[0] != "apis" {
+		return BackendState{Service: b.Service}
+	}
+	api, ok := s.APIServices[parts[2]+"."+parts[1]]
+	switch {
+	case !ok:
+		return BackendState{Service: b.Service}
+	case api.Service == nil:
+		return BackendState{Known: true, Service: b.Service, Ready: 1}
+	}
+	return s.serviceState(*api.Service)
+}
+
+func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
+	state := BackendState{Service: ref}
+	service, ok := s.Services[ref.Key()]
+	if !ok {
+		if s.ServicesKnown.Has(ref.Namespace) {
+			state.Known, state.Fault = true, ServiceNotFound
+			state.Detail = "does not exist"
+		}
+		return state
+	}
+	if s.unroutable(service, &state) {
+		return state
+	}
+	if service.Type == corev1.ServiceTypeExternalName {
+		return state
+	}
+	port := slices.IndexFunc(service.Ports, func(p corev1.ServicePort) bool { return p.Port == ref.Port })
+	if port < 0 {
+		state.Known, state.Fault = true, PortNotFound
+		state.Detail = fmt.Sprintf("has no port %d, only %s", ref.Port, portList(service.Ports))
+		return state
+	}
+	if !s.EndpointsKnown.Has(ref.Namespace) && len(service.Endpoints) == 0 {
+		return state
+	}
+	state.Known = true
+	state.Ready = service.readyEndpoints(service.Ports[port].Name)
+	if state.Ready == 0 {
+		state.Fault = NoReadyEndpoints
+		state.Detail = noEndpoints(service, service.Ports[port].Name)
+	}
+	return state
+}
+
+// unroutable fills the state of a Service that one of the two routing modes
+// cannot call: a headless one has no address to dial, an ExternalName no
+// endpoints to choose from.
+func (s *Snapshot) unroutable(service Service, state *BackendState) bool {
+	mode, detail := RoutingUnknown, ""
+	switch {
+	case service.Type == corev1.ServiceTypeExternalName:
+		mode, detail = RoutingEndpoints, "is of type ExternalName, which the API server cannot call while it routes to endpoints (--enable-aggregator-routing=true)"
+	case service.ClusterIP == corev1.ClusterIPNone:
+		mode, detail = RoutingClusterIP, "is headless (clusterIP: None), which the API server cannot call while it routes to cluster IPs (--enable-aggregator-routing=false)"
+	}
+	if mode == RoutingUnknown || s.Routing != RoutingUnknown && s.Routing != mode {
+		return false
+	}
+	state.Known, state.Fault, state.Detail = true, ServiceUnroutable, detail
+	if s.Routing == RoutingUnknown {
+		state.Routing = mode
+	}
+	return true
+}
+
+func (s Service) readyEndpoints(port string) int {
+	n := 0
+	for _, e := range s.Endpoints {
+		if e.Ready && slices.Contains(e.Ports, port) {
+			n++
+		}
+	}
+	return n
+}
+
+func noEndpoints(s Service, port string) string {
+	ready := 0
+	for _, e := range s.Endpoints {
+		if e.Ready {
+			ready++
+		}
+	}
+	switch {
+	case ready > 0:
+		return fmt.Sprintf("has %s, but none on the port named %q", count(ready, "ready endpoint"), port)
+	case len(s.Endpoints) > 0:
+		return fmt.Sprintf("has %s, none of them ready", count(len(s.Endpoints), "endpoint"))
+	case len(s.Selector) == 0:
+		return "has no endpoints, and no selector that would find any"
+	}
+	return "has no endpoints"
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func portList(ports []corev1.ServicePort) string {
+	if len(ports) == 0 {
+		return "none"
+	}
+	out := make([]string, len(ports))
+	for i, p := range ports {
+		out[i] = fmt.Sprint(p.Port)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,105 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// ConversionNeed says who breaks when the conversion webhook of a CRD is dead.
+type ConversionNeed int
+
+// The needs, from none to all.
+const (
+	// NeverConverted: one version is served and stored; the webhook is never
+	// called.
+	NeverConverted ConversionNeed = iota
+	// ClientsConvert: only clients of versions other than the stored one need
+	// the webhook.
+	ClientsConvert
+	// ControllersConvert: the version that the garbage collector, the
+	// namespace controller and quota read differs from a stored one, so that
+	// they stop with the webhook.
+	ControllersConvert
+)
+
+// ConversionNeed computes the need from the CRD alone. The controllers read
+// the version that discovery prefers: the best version of the whole group, or
+// the CRD's own best where it does not serve that one.
+func (s *Snapshot) ConversionNeed(c *CRD) ConversionNeed {
+	stored := c.stored()
+	inUse := slices.Clone(stored)
+	for _, v := range c.Versions {
+		if v.Served {
+			inUse = append(inUse, v.Name)
+		}
+	}
+	slices.Sort(inUse)
+	switch {
+	case len(slices.Compact(inUse)) <= 1:
+		return NeverConverted
+	case len(stored) == 1 && s.PreferredVersion(c) == stored[0]:
+		return ClientsConvert
+	}
+	return ControllersConvert
+}
+
+// stored returns the versions in which objects may be stored. Manifests carry
+// no status; they start with the storage version alone.
+func (c *CRD) stored() []string {
+	out := slices.Clone(c.StoredVersions)
+	for _, v := range c.Versions {
+		if v.Storage && !slices.Contains(out, v.Name) {
+			out = append(out, v.Name)
+		}
+	}
+	return out
+}
+
+// PreferredVersion returns the version in which controllers read the CRD: the
+// one that discovery prefers. Source:
+// k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go.
+func (s *Snapshot) PreferredVersion(c *CRD) string {
+	var group []string
+	for _, other := range s.CRDs {
+		if other.Resource.Group == c.Resource.Group {
+			group = append(group, other.servedVersions()...)
+		}
+	}
+	best := preferred(group)
+	own := c.servedVersions()
+	if slices.Contains(own, best) {
+		return best
+	}
+	return preferred(own)
+}
+
+func (c *CRD) servedVersions() []string {
+	var out []string
+	for _, v := range c.Versions {
+		if v.Served {
+			out = append(out, v.Name)
+		}
+	}
+	return out
+}
+
+// StorageVersion returns the version in which new objects are stored.
+func (c *CRD) StorageVersion() string {
+	for _, v := range c.Versions {
+		if v.Storage {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+func preferred(versions []string) string {
+	if len(versions) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(versions, func(a, b string) int {
+		return cmp.Or(version.CompareKubeAwareVersionStrings(a, b), cmp.Compare(a, b))
+	})
+}
