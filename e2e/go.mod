@@ -2,6 +2,8 @@ module github.com/webhook-auditor/webhook-auditor/e2e
 
 go 1.26.0
 
+ignore node_modules
+
 require (
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.1

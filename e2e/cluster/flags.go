@@ -81,6 +81,8 @@ func (c *ControlPlane) apiServerFlags() []string {
 		"service-cluster-ip-range":  ServiceRange,
 		"enable-aggregator-routing": fmt.Sprint(c.options.Routing != ClusterIP),
 		"allow-privileged":          "true",
+		// Without it, watches keep the server from stopping for a minute.
+		"shutdown-watch-termination-grace-period": "1s",
 		// Pods need no service account here; nothing runs them.
 		"disable-admission-plugins": "ServiceAccount",
 	})

@@ -1,28 +1,17 @@
-package auditor
+// Package metrics reads what a server exports to Prometheus.
+package metrics
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-)
-
-const (
-	// Prefix begins the names of all the auditor's series.
-	Prefix = "webhook_auditor_"
-	// Patience is how long a change may take to show on /metrics.
-	Patience = 30 * time.Second
-	// interval is how often /metrics is asked meanwhile: often, as the delay
-	// is printed.
-	interval = 25 * time.Millisecond
 )
 
 // Labels are name and value pairs.
@@ -45,16 +34,6 @@ func (s Series) String() string {
 
 // Metrics is one scrape.
 type Metrics []Series
-
-// Scrape reads /metrics.
-func (a *Auditor) Scrape(ctx context.Context) (Metrics, error) {
-	response, err := a.get(ctx, "/metrics")
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	return Parse(response.Body)
-}
 
 // Parse reads the text format that Prometheus scrapes, of any server.
 func Parse(text io.Reader) (Metrics, error) {
@@ -161,28 +140,5 @@ func Equals(name string, want Labels, value float64) Condition {
 			return fmt.Errorf("want one series of value %v, have\n%s", value, found)
 		}
 		return nil
-	}
-}
-
-// Eventually scrapes until the condition holds and returns how long that took.
-func (a *Auditor) Eventually(ctx context.Context, holds Condition) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
-	defer cancel()
-	begun := time.Now()
-	for {
-		metrics, err := a.Scrape(ctx)
-		if err == nil {
-			err = holds(metrics)
-		}
-		if err == nil {
-			return time.Since(begun), nil
-		}
-		select {
-		case <-ctx.Done():
-			return 0, fmt.Errorf("waiting %s for /metrics: %w", Patience, err)
-		case <-a.Done():
-			return 0, fmt.Errorf("waiting for /metrics: the auditor ended:\n%s", a.Output())
-		case <-time.After(interval):
-		}
 	}
 }

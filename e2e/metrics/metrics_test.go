@@ -1,0 +1,68 @@
+package metrics
+
+import (
+	"strings"
+	"testing"
+)
+
+const scrape = `# TYPE calls counter
+calls{name="a",code="200"} 3
+calls{name="a",code="500"} 1
+calls{name="b",code="200"} 2
+# TYPE up gauge
+up 1
+# TYPE seconds histogram
+seconds_bucket{le="1"} 2
+seconds_bucket{le="+Inf"} 5
+seconds_sum 12
+seconds_count 5
+`
+
+func TestSelect(t *testing.T) {
+	m, err := Parse(strings.NewReader(scrape))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		want Labels
+		sum  float64
+	}{
+		{"calls", nil, 6},
+		{"calls", Labels{"name": "a"}, 4},
+		{"calls", Labels{"name": "a", "code": "500"}, 1},
+		{"calls", Labels{"name": "c"}, 0},
+		{"seconds", nil, 5},
+		{"up", nil, 1},
+	} {
+		if got := m.Select(test.name, test.want).Sum(); got != test.sum {
+			t.Errorf("%s%v sums to %v, want %v", test.name, test.want, got, test.sum)
+		}
+	}
+}
+
+func TestConditions(t *testing.T) {
+	m, err := Parse(strings.NewReader(scrape))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, condition := range map[string]Condition{
+		"present": Present("calls", Labels{"name": "a"}),
+		"absent":  Absent("calls", Labels{"name": "c"}),
+		"equals":  Equals("calls", Labels{"name": "b"}, 2),
+	} {
+		if err := condition(m); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, condition := range map[string]Condition{
+		"present":   Present("calls", Labels{"name": "c"}),
+		"absent":    Absent("calls", Labels{"name": "a"}),
+		"ambiguous": Equals("calls", Labels{"name": "a"}, 3),
+		"other":     Equals("up", nil, 0),
+	} {
+		if condition(m) == nil {
+			t.Errorf("%s: want an error", name)
+		}
+	}
+}

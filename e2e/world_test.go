@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
+)
+
+// patience bounds every wait of a test.
+const patience = 30 * time.Second
+
+// world is a control plane, a webhook server and the clients that tests use.
+type world struct {
+	plane   *cluster.ControlPlane
+	kube    kubernetes.Interface
+	crds    clientset.Interface
+	dynamic dynamic.Interface
+	hooks   *webhook.Server
+}
+
+// The worlds are shared by all tests, as each costs seconds to start. The first
+// test that needs one starts it; TestMain ends them.
+var (
+	stock = sync.OnceValues(func() (*world, error) { return newWorld() })
+	// older is as servers up to 1.36 are: reviews are sent to webhooks.
+	older = sync.OnceValues(func() (*world, error) {
+		return newWorld("--feature-gates=ExcludeAdmissionWebhookVirtualResources=false")
+	})
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	defer ended.all()
+	build := exec.Command("./build.sh")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building the control plane:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// ended collects what must be stopped after the last test.
+var ended stops
+
+type stops struct {
+	mu sync.Mutex
+	do []func() error
+}
+
+func (s *stops) add(stop func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.do = append(s.do, stop)
+}
+
+func (s *stops) all() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, stop := range s.do {
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "cleaning up:", err)
+		}
+	}
+}
+
+func newWorld(flags ...string) (*world, error) {
+	plane, err := cluster.Start(context.Background(), cluster.Options{Binaries: "bin", APIServerFlags: flags})
+	if err != nil {
+		return nil, err
+	}
+	ended.add(plane.Stop)
+	hooks, err := webhook.Start()
+	if err != nil {
+		return nil, err
+	}
+	ended.add(hooks.Close)
+	w := &world{plane: plane, hooks: hooks}
+	var failures [3]error
+	w.kube, failures[0] = kubernetes.NewForConfig(plane.Config())
+	w.crds, failures[1] = clientset.NewForConfig(plane.Config())
+	w.dynamic, failures[2] = dynamic.NewForConfig(plane.Config())
+	return w, errors.Join(failures[:]...)
+}
+
+// use returns one of the shared worlds.
+func use(t *testing.T, start func() (*world, error)) *world {
+	t.Helper()
+	w, err := start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// binary is the auditor, built from the tree this test stands in.
+var binary = sync.OnceValues(func() (string, error) {
+	path, err := filepath.Abs("../bin/webhook-auditor")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", path, "./cmd/webhook-auditor")
+	build.Dir = ".."
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the auditor: %w\n%s", err, output)
+	}
+	return path, nil
+})
+
+// eventually tries until try returns nil, for at most patience.
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still after %s: %v", patience, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// must ends the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// apiServerMetrics are what the API server counts.
+func (w *world) apiServerMetrics(t *testing.T) metrics.Metrics {
+	t.Helper()
+	body, err := w.kube.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(t.Context())
+	must(t, err)
+	defer body.Close()
+	scrape, err := metrics.Parse(body)
+	must(t, err)
+	return scrape
+}
