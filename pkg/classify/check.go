@@ -97,6 +97,14 @@ type Finding struct {
 // Checks are all checks, in the order of the documents.
 var Checks = []*Check{
 	virtualResource,
+	serviceMissing,
+	servicePortMissing,
+	serviceUnroutable,
+	noReadyEndpoints,
+	criticalResource,
+	coreResource,
+	sensitiveResource,
+	deadRule,
 }
 
 //go:embed *.md

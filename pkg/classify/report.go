@@ -21,7 +21,9 @@ type Profile struct {
 	*inventory.Webhook
 	// Snapshot holds the facts around the webhook.
 	Snapshot *inventory.Snapshot
-	// Reach are the resources of each class that the webhook is called for.
+	// Reached are all resources that the webhook is called for.
+	Reached []inventory.Reached
+	// Reach are those of each class.
 	Reach map[Class][]inventory.Resource
 	// Approval is the value of the annotation webhook-approved.openshift.io.
 	Approval string
@@ -33,6 +35,8 @@ type Profile struct {
 	ThirdParty bool
 	// Threshold is the latency in seconds from which the webhook is slow.
 	Threshold float64
+	// State is what the objects tell of the backend.
+	State inventory.BackendState
 	// BackendReady is nil where it cannot be known.
 	BackendReady *bool
 }

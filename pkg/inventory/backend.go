@@ -16,11 +16,11 @@ type BackendFault string
 // The faults that the objects themselves show. The API server answers each
 // with an error of its own; see k8s.io/apiserver/pkg/util/proxy.
 const (
-	Sound              BackendFault = ""
-	ServiceNotFound    BackendFault = "service-missing"
-	PortNotFound       BackendFault = "service-port-missing"
-	NoReadyEndpoints   BackendFault = "no-ready-endpoints"
-	ServiceUnroutable  BackendFault = "service-unroutable"
+	Sound             BackendFault = ""
+	ServiceNotFound   BackendFault = "service-missing"
+	PortNotFound      BackendFault = "service-port-missing"
+	NoReadyEndpoints  BackendFault = "no-ready-endpoints"
+	ServiceUnroutable BackendFault = "service-unroutable"
 )
 
 // BackendState is what the facts tell of a backend.

@@ -1,0 +1,88 @@
+package classify
+
+import (
+	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// backendConditions are the operator conditions of a backend that cannot be
+// called.
+func backendConditions() map[inventory.Type]string {
+	return map[inventory.Type]string{
+		inventory.Mutating:   "MutatingAdmissionWebhookConfigurationError",
+		inventory.Validating: "ValidatingAdmissionWebhookConfigurationError",
+		inventory.Conversion: "CRDConversionWebhookConfigurationError",
+	}
+}
+
+// backendAlerts are the alerts of a backend that cannot be called: who pages
+// depends on what its absence does.
+func backendAlerts() map[Severity]string {
+	return map[Severity]string{Critical: "WebhookBackendDown", Warning: "WebhookBackendDownFailOpen"}
+}
+
+// findFault reports a backend with the fault, as severe as its consequences.
+func findFault(fault inventory.BackendFault) func(Profile) []Problem {
+	return func(p Profile) []Problem {
+		if p.State.Fault != fault {
+			return nil
+		}
+		severity, consequence := consequences(p)
+		detail := p.State.Detail
+		if p.State.Routing != inventory.RoutingUnknown {
+			severity = min(severity, Warning)
+			detail += "; whether this one does is not known, tell it with --aggregator-routing"
+		}
+		return []Problem{{
+			Severity: severity,
+			Message:  fmt.Sprintf("calls %s, which %s; %s", called(p), detail, consequence),
+			Fix:      repair(p),
+		}}
+	}
+}
+
+// called names what is really called: behind the API server itself, the
+// Service of an APIService.
+func called(p Profile) string {
+	if p.Webhook.Backend.Kind == inventory.BackendAPIServer {
+		return fmt.Sprintf("Service %s:%d through the API server", p.State.Service.Key(), p.State.Service.Port)
+	}
+	return p.Webhook.Backend.String()
+}
+
+// consequences says how bad a dead backend is, and what it breaks.
+func consequences(p Profile) (Severity, string) {
+	switch {
+	case p.Type == inventory.Conversion:
+		return conversionConsequences(p)
+	case len(p.Reached) == 0 && p.FailsClosed():
+		return Critical, "whatever it intercepts is refused (failurePolicy Fail)"
+	case len(p.Reached) == 0:
+		return Warning, "requests pass without it (failurePolicy Ignore)"
+	case p.FailsClosed():
+		return Critical, intercepted(p) + " is refused (failurePolicy Fail)"
+	}
+	return Warning, intercepted(p) + " passes without it (failurePolicy Ignore)"
+}
+
+func conversionConsequences(p Profile) (Severity, string) {
+	switch p.Snapshot.ConversionNeed(p.CRD) {
+	case inventory.NeverConverted:
+		return Info, "only one version is in use, so nothing calls it"
+	case inventory.ClientsConvert:
+		return Warning, fmt.Sprintf("clients of versions other than %s get errors, and so may lists and watches once a cache has to be filled", p.CRD.StorageVersion())
+	}
+	return Critical, "objects stored in another version cannot be read: garbage collection, namespace deletion in the whole cluster and resource quota stop"
+}
+
+// repair is the way out of a dead backend.
+func repair(p Profile) string {
+	bring := fmt.Sprintf("bring %s back (kubectl get service,endpointslices,pods -n %s)", called(p), p.State.Service.Namespace)
+	if p.Type == inventory.Conversion {
+		return bring + fmt.Sprintf("; if its software is gone for good and the versions differ in name only: "+
+			`kubectl patch crd %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'; `+
+			"never force-delete the objects: they are healthy, only unreadable", p.Configuration)
+	}
+	return bring + fmt.Sprintf("; if its software is gone for good: kubectl delete %s", object(p))
+}

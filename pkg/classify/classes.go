@@ -1,0 +1,190 @@
+package classify
+
+import (
+	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Class is a class of resources.
+type Class string
+
+// The classes of the enhancement "Improving Supportability of API Webhooks".
+const (
+	// ClassCritical are resources that a cluster's scalability and stability
+	// hang on.
+	ClassCritical Class = "critical"
+	// ClassVirtual are resources that are never stored.
+	ClassVirtual Class = "virtual"
+	// ClassSensitive are resources that carry secrets or grant access.
+	ClassSensitive Class = "sensitive"
+	// ClassCore are the resources of a stock cluster.
+	ClassCore Class = "core"
+)
+
+// Classes lists all classes.
+var Classes = []Class{ClassCritical, ClassVirtual, ClassSensitive, ClassCore}
+
+// defaultClasses are the members of the classes as the enhancement lists them,
+// with the group that each resource belongs to. Core is told by group.
+func defaultClasses() map[Class][]inventory.Resource {
+	return map[Class][]inventory.Resource{
+		ClassCritical: {
+			{Name: "endpoints"},
+			{Name: "events"},
+			{Group: "events.k8s.io", Name: "events"}, // stored as one with core events
+			{Name: "pods"},
+			{Name: "resourcequotas"},
+			{Group: "apiserver.openshift.io", Name: "apirequestcounts"},
+			{Group: "discovery.k8s.io", Name: "endpointslices"},
+			{Group: "quota.openshift.io", Name: "clusterresourcequotas"},
+		},
+		// "bindings" and "*reviews". The groups are those of the Kubernetes and
+		// OpenShift APIs whose kinds end in Review.
+		ClassVirtual: {
+			{Name: "bindings"},
+			{Group: "authentication.k8s.io", Name: "selfsubjectreviews"},
+			{Group: "authentication.k8s.io", Name: "tokenreviews"},
+			{Group: "authorization.k8s.io", Name: "localsubjectaccessreviews"},
+			{Group: "authorization.k8s.io", Name: "selfsubjectaccessreviews"},
+			{Group: "authorization.k8s.io", Name: "selfsubjectrulesreviews"},
+			{Group: "authorization.k8s.io", Name: "subjectaccessreviews"},
+			{Group: "authorization.openshift.io", Name: "localresourceaccessreviews"},
+			{Group: "authorization.openshift.io", Name: "localsubjectaccessreviews"},
+			{Group: "authorization.openshift.io", Name: "resourceaccessreviews"},
+			{Group: "authorization.openshift.io", Name: "selfsubjectrulesreviews"},
+			{Group: "authorization.openshift.io", Name: "subjectaccessreviews"},
+			{Group: "authorization.openshift.io", Name: "subjectrulesreviews"},
+			{Group: "security.openshift.io", Name: "podsecuritypolicyreviews"},
+			{Group: "security.openshift.io", Name: "podsecuritypolicyselfsubjectreviews"},
+			{Group: "security.openshift.io", Name: "podsecuritypolicysubjectreviews"},
+		},
+		ClassSensitive: {
+			{Name: "secrets"},
+			{Name: "serviceaccounts"},
+			{Name: "serviceaccounts", Subresource: "token"}, // mints tokens
+			{Group: "admissionregistration.k8s.io", Name: "mutatingwebhookconfigurations"},
+			{Group: "admissionregistration.k8s.io", Name: "validatingwebhookconfigurations"},
+			{Group: "authentication.k8s.io", Name: "tokenreviews"},
+			{Group: "certificates.k8s.io", Name: "certificatesigningrequests"},
+			{Group: "cloudcredential.openshift.io", Name: "credentialsrequests"},
+			{Group: "oauth.openshift.io", Name: "oauthaccesstokens"},
+			{Group: "oauth.openshift.io", Name: "oauthauthorizetokens"},
+			{Group: "oauth.openshift.io", Name: "oauthclientauthorizations"},
+			{Group: "oauth.openshift.io", Name: "oauthclients"},
+			{Group: "oauth.openshift.io", Name: "useroauthaccesstokens"},
+			{Group: "route.openshift.io", Name: "routes"},
+		},
+	}
+}
+
+// coreGroups are the API groups of a stock Kubernetes or OpenShift cluster. A
+// test holds the first part against a real API server's discovery and the
+// second against github.com/openshift/api.
+var coreGroups = []string{
+	"",
+	"admissionregistration.k8s.io",
+	"apiextensions.k8s.io",
+	"apiregistration.k8s.io",
+	"apps",
+	"authentication.k8s.io",
+	"authorization.k8s.io",
+	"autoscaling",
+	"batch",
+	"certificates.k8s.io",
+	"coordination.k8s.io",
+	"discovery.k8s.io",
+	"events.k8s.io",
+	"flowcontrol.apiserver.k8s.io",
+	"networking.k8s.io",
+	"node.k8s.io",
+	"policy",
+	"rbac.authorization.k8s.io",
+	"resource.k8s.io",
+	"scheduling.k8s.io",
+	"storage.k8s.io",
+	"storagemigration.k8s.io",
+
+	"apiserver.openshift.io",
+	"apps.openshift.io",
+	"authorization.openshift.io",
+	"build.openshift.io",
+	"cloud.network.openshift.io",
+	"config.openshift.io",
+	"console.openshift.io",
+	"controlplane.operator.openshift.io",
+	"helm.openshift.io",
+	"image.openshift.io",
+	"imageregistry.operator.openshift.io",
+	"ingress.operator.openshift.io",
+	"insights.openshift.io",
+	"machine.openshift.io",
+	"machineconfiguration.openshift.io",
+	"monitoring.openshift.io",
+	"network.openshift.io",
+	"network.operator.openshift.io",
+	"oauth.openshift.io",
+	"operator.openshift.io",
+	"project.openshift.io",
+	"quota.openshift.io",
+	"route.openshift.io",
+	"samples.operator.openshift.io",
+	"security.internal.openshift.io",
+	"security.openshift.io",
+	"template.openshift.io",
+	"user.openshift.io",
+}
+
+// approvedAPI marks the CRDs that are part of OpenShift.
+// Source: github.com/openshift/api, payload-manifests/crds.
+const approvedAPI = "api-approved.openshift.io"
+
+// members answers which class a reached resource belongs to.
+type members struct {
+	classes map[inventory.Resource][]Class
+	groups  map[string]bool
+	crds    map[string]*inventory.CRD
+}
+
+func (p Policy) members(s *inventory.Snapshot) members {
+	m := members{classes: map[inventory.Resource][]Class{}, groups: map[string]bool{}, crds: s.CRDs}
+	for _, class := range []Class{ClassCritical, ClassVirtual, ClassSensitive} {
+		for _, r := range p.Classes[class] {
+			m.classes[r] = append(m.classes[r], class)
+		}
+	}
+	for _, g := range p.CoreGroups {
+		m.groups[g] = true
+	}
+	return m
+}
+
+// of returns the classes of a resource.
+func (m members) of(r inventory.Resource) []Class {
+	classes := m.classes[r]
+	if m.core(r) {
+		classes = append(slices.Clip(classes), ClassCore)
+	}
+	return classes
+}
+
+// core reports whether the resource is part of a stock cluster: by its group,
+// or by the annotation on its CRD.
+func (m members) core(r inventory.Resource) bool {
+	if m.groups[r.Group] {
+		return true
+	}
+	crd := m.crds[r.Name+"."+r.Group]
+	return crd != nil && crd.Annotations[approvedAPI] != ""
+}
+
+// reach sorts what a webhook reaches into the classes.
+func (m members) reach(reached []inventory.Reached) map[Class][]inventory.Resource {
+	out := map[Class][]inventory.Resource{}
+	for _, r := range reached {
+		for _, class := range m.of(r.Resource) {
+			out[class] = append(out[class], r.Resource)
+		}
+	}
+	return out
+}

@@ -1,0 +1,25 @@
+package classify
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+var coreResource = &Check{
+	Name:     "core-resource",
+	Summary:  "An unapproved webhook whose Service is in an openshift-* namespace is called for resources of a stock cluster.",
+	Severity: Info,
+	Alerts:   map[Severity]string{Info: "WebhookOnCoreResource"},
+	For:      15 * time.Minute,
+	Find: func(p Profile) []Problem {
+		core := p.Reach[ClassCore]
+		if len(core) == 0 || p.Approved || p.Platform || !strings.HasPrefix(p.Webhook.Backend.Namespace(), "openshift-") {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("in %s is called for the core resources %s and is not approved", p.Webhook.Backend.Namespace(), listed(core)),
+			Fix:     approve(p, "core-resource"),
+		}}
+	},
+}

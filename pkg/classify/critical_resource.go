@@ -1,0 +1,24 @@
+package classify
+
+import (
+	"fmt"
+	"time"
+)
+
+var criticalResource = &Check{
+	Name:     "critical-resource",
+	Summary:  "An unapproved third-party webhook is called for resources that the cluster's stability hangs on.",
+	Severity: Info,
+	Alerts:   map[Severity]string{Info: "WebhookOnCriticalResource"},
+	For:      15 * time.Minute,
+	Find: func(p Profile) []Problem {
+		critical := p.Reach[ClassCritical]
+		if len(critical) == 0 || p.Approved || p.Platform || !p.ThirdParty {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("of a third party is called for the critical resources %s and is not approved", listed(critical)),
+			Fix:     approve(p, "critical-resource"),
+		}}
+	},
+}

@@ -1,0 +1,18 @@
+package classify
+
+import (
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var noReadyEndpoints = &Check{
+	Name:      "no-ready-endpoints",
+	Summary:   "The Service that a webhook calls has no ready endpoint behind the port that it calls.",
+	Severity:  Critical,
+	Condition: backendConditions(),
+	Reason:    "WebhookServiceNoEndpoints",
+	Alerts:    backendAlerts(),
+	For:       5 * time.Minute,
+	Find:      findFault(inventory.NoReadyEndpoints),
+}

@@ -1,0 +1,24 @@
+package classify
+
+import (
+	"fmt"
+	"time"
+)
+
+var sensitiveResource = &Check{
+	Name:     "sensitive-resource",
+	Summary:  "An unapproved webhook is called for security-sensitive resources and sees them in plain text.",
+	Severity: Info,
+	Alerts:   map[Severity]string{Info: "WebhookOnSensitiveResource"},
+	For:      15 * time.Minute,
+	Find: func(p Profile) []Problem {
+		sensitive := p.Reach[ClassSensitive]
+		if len(sensitive) == 0 || p.Approved || p.Platform {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("sees the security-sensitive resources %s in plain text and is not approved", listed(sensitive)),
+			Fix:     approve(p, "sensitive-resource"),
+		}}
+	},
+}

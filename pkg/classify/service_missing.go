@@ -1,0 +1,18 @@
+package classify
+
+import (
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var serviceMissing = &Check{
+	Name:      "service-missing",
+	Summary:   "The Service that a webhook calls does not exist.",
+	Severity:  Critical,
+	Condition: backendConditions(),
+	Reason:    "WebhookServiceNotFound",
+	Alerts:    backendAlerts(),
+	For:       5 * time.Minute,
+	Find:      findFault(inventory.ServiceNotFound),
+}

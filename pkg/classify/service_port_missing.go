@@ -1,0 +1,18 @@
+package classify
+
+import (
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var servicePortMissing = &Check{
+	Name:      "service-port-missing",
+	Summary:   "The Service that a webhook calls does not have the port that it calls.",
+	Severity:  Critical,
+	Condition: backendConditions(),
+	Reason:    "WebhookServicePortNotFound",
+	Alerts:    backendAlerts(),
+	For:       5 * time.Minute,
+	Find:      findFault(inventory.PortNotFound),
+}
