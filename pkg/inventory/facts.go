@@ -27,6 +27,8 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot {
 		ServicesKnown:   o.ServicesKnown,
 		EndpointsKnown:  o.EndpointsKnown,
 		Errors:          slices.Clone(o.Errors),
+		Current:         o.Current,
+		WatchErrors:     o.WatchErrors,
 	}
 	s.Webhooks = slices.Concat(o.admissionWebhooks(), o.conversionWebhooks(s.CRDs))
 	slices.SortStableFunc(s.Webhooks, inCallOrder)

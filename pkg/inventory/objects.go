@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"time"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -38,6 +40,10 @@ type Objects struct {
 	// Sources tells where an object, or one webhook in it, was read.
 	Sources map[SourceKey]Source
 	Errors  []Error
+
+	// Current and WatchErrors are what a Snapshot says of them.
+	Current     time.Time
+	WatchErrors map[string]int64
 }
 
 // SourceKey names an object of Objects, and a webhook of it where Webhook is

@@ -40,6 +40,13 @@ type Snapshot struct {
 
 	// Errors are what could not be looked at.
 	Errors []Error
+	// Current is the oldest moment at which everything that was looked at was
+	// known to be current; it stands still while a watch is broken. Zero for
+	// files.
+	Current time.Time
+	// WatchErrors counts the failed calls of the watches since the start, by
+	// resource.
+	WatchErrors map[string]int64
 
 	index *index
 }
