@@ -24,6 +24,8 @@ func (c *ControlPlane) As(user string, groups ...string) (*rest.Config, error) {
 		},
 		// Tests wait for answers, not for a client-side rate limit.
 		QPS: -1,
+		// Who wants the warnings, of dead rules for example, sets a handler.
+		WarningHandler: rest.NoWarnings{},
 	}, nil
 }
 

@@ -1,0 +1,153 @@
+// Command demo shows webhook-auditor at work: it starts a real control plane on
+// this machine, registers healthy webhooks and one of each broken kind, runs
+// the auditor against it and prints the report. It stays until Ctrl-C; with
+// DEMO_ONCE=1 in the environment it ends after the report.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// demo is everything that is running.
+type demo struct {
+	out     io.Writer
+	binary  string // the auditor's
+	plane   *cluster.ControlPlane
+	hooks   *webhook.Server
+	auditor *auditor.Auditor
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) != 2 {
+		return errors.New("usage: demo FOLDER-OF-THE-CONTROL-PLANE AUDITOR-BINARY")
+	}
+	d := &demo{out: out, binary: args[1]}
+	err := d.show(ctx, args[0])
+	if ctx.Err() != nil {
+		err = nil // Ctrl-C is how a demo ends
+	}
+	return errors.Join(err, d.stop())
+}
+
+func (d *demo) show(ctx context.Context, binaries string) error {
+	if err := d.startCluster(ctx, binaries); err != nil {
+		return err
+	}
+	if err := d.register(ctx); err != nil {
+		return err
+	}
+	if err := d.startAuditor(ctx); err != nil {
+		return err
+	}
+	if err := d.report(ctx); err != nil {
+		return err
+	}
+	d.invite()
+	if os.Getenv("DEMO_ONCE") != "1" {
+		d.say("waiting for Ctrl-C")
+		<-ctx.Done()
+	}
+	return nil
+}
+
+// say prints what happens next.
+func (d *demo) say(format string, args ...any) {
+	fmt.Fprintf(d.out, "==> "+format+"\n", args...)
+}
+
+func (d *demo) startCluster(ctx context.Context, binaries string) error {
+	d.say("starting etcd, kube-apiserver and kube-controller-manager on 127.0.0.1")
+	begun := time.Now()
+	var err error
+	if d.plane, err = cluster.Start(ctx, cluster.Options{Binaries: binaries}); err != nil {
+		return err
+	}
+	d.say("the control plane is up after %.1f seconds", time.Since(begun).Seconds())
+	if d.hooks, err = webhook.Start(); err != nil {
+		return err
+	}
+	d.say("serving the healthy webhooks at %s", d.hooks.URL("/"))
+	return nil
+}
+
+func (d *demo) register(ctx context.Context) error {
+	all, err := readFixtures(d.hooks)
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		d.say("registering %s: %s", f.file, f.summary)
+		if err := load(ctx, d.plane.Config(), f, d.hooks); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) startAuditor(ctx context.Context) error {
+	d.say("starting webhook-auditor run")
+	var err error
+	d.auditor, err = auditor.Start(ctx, auditor.Options{Binary: d.binary, Kubeconfig: d.plane.Kubeconfig()})
+	return err
+}
+
+// report prints what "audit" says, straight to the terminal.
+func (d *demo) report(ctx context.Context) error {
+	d.say("asking for a report: webhook-auditor audit")
+	fmt.Fprintln(d.out)
+	cmd := exec.CommandContext(ctx, d.binary, "audit", "--kubeconfig="+d.plane.Kubeconfig())
+	cmd.Stdout, cmd.Stderr = d.out, os.Stderr
+	err := cmd.Run()
+	fmt.Fprintln(d.out)
+	const findings = 3 // the exit code where there is something to report, as here
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == findings {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("running %s: %w", cmd, err)
+	}
+	return nil
+}
+
+func (d *demo) invite() {
+	d.say("metrics: %s/metrics", d.auditor.URL)
+	d.say("look around: export KUBECONFIG=%s", d.plane.Kubeconfig())
+	d.say("try: %s explain create pods", d.binary)
+}
+
+// stop ends whatever was started.
+func (d *demo) stop() error {
+	d.say("stopping")
+	var failures []error
+	if d.auditor != nil {
+		failures = append(failures, d.auditor.Stop())
+	}
+	if d.plane != nil {
+		failures = append(failures, d.plane.Stop())
+	}
+	if d.hooks != nil {
+		failures = append(failures, d.hooks.Close())
+	}
+	return errors.Join(failures...)
+}
