@@ -1,0 +1,65 @@
+package exporter
+
+import (
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Diff is what changed between two Documents.
+type Diff struct {
+	// Added are the findings that are new, or worse than before.
+	Added []Finding
+	// Mended are the findings that are gone.
+	Mended []Finding
+}
+
+// findingID tells findings apart across Documents. Its place in a file, its
+// severity and its words may change; it is the same finding.
+type findingID struct {
+	check string
+	inventory.Ref
+	resource string
+}
+
+func (f Finding) id() findingID {
+	return findingID{f.Check, inventory.Ref{Type: f.Type, Configuration: f.Configuration, Name: f.Name}, f.Resource}
+}
+
+// Compare returns the findings that after adds to before and those that it
+// mends. Acknowledged findings count as accepted, not as mended: one whose
+// acknowledgement ends is added, one that becomes acknowledged is neither.
+func Compare(before, after Document) Diff {
+	var d Diff
+	old, current := byID(before.Findings), byID(after.Findings)
+	for _, f := range after.Findings {
+		if old[f.id()].weight() < f.weight() {
+			d.Added = append(d.Added, f)
+		}
+	}
+	for _, f := range before.Findings {
+		if _, still := current[f.id()]; !still && !f.Acknowledged {
+			d.Mended = append(d.Mended, f)
+		}
+	}
+	return d
+}
+
+// byID keeps the worst of those that are the same: an object may stand in
+// several files.
+func byID(findings []Finding) map[findingID]Finding {
+	out := make(map[findingID]Finding, len(findings))
+	for _, f := range findings {
+		if known, ok := out[f.id()]; !ok || known.weight() < f.weight() {
+			out[f.id()] = f
+		}
+	}
+	return out
+}
+
+// weight orders findings by how much they matter; accepted ones do not.
+func (f Finding) weight() classify.Severity {
+	if f.Acknowledged {
+		return 0
+	}
+	return f.Severity
+}

@@ -1,0 +1,267 @@
+package exporter
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Project is where the program's documentation lives.
+const Project = "https://github.com/webhook-auditor/webhook-auditor"
+
+// runbooks is where the runbooks live that the checks embed.
+const runbooks = Project + "/blob/main/pkg/classify/"
+
+// RunbookURL returns the address of a check's runbook.
+func RunbookURL(check string) string { return runbooks + check + ".md" }
+
+// documentVersion is the version of the JSON: it changes when a field goes or
+// changes its meaning, not when one is added.
+const documentVersion = "v1"
+
+// Document is a Report as it is handed out: what "audit -o json" prints, and
+// what all other renderings are made of. It can be read again.
+type Document struct {
+	Version string `json:"version"`
+	// Taken is when the facts were true.
+	Taken time.Time `json:"taken"`
+	// Server is the API server's version.
+	Server string `json:"server"`
+	// Webhooks are sorted by type, configuration and name.
+	Webhooks []Webhook `json:"webhooks"`
+	// Findings are sorted, the worst first.
+	Findings []Finding `json:"findings"`
+	// Errors are what could not be looked at.
+	Errors []Error `json:"errors"`
+	Totals Totals  `json:"totals"`
+}
+
+// Webhook is one registered webhook of a Document.
+type Webhook struct {
+	Type           inventory.Type `json:"type"`
+	Configuration  string         `json:"configuration"`
+	Name           string         `json:"name"`
+	FailurePolicy  string         `json:"failurePolicy"`
+	MatchPolicy    string         `json:"matchPolicy"`
+	TimeoutSeconds int            `json:"timeoutSeconds"`
+	// Owner is who installed it, "" where nobody is known.
+	Owner   string  `json:"owner"`
+	Backend Backend `json:"backend"`
+	// Reach are the resources of each class that it is called for.
+	Reach    map[classify.Class][]string `json:"reach"`
+	Approved bool                        `json:"approved"`
+}
+
+// Backend is what the API server calls: a Service or a URL.
+type Backend struct {
+	Service *Service `json:"service,omitempty"`
+	URL     string   `json:"url,omitempty"`
+}
+
+// Service is a Service that is called, its port and the path.
+type Service struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Port      int32  `json:"port"`
+	Path      string `json:"path"`
+}
+
+// Finding is one finding of a Document.
+type Finding struct {
+	Check         string            `json:"check"`
+	Severity      classify.Severity `json:"severity"`
+	Type          inventory.Type    `json:"type"`
+	Configuration string            `json:"configuration"`
+	Name          string            `json:"name"`
+	// Resource is set only where the check is about one.
+	Resource string `json:"resource"`
+	// Message completes the sentence "webhook NAME …".
+	Message string `json:"message"`
+	Fix     string `json:"fix"`
+	// Runbook is the address of the check's runbook.
+	Runbook      string `json:"runbook"`
+	Acknowledged bool   `json:"acknowledged"`
+	// Source is where the webhook was read; absent for a cluster.
+	Source Source `json:"source,omitzero"`
+}
+
+// Source is a place in a file.
+type Source struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"`
+}
+
+// String returns "file:line", or "file" where the line is unknown.
+func (s Source) String() string {
+	if s.Line == 0 {
+		return s.File
+	}
+	return fmt.Sprintf("%s:%d", s.File, s.Line)
+}
+
+// Error is something that could not be looked at.
+type Error struct {
+	// Source is a file, or the object of a cluster.
+	Source  string `json:"source"`
+	Line    int    `json:"line,omitempty"`
+	Message string `json:"message"`
+}
+
+// String returns "source:line: message".
+func (e Error) String() string {
+	if e.Source == "" {
+		return e.Message
+	}
+	return Source{e.Source, e.Line}.String() + ": " + e.Message
+}
+
+// Totals count what a Document holds.
+type Totals struct {
+	Webhooks int           `json:"webhooks"`
+	Findings FindingTotals `json:"findings"`
+}
+
+// FindingTotals count the findings that nobody acknowledged.
+type FindingTotals struct {
+	Critical int `json:"critical"`
+	Warning  int `json:"warning"`
+	Info     int `json:"info"`
+}
+
+// NewDocument returns the Report as it is handed out.
+func NewDocument(r *classify.Report) Document {
+	totals := r.Totals()
+	d := Document{
+		Version:  documentVersion,
+		Taken:    r.Snapshot.Taken.UTC(),
+		Server:   r.Snapshot.Server.String(),
+		Webhooks: make([]Webhook, 0, len(r.Profiles)),
+		Findings: make([]Finding, 0, len(r.Findings)),
+		Errors:   make([]Error, 0, len(r.Snapshot.Errors)),
+		Totals: Totals{
+			Webhooks: len(r.Profiles),
+			Findings: FindingTotals{totals.Critical, totals.Warning, totals.Info},
+		},
+	}
+	for i := range r.Profiles {
+		d.Webhooks = append(d.Webhooks, newWebhook(&r.Profiles[i]))
+	}
+	slices.SortStableFunc(d.Webhooks, Webhook.compare)
+	for _, f := range r.Findings {
+		d.Findings = append(d.Findings, newFinding(f))
+	}
+	for _, e := range r.Snapshot.Errors {
+		d.Errors = append(d.Errors, newError(e))
+	}
+	return d
+}
+
+func newWebhook(p *classify.Profile) Webhook {
+	return Webhook{
+		Type:           p.Type,
+		Configuration:  p.Configuration,
+		Name:           p.Name,
+		FailurePolicy:  string(p.FailurePolicy),
+		MatchPolicy:    string(p.MatchPolicy),
+		TimeoutSeconds: int(p.Timeout.Seconds()),
+		Owner:          p.Object.Owner.String(),
+		Backend:        newBackend(p.Webhook.Backend),
+		Reach:          newReach(p.Reach),
+		Approved:       p.Approved,
+	}
+}
+
+func (w Webhook) compare(o Webhook) int {
+	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Configuration, o.Configuration), cmp.Compare(w.Name, o.Name))
+}
+
+func newBackend(b inventory.Backend) Backend {
+	if b.Kind == inventory.BackendURL {
+		return Backend{URL: b.URL}
+	}
+	return Backend{Service: &Service{
+		Namespace: b.Service.Namespace,
+		Name:      b.Service.Name,
+		Port:      b.Service.Port,
+		Path:      b.Service.Path,
+	}}
+}
+
+// newReach returns every class, the empty ones too.
+func newReach(reach map[classify.Class][]inventory.Resource) map[classify.Class][]string {
+	out := make(map[classify.Class][]string, len(classify.Classes))
+	for _, class := range classify.Classes {
+		out[class] = make([]string, 0, len(reach[class]))
+		for _, res := range reach[class] {
+			out[class] = append(out[class], res.String())
+		}
+	}
+	return out
+}
+
+func newFinding(f classify.Finding) Finding {
+	return Finding{
+		Check:         f.Check.Name,
+		Severity:      f.Severity,
+		Type:          f.Webhook.Type,
+		Configuration: f.Webhook.Configuration,
+		Name:          f.Webhook.Name,
+		Resource:      f.Resource.String(),
+		Message:       f.Message,
+		Fix:           f.Fix,
+		Runbook:       RunbookURL(f.Check.Name),
+		Acknowledged:  f.Acknowledged,
+		Source:        Source(f.Source),
+	}
+}
+
+// newError keeps the place apart, so that editors can jump to it.
+func newError(e inventory.Error) Error {
+	switch {
+	case e.Source.File == "":
+		return Error{Source: e.Object, Message: e.Message}
+	case e.Object == "" || e.Object == e.Source.File:
+		return Error{Source: e.Source.File, Line: e.Source.Line, Message: e.Message}
+	}
+	return Error{Source: e.Source.File, Line: e.Source.Line, Message: e.Object + ": " + e.Message}
+}
+
+// acknowledged counts the findings that somebody accepted.
+func (d Document) acknowledged() int {
+	n := 0
+	for _, f := range d.Findings {
+		if f.Acknowledged {
+			n++
+		}
+	}
+	return n
+}
+
+// WriteJSON writes the Document as JSON.
+func WriteJSON(w io.Writer, d Document) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(d); err != nil {
+		return fmt.Errorf("writing report: %w", err)
+	}
+	return nil
+}
+
+// ReadDocument reads what WriteJSON wrote.
+func ReadDocument(r io.Reader) (Document, error) {
+	var d Document
+	if err := json.NewDecoder(r).Decode(&d); err != nil {
+		return Document{}, fmt.Errorf("reading report: want what audit -o json prints: %w", err)
+	}
+	if d.Version != documentVersion {
+		return Document{}, fmt.Errorf("reading report: version is %q, want %q: write it again with audit -o json of this release", d.Version, documentVersion)
+	}
+	return d, nil
+}

@@ -1,0 +1,154 @@
+package exporter
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// WriteMarkdown writes the findings for an issue or a pull request: a table,
+// and what to do below it.
+func WriteMarkdown(w io.Writer, d Document) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "### Webhook audit\n\n%s\n", escape(totals(d)))
+	open, acknowledged := split(d.Findings)
+	if len(d.Findings) > 0 {
+		writeTable(b, append(open, acknowledged...))
+		writeFixes(b, open)
+	}
+	writeErrorList(b, d.Errors)
+	fmt.Fprintf(b, "\n<sub>webhook-auditor, snapshot of %s</sub>\n", d.Taken.Format(time.RFC3339))
+	return flush(b)
+}
+
+func writeTable(b *bufio.Writer, findings []Finding) {
+	b.WriteString("\n| # | Severity | Webhook | Finding | Check | Where |\n| --: | --- | --- | --- | --- | --- |\n")
+	for i, f := range findings {
+		severity := f.Severity.String()
+		if f.Acknowledged {
+			severity += " (acknowledged)"
+		}
+		fmt.Fprintf(b, "| %d | %s | %s | %s | [%s](%s) | %s |\n",
+			i+1, severity, cell(code(f.Name)), cell(markdown(shortenLists(f.Message))), f.Check, f.Runbook, cell(where(f)))
+	}
+}
+
+func where(f Finding) string {
+	s := string(f.Type)
+	if f.Configuration != f.Name {
+		s += " " + code(f.Configuration)
+	}
+	if f.Source.File != "" {
+		s += "<br>" + code(f.Source.String())
+	}
+	return s
+}
+
+// writeFixes writes each cure once, under the numbers of the rows it is for.
+func writeFixes(b *bufio.Writer, findings []Finding) {
+	if len(findings) == 0 {
+		return
+	}
+	b.WriteString("\n#### What to do\n")
+	row := 1
+	for _, group := range groupByFix(findings) {
+		heading := fmt.Sprintf("%d", row)
+		if len(group) > 1 {
+			heading = fmt.Sprintf("%d–%d", row, row+len(group)-1)
+		}
+		fmt.Fprintf(b, "\n**%s.** %s\n", heading, fixMarkdown(group[0].Fix))
+		row += len(group)
+	}
+}
+
+// fixMarkdown keeps the indented lines of a fix, commands or manifests, as code
+// blocks.
+func fixMarkdown(fix string) string {
+	var b strings.Builder
+	fence := strings.Repeat("`", max(3, longestRun(fix)+1)) + "\n"
+	inCode := false
+	for _, line := range fixLines(fix) {
+		if indented(line) != inCode {
+			b.WriteString(fence)
+			inCode = !inCode
+		}
+		if inCode {
+			b.WriteString(clean(line) + "\n")
+		} else {
+			b.WriteString(markdown(line) + "\n")
+		}
+	}
+	if inCode {
+		b.WriteString(fence)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func writeErrorList(b *bufio.Writer, errors []Error) {
+	if len(errors) == 0 {
+		return
+	}
+	b.WriteString("\n#### Could not be looked at\n\n")
+	for i, e := range errors {
+		if i == maxErrors {
+			fmt.Fprintf(b, "- and %d more\n", len(errors)-i)
+			return
+		}
+		fmt.Fprintf(b, "- %s\n", escape(e.String()))
+	}
+}
+
+// special are the characters that Markdown would take for markup. The comment
+// behind "@" keeps a report from notifying strangers.
+var special = strings.NewReplacer(
+	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`,
+	"<", "&lt;", ">", "&gt;", "&", "&amp;", "#", `\#`, "~", `\~`, "@", "@<!-- -->",
+)
+
+// escape makes text show as it is, on one line.
+func escape(s string) string { return special.Replace(clean(s)) }
+
+// markdown escapes a message, but for its commands in backquotes.
+func markdown(s string) string {
+	parts := strings.Split(clean(s), "`")
+	if len(parts)%2 == 0 {
+		return escape(s)
+	}
+	for i := range parts {
+		if i%2 == 0 {
+			parts[i] = escape(parts[i])
+		} else {
+			parts[i] = code(parts[i])
+		}
+	}
+	return strings.Join(parts, "")
+}
+
+// code returns a code span that shows s as it is.
+func code(s string) string {
+	s = clean(s)
+	fence := strings.Repeat("`", longestRun(s)+1)
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
+		s = " " + s + " "
+	}
+	return fence + s + fence
+}
+
+// longestRun returns the length of the longest run of backquotes.
+func longestRun(s string) int {
+	longest, run := 0, 0
+	for _, r := range s {
+		if r != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
+}
+
+// cell keeps a table's cell in its column: a pipe ends it even inside code.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

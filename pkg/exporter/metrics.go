@@ -1,0 +1,316 @@
+// Package exporter makes the announcements: it says a classify.Report as metric
+// families, as text, JSON, Markdown and SARIF, and over HTTP. It holds no
+// opinion of its own, logs nothing and reads no clock.
+package exporter
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// program is the name of the program as metrics write it.
+const program = "webhook_auditor"
+
+// Prefix starts the name of each of our series.
+const Prefix = program + "_"
+
+// maxSeries bounds a family: as much as a default Prometheus of a cluster takes
+// from one target without anybody noticing.
+const maxSeries = 10_000
+
+// Family is one metric family. Its series are derived from the current Report
+// alone, so that there is nothing to reset and nothing to leak.
+type Family struct {
+	// Name is without Prefix; Series adds it.
+	Name string
+	Help string
+	// Labels are names that the API server's own series use for the same thing.
+	Labels []string
+	// Max bounds the number of series; 0 stands for maxSeries.
+	Max int
+	// Collect emits the family's series, the most important first: what is
+	// beyond Max is dropped.
+	Collect func(r *classify.Report, emit func(value float64, labels ...string))
+}
+
+// Series returns the full name of the family's series.
+func (f Family) Series() string { return Prefix + f.Name }
+
+// bound returns how many series the family may have.
+func (f Family) bound() int {
+	if f.Max == 0 {
+		return maxSeries
+	}
+	return f.Max
+}
+
+// Families are the metric families over a Report, in the order of the
+// documents. All are gauges.
+var Families = []Family{
+	{
+		Name:    "webhook_info",
+		Help:    "What is registered; always 1.",
+		Labels:  refLabels("failure_policy", "match_policy", "backend", "service_namespace", "service_name", "approved", "owner"),
+		Collect: webhookInfo,
+	},
+	{
+		Name:    "webhook_timeout_seconds",
+		Help:    "How long the API server waits for the webhook.",
+		Labels:  refLabels(),
+		Collect: perWebhook(timeoutSeconds),
+	},
+	{
+		Name:    "webhook_latency_threshold_seconds",
+		Help:    "From which latency the webhooks of this name are slow; the smallest threshold of all that share the name. Always a bucket edge of the API server's histogram.",
+		Labels:  []string{"type", "name", "service_namespace"},
+		Collect: latencyThreshold,
+	},
+	{
+		Name:    "webhook_failure_impact",
+		Help:    "What happens to requests while webhooks of this name fail: closed (they are refused, by at least one of them) or open; always 1.",
+		Labels:  []string{"type", "name", "service_namespace", "impact"},
+		Collect: failureImpact,
+	},
+	{
+		Name:    "webhook_reach",
+		Help:    "A resource of the class that the webhook is called for; always 1. The class core has totals only, see " + Prefix + "webhook_reached_resources.",
+		Labels:  refLabels("class", "group", "resource"),
+		Collect: reach,
+	},
+	{
+		Name:    "webhook_reached_resources",
+		Help:    "How many resources of the class the webhook is called for.",
+		Labels:  refLabels("class"),
+		Max:     maxSeries * len(classify.Classes),
+		Collect: reachedResources,
+	},
+	{
+		Name:    "webhook_backend_ready",
+		Help:    "Whether somebody is there to answer the API server's call: 1 or 0. Absent where it cannot be known.",
+		Labels:  refLabels(),
+		Collect: perWebhook(backendReady),
+	},
+	{
+		Name:    "webhook_ca_bundle_not_after_timestamp_seconds",
+		Help:    "When the last valid CA of the webhook's bundle expires. Absent without one.",
+		Labels:  refLabels(),
+		Collect: caBundleNotAfter,
+	},
+	{
+		Name:    "webhook_configuration_changed_timestamp_seconds",
+		Help:    "The last change of the configuration that was seen or is recorded in it. Absent where none is.",
+		Labels:  []string{"type", "configuration"},
+		Collect: configurationChanged,
+	},
+	{
+		Name:    "finding",
+		Help:    "A finding that nobody acknowledged; 1 while it lasts.",
+		Labels:  []string{"check", "severity", "type", "configuration", "name", "group", "resource"},
+		Collect: openFindings,
+	},
+	{
+		Name:    "findings",
+		Help:    "How many findings there are, including those that are not exported one by one.",
+		Labels:  []string{"severity", "acknowledged"},
+		Collect: findingTotals,
+	},
+	{
+		Name:    "snapshot_timestamp_seconds",
+		Help:    "The oldest moment at which every watch needed was known current. Stands still while one is broken.",
+		Collect: snapshotTimestamp,
+	},
+}
+
+// refLabels returns the labels that name one webhook, and more.
+func refLabels(more ...string) []string {
+	return slices.Concat([]string{"type", "configuration", "name"}, more)
+}
+
+// perWebhook collects one series per webhook, where there is a value.
+func perWebhook(value func(*classify.Profile) (float64, bool)) func(*classify.Report, func(float64, ...string)) {
+	return func(r *classify.Report, emit func(float64, ...string)) {
+		for i := range r.Profiles {
+			p := &r.Profiles[i]
+			if v, ok := value(p); ok {
+				emit(v, string(p.Type), p.Configuration, p.Name)
+			}
+		}
+	}
+}
+
+func webhookInfo(r *classify.Report, emit func(float64, ...string)) {
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		emit(1, string(p.Type), p.Configuration, p.Name,
+			string(p.FailurePolicy), string(p.MatchPolicy),
+			string(p.Webhook.Backend.Kind), p.Webhook.Backend.Service.Namespace, p.Webhook.Backend.Service.Name,
+			strconv.FormatBool(p.Approved), p.Object.Owner.String())
+	}
+}
+
+func timeoutSeconds(p *classify.Profile) (float64, bool) { return p.Timeout.Seconds(), true }
+
+func backendReady(p *classify.Profile) (float64, bool) {
+	switch {
+	case p.BackendReady == nil:
+		return 0, false
+	case *p.BackendReady:
+		return 1, true
+	}
+	return 0, true
+}
+
+func latencyThreshold(r *classify.Report, emit func(float64, ...string)) {
+	for _, m := range mergeByName(r.Profiles) {
+		// A threshold of 0 would declare every call slow.
+		if m.threshold > 0 {
+			emit(m.threshold, string(m.Type), m.Name, m.serviceNamespace)
+		}
+	}
+}
+
+func failureImpact(r *classify.Report, emit func(float64, ...string)) {
+	for _, m := range mergeByName(r.Profiles) {
+		impact := "open"
+		if m.failsClosed {
+			impact = "closed"
+		}
+		emit(1, string(m.Type), m.Name, m.serviceNamespace, impact)
+	}
+}
+
+// reach goes through the classes first: what a bound drops is the least
+// dangerous of all webhooks, not everything of the last ones.
+func reach(r *classify.Report, emit func(float64, ...string)) {
+	for _, class := range []classify.Class{classify.ClassCritical, classify.ClassVirtual, classify.ClassSensitive} {
+		for i := range r.Profiles {
+			p := &r.Profiles[i]
+			for _, res := range p.Reach[class] {
+				emit(1, string(p.Type), p.Configuration, p.Name, string(class), res.Group, res.Path())
+			}
+		}
+	}
+}
+
+func reachedResources(r *classify.Report, emit func(float64, ...string)) {
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		for _, class := range classify.Classes {
+			emit(float64(len(p.Reach[class])), string(p.Type), p.Configuration, p.Name, string(class))
+		}
+	}
+}
+
+// caBundleNotAfter parses each distinct bundle once: the webhooks of a
+// configuration share theirs, and parsing is the dearest part of a scrape.
+func caBundleNotAfter(r *classify.Report, emit func(float64, ...string)) {
+	parsed := map[string]time.Time{}
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		bundle := p.Webhook.Backend.CABundle
+		notAfter, known := parsed[string(bundle)]
+		if !known {
+			notAfter = lastExpiry(bundle)
+			parsed[string(bundle)] = notAfter
+		}
+		if !notAfter.IsZero() {
+			emit(seconds(notAfter), string(p.Type), p.Configuration, p.Name)
+		}
+	}
+}
+
+func configurationChanged(r *classify.Report, emit func(float64, ...string)) {
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		if !p.Object.LastChanged.IsZero() {
+			emit(seconds(p.Object.LastChanged), string(p.Type), p.Configuration)
+		}
+	}
+}
+
+func openFindings(r *classify.Report, emit func(float64, ...string)) {
+	for _, f := range r.Findings {
+		if !f.Acknowledged {
+			emit(1, f.Check.Name, f.Severity.String(),
+				string(f.Webhook.Type), f.Webhook.Configuration, f.Webhook.Name,
+				f.Resource.Group, f.Resource.Path())
+		}
+	}
+}
+
+func findingTotals(r *classify.Report, emit func(float64, ...string)) {
+	type key struct {
+		severity     classify.Severity
+		acknowledged bool
+	}
+	counts := map[key]int{}
+	for _, f := range r.Findings {
+		counts[key{f.Severity, f.Acknowledged}]++
+	}
+	for _, severity := range classify.Severities {
+		for _, acknowledged := range []bool{false, true} {
+			n := counts[key{severity, acknowledged}]
+			emit(float64(n), severity.String(), strconv.FormatBool(acknowledged))
+		}
+	}
+}
+
+func snapshotTimestamp(r *classify.Report, emit func(float64, ...string)) {
+	emit(seconds(r.Snapshot.Taken))
+}
+
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+// named is what the webhooks that share a type and a name have in common. The
+// API server's series tell no more than that, so joins need it merged.
+type named struct {
+	Type inventory.Type
+	Name string
+	// threshold is the smallest of all.
+	threshold float64
+	// failsClosed says that at least one of them fails closed.
+	failsClosed bool
+	// serviceNamespace is "" where they disagree or call a URL.
+	serviceNamespace string
+}
+
+// mergeByName returns one entry per type and name, in the order of the
+// profiles.
+func mergeByName(profiles []classify.Profile) []*named {
+	type key struct {
+		t    inventory.Type
+		name string
+	}
+	index := make(map[key]*named, len(profiles))
+	out := make([]*named, 0, len(profiles))
+	for i := range profiles {
+		p := &profiles[i]
+		k := key{p.Type, p.Name}
+		if m, seen := index[k]; seen {
+			m.merge(p)
+			continue
+		}
+		index[k] = &named{p.Type, p.Name, p.Threshold, p.FailsClosed(), serviceNamespace(p)}
+		out = append(out, index[k])
+	}
+	return out
+}
+
+func (m *named) merge(p *classify.Profile) {
+	m.threshold = min(m.threshold, p.Threshold)
+	m.failsClosed = m.failsClosed || p.FailsClosed()
+	if m.serviceNamespace != serviceNamespace(p) {
+		m.serviceNamespace = ""
+	}
+}
+
+func serviceNamespace(p *classify.Profile) string {
+	if p.Webhook.Backend.Kind == inventory.BackendURL {
+		return ""
+	}
+	return p.Webhook.Backend.Service.Namespace
+}

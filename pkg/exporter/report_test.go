@@ -1,0 +1,178 @@
+package exporter
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares got with a file of testdata, or writes it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s differs (-want +got), go test -update writes it anew:\n%s", file, diff)
+	}
+}
+
+var (
+	taken = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+
+	noEndpoints = &classify.Check{
+		Name:      "no-ready-endpoints",
+		Summary:   "Nobody is ready behind the Service that the API server calls.",
+		Severity:  classify.Critical,
+		Condition: map[inventory.Type]string{inventory.Validating: "ValidatingAdmissionWebhookConfigurationError"},
+		Reason:    "WebhookServiceNoEndpoints",
+		Alerts: map[classify.Severity]string{
+			classify.Critical: "WebhookBackendDown",
+			classify.Warning:  "WebhookBackendDownFailOpen",
+		},
+		For: 5 * time.Minute,
+	}
+	criticalResource = &classify.Check{
+		Name:     "critical-resource",
+		Summary:  "A third party intercepts a resource that the cluster cannot work without.",
+		Severity: classify.Info,
+	}
+	budgetExceeded = &classify.Check{
+		Name:     "budget-exceeded",
+		Summary:  "The webhooks of a resource take longer than its budget | allows.",
+		Severity: classify.Warning,
+	}
+)
+
+func webhook(ref inventory.Ref, b inventory.Backend) *inventory.Webhook {
+	w := &inventory.Webhook{
+		Ref:           ref,
+		Backend:       b,
+		FailurePolicy: admissionv1.Fail,
+		MatchPolicy:   admissionv1.Equivalent,
+		Timeout:       10 * time.Second,
+	}
+	if ref.Type == inventory.Conversion {
+		w.MatchPolicy, w.Timeout = "", 30*time.Second
+	}
+	return w
+}
+
+func service(namespace, name string) inventory.Backend {
+	return inventory.Backend{
+		Kind:    inventory.BackendService,
+		Service: inventory.ServiceRef{Namespace: namespace, Name: name, Port: 443, Path: "/"},
+	}
+}
+
+func pointer[T any](v T) *T { return &v }
+
+var (
+	podsPolicy  = inventory.Ref{Type: inventory.Validating, Configuration: "policy", Name: "pods.policy.example.com"}
+	quotaPolicy = inventory.Ref{Type: inventory.Validating, Configuration: "policy", Name: "quota.policy.example.com"}
+	injector    = inventory.Ref{Type: inventory.Mutating, Configuration: "injector", Name: "inject.mesh.example.com"}
+	widgets     = inventory.Ref{Type: inventory.Conversion, Configuration: "widgets.example.com", Name: "widgets.example.com"}
+)
+
+// report is a handful of webhooks and one finding of each kind.
+func report() *classify.Report {
+	pods, deployments := inventory.Resource{Name: "pods"}, inventory.Resource{Group: "apps", Name: "deployments"}
+	source := inventory.Source{File: "deploy/policy.yaml", Line: 7}
+	inject := webhook(injector, inventory.Backend{Kind: inventory.BackendURL, URL: "https://mesh.example.com/inject"})
+	inject.FailurePolicy = admissionv1.Ignore
+	policy := webhook(podsPolicy, service("policy", "policy"))
+	policy.Object = inventory.Object{
+		Owner:       inventory.Owner{Tool: "helm", Name: "policy"},
+		LastChanged: taken.Add(-time.Hour),
+		Source:      source,
+	}
+	return &classify.Report{
+		Snapshot: &inventory.Snapshot{Taken: taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}},
+		Profiles: []classify.Profile{
+			{Webhook: inject, Threshold: 0.5, Reach: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}},
+			{Webhook: webhook(widgets, service("widgets", "convert")), Threshold: 1, BackendReady: pointer(true)},
+			{Webhook: policy, Threshold: 0.5, BackendReady: pointer(false), Approved: true, Reach: map[classify.Class][]inventory.Resource{
+				classify.ClassCritical: {pods},
+				classify.ClassCore:     {pods, deployments},
+			}},
+			{Webhook: webhook(quotaPolicy, service("policy", "policy")), Threshold: 1},
+		},
+		Findings: []classify.Finding{
+			{Check: noEndpoints, Webhook: podsPolicy, Source: source, Problem: classify.Problem{
+				Severity: classify.Critical,
+				Message:  "calls Service policy/policy, which has no ready endpoint, for pods, deployments.apps, statefulsets.apps, daemonsets.apps, jobs.batch, cronjobs.batch, services, secrets, configmaps, serviceaccounts, endpoints and leases.coordination.k8s.io",
+				Fix:      "Scale the workload behind the Service up. Until then requests are refused; `kubectl delete validatingwebhookconfiguration policy` lets them through:\n    kubectl -n policy scale deployment policy --replicas=2",
+			}},
+			{Check: noEndpoints, Webhook: widgets, Problem: classify.Problem{
+				Severity: classify.Critical,
+				Message:  "calls Service widgets/convert, which has no ready endpoint",
+				Fix:      "Scale the workload behind the Service up.",
+			}},
+			{Check: budgetExceeded, Webhook: quotaPolicy, Problem: classify.Problem{
+				Severity: classify.Warning,
+				Resource: inventory.Resource{Group: "apps", Name: "deployments"},
+				Message:  "is the last straw: a request may take 31 s | 2 webhooks, the budget is 30 s",
+				Fix:      "Lower a timeout of the chain.",
+			}},
+			{Check: criticalResource, Webhook: injector, Problem: classify.Problem{
+				Severity: classify.Info,
+				Message:  "is called for pods",
+				Fix:      "Have it approved: set the annotation webhook-approved.openshift.io to the URL of the pull request.",
+			}},
+			{Check: criticalResource, Webhook: quotaPolicy, Problem: classify.Problem{
+				Severity: classify.Info,
+				Message:  "is called for resourcequotas",
+				Fix:      "Have it approved: set the annotation webhook-approved.openshift.io to the URL of the pull request.",
+			}},
+			{Check: criticalResource, Webhook: podsPolicy, Source: source, Acknowledged: true, Problem: classify.Problem{
+				Severity: classify.Info,
+				Message:  "is called for pods",
+				Fix:      "Have it approved.",
+			}},
+		},
+	}
+}
+
+// blind adds to a report what could not be looked at.
+func blind(r *classify.Report) *classify.Report {
+	r.Snapshot.Errors = []inventory.Error{
+		{Source: inventory.Source{File: "x.yaml", Line: 3}, Object: "ValidatingWebhookConfiguration/broken", Message: "reading namespaceSelector: unknown operator \"Like\""},
+		{Object: "customresourcedefinitions.apiextensions.k8s.io", Message: "listing is forbidden: grant the verb list"},
+	}
+	return r
+}
+
+// healthy is a report without findings.
+func healthy() *classify.Report {
+	r := report()
+	r.Findings = nil
+	return r
+}
+
+// rendered returns what a writer writes.
+func rendered(t *testing.T, write func(*bytes.Buffer) error) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}

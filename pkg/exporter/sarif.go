@@ -1,0 +1,129 @@
+package exporter
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
+	"github.com/prometheus/common/version"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// sarifLevels say our severities in the words of SARIF.
+var sarifLevels = map[classify.Severity]string{
+	classify.Critical: sarif.LevelError,
+	classify.Warning:  sarif.LevelWarning,
+	classify.Info:     sarif.LevelNote,
+}
+
+// fingerprintName is the fingerprint that GitHub tells alerts apart by. Given
+// none, it takes the text of the line, which many webhooks share.
+const fingerprintName = "primaryLocationLineHash"
+
+// WriteSARIF writes the findings as SARIF 2.1.0, for code review.
+func WriteSARIF(w io.Writer, d Document) error {
+	if err := newSARIF(d, classify.Checks).PrettyWrite(w); err != nil {
+		return fmt.Errorf("writing report: %w", err)
+	}
+	return nil
+}
+
+func newSARIF(d Document, checks []*classify.Check) *sarif.Report {
+	run := sarif.NewRunWithInformationURI("webhook-auditor", Project)
+	if version.Version != "" {
+		run.Tool.Driver.WithVersion(version.Version)
+	}
+	for _, c := range checks {
+		run.Tool.Driver.AddRule(sarifRule(c))
+	}
+	seen := map[string]int{}
+	for _, f := range d.Findings {
+		id := fingerprint(f)
+		// The same object may stand in several files; each is a result.
+		seen[id]++
+		run.AddResult(sarifResult(f).
+			WithRuleIndex(run.GetRuleIndex(f.Check)).
+			WithPartialFingerprints(map[string]string{fingerprintName: fmt.Sprintf("%s:%d", id, seen[id])}))
+	}
+	run.AddInvocation(sarifInvocation(d.Errors))
+	return sarif.NewReport().AddRun(run)
+}
+
+func sarifRule(c *classify.Check) *sarif.ReportingDescriptor {
+	tags := sarif.NewPropertyBag().WithTags([]string{"kubernetes", "admission-webhook"})
+	help := cmp.Or(c.Runbook(), c.Summary)
+	return sarif.NewRule(c.Name).
+		WithShortDescription(sarif.NewMultiformatMessageString().WithText(c.Summary)).
+		WithFullDescription(sarif.NewMultiformatMessageString().WithText(c.Summary)).
+		WithHelp(sarif.NewMultiformatMessageString().WithText(help).WithMarkdown(help)).
+		WithHelpURI(RunbookURL(c.Name)).
+		WithDefaultConfiguration(sarif.NewReportingConfiguration().WithLevel(sarifLevels[c.Severity])).
+		WithProperties(tags)
+}
+
+func sarifResult(f Finding) *sarif.Result {
+	result := sarif.NewRuleResult(f.Check).
+		WithLevel(sarifLevels[f.Severity]).
+		WithMessage(sarif.NewTextMessage("webhook " + f.Name + " " + f.Message + ".\n" + f.Fix)).
+		AddLocation(sarifLocation(f))
+	if f.Acknowledged {
+		result.AddSuppression(sarif.NewSuppression().WithKind("external"))
+	}
+	return result
+}
+
+// sarifLocation names the webhook, and its place where it came from a file.
+func sarifLocation(f Finding) *sarif.Location {
+	logical := sarif.NewLogicalLocation().
+		WithName(f.Name).
+		WithFullyQualifiedName(strings.Join([]string{string(f.Type), f.Configuration, f.Name}, "/")).
+		WithKind("resource")
+	return place(sarif.NewLocation().AddLogicalLocation(logical), f.Source)
+}
+
+func place(l *sarif.Location, s Source) *sarif.Location {
+	if s.File == "" {
+		return l
+	}
+	physical := sarif.NewPhysicalLocation().WithArtifactLocation(artifact(s.File))
+	if s.Line > 0 {
+		physical.WithRegion(sarif.NewRegion().WithStartLine(s.Line))
+	}
+	return l.WithPhysicalLocation(physical)
+}
+
+// artifact names a file as a URI: relative to the root of the repository, which
+// is where pipelines run, unless it is absolute.
+func artifact(file string) *sarif.ArtifactLocation {
+	slashed := path.Clean(filepath.ToSlash(file))
+	if path.IsAbs(slashed) {
+		return sarif.NewSimpleArtifactLocation((&url.URL{Scheme: "file", Path: slashed}).String())
+	}
+	return sarif.NewSimpleArtifactLocation((&url.URL{Path: slashed}).String()).WithURIBaseID("%SRCROOT%")
+}
+
+// fingerprint identifies a finding wherever its webhook moves within a file or
+// between files.
+func fingerprint(f Finding) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{f.Check, string(f.Type), f.Configuration, f.Name, f.Resource}, "\x00")))
+	return fmt.Sprintf("%x", sum[:16])
+}
+
+// sarifInvocation tells what could not be looked at.
+func sarifInvocation(errors []Error) *sarif.Invocation {
+	invocation := sarif.NewInvocation().WithExecutionSuccessful(len(errors) == 0)
+	for _, e := range errors {
+		notification := sarif.NewNotification().
+			WithLevel(sarif.LevelError).
+			WithMessage(sarif.NewTextMessage(e.String()))
+		invocation.AddToolExecutionNotification(notification)
+	}
+	return invocation
+}

@@ -1,0 +1,131 @@
+package exporter
+
+import (
+	"bufio"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// style is the parameter of a terminal's "select graphic rendition" sequence.
+type style string
+
+const (
+	plain  style = ""
+	bold   style = "1"
+	dim    style = "2"
+	red    style = "1;31"
+	green  style = "32"
+	yellow style = "33"
+	cyan   style = "36"
+)
+
+// word is what a line is never broken in.
+type word struct {
+	text string
+	style
+}
+
+// printer lays words out in lines.
+type printer struct {
+	*bufio.Writer
+	TextOptions
+}
+
+func (p printer) newline() { p.WriteByte('\n') }
+
+// hanging is where the lines that follow the first one begin at the latest.
+const hanging = margin + len("fix: ")
+
+// paragraph writes a label and words, wrapped at the width.
+func (p printer) paragraph(label word, text []word) {
+	column := utf8.RuneCountInString(label.text)
+	indent := min(column, hanging)
+	current := p.write(plain, label)
+	for i, w := range text {
+		n := utf8.RuneCountInString(w.text)
+		switch {
+		case i == 0:
+		case p.Width > 0 && column+1+n > p.Width:
+			p.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			p.WriteByte(' ')
+			column++
+		}
+		current = p.write(current, w)
+		column += n
+	}
+	p.write(current, word{})
+	p.newline()
+}
+
+// write writes a word where the current style is what is given, and returns
+// the word's.
+func (p printer) write(current style, w word) style {
+	if p.Color && w.style != current {
+		fmt.Fprintf(p, "\x1b[0;%sm", w.style)
+	}
+	p.WriteString(w.text)
+	return w.style
+}
+
+// verbatim writes a line as it is, but for what would upset the terminal.
+func (p printer) verbatim(line string) {
+	p.WriteString(strings.Repeat(" ", hanging))
+	p.WriteString(clean(line))
+	p.newline()
+}
+
+// unbroken matches what stays on one line: a word, or a command in backquotes,
+// which would not survive being copied in two pieces.
+var unbroken = regexp.MustCompile("(?:`[^`]*`|[^\\s`]|`)+")
+
+func words(text string, s style) []word {
+	var out []word
+	for _, w := range unbroken.FindAllString(clean(text), -1) {
+		out = append(out, word{w, s})
+	}
+	return out
+}
+
+// clean replaces what a terminal would obey rather than show: names and
+// messages come out of other people's manifests.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// maxListed is how many items of a list a person reads.
+const maxListed = 10
+
+// longList matches an enumeration of single words, as in "pods, secrets, … and
+// jobs" or "pods, secrets, … and 30 more".
+var longList = regexp.MustCompile(`([^\s,]+(?:, (?:and )?[^\s,]+){` + strconv.Itoa(maxListed) + `,})(?: and (\d+) more| and ([^\s,]+))?`)
+
+// shortenLists keeps the first items of long lists and counts the rest. The
+// JSON has them all.
+func shortenLists(s string) string {
+	return longList.ReplaceAllStringFunc(s, func(list string) string {
+		m := longList.FindStringSubmatch(list)
+		items := strings.Split(strings.ReplaceAll(m[1], ", and ", ", "), ", ")
+		// Not a number where the list does not say how many it left out.
+		more, _ := strconv.Atoi(m[2])
+		more += len(items) - maxListed
+		if m[3] != "" {
+			more++
+		}
+		end := list[len(strings.TrimRight(list, ".:;")):]
+		return fmt.Sprintf("%s and %d more%s", strings.Join(items[:maxListed], ", "), more, end)
+	})
+}

@@ -1,0 +1,235 @@
+package exporter
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// TextOptions are what the text needs to know of the terminal it is for.
+type TextOptions struct {
+	// Color uses the terminal's colors.
+	Color bool
+	// Width is where lines wrap; 0 leaves them long, as pipes want them.
+	Width int
+}
+
+// maxErrors bounds the errors printed: a folder of a million unreadable files
+// would hide everything else. The JSON has them all.
+const maxErrors = 50
+
+// margin is the width of the column of severities.
+const margin = 10
+
+// severityStyles make the worst the most visible.
+var severityStyles = map[classify.Severity]style{
+	classify.Critical: red,
+	classify.Warning:  yellow,
+	classify.Info:     cyan,
+}
+
+// WriteText writes the findings for a terminal: the worst first, one line each,
+// with what to do about it under it, and the totals. What could not be looked
+// at is counted here and listed by WriteErrors.
+func WriteText(w io.Writer, d Document, o TextOptions) error {
+	b := bufio.NewWriter(w)
+	p := printer{b, o}
+	open, acknowledged := split(d.Findings)
+	for _, group := range groupByFix(open) {
+		p.group(group)
+	}
+	for _, f := range acknowledged {
+		p.finding(f)
+	}
+	if len(acknowledged) > 0 {
+		p.newline()
+	}
+	p.paragraph(word{}, words(totals(d), plain))
+	return flush(b)
+}
+
+// WriteErrors writes what could not be looked at, one line each, and nothing
+// where there is nothing: errors are not findings.
+func WriteErrors(w io.Writer, d Document, o TextOptions) error {
+	b := bufio.NewWriter(w)
+	p := printer{b, o}
+	for i, e := range d.Errors {
+		if i == maxErrors {
+			p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", counted(len(d.Errors)-i, "error")), plain))
+			break
+		}
+		p.paragraph(word{fmt.Sprintf("%-*s", margin, "ERROR"), red}, words("could not look at "+e.String(), plain))
+	}
+	return flush(b)
+}
+
+func flush(b *bufio.Writer) error {
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("writing report: %w", err)
+	}
+	return nil
+}
+
+// split parts the findings that need somebody from those that were accepted.
+func split(findings []Finding) (open, acknowledged []Finding) {
+	for _, f := range findings {
+		if f.Acknowledged {
+			acknowledged = append(acknowledged, f)
+		} else {
+			open = append(open, f)
+		}
+	}
+	return open, acknowledged
+}
+
+// groupByFix puts neighbors together that have the same cure, so that it is
+// read once.
+func groupByFix(findings []Finding) [][]Finding {
+	var out [][]Finding
+	for i, f := range findings {
+		if i > 0 && sameFix(findings[i-1], f) {
+			out[len(out)-1] = append(out[len(out)-1], f)
+			continue
+		}
+		out = append(out, []Finding{f})
+	}
+	return out
+}
+
+func sameFix(a, b Finding) bool {
+	return a.Check == b.Check && a.Severity == b.Severity && a.Fix == b.Fix
+}
+
+func (p printer) group(group []Finding) {
+	for _, f := range group {
+		p.finding(f)
+	}
+	label := "fix: "
+	if len(group) > 1 {
+		label = fmt.Sprintf("fix for these %d: ", len(group))
+	}
+	p.fix(label, group[0].Fix)
+	p.newline()
+}
+
+func (p printer) finding(f Finding) {
+	severity, name, text := severityStyles[f.Severity], bold, plain
+	if f.Acknowledged {
+		severity, name, text = dim, dim, dim
+	}
+	line := slices.Concat(
+		words("webhook", text), words(f.Name, name),
+		words(shortenLists(f.Message), text), words(particulars(f), dim),
+	)
+	p.paragraph(word{fmt.Sprintf("%-*s", margin, strings.ToUpper(f.Severity.String())), severity}, line)
+}
+
+// particulars tell which check it was and where the webhook is registered.
+func particulars(f Finding) string {
+	parts := []string{string(f.Type)}
+	// A conversion is registered by the CRD that it is named after.
+	if f.Configuration != f.Name {
+		parts = append(parts, "configuration "+f.Configuration)
+	}
+	if f.Resource != "" && !strings.Contains(f.Message, f.Resource) {
+		parts = append(parts, "resource "+f.Resource)
+	}
+	if f.Source.File != "" {
+		parts = append(parts, f.Source.String())
+	}
+	if f.Acknowledged {
+		parts = append(parts, "acknowledged")
+	}
+	return "[" + f.Check + ": " + strings.Join(parts, ", ") + "]"
+}
+
+// fix writes what to do. Its indented lines are commands or manifests and stay
+// as they are.
+func (p printer) fix(label, fix string) {
+	prefix := word{strings.Repeat(" ", margin) + label, green}
+	for _, line := range fixLines(fix) {
+		if indented(line) {
+			p.verbatim(line)
+		} else {
+			p.paragraph(prefix, words(line, plain))
+		}
+		prefix = word{text: strings.Repeat(" ", hanging)}
+	}
+}
+
+// fixLines returns the lines of a fix that say something.
+func fixLines(fix string) []string {
+	var out []string
+	for line := range strings.Lines(fix) {
+		if line = strings.TrimRightFunc(line, unicode.IsSpace); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func indented(line string) bool { return strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") }
+
+// totals say what was found, or that nothing was, and what was looked at.
+func totals(d Document) string {
+	switch {
+	case len(d.Findings) > 0:
+		return summary(d)
+	case d.Totals.Webhooks == 0:
+		return "No webhooks found." + blindSpots(d)
+	case len(d.Errors) > 0:
+		return "Nothing to report on what could be read." + lookedAt(d) + blindSpots(d)
+	}
+	return "All is well: nothing to report." + lookedAt(d)
+}
+
+// summary is the totals in one line.
+func summary(d Document) string {
+	n := d.Totals.Findings
+	s := fmt.Sprintf("%d critical, %d warning, %d info", n.Critical, n.Warning, n.Info)
+	if a := d.acknowledged(); a > 0 {
+		s += fmt.Sprintf(", %d acknowledged", a)
+	}
+	return s + "." + lookedAt(d) + blindSpots(d)
+}
+
+func lookedAt(d Document) string {
+	if d.Totals.Webhooks == 0 {
+		return " No webhooks found."
+	}
+	configurations := map[[2]string]bool{}
+	byType := map[inventory.Type]int{}
+	for _, w := range d.Webhooks {
+		configurations[[2]string{string(w.Type), w.Configuration}] = true
+		byType[w.Type]++
+	}
+	var types []string
+	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
+		if byType[t] > 0 {
+			types = append(types, fmt.Sprintf("%d %s", byType[t], t))
+		}
+	}
+	return fmt.Sprintf(" Looked at %s (%s) in %s of server %s.", counted(d.Totals.Webhooks, "webhook"),
+		strings.Join(types, ", "), counted(len(configurations), "configuration"), clean(d.Server))
+}
+
+func blindSpots(d Document) string {
+	if len(d.Errors) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Not everything could be looked at: %s.", counted(len(d.Errors), "error"))
+}
+
+// counted returns "1 webhook", "2 webhooks".
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

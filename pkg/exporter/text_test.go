@@ -1,0 +1,168 @@
+package exporter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+func TestText(t *testing.T) {
+	nobody := &classify.Report{Snapshot: report().Snapshot}
+	for name, tc := range map[string]struct {
+		report  *classify.Report
+		options TextOptions
+	}{
+		"text.txt":                {report(), TextOptions{}},
+		"text-narrow.txt":         {report(), TextOptions{Width: 80}},
+		"text-color.txt":          {report(), TextOptions{Color: true, Width: 100}},
+		"text-blind.txt":          {blind(report()), TextOptions{}},
+		"text-healthy.txt":        {healthy(), TextOptions{}},
+		"text-healthy-blind.txt":  {blind(healthy()), TextOptions{}},
+		"text-no-webhooks.txt":    {nobody, TextOptions{}},
+		"text-nothing-legible.txt": {blind(&classify.Report{Snapshot: &inventory.Snapshot{}}), TextOptions{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := NewDocument(tc.report)
+			golden(t, name, rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, tc.options) }))
+		})
+	}
+}
+
+// What a person greps for is on one line, whatever the number of findings.
+func TestTextHasOneLinePerFinding(t *testing.T) {
+	d := NewDocument(report())
+	text := string(rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{}) }))
+	for _, f := range d.Findings {
+		line := fmt.Sprintf(`(?m)^%s +webhook %s .*\[%s: %s.*\]$`, strings.ToUpper(f.Severity.String()),
+			regexp.QuoteMeta(f.Name), f.Check, f.Type)
+		if n := len(regexp.MustCompile(line).FindAllString(text, -1)); n != 1 {
+			t.Errorf("%d lines match %s, want 1, in:\n%s", n, line, text)
+		}
+	}
+}
+
+func TestTextStaysWithinTheWidth(t *testing.T) {
+	d := NewDocument(report())
+	// A command in backquotes must not be broken, so the width cannot be less.
+	const width = 90
+	text := string(rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: width}) }))
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
+			t.Errorf("line has %d columns, want at most %d: %s", n, width, line)
+		}
+	}
+}
+
+func TestColorChangesNothingButColor(t *testing.T) {
+	d := NewDocument(report())
+	sequences := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	for _, width := range []int{0, 40, 80, 200} {
+		with := rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Color: true, Width: width}) })
+		without := rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: width}) })
+		if !sequences.Match(with) || sequences.Match(without) {
+			t.Errorf("width %d: want color when asked, and only then", width)
+		}
+		if got := sequences.ReplaceAll(with, nil); !bytes.Equal(got, without) {
+			t.Errorf("width %d: colored text reads\n%s\nwant\n%s", width, got, without)
+		}
+	}
+}
+
+func TestWriteErrors(t *testing.T) {
+	many := NewDocument(blind(healthy()))
+	for i := range maxErrors {
+		many.Errors = append(many.Errors, Error{Source: fmt.Sprintf("f%d.yaml", i), Message: "truncated"})
+	}
+	for _, tc := range []struct {
+		name string
+		doc  Document
+		want []string
+	}{
+		{"none", NewDocument(healthy()), nil},
+		{"two", NewDocument(blind(healthy())), []string{
+			`ERROR     could not look at x.yaml:3: ValidatingWebhookConfiguration/broken: reading namespaceSelector: unknown operator "Like"`,
+			`ERROR     could not look at customresourcedefinitions.apiextensions.k8s.io: listing is forbidden: grant the verb list`,
+		}},
+		{"more than a person reads", many, []string{"… and 2 errors more; -o json lists them all."}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			text := string(rendered(t, func(b *bytes.Buffer) error { return WriteErrors(b, tc.doc, TextOptions{}) }))
+			for _, want := range tc.want {
+				if !strings.Contains(text, want+"\n") {
+					t.Errorf("got:\n%s\nwant the line: %s", text, want)
+				}
+			}
+			if lines := strings.Count(text, "\n"); lines != min(len(tc.doc.Errors), maxErrors+1) {
+				t.Errorf("got %d lines for %d errors", lines, len(tc.doc.Errors))
+			}
+		})
+	}
+}
+
+func TestTextObeysNoManifest(t *testing.T) {
+	d := NewDocument(report())
+	d.Findings[0].Name = "evil\x1b[2J\u202ename\nCRITICAL"
+	d.Findings[0].Fix = "one\x07\n  \x1b]0;two\x07"
+	d.Errors = []Error{{Source: "a\x1b[31m.yaml", Message: "b\rc"}}
+	for name, write := range map[string]func(io.Writer) error{
+		"text":     func(w io.Writer) error { return WriteText(w, d, TextOptions{}) },
+		"errors":   func(w io.Writer) error { return WriteErrors(w, d, TextOptions{}) },
+		"markdown": func(w io.Writer) error { return WriteMarkdown(w, d) },
+	} {
+		got := string(rendered(t, func(b *bytes.Buffer) error { return write(b) }))
+		if i := strings.IndexFunc(got, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x202e }); i >= 0 {
+			t.Errorf("%s holds a control character: %q", name, got[max(0, i-20):i+5])
+		}
+		if strings.Contains(got, "\nCRITICAL ") && strings.Count(got, "\nCRITICAL  ") > 1 {
+			t.Errorf("%s: a name forges a finding:\n%s", name, got)
+		}
+	}
+}
+
+func TestShortenLists(t *testing.T) {
+	for in, want := range map[string]string{
+		"reaches pods":                          "reaches pods",
+		"reaches a, b, c, d, e, f, g, h, i, j":  "reaches a, b, c, d, e, f, g, h, i, j",
+		"reaches a, b, c, d, e, f, g, h, i and j, so that": "reaches a, b, c, d, e, f, g, h, i and j, so that",
+		"reaches a, b, c, d, e, f, g, h, i, j, k":          "reaches a, b, c, d, e, f, g, h, i, j and 1 more",
+		"reaches a, b, c, d, e, f, g, h, i, j, k and l":    "reaches a, b, c, d, e, f, g, h, i, j and 2 more",
+		"a, b, c, d, e, f, g, h, i, j, k, and l; all of it": "a, b, c, d, e, f, g, h, i, j and 2 more; all of it",
+		"a, b, c, d, e, f, g, h, i, j and 90 more":          "a, b, c, d, e, f, g, h, i, j and 90 more",
+	} {
+		if got := shortenLists(in); got != want {
+			t.Errorf("shortenLists(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+var errFull = errors.New("no space left on device")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestWritersReportTheirWritersErrors(t *testing.T) {
+	d := NewDocument(blind(report()))
+	for name, write := range map[string]func(io.Writer) error{
+		"text":     func(w io.Writer) error { return WriteText(w, d, TextOptions{}) },
+		"errors":   func(w io.Writer) error { return WriteErrors(w, d, TextOptions{}) },
+		"json":     func(w io.Writer) error { return WriteJSON(w, d) },
+		"markdown": func(w io.Writer) error { return WriteMarkdown(w, d) },
+		"sarif":    func(w io.Writer) error { return WriteSARIF(w, d) },
+		"checks":   WriteChecks,
+		"metrics":  WriteMetrics,
+	} {
+		if err := write(full{}); !errors.Is(err, errFull) {
+			t.Errorf("%s: got error %v, want %v", name, err, errFull)
+		}
+	}
+}
