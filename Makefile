@@ -1,0 +1,42 @@
+# All that a user or a CI needs. Go, git and make are enough: no C compiler, no
+# root, no container engine, no cluster.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
+TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
+MODULES := . e2e
+
+export CGO_ENABLED = 0
+
+.PHONY: build unit test e2e demo lint generate clean
+
+build: ## the binary, static, in bin/
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
+
+unit: ## the fast loop: everything but the end-to-end tests
+	$(GO) test ./...
+
+test: unit e2e ## everything
+
+e2e: build ## the finished binary against a real control plane
+	e2e/build.sh
+	cd e2e && $(GO) test -count=1 ./...
+
+demo: build ## a control plane with broken webhooks, audited; DEMO_ONCE=1 ends by itself
+	e2e/build.sh
+	cd e2e && $(GO) run ./demo
+
+lint: ## go vet, gofumpt, staticcheck, go fix
+	@for m in $(MODULES); do (cd $$m && \
+		$(GO) vet ./... && \
+		$(TOOL) staticcheck ./... && \
+		$(GO) fix -diff ./...) || exit 1; done
+	@unformatted=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofumpt -w on:"; echo "$$unformatted"; exit 1; fi
+
+generate: build ## what is derived, written anew; a test compares it
+	bin/webhook-auditor print all --write .
+
+clean:
+	rm -rf bin e2e/bin

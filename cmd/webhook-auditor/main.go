@@ -1,0 +1,19 @@
+// Command webhook-auditor tells what the admission and conversion webhooks of a
+// cluster intercept, whether they work, and what breaks if they do not.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(exit(run(interruptible(), os.Args[1:], standard()), os.Stderr)) }
+
+// interruptible ends with the first SIGINT or SIGTERM; a second one kills.
+func interruptible() context.Context {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx
+}
