@@ -1,0 +1,122 @@
+package dashboards
+
+// auditor is the board about the auditor itself.
+func auditor() Board {
+	return Board{
+		Name:        "auditor",
+		Title:       "Webhook auditor",
+		Description: "Can the findings be trusted? Whether the auditor is up, sees the cluster and gets its conditions written.",
+		Variables:   []Variable{clusterVariable},
+		Links:       []Link{toBoard("All webhooks", "webhooks")},
+		Rows: []Row{
+			{Panels: trust()},
+			{Title: "What it says", Panels: announcements()},
+			{Title: "What it costs", Panels: footprint()},
+		},
+	}
+}
+
+// replicas is one series per process of the auditor.
+const replicas = `max by (cluster, instance) (webhook_auditor_build_info{cluster=~"$cluster"})`
+
+func trust() []Panel {
+	const evaluations = `webhook_auditor_evaluation_duration_seconds`
+	return []Panel{
+		stat("Replicas", "Processes that answer scrapes.", "count("+replicas+")", green).with(count, Threshold{red, 0}, Threshold{green, 1}).wide(4),
+		stat("Age of what it knows", "How long ago every watch was known current. Grows while one is broken.",
+			`time() - min(max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"}))`, red).
+			with(seconds, Threshold{green, 0}, Threshold{orange, 180}, Threshold{red, 600}).wide(4),
+		stat("Broken watches", "Failed lists and watches in the chosen time range. One after a restart of the API server is normal.",
+			`sum(max by (cluster, group, resource) (increase(webhook_auditor_watch_errors_total{cluster=~"$cluster"}[$__range])))`, orange).wide(4),
+		stat("Conditions not written", "Failed writes of conditions in the chosen time range.",
+			`sum(max by (cluster) (increase(webhook_auditor_condition_write_errors_total{cluster=~"$cluster"}[$__range])))`, orange).wide(4),
+		stat("Evaluation, p99", "What the checks take on one snapshot of the cluster.",
+			either(
+				`histogram_quantile(0.99, sum by (le) (max by (cluster, le) (rate(`+evaluations+`_bucket{cluster=~"$cluster"}[$__range]))))`,
+				`histogram_quantile(0.99, sum(rate(`+evaluations+`{cluster=~"$cluster"}[$__range])))`), orange).
+			with(seconds, Threshold{green, 0}, Threshold{orange, 0.5}, Threshold{red, 1}).wide(4),
+		stat("Degraded", "Whether the auditor calls the cluster degraded.",
+			`max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded",status="True"} == 1)) or 0 * max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded"}))`, red).
+			saying(Text{"0", "no", green}, Text{"1", "yes", red}).wide(4),
+	}
+}
+
+func (p Panel) wide(width int) Panel {
+	p.Width = width
+	return p
+}
+
+func announcements() []Panel {
+	state := func(status string) string {
+		return `max by (cluster, condition) (webhook_auditor_condition{cluster=~"$cluster",condition=~".*Error|Degraded",status="` + status + `"} == 1)`
+	}
+	return []Panel{
+		{
+			Title:       "Conditions over time",
+			Description: "The conditions that the auditor reports. All but the last roll up into Degraded.",
+			Kind:        States, Unit: count, Width: 14, Height: 8,
+			Queries: []Query{{Expr: either(state("True"), "0 * "+state("False"), "2 * "+state("Unknown")), Legend: "{{condition}} {{cluster}}"}},
+			Texts:   []Text{{"0", "False", green}, {"1", "True", red}, {"2", "Unknown", yellow}},
+		},
+		{
+			Title:       "Conditions now",
+			Description: "The current status and reason of each condition.",
+			Kind:        Table, Unit: count, Width: 10, Height: 8,
+			Queries: []Query{{Expr: `max by (cluster, condition, status, reason) (webhook_auditor_condition{cluster=~"$cluster"}) == 1`}},
+			Columns: []Column{
+				{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
+				{Field: "condition", Title: "Condition", Unit: text},
+				{Field: "status", Title: "Status", Unit: text, Width: 80},
+				{Field: "reason", Title: "Reason", Unit: text},
+			},
+		},
+		{
+			Title:       "Findings by severity",
+			Description: "All findings that nobody acknowledged.",
+			Kind:        Stack, Unit: count, Width: 8, Height: 8,
+			Queries: []Query{{Expr: `max by (cluster, severity) (webhook_auditor_findings{cluster=~"$cluster",acknowledged="false"})`, Legend: "{{severity}} {{cluster}}"}},
+		},
+		{
+			Title:       "Webhooks by type",
+			Description: "All webhooks that are registered.",
+			Kind:        Stack, Unit: count, Width: 8, Height: 8,
+			Queries: []Query{{Expr: `count by (cluster, type) (max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"}))`, Legend: "{{type}} {{cluster}}"}},
+		},
+		{
+			Title:       "Broken watches by resource",
+			Description: "Failed lists and watches per second: while one fails, what the auditor knows grows old.",
+			Kind:        Lines, Unit: rate, Width: 8, Height: 8,
+			Queries: []Query{{Expr: `max by (cluster, group, resource) (rate(webhook_auditor_watch_errors_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{resource}} {{group}} {{cluster}}"}},
+		},
+	}
+}
+
+func footprint() []Panel {
+	ofReplica := func(expr string) string { return expr + " and on (cluster, instance) " + replicas }
+	return []Panel{
+		{
+			Title:       "Memory",
+			Description: "Resident memory of each replica.",
+			Kind:        Lines, Unit: memory, Width: 8, Height: 8,
+			Queries: []Query{{Expr: ofReplica(`process_resident_memory_bytes{cluster=~"$cluster"}`), Legend: "{{instance}}"}},
+		},
+		{
+			Title:       "Processor",
+			Description: "Processors that each replica keeps busy.",
+			Kind:        Lines, Unit: Unit{"short", "short", 3}, Width: 8, Height: 8,
+			Queries: []Query{{Expr: ofReplica(`rate(process_cpu_seconds_total{cluster=~"$cluster"}[$__rate_interval])`), Legend: "{{instance}}"}},
+		},
+		{
+			Title:       "Versions",
+			Description: "Which build each replica is.",
+			Kind:        Table, Unit: count, Width: 8, Height: 8,
+			Queries: []Query{{Expr: `max by (cluster, instance, version, revision, goversion) (webhook_auditor_build_info{cluster=~"$cluster"})`}},
+			Columns: []Column{
+				{Field: "instance", Title: "Replica", Unit: text},
+				{Field: "version", Title: "Version", Unit: text},
+				{Field: "revision", Title: "Revision", Unit: text},
+				{Field: "goversion", Title: "Go", Unit: text, Width: 100},
+			},
+		},
+	}
+}

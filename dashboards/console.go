@@ -1,0 +1,209 @@
+package dashboards
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/grafana-tools/sdk"
+)
+
+// console draws the board in the dialect of the OpenShift console, which is
+// that of Grafana 5: rows of graph, singlestat and table panels with a span.
+// The console skips any other panel without a word.
+func console(b Board) (object, error) {
+	board := &sdk.Board{
+		UID:           b.UID(),
+		Title:         b.Title,
+		Tags:          []string{tag},
+		SchemaVersion: 14,
+		Time:          sdk.Time{From: "now-1h", To: "now"},
+		Refresh:       &sdk.BoolString{Value: "1m"},
+		Timepicker:    sdk.Timepicker{RefreshIntervals: []string{}, TimeOptions: []string{}},
+		Panels:        []*sdk.Panel{},
+		Links:         []sdk.Link{},
+	}
+	board.Annotations.List = []sdk.Annotation{}
+	for _, v := range b.Variables {
+		if !v.GrafanaOnly {
+			board.Templating.List = append(board.Templating.List, consoleVariable(v))
+		}
+	}
+	for _, row := range b.Rows {
+		board.Rows = append(board.Rows, consoleRow(b, row))
+	}
+	out, err := plain(board)
+	if err != nil {
+		return nil, fmt.Errorf("drawing console board %s: %w", b.Name, err)
+	}
+	return prune(out), nil
+}
+
+func consoleRow(b Board, row Row) *sdk.Row {
+	out := &sdk.Row{Title: row.Title, ShowTitle: row.Title != "", Height: "250px", Panels: []sdk.Panel{}}
+	if row.Title == "" {
+		out.Title = b.Title
+	}
+	for _, p := range row.Panels {
+		panel := consolePanels[p.Kind](p)
+		panel.ID = panelID(b.Name, row.Title, p.Title)
+		panel.Description = new(p.Description)
+		panel.Span = float32(p.Width) / 2
+		out.Panels = append(out.Panels, *panel)
+	}
+	return out
+}
+
+var consolePanels = map[Kind]func(Panel) *sdk.Panel{
+	Lines: consoleGraph, Stack: consoleGraph, States: consoleGraph,
+	Number: consoleNumber,
+	Table:  consoleTable, Bars: consoleTable,
+}
+
+func consoleGraph(p Panel) *sdk.Panel {
+	panel := sdk.NewGraph(p.Title)
+	g := panel.GraphPanel
+	g.Lines, g.Linewidth, g.NullPointMode = true, 1, "null"
+	g.Stack = p.Kind == Stack
+	if g.Stack {
+		g.Fill = 4
+	}
+	g.Legend = sdk.Legend{Show: true, AlignAsTable: true, Values: true, Current: true, Max: true}
+	g.Tooltip = sdk.Tooltip{Shared: true, ValueType: "individual", Sort: 2}
+	g.Xaxis = sdk.Axis{Show: true}
+	g.Yaxes = []sdk.Axis{{Format: p.Unit.Console, LogBase: 1, Show: true, Min: sdk.NewFloatString(0)}, {Format: "short", LogBase: 1}}
+	for i, q := range p.Queries {
+		panel.AddTarget(&sdk.Target{RefID: letter(i), Expr: consoleExpr(q.Expr), LegendFormat: consoleLegend(q.Legend)})
+	}
+	return panel
+}
+
+// consoleNumber is a custom panel: the console reads thresholds from options
+// that the sdk's singlestat does not have.
+func consoleNumber(p Panel) *sdk.Panel {
+	panel := sdk.NewCustom(p.Title)
+	thresholds, texts := []object{}, []object{}
+	for _, t := range p.Thresholds {
+		thresholds = append(thresholds, object{"color": t.Color, "value": t.From})
+	}
+	for _, t := range p.Texts {
+		texts = append(texts, object{"op": "=", "value": t.Value, "text": t.Text})
+	}
+	(*panel.CustomPanel) = sdk.CustomPanel{
+		"format": p.Unit.Console, "valueName": "current", "nullText": p.Empty,
+		"valueMaps": texts,
+		"options":   object{"fieldOptions": object{"thresholds": thresholds}},
+		"targets":   []sdk.Target{{RefID: "A", Expr: consoleExpr(p.Queries[0].Expr), Instant: true}},
+	}
+	if p.Unit.Decimals >= 0 {
+		(*panel.CustomPanel)["decimals"] = p.Unit.Decimals
+	}
+	if len(texts) > 0 {
+		(*panel.CustomPanel)["format"] = "none"
+	}
+	return panel
+}
+
+func consoleTable(p Panel) *sdk.Panel {
+	panel := sdk.NewTable(p.Title)
+	panel.TablePanel.Transform = "table"
+	panel.TablePanel.Columns = []sdk.Column{}
+	panel.TablePanel.Styles = consoleStyles(p)
+	for i, q := range p.Queries {
+		panel.AddTarget(&sdk.Target{RefID: letter(i), Expr: consoleExpr(q.Expr), Format: "table", Instant: true})
+	}
+	return panel
+}
+
+func consoleStyles(p Panel) []sdk.ColumnStyle {
+	hidden := map[string]bool{"Time": true, "cluster": true}
+	for i := range p.Queries {
+		hidden["Value #"+letter(i)] = true
+	}
+	var out []sdk.ColumnStyle
+	for _, c := range p.Columns {
+		pattern := c.Field
+		if isLetter(pattern) {
+			pattern = "Value #" + pattern
+		}
+		if pattern == "cluster" {
+			continue
+		}
+		delete(hidden, pattern)
+		out = append(out, consoleStyle(pattern, c))
+	}
+	for _, name := range append([]string{"Time", "cluster"}, values(len(p.Queries))...) {
+		if hidden[name] {
+			out = append(out, sdk.ColumnStyle{Alias: new(""), Pattern: name, Type: "hidden"})
+		}
+	}
+	return out
+}
+
+func values(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, "Value #"+letter(i))
+	}
+	return out
+}
+
+func consoleStyle(pattern string, c Column) sdk.ColumnStyle {
+	style := sdk.ColumnStyle{Alias: new(c.Title), Pattern: pattern, Type: "string"}
+	if c.Unit != text {
+		style.Type, style.Unit = "number", new(c.Unit.Console)
+		style.Decimals = new(max(c.Unit.Decimals, 0))
+		if c.Unit.Decimals < 0 {
+			style.Decimals = new(2)
+		}
+	}
+	return style
+}
+
+func consoleVariable(v Variable) sdk.TemplateVar {
+	return sdk.TemplateVar{
+		Name: v.Name, Label: v.Label, Type: "query", Query: consoleExpr(labelValues(v)),
+		Refresh: sdk.BoolInt{Value: new(int64(2))}, Sort: 1,
+		IncludeAll: v.All != "", AllValue: v.All, Options: []sdk.Option{},
+		Current: sdk.Current{Text: &sdk.StringSliceString{Value: []string{}, Valid: true}, Value: ""},
+	}
+}
+
+// single takes out of expressions what the console has no use for: the choice
+// of a cluster, and the choice of a type where the series has none, because the
+// console's "All" (.+) does not match a missing label.
+var single = strings.NewReplacer(
+	`cluster=~"$cluster",type=~"$type",crd_name`, `crd_name`,
+	`cluster=~"$cluster",`, ``,
+	`{cluster=~"$cluster"}`, ``,
+	`(cluster, `, `(`,
+	`by (cluster) `, ``,
+)
+
+func consoleExpr(expr string) string { return single.Replace(expr) }
+
+func consoleLegend(legend string) string {
+	return strings.TrimSpace(strings.ReplaceAll(legend, "{{cluster}}", ""))
+}
+
+// prune removes nulls, which the console takes for values.
+func prune(o object) object {
+	for k, v := range o {
+		o[k] = pruned(v)
+		if v == nil {
+			delete(o, k)
+		}
+	}
+	return o
+}
+
+func pruned(v any) any {
+	switch v := v.(type) {
+	case object:
+		return prune(v)
+	case []any:
+		for i := range v {
+			v[i] = pruned(v[i])
+		}
+	}
+	return v
+}

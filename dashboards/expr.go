@@ -1,0 +1,149 @@
+package dashboards
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The windows that rates are taken over. Top charts rank by the whole time
+// range at its end: a plain topk would choose anew at each step and draw more
+// lines than it promises.
+const (
+	recent = "[$__rate_interval]"
+	chosen = "[$__range]"
+	ranked = "[$__range] @ end()"
+)
+
+// top is how many series a chart shows.
+const top = 10
+
+// each is what one webhook is in every expression: conversions take the name
+// of their CRD and the type "conversion", as the auditor's series have them.
+const each = "cluster, type, name"
+
+// scope is which webhooks an expression speaks of, and over which window.
+//
+// Admission series have no configuration and conversion series have no type.
+// A missing label is an empty one: the choice "conversion" of the variable
+// type is a regular expression that matches it.
+type scope struct {
+	admission, conversion string
+	// auditor selects the auditor's series of the same webhooks.
+	auditor string
+	// guard, where set, admits conversions of its own labels only.
+	guard  string
+	window string
+}
+
+func (s scope) over(window string) scope {
+	s.window = window
+	return s
+}
+
+// latency returns the quantile of the seconds that each webhook takes. The
+// second half answers where Prometheus keeps native histograms alone.
+func (s scope) latency(quantile string) string {
+	return either(
+		fmt.Sprintf("histogram_quantile(%s, sum by (%s, le) (%s))", quantile, each, s.admissions("admission_duration_seconds_bucket", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum by (%s, le) (%s))", quantile, each, s.conversions("_bucket", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum by (%s) (%s))", quantile, each, s.admissions("admission_duration_seconds", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum by (%s) (%s))", quantile, each, s.conversions("", "")),
+	)
+}
+
+// calls returns the calls per second of each webhook.
+func (s scope) calls() string {
+	return either(
+		fmt.Sprintf("sum by (%s) (%s)", each, s.admissions("request_total", "")),
+		s.converted(""),
+	)
+}
+
+// closed returns the failures per second that refused a request. A failed
+// conversion always does.
+func (s scope) closed() string {
+	return either(
+		fmt.Sprintf("sum by (%s) (%s)", each, s.admissions("rejection_count", `error_type!="no_error"`)),
+		s.converted(`succeeded="false"`),
+	)
+}
+
+// open returns the failures per second that let a request pass unchecked.
+func (s scope) open() string {
+	return fmt.Sprintf("sum by (%s) (%s)", each, s.admissions("fail_open_count", ""))
+}
+
+// failures returns all failures per second of each webhook.
+func (s scope) failures() string {
+	return either(
+		fmt.Sprintf("sum by (%s) (\n  %s\n  or %s\n)", each,
+			s.admissions("rejection_count", `error_type!="no_error"`), s.admissions("fail_open_count", "")),
+		s.converted(`succeeded="false"`),
+	)
+}
+
+// rejections returns the requests per second that each webhook refused on
+// purpose.
+func (s scope) rejections() string {
+	return fmt.Sprintf("sum by (%s) (%s)", each, s.admissions("rejection_count", `error_type="no_error"`))
+}
+
+// threshold returns the seconds from which each webhook is slow. The margin
+// absorbs the rounding of a quantile that lies on a bucket's edge.
+func (s scope) threshold() string {
+	return fmt.Sprintf("1.001 * max by (%s) (webhook_auditor_webhook_latency_threshold_seconds{%s})", each, s.auditor)
+}
+
+func (s scope) admissions(series, matcher string) string {
+	return fmt.Sprintf("rate(apiserver_admission_webhook_%s{%s}%s)", series, join(s.admission, matcher), s.window)
+}
+
+func (s scope) converted(matcher string) string {
+	return either(
+		fmt.Sprintf("sum by (%s) (%s)", each, s.conversions("_count", matcher)),
+		fmt.Sprintf("histogram_count(sum by (%s) (%s))", each, s.conversions("", matcher)),
+	)
+}
+
+func (s scope) conversions(suffix, matcher string) string {
+	return asWebhook(fmt.Sprintf("rate(apiserver_crd_conversion_webhook_duration_seconds%s{%s}%s)",
+		suffix, join(s.conversion, matcher), s.window)) + s.guard
+}
+
+// asWebhook gives conversion series the labels that a webhook is known by.
+func asWebhook(expr string) string {
+	return fmt.Sprintf(`label_replace(label_replace(%s, "name", "$1", "crd_name", "(.+)"), "type", "conversion", "", "")`, expr)
+}
+
+// ratio divides each series by its counterpart, where there is one.
+func ratio(part, whole string) string { return fmt.Sprintf("(%s) / ((%s) > 0)", part, whole) }
+
+// leaders returns the series of now that lead the ranking of the whole range.
+func leaders(now, ranking, by string) string {
+	return fmt.Sprintf("(%s)\nand on (%s) topk(%d, (%s) > 0)", now, by, top, ranking)
+}
+
+// counted counts the series of expr; it is 0 only where all has series: a
+// number nobody measured must not look like good news.
+func counted(expr, all string) string { return fmt.Sprintf("count(%s)\nor 0 * count(%s)", expr, all) }
+
+func either(exprs ...string) string { return strings.Join(exprs, "\nor ") }
+
+func join(matchers ...string) string {
+	var out []string
+	for _, m := range matchers {
+		if m != "" {
+			out = append(out, m)
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+// waiting returns the seconds per second that requests wait for each webhook.
+func (s scope) waiting() string {
+	return either(
+		fmt.Sprintf("sum by (%s) (%s)", each, s.admissions("admission_duration_seconds_sum", "")),
+		fmt.Sprintf("sum by (%s) (%s)", each, s.conversions("_sum", "")),
+		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.admissions("admission_duration_seconds", "")),
+		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.conversions("", "")))
+}

@@ -1,0 +1,155 @@
+package dashboards
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Form is a way to deliver the boards.
+type Form string
+
+// The forms.
+const (
+	// JSON is for Grafana's import and its file provisioning.
+	JSON Form = "json"
+	// ConfigMap is for the sidecar of Grafana's charts.
+	ConfigMap Form = "configmap"
+	// GrafanaOperator is for the grafana-operator.
+	GrafanaOperator Form = "grafana-operator"
+	// OpenShiftConsole is for the console of OpenShift.
+	OpenShiftConsole Form = "openshift-console"
+)
+
+// Forms are all forms, in the order of the documents.
+var Forms = []Form{JSON, ConfigMap, GrafanaOperator, OpenShiftConsole}
+
+// Render returns the files of the form by name, ready to be written or applied:
+// one JSON file per board, or one stream of objects for all.
+func Render(form Form) (map[string][]byte, error) {
+	switch form {
+	case JSON:
+		return renderJSON()
+	case ConfigMap:
+		return renderObjects(form, grafana, sidecarObject)
+	case GrafanaOperator:
+		return renderObjects(form, grafana, operatorObject)
+	case OpenShiftConsole:
+		return renderObjects(form, console, consoleObject)
+	}
+	return nil, fmt.Errorf("unknown form %q: want one of %v", form, Forms)
+}
+
+// Print returns all files of the form as one stream.
+func Print(form Form) ([]byte, error) {
+	files, err := Render(form)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	for _, b := range Boards() {
+		out = append(out, files[b.Name+".json"]...)
+	}
+	return append(out, files[streamName(form)]...), nil
+}
+
+func renderJSON() (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for _, b := range Boards() {
+		board, err := grafana(b)
+		if err != nil {
+			return nil, err
+		}
+		if out[b.Name+".json"], err = encode(board); err != nil {
+			return nil, fmt.Errorf("encoding board %s: %w", b.Name, err)
+		}
+	}
+	return out, nil
+}
+
+func streamName(form Form) string { return string(form) + ".yaml" }
+
+// renderObjects wraps each board, as draw draws it, into the object that wrap
+// makes of it.
+func renderObjects(form Form, draw func(Board) (object, error), wrap func(Board, string) object) (map[string][]byte, error) {
+	var docs [][]byte
+	for _, b := range Boards() {
+		board, err := draw(b)
+		if err != nil {
+			return nil, err
+		}
+		inner, err := encode(board)
+		if err != nil {
+			return nil, fmt.Errorf("encoding board %s: %w", b.Name, err)
+		}
+		doc, err := yaml.Marshal(wrap(b, string(inner)))
+		if err != nil {
+			return nil, fmt.Errorf("encoding the object of board %s: %w", b.Name, err)
+		}
+		docs = append(docs, doc)
+	}
+	return map[string][]byte{streamName(form): bytes.Join(docs, []byte("---\n"))}, nil
+}
+
+// encode writes JSON as a person would read it: PromQL is full of < and >.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(v)
+	return out.Bytes(), err
+}
+
+// labels are on every object that carries a board.
+func labels(more ...string) object {
+	out := object{"app.kubernetes.io/name": tag, "app.kubernetes.io/part-of": tag}
+	for pair := range slices.Chunk(more, 2) {
+		out[pair[0]] = pair[1]
+	}
+	return out
+}
+
+func sidecarObject(b Board, board string) object {
+	return object{
+		"apiVersion": "v1",
+		"kind":       "ConfigMap",
+		"metadata": object{
+			"name":        "grafana-" + b.UID(),
+			"labels":      labels("grafana_dashboard", "1"),
+			"annotations": object{"grafana_folder": "Kubernetes / Webhooks"},
+		},
+		"data": object{b.UID() + ".json": board},
+	}
+}
+
+func operatorObject(b Board, board string) object {
+	return object{
+		"apiVersion": "grafana.integreatly.org/v1beta1",
+		"kind":       "GrafanaDashboard",
+		"metadata":   object{"name": b.UID(), "labels": labels()},
+		"spec": object{
+			"allowCrossNamespaceImport": true,
+			"folder":                    "Kubernetes / Webhooks",
+			"instanceSelector":          object{"matchLabels": object{"dashboards": "grafana"}},
+			"resyncPeriod":              "10m",
+			"json":                      board,
+		},
+	}
+}
+
+func consoleObject(b Board, board string) object {
+	return object{
+		"apiVersion": "v1",
+		"kind":       "ConfigMap",
+		"metadata": object{
+			"name":      "grafana-dashboard-" + b.UID(),
+			"namespace": "openshift-config-managed",
+			"labels":    labels("console.openshift.io/dashboard", "true"),
+		},
+		"data": object{b.UID() + ".json": board},
+	}
+}

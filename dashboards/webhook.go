@@ -1,0 +1,266 @@
+package dashboards
+
+import "fmt"
+
+// one is the webhook that the board "Webhook" is about. A webhook and a CRD may
+// have the same name, so conversions count for the type "conversion" alone.
+var one = scope{
+	admission:  `cluster=~"$cluster",type="$type",name="$name"`,
+	conversion: `cluster=~"$cluster",crd_name="$name"`,
+	auditor:    `cluster=~"$cluster",type="$type",configuration=~"$configuration",name="$name"`,
+	guard:      ` and on (type) label_replace(vector(1), "type", "$type", "", "")`,
+	window:     recent,
+}
+
+// webhook is the board about one webhook: all that is known of it.
+func webhook() Board {
+	const of = `webhook_auditor_webhook_info{cluster=~"$cluster",type="$type"`
+	return Board{
+		Name:        "webhook",
+		Title:       "Webhook",
+		Description: "One webhook: what it does, what it reaches, what is wrong with it, who answers its calls and who owns it.",
+		Variables: []Variable{
+			clusterVariable,
+			{Name: "type", Label: "Type", Description: "admit is a mutating webhook.", Metric: "webhook_auditor_webhook_info", Value: "type"},
+			{
+				Name: "configuration", Label: "Configuration", Description: "The object that registers the webhook, where several register the same name.",
+				Metric: of + `}`, Value: "configuration", All: ".*",
+			},
+			{
+				Name: "name", Label: "Webhook", Description: "The name of the webhook, or of the CRD that it converts.",
+				Metric: of + `,configuration=~"$configuration"}`, Value: "name",
+			},
+		},
+		Links: []Link{toBoard("All webhooks", "webhooks"), toBoard("The auditor", "auditor")},
+		Rows: []Row{
+			{Panels: append(portrait(), dossier()...)},
+			{Title: "Calls", Panels: callPanels()},
+			{Title: "Backend", Panels: backendPanels()},
+		},
+	}
+}
+
+func (p Panel) with(unit Unit, thresholds ...Threshold) Panel {
+	p.Unit, p.Thresholds = unit, thresholds
+	return p
+}
+
+func (p Panel) saying(texts ...Text) Panel {
+	p.Texts = texts
+	return p
+}
+
+func portrait() []Panel {
+	whole := one.over(chosen)
+	failed := "sum(" + whole.failures() + ")\n/ (sum(" + whole.calls() + ") > 0)"
+	rejected := "sum(" + whole.rejections() + ")\n/ (sum(" + whole.calls() + ") > 0)"
+	slow := []Threshold{{green, 0}, {orange, 0.5}, {red, 1}}
+	return []Panel{
+		stat("Findings", "Findings of severity critical or warning that nobody acknowledged.",
+			counted(findingsOf(`severity!="info",`), registeredOnce()), red),
+		stat("Backend", "Whether somebody is there to answer the API server's call.",
+			`min(max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{`+one.auditor+`}))`, red).
+			with(count, Threshold{red, 0}, Threshold{green, 1}).saying(Text{"0", "not ready", red}, Text{"1", "ready", green}),
+		stat("If it fails", "What happens to requests while the webhook fails: closed refuses them, open lets them pass unchecked.",
+			fmt.Sprintf(`max(max by (cluster) (webhook_auditor_webhook_failure_impact{impact="closed",%[1]s}) or 0 * max by (cluster) (webhook_auditor_webhook_failure_impact{impact="open",%[1]s}))`, one.admission), orange).
+			with(count, Threshold{blue, 0}, Threshold{orange, 1}).saying(Text{"0", "open", blue}, Text{"1", "closed", orange}),
+		stat("p99 now", "One call of a hundred takes longer than this.", "max("+one.latency("0.99")+")", red).with(seconds, slow...),
+		stat("Slow from", "The latency from which the auditor calls it slow.", `max(max by (cluster, type, name) (webhook_auditor_webhook_latency_threshold_seconds{`+one.admission+`}))`, blue).with(seconds, Threshold{blue, 0}),
+		stat("Timeout", "How long the API server waits for one call.", `max(max by (cluster, configuration) (webhook_auditor_webhook_timeout_seconds{`+one.auditor+`}))`, blue).with(seconds, Threshold{blue, 0}),
+		stat("Failed", "Share of calls in the chosen time range that failed, closed or open.", failed, red).with(share, Threshold{green, 0}, Threshold{orange, 0.001}, Threshold{red, 0.01}),
+		stat("Rejected", "Share of calls in the chosen time range that the webhook answered with no.", rejected, blue).with(share, Threshold{blue, 0}),
+	}
+}
+
+// findingsOf is one series per finding of the webhook.
+func findingsOf(matcher string) string {
+	return `max by (cluster, severity, check, configuration, group, resource) (webhook_auditor_finding{` + matcher + one.auditor + `})`
+}
+
+func registeredOnce() string {
+	return `max by (cluster, configuration) (webhook_auditor_webhook_info{` + one.auditor + `})`
+}
+
+// dossier is what is written about the webhook: registration, findings, reach
+// and alerts.
+func dossier() []Panel {
+	const labels = "cluster, type, configuration, failure_policy, match_policy, backend, service_namespace, service_name, approved, owner"
+	info := `max by (` + labels + `) (webhook_auditor_webhook_info{` + one.auditor + `})`
+	changed := `max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{cluster=~"$cluster",type="$type",configuration=~"$configuration"})`
+	return []Panel{{
+		Title:       "Registration and owner",
+		Description: "What the configuration says, who installed it, and how long ago it changed. One row per configuration that registers this name.",
+		Kind:        Table, Unit: text, Width: 24, Height: 4,
+		Queries: []Query{{Expr: fmt.Sprintf("topk(20, (time() - %s) * on (cluster, type, configuration) group_right () %s\nor -1 * %s)", changed, info, info)}},
+		Columns: []Column{
+			{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
+			{Field: "configuration", Title: "Configuration", Unit: text},
+			{Field: "owner", Title: "Owner", Unit: text},
+			{Field: "A", Title: "Changed ago", Unit: seconds, Width: 120, Texts: []Text{{"-1", "unknown", "text"}}},
+			{Field: "failure_policy", Title: "If it fails", Unit: text, Width: 95},
+			{Field: "match_policy", Title: "Match", Unit: text, Width: 100},
+			{Field: "backend", Title: "Backend", Unit: text, Width: 90},
+			{Field: "service_namespace", Title: "Namespace", Unit: text},
+			{Field: "service_name", Title: "Service", Unit: text},
+			{Field: "approved", Title: "Approved", Unit: text, Width: 95},
+		},
+		Empty: "This webhook is not registered.",
+	}, {
+		Title:       "Findings and runbooks",
+		Description: "What the auditor found wrong with it. The check leads to its runbook.",
+		Kind:        Table, Unit: count, Width: 9, Height: 8,
+		Queries: []Query{{Expr: "topk(20, " + spelledReach(fmt.Sprintf("3 * %s\nor 2 * %s\nor %s",
+			findingsOf(`severity="critical",`), findingsOf(`severity="warning",`), findingsOf(`severity="info",`))) + ")"}},
+		Columns: []Column{
+			{Field: "severity", Title: "Severity", Unit: text, Width: 90, Texts: severities},
+			{Field: "check", Title: "Check", Unit: text, Links: []Link{runbook}},
+			{Field: "what", Title: "Resource", Unit: text, Width: 140},
+		},
+		Empty: "Nothing is wrong with it.",
+	}, {
+		Title:       "Resources it reaches",
+		Description: "The critical, virtual and sensitive resources that it is called for, at most fifty. The totals stand beside.",
+		Kind:        Table, Unit: count, Width: 6, Height: 8,
+		Queries: []Query{{Expr: "topk(50, " + spelledReach(`max by (cluster, class, group, resource) (webhook_auditor_webhook_reach{`+one.auditor+`})`) + ")"}},
+		Columns: []Column{
+			{Field: "what", Title: "Resource", Unit: text},
+			{Field: "class", Title: "Class", Unit: text, Width: 95},
+		},
+		Empty: "None that is critical, virtual or sensitive.",
+	}, {
+		Title:       "How many it reaches",
+		Description: "How many resources of each class it is called for.",
+		Kind:        Bars, Unit: count, Width: 4, Height: 8,
+		Queries: []Query{{
+			Expr:   `max by (cluster, class) (webhook_auditor_webhook_reached_resources{` + one.auditor + `})`,
+			Legend: "{{class}} {{cluster}}",
+		}},
+		Columns: []Column{
+			{Field: "class", Title: "Class", Unit: text},
+			{Field: "A", Title: "Resources", Unit: count},
+		},
+		Thresholds: []Threshold{{blue, 0}},
+	}, {
+		Title:       "Alerts",
+		Description: "Alerts about it, firing or about to.",
+		Kind:        Table, Unit: count, Width: 5, Height: 8,
+		Queries: []Query{{Expr: `topk(20, max by (cluster, alertname, alertstate) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",type="$type",name="$name"}))`}},
+		Columns: []Column{
+			{Field: "alertname", Title: "Alert", Unit: text},
+			{Field: "alertstate", Title: "State", Unit: text, Width: 80, Texts: []Text{{"firing", "firing", red}, {"pending", "pending", yellow}}},
+		},
+		Empty: "No alert.",
+	}}
+}
+
+func callPanels() []Panel {
+	const requests = `sum by (operation) (rate(apiserver_admission_webhook_request_total{cluster=~"$cluster",type="$type",name="$name"}[$__rate_interval]))`
+	quantile := func(q, legend string) Query { return Query{Expr: one.latency(q), Legend: legend} }
+	threshold := `max by (cluster) (webhook_auditor_webhook_latency_threshold_seconds{` + one.admission + `})`
+	return []Panel{
+		{
+			Title:       "Latency",
+			Description: "What its calls take, and from where on the auditor calls it slow.",
+			Kind:        Lines, Unit: seconds, Width: 12, Height: 8,
+			Queries: []Query{
+				quantile("0.5", "p50"), quantile("0.9", "p90"), quantile("0.99", "p99"),
+				{Expr: threshold, Legend: "threshold", Total: true},
+			},
+		},
+		{
+			Title:       "Failures and rejections",
+			Description: "Calls that failed and refused the request, that failed and let it pass, and that the webhook answered with no.",
+			Kind:        Lines, Unit: rate, Width: 12, Height: 8,
+			Queries: []Query{
+				{Expr: "sum(" + one.closed() + ")", Legend: "failed closed"},
+				{Expr: "sum(" + one.open() + ")", Legend: "failed open"},
+				{Expr: "sum(" + one.rejections() + ")", Legend: "rejected"},
+				{Expr: "sum(" + one.calls() + ")", Legend: "all calls", Total: true},
+			},
+		},
+		{
+			Title:       "Calls by operation",
+			Description: "How often the API server calls it. Conversions carry no operation.",
+			Kind:        Stack, Unit: rate, Width: 6, Height: 8,
+			Queries: []Query{{Expr: requests, Legend: "{{operation}}"}},
+			Empty:   "No admission call.",
+		},
+		{
+			Title:       "Answers by code",
+			Description: "200 is an answer, yes or no; 400 and above are refusals and failures; 0 is an error inside the API server.",
+			Kind:        Stack, Unit: rate, Width: 6, Height: 8,
+			Queries: []Query{{
+				Expr:   `sum by (code) (rate(apiserver_admission_webhook_request_total{cluster=~"$cluster",type="$type",name="$name"}[$__rate_interval]))`,
+				Legend: "{{code}}",
+			}},
+			Empty: "No admission call.",
+		},
+		{
+			Title:       "Conversions by version",
+			Description: "Conversions per second from one version of the CRD to another.",
+			Kind:        Stack, Unit: rate, Width: 6, Height: 8,
+			Queries: []Query{{
+				Expr:   "sum by (from_version, to_version, succeeded) (" + one.conversions("_count", "") + ")",
+				Legend: "{{from_version}} to {{to_version}}, succeeded {{succeeded}}",
+			}},
+			Empty: "Nothing is converted.",
+		},
+		{
+			Title:       "Match conditions",
+			Description: "Calls that its matchConditions spared, and evaluations of them that failed: with failurePolicy Fail a failed one refuses the request, and no other series shows it.",
+			Kind:        Lines, Unit: rate, Width: 6, Height: 8,
+			Queries: []Query{
+				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_exclusions_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} spared"},
+				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_evaluation_errors_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} failed"},
+			},
+			Empty: "No match conditions.",
+		},
+		{
+			Title:       "Latency that all admission webhooks add to the resources it reaches",
+			Description: "Mean seconds that the whole chain adds to a write of a critical, virtual or sensitive resource in its reach; this webhook is one part of it. The ten worst of the chosen time range.",
+			Kind:        Lines, Unit: seconds, Width: 24, Height: 8,
+			Queries: []Query{{
+				Expr:   spelled("(" + leaders(inReach(admissionLatency(recent)), inReach(admissionLatency(ranked)), place) + ")"),
+				Legend: "{{what}} {{cluster}}",
+			}},
+			Empty: "None of them is written to.",
+		},
+	}
+}
+
+// inReach keeps the resources that the webhook reaches.
+func inReach(expr string) string {
+	return fmt.Sprintf("(%s) and on (cluster, group, resource) max by (cluster, group, resource) (webhook_auditor_webhook_reach{%s})", expr, one.auditor)
+}
+
+func backendPanels() []Panel {
+	ready := []Text{{"1", "ready", green}, {"0", "not ready", red}}
+	untilExpiry := func(metric string) string {
+		return fmt.Sprintf(`min((max by (cluster, configuration) (%s{%s}) - time()) / 86400)`, metric, one.auditor)
+	}
+	expiring := []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}
+	ca := stat("CA expires in", "Until the last valid CA of its bundle expires.", untilExpiry("webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"), red).with(days, expiring...)
+	serving := stat("Certificate expires in", "Until the certificate expires that it showed to the last probe.", untilExpiry("webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"), red).with(days, expiring...)
+	ca.Height, serving.Height = 4, 4
+	return []Panel{
+		{
+			Title:       "Backend over time",
+			Description: "Whether somebody was there to answer, and whether the probe's TLS dial succeeded. Empty stretches: it could not be known.",
+			Kind:        States, Unit: count, Width: 12, Height: 4,
+			Queries: []Query{
+				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{` + one.auditor + `})`, Legend: "endpoints of {{configuration}} {{cluster}}"},
+				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_success{` + one.auditor + `})`, Legend: "probe of {{configuration}} {{cluster}}"},
+			},
+			Texts: ready,
+			Empty: "unknown",
+		},
+		ca, serving,
+		{
+			Title:       "Duration of the probe",
+			Description: "What the TLS dial of the last probe took.",
+			Kind:        Lines, Unit: seconds, Width: 6, Height: 4,
+			Queries: []Query{{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_duration_seconds{` + one.auditor + `})`, Legend: "{{configuration}} {{cluster}}"}},
+			Empty:   "Not probed.",
+		},
+	}
+}

@@ -1,0 +1,357 @@
+package dashboards
+
+import "fmt"
+
+// every is each webhook that the variables let through.
+var every = scope{
+	admission:  `cluster=~"$cluster",type=~"$type",name=~"$name"`,
+	conversion: `cluster=~"$cluster",type=~"$type",crd_name=~"$name"`,
+	auditor:    `cluster=~"$cluster",type=~"$type",name=~"$name"`,
+	window:     recent,
+}
+
+// webhooks is the board to open first: is anything wrong, and with whom?
+func webhooks() Board {
+	return Board{
+		Name:        "webhooks",
+		Title:       "Webhooks",
+		Description: "Is a webhook slow, failing or rejecting? Latency, failures and rejections of all admission and conversion webhooks next to what they intercept.",
+		Variables: []Variable{
+			clusterVariable,
+			{
+				Name: "type", Label: "Type", Description: "Which webhooks to look at.",
+				Metric: "webhook_auditor_webhook_info", Value: "type", All: ".*",
+				Fixed: []Choice{{"mutating", "admit"}, {"validating", "validating"}, {"conversion", "conversion|"}},
+			},
+			{
+				Name: "name", Label: "Webhook", Description: "The name of a webhook, or of the CRD that it converts.",
+				Metric: "webhook_auditor_webhook_info", Value: "name", All: ".*",
+			},
+		},
+		Links: []Link{toBoard("One webhook", "webhook"), toBoard("The auditor", "auditor")},
+		Rows: []Row{
+			{Panels: append(verdict(), culprits()...)},
+			{Title: "Latency per webhook", Panels: latencyPanels()},
+			{Title: "Failures and rejections per webhook", Panels: failurePanels()},
+			{Title: "Per resource", Panels: resourcePanels()},
+			{Title: "All admission", Panels: overallPanels()},
+			{Title: "Certificates", Panels: certificatePanels()},
+		},
+	}
+}
+
+var clusterVariable = Variable{
+	Name: "cluster", Label: "Cluster", Description: "The cluster, where the store holds several.",
+	Metric: "apiserver_admission_webhook_request_total", Value: "cluster", All: ".*", GrafanaOnly: true,
+}
+
+// toBoard leads to another board without the choices that mean nothing there.
+func toBoard(title, name string) Link {
+	return Link{title, "/d/webhook-auditor-" + name + "?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"}
+}
+
+// drillDown leads from a series or a row to the board of its webhook. field is
+// where Grafana finds the labels: __field.labels or __data.fields.
+func drillDown(field string) []Link {
+	return []Link{{
+		"Open this webhook",
+		fmt.Sprintf("/d/webhook-auditor-webhook?var-type=${%[1]s.type}&var-name=${%[1]s.name}&${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}", field),
+	}}
+}
+
+const (
+	green  = "green"
+	blue   = "blue"
+	yellow = "yellow"
+	orange = "orange"
+	red    = "red"
+)
+
+// findingsTotal is the number of findings that nobody acknowledged.
+func findingsTotal(severity string) string {
+	return fmt.Sprintf(`sum(max by (cluster) (webhook_auditor_findings{cluster=~"$cluster",severity=%q,acknowledged="false"}))`, severity)
+}
+
+// registered is one series per webhook of the inventory.
+var registered = `max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{` + every.auditor + `})`
+
+// unready is one series of value 0 per webhook without a ready backend.
+const unready = `max by (cluster, type, configuration, name) (webhook_auditor_webhook_backend_ready{cluster=~"$cluster",type=~"$type",name=~"$name"}) == 0`
+
+func stat(title, description, expr, color string) Panel {
+	return Panel{
+		Title: title, Description: description, Kind: Number, Unit: count, Width: 3, Height: 3,
+		Queries:    []Query{{Expr: expr}},
+		Thresholds: []Threshold{{green, 0}, {color, 1}},
+		Empty:      "unknown",
+	}
+}
+
+func verdict() []Panel {
+	called := `sum by (` + each + `) (apiserver_admission_webhook_request_total{` + every.admission + `})`
+	total := stat("Webhooks", "Webhooks that are registered.", "count("+registered+")", blue)
+	total.Thresholds = []Threshold{{blue, 0}}
+	return []Panel{
+		stat("Critical findings", "Findings of severity critical that nobody acknowledged.", findingsTotal("critical"), red),
+		stat("Warnings", "Findings of severity warning that nobody acknowledged.", findingsTotal("warning"), orange),
+		stat("Informational", "Findings of severity info that nobody acknowledged.", findingsTotal("info"), blue),
+		stat("Backends not ready", "Webhooks that nobody would answer for: the Service, its port or its endpoints are missing.",
+			counted(unready, registered), red),
+		stat("Failing now", "Webhooks of which some calls fail, closed or open.",
+			counted("("+every.failures()+") > 0", called), red),
+		stat("Slow now", "Webhooks whose p99 is above their threshold.",
+			counted("("+every.latency("0.99")+")\n> on ("+each+") "+every.threshold(), called), orange),
+		stat("Alerts firing", "Alerts about webhooks that are firing.",
+			`count(sum by (cluster, alertname, name, namespace) (ALERTS{cluster=~"$cluster",alertstate="firing",alertname=~"Webhook.*"})) or vector(0)`, red),
+		total,
+	}
+}
+
+// culprits names names: whatever else is on the board, who it is stands here.
+func culprits() []Panel {
+	whole := every.over(chosen)
+	best := func(expr string) Query { return Query{Expr: fmt.Sprintf("topk(%d, %s)", top, expr)} }
+	return []Panel{{
+		Title:       "What is wrong, and with whom",
+		Description: "The webhooks that failed, were slow, have no backend or have critical findings in the chosen time range: at most ten for each. The totals of this moment stand above.",
+		Kind:        Table, Unit: share, Width: 14, Height: 9,
+		Queries: []Query{
+			best("(" + ratio(whole.closed(), whole.calls()) + ") > 0"),
+			best("(" + ratio(whole.open(), whole.calls()) + ") > 0"),
+			best("(" + whole.latency("0.99") + ")\n> on (" + each + ") " + whole.threshold()),
+			best("min by (" + each + ") (" + unready + ")"),
+			best(`sum by (` + each + `) (max by (` + each + `, configuration, check, group, resource) (webhook_auditor_finding{severity="critical",` + every.auditor + `}))`),
+		},
+		Columns: []Column{
+			{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
+			{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
+			{Field: "type", Title: "Type", Unit: text, Width: 95},
+			{Field: "A", Title: "Failed closed", Unit: share, Width: 105, Thresholds: []Threshold{{red, 0}}},
+			{Field: "B", Title: "Failed open", Unit: share, Width: 100, Thresholds: []Threshold{{orange, 0}}},
+			{Field: "C", Title: "Slow p99", Unit: seconds, Width: 90, Thresholds: []Threshold{{orange, 0}}},
+			{Field: "D", Title: "Backend", Unit: text, Width: 90, Texts: []Text{{"0", "not ready", red}}},
+			{Field: "E", Title: "Critical", Unit: count, Width: 75, Thresholds: []Threshold{{red, 1}}},
+		},
+		Empty: "No webhook failed, was slow or lacks its backend.",
+	}, {
+		Title:       "Findings, the worst first",
+		Description: "What the auditor found wrong with the configuration of webhooks. At most twenty; the totals stand above.",
+		Kind:        Table, Unit: count, Width: 10, Height: 9,
+		Queries: []Query{{Expr: `topk(20, 2 * max by (cluster, severity, check, type, name) (webhook_auditor_finding{severity="critical",` + every.auditor + `})` +
+			"\n" + `or max by (cluster, severity, check, type, name) (webhook_auditor_finding{severity="warning",` + every.auditor + `}))`}},
+		Columns: []Column{
+			{Field: "severity", Title: "Severity", Unit: text, Width: 85, Texts: severities},
+			{Field: "check", Title: "Check", Unit: text, Width: 175, Links: []Link{runbook}},
+			{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
+			{Field: "type", Title: "Type", Unit: text, Width: 95},
+		},
+		Empty: "No finding of severity critical or warning.",
+	}}
+}
+
+var severities = []Text{{"critical", "critical", red}, {"warning", "warning", orange}, {"info", "info", blue}}
+
+func latencyPanels() []Panel {
+	slow := []Threshold{{green, 0}, {yellow, 0.5}, {red, 1}}
+	quantile := func(q, name, what string) Panel {
+		return Panel{
+			Title:       name + " latency",
+			Description: what + " The ten slowest webhooks of the chosen time range, and all webhooks together.",
+			Kind:        Lines, Unit: seconds, Width: 12, Height: 9,
+			Queries: []Query{
+				{Expr: leaders(every.latency(q), every.over(ranked).latency(q), each), Legend: "{{name}} {{cluster}}"},
+				{Expr: allLatency(q), Legend: "all admission webhooks", Total: true},
+			},
+			Thresholds: slow,
+			Links:      drillDown("__field.labels"),
+		}
+	}
+	excess := func(s scope) string {
+		return "(" + s.latency("0.99") + ")\n/ on (" + each + ") (" + s.threshold() + ")"
+	}
+	return []Panel{
+		quantile("0.99", "p99", "One call of a hundred takes longer than this."),
+		{
+			Title:       "p99 as a multiple of its threshold",
+			Description: "Above 1 the webhook is slow for what it intercepts: 0.5 s where it reaches a critical resource, else 1 s, unless the policy says otherwise. The ten worst of the chosen time range.",
+			Kind:        Lines, Unit: times, Width: 12, Height: 9,
+			Queries:    []Query{{Expr: leaders(excess(every), excess(every.over(ranked)), each), Legend: "{{name}} {{cluster}}"}},
+			Thresholds: []Threshold{{green, 0}, {red, 1}},
+			Links:      drillDown("__field.labels"),
+		},
+		quantile("0.5", "p50", "Half of the calls take longer than this."),
+		{
+			Title:       "Time that requests wait for webhooks",
+			Description: "Seconds of waiting per second: latency times calls. Who leads here costs the cluster most, even if each call is quick. The ten costliest of the chosen time range.",
+			Kind:        Lines, Unit: seconds, Width: 12, Height: 9,
+			Queries: []Query{
+				{Expr: leaders(every.waiting(), every.over(ranked).waiting(), each), Legend: "{{name}} {{cluster}}"},
+				{Expr: "sum(" + every.waiting() + ")", Legend: "all webhooks", Total: true},
+			},
+			Links: drillDown("__field.labels"),
+		},
+	}
+}
+
+// allLatency is the quantile over the calls of all admission webhooks.
+func allLatency(q string) string {
+	return either(
+		fmt.Sprintf("histogram_quantile(%s, sum by (le) (%s))", q, every.admissions("admission_duration_seconds_bucket", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum(%s))", q, every.admissions("admission_duration_seconds", "")))
+}
+
+func failurePanels() []Panel {
+	shares := func(title, description string, part func(scope) string) Panel {
+		now, whole := every, every.over(ranked)
+		return Panel{
+			Title:       title,
+			Description: description + " The ten worst of the chosen time range, and the share over all webhooks.",
+			Kind:        Lines, Unit: share, Width: 8, Height: 9,
+			Queries: []Query{
+				{Expr: leaders(ratio(part(now), now.calls()), ratio(part(whole), whole.calls()), each), Legend: "{{name}} {{cluster}}"},
+				{Expr: fmt.Sprintf("sum(%s)\n/ (sum(%s) > 0)", part(now), now.calls()), Legend: "all webhooks", Total: true},
+			},
+			Links: drillDown("__field.labels"),
+		}
+	}
+	return []Panel{
+		shares("Failing closed", "Share of calls that failed and refused the request with them: failurePolicy Fail, and conversions.", scope.closed),
+		shares("Failing open", "Share of calls that failed and let the request pass unchecked: failurePolicy Ignore.", scope.open),
+		shares("Rejections", "Share of calls that the webhook answered with no. That is its work, unless it is many more than usual.", scope.rejections),
+		{
+			Title:       "Failed conversions by kind of failure",
+			Description: "Failed calls of conversion webhooks, all CRDs together: the API server does not tell the kind by CRD. Who it is stands under Failing closed.",
+			Kind:        Stack, Unit: rate, Width: 8, Height: 8,
+			Queries: []Query{{
+				Expr:   `sum by (failure_type) (rate(apiserver_conversion_webhook_request_total{cluster=~"$cluster",result="failure"}[$__rate_interval]))`,
+				Legend: "{{failure_type}}",
+			}},
+			Empty: "No conversion failed.",
+		},
+		{
+			Title:       "Answers other than 200, by webhook",
+			Description: "Calls per second that did not end in 200: refusals, failures and malformed answers. The ten most frequent of the chosen time range; all together in the panel beside.",
+			Kind:        Lines, Unit: rate, Width: 16, Height: 8,
+			Queries: []Query{{
+				Expr:   leaders(codes(recent), codes(ranked), each+", code"),
+				Legend: "{{code}} {{name}} {{cluster}}",
+			}, {
+				Expr:   `sum(rate(apiserver_admission_webhook_request_total{code!="200",` + every.admission + `}[$__rate_interval]))`,
+				Legend: "all webhooks", Total: true,
+			}},
+			Links: drillDown("__field.labels"),
+		},
+	}
+}
+
+func codes(window string) string {
+	return `sum by (` + each + `, code) (rate(apiserver_admission_webhook_request_total{code!="200",` + every.admission + `}` + window + `))`
+}
+
+func resourcePanels() []Panel {
+	now, whole := every, every.over(ranked)
+	const by = "cluster, group, resource"
+	return []Panel{
+		{
+			Title:       "Latency that admission webhooks add, by resource",
+			Description: "Mean seconds that all admission webhooks together add to a write: the API server's request duration with and without them. The ten worst of the chosen time range. Narrowing to a webhook does not change it.",
+			Kind:        Lines, Unit: seconds, Width: 12, Height: 9,
+			Queries: []Query{{
+				Expr:   spelled(leaders(admissionLatency(recent), admissionLatency(ranked), place)),
+				Legend: "{{what}} {{cluster}}",
+			}},
+			Thresholds: []Threshold{{green, 0}, {yellow, 0.5}, {red, 1}},
+		},
+		{
+			Title:       "Latency that conversion adds, by CRD",
+			Description: "Mean seconds of the conversion of one object. The ten worst of the chosen time range. A list of stored objects in another version pays it for each of them.",
+			Kind:        Lines, Unit: seconds, Width: 12, Height: 9,
+			Queries:    []Query{{Expr: leaders(conversionLatency(now), conversionLatency(whole), each), Legend: "{{name}} {{cluster}}"}},
+			Thresholds: []Threshold{{green, 0}, {yellow, 0.5}, {red, 1}},
+			Links:      drillDown("__field.labels"),
+			Empty:      "Nothing is converted.",
+		},
+		{
+			Title:       "Failed calls of the webhooks in the chain, by resource",
+			Description: "Of the webhooks in its chain, upper bound: the failed share of all calls of all webhooks that reach the critical, virtual or sensitive resource. The API server does not tell on which resource a call failed. The ten worst of the chosen time range.",
+			Kind:        Lines, Unit: share, Width: 12, Height: 9,
+			Queries: []Query{{
+				Expr:   spelledReach(leaders(resourceFailures(now), resourceFailures(whole), by)),
+				Legend: "{{what}} {{cluster}}",
+			}},
+			Empty: "No webhook that reaches them failed.",
+		},
+		{
+			Title:       "Admission budget of critical resources",
+			Description: "The longest that a write can take if every webhook of its chain uses up its timeout. Clients give up after 30 s or less, leases after 10 s. The ten longest.",
+			Kind:        Bars, Unit: seconds, Width: 12, Height: 9,
+			Queries: []Query{{
+				Expr:   fmt.Sprintf("topk(%d, %s)", top, spelledReach(`max by (cluster, group, resource, operation) (webhook_auditor_admission_budget_seconds{cluster=~"$cluster"})`)),
+				Legend: "{{operation}} {{what}} {{cluster}}",
+			}},
+			Columns: []Column{
+				{Field: "operation", Title: "Operation", Unit: text},
+				{Field: "what", Title: "Resource", Unit: text},
+				{Field: "A", Title: "Longest write", Unit: seconds},
+			},
+			Thresholds: []Threshold{{green, 0}, {orange, 10}, {red, 30}},
+			Empty:      "No webhook reaches a critical resource.",
+		},
+	}
+}
+
+func overallPanels() []Panel {
+	byCode := `sum by (code) (rate(apiserver_admission_webhook_request_total{` + every.admission + `}[$__rate_interval]))`
+	return []Panel{
+		{
+			Title:       "Latency of the admission steps, p99",
+			Description: "All of admission: built-in plugins, policies and webhooks, by step and operation. If this is high and no webhook is, the cause lies in a plugin or a policy.",
+			Kind:        Lines, Unit: seconds, Width: 8, Height: 9,
+			Queries: []Query{{
+				Expr: either(
+					`histogram_quantile(0.99, sum by (type, operation, le) (rate(apiserver_admission_step_admission_duration_seconds_bucket{cluster=~"$cluster"}[$__rate_interval])))`,
+					`histogram_quantile(0.99, sum by (type, operation) (rate(apiserver_admission_step_admission_duration_seconds{cluster=~"$cluster"}[$__rate_interval])))`),
+				Legend: "{{type}} {{operation}}",
+			}},
+			Thresholds: []Threshold{{green, 0}, {yellow, 0.5}, {red, 1}},
+		},
+		{
+			Title:       "Answers of webhooks by code",
+			Description: "Calls of admission webhooks per second. 200 is an answer, yes or no; 400 and above are refusals and failures, which the code alone does not tell apart; 0 is an error inside the API server.",
+			Kind:        Stack, Unit: rate, Width: 8, Height: 9,
+			Queries: []Query{{Expr: byCode, Legend: "{{code}}"}},
+		},
+		{
+			Title:       "Calls of webhooks by type and operation",
+			Description: "How much the API server asks its admission webhooks.",
+			Kind:        Stack, Unit: rate, Width: 8, Height: 9,
+			Queries: []Query{{
+				Expr:   `sum by (type, operation) (rate(apiserver_admission_webhook_request_total{` + every.admission + `}[$__rate_interval]))`,
+				Legend: "{{type}} {{operation}}",
+			}},
+		},
+	}
+}
+
+func certificatePanels() []Panel {
+	expiry := func(title, description, metric string) Panel {
+		return Panel{
+			Title:       title,
+			Description: description + " The ten that expire first; a webhook without such a certificate is not listed.",
+			Kind:        Table, Unit: days, Width: 12, Height: 9,
+			Queries: []Query{{Expr: fmt.Sprintf(`bottomk(%d, (max by (cluster, type, configuration, name) (%s{%s}) - time()) / 86400)`, top, metric, every.auditor)}},
+			Columns: []Column{
+				{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
+				{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
+				{Field: "type", Title: "Type", Unit: text, Width: 95},
+				{Field: "configuration", Title: "Configuration", Unit: text},
+				{Field: "A", Title: "Days left", Unit: days, Width: 95, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
+			},
+			Empty: "unknown",
+		}
+	}
+	return []Panel{
+		expiry("CA bundles", "When the last valid CA expires that the API server accepts from the webhook.", "webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"),
+		expiry("Serving certificates", "When the certificate expires that the webhook itself shows, as the last probe saw it. Empty while probes are off.", "webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"),
+	}
+}
