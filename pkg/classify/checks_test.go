@@ -1,0 +1,198 @@
+package classify
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
+)
+
+// taken is when fixtures are looked at.
+var taken = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// fixture reads a file as a cluster that holds just what the file says. Its
+// comments "# server: v1.36" and "# routing: cluster-ip" say the rest.
+func fixture(t *testing.T, file string) *inventory.Snapshot {
+	t.Helper()
+	o, _ := manifest.Read([]string{file}, manifest.Options{})
+	for _, e := range o.Errors {
+		t.Errorf("%s: %v", file, e)
+	}
+	o.NamespacesKnown = true
+	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+	text := source(t, file)
+	if v := header(text, "server"); v != "" {
+		var err error
+		if o.Server, err = inventory.ParseVersion(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Routing = inventory.Routing(header(text, "routing"))
+	return o.Snapshot(taken)
+}
+
+func source(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func header(text, key string) string {
+	m := regexp.MustCompile(`(?m)^# ` + key + `: (\S+)$`).FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+var wanted = regexp.MustCompile(`# want ([a-z -]+)$`)
+
+// wants returns the checks wanted by line.
+func wants(text string) map[int][]string {
+	out := map[int][]string{}
+	for i, line := range strings.Split(text, "\n") {
+		if m := wanted.FindStringSubmatch(line); m != nil {
+			out[i+1] = strings.Fields(m[1])
+			slices.Sort(out[i+1])
+		}
+	}
+	return out
+}
+
+// found returns the checks that were found by line.
+func found(r *Report) map[int][]string {
+	out := map[int][]string{}
+	for _, f := range r.Findings {
+		out[f.Source.Line] = append(out[f.Source.Line], f.Check.Name)
+	}
+	for line := range out {
+		slices.Sort(out[line])
+	}
+	return out
+}
+
+// TestChecks: each check has a runbook and a fixture with its stem; of the
+// fixture it reports exactly what its comments want.
+func TestChecks(t *testing.T) {
+	for _, check := range Checks {
+		t.Run(check.Name, func(t *testing.T) {
+			file := filepath.Join("testdata", check.Name+".yaml")
+			want := wants(source(t, file))
+			report := DefaultPolicy().Evaluate(fixture(t, file))
+			if diff := cmp.Diff(want, found(report)); diff != "" {
+				t.Errorf("%s: by line, -wanted +found:\n%s", file, diff)
+			}
+			if !slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Check == check }) {
+				t.Errorf("%s shows no finding of the check", file)
+			}
+		})
+	}
+}
+
+var sections = regexp.MustCompile(`(?s)^# (\S+)\n\n## Meaning\n\n.+\n## Impact\n\n.+\n## Diagnosis\n\n.+\n## Mitigation\n\n.+\n$`)
+
+func TestRunbooks(t *testing.T) {
+	for _, check := range Checks {
+		m := sections.FindStringSubmatch(check.Runbook())
+		if m == nil || m[1] != check.Name {
+			t.Errorf("%s.md: want the title %q and the sections Meaning, Impact, Diagnosis and Mitigation", check.Name, "# "+check.Name)
+		}
+	}
+}
+
+// TestLiterals holds the checks to what is derived from them.
+func TestLiterals(t *testing.T) {
+	severityOf := map[string]Severity{}
+	names := map[string]bool{}
+	for _, c := range Checks {
+		if names[c.Name] {
+			t.Errorf("two checks are named %s", c.Name)
+		}
+		names[c.Name] = true
+		if c.Severity == 0 || c.Find == nil || !strings.HasSuffix(c.Summary, ".") {
+			t.Errorf("%s: want a severity, a summary that is a sentence, and a function", c.Name)
+		}
+		if (len(c.Condition) > 0) != (c.Reason != "") {
+			t.Errorf("%s: want a reason with the condition, and no reason without", c.Name)
+		}
+		for severity, alert := range c.Alerts {
+			if other, ok := severityOf[alert]; ok && other != severity {
+				t.Errorf("alert %s has two severities: %s and %s", alert, other, severity)
+			}
+			severityOf[alert] = severity
+		}
+		if len(c.Alerts) > 0 && c.For == 0 {
+			t.Errorf("%s: an alert without a duration pages for every restart", c.Name)
+		}
+	}
+}
+
+// TestNoOrphans: a runbook or a fixture without a check is a left-over.
+func TestNoOrphans(t *testing.T) {
+	for _, pattern := range []string{"*.md", "testdata/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			stem := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+			if stem != "README" && !slices.ContainsFunc(Checks, func(c *Check) bool { return c.Name == stem }) {
+				t.Errorf("%s belongs to no check", file)
+			}
+		}
+	}
+}
+
+// compareSnapshots compares the facts; the index is derived from them.
+var compareSnapshots = []cmp.Option{
+	cmpopts.IgnoreUnexported(inventory.Snapshot{}),
+	cmp.Comparer(func(a, b labels.Selector) bool { return a.String() == b.String() }),
+	cmpopts.EquateErrors(),
+}
+
+// TestEvaluateDoesNotWrite: a check that wrote to the Snapshot would make the
+// order of the checks matter.
+func TestEvaluateDoesNotWrite(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		used, pristine := fixture(t, file), fixture(t, file)
+		DefaultPolicy().Evaluate(used)
+		if diff := cmp.Diff(pristine, used, compareSnapshots...); diff != "" {
+			t.Errorf("%s: evaluating changed the Snapshot:\n%s", file, diff)
+		}
+	}
+}
+
+// TestMessages: a message completes a sentence, and says how to get out.
+func TestMessages(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		for _, f := range DefaultPolicy().Evaluate(fixture(t, file)).Findings {
+			if f.Message == "" || strings.ToLower(f.Message[:1]) != f.Message[:1] || strings.HasSuffix(f.Message, ".") {
+				t.Errorf("%s: %s: %q does not complete the sentence \"webhook NAME …\"", file, f.Check.Name, f.Message)
+			}
+			if f.Fix == "" {
+				t.Errorf("%s: %s: no fix", file, f.Check.Name)
+			}
+		}
+	}
+}
