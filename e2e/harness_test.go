@@ -2,15 +2,18 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,9 +142,7 @@ func TestFailuresAreWhatTheAPIServerMakesOfThem(t *testing.T) {
 			w.validate(t, b.Namespace, h)
 			eventually(t, func() error { return w.refused(t, b.Namespace, f.error) })
 			want := metrics.Labels{"name": h.Name, "type": "validating", "operation": "CREATE"}
-			for label, value := range f.counted {
-				want[label] = value
-			}
+			maps.Copy(want, f.counted)
 			must(t, metrics.Present("apiserver_admission_webhook_rejection_count", want)(w.apiServerMetrics(t)))
 		})
 	}
@@ -213,6 +214,37 @@ func TestServerIsGoneAndComesBack(t *testing.T) {
 	eventually(t, func() error { return w.refused(t, b.Namespace, "connection refused") })
 	must(t, server.Open())
 	eventually(t, func() error { return w.refused(t, b.Namespace, "denied the request") })
+}
+
+// TestReviewsAreSentToWebhooksByOlderServersOnly holds that the second world
+// differs from the first in what it is there for.
+func TestReviewsAreSentToWebhooksByOlderServersOnly(t *testing.T) {
+	for name, test := range map[string]struct {
+		start  func() (*world, error)
+		called bool
+	}{"stock": {stock, false}, "older": {older, true}} {
+		t.Run(name, func(t *testing.T) {
+			w := use(t, test.start)
+			b := w.backend(t, "harness-reviews")
+			w.validate(t, b.Namespace,
+				hook(b, "/allow/reviews", rule("authentication.k8s.io", "tokenreviews"), rule("", "configmaps")))
+			eventually(t, func() error {
+				_, err := w.createConfigMap(t, b.Namespace)
+				if err == nil && len(w.hooks.CallsOf("/allow/reviews")) == 0 {
+					return fmt.Errorf("the webhook was not called")
+				}
+				return err
+			})
+			w.hooks.Forget()
+			review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "of nobody"}}
+			_, err := w.kube.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{})
+			must(t, err)
+			calls := slices.DeleteFunc(w.hooks.CallsOf("/allow/reviews"), func(c webhook.Call) bool { return c.Resource != "tokenreviews" })
+			if called := len(calls) > 0; called != test.called {
+				t.Errorf("called: %t, want %t", called, test.called)
+			}
+		})
+	}
 }
 
 func TestConversionWorksAndBreaks(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -109,20 +108,6 @@ func use(t *testing.T, start func() (*world, error)) *world {
 	}
 	return w
 }
-
-// binary is the auditor, built from the tree this test stands in.
-var binary = sync.OnceValues(func() (string, error) {
-	path, err := filepath.Abs("../bin/webhook-auditor")
-	if err != nil {
-		return "", err
-	}
-	build := exec.Command("go", "build", "-o", path, "./cmd/webhook-auditor")
-	build.Dir = ".."
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the auditor: %w\n%s", err, output)
-	}
-	return path, nil
-})
 
 // eventually tries until try returns nil, for at most patience.
 func eventually(t *testing.T, try func() error) {
