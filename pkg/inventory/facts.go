@@ -23,6 +23,8 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot {
 		Services:        o.services(),
 		CRDs:            o.crds(),
 		APIServices:     o.apiServices(),
+		Workloads:       o.workloads(),
+		Nodes:           o.Nodes,
 		NamespacesKnown: o.NamespacesKnown,
 		ServicesKnown:   o.ServicesKnown,
 		EndpointsKnown:  o.EndpointsKnown,

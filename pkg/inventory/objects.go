@@ -4,6 +4,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -22,6 +23,16 @@ type Objects struct {
 	Services       []*corev1.Service
 	EndpointSlices []*discoveryv1.EndpointSlice
 	APIServices    []*apiregistrationv1.APIService
+	// Pods are those of the namespaces in which backends run; of a cluster
+	// their metadata, node, host network and priority class are enough.
+	Pods []*corev1.Pod
+	// Deployments and StatefulSets stand in for Pods in files.
+	Deployments  []*appsv1.Deployment
+	StatefulSets []*appsv1.StatefulSet
+	// DaemonSets are those of the whole cluster: nodes need some of them.
+	DaemonSets []*appsv1.DaemonSet
+	// Nodes counts the cluster's nodes; 0 is unknown.
+	Nodes int
 
 	NamespacesKnown bool
 	ServicesKnown   Coverage

@@ -32,6 +32,10 @@ type Snapshot struct {
 	Services    map[Key]Service
 	CRDs        map[string]*CRD
 	APIServices map[string]APIService
+	// Workloads are sorted by namespace, kind and name.
+	Workloads []Workload
+	// Nodes counts the cluster's nodes; 0 is unknown.
+	Nodes int
 
 	// What the input does not cover is unknown, never missing.
 	NamespacesKnown bool

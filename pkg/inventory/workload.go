@@ -1,0 +1,156 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// The kinds of workloads.
+const (
+	KindPod         = "Pod"
+	KindDeployment  = "Deployment"
+	KindStatefulSet = "StatefulSet"
+	KindDaemonSet   = "DaemonSet"
+)
+
+// Workload is a Pod, or what makes Pods: what admission sees of them when they
+// are created anew.
+type Workload struct {
+	Kind string
+	Key
+	// PodLabels are those of its Pods.
+	PodLabels map[string]string
+	// HostNetwork says that its Pods start without the Pod network.
+	HostNetwork bool
+	// Static says that the kubelet runs it from a file: no admission can keep
+	// it from running.
+	Static bool
+	// NodeCritical says that a node is of no use without it: CNI plugins,
+	// service proxies, node DNS and CSI drivers.
+	NodeCritical bool
+	// Replicas counts its Pods; 0 where that depends on the nodes.
+	Replicas int
+	// Nodes are those its Pods run on, where known.
+	Nodes []string
+}
+
+// String names the workload as messages do: "Deployment policy/policy".
+func (w *Workload) String() string { return w.Kind + " " + w.Key.String() }
+
+// nodeCriticalClass is the priority class of what a node cannot do without.
+const nodeCriticalClass = "system-node-critical"
+
+// mirrorAnnotation marks the API's image of a static Pod.
+const mirrorAnnotation = corev1.MirrorPodAnnotationKey
+
+// workloads are the workloads of the objects, sorted. Pods of one controller
+// count as one: they differ in nothing that admission would see.
+func (o Objects) workloads() []Workload {
+	var out []Workload
+	for _, d := range o.Deployments {
+		out = append(out, newWorkload(KindDeployment, &d.ObjectMeta, &d.Spec.Template, orDefault(d.Spec.Replicas, 1)))
+	}
+	for _, s := range o.StatefulSets {
+		out = append(out, newWorkload(KindStatefulSet, &s.ObjectMeta, &s.Spec.Template, orDefault(s.Spec.Replicas, 1)))
+	}
+	for _, d := range o.DaemonSets {
+		out = append(out, newDaemon(d))
+	}
+	out = append(out, podWorkloads(o.Pods)...)
+	slices.SortFunc(out, func(a, b Workload) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, replicas int32) Workload {
+	return Workload{
+		Kind:        kind,
+		Key:         Key{m.Namespace, m.Name},
+		PodLabels:   t.Labels,
+		HostNetwork: t.Spec.HostNetwork,
+		Replicas:    int(replicas),
+	}
+}
+
+func newDaemon(d *appsv1.DaemonSet) Workload {
+	w := newWorkload(KindDaemonSet, &d.ObjectMeta, &d.Spec.Template, 0)
+	w.NodeCritical = d.Spec.Template.Spec.PriorityClassName == nodeCriticalClass
+	return w
+}
+
+// podWorkloads merges the Pods of one controller. Those that have run to their
+// end, and those of Jobs, serve nothing.
+func podWorkloads(pods []*corev1.Pod) []Workload {
+	var out []Workload
+	position := map[Key]int{}
+	for _, p := range pods {
+		owner := metav1.GetControllerOfNoCopy(p)
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || owner != nil && owner.Kind == "Job" {
+			continue
+		}
+		w := podWorkload(p)
+		key := Key{p.Namespace, p.Name}
+		if owner != nil {
+			key = Key{p.Namespace, owner.Kind + "/" + owner.Name}
+		}
+		i, seen := position[key]
+		if !seen {
+			position[key] = len(out)
+			out = append(out, w)
+			continue
+		}
+		out[i].Replicas++
+		out[i].Nodes = append(out[i].Nodes, w.Nodes...)
+	}
+	return out
+}
+
+func podWorkload(p *corev1.Pod) Workload {
+	w := Workload{
+		Kind:        KindPod,
+		Key:         Key{p.Namespace, p.Name},
+		PodLabels:   p.Labels,
+		HostNetwork: p.Spec.HostNetwork,
+		Static:      p.Annotations[mirrorAnnotation] != "",
+		Replicas:    1,
+	}
+	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
+		w.NodeCritical = owner.Kind == KindDaemonSet && p.Spec.PriorityClassName == nodeCriticalClass
+	}
+	if p.Spec.NodeName != "" {
+		w.Nodes = []string{p.Spec.NodeName}
+	}
+	return w
+}
+
+// Behind returns the workloads whose Pods a Service sends calls to. A Service
+// without a selector has none that could be told.
+func (s *Snapshot) Behind(service Service) []Workload {
+	if len(service.Selector) == 0 {
+		return nil
+	}
+	selector := labels.SelectorFromSet(service.Selector)
+	var out []Workload
+	for _, w := range s.in(service.Namespace) {
+		if selector.Matches(labels.Set(w.PodLabels)) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// in returns the workloads of a namespace: they are sorted by it.
+func (s *Snapshot) in(namespace string) []Workload {
+	from, _ := slices.BinarySearchFunc(s.Workloads, namespace, func(w Workload, ns string) int { return cmp.Compare(w.Namespace, ns) })
+	to := from
+	for to < len(s.Workloads) && s.Workloads[to].Namespace == namespace {
+		to++
+	}
+	return s.Workloads[from:to]
+}
