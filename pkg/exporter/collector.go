@@ -1,10 +1,13 @@
 package exporter
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -20,9 +23,8 @@ var seriesDropped = Family{
 // collector says the current Report as metrics. It has no state.
 type collector struct {
 	current  func() *classify.Report
-	families []Family
-	descs    []*prometheus.Desc
-	dropped  *prometheus.Desc
+	families []described
+	dropped  described
 }
 
 // NewCollector returns a collector of the Families over the Report that current
@@ -33,23 +35,19 @@ func NewCollector(current func() *classify.Report) prometheus.Collector {
 }
 
 func newCollector(current func() *classify.Report, families []Family) *collector {
-	c := &collector{current: current, families: families, dropped: desc(seriesDropped)}
+	c := &collector{current: current, dropped: describe(seriesDropped)}
 	for _, f := range families {
-		c.descs = append(c.descs, desc(f))
+		c.families = append(c.families, describe(f))
 	}
 	return c
 }
 
-func desc(f Family) *prometheus.Desc {
-	return prometheus.NewDesc(f.Series(), f.Help, f.Labels, nil)
-}
-
 // Describe sends the families' descriptors.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
-		ch <- d
+	for _, f := range c.families {
+		ch <- f.desc
 	}
-	ch <- c.dropped
+	ch <- c.dropped.desc
 }
 
 // Collect sends the series of the current Report.
@@ -58,44 +56,115 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if r == nil {
 		return
 	}
-	for i, f := range c.families {
-		s := sender{desc: c.descs[i], max: f.bound(), seen: map[string]bool{}, ch: ch}
+	dropped := newSender(c.dropped, ch)
+	for _, f := range c.families {
+		s := newSender(f, ch)
 		f.Collect(r, s.send)
-		ch <- prometheus.MustNewConstMetric(c.dropped, prometheus.GaugeValue, float64(s.dropped), f.Series())
+		dropped.send(float64(s.dropped), f.Series())
 	}
+}
+
+// described is a family and what all its series share.
+type described struct {
+	Family
+	desc *prometheus.Desc
+	// names are the labels as series carry them: sorted. order tells where in
+	// the family's order the value of each is.
+	names []string
+	order []int
+}
+
+func describe(f Family) described {
+	d := described{
+		Family: f,
+		desc:   prometheus.NewDesc(f.Series(), f.Help, f.Labels, nil),
+		names:  slices.Sorted(slices.Values(f.Labels)),
+	}
+	for _, name := range d.names {
+		d.order = append(d.order, slices.Index(f.Labels, name))
+	}
+	return d
 }
 
 // sender keeps a family within its bound and free of duplicates: one duplicate
 // would fail the scrape of everything.
 type sender struct {
-	desc    *prometheus.Desc
-	max     int
-	seen    map[string]bool
-	dropped int
+	described
 	ch      chan<- prometheus.Metric
+	seed    maphash.Seed
+	seen    map[uint64]struct{}
+	dropped int
 }
 
+func newSender(f described, ch chan<- prometheus.Metric) *sender {
+	return &sender{described: f, ch: ch, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
+}
+
+// send sends one series and keeps its labels.
 func (s *sender) send(value float64, labels ...string) {
-	if len(s.seen) >= s.max {
+	if len(s.seen) >= s.bound() {
 		s.dropped++
 		return
 	}
-	labels = validUTF8(labels)
-	// The byte occurs in no valid UTF-8, so no two sets of labels join alike.
-	key := strings.Join(labels, "\xff")
-	if s.seen[key] {
+	makeValid(labels)
+	id := s.hash(labels)
+	if _, duplicate := s.seen[id]; duplicate {
 		return
 	}
-	s.seen[key] = true
-	s.ch <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, value, labels...)
+	s.seen[id] = struct{}{}
+	s.ch <- newSample(&s.described, value, labels)
 }
 
-// validUTF8 replaces what the exposition formats do not allow in a label.
-// Manifests may hold any bytes.
-func validUTF8(labels []string) []string {
-	out := slices.Clone(labels)
-	for i, l := range out {
-		out[i] = strings.ToValidUTF8(l, "\uFFFD")
+func (s *sender) hash(labels []string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for _, l := range labels {
+		h.WriteString(l)
+		// The byte occurs in no valid UTF-8, so no two sets of labels read alike.
+		h.WriteByte(0xff)
 	}
-	return out
+	return h.Sum64()
+}
+
+// makeValid replaces what the exposition formats do not allow in a label.
+// Manifests may hold any bytes.
+func makeValid(labels []string) {
+	for i, l := range labels {
+		if !utf8.ValidString(l) {
+			labels[i] = strings.ToValidUTF8(l, "\uFFFD")
+		}
+	}
+}
+
+// sample is one series. A prometheus.NewConstMetric allocates every label
+// apart, which makes a scrape of 5,000 webhooks cost more memory than the whole
+// program needs otherwise.
+type sample struct {
+	*described
+	value  float64
+	labels []*dto.LabelPair
+}
+
+func newSample(f *described, value float64, labels []string) *sample {
+	pairs := make([]dto.LabelPair, len(labels))
+	s := &sample{described: f, value: value, labels: make([]*dto.LabelPair, len(labels))}
+	for i := range pairs {
+		pairs[i].Name, pairs[i].Value = &f.names[i], &labels[f.order[i]]
+		s.labels[i] = &pairs[i]
+	}
+	return s
+}
+
+// Desc returns the descriptor of the family.
+func (s *sample) Desc() *prometheus.Desc { return s.desc }
+
+// Write fills in the series.
+func (s *sample) Write(m *dto.Metric) error {
+	m.Label = s.labels
+	if s.Counter {
+		m.Counter = &dto.Counter{Value: &s.value}
+	} else {
+		m.Gauge = &dto.Gauge{Value: &s.value}
+	}
+	return nil
 }

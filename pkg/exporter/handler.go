@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -15,33 +16,37 @@ import (
 )
 
 // NewHandler serves what the program says over HTTP: /metrics, /healthz,
-// /readyz (ready once current returns a Report) and a page of links at /.
-func NewHandler(current func() *classify.Report, process *Process) http.Handler {
+// /readyz (ready once current returns a Report) and a page of links at /. The
+// metrics are those of the Report, of the process, and the collectors given.
+func NewHandler(current func() *classify.Report, own ...prometheus.Collector) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metricsHandler(current, process))
+	mux.Handle("GET /metrics", metricsHandler(current, own...))
 	mux.HandleFunc("GET /healthz", healthz)
 	mux.HandleFunc("GET /readyz", readyz(current))
 	mux.HandleFunc("GET /{$}", landing(current))
 	return mux
 }
 
-// newRegistry returns all metrics of the program, in a registry of its own.
-func newRegistry(current func() *classify.Report, process *Process) *prometheus.Registry {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		NewCollector(current),
-		process,
+// NewEvaluationDuration returns the metric in which to observe how many seconds
+// the evaluation of each Snapshot took.
+func NewEvaluationDuration() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: evaluationDuration.Series(),
+		Help: evaluationDuration.Help,
+		// An evaluation takes milliseconds; beyond a second something is wrong.
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1},
+	})
+}
+
+func metricsHandler(current func() *classify.Report, own ...prometheus.Collector) http.Handler {
+	own = slices.Concat(own, []prometheus.Collector{
 		collectorversion.NewCollector(program),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	return registry
-}
-
-func metricsHandler(current func() *classify.Report, process *Process) http.Handler {
-	registry := newRegistry(current, process)
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		Registry:          registry,
+	})
+	all := newRegistry(NewCollector(current), own...)
+	everything := promhttp.HandlerFor(all, promhttp.HandlerOpts{
+		Registry:          all,
 		EnableOpenMetrics: true,
 		// Replicas of Prometheus scrape at the same time; one collection serves all.
 		CoalesceGather: true,
@@ -49,6 +54,39 @@ func metricsHandler(current func() *classify.Report, process *Process) http.Hand
 		// promhttp_metric_handler_errors_total tells.
 		ErrorHandling: promhttp.ContinueOnError,
 	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		names := r.URL.Query()["name[]"]
+		if len(names) == 0 {
+			everything.ServeHTTP(w, r)
+			return
+		}
+		// promhttp would collect everything and drop what was not asked for. To
+		// collect no more than that makes the question cheap enough for a script
+		// that waits for a change.
+		some := newRegistry(newCollector(current, named(names)), own...)
+		promhttp.HandlerFor(some, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, r)
+	})
+}
+
+// named returns the Families whose series have one of the names.
+func named(names []string) []Family {
+	if slices.Contains(names, seriesDropped.Series()) {
+		return Families
+	}
+	var out []Family
+	for _, f := range Families {
+		if slices.Contains(names, f.Series()) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func newRegistry(c prometheus.Collector, own ...prometheus.Collector) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c)
+	registry.MustRegister(own...)
+	return registry
 }
 
 func healthz(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }

@@ -4,6 +4,7 @@
 package exporter
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -30,6 +31,8 @@ type Family struct {
 	Help string
 	// Labels are names that the API server's own series use for the same thing.
 	Labels []string
+	// Counter says that the values only grow; all others are gauges.
+	Counter bool
 	// Max bounds the number of series; 0 stands for maxSeries.
 	Max int
 	// Collect emits the family's series, the most important first: what is
@@ -40,6 +43,14 @@ type Family struct {
 // Series returns the full name of the family's series.
 func (f Family) Series() string { return Prefix + f.Name }
 
+// kind returns the family's type as the exposition formats write it.
+func (f Family) kind() string {
+	if f.Counter {
+		return "counter"
+	}
+	return "gauge"
+}
+
 // bound returns how many series the family may have.
 func (f Family) bound() int {
 	if f.Max == 0 {
@@ -49,7 +60,7 @@ func (f Family) bound() int {
 }
 
 // Families are the metric families over a Report, in the order of the
-// documents. All are gauges.
+// documents.
 var Families = []Family{
 	{
 		Name:    "webhook_info",
@@ -122,6 +133,13 @@ var Families = []Family{
 		Name:    "snapshot_timestamp_seconds",
 		Help:    "The oldest moment at which every watch needed was known current. Stands still while one is broken.",
 		Collect: snapshotTimestamp,
+	},
+	{
+		Name:    "watch_errors_total",
+		Help:    "How often a list or watch of the resource failed, as of the snapshot.",
+		Labels:  []string{"resource"},
+		Counter: true,
+		Collect: watchErrors,
 	},
 }
 
@@ -260,14 +278,24 @@ func findingTotals(r *classify.Report, emit func(float64, ...string)) {
 }
 
 func snapshotTimestamp(r *classify.Report, emit func(float64, ...string)) {
-	emit(seconds(r.Snapshot.Taken))
+	current := r.Snapshot.Current
+	if current.IsZero() {
+		current = r.Snapshot.Taken
+	}
+	emit(seconds(current))
+}
+
+func watchErrors(r *classify.Report, emit func(float64, ...string)) {
+	for _, resource := range slices.Sorted(maps.Keys(r.Snapshot.WatchErrors)) {
+		emit(float64(r.Snapshot.WatchErrors[resource]), resource)
+	}
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// named is what the webhooks that share a type and a name have in common. The
+// sameName is what the webhooks that share a type and a name have in common. The
 // API server's series tell no more than that, so joins need it merged.
-type named struct {
+type sameName struct {
 	Type inventory.Type
 	Name string
 	// threshold is the smallest of all.
@@ -280,13 +308,13 @@ type named struct {
 
 // mergeByName returns one entry per type and name, in the order of the
 // profiles.
-func mergeByName(profiles []classify.Profile) []*named {
+func mergeByName(profiles []classify.Profile) []*sameName {
 	type key struct {
 		t    inventory.Type
 		name string
 	}
-	index := make(map[key]*named, len(profiles))
-	out := make([]*named, 0, len(profiles))
+	index := make(map[key]*sameName, len(profiles))
+	out := make([]*sameName, 0, len(profiles))
 	for i := range profiles {
 		p := &profiles[i]
 		k := key{p.Type, p.Name}
@@ -294,13 +322,13 @@ func mergeByName(profiles []classify.Profile) []*named {
 			m.merge(p)
 			continue
 		}
-		index[k] = &named{p.Type, p.Name, p.Threshold, p.FailsClosed(), serviceNamespace(p)}
+		index[k] = &sameName{p.Type, p.Name, p.Threshold, p.FailsClosed(), serviceNamespace(p)}
 		out = append(out, index[k])
 	}
 	return out
 }
 
-func (m *named) merge(p *classify.Profile) {
+func (m *sameName) merge(p *classify.Profile) {
 	m.threshold = min(m.threshold, p.Threshold)
 	m.failsClosed = m.failsClosed || p.FailsClosed()
 	if m.serviceNamespace != serviceNamespace(p) {

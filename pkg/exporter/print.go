@@ -89,19 +89,18 @@ func section(document string) string {
 	return strings.TrimSpace(b.String()) + "\n"
 }
 
-// processFamilies are the metrics that are not derived from a Report.
-var processFamilies = []struct {
-	Family
-	kind string
-}{
-	{seriesDropped, "gauge"},
-	{evaluationDuration, "histogram"},
-	{watchErrors, "counter"},
-	{Family{
-		Name:   "build_info",
-		Help:   "What was built, from what and for which platform; always 1.",
-		Labels: []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"},
-	}, "gauge"},
+// evaluationDuration is the only metric of ours that is not derived from a
+// Report: it is about how a Report comes about.
+var evaluationDuration = Family{
+	Name: "evaluation_duration_seconds",
+	Help: "How long the checks took on one snapshot.",
+}
+
+// buildInfo is what prometheus/common exports of a program's version.
+var buildInfo = Family{
+	Name:   "build_info",
+	Help:   "What was built, from what and for which platform; always 1.",
+	Labels: []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"},
 }
 
 // WriteMetrics writes the documentation of all metric families.
@@ -124,11 +123,11 @@ A family has no more than %d series, unless the table says otherwise; what is be
 | --- | --- | --- | --- |
 `, maxSeries, seriesDropped.Series())
 	for _, f := range Families {
-		writeFamily(b, f, "gauge")
+		writeFamily(b, f, f.kind())
 	}
-	for _, f := range processFamilies {
-		writeFamily(b, f.Family, f.kind)
-	}
+	writeFamily(b, seriesDropped, seriesDropped.kind())
+	writeFamily(b, evaluationDuration, "histogram")
+	writeFamily(b, buildInfo, buildInfo.kind())
 	return flush(b)
 }
 

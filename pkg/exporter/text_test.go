@@ -20,13 +20,13 @@ func TestText(t *testing.T) {
 		report  *classify.Report
 		options TextOptions
 	}{
-		"text.txt":                {report(), TextOptions{}},
-		"text-narrow.txt":         {report(), TextOptions{Width: 80}},
-		"text-color.txt":          {report(), TextOptions{Color: true, Width: 100}},
-		"text-blind.txt":          {blind(report()), TextOptions{}},
-		"text-healthy.txt":        {healthy(), TextOptions{}},
-		"text-healthy-blind.txt":  {blind(healthy()), TextOptions{}},
-		"text-no-webhooks.txt":    {nobody, TextOptions{}},
+		"text.txt":                 {report(), TextOptions{}},
+		"text-narrow.txt":          {report(), TextOptions{Width: 80}},
+		"text-color.txt":           {report(), TextOptions{Color: true, Width: 100}},
+		"text-blind.txt":           {blind(report()), TextOptions{}},
+		"text-healthy.txt":         {healthy(), TextOptions{}},
+		"text-healthy-blind.txt":   {blind(healthy()), TextOptions{}},
+		"text-no-webhooks.txt":     {nobody, TextOptions{}},
 		"text-nothing-legible.txt": {blind(&classify.Report{Snapshot: &inventory.Snapshot{}}), TextOptions{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,11 +129,11 @@ func TestTextObeysNoManifest(t *testing.T) {
 
 func TestShortenLists(t *testing.T) {
 	for in, want := range map[string]string{
-		"reaches pods":                          "reaches pods",
-		"reaches a, b, c, d, e, f, g, h, i, j":  "reaches a, b, c, d, e, f, g, h, i, j",
-		"reaches a, b, c, d, e, f, g, h, i and j, so that": "reaches a, b, c, d, e, f, g, h, i and j, so that",
-		"reaches a, b, c, d, e, f, g, h, i, j, k":          "reaches a, b, c, d, e, f, g, h, i, j and 1 more",
-		"reaches a, b, c, d, e, f, g, h, i, j, k and l":    "reaches a, b, c, d, e, f, g, h, i, j and 2 more",
+		"reaches pods":                                      "reaches pods",
+		"reaches a, b, c, d, e, f, g, h, i, j":              "reaches a, b, c, d, e, f, g, h, i, j",
+		"reaches a, b, c, d, e, f, g, h, i and j, so that":  "reaches a, b, c, d, e, f, g, h, i and j, so that",
+		"reaches a, b, c, d, e, f, g, h, i, j, k":           "reaches a, b, c, d, e, f, g, h, i, j and 1 more",
+		"reaches a, b, c, d, e, f, g, h, i, j, k and l":     "reaches a, b, c, d, e, f, g, h, i, j and 2 more",
 		"a, b, c, d, e, f, g, h, i, j, k, and l; all of it": "a, b, c, d, e, f, g, h, i, j and 2 more; all of it",
 		"a, b, c, d, e, f, g, h, i, j and 90 more":          "a, b, c, d, e, f, g, h, i, j and 90 more",
 	} {

@@ -1,0 +1,113 @@
+package exporter
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// get returns the answer of a handler.
+func get(t *testing.T, h http.Handler, target string, header ...string) (int, string) {
+	t.Helper()
+	request := httptest.NewRequest(http.MethodGet, target, nil)
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, request)
+	body, err := io.ReadAll(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Code, string(body)
+}
+
+func TestReadyOnceThereIsAReport(t *testing.T) {
+	var published atomic.Pointer[classify.Report]
+	h := NewHandler(published.Load)
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200, "/": 200} {
+		if got, body := get(t, h, path); got != want {
+			t.Errorf("%s before the first report: got %d, want %d: %s", path, got, want, body)
+		}
+	}
+	published.Store(report())
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/"} {
+		if got, body := get(t, h, path); got != http.StatusOK {
+			t.Errorf("%s after the first report: got %d: %s", path, got, body)
+		}
+	}
+}
+
+func TestMetricsFollowTheReport(t *testing.T) {
+	var published atomic.Pointer[classify.Report]
+	published.Store(report())
+	h := NewHandler(published.Load, NewEvaluationDuration())
+	const series = `webhook_auditor_finding{check="no-ready-endpoints",configuration="policy"`
+	if _, body := get(t, h, "/metrics"); !strings.Contains(body, series) {
+		t.Errorf("got:\n%s\nwant %s", body, series)
+	}
+	published.Store(healthy())
+	_, body := get(t, h, "/metrics")
+	if strings.Contains(body, series) {
+		t.Errorf("a mended finding stays: %s", series)
+	}
+	for _, want := range []string{"webhook_auditor_build_info{", "webhook_auditor_evaluation_duration_seconds_count 0", "go_goroutines ", "promhttp_metric_handler_errors_total{"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("got:\n%s\nwant %s", body, want)
+		}
+	}
+}
+
+func TestOpenMetrics(t *testing.T) {
+	_, body := get(t, NewHandler(current(report())), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")
+	if !strings.HasSuffix(body, "# EOF\n") || !strings.Contains(body, `webhook_auditor_finding{check="no-ready-endpoints"`) {
+		t.Errorf("got:\n%s\nwant OpenMetrics", body)
+	}
+}
+
+func TestMetricsByName(t *testing.T) {
+	h := NewHandler(current(report()), NewEvaluationDuration())
+	for _, tc := range []struct{ names, want, not string }{
+		{"name[]=webhook_auditor_finding", "webhook_auditor_finding{", "webhook_auditor_findings{"},
+		{"name[]=webhook_auditor_findings&name[]=go_goroutines", "go_goroutines ", "webhook_auditor_finding{"},
+		{"name[]=webhook_auditor_series_dropped", `{family="webhook_auditor_webhook_reach"} 0`, "webhook_auditor_finding{"},
+		{"name[]=webhook_auditor_evaluation_duration_seconds", "webhook_auditor_evaluation_duration_seconds_count 0", "webhook_auditor_webhook"},
+		{"name[]=unknown", "", "webhook_auditor"},
+	} {
+		status, body := get(t, h, "/metrics?"+tc.names)
+		if status != http.StatusOK || !strings.Contains(body, tc.want) || strings.Contains(body, tc.not) {
+			t.Errorf("%s: got %d\n%s\nwant %q and no %q", tc.names, status, body, tc.want, tc.not)
+		}
+	}
+}
+
+func TestLanding(t *testing.T) {
+	waiting := NewHandler(current(nil))
+	if _, body := get(t, waiting, "/"); !strings.Contains(body, "Waiting for the first snapshot.") {
+		t.Errorf("got:\n%s\nwant it to say that it waits", body)
+	}
+	h := NewHandler(current(report()))
+	_, body := get(t, h, "/")
+	for _, want := range []string{"2 critical, 1 warning, 2 info", `href="metrics"`, `href="healthz"`, `href="readyz"`, Project} {
+		if !strings.Contains(body, want) {
+			t.Errorf("got:\n%s\nwant %s", body, want)
+		}
+	}
+}
+
+func TestOnlyWhatIsServed(t *testing.T) {
+	h := NewHandler(current(report()))
+	if status, _ := get(t, h, "/nothing"); status != http.StatusNotFound {
+		t.Errorf("unknown path: got %d, want 404", status)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/metrics", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: got %d, want 405", w.Code)
+	}
+}

@@ -1,0 +1,393 @@
+package exporter
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	collectorversion "github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+func current(r *classify.Report) func() *classify.Report {
+	return func() *classify.Report { return r }
+}
+
+// bundle returns certificates that expire at the times given.
+func bundle(t testing.TB, notAfter ...time.Time) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for i, expiry := range notAfter {
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(int64(i + 1)),
+			Subject:      pkix.Name{CommonName: "test"},
+			NotBefore:    expiry.Add(-time.Hour),
+			NotAfter:     expiry,
+			IsCA:         true,
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.Bytes()
+}
+
+// exposed returns the families as /metrics shows them, without HELP and TYPE.
+func exposed(t *testing.T, r *classify.Report, names ...string) string {
+	t.Helper()
+	full := make([]string, len(names))
+	for i, n := range names {
+		full[i] = Prefix + n
+	}
+	text, err := testutil.CollectAndFormat(NewCollector(current(r)), expfmt.TypeTextPlain, full...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "#") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+func TestFamilies(t *testing.T) {
+	r := report()
+	r.Profiles[2].Webhook.Backend.CABundle = bundle(t, taken.Add(time.Hour), taken.Add(48*time.Hour), taken.Add(24*time.Hour))
+	r.Snapshot.WatchErrors = map[string]int64{"services": 0, "customresourcedefinitions.apiextensions.k8s.io": 2}
+	var all []string
+	for _, f := range Families {
+		all = append(all, f.Name)
+	}
+	golden(t, "metrics.txt", []byte(exposed(t, r, append(all, seriesDropped.Name)...)))
+}
+
+// What rules, boards and scripts rely on. See CONTRACT: a name that goes from
+// here breaks somebody.
+func TestContract(t *testing.T) {
+	want := map[string][]string{
+		"webhook_info":                                    {"type", "configuration", "name", "failure_policy", "match_policy", "backend", "service_namespace", "service_name", "approved", "owner"},
+		"webhook_timeout_seconds":                         {"type", "configuration", "name"},
+		"webhook_latency_threshold_seconds":               {"type", "name", "service_namespace"},
+		"webhook_failure_impact":                          {"type", "name", "service_namespace", "impact"},
+		"webhook_reach":                                   {"type", "configuration", "name", "class", "group", "resource"},
+		"webhook_reached_resources":                       {"type", "configuration", "name", "class"},
+		"webhook_backend_ready":                           {"type", "configuration", "name"},
+		"webhook_ca_bundle_not_after_timestamp_seconds":   {"type", "configuration", "name"},
+		"webhook_configuration_changed_timestamp_seconds": {"type", "configuration"},
+		"finding":                    {"check", "severity", "type", "configuration", "name", "group", "resource"},
+		"findings":                   {"severity", "acknowledged"},
+		"snapshot_timestamp_seconds": nil,
+		"watch_errors_total":         {"resource"},
+	}
+	got := map[string][]string{}
+	for _, f := range Families {
+		got[f.Name] = f.Labels
+	}
+	for name, labels := range want {
+		if !slices.Equal(got[name], labels) {
+			t.Errorf("labels of %s are %q, want %q", name, got[name], labels)
+		}
+	}
+	for name, labels := range got {
+		for _, taken := range []string{"namespace", "service", "pod"} {
+			if slices.Contains(labels, taken) {
+				t.Errorf("%s has a label %q, which scrape configurations overwrite", name, taken)
+			}
+		}
+	}
+}
+
+func TestLint(t *testing.T) {
+	r := report()
+	r.Profiles[2].Webhook.Backend.CABundle = bundle(t, taken)
+	duration := NewEvaluationDuration()
+	duration.Observe(.001)
+	problems, err := testutil.GatherAndLint(newRegistry(NewCollector(current(r)), duration, collectorversion.NewCollector(program)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// A webhook's name is unique within one configuration only, and the API server
+// tells no more of it. Duplicate series would fail the scrape of everything.
+func TestSameNameInTwoConfigurations(t *testing.T) {
+	shared := func(configuration string, b inventory.Backend) *inventory.Webhook {
+		return webhook(inventory.Ref{Type: inventory.Mutating, Configuration: configuration, Name: "mpod.kb.io"}, b)
+	}
+	open := shared("kueue", service("kueue", "webhook"))
+	open.FailurePolicy = admissionv1.Ignore
+	url := inventory.Backend{Kind: inventory.BackendURL, URL: "https://example.com"}
+	for _, tc := range []struct {
+		name     string
+		profiles []classify.Profile
+		want     string
+	}{
+		{"disagree", []classify.Profile{
+			{Webhook: open, Threshold: 1},
+			{Webhook: shared("jobset", service("jobset", "webhook")), Threshold: 0.5},
+		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="",type="admit"} 1
+webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="",type="admit"} 0.5
+`},
+		{"agree", []classify.Profile{
+			{Webhook: open, Threshold: 0.5},
+			{Webhook: shared("jobset", service("kueue", "other")), Threshold: 1},
+		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="kueue",type="admit"} 1
+webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="kueue",type="admit"} 0.5
+`},
+		{"one is a URL", []classify.Profile{
+			{Webhook: open, Threshold: 1},
+			{Webhook: shared("jobset", url), Threshold: 1},
+			{Webhook: shared("third", service("kueue", "webhook")), Threshold: 1},
+		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="",type="admit"} 1
+webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="",type="admit"} 1
+`},
+		{"the same twice", []classify.Profile{{Webhook: open, Threshold: 1}, {Webhook: open, Threshold: 1}},
+			`webhook_auditor_webhook_failure_impact{impact="open",name="mpod.kb.io",service_namespace="kueue",type="admit"} 1
+webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="kueue",type="admit"} 1
+`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := &classify.Report{Snapshot: &inventory.Snapshot{Taken: taken}, Profiles: tc.profiles}
+			for _, p := range tc.profiles {
+				r.Findings = append(r.Findings, classify.Finding{Check: noEndpoints, Webhook: p.Ref, Problem: classify.Problem{Severity: classify.Critical}})
+			}
+			if got := exposed(t, r, "webhook_failure_impact", "webhook_latency_threshold_seconds"); got != tc.want {
+				t.Errorf("got:\n%s\nwant:\n%s", got, tc.want)
+			}
+			gatherPedantically(t, r)
+		})
+	}
+}
+
+// gatherPedantically fails the test on what a registry calls inconsistent.
+func gatherPedantically(t *testing.T, r *classify.Report) []*dto.MetricFamily {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(NewCollector(current(r)), NewEvaluationDuration())
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+func TestPedanticRegistry(t *testing.T) {
+	if families := gatherPedantically(t, blind(report())); len(families) < len(Families)-1 {
+		t.Errorf("got %d families, want those of a whole report", len(families))
+	}
+}
+
+func TestNothingBeforeTheFirstSnapshot(t *testing.T) {
+	if n := testutil.CollectAndCount(NewCollector(current(nil))); n != 0 {
+		t.Errorf("got %d series without a report, want none: unknown is not zero", n)
+	}
+}
+
+func TestAcknowledgedFindingsLeave(t *testing.T) {
+	r := report()
+	for i := range r.Findings {
+		r.Findings[i].Acknowledged = true
+	}
+	if got := exposed(t, r, "finding"); got != "" {
+		t.Errorf("got:\n%s\nwant no finding", got)
+	}
+	if got := exposed(t, r, "findings"); !strings.Contains(got, `findings{acknowledged="true",severity="critical"} 2`) {
+		t.Errorf("got:\n%s\nwant the acknowledged ones counted", got)
+	}
+}
+
+func TestEverySeverityIsCounted(t *testing.T) {
+	if got := strings.Count(exposed(t, healthy(), "findings"), " 0\n"); got != 6 {
+		t.Errorf("got %d series of 0, want all six", got)
+	}
+}
+
+func TestLabelsAreValidUTF8(t *testing.T) {
+	r := report()
+	r.Profiles[0].Webhook.Name = "a\xffb"
+	r.Profiles[1].Webhook.Object.Owner = inventory.Owner{Tool: "helm", Name: "\xc3\x28"}
+	r.Profiles[3].Webhook.Name = "pods\nsecond line"
+	// Both become the same once they are valid.
+	r.Findings[0].Webhook.Name, r.Findings[1] = "x\xfe", r.Findings[0]
+	r.Findings[1].Webhook.Name = "x\xff"
+	gatherPedantically(t, r)
+}
+
+func TestBounds(t *testing.T) {
+	r := report()
+	for i := range 3 * maxSeries {
+		f := r.Findings[i%2]
+		f.Webhook.Name = fmt.Sprint(i)
+		r.Findings = append(r.Findings, f)
+	}
+	open := len(r.Findings) - 1 // One is acknowledged.
+	for _, family := range gatherPedantically(t, r) {
+		switch name := strings.TrimPrefix(family.GetName(), Prefix); name {
+		case "finding":
+			if n := len(family.Metric); n != maxSeries {
+				t.Errorf("got %d series, want the bound %d", n, maxSeries)
+			}
+		case "findings":
+			// Sorted by label: the first one is acknowledged="false", severity="critical".
+			if n := family.Metric[0].GetGauge().GetValue(); n != float64(2+3*maxSeries) {
+				t.Errorf("the total of critical findings is %v, want it untruncated: %v", n, 2+3*maxSeries)
+			}
+		case "series_dropped":
+			checkDropped(t, family, map[string]int{Prefix + "finding": open - maxSeries})
+		}
+	}
+}
+
+func checkDropped(t *testing.T, family *dto.MetricFamily, want map[string]int) {
+	t.Helper()
+	if len(family.Metric) != len(Families) {
+		t.Errorf("got %d series of series_dropped, want one per family", len(family.Metric))
+	}
+	for _, m := range family.Metric {
+		of := m.GetLabel()[0].GetValue()
+		if got := int(m.GetGauge().GetValue()); got != want[of] {
+			t.Errorf("series_dropped of %s is %d, want %d", of, got, want[of])
+		}
+	}
+}
+
+// The class that matters most is not what a bound drops.
+func TestBoundKeepsCriticalReach(t *testing.T) {
+	r := report()
+	many := make([]inventory.Resource, 2*maxSeries)
+	for i := range many {
+		many[i] = inventory.Resource{Name: fmt.Sprint("r", i)}
+	}
+	r.Profiles[0].Reach[classify.ClassSensitive] = many
+	got := exposed(t, r, "webhook_reach")
+	if n := strings.Count(got, `class="critical"`); n != 2 {
+		t.Errorf("got %d critical series, want 2", n)
+	}
+	if n := strings.Count(got, "\n"); n != maxSeries {
+		t.Errorf("got %d series, want %d", n, maxSeries)
+	}
+}
+
+func TestLastExpiry(t *testing.T) {
+	first, last := taken.Add(time.Hour), taken.Add(2*time.Hour)
+	both := bundle(t, last, first)
+	junk := []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+	key := []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
+	for name, tc := range map[string]struct {
+		bundle []byte
+		want   time.Time
+	}{
+		"empty":           {nil, time.Time{}},
+		"not PEM":         {[]byte("hello"), time.Time{}},
+		"not parsable":    {junk, time.Time{}},
+		"newline":         {[]byte("\n"), time.Time{}},
+		"expired":         {bundle(t, taken.AddDate(-3, 0, 0)), taken.AddDate(-3, 0, 0)},
+		"rotation":        {both, last},
+		"among other PEM": {slices.Concat(key, junk, both, []byte("trailing")), last},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := lastExpiry(tc.bundle); !got.Equal(tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestEvaluationDuration(t *testing.T) {
+	d := NewEvaluationDuration()
+	d.Observe(.003)
+	d.Observe(.004)
+	var m dto.Metric
+	if err := d.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	if n := m.GetHistogram().GetSampleCount(); n != 2 {
+		t.Errorf("got %d evaluations, want 2", n)
+	}
+}
+
+func TestSnapshotTimestampStandsStillWhileAWatchIsBroken(t *testing.T) {
+	r := report()
+	r.Snapshot.Current = time.Unix(1000, 0)
+	if got, want := exposed(t, r, "snapshot_timestamp_seconds"), Prefix+"snapshot_timestamp_seconds 1000\n"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// large returns a report on n webhooks, ten to a configuration, each reaching
+// five critical resources and with one finding.
+func large(tb testing.TB, n int) *classify.Report {
+	r := &classify.Report{Snapshot: &inventory.Snapshot{Taken: taken}}
+	resources := []inventory.Resource{{Name: "pods"}, {Name: "endpoints"}, {Name: "events"}, {Name: "resourcequotas"}, {Group: "discovery.k8s.io", Name: "endpointslices"}}
+	var ca []byte
+	for i := range n {
+		if i%10 == 0 {
+			ca = bundle(tb, taken.Add(time.Hour))
+		}
+		ref := inventory.Ref{Type: inventory.Validating, Configuration: fmt.Sprint("policy-", i/10), Name: fmt.Sprintf("w%d.policy.example.com", i)}
+		w := webhook(ref, service("policy", "policy"))
+		w.Backend.CABundle = ca
+		w.Object.LastChanged = taken
+		r.Profiles = append(r.Profiles, classify.Profile{
+			Webhook: w, Threshold: 0.5, BackendReady: pointer(true),
+			Reach: map[classify.Class][]inventory.Resource{classify.ClassCritical: resources, classify.ClassCore: resources},
+		})
+		r.Findings = append(r.Findings, classify.Finding{Check: criticalResource, Webhook: ref, Problem: classify.Problem{Severity: classify.Info, Message: "is called for pods", Fix: "Have it approved."}})
+	}
+	return r
+}
+
+// What a scrape costs, with 5,000 webhooks: everything, and only one family.
+func BenchmarkScrape5000(b *testing.B) {
+	h := NewHandler(current(large(b, 5000)))
+	for name, target := range map[string]string{
+		"everything": "/metrics",
+		"findings":   "/metrics?name[]=webhook_auditor_finding",
+		"totals":     "/metrics?name[]=webhook_auditor_findings",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+				if w.Code != http.StatusOK {
+					b.Fatal(w.Body)
+				}
+				b.SetBytes(int64(w.Body.Len()))
+			}
+		})
+	}
+}
