@@ -154,6 +154,8 @@ type Backend struct {
 	URL      string
 	Service  ServiceRef
 	CABundle []byte
+	// Authority is what CABundle holds, nil where that is empty.
+	Authority *Authority
 }
 
 // ServiceRef names a Service, its port and the path of the webhook.
@@ -172,3 +174,8 @@ type Key struct{ Namespace, Name string }
 
 // String returns "namespace/name".
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// Compare orders keys by namespace and name.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
+}

@@ -1,0 +1,66 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	"k8s.io/client-go/discovery"
+	admissionclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	sliceclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
+)
+
+// Clients talk to one API server over one pool of connections. NewClients
+// makes them.
+type Clients struct {
+	host          string
+	admission     *admissionclient.AdmissionregistrationV1Client
+	apiextensions *apiextensionsclient.ApiextensionsV1Client
+	aggregator    *apiregistrationclient.ApiregistrationV1Client
+	core          *coreclient.CoreV1Client
+	slices        *sliceclient.DiscoveryV1Client
+	metadata      metadata.Interface
+	discovery     *discovery.DiscoveryClient
+}
+
+// NewClients returns the clients of the API server that the config names. They
+// speak protobuf unless the config asks for something else, and leave it to
+// the API server to throttle them, unless the config sets QPS: client-go's
+// default of five lists a second would draw out the start.
+func NewClients(config *rest.Config) (Clients, error) {
+	config = rest.CopyConfig(config)
+	if config.QPS == 0 {
+		config.QPS = -1
+	}
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	// Warnings of the API server concern those who write.
+	config.WarningHandler = rest.NoWarnings{}
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
+	}
+	return newClients(config, shared)
+}
+
+func newClients(config *rest.Config, shared *http.Client) (Clients, error) {
+	c := Clients{host: config.Host}
+	var errs [7]error
+	c.admission, errs[0] = admissionclient.NewForConfigAndClient(config, shared)
+	c.apiextensions, errs[1] = apiextensionsclient.NewForConfigAndClient(config, shared)
+	c.aggregator, errs[2] = apiregistrationclient.NewForConfigAndClient(config, shared)
+	c.core, errs[3] = coreclient.NewForConfigAndClient(config, shared)
+	c.slices, errs[4] = sliceclient.NewForConfigAndClient(config, shared)
+	c.metadata, errs[5] = metadata.NewForConfigAndClient(config, shared)
+	c.discovery, errs[6] = discovery.NewDiscoveryClientForConfigAndClient(config, shared)
+	if err := errors.Join(errs[:]...); err != nil {
+		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
+	}
+	return c, nil
+}

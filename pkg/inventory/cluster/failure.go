@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// maxNamespaces bounds how many namespaces one Error lists.
+const maxNamespaces = 5
+
+// failure is a call that failed.
+type failure struct {
+	verb string
+	// resource is what was read, as RBAC names it, or a path of the API server.
+	resource  string
+	namespace string
+	err       error
+	// asOf is the age of what is known all the same; zero if nothing is.
+	asOf time.Time
+}
+
+// refused reports whether the API server understood the call and will not
+// answer it.
+func (f failure) refused() bool {
+	return apierrors.IsForbidden(f.err) || apierrors.IsUnauthorized(f.err)
+}
+
+// notServed reports whether the API server does not know the resource.
+func (f failure) notServed() bool { return apierrors.IsNotFound(f.err) }
+
+// same reports whether both failures, if any, read alike.
+func (f *failure) same(o *failure) bool {
+	if f == nil || o == nil {
+		return f == o
+	}
+	return f.cause() == o.cause()
+}
+
+// cause is what failures have in common that are reported as one.
+type cause struct {
+	object, message, cure string
+	unknown               bool
+}
+
+func (f failure) cause() cause {
+	var status apierrors.APIStatus
+	c := cause{object: f.resource, unknown: f.asOf.IsZero()}
+	switch {
+	case apierrors.IsForbidden(f.err):
+		c.message = f.verb + " " + f.resource + " is forbidden"
+		c.cure = f.grant()
+	case apierrors.IsUnauthorized(f.err):
+		c.object = apiServer
+		c.message = "it does not accept the credentials (401 Unauthorized)"
+		c.cure = "renew the token or the certificate"
+	case f.notServed():
+		c.message = "it is not served"
+	case errors.As(f.err, &status):
+		c.message = f.verb + " " + f.resource + ": " + f.err.Error()
+	default:
+		c.object = apiServer
+		c.message = networkReason(f.err)
+	}
+	return c
+}
+
+// apiServer names the API server as the object of an Error.
+const apiServer = "API server"
+
+func (f failure) grant() string {
+	if strings.HasPrefix(f.resource, "/") {
+		return "grant the verb get on the non-resource URL " + f.resource + f.user()
+	}
+	return "grant the verbs list and watch on " + f.resource + f.user()
+}
+
+// user returns who asked, as the API server's message names it.
+func (f failure) user() string {
+	_, rest, _ := strings.Cut(f.err.Error(), `User "`)
+	if name, _, ok := strings.Cut(rest, `"`); ok {
+		return " to " + name
+	}
+	return ""
+}
+
+// networkReason drops what differs from one attempt to the next: the URL with
+// its parameters and the port on this side.
+func networkReason(err error) string {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Addr != nil {
+		return fmt.Sprintf("%s %s %s: %v", op.Op, op.Net, op.Addr, op.Err)
+	}
+	return err.Error()
+}
+
+// explain tells of the failures: those with one cause in one Error.
+func explain(failures []failure) []inventory.Error {
+	namespaces := map[cause]map[string]bool{}
+	oldest := map[cause]time.Time{}
+	for _, f := range failures {
+		c := f.cause()
+		if namespaces[c] == nil {
+			namespaces[c], oldest[c] = map[string]bool{}, f.asOf
+		}
+		if f.namespace != "" && c.object != apiServer {
+			namespaces[c][f.namespace] = true
+		}
+		if f.asOf.Before(oldest[c]) {
+			oldest[c] = f.asOf
+		}
+	}
+	var out []inventory.Error
+	for c, in := range namespaces {
+		message := c.message + within(slices.Sorted(maps.Keys(in)))
+		if c.cure != "" {
+			message += ": " + c.cure
+		}
+		out = append(out, inventory.Error{Object: c.object, Message: message + "; " + kept(oldest[c])})
+	}
+	slices.SortFunc(out, func(a, b inventory.Error) int {
+		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Message, b.Message))
+	})
+	return out
+}
+
+// kept tells how old the knowledge is: by its date, so that the text stands
+// still while it ages.
+func kept(asOf time.Time) string {
+	if asOf.IsZero() {
+		return "nothing is known of it"
+	}
+	return "its last known state, of " + asOf.UTC().Format(time.RFC3339) + ", is kept"
+}
+
+func within(namespaces []string) string {
+	switch n := len(namespaces); {
+	case n == 0:
+		return ""
+	case n == 1:
+		return " in namespace " + namespaces[0]
+	case n <= maxNamespaces:
+		return " in namespaces " + strings.Join(namespaces, ", ")
+	default:
+		return fmt.Sprintf(" in namespaces %s and %d more", strings.Join(namespaces[:maxNamespaces], ", "), n-maxNamespaces)
+	}
+}

@@ -1,0 +1,80 @@
+package cluster
+
+import "time"
+
+// state is what is known of one watch. Its methods are told what the watch
+// does, and tell from it whether its objects are current.
+type state struct {
+	// synced says that a complete list arrived at least once.
+	synced bool
+	// absent says that the API server does not serve the kind. That is an
+	// answer like any other.
+	absent bool
+	// open says that the stream of changes is open, complete that it continues
+	// a complete list. Both together make the objects current.
+	open, complete bool
+	// asOf is the last moment at which the objects were known to be current,
+	// where they are not now. A watch that never was begins with the moment
+	// its objects were first wanted.
+	asOf time.Time
+	// failure is why the last call failed; nil once a watch is current again.
+	failure *failure
+}
+
+// opened is told that a stream began; a resumed one continues what is known,
+// any other begins with a complete list.
+func (s *state) opened(resumed bool) {
+	s.open, s.complete = true, resumed
+	s.recover()
+}
+
+// listed is told that a complete list arrived.
+func (s *state) listed(now time.Time) {
+	s.synced, s.complete, s.asOf = true, true, now
+	s.recover()
+}
+
+// closed is told that the stream ended.
+func (s *state) closed(now time.Time) {
+	if s.current() {
+		s.asOf = now
+	}
+	s.open, s.complete = false, false
+}
+
+// failed is told that a call failed. An API server that does not serve a kind
+// it served before is a failure: what is known is kept.
+func (s *state) failed(f failure) {
+	if f.notServed() && !s.synced {
+		s.absent, s.failure = true, nil
+		return
+	}
+	s.absent, s.failure = false, &f
+}
+
+func (s *state) recover() {
+	if s.current() {
+		s.absent, s.failure = false, nil
+	}
+}
+
+// current reports whether the objects are what the API server has.
+func (s *state) current() bool { return s.open && s.complete }
+
+// currentAt returns the last moment at which the objects were known to be
+// current.
+func (s *state) currentAt(now time.Time) time.Time {
+	if s.current() || s.absent {
+		return now
+	}
+	return s.asOf
+}
+
+// answered reports whether the API server answered at all.
+func (s *state) answered() bool { return s.synced || s.absent || s.failure != nil }
+
+// settled reports whether waiting will not tell more: the list arrived, or was
+// refused.
+func (s *state) settled() bool {
+	return s.synced || s.absent || s.failure != nil && s.failure.refused()
+}

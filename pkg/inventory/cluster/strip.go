@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// The strip functions drop what the inventory does not keep, for two reasons:
+// the schemas of CRDs are 99 % of all bytes, and a change of what was dropped
+// is no change. Each may be applied to its own result.
+
+// stripMeta drops what no webhook is judged by. Of the managed fields the time
+// of the last change stays; writing a status is not a change.
+func stripMeta(obj metav1.Object) {
+	obj.SetManagedFields(lastManaged(obj.GetManagedFields()))
+	obj.SetResourceVersion("")
+	obj.SetSelfLink("")
+	annotations := obj.GetAnnotations()
+	delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+	obj.SetAnnotations(annotations)
+}
+
+func lastManaged(fields []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	var last *metav1.Time
+	for _, f := range fields {
+		if f.Subresource == "" && f.Time != nil && (last == nil || last.Before(f.Time)) {
+			last = f.Time
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return []metav1.ManagedFieldsEntry{{Time: last.DeepCopy()}}
+}
+
+// stripCRD drops the schemas and all that goes with them.
+func stripCRD(obj metav1.Object) {
+	stripMeta(obj)
+	crd := obj.(*apiextensionsv1.CustomResourceDefinition)
+	for i, v := range crd.Spec.Versions {
+		crd.Spec.Versions[i] = apiextensionsv1.CustomResourceDefinitionVersion{
+			Name:         v.Name,
+			Served:       v.Served,
+			Storage:      v.Storage,
+			Subresources: v.Subresources,
+		}
+	}
+	conditions := crd.Status.Conditions
+	for i, c := range conditions {
+		conditions[i] = apiextensionsv1.CustomResourceDefinitionCondition{Type: c.Type, Status: c.Status}
+	}
+	crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{
+		Conditions:     conditions,
+		StoredVersions: crd.Status.StoredVersions,
+	}
+}
+
+// stripAPIService keeps the conditions: a group that becomes available changes
+// what the server serves.
+func stripAPIService(obj metav1.Object) {
+	stripMeta(obj)
+	api := obj.(*apiregistrationv1.APIService)
+	api.Spec = apiregistrationv1.APIServiceSpec{
+		Group:   api.Spec.Group,
+		Version: api.Spec.Version,
+		Service: api.Spec.Service,
+	}
+	for i, c := range api.Status.Conditions {
+		api.Status.Conditions[i] = apiregistrationv1.APIServiceCondition{Type: c.Type, Status: c.Status}
+	}
+}
+
+func stripNamespace(obj metav1.Object) {
+	stripMeta(obj)
+	obj.SetManagedFields(nil)
+}
+
+func stripService(obj metav1.Object) {
+	stripMeta(obj)
+	obj.SetManagedFields(nil)
+	service := obj.(*corev1.Service)
+	service.Spec = corev1.ServiceSpec{
+		Type:         service.Spec.Type,
+		ClusterIP:    service.Spec.ClusterIP,
+		ExternalName: service.Spec.ExternalName,
+		Ports:        service.Spec.Ports,
+		Selector:     service.Spec.Selector,
+	}
+	service.Status = corev1.ServiceStatus{}
+}
+
+// stripSlice keeps one address of an endpoint: that there is one matters,
+// which one does not.
+func stripSlice(obj metav1.Object) {
+	slice := obj.(*discoveryv1.EndpointSlice)
+	slice.ObjectMeta = metav1.ObjectMeta{
+		Namespace: slice.Namespace,
+		Name:      slice.Name,
+		Labels:    map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]},
+	}
+	for i, e := range slice.Endpoints {
+		slice.Endpoints[i] = discoveryv1.Endpoint{
+			Addresses:  slices.Clone(e.Addresses[:min(1, len(e.Addresses))]),
+			Conditions: discoveryv1.EndpointConditions{Ready: e.Conditions.Ready},
+			NodeName:   e.NodeName,
+			Zone:       e.Zone,
+		}
+	}
+}
