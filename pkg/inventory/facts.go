@@ -37,6 +37,7 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot {
 	s.Served = o.served(s.CRDs)
 	s.index = newIndex(s)
 	s.Errors = append(s.Errors, selectorErrors(s.Webhooks)...)
+	s.Errors = append(s.Errors, readAuthorities(s.Webhooks)...)
 	return s
 }
 

@@ -1,0 +1,114 @@
+package inventory
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"time"
+)
+
+// Authority is what a CA bundle holds. Like the API server, it passes over
+// what is not a certificate.
+type Authority struct {
+	// Certificates are those that can be read, in the order of the bundle.
+	Certificates []Certificate
+	// Placeholder says that the bundle is there only because something had to
+	// be: a line break, as generators write it for an injector to replace.
+	Placeholder bool
+	// TooLarge says that the bundle was not read.
+	TooLarge bool
+}
+
+// Certificate is one certificate of a bundle.
+type Certificate struct {
+	Subject             string
+	NotBefore, NotAfter time.Time
+}
+
+// maxBundle is more than etcd takes in one object, so that nothing an API
+// server stores is left out, and nothing a file holds costs more than it.
+const maxBundle = 2 << 20
+
+// NotAfter returns when the last certificate expires, the zero time if there
+// is none. Until then calls verify: bundles carry the old and the new CA during
+// a rotation.
+func (a *Authority) NotAfter() time.Time {
+	var last time.Time
+	for _, c := range a.Certificates {
+		if c.NotAfter.After(last) {
+			last = c.NotAfter
+		}
+	}
+	return last
+}
+
+// ValidAt reports whether a certificate is valid at the time.
+func (a *Authority) ValidAt(t time.Time) bool {
+	for _, c := range a.Certificates {
+		if !t.Before(c.NotBefore) && !t.After(c.NotAfter) {
+			return true
+		}
+	}
+	return false
+}
+
+// readAuthority reads a bundle; nil stands for an empty one.
+func readAuthority(bundle []byte) *Authority {
+	if len(bundle) == 0 {
+		return nil
+	}
+	if len(bundle) > maxBundle {
+		return &Authority{TooLarge: true}
+	}
+	a := &Authority{Placeholder: placeholder(bundle)}
+	for len(bundle) > 0 {
+		var block *pem.Block
+		block, bundle = pem.Decode(bundle)
+		if block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
+			continue
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			a.Certificates = append(a.Certificates, Certificate{c.Subject.String(), c.NotBefore, c.NotAfter})
+		}
+	}
+	return a
+}
+
+// placeholder reports whether the bundle is white space: kubebuilder's
+// generators write base64 of a line break, or of a backslash and an n.
+func placeholder(bundle []byte) bool {
+	rest := bytes.ReplaceAll(bundle, []byte(`\n`), nil)
+	return len(bytes.TrimSpace(rest)) == 0
+}
+
+// readAuthorities reads each bundle once: most webhooks of a cluster share a
+// few.
+func readAuthorities(webhooks []Webhook) []Error {
+	var out []Error
+	seen := map[string]*Authority{}
+	for i := range webhooks {
+		b := &webhooks[i].Backend
+		a, done := seen[string(b.CABundle)]
+		if !done {
+			a = readAuthority(b.CABundle)
+			seen[string(b.CABundle)] = a
+		}
+		b.Authority = a
+		if a != nil && a.TooLarge {
+			out = append(out, tooLarge(&webhooks[i]))
+		}
+	}
+	return out
+}
+
+func tooLarge(w *Webhook) Error {
+	return Error{
+		Source:  w.Object.Source,
+		Object:  w.Object.Kind + "/" + w.Configuration,
+		Message: fmt.Sprintf("reading caBundle of webhook %s: %d bytes, more than an API server stores: cut it to the CAs that signed the serving certificate", w.Name, len(w.Backend.CABundle)),
+	}
+}
