@@ -102,18 +102,28 @@ func (x *index) addUnserved(crds map[string]*CRD, position map[Resource]int) {
 // Reach returns the resources for which the webhook is called, sorted. A
 // selector takes away only what it provably excludes.
 func (s *Snapshot) Reach(w *Webhook) []Reached {
+	reached, _ := s.ReachOfRules(w)
+	return reached
+}
+
+// ReachOfRules returns what Reach does, and the places of the rules that reach
+// nothing that this server serves.
+func (s *Snapshot) ReachOfRules(w *Webhook) (reached []Reached, idle []int) {
 	if w.Type == Conversion {
-		return []Reached{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(Create, Update, Delete), Named: true}}
+		return []Reached{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(Create, Update, Delete), Named: true}}, nil
 	}
 	x := s.index
 	if x == nil {
 		x = newIndex(s)
 	}
 	hits := make([]Reached, len(x.targets))
+	possible := possible(w)
 	for i := range w.Rules {
-		x.mark(hits, &w.Rules[i], w.MatchPolicy)
+		if x.mark(hits, &w.Rules[i], w.MatchPolicy)&possible == 0 {
+			idle = append(idle, i)
+		}
 	}
-	return collect(x, hits, possible(w))
+	return collect(x, hits, possible), idle
 }
 
 // possible are the operations on which the webhook can be called at all: the
@@ -125,8 +135,11 @@ func possible(w *Webhook) Operations {
 	return allOperations
 }
 
-func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) {
+// mark adds what the rule reaches to the hits, and returns the operations on
+// which it reaches anything.
+func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) Operations {
 	ops := ruleOperations(rule)
+	var reached Operations
 	for group, entries := range x.groups {
 		if !covers(rule.APIGroups, group) {
 			continue
@@ -135,16 +148,20 @@ func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, polic
 			if !covers(rule.APIVersions, e.version) || !coversScope(rule.Scope, e.resource, e.namespaced) || !coversName(rule.Resources, e.resource) {
 				continue
 			}
-			reached := e.equivalent
+			targets := e.equivalent
 			if policy == admissionv1.Exact {
-				reached = e.exact
+				targets = e.exact
 			}
-			for _, i := range reached {
+			for _, i := range targets {
 				hits[i].Operations |= ops & x.targets[i].operations
 				hits[i].Named = hits[i].Named || names(rule.Resources, e.resource)
+				if !x.targets[i].never {
+					reached |= ops & x.targets[i].operations
+				}
 			}
 		}
 	}
+	return reached
 }
 
 func collect(x *index, hits []Reached, possible Operations) []Reached {
