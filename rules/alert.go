@@ -1,0 +1,59 @@
+// Package rules holds the alerts: a table of signal alerts over the API
+// server's own series, and alerts on findings, derived from the checks. It
+// renders them as Prometheus, prometheus-operator and OpenShift take them.
+package rules
+
+import (
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// Alert is one alert. All that is said of it anywhere is derived from this
+// literal and from its runbook.
+type Alert struct {
+	Name     string
+	Severity classify.Severity
+	// Enhancement is the severity that OpenShift's enhancement gives to the
+	// alert, where it differs from ours.
+	Enhancement classify.Severity
+	// For is how long Expr must hold before the alert fires.
+	For time.Duration
+	// Expr is PromQL. Windows are those of production and no label tells
+	// clusters apart: Options change both in the parsed expression.
+	Expr string
+	// Summary is one line; Description alone must be enough to act on. Both
+	// are Prometheus templates.
+	Summary, Description string
+	// Runbook is the path of the runbook in the repository; "" stands for the
+	// one that has the alert's name.
+	Runbook string
+	// Labels are added to the alert; they tell alerts that share a name apart.
+	Labels map[string]string
+}
+
+// Group is a group of alerts, which Prometheus evaluates one after the other.
+type Group struct {
+	Name   string
+	Alerts []Alert
+}
+
+// Groups returns all alerts. A group holds what reads the same series, so that
+// a slow one delays nothing else.
+func Groups() []Group {
+	return []Group{
+		{Name: "webhook-auditor-admission", Alerts: admissionAlerts},
+		{Name: "webhook-auditor-conversion", Alerts: conversionAlerts},
+		{Name: "webhook-auditor-resources", Alerts: resourceAlerts},
+		{Name: "webhook-auditor-findings", Alerts: findingAlerts(classify.Checks)},
+		{Name: "webhook-auditor-self", Alerts: selfAlerts},
+	}
+}
+
+// runbook returns the path of the alert's runbook in the repository.
+func (a Alert) runbook() string {
+	if a.Runbook != "" {
+		return a.Runbook
+	}
+	return "rules/runbooks/" + a.Name + ".md"
+}

@@ -1,0 +1,137 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/storage"
+)
+
+// tick is how often the tests scrape and evaluate, as most clusters do.
+const tick = 30 * time.Second
+
+// player evaluates all alerts, tick by tick, as Prometheus does, over series
+// that were written in advance.
+type player struct {
+	t       testing.TB
+	storage storage.Storage
+	groups  []*rules.Group
+	now     time.Duration
+}
+
+// play loads series, each a line in the notation of promtool's tests with one
+// value each tick.
+func play(t testing.TB, o Options, series ...string) *player {
+	t.Helper()
+	return playFile(t, ruleFile(t, o), tick, series)
+}
+
+func playFile(t testing.TB, file string, interval time.Duration, series []string) *player {
+	t.Helper()
+	script := fmt.Sprintf("load %s\n  %s\n", interval, strings.Join(series, "\n  "))
+	stored := promqltest.LoadedStorage(t, script)
+	t.Cleanup(func() { _ = stored.Close() })
+	manager := rules.NewManager(&rules.ManagerOptions{
+		QueryFunc:  rules.EngineQueryFunc(promqltest.NewTestEngine(t, false, 0, 50_000_000), stored),
+		NotifyFunc: func(context.Context, string, ...*rules.Alert) {},
+		Appendable: stored,
+		Queryable:  stored,
+		Context:    t.Context(),
+		Logger:     promslog.NewNopLogger(),
+		Parser:     parser.NewParser(parser.Options{}),
+	})
+	byName, errs := manager.LoadGroups(tick, labels.EmptyLabels(), "", nil, false, file)
+	if errs != nil {
+		t.Fatal(errs)
+	}
+	p := &player{t: t, storage: stored}
+	for _, g := range byName {
+		p.groups = append(p.groups, g)
+	}
+	return p
+}
+
+// ruleFile renders the alerts into a file.
+func ruleFile(t testing.TB, o Options) string {
+	t.Helper()
+	out, err := Render(RuleFile, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// until evaluates up to and including the moment, and returns the alerts that
+// fire then.
+func (p *player) until(moment time.Duration) []*rules.Alert {
+	p.t.Helper()
+	for ; p.now <= moment; p.now += tick {
+		for _, g := range p.groups {
+			g.Eval(p.t.Context(), time.Unix(0, 0).Add(p.now))
+		}
+	}
+	var firing []*rules.Alert
+	for _, g := range p.groups {
+		for _, r := range g.AlertingRules() {
+			if err := r.LastError(); err != nil {
+				p.t.Fatalf("after %s: evaluating %s: %v", p.now, r.Name(), err)
+			}
+			firing = append(firing, active(r)...)
+		}
+	}
+	return firing
+}
+
+func active(r *rules.AlertingRule) []*rules.Alert {
+	return slices.DeleteFunc(r.ActiveAlerts(), func(a *rules.Alert) bool { return a.State != rules.StateFiring })
+}
+
+// firing returns what fires at the moment, each alert as "Name subject", where
+// the subject is what the alert is about: a webhook, a resource or a series.
+func (p *player) firing(moment time.Duration) []string {
+	p.t.Helper()
+	var out []string
+	for _, a := range p.until(moment) {
+		out = append(out, strings.TrimSpace(a.Labels.Get("alertname")+" "+subject(a.Labels)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func subject(l labels.Labels) string {
+	for _, name := range []string{"name", "resource", "series", "pod"} {
+		if l.Get(name) != "" {
+			return l.Get(name)
+		}
+	}
+	return ""
+}
+
+// first returns the first tick at which an alert of the name fires, or -1 if
+// none does before the end.
+func (p *player) first(name string, end time.Duration) time.Duration {
+	p.t.Helper()
+	for moment := p.now; moment <= end; moment += tick {
+		for _, a := range p.until(moment) {
+			if a.Labels.Get("alertname") == name {
+				return moment
+			}
+		}
+	}
+	return -1
+}

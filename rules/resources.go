@@ -1,0 +1,54 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+var resourceAlerts = []Alert{
+	{
+		Name:        "WebhookResourceLatencyHigh",
+		Severity:    classify.Warning,
+		Enhancement: classify.Critical,
+		For:         10 * time.Minute,
+		Expr:        perResource,
+		Summary:     `Webhooks slow down requests for {{ $labels.resource }}{{ with $labels.group }}.{{ . }}{{ end }}.`,
+		Description: `{{ if eq $labels.webhooks "conversion" }}Each request for` + resource + ` waits {{ $value | humanizeDuration }} on average for the CRD's conversion webhook{{ else }}Each {{ $labels.verb }} request for` + resource + ` waits {{ $value | humanizeDuration }} on average for all of its admission webhooks together{{ end }}. It is an average: single requests wait longer. {{ if ne $labels.webhooks "conversion" }}It contains the time that requests queue for API Priority and Fairness: if apiserver_flowcontrol_request_wait_duration_seconds is high as well, the API server is overloaded rather than a webhook slow. {{ end }}"webhook-auditor explain" lists the webhooks that such a request meets, and WebhookSlow names the slow one, if it is one.`,
+	},
+}
+
+// resource names the resource that an alert is about.
+const resource = ` {{ $labels.resource }}{{ with $labels.subresource }}/{{ . }}{{ end }}{{ with $labels.group }} of {{ . }}{{ end }}`
+
+const writes = `verb=~"POST|PUT|PATCH|APPLY|DELETE|DELETECOLLECTION|CONNECT"`
+
+// perResource is the average wait of a request: the API server's own service
+// level indicator leaves out what it waits for admission webhooks (and in
+// queues), but not conversions. Dry runs are in one of the two series only.
+const perResource = `
+	(
+		label_replace(
+			(
+				sum by (group, resource, subresource, verb) (rate(apiserver_request_duration_seconds_sum{dry_run="", ` + writes + `}[5m]))
+				- sum by (group, resource, subresource, verb) (rate(apiserver_request_sli_duration_seconds_sum{` + writes + `}[5m]))
+			)
+			/ (sum by (group, resource, subresource, verb) (rate(apiserver_request_sli_duration_seconds_count{` + writes + `}[5m])) > 0)
+			and on (group, resource, subresource, verb)
+			sum by (group, resource, subresource, verb) (increase(apiserver_request_sli_duration_seconds_count{` + writes + `}[5m])) >= 5,
+			"webhooks", "admission", "", "")
+		or
+		label_replace(
+			sum by (crd_name) (rate(` + converted + `_sum[5m]))
+			/ on (crd_name) group_right ()
+			label_join(
+				sum by (group, resource) (rate(apiserver_request_sli_duration_seconds_count{group!="", subresource="", verb!~"WATCH|CONNECT"}[5m])) > 0
+				and on (group, resource)
+				sum by (group, resource) (increase(apiserver_request_sli_duration_seconds_count{group!="", subresource="", verb!~"WATCH|CONNECT"}[5m])) >= 5,
+				"crd_name", ".", "resource", "group"),
+			"webhooks", "conversion", "", "")
+	)
+	> on (group, resource) group_left () (
+		0.5 * group by (group, resource) (last_over_time(webhook_auditor_webhook_reach{class="critical"}[5m]))
+		or on (group, resource) group by (group, resource) (apiserver_request_sli_duration_seconds_count)
+	)`

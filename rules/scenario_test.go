@@ -1,0 +1,153 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// healthy is a cluster in which the webhook "w" is called once a second and
+// allows everything, seen by two auditors; each value lasts a tick.
+func healthy(ticks int) []string {
+	return slices.Concat(called(fmt.Sprintf("0+30x%d", ticks)), audited(ticks), inputs(ticks))
+}
+
+// called are the series of calls of "w" that are quick and allowed.
+func called(values string) []string {
+	return []string{
+		`apiserver_admission_webhook_request_total{instance="a",name="w",type="validating",operation="CREATE",code="200",rejected="false"} ` + values,
+		`apiserver_admission_webhook_admission_duration_seconds_count{instance="a",name="w",type="validating",operation="CREATE",rejected="false"} ` + values,
+		`apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="w",type="validating",operation="CREATE",rejected="false",le="0.5"} ` + values,
+		`apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="w",type="validating",operation="CREATE",rejected="false",le="1"} ` + values,
+		`apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="w",type="validating",operation="CREATE",rejected="false",le="+Inf"} ` + values,
+	}
+}
+
+// failed are the calls of "w" that fail and are refused for it.
+func failed(values string) []string {
+	return []string{
+		`apiserver_admission_webhook_request_total{instance="a",name="w",type="validating",operation="CREATE",code="503",rejected="true"} ` + values,
+		`apiserver_admission_webhook_rejection_count{instance="a",name="w",type="validating",operation="CREATE",error_type="calling_webhook_error",rejection_code="503"} ` + values,
+	}
+}
+
+// audited are the series of two auditors that know "w".
+func audited(ticks int) []string {
+	var out []string
+	for _, pod := range []string{"one", "two"} {
+		out = append(out, auditor(pod, "policy", fmt.Sprintf("x%d", ticks))...)
+	}
+	return out
+}
+
+// auditor are the series of an auditor that knows "w" with its backend in the
+// namespace.
+func auditor(pod, namespace, times string) []string {
+	target := fmt.Sprintf(`instance=%q,pod=%q,namespace="webhook-auditor",job="webhook-auditor"`, pod, pod)
+	webhook := `type="validating",name="w"`
+	return []string{
+		`webhook_auditor_build_info{` + target + `,version="1"} 1` + times,
+		`webhook_auditor_snapshot_timestamp_seconds{` + target + `} 0+30` + times,
+		`webhook_auditor_webhook_info{` + target + `,` + webhook + `,configuration="c",failure_policy="Fail",service_namespace="` + namespace + `"} 1` + times,
+		`webhook_auditor_webhook_reached_resources{` + target + `,` + webhook + `,configuration="c",class="critical"} 1` + times,
+		`webhook_auditor_webhook_latency_threshold_seconds{` + target + `,` + webhook + `,service_namespace="` + namespace + `"} 0.5` + times,
+		`webhook_auditor_webhook_failure_impact{` + target + `,` + webhook + `,service_namespace="` + namespace + `",impact="closed"} 1` + times,
+	}
+}
+
+// inputs are the other series that an API server always has.
+func inputs(ticks int) []string {
+	return []string{
+		fmt.Sprintf(`apiserver_admission_step_admission_duration_seconds_count{instance="a"} 0+1x%d`, ticks),
+		fmt.Sprintf(`apiserver_request_sli_duration_seconds_sum{instance="a",verb="GET",group="",resource="pods"} 0+1x%d`, ticks),
+		fmt.Sprintf(`apiserver_request_duration_seconds_sum{instance="a",verb="GET",group="",resource="pods",dry_run=""} 0+1x%d`, ticks),
+	}
+}
+
+func TestHealthy(t *testing.T) {
+	p := play(t, Options{}, healthy(240)...)
+	for moment := time.Duration(0); moment <= 2*time.Hour; moment += 10 * time.Minute {
+		if got := p.firing(moment); len(got) > 0 {
+			t.Fatalf("after %s: %q", moment, got)
+		}
+	}
+}
+
+func TestAcceptance(t *testing.T) {
+	hour := "0+30x120 " // one call a second for an hour
+	tests := []struct {
+		name            string
+		calls, failures string
+		alert           string
+		within          time.Duration // after the first hour; 0 stands for never
+	}{
+		{"10 % fail", hour + "3600+27x120", "_x120 0+3x120", "WebhookFailingClosed", 15 * time.Minute},
+		{"10 % fail on a young webhook", "_x120 0+27x120", "_x120 0+3x120", "WebhookFailingClosed", 15 * time.Minute},
+		{"total outage", hour + "3600x120", "_x120 1+30x120", "WebhookFailingClosed", 7 * time.Minute},
+		{"total outage of a young webhook", "_x240", "_x120 1+30x120", "WebhookFailingClosed", 7 * time.Minute},
+		{"burst of 30 s", hour + "3600 3600+30x120", "_x120 0 30x120", "WebhookFailingClosed", 0},
+		{"burst of 30 s over two scrapes", hour + "3600 3615 3630+30x120", "_x120 0 15 30x120", "WebhookFailingClosed", 0},
+		{"burst of 30 s on a young webhook", "_x115 0+30x5 150 150+30x120", "_x120 0 30x120", "WebhookFailingClosed", 0},
+		{"burst of 30 s of a seldom called webhook", "_x120 0 0x100 0+1x120", "_x120 1 15x220", "WebhookAllCallsFailing", 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			series := slices.Concat(called(test.calls), failed(test.failures), audited(240), inputs(240))
+			got := play(t, Options{}, series...).first(test.alert, 2*time.Hour)
+			switch {
+			case test.within == 0 && got >= 0:
+				t.Errorf("fires after %s, want never", got)
+			case test.within > 0 && (got < time.Hour || got > time.Hour+test.within):
+				t.Errorf("fires after %s, want within %s of the first hour", got, test.within)
+			}
+		})
+	}
+}
+
+// TestSafe shows that what happens to Prometheus, the API servers and the
+// auditors changes nothing about an alert: the same one goes on firing.
+func TestSafe(t *testing.T) {
+	failing := slices.Concat(called("0+27x240"), failed("1+3x240"), inputs(240))
+	tests := []struct {
+		name   string
+		series []string
+		want   string
+	}{
+		{"two auditors", audited(240), "policy"},
+		{"no auditor", nil, ""},
+		{"an auditor that goes after an hour", auditor("one", "policy", "x120"), "policy then "},
+		{"an old and a new auditor at once", slices.Concat(auditor("one", "policy", "x130"), delayed(auditor("two", "policy", "x110"), 120)), "policy"},
+		{"an auditor that restarts", slices.Concat(auditor("one", "policy", "x120"), delayed(auditor("two", "policy", "x112"), 124)), "policy"},
+		{"replicas that disagree for a minute", slices.Concat(auditor("one", "policy", "x240"), auditor("two", "policy", "x120"), delayed(auditor("two", "moved", "x1"), 121), delayed(auditor("two", "policy", "x110"), 123)), "policy"},
+		{"a URL", auditor("one", "", "x240"), ""},
+		{"a backend that moves", slices.Concat(auditor("one", "policy", "x120"), delayed(auditor("one", "moved", "x110"), 121)), "policy then moved"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p := play(t, Options{}, slices.Concat(failing, test.series)...)
+			var seen []string
+			for moment := 50 * time.Minute; moment <= 110*time.Minute; moment += tick {
+				for _, a := range p.until(moment) {
+					if a.Labels.Get("alertname") == "WebhookFailingClosed" {
+						seen = append(seen, a.Labels.Get("namespace"))
+					}
+				}
+			}
+			if got := strings.Join(slices.Compact(seen), " then "); got != test.want || len(seen) < 100 {
+				t.Errorf("fires with namespace %q at %d ticks, want %q at all", got, len(seen), test.want)
+			}
+		})
+	}
+}
+
+// delayed lets the series begin some ticks later.
+func delayed(series []string, ticks int) []string {
+	var out []string
+	for _, s := range series {
+		end := strings.LastIndex(s, "} ") + 2
+		out = append(out, fmt.Sprintf("%s_x%d %s", s[:end], ticks-1, s[end:]))
+	}
+	return out
+}
