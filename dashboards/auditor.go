@@ -20,7 +20,6 @@ func auditor() Board {
 const replicas = `max by (cluster, instance) (webhook_auditor_build_info{cluster=~"$cluster"})`
 
 func trust() []Panel {
-	const evaluations = `webhook_auditor_evaluation_duration_seconds`
 	return []Panel{
 		stat("Replicas", "Processes that answer scrapes.", "count("+replicas+")", green).with(count, Threshold{red, 0}, Threshold{green, 1}).wide(4),
 		stat("Age of what it knows", "How long ago every watch was known current. Grows while one is broken.",
@@ -31,9 +30,7 @@ func trust() []Panel {
 		stat("Conditions not written", "Failed writes of conditions in the chosen time range.",
 			`sum(max by (cluster) (increase(webhook_auditor_condition_write_errors_total{cluster=~"$cluster"}[$__range])))`, orange).wide(4),
 		stat("Evaluation, p99", "What the checks take on one snapshot of the cluster.",
-			either(
-				`histogram_quantile(0.99, sum by (le) (max by (cluster, le) (rate(`+evaluations+`_bucket{cluster=~"$cluster"}[$__range]))))`,
-				`histogram_quantile(0.99, sum(rate(`+evaluations+`{cluster=~"$cluster"}[$__range])))`), orange).
+			`histogram_quantile(0.99, max by (le) (rate(webhook_auditor_evaluation_duration_seconds_bucket{cluster=~"$cluster"}[$__range])))`, orange).
 			with(seconds, Threshold{green, 0}, Threshold{orange, 0.5}, Threshold{red, 1}).wide(4),
 		stat("Degraded", "Whether the auditor calls the cluster degraded.",
 			`max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded",status="True"} == 1)) or 0 * max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded"}))`, red).

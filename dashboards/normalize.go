@@ -30,7 +30,7 @@ var (
 func normalize(board object, b Board) {
 	drop(board, legacyBoard)
 	board["description"] = b.Description
-	board["editable"] = true
+	board["editable"] = false
 	board["annotations"] = object{"list": annotations()}
 	board["timepicker"] = object{}
 	for _, p := range objects(board["panels"]) {
@@ -76,11 +76,9 @@ func normalizePanel(p object) {
 func normalizeVariable(v object, from Variable) {
 	drop(v, legacyVariable)
 	v["description"] = from.Description
-	v["current"] = object{}
-	if from.All != "" {
-		v["current"] = object{"selected": true, "text": "All", "value": "$__all"}
-	} else {
-		delete(v, "allValue")
+	v["current"] = object{"selected": true, "text": "All", "value": "$__all"}
+	if from.All == "" {
+		drop(v, []string{"current", "allValue"}) // the first choice
 	}
 	if len(from.Fixed) > 0 {
 		delete(v, "datasource")
@@ -99,7 +97,7 @@ func datasourceVariable() object {
 	return object{
 		"name": "datasource", "label": "Data source", "description": "The Prometheus that scrapes the API servers and the auditor.",
 		"type": "datasource", "query": "prometheus", "regex": "", "refresh": 1, "hide": 0, "multi": false,
-		"includeAll": false, "options": []any{}, "current": object{},
+		"includeAll": false, "options": []any{},
 	}
 }
 

@@ -1,0 +1,153 @@
+package dashboards
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// consoleBoards returns the boards as the console reads them: the first key of
+// each ConfigMap.
+func consoleBoards(t *testing.T) map[string]object {
+	t.Helper()
+	out := map[string]object{}
+	for _, doc := range documents(t, OpenShiftConsole) {
+		data := doc["data"].(object)
+		if len(data) != 1 {
+			t.Errorf("%d keys in a ConfigMap: the console reads one", len(data))
+		}
+		for name, text := range data {
+			board := object{}
+			if err := yaml.Unmarshal([]byte(text.(string)), &board); err != nil {
+				t.Fatal(err)
+			}
+			out[name] = board
+		}
+	}
+	return out
+}
+
+func documents(t *testing.T, form Form) []object {
+	t.Helper()
+	stream, err := Print(form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []object
+	for doc := range strings.SplitSeq(string(stream), "---\n") {
+		o := object{}
+		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// The words of the console's dialect.
+var (
+	consoleTypes = []string{"graph", "singlestat", "table"}
+	consoleUnits = []string{"Bytes", "bytes", "bps", "Bps", "pps", "ms", "s", "percentunit", "short", "none"}
+)
+
+// TestConsole holds what the console's own code asks of a board; what it does
+// not understand it skips without a word.
+func TestConsole(t *testing.T) {
+	for name, board := range consoleBoards(t) {
+		t.Run(name, func(t *testing.T) {
+			if len(objects(board["rows"])) == 0 {
+				t.Error("no rows")
+			}
+			for _, row := range objects(board["rows"]) {
+				if len(objects(row["panels"])) == 0 || row["title"] == "" {
+					t.Errorf("row %v: the console wants panels and a title", row["title"])
+				}
+				for _, p := range objects(row["panels"]) {
+					consolePanel(t, p)
+				}
+			}
+			for _, v := range objects(board["templating"].(object)["list"]) {
+				consoleChoice(t, v)
+			}
+		})
+	}
+}
+
+func consolePanel(t *testing.T, p object) {
+	t.Helper()
+	title, _ := p["title"].(string)
+	kind, _ := p["type"].(string)
+	if title == "" {
+		t.Error("a panel without title breaks the page")
+	}
+	if !slices.Contains(consoleTypes, kind) {
+		t.Errorf("%s: the console does not draw %s", title, kind)
+	}
+	if span, _ := p["span"].(float64); span < 1 || span > 12 {
+		t.Errorf("%s: span %v", title, p["span"])
+	}
+	if _, ok := p["datasource"].(object); ok {
+		t.Errorf("%s: names a data source, which the console looks for among its plugins", title)
+	}
+	targets := objects(p["targets"])
+	if len(targets) == 0 {
+		t.Errorf("%s: nothing to ask", title)
+	}
+	for _, target := range targets {
+		expr := target["expr"].(string)
+		if strings.Contains(expr, "${") {
+			t.Errorf("%s: the console knows $name only: %s", title, expr)
+		}
+	}
+	switch kind {
+	case "graph":
+		consoleUnit(t, title, objects(p["yaxes"])[0]["format"])
+	case "singlestat":
+		consoleUnit(t, title, p["format"])
+		if len(objects(p["options"].(object)["fieldOptions"].(object)["thresholds"])) == 0 {
+			t.Errorf("%s: no color", title)
+		}
+	case "table":
+		consoleColumns(t, title, p)
+	}
+}
+
+func consoleUnit(t *testing.T, title string, unit any) {
+	t.Helper()
+	if !slices.Contains(consoleUnits, unit.(string)) {
+		t.Errorf("%s: the console does not know the unit %v", title, unit)
+	}
+}
+
+func consoleColumns(t *testing.T, title string, p object) {
+	t.Helper()
+	styles := objects(p["styles"])
+	if len(styles) == 0 {
+		t.Errorf("%s: a table without styles is an error card", title)
+	}
+	for _, s := range styles {
+		if !slices.Contains([]string{"string", "number", "hidden"}, s["type"].(string)) {
+			t.Errorf("%s: column of type %v", title, s["type"])
+		}
+		if _, ok := s["alias"].(string); !ok {
+			t.Errorf("%s: column %v without alias", title, s["pattern"])
+		}
+	}
+	for _, target := range objects(p["targets"]) {
+		if target["instant"] != true || target["format"] != "table" {
+			t.Errorf("%s: tables ask for this moment only", title)
+		}
+	}
+}
+
+func consoleChoice(t *testing.T, v object) {
+	t.Helper()
+	if v["type"] != "query" {
+		t.Errorf("variable %v: the console does not know the type %v", v["name"], v["type"])
+	}
+	if q, _ := v["query"].(string); !strings.HasPrefix(q, "label_values(") || !strings.Contains(q, ", ") {
+		t.Errorf("variable %v: the console reads label_values(metric, label) only: %v", v["name"], v["query"])
+	}
+}

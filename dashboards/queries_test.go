@@ -1,0 +1,277 @@
+package dashboards
+
+import (
+	"bytes"
+	_ "embed"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+//go:embed testdata/apiserver-metrics.txt
+var recorded []byte
+
+// promised are the auditor's series and their labels, as its users know them.
+var promised = map[string][]string{
+	"webhook_info":                                            {"type", "configuration", "name", "failure_policy", "match_policy", "backend", "service_namespace", "service_name", "approved", "owner"},
+	"webhook_timeout_seconds":                                 {"type", "configuration", "name"},
+	"webhook_latency_threshold_seconds":                       {"type", "name", "service_namespace"},
+	"webhook_failure_impact":                                  {"type", "name", "service_namespace", "impact"},
+	"webhook_reach":                                           {"type", "configuration", "name", "class", "group", "resource"},
+	"webhook_reached_resources":                               {"type", "configuration", "name", "class"},
+	"webhook_backend_ready":                                   {"type", "configuration", "name"},
+	"webhook_ca_bundle_not_after_timestamp_seconds":           {"type", "configuration", "name"},
+	"webhook_configuration_changed_timestamp_seconds":         {"type", "configuration"},
+	"webhook_probe_success":                                   {"type", "configuration", "name"},
+	"webhook_probe_duration_seconds":                          {"type", "configuration", "name"},
+	"webhook_serving_certificate_not_after_timestamp_seconds": {"type", "configuration", "name"},
+	"finding":                            {"check", "severity", "type", "configuration", "name", "group", "resource"},
+	"findings":                           {"severity", "acknowledged"},
+	"admission_budget_seconds":           {"group", "resource", "operation"},
+	"condition":                          {"condition", "status", "reason"},
+	"snapshot_timestamp_seconds":         {},
+	"evaluation_duration_seconds_bucket": {"le"},
+	"watch_errors_total":                 {"group", "resource"},
+	"condition_write_errors_total":       {},
+	"build_info":                         {"version", "revision", "goversion"},
+}
+
+// attached are the labels that Prometheus or a store of several clusters adds.
+var attached = []string{"cluster", "instance"}
+
+// known returns the labels of every series that a board may read.
+func known(t *testing.T) map[string][]string {
+	t.Helper()
+	// ALERTS carries the labels of the rules: those of CONTRACT.md, and those
+	// that their expressions keep.
+	out := map[string][]string{"ALERTS": {"alertname", "alertstate", "severity", "namespace", "type", "name"}}
+	for name, labels := range promised {
+		out["webhook_auditor_"+name] = labels
+	}
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := p.TextToMetricFamilies(bytes.NewReader(recorded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, family := range families {
+		labels := labelsOf(family)
+		out[name] = labels // a histogram without suffix is a native one
+		if family.GetType() == dto.MetricType_HISTOGRAM {
+			out[name+"_bucket"] = append([]string{"le"}, labels...)
+			out[name+"_sum"], out[name+"_count"] = labels, labels
+		}
+	}
+	return out
+}
+
+func labelsOf(family *dto.MetricFamily) []string {
+	var out []string
+	for _, m := range family.Metric {
+		for _, l := range m.Label {
+			out = append(out, l.GetName())
+		}
+	}
+	return out
+}
+
+// query is one expression, and the labels that its panel shows.
+type query struct {
+	where, expr string
+	shown       []string
+}
+
+var placeholder = regexp.MustCompile(`\{\{(\w+)\}\}`)
+
+// queries returns every expression of the table: panels, annotations and
+// variables, in both dialects.
+func queries(t *testing.T) []query {
+	t.Helper()
+	var out []query
+	for _, b := range Boards() {
+		for _, row := range b.Rows {
+			for _, p := range row.Panels {
+				out = append(out, queriesOf(b.Name, p)...)
+			}
+		}
+		for _, v := range b.Variables {
+			out = append(out, query{b.Name + " $" + v.Name, v.Metric, []string{v.Value}})
+		}
+	}
+	for _, a := range annotations() {
+		layer := a.(object)
+		out = append(out, query{"annotations", layer["target"].(object)["expr"].(string), placeholders(layer["titleFormat"].(string) + layer["textFormat"].(string))})
+	}
+	return out
+}
+
+func queriesOf(board string, p Panel) []query {
+	var out []query
+	for i, q := range p.Queries {
+		shown := placeholders(q.Legend)
+		for _, c := range p.Columns {
+			if !isLetter(c.Field) {
+				shown = append(shown, c.Field)
+			}
+		}
+		where := board + "/" + p.Title + "/" + letter(i)
+		out = append(out, query{where, q.Expr, shown}, query{where + " in the console", consoleExpr(q.Expr), placeholders(consoleLegend(q.Legend))})
+	}
+	return out
+}
+
+func placeholders(legend string) []string {
+	var out []string
+	for _, m := range placeholder.FindAllStringSubmatch(legend, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// choices stands in for the variables, as a person might have set them.
+var choices = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__from", "0",
+	`=~"$type"`, `=~".*"`, "$cluster", ".*", "$type", "admit", "$configuration", ".*", "$name", "x")
+
+func parse(t *testing.T, expr string) parser.Expr {
+	t.Helper()
+	e, err := parser.NewParser(parser.Options{}).ParseExpr(choices.Replace(expr))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, expr)
+	}
+	return e
+}
+
+// TestQueries reads only what exists, by labels that it has.
+func TestQueries(t *testing.T) {
+	series := known(t)
+	for _, q := range queries(t) {
+		t.Run(q.where, func(t *testing.T) {
+			made := check(t, series, parse(t, q.expr))
+			for _, label := range q.shown {
+				if !slices.Contains(made, label) {
+					t.Errorf("shows label %s, which no series has", label)
+				}
+			}
+		})
+	}
+}
+
+// check reports unknown series and labels below e; it returns the labels that
+// the series below have, or are given.
+func check(t *testing.T, series map[string][]string, e parser.Expr) []string {
+	t.Helper()
+	var labels []string
+	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+		labels = append(labels, given(t, series, n)...)
+		return nil
+	})
+	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+		for _, name := range asked(n) {
+			if !slices.Contains(labels, name) {
+				t.Errorf("asks for label %s, which no series has: %s", name, n)
+			}
+		}
+		return nil
+	})
+	return labels
+}
+
+// given returns the labels that a node brings in.
+func given(t *testing.T, series map[string][]string, n parser.Node) []string {
+	t.Helper()
+	switch n := n.(type) {
+	case *parser.VectorSelector:
+		labels, ok := series[n.Name]
+		if !ok {
+			t.Errorf("no series %q", n.Name)
+		}
+		labels = slices.Concat(labels, attached)
+		for _, m := range n.LabelMatchers {
+			// A matcher that matches nothing too does not need the label.
+			if m.Name != "__name__" && !slices.Contains(labels, m.Name) && !m.Matches("") {
+				t.Errorf("%s has no label %s", n.Name, m.Name)
+			}
+		}
+		return labels
+	case *parser.Call:
+		if n.Func.Name == "label_replace" || n.Func.Name == "label_join" {
+			return []string{n.Args[1].(*parser.StringLiteral).Val}
+		}
+	}
+	return nil
+}
+
+// asked returns the labels that a node needs.
+func asked(n parser.Node) []string {
+	switch n := n.(type) {
+	case *parser.AggregateExpr:
+		return n.Grouping
+	case *parser.BinaryExpr:
+		if n.VectorMatching != nil {
+			return slices.Concat(n.VectorMatching.MatchingLabels, n.VectorMatching.Include)
+		}
+	}
+	return nil
+}
+
+// TestReplicas holds the law that two auditors do not break a board: whatever
+// is read of the auditor goes through max first.
+func TestReplicas(t *testing.T) {
+	for _, q := range queries(t) {
+		parser.Inspect(parse(t, q.expr), func(n parser.Node, path []parser.Node) error {
+			v, ok := n.(*parser.VectorSelector)
+			if ok && strings.HasPrefix(v.Name, "webhook_auditor_") && !strings.Contains(q.where, "$") && nearest(path) != parser.MAX {
+				t.Errorf("%s: %s is read without max", q.where, v.Name)
+			}
+			return nil
+		})
+	}
+}
+
+// nearest returns the innermost aggregation on the path.
+func nearest(path []parser.Node) parser.ItemType {
+	for _, n := range slices.Backward(path) {
+		if a, ok := n.(*parser.AggregateExpr); ok {
+			return a.Op
+		}
+	}
+	return 0
+}
+
+// TestClusters holds that a store of several clusters is asked for the chosen
+// one, and that the console is asked for none.
+func TestClusters(t *testing.T) {
+	for _, q := range queries(t) {
+		console := strings.HasSuffix(q.where, "in the console")
+		if console && strings.Contains(q.expr, "cluster") {
+			t.Errorf("%s: speaks of clusters:\n%s", q.where, q.expr)
+		}
+		if console || strings.Contains(q.where, "$") {
+			continue
+		}
+		parser.Inspect(parse(t, q.expr), func(n parser.Node, _ []parser.Node) error {
+			v, ok := n.(*parser.VectorSelector)
+			if ok && !strings.Contains(v.String(), "cluster=~") {
+				t.Errorf("%s: %s is read of all clusters", q.where, v)
+			}
+			return nil
+		})
+	}
+}
+
+// TestRates holds that charts follow the zoom and rankings the whole range.
+func TestRates(t *testing.T) {
+	window := regexp.MustCompile(`\[([^\]]+)\]`)
+	for _, q := range queries(t) {
+		for _, m := range window.FindAllStringSubmatch(q.expr, -1) {
+			if m[1] != "$__rate_interval" && m[1] != "$__range" && m[1] != "." {
+				t.Errorf("%s: fixed window %s", q.where, m[0])
+			}
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package dashboards
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/cog/plugins"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+)
+
+// TestStrictDecoding reads the boards with the types that Grafana generates
+// from its own schema.
+func TestStrictDecoding(t *testing.T) {
+	plugins.RegisterDefaultPlugins()
+	files, err := Render(JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range files {
+		t.Run(name, func(t *testing.T) {
+			var board dashboard.Dashboard
+			complain(t, board.UnmarshalJSONStrict(file))
+			complain(t, board.Validate())
+			if board.SchemaVersion != schemaVersion {
+				t.Errorf("schemaVersion %d", board.SchemaVersion)
+			}
+		})
+	}
+}
+
+func complain(t *testing.T, err error) {
+	t.Helper()
+	var list cog.BuildErrors
+	if errors.As(err, &list) {
+		for _, e := range list {
+			t.Error(e)
+		}
+		return
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStrictDecodingComplains shows that the decoder does see what the sdk
+// writes by itself.
+func TestStrictDecodingComplains(t *testing.T) {
+	plugins.RegisterDefaultPlugins()
+	var board dashboard.Dashboard
+	junk, err := json.Marshal(object{"title": "x", "schemaVersion": schemaVersion, "slug": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if board.UnmarshalJSONStrict(junk) == nil {
+		t.Error("a legacy key was not noticed")
+	}
+}
