@@ -39,8 +39,11 @@ type demo struct {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		args = []string{"bin", "../bin/webhook-auditor"} // as built, seen from the folder e2e
+	}
 	if len(args) != 2 {
-		return errors.New("usage: demo FOLDER-OF-THE-CONTROL-PLANE AUDITOR-BINARY")
+		return errors.New("usage: demo [FOLDER-OF-THE-CONTROL-PLANE AUDITOR-BINARY]")
 	}
 	d := &demo{out: out, binary: args[1]}
 	err := d.show(ctx, args[0])
@@ -133,7 +136,7 @@ func (d *demo) report(ctx context.Context) error {
 func (d *demo) invite() {
 	d.say("metrics: %s/metrics", d.auditor.URL)
 	d.say("look around: export KUBECONFIG=%s", d.plane.Kubeconfig())
-	d.say("try: %s explain create pods", d.binary)
+	d.say("try: %s audit -o json", d.binary)
 }
 
 // stop ends whatever was started.
