@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -159,7 +160,7 @@ func TestNoOrphans(t *testing.T) {
 // compareSnapshots compares the facts; the index is derived from them.
 var compareSnapshots = []cmp.Option{
 	cmpopts.IgnoreUnexported(inventory.Snapshot{}),
-	cmp.Comparer(func(a, b labels.Selector) bool { return a.String() == b.String() }),
+	cmp.Comparer(func(a, b labels.Selector) bool { return fmt.Sprint(a) == fmt.Sprint(b) }),
 	cmpopts.EquateErrors(),
 }
 

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
+)
+
+// audit are the flags of the command audit.
+type audit struct {
+	access *access
+	input  *input
+	output string
+	failOn string
+}
+
+func auditCommand(flags *pflag.FlagSet) action {
+	a := audit{access: accessFlags(flags), input: inputFlags(flags)}
+	flags.StringVarP(&a.output, "output", "o", "text", "form of the report: "+strings.Join(formats(), ", "))
+	flags.StringVar(&a.failOn, "fail-on", "critical", "the severity from which findings make the exit code 3: info, warning, critical or never")
+	return a.run
+}
+
+func (a audit) run(ctx context.Context, paths []string, s streams) error {
+	write, ok := writers()[a.output]
+	if !ok {
+		return usageError{fmt.Errorf("audit: --output %q: want one of %s", a.output, strings.Join(formats(), ", "))}
+	}
+	limit, err := parseFailOn(a.failOn)
+	if err != nil {
+		return err
+	}
+	policy, err := a.input.policy()
+	if err != nil {
+		return err
+	}
+	snapshot, err := a.snapshot(ctx, paths, s)
+	if err != nil {
+		return err
+	}
+	document := exporter.NewDocument(policy.Evaluate(snapshot))
+	if err := write(s.out, document); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if err := exporter.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
+		return fmt.Errorf("writing the errors: %w", err)
+	}
+	return verdict(document, limit)
+}
+
+// verdict is the exit code of a report: what could not be looked at outranks
+// what was found.
+func verdict(d exporter.Document, limit classify.Severity) error {
+	switch {
+	case len(d.Errors) > 0:
+		return errIncomplete
+	case limit != 0 && slices.ContainsFunc(d.Findings, func(f exporter.Finding) bool { return !f.Acknowledged && f.Severity >= limit }):
+		return errFindings
+	}
+	return nil
+}
+
+func (a audit) snapshot(ctx context.Context, paths []string, s streams) (*inventory.Snapshot, error) {
+	if len(paths) > 0 {
+		return a.input.read(paths, s)
+	}
+	return a.access.read(ctx, s)
+}
+
+// read reads a cluster, saying on a terminal how far it is.
+func (a *access) read(ctx context.Context, s streams) (*inventory.Snapshot, error) {
+	config, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	routing, err := parseRouting(a.routing)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := cluster.NewClients(config)
+	if err != nil {
+		return nil, err
+	}
+	line := newProgress(s.err)
+	defer line.clear()
+	objects, err := cluster.Read(ctx, clients, cluster.Options{Routing: routing}, func(resource string, n int) {
+		line.show("reading %s: %d %s", config.Host, n, resource)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return objects.Snapshot(time.Now()), nil
+}
+
+// input says how files are read, and by which Policy they are judged.
+type input struct {
+	server, config string
+}
+
+func inputFlags(flags *pflag.FlagSet) *input {
+	in := &input{}
+	flags.StringVar(&in.server, "server-version", "", "version of the API server that files are meant for, as v1.36 (default: what the files say, else the newest known)")
+	flags.StringVar(&in.config, "config", "", "file of the Policy: classes, thresholds, budgets, platform namespaces, acknowledgements")
+	return in
+}
+
+// policy reads --config; nobody's decisions are the default Policy.
+func (in *input) policy() (classify.Policy, error) {
+	if in.config == "" {
+		return classify.DefaultPolicy(), nil
+	}
+	b, err := os.ReadFile(in.config)
+	if err != nil {
+		return classify.Policy{}, usageError{fmt.Errorf("reading the policy: %w", err)}
+	}
+	policy, err := classify.ParsePolicy(b)
+	if err != nil {
+		return classify.Policy{}, usageError{fmt.Errorf("reading the policy %s: %w", in.config, err)}
+	}
+	return policy, nil
+}
+
+// read reads files, saying on a terminal how far it is.
+func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
+	line := newProgress(s.err)
+	objects, _ := manifest.Read(paths, manifest.Options{Stdin: s.in, Progress: func(files, objects int) {
+		line.show("reading: %d files, %d objects", files, objects)
+	}})
+	line.clear()
+	if in.server != "" {
+		version, err := inventory.ParseVersion(in.server)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--server-version: %w", err)}
+		}
+		objects.Server = version
+	}
+	return objects.Snapshot(time.Now()), nil
+}
+
+// writers are the forms of the report.
+func writers() map[string]func(io.Writer, exporter.Document) error {
+	return map[string]func(io.Writer, exporter.Document) error{
+		"text":     func(w io.Writer, d exporter.Document) error { return exporter.WriteText(w, d, textOptions(w)) },
+		"json":     exporter.WriteJSON,
+		"markdown": exporter.WriteMarkdown,
+		"sarif":    exporter.WriteSARIF,
+	}
+}
+
+func formats() []string { return []string{"text", "json", "markdown", "sarif"} }
+
+func parseFailOn(s string) (classify.Severity, error) {
+	if s == "never" {
+		return 0, nil
+	}
+	var severity classify.Severity
+	if err := severity.UnmarshalText([]byte(s)); err != nil {
+		return 0, usageError{fmt.Errorf("--fail-on %q: want info, warning, critical or never", s)}
+	}
+	return severity, nil
+}
+
+// textOptions fit a text to the terminal it is for; a pipe gets plain, long
+// lines. NO_COLOR is https://no-color.org.
+func textOptions(w io.Writer) exporter.TextOptions {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return exporter.TextOptions{}
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		width = 80
+	}
+	return exporter.TextOptions{Color: os.Getenv("NO_COLOR") == "", Width: width}
+}

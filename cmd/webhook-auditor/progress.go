@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// progress is one line on a terminal that tells how far a long read is. It is
+// silent where nobody watches, and in the first moments: most reads are short.
+type progress struct {
+	w     io.Writer
+	mu    sync.Mutex
+	next  time.Time
+	shown int
+}
+
+// patience is how long a read lasts before it is worth a line, and redraw how
+// often the line changes.
+const (
+	patience = 500 * time.Millisecond
+	redraw   = 100 * time.Millisecond
+)
+
+func newProgress(w io.Writer) *progress {
+	p := &progress{next: time.Now().Add(patience)}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.w = w
+	}
+	return p
+}
+
+func (p *progress) show(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.w == nil || time.Now().Before(p.next) {
+		return
+	}
+	p.next = time.Now().Add(redraw)
+	line := fmt.Sprintf(format, args...)
+	fmt.Fprintf(p.w, "\r%-*s", p.shown, line)
+	p.shown = len(line)
+}
+
+func (p *progress) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown > 0 {
+		fmt.Fprintf(p.w, "\r%*s\r", p.shown, "")
+	}
+}
