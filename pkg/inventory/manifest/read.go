@@ -1,0 +1,51 @@
+// Package manifest reads webhook configurations, and what is around them, from
+// files: manifests, what templates were rendered to, must-gathers, insights
+// archives and dumps of a cluster. It never talks to a cluster. An object that
+// cannot be understood is an Error; the rest is read all the same.
+package manifest
+
+import (
+	"io"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Options are what Read need not be told.
+type Options struct {
+	// Stdin is what the path "-" stands for.
+	Stdin io.Reader
+	// Progress is called after each file, on the goroutine of Read.
+	Progress func(files, objects int)
+}
+
+// Summary says what was read.
+type Summary struct {
+	// Objects counts what was read, and Skipped what was not: other kinds, and
+	// YAML that is no object of Kubernetes.
+	Objects, Skipped int
+	Inputs           []Input
+}
+
+// Input is what one path was taken for.
+type Input struct {
+	Path string
+	// Kind is what the path was recognised as, "must-gather".
+	Kind string
+	// Lacks are the facts that it does not hold, as whole sentences.
+	Lacks []string
+}
+
+// Read reads files, directories and archives. Of several objects with one kind,
+// namespace and name the last one counts, as for kubectl apply. What cannot be
+// read is in the Objects' Errors.
+func Read(paths []string, options Options) (inventory.Objects, Summary) {
+	c := collector{progress: options.Progress, index: map[inventory.SourceKey]int{}}
+	f := feeder{stdin: options.Stdin}
+	ordered(
+		func(emit func(task)) { f.feed(paths, emit) },
+		task.do,
+		c.collect,
+	)
+	objects := c.result()
+	return objects, Summary{Objects: len(c.objects), Skipped: c.skipped, Inputs: f.inputs}
+}

@@ -1,0 +1,111 @@
+package manifest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// readText reads one file of that content.
+func readText(t *testing.T, name, content string) (inventory.Objects, Summary) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	write(t, name, content)
+	return Read([]string{name}, Options{})
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// describe lists what was read, one object or webhook a line, and the errors.
+func describe(o inventory.Objects) []string {
+	var out []string
+	add := func(kind, namespace, name string, hooks ...string) {
+		key := inventory.SourceKey{Kind: kind, Namespace: namespace, Name: name}
+		out = append(out, fmt.Sprintf("%s %s %s/%s", at(o.Sources[key]), kind, namespace, name))
+		for _, h := range hooks {
+			key.Webhook = h
+			out = append(out, fmt.Sprintf("%s   %s", at(o.Sources[key]), h))
+		}
+	}
+	for _, v := range o.Validating {
+		var hooks []string
+		for _, w := range v.Webhooks {
+			hooks = append(hooks, w.Name)
+		}
+		add("ValidatingWebhookConfiguration", "", v.Name, hooks...)
+	}
+	for _, v := range o.Mutating {
+		var hooks []string
+		for _, w := range v.Webhooks {
+			hooks = append(hooks, w.Name)
+		}
+		add("MutatingWebhookConfiguration", "", v.Name, hooks...)
+	}
+	for _, v := range o.CRDs {
+		add("CustomResourceDefinition", "", v.Name)
+	}
+	for _, v := range o.Namespaces {
+		add("Namespace", "", v.Name)
+	}
+	for _, v := range o.Services {
+		add("Service", v.Namespace, v.Name)
+	}
+	for _, v := range o.EndpointSlices {
+		add("EndpointSlice", v.Namespace, v.Name)
+	}
+	for _, v := range o.APIServices {
+		add("APIService", "", v.Name)
+	}
+	for _, e := range o.Errors {
+		out = append(out, "! "+e.Error())
+	}
+	return out
+}
+
+func at(s inventory.Source) string { return fmt.Sprintf("%s:%d", filepath.Base(s.File), s.Line) }
+
+var update = flag.Bool("update", false, "write the files *.want")
+
+// TestRead reads each file of testdata/read and compares what was read, and
+// from which lines, with what stands beside it.
+func TestRead(t *testing.T) {
+	files, err := filepath.Glob("testdata/read/*")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no test data", err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, ".want") {
+			continue
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			objects, summary := Read([]string{file}, Options{})
+			got := strings.Join(append(describe(objects), fmt.Sprintf("objects %d, skipped %d", summary.Objects, summary.Skipped)), "\n") + "\n"
+			got = strings.ReplaceAll(got, "testdata/read/", "")
+			if *update {
+				write(t, file+".want", got)
+			}
+			want, err := os.ReadFile(file + ".want")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,200 @@
+package manifest
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxExpanded bounds the nodes of a document with its aliases written out: a
+// few hundred bytes of nested aliases would be billions of nodes otherwise.
+const maxExpanded = 1 << 20
+
+// parseYAML reads one YAML document. The third version of the library is the
+// one that keeps lines; what its scalars mean is up to resolve.
+func parseYAML(data []byte) (node, *problem) {
+	var y yaml.Node
+	if err := yaml.Unmarshal(data, &y); err != nil {
+		return node{}, yamlProblem(err, data)
+	}
+	if y.Kind == 0 {
+		return node{plain: true}, nil
+	}
+	c := converter{anchors: map[*yaml.Node]anchored{}}
+	return c.convert(&y)
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// yamlProblem makes the library's error point at the right line. Its parser
+// counts from 0 where its scanner counts from 1, and some errors have no line.
+func yamlProblem(err error, data []byte) *problem {
+	message := err.Error()
+	found := yamlLine.FindStringSubmatch(message)
+	if found == nil {
+		return problemf(1, "%s", message)
+	}
+	message = strings.TrimPrefix(message, found[0])
+	line, _ := strconv.Atoi(found[1])
+	if strings.HasPrefix(message, "did not find expected") {
+		line++
+	}
+	if strings.Contains(message, "tab character") || strings.Contains(message, "cannot start any token") {
+		if tab := lineOf(data, tabIndented); tab > 0 {
+			return problemf(tab, "not YAML: a tab in the indentation: use spaces")
+		}
+	}
+	switch alias, unknown := strings.CutPrefix(message, "unknown anchor '"); {
+	case unknown:
+		alias, _, _ = strings.Cut(alias, "'")
+		line = lineOf(data, func(l []byte) bool { return bytes.Contains(l, []byte("*"+alias)) })
+	case strings.HasPrefix(message, "control characters"):
+		line = lineOf(data, func(l []byte) bool { return bytes.ContainsFunc(l, control) })
+	}
+	return problemf(max(line, 1), "not YAML: %s", message)
+}
+
+func tabIndented(line []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")) && len(bytes.TrimSpace(line)) > 0
+}
+
+func control(r rune) bool {
+	return unicode.IsControl(r) && r != '\t' && r != '\n' && r != '\r' && r != '\u0085'
+}
+
+// lineOf returns the number of the first line that is so, or 0.
+func lineOf(data []byte, is func([]byte) bool) int {
+	number := 0
+	for line := range bytes.Lines(data) {
+		if number++; is(line) {
+			return number
+		}
+	}
+	return 0
+}
+
+// converter turns the library's nodes into ours, aliases written out.
+type converter struct {
+	anchors map[*yaml.Node]anchored
+	size    int
+}
+
+// anchored is the value of an anchor, and how many nodes it is made of.
+type anchored struct {
+	node node
+	size int
+}
+
+func (c *converter) convert(y *yaml.Node) (node, *problem) {
+	before := c.size
+	if c.size++; c.size > maxExpanded {
+		return node{}, tooExpanded(y)
+	}
+	n, p := c.value(y)
+	if p == nil && y.Anchor != "" {
+		c.anchors[y] = anchored{node: n, size: c.size - before}
+	}
+	return n, p
+}
+
+func tooExpanded(y *yaml.Node) *problem {
+	return problemf(y.Line, "more than %d values with the aliases written out", maxExpanded)
+}
+
+func (c *converter) value(y *yaml.Node) (node, *problem) {
+	switch y.Kind {
+	case yaml.DocumentNode:
+		return c.convert(y.Content[0])
+	case yaml.AliasNode:
+		return c.alias(y)
+	case yaml.SequenceNode:
+		items, p := c.items(y)
+		return node{kind: sequence, line: y.Line, items: items}, p
+	case yaml.MappingNode:
+		items, p := c.items(y)
+		if p != nil {
+			return node{}, p
+		}
+		n, p := newMapping(y.Line, items)
+		if p != nil {
+			return node{}, p
+		}
+		return merge(n)
+	}
+	return scalarNode(y), nil
+}
+
+func (c *converter) items(y *yaml.Node) ([]node, *problem) {
+	items := make([]node, len(y.Content))
+	for i, content := range y.Content {
+		n, p := c.convert(content)
+		if p != nil {
+			return nil, p
+		}
+		items[i] = n
+	}
+	return items, nil
+}
+
+func (c *converter) alias(y *yaml.Node) (node, *problem) {
+	known, ok := c.anchors[y.Alias]
+	if !ok {
+		return node{}, problemf(y.Line, "the alias *%s stands inside its own anchor", y.Value)
+	}
+	if c.size += known.size; c.size > maxExpanded {
+		return node{}, tooExpanded(y)
+	}
+	return known.node, nil
+}
+
+func scalarNode(y *yaml.Node) node {
+	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	n := node{line: y.Line, text: y.Value, plain: y.Style&quoted == 0}
+	if y.Style&yaml.TaggedStyle != 0 {
+		n.plain = strings.HasPrefix(y.Tag, "!!") && y.Tag != "!!str"
+	}
+	return n
+}
+
+// merge resolves the key << of YAML 1.1: the keys of the mappings it names are
+// added where they are not given.
+func merge(n node) (node, *problem) {
+	i := mergeKey(n.items)
+	if i < 0 {
+		return n, nil
+	}
+	out := node{kind: mapping, line: n.line}
+	out.items = append(append(out.items, n.items[:i]...), n.items[i+2:]...)
+	sources := []node{n.items[i+1]}
+	if sources[0].kind == sequence {
+		sources = sources[0].items
+	}
+	for _, source := range sources {
+		if source.kind != mapping {
+			return node{}, problemf(source.line, "<< wants a mapping, or a list of them")
+		}
+		addAbsent(&out, source)
+	}
+	return out, nil
+}
+
+func mergeKey(items []node) int {
+	for i := 0; i < len(items); i += 2 {
+		if items[i].plain && items[i].text == "<<" {
+			return i
+		}
+	}
+	return -1
+}
+
+func addAbsent(n *node, source node) {
+	for i := 0; i < len(source.items); i += 2 {
+		if n.get(source.items[i].text) == nil {
+			n.items = append(n.items, source.items[i:i+2]...)
+		}
+	}
+}
