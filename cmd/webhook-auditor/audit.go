@@ -28,13 +28,13 @@ type audit struct {
 }
 
 func auditCommand(flags *pflag.FlagSet) action {
-	a := audit{access: accessFlags(flags), input: inputFlags(flags)}
+	a := &audit{access: accessFlags(flags), input: inputFlags(flags)}
 	flags.StringVarP(&a.output, "output", "o", "text", "form of the report: "+strings.Join(formats(), ", "))
 	flags.StringVar(&a.failOn, "fail-on", "critical", "the severity from which findings make the exit code 3: info, warning, critical or never")
 	return a.run
 }
 
-func (a audit) run(ctx context.Context, paths []string, s streams) error {
+func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 	write, ok := writers()[a.output]
 	if !ok {
 		return usageError{fmt.Errorf("audit: --output %q: want one of %s", a.output, strings.Join(formats(), ", "))}
@@ -73,7 +73,7 @@ func verdict(d exporter.Document, limit classify.Severity) error {
 	return nil
 }
 
-func (a audit) snapshot(ctx context.Context, paths []string, s streams) (*inventory.Snapshot, error) {
+func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inventory.Snapshot, error) {
 	if len(paths) > 0 {
 		return a.input.read(paths, s)
 	}

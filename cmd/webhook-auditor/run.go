@@ -35,7 +35,7 @@ type operator struct {
 }
 
 func runCommand(flags *pflag.FlagSet) action {
-	o := operator{access: accessFlags(flags), input: &input{}, level: promslog.NewLevel(), format: promslog.NewFormat()}
+	o := &operator{access: accessFlags(flags), input: &input{}, level: promslog.NewLevel(), format: promslog.NewFormat()}
 	flags.StringVar(&o.input.config, "config", "", "file of the Policy: classes, thresholds, budgets, platform namespaces, acknowledgements")
 	flags.StringSliceVar(&o.listen, "web.listen-address", []string{":8443"}, "addresses to serve /metrics, /healthz and /readyz on")
 	flags.StringVar(&o.webConfig, "web.config.file", "", "file that enables TLS or authentication, see https://github.com/prometheus/exporter-toolkit")
@@ -51,7 +51,7 @@ type value struct{ flag.Value }
 // Type is what the usage shows.
 func (value) Type() string { return "string" }
 
-func (o operator) run(ctx context.Context, args []string, s streams) error {
+func (o *operator) run(ctx context.Context, args []string, s streams) error {
 	if len(args) > 0 {
 		return usageError{fmt.Errorf("run: unexpected argument %q", args[0])}
 	}
@@ -87,7 +87,7 @@ func (o operator) run(ctx context.Context, args []string, s streams) error {
 }
 
 // serve answers HTTP until the context ends.
-func (o operator) serve(ctx context.Context, b *board) error {
+func (o *operator) serve(ctx context.Context, b *board) error {
 	server := &http.Server{Handler: exporter.NewHandler(b.current, b.evaluation), ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
 	systemd := false
