@@ -31,7 +31,7 @@ func writeTable(b *bufio.Writer, findings []Finding) {
 			severity += " (acknowledged)"
 		}
 		fmt.Fprintf(b, "| %d | %s | %s | %s | [%s](%s) | %s |\n",
-			i+1, severity, cell(code(f.Name)), cell(markdown(shortenLists(f.Message))), f.Check, f.Runbook, cell(where(f)))
+			i+1, severity, cell(code(f.Name)), cell(markdown(shortenLists(f.Message))), cell(escape(f.Check)), f.Runbook, cell(where(f)))
 	}
 }
 

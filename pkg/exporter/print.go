@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/common/model"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -39,12 +41,14 @@ What webhook-auditor looks for. The severity is the usual one: some checks repor
 func writeCheck(b *bufio.Writer, c *classify.Check) {
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n- Severity: %s\n", c.Name, c.Summary, c.Severity)
 	if names := conditions(c); len(names) > 0 {
-		fmt.Fprintf(b, "- Condition, with failurePolicy Fail: %s (%s)\n", strings.Join(names, ", "), c.Reason)
+		fmt.Fprintf(b, "- Condition: %s (%s)\n", strings.Join(names, ", "), c.Reason)
 	}
 	if names := alerts(c); len(names) > 0 {
-		fmt.Fprintf(b, "- Alert: %s, after %s\n", strings.Join(names, ", "), c.For)
+		fmt.Fprintf(b, "- Alert: %s, after %s\n", strings.Join(names, ", "), model.Duration(c.For))
 	}
-	fmt.Fprintf(b, "\n%s", section(c.Runbook()))
+	if runbook := c.Runbook(); runbook != "" {
+		fmt.Fprintf(b, "\n%s", section(runbook))
+	}
 }
 
 // conditions returns the names of the conditions, each once, in the order of

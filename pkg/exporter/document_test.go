@@ -1,0 +1,135 @@
+package exporter
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+func TestJSON(t *testing.T) {
+	for name, r := range map[string]*classify.Report{
+		"report.json": blind(report()),
+		"empty.json":  {Snapshot: &inventory.Snapshot{Taken: taken}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, NewDocument(r)) })
+			golden(t, name, got)
+			if bytes.Contains(got, []byte("null")) {
+				t.Errorf("got null, want empty lists:\n%s", got)
+			}
+		})
+	}
+}
+
+// The example of the contract, to the letter.
+func TestJSONContract(t *testing.T) {
+	d := NewDocument(blind(report()))
+	for name, tc := range map[string]struct {
+		got  any
+		want string
+	}{
+		"report":   {d, "errors findings server taken totals version webhooks"},
+		"webhook":  {d.Webhooks[0], "approved backend configuration failurePolicy matchPolicy name owner reach timeoutSeconds type"},
+		"service":  {d.Webhooks[3].Backend.Service, "name namespace path port"},
+		"reach":    {d.Webhooks[0].Reach, "core critical sensitive virtual"},
+		"finding":  {d.Findings[0], "acknowledged check configuration fix message name resource runbook severity source type"},
+		"source":   {d.Findings[0].Source, "file line"},
+		"error":    {d.Errors[0], "line message source"},
+		"totals":   {d.Totals, "findings webhooks"},
+		"findings": {d.Totals.Findings, "critical info warning"},
+	} {
+		text, err := json.Marshal(tc.got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(text, &fields); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for n := range fields {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != tc.want {
+			t.Errorf("fields of %s are %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestWebhooksAreSorted(t *testing.T) {
+	r := report()
+	slices.Reverse(r.Profiles)
+	d := NewDocument(r)
+	var got []string
+	for _, w := range d.Webhooks {
+		got = append(got, strings.Join([]string{string(w.Type), w.Configuration, w.Name}, "/"))
+	}
+	want := []string{
+		"admit/injector/inject.mesh.example.com",
+		"conversion/widgets.example.com/widgets.example.com",
+		"validating/policy/pods.policy.example.com",
+		"validating/policy/quota.policy.example.com",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("order differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadDocument(t *testing.T) {
+	want := NewDocument(blind(report()))
+	got, err := ReadDocument(bytes.NewReader(rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, want) })))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what was written differs from what was read (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadDocumentRefuses(t *testing.T) {
+	for name, tc := range map[string]struct{ in, want string }{
+		"something else": {"kind: List", "audit -o json"},
+		"truncated":      {`{"version":"v1","findings":[{"check":`, "audit -o json"},
+		"empty":          {"", "audit -o json"},
+		"later version":  {`{"version":"v2"}`, `version is "v2"`},
+		"no version":     {`{}`, `version is ""`},
+		"severity":       {`{"version":"v1","findings":[{"severity":"fatal"}]}`, "unknown severity"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ReadDocument(strings.NewReader(tc.in))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestErrorsKeepTheirPlace(t *testing.T) {
+	file := inventory.Source{File: "x.yaml", Line: 3}
+	for _, tc := range []struct {
+		in   inventory.Error
+		want string
+	}{
+		{inventory.Error{Source: file, Object: "Service/a", Message: "unknown field"}, "x.yaml:3: Service/a: unknown field"},
+		{inventory.Error{Source: file, Message: "truncated"}, "x.yaml:3: truncated"},
+		{inventory.Error{Source: file, Object: "x.yaml", Message: "truncated"}, "x.yaml:3: truncated"},
+		{inventory.Error{Source: inventory.Source{File: "x.tar.gz"}, Message: "truncated"}, "x.tar.gz: truncated"},
+		{inventory.Error{Object: "services", Message: "forbidden"}, "services: forbidden"},
+		{inventory.Error{Message: "out of memory"}, "out of memory"},
+	} {
+		if got := newError(tc.in).String(); got != tc.want {
+			t.Errorf("got %q, want %q", got, tc.want)
+		}
+		if want := tc.in.Source; newError(tc.in).Line != want.Line {
+			t.Errorf("%s: got line %d, want %d", tc.want, newError(tc.in).Line, want.Line)
+		}
+	}
+}

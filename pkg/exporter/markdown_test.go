@@ -1,0 +1,83 @@
+package exporter
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestMarkdown(t *testing.T) {
+	for name, d := range map[string]Document{
+		"report.md":  NewDocument(blind(report())),
+		"healthy.md": NewDocument(healthy()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			golden(t, name, rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+		})
+	}
+}
+
+func TestMarkdownEscapes(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":                     "plain",
+		"a|b *c* _d_ [e](f) <g> #1": `a|b \*c\* \_d\_ \[e\](f) &lt;g&gt; \#1`,
+		"ask @kubernetes/sig-auth":  "ask @<!-- -->kubernetes/sig-auth",
+		"run `kubectl get a_b` now": "run `kubectl get a_b` now",
+		"one ` alone":               "one \\` alone",
+		"two\nlines":                "two lines",
+	} {
+		if got := markdown(in); got != want {
+			t.Errorf("markdown(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestCode(t *testing.T) {
+	for in, want := range map[string]string{
+		"pods":  "`pods`",
+		"a`b":   "``a`b``",
+		"`a":    "`` `a ``",
+		"a``b`": "``` a``b` ```",
+	} {
+		if got := code(in); got != want {
+			t.Errorf("code(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestFixMarkdown(t *testing.T) {
+	for in, want := range map[string]string{
+		"Scale it up.":            "Scale it up.",
+		"Run:\n  kubectl a_b":     "Run:\n```\n  kubectl a_b\n```",
+		"Run:\n  a\n  b\nThen c*": "Run:\n```\n  a\n  b\n```\nThen c\\*",
+		"Quote:\n  ```\n  x":      "Quote:\n````\n  ```\n  x\n````",
+		"One.\n\nTwo.\n":          "One.\nTwo.",
+	} {
+		if got := fixMarkdown(in); got != want {
+			t.Errorf("fixMarkdown(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// A table's row is one line with as many cells as the header, whatever the
+// manifests say.
+func TestMarkdownRowsStayRows(t *testing.T) {
+	d := NewDocument(report())
+	d.Findings[0].Name = "a|b`\n| c"
+	d.Findings[0].Source.File = "x|y.yaml"
+	d.Findings[0].Configuration = "p|q"
+	text := string(rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+	rows := 0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		rows++
+		if cells := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") - 1; cells != 6 {
+			t.Errorf("got %d cells, want 6: %s", cells, line)
+		}
+	}
+	if want := len(d.Findings) + 2; rows != want {
+		t.Errorf("got %d rows, want %d:\n%s", rows, want, text)
+	}
+}
