@@ -35,10 +35,10 @@ const openShiftGroup = "config.openshift.io"
 
 // facts are what no object tells of the API server.
 type facts struct {
-	version  inventory.Version
-	served   []inventory.Served
+	version   inventory.Version
+	served    []inventory.Served
 	openShift bool
-	excluded *bool
+	excluded  *bool
 	// gatesRead is when excluded was read, or refused.
 	gatesRead time.Time
 	// read is when the facts were read; what could not be read then is older.
@@ -65,6 +65,11 @@ func (c Clients) readFacts(ctx context.Context, f facts) facts {
 		f.read = time.Now()
 	}
 	return f
+}
+
+// unsettled reports whether another reading may tell more.
+func (f facts) unsettled() bool {
+	return slices.ContainsFunc(f.failures, func(f failure) bool { return !f.refused() && !f.notServed() })
 }
 
 // same reports whether a Snapshot would show the same of both.

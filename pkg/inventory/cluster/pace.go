@@ -18,7 +18,7 @@ type tempo struct {
 	// named: shorter than anybody would notice, longer than a list takes.
 	hold time.Duration
 	// lag is how long discovery takes to follow a change, and pause the least
-	// time between two readings of the facts.
+	// time between two readings of the facts, as after an outage.
 	lag, pause time.Duration
 	// gates is how often feature gates are read again while no watch breaks:
 	// they change with a restart of the API server only.
@@ -35,7 +35,7 @@ func (o Options) tempo() tempo {
 	t.patience = cmp.Or(t.patience, 10*time.Second)
 	t.hold = cmp.Or(t.hold, time.Second)
 	t.lag = cmp.Or(t.lag, 2*time.Second)
-	t.pause = cmp.Or(t.pause, 5*time.Second)
+	t.pause = cmp.Or(t.pause, time.Second)
 	t.gates = cmp.Or(t.gates, 10*time.Minute)
 	if t.backoff.Duration == 0 {
 		t.backoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second}
@@ -76,17 +76,18 @@ func (t tempo) due(m moment) time.Time {
 	return sooner(at, m.published.Add(t.repeat))
 }
 
-// ask returns when to read the facts again: the last time was asked, and what
-// is served changed then, or not at all if zero.
-func (t tempo) ask(asked, changed time.Time) time.Time {
-	if asked.IsZero() {
+// ask returns when to read the facts again, that were asked for last at asked.
+func (t tempo) ask(asked time.Time, h heard) time.Time {
+	regularly, soonest := asked.Add(t.repeat), asked.Add(t.pause)
+	switch {
+	case asked.IsZero():
 		return asked
-	}
-	regularly := asked.Add(t.repeat)
-	if changed.IsZero() {
+	case h.returned:
+		return soonest
+	case h.served.IsZero():
 		return regularly
 	}
-	return sooner(regularly, later(changed.Add(t.lag), asked.Add(t.pause)))
+	return sooner(regularly, later(h.served.Add(t.lag), soonest))
 }
 
 func later(a, b time.Time) time.Time {

@@ -147,7 +147,7 @@ func (w *watcher) next() time.Time {
 	due := w.tempo.due(w.moment())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ask := w.tempo.ask(w.asked, w.heard.served)
+	ask := w.tempo.ask(w.asked, w.heard)
 	switch {
 	case w.asking && due.IsZero():
 		return time.Now().Add(w.tempo.repeat)
@@ -171,7 +171,7 @@ func (w *watcher) hear(f *feed, e event) {
 	if w.heard.changed.IsZero() {
 		w.heard.changed = now
 	}
-	if e == recovered || e == objectsChanged && f.serves {
+	if e == objectsChanged && f.serves {
 		w.heard.served = now
 	}
 	w.heard.returned = w.heard.returned || e == recovered
@@ -223,7 +223,7 @@ func (w *watcher) ask(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if w.asking || w.tempo.ask(w.asked, w.heard.served).After(now) {
+	if w.asking || w.tempo.ask(w.asked, w.heard).After(now) {
 		return
 	}
 	known := w.facts
@@ -275,7 +275,7 @@ func (w *watcher) wait() {
 func (w *watcher) moment() moment {
 	w.mu.Lock()
 	m := moment{started: w.started, published: w.published, changed: w.heard.changed, blind: true}
-	m.pending = !w.told
+	m.pending = !w.told || w.published.IsZero() && w.facts.unsettled()
 	w.mu.Unlock()
 	for _, f := range w.all() {
 		s := f.known()

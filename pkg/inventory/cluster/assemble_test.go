@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+func TestReferences(t *testing.T) {
+	url, port := "https://x.policy.svc/", int32(8443)
+	otherPort := throughAPIServer("v1", "hive.example.com")
+	otherPort.Service.Port = &port
+	local := apiService("v1", "local.example.com", "", "")
+	local.Spec.Service = nil
+	o := inventory.Objects{
+		Validating: []*admissionv1.ValidatingWebhookConfiguration{
+			validating("one", serviceClient("a", "a"), serviceClient("a", "a"), admissionv1.WebhookClientConfig{URL: &url}),
+			validating("aggregated", throughAPIServer("v1", "hive.example.com"), throughAPIServer("v1", "local.example.com"), throughAPIServer("v9", "unknown.example.com")),
+		},
+		Mutating:    []*admissionv1.MutatingWebhookConfiguration{mutating("two", serviceClient("b", "b"))},
+		CRDs:        []*apiextensionsv1.CustomResourceDefinition{convertedCRD("things", "c", "c")},
+		APIServices: []*apiregistrationv1.APIService{apiService("v1", "hive.example.com", "hive", "hive"), apiService("v1", "idle.example.com", "idle", "idle"), local},
+	}
+	keys := func() []string {
+		var out []string
+		for _, k := range slices.SortedFunc(maps.Keys(references(o)), inventory.Key.Compare) {
+			out = append(out, k.String())
+		}
+		return out
+	}
+	if got, want := keys(), []string{"a/a", "b/b", "c/c", "hive/hive"}; !slices.Equal(got, want) {
+		t.Errorf("references are %v, want %v", got, want)
+	}
+	o.Validating = append(o.Validating, validating("port", otherPort))
+	if got, want := keys(), []string{"a/a", "b/b", "c/c", "default/kubernetes", "hive/hive"}; !slices.Equal(got, want) {
+		t.Errorf("with another port references are %v, want %v", got, want)
+	}
+}
+
+func TestCoverageIsKnownWhereAllIsKnown(t *testing.T) {
+	services := func(namespace, name string, known bool) result {
+		return result{
+			source: source{GroupResource: corev1.Resource("services"), service: inventory.Key{Namespace: namespace, Name: name}},
+			known:  known,
+		}
+	}
+	c := coverage([]result{
+		services("good", "a", true), services("good", "b", true),
+		services("first", "a", false), services("first", "b", true),
+		services("last", "a", true), services("last", "b", false),
+		{source: source{GroupResource: corev1.Resource("namespaces")}, known: true},
+	}, "services")
+	for namespace, want := range map[string]bool{"good": true, "first": false, "last": false, "": false, "other": false} {
+		if c.Has(namespace) != want {
+			t.Errorf("namespace %q is known: %v, want %v", namespace, c.Has(namespace), want)
+		}
+	}
+}
+
+func TestPermissionsAreWhatIsRead(t *testing.T) {
+	s := startServer(t)
+	c := s.clients()
+	read := map[string]bool{}
+	for _, src := range slices.Concat(c.clusterSources(), c.serviceSources(inventory.Key{Namespace: "x", Name: "y"})) {
+		read[src.Group+"/"+src.Resource] = true
+	}
+	granted := map[string]bool{}
+	for _, rule := range Permissions() {
+		for _, resource := range rule.Resources {
+			granted[rule.APIGroups[0]+"/"+resource] = slices.Equal(rule.Verbs, []string{"list", "watch"})
+		}
+	}
+	if !maps.Equal(read, granted) {
+		t.Errorf("read is %v, granted %v", read, granted)
+	}
+	gets := slices.ContainsFunc(Permissions(), func(r rbacv1.PolicyRule) bool { return slices.Contains(r.NonResourceURLs, metricsPath) })
+	if !gets {
+		t.Errorf("%s is not granted", metricsPath)
+	}
+}

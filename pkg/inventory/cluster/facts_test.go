@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+func TestParseVersion(t *testing.T) {
+	for _, tt := range []struct {
+		name, document string
+		want           inventory.Version
+		fails          bool
+	}{
+		{"not emulating", `{"major":"1","minor":"37","gitVersion":"v1.37.1","emulationMajor":"1","emulationMinor":"37"}`, inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}, false},
+		{"emulating", `{"major":"1","minor":"37","gitVersion":"v1.37.1","emulationMajor":"1","emulationMinor":"36"}`, inventory.Version{Major: 1, Minor: 36, Git: "v1.37.1"}, false},
+		{"before emulation", `{"major":"1","minor":"30+","gitVersion":"v1.30.2-eks-1"}`, inventory.Version{Major: 1, Minor: 30, Git: "v1.30.2-eks-1"}, false},
+		{"something else", `<html>`, inventory.Version{}, true},
+		{"nothing", `{}`, inventory.Version{}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := parseVersion([]byte(tt.document))
+			if got != tt.want || (err != nil) != tt.fails {
+				t.Errorf("got %+v, %v; want %+v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestFindGate(t *testing.T) {
+	yes, no := true, false
+	const other = `kubernetes_feature_enabled{name="Other",stage="BETA"} 1` + "\n"
+	for _, tt := range []struct {
+		name, document string
+		want           *bool
+	}{
+		{"on", other + reviewsGate + `,stage="BETA"} 1` + "\n", &yes},
+		{"off", other + reviewsGate + `,stage="BETA"} 0` + "\n" + other, &no},
+		{"absent", other, nil},
+		{"empty", "", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := findGate(strings.NewReader(tt.document))
+			if err != nil || (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
+				t.Errorf("got %v, %v; want %v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestFindGateStopsAtTheLine(t *testing.T) {
+	broken := iotest.ErrReader(errors.New("read on"))
+	document := strings.NewReader(reviewsGate + `,stage="BETA"} 1` + "\n")
+	got, err := findGate(iotest.OneByteReader(readers{document, broken}))
+	if err != nil || got == nil || !*got {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// readers reads one reader after the other.
+type readers [2]interface{ Read([]byte) (int, error) }
+
+func (r readers) Read(p []byte) (int, error) {
+	if n, _ := r[0].Read(p); n > 0 {
+		return n, nil
+	}
+	return r[1].Read(p)
+}
+
+func TestReviewsExcluded(t *testing.T) {
+	const gateOff = reviewsGate + `,stage="BETA"} 0` + "\n"
+	for _, tt := range []struct {
+		name, version, metrics string
+		status                 int
+		want, asks             bool
+	}{
+		{"by the gate", "37", gateOff, 0, false, true},
+		{"by the version, as /metrics may not be read", "37", gateOff, http.StatusForbidden, true, true},
+		{"by the version, as /metrics does not exist", "37", gateOff, http.StatusNotFound, true, true},
+		{"by the version, as the gate is not told", "37", "nothing\n", 0, true, true},
+		{"by the version, from before the gate", "36", gateOff, 0, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := startServer(t)
+			s.documents["/version"] = `{"major":"1","minor":"37","gitVersion":"v1.37.1","emulationMajor":"1","emulationMinor":"` + tt.version + `"}`
+			s.documents["/metrics"] = tt.metrics
+			s.refuse(tt.status, func(r request) bool { return r.path == "/metrics" && tt.status != 0 })
+			got := watching(s, Options{}).await("anything", anything)
+			if got.ReviewsExcluded != tt.want || len(got.Errors) != 0 {
+				t.Errorf("reviews excluded: %v, errors %v", got.ReviewsExcluded, got.Errors)
+			}
+			asks := false
+			for _, r := range s.asked() {
+				asks = asks || r.path == "/metrics"
+			}
+			if asks != tt.asks {
+				t.Errorf("asked for /metrics: %v", asks)
+			}
+		})
+	}
+}
+
+// TestGatesAreReadAgainAfterARestart switches the gate off while the API
+// server restarts.
+func TestGatesAreReadAgainAfterARestart(t *testing.T) {
+	s := startServer(t)
+	r := watching(s, Options{})
+	if !r.await("anything", anything).ReviewsExcluded {
+		t.Errorf("reviews are not excluded")
+	}
+	s.end()
+	r.await("an Error", func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 })
+	s.change(func() { s.documents["/metrics"] = reviewsGate + `,stage="BETA"} 0` + "\n" })
+	s.begin()
+	r.await("no exclusion", func(s *inventory.Snapshot) bool { return !s.ReviewsExcluded })
+}
+
+func TestRouting(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		asked     inventory.Routing
+		openShift bool
+		want      inventory.Routing
+	}{
+		{"unknown", inventory.RoutingUnknown, false, inventory.RoutingUnknown},
+		{"OpenShift", inventory.RoutingUnknown, true, inventory.RoutingEndpoints},
+		{"told", inventory.RoutingClusterIP, true, inventory.RoutingClusterIP},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := Options{Routing: tt.asked}.assemble(nil, facts{openShift: tt.openShift})
+			if o.Routing != tt.want {
+				t.Errorf("routing is %q, want %q", o.Routing, tt.want)
+			}
+		})
+	}
+}

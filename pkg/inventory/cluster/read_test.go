@@ -1,0 +1,96 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+func TestRead(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	counts := map[string]int{}
+	objects, err := Read(t.Context(), s.clients(), Options{}, func(resource string, n int) { counts[resource] = n })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := objects.Snapshot(time.Now())
+	if !whole(got) || got.Server.String() != "v1.37.1" || got.Current.IsZero() {
+		t.Errorf("webhooks %v, Services %v, errors %v, server %v, current at %v", refs(got), got.Services, got.Errors, got.Server, got.Current)
+	}
+	want := map[string]int{
+		"validatingwebhookconfigurations.admissionregistration.k8s.io": 2,
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io":   1,
+		"customresourcedefinitions.apiextensions.k8s.io":               1,
+		"apiservices.apiregistration.k8s.io":                           1,
+		"namespaces":                                                   2,
+		"services":                                                     3,
+		"endpointslices.discovery.k8s.io":                              3,
+	}
+	if !maps.Equal(counts, want) {
+		t.Errorf("progress told %v, want %v", counts, want)
+	}
+	for _, ask := range s.asked() {
+		if ask.verb() == "watch" {
+			t.Errorf("watched %s", ask.path)
+		}
+	}
+}
+
+func TestReadWhatIsAllowed(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "endpointslices" })
+	objects, err := Read(t.Context(), s.clients(), Options{}, func(string, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := objects.Snapshot(time.Now())
+	if len(got.Webhooks) != 4 || len(got.Services) != 3 || got.EndpointsKnown.Has("policy") || !got.ServicesKnown.Has("policy") {
+		t.Errorf("webhooks %v, Services %v", refs(got), got.Services)
+	}
+	if len(got.Errors) != 1 || !errorAbout("endpointslices.discovery.k8s.io", "list endpointslices.discovery.k8s.io is forbidden in namespaces convert, hive, policy")(got) {
+		t.Errorf("errors: %v", got.Errors)
+	}
+}
+
+func TestReadNothing(t *testing.T) {
+	s := startServer(t)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name   string
+		ctx    context.Context
+		spoil  func()
+		reason string
+	}{
+		{"canceled", canceled, func() {}, "context canceled"},
+		{"forbidden", t.Context(), func() { s.refuse(http.StatusForbidden, func(request) bool { return true }) }, "is forbidden: grant the verb"},
+		{"not Kubernetes", t.Context(), func() { s.refuse(http.StatusNotFound, func(request) bool { return true }) }, "is not served"},
+		{"unreachable", t.Context(), s.end, "connection refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.spoil()
+			_, err := Read(tt.ctx, s.clients(), Options{}, func(string, int) {})
+			if err == nil || !strings.Contains(err.Error(), tt.reason) || !strings.Contains(err.Error(), s.addr) {
+				t.Errorf("got error %v, want one with %q and the address", err, tt.reason)
+			}
+			if tt.ctx.Err() != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("%v does not wrap the cause", err)
+			}
+		})
+	}
+}
+
+func TestNewClientsTellsWhatIsWrong(t *testing.T) {
+	config := &rest.Config{Host: "https://cluster.example.com", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("no certificate")}}
+	if _, err := NewClients(config); err == nil || !strings.Contains(err.Error(), config.Host) {
+		t.Errorf("got error %v, want one that names the host", err)
+	}
+}

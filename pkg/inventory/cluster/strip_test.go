@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// heavy is metadata as kubectl and controllers leave it, of an object that was
+// changed at minute 2 and whose status was written at minute 5.
+func heavy(name string) metav1.ObjectMeta {
+	managed := func(minute int, subresource string) metav1.ManagedFieldsEntry {
+		t := metav1.NewTime(at(minute))
+		return metav1.ManagedFieldsEntry{
+			Manager: "DROP", Time: &t, Subresource: subresource,
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"DROP":{}}`)},
+		}
+	}
+	return metav1.ObjectMeta{
+		Name: name, Namespace: "policy", UID: "keep-uid", Generation: 7, ResourceVersion: "DROP",
+		CreationTimestamp: metav1.NewTime(at(0)),
+		Labels:            map[string]string{"keep": "label"},
+		Annotations: map[string]string{
+			"keep": "annotation",
+			"kubectl.kubernetes.io/last-applied-configuration": "DROP",
+		},
+		ManagedFields: []metav1.ManagedFieldsEntry{managed(1, ""), managed(2, ""), managed(5, "status")},
+	}
+}
+
+func TestStrip(t *testing.T) {
+	crd := convertedCRD("things", "convert", "keep-service")
+	crd.ObjectMeta = heavy("things.example.com")
+	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "DROP"
+	crd.Spec.Versions[0].AdditionalPrinterColumns = []apiextensionsv1.CustomResourceColumnDefinition{{Name: "DROP"}}
+	crd.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{Scale: &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: "keep-scale"}}
+	crd.Status.StoredVersions = []string{"keep-stored"}
+	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: "Keep-Established", Status: "True", Message: "DROP", LastTransitionTime: metav1.NewTime(at(5))}}
+
+	api := apiService("v1", "hive.example.com", "hive", "keep-hive")
+	api.ObjectMeta = heavy("v1.hive.example.com")
+	api.Spec.CABundle = []byte("DROP")
+	api.Status.Conditions = []apiregistrationv1.APIServiceCondition{{Type: "Keep-Available", Status: "True", Reason: "DROP"}}
+
+	svc := service("policy", "a")
+	svc.ObjectMeta = heavy("a")
+	svc.Spec.Selector = map[string]string{"keep": "selector"}
+	svc.Spec.ExternalIPs = []string{"DROP"}
+	svc.Status.Conditions = []metav1.Condition{{Type: "DROP"}}
+
+	slice := endpointSlice("policy", "a", true)
+	slice.ObjectMeta = heavy("a-1")
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "keep-name", "DROP": "DROP"}
+	zone := "keep-zone"
+	slice.Endpoints[0].Zone = &zone
+	slice.Endpoints[0].Addresses = []string{"keep-address", "DROP"}
+	slice.Endpoints[0].TargetRef = &corev1.ObjectReference{Name: "DROP"}
+
+	config := validating("v", serviceClient("policy", "keep-backend"))
+	config.ObjectMeta = heavy("v")
+	config.Webhooks[0].ClientConfig.CABundle = []byte("keep-ca")
+
+	for _, tt := range []struct {
+		name  string
+		obj   metav1.Object
+		strip func(metav1.Object)
+		keeps []string
+		times int
+	}{
+		{"configuration", config, stripMeta, []string{"keep-uid", "keep-backend", "a2VlcC1jYQ"}, 1},
+		{"CRD", crd, stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, 1},
+		{"APIService", api, stripAPIService, []string{"keep-hive", "Keep-Available"}, 1},
+		{"namespace", &metav1.PartialObjectMetadata{ObjectMeta: heavy("policy")}, stripNamespace, []string{"label", "annotation"}, 0},
+		{"Service", svc, stripService, []string{"selector", "127.10.0.1", "443"}, 0},
+		{"EndpointSlice", slice, stripSlice, []string{"keep-name", "keep-zone", "keep-address", "8443"}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.strip(tt.obj)
+			once := asJSON(t, tt.obj)
+			for _, word := range tt.keeps {
+				if !strings.Contains(once, word) {
+					t.Errorf("lost %q: %s", word, once)
+				}
+			}
+			if strings.Contains(once, "DROP") {
+				t.Errorf("kept too much: %s", once)
+			}
+			times := tt.obj.GetManagedFields()
+			if len(times) != tt.times || slices.ContainsFunc(times, func(f metav1.ManagedFieldsEntry) bool { return !f.Time.Time.Equal(at(2)) }) {
+				t.Errorf("managed fields are %v, want %d of %v", times, tt.times, at(2).Format(time.RFC3339))
+			}
+			tt.strip(tt.obj)
+			if diff := cmp.Diff(once, asJSON(t, tt.obj)); diff != "" {
+				t.Errorf("stripping twice differs: %s", diff)
+			}
+		})
+	}
+}
+
+func asJSON(t *testing.T, obj any) string {
+	t.Helper()
+	b, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,711 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// patience is how long a test waits for what must come. It is not a measure.
+const patience = time.Minute
+
+// recorder keeps the Snapshots that Watch publishes.
+type recorder struct {
+	t     *testing.T
+	mu    sync.Mutex
+	news  *sync.Cond
+	all   []*inventory.Snapshot
+	ended bool
+	stop  func() error
+}
+
+// watching starts Watch; it ends with the test, or by stop.
+func watching(s *fakeServer, options Options) *recorder {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &recorder{t: s.t}
+	r.news = sync.NewCond(&r.mu)
+	done := make(chan error, 1)
+	options.test.pause = time.Millisecond
+	options.test.backoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Steps: 3, Cap: 20 * time.Millisecond}
+	go func() { done <- Watch(ctx, s.clients(), options, r.publish) }()
+	r.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	s.t.Cleanup(func() { r.stop() })
+	return r
+}
+
+func (r *recorder) publish(s *inventory.Snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, s)
+	r.news.Broadcast()
+}
+
+// await returns the first Snapshot, from the one after the last awaited on,
+// that is as wanted.
+func (r *recorder) await(what string, wanted func(*inventory.Snapshot) bool) *inventory.Snapshot {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	late := time.AfterFunc(patience, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ended = true
+		r.news.Broadcast()
+	})
+	defer late.Stop()
+	for i := 0; ; {
+		for ; i < len(r.all); i++ {
+			if wanted(r.all[i]) {
+				found := r.all[i]
+				r.all = r.all[i+1:]
+				return found
+			}
+		}
+		if r.ended {
+			r.t.Fatalf("no Snapshot with %s; the last one was %s", what, r.last())
+		}
+		r.news.Wait()
+	}
+}
+
+func (r *recorder) last() string {
+	if len(r.all) == 0 {
+		return "before"
+	}
+	s := r.all[len(r.all)-1]
+	return fmt.Sprintf("with webhooks %v, Services %v, errors %v", refs(s), slices.Collect(maps.Keys(s.Services)), s.Errors)
+}
+
+func refs(s *inventory.Snapshot) []string {
+	var out []string
+	for _, w := range s.Webhooks {
+		out = append(out, fmt.Sprintf("%s %s/%s", w.Type, w.Configuration, w.Name))
+	}
+	return out
+}
+
+func anything(*inventory.Snapshot) bool { return true }
+
+func webhooks(n int) func(*inventory.Snapshot) bool {
+	return func(s *inventory.Snapshot) bool { return len(s.Webhooks) == n }
+}
+
+func noErrors(s *inventory.Snapshot) bool { return len(s.Errors) == 0 }
+
+func errorAbout(object, text string) func(*inventory.Snapshot) bool {
+	return func(s *inventory.Snapshot) bool {
+		return slices.ContainsFunc(s.Errors, func(e inventory.Error) bool {
+			return e.Object == object && strings.Contains(e.Message, text)
+		})
+	}
+}
+
+func serviceClient(namespace, name string) admissionv1.WebhookClientConfig {
+	return admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: namespace, Name: name}}
+}
+
+func validating(name string, clients ...admissionv1.WebhookClientConfig) *admissionv1.ValidatingWebhookConfiguration {
+	c := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for i, client := range clients {
+		c.Webhooks = append(c.Webhooks, admissionv1.ValidatingWebhook{Name: fmt.Sprintf("w%d.%s.example.com", i, name), ClientConfig: client})
+	}
+	return c
+}
+
+func mutating(name string, client admissionv1.WebhookClientConfig) *admissionv1.MutatingWebhookConfiguration {
+	return &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks:   []admissionv1.MutatingWebhook{{Name: "w." + name + ".example.com", ClientConfig: client}},
+	}
+}
+
+func convertedCRD(plural, namespace, service string) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com",
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: "Thing"},
+			Scope: apiextensionsv1.NamespaceScoped,
+			Conversion: &apiextensionsv1.CustomResourceConversion{
+				Strategy: apiextensionsv1.WebhookConverter,
+				Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{
+					Service: &apiextensionsv1.ServiceReference{Namespace: namespace, Name: service},
+				}},
+			},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+			}},
+		},
+	}
+}
+
+func service(namespace, name string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.ServiceSpec{ClusterIP: "127.10.0.1", Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+}
+
+func endpointSlice(namespace, service string, ready ...bool) *discoveryv1.EndpointSlice {
+	port, portName := int32(8443), ""
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: service + "-1",
+			Labels: map[string]string{discoveryv1.LabelServiceName: service},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
+	}
+	for _, r := range ready {
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{"127.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: &r},
+		})
+	}
+	return s
+}
+
+func namespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func apiService(version, group, namespace, service string) *apiregistrationv1.APIService {
+	return &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: version + "." + group},
+		Spec: apiregistrationv1.APIServiceSpec{
+			Group: group, Version: version,
+			Service: &apiregistrationv1.ServiceReference{Namespace: namespace, Name: service},
+		},
+	}
+}
+
+// throughAPIServer is a webhook that an aggregated API server serves.
+func throughAPIServer(version, group string) admissionv1.WebhookClientConfig {
+	path := "/apis/" + group + "/" + version + "/reviews"
+	c := serviceClient("default", "kubernetes")
+	c.Service.Path = &path
+	return c
+}
+
+// populate registers one webhook of each kind and what is behind it, and as
+// much again that nobody names.
+func populate(s *fakeServer) {
+	s.put(
+		namespace("policy"), namespace("other"),
+		validating("validate", serviceClient("policy", "validate")),
+		mutating("mutate", serviceClient("policy", "mutate")),
+		validating("aggregated", throughAPIServer("v1", "hive.example.com")),
+		convertedCRD("things", "convert", "convert"),
+		apiService("v1", "hive.example.com", "hive", "hive"),
+		service("policy", "validate"), endpointSlice("policy", "validate", true, false),
+		service("policy", "mutate"), endpointSlice("policy", "mutate"),
+		service("hive", "hive"), endpointSlice("hive", "hive", true),
+		service("policy", "unrelated"), endpointSlice("policy", "unrelated", true),
+		service("default", "kubernetes"), endpointSlice("default", "kubernetes", true),
+		service("other", "other"), endpointSlice("other", "other", true),
+	)
+}
+
+// whole says that a Snapshot shows all that populate registers.
+func whole(s *inventory.Snapshot) bool {
+	return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Has("convert") && len(s.Errors) == 0
+}
+
+func TestWatchShowsTheCluster(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprintf("WatchList %v", streams), func(t *testing.T) {
+			s := startServer(t)
+			s.streamsLists = streams
+			populate(s)
+			got := watching(s, Options{}).await("anything", anything)
+			if !whole(got) {
+				t.Errorf("the first Snapshot has webhooks %v, Services %v, errors %v", refs(got), got.Services, got.Errors)
+			}
+			states := map[string]string{}
+			for _, w := range got.Webhooks {
+				states[w.Name] = string(got.State(w.Backend).Fault)
+			}
+			want := map[string]string{
+				"w0.validate.example.com":   "",
+				"w.mutate.example.com":      "no-ready-endpoints",
+				"w0.aggregated.example.com": "",
+				"things.example.com":        "service-missing",
+			}
+			if !maps.Equal(states, want) {
+				t.Errorf("states are %v, want %v", states, want)
+			}
+			if n := len(got.Services[inventory.Key{Namespace: "policy", Name: "validate"}].Endpoints); n != 2 {
+				t.Errorf("Service policy/validate has %d endpoints, want 2", n)
+			}
+			if !got.NamespacesKnown || len(got.Namespaces) != 2 {
+				t.Errorf("namespaces are %v, known %v", got.Namespaces, got.NamespacesKnown)
+			}
+			if got.Server.String() != "v1.37.1" || !got.ReviewsExcluded || got.OpenShift {
+				t.Errorf("server is %v, reviews excluded %v, OpenShift %v", got.Server, got.ReviewsExcluded, got.OpenShift)
+			}
+			if got.Current.IsZero() || got.Current.After(got.Taken) {
+				t.Errorf("current at %v, taken at %v", got.Current, got.Taken)
+			}
+		})
+	}
+}
+
+func TestWatchAsksForNothingElse(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprintf("WatchList %v", streams), func(t *testing.T) {
+			s := startServer(t)
+			s.streamsLists = streams
+			populate(s)
+			for i := range 100 {
+				ns := fmt.Sprintf("crowd-%d", i)
+				s.put(namespace(ns), service(ns, "s"), endpointSlice(ns, "s", true), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}})
+			}
+			r := watching(s, Options{test: tempo{lag: time.Hour}})
+			r.await("everything", whole)
+			eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+2*4 })
+			r.stop()
+			counts := map[string]int{}
+			for _, ask := range s.asked() {
+				if ask.resource == "" {
+					counts[ask.path]++
+					continue
+				}
+				if !strings.HasPrefix(ask.accept, "application/vnd.kubernetes.protobuf") {
+					t.Errorf("%s %s accepts %q, want protobuf first", ask.verb(), ask.path, ask.accept)
+				}
+				counts[ask.verb()+" "+ask.path+" "+ask.query.Get("fieldSelector")+ask.query.Get("labelSelector")]++
+			}
+			if want := expectedRequests(streams); !maps.Equal(counts, want) {
+				t.Errorf("asked for\n%v\nwant\n%v", lines(counts), lines(want))
+			}
+		})
+	}
+}
+
+func lines(counts map[string]int) string {
+	var out []string
+	for what, n := range counts {
+		out = append(out, fmt.Sprintf("%3d %s", n, what))
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n")
+}
+
+// expectedRequests are all that populate's cluster takes. Without WatchList,
+// each list follows a refused stream and precedes an accepted one.
+func expectedRequests(streams bool) map[string]int {
+	out := map[string]int{"/version": 1, "/api": 1, "/apis": 1, "/metrics": 1}
+	paths := []string{
+		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations ",
+		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations ",
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions ",
+		"/apis/apiregistration.k8s.io/v1/apiservices ",
+		"/api/v1/namespaces ",
+	}
+	for _, key := range []inventory.Key{{Namespace: "policy", Name: "validate"}, {Namespace: "policy", Name: "mutate"}, {Namespace: "convert", Name: "convert"}, {Namespace: "hive", Name: "hive"}} {
+		paths = append(paths,
+			"/api/v1/namespaces/"+key.Namespace+"/services metadata.name="+key.Name,
+			"/apis/discovery.k8s.io/v1/namespaces/"+key.Namespace+"/endpointslices kubernetes.io/service-name="+key.Name)
+	}
+	for _, path := range paths {
+		out["watch "+path] = 1
+		if !streams {
+			out["watch "+path]++
+			out["list "+path] = 1
+		}
+	}
+	return out
+}
+
+func TestWatchFollowsWhatIsNamed(t *testing.T) {
+	s := startServer(t)
+	s.put(service("policy", "a"), service("policy", "b"), endpointSlice("policy", "a", true))
+	r := watching(s, Options{Settle: time.Millisecond})
+	r.await("no webhooks", webhooks(0))
+
+	s.put(validating("one", serviceClient("policy", "a")), validating("two", serviceClient("policy", "a")))
+	named := r.await("the Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 1 && len(s.Webhooks) == 2 })
+	if !named.ServicesKnown.Has("policy") || named.ServicesKnown.Has("other") || !named.EndpointsKnown.Has("policy") {
+		t.Errorf("Services are known in %v, endpoints in %v", named.ServicesKnown, named.EndpointsKnown)
+	}
+	s.put(endpointSlice("policy", "a", true, true))
+	r.await("the second endpoint", func(s *inventory.Snapshot) bool {
+		return len(s.Services[inventory.Key{Namespace: "policy", Name: "a"}].Endpoints) == 2
+	})
+
+	s.remove(validating("one"))
+	r.await("the Service still", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Services) == 1 })
+	s.put(validating("two", serviceClient("policy", "b")))
+	r.await("the other Service", func(s *inventory.Snapshot) bool {
+		return len(s.Services) == 1 && s.Services[inventory.Key{Namespace: "policy", Name: "b"}].Name == "b"
+	})
+	s.remove(validating("two"))
+	r.await("no Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 0 && len(s.Webhooks) == 0 })
+	eventually(t, "no watch of a Service", func() bool {
+		return !slices.ContainsFunc(s.watched(), func(w string) bool { return strings.Contains(w, " ") })
+	})
+}
+
+// eventually waits for what happens on the server's side, of which nobody
+// tells the test.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	end := time.Now().Add(patience)
+	for !holds() {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+		runtime.Gosched()
+	}
+}
+
+func TestWatchHoldsASnapshotForTheServiceItNeeds(t *testing.T) {
+	s := startServer(t)
+	s.put(service("policy", "a"), endpointSlice("policy", "a", true))
+	r := watching(s, Options{test: tempo{hold: time.Hour}})
+	r.await("anything", anything)
+	s.put(validating("one", serviceClient("policy", "a")))
+	got := r.await("the webhook", webhooks(1))
+	if len(got.Services) != 1 {
+		t.Errorf("the webhook was published before its Service was read")
+	}
+}
+
+func TestWatchTakesImpossibleNames(t *testing.T) {
+	s := startServer(t)
+	s.put(validating("bad", serviceClient("policy", "no/such name"), serviceClient("../..", "x")))
+	got := watching(s, Options{}).await("both", webhooks(2))
+	for _, w := range got.Webhooks {
+		if state := got.State(w.Backend); state.Fault != inventory.ServiceNotFound {
+			t.Errorf("%s is %+v, want %s", w.Backend, state, inventory.ServiceNotFound)
+		}
+	}
+	if len(got.Errors) != 0 {
+		t.Errorf("errors: %v", got.Errors)
+	}
+}
+
+func TestWatchRepeatsItself(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	r := watching(s, Options{Repeat: time.Millisecond})
+	first := r.await("everything", whole)
+	again := r.await("the same later", func(s *inventory.Snapshot) bool { return s.Taken.After(first.Taken) })
+	if !whole(again) || !again.Current.After(first.Current) {
+		t.Errorf("the repetition is current at %v, after %v, with errors %v", again.Current, first.Current, again.Errors)
+	}
+}
+
+func TestWatchShowsWhatItMayRead(t *testing.T) {
+	for _, tt := range []struct {
+		resource, object string
+		shows            func(*inventory.Snapshot) bool
+	}{
+		{"validatingwebhookconfigurations", "validatingwebhookconfigurations.admissionregistration.k8s.io", webhooks(2)},
+		{"mutatingwebhookconfigurations", "mutatingwebhookconfigurations.admissionregistration.k8s.io", webhooks(3)},
+		{"customresourcedefinitions", "customresourcedefinitions.apiextensions.k8s.io", webhooks(3)},
+		{"apiservices", "apiservices.apiregistration.k8s.io", func(s *inventory.Snapshot) bool {
+			return len(s.Webhooks) == 4 && len(s.Services) == 2 && len(s.APIServices) == 0
+		}},
+		{"namespaces", "namespaces", func(s *inventory.Snapshot) bool {
+			return len(s.Webhooks) == 4 && !s.NamespacesKnown && len(s.Namespaces) == 0
+		}},
+		{"services", "services", func(s *inventory.Snapshot) bool {
+			return len(s.Webhooks) == 4 && len(s.Services) == 0 && !s.ServicesKnown.Has("policy") && s.EndpointsKnown.Has("policy")
+		}},
+		{"endpointslices", "endpointslices.discovery.k8s.io", func(s *inventory.Snapshot) bool {
+			return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Has("policy") && !s.EndpointsKnown.Has("policy")
+		}},
+	} {
+		t.Run(tt.resource, func(t *testing.T) {
+			s := startServer(t)
+			populate(s)
+			s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == tt.resource })
+			r := watching(s, Options{})
+			want := "list " + tt.object + " is forbidden"
+			got := r.await("an Error", errorAbout(tt.object, want))
+			if !tt.shows(got) || len(got.Errors) != 1 {
+				t.Errorf("webhooks %v, Services %v, errors %v", refs(got), got.Services, got.Errors)
+			}
+			cure := "grant the verbs list and watch on " + tt.object + " to auditor"
+			if !errorAbout(tt.object, cure)(got) {
+				t.Errorf("the error is %v, want the cure %q", got.Errors, cure)
+			}
+			if got.WatchErrors[tt.object] == 0 {
+				t.Errorf("watch errors are %v", got.WatchErrors)
+			}
+			s.heal()
+			r.await("everything", whole)
+		})
+	}
+}
+
+func TestWatchWithAllButOneForbidden(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource != "mutatingwebhookconfigurations" })
+	r := watching(s, Options{})
+	got := r.await("the one webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Errors) == 8 })
+	if state := got.State(got.Webhooks[0].Backend); state.Known {
+		t.Errorf("its backend is known to be %+v", state)
+	}
+	s.heal()
+	r.await("everything", whole)
+}
+
+func TestWatchThatMayListButNotWatch(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "namespaces" && r.verb() == "watch" })
+	r := watching(s, Options{})
+	got := r.await("the verb", errorAbout("namespaces", "watch namespaces is forbidden"))
+	if !got.NamespacesKnown || len(got.Namespaces) != 2 {
+		t.Errorf("namespaces are %v, known %v", got.Namespaces, got.NamespacesKnown)
+	}
+	s.put(namespace("third"))
+	r.await("the third namespace", func(s *inventory.Snapshot) bool { return len(s.Namespaces) == 3 })
+}
+
+func TestWatchTakesAbsenceForAFact(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	s.refuse(http.StatusNotFound, func(r request) bool { return r.resource == "apiservices" })
+	r := watching(s, Options{})
+	got := r.await("anything", anything)
+	if len(got.Errors) != 0 || len(got.Webhooks) != 4 {
+		t.Errorf("webhooks %v, errors %v", refs(got), got.Errors)
+	}
+	s.heal()
+	r.await("the APIService", whole)
+}
+
+func TestWatchSurvivesTheAPIServer(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	r := watching(s, Options{Repeat: 20 * time.Millisecond})
+	before := r.await("everything", whole)
+
+	s.end()
+	away := r.await("an Error", errorAbout("API server", "its last known state, of "))
+	if len(away.Webhooks) != 4 || len(away.Services) != 3 || !away.ServicesKnown.Has("convert") {
+		t.Errorf("webhooks %v, Services %v", refs(away), away.Services)
+	}
+	later := r.await("the same Error later", func(s *inventory.Snapshot) bool { return s.Taken.After(away.Taken) })
+	if !later.Current.Equal(away.Current) || later.Current.Before(before.Current) {
+		t.Errorf("current at %v, then %v, then %v: want it to stand still", before.Current, away.Current, later.Current)
+	}
+
+	s.put(validating("meanwhile", serviceClient("policy", "validate")))
+	s.remove(mutating("mutate", admissionv1.WebhookClientConfig{}))
+	s.begin()
+	back := r.await("what happened meanwhile", func(s *inventory.Snapshot) bool {
+		return len(s.Errors) == 0 && len(s.Webhooks) == 4 && len(s.Services) == 2
+	})
+	if !back.Current.After(later.Current) {
+		t.Errorf("current at %v, no later than %v", back.Current, later.Current)
+	}
+	if n := back.WatchErrors["namespaces"]; n == 0 {
+		t.Errorf("no watch errors were counted: %v", back.WatchErrors)
+	}
+}
+
+func TestWatchSurvivesAnsweringBadly(t *testing.T) {
+	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusUnauthorized} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			s := startServer(t)
+			populate(s)
+			r := watching(s, Options{Repeat: 20 * time.Millisecond})
+			r.await("everything", whole)
+			s.refuse(status, func(request) bool { return true })
+			s.dropStreams()
+			bad := r.await("errors", func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 })
+			if len(bad.Webhooks) != 4 || len(bad.Services) != 3 {
+				t.Errorf("webhooks %v, Services %v", refs(bad), bad.Services)
+			}
+			s.put(validating("meanwhile"))
+			s.remove(validating("validate"))
+			s.heal()
+			r.await("what happened meanwhile", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 3 && len(s.Errors) == 0 })
+		})
+	}
+}
+
+func TestWatchResumesWithoutAWord(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		happen func(*fakeServer)
+	}{
+		{"the stream ends", func(s *fakeServer) { s.dropStreams() }},
+		{"410 Gone", func(s *fakeServer) {
+			s.put(namespace("compacted"))
+			s.forget()
+			s.dropStreams()
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := startServer(t)
+			populate(s)
+			r := watching(s, Options{})
+			r.await("everything", whole)
+			tt.happen(s)
+			s.put(validating("next", serviceClient("policy", "validate")))
+			got := r.await("the next webhook", webhooks(5))
+			if len(got.Errors) != 0 {
+				t.Errorf("errors: %v", got.Errors)
+			}
+			total := int64(0)
+			for _, n := range got.WatchErrors {
+				total += n
+			}
+			if total != 0 {
+				t.Errorf("watch errors: %v", got.WatchErrors)
+			}
+		})
+	}
+}
+
+func TestWatchListsInPages(t *testing.T) {
+	s := startServer(t)
+	s.streamsLists = false
+	s.tokensExpired = 2
+	for i := range 101 {
+		s.put(convertedCRD(fmt.Sprintf("things%d", i), "convert", "convert"))
+	}
+	got := watching(s, Options{}).await("anything", anything)
+	if len(got.CRDs) != 101 || len(got.Errors) != 0 {
+		t.Errorf("%d CRDs, errors %v", len(got.CRDs), got.Errors)
+	}
+	pages := 0
+	for _, ask := range s.asked() {
+		if ask.resource == "customresourcedefinitions" && ask.verb() == "list" {
+			pages++
+			if ask.query.Get("limit") != "20" {
+				t.Errorf("a list without a limit: %v", ask.query)
+			}
+		}
+	}
+	if pages != 2+2+6 {
+		t.Errorf("%d pages were asked for, want 10: two lists that lose their token and one of six pages", pages)
+	}
+}
+
+func TestWatchTellsWhatItWaitsFor(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	s.end()
+	told := make(chan []inventory.Error, 100)
+	r := watching(s, Options{Waiting: func(errs []inventory.Error) { told <- errs }})
+	for errs := range told {
+		if slices.ContainsFunc(errs, func(e inventory.Error) bool { return e.Object == "API server" }) {
+			break
+		}
+	}
+	s.begin()
+	if got := r.await("anything", anything); !whole(got) {
+		t.Errorf("the first Snapshot has webhooks %v, Services %v, errors %v", refs(got), got.Services, got.Errors)
+	}
+}
+
+func TestWatchComesUpWithWhatCanBeRead(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	s.refuse(http.StatusInternalServerError, func(r request) bool { return r.resource == "apiservices" })
+	r := watching(s, Options{test: tempo{patience: time.Millisecond}})
+	got := r.await("an Error", errorAbout("apiservices.apiregistration.k8s.io", "the test wants it so"))
+	if len(got.Webhooks) == 0 {
+		t.Errorf("no webhooks")
+	}
+	s.heal()
+	r.await("everything", whole)
+}
+
+func TestWatchAsksAgainWhatIsServed(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	gv := schema.GroupVersion{Group: "hive.example.com", Version: "v1"}
+	r := watching(s, Options{test: tempo{lag: time.Millisecond}})
+	serves := func(name string) func(*inventory.Snapshot) bool {
+		return func(s *inventory.Snapshot) bool {
+			return slices.ContainsFunc(s.Served, func(r inventory.Served) bool { return r.Resource.String() == name })
+		}
+	}
+	if first := r.await("everything", whole); !serves("things.example.com")(first) || !serves("pods/exec")(first) || serves("bees.hive.example.com")(first) {
+		t.Errorf("served: %v", first.Served)
+	}
+	s.change(func() { s.groups[gv] = []string{"bees"} })
+	s.put(apiService("v2", "hive.example.com", "hive", "hive"))
+	r.await("the aggregated resource", serves("bees.hive.example.com"))
+
+	s.change(func() { s.stale[gv] = true })
+	s.put(apiService("v3", "hive.example.com", "hive", "hive"))
+	stale := r.await("an Error", errorAbout("hive.example.com/v1", "stale"))
+	if !serves("bees.hive.example.com")(stale) {
+		t.Errorf("what the group served is forgotten")
+	}
+	s.change(func() {
+		s.groups[schema.GroupVersion{Group: openShiftGroup, Version: "v1"}] = []string{"infrastructures"}
+	})
+	s.put(convertedCRD("others", "convert", "convert"))
+	openShift := r.await("OpenShift", func(s *inventory.Snapshot) bool { return s.OpenShift })
+	if openShift.Routing != inventory.RoutingEndpoints {
+		t.Errorf("routing is %q", openShift.Routing)
+	}
+}
+
+func TestWatchLeavesNothingBehind(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(*fakeServer)
+	}{
+		{"healthy", func(*fakeServer) {}},
+		{"away", func(s *fakeServer) { s.end() }},
+		{"throttling", func(s *fakeServer) {
+			s.refuse(http.StatusTooManyRequests, func(request) bool { return true })
+			s.dropStreams()
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := startServer(t)
+			populate(s)
+			r := watching(s, Options{})
+			r.await("everything", whole)
+			tt.spoil(s)
+			if err := r.stop(); err != context.Canceled {
+				t.Errorf("Watch returned %v, want %v", err, context.Canceled)
+			}
+			// The last request may take a moment to notice.
+			eventually(t, "the end of all goroutines", func() bool { return len(goroutines()) == 0 })
+		})
+	}
+}
+
+// goroutines returns the stacks of all goroutines that work for Watch.
+func goroutines() []string {
+	buffer := make([]byte, 1<<20)
+	stacks := strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n")
+	return slices.DeleteFunc(stacks, func(stack string) bool {
+		return !strings.Contains(stack, "client-go/") && !strings.Contains(stack, "cluster.(*watcher)") && !strings.Contains(stack, "cluster.(*feed)")
+	})
+}
