@@ -81,3 +81,23 @@ func TestMarkdownRowsStayRows(t *testing.T) {
 		t.Errorf("got %d rows, want %d:\n%s", rows, want, text)
 	}
 }
+
+func TestMarkdownIsBounded(t *testing.T) {
+	d := NewDocument(healthy())
+	for range 3 * maxErrors {
+		d.Errors = append(d.Errors, Error{Source: "x.yaml", Message: "truncated"})
+	}
+	text := string(rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+	if n := strings.Count(text, "truncated"); n != maxErrors || !strings.Contains(text, "- and 100 more\n") {
+		t.Errorf("got %d errors, want %d and how many more:\n%s", n, maxErrors, text)
+	}
+}
+
+func TestMarkdownOfAcknowledgedFindingsHasNothingToDo(t *testing.T) {
+	d := NewDocument(report())
+	d.Findings = d.Findings[len(d.Findings)-1:]
+	text := string(rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+	if !strings.Contains(text, "| info (acknowledged) |") || strings.Contains(text, "What to do") {
+		t.Errorf("got:\n%s\nwant the finding marked, and nothing to do", text)
+	}
+}

@@ -137,7 +137,7 @@ var Families = []Family{
 	{
 		Name:    "watch_errors_total",
 		Help:    "How often a list or watch of the resource failed, as of the snapshot.",
-		Labels:  []string{"resource"},
+		Labels:  []string{"group", "resource"},
 		Counter: true,
 		Collect: watchErrors,
 	},
@@ -287,7 +287,8 @@ func snapshotTimestamp(r *classify.Report, emit func(float64, ...string)) {
 
 func watchErrors(r *classify.Report, emit func(float64, ...string)) {
 	for _, resource := range slices.Sorted(maps.Keys(r.Snapshot.WatchErrors)) {
-		emit(float64(r.Snapshot.WatchErrors[resource]), resource)
+		parsed := inventory.ParseResource(resource)
+		emit(float64(r.Snapshot.WatchErrors[resource]), parsed.Group, parsed.Path())
 	}
 }
 

@@ -83,8 +83,6 @@ func service(namespace, name string) inventory.Backend {
 	}
 }
 
-func pointer[T any](v T) *T { return &v }
-
 var (
 	podsPolicy  = inventory.Ref{Type: inventory.Validating, Configuration: "policy", Name: "pods.policy.example.com"}
 	quotaPolicy = inventory.Ref{Type: inventory.Validating, Configuration: "policy", Name: "quota.policy.example.com"}
@@ -108,8 +106,8 @@ func report() *classify.Report {
 		Snapshot: &inventory.Snapshot{Taken: taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}},
 		Profiles: []classify.Profile{
 			{Webhook: inject, Threshold: 0.5, Reach: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}},
-			{Webhook: webhook(widgets, service("widgets", "convert")), Threshold: 1, BackendReady: pointer(true)},
-			{Webhook: policy, Threshold: 0.5, BackendReady: pointer(false), Approved: true, Reach: map[classify.Class][]inventory.Resource{
+			{Webhook: webhook(widgets, service("widgets", "convert")), Threshold: 1, BackendReady: new(true)},
+			{Webhook: policy, Threshold: 0.5, BackendReady: new(false), Approved: true, Reach: map[classify.Class][]inventory.Resource{
 				classify.ClassCritical: {pods},
 				classify.ClassCore:     {pods, deployments},
 			}},
