@@ -139,6 +139,7 @@ func (o Objects) crds() map[string]*CRD {
 			Object:         o.object(KindCRD, &c.ObjectMeta, c.Name),
 			Resource:       Resource{Group: c.Spec.Group, Name: c.Spec.Names.Plural},
 			CustomKind:     c.Spec.Names.Kind,
+			Aliases:        append([]string{c.Spec.Names.Singular}, c.Spec.Names.ShortNames...),
 			Namespaced:     c.Spec.Scope == apiextensionsv1.NamespaceScoped,
 			Versions:       crdVersions(c),
 			StoredVersions: c.Status.StoredVersions,
@@ -213,7 +214,7 @@ func (c *CRD) served() []Served {
 		out = append(out, Served{c.Resource, v.Name, c.CustomKind, c.Namespaced, storedVerbs})
 		for _, sub := range v.Subresources {
 			r := Resource{c.Resource.Group, c.Resource.Name, sub}
-			out = append(out, Served{r, v.Name, c.CustomKind, c.Namespaced, subresourceVerbs})
+			out = append(out, Served{r, v.Name, c.kindOf(sub), c.Namespaced, subresourceVerbs})
 		}
 	}
 	return out

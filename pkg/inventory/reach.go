@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 )
@@ -18,10 +19,18 @@ type Reached struct {
 }
 
 // index answers the set question "which resources does this rule cover"
-// without looking at every resource for every rule.
+// without looking at every resource for every rule, and knows what is stored as
+// one.
 type index struct {
 	targets []target
 	groups  map[string][]entry
+	// at finds the target of a resource.
+	at map[Resource]int
+	// stored are all versions of what is stored as one.
+	stored   map[Resource][]apiVersion
+	programs *programs
+	asked    *answers[question, Request]
+	sets     *answers[setQuestion, bool]
 }
 
 // target is a served resource in all its versions.
@@ -30,13 +39,13 @@ type target struct {
 	namespaced bool
 	operations Operations
 	never      bool
+	// aliases are other names, in lower case.
+	aliases []string
 }
 
 // entry is one version of a resource that a rule may cover.
 type entry struct {
-	resource   Resource
-	version    string
-	namespaced bool
+	apiVersion
 	// exact are the targets reached through this version itself: none for a
 	// version that a CRD declares without serving it.
 	exact []int
@@ -44,99 +53,245 @@ type entry struct {
 	equivalent []int
 }
 
+// lookup returns the Snapshot's index. Only a Snapshot that was not made of
+// Objects has none.
+func (s *Snapshot) lookup() *index {
+	if s.index == nil {
+		return newIndex(s)
+	}
+	return s.index
+}
+
 func newIndex(s *Snapshot) *index {
-	x := &index{groups: map[string][]entry{}}
+	x := &index{
+		groups:   map[string][]entry{},
+		at:       map[Resource]int{},
+		stored:   map[Resource][]apiVersion{},
+		programs: newPrograms(),
+		asked:    newAnswers[question, Request](),
+		sets:     newAnswers[setQuestion, bool](),
+	}
 	never := s.NeverSent()
 	byStorage := map[Resource][]int{}
-	position := map[Resource]int{}
 	for _, served := range s.Served {
-		i, seen := position[served.Resource]
+		i, seen := x.at[served.Resource]
 		if !seen {
 			i = len(x.targets)
-			position[served.Resource] = i
+			x.at[served.Resource] = i
 			x.targets = append(x.targets, target{
 				Resource:   served.Resource,
 				namespaced: served.Namespaced,
 				never:      slices.Contains(never, served.Parent()),
+				aliases:    s.aliases(served),
 			})
 			key := storedAs(served.Resource)
 			byStorage[key] = append(byStorage[key], i)
 		}
 		x.targets[i].operations |= OperationsOf(served.Operations()...)
 	}
-	for _, served := range s.Served {
-		x.add(entry{
-			resource:   served.Resource,
-			version:    served.Version,
-			namespaced: served.Namespaced,
-			exact:      []int{position[served.Resource]},
-			equivalent: byStorage[storedAs(served.Resource)],
-		})
+	for _, v := range s.versions() {
+		e := entry{apiVersion: v, equivalent: byStorage[storedAs(v.Resource)]}
+		if v.Served {
+			e.exact = []int{x.at[v.Resource]}
+		}
+		x.groups[v.Group] = append(x.groups[v.Group], e)
+		x.stored[storedAs(v.Resource)] = append(x.stored[storedAs(v.Resource)], v)
 	}
-	x.addUnserved(s.CRDs, position)
 	return x
 }
 
-func (x *index) add(e entry) {
-	x.groups[e.resource.Group] = append(x.groups[e.resource.Group], e)
+// aliases are the singular and, for CRDs, the short names.
+func (s *Snapshot) aliases(served Served) []string {
+	out := []string{strings.ToLower(served.Kind)}
+	if crd := s.CRDs[served.Name+"."+served.Group]; crd != nil {
+		out = append(out, crd.Aliases...)
+	}
+	return out
 }
 
-// addUnserved adds the versions that CRDs declare but do not serve: a rule on
-// them reaches the served ones by equivalence.
-func (x *index) addUnserved(crds map[string]*CRD, position map[Resource]int) {
-	for _, c := range crds {
-		for _, v := range c.Versions {
-			if v.Served {
-				continue
-			}
-			for _, sub := range append([]string{""}, v.Subresources...) {
-				r := Resource{c.Resource.Group, c.Resource.Name, sub}
-				if i, ok := position[r]; ok {
-					x.add(entry{resource: r, version: v.Name, namespaced: c.Namespaced, equivalent: []int{i}})
-				}
+// versions are all versions of all served resources, and those that CRDs
+// declare but do not serve: a rule on them reaches the served ones by
+// equivalence.
+func (s *Snapshot) versions() []apiVersion {
+	kinds := map[Resource]string{}
+	for _, served := range s.Served {
+		if served.Subresource == "" {
+			kinds[served.Resource] = served.Kind
+		}
+	}
+	out := make([]apiVersion, 0, len(s.Served))
+	serves := map[Resource]bool{}
+	for _, served := range s.Served {
+		serves[served.Resource] = true
+		out = append(out, apiVersion{served.Resource, served.Version, kindOf(served, kinds[served.Parent()]), served.Namespaced, true})
+	}
+	for _, c := range s.CRDs {
+		for _, v := range c.declared() {
+			if serves[v.Resource] {
+				out = append(out, v)
 			}
 		}
 	}
+	return out
 }
 
-// Reach returns the resources for which the webhook is called, sorted. A
-// selector takes away only what it provably excludes.
+// declared are the versions that the CRD declares without serving them.
+func (c *CRD) declared() []apiVersion {
+	var out []apiVersion
+	for _, v := range c.Versions {
+		if v.Served {
+			continue
+		}
+		for _, sub := range append([]string{""}, v.Subresources...) {
+			served := Served{Resource: Resource{c.Resource.Group, c.Resource.Name, sub}, Version: v.Name, Kind: c.kindOf(sub)}
+			out = append(out, apiVersion{served.Resource, v.Name, kindOf(served, c.CustomKind), c.Namespaced, false})
+		}
+	}
+	return out
+}
+
+// never reports whether the API server calls no webhook for the resource.
+func (x *index) never(r Resource) bool {
+	i, ok := x.at[r]
+	return ok && x.targets[i].never
+}
+
+// operations returns what the API server serves of the resource.
+func (x *index) operations(r Resource) Operations {
+	if i, ok := x.at[r]; ok {
+		return x.targets[i].operations
+	}
+	return 0
+}
+
+// servedVersions returns the versions in which requests can be made.
+func (x *index) servedVersions(r Resource) []apiVersion {
+	var out []apiVersion
+	for _, v := range x.stored[storedAs(r)] {
+		if v.Served && v.Resource == r {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// equivalents returns the other versions of what is stored as one with v.
+func (x *index) equivalents(v apiVersion) []apiVersion {
+	var out []apiVersion
+	for _, other := range x.stored[storedAs(v.Resource)] {
+		if other.Resource != v.Resource || other.Version != v.Version {
+			out = append(out, other)
+		}
+	}
+	return out
+}
+
+// Reach returns the resources for which the webhook is called, sorted. What is
+// not known of a request takes nothing away: selectors and matchConditions
+// exclude only what they provably exclude.
 func (s *Snapshot) Reach(w *Webhook) []Reached {
-	reached, _ := s.ReachOfRules(w)
-	return reached
-}
-
-// ReachOfRules returns what Reach does, and the places of the rules that reach
-// nothing that this server serves.
-func (s *Snapshot) ReachOfRules(w *Webhook) (reached []Reached, idle []int) {
 	if w.Type == Conversion {
-		return []Reached{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(Create, Update, Delete), Named: true}}, nil
+		return []Reached{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(Create, Update, Delete), Named: true}}
 	}
-	x := s.index
-	if x == nil {
-		x = newIndex(s)
-	}
+	x := s.lookup()
 	hits := make([]Reached, len(x.targets))
-	possible := possible(w)
 	for i := range w.Rules {
-		if x.mark(hits, &w.Rules[i], w.MatchPolicy)&possible == 0 {
-			idle = append(idle, i)
+		x.mark(hits, &w.Rules[i], w.MatchPolicy)
+	}
+	selected := selectable(w)
+	var out []Reached
+	for i, hit := range hits {
+		t := x.targets[i]
+		ops := hit.Operations & selected.of(t)
+		if ops != 0 && !t.never {
+			ops = s.conditional(w, t.Resource, ops)
+		}
+		if ops != 0 && !t.never {
+			out = append(out, Reached{t.Resource, t.namespaced, ops, hit.Named})
 		}
 	}
-	return collect(x, hits, possible), idle
+	return out
 }
 
-// possible are the operations on which the webhook can be called at all: the
-// options of a CONNECT carry no labels, so a selector never matches them.
-func possible(w *Webhook) Operations {
-	if !w.ObjectSelector.Empty() {
-		return allOperations &^ operationBits[Connect]
+// anyKind is the kind in which webhooks get the object, whatever their rules.
+func (r Request) anyKind() Kind {
+	if len(r.equivalents) == 0 {
+		return r.Kind
 	}
-	return allOperations
+	return Kind{Kind: r.Kind.Kind, Unsure: true}
 }
 
-// mark adds what the rule reaches to the hits, and returns the operations on
-// which it reaches anything.
+// selectableOperations are those on which the selectors of a webhook can let
+// requests through, by what the request is about.
+type selectableOperations struct{ namespaced, namespaces, cluster Operations }
+
+func (o selectableOperations) of(t target) Operations {
+	switch {
+	case t.Name == "namespaces":
+		return o.namespaces
+	case t.namespaced:
+		return o.namespaced
+	}
+	return o.cluster
+}
+
+// selectable: the options of a CONNECT carry no labels, so that an
+// objectSelector never matches them; a namespaceSelector exempts no
+// cluster-scoped resource, but Namespaces by their own labels.
+func selectable(w *Webhook) selectableOperations {
+	all := allOperations
+	switch {
+	case w.ObjectSelector.match(anyLabels) == No:
+		all = 0
+	case !w.ObjectSelector.Empty():
+		all &^= operationBits[Connect]
+	}
+	o := selectableOperations{all, all, all}
+	if w.NamespaceSelector.match(anyNamespaceLabels) == No {
+		o.namespaced = 0
+	}
+	if w.NamespaceSelector.match(anyLabels) == No {
+		o.namespaces = 0
+	}
+	return o
+}
+
+// conditional takes away the operations that the matchConditions exclude in
+// every version of the resource.
+func (s *Snapshot) conditional(w *Webhook, r Resource, ops Operations) Operations {
+	if len(w.MatchConditions) == 0 {
+		return ops
+	}
+	x := s.lookup()
+	conditions := conditionsKey(w)
+	for _, op := range ops.List() {
+		possible := x.sets.of(setQuestion{conditions, r, op}, func() bool { return s.possible(w, r, op) })
+		if !possible {
+			ops &^= operationBits[op]
+		}
+	}
+	return ops
+}
+
+// setQuestion asks whether the matchConditions can let any request through.
+type setQuestion struct {
+	conditions string
+	Resource
+	op Operation
+}
+
+// possible asks the matchConditions about a request of which nothing is known
+// but its resource and operation.
+func (s *Snapshot) possible(w *Webhook, r Resource, op Operation) bool {
+	for _, v := range s.lookup().servedVersions(r) {
+		request := s.ask(v, op, Subject{})
+		if request.conditions(w, request.anyKind()).Called != No {
+			return true
+		}
+	}
+	return false
+}
+
 func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) Operations {
 	ops := ruleOperations(rule)
 	var reached Operations
@@ -145,7 +300,7 @@ func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, polic
 			continue
 		}
 		for _, e := range entries {
-			if !covers(rule.APIVersions, e.version) || !coversScope(rule.Scope, e.resource, e.namespaced) || !coversName(rule.Resources, e.resource) {
+			if !covers(rule.APIVersions, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) || !coversName(rule.Resources, e.Resource) {
 				continue
 			}
 			targets := e.equivalent
@@ -154,7 +309,7 @@ func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, polic
 			}
 			for _, i := range targets {
 				hits[i].Operations |= ops & x.targets[i].operations
-				hits[i].Named = hits[i].Named || names(rule.Resources, e.resource)
+				hits[i].Named = hits[i].Named || names(rule.Resources, e.Resource)
 				if !x.targets[i].never {
 					reached |= ops & x.targets[i].operations
 				}
@@ -162,15 +317,4 @@ func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, polic
 		}
 	}
 	return reached
-}
-
-func collect(x *index, hits []Reached, possible Operations) []Reached {
-	var out []Reached
-	for i, hit := range hits {
-		t := x.targets[i]
-		if ops := hit.Operations & possible; ops != 0 && !t.never {
-			out = append(out, Reached{t.Resource, t.namespaced, ops, hit.Named})
-		}
-	}
-	return out
 }

@@ -17,6 +17,9 @@ type Snapshot struct {
 	Server Version
 	// OpenShift says that the input shows OpenShift's APIs.
 	OpenShift bool
+	// Upgrading says that the cluster's version is being changed, so that
+	// backends come and go.
+	Upgrading bool
 	Routing   Routing
 	// ReviewsExcluded says that the server never sends the six authentication
 	// and authorization reviews to webhooks (Kubernetes 1.37 by default).
@@ -183,8 +186,10 @@ type APIService struct {
 // CRD is what a Snapshot keeps of a CustomResourceDefinition.
 type CRD struct {
 	Object
-	Resource       Resource
-	CustomKind     string
+	Resource   Resource
+	CustomKind string
+	// Aliases are the singular and the short names.
+	Aliases        []string
 	Namespaced     bool
 	Versions       []CRDVersion
 	StoredVersions []string

@@ -1,0 +1,38 @@
+package inventory
+
+// Kind is the kind of an object.
+type Kind struct {
+	Group, Version, Kind string
+	// Unsure says that Group and Version are not known.
+	Unsure bool
+}
+
+// foreignKinds are those of subresources whose kind belongs to another group
+// than the resource. Source: GroupVersionKind of the registries in
+// k8s.io/kubernetes/pkg/registry.
+var foreignKinds = map[string]Kind{
+	"eviction": {Group: "policy", Version: "v1", Kind: "Eviction"},
+	"scale":    {Group: "autoscaling", Version: "v1", Kind: "Scale"},
+	"token":    {Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"},
+}
+
+// kindOf returns the kind in which admission meets a version of a resource:
+// discovery tells no more than its name.
+func kindOf(served Served, parent string) Kind {
+	foreign := foreignKinds[served.Subresource]
+	switch {
+	case served.Subresource == "" || served.Kind == parent || served.Group == "" && served.Kind != foreign.Kind:
+		return Kind{Group: served.Group, Version: served.Version, Kind: served.Kind}
+	case served.Kind == foreign.Kind && served.Group != "apps.openshift.io": // its Scale is older
+		return foreign
+	}
+	return Kind{Kind: served.Kind, Unsure: true}
+}
+
+// kindOf returns the name of the kind of the CRD's objects or subresource.
+func (c *CRD) kindOf(subresource string) string {
+	if subresource == "scale" {
+		return foreignKinds["scale"].Kind
+	}
+	return c.CustomKind
+}

@@ -1,0 +1,329 @@
+package inventory
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/ext"
+	"github.com/google/cel-go/interpreter"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// The API server's own limits on the cost of matchConditions.
+// Source: k8s.io/apiserver/pkg/apis/cel.
+const (
+	conditionCost  = 1_000_000
+	conditionsCost = 2_500_000
+)
+
+// cheapCost is what one expression may cost where thousands are asked about
+// requests of which little is known; what is dearer counts as not known.
+const cheapCost = 10_000
+
+// outcome is what one expression says of one request.
+type outcome struct {
+	Called
+	// failure says why it has no value; Called is then Maybe.
+	failure error
+	// compiles is false where it is not the request that makes it fail.
+	compiles bool
+	cost     uint64
+}
+
+// conditions asks the webhook's matchConditions: any that is false skips the
+// webhook; else any error refuses the request or, with failurePolicy Ignore,
+// skips the webhook. Source:
+// k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions.
+func (r Request) conditions(w *Webhook, kind Kind) Verdict {
+	verdict := Verdict{Called: Yes}
+	var failed string
+	var cost uint64
+	for _, c := range w.MatchConditions {
+		o := r.memo.outcome(r, kind, c.Expression)
+		cost += o.cost
+		switch {
+		case cost > conditionsCost:
+			failed = fmt.Sprintf("matchConditions cost more than the API server allows (at %q)", c.Name)
+		case o.Called == No:
+			return Verdict{Called: No, Why: WhyMatchConditions, Detail: fmt.Sprintf("matchCondition %q is false", c.Name)}
+		case o.failure != nil && o.compiles:
+			failed = fmt.Sprintf("matchCondition %q fails: %v", c.Name, o.failure)
+		case o.failure != nil:
+			verdict = Verdict{Called: Maybe, Why: WhyMatchConditions, Detail: fmt.Sprintf("matchCondition %q does not compile: %v", c.Name, o.failure)}
+		case o.Called == Maybe && verdict.Detail == "":
+			verdict = Verdict{Called: Maybe, Why: WhyMatchConditions, Detail: fmt.Sprintf("matchCondition %q needs more than is known of the request", c.Name)}
+		}
+	}
+	if failed != "" {
+		return failedConditions(w, verdict, failed)
+	}
+	return verdict
+}
+
+// failedConditions is the verdict of an error beside which none is false, yet.
+func failedConditions(w *Webhook, rest Verdict, failed string) Verdict {
+	switch {
+	case !w.FailsClosed():
+		return Verdict{Called: No, Why: WhyMatchConditions, Detail: failed + " (failurePolicy Ignore)"}
+	case rest.Called == Maybe:
+		return Verdict{Called: Maybe, Why: WhyMatchConditions, Detail: failed + ", which refuses the request unless another one is false"}
+	}
+	return Verdict{Called: Yes, Refused: true, Why: WhyMatchConditions, Detail: failed + ", which refuses the request (failurePolicy Fail)"}
+}
+
+// conditionsKey identifies what the matchConditions of a webhook say.
+func conditionsKey(w *Webhook) string {
+	var b strings.Builder
+	b.WriteString(string(w.FailurePolicy))
+	for _, c := range w.MatchConditions {
+		b.WriteByte(0)
+		b.WriteString(c.Expression)
+	}
+	return b.String()
+}
+
+// memo remembers what expressions say of one request.
+type memo struct {
+	programs *programs
+	outcomes *answers[expressionOn, outcome]
+}
+
+// expressionOn is an expression on a request in the version of a kind.
+type expressionOn struct {
+	expression string
+	Kind
+}
+
+func newMemo(p *programs) *memo {
+	return &memo{programs: p, outcomes: newAnswers[expressionOn, outcome]()}
+}
+
+func (m *memo) outcome(r Request, kind Kind, expression string) outcome {
+	return m.outcomes.of(expressionOn{expression, kind}, func() outcome {
+		return m.programs.of(expression).run(r, kind)
+	})
+}
+
+// programs are compiled expressions.
+type programs struct{ known *answers[string, *program] }
+
+func newPrograms() *programs { return &programs{newAnswers[string, *program]()} }
+
+func (p *programs) of(expression string) *program {
+	return p.known.of(expression, func() *program { return compile(expression) })
+}
+
+// program is a compiled expression, or why it is none.
+type program struct {
+	thorough, cheap cel.Program
+	err             error
+}
+
+func compile(expression string) *program {
+	env, err := conditionEnv()
+	if err != nil {
+		return &program{err: err}
+	}
+	ast, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		return &program{err: issues.Err()}
+	}
+	if !ast.OutputType().IsExactType(cel.BoolType) {
+		return &program{err: fmt.Errorf("want a bool, got %v", ast.OutputType())}
+	}
+	thorough, err := newProgram(env, ast, conditionCost)
+	if err != nil {
+		return &program{err: err}
+	}
+	cheap, err := newProgram(env, ast, cheapCost)
+	return &program{thorough, cheap, err}
+}
+
+func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {
+	return env.Program(ast,
+		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost, cel.OptPartialEval),
+		cel.CostLimit(cost),
+		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
+		cel.CostTracking(&library.CostEstimator{}),
+	)
+}
+
+// run evaluates the expression as far as the request is known.
+func (p *program) run(r Request, kind Kind) outcome {
+	if p.err != nil {
+		return outcome{Called: Maybe, failure: p.err}
+	}
+	vars, err := cel.PartialVars(r.variables(kind), r.unknowns(kind)...)
+	if err != nil {
+		return outcome{Called: Maybe, failure: err}
+	}
+	run := p.thorough
+	if r.anywhere {
+		run = p.cheap
+	}
+	value, details, err := run.Eval(vars)
+	o := outcome{Called: Maybe, compiles: true, cost: costOf(details)}
+	switch {
+	case err != nil && r.anywhere && o.cost > cheapCost:
+	case err != nil:
+		o.failure = err
+	case value == types.True:
+		o.Called = Yes
+	case value == types.False:
+		o.Called = No
+	}
+	return o
+}
+
+func costOf(details *cel.EvalDetails) uint64 {
+	if cost := details.ActualCost(); cost != nil {
+		return *cost
+	}
+	return 0
+}
+
+// variables are what an expression may read, in the API's own JSON: empty
+// fields that it omits are missing, and reading them is an error. Source:
+// k8s.io/apiserver/pkg/admission/plugin/cel.
+func (r Request) variables(kind Kind) map[string]any {
+	resource := map[string]any{"group": r.Resource.Group, "version": r.Version, "resource": r.Resource.Name}
+	request := map[string]any{
+		"kind":            map[string]any{"group": kind.Group, "version": kind.Version, "kind": kind.Kind},
+		"resource":        resource,
+		"requestKind":     map[string]any{"group": r.Kind.Group, "version": r.Kind.Version, "kind": r.Kind.Kind},
+		"requestResource": resource,
+		"operation":       string(r.Operation),
+	}
+	for key, value := range map[string]string{
+		"subResource":        r.Resource.Subresource,
+		"requestSubResource": r.Resource.Subresource,
+		"namespace":          r.Namespace,
+		"name":               r.Name,
+	} {
+		if value != "" {
+			request[key] = value
+		}
+	}
+	vars := map[string]any{"request": request, "object": nil, "oldObject": nil, "namespaceObject": nil}
+	if r.Object != nil {
+		vars[r.carries()] = r.Object
+	}
+	return vars
+}
+
+// carries is the variable that holds the object of the request.
+func (r Request) carries() string {
+	if r.Operation == Delete {
+		return "oldObject"
+	}
+	return "object"
+}
+
+// unknowns are the variables that the request leaves open.
+func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
+	request := func(fields ...string) *cel.AttributePatternType {
+		p := cel.AttributePattern("request")
+		for _, f := range fields {
+			p = p.QualString(f)
+		}
+		return p
+	}
+	out := []*cel.AttributePatternType{
+		cel.AttributePattern("authorizer"), cel.AttributePattern("authorizer.requestResource"),
+		request("userInfo"), request("dryRun"), request("options"),
+	}
+	if r.Name == "" {
+		out = append(out, request("name"))
+	}
+	if r.anywhere {
+		out = append(out, request("namespace"))
+	}
+	if kind.Unsure {
+		out = append(out, request("kind", "group"), request("kind", "version"))
+	}
+	if r.Kind.Unsure {
+		out = append(out, request("requestKind", "group"), request("requestKind", "version"))
+	}
+	// Where the webhook gets another version, the object is converted first.
+	if r.Object == nil || kind != r.Kind {
+		out = append(out, cel.AttributePattern(r.carries()))
+	}
+	if r.Operation == Update {
+		out = append(out, cel.AttributePattern("oldObject"))
+	}
+	return out
+}
+
+// conditionEnv is the environment in which the API server evaluates
+// matchConditions, with the libraries of its newest version: what an older one
+// does not know, it does not store. Source:
+// k8s.io/apiserver/pkg/cel/environment.
+var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
+	request := requestType()
+	env, err := cel.NewEnv(
+		cel.HomogeneousAggregateLiterals(),
+		cel.EagerlyValidateDeclarations(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.CrossTypeNumericComparisons(true),
+		cel.OptionalTypes(),
+		cel.CostEstimatorOptions(checker.PresenceTestHasCost(false)),
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(), cel.ValidateHomogeneousAggregateLiterals()),
+		ext.Strings(ext.StringsVersion(2)), ext.Sets(), ext.Lists(ext.ListsVersion(3)), ext.TwoVarComprehensions(),
+		library.URLs(), library.Regex(), library.Authz(), library.AuthzSelectors(), library.Quantity(), library.IP(), library.CIDR(),
+		library.Format(), library.SemverLib(library.SemverVersion(1)), library.Lists(library.ListsVersion(1)),
+		cel.Variable("object", cel.DynType),
+		cel.Variable("oldObject", cel.DynType),
+		cel.Variable("namespaceObject", cel.DynType), // declared, but always null
+		cel.Variable("request", request.CelType()),
+		cel.Variable("authorizer", library.AuthorizerType),
+		cel.Variable("authorizer.requestResource", library.ResourceCheckType),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the environment of matchConditions: %w", err)
+	}
+	typed, err := apiservercel.NewDeclTypeProvider(request).EnvOptions(env.CELTypeProvider())
+	if err != nil {
+		return nil, fmt.Errorf("preparing the type of requests: %w", err)
+	}
+	return env.Extend(typed...)
+})
+
+// requestType is the type of the variable request. Source: BuildRequestType of
+// k8s.io/apiserver/pkg/admission/plugin/cel.
+func requestType() *apiservercel.DeclType {
+	text, list := apiservercel.StringType, apiservercel.NewListType(apiservercel.StringType, -1)
+	kind := objectType("kubernetes.GroupVersionKind", declared{"group": text, "version": text, "kind": text})
+	resource := objectType("kubernetes.GroupVersionResource", declared{"group": text, "version": text, "resource": text})
+	return objectType("kubernetes.AdmissionRequest", declared{
+		"kind":               kind,
+		"resource":           resource,
+		"subResource":        text,
+		"requestKind":        kind,
+		"requestResource":    resource,
+		"requestSubResource": text,
+		"name":               text,
+		"namespace":          text,
+		"operation":          text,
+		"userInfo": objectType("kubernetes.UserInfo", declared{
+			"username": text, "uid": text, "groups": list, "extra": apiservercel.NewMapType(text, list, -1),
+		}),
+		"dryRun":  apiservercel.BoolType,
+		"options": apiservercel.DynType,
+	})
+}
+
+// declared are the fields of a type.
+type declared map[string]*apiservercel.DeclType
+
+func objectType(name string, types declared) *apiservercel.DeclType {
+	fields := map[string]*apiservercel.DeclField{}
+	for field, t := range types {
+		fields[field] = apiservercel.NewDeclField(field, t, true, nil, nil)
+	}
+	return apiservercel.NewObjectType(name, fields)
+}

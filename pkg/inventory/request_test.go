@@ -1,0 +1,431 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	plugin "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/object"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/environment"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// judge decides as the API server does, by its own matchers: one request at a
+// time, of which everything is known.
+type judge struct {
+	oracle
+	namespaces *namespace.Matcher
+	compiler   plugin.ConditionCompiler
+	// allows is what the authorizer says to everything.
+	allows authorizer.Decision
+}
+
+func newJudge(s *Snapshot) *judge {
+	lister := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for _, n := range s.Namespaces {
+		// An error is impossible: the key function knows the type.
+		_ = lister.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
+	}
+	return &judge{
+		oracle:     newOracle(s),
+		namespaces: &namespace.Matcher{NamespaceLister: corelisters.NewNamespaceLister(lister)},
+		compiler:   plugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())),
+	}
+}
+
+// Authorize answers expressions that use the authorizer.
+func (j *judge) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return j.allows, "", nil
+}
+
+// The judge's answers: whether a webhook is called, or the request refused
+// instead.
+const (
+	called  = "called"
+	skipped = "skipped"
+	refused = "refused"
+)
+
+// registered is a webhook as the upstream matchers take it.
+type registered struct{ *Webhook }
+
+func (w registered) GetParsedNamespaceSelector() (labels.Selector, error) {
+	return metav1.LabelSelectorAsSelector(w.NamespaceSelector.Raw)
+}
+
+func (w registered) GetParsedObjectSelector() (labels.Selector, error) {
+	return metav1.LabelSelectorAsSelector(w.ObjectSelector.Raw)
+}
+
+func (j *judge) decide(w *Webhook, attr admission.Attributes) string {
+	if rules.IsExemptAdmissionConfigurationResource(attr) || j.snapshot.ReviewsExcluded && slices.Contains(excludedReviews, Resource{Group: attr.GetResource().Group, Name: attr.GetResource().Resource}) {
+		return skipped
+	}
+	inNamespace, err := j.namespaces.MatchNamespaceSelector(registered{w}, attr)
+	onObject, _ := (&object.Matcher{}).MatchObjectSelector(registered{w}, attr)
+	kind := j.kind(w, attr)
+	switch {
+	case err != nil:
+		return refused
+	case !inNamespace || !onObject || kind.Empty():
+		return skipped
+	}
+	return j.conditions(w, attr, kind)
+}
+
+// kind is that in which the webhook gets the object; empty where no rule
+// covers it.
+func (j *judge) kind(w *Webhook, attr admission.Attributes) schema.GroupVersionKind {
+	if matches(w.Rules, attr) {
+		return attr.GetKind()
+	}
+	if w.MatchPolicy == admissionv1.Exact {
+		return schema.GroupVersionKind{}
+	}
+	for _, rule := range w.Rules {
+		for _, other := range j.registry.EquivalentResourcesFor(attr.GetResource(), attr.GetSubresource()) {
+			if matches([]admissionv1.RuleWithOperations{rule}, elsewhere{attr, other}) {
+				return j.registry.KindFor(other, attr.GetSubresource())
+			}
+		}
+	}
+	return schema.GroupVersionKind{}
+}
+
+// elsewhere is a request as if it were to an equivalent resource.
+type elsewhere struct {
+	admission.Attributes
+	resource schema.GroupVersionResource
+}
+
+func (e elsewhere) GetResource() schema.GroupVersionResource { return e.resource }
+
+func (j *judge) conditions(w *Webhook, attr admission.Attributes, kind schema.GroupVersionKind) string {
+	var expressions []plugin.ExpressionAccessor
+	for _, c := range w.MatchConditions {
+		expressions = append(expressions, (*matchconditions.MatchCondition)(&c))
+	}
+	evaluator := j.compiler.CompileCondition(expressions, plugin.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
+	request := &admission.VersionedAttributes{Attributes: attr, VersionedKind: kind}
+	if o := attr.GetObject(); o != nil {
+		request.VersionedObject.Set(o)
+	}
+	if o := attr.GetOldObject(); o != nil {
+		request.VersionedOldObject.Set(o)
+	}
+	result := matchconditions.NewMatcher(evaluator, &w.FailurePolicy, "webhook", string(w.Type), w.Name).Match(context.Background(), request, nil, j)
+	switch {
+	case result.Error != nil:
+		return refused
+	case result.Matches:
+		return called
+	}
+	return skipped
+}
+
+// complete makes up what is not known of a request.
+func complete(r *rand.Rand, q Request, v apiVersion) admission.Attributes {
+	name, objectLabels := q.Name, q.object.known
+	if name == "" {
+		name = pick(r, "", "pod", "web-0")
+	}
+	if !q.object.complete {
+		objectLabels = someLabels(r)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(groupVersionKind(v.Kind))
+	object.SetName(name)
+	object.SetNamespace(q.Namespace)
+	object.SetLabels(objectLabels)
+	if isNamespaces(q.Resource) {
+		object.SetLabels(named(labelSet{known: objectLabels}, name).known)
+	}
+	if r.IntN(2) == 0 {
+		object.SetAnnotations(map[string]string{"skip": pick(r, "true", "false")})
+	}
+	namespace := q.Namespace
+	if q.anywhere {
+		namespace = pick(r, "default", "kube-system", "team-a", "team-b")
+	}
+	var now, before runtime.Object
+	switch q.Operation {
+	case Create:
+		now = object
+	case Update:
+		now, before = object, object.DeepCopy()
+	case Delete:
+		before = object
+	case Connect:
+		now = &corev1.PodExecOptions{}
+	}
+	who := &user.DefaultInfo{Name: pick(r, "alice", "system:admin"), Groups: [][]string{nil, {"system:masters"}, {"dev"}}[r.IntN(3)]}
+	return admission.NewAttributesRecord(now, before, groupVersionKind(v.Kind), namespace, name, gvr(v.Resource, v.Version), v.Subresource, admission.Operation(q.Operation), nil, r.IntN(2) == 0, who)
+}
+
+func groupVersionKind(k Kind) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
+}
+
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+
+// someLabels are any of all that the generated selectors tell apart.
+func someLabels(r *rand.Rand) map[string]string {
+	out := map[string]string{}
+	for _, key := range []string{"app", "tier"} {
+		if value := pick(r, "", "a", "b", "other"); value != "" {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+func someSelector(r *rand.Rand) Selector {
+	if r.IntN(2) == 0 {
+		return NewSelector(nil)
+	}
+	raw := &metav1.LabelSelector{}
+	if r.IntN(3) == 0 {
+		raw.MatchLabels = map[string]string{pick(r, "app", "tier"): pick(r, "a", "b")}
+	}
+	for range r.IntN(3) {
+		e := metav1.LabelSelectorRequirement{Key: pick(r, "app", "tier", corev1.LabelMetadataName), Operator: pick(r, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)}
+		if e.Operator == metav1.LabelSelectorOpIn || e.Operator == metav1.LabelSelectorOpNotIn {
+			e.Values = some(r, []string{"a", "b", "default", "kube-system", "team-a"})
+		}
+		raw.MatchExpressions = append(raw.MatchExpressions, e)
+	}
+	return NewSelector(raw)
+}
+
+// The atoms of generated expressions: those that a request alone decides, and
+// those that need more.
+var (
+	decided = []string{
+		`request.resource.group == "apps"`,
+		`request.resource.resource == "pods"`,
+		`request.resource.resource in ["pods", "deployments", "widgets"]`,
+		`request.resource.version == "v1"`,
+		`request.requestResource.group.endsWith(".k8s.io")`,
+		`request.operation == "CREATE"`,
+		`request.operation != "DELETE"`,
+		`request.namespace == "kube-system"`,
+		`request.namespace.startsWith("team-")`,
+		`!(request.namespace in ["kube-system", "default"])`,
+		`has(request.namespace)`,
+		`request.?namespace.orValue("") == ""`,
+		`has(request.subResource)`,
+		`has(request.subResource) && request.subResource == "status"`,
+		`request.subResource == "status"`,
+		`request.kind.kind == "Pod"`,
+		`request.requestKind.version == "v1"`,
+		`request.requestKind.group == "autoscaling"`,
+		`namespaceObject == null`,
+		`object == null`,
+		`"a.b".split(".").size() == 2`,
+		`quantity("1Gi").isGreaterThan(quantity("1Mi"))`,
+		`url("https://example.com/").getHost() == "example.com"`,
+		`ip("10.0.0.1").family() == 4 && cidr("10.0.0.0/8").containsIP("10.0.0.1")`,
+		`format.dns1123Label().validate(request.operation).hasValue()`,
+		`[0, 2].all(i, v, i <= v)`,
+		`["kube-", "team-"].exists(p, request.?namespace.orValue("").startsWith(p))`,
+		`sets.contains(["pods", "nodes"], [request.resource.resource])`,
+		`semver("1.2.3").major() == 1`,
+		`"x-1".find("[0-9]+") == "1"`,
+		`["pods", "nodes"].indexOf(request.resource.resource) >= 0`,
+		`1 / 0 == 1`,
+		`[1][5] == 1`,
+		`dyn(1) == "x"`,
+	}
+	open = []string{
+		`request.name == "pod"`,
+		`request.name.startsWith("web-")`,
+		`request.kind.version == "v1"`,
+		`request.userInfo.username == "alice"`,
+		`"system:masters" in request.userInfo.groups`,
+		`!request.userInfo.groups.exists(g, g.startsWith("system:"))`,
+		`request.dryRun`,
+		`has(request.options)`,
+		`object != null`,
+		`object.metadata.name == "pod"`,
+		`has(object.metadata.labels) && object.metadata.labels.app == "a"`,
+		`object.metadata.annotations["skip"] != "true"`,
+		`object.?metadata.?annotations[?"skip"].orValue("") == "true"`,
+		`oldObject.metadata.name == "pod"`,
+		`object == oldObject`,
+		`authorizer.group("").resource("pods").check("get").allowed()`,
+		`authorizer.requestResource.check("bypass").allowed()`,
+	}
+	broken = []string{`request.nothere == "x"`, `no such`, `request.name`, `unknown(1)`}
+)
+
+func someExpression(r *rand.Rand, atoms []string, depth int) string {
+	if depth == 0 || r.IntN(3) == 0 {
+		return "(" + pick(r, atoms...) + ")"
+	}
+	a, b := someExpression(r, atoms, depth-1), someExpression(r, atoms, depth-1)
+	switch r.IntN(4) {
+	case 0:
+		return "!" + a
+	case 1:
+		return fmt.Sprintf("(%s && %s)", a, b)
+	case 2:
+		return fmt.Sprintf("(%s || %s)", a, b)
+	}
+	return fmt.Sprintf("(%s ? %s : %s)", a, b, someExpression(r, atoms, depth-1))
+}
+
+func someConditions(r *rand.Rand, atoms []string) []admissionv1.MatchCondition {
+	var out []admissionv1.MatchCondition
+	for i := range r.IntN(3) {
+		out = append(out, admissionv1.MatchCondition{Name: fmt.Sprint("c", i), Expression: someExpression(r, atoms, 2)})
+	}
+	return out
+}
+
+// worlds are two servers with four namespaces, before and after reviews were
+// excluded.
+func worlds() []*Snapshot {
+	var out []*Snapshot
+	for _, minor := range []int{36, 37} {
+		out = append(out, Objects{
+			Server: Version{Major: 1, Minor: minor},
+			CRDs:   []*apiextensionsv1.CustomResourceDefinition{widgets()},
+			Namespaces: []*metav1.PartialObjectMetadata{
+				newNamespace("default", nil), newNamespace("kube-system", nil),
+				newNamespace("team-a", map[string]string{"tier": "a"}),
+				newNamespace("team-b", map[string]string{"tier": "b", "app": "a"}),
+			},
+		}.Snapshot(time.Time{}))
+	}
+	return out
+}
+
+func newNamespace(name string, labels map[string]string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: named(labelSet{known: labels}, name).known}}
+}
+
+func someWebhook(r *rand.Rand) *Webhook {
+	w := generated(r)
+	if r.IntN(3) > 0 { // else hardly any request gets past the rules
+		w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"*"}, []string{"*/*"}
+	}
+	w.NamespaceSelector, w.ObjectSelector = someSelector(r), someSelector(r)
+	w.FailurePolicy = pick(r, admissionv1.Fail, admissionv1.Ignore)
+	return w
+}
+
+// someRequest is a request that the server serves, of which something may not
+// be known.
+func someRequest(r *rand.Rand, s *Snapshot) (Request, apiVersion) {
+	all := s.lookup().targets
+	t := all[r.IntN(len(all))]
+	for t.operations == 0 || len(t.Resource.Name) == 0 {
+		t = all[r.IntN(len(all))]
+	}
+	versions := s.lookup().servedVersions(t.Resource)
+	v, op := versions[r.IntN(len(versions))], pick(r, t.operations.List()...)
+	subject := Subject{Name: pick(r, "", "pod")}
+	if v.Namespaced {
+		subject.Namespace = pick(r, "default", "kube-system", "team-a", "team-b")
+	}
+	if isNamespaces(v.Resource) {
+		subject.Name = pick(r, "default", "kube-system", "team-a", "team-b")
+	}
+	if r.IntN(2) == 0 {
+		subject.Labels = someLabels(r)
+	}
+	return s.request(v, op, subject), v
+}
+
+// agrees holds a verdict against what the API server does with the request,
+// whatever is true of what is not known.
+func agrees(v Verdict, decision string) bool {
+	switch {
+	case v.Called == Maybe:
+		return true
+	case v.Called == No:
+		return decision == skipped
+	case v.Refused:
+		return decision == refused
+	}
+	return decision == called
+}
+
+// FuzzVerdictAgreesWithTheAPIServer holds verdicts against the API server's own
+// code: rules, selectors and matchConditions.
+func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
+	for seed := range uint64(1000) {
+		f.Add(seed)
+	}
+	snapshots := worlds()
+	judges := []*judge{newJudge(snapshots[0]), newJudge(snapshots[1])}
+	atoms := slices.Concat(decided, decided, open, broken)
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		w := someWebhook(r)
+		w.MatchConditions = someConditions(r, atoms)
+		for i, s := range snapshots {
+			for range 20 {
+				q, v := someRequest(r, s)
+				verdict := w.Reaches(q)
+				for range 4 {
+					judges[i].allows = pick(r, authorizer.DecisionAllow, authorizer.DecisionDeny)
+					attr := complete(r, q, v)
+					if got := judges[i].decide(w, attr); !agrees(verdict, got) {
+						t.Fatalf("%s: %+v, but the API server: %s\nrequest %+v in %s as %+v\nwebhook %s", s.Server, verdict, got, q, q.Namespace, attr.GetObject(), describe(w))
+					}
+				}
+			}
+		}
+	})
+}
+
+func describe(w *Webhook) string {
+	return fmt.Sprintf("%s %s rules %v namespaceSelector %s objectSelector %s conditions %v", w.FailurePolicy, w.MatchPolicy, w.Rules, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions)
+}
+
+// TestVerdictIsCertainWhereTheRequestDecides: maybe is for what is not known.
+func TestVerdictIsCertainWhereTheRequestDecides(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	s := worlds()[1]
+	for range 5000 {
+		w := someWebhook(r)
+		w.MatchConditions = someConditions(r, decided)
+		q, v := someRequest(r, s)
+		if !q.object.complete || q.Operation == Delete {
+			continue // "object == null" is decided, an object of a DELETE is not
+		}
+		if len(w.MatchConditions) > 0 && (q.Operation != Delete && containsObject(w) || q.Kind.Unsure || len(q.equivalents) > 0) {
+			continue
+		}
+		if verdict := w.Reaches(q); verdict.Called == Maybe {
+			t.Fatalf("%+v\nrequest %+v of %+v\nwebhook %s", verdict, q, v, describe(w))
+		}
+	}
+}
+
+func containsObject(w *Webhook) bool {
+	return slices.ContainsFunc(w.MatchConditions, func(c admissionv1.MatchCondition) bool {
+		return strings.Contains(c.Expression, "object == null")
+	})
+}

@@ -1,0 +1,115 @@
+package inventory
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// labelSet is what is known of an object's labels.
+type labelSet struct {
+	known map[string]string
+	// complete says that the object carries no others.
+	complete bool
+	// present is a key that the object carries with a value that is not known.
+	present string
+}
+
+var (
+	// anyLabels are those of an object of which nothing is known.
+	anyLabels = labelSet{}
+	// anyNamespaceLabels are those of a namespace of which nothing is known: the
+	// API server gives the name's label to all.
+	anyNamespaceLabels = labelSet{present: corev1.LabelMetadataName}
+)
+
+// match says whether the selector selects an object with the labels: maybe
+// where the labels that are not known decide.
+func (s Selector) match(l labelSet) Called {
+	switch {
+	case s.Empty():
+		return Yes
+	case l.complete:
+		return certain(s.Parsed.Matches(labels.Set(l.known)))
+	}
+	answer := Yes
+	for _, requirements := range byKey(s.Parsed) {
+		switch l.matchKey(requirements) {
+		case No:
+			return No
+		case Maybe:
+			answer = Maybe
+		}
+	}
+	return answer
+}
+
+func certain(yes bool) Called {
+	if yes {
+		return Yes
+	}
+	return No
+}
+
+// byKey groups the requirements: those on different keys never contradict
+// each other.
+func byKey(selector labels.Selector) map[string][]labels.Requirement {
+	out := map[string][]labels.Requirement{}
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		out[r.Key()] = append(out[r.Key()], r)
+	}
+	return out
+}
+
+// matchKey judges the requirements on one key.
+func (l labelSet) matchKey(requirements []labels.Requirement) Called {
+	key := requirements[0].Key()
+	if value, ok := l.known[key]; ok {
+		return certain(allMatch(requirements, labels.Set{key: value}))
+	}
+	if key != l.present && allMatch(requirements, labels.Set{}) || someValue(requirements) {
+		return Maybe
+	}
+	return No
+}
+
+func allMatch(requirements []labels.Requirement, set labels.Set) bool {
+	for i := range requirements {
+		if !requirements[i].Matches(set) {
+			return false
+		}
+	}
+	return true
+}
+
+// someValue reports whether a label with the key can fulfill the requirements,
+// whatever its value. It takes sets, for lists of values may be long.
+func someValue(requirements []labels.Requirement) bool {
+	var allowed, forbidden []sets.Set[string]
+	for i := range requirements {
+		values := sets.New(requirements[i].ValuesUnsorted()...)
+		switch requirements[i].Operator() {
+		case selection.DoesNotExist:
+			return false
+		case selection.In, selection.Equals, selection.DoubleEquals:
+			allowed = append(allowed, values)
+		case selection.NotIn, selection.NotEquals:
+			forbidden = append(forbidden, values)
+		}
+	}
+	if len(allowed) == 0 {
+		return true // no list holds all values
+	}
+	for value := range allowed[0] {
+		lacks := func(s sets.Set[string]) bool { return !s.Has(value) }
+		has := func(s sets.Set[string]) bool { return s.Has(value) }
+		if !slices.ContainsFunc(allowed, lacks) && !slices.ContainsFunc(forbidden, has) {
+			return true
+		}
+	}
+	return false
+}
