@@ -18,6 +18,9 @@ type Authority struct {
 	Placeholder bool
 	// TooLarge says that the bundle was not read.
 	TooLarge bool
+	// Blanked says that the bundle is not the cluster's: insights archives
+	// write an x for each of its bytes. Nothing is known of it.
+	Blanked bool
 }
 
 // Certificate is one certificate of a bundle.
@@ -61,6 +64,9 @@ func readAuthority(bundle []byte) *Authority {
 	if len(bundle) > maxBundle {
 		return &Authority{TooLarge: true}
 	}
+	if blanked(bundle) {
+		return &Authority{Blanked: true}
+	}
 	a := &Authority{Placeholder: placeholder(bundle)}
 	for len(bundle) > 0 {
 		var block *pem.Block
@@ -84,6 +90,10 @@ func placeholder(bundle []byte) bool {
 	rest := bytes.ReplaceAll(bundle, []byte(`\n`), nil)
 	return len(bytes.TrimSpace(rest)) == 0
 }
+
+// blanked reports whether the bundle was made unreadable on purpose.
+// Source: the anonymizer of github.com/openshift/insights-operator.
+func blanked(bundle []byte) bool { return len(bytes.Trim(bundle, "x")) == 0 }
 
 // readAuthorities reads each bundle once: most webhooks of a cluster share a
 // few.
