@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -110,20 +111,18 @@ var special = strings.NewReplacer(
 // escape makes text show as it is, on one line.
 func escape(s string) string { return special.Replace(clean(s)) }
 
-// markdown escapes a message, but for its commands in backquotes.
+var commands = regexp.MustCompile(command)
+
+// markdown escapes a message, but for its commands, which become code.
 func markdown(s string) string {
-	parts := strings.Split(clean(s), "`")
-	if len(parts)%2 == 0 {
-		return escape(s)
+	var b strings.Builder
+	s, end := clean(s), 0
+	for _, m := range commands.FindAllStringIndex(s, -1) {
+		b.WriteString(escape(s[end:m[0]]))
+		b.WriteString(code(strings.Trim(s[m[0]:m[1]], "`")))
+		end = m[1]
 	}
-	for i := range parts {
-		if i%2 == 0 {
-			parts[i] = escape(parts[i])
-		} else {
-			parts[i] = code(parts[i])
-		}
-	}
-	return strings.Join(parts, "")
+	return b.String() + escape(s[end:])
 }
 
 // code returns a code span that shows s as it is.

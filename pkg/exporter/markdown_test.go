@@ -23,6 +23,7 @@ func TestMarkdownEscapes(t *testing.T) {
 		"a|b *c* _d_ [e](f) <g> #1": `a|b \*c\* \_d\_ \[e\](f) &lt;g&gt; \#1`,
 		"ask @kubernetes/sig-auth":  "ask @<!-- -->kubernetes/sig-auth",
 		"run `kubectl get a_b` now": "run `kubectl get a_b` now",
+		"do (kubectl get a_b); c_d": "do (`kubectl get a_b`); c\\_d",
 		"one ` alone":               "one \\` alone",
 		"two\nlines":                "two lines",
 	} {

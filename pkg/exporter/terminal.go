@@ -80,9 +80,13 @@ func (p printer) verbatim(line string) {
 	p.newline()
 }
 
-// unbroken matches what stays on one line: a word, or a command in backquotes,
-// which would not survive being copied in two pieces.
-var unbroken = regexp.MustCompile("(?:`[^`]*`|[^\\s`]|`)+")
+// command matches what is for the shell: text in backquotes, and kubectl with
+// its arguments, up to a bracket or semicolon that is not quoted.
+const command = "`[^`]*`|" + `kubectl(?: (?:\\'|'[^']*'|"[^"]*"|[^\s;()'"])+)+`
+
+// unbroken matches what stays on one line: a word, or a command, which would
+// not survive being copied in two pieces.
+var unbroken = regexp.MustCompile(`(?:` + command + `|\S)+`)
 
 func words(text string, s style) []word {
 	var out []word

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -125,6 +126,27 @@ func TestTextObeysNoManifest(t *testing.T) {
 	text := rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{}) })
 	if n := len(regexp.MustCompile("(?m)^CRITICAL").FindAll(text, -1)); n != 2 {
 		t.Errorf("a name forges a finding:\n%s", text)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for in, want := range map[string][]string{
+		"two  words\n":                                     {"two", "words"},
+		"run `a b` now":                                    {"run", "`a b`", "now"},
+		"see (kubectl get pods -n a); then b c":            {"see", "(kubectl get pods -n a);", "then", "b", "c"},
+		`kubectl patch x -p '[{"a b": "; ("}]'; d`:         {`kubectl patch x -p '[{"a b": "; ("}]';`, "d"},
+		`kubectl patch x -p '{"e": "it'\''s; here"}' -n z`: {`kubectl patch x -p '{"e": "it'\''s; here"}' -n z`},
+		"kubectl":       {"kubectl"},
+		"one ` alone":   {"one", "`", "alone"},
+		"kubectl 'open": {"kubectl", "'open"},
+	} {
+		var got []string
+		for _, w := range words(in, plain) {
+			got = append(got, w.text)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("words(%q) = %q, want %q", in, got, want)
+		}
 	}
 }
 
