@@ -25,6 +25,7 @@ const tick = 30 * time.Second
 // that were written in advance.
 type player struct {
 	t       testing.TB
+	tick    time.Duration
 	storage storage.Storage
 	groups  []*rules.Group
 	now     time.Duration
@@ -37,9 +38,10 @@ func play(t testing.TB, o Options, series ...string) *player {
 	return playFile(t, ruleFile(t, o), tick, series)
 }
 
-func playFile(t testing.TB, file string, interval time.Duration, series []string) *player {
+// playFile evaluates the alerts of a file over series with one value each tick.
+func playFile(t testing.TB, file string, tick time.Duration, series []string) *player {
 	t.Helper()
-	script := fmt.Sprintf("load %s\n  %s\n", interval, strings.Join(series, "\n  "))
+	script := fmt.Sprintf("load %s\n  %s\n", tick, strings.Join(series, "\n  "))
 	stored := promqltest.LoadedStorage(t, script)
 	t.Cleanup(func() { _ = stored.Close() })
 	manager := rules.NewManager(&rules.ManagerOptions{
@@ -55,11 +57,18 @@ func playFile(t testing.TB, file string, interval time.Duration, series []string
 	if errs != nil {
 		t.Fatal(errs)
 	}
-	p := &player{t: t, storage: stored}
+	p := &player{t: t, tick: tick, storage: stored}
 	for _, g := range byName {
 		p.groups = append(p.groups, g)
 	}
 	return p
+}
+
+// only leaves out the groups that hold none of the alerts.
+func (p *player) only(names ...string) {
+	p.groups = slices.DeleteFunc(p.groups, func(g *rules.Group) bool {
+		return !slices.ContainsFunc(g.Rules(), func(r rules.Rule) bool { return slices.Contains(names, r.Name()) })
+	})
 }
 
 // ruleFile renders the alerts into a file.
@@ -80,7 +89,7 @@ func ruleFile(t testing.TB, o Options) string {
 // fire then.
 func (p *player) until(moment time.Duration) []*rules.Alert {
 	p.t.Helper()
-	for ; p.now <= moment; p.now += tick {
+	for ; p.now <= moment; p.now += p.tick {
 		for _, g := range p.groups {
 			g.Eval(p.t.Context(), time.Unix(0, 0).Add(p.now))
 		}
@@ -126,7 +135,7 @@ func subject(l labels.Labels) string {
 // none does before the end.
 func (p *player) first(name string, end time.Duration) time.Duration {
 	p.t.Helper()
-	for moment := p.now; moment <= end; moment += tick {
+	for moment := p.now; moment <= end; moment += p.tick {
 		for _, a := range p.until(moment) {
 			if a.Labels.Get("alertname") == name {
 				return moment

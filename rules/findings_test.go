@@ -1,0 +1,61 @@
+package rules
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// The promtool tests of the alerts on findings are derived, as the alerts are.
+func TestUpToDateFindings(t *testing.T) {
+	tests := unitTests{RuleFiles: []string{"../prometheus.yaml"}, EvaluationInterval: model.Duration(tick)}
+	for _, a := range findingAlerts(classify.Checks) {
+		test := findingTest(a)
+		for i, got := range evaluate(t, tick, &test) {
+			at := &test.AlertRuleTests[i]
+			if len(got) != len(at.ExpAlerts) {
+				t.Fatalf("%s: %d alerts %s fire after %s, want %d", test.Name, len(got), at.Alertname, at.EvalTime, len(at.ExpAlerts))
+			}
+			at.ExpAlerts = got
+		}
+		tests.Tests = append(tests.Tests, test)
+	}
+	golden(t, "tests/findings.yaml", encodeUnitTests(t, tests))
+}
+
+// findingTest lets two auditors report a finding for long enough, with a
+// failed scrape in the middle, and then no more.
+func findingTest(a Alert) unitTest {
+	wait := max(int(a.For/tick), 20)
+	values := fmt.Sprintf("_x10 1x%d _ 1x%d stale", wait/2, wait)
+	found := fmt.Sprintf(`check=%q,severity=%q,type="validating",configuration="policy",name="pods.policy.example.com",group="",resource=""`, a.Labels["check"], a.Severity)
+	known := `type="validating",configuration="policy",name="pods.policy.example.com",service_namespace="policy"`
+	test := unitTest{
+		Name:     a.Labels["check"] + " of severity " + a.Severity.String(),
+		Interval: model.Duration(tick),
+		AlertRuleTests: []alertTest{
+			{EvalTime: model.Duration(5*time.Minute + a.For - tick), Alertname: a.Name, ExpAlerts: []expAlert{}},
+			{EvalTime: model.Duration(5*time.Minute + a.For + tick), Alertname: a.Name, ExpAlerts: []expAlert{{}}},
+			{EvalTime: model.Duration(15*time.Minute + time.Duration(wait*3/2)*tick), Alertname: a.Name, ExpAlerts: []expAlert{}},
+		},
+	}
+	for _, pod := range []string{"one", "two"} {
+		target := fmt.Sprintf(`instance=%q,pod=%q,namespace="webhook-auditor",endpoint="https",container="auditor"`, pod, pod)
+		test.InputSeries = append(test.InputSeries,
+			inputSeries{"webhook_auditor_finding{" + target + "," + found + "}", values},
+			inputSeries{"webhook_auditor_webhook_info{" + target + "," + known + "}", fmt.Sprintf("1x%d", 3*wait)})
+	}
+	return test
+}
+
+func TestDescribe(t *testing.T) {
+	for _, a := range findingAlerts(classify.Checks) {
+		if len(a.Description) > 2000 {
+			t.Errorf("the description of %s takes %d bytes, too many for a notification", a.Name, len(a.Description))
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// admissionEdges and conversionEdges are the API server's own.
+var (
+	admissionEdges  = []string{"0.005", "0.025", "0.1", "0.5", "1", "2.5", "10", "25", "+Inf"}
+	conversionEdges = []string{"0.001", "0.002", "0.004", "0.008", "0.016", "0.032", "0.064", "0.128", "0.256", "0.512", "1.024", "2.048", "4.096", "8.192", "16.384", "+Inf"}
+)
+
+// histogram are the series of a histogram that counts calls each tick, slow of
+// them beyond the edge and all others just up to it.
+func histogram(name, labels, edge string, edges []string, calls, slow float64) []string {
+	const ticks = 60
+	at := slices.Index(edges, edge)
+	out := []string{fmt.Sprintf(`%s_count{%s} 0+%gx%d`, name, labels, calls, ticks)}
+	for i, le := range edges {
+		count := 0.0
+		if i >= at {
+			count = calls - slow
+		}
+		if i > at {
+			count = calls
+		}
+		out = append(out, fmt.Sprintf(`%s_bucket{%s,le=%q} 0+%gx%d`, name, labels, le, count, ticks))
+	}
+	return out
+}
+
+func admissionHistogram(name, edge string, calls, slow float64) []string {
+	labels := fmt.Sprintf(`instance="a",name=%q,type="validating",operation="CREATE",rejected="false"`, name)
+	return histogram(failClosed.seconds, labels, edge, admissionEdges, calls, slow)
+}
+
+func threshold(name, kind string, seconds float64) string {
+	return fmt.Sprintf(`webhook_auditor_webhook_latency_threshold_seconds{pod="one",name=%q,type=%q,service_namespace="n"} %gx60`, name, kind, seconds)
+}
+
+// TestEdges looks at both sides of each edge that a threshold may be: exactly
+// one call in a hundred beyond it is not slow, hardly more is.
+func TestEdges(t *testing.T) {
+	for edge, seconds := range map[string]float64{"0.1": 0.1, "0.5": 0.5, "1": 1, "2.5": 2.5, "10": 10} {
+		for _, slow := range []float64{100, 102} {
+			t.Run(fmt.Sprintf("admission, %g in 10000 over %s", slow, edge), func(t *testing.T) {
+				series := append(admissionHistogram("w", edge, 10000, slow), threshold("w", "validating", seconds))
+				expect(t, "WebhookSlow", slow > 100, series)
+			})
+		}
+	}
+	for edge, seconds := range map[string]float64{"0.512": 0.5, "1.024": 1} {
+		for _, slow := range []float64{100, 102} {
+			t.Run(fmt.Sprintf("conversion, %g in 10000 over %s", slow, edge), func(t *testing.T) {
+				series := append(histogram(converted, `instance="a",crd_name="c",from_version="v1",to_version="v2",succeeded="true"`, edge, conversionEdges, 10000, slow),
+					threshold("c", "conversion", seconds))
+				expect(t, "WebhookConversionSlow", slow > 100, series)
+			})
+		}
+	}
+}
+
+// expect holds that the alert fires, or that it does not.
+func expect(t *testing.T, alert string, fires bool, series []string) {
+	t.Helper()
+	p := play(t, Options{}, series...)
+	p.only(alert)
+	if got := p.first(alert, 30*time.Minute); (got >= 0) != fires {
+		t.Errorf("%s first fires after %s, want it to fire: %t", alert, got, fires)
+	}
+}
+
+// TestRounding has webhooks of which exactly one call in a hundred is slow, at
+// traffics whose quotients do not come out even.
+func TestRounding(t *testing.T) {
+	var series []string
+	for i := range 199 {
+		name := fmt.Sprintf("w%d", i)
+		series = append(series, admissionHistogram(name, "0.5", float64(100*(i+1)), float64(i+1))...)
+		series = append(series, threshold(name, "validating", 0.5))
+	}
+	expect(t, "WebhookSlow", false, series)
+}
+
+// TestUnevenHistograms has one histogram in many pieces.
+func TestUnevenHistograms(t *testing.T) {
+	bucket := func(instance, operation, le string, perTick float64) string {
+		return fmt.Sprintf(`apiserver_admission_webhook_admission_duration_seconds_bucket{instance=%q,name="w",type="validating",operation=%q,rejected="false",le=%q} 0+%gx60`, instance, operation, le, perTick)
+	}
+	count := func(instance, operation string, perTick float64) string {
+		return fmt.Sprintf(`apiserver_admission_webhook_admission_duration_seconds_count{instance=%q,name="w",type="validating",operation=%q,rejected="false"} 0+%gx60`, instance, operation, perTick)
+	}
+	tests := []struct {
+		name   string
+		fires  bool
+		series []string
+	}{
+		{"le 1 of one API server and le 1.0 of another, all quick", false, []string{
+			bucket("a", "CREATE", "1", 10), bucket("a", "CREATE", "+Inf", 10), count("a", "CREATE", 10),
+			bucket("b", "CREATE", "1.0", 10), bucket("b", "CREATE", "+Inf", 10), count("b", "CREATE", 10),
+		}},
+		{"le 1 of one API server and le 1.0 of another, the second slow", true, []string{
+			bucket("a", "CREATE", "1", 10), bucket("a", "CREATE", "2.5", 10), bucket("a", "CREATE", "+Inf", 10), count("a", "CREATE", 10),
+			bucket("b", "CREATE", "1.0", 5), bucket("b", "CREATE", "2.5", 10), bucket("b", "CREATE", "+Inf", 10), count("b", "CREATE", 10),
+		}},
+		{"one slow operation of two", true, []string{
+			bucket("a", "CREATE", "1", 10), bucket("a", "CREATE", "2.5", 10), bucket("a", "CREATE", "+Inf", 10), count("a", "CREATE", 10),
+			bucket("a", "UPDATE", "1", 5), bucket("a", "UPDATE", "2.5", 10), bucket("a", "UPDATE", "+Inf", 10), count("a", "UPDATE", 10),
+		}},
+		{"idle", false, []string{bucket("a", "CREATE", "1", 0), bucket("a", "CREATE", "+Inf", 0), count("a", "CREATE", 0)}},
+		{"four slow calls in five minutes", false, []string{bucket("a", "CREATE", "1", 0), bucket("a", "CREATE", "+Inf", 0.4), count("a", "CREATE", 0.4)}},
+		{"all beyond the last edge", true, []string{bucket("a", "CREATE", "1", 0), bucket("a", "CREATE", "25", 0), bucket("a", "CREATE", "+Inf", 10), count("a", "CREATE", 10)}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			expect(t, "WebhookSlow", test.fires, append(test.series, threshold("w", "validating", 1)))
+		})
+	}
+}
+
+// TestWithoutThreshold shows that a webhook nobody knows is slow from a second
+// on: a missing auditor does not blind the alert.
+func TestWithoutThreshold(t *testing.T) {
+	expect(t, "WebhookSlow", false, admissionHistogram("w", "0.5", 100, 50))
+	expect(t, "WebhookSlow", true, admissionHistogram("w", "1", 100, 50))
+}
+
+// TestCriticalNeedsBoth shows that one and the same registration must fail
+// closed and reach a critical resource.
+func TestCriticalNeedsBoth(t *testing.T) {
+	registration := func(configuration, policy string, reached int) []string {
+		webhook := fmt.Sprintf(`pod="one",type="validating",name="w",configuration=%q`, configuration)
+		return []string{
+			fmt.Sprintf(`webhook_auditor_webhook_info{%s,failure_policy=%q} 1x60`, webhook, policy),
+			fmt.Sprintf(`webhook_auditor_webhook_reached_resources{%s,class="critical"} %dx60`, webhook, reached),
+		}
+	}
+	tests := []struct {
+		name   string
+		alert  string
+		series []string
+	}{
+		{"fails closed on a critical resource", "WebhookCriticalResourceSlow", registration("c", "Fail", 1)},
+		{"fails open on a critical resource", "WebhookSlow", registration("c", "Ignore", 1)},
+		{"fails closed elsewhere", "WebhookSlow", registration("c", "Fail", 0)},
+		{"two registrations share the name, each with one half", "WebhookSlow", slices.Concat(registration("c", "Fail", 0), registration("d", "Ignore", 1))},
+		{"two registrations share the name, one has both", "WebhookCriticalResourceSlow", slices.Concat(registration("c", "Fail", 1), registration("d", "Ignore", 1))},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p := play(t, Options{}, slices.Concat(test.series, admissionHistogram("w", "0.5", 100, 50), []string{threshold("w", "validating", 0.5)})...)
+			p.only("WebhookSlow")
+			if got := p.firing(25 * time.Minute); !slices.Equal(got, []string{test.alert + " w"}) {
+				t.Errorf("%q fire, want %s alone", got, test.alert)
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package rules
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	openshiftv1 "github.com/openshift/api/monitoring/v1"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+)
+
+// all returns every alert.
+func all() []Alert {
+	var out []Alert
+	for _, g := range Groups() {
+		out = append(out, g.Alerts...)
+	}
+	return out
+}
+
+// TestConventions holds the alerts to the conventions of OpenShift and to our
+// promises.
+func TestConventions(t *testing.T) {
+	name := regexp.MustCompile(`^Webhook([A-Z][a-z]+)+$`)
+	severities := map[string]classify.Severity{}
+	for _, a := range all() {
+		if !name.MatchString(a.Name) {
+			t.Errorf("%s: want a name in CamelCase that starts with Webhook", a.Name)
+		}
+		if s, seen := severities[a.Name]; seen && s != a.Severity {
+			t.Errorf("%s has two severities", a.Name)
+		}
+		severities[a.Name] = a.Severity
+		if a.Summary == "" || a.Description == "" || strings.Contains(a.Summary+a.Description, "\n") {
+			t.Errorf("%s: want a summary and a description on one line each", a.Name)
+		}
+		if a.For == 0 {
+			t.Errorf("%s fires at once: want it to wait", a.Name)
+		}
+	}
+}
+
+// TestRunbooks holds that every alert has one, and that those of critical
+// alerts say how to break the glass.
+func TestRunbooks(t *testing.T) {
+	for _, a := range all() {
+		text, err := os.ReadFile("../" + a.runbook())
+		if err != nil {
+			t.Errorf("%s has no runbook: %v", a.Name, err)
+			continue
+		}
+		at := 0
+		for _, section := range []string{"Meaning", "Impact", "Diagnosis", "Mitigation"} {
+			i := strings.Index(string(text), "\n## "+section+"\n")
+			if i < at {
+				t.Errorf("%s: want the sections Meaning, Impact, Diagnosis and Mitigation, in this order", a.runbook())
+			}
+			at = i
+		}
+		if a.Runbook == "" && a.Severity == classify.Critical {
+			for _, step := range []string{"-o yaml >", "kubectl create -f", "kubectl patch"} {
+				if !strings.Contains(string(text)[at:], step) {
+					t.Errorf("%s: want %q under Mitigation: back up, narrow or delete, restore", a.runbook(), step)
+				}
+			}
+		}
+	}
+}
+
+// TestOrphanedRunbooks holds that no runbook is left behind by an alert.
+func TestOrphanedRunbooks(t *testing.T) {
+	files, err := os.ReadDir("runbooks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !slices.ContainsFunc(all(), func(a Alert) bool { return a.runbook() == "rules/runbooks/"+f.Name() }) {
+			t.Errorf("runbooks/%s belongs to no alert", f.Name())
+		}
+	}
+}
+
+// TestOwnSeries holds that the expressions read only series and labels that
+// the exporter has.
+func TestOwnSeries(t *testing.T) {
+	known := map[string][]string{exporter.Prefix + "build_info": nil}
+	for _, f := range exporter.Families {
+		known[f.Series()] = f.Labels
+	}
+	walk(t, func(a Alert, node parser.Node, _ []parser.Node) {
+		s, ok := node.(*parser.VectorSelector)
+		if !ok || !strings.HasPrefix(s.Name, exporter.Prefix) {
+			return
+		}
+		names, exists := known[s.Name]
+		if !exists {
+			t.Errorf("%s reads %s, which the exporter does not have", a.Name, s.Name)
+		}
+		for _, m := range s.LabelMatchers {
+			if m.Name != labels.MetricName && !slices.Contains(names, m.Name) {
+				t.Errorf("%s selects %s by %s, which is none of its labels %q", a.Name, s.Name, m.Name, names)
+			}
+		}
+	})
+}
+
+// TestJoins holds that none of the auditor's series stands bare in a join: two
+// replicas export it, and Prometheus stops the whole rule at a duplicate.
+// Set operations take duplicates.
+func TestJoins(t *testing.T) {
+	walk(t, func(a Alert, node parser.Node, path []parser.Node) {
+		s, ok := node.(*parser.VectorSelector)
+		if !ok || !strings.HasPrefix(s.Name, exporter.Prefix) {
+			return
+		}
+		for _, parent := range slices.Backward(path) {
+			if _, aggregated := parent.(*parser.AggregateExpr); aggregated {
+				return
+			}
+			if join, ok := parent.(*parser.BinaryExpr); ok && join.VectorMatching != nil && !join.Op.IsSetOperator() &&
+				join.LHS.Type() == parser.ValueTypeVector && join.RHS.Type() == parser.ValueTypeVector {
+				t.Errorf("%s joins %s without aggregating it", a.Name, s.Name)
+			}
+		}
+	})
+}
+
+// walk visits all nodes of all expressions.
+func walk(t *testing.T, visit func(Alert, parser.Node, []parser.Node)) {
+	t.Helper()
+	for _, a := range all() {
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(a.Expr)
+		if err != nil {
+			t.Fatalf("%s: %v", a.Name, err)
+		}
+		parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
+			visit(a, node, path)
+			return nil
+		})
+	}
+}
+
+// TestForms reads the forms as their APIs do.
+func TestForms(t *testing.T) {
+	for form, object := range map[Form]any{
+		PrometheusRule: &monitoringv1.PrometheusRule{},
+		AlertingRule:   &openshiftv1.AlertingRule{},
+		RuleFile:       &monitoringv1.PrometheusRuleSpec{},
+	} {
+		out, err := Render(form, Options{ObjectLabels: map[string]string{"release": "monitoring"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(out, object); err != nil {
+			t.Errorf("%s: %v", form, err)
+		}
+		if form != RuleFile && !strings.Contains(string(out), "release: monitoring") {
+			t.Errorf("%s lacks the object's label", form)
+		}
+	}
+	if got := slices.Sorted(maps.Keys(rendered(t))); len(got) < 20 {
+		t.Errorf("rendered %q alone", got)
+	}
+}
+
+// rendered returns the alerts as an AlertingRule has them, by name.
+func rendered(t *testing.T) map[string]openshiftv1.Rule {
+	t.Helper()
+	out, err := Render(AlertingRule, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object openshiftv1.AlertingRule
+	if err := yaml.Unmarshal(out, &object); err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]openshiftv1.Rule{}
+	for _, g := range object.Spec.Groups {
+		for _, r := range g.Rules {
+			byName[r.Alert] = r
+		}
+	}
+	return byName
+}
