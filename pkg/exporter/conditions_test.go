@@ -1,0 +1,220 @@
+package exporter
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var (
+	noon    = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	patient = ConditionOptions{RollUp: RollUpOn, Inertia: 2 * time.Minute}
+)
+
+func checkNamed(t *testing.T, name string) *classify.Check {
+	t.Helper()
+	for _, c := range classify.Checks {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("no check %s", name)
+	return nil
+}
+
+// troubled is a Report with one finding of the check on one webhook.
+func troubled(t *testing.T, check string, w inventory.Webhook) *classify.Report {
+	t.Helper()
+	s := &inventory.Snapshot{Taken: noon, Webhooks: []inventory.Webhook{w}}
+	c := checkNamed(t, check)
+	return &classify.Report{
+		Snapshot: s,
+		Profiles: []classify.Profile{{Webhook: &s.Webhooks[0], Snapshot: s}},
+		Findings: []classify.Finding{{Check: c, Webhook: w.Ref, Problem: classify.Problem{Severity: c.Severity, Message: "is in trouble"}}},
+	}
+}
+
+func admission(t inventory.Type) inventory.Webhook {
+	return inventory.Webhook{Ref: inventory.Ref{Type: t, Configuration: "policy", Name: "pods.example.com"}, FailurePolicy: admissionv1.Fail}
+}
+
+// states writes conditions as "Type=Status Reason", leaving out what is fine.
+func states(conditions []metav1.Condition) []string {
+	var out []string
+	for _, c := range conditions {
+		if c.Reason != asExpected {
+			out = append(out, c.Type+"="+string(c.Status)+" "+c.Reason)
+		}
+	}
+	return out
+}
+
+// later moves a Report's clock on.
+func later(r *classify.Report, d time.Duration) *classify.Report {
+	moved := *r
+	s := *r.Snapshot
+	s.Taken = s.Taken.Add(d)
+	moved.Snapshot = &s
+	return &moved
+}
+
+func TestErrorsRollUpAfterTheInertia(t *testing.T) {
+	for _, c := range []struct {
+		check, condition, reason string
+		webhook                  inventory.Webhook
+	}{
+		{"service-missing", "ValidatingAdmissionWebhookConfigurationError", "WebhookServiceNotFound", admission(inventory.Validating)},
+		{"service-port-missing", "MutatingAdmissionWebhookConfigurationError", "WebhookServicePortNotFound", admission(inventory.Mutating)},
+		{"no-ready-endpoints", "ValidatingAdmissionWebhookConfigurationError", "WebhookServiceNoEndpoints", admission(inventory.Validating)},
+		{"virtual-resource", "VirtualResourceAdmissionError", "AdmissionWebhookMatchesVirtualResource", admission(inventory.Validating)},
+	} {
+		t.Run(c.check, func(t *testing.T) {
+			r := troubled(t, c.check, c.webhook)
+			first := Conditions(r, nil, patient)
+			if diff := cmp.Diff([]string{c.condition + "=True " + c.reason}, states(first)); diff != "" {
+				t.Errorf("at once: -want +got\n%s", diff)
+			}
+			second := Conditions(later(r, 2*time.Minute), first, patient)
+			want := []string{"Degraded=True " + c.condition + "_" + c.reason, c.condition + "=True " + c.reason}
+			if diff := cmp.Diff(want, states(second)); diff != "" {
+				t.Errorf("after the inertia: -want +got\n%s", diff)
+			}
+			cured := &classify.Report{Snapshot: later(r, 3*time.Minute).Snapshot}
+			if diff := cmp.Diff([]string(nil), states(Conditions(cured, second, patient))); diff != "" {
+				t.Errorf("after the cure: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConversionThatBlocksControllers(t *testing.T) {
+	crd := &inventory.CRD{
+		Resource:       inventory.Resource{Group: "example.com", Name: "widgets"},
+		Versions:       []inventory.CRDVersion{{Name: "v1", Served: true, Storage: true}, {Name: "v1beta1", Served: true}},
+		StoredVersions: []string{"v1beta1", "v1"},
+	}
+	w := inventory.Webhook{Ref: inventory.Ref{Type: inventory.Conversion, Configuration: "widgets.example.com", Name: "widgets.example.com"}, FailurePolicy: admissionv1.Fail, CRD: crd}
+	got := states(Conditions(troubled(t, "service-missing", w), nil, patient))
+	want := []string{"CRDConversionWebhookConfigurationError=True WebhookServiceNotFound", "ResourceControllersError=True ConversionBlocksControllers"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestWhatNeverDegrades(t *testing.T) {
+	ignored := admission(inventory.Validating)
+	ignored.FailurePolicy = admissionv1.Ignore
+	acknowledged := troubled(t, "service-missing", admission(inventory.Validating))
+	acknowledged.Findings[0].Acknowledged = true
+	possible := troubled(t, "service-unroutable", admission(inventory.Validating))
+	possible.Findings[0].Severity = classify.Warning
+	for name, r := range map[string]*classify.Report{
+		"failurePolicy Ignore":           troubled(t, "service-missing", ignored),
+		"acknowledged":                   acknowledged,
+		"possible in one mode":           possible,
+		"informational":                  troubled(t, "sensitive-resource", admission(inventory.Validating)),
+		"critical resource, third party": troubled(t, "critical-resource", admission(inventory.Validating)),
+	} {
+		if got := states(Conditions(later(r, time.Hour), Conditions(r, nil, patient), patient)); got != nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestNoFlapping drives a backend that comes and goes every minute: Degraded
+// never turns True, for no trouble outlasts the inertia.
+func TestNoFlapping(t *testing.T) {
+	broken := troubled(t, "no-ready-endpoints", admission(inventory.Validating))
+	healthy := &classify.Report{Snapshot: broken.Snapshot}
+	var conditions []metav1.Condition
+	for minute := range 60 {
+		r := healthy
+		if minute%2 == 0 {
+			r = broken
+		}
+		conditions = Conditions(later(r, time.Duration(minute)*time.Minute), conditions, patient)
+		if was(conditions, Degraded, metav1.ConditionTrue) {
+			t.Fatalf("degraded in minute %d", minute)
+		}
+	}
+}
+
+func TestQuietDuringAnUpgrade(t *testing.T) {
+	r := troubled(t, "no-ready-endpoints", admission(inventory.Validating))
+	first := Conditions(r, nil, patient)
+	upgrading := later(r, time.Hour)
+	upgrading.Snapshot.Upgrading = true
+	if was(Conditions(upgrading, first, patient), Degraded, metav1.ConditionTrue) {
+		t.Error("degraded while the cluster is being upgraded")
+	}
+	degraded := Conditions(later(r, time.Hour), first, patient)
+	if !was(Conditions(upgrading, degraded, patient), Degraded, metav1.ConditionTrue) {
+		t.Error("what was degraded before the upgrade must stay so")
+	}
+}
+
+func TestRollUpElsewhere(t *testing.T) {
+	r := troubled(t, "service-missing", admission(inventory.Validating))
+	first := Conditions(r, nil, patient)
+	evaluated := Conditions(later(r, time.Hour), first, ConditionOptions{RollUp: RollUpEvaluate})
+	if was(evaluated, Degraded, metav1.ConditionTrue) || !was(evaluated, EvaluationConditionsDetected, metav1.ConditionTrue) {
+		t.Errorf("evaluate: %v", states(evaluated))
+	}
+	if off := Conditions(later(r, time.Hour), first, ConditionOptions{RollUp: RollUpOff}); was(off, Degraded, metav1.ConditionTrue) {
+		t.Errorf("off: %v", states(off))
+	}
+}
+
+func TestUnknownWhileItCannotLook(t *testing.T) {
+	s := &inventory.Snapshot{Taken: noon, Errors: []inventory.Error{{Object: mutatingConfigurations, Message: "list is forbidden"}}}
+	got := states(Conditions(&classify.Report{Snapshot: s}, nil, patient))
+	want := []string{"VirtualResourceAdmissionError=Unknown CannotLook", "MutatingAdmissionWebhookConfigurationError=Unknown CannotLook"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestAFastClockDoesNotDelay: a transition stamped ten minutes ahead by another
+// writer counts from now on.
+func TestAFastClockDoesNotDelay(t *testing.T) {
+	r := troubled(t, "service-missing", admission(inventory.Validating))
+	skewed := Conditions(later(r, 10*time.Minute), nil, patient)
+	mine := Conditions(r, skewed, patient)
+	if after := Conditions(later(r, 2*time.Minute), mine, patient); !was(after, Degraded, metav1.ConditionTrue) {
+		t.Errorf("still waiting for a clock: %v", states(after))
+	}
+}
+
+func messageOf(conditions []metav1.Condition, name string) string {
+	for _, c := range conditions {
+		if c.Type == name {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+func TestMessagesAreBoundedAndStable(t *testing.T) {
+	r := troubled(t, "service-missing", admission(inventory.Validating))
+	one := r.Findings[0]
+	r.Findings = nil
+	for i := range 50 {
+		f := one
+		f.Message = strings.Repeat("x", 600) + strings.Repeat("y", i)
+		r.Findings = append(r.Findings, f)
+	}
+	message := messageOf(Conditions(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError")
+	if n := strings.Count(message, "\n"); n != maxLines || len(message) > (maxLength+4)*(maxLines+1) || !strings.HasSuffix(message, "And 40 more.") {
+		t.Errorf("%d lines, %d bytes, ends in %q", n+1, len(message), message[max(0, len(message)-20):])
+	}
+	if again := messageOf(Conditions(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError"); again != message {
+		t.Error("the same Report gives another message")
+	}
+}
