@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -55,8 +56,8 @@ func TestSARIFRules(t *testing.T) {
 	for i, c := range classify.Checks {
 		rule := rules[i]
 		if *rule.ID != c.Name || *rule.ShortDescription.Text != c.Summary || *rule.HelpURI != RunbookURL(c.Name) ||
-			*rule.Help.Markdown != c.Runbook() || rule.DefaultConfiguration.Level != sarifLevels[c.Severity] {
-			t.Errorf("rule of %s is %+v", c.Name, rule)
+			*rule.Help.Markdown != cmp.Or(c.Runbook(), c.Summary) || rule.DefaultConfiguration.Level != sarifLevels[c.Severity] {
+			t.Errorf("rule %d is %s, want all of check %s", i, *rule.ID, c.Name)
 		}
 	}
 }
