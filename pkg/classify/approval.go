@@ -2,6 +2,8 @@ package classify
 
 import "regexp"
 
-// approvalURL is what a valid approval looks like: an http or https URL with a
-// host and a path. The guard's policy says the same in CEL.
-var approvalURL = regexp.MustCompile(`^https?://[^/ ]+/`)
+// ApprovalPattern is what a valid approval looks like: an http or https URL
+// with a host and a path. The policy that warns at registration says the same.
+const ApprovalPattern = `^https?://[^/ ]+/`
+
+var approvalURL = regexp.MustCompile(ApprovalPattern)
