@@ -50,19 +50,19 @@ func announcements() []Panel {
 	return []Panel{
 		{
 			Title:       "Conditions over time",
-			Description: "The conditions that the auditor reports. All but the last roll up into Degraded.",
-			Kind:        States, Unit: count, Width: 14, Height: 8,
+			Description: "The conditions that the auditor reports, and what they add up to: Degraded.",
+			Kind:        States, Unit: count, Width: 12, Height: 8,
 			Queries: []Query{{Expr: either(state("True"), "0 * "+state("False"), "2 * "+state("Unknown")), Legend: "{{condition}} {{cluster}}"}},
 			Texts:   []Text{{"0", "False", green}, {"1", "True", red}, {"2", "Unknown", yellow}},
 		},
 		{
 			Title:       "Conditions now",
 			Description: "The current status and reason of each condition.",
-			Kind:        Table, Unit: count, Width: 10, Height: 8,
+			Kind:        Table, Unit: count, Width: 12, Height: 8,
 			Queries: []Query{{Expr: `max by (cluster, condition, status, reason) (webhook_auditor_condition{cluster=~"$cluster"}) == 1`}},
 			Columns: []Column{
 				{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
-				{Field: "condition", Title: "Condition", Unit: text},
+				{Field: "condition", Title: "Condition", Unit: text, Width: 350},
 				{Field: "status", Title: "Status", Unit: text, Width: 80},
 				{Field: "reason", Title: "Reason", Unit: text},
 			},
@@ -71,7 +71,7 @@ func announcements() []Panel {
 			Title:       "Findings by severity",
 			Description: "All findings that nobody acknowledged.",
 			Kind:        Stack, Unit: count, Width: 8, Height: 8,
-			Queries: []Query{{Expr: `max by (cluster, severity) (webhook_auditor_findings{cluster=~"$cluster",acknowledged="false"})`, Legend: "{{severity}} {{cluster}}"}},
+			Queries: []Query{bySeverity("info", blue), bySeverity("warning", orange), bySeverity("critical", red)},
 		},
 		{
 			Title:       "Webhooks by type",
@@ -81,10 +81,17 @@ func announcements() []Panel {
 		},
 		{
 			Title:       "Broken watches by resource",
-			Description: "Failed lists and watches per second: while one fails, what the auditor knows grows old.",
-			Kind:        Lines, Unit: rate, Width: 8, Height: 8,
-			Queries: []Query{{Expr: `max by (cluster, group, resource) (rate(webhook_auditor_watch_errors_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{resource}} {{group}} {{cluster}}"}},
+			Description: "Failed lists and watches: while one fails, what the auditor knows grows old.",
+			Kind:        Lines, Unit: count, Width: 8, Height: 8,
+			Queries: []Query{{Expr: `max by (cluster, group, resource) (increase(webhook_auditor_watch_errors_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{resource}} {{group}} {{cluster}}"}},
 		},
+	}
+}
+
+func bySeverity(severity, color string) Query {
+	return Query{
+		Expr:   `max by (cluster, severity) (webhook_auditor_findings{cluster=~"$cluster",severity="` + severity + `",acknowledged="false"})`,
+		Legend: "{{severity}} {{cluster}}", Color: color,
 	}
 }
 
@@ -109,10 +116,10 @@ func footprint() []Panel {
 			Kind:        Table, Unit: count, Width: 8, Height: 8,
 			Queries: []Query{{Expr: `max by (cluster, instance, version, revision, goversion) (webhook_auditor_build_info{cluster=~"$cluster"})`}},
 			Columns: []Column{
-				{Field: "instance", Title: "Replica", Unit: text},
-				{Field: "version", Title: "Version", Unit: text},
+				{Field: "instance", Title: "Replica", Unit: text, Width: 150},
+				{Field: "version", Title: "Version", Unit: text, Width: 90},
 				{Field: "revision", Title: "Revision", Unit: text},
-				{Field: "goversion", Title: "Go", Unit: text, Width: 100},
+				{Field: "goversion", Title: "Go", Unit: text, Width: 90},
 			},
 		},
 	}

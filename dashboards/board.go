@@ -62,6 +62,8 @@ type Query struct {
 	Legend string
 	// Total marks the line that stands for all webhooks beside the top ones.
 	Total bool
+	// Color is fixed where the line means good or bad; else the palette's.
+	Color string
 }
 
 // Threshold is the color that values have from From on.

@@ -118,6 +118,11 @@ func asWebhook(expr string) string {
 // ratio divides each series by its counterpart, where there is one.
 func ratio(part, whole string) string { return fmt.Sprintf("(%s) / ((%s) > 0)", part, whole) }
 
+// overall divides the sums. A part that never happened has no series: it is 0.
+func overall(part, whole string) string {
+	return fmt.Sprintf("(sum(%s) or 0 * sum(%s))\n/ (sum(%s) > 0)", part, whole, whole)
+}
+
 // leaders returns the series of now that lead the ranking of the whole range.
 func leaders(now, ranking, by string) string {
 	return fmt.Sprintf("(%s)\nand on (%s) topk(%d, (%s) > 0)", now, by, top, ranking)

@@ -183,6 +183,7 @@ func barOptions(p Panel) object {
 		"minVizWidth": 8, "minVizHeight": 16, "maxVizHeight": 300, "orientation": "horizontal",
 		"legend":        object{"displayMode": "list", "placement": "bottom", "showLegend": false, "calcs": []string{}},
 		"reduceOptions": lastValue(),
+		"text":          object{"titleSize": 12, "valueSize": 14},
 	}
 }
 
@@ -206,7 +207,7 @@ func fieldDefaults(p Panel) object {
 	}
 	switch p.Kind {
 	case Lines, Stack:
-		out["color"] = object{"mode": "palette-classic-by-name"}
+		out["color"] = object{"mode": "palette-classic"}
 		out["min"] = 0
 		out["links"] = dataLinks(p.Links)
 	case Bars:
@@ -296,6 +297,9 @@ func overrides(p Panel) []object {
 				property{"custom.lineWidth", 1},
 				property{"links", []object{}}))
 		}
+		if q.Color != "" {
+			out = append(out, override("byFrameRefID", letter(i), property{"color", object{"mode": "fixed", "fixedColor": q.Color}}))
+		}
 	}
 	if p.Kind != Table {
 		return out
@@ -319,8 +323,10 @@ func override(matcher, options string, properties ...property) object {
 	return object{"matcher": object{"id": matcher, "options": options}, "properties": list}
 }
 
+// columnProperties style a column. Without a noValue of its own, each empty
+// cell would say what the whole table says when it is empty.
 func columnProperties(c Column) []property {
-	out := []property{{"displayName", c.Title}, {"unit", c.Unit.Grafana}}
+	out := []property{{"displayName", c.Title}, {"unit", c.Unit.Grafana}, {"noValue", ""}}
 	if c.Unit.Decimals >= 0 && c.Unit != text {
 		out = append(out, property{"decimals", c.Unit.Decimals})
 	}

@@ -104,21 +104,19 @@ func datasourceVariable() object {
 // annotations are the layers that all boards share: when alerts fired, and when
 // configurations changed. Most incidents begin with one of the latter.
 func annotations() []any {
-	layer := func(name, color, expr, title, text string) object {
-		return object{
-			"name": name, "enable": true, "iconColor": color, "datasource": datasource,
-			"target":      object{"refId": "Anno", "expr": expr, "interval": minStep, "datasource": datasource},
-			"titleFormat": title, "textFormat": text,
-		}
-	}
-	changes := layer("Configuration changes", blue,
-		`max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{cluster=~"$cluster"}) * 1000 > $__from`,
-		"{{configuration}} changed", "{{type}} {{cluster}}")
-	changes["useValueForTime"] = true
-	return []any{
-		layer("Alerts firing", red,
-			`max by (cluster, alertname, severity, name) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",alertstate="firing"})`,
-			"{{alertname}}", "{{severity}} {{name}} {{cluster}}"),
-		changes,
+	fired := layer("Alerts firing", red,
+		`max by (cluster, alertname, severity, name) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",alertstate="firing"})`)
+	fired["titleFormat"], fired["textFormat"] = "{{alertname}}", "{{severity}} {{name}} {{cluster}}"
+	changed := layer("Configuration changes", blue,
+		`max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{cluster=~"$cluster"}) * 1000 > $__from`)
+	changed["titleFormat"], changed["textFormat"] = "{{configuration}} changed", "{{type}} {{cluster}}"
+	changed["useValueForTime"] = true
+	return []any{fired, changed}
+}
+
+func layer(name, color, expr string) object {
+	return object{
+		"name": name, "enable": true, "iconColor": color, "datasource": datasource,
+		"target": object{"refId": "Anno", "expr": expr, "interval": minStep, "datasource": datasource},
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 )
 
 //go:embed testdata/apiserver-metrics.txt
@@ -272,6 +274,21 @@ func TestRates(t *testing.T) {
 			if m[1] != "$__rate_interval" && m[1] != "$__range" && m[1] != "." {
 				t.Errorf("%s: fixed window %s", q.where, m[0])
 			}
+		}
+	}
+}
+
+// TestFamilies holds what the boards were told of the auditor's series against
+// what the exporter says of them.
+func TestFamilies(t *testing.T) {
+	for _, f := range exporter.Families {
+		want, ok := promised[f.Name]
+		if !ok {
+			continue
+		}
+		got := slices.Sorted(slices.Values(f.Labels))
+		if sorted := slices.Sorted(slices.Values(want)); !slices.Equal(got, sorted) {
+			t.Errorf("%s has the labels %v, the boards count on %v", f.Name, got, sorted)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package dashboards
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // one is the webhook that the board "Webhook" is about. A webhook and a CRD may
 // have the same name, so conversions count for the type "conversion" alone.
@@ -34,7 +37,7 @@ func webhook() Board {
 		Links: []Link{toBoard("All webhooks", "webhooks"), toBoard("The auditor", "auditor")},
 		Rows: []Row{
 			{Panels: append(portrait(), dossier()...)},
-			{Title: "Calls", Panels: callPanels()},
+			{Title: "Calls", Panels: append(callPanels(), answerPanels()...)},
 			{Title: "Backend", Panels: backendPanels()},
 		},
 	}
@@ -52,8 +55,7 @@ func (p Panel) saying(texts ...Text) Panel {
 
 func portrait() []Panel {
 	whole := one.over(chosen)
-	failed := "sum(" + whole.failures() + ")\n/ (sum(" + whole.calls() + ") > 0)"
-	rejected := "sum(" + whole.rejections() + ")\n/ (sum(" + whole.calls() + ") > 0)"
+	failed, rejected := overall(whole.failures(), whole.calls()), overall(whole.rejections(), whole.calls())
 	slow := []Threshold{{green, 0}, {orange, 0.5}, {red, 1}}
 	return []Panel{
 		stat("Findings", "Findings of severity critical or warning that nobody acknowledged.",
@@ -84,10 +86,14 @@ func registeredOnce() string {
 // dossier is what is written about the webhook: registration, findings, reach
 // and alerts.
 func dossier() []Panel {
+	return slices.Concat([]Panel{registrationPanel(), findingsPanel()}, reachPanels(), []Panel{alertsPanel()})
+}
+
+func registrationPanel() Panel {
 	const labels = "cluster, type, configuration, failure_policy, match_policy, backend, service_namespace, service_name, approved, owner"
 	info := `max by (` + labels + `) (webhook_auditor_webhook_info{` + one.auditor + `})`
 	changed := `max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{cluster=~"$cluster",type="$type",configuration=~"$configuration"})`
-	return []Panel{{
+	return Panel{
 		Title:       "Registration and owner",
 		Description: "What the configuration says, who installed it, and how long ago it changed. One row per configuration that registers this name.",
 		Kind:        Table, Unit: text, Width: 24, Height: 4,
@@ -96,8 +102,8 @@ func dossier() []Panel {
 			{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
 			{Field: "configuration", Title: "Configuration", Unit: text},
 			{Field: "owner", Title: "Owner", Unit: text},
-			{Field: "A", Title: "Changed ago", Unit: seconds, Width: 120, Texts: []Text{{"-1", "unknown", "text"}}},
-			{Field: "failure_policy", Title: "If it fails", Unit: text, Width: 95},
+			{Field: "A", Title: "Changed ago", Unit: seconds, Width: 110, Thresholds: []Threshold{{"text", 0}}, Texts: []Text{{"-1", "unknown", "text"}}},
+			{Field: "failure_policy", Title: "On failure", Unit: text, Width: 95},
 			{Field: "match_policy", Title: "Match", Unit: text, Width: 100},
 			{Field: "backend", Title: "Backend", Unit: text, Width: 90},
 			{Field: "service_namespace", Title: "Namespace", Unit: text},
@@ -105,7 +111,11 @@ func dossier() []Panel {
 			{Field: "approved", Title: "Approved", Unit: text, Width: 95},
 		},
 		Empty: "This webhook is not registered.",
-	}, {
+	}
+}
+
+func findingsPanel() Panel {
+	return Panel{
 		Title:       "Findings and runbooks",
 		Description: "What the auditor found wrong with it. The check leads to its runbook.",
 		Kind:        Table, Unit: count, Width: 9, Height: 8,
@@ -117,7 +127,11 @@ func dossier() []Panel {
 			{Field: "what", Title: "Resource", Unit: text, Width: 140},
 		},
 		Empty: "Nothing is wrong with it.",
-	}, {
+	}
+}
+
+func reachPanels() []Panel {
+	return []Panel{{
 		Title:       "Resources it reaches",
 		Description: "The critical, virtual and sensitive resources that it is called for, at most fifty. The totals stand beside.",
 		Kind:        Table, Unit: count, Width: 6, Height: 8,
@@ -140,7 +154,11 @@ func dossier() []Panel {
 			{Field: "A", Title: "Resources", Unit: count},
 		},
 		Thresholds: []Threshold{{blue, 0}},
-	}, {
+	}}
+}
+
+func alertsPanel() Panel {
+	return Panel{
 		Title:       "Alerts",
 		Description: "Alerts about it, firing or about to.",
 		Kind:        Table, Unit: count, Width: 5, Height: 8,
@@ -150,11 +168,10 @@ func dossier() []Panel {
 			{Field: "alertstate", Title: "State", Unit: text, Width: 80, Texts: []Text{{"firing", "firing", red}, {"pending", "pending", yellow}}},
 		},
 		Empty: "No alert.",
-	}}
+	}
 }
 
 func callPanels() []Panel {
-	const requests = `sum by (operation) (rate(apiserver_admission_webhook_request_total{cluster=~"$cluster",type="$type",name="$name"}[$__rate_interval]))`
 	quantile := func(q, legend string) Query { return Query{Expr: one.latency(q), Legend: legend} }
 	threshold := `max by (cluster) (webhook_auditor_webhook_latency_threshold_seconds{` + one.admission + `})`
 	return []Panel{
@@ -166,43 +183,53 @@ func callPanels() []Panel {
 				quantile("0.5", "p50"), quantile("0.9", "p90"), quantile("0.99", "p99"),
 				{Expr: threshold, Legend: "threshold", Total: true},
 			},
+			Empty: "It was not called.",
 		},
 		{
 			Title:       "Failures and rejections",
 			Description: "Calls that failed and refused the request, that failed and let it pass, and that the webhook answered with no.",
 			Kind:        Lines, Unit: rate, Width: 12, Height: 8,
 			Queries: []Query{
-				{Expr: "sum(" + one.closed() + ")", Legend: "failed closed"},
-				{Expr: "sum(" + one.open() + ")", Legend: "failed open"},
-				{Expr: "sum(" + one.rejections() + ")", Legend: "rejected"},
+				{Expr: "sum(" + one.closed() + ")", Legend: "failed closed", Color: red},
+				{Expr: "sum(" + one.open() + ")", Legend: "failed open", Color: orange},
+				{Expr: "sum(" + one.rejections() + ")", Legend: "rejected", Color: blue},
 				{Expr: "sum(" + one.calls() + ")", Legend: "all calls", Total: true},
 			},
+			Empty: "It was not called.",
 		},
+	}
+}
+
+func answerPanels() []Panel {
+	requests := func(label string) []Query {
+		return []Query{{
+			Expr:   `sum by (` + label + `) (rate(apiserver_admission_webhook_request_total{cluster=~"$cluster",type="$type",name="$name"}[$__rate_interval]))`,
+			Legend: "{{" + label + "}}",
+		}}
+	}
+	return []Panel{
 		{
 			Title:       "Calls by operation",
 			Description: "How often the API server calls it. Conversions carry no operation.",
 			Kind:        Stack, Unit: rate, Width: 6, Height: 8,
-			Queries: []Query{{Expr: requests, Legend: "{{operation}}"}},
+			Queries: requests("operation"),
 			Empty:   "No admission call.",
 		},
 		{
 			Title:       "Answers by code",
 			Description: "200 is an answer, yes or no; 400 and above are refusals and failures; 0 is an error inside the API server.",
 			Kind:        Stack, Unit: rate, Width: 6, Height: 8,
-			Queries: []Query{{
-				Expr:   `sum by (code) (rate(apiserver_admission_webhook_request_total{cluster=~"$cluster",type="$type",name="$name"}[$__rate_interval]))`,
-				Legend: "{{code}}",
-			}},
-			Empty: "No admission call.",
+			Queries: requests("code"),
+			Empty:   "No admission call.",
 		},
 		{
 			Title:       "Conversions by version",
 			Description: "Conversions per second from one version of the CRD to another.",
 			Kind:        Stack, Unit: rate, Width: 6, Height: 8,
-			Queries: []Query{{
-				Expr:   "sum by (from_version, to_version, succeeded) (" + one.conversions("_count", "") + ")",
-				Legend: "{{from_version}} to {{to_version}}, succeeded {{succeeded}}",
-			}},
+			Queries: []Query{
+				{Expr: "sum by (from_version, to_version) (" + one.conversions("_count", `succeeded="true"`) + ")", Legend: "{{from_version}} to {{to_version}}", Color: green},
+				{Expr: "sum by (from_version, to_version) (" + one.conversions("_count", `succeeded="false"`) + ")", Legend: "{{from_version}} to {{to_version}} failed", Color: red},
+			},
 			Empty: "Nothing is converted.",
 		},
 		{
@@ -240,13 +267,13 @@ func backendPanels() []Panel {
 	}
 	expiring := []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}
 	ca := stat("CA expires in", "Until the last valid CA of its bundle expires.", untilExpiry("webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"), red).with(days, expiring...)
-	serving := stat("Certificate expires in", "Until the certificate expires that it showed to the last probe.", untilExpiry("webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"), red).with(days, expiring...)
-	ca.Height, serving.Height = 4, 4
+	serving := stat("Cert expires in", "Until the certificate expires that it showed to the last probe.", untilExpiry("webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"), red).with(days, expiring...)
+	ca.Height, serving.Height = 6, 6
 	return []Panel{
 		{
 			Title:       "Backend over time",
 			Description: "Whether somebody was there to answer, and whether the probe's TLS dial succeeded. Empty stretches: it could not be known.",
-			Kind:        States, Unit: count, Width: 12, Height: 4,
+			Kind:        States, Unit: count, Width: 12, Height: 6,
 			Queries: []Query{
 				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{` + one.auditor + `})`, Legend: "endpoints of {{configuration}} {{cluster}}"},
 				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_success{` + one.auditor + `})`, Legend: "probe of {{configuration}} {{cluster}}"},
@@ -258,7 +285,7 @@ func backendPanels() []Panel {
 		{
 			Title:       "Duration of the probe",
 			Description: "What the TLS dial of the last probe took.",
-			Kind:        Lines, Unit: seconds, Width: 6, Height: 4,
+			Kind:        Lines, Unit: seconds, Width: 6, Height: 6,
 			Queries: []Query{{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_duration_seconds{` + one.auditor + `})`, Legend: "{{configuration}} {{cluster}}"}},
 			Empty:   "Not probed.",
 		},

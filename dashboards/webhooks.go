@@ -95,7 +95,7 @@ func verdict() []Panel {
 		stat("Critical findings", "Findings of severity critical that nobody acknowledged.", findingsTotal("critical"), red),
 		stat("Warnings", "Findings of severity warning that nobody acknowledged.", findingsTotal("warning"), orange),
 		stat("Informational", "Findings of severity info that nobody acknowledged.", findingsTotal("info"), blue),
-		stat("Backends not ready", "Webhooks that nobody would answer for: the Service, its port or its endpoints are missing.",
+		stat("No backend", "Webhooks that nobody would answer for: the Service, its port or its endpoints are missing.",
 			counted(unready, registered), red),
 		stat("Failing now", "Webhooks of which some calls fail, closed or open.",
 			counted("("+every.failures()+") > 0", called), red),
@@ -114,7 +114,7 @@ func culprits() []Panel {
 	return []Panel{{
 		Title:       "What is wrong, and with whom",
 		Description: "The webhooks that failed, were slow, have no backend or have critical findings in the chosen time range: at most ten for each. The totals of this moment stand above.",
-		Kind:        Table, Unit: share, Width: 14, Height: 9,
+		Kind:        Table, Unit: share, Width: 13, Height: 9,
 		Queries: []Query{
 			best("(" + ratio(whole.closed(), whole.calls()) + ") > 0"),
 			best("(" + ratio(whole.open(), whole.calls()) + ") > 0"),
@@ -125,25 +125,25 @@ func culprits() []Panel {
 		Columns: []Column{
 			{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
 			{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
-			{Field: "type", Title: "Type", Unit: text, Width: 95},
-			{Field: "A", Title: "Failed closed", Unit: share, Width: 105, Thresholds: []Threshold{{red, 0}}},
-			{Field: "B", Title: "Failed open", Unit: share, Width: 100, Thresholds: []Threshold{{orange, 0}}},
-			{Field: "C", Title: "Slow p99", Unit: seconds, Width: 90, Thresholds: []Threshold{{orange, 0}}},
+			{Field: "type", Title: "Type", Unit: text, Width: 90},
+			{Field: "A", Title: "Fail closed", Unit: share, Width: 95, Thresholds: []Threshold{{red, 0}}},
+			{Field: "B", Title: "Fail open", Unit: share, Width: 85, Thresholds: []Threshold{{orange, 0}}},
+			{Field: "C", Title: "Slow p99", Unit: seconds, Width: 82, Thresholds: []Threshold{{orange, 0}}},
 			{Field: "D", Title: "Backend", Unit: text, Width: 90, Texts: []Text{{"0", "not ready", red}}},
-			{Field: "E", Title: "Critical", Unit: count, Width: 75, Thresholds: []Threshold{{red, 1}}},
+			{Field: "E", Title: "Critical", Unit: count, Width: 72, Thresholds: []Threshold{{red, 1}}},
 		},
 		Empty: "No webhook failed, was slow or lacks its backend.",
 	}, {
 		Title:       "Findings, the worst first",
 		Description: "What the auditor found wrong with the configuration of webhooks. At most twenty; the totals stand above.",
-		Kind:        Table, Unit: count, Width: 10, Height: 9,
+		Kind:        Table, Unit: count, Width: 11, Height: 9,
 		Queries: []Query{{Expr: `topk(20, 2 * max by (cluster, severity, check, type, name) (webhook_auditor_finding{severity="critical",` + every.auditor + `})` +
 			"\n" + `or max by (cluster, severity, check, type, name) (webhook_auditor_finding{severity="warning",` + every.auditor + `}))`}},
 		Columns: []Column{
-			{Field: "severity", Title: "Severity", Unit: text, Width: 85, Texts: severities},
-			{Field: "check", Title: "Check", Unit: text, Width: 175, Links: []Link{runbook}},
+			{Field: "severity", Title: "Severity", Unit: text, Width: 80, Texts: severities},
+			{Field: "check", Title: "Check", Unit: text, Width: 170, Links: []Link{runbook}},
 			{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
-			{Field: "type", Title: "Type", Unit: text, Width: 95},
+			{Field: "type", Title: "Type", Unit: text, Width: 90},
 		},
 		Empty: "No finding of severity critical or warning.",
 	}}
@@ -209,7 +209,7 @@ func failurePanels() []Panel {
 			Kind:        Lines, Unit: share, Width: 8, Height: 9,
 			Queries: []Query{
 				{Expr: leaders(ratio(part(now), now.calls()), ratio(part(whole), whole.calls()), each), Legend: "{{name}} {{cluster}}"},
-				{Expr: fmt.Sprintf("sum(%s)\n/ (sum(%s) > 0)", part(now), now.calls()), Legend: "all webhooks", Total: true},
+				{Expr: overall(part(now), now.calls()), Legend: "all webhooks", Total: true},
 			},
 			Links: drillDown("__field.labels"),
 		}
@@ -240,6 +240,7 @@ func failurePanels() []Panel {
 				Legend: "all webhooks", Total: true,
 			}},
 			Links: drillDown("__field.labels"),
+			Empty: "All answers were 200.",
 		},
 	}
 }
@@ -261,6 +262,7 @@ func resourcePanels() []Panel {
 				Legend: "{{what}} {{cluster}}",
 			}},
 			Thresholds: []Threshold{{green, 0}, {yellow, 0.5}, {red, 1}},
+			Empty:      "Nothing was written.",
 		},
 		{
 			Title:       "Latency that conversion adds, by CRD",
@@ -344,7 +346,7 @@ func certificatePanels() []Panel {
 				{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
 				{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
 				{Field: "type", Title: "Type", Unit: text, Width: 95},
-				{Field: "configuration", Title: "Configuration", Unit: text},
+				{Field: "configuration", Title: "Configuration", Unit: text, Width: 170},
 				{Field: "A", Title: "Days left", Unit: days, Width: 95, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
 			},
 			Empty: "unknown",
