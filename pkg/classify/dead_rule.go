@@ -14,41 +14,106 @@ var deadRule = &Check{
 	Name:     "dead-rule",
 	Summary:  "A rule names only resources for which this API server never calls a webhook.",
 	Severity: Info,
-	Find:     findDeadRule,
+	Find: func(p Profile) []Problem {
+		var dead, reasons []string
+		for _, i := range p.Idle {
+			if reason := whyDead(p, &p.Rules[i]); reason != "" {
+				dead = append(dead, fmt.Sprintf("rules[%d]", i))
+				reasons = append(reasons, reason)
+			}
+		}
+		if len(dead) == 0 {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("has no effect through %s: %s", some(dead), some(slices.Compact(reasons))),
+			Fix:     fmt.Sprintf("remove or correct %s in %s%s", some(dead), object(p), byOwner(p)),
+		}}
+	},
 }
 
-func findDeadRule(p Profile) []Problem {
-	never := p.Snapshot.NeverSent()
-	var rules []string
-	var named []inventory.Resource
-	for i := range p.Rules {
-		if dead := deadResources(&p.Rules[i], never); len(dead) > 0 {
-			rules = append(rules, fmt.Sprintf("rules[%d]", i))
-			named = append(named, dead...)
+// whyDead says why a rule that reaches nothing does so; "" where that may
+// change by itself. Wildcards are left alone, for their intent is not known,
+// and so are groups that are not served: optional integrations name them.
+func whyDead(p Profile, rule *admissionv1.RuleWithOperations) string {
+	if wildcards(rule) {
+		return ""
+	}
+	for _, group := range rule.APIGroups {
+		if !servesGroup(p.Snapshot, group) {
+			return ""
 		}
 	}
-	if len(rules) == 0 {
-		return nil
+	served := servedByName(p.Snapshot, rule)
+	switch {
+	case len(served) == 0:
+		return "the API server serves no " + named(rule)
+	case allNever(p.Snapshot, served):
+		return "the API server calls no webhook for " + named(rule)
+	case !slices.ContainsFunc(served, func(s inventory.Served) bool { return covers(rule.APIVersions, s.Version) }):
+		return fmt.Sprintf("the API server serves %s only in %s", named(rule), sentence(versionsOf(served), 0))
+	case rule.Scope != nil && *rule.Scope != admissionv1.AllScopes && !slices.ContainsFunc(served, func(s inventory.Served) bool { return s.Namespaced == (*rule.Scope == admissionv1.NamespacedScope) }):
+		return fmt.Sprintf("%s are never of scope %s", named(rule), *rule.Scope)
 	}
-	return []Problem{{
-		Message: fmt.Sprintf("has no effect through %s: the API server calls no webhook for %s", sentence(rules, 0), listed(slices.Compact(named))),
-		Fix:     fmt.Sprintf("remove %s from %s", sentence(rules, 0), object(p)),
-	}}
+	return fmt.Sprintf("webhooks never see %s of %s", operationsOf(rule), named(rule))
 }
 
-// deadResources returns what the rule names if nothing of it is ever sent to a
-// webhook. Wildcards are left alone: their intent is not known.
-func deadResources(rule *admissionv1.RuleWithOperations, never []inventory.Resource) []inventory.Resource {
-	var out []inventory.Resource
-	for _, group := range rule.APIGroups {
-		for _, name := range rule.Resources {
-			plain, _, _ := strings.Cut(name, "/")
-			r := inventory.Resource{Group: group, Name: plain}
-			if !slices.Contains(never, r) {
-				return nil
-			}
-			out = append(out, r)
+func wildcards(rule *admissionv1.RuleWithOperations) bool {
+	return slices.Contains(rule.APIGroups, "*") || slices.ContainsFunc(rule.Resources, func(r string) bool { return strings.HasPrefix(r, "*") })
+}
+
+// servesGroup reports whether all of the group's resources are known: files
+// need not hold all CRDs of a group.
+func servesGroup(s *inventory.Snapshot, group string) bool {
+	serves := slices.ContainsFunc(s.Served, func(r inventory.Served) bool { return r.Group == group })
+	return serves && (s.NamespacesKnown || slices.Contains(coreGroups, group))
+}
+
+// servedByName returns what is served under the names that the rule spells.
+func servedByName(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) []inventory.Served {
+	var out []inventory.Served
+	for _, served := range s.Served {
+		if slices.Contains(rule.APIGroups, served.Group) && inventory.NamesResource(rule, served.Resource) {
+			out = append(out, served)
 		}
 	}
 	return out
+}
+
+func allNever(s *inventory.Snapshot, served []inventory.Served) bool {
+	never := s.NeverSent()
+	return !slices.ContainsFunc(served, func(r inventory.Served) bool { return !slices.Contains(never, r.Parent()) })
+}
+
+func covers(list []string, value string) bool {
+	return slices.Contains(list, "*") || slices.Contains(list, value)
+}
+
+func versionsOf(served []inventory.Served) []string {
+	var out []string
+	for _, s := range served {
+		out = append(out, s.Version)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// named lists the resources of a rule as kubectl writes them.
+func named(rule *admissionv1.RuleWithOperations) string {
+	var out []inventory.Resource
+	for _, group := range rule.APIGroups {
+		for _, name := range rule.Resources {
+			plain, sub, _ := strings.Cut(name, "/")
+			out = append(out, inventory.Resource{Group: group, Name: plain, Subresource: sub})
+		}
+	}
+	return listed(out)
+}
+
+func operationsOf(rule *admissionv1.RuleWithOperations) string {
+	var words []string
+	for _, op := range rule.Operations {
+		words = append(words, string(op))
+	}
+	return sentence(words, 0)
 }

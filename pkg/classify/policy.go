@@ -3,6 +3,7 @@ package classify
 import (
 	"path"
 	"slices"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -10,28 +11,73 @@ import (
 // Policy is everything that a cluster's owner may legitimately decide.
 type Policy struct {
 	// Classes are the members of the classes critical, virtual and sensitive.
-	Classes map[Class][]inventory.Resource
+	Classes map[Class][]inventory.Resource `json:"classes,omitempty"`
 	// CoreGroups are the API groups of the class core; CRDs annotated
 	// api-approved.openshift.io belong to it as well.
-	CoreGroups []string
+	CoreGroups []string `json:"coreGroups,omitempty"`
 	// PlatformNamespaces are globs of the namespaces whose webhooks belong to
 	// the platform rather than to a third party.
-	PlatformNamespaces []string
+	PlatformNamespaces []string `json:"platformNamespaces,omitempty"`
 	// PlatformWebhooks are globs of the names of webhooks, or of their
 	// configurations, that a stock cluster registers.
-	PlatformWebhooks []string
+	PlatformWebhooks []string `json:"platformWebhooks,omitempty"`
+
+	// RunLevelLabel is the label that puts a namespace on a run level.
+	RunLevelLabel string `json:"runLevelLabel,omitempty"`
+	// RunLevelZero are globs of the namespaces that are on run level 0 without
+	// carrying the label.
+	RunLevelZero []string `json:"runLevelZero,omitempty"`
+	// ControlPlane are the resources that nodes need to join, a control plane
+	// to recover and leaders to stay leaders, by namespace; "" stands for
+	// cluster-scoped resources.
+	ControlPlane map[string][]inventory.Resource `json:"controlPlane,omitempty"`
+
 	// LatencyThresholds set the latency in seconds from which a webhook is
 	// slow, by webhook name: a bucket edge of the API server's histogram.
-	LatencyThresholds map[string]float64
+	LatencyThresholds map[string]float64 `json:"latencyThresholds,omitempty"`
+	// LongTimeoutSeconds is the longest timeout that nobody needs to look at.
+	LongTimeoutSeconds int `json:"longTimeoutSeconds,omitempty"`
+	// ControlPlaneTimeoutSeconds is the longest timeout with failurePolicy
+	// Ignore that the control plane's clients, who wait 30 s, get over.
+	ControlPlaneTimeoutSeconds int `json:"controlPlaneTimeoutSeconds,omitempty"`
+	// LeaseTimeoutSeconds is the longest timeout with failurePolicy Ignore that
+	// leaders, who renew within 10 s, get over.
+	LeaseTimeoutSeconds int `json:"leaseTimeoutSeconds,omitempty"`
+	// CAExpiryDays is how many days before its end a CA bundle is reported.
+	CAExpiryDays int `json:"caExpiryDays,omitempty"`
+	// InjectionGraceSeconds is how long an injector may take to fill in a CA
+	// bundle.
+	InjectionGraceSeconds int `json:"injectionGraceSeconds,omitempty"`
+
+	// Budgets bound what the webhooks of one resource may cost together.
+	Budgets []Budget `json:"budgets,omitempty"`
+	// Acknowledgements are findings that the cluster's owner knows of.
+	Acknowledgements []Acknowledgement `json:"acknowledgements,omitempty"`
+}
+
+// Budget is what the webhooks of one resource may cost together.
+type Budget struct {
+	Resource inventory.Resource `json:"resource"`
+	// Seconds bound the worst case of the chain; 0 is no bound.
+	Seconds int `json:"seconds,omitempty"`
+	// Webhooks bound how many are called; 0 is no bound.
+	Webhooks int `json:"webhooks,omitempty"`
 }
 
 // DefaultPolicy is the Policy of a cluster whose owner decided nothing.
 func DefaultPolicy() Policy {
 	return Policy{
-		Classes:            defaultClasses(),
-		CoreGroups:         slices.Clone(coreGroups),
-		PlatformNamespaces: []string{"openshift-*", "kube-system"},
-		PlatformWebhooks:   slices.Clone(platformWebhooks),
+		Classes:                    defaultClasses(),
+		CoreGroups:                 slices.Clone(coreGroups),
+		PlatformNamespaces:         []string{"openshift-*", "kube-system"},
+		PlatformWebhooks:           slices.Clone(platformWebhooks),
+		RunLevelLabel:              "openshift.io/run-level",
+		ControlPlane:               defaultControlPlane(),
+		LongTimeoutSeconds:         15,
+		ControlPlaneTimeoutSeconds: 15,
+		LeaseTimeoutSeconds:        3,
+		CAExpiryDays:               30,
+		InjectionGraceSeconds:      300,
 	}
 }
 
@@ -61,44 +107,17 @@ const (
 	slowCritical = 0.5
 )
 
-// ApprovalAnnotation carries the URL of the pull request that approved a
-// webhook.
-const ApprovalAnnotation = "webhook-approved.openshift.io"
+// The annotations that a webhook's owner may set.
+const (
+	// ApprovalAnnotation carries the URL of the pull request that approved a
+	// webhook.
+	ApprovalAnnotation = "webhook-approved.openshift.io"
+	// AcknowledgeAnnotation carries "check[, check…]: reason".
+	AcknowledgeAnnotation = "webhook-auditor.io/acknowledge"
+	// OptInAnnotation, set to "true", lets a webhook reach run level 0.
+	OptInAnnotation = "webhook.openshift.io/run-level-0-opt-in"
+)
 
-// AcknowledgeAnnotation carries "check[, check…]: reason".
-const AcknowledgeAnnotation = "webhook-auditor.io/acknowledge"
-
-func (p Policy) profiles(s *inventory.Snapshot) []Profile {
-	m := p.members(s)
-	out := make([]Profile, len(s.Webhooks))
-	for i := range s.Webhooks {
-		out[i] = p.profile(s, &s.Webhooks[i], m)
-	}
-	return out
-}
-
-func (p Policy) profile(s *inventory.Snapshot, w *inventory.Webhook, m members) Profile {
-	reached := s.Reach(w)
-	state := s.State(w.Backend)
-	namespace := w.Backend.Namespace()
-	profile := Profile{
-		Webhook:      w,
-		Snapshot:     s,
-		Reached:      reached,
-		Reach:        m.reach(reached),
-		Approval:     w.Object.Annotations[ApprovalAnnotation],
-		Platform:     matchAny(p.PlatformWebhooks, w.Configuration) || matchAny(p.PlatformWebhooks, w.Name),
-		ThirdParty:   !matchAny(p.PlatformNamespaces, namespace),
-		State:        state,
-		BackendReady: ready(state),
-	}
-	profile.Approved = approvalURL.MatchString(profile.Approval)
-	profile.Threshold = p.threshold(profile)
-	return profile
-}
-
-// threshold is 0.5 s where a critical resource is reached, else 1 s, unless the
-// Policy names the webhook.
 func (p Policy) threshold(profile Profile) float64 {
 	if set := p.LatencyThresholds[profile.Name]; set > 0 {
 		return set
@@ -109,19 +128,15 @@ func (p Policy) threshold(profile Profile) float64 {
 	return slow
 }
 
-// ready says whether the backend is ready, nil where it cannot be known. A
-// fault that holds in one of two possible routing modes is not known.
-func ready(s inventory.BackendState) *bool {
-	if !s.Known || s.Routing != inventory.RoutingUnknown {
-		return nil
-	}
-	ok := s.Fault == inventory.Sound
-	return &ok
-}
+func secondsOf(n int) time.Duration { return time.Duration(n) * time.Second }
 
 func matchAny(globs []string, name string) bool {
-	return slices.ContainsFunc(globs, func(glob string) bool {
-		ok, err := path.Match(glob, name)
-		return err == nil && ok
-	})
+	return slices.ContainsFunc(globs, func(glob string) bool { return match(glob, name) })
+}
+
+// match reports whether the glob matches the name. A malformed one, which
+// ParsePolicy refuses, matches nothing.
+func match(glob, name string) bool {
+	ok, err := path.Match(glob, name)
+	return err == nil && ok
 }

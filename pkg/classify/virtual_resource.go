@@ -30,7 +30,7 @@ func findVirtualResource(p Profile) []Problem {
 	return []Problem{{
 		Severity: virtualSeverity(p, virtual),
 		Message:  fmt.Sprintf("intercepts %s, which are never stored but decide on every login, authorization or scheduling (failurePolicy %s)", listed(virtual), p.FailurePolicy),
-		Fix:      fmt.Sprintf("take them out of the rules of %s, or exclude them: %s", object(p), exclusion(virtual)),
+		Fix:      fmt.Sprintf("take them out of the rules of %s, or exclude them: %s", object(p), patch(p, excludeRequests(p, requestsTo(virtual)))),
 	}}
 }
 

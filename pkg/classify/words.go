@@ -2,7 +2,11 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -19,6 +23,12 @@ func listed(resources []inventory.Resource) string {
 	return sentence(names, len(resources)-len(names))
 }
 
+// some joins the first words and counts the rest.
+func some(words []string) string {
+	shown := words[:min(len(words), maxListed)]
+	return sentence(slices.Clip(shown), len(words)-len(shown))
+}
+
 // sentence joins words as prose does: "a, b and 3 more".
 func sentence(words []string, more int) string {
 	if more > 0 {
@@ -29,6 +39,12 @@ func sentence(words []string, more int) string {
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
+
+// seconds writes a duration as "3 s".
+func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+
+// day writes a moment as the day it falls on.
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // reachedNames returns the resources of a reach.
 func reachedNames(reached []inventory.Reached) []inventory.Resource {
@@ -45,11 +61,16 @@ func intercepted(p Profile) string {
 	for _, r := range p.Reached {
 		ops |= r.Operations
 	}
+	return operations(ops) + " of " + listed(reachedNames(p.Reached))
+}
+
+// operations lists the operations as prose does.
+func operations(ops inventory.Operations) string {
 	var words []string
 	for _, op := range ops.List() {
 		words = append(words, string(op))
 	}
-	return sentence(words, 0) + " of " + listed(reachedNames(p.Reached))
+	return sentence(words, 0)
 }
 
 // object names the configuration as kubectl takes it.
@@ -61,18 +82,18 @@ func object(p Profile) string {
 	return strings.ToLower(kind) + " " + p.Configuration
 }
 
-// approve is how to make an informational finding go away for good.
-func approve(p Profile, check string) string {
-	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; "+
-		"or accept the finding: kubectl annotate %s %s='%s: REASON'",
-		object(p), ApprovalAnnotation, object(p), AcknowledgeAnnotation, check)
+// hasName tells whether a matchCondition has the name.
+func hasName(name string) func(admissionv1.MatchCondition) bool {
+	return func(c admissionv1.MatchCondition) bool { return c.Name == name }
 }
 
-// exclusion is the matchCondition that keeps a webhook from the resources.
-func exclusion(resources []inventory.Resource) string {
-	terms := make([]string, len(resources))
-	for i, r := range resources {
-		terms[i] = fmt.Sprintf("request.resource.group == %q && request.resource.resource == %q", r.Group, r.Name)
-	}
-	return fmt.Sprintf("matchConditions: [{name: exclude, expression: '!(%s)'}]", strings.Join(terms, " || "))
+// approve is how to make an informational finding go away for good.
+func approve(p Profile, check string) string {
+	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or %s",
+		object(p), ApprovalAnnotation, accept(p, check))
+}
+
+// accept is how to keep a finding that is known, out of everyone's way.
+func accept(p Profile, check string) string {
+	return fmt.Sprintf("accept the finding: kubectl annotate %s %s='%s: REASON'", object(p), AcknowledgeAnnotation, check)
 }

@@ -185,6 +185,7 @@ func (o Objects) object(kind string, m *metav1.ObjectMeta, webhook string) Objec
 		CreationTimestamp: m.CreationTimestamp.Time,
 		Generation:        m.Generation,
 		LastChanged:       lastChanged(m),
+		Writers:           writers(m),
 		Source:            o.source(kind, m.Name, webhook),
 	}
 }
@@ -204,6 +205,18 @@ func lastChanged(m *metav1.ObjectMeta) time.Time {
 		}
 	}
 	return last
+}
+
+// writers returns who wrote anything but the status.
+func writers(m *metav1.ObjectMeta) []string {
+	var out []string
+	for _, f := range m.ManagedFields {
+		if f.Subresource == "" && f.Manager != "" {
+			out = append(out, f.Manager)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // ownerOf tells who manages an object. What an owner reference or a GitOps

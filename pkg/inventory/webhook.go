@@ -80,6 +80,8 @@ type Object struct {
 	// LastChanged is the newest moment that the object itself records
 	// (creation or managedFields); zero where it records none.
 	LastChanged time.Time
+	// Writers are the field managers that the object records, sorted.
+	Writers []string
 	// Source is where the object was read; zero for a cluster.
 	Source Source
 }

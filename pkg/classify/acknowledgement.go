@@ -1,0 +1,178 @@
+package classify
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Acknowledgement says that the cluster's owner knows of findings. Its first
+// three fields are globs; an empty one matches everything.
+type Acknowledgement struct {
+	Check         string `json:"check,omitempty"`
+	Configuration string `json:"configuration,omitempty"`
+	Name          string `json:"name,omitempty"`
+	Reason        string `json:"reason"`
+	// Until is the last day on which it holds; the zero Date is for ever.
+	Until Date `json:"until,omitzero"`
+}
+
+// Date is a day, UTC.
+type Date struct{ time.Time }
+
+// MarshalJSON writes the day as YYYY-MM-DD.
+func (d Date) MarshalJSON() ([]byte, error) { return json.Marshal(d.Format(time.DateOnly)) }
+
+// UnmarshalJSON reads a day as YYYY-MM-DD.
+func (d *Date) UnmarshalJSON(b []byte) error {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return fmt.Errorf("reading a day: want it in quotes, as in \"2027-01-31\": %w", err)
+	}
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return fmt.Errorf("reading day %q: want YYYY-MM-DD", text)
+	}
+	d.Time = day
+	return nil
+}
+
+// over reports whether the day has passed.
+func (d Date) over(now time.Time) bool { return !d.IsZero() && !now.Before(d.AddDate(0, 0, 1)) }
+
+// String names the acknowledgement as the Policy writes it.
+func (a Acknowledgement) String() string {
+	var words []string
+	for _, w := range []struct{ key, value string }{{"check", a.Check}, {"configuration", a.Configuration}, {"name", a.Name}} {
+		if w.value != "" {
+			words = append(words, w.key+": "+w.value)
+		}
+	}
+	return "{" + strings.Join(words, ", ") + "}"
+}
+
+func (a Acknowledgement) covers(f Finding) bool {
+	return matchOrAny(a.Check, f.Check.Name) && matchOrAny(a.Configuration, f.Webhook.Configuration) && matchOrAny(a.Name, f.Webhook.Name)
+}
+
+func matchOrAny(glob, name string) bool { return glob == "" || match(glob, name) }
+
+// acknowledge marks the findings that are known, and reports the
+// acknowledgements that cover none.
+func (p Policy) acknowledge(r *Report) {
+	var stale []Finding
+	for _, a := range p.Acknowledgements {
+		used, over := false, a.Until.over(r.Snapshot.Taken)
+		for i := range r.Findings {
+			if a.covers(r.Findings[i]) {
+				used = true
+				r.Findings[i].Acknowledged = r.Findings[i].Acknowledged || !over
+			}
+		}
+		switch {
+		case over:
+			stale = append(stale, a.stale("which ended on "+day(a.Until.Time)))
+		case !used:
+			stale = append(stale, a.stale("which matches no finding"))
+		}
+	}
+	r.acknowledgeAnnotated()
+	r.Findings = append(r.Findings, stale...)
+}
+
+// stale is the finding on an acknowledgement of the Policy; it belongs to no
+// webhook, so it carries what the acknowledgement itself names.
+func (a Acknowledgement) stale(why string) Finding {
+	return Finding{
+		Check:   staleAcknowledgement,
+		Webhook: inventory.Ref{Configuration: a.Configuration, Name: a.Name},
+		Problem: Problem{
+			Severity: staleAcknowledgement.Severity,
+			Message:  fmt.Sprintf("is acknowledged by %s in the Policy, %s", a, why),
+			Fix:      "take it out of acknowledgements in the Policy, or renew it",
+		},
+	}
+}
+
+// acknowledgeAnnotated marks what configurations acknowledge of themselves:
+// never a critical finding, which is for the cluster's owner.
+func (r *Report) acknowledgeAnnotated() {
+	known := r.annotated()
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		if checks := known[configurationOf(f.Webhook)]; checks != nil && f.Severity < Critical {
+			if _, ok := checks[f.Check.Name]; ok {
+				checks[f.Check.Name] = true
+				f.Acknowledged = true
+			}
+		}
+	}
+	for i := range r.Profiles {
+		profile := &r.Profiles[i]
+		key := configurationOf(profile.Ref)
+		profile.Stale = unused(known[key])
+		delete(known, key) // said once, with the configuration's first webhook
+		if len(profile.Stale) > 0 {
+			r.add(staleAcknowledgement, *profile)
+		}
+	}
+}
+
+// configurationKey names a configuration.
+type configurationKey struct {
+	hookType inventory.Type
+	name     string
+}
+
+func configurationOf(r inventory.Ref) configurationKey {
+	return configurationKey{r.Type, r.Configuration}
+}
+
+// annotated are the checks that configurations acknowledge, each with whether
+// it covered a finding.
+func (r *Report) annotated() map[configurationKey]map[string]bool {
+	out := map[configurationKey]map[string]bool{}
+	for i := range r.Profiles {
+		w := r.Profiles[i].Webhook
+		key := configurationOf(w.Ref)
+		annotation := w.Object.Annotations[AcknowledgeAnnotation]
+		if annotation == "" || out[key] != nil {
+			continue
+		}
+		out[key] = map[string]bool{}
+		for _, check := range acknowledged(annotation) {
+			out[key][check] = false
+		}
+	}
+	return out
+}
+
+// acknowledged reads "check[, check…]: reason". Without a reason nothing is
+// acknowledged: the annotation stays unused, and is reported so.
+func acknowledged(annotation string) []string {
+	list, reason, _ := strings.Cut(annotation, ":")
+	var out []string
+	for _, check := range strings.Split(list, ",") {
+		check = strings.TrimSpace(check)
+		if strings.TrimSpace(reason) == "" {
+			check += " (without a reason)"
+		}
+		out = append(out, check)
+	}
+	return out
+}
+
+func unused(checks map[string]bool) []string {
+	var out []string
+	for check, used := range checks {
+		if !used {
+			out = append(out, check)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

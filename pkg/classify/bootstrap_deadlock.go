@@ -1,0 +1,40 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+var bootstrapDeadlock = &Check{
+	Name:     "bootstrap-deadlock",
+	Summary:  "A webhook refuses the Pods that it needs to run: once they are all gone, nothing starts any more.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookBootstrapDeadlock"},
+	For:      15 * time.Minute,
+	Find: func(p Profile) []Problem {
+		if p.Deadlock == nil || p.Platform {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("is in a deadlock once its Pods are gone: %s", some(p.Deadlock.Steps)),
+			Fix:     patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)),
+		}}
+	},
+}
+
+// Deadlock is a cycle of what needs what to start.
+type Deadlock struct {
+	// Steps tell the cycle, from the webhook's own Service back to it.
+	Steps []string
+	// Namespaces are those that the webhook must leave alone to break all
+	// cycles that lead through it.
+	Namespaces []string
+}
+
+func (d *Deadlock) add(namespace string) {
+	if !slices.Contains(d.Namespaces, namespace) {
+		d.Namespaces = append(d.Namespaces, namespace)
+		slices.Sort(d.Namespaces)
+	}
+}

@@ -1,0 +1,36 @@
+package classify
+
+import (
+	"fmt"
+	"time"
+)
+
+var caBundleExpiring = &Check{
+	Name:     "ca-bundle-expiring",
+	Summary:  "The last valid CA of a webhook's CA bundle expires within 30 days.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookCaBundleExpiring"},
+	For:      time.Hour,
+	Find: func(p Profile) []Problem {
+		a, taken := p.Webhook.Backend.Authority, p.Snapshot.Taken
+		if a == nil || !a.ValidAt(taken) {
+			return nil
+		}
+		last := a.NotAfter()
+		if left := last.Sub(taken); left >= time.Duration(p.Policy.CAExpiryDays)*24*time.Hour {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("has a CA bundle whose last CA expires on %s; from then on the API server refuses its certificate", day(last)),
+			Fix:     renew(p),
+		}}
+	},
+}
+
+// renew is how a CA bundle is renewed: by who injects it, else by hand.
+func renew(p Profile) string {
+	if injector := injectorOf(p.Object.Annotations); injector.name != "" {
+		return fmt.Sprintf("have %s renew the CA and inject it again: %s", injector.name, injector.look)
+	}
+	return fmt.Sprintf("renew the CA that signs the certificate of %s, add it to clientConfig.caBundle of %s while the old one is still there, then replace the certificate%s", called(p), object(p), byOwner(p))
+}

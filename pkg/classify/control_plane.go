@@ -1,0 +1,137 @@
+package classify
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// systemNamespaces are the namespaces that every cluster has.
+var systemNamespaces = []string{"default", "kube-node-lease", "kube-public", "kube-system"}
+
+// defaultControlPlane is what nodes need to join, a control plane to recover
+// and leaders to stay leaders. Each outage that taught it is in
+// testdata/outages.
+func defaultControlPlane() map[string][]inventory.Resource {
+	return map[string][]inventory.Resource{
+		"": {
+			{Name: "namespaces"}, {Name: "namespaces", Subresource: "finalize"}, {Name: "namespaces", Subresource: "status"},
+			{Name: "nodes"}, {Name: "nodes", Subresource: "status"},
+			{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"},
+			{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions", Subresource: "status"},
+			{Group: "apiregistration.k8s.io", Name: "apiservices"},
+			{Group: "apiregistration.k8s.io", Name: "apiservices", Subresource: "status"},
+			{Group: "certificates.k8s.io", Name: "certificatesigningrequests"},
+			{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "approval"},
+			{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "status"},
+			{Group: "flowcontrol.apiserver.k8s.io", Name: "flowschemas"},
+			{Group: "flowcontrol.apiserver.k8s.io", Name: "flowschemas", Subresource: "status"},
+			{Group: "flowcontrol.apiserver.k8s.io", Name: "prioritylevelconfigurations"},
+			{Group: "flowcontrol.apiserver.k8s.io", Name: "prioritylevelconfigurations", Subresource: "status"},
+			{Group: "rbac.authorization.k8s.io", Name: "clusterrolebindings"},
+			{Group: "rbac.authorization.k8s.io", Name: "clusterroles"},
+			{Group: "scheduling.k8s.io", Name: "priorityclasses"},
+			{Group: "storage.k8s.io", Name: "csinodes"},
+		},
+		"default": {
+			{Name: "endpoints"},
+			{Name: "services"},
+			{Group: "discovery.k8s.io", Name: "endpointslices"},
+		},
+		"kube-node-lease": {
+			{Group: "coordination.k8s.io", Name: "leases"},
+		},
+		"kube-public": {
+			{Name: "configmaps"},
+			{Group: "rbac.authorization.k8s.io", Name: "rolebindings"},
+			{Group: "rbac.authorization.k8s.io", Name: "roles"},
+		},
+		"kube-system": {
+			{Name: "configmaps"},
+			{Name: "endpoints"},
+			{Name: "pods"}, {Name: "pods", Subresource: "binding"}, {Name: "pods", Subresource: "status"},
+			{Name: "secrets"},
+			{Name: "serviceaccounts"}, {Name: "serviceaccounts", Subresource: "token"},
+			{Name: "services"}, {Name: "services", Subresource: "status"},
+			{Group: "apps", Name: "controllerrevisions"},
+			{Group: "apps", Name: "daemonsets"}, {Group: "apps", Name: "daemonsets", Subresource: "status"},
+			{Group: "apps", Name: "deployments"},
+			{Group: "apps", Name: "deployments", Subresource: "scale"},
+			{Group: "apps", Name: "deployments", Subresource: "status"},
+			{Group: "apps", Name: "replicasets"},
+			{Group: "apps", Name: "replicasets", Subresource: "scale"},
+			{Group: "apps", Name: "replicasets", Subresource: "status"},
+			{Group: "apps", Name: "statefulsets"},
+			{Group: "apps", Name: "statefulsets", Subresource: "scale"},
+			{Group: "apps", Name: "statefulsets", Subresource: "status"},
+			{Group: "coordination.k8s.io", Name: "leases"},
+			{Group: "discovery.k8s.io", Name: "endpointslices"},
+			{Group: "networking.k8s.io", Name: "networkpolicies"},
+			{Group: "rbac.authorization.k8s.io", Name: "rolebindings"},
+			{Group: "rbac.authorization.k8s.io", Name: "roles"},
+		},
+	}
+}
+
+// Vital is a request on the control plane's path that a webhook is called for.
+type Vital struct {
+	inventory.Resource
+	// Namespace is "" for a cluster-scoped resource.
+	Namespace string
+	// Called is yes, or maybe where a matchCondition decides.
+	Called inventory.Called
+}
+
+// vitalRequests are the requests on the control plane's path, by resource.
+type vitalRequests map[inventory.Resource][]vitalRequest
+
+type vitalRequest struct {
+	namespace string
+	request   inventory.Request
+}
+
+// unlabeled are the labels of what the control plane writes: none that a
+// webhook's objectSelector would ask for.
+var unlabeled = map[string]string{}
+
+// vitalRequests makes each request once, for all webhooks.
+func (p Policy) vitalRequests(s *inventory.Snapshot) vitalRequests {
+	out := vitalRequests{}
+	for namespace, resources := range p.ControlPlane {
+		for _, r := range resources {
+			for _, op := range []string{"create", "update"} {
+				if request, err := s.Request(op, r.String(), inventory.Subject{Namespace: namespace, Labels: unlabeled}); err == nil {
+					out[r] = append(out[r], vitalRequest{namespace, request})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// vital returns the requests on the control plane's path that the webhook is
+// called for, sorted.
+func (v vitalRequests) vital(w *inventory.Webhook, reached []inventory.Reached) []Vital {
+	var out []Vital
+	for _, r := range reached {
+		for _, vital := range v[r.Resource] {
+			if !r.Operations.Has(vital.request.Operation) {
+				continue
+			}
+			if called := w.Reaches(vital.request).Called; called != inventory.No {
+				out = append(out, Vital{r.Resource, vital.namespace, called})
+			}
+		}
+	}
+	slices.SortStableFunc(out, compareVital)
+	return slices.CompactFunc(out, func(a, b Vital) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
+}
+
+func compareVital(a, b Vital) int {
+	return cmp.Or(
+		a.Resource.Compare(b.Resource),
+		cmp.Compare(a.Namespace, b.Namespace),
+		-cmp.Compare(a.Called, b.Called), // yes before maybe
+	)
+}

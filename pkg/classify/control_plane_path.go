@@ -1,0 +1,103 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var controlPlanePath = &Check{
+	Name:     "control-plane-path",
+	Summary:  "A webhook can keep nodes from joining, a control plane from recovering or leaders from staying leaders.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookControlPlanePath"},
+	For:      15 * time.Minute,
+	Find: func(p Profile) []Problem {
+		switch {
+		case p.Platform || len(p.Vital) == 0:
+			return nil
+		case p.FailsClosed():
+			return []Problem{blocksControlPlane(p)}
+		}
+		return delaysControlPlane(p)
+	},
+}
+
+func blocksControlPlane(p Profile) Problem {
+	return Problem{
+		Severity: certainty(p.Vital),
+		Message:  fmt.Sprintf("is on the path of the control plane: while it cannot be called, %s are refused (failurePolicy Fail)", vitalNames(p.Vital)),
+		Fix:      patch(p, leaveAlone(p, p.Vital)...),
+	}
+}
+
+// delaysControlPlane: with failurePolicy Ignore a hanging backend costs the
+// timeout; clients of the API server give up first where that is long.
+func delaysControlPlane(p Profile) []Problem {
+	if limit := secondsOf(p.Policy.ControlPlaneTimeoutSeconds); p.Timeout > limit {
+		return []Problem{delay(p, p.Vital, limit)}
+	}
+	leases := slices.DeleteFunc(slices.Clone(p.Vital), func(v Vital) bool {
+		return v.Resource != inventory.Resource{Group: "coordination.k8s.io", Name: "leases"} || v.Namespace != "kube-system"
+	})
+	if limit := secondsOf(p.Policy.LeaseTimeoutSeconds); p.Timeout > limit && len(leases) > 0 {
+		return []Problem{delay(p, leases, limit)}
+	}
+	return nil
+}
+
+func delay(p Profile, vital []Vital, limit time.Duration) Problem {
+	return Problem{
+		Severity: certainty(vital),
+		Message: fmt.Sprintf("is on the path of the control plane: while its backend hangs, %s wait %s in spite of failurePolicy Ignore, longer than those who write them have",
+			vitalNames(vital), seconds(p.Timeout)),
+		Fix: patch(p, set(p, "timeoutSeconds", int(limit.Seconds()))),
+	}
+}
+
+// certainty: what a matchCondition may leave out is worth knowing, no more.
+func certainty(vital []Vital) Severity {
+	if slices.ContainsFunc(vital, func(v Vital) bool { return v.Called == inventory.Yes }) {
+		return Warning
+	}
+	return Info
+}
+
+// vitalNames names what is on the path: "nodes, leases… in kube-system".
+func vitalNames(vital []Vital) string {
+	names := make([]string, len(vital))
+	for i, v := range vital {
+		names[i] = v.String()
+		if v.Namespace != "" {
+			names[i] += " in " + v.Namespace
+		}
+	}
+	return some(names)
+}
+
+// leaveAlone keeps the webhook off the path: by namespace where there is one,
+// else by a matchCondition, for a namespaceSelector never exempts a
+// cluster-scoped resource.
+func leaveAlone(p Profile, vital []Vital) []edit {
+	var namespaces []string
+	var clusterScoped []inventory.Resource
+	for _, v := range vital {
+		switch {
+		case v.Namespace == "":
+			clusterScoped = append(clusterScoped, v.Resource)
+		case !slices.Contains(namespaces, v.Namespace):
+			namespaces = append(namespaces, v.Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	var out []edit
+	if len(namespaces) > 0 {
+		out = append(out, excludeNamespaces(p, namespaces))
+	}
+	if len(clusterScoped) > 0 {
+		out = append(out, excludeRequests(p, requestsTo(clusterScoped)))
+	}
+	return out
+}

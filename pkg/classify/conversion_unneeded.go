@@ -1,0 +1,27 @@
+package classify
+
+import (
+	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var conversionUnneeded = &Check{
+	Name:     "conversion-unneeded",
+	Summary:  "A CRD names a conversion webhook that is never called, because only one version is served and stored.",
+	Severity: Info,
+	Find: func(p Profile) []Problem {
+		if p.Type != inventory.Conversion || p.Snapshot.ConversionNeed(p.CRD) != inventory.NeverConverted {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("is never called: %s is the only version that is served and stored", p.CRD.StorageVersion()),
+			Fix:     noConversion(p),
+		}}
+	},
+}
+
+// noConversion is the command that takes the conversion webhook out of a CRD.
+func noConversion(p Profile) string {
+	return fmt.Sprintf(`kubectl patch crd %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'%s`, p.Configuration, byOwner(p))
+}

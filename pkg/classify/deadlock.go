@@ -1,0 +1,272 @@
+package classify
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// part is something that has to start: the Pods behind a Service that webhooks
+// are served by, or what every node needs before it runs Pods.
+type part struct {
+	// name completes "the Pods of …".
+	name      string
+	namespace string
+	// needs are the requests without which it does not come up.
+	needs []need
+	// network says that it starts only after what nodes need.
+	network bool
+}
+
+// need is a request and what it does.
+type need struct {
+	request inventory.Request
+	what    string
+}
+
+// blocker is a webhook that can keep others from starting.
+type blocker struct {
+	profile *Profile
+	// blocks are the parts that it keeps from starting, and by what.
+	blocks map[*part]string
+}
+
+// findDeadlocks looks for the cycles in which webhooks with failurePolicy Fail
+// keep what serves them from starting.
+func findDeadlocks(s *inventory.Snapshot, profiles []Profile) {
+	byService := map[inventory.Key][]*blocker{}
+	for i := range profiles {
+		if w := &profiles[i]; mayBlock(w) {
+			key := w.State.Service.Key()
+			byService[key] = append(byService[key], &blocker{w, map[*part]string{}})
+		}
+	}
+	if len(byService) == 0 {
+		return
+	}
+	g := newStartGraph(s, byService)
+	for key, blockers := range byService {
+		for _, b := range blockers {
+			b.profile.Deadlock = g.cycle(g.backends[key], b)
+		}
+	}
+}
+
+// bootResources are what the Pods behind a webhook need written to come up.
+var bootResources = map[inventory.Resource]bool{
+	{Name: "pods"}:                                      true,
+	{Name: "pods", Subresource: "binding"}:              true,
+	{Name: "pods", Subresource: "status"}:               true,
+	{Name: "serviceaccounts", Subresource: "token"}:     true,
+	{Group: "discovery.k8s.io", Name: "endpointslices"}: true,
+	{Group: "coordination.k8s.io", Name: "leases"}:      true,
+}
+
+// mayBlock reports whether the webhook could keep anything from starting: it
+// fails closed, runs in the cluster, and is called for what starts.
+func mayBlock(p *Profile) bool {
+	if p.Type == inventory.Conversion || !p.FailsClosed() || p.Webhook.Backend.Kind == inventory.BackendURL {
+		return false
+	}
+	return slices.ContainsFunc(p.Reached, func(r inventory.Reached) bool { return bootResources[r.Resource] })
+}
+
+// startGraph knows what needs what to start.
+type startGraph struct {
+	backends map[inventory.Key]*part
+	// nodes are what every node needs.
+	nodes []*part
+	// blockedBy are the backends that a part waits for, each with a webhook
+	// that makes it wait.
+	blockedBy map[*part]map[*part]*blocker
+}
+
+func newStartGraph(s *inventory.Snapshot, byService map[inventory.Key][]*blocker) *startGraph {
+	g := &startGraph{backends: map[inventory.Key]*part{}, blockedBy: map[*part]map[*part]*blocker{}}
+	for key := range byService {
+		if service, known := s.Services[key]; known {
+			if p := backendPart(s, service); p != nil {
+				g.backends[key] = p
+			}
+		}
+	}
+	for _, w := range s.Workloads {
+		if w.NodeCritical && !w.Static {
+			g.nodes = append(g.nodes, &part{name: w.String(), namespace: w.Namespace, needs: podNeeds(s, w.Namespace, w.PodLabels)})
+		}
+	}
+	for key, blockers := range byService {
+		for _, b := range blockers {
+			g.link(g.backends[key], b)
+		}
+	}
+	return g
+}
+
+// link asks what the webhook keeps from starting.
+func (g *startGraph) link(backend *part, b *blocker) {
+	if backend == nil {
+		return
+	}
+	for _, p := range g.parts() {
+		what := b.keeps(p)
+		if what == "" {
+			continue
+		}
+		b.blocks[p] = what
+		if g.blockedBy[p] == nil {
+			g.blockedBy[p] = map[*part]*blocker{}
+		}
+		if g.blockedBy[p][backend] == nil {
+			g.blockedBy[p][backend] = b
+		}
+	}
+}
+
+// parts returns everything that has to start, in a stable order.
+func (g *startGraph) parts() []*part {
+	keys := slices.SortedFunc(maps.Keys(g.backends), inventory.Key.Compare)
+	out := slices.Clone(g.nodes)
+	for _, key := range keys {
+		out = append(out, g.backends[key])
+	}
+	return out
+}
+
+// keeps says what the webhook certainly keeps the part from, "" if nothing.
+func (b *blocker) keeps(p *part) string {
+	for _, n := range p.needs {
+		if b.profile.Reaches(n.request).Called == inventory.Yes {
+			return n.what
+		}
+	}
+	return ""
+}
+
+// cycle returns the way from what the webhook needs to start back to what it
+// keeps from starting, nil if there is none.
+func (g *startGraph) cycle(own *part, b *blocker) *Deadlock {
+	if own == nil || len(b.blocks) == 0 {
+		return nil
+	}
+	steps := map[*part][]string{own: nil}
+	var found *Deadlock
+	for queue := []*part{own}; len(queue) > 0; queue = queue[1:] {
+		p := queue[0]
+		if what, blocks := b.blocks[p]; blocks {
+			if found == nil {
+				found = &Deadlock{Steps: append(slices.Clone(steps[p]), fmt.Sprintf("it refuses %s %s%s", what, p.name, itself(p, own)))}
+			}
+			found.add(p.namespace)
+		}
+		for _, next := range g.after(p) {
+			if _, seen := steps[next.part]; !seen {
+				steps[next.part] = append(slices.Clone(steps[p]), next.step)
+				queue = append(queue, next.part)
+			}
+		}
+	}
+	return found
+}
+
+func itself(p, own *part) string {
+	if p == own {
+		return ", which serves it"
+	}
+	return ""
+}
+
+// after returns what the part waits for.
+type wait struct {
+	part *part
+	step string
+}
+
+func (g *startGraph) after(p *part) []wait {
+	var out []wait
+	if p.network {
+		for _, n := range g.nodes {
+			out = append(out, wait{n, fmt.Sprintf("the Pods of %s need %s on their node", p.name, n.name)})
+		}
+	}
+	for _, backend := range g.parts() {
+		if b := g.blockedBy[p][backend]; b != nil {
+			out = append(out, wait{backend, fmt.Sprintf("webhook %s of %s refuses %s %s", b.profile.Name, b.profile.Configuration, b.blocks[p], p.name)})
+		}
+	}
+	return out
+}
+
+// backendPart is what runs behind a Service; nil if nothing does that
+// admission could keep from starting: static Pods, or what the Service does
+// not select. Where the input lacks the Pods, they carry at least the labels
+// that the Service selects.
+func backendPart(s *inventory.Snapshot, service inventory.Service) *part {
+	if len(service.Selector) == 0 {
+		return nil
+	}
+	out := &part{name: "Service " + service.Key.String(), namespace: service.Namespace}
+	workloads := s.Behind(service)
+	if len(workloads) == 0 {
+		out.network = true
+		out.needs = podNeeds(s, service.Namespace, service.Selector)
+	}
+	for _, w := range workloads {
+		if w.Static {
+			return nil
+		}
+		out.name = w.String()
+		out.network = out.network || !w.HostNetwork
+		out.needs = append(out.needs, podNeeds(s, w.Namespace, w.PodLabels)...)
+	}
+	out.needs = append(out.needs, reachNeeds(s, service)...)
+	return out
+}
+
+// podNeeds is what a Pod needs to run.
+func podNeeds(s *inventory.Snapshot, namespace string, labels map[string]string) []need {
+	if labels == nil {
+		labels = unlabeled
+	}
+	pod := inventory.Subject{Namespace: namespace, Labels: labels}
+	plain := inventory.Subject{Namespace: namespace, Labels: unlabeled}
+	return needs(s, []question{
+		{"create", "pods", pod, "the Pods of"},
+		{"create", "pods/binding", plain, "to let the scheduler place the Pods of"},
+		{"create", "serviceaccounts/token", plain, "a token to the Pods of"},
+		{"update", "pods/status", pod, "to let the kubelet report on the Pods of"},
+	})
+}
+
+// reachNeeds is what a running Pod needs to be called.
+func reachNeeds(s *inventory.Snapshot, service inventory.Service) []need {
+	labels := maps.Clone(service.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[discoveryv1.LabelServiceName] = service.Name
+	return needs(s, []question{
+		{"update", "endpointslices.discovery.k8s.io", inventory.Subject{Namespace: service.Namespace, Labels: labels}, "the endpoints of"},
+		{"update", "leases.coordination.k8s.io", inventory.Subject{Namespace: service.Namespace, Labels: unlabeled}, "the leases by which a leader is elected among the Pods of"},
+	})
+}
+
+type question struct {
+	operation, resource string
+	subject             inventory.Subject
+	what                string
+}
+
+func needs(s *inventory.Snapshot, questions []question) []need {
+	var out []need
+	for _, q := range questions {
+		if request, err := s.Request(q.operation, q.resource, q.subject); err == nil {
+			out = append(out, need{request, q.what})
+		}
+	}
+	return out
+}

@@ -1,0 +1,44 @@
+package classify
+
+import (
+	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var deletePath = &Check{
+	Name:     "delete-path",
+	Summary:  "A webhook with failurePolicy Fail stands in the way of deleting or evicting Pods, or deleting namespaces.",
+	Severity: Info,
+	Find: func(p Profile) []Problem {
+		if !p.FailsClosed() || p.Type == inventory.Conversion || p.Platform || optIn(p.NamespaceSelector) || optIn(p.ObjectSelector) {
+			return nil
+		}
+		var blocked []inventory.Resource
+		for _, r := range p.Reached {
+			if op, ok := deletions[r.Resource]; ok && r.Operations.Has(op) {
+				blocked = append(blocked, r.Resource)
+			}
+		}
+		if len(blocked) == 0 {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("is called when things go away (%s): while it cannot be called, garbage collection, node drains and the deletion of namespaces stop (failurePolicy Fail)", listed(blocked)),
+			Fix:     patch(p, excludeRequests(p, goingAway(blocked))),
+		}}
+	},
+}
+
+// deletions are the operations by which things go away.
+var deletions = map[inventory.Resource]inventory.Operation{
+	{Name: "namespaces"}:                          inventory.Delete,
+	{Name: "namespaces", Subresource: "finalize"}: inventory.Update,
+	{Name: "pods"}:                                inventory.Delete,
+	{Name: "pods", Subresource: "eviction"}:       inventory.Create,
+}
+
+// goingAway is the CEL expression that is true for the deletions.
+func goingAway(blocked []inventory.Resource) string {
+	return fmt.Sprintf("(%s) && (request.operation == 'DELETE' || request.subResource in ['eviction', 'finalize'])", requestsTo(blocked))
+}

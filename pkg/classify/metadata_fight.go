@@ -1,0 +1,39 @@
+package classify
+
+import (
+	"fmt"
+	"time"
+)
+
+var metadataFight = &Check{
+	Name:     "metadata-fight",
+	Summary:  "A configuration is rewritten more than once a minute, day in and day out.",
+	Severity: Info,
+	Find: func(p Profile) []Problem {
+		o := p.Object
+		age := p.Snapshot.Taken.Sub(o.CreationTimestamp)
+		quiet := p.Snapshot.Taken.Sub(o.LastChanged)
+		if p.Index > 0 || o.CreationTimestamp.IsZero() || age < youngest || quiet > recent || float64(o.Generation) < age.Minutes() {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("belongs to a configuration that was rewritten %d times in %s: two writers undo each other's changes%s", o.Generation, age.Round(time.Minute), writers(p)),
+			Fix:     fmt.Sprintf("see who writes: kubectl get %s -o yaml --show-managed-fields; then leave the selectors and the CA bundle to one of them", object(p)),
+		}}
+	},
+}
+
+const (
+	// youngest is how old an object must be for its average to mean anything:
+	// policy engines rewrite theirs in bursts.
+	youngest = 15 * time.Minute
+	// recent is how lately a fight must have been seen to be going on.
+	recent = 10 * time.Minute
+)
+
+func writers(p Profile) string {
+	if len(p.Object.Writers) == 0 {
+		return ""
+	}
+	return " (" + some(p.Object.Writers) + ")"
+}

@@ -1,0 +1,59 @@
+package classify
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var orphanedConfiguration = &Check{
+	Name:     "orphaned-configuration",
+	Summary:  "A webhook outlived the namespace that its backend runs in, or is about to.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookOrphanedConfiguration"},
+	For:      5 * time.Minute,
+	Find: func(p Profile) []Problem {
+		if p.Webhook.Backend.Kind != inventory.BackendService {
+			return nil
+		}
+		fate := fateOf(p.Snapshot, p.Webhook.Backend.Namespace())
+		if fate == "" {
+			return nil
+		}
+		return []Problem{{
+			Severity: orphanSeverity(p),
+			Message:  fmt.Sprintf("is left over: namespace %s, where its Service is, %s", p.Webhook.Backend.Namespace(), fate),
+			Fix:      bury(p),
+		}}
+	},
+}
+
+// fateOf says what became of the namespace, "" if it lives. One in which a
+// Service is known lives, whether or not the input holds it.
+func fateOf(s *inventory.Snapshot, namespace string) string {
+	ns, exists := s.Namespaces[namespace]
+	switch {
+	case ns.Terminating:
+		return "is being deleted"
+	case exists || !s.NamespacesKnown || s.HasServiceIn(namespace):
+		return ""
+	}
+	return "does not exist"
+}
+
+// orphanSeverity: nobody calls an unneeded conversion.
+func orphanSeverity(p Profile) Severity {
+	if p.Type == inventory.Conversion && p.Snapshot.ConversionNeed(p.CRD) == inventory.NeverConverted {
+		return Info
+	}
+	return Warning
+}
+
+// bury is how to remove what was left over.
+func bury(p Profile) string {
+	if p.Type == inventory.Conversion {
+		return "if its software is gone for good and the versions differ in name only: " + noConversion(p)
+	}
+	return fmt.Sprintf("if its software is gone for good: kubectl delete %s%s", object(p), byOwner(p))
+}

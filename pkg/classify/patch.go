@@ -1,0 +1,121 @@
+package classify
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// edit is one operation of a JSON patch, RFC 6902.
+type edit struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// expression is a requirement of a label selector, as it is written.
+type expression struct {
+	Key      string   `json:"key"`
+	Operator string   `json:"operator"`
+	Values   []string `json:"values,omitempty"`
+}
+
+// condition is a matchCondition, as it is written.
+type condition struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"`
+}
+
+// patch is the command that makes the edits to the webhook. It tests the
+// webhook's name first, so that it never hits another one that took its place.
+func patch(p Profile, edits ...edit) string {
+	test := edit{"test", at(p, "name"), p.Name}
+	return fmt.Sprintf("kubectl patch %s --type=json -p %s%s", object(p), quoted(append([]edit{test}, edits...)), byOwner(p))
+}
+
+// at returns the JSON pointer to a field of the webhook.
+func at(p Profile, field string) string { return fmt.Sprintf("/webhooks/%d/%s", p.Index, field) }
+
+// quoted writes the value as JSON in single quotes, as a shell reads it.
+func quoted(value any) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false) // && is easier to read than \u0026\u0026
+	if err := encoder.Encode(value); err != nil {
+		return "''" // unreachable: strings, numbers and lists of them
+	}
+	return "'" + strings.ReplaceAll(strings.TrimSpace(b.String()), "'", `'\''`) + "'"
+}
+
+// set replaces a field of the webhook, or adds it.
+func set(p Profile, field string, value any) edit { return edit{"add", at(p, field), value} }
+
+// excludeNamespaces keeps the webhook away from what lives in the namespaces.
+func excludeNamespaces(p Profile, namespaces []string) edit {
+	return excludeLabel(p, expression{"kubernetes.io/metadata.name", "NotIn", namespaces})
+}
+
+// excludeLabel adds a requirement to the webhook's namespaceSelector.
+func excludeLabel(p Profile, e expression) edit {
+	switch {
+	case p.NamespaceSelector.Empty():
+		return set(p, "namespaceSelector", map[string][]expression{"matchExpressions": {e}})
+	case len(p.NamespaceSelector.Raw.MatchExpressions) == 0:
+		return set(p, "namespaceSelector/matchExpressions", []expression{e})
+	}
+	return set(p, "namespaceSelector/matchExpressions/-", e)
+}
+
+// excludeRequests adds a matchCondition that is false for the requests, which
+// the CEL expression describes.
+func excludeRequests(p Profile, requests string) edit {
+	c := condition{Name: "exclude", Expression: "!(" + requests + ")"}
+	for i := 2; slices.ContainsFunc(p.MatchConditions, hasName(c.Name)); i++ {
+		c.Name = fmt.Sprintf("exclude-%d", i)
+	}
+	if len(p.MatchConditions) == 0 {
+		return set(p, "matchConditions", []condition{c})
+	}
+	return set(p, "matchConditions/-", c)
+}
+
+// requestsTo is the CEL expression that is true for requests to the resources.
+func requestsTo(resources []inventory.Resource) string {
+	var groups []string
+	names := map[string][]string{}
+	for _, r := range resources {
+		if names[r.Group] == nil {
+			groups = append(groups, r.Group)
+		}
+		if name := fmt.Sprintf("%q", r.Name); !slices.Contains(names[r.Group], name) {
+			names[r.Group] = append(names[r.Group], name)
+		}
+	}
+	terms := make([]string, len(groups))
+	for i, group := range groups {
+		terms[i] = fmt.Sprintf("request.resource.group == %q && request.resource.resource in [%s]", group, strings.Join(names[group], ", "))
+	}
+	return strings.Join(terms, " || ")
+}
+
+// byOwner says where to make a change that would be reverted otherwise.
+func byOwner(p Profile) string {
+	owner := p.Object.Owner
+	switch owner.Tool {
+	case "":
+		return ""
+	case "helm":
+		return fmt.Sprintf("; the next helm upgrade reverts that: change the values or templates of release %s", owner.Name)
+	case "olm":
+		return fmt.Sprintf("; OLM reverts that: change the ClusterServiceVersion %s, or its operator's own settings", owner.Name)
+	case "argocd":
+		return fmt.Sprintf("; Argo CD reverts that: change the source of application %s", owner.Name)
+	case "flux":
+		return fmt.Sprintf("; Flux reverts that: change the source of %s", owner.Name)
+	}
+	return fmt.Sprintf("; %s owns the object and reverts that: change it there", owner)
+}

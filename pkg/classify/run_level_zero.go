@@ -1,0 +1,92 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var runLevelZero = &Check{
+	Name:     "run-level-zero",
+	Summary:  "A webhook is called for core resources in namespaces on run level 0, and did not opt in.",
+	Severity: Info,
+	Find: func(p Profile) []Problem {
+		reach := p.RunLevelZero
+		if len(reach.Namespaces) == 0 || p.Platform || p.Object.Annotations[OptInAnnotation] == "true" {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("is called for %s in %s, on run level 0, without having opted in", listed(reach.Resources), some(reach.Namespaces)),
+			Fix: fmt.Sprintf("%s; or opt in: kubectl annotate %s %s=true",
+				patch(p, excludeRunLevelZero(p)), object(p), OptInAnnotation),
+		}}
+	},
+}
+
+// RunLevelZero is what a webhook reaches on run level 0.
+type RunLevelZero struct {
+	Resources  []inventory.Resource
+	Namespaces []string
+}
+
+// findRunLevelZero finds which webhooks reach namespaced core resources in the
+// namespaces on run level 0 that exist.
+func (p Policy) findRunLevelZero(s *inventory.Snapshot, profiles []Profile) {
+	zero := p.levelZero(s)
+	if len(zero) == 0 {
+		return
+	}
+	for i := range profiles {
+		if profiles[i].Type != inventory.Conversion {
+			profiles[i].RunLevelZero = reachZero(&profiles[i], zero)
+		}
+	}
+}
+
+// reachZero stops at the first namespace of each resource, and the first
+// resource of each namespace: a message needs no more.
+func reachZero(p *Profile, zero []string) RunLevelZero {
+	var out RunLevelZero
+	for _, r := range p.Reached {
+		if !r.Namespaced || !slices.Contains(p.Reach[ClassCore], r.Resource) {
+			continue
+		}
+		op := r.Operations.List()[0]
+		found := false
+		for _, ns := range zero {
+			if (!found || !slices.Contains(out.Namespaces, ns)) && p.Snapshot.Intercepts(p.Webhook, r.Resource, op, ns).Called == inventory.Yes {
+				found = true
+				if !slices.Contains(out.Namespaces, ns) {
+					out.Namespaces = append(out.Namespaces, ns)
+				}
+			}
+		}
+		if found {
+			out.Resources = append(out.Resources, r.Resource)
+		}
+	}
+	return out
+}
+
+// levelZero returns the namespaces on run level 0, sorted.
+func (p Policy) levelZero(s *inventory.Snapshot) []string {
+	var out []string
+	for name, ns := range s.Namespaces {
+		if ns.Labels[p.RunLevelLabel] == "0" && p.RunLevelLabel != "" || matchAny(p.RunLevelZero, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// excludeRunLevelZero excludes by the label what carries it, else by name.
+func excludeRunLevelZero(p Profile) edit {
+	for _, name := range p.RunLevelZero.Namespaces {
+		if p.Snapshot.Namespaces[name].Labels[p.Policy.RunLevelLabel] != "0" {
+			return excludeNamespaces(p, p.RunLevelZero.Namespaces)
+		}
+	}
+	return excludeLabel(p, expression{p.Policy.RunLevelLabel, "NotIn", []string{"0"}})
+}

@@ -1,0 +1,47 @@
+package classify
+
+import (
+	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var singleEndpoint = &Check{
+	Name:     "single-endpoint",
+	Summary:  "A webhook that critical resources wait for has a single ready endpoint, or all on one node.",
+	Severity: Info,
+	Find: func(p Profile) []Problem {
+		if !p.FailsClosed() || len(p.Reach[ClassCritical]) == 0 || !p.State.Known || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 {
+			return nil
+		}
+		where := aloneAt(p)
+		if where == "" {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("is called for %s with failurePolicy Fail, but its Service %s has %s: when that goes, they are refused", listed(p.Reach[ClassCritical]), p.State.Service.Key(), where),
+			Fix:     fmt.Sprintf("run two replicas on different nodes, with a PodDisruptionBudget: kubectl scale -n %s deployment/NAME --replicas=2%s", p.State.Service.Namespace, byOwner(p)),
+		}}
+	},
+}
+
+// aloneAt says where all ready endpoints are if one fault takes them away.
+func aloneAt(p Profile) string {
+	if p.State.Ready == 1 {
+		return "a single ready endpoint"
+	}
+	node := ""
+	for _, e := range p.Snapshot.Services[p.State.Service.Key()].Endpoints {
+		if !e.Ready {
+			continue
+		}
+		if e.Node == "" || node != "" && e.Node != node {
+			return ""
+		}
+		node = e.Node
+	}
+	if node == "" {
+		return ""
+	}
+	return fmt.Sprintf("all %d ready endpoints on node %s", p.State.Ready, node)
+}
