@@ -67,7 +67,7 @@ func TestRunbooks(t *testing.T) {
 			at = i
 		}
 		if a.Runbook == "" && a.Severity == classify.Critical {
-			for _, step := range []string{"-o yaml >", "kubectl create -f", "kubectl patch"} {
+			for _, step := range []string{"-o yaml > backup.yaml", "kubectl patch", "restore"} {
 				if !strings.Contains(string(text)[at:], step) {
 					t.Errorf("%s: want %q under Mitigation: back up, narrow or delete, restore", a.runbook(), step)
 				}
