@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -49,6 +50,18 @@ func ParseResource(s string) Resource {
 	s, sub, _ := strings.Cut(s, "/")
 	name, group, _ := strings.Cut(s, ".")
 	return Resource{Group: group, Name: name, Subresource: sub}
+}
+
+// MarshalText writes the resource as String does.
+func (r Resource) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (r *Resource) UnmarshalText(b []byte) error {
+	*r = ParseResource(string(b))
+	if r.Name == "" || strings.ContainsAny(string(b), " \t") {
+		return fmt.Errorf("reading resource %q: want it as kubectl writes it, as in deployments.apps or pods/exec", b)
+	}
+	return nil
 }
 
 // Operation is an admission operation.

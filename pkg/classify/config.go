@@ -1,0 +1,206 @@
+package classify
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// ParsePolicy reads what a cluster's owner decided, as YAML or JSON. What it
+// does not mention stays as DefaultPolicy has it; a list that it mentions
+// replaces the default, an entry of classes or controlPlane that entry alone.
+func ParsePolicy(text []byte) (Policy, error) {
+	p := DefaultPolicy()
+	document, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return Policy{}, err
+	}
+	var tree any
+	if err := json.Unmarshal(document, &tree); err != nil {
+		return Policy{}, err
+	}
+	if err := unknownKeys(tree, reflect.TypeFor[Policy](), ""); err != nil {
+		return Policy{}, err
+	}
+	if err := json.Unmarshal(document, &p); err != nil {
+		return Policy{}, placed(err)
+	}
+	if err := p.validate(); err != nil {
+		return Policy{}, err
+	}
+	return p, nil
+}
+
+// unknownKeys looks for keys that the type does not have: one that is only
+// ignored would be a decision that nobody keeps.
+func unknownKeys(value any, t reflect.Type, at string) error {
+	switch v := value.(type) {
+	case []any:
+		if t.Kind() != reflect.Slice {
+			return nil // the decoder says what is wanted
+		}
+		for i, element := range v {
+			if err := unknownKeys(element, t.Elem(), fmt.Sprintf("%s[%d]", at, i)); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		return unknownKeysOf(v, t, at)
+	}
+	return nil
+}
+
+func unknownKeysOf(tree map[string]any, t reflect.Type, at string) error {
+	for _, key := range slices.Sorted(maps.Keys(tree)) {
+		var element reflect.Type
+		switch t.Kind() {
+		case reflect.Map:
+			element = t.Elem()
+		case reflect.Struct:
+			known := keysOf(t)
+			if element = known[key]; element == nil {
+				return fmt.Errorf("unknown key %q%s: want one of %s", key, in(at), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			}
+		default:
+			return nil // the decoder says what is wanted
+		}
+		if err := unknownKeys(tree[key], element, strings.TrimPrefix(at+"."+key, ".")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keysOf are the keys of a struct in JSON, with the types of their values.
+func keysOf(t reflect.Type) map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" {
+			out[name] = t.Field(i).Type
+		}
+	}
+	return out
+}
+
+func in(at string) string {
+	if at == "" {
+		return ""
+	}
+	return " in " + at
+}
+
+// placed says in the words of the file what the decoder says in those of Go.
+func placed(err error) error {
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) {
+		return fmt.Errorf("%s where a %s is wanted%s", mismatch.Value, mismatch.Type.Kind(), in(mismatch.Field))
+	}
+	return err
+}
+
+func (p Policy) validate() error {
+	return errors.Join(slices.Concat(p.classErrors(), p.globErrors(), p.numberErrors(), p.budgetErrors(), p.acknowledgementErrors())...)
+}
+
+func (p Policy) classErrors() []error {
+	var out []error
+	for _, class := range slices.Sorted(maps.Keys(p.Classes)) {
+		switch class {
+		case ClassCritical, ClassVirtual, ClassSensitive:
+		case ClassCore:
+			out = append(out, errors.New("class core has no members of its own: set coreGroups"))
+		default:
+			out = append(out, fmt.Errorf("unknown class %q: want critical, virtual or sensitive", class))
+		}
+	}
+	return out
+}
+
+func (p Policy) globErrors() []error {
+	var out []error
+	for _, glob := range slices.Concat(p.PlatformNamespaces, p.PlatformWebhooks, p.RunLevelZero) {
+		out = append(out, globError(glob))
+	}
+	return out
+}
+
+func globError(glob string) error {
+	if _, err := path.Match(glob, ""); err != nil {
+		return fmt.Errorf("glob %q: %w", glob, err)
+	}
+	return nil
+}
+
+// bucketEdges are those of the API server's histogram: of a threshold between
+// them no series could tell whether it was exceeded.
+var bucketEdges = []float64{0.1, 0.5, 1, 2.5, 10}
+
+func (p Policy) numberErrors() []error {
+	var out []error
+	for _, n := range []struct {
+		key   string
+		value int
+	}{
+		{"longTimeoutSeconds", p.LongTimeoutSeconds},
+		{"controlPlaneTimeoutSeconds", p.ControlPlaneTimeoutSeconds},
+		{"leaseTimeoutSeconds", p.LeaseTimeoutSeconds},
+		{"caExpiryDays", p.CAExpiryDays},
+		{"injectionGraceSeconds", p.InjectionGraceSeconds},
+	} {
+		if n.value <= 0 {
+			out = append(out, fmt.Errorf("%s: %d: want more than 0", n.key, n.value))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.LatencyThresholds)) {
+		if seconds := p.LatencyThresholds[name]; !slices.Contains(bucketEdges, seconds) {
+			out = append(out, fmt.Errorf("latencyThresholds of %s: %g: want 0.1, 0.5, 1, 2.5 or 10, the edges that the API server's histogram has", name, seconds))
+		}
+	}
+	return out
+}
+
+func (p Policy) budgetErrors() []error {
+	var out []error
+	for i, b := range p.Budgets {
+		if b.Resource.Name == "" || b.Seconds < 0 || b.Webhooks < 0 || b.Seconds+b.Webhooks == 0 {
+			out = append(out, fmt.Errorf("budgets[%d]: want a resource, and seconds, webhooks or both", i))
+		}
+	}
+	return out
+}
+
+func (p Policy) acknowledgementErrors() []error {
+	var out []error
+	for i, a := range p.Acknowledgements {
+		at := fmt.Sprintf("acknowledgements[%d]", i)
+		for _, glob := range []string{a.Check, a.Configuration, a.Name} {
+			if err := globError(glob); err != nil {
+				out = append(out, fmt.Errorf("%s: %w", at, err))
+			}
+		}
+		if strings.TrimSpace(a.Reason) == "" {
+			out = append(out, fmt.Errorf("%s: reason is missing", at))
+		}
+		if !slices.ContainsFunc(Checks, func(c *Check) bool { return matchOrAny(a.Check, c.Name) }) {
+			out = append(out, fmt.Errorf("%s: no check is named %q: want one of %s", at, a.Check, strings.Join(checkNames(), ", ")))
+		}
+	}
+	return out
+}
+
+func checkNames() []string {
+	out := make([]string, len(Checks))
+	for i, c := range Checks {
+		out[i] = c.Name
+	}
+	slices.Sort(out)
+	return out
+}
