@@ -1,15 +1,13 @@
 package manifest
 
 import (
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"fmt"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
+
+// maxErrors bounds what is reported of an input that is broken all over.
+const maxErrors = 1000
 
 // collector puts outcomes together, in their order.
 type collector struct {
@@ -21,22 +19,27 @@ type collector struct {
 	// index leads from a key to its place in objects.
 	index     map[inventory.SourceKey]int
 	errors    []inventory.Error
+	dropped   int
 	openShift bool
 
+	// failed says that something in the current file could not be read.
+	failed bool
+	claims []claim
 	// items are the outcomes of a list of which some are still to come.
 	items []outcome
 }
 
-// kept is an object and the file it was read from.
+// kept is an object and where it was read.
 type kept struct {
 	object
-	file string
+	file  string
+	input int
 }
 
 func (c *collector) collect(t task, o outcome) {
 	switch {
 	case t.fileDone:
-		c.fileDone()
+		c.fileDone(t.claims)
 	case t.whole == nil:
 		c.add(o)
 	default:
@@ -46,8 +49,12 @@ func (c *collector) collect(t task, o outcome) {
 	}
 }
 
-func (c *collector) fileDone() {
+func (c *collector) fileDone(claims []claim) {
 	c.files++
+	if !c.failed {
+		c.claims = append(c.claims, claims...)
+	}
+	c.failed = false
 	if c.progress != nil {
 		c.progress(c.files, len(c.objects))
 	}
@@ -74,11 +81,14 @@ func (c *collector) list(t task) {
 }
 
 func (c *collector) add(o outcome) {
-	c.errors = append(c.errors, o.errors...)
+	c.failed = c.failed || len(o.errors) > 0
+	fit := max(0, min(len(o.errors), maxErrors-len(c.errors)))
+	c.errors = append(c.errors, o.errors[:fit]...)
+	c.dropped += len(o.errors) - fit
 	c.skipped += o.skipped
 	c.openShift = c.openShift || o.openShift
 	for _, object := range o.objects {
-		k := kept{object: object, file: o.file}
+		k := kept{object: object, file: o.file, input: o.input}
 		if at, again := c.index[k.key]; again {
 			c.objects[at] = k
 			continue
@@ -88,75 +98,25 @@ func (c *collector) add(o outcome) {
 	}
 }
 
-// result is what all objects make together.
-func (c *collector) result() inventory.Objects {
-	out := inventory.Objects{
-		OpenShift: c.openShift,
-		Sources:   make(map[inventory.SourceKey]inventory.Source, len(c.objects)),
-		Errors:    c.errors,
-	}
-	var best server
-	var old []*endpoints
+// kinds are those that were read from each input and told anything.
+func (c *collector) kinds() map[int]map[string]bool {
+	out := map[int]map[string]bool{}
 	for _, k := range c.objects {
-		c.source(&out, k)
-		switch v := k.value.(type) {
-		case server:
-			if v.known() && v.better(best) {
-				best = v
-			}
-		case *endpoints:
-			old = append(old, v)
-		default:
-			put(&out, k.value)
+		if s, isServer := k.value.(server); isServer && !s.known() {
+			continue
 		}
+		if out[k.input] == nil {
+			out[k.input] = map[string]bool{}
+		}
+		out[k.input][k.key.Kind] = true
 	}
-	out.Server = best.version
-	addMirrored(&out, old)
 	return out
 }
 
-// source notes where an object and its webhooks were read.
-func (c *collector) source(out *inventory.Objects, k kept) {
-	out.Sources[k.key] = inventory.Source{File: k.file, Line: k.line}
-	for _, h := range k.hooks {
-		key := k.key
-		key.Webhook = h.name
-		if _, again := out.Sources[key]; !again {
-			out.Sources[key] = inventory.Source{File: k.file, Line: h.line}
-		}
+// allErrors are the errors, and how many more there were.
+func (c *collector) allErrors() []inventory.Error {
+	if c.dropped == 0 {
+		return c.errors
 	}
-}
-
-func put(out *inventory.Objects, value any) {
-	switch v := value.(type) {
-	case *admissionv1.ValidatingWebhookConfiguration:
-		out.Validating = append(out.Validating, v)
-	case *admissionv1.MutatingWebhookConfiguration:
-		out.Mutating = append(out.Mutating, v)
-	case *apiextensionsv1.CustomResourceDefinition:
-		out.CRDs = append(out.CRDs, v)
-		out.OpenShift = out.OpenShift || (typeMeta{apiVersion: v.Spec.Group + "/"}).openShift()
-	case *metav1.PartialObjectMetadata:
-		out.Namespaces = append(out.Namespaces, v)
-	case *corev1.Service:
-		out.Services = append(out.Services, v)
-	case *discoveryv1.EndpointSlice:
-		out.EndpointSlices = append(out.EndpointSlices, v)
-	case *apiregistrationv1.APIService:
-		out.APIServices = append(out.APIServices, v)
-	}
-}
-
-// addMirrored adds the endpoints of namespaces that have no slices. Where there
-// are slices, the endpoints say the same again.
-func addMirrored(out *inventory.Objects, old []*endpoints) {
-	sliced := map[string]bool{}
-	for _, s := range out.EndpointSlices {
-		sliced[s.Namespace] = true
-	}
-	for _, e := range old {
-		if !sliced[e.Namespace] {
-			out.EndpointSlices = append(out.EndpointSlices, mirror(e)...)
-		}
-	}
+	return append(c.errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", c.dropped)})
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -50,6 +51,10 @@ var plans = sync.OnceValue(func() map[reflect.Type]plan {
 		reflect.TypeFor[discoveryv1.EndpointSlice](),
 		reflect.TypeFor[endpointSliceV1beta1](),
 		reflect.TypeFor[apiregistrationv1.APIService](),
+		reflect.TypeFor[corev1.Pod](),
+		reflect.TypeFor[appsv1.Deployment](),
+		reflect.TypeFor[appsv1.StatefulSet](),
+		reflect.TypeFor[appsv1.DaemonSet](),
 	} {
 		addPlan(out, t)
 	}
@@ -62,6 +67,19 @@ var unread = []reflect.Type{
 	reflect.TypeFor[metav1.FieldsV1](),
 	reflect.TypeFor[apiextensionsv1.CustomResourceValidation](),
 	reflect.TypeFor[apiextensionsv1.CustomResourceColumnDefinition](),
+}
+
+// wantedFields are the only fields that are read of some types. Pods are most of a
+// cluster's objects, and what is in their containers is nobody's business here.
+var wantedFields = map[reflect.Type][]string{
+	reflect.TypeFor[corev1.PodSpec]():           {"nodeName", "hostNetwork", "priorityClassName"},
+	reflect.TypeFor[corev1.PodStatus]():         {"phase", "conditions"},
+	reflect.TypeFor[appsv1.DeploymentSpec]():    {"replicas", "selector", "template"},
+	reflect.TypeFor[appsv1.StatefulSetSpec]():   {"replicas", "selector", "template"},
+	reflect.TypeFor[appsv1.DaemonSetSpec]():     {"selector", "template"},
+	reflect.TypeFor[appsv1.DeploymentStatus]():  {},
+	reflect.TypeFor[appsv1.StatefulSetStatus](): {},
+	reflect.TypeFor[appsv1.DaemonSetStatus]():   {},
 }
 
 func addPlan(plans map[reflect.Type]plan, t reflect.Type) {
@@ -81,6 +99,7 @@ func addPlan(plans map[reflect.Type]plan, t reflect.Type) {
 }
 
 func addFields(plans map[reflect.Type]plan, p plan, t reflect.Type, prefix []int) {
+	only, some := wantedFields[t]
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -88,7 +107,8 @@ func addFields(plans map[reflect.Type]plan, p plan, t reflect.Type, prefix []int
 		switch {
 		case f.Anonymous && name == "":
 			addFields(plans, p, f.Type, index)
-		case name != "" && name != "-" && !slices.Contains(unread, innermost(f.Type)):
+		case name == "", name == "-", some && !slices.Contains(only, name), slices.Contains(unread, innermost(f.Type)):
+		default:
 			p.fields[name] = index
 			addPlan(plans, f.Type)
 		}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -21,16 +20,39 @@ const stdinName = "<stdin>"
 // feeder finds the files to read and cuts them into tasks.
 type feeder struct {
 	stdin  io.Reader
-	inputs []Input
+	limits limits
+	inputs []source
 	emit   func(task)
+}
+
+// source is what is known of a path before anything in it was parsed.
+type source struct {
+	path    string
+	archive bool
+	layout  layout
+	// hosted are the folders of other clusters that were left out.
+	hosted map[string]bool
+}
+
+// content is a file and how to read it.
+type content struct {
+	name    string
+	r       io.Reader
+	lenient bool
+	implied typeMeta
+	claims  []claim
 }
 
 func (f *feeder) feed(paths []string, emit func(task)) {
 	f.emit = emit
 	for _, path := range paths {
-		f.inputs = append(f.inputs, f.path(path))
+		f.inputs = append(f.inputs, source{path: path, hosted: map[string]bool{}})
+		f.path(path)
 	}
 }
+
+// in returns the input that is being read.
+func (f *feeder) in() *source { return &f.inputs[len(f.inputs)-1] }
 
 // fail reports what could not be read.
 func (f *feeder) fail(file string, line int, err error) {
@@ -41,68 +63,81 @@ func (f *feeder) fail(file string, line int, err error) {
 func reason(err error) string {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
-		return fmt.Sprintf("%s: %v", pathError.Op, pathError.Err)
+		return pathError.Err.Error()
 	}
 	return err.Error()
 }
 
-func (f *feeder) path(path string) Input {
+func (f *feeder) path(path string) {
 	if path == "-" {
-		f.stream(stream{name: stdinName, r: f.stdin})
-		return Input{Path: path, Kind: "standard input"}
+		f.file(content{name: stdinName, r: f.stdin})
+		return
 	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		f.fail(path, 0, err)
-		return Input{Path: path}
-	case info.IsDir():
-		return f.directory(path)
-	}
-	f.open(path, os.Open)
-	return Input{Path: path, Kind: "manifest"}
-}
-
-func (f *feeder) open(path string, open func(string) (*os.File, error)) {
-	file, err := open(path)
+	file, err := os.Open(path)
 	if err != nil {
 		f.fail(path, 0, err)
 		return
 	}
 	defer file.Close()
-	f.stream(stream{name: path, r: file})
+	switch info, err := file.Stat(); {
+	case err != nil:
+		f.fail(path, 0, err)
+	case info.IsDir():
+		f.directory(path)
+	default:
+		f.file(content{name: path, r: file})
+	}
 }
 
-// directory reads the manifests in a directory and below it. Links are followed
-// to files inside of it, never out.
-func (f *feeder) directory(dir string) Input {
-	input := Input{Path: dir, Kind: "directory"}
+// directory reads what is in a directory and below it. Links are followed to
+// files inside of it, never out.
+func (f *feeder) directory(dir string) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		f.fail(dir, 0, err)
-		return input
+		return
 	}
 	defer root.Close()
-	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
+	f.in().layout = survey(root.FS(), filepath.Base(dir))
+	walk(root.FS(), func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
 			f.fail(filepath.Join(dir, name), 0, err)
-		case !entry.IsDir() && manifestName(name):
+		} else if !entry.IsDir() {
 			f.member(root, dir, name)
 		}
 		return nil
 	})
-	if err != nil {
-		f.fail(dir, 0, err)
-	}
-	return input
+}
+
+// walk visits a tree; its errors are those that visit was told.
+func walk(tree fs.FS, visit fs.WalkDirFunc) {
+	// visit never returns an error but fs.SkipAll.
+	_ = fs.WalkDir(tree, ".", visit)
+}
+
+// survey looks for names that tell the layout of a directory.
+func survey(tree fs.FS, base string) layout {
+	found := plain
+	walk(tree, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil {
+			found = recognize(path.Join(base, name))
+		}
+		if found != plain {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
 }
 
 // member reads a file of a directory.
 func (f *feeder) member(root *os.Root, dir, name string) {
 	full := filepath.Join(dir, name)
-	info, err := root.Stat(name)
-	switch {
+	c, read := f.content(full, name)
+	if !read {
+		return
+	}
+	switch info, err := root.Stat(name); {
 	case err != nil:
 		f.fail(full, 0, err)
 		return
@@ -118,32 +153,49 @@ func (f *feeder) member(root *os.Root, dir, name string) {
 		return
 	}
 	defer file.Close()
-	f.stream(stream{name: full, r: file, lenient: true})
+	c.r = file
+	f.text(c)
 }
 
-// manifestName reports whether a file of a directory is read, as kubectl does.
-func manifestName(name string) bool {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".yaml", ".yml", ".json":
-		return true
+// content says how to read a file of a directory or archive, and false for one
+// that is not read.
+func (f *feeder) content(full, name string) (content, bool) {
+	in := f.in()
+	in.noteHosted(name)
+	role, read := in.layout.role(name)
+	return content{
+		name:    full,
+		lenient: true,
+		implied: role.implied,
+		claims:  in.layout.claims(len(f.inputs)-1, name),
+	}, read
+}
+
+// file reads a file that was named, whatever it is.
+func (f *feeder) file(c content) {
+	r := bufio.NewReaderSize(c.r, tarMagicEnd)
+	c.r = r
+	start, _ := r.Peek(tarMagicEnd)
+	switch {
+	case isGzip(start):
+		f.gzip(c)
+	case isTar(start):
+		f.archive(c)
+	default:
+		if format := unreadable(start); format != "" {
+			f.fail(c.name, 0, fmt.Errorf("%s: unpack it first", format))
+			return
+		}
+		f.text(c)
 	}
-	return false
 }
 
-// stream is the content of a file and how to read it.
-type stream struct {
-	name    string
-	r       io.Reader
-	lenient bool
-	implied typeMeta
-}
-
-// stream cuts a file into tasks.
-func (f *feeder) stream(in stream) {
-	defer func() { f.emit(task{fileDone: true}) }()
-	r := bufio.NewReader(in.r)
+// text cuts a file of YAML or JSON into tasks.
+func (f *feeder) text(c content) {
+	defer func() { f.emit(task{fileDone: true, claims: c.claims}) }()
+	r := bufio.NewReader(c.r)
 	if err := skipMark(r); err != nil {
-		f.fail(in.name, 1, err)
+		f.fail(c.name, 1, err)
 		return
 	}
 	s := newSplitter(r)
@@ -153,17 +205,18 @@ func (f *feeder) stream(in stream) {
 		case errors.Is(err, io.EOF):
 			return
 		case err != nil:
-			f.fail(in.name, s.line, err)
+			f.fail(c.name, s.line+1, err)
 			return
 		case d.tooLarge:
-			f.fail(in.name, d.line, fmt.Errorf("a document of more than %d MiB: split the file", maxDocument>>20))
+			f.fail(c.name, d.line, fmt.Errorf("a document of more than %d MiB: split the file", maxDocument>>20))
 		default:
 			tasks(text{
-				place:   place{in.name, d.line},
+				place:   place{c.name, d.line},
+				input:   len(f.inputs) - 1,
 				data:    d.data,
 				json:    d.json,
-				implied: in.implied,
-				lenient: in.lenient,
+				implied: c.implied,
+				lenient: c.lenient,
 			}, f.emit)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -42,7 +43,9 @@ func (t typeMeta) item() typeMeta {
 func (t typeMeta) list() bool { return strings.HasSuffix(t.kind, "List") }
 
 // openShift reports whether only OpenShift serves the type.
-func (t typeMeta) openShift() bool { return strings.HasSuffix(t.group(), ".openshift.io") }
+func (t typeMeta) openShift() bool { return openShiftGroup(t.group()) }
+
+func openShiftGroup(group string) bool { return strings.HasSuffix(group, ".openshift.io") }
 
 type groupKind struct{ group, kind string }
 
@@ -69,6 +72,10 @@ var readings = map[groupKind]reading{
 	{"", "Endpoints"}:                                          {[]string{"v1"}, true, read[endpoints]},
 	{"discovery.k8s.io", "EndpointSlice"}:                      {[]string{"v1", "v1beta1"}, true, readSlice},
 	{"", "Node"}:                                               {[]string{"v1"}, false, readNode},
+	{"", "Pod"}:                                                {[]string{"v1"}, true, read[corev1.Pod]},
+	{"apps", "Deployment"}:                                     {[]string{"v1"}, true, read[appsv1.Deployment]},
+	{"apps", "StatefulSet"}:                                    {[]string{"v1"}, true, read[appsv1.StatefulSet]},
+	{"apps", "DaemonSet"}:                                      {[]string{"v1"}, true, read[appsv1.DaemonSet]},
 	{"config.openshift.io", "ClusterVersion"}:                  {[]string{"v1"}, false, readClusterVersion},
 	{"config.openshift.io", "ClusterOperator"}:                 {[]string{"v1"}, false, readClusterOperator},
 }
@@ -145,6 +152,7 @@ type place struct {
 // outcome is what reading a piece of text yields.
 type outcome struct {
 	file      string
+	input     int
 	objects   []object
 	errors    []inventory.Error
 	skipped   int

@@ -13,8 +13,10 @@ const maxObject = 16 << 20
 // of a list.
 type text struct {
 	place
-	data []byte
-	json bool
+	// input is which of the paths the text comes from.
+	input int
+	data  []byte
+	json  bool
 	// item says that the data is an element of a list.
 	item bool
 	// implied is the type of an object that does not say its own.
@@ -26,7 +28,7 @@ type text struct {
 
 // read makes objects of the text.
 func (t text) read() outcome {
-	o := outcome{file: t.file}
+	o := outcome{file: t.file, input: t.input}
 	meta, peeked := t.peek()
 	if peeked && t.unread(meta) {
 		o.skip(meta)

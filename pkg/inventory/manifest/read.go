@@ -18,34 +18,21 @@ type Options struct {
 	Progress func(files, objects int)
 }
 
-// Summary says what was read.
-type Summary struct {
-	// Objects counts what was read, and Skipped what was not: other kinds, and
-	// YAML that is no object of Kubernetes.
-	Objects, Skipped int
-	Inputs           []Input
-}
-
-// Input is what one path was taken for.
-type Input struct {
-	Path string
-	// Kind is what the path was recognised as, "must-gather".
-	Kind string
-	// Lacks are the facts that it does not hold, as whole sentences.
-	Lacks []string
-}
-
 // Read reads files, directories and archives. Of several objects with one kind,
 // namespace and name the last one counts, as for kubectl apply. What cannot be
 // read is in the Objects' Errors.
 func Read(paths []string, options Options) (inventory.Objects, Summary) {
+	return readWithin(defaultLimits, paths, options)
+}
+
+func readWithin(limits limits, paths []string, options Options) (inventory.Objects, Summary) {
 	c := collector{progress: options.Progress, index: map[inventory.SourceKey]int{}}
-	f := feeder{stdin: options.Stdin}
-	ordered(
-		func(emit func(task)) { f.feed(paths, emit) },
-		task.do,
-		c.collect,
-	)
-	objects := c.result()
-	return objects, Summary{Objects: len(c.objects), Skipped: c.skipped, Inputs: f.inputs}
+	f := feeder{stdin: options.Stdin, limits: limits}
+	ordered(func(emit func(task)) { f.feed(paths, emit) }, task.do, c.collect)
+	summary := Summary{Objects: len(c.objects), Skipped: c.skipped}
+	kinds := c.kinds()
+	for i, s := range f.inputs {
+		summary.Inputs = append(summary.Inputs, s.input(kinds[i]))
+	}
+	return c.result(f.inputs), summary
 }

@@ -14,6 +14,8 @@ type task struct {
 	last bool
 	// fileDone says that a file was read to its end.
 	fileDone bool
+	// claims hold if nothing in the file was unreadable.
+	claims []claim
 }
 
 func (t task) do() outcome {

@@ -1,0 +1,250 @@
+package manifest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func namespace(name string) string {
+	return "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: " + name + "\n"
+}
+
+// TestHostileArchives reads what can be read of archives that mean harm or
+// came to harm.
+func TestHostileArchives(t *testing.T) {
+	few := defaultLimits
+	few.entries = 2
+	small := defaultLimits
+	small.member = 60
+	little := defaultLimits
+	little.members = 2 * int64(len(namespace("a")))
+	dense := defaultLimits
+	dense.ratio, dense.free = 20, 1<<20
+
+	whole := tree{"a.yaml": namespace("a"), "b.yaml": namespace("b"), "c.yaml": namespace("c")}.tar(t)
+	for name, test := range map[string]struct {
+		limits  limits
+		archive []byte
+		want    []string
+	}{
+		"names that lead out": {defaultLimits, tree{"../a.yaml": namespace("a"), "/b.yaml": namespace("b"), "c/../../d.yaml": namespace("d"), "./e.yaml": namespace("e")}.tar(t), []string{
+			"archive!e.yaml:1 Namespace /e",
+			"! archive!../a.yaml: its name leads out of the archive: not read",
+			"! archive!/b.yaml: its name leads out of the archive: not read",
+			"! archive!../d.yaml: its name leads out of the archive: not read",
+		}},
+		"links": {defaultLimits, links(t), []string{
+			"archive!last.yaml:1 Namespace /last",
+			"! archive!hard.yaml: a link to /etc/passwd: links in archives are not followed",
+			"! archive!pipe.yaml: not a regular file",
+			"! archive!soft.yaml: a link to ../../etc/passwd: links in archives are not followed",
+		}},
+		"truncated in a member": {defaultLimits, whole[:1024+512+20], []string{
+			"archive!a.yaml:1 Namespace /a",
+			"! archive!b.yaml:2: the archive is truncated",
+			"! archive: reading the archive after b.yaml: the archive is truncated: what follows is not read",
+		}},
+		"truncated in a header": {defaultLimits, whole[:1024+100], []string{
+			"archive!a.yaml:1 Namespace /a",
+			"! archive: reading the archive after a.yaml: the archive is truncated: what follows is not read",
+		}},
+		"truncated and compressed": {defaultLimits, unfinished(t, whole[:1024]), []string{
+			"archive!a.yaml:1 Namespace /a",
+			"! archive: reading the archive after a.yaml: the archive is truncated: what follows is not read",
+		}},
+		"not compressed after all": {defaultLimits, []byte("\x1f\x8bxxxxxxxxxxxxxxxxxxx"), []string{
+			"! archive: gzip: invalid header",
+		}},
+		"too many entries": {few, whole, []string{
+			"archive!a.yaml:1 Namespace /a",
+			"archive!b.yaml:1 Namespace /b",
+			"! archive: more than 2 entries: what follows b.yaml is not read",
+		}},
+		"too large a member": {small, tree{"a.yaml": namespace("a"), "b.yaml": namespace("b") + "---\n" + namespace("b2"), "c.yaml": namespace("c")}.tar(t), []string{
+			"archive!a.yaml:1 Namespace /a",
+			"archive!b.yaml:1 Namespace /b",
+			"archive!c.yaml:1 Namespace /c",
+			"! archive!b.yaml:6: too large for an archive of objects: the rest of the file is not read",
+		}},
+		"too large together": {little, whole, []string{
+			"archive!a.yaml:1 Namespace /a",
+			"archive!b.yaml:1 Namespace /b",
+			"! archive!c.yaml:1: the manifests of the archive are too large together: the rest is not read",
+		}},
+		"a bomb": {dense, zip(t, tree{"a.yaml": namespace("a"), "b.log": strings.Repeat("a", 8<<20), "c.yaml": namespace("c")}.tar(t)), []string{
+			"archive!a.yaml:1 Namespace /a",
+			"! archive: reading the archive after b.log: it unpacks to more than 20 times its size: taken for a decompression bomb, not read further: what follows is not read",
+		}},
+		"a bomb of one file": {dense, zip(t, []byte(namespace("a")+"---\n"+"# "+strings.Repeat("bomb", 1<<20))), []string{
+			"archive:1 Namespace /a",
+			"! archive:6: it unpacks to more than 20 times its size: taken for a decompression bomb, not read further",
+		}},
+		"another format": {defaultLimits, []byte("PK\x03\x04 and more"), []string{
+			"! archive: a zip archive: unpack it first",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			write(t, "archive", string(test.archive))
+			o, _ := readWithin(test.limits, []string{"archive"}, Options{})
+			if diff := cmp.Diff(test.want, describe(o)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// unfinished is a compressed stream of which the end is missing.
+func unfinished(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func links(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	add(t, w, &tar.Header{Name: "hard.yaml", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}, "")
+	add(t, w, &tar.Header{Name: "pipe.yaml", Typeflag: tar.TypeFifo}, "")
+	add(t, w, &tar.Header{Name: "soft.yaml", Typeflag: tar.TypeSymlink, Linkname: "../../etc/passwd"}, "")
+	add(t, w, &tar.Header{Name: "soft.log", Typeflag: tar.TypeSymlink, Linkname: "other.log"}, "")
+	add(t, w, &tar.Header{Name: "dir.yaml/", Typeflag: tar.TypeDir}, "")
+	add(t, w, &tar.Header{Name: "last.yaml", Typeflag: tar.TypeReg}, namespace("last"))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestErrorsAreBounded reads an archive in which everything is wrong.
+func TestErrorsAreBounded(t *testing.T) {
+	t.Chdir(t.TempDir())
+	bad := tree{}
+	for i := range maxErrors + 5 {
+		bad[fmt.Sprintf("../%d.yaml", i)] = ""
+	}
+	write(t, "archive", string(bad.tar(t)))
+	o, _ := Read([]string{"archive"}, Options{})
+	if len(o.Errors) != maxErrors+1 || o.Errors[maxErrors].Message != "and 5 more errors" {
+		t.Errorf("%d errors, the last: %v", len(o.Errors), o.Errors[len(o.Errors)-1])
+	}
+}
+
+// TestDirectory follows links inside of a directory only, and opens nothing
+// that could block.
+func TestDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tree{
+		"outside.yaml":         namespace("outside"),
+		"dir/b/real.yaml":      namespace("real"),
+		"dir/a.yml":            namespace("a"),
+		"dir/c.JSON":           `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c"}}`,
+		"dir/readme.md":        namespace("unread"),
+		"dir/values.yaml":      "replicas: 1\n",
+		"dir/tsconfig.json":    "{ // a comment\n}",
+		"dir/Chart.yaml":       "apiVersion: v2\nname: chart\n",
+		"dir/zz/unread.tar":    "not an archive",
+		"dir/zz/template.yaml": "apiVersion: v1\nkind: Service\nmetadata:\n  name: {{ include \"x\" . }}\n",
+	}.write(t, ".")
+	for link, to := range map[string]string{
+		"dir/in.yaml":   "b/real.yaml",
+		"dir/out.yaml":  "../outside.yaml",
+		"dir/gone.yaml": "nowhere.yaml",
+		"dir/loop":      ".",
+	} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo("dir/pipe.yaml", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, summary := Read([]string{"dir"}, Options{})
+	want := []string{
+		"a.yml:1 Namespace /a",
+		"in.yaml:1 Namespace /real",
+		"c.JSON:1 Namespace /c",
+		"! dir/gone.yaml: no such file or directory",
+		"! dir/out.yaml: path escapes from parent",
+		"! dir/pipe.yaml: not a regular file",
+		"! dir/zz/template.yaml:4: Service: a mapping as a key: this looks like a template: render it first, as with helm template",
+	}
+	if diff := cmp.Diff(want, describe(o)); diff != "" {
+		t.Error(diff)
+	}
+	if summary.Skipped != 3 || summary.Inputs[0].Kind != "manifests" {
+		t.Errorf("%+v", summary)
+	}
+}
+
+func TestSeveralPaths(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "a.yaml", namespace("a")+"  labels: {from: file}\n---\n"+namespace("b"))
+	write(t, "b.yaml.gz", string(zip(t, []byte(namespace("c")))))
+	var progress []string
+	o, summary := Read([]string{"a.yaml", "missing.yaml", "-", "b.yaml.gz"}, Options{
+		Stdin:    strings.NewReader("# a comment\n" + namespace("a") + "  labels: {from: stdin}\n"),
+		Progress: func(files, objects int) { progress = append(progress, fmt.Sprint(files, " ", objects)) },
+	})
+	want := []string{
+		"<stdin>:2 Namespace /a",
+		"a.yaml:7 Namespace /b",
+		"b.yaml.gz:1 Namespace /c",
+		"! missing.yaml: no such file or directory",
+	}
+	if diff := cmp.Diff(want, describe(o)); diff != "" {
+		t.Error(diff)
+	}
+	if got := o.Namespaces[0].Labels["from"]; got != "stdin" {
+		t.Errorf("label %q: the last one counts", got)
+	}
+	if diff := cmp.Diff([]string{"1 2", "2 2", "3 3"}, progress); diff != "" {
+		t.Error(diff)
+	}
+	if summary.Objects != 3 || len(summary.Inputs) != 4 || summary.Inputs[1].Path != "missing.yaml" {
+		t.Errorf("%+v", summary)
+	}
+}
+
+// TestGoroutines reads an error-laden tree and looks for what it left running.
+func TestGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	Read([]string{"testdata/read", "missing"}, Options{})
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines before, %d after", before, after)
+	}
+}
+
+func TestLargeDocuments(t *testing.T) {
+	t.Chdir(t.TempDir())
+	large := "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: large\n  annotations:\n    a: " + strings.Repeat("x", maxObject) + "\n"
+	larger := "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: larger\n" + strings.Repeat("# "+strings.Repeat("x", 1<<20)+"\n", maxDocument>>20)
+	write(t, "a.yaml", namespace("a")+"---\n"+large+"---\n"+larger+"---\n"+namespace("b"))
+	o, _ := Read([]string{"a.yaml"}, Options{})
+	want := []string{
+		"a.yaml:1 Namespace /a",
+		"a.yaml:82 Namespace /b",
+		"! a.yaml:6: Namespace/large: an object of 16 MiB: more than 16 are not read in one piece",
+		"! a.yaml:13: a document of more than 64 MiB: split the file",
+	}
+	if diff := cmp.Diff(want, describe(o)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,317 @@
+package manifest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// tree is what is in a directory or an archive, by path.
+type tree map[string]string
+
+func (tr tree) write(t *testing.T, dir string) {
+	t.Helper()
+	for name, content := range tr {
+		write(t, filepath.Join(dir, name), content)
+	}
+}
+
+// tar packs the tree in the order of its names.
+func (tr tree) tar(t testing.TB) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(tr)) {
+		add(t, w, &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, tr[name])
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func add(t testing.TB, w *tar.Writer, h *tar.Header, content string) {
+	t.Helper()
+	h.Size = int64(len(content))
+	if err := w.WriteHeader(h); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(w, content); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func zip(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+const (
+	hookYAML = `---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata:
+  name: policy
+webhooks:
+- admissionReviewVersions: [v1]
+  clientConfig:
+    service: {namespace: policy, name: policy}
+  name: pods.policy.example.com
+`
+	emptyList = "---\napiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"1\"\n"
+	broken1   = "---\napiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata: {name: [\n"
+)
+
+func list(items string) string { return "---\napiVersion: v1\nitems:\n" + items + "kind: List\n" }
+
+func mustGatherTree() tree {
+	const root, ns = "must-gather.local.123/quay-io-image/", "must-gather.local.123/quay-io-image/namespaces/"
+	return tree{
+		"must-gather.local.123/must-gather.logs": "a log",
+		"must-gather.local.123/timestamp":        "now",
+		root + "cluster-scoped-resources/admissionregistration.k8s.io/validatingwebhookconfigurations/policy.yaml": hookYAML,
+		root + "cluster-scoped-resources/apiextensions.k8s.io/customresourcedefinitions/a.example.com.yaml":        "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.example.com}\nspec: {group: example.com}\n",
+		root + "cluster-scoped-resources/config.openshift.io/clusterversions/version.yaml":                         "---\napiVersion: config.openshift.io/v1\nkind: ClusterVersion\nmetadata: {name: version}\nstatus: {history: [{state: Partial, version: 4.21.0}, {state: Completed, version: 4.20.3}]}\n",
+		root + "cluster-scoped-resources/core/nodes/a.yaml":                                                        "---\napiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {nodeInfo: {kubeletVersion: v1.32.1}}\n",
+		root + "cluster-scoped-resources/core/nodes/b.yaml":                                                        "---\napiVersion: v1\nkind: Node\nmetadata: {name: b}\n",
+		root + "cluster-scoped-resources/storage.k8s.io/broken.yaml":                                               "{{{",
+		ns + "policy/policy.yaml":                          "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: policy}\n",
+		ns + "policy/core/services.yaml":                   list("- apiVersion: v1\n  kind: Service\n  metadata: {name: policy, namespace: policy}\n"),
+		ns + "policy/core/endpoints.yaml":                  list("- apiVersion: v1\n  kind: Endpoints\n  metadata: {name: policy, namespace: policy}\n"),
+		ns + "policy/discovery.k8s.io/endpointslices.yaml": list("- apiVersion: discovery.k8s.io/v1\n  kind: EndpointSlice\n  metadata: {name: policy-x, namespace: policy}\n"),
+		ns + "policy/core/pods.yaml":                       list("- apiVersion: v1\n  kind: Pod\n  metadata: {name: policy-1, namespace: policy}\n  spec: {nodeName: a, hostNetwork: true, priorityClassName: p, containers: [{name: c, ports: 17}]}\n"),
+		ns + "policy/apps/deployments.yaml":                list("- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: policy, namespace: policy}\n"),
+		ns + "policy/pods/policy-1/policy-1.yaml":          "not: [read",
+		ns + "policy/pods/policy-1/c/c/logs/current.log":   "a log",
+		ns + "empty/core/services.yaml":                    emptyList,
+		ns + "empty/core/endpoints.yaml":                   emptyList,
+		ns + "broken/core/services.yaml":                   broken1,
+		ns + "single/core/services/one.yaml":               "---\napiVersion: v1\nkind: Service\nmetadata: {name: one, namespace: single}\n",
+		ns + "old/core/endpoints.yaml":                     list("- apiVersion: v1\n  kind: Endpoints\n  metadata: {name: o, namespace: old}\n  subsets:\n  - addresses: [{ip: 10.0.0.1}]\n    notReadyAddresses: [{ip: 10.0.0.2}]\n    ports: [{port: 8443}]\n"),
+		root + "hostedcluster-x/cluster-scoped-resources/admissionregistration.k8s.io/validatingwebhookconfigurations/other.yaml": strings.ReplaceAll(hookYAML, "policy", "other"),
+		root + "monitoring/prometheus/rules.json": "not JSON",
+	}
+}
+
+// facts are what a whole tree tells besides its objects.
+type facts struct {
+	Services, Endpoints      []string
+	Server                   string
+	OpenShift                bool
+	Nodes, Pods, Deployments int
+}
+
+func factsOf(o inventory.Objects) facts {
+	return facts{
+		Services:    slices.Sorted(maps.Keys(o.ServicesKnown.Namespaces)),
+		Endpoints:   slices.Sorted(maps.Keys(o.EndpointsKnown.Namespaces)),
+		Server:      o.Server.String(),
+		OpenShift:   o.OpenShift,
+		Nodes:       o.Nodes,
+		Pods:        len(o.Pods),
+		Deployments: len(o.Deployments),
+	}
+}
+
+func TestMustGather(t *testing.T) {
+	t.Chdir(t.TempDir())
+	gather := mustGatherTree()
+	gather.write(t, ".")
+	write(t, "gather.tar.gz", string(zip(t, gather.tar(t))))
+	write(t, "gather.tar", string(gather.tar(t)))
+	hosted := " is another cluster: audit it by itself"
+	for path, want := range map[string]Input{
+		"must-gather.local.123":               {Kind: "must-gather", Lacks: []string{"quay-io-image/hostedcluster-x" + hosted}},
+		"must-gather.local.123/quay-io-image": {Kind: "must-gather", Lacks: []string{"hostedcluster-x" + hosted}},
+		"gather.tar.gz":                       {Kind: "must-gather (archive)", Lacks: []string{"must-gather.local.123/quay-io-image/hostedcluster-x" + hosted}},
+		"gather.tar":                          {Kind: "must-gather (archive)", Lacks: []string{"must-gather.local.123/quay-io-image/hostedcluster-x" + hosted}},
+	} {
+		t.Run(path, func(t *testing.T) {
+			o, summary := Read([]string{path}, Options{})
+			wantObjects := []string{
+				"policy.yaml:2 ValidatingWebhookConfiguration /policy",
+				"policy.yaml:10   pods.policy.example.com",
+				"a.example.com.yaml:2 CustomResourceDefinition /a.example.com",
+				"policy.yaml:2 Namespace /policy",
+				"services.yaml:4 Service policy/policy",
+				"one.yaml:2 Service single/one",
+				"endpointslices.yaml:4 EndpointSlice policy/policy-x",
+				".:0 EndpointSlice old/o",
+			}
+			got := describe(o)
+			if diff := cmp.Diff(wantObjects, got[:len(wantObjects)]); diff != "" {
+				t.Error(diff)
+			}
+			for _, e := range got[len(wantObjects):] {
+				if !strings.Contains(e, "namespaces/broken/core/services.yaml:") {
+					t.Error(e)
+				}
+			}
+			if len(o.Errors) == 0 {
+				t.Error("no error for the broken list")
+			}
+			wantFacts := facts{
+				Services:  []string{"empty", "policy"},
+				Endpoints: []string{"empty", "old", "policy"},
+				Server:    "v1.33",
+				OpenShift: true,
+				Nodes:     2,
+				Pods:      1,
+			}
+			if diff := cmp.Diff(wantFacts, factsOf(o)); diff != "" {
+				t.Error(diff)
+			}
+			want.Path = path
+			if diff := cmp.Diff([]Input{want}, summary.Inputs); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestMirroredEndpoints tells ready addresses from the others.
+func TestMirroredEndpoints(t *testing.T) {
+	t.Chdir(t.TempDir())
+	mustGatherTree().write(t, ".")
+	o, _ := Read([]string{"must-gather.local.123"}, Options{})
+	var got []string
+	for _, s := range o.EndpointSlices {
+		for _, e := range s.Endpoints {
+			got = append(got, fmt.Sprintf("%s %s %t %d %q", s.Labels["kubernetes.io/service-name"], e.Addresses[0], *e.Conditions.Ready, *s.Ports[0].Port, *s.Ports[0].Name))
+		}
+	}
+	if diff := cmp.Diff([]string{`o 10.0.0.1 true 8443 ""`, `o 10.0.0.2 false 8443 ""`}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLayouts(t *testing.T) {
+	configuration := `{"metadata": {"name": "policy"}, "webhooks": [{"name": "a.example.com", "clientConfig": {"url": "https://a", "caBundle": "eHh4eHh4eHh4"}}]}`
+	for name, test := range map[string]struct {
+		files tree
+		// path is what is read; the archive of all files is read too.
+		path  string
+		kind  string
+		want  []string
+		facts facts
+		lacks []string
+	}{
+		"inspect": {
+			files: tree{
+				"inspect.local.7/namespaces/a/a.yaml":                        "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n",
+				"inspect.local.7/namespaces/a/core/services.yaml":            emptyList,
+				"inspect.local.7/cluster-scoped-resources/core/nodes/n.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n",
+			},
+			path:  "inspect.local.7",
+			kind:  "oc adm inspect",
+			want:  []string{"a.yaml:1 Namespace /a"},
+			facts: facts{Services: []string{"a"}, Server: "unknown"},
+			lacks: []string{
+				"no webhook configurations: nothing to audit but conversions",
+				"no CustomResourceDefinitions: conversions are unknown",
+				"no Services: backends are unknown",
+				"no EndpointSlices: endpoints are unknown",
+				"no Pods or workloads: what runs behind Services is unknown",
+				"no server version: it is taken to be the newest known",
+			},
+		},
+		"insights": {
+			files: tree{
+				"config/validatingwebhookconfigurations/policy.json": configuration,
+				"config/version.json":                                `{"metadata": {"name": "version"}, "status": {"desired": {"version": "4.20.1"}}}`,
+				"config/clusteroperator/kube-apiserver.json":         `{"kind": "ClusterOperator", "apiVersion": "config.openshift.io/v1", "metadata": {"name": "kube-apiserver"}, "status": {"versions": [{"name": "kube-apiserver", "version": "1.33.4"}]}}`,
+				"config/clusteroperator/other.json":                  `{"kind": "ClusterOperator", "apiVersion": "config.openshift.io/v1", "metadata": {"name": "other"}}`,
+				"config/crd/a.example.com.json":                      `{"metadata": {"name": "a.example.com"}, "spec": {"group": "example.com"}}`,
+				"config/pod/openshift-x/y.json":                      "not [ JSON",
+				"events/openshift-x.json":                            `{"items": [{"message": "x"}]}`,
+			},
+			path:  ".",
+			kind:  "insights archive",
+			want:  []string{"policy.json:1 ValidatingWebhookConfiguration /policy", "policy.json:1   a.example.com", "a.example.com.json:1 CustomResourceDefinition /a.example.com"},
+			facts: facts{Server: "v1.33.4", OpenShift: true},
+			lacks: []string{
+				"no Namespaces: their labels are unknown",
+				"no Services: backends are unknown",
+				"no EndpointSlices: endpoints are unknown",
+				"no Pods or workloads: what runs behind Services is unknown",
+				"no CA bundles: insights archives blank them",
+			},
+		},
+		"dump": {
+			files: tree{
+				"dump/nodes.json":                     `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}, "status": {"nodeInfo": {"kubeletVersion": "v1.34.2"}}}, {"metadata": {"name": "b"}, "status": {"nodeInfo": {"kubeletVersion": "v1.33.2"}}}]}`,
+				"dump/x/services.json":                `{"kind": "ServiceList", "apiVersion": "v1", "items": [{"metadata": {"name": "s", "namespace": "x"}}]}`,
+				"dump/x/replication-controllers.json": `{"kind": "ReplicationControllerList", "apiVersion": "v1", "items": []}`,
+				"dump/x/pods.json":                    `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "p", "namespace": "x"}}]}`,
+				"dump/x/deployments.json":             `{"kind": "DeploymentList", "apiVersion": "apps/v1", "items": [{"metadata": {"name": "d", "namespace": "x"}}]}`,
+				"dump/x/events.json":                  "not [ JSON",
+				"dump/x/p/logs.txt":                   "a log",
+				"dump/kube-system/services.json":      `{"kind": "ServiceList", "apiVersion": "v1", "items": []}`,
+			},
+			path:  "dump",
+			kind:  "cluster-info dump",
+			want:  []string{"services.json:1 Service x/s"},
+			facts: facts{Services: []string{"kube-system", "x"}, Server: "v1.34.2", Nodes: 2, Pods: 1},
+			lacks: []string{
+				"no webhook configurations: nothing to audit but conversions",
+				"no CustomResourceDefinitions: conversions are unknown",
+				"no Namespaces: their labels are unknown",
+				"no EndpointSlices: endpoints are unknown",
+				"no server version but that of the newest kubelet",
+			},
+		},
+		"manifests that look like a must-gather": {
+			files: tree{"clusters/namespaces/a/core/services.yaml": list("- apiVersion: v1\n  kind: Service\n  metadata: {name: s, namespace: a}\n")},
+			path:  "clusters",
+			kind:  "manifests",
+			want:  []string{"services.yaml:4 Service a/s"},
+			facts: facts{Server: "unknown"},
+			lacks: []string{
+				"no webhook configurations: nothing to audit but conversions",
+				"no CustomResourceDefinitions: conversions are unknown",
+				"no Namespaces: their labels are unknown",
+				"no EndpointSlices: endpoints are unknown",
+				"no Pods or workloads: what runs behind Services is unknown",
+				"no server version: it is taken to be the newest known",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			test.files.write(t, ".")
+			check := func(path string, kind string, stdin io.Reader) {
+				o, summary := Read([]string{path}, Options{Stdin: stdin})
+				if diff := cmp.Diff(test.want, describe(o)); diff != "" {
+					t.Error(path, diff)
+				}
+				if diff := cmp.Diff(test.facts, factsOf(o)); diff != "" {
+					t.Error(path, diff)
+				}
+				if diff := cmp.Diff([]Input{{Path: path, Kind: kind, Lacks: test.lacks}}, summary.Inputs); diff != "" {
+					t.Error(path, diff)
+				}
+			}
+			check(test.path, test.kind, nil)
+			check("-", test.kind+" (archive)", bytes.NewReader(zip(t, test.files.tar(t))))
+		})
+	}
+}
