@@ -107,7 +107,7 @@ func footprint() []Panel {
 		{
 			Title:       "Processor",
 			Description: "Processors that each replica keeps busy.",
-			Kind:        Lines, Unit: Unit{"short", "short", 3}, Width: 8, Height: 8,
+			Kind:        Lines, Unit: processors, Width: 8, Height: 8,
 			Queries: []Query{{Expr: ofReplica(`rate(process_cpu_seconds_total{cluster=~"$cluster"}[$__rate_interval])`), Legend: "{{instance}}"}},
 		},
 		{

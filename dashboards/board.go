@@ -104,15 +104,16 @@ type Unit struct {
 
 // The units. The console knows few, and shows an unknown one as a bare number.
 var (
-	count   = Unit{"none", "short", 0}
-	seconds = Unit{"s", "s", -1}
-	share   = Unit{"percentunit", "percentunit", 1}
-	rate    = Unit{"reqps", "short", -1}
-	times   = Unit{"suffix:×", "short", 1}
-	days    = Unit{"suffix: d", "short", 0}
-	ago     = Unit{"dateTimeFromNow", "short", 0}
-	memory  = Unit{"bytes", "Bytes", -1}
-	text    = Unit{"string", "short", 0}
+	count      = Unit{"none", "short", 0}
+	seconds    = Unit{"s", "s", -1}
+	share      = Unit{"percentunit", "percentunit", 1}
+	rate       = Unit{"reqps", "short", -1}
+	times      = Unit{"suffix:×", "short", 1}
+	days       = Unit{"suffix: d", "short", 0}
+	ago        = Unit{"dateTimeFromNow", "short", 0}
+	processors = Unit{"short", "short", 3}
+	memory     = Unit{"bytes", "Bytes", -1}
+	text       = Unit{"string", "short", 0}
 )
 
 // Variable is a choice at the top of a board.

@@ -242,8 +242,13 @@ func lineStyle(p Panel) object {
 		"stacking":        object{"group": "A", "mode": "none"},
 		"thresholdsStyle": object{"mode": marks},
 		"hideFrom":        object{"legend": false, "tooltip": false, "viz": false},
+		"axisSoftMax":     leastMax[p.Unit],
 	}
 }
+
+// leastMax is how far the axis of a chart reaches at least: a line of zeros
+// would otherwise stand below a hundred, or ten thousand percent.
+var leastMax = map[Unit]float64{share: 0.01, rate: 0.1, times: 1, seconds: 0.01, count: 1, memory: 1 << 20, processors: 0.01}
 
 func stackStyle(p Panel) object {
 	style := lineStyle(p)

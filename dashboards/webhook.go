@@ -118,7 +118,7 @@ func findingsPanel() Panel {
 	return Panel{
 		Title:       "Findings and runbooks",
 		Description: "What the auditor found wrong with it. The check leads to its runbook.",
-		Kind:        Table, Unit: count, Width: 9, Height: 8,
+		Kind:        Table, Unit: count, Width: 8, Height: 8,
 		Queries: []Query{{Expr: "topk(20, " + spelledReach(fmt.Sprintf("3 * %s\nor 2 * %s\nor %s",
 			findingsOf(`severity="critical",`), findingsOf(`severity="warning",`), findingsOf(`severity="info",`))) + ")"}},
 		Columns: []Column{
@@ -161,7 +161,7 @@ func alertsPanel() Panel {
 	return Panel{
 		Title:       "Alerts",
 		Description: "Alerts about it, firing or about to.",
-		Kind:        Table, Unit: count, Width: 5, Height: 8,
+		Kind:        Table, Unit: count, Width: 6, Height: 8,
 		Queries: []Query{{Expr: `topk(20, max by (cluster, alertname, alertstate) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",type="$type",name="$name"}))`}},
 		Columns: []Column{
 			{Field: "alertname", Title: "Alert", Unit: text},

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Draws the dashboards with Grafana's own components into e2e/bin/screenshots,
+# and with KEEP=1 takes those that the documentation shows.
+# Needs node, npm and what e2e/prom/build.sh builds; installs the rest.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+chromium="${CHROMIUM:-$(command -v chromium || true)}"
+if [ -z "$chromium" ]; then
+  apt-get update -q && apt-get install -qy --no-install-recommends chromium
+  chromium=$(command -v chromium)
+fi
+for binary in prometheus promtool; do
+  [ -x "../bin/$binary" ] || { echo "no e2e/bin/$binary: run e2e/prom/build.sh" >&2; exit 1; }
+done
+
+npm ci --no-progress
+npm run build
+CHROMIUM="$chromium" node shoot.mjs ../bin/prometheus ../bin/promtool ../bin/screenshots
+
+if [ "${KEEP:-}" = 1 ]; then
+  mkdir -p ../../dashboards/screenshots
+  for board in webhooks webhook auditor; do
+    cp "../bin/screenshots/$board.png" ../../dashboards/screenshots/
+  done
+fi

@@ -1,0 +1,119 @@
+// Draws one of the committed boards: /?board=webhooks&from=…&to=…&var-name=…
+import '@fontsource/inter/400.css';
+import '@fontsource/inter/500.css';
+import { createTheme, ThemeContext } from '@grafana/data';
+import { GlobalStyles, PanelChrome } from '@grafana/ui';
+import { Component, StrictMode, useEffect, useState } from 'react';
+import { createRoot } from 'react-dom/client';
+import { load, style } from './frames.js';
+import { current } from './interpolate.js';
+import { panels } from './panels.jsx';
+
+const theme = createTheme({ colors: { mode: 'dark' } });
+const query = new URLSearchParams(location.search);
+const range = { start: Number(query.get('from')), end: Number(query.get('to')) };
+const given = Object.fromEntries([...query].filter(([k]) => k.startsWith('var-')).map(([k, v]) => [k.slice(4), v]));
+
+const unit = 38; // a grid row of 30 pixels and the gap below it
+const gap = 8;
+const margin = 16;
+
+// replaceVariables fills in links: the values of the row or series, and what
+// the person chose at the top of the board.
+function replaceVariables(variables) {
+  return (text, scoped) =>
+    text.replace(/\$\{([^}]+)\}/g, (whole, name) => {
+      const context = scoped?.__dataContext?.value ?? {};
+      const [, scope, label] = /^__(field\.labels|data\.fields)\.(\w+)$/.exec(name) ?? [];
+      if (scope === 'field.labels') return encodeURIComponent(context.field?.labels?.[label] ?? '');
+      if (scope === 'data.fields') return encodeURIComponent(context.frame?.fields.find((f) => f.name === label)?.values[context.rowIndex] ?? '');
+      if (name === '__url_time_range') return `from=${range.start}&to=${range.end}`;
+      const [variable, format] = name.split(':');
+      return format === 'queryparam' ? `var-${variable}=${encodeURIComponent(variables[variable] ?? '')}` : variables[variable] ?? whole;
+    });
+}
+
+function Panel({ panel, variables, width, height }) {
+  const [state, setState] = useState({});
+  useEffect(() => {
+    load(panel, { variables, range, pixels: width }).then(
+      (frames) => setState({ frames: style(frames, panel.fieldConfig, theme, replaceVariables(variables)) }),
+      (error) => setState({ error }),
+    );
+  }, []);
+  const Draw = panels[panel.type];
+  const empty = state.frames && state.frames.every((f) => f.length === 0);
+  return (
+    <div data-panel={panel.title} data-ready={Boolean(state.frames)} data-error={state.error?.message} data-empty={empty}>
+      <PanelChrome title={panel.title} description={panel.description} width={width} height={height}>
+        {(w, h) => {
+          if (state.error) return <pre>{state.error.message}</pre>;
+          if (!state.frames) return null;
+          if (empty && panel.type !== 'stat') return <Nothing text={panel.fieldConfig.defaults.noValue ?? 'No data'} />;
+          return <Guard><Draw {...{ panel, range, theme }} frames={state.frames} width={w} height={h} replaceVariables={replaceVariables(variables)} /></Guard>;
+        }}
+      </PanelChrome>
+    </div>
+  );
+}
+
+const Nothing = ({ text }) => (
+  <div style={{ display: 'flex', height: '100%', alignItems: 'center', justifyContent: 'center', color: theme.colors.text.secondary }}>{text}</div>
+);
+
+// Guard shows what a component threw, where Grafana would show its error card.
+class Guard extends Component {
+  state = {};
+  static getDerivedStateFromError = (error) => ({ error });
+  render() {
+    return this.state.error ? <pre data-error={this.state.error.message}>{this.state.error.stack}</pre> : this.props.children;
+  }
+}
+
+// Header takes the room that Grafana's own bars take.
+function Header({ board, variables }) {
+  const chosen = (v) => (variables[v.name] === v.allValue ? 'All' : variables[v.name] || 'default');
+  const box = { border: `1px solid ${theme.colors.border.medium}`, borderRadius: 2, padding: '4px 8px', marginRight: 8 };
+  return (
+    <header style={{ padding: `0 ${margin}px` }}>
+      <div style={{ height: 48, display: 'flex', alignItems: 'center', fontSize: 14 }}>Dashboards &rsaquo; {board.title}</div>
+      <div style={{ height: 48, display: 'flex', alignItems: 'center', fontSize: 12 }}>
+        {board.templating.list.map((v) => <span key={v.name} style={box}>{v.label}&ensp;<b>{chosen(v)}</b></span>)}
+        <span style={{ flex: 1 }} />
+        {board.links.map((l) => <span key={l.title} style={box}>{l.title}</span>)}
+      </div>
+    </header>
+  );
+}
+
+function Board({ board }) {
+  const variables = current(board, given);
+  const column = (innerWidth - 2 * margin + gap) / 24;
+  const bottom = Math.max(...board.panels.map((p) => p.gridPos.y + p.gridPos.h));
+  return (
+    <>
+      <Header board={board} variables={variables} />
+      <main style={{ position: 'relative', height: bottom * unit, margin: `0 ${margin}px ${margin}px` }}>
+        {board.panels.map((p) => {
+          const { x, y, w, h } = p.gridPos;
+          const at = { position: 'absolute', left: x * column, top: y * unit, width: w * column - gap, height: h * unit - gap };
+          return (
+            <div key={p.id} style={at}>
+              {p.type === 'row' ? <h6 style={{ padding: 6, margin: 0 }}>&#9662; {p.title}</h6> : <Panel panel={p} variables={variables} width={at.width} height={at.height} />}
+            </div>
+          );
+        })}
+      </main>
+    </>
+  );
+}
+
+const board = await (await fetch(`/boards/${query.get('board')}.json`)).json();
+createRoot(document.getElementById('root')).render(
+  <StrictMode>
+    <ThemeContext.Provider value={theme}>
+      <GlobalStyles />
+      <Board board={board} />
+    </ThemeContext.Provider>
+  </StrictMode>,
+);

@@ -1,0 +1,81 @@
+// Each panel with the component that Grafana's own panel plugin wraps. The
+// state timeline lives in Grafana's server build alone; bands stand in for it.
+import { dateTime, getDisplayValueAlignmentFactors, getFieldDisplayValues } from '@grafana/data';
+import { BarGauge, BigValue, TimeSeries, VizRepeater } from '@grafana/ui';
+import { TableNG } from '@grafana/ui/unstable';
+
+const timeRange = ({ start, end }) => {
+  const from = dateTime(start * 1000);
+  const to = dateTime(end * 1000);
+  return { from, to, raw: { from, to } };
+};
+
+function Chart({ panel, frames, range, width, height }) {
+  return <TimeSeries frames={frames} timeRange={timeRange(range)} timeZone="utc" width={width} height={height} legend={panel.options.legend} options={panel.options} />;
+}
+
+const displayed = ({ panel, frames, theme, replaceVariables }) =>
+  getFieldDisplayValues({ fieldConfig: panel.fieldConfig, reduceOptions: panel.options.reduceOptions, replaceVariables, theme, data: frames, timeZone: 'utc' });
+
+function Stat(props) {
+  const { panel, width, height, theme } = props;
+  const { colorMode, graphMode, justifyMode, textMode } = panel.options;
+  return <BigValue value={displayed(props)[0].display} {...{ colorMode, graphMode, justifyMode, textMode, theme, width, height }} />;
+}
+
+function Gauges(props) {
+  const { panel, width, height, theme } = props;
+  const { displayMode, namePlacement, showUnfilled, orientation, minVizHeight, maxVizHeight, valueMode } = panel.options;
+  const draw = ({ value, width, height, alignmentFactors }) => (
+    <BarGauge value={value.display} field={value.field} display={value.view?.getFieldDisplayProcessor(value.colIndex)} text={panel.options.text}
+      {...{ width, height, theme, orientation, displayMode, namePlacement, showUnfilled, alignmentFactors }} valueDisplayMode={valueMode} itemSpacing={8} lcdCellWidth={12} />
+  );
+  return (
+    <VizRepeater source={panel} getValues={() => displayed(props)} renderValue={draw} renderCounter={1} itemSpacing={8} minVizHeight={minVizHeight} maxVizHeight={maxVizHeight}
+      getAlignmentFactors={getDisplayValueAlignmentFactors} autoGrid {...{ width, height, orientation }} />
+  );
+}
+
+function Rows({ panel, frames, range, width, height }) {
+  return <TableNG data={frames[0]} width={width} height={height} noHeader={!panel.options.showHeader} cellHeight={panel.options.cellHeight} timeRange={timeRange(range)} structureRev={1} initialSortBy={panel.options.sortBy} />;
+}
+
+// bands joins neighbors of the same value.
+function bands(field, time) {
+  const out = [];
+  field.values.forEach((v, i) => {
+    const last = out.at(-1);
+    if (last && last.value === v) last.to = time.values[i];
+    else out.push({ value: v, from: time.values[i], to: time.values[i] });
+  });
+  return out.map((b, i) => ({ ...b, to: out[i + 1]?.from ?? b.to }));
+}
+
+function States({ frames, range, width, height }) {
+  const names = 330;
+  const x = (t) => names + ((t / 1000 - range.start) / (range.end - range.start)) * (width - names);
+  const row = Math.min(48, height / frames.length);
+  return (
+    <svg width={width} height={height} style={{ fontSize: 12, fill: 'currentColor' }}>
+      {frames.map((frame, i) => {
+        const [time, field] = frame.fields;
+        return (
+          <g key={i} transform={`translate(0, ${i * row})`}>
+            <text x={names - 8} y={row / 2 + 4} textAnchor="end">{field.config.displayNameFromDS}</text>
+            {bands(field, time).map((b, j) => {
+              const { text, color } = field.display(b.value);
+              return (
+                <g key={j}>
+                  <rect x={x(b.from)} width={Math.max(1, x(b.to) - x(b.from))} y={row * 0.1} height={row * 0.8} fill={color} opacity="0.8" />
+                  <text x={x(b.from) + 6} y={row / 2 + 4} fill="#000">{x(b.to) - x(b.from) > 60 ? text : ''}</text>
+                </g>
+              );
+            })}
+          </g>
+        );
+      })}
+    </svg>
+  );
+}
+
+export const panels = { timeseries: Chart, stat: Stat, bargauge: Gauges, table: Rows, 'state-timeline': States };
