@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -96,14 +95,17 @@ func coverage(results []result, resource string) inventory.Coverage {
 
 // references returns the Services that the webhooks call, also those behind an
 // APIService that a webhook goes through.
-func references(o inventory.Objects) map[inventory.Key]bool {
-	o.Discovered = []inventory.Served{}
-	s := o.Snapshot(time.Time{})
+func references(s *inventory.Snapshot) map[inventory.Key]bool {
+	backends := map[inventory.ServiceRef]inventory.Backend{}
+	for i := range s.Webhooks {
+		if b := &s.Webhooks[i].Backend; b.Kind != inventory.BackendURL {
+			backends[b.Service] = *b
+		}
+	}
 	out := map[inventory.Key]bool{}
-	for _, w := range s.Webhooks {
-		called := s.State(w.Backend).Service
-		itself := w.Backend.Kind == inventory.BackendAPIServer && called == w.Backend.Service
-		if w.Backend.Kind != inventory.BackendURL && !itself {
+	for named, b := range backends {
+		called := s.State(b).Service
+		if b.Kind != inventory.BackendAPIServer || called != named {
 			out[called.Key()] = true
 		}
 	}

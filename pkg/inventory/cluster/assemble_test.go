@@ -31,7 +31,7 @@ func TestReferences(t *testing.T) {
 	}
 	keys := func() []string {
 		var out []string
-		for _, k := range slices.SortedFunc(maps.Keys(references(o)), inventory.Key.Compare) {
+		for _, k := range slices.SortedFunc(maps.Keys(references(o.Snapshot(at(0)))), inventory.Key.Compare) {
 			out = append(out, k.String())
 		}
 		return out

@@ -15,8 +15,7 @@ import (
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
 )
 
-// Clients talk to one API server over one pool of connections. NewClients
-// makes them.
+// Clients talk to one API server. NewClients makes them.
 type Clients struct {
 	host          string
 	admission     *admissionclient.AdmissionregistrationV1Client
@@ -42,25 +41,28 @@ func NewClients(config *rest.Config) (Clients, error) {
 	}
 	// Warnings of the API server concern those who write.
 	config.WarningHandler = rest.NoWarnings{}
-	shared, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
-	}
-	return newClients(config, shared)
-}
-
-func newClients(config *rest.Config, shared *http.Client) (Clients, error) {
-	c := Clients{host: config.Host}
-	var errs [7]error
-	c.admission, errs[0] = admissionclient.NewForConfigAndClient(config, shared)
-	c.apiextensions, errs[1] = apiextensionsclient.NewForConfigAndClient(config, shared)
-	c.aggregator, errs[2] = apiregistrationclient.NewForConfigAndClient(config, shared)
-	c.core, errs[3] = coreclient.NewForConfigAndClient(config, shared)
-	c.slices, errs[4] = sliceclient.NewForConfigAndClient(config, shared)
-	c.metadata, errs[5] = metadata.NewForConfigAndClient(config, shared)
-	c.discovery, errs[6] = discovery.NewDiscoveryClientForConfigAndClient(config, shared)
-	if err := errors.Join(errs[:]...); err != nil {
+	// The many small streams of single Services are not compressed: each would
+	// hold on to 40 kB for the dictionary.
+	small := rest.CopyConfig(config)
+	small.DisableCompression = true
+	large, err1 := rest.HTTPClientFor(config)
+	plain, err2 := rest.HTTPClientFor(small)
+	c, err3 := newClients(config, large, plain)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
 	}
 	return c, nil
+}
+
+func newClients(config *rest.Config, large, small *http.Client) (Clients, error) {
+	c := Clients{host: config.Host}
+	var errs [7]error
+	c.admission, errs[0] = admissionclient.NewForConfigAndClient(config, large)
+	c.apiextensions, errs[1] = apiextensionsclient.NewForConfigAndClient(config, large)
+	c.aggregator, errs[2] = apiregistrationclient.NewForConfigAndClient(config, large)
+	c.metadata, errs[3] = metadata.NewForConfigAndClient(config, large)
+	c.discovery, errs[4] = discovery.NewDiscoveryClientForConfigAndClient(config, large)
+	c.core, errs[5] = coreclient.NewForConfigAndClient(config, small)
+	c.slices, errs[6] = sliceclient.NewForConfigAndClient(config, small)
+	return c, errors.Join(errs[:]...)
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -166,6 +167,10 @@ func servedBy(lists []*metav1.APIResourceList) []inventory.Served {
 			})
 		}
 	}
+	// client-go returns the groups in any order.
+	slices.SortFunc(out, func(a, b inventory.Served) int {
+		return cmp.Or(a.Resource.Compare(b.Resource), cmp.Compare(a.Version, b.Version))
+	})
 	return out
 }
 

@@ -76,6 +76,11 @@ func (t tempo) due(m moment) time.Time {
 	return sooner(at, m.published.Add(t.repeat))
 }
 
+func (t tempo) passed(m moment) bool {
+	due := t.due(m)
+	return !due.IsZero() && !due.After(time.Now())
+}
+
 // ask returns when to read the facts again, that were asked for last at asked.
 func (t tempo) ask(asked time.Time, h heard) time.Time {
 	regularly, soonest := asked.Add(t.repeat), asked.Add(t.pause)

@@ -31,9 +31,6 @@ type source struct {
 	example runtime.Object
 	// page is how many objects a list asks for at a time: about a megabyte.
 	page int64
-	// names says that the objects name Services, so that a change may call for
-	// other watches.
-	names bool
 	// serves says that the objects make the API server serve resources.
 	serves bool
 	// strip drops what the inventory does not keep.
@@ -71,22 +68,22 @@ func (c Clients) clusterSources() []source {
 		from(c.admission.ValidatingWebhookConfigurations(), source{
 			GroupResource: admissionv1.Resource("validatingwebhookconfigurations"),
 			example:       &admissionv1.ValidatingWebhookConfiguration{},
-			page:          50, names: true, strip: stripMeta,
+			page:          50, strip: stripMeta,
 		}, everything),
 		from(c.admission.MutatingWebhookConfigurations(), source{
 			GroupResource: admissionv1.Resource("mutatingwebhookconfigurations"),
 			example:       &admissionv1.MutatingWebhookConfiguration{},
-			page:          50, names: true, strip: stripMeta,
+			page:          50, strip: stripMeta,
 		}, everything),
 		from(c.apiextensions.CustomResourceDefinitions(), source{
 			GroupResource: apiextensionsv1.Resource("customresourcedefinitions"),
 			example:       &apiextensionsv1.CustomResourceDefinition{},
-			page:          20, names: true, serves: true, strip: stripCRD,
+			page:          20, serves: true, strip: stripCRD,
 		}, everything),
 		from(c.aggregator.APIServices(), source{
 			GroupResource: apiregistrationv1.Resource("apiservices"),
 			example:       &apiregistrationv1.APIService{},
-			page:          200, names: true, serves: true, strip: stripAPIService,
+			page:          200, serves: true, strip: stripAPIService,
 		}, everything),
 		from(c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), source{
 			GroupResource: corev1.Resource("namespaces"),

@@ -80,8 +80,6 @@ type heard struct {
 	changed time.Time
 	// served is when what the API server serves changed last.
 	served time.Time
-	// names says that a change may call for other watches.
-	names bool
 	// returned says that a watch recovered: the API server may be another.
 	returned bool
 }
@@ -135,9 +133,8 @@ func (w *watcher) loop(ctx context.Context) {
 		case <-w.wake:
 		case <-timer.C:
 		}
-		w.follow(ctx)
 		w.ask(ctx)
-		w.announce()
+		w.announce(ctx)
 		timer.Reset(time.Until(w.next()))
 	}
 }
@@ -175,7 +172,6 @@ func (w *watcher) hear(f *feed, e event) {
 		w.heard.served = now
 	}
 	w.heard.returned = w.heard.returned || e == recovered
-	w.heard.names = w.heard.names || e == objectsChanged && f.names
 	w.rouse()
 }
 
@@ -186,27 +182,24 @@ func (w *watcher) rouse() {
 	}
 }
 
-// follow watches what the webhooks name now, and no longer what they named.
-func (w *watcher) follow(ctx context.Context) {
-	w.mu.Lock()
-	names := w.heard.names
-	w.heard.names = false
-	w.mu.Unlock()
-	if !names {
-		return
-	}
-	wanted := references(assemble(results(w.feeds), facts{}))
+// follow watches what the webhooks of the Snapshot call, and no longer what
+// they called. It reports whether these are others.
+func (w *watcher) follow(ctx context.Context, s *inventory.Snapshot) bool {
+	wanted, others := references(s), false
 	for key, b := range w.backends {
 		if !wanted[key] {
 			b.stop()
 			delete(w.backends, key)
+			others = true
 		}
 	}
 	for key := range wanted {
 		if _, ok := w.backends[key]; !ok {
 			w.backends[key] = w.startBackend(ctx, key)
+			others = true
 		}
 	}
+	return others
 }
 
 func (w *watcher) startBackend(ctx context.Context, key inventory.Key) backend {
@@ -245,19 +238,33 @@ func (w *watcher) learn(f facts) {
 	w.rouse()
 }
 
-// announce publishes a Snapshot where one is due.
-func (w *watcher) announce() {
-	due := w.tempo.due(w.moment())
-	if due.IsZero() || due.After(time.Now()) {
+// announce publishes a Snapshot where one is due. Where it names a Service
+// that nobody watched, it is held back until that Service was read.
+func (w *watcher) announce(ctx context.Context) {
+	m := w.moment()
+	if !w.tempo.passed(m) {
 		w.wait()
 		return
 	}
-	w.mu.Lock()
-	w.heard.changed = time.Time{}
-	w.mu.Unlock()
+	// What is heard from here on may be missing in the Snapshot.
+	w.hearAnew(time.Time{})
 	s := w.snapshot()
+	if w.follow(ctx, s) {
+		m.pending = w.moment().pending
+		if !w.tempo.passed(m) {
+			w.hearAnew(m.changed)
+			return
+		}
+		s = w.snapshot()
+	}
 	w.published = time.Now()
 	w.publish(s)
+}
+
+func (w *watcher) hearAnew(changed time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard.changed = changed
 }
 
 // wait tells what holds back the first Snapshot.
