@@ -110,7 +110,6 @@ var (
 	rate       = Unit{"reqps", "short", -1}
 	times      = Unit{"suffix:×", "short", 1}
 	days       = Unit{"suffix: d", "short", 0}
-	ago        = Unit{"dateTimeFromNow", "short", 0}
 	processors = Unit{"short", "short", 3}
 	memory     = Unit{"bytes", "Bytes", -1}
 	text       = Unit{"string", "short", 0}

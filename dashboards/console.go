@@ -47,10 +47,19 @@ func consoleRow(b Board, row Row) *sdk.Row {
 		panel := consolePanels[p.Kind](p)
 		panel.ID = panelID(b.Name, row.Title, p.Title)
 		panel.Description = new(p.Description)
-		panel.Span = float32(p.Width) / 2
+		panel.Span = consoleSpan(p)
 		out.Panels = append(out.Panels, *panel)
 	}
 	return out
+}
+
+// consoleSpan is in twelfths of the page, of which the console knows whole ones
+// only. Its numbers want more room than Grafana's.
+func consoleSpan(p Panel) float32 {
+	if p.Kind == Number {
+		return float32(max(p.Width/2, 3))
+	}
+	return float32(p.Width / 2)
 }
 
 var consolePanels = map[Kind]func(Panel) *sdk.Panel{

@@ -1,6 +1,7 @@
 package dashboards
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -85,7 +86,7 @@ func consolePanel(t *testing.T, p object) {
 	if !slices.Contains(consoleTypes, kind) {
 		t.Errorf("%s: the console does not draw %s", title, kind)
 	}
-	if span, _ := p["span"].(float64); span < 1 || span > 12 {
+	if span, _ := p["span"].(float64); span < 1 || span > 12 || span != math.Trunc(span) {
 		t.Errorf("%s: span %v", title, p["span"])
 	}
 	if _, ok := p["datasource"].(object); ok {

@@ -150,5 +150,6 @@ func (s scope) waiting() string {
 		fmt.Sprintf("sum by (%s) (%s)", each, s.admissions("admission_duration_seconds_sum", "")),
 		fmt.Sprintf("sum by (%s) (%s)", each, s.conversions("_sum", "")),
 		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.admissions("admission_duration_seconds", "")),
-		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.conversions("", "")))
+		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.conversions("", "")),
+	)
 }

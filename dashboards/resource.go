@@ -29,8 +29,10 @@ func conversionLatency(s scope) string {
 	return ratio(
 		either(
 			fmt.Sprintf("sum by (%s) (%s)", each, s.conversions("_sum", "")),
-			fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.conversions("", ""))),
-		s.converted(""))
+			fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.conversions("", "")),
+		),
+		s.converted(""),
+	)
 }
 
 // resourceFailures returns the share of failed calls among the calls of all

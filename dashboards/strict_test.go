@@ -20,6 +20,7 @@ func TestStrictDecoding(t *testing.T) {
 	}
 	for name, file := range files {
 		t.Run(name, func(t *testing.T) {
+			//lint:ignore SA1019 v2 boards are refused from files; see schemaVersion
 			var board dashboard.Dashboard
 			complain(t, board.UnmarshalJSONStrict(file))
 			complain(t, board.Validate())
@@ -48,6 +49,7 @@ func complain(t *testing.T, err error) {
 // writes by itself.
 func TestStrictDecodingComplains(t *testing.T) {
 	plugins.RegisterDefaultPlugins()
+	//lint:ignore SA1019 as above
 	var board dashboard.Dashboard
 	junk, err := json.Marshal(object{"title": "x", "schemaVersion": schemaVersion, "slug": ""})
 	if err != nil {

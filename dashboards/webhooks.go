@@ -197,7 +197,8 @@ func latencyPanels() []Panel {
 func allLatency(q string) string {
 	return either(
 		fmt.Sprintf("histogram_quantile(%s, sum by (le) (%s))", q, every.admissions("admission_duration_seconds_bucket", "")),
-		fmt.Sprintf("histogram_quantile(%s, sum(%s))", q, every.admissions("admission_duration_seconds", "")))
+		fmt.Sprintf("histogram_quantile(%s, sum(%s))", q, every.admissions("admission_duration_seconds", "")),
+	)
 }
 
 func failurePanels() []Panel {
@@ -312,7 +313,8 @@ func overallPanels() []Panel {
 			Queries: []Query{{
 				Expr: either(
 					`histogram_quantile(0.99, sum by (type, operation, le) (rate(apiserver_admission_step_admission_duration_seconds_bucket{cluster=~"$cluster"}[$__rate_interval])))`,
-					`histogram_quantile(0.99, sum by (type, operation) (rate(apiserver_admission_step_admission_duration_seconds{cluster=~"$cluster"}[$__rate_interval])))`),
+					`histogram_quantile(0.99, sum by (type, operation) (rate(apiserver_admission_step_admission_duration_seconds{cluster=~"$cluster"}[$__rate_interval])))`,
+				),
 				Legend: "{{type}} {{operation}}",
 			}},
 			Thresholds: []Threshold{{green, 0}, {yellow, 0.5}, {red, 1}},
