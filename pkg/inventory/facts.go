@@ -63,7 +63,7 @@ func (o Objects) namespaces() map[string]Namespace {
 	for _, n := range o.Namespaces {
 		out[n.Name] = Namespace{
 			Name:        n.Name,
-			Labels:      n.Labels,
+			Labels:      named(labelSet{known: n.Labels}, n.Name).known,
 			Annotations: n.Annotations,
 			Terminating: n.DeletionTimestamp != nil,
 		}

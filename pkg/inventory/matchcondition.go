@@ -4,35 +4,34 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
 	"github.com/google/cel-go/interpreter"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// The API server's own limits on the cost of matchConditions.
-// Source: k8s.io/apiserver/pkg/apis/cel.
-const (
-	conditionCost  = 1_000_000
-	conditionsCost = 2_500_000
-)
+// longCost is what an expression may cost before we stop following it: real
+// ones cost some dozens. The API server stops at ten times as much, and takes
+// seconds to get there.
+const longCost = 100_000
 
-// cheapCost is what one expression may cost where thousands are asked about
-// requests of which little is known; what is dearer counts as not known.
-const cheapCost = 10_000
+// cheapCost is the same where thousands of questions are asked about requests
+// of which little is known.
+const cheapCost = 2_000
 
 // outcome is what one expression says of one request.
 type outcome struct {
 	Called
-	// failure says why it has no value; Called is then Maybe.
+	// failure is why the API server gets no value either.
 	failure error
-	// compiles is false where it is not the request that makes it fail.
-	compiles bool
-	cost     uint64
+	// doubt is why Called is Maybe.
+	doubt string
 }
 
 // conditions asks the webhook's matchConditions: any that is false skips the
@@ -42,21 +41,15 @@ type outcome struct {
 func (r Request) conditions(w *Webhook, kind Kind) Verdict {
 	verdict := Verdict{Called: Yes}
 	var failed string
-	var cost uint64
 	for _, c := range w.MatchConditions {
 		o := r.memo.outcome(r, kind, c.Expression)
-		cost += o.cost
 		switch {
-		case cost > conditionsCost:
-			failed = fmt.Sprintf("matchConditions cost more than the API server allows (at %q)", c.Name)
 		case o.Called == No:
 			return Verdict{Called: No, Why: WhyMatchConditions, Detail: fmt.Sprintf("matchCondition %q is false", c.Name)}
-		case o.failure != nil && o.compiles:
-			failed = fmt.Sprintf("matchCondition %q fails: %v", c.Name, o.failure)
 		case o.failure != nil:
-			verdict = Verdict{Called: Maybe, Why: WhyMatchConditions, Detail: fmt.Sprintf("matchCondition %q does not compile: %v", c.Name, o.failure)}
-		case o.Called == Maybe && verdict.Detail == "":
-			verdict = Verdict{Called: Maybe, Why: WhyMatchConditions, Detail: fmt.Sprintf("matchCondition %q needs more than is known of the request", c.Name)}
+			failed = fmt.Sprintf("matchCondition %q fails: %v", c.Name, o.failure)
+		case o.Called == Maybe && verdict.Called == Yes:
+			verdict = Verdict{Called: Maybe, Why: WhyMatchConditions, Detail: fmt.Sprintf("matchCondition %q %s", c.Name, o.doubt)}
 		}
 	}
 	if failed != "" {
@@ -120,8 +113,11 @@ func (p *programs) of(expression string) *program {
 
 // program is a compiled expression, or why it is none.
 type program struct {
-	thorough, cheap cel.Program
-	err             error
+	long, cheap cel.Program
+	// dear says that the expression costs too much to be asked thousands of
+	// times.
+	dear atomic.Bool
+	err  error
 }
 
 func compile(expression string) *program {
@@ -136,12 +132,11 @@ func compile(expression string) *program {
 	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return &program{err: fmt.Errorf("want a bool, got %v", ast.OutputType())}
 	}
-	thorough, err := newProgram(env, ast, conditionCost)
-	if err != nil {
-		return &program{err: err}
+	p := &program{}
+	if p.long, p.err = newProgram(env, ast, longCost); p.err == nil {
+		p.cheap, p.err = newProgram(env, ast, cheapCost)
 	}
-	cheap, err := newProgram(env, ast, cheapCost)
-	return &program{thorough, cheap, err}
+	return p
 }
 
 func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {
@@ -156,35 +151,39 @@ func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {
 // run evaluates the expression as far as the request is known.
 func (p *program) run(r Request, kind Kind) outcome {
 	if p.err != nil {
-		return outcome{Called: Maybe, failure: p.err}
+		return outcome{Called: Maybe, doubt: "does not compile: " + p.err.Error()}
+	}
+	run, limit := p.long, uint64(longCost)
+	if r.anywhere {
+		run, limit = p.cheap, cheapCost
+		if p.dear.Load() {
+			return outcome{Called: Maybe, doubt: tooLong}
+		}
 	}
 	vars, err := cel.PartialVars(r.variables(kind), r.unknowns(kind)...)
 	if err != nil {
-		return outcome{Called: Maybe, failure: err}
-	}
-	run := p.thorough
-	if r.anywhere {
-		run = p.cheap
+		return outcome{Called: Maybe, doubt: err.Error()}
 	}
 	value, details, err := run.Eval(vars)
-	o := outcome{Called: Maybe, compiles: true, cost: costOf(details)}
-	switch {
-	case err != nil && r.anywhere && o.cost > cheapCost:
-	case err != nil:
-		o.failure = err
-	case value == types.True:
-		o.Called = Yes
-	case value == types.False:
-		o.Called = No
+	if cost := details.ActualCost(); cost != nil && *cost > limit {
+		p.dear.Store(true)
+		return outcome{Called: Maybe, doubt: tooLong}
 	}
-	return o
+	return outcomeOf(value, err)
 }
 
-func costOf(details *cel.EvalDetails) uint64 {
-	if cost := details.ActualCost(); cost != nil {
-		return *cost
+const tooLong = "runs too long to be told"
+
+func outcomeOf(value ref.Val, err error) outcome {
+	switch {
+	case err != nil:
+		return outcome{Called: Maybe, failure: err}
+	case value == types.True:
+		return outcome{Called: Yes}
+	case value == types.False:
+		return outcome{Called: No}
 	}
-	return 0
+	return outcome{Called: Maybe, doubt: "needs more than is known of the request"}
 }
 
 // variables are what an expression may read, in the API's own JSON: empty

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,6 +26,8 @@ type Reached struct {
 type index struct {
 	targets []target
 	groups  map[string][]entry
+	// groupNames are the keys of groups.
+	groupNames []string
 	// at finds the target of a resource.
 	at map[Resource]int
 	// stored are all versions of what is stored as one.
@@ -31,6 +35,7 @@ type index struct {
 	programs *programs
 	asked    *answers[question, Request]
 	sets     *answers[setQuestion, bool]
+	reached  *answers[reachKey, []Reached]
 }
 
 // target is a served resource in all its versions.
@@ -70,6 +75,7 @@ func newIndex(s *Snapshot) *index {
 		programs: newPrograms(),
 		asked:    newAnswers[question, Request](),
 		sets:     newAnswers[setQuestion, bool](),
+		reached:  newAnswers[reachKey, []Reached](),
 	}
 	never := s.NeverSent()
 	byStorage := map[Resource][]int{}
@@ -97,6 +103,7 @@ func newIndex(s *Snapshot) *index {
 		x.groups[v.Group] = append(x.groups[v.Group], e)
 		x.stored[storedAs(v.Resource)] = append(x.stored[storedAs(v.Resource)], v)
 	}
+	x.groupNames = slices.Collect(maps.Keys(x.groups))
 	return x
 }
 
@@ -188,25 +195,61 @@ func (x *index) equivalents(v apiVersion) []apiVersion {
 
 // Reach returns the resources for which the webhook is called, sorted. What is
 // not known of a request takes nothing away: selectors and matchConditions
-// exclude only what they provably exclude.
+// exclude only what they provably exclude. Webhooks that ask for the same share
+// the result, which must not be written to.
 func (s *Snapshot) Reach(w *Webhook) []Reached {
 	if w.Type == Conversion {
 		return []Reached{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(Create, Update, Delete), Named: true}}
 	}
+	selected := selectable(w)
+	key := reachKey{rulesKey(w), selected, conditionsKey(w)}
+	return s.lookup().reached.of(key, func() []Reached { return s.reach(w, selected) })
+}
+
+// reachKey identifies webhooks that ask for the same.
+type reachKey struct {
+	rules      string
+	selected   selectableOperations
+	conditions string
+}
+
+// rulesKey writes down what the rules say, each string with its length so that
+// no two lists read alike.
+func rulesKey(w *Webhook) string {
+	key := make([]byte, 0, 256)
+	key = append(key, w.MatchPolicy...)
+	list := func(n int, at func(int) string) {
+		key = binary.AppendUvarint(key, uint64(n))
+		for i := range n {
+			key = binary.AppendUvarint(key, uint64(len(at(i))))
+			key = append(key, at(i)...)
+		}
+	}
+	for i := range w.Rules {
+		rule := &w.Rules[i]
+		key = append(key, byte(ruleOperations(rule)))
+		list(len(rule.APIGroups), func(i int) string { return rule.APIGroups[i] })
+		list(len(rule.APIVersions), func(i int) string { return rule.APIVersions[i] })
+		list(len(rule.Resources), func(i int) string { return rule.Resources[i] })
+		list(1, func(int) string { return string(orDefault(rule.Scope, admissionv1.AllScopes)) })
+	}
+	return string(key)
+}
+
+func (s *Snapshot) reach(w *Webhook, selected selectableOperations) []Reached {
 	x := s.lookup()
 	hits := make([]Reached, len(x.targets))
 	for i := range w.Rules {
 		x.mark(hits, &w.Rules[i], w.MatchPolicy)
 	}
-	selected := selectable(w)
 	var out []Reached
 	for i, hit := range hits {
 		t := x.targets[i]
 		ops := hit.Operations & selected.of(t)
-		if ops != 0 && !t.never {
-			ops = s.conditional(w, t.Resource, ops)
+		if t.never || ops == 0 {
+			continue
 		}
-		if ops != 0 && !t.never {
+		if ops = s.conditional(w, t.Resource, ops); ops != 0 {
 			out = append(out, Reached{t.Resource, t.namespaced, ops, hit.Named})
 		}
 	}
@@ -292,14 +335,18 @@ func (s *Snapshot) possible(w *Webhook, r Resource, op Operation) bool {
 	return false
 }
 
-func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) Operations {
+// covered returns the served groups that a rule's list covers.
+func (x *index) covered(groups []string) []string {
+	if slices.Contains(groups, "*") {
+		return x.groupNames
+	}
+	return groups
+}
+
+func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) {
 	ops := ruleOperations(rule)
-	var reached Operations
-	for group, entries := range x.groups {
-		if !covers(rule.APIGroups, group) {
-			continue
-		}
-		for _, e := range entries {
+	for _, group := range x.covered(rule.APIGroups) {
+		for _, e := range x.groups[group] {
 			if !covers(rule.APIVersions, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) || !coversName(rule.Resources, e.Resource) {
 				continue
 			}
@@ -310,11 +357,7 @@ func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, polic
 			for _, i := range targets {
 				hits[i].Operations |= ops & x.targets[i].operations
 				hits[i].Named = hits[i].Named || names(rule.Resources, e.Resource)
-				if !x.targets[i].never {
-					reached |= ops & x.targets[i].operations
-				}
 			}
 		}
 	}
-	return reached
 }

@@ -124,6 +124,7 @@ func (s *Snapshot) request(v apiVersion, op Operation, subject Subject) Request 
 	}
 	if isNamespaces(r.Resource) {
 		r.Namespace = r.Name // Source: k8s.io/apiserver/pkg/endpoints/handlers
+		r.object = named(r.object, r.Name)
 	}
 	r.anywhere = r.Namespace == "" && (v.Namespaced || isNamespaces(r.Resource))
 	r.namespace = s.selectedLabels(r)
@@ -136,9 +137,6 @@ func (s *Snapshot) request(v apiVersion, op Operation, subject Subject) Request 
 func (s *Snapshot) selectedLabels(r Request) labelSet {
 	switch {
 	case r.Resource.Name == "namespaces" && r.Resource.Subresource == "" && (r.Operation == Create || r.Operation == Update):
-		if r.Resource.Group == "" {
-			return named(r.object, r.Name)
-		}
 		return r.object
 	case r.anywhere:
 		return anyNamespaceLabels

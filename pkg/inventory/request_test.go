@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -385,14 +384,19 @@ func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
 		w := someWebhook(r)
 		w.MatchConditions = someConditions(r, atoms)
 		for i, s := range snapshots {
+			reach := reachOf(s, w)
 			for range 20 {
 				q, v := someRequest(r, s)
 				verdict := w.Reaches(q)
 				for range 4 {
 					judges[i].allows = pick(r, authorizer.DecisionAllow, authorizer.DecisionDeny)
 					attr := complete(r, q, v)
-					if got := judges[i].decide(w, attr); !agrees(verdict, got) {
+					got := judges[i].decide(w, attr)
+					if !agrees(verdict, got) {
 						t.Fatalf("%s: %+v, but the API server: %s\nrequest %+v in %s as %+v\nwebhook %s", s.Server, verdict, got, q, q.Namespace, attr.GetObject(), describe(w))
+					}
+					if got == called && !reach[q.Resource].Has(q.Operation) {
+						t.Fatalf("%s: reach lacks %s %s\nwebhook %s", s.Server, q.Operation, q.Resource, describe(w))
 					}
 				}
 			}
@@ -404,28 +408,75 @@ func describe(w *Webhook) string {
 	return fmt.Sprintf("%s %s rules %v namespaceSelector %s objectSelector %s conditions %v", w.FailurePolicy, w.MatchPolicy, w.Rules, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions)
 }
 
+func reachOf(s *Snapshot, w *Webhook) map[Resource]Operations {
+	out := map[Resource]Operations{}
+	for _, r := range s.Reach(w) {
+		out[r.Resource] = r.Operations
+	}
+	return out
+}
+
 // TestVerdictIsCertainWhereTheRequestDecides: maybe is for what is not known.
 func TestVerdictIsCertainWhereTheRequestDecides(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	s := worlds()[1]
+	// What the object is, the request decides only where it has none.
+	atoms := slices.DeleteFunc(slices.Clone(decided), func(e string) bool { return e == `object == null` })
+	asked := 0
 	for range 5000 {
 		w := someWebhook(r)
-		w.MatchConditions = someConditions(r, decided)
-		q, v := someRequest(r, s)
-		if !q.object.complete || q.Operation == Delete {
-			continue // "object == null" is decided, an object of a DELETE is not
-		}
-		if len(w.MatchConditions) > 0 && (q.Operation != Delete && containsObject(w) || q.Kind.Unsure || len(q.equivalents) > 0) {
+		w.MatchConditions = someConditions(r, atoms)
+		q, _ := someRequest(r, s)
+		if !q.object.complete || q.Kind.Unsure {
 			continue
 		}
+		asked++
 		if verdict := w.Reaches(q); verdict.Called == Maybe {
-			t.Fatalf("%+v\nrequest %+v of %+v\nwebhook %s", verdict, q, v, describe(w))
+			t.Fatalf("%+v\nrequest %+v\nwebhook %s", verdict, q, describe(w))
+		}
+	}
+	if asked < 1000 {
+		t.Errorf("only %d requests were asked about", asked)
+	}
+}
+
+// TestReachIsExactForSelectors tries every set of labels that the generated
+// selectors tell apart.
+func TestReachIsExactForSelectors(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	s := worlds()[1]
+	everything := admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{"*"}, Rule: admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}}
+	for range 2000 {
+		w := someWebhook(r)
+		w.Rules = []admissionv1.RuleWithOperations{everything}
+		pods := reachOf(s, w)[Resource{Name: "pods"}]
+		want := selectsSome(w.ObjectSelector, allLabels("", "a", "b", "default", "kube-system", "team-a", "other")) && selectsSome(w.NamespaceSelector, allLabels("a", "b", "default", "kube-system", "team-a", "other"))
+		if pods.Has(Create) != want {
+			t.Fatalf("pods reached: %v, want %v; %s", pods.List(), want, describe(w))
 		}
 	}
 }
 
-func containsObject(w *Webhook) bool {
-	return slices.ContainsFunc(w.MatchConditions, func(c admissionv1.MatchCondition) bool {
-		return strings.Contains(c.Expression, "object == null")
-	})
+func selectsSome(s Selector, all []map[string]string) bool {
+	return slices.ContainsFunc(all, func(l map[string]string) bool { return s.Parsed.Matches(labels.Set(l)) })
+}
+
+// allLabels are all sets of labels of namespaces with the names.
+func allLabels(names ...string) []map[string]string {
+	var out []map[string]string
+	values := []string{"", "a", "b", "default", "kube-system", "team-a", "other"}
+	for _, name := range names {
+		for _, app := range values {
+			for _, tier := range values {
+				l := map[string]string{}
+				for key, value := range map[string]string{"app": app, "tier": tier, corev1.LabelMetadataName: name} {
+					if value != "" {
+						l[key] = value
+					}
+				}
+				out = append(out, l)
+			}
+		}
+	}
+	return out
 }

@@ -1,0 +1,134 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// Chain is what one request meets.
+type Chain struct {
+	Request Request
+	// Steps are the webhooks that are called, or may be: the mutating ones one
+	// after the other in this order, then the validating ones all at once.
+	Steps []Step
+	// Skipped are the others.
+	Skipped []Step
+	// Conversion is the conversion webhook that the request needs as well, if
+	// any. It is called by the storage, not by admission, and not within the
+	// budget.
+	Conversion *Step
+}
+
+// Step is a webhook and the verdict on it.
+type Step struct {
+	Webhook *Webhook
+	Verdict
+}
+
+// Chain returns what the request meets, in the order of the Snapshot's
+// webhooks: that in which the API server calls them.
+func (s *Snapshot) Chain(r Request) Chain {
+	c := Chain{Request: r}
+	for i := range s.Webhooks {
+		w := &s.Webhooks[i]
+		if w.Type == Conversion {
+			continue
+		}
+		step := Step{w, w.Reaches(r)}
+		if step.Called == No {
+			c.Skipped = append(c.Skipped, step)
+		} else {
+			c.Steps = append(c.Steps, step)
+		}
+	}
+	c.Conversion = s.conversion(c)
+	return c
+}
+
+// Budget is the worst case of a chain: how long a request waits if every
+// webhook answers just before its timeout.
+type Budget struct {
+	// Mutating is the sum of the mutating ones, which are called one by one.
+	Mutating time.Duration
+	// Reinvoked is the sum of those that are called again if another one
+	// changes the object after them.
+	Reinvoked time.Duration
+	// Validating is the slowest of the validating ones, which are called at
+	// once.
+	Validating time.Duration
+	// Webhooks counts all.
+	Webhooks int
+}
+
+// Total is the worst case.
+func (b Budget) Total() time.Duration { return b.Mutating + b.Reinvoked + b.Validating }
+
+// BudgetOf adds up what the webhooks cost a request that meets them all.
+// Source of the second round: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
+func BudgetOf(webhooks []*Webhook) Budget {
+	var b Budget
+	mutating := 0
+	for _, w := range webhooks {
+		b.Webhooks++
+		switch w.Type {
+		case Mutating:
+			mutating++
+			b.Mutating += w.Timeout
+			if w.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
+				b.Reinvoked += w.Timeout
+			}
+		case Validating:
+			b.Validating = max(b.Validating, w.Timeout)
+		}
+	}
+	if mutating < 2 {
+		b.Reinvoked = 0 // nobody else changes the object
+	}
+	return b
+}
+
+// Budget is the worst case of the chain.
+func (c Chain) Budget() Budget {
+	webhooks := make([]*Webhook, len(c.Steps))
+	for i, step := range c.Steps {
+		webhooks[i] = step.Webhook
+	}
+	return BudgetOf(webhooks)
+}
+
+// conversion tells whether the request's objects are converted by a webhook:
+// between the version of the request, the stored one and those that the called
+// webhooks ask for.
+func (s *Snapshot) conversion(c Chain) *Step {
+	i := slices.IndexFunc(s.Webhooks, func(w Webhook) bool {
+		return w.Type == Conversion && w.CRD.Resource == c.Request.Resource.Parent()
+	})
+	if i < 0 {
+		return nil
+	}
+	w := &s.Webhooks[i]
+	if detail := c.converted(w.CRD); detail != "" {
+		return &Step{w, Verdict{Called: Yes, Detail: detail}}
+	}
+	if stored := w.CRD.stored(); len(stored) > 1 && c.Request.Operation != Create {
+		return &Step{w, Verdict{Called: Maybe, Detail: fmt.Sprintf("the object may be stored in another version than %s", w.CRD.StorageVersion())}}
+	}
+	return nil
+}
+
+// converted says why objects are converted for certain, "" if they are not.
+func (c Chain) converted(crd *CRD) string {
+	if storage := crd.StorageVersion(); storage != c.Request.Version {
+		return fmt.Sprintf("the request is in %s, the object is stored in %s", c.Request.Version, storage)
+	}
+	for _, step := range c.Steps {
+		kind, _ := step.Webhook.invocation(c.Request)
+		if step.Called == Yes && kind != c.Request.Kind {
+			return fmt.Sprintf("webhook %s asks for it in another version than %s", step.Webhook.Name, c.Request.Version)
+		}
+	}
+	return ""
+}
