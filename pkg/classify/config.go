@@ -101,9 +101,19 @@ func in(at string) string {
 func placed(err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
-		return fmt.Errorf("%s where a %s is wanted%s", mismatch.Value, mismatch.Type.Kind(), in(mismatch.Field))
+		return fmt.Errorf("%s where %s is wanted%s", mismatch.Value, kindNames[mismatch.Type.Kind()], in(mismatch.Field))
 	}
 	return err
+}
+
+// kindNames are what people call the kinds of values that a Policy has.
+var kindNames = map[reflect.Kind]string{
+	reflect.Float64: "a number",
+	reflect.Int:     "a whole number",
+	reflect.Map:     "a mapping",
+	reflect.Slice:   "a list",
+	reflect.String:  "text",
+	reflect.Struct:  "a mapping",
 }
 
 func (p Policy) validate() error {

@@ -24,7 +24,6 @@ var notCore = map[string]string{
 	"openshiftcontrolplane.config.openshift.io": "kinds of a configuration file, never served",
 	"osin.config.openshift.io":                  "kinds of a configuration file, never served",
 	"servicecertsigner.config.openshift.io":     "kinds of a configuration file, never served",
-	"platform.openshift.io":                     "PlatformOperators, a technology preview that was withdrawn",
 	"sharedresource.openshift.io":               "the Shared Resource CSI driver, an optional add-on",
 	"unidling.openshift.io":                     "fields of annotations, never served",
 }

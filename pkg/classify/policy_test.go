@@ -1,0 +1,155 @@
+package classify
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// everything is a Policy in which everything is decided.
+const everything = `
+classes:
+  critical: [pods, deployments.apps, pods/exec]
+coreGroups: ["", apps]
+platformNamespaces: [platform-*]
+platformWebhooks: ["*.platform.example.com"]
+runLevelLabel: example.com/run-level
+runLevelZero: [kube-*]
+controlPlane:
+  "": [nodes]
+  kube-public: []
+latencyThresholds: {slow.example.com: 2.5}
+longTimeoutSeconds: 20
+controlPlaneTimeoutSeconds: 10
+leaseTimeoutSeconds: 1
+caExpiryDays: 60
+injectionGraceSeconds: 60
+budgets:
+- {resource: pods, seconds: 20, webhooks: 3}
+acknowledgements:
+- {check: long-timeout, configuration: "scan*", name: scan.example.com, reason: the scanner takes its time, until: "2026-12-31"}
+`
+
+func TestParsePolicy(t *testing.T) {
+	got, err := ParsePolicy([]byte(everything))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := DefaultPolicy()
+	want.Classes[ClassCritical] = []inventory.Resource{{Name: "pods"}, {Group: "apps", Name: "deployments"}, {Name: "pods", Subresource: "exec"}}
+	want.CoreGroups = []string{"", "apps"}
+	want.PlatformNamespaces = []string{"platform-*"}
+	want.PlatformWebhooks = []string{"*.platform.example.com"}
+	want.RunLevelLabel = "example.com/run-level"
+	want.RunLevelZero = []string{"kube-*"}
+	want.ControlPlane[""] = []inventory.Resource{{Name: "nodes"}}
+	want.ControlPlane["kube-public"] = nil
+	want.LatencyThresholds = map[string]float64{"slow.example.com": 2.5}
+	want.LongTimeoutSeconds, want.ControlPlaneTimeoutSeconds, want.LeaseTimeoutSeconds = 20, 10, 1
+	want.CAExpiryDays, want.InjectionGraceSeconds = 60, 60
+	want.Budgets = []Budget{{inventory.Resource{Name: "pods"}, 20, 3}}
+	want.Acknowledgements = []Acknowledgement{{"long-timeout", "scan*", "scan.example.com", "the scanner takes its time", Date{time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)}}}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestEverythingIsDecidable: a field that no key of the file sets could not be
+// decided by a cluster's owner.
+func TestEverythingIsDecidable(t *testing.T) {
+	p, err := ParsePolicy([]byte(everything))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decided, undecided := reflect.ValueOf(p), reflect.ValueOf(DefaultPolicy())
+	for i := range decided.NumField() {
+		if reflect.DeepEqual(decided.Field(i).Interface(), undecided.Field(i).Interface()) {
+			t.Errorf("the example does not decide %s", decided.Type().Field(i).Name)
+		}
+	}
+}
+
+func TestPolicyRoundTrip(t *testing.T) {
+	for name, p := range map[string]Policy{"default": DefaultPolicy(), "everything": must(ParsePolicy([]byte(everything)))} {
+		text, err := yaml.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := ParsePolicy(text)
+		if err != nil {
+			t.Fatalf("%s: reading what was written: %v\n%s", name, err, text)
+		}
+		if diff := cmp.Diff(p, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: -written +read:\n%s", name, diff)
+		}
+	}
+}
+
+func must(p Policy, err error) Policy {
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func TestParsePolicyDefaults(t *testing.T) {
+	for _, text := range []string{"", "{}", "# nothing\n", "null"} {
+		if got := must(ParsePolicy([]byte(text))); !cmp.Equal(got, DefaultPolicy()) {
+			t.Errorf("%q decides something", text)
+		}
+	}
+}
+
+func TestParsePolicyErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"clases: {}":                                        `unknown key "clases": want one of acknowledgements, budgets, caExpiryDays`,
+		"budgets: [{resource: pods, second: 3}]":            `unknown key "second" in budgets[0]: want one of resource, seconds, webhooks`,
+		"acknowledgements: [{cheque: x, reason: y}]":        `unknown key "cheque" in acknowledgements[0]: want one of check, configuration, name, reason, until`,
+		"classes: {odd: [pods]}":                            `unknown class "odd": want critical, virtual or sensitive`,
+		"classes: {core: [pods]}":                           "set coreGroups",
+		"classes: {critical: [\"\"]}":                       `reading resource ""`,
+		"longTimeoutSeconds: long":                          "string where a whole number is wanted in longTimeoutSeconds",
+		"longTimeoutSeconds: 0":                             "longTimeoutSeconds: 0: want more than 0",
+		"platformNamespaces: [\"[\"]":                       `glob "["`,
+		"latencyThresholds: {a.example.com: 2}":             "want 0.1, 0.5, 1, 2.5 or 10",
+		"budgets: [{resource: pods}]":                       "budgets[0]: want a resource, and seconds, webhooks or both",
+		"acknowledgements: [{check: long-timeout}]":         "acknowledgements[0]: reason is missing",
+		"acknowledgements: [{check: long, reason: x}]":      `no check is named "long": want one of approval-invalid`,
+		"acknowledgements: [{until: tomorrow, reason: x}]":  `reading day "tomorrow": want YYYY-MM-DD`,
+		"acknowledgements: [{name: \"[\", reason: x}]":      `acknowledgements[0]: glob "["`,
+		"coreGroups: [a]\ncoreGroups: [b]":                  "already set",
+		"- a list":                                          "array where a mapping is wanted",
+		"{":                                                 "yaml",
+		"controlPlane: {kube-system: {pods: true}}":         "object where a list is wanted",
+		"acknowledgements: [{until: 2026-13-01, reason: x}": "yaml",
+	} {
+		_, err := ParsePolicy([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\ngives %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func FuzzParsePolicy(f *testing.F) {
+	f.Add([]byte(everything))
+	f.Add([]byte("budgets: [[]]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > 1<<16 {
+			return
+		}
+		p, err := ParsePolicy(text)
+		if err != nil {
+			return
+		}
+		if _, err := yaml.Marshal(p); err != nil {
+			t.Errorf("%q is read, and cannot be written: %v", text, err)
+		}
+	})
+}
