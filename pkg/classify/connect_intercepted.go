@@ -17,7 +17,7 @@ var connectIntercepted = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("refuses CONNECT to %s in system namespaces while it cannot be called (failurePolicy Fail): that is the way in to repair things", listed(blocked)),
-			Fix:     patch(p, excludeRequests(p, "request.operation == 'CONNECT'")),
+			Fix:     patch(p, excludeRequests(p, `request.operation == "CONNECT"`)),
 		}}
 	},
 }

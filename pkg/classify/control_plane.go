@@ -130,8 +130,8 @@ func (v vitalRequests) vital(w *inventory.Webhook, reached []inventory.Reached) 
 
 func compareVital(a, b Vital) int {
 	return cmp.Or(
+		cmp.Compare(a.Namespace, b.Namespace), // nodes and the like first
 		a.Resource.Compare(b.Resource),
-		cmp.Compare(a.Namespace, b.Namespace),
 		-cmp.Compare(a.Called, b.Called), // yes before maybe
 	)
 }

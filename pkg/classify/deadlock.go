@@ -80,6 +80,8 @@ type startGraph struct {
 	backends map[inventory.Key]*part
 	// nodes are what every node needs.
 	nodes []*part
+	// parts is everything that has to start, in a stable order.
+	parts []*part
 	// blockedBy are the backends that a part waits for, each with a webhook
 	// that makes it wait.
 	blockedBy map[*part]map[*part]*blocker
@@ -99,6 +101,10 @@ func newStartGraph(s *inventory.Snapshot, byService map[inventory.Key][]*blocker
 			g.nodes = append(g.nodes, &part{name: w.String(), namespace: w.Namespace, needs: podNeeds(s, w.Namespace, w.PodLabels)})
 		}
 	}
+	g.parts = slices.Clone(g.nodes)
+	for _, key := range slices.SortedFunc(maps.Keys(g.backends), inventory.Key.Compare) {
+		g.parts = append(g.parts, g.backends[key])
+	}
 	for key, blockers := range byService {
 		for _, b := range blockers {
 			g.link(g.backends[key], b)
@@ -112,7 +118,7 @@ func (g *startGraph) link(backend *part, b *blocker) {
 	if backend == nil {
 		return
 	}
-	for _, p := range g.parts() {
+	for _, p := range g.parts {
 		what := b.keeps(p)
 		if what == "" {
 			continue
@@ -125,16 +131,6 @@ func (g *startGraph) link(backend *part, b *blocker) {
 			g.blockedBy[p][backend] = b
 		}
 	}
-}
-
-// parts returns everything that has to start, in a stable order.
-func (g *startGraph) parts() []*part {
-	keys := slices.SortedFunc(maps.Keys(g.backends), inventory.Key.Compare)
-	out := slices.Clone(g.nodes)
-	for _, key := range keys {
-		out = append(out, g.backends[key])
-	}
-	return out
 }
 
 // keeps says what the webhook certainly keeps the part from, "" if nothing.
@@ -159,7 +155,7 @@ func (g *startGraph) cycle(own *part, b *blocker) *Deadlock {
 		p := queue[0]
 		if what, blocks := b.blocks[p]; blocks {
 			if found == nil {
-				found = &Deadlock{Steps: append(slices.Clone(steps[p]), fmt.Sprintf("it refuses %s %s%s", what, p.name, itself(p, own)))}
+				found = &Deadlock{Steps: append(slices.Clone(steps[p]), fmt.Sprintf("this webhook refuses %s %s%s", what, p.name, itself(p, own)))}
 			}
 			found.add(p.namespace)
 		}
@@ -193,7 +189,7 @@ func (g *startGraph) after(p *part) []wait {
 			out = append(out, wait{n, fmt.Sprintf("the Pods of %s need %s on their node", p.name, n.name)})
 		}
 	}
-	for _, backend := range g.parts() {
+	for _, backend := range g.parts {
 		if b := g.blockedBy[p][backend]; b != nil {
 			out = append(out, wait{backend, fmt.Sprintf("webhook %s of %s refuses %s %s", b.profile.Name, b.profile.Configuration, b.blocks[p], p.name)})
 		}

@@ -40,5 +40,5 @@ var deletions = map[inventory.Resource]inventory.Operation{
 
 // goingAway is the CEL expression that is true for the deletions.
 func goingAway(blocked []inventory.Resource) string {
-	return fmt.Sprintf("(%s) && (request.operation == 'DELETE' || request.subResource in ['eviction', 'finalize'])", requestsTo(blocked))
+	return fmt.Sprintf(`(%s) && (request.operation == "DELETE" || request.subResource in ["eviction", "finalize"])`, requestsTo(blocked))
 }

@@ -16,22 +16,27 @@ var ineffectiveSelector = &Check{
 	Summary:  "A namespaceSelector excludes nothing: no namespaced resource is intercepted, or no namespace carries its labels.",
 	Severity: Info,
 	Find: func(p Profile) []Problem {
+		if len(p.Reached) == 0 || p.NamespaceSelector.Empty() {
+			return nil
+		}
+		clusterScoped := !slices.ContainsFunc(p.Reached, heedsNamespaces)
+		if !clusterScoped && !pretends(p) {
+			return nil
+		}
 		own := ownRequirements(p)
 		switch {
-		case len(own) == 0 || len(p.Reached) == 0:
+		case len(own) == 0:
 			return nil
-		case !slices.ContainsFunc(p.Reached, heedsNamespaces):
+		case clusterScoped:
 			return []Problem{{
 				Message: fmt.Sprintf("has a namespaceSelector (%s) without effect: it never exempts cluster-scoped resources, and it is called for no others (%s)", strings.Join(own, ","), listed(reachedNames(p.Reached))),
 				Fix:     patch(p, set(p, "namespaceSelector", struct{}{})),
 			}}
-		case pretends(p):
-			return []Problem{{
-				Message: fmt.Sprintf("has a namespaceSelector (%s) that excludes no namespace: none carries such a label, so that it is called for %s everywhere", strings.Join(own, ","), vitalNames(p.Vital)),
-				Fix:     "exclude by a label that every namespace has: " + patch(p, leaveAlone(p, p.Vital)...),
-			}}
 		}
-		return nil
+		return []Problem{{
+			Message: fmt.Sprintf("has a namespaceSelector (%s) that excludes no namespace: none carries such a label, so that it is called for %s all the same", strings.Join(own, ","), vitalNames(p.Vital)),
+			Fix:     "exclude by a label that every namespace has: " + patch(p, leaveAlone(p, p.Vital)...),
+		}}
 	},
 }
 

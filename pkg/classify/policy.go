@@ -3,6 +3,7 @@ package classify
 import (
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -137,6 +138,9 @@ func matchAny(globs []string, name string) bool {
 // match reports whether the glob matches the name. A malformed one, which
 // ParsePolicy refuses, matches nothing.
 func match(glob, name string) bool {
+	if !strings.ContainsAny(glob, `*?[\`) {
+		return glob == name
+	}
 	ok, err := path.Match(glob, name)
 	return err == nil && ok
 }
