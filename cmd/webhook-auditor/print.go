@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,53 +10,47 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 )
 
-// artifact is something that is derived from the code: it can be printed, it is
-// committed at its file, and a test compares the two.
+// artifact is something that is derived from the code: it can be printed, its
+// files are committed, and a test compares the two.
 type artifact struct {
-	name  string
-	file  string
-	write func(io.Writer) error
-}
-
-func artifacts() []artifact {
-	return []artifact{
-		{"checks", "pkg/classify/README.md", exporter.WriteChecks},
-		{"metrics", "pkg/exporter/README.md", exporter.WriteMetrics},
-	}
-}
-
-func (a artifact) bytes() ([]byte, error) {
-	var b bytes.Buffer
-	if err := a.write(&b); err != nil {
-		return nil, fmt.Errorf("printing %s: %w", a.name, err)
-	}
-	return b.Bytes(), nil
+	name, summary string
+	// files are what is committed, by path from the root of the project.
+	files func() (map[string][]byte, error)
+	// print registers the flags of the artifact, if any, and returns what
+	// prints it.
+	print func(*pflag.FlagSet) func(io.Writer) error
 }
 
 func printCommand(flags *pflag.FlagSet) action {
-	dir := flags.String("write", "", "with the name all: write every file that is derived from the code into this checkout")
-	return func(_ context.Context, args []string, s streams) error {
-		if len(args) != 1 {
+	flags.SetInterspersed(false)
+	return func(ctx context.Context, args []string, s streams) error {
+		if len(args) == 0 {
 			return usageError{fmt.Errorf("print: want one of %s", strings.Join(artifactNames(), ", "))}
 		}
-		if args[0] == "all" && *dir != "" {
-			return writeAll(*dir)
+		if args[0] == "all" {
+			return artifactCommand("all", "write every file that is derived from the code", allFlags).run(ctx, args[1:], s)
 		}
 		i := slices.IndexFunc(artifacts(), func(a artifact) bool { return a.name == args[0] })
 		if i < 0 {
 			return usageError{fmt.Errorf("print: no %q: want one of %s", args[0], strings.Join(artifactNames(), ", "))}
 		}
-		b, err := artifacts()[i].bytes()
-		if err != nil {
-			return err
-		}
-		_, err = s.out.Write(b)
-		return err
+		a := artifacts()[i]
+		return artifactCommand(a.name, a.summary, a.print).run(ctx, args[1:], s)
 	}
+}
+
+func artifactCommand(name, summary string, print func(*pflag.FlagSet) func(io.Writer) error) command {
+	return command{name: "print " + name, summary: summary, flags: func(flags *pflag.FlagSet) action {
+		write := print(flags)
+		return func(_ context.Context, args []string, s streams) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("print %s: unexpected argument %q", name, args[0])}
+			}
+			return write(s.out)
+		}
+	}}
 }
 
 func artifactNames() []string {
@@ -68,15 +61,40 @@ func artifactNames() []string {
 	return out
 }
 
-func writeAll(dir string) error {
-	for _, a := range artifacts() {
-		b, err := a.bytes()
-		if err != nil {
-			return err
+// allFlags is "print all --write DIR", the way to renew a checkout.
+func allFlags(flags *pflag.FlagSet) func(io.Writer) error {
+	dir := flags.String("write", "", "the checkout to write into")
+	return func(w io.Writer) error {
+		if *dir == "" {
+			return usageError{fmt.Errorf("print all: want --write DIR")}
 		}
-		if err := os.WriteFile(filepath.Join(dir, a.file), b, 0o644); err != nil {
+		for _, a := range artifacts() {
+			if err := a.write(*dir, w); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// write writes the artifact's files where they differ, and says so.
+func (a artifact) write(dir string, w io.Writer) error {
+	files, err := a.files()
+	if err != nil {
+		return fmt.Errorf("deriving %s: %w", a.name, err)
+	}
+	for name, want := range files {
+		path := filepath.Join(dir, name)
+		if have, err := os.ReadFile(path); err == nil && string(have) == string(want) {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return fmt.Errorf("writing what is derived: %w", err)
 		}
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			return fmt.Errorf("writing what is derived: %w", err)
+		}
+		fmt.Fprintf(w, "wrote %s\n", name)
 	}
 	return nil
 }

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/webhook-auditor/webhook-auditor/dashboards"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/rules"
+)
+
+// artifacts is all that is derived: one table for "print", "make generate" and
+// the test that what is committed is up to date.
+func artifacts() []artifact {
+	return []artifact{
+		document("checks", "all checks, with their runbooks", "pkg/classify/README.md", exporter.WriteChecks),
+		document("metrics", "all metrics, with their labels", "pkg/exporter/README.md", exporter.WriteMetrics),
+		{"rules", "the alerts", ruleFiles, rulesFlags},
+		{"dashboards", "the dashboards", dashboardFiles, dashboardsFlags},
+	}
+}
+
+// document is an artifact of one file and without flags.
+func document(name, summary, file string, write func(io.Writer) error) artifact {
+	files := func() (map[string][]byte, error) {
+		var b bytes.Buffer
+		err := write(&b)
+		return map[string][]byte{file: b.Bytes()}, err
+	}
+	return artifact{name, summary, files, func(*pflag.FlagSet) func(io.Writer) error { return write }}
+}
+
+func ruleFiles() (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for _, form := range rules.Forms {
+		b, err := rules.Render(form, rules.Options{})
+		if err != nil {
+			return nil, err
+		}
+		out["rules/"+string(form)+".yaml"] = b
+	}
+	return out, nil
+}
+
+func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
+	var o rules.Options
+	form := flags.String("form", string(rules.PrometheusRule), "how they are delivered: "+choices(rules.Forms))
+	severities := flags.String("severities", string(rules.DefaultSeverities), "who decides how severe the signal alerts are: default or enhancement")
+	flags.StringVar(&o.ClusterLabel, "cluster-label", "", "label that tells clusters apart in a shared store")
+	flags.StringVar(&o.Selector, "selector", "", `label matchers added to every selector, as cluster="one"`)
+	flags.StringVar(&o.RunbookBaseURL, "runbook-base-url", "", "where the runbooks are, if not in the project")
+	flags.StringToStringVar(&o.ObjectLabels, "labels", nil, "labels of the object, as release=prometheus")
+	flags.Float64Var(&o.TimeScale, "time-scale", 0, "for tests: multiplies all windows and waiting times")
+	return func(w io.Writer) error {
+		o.Severities = rules.Severities(*severities)
+		b, err := rules.Render(rules.Form(*form), o)
+		if err != nil {
+			return usageError{fmt.Errorf("print rules: %w", err)}
+		}
+		_, err = w.Write(b)
+		return err
+	}
+}
+
+func dashboardFiles() (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for _, form := range dashboards.Forms {
+		files, err := dashboards.Render(form)
+		if err != nil {
+			return nil, err
+		}
+		for name, b := range files {
+			out["dashboards/"+name] = b
+		}
+	}
+	return out, nil
+}
+
+func dashboardsFlags(flags *pflag.FlagSet) func(io.Writer) error {
+	form := flags.String("form", string(dashboards.JSON), "how they are delivered: "+choices(dashboards.Forms))
+	return func(w io.Writer) error {
+		b, err := dashboards.Print(dashboards.Form(*form))
+		if err != nil {
+			return usageError{fmt.Errorf("print dashboards: %w", err)}
+		}
+		_, err = w.Write(b)
+		return err
+	}
+}
+
+func choices[T ~string](values []T) string {
+	var out []string
+	for _, v := range values {
+		out = append(out, string(v))
+	}
+	return strings.Join(out, ", ")
+}
