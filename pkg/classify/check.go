@@ -115,6 +115,7 @@ var Checks = []*Check{
 	deletePath,
 	plaintextToURL,
 	overBroad,
+	budgetExceeded,
 	longTimeout,
 	singleEndpoint,
 	deadRule,

@@ -50,6 +50,8 @@ type Profile struct {
 	// Reinvoked are the other configurations whose webhooks are called again
 	// for a resource that this one is called again for.
 	Reinvoked []string
+	// Excesses are the budgets that the requests exceed which it is called for.
+	Excesses []Excess
 	// Stale are the acknowledgements in its annotation that cover nothing.
 	Stale []string
 }
@@ -81,8 +83,8 @@ func (p *Policy) profile(s *inventory.Snapshot, w *inventory.Webhook, m members)
 		Idle:         s.IdleRules(w),
 		Reach:        m.reach(reached),
 		Approval:     w.Object.Annotations[ApprovalAnnotation],
-		Platform:     matchAny(p.PlatformWebhooks, w.Configuration) || matchAny(p.PlatformWebhooks, w.Name),
-		ThirdParty:   !matchAny(p.PlatformNamespaces, w.Backend.Namespace()),
+		Platform:     m.platformWebhooks.match(w.Configuration) || m.platformWebhooks.match(w.Name),
+		ThirdParty:   !m.platformNamespaces.match(w.Backend.Namespace()),
 		State:        state,
 		BackendReady: ready(state),
 	}

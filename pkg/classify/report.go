@@ -12,6 +12,8 @@ type Report struct {
 	Snapshot *inventory.Snapshot
 	// Profiles are in the order of the Snapshot's webhooks.
 	Profiles []Profile
+	// Costs are what the webhooks cost the requests to the critical resources.
+	Costs []Cost
 	// Findings are sorted: the worst first, then by check, webhook, resource.
 	Findings []Finding
 }
@@ -19,6 +21,7 @@ type Report struct {
 // Evaluate judges the Snapshot.
 func (p Policy) Evaluate(s *inventory.Snapshot) *Report {
 	r := &Report{Snapshot: s, Profiles: p.profiles(s)}
+	r.Costs = p.findCosts(s, r.Profiles)
 	for _, profile := range r.Profiles {
 		for _, check := range Checks {
 			r.add(check, profile)

@@ -171,6 +171,10 @@ func (x *index) operations(r Resource) Operations {
 	return 0
 }
 
+// Operations returns the admission operations that the server can meet on the
+// resource; none where it does not serve it.
+func (s *Snapshot) Operations(r Resource) []Operation { return s.lookup().operations(r).List() }
+
 // servedVersions returns the versions in which requests can be made.
 func (x *index) servedVersions(r Resource) []apiVersion {
 	var out []apiVersion

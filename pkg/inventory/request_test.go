@@ -373,7 +373,7 @@ func agrees(v Verdict, decision string) bool {
 // FuzzVerdictAgreesWithTheAPIServer holds verdicts against the API server's own
 // code: rules, selectors and matchConditions.
 func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
-	for seed := range uint64(1000) {
+	for seed := range uint64(500) {
 		f.Add(seed)
 	}
 	snapshots := worlds()

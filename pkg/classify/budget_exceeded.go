@@ -1,0 +1,69 @@
+package classify
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var budgetExceeded = &Check{
+	Name:     "budget-exceeded",
+	Summary:  "The webhooks that one request meets take longer, or are more, than the Policy allows for its resource.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookBudgetExceeded"},
+	For:      15 * time.Minute,
+	Find: func(p Profile) []Problem {
+		var out []Problem
+		for _, e := range p.Excesses {
+			if !contributes(p, e) {
+				continue
+			}
+			out = append(out, Problem{
+				Resource: e.Resource,
+				Message:  fmt.Sprintf("is one of %d webhooks that %s meets, which wait %s at worst: the budget allows %s", e.Webhooks, where(e.Cost), seconds(e.Total()), allowance(e.Allowed)),
+				Fix:      cheaper(p, e),
+			})
+		}
+		return out
+	},
+}
+
+// contributes reports whether the budget would be exceeded by less without the
+// webhook: of the validating ones, which are called at once, only the slowest
+// take time.
+func contributes(p Profile, e Excess) bool {
+	tooMany := e.Allowed.Webhooks > 0 && e.Webhooks > e.Allowed.Webhooks
+	return tooMany || p.Type == inventory.Mutating || p.Timeout == e.Validating
+}
+
+// where names the requests.
+func where(c Cost) string {
+	text := fmt.Sprintf("%s of %s", c.Operation, c.Resource)
+	if c.Namespace != "" {
+		text += " in namespace " + c.Namespace
+	}
+	return text
+}
+
+func allowance(b Budget) string {
+	var words []string
+	if b.Seconds > 0 {
+		words = append(words, fmt.Sprintf("%d s", b.Seconds))
+	}
+	if b.Webhooks > 0 {
+		words = append(words, fmt.Sprintf("%d webhooks", b.Webhooks))
+	}
+	return sentence(words, 0)
+}
+
+// cheaper is how to get back under the budget.
+func cheaper(p Profile, e Excess) string {
+	command := fmt.Sprintf("webhook-auditor explain %s %s", strings.ToLower(string(e.Operation)), e.Resource)
+	if e.Namespace != "" {
+		command += " -n " + e.Namespace
+	}
+	return fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its rules, or register fewer webhooks for it; what takes how long: %s%s",
+		seconds(p.Timeout), e.Resource, command, byOwner(p))
+}
