@@ -6,30 +6,20 @@ package main
 import (
 	"bufio"
 	"context"
-	_ "embed"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/apply"
 	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/screenshots/provoke"
 	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
 )
-
-//go:embed webhooks.yaml
-var webhooks string
-
-//go:embed objects.yaml
-var objects string
 
 // wanted are the series that boards read. Of requests, only those on the
 // resource that the webhooks intercept.
@@ -60,43 +50,10 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer plane.Stop()
-	if err := provoke(ctx, plane, server); err != nil {
+	if err := provoke.Webhooks(ctx, plane, server); err != nil {
 		return err
 	}
 	return scrape(ctx, plane, args[1])
-}
-
-// provoke registers webhooks that allow, deny, fail closed and fail open, and
-// writes objects until each was called. The writes that they refuse are the
-// point, so their errors are none of ours.
-func provoke(ctx context.Context, plane *cluster.ControlPlane, server *webhook.Server) error {
-	client, err := apply.New(plane.Config())
-	if err != nil {
-		return err
-	}
-	values := strings.NewReplacer("PORT", strconv.Itoa(int(server.Port())), "BUNDLE", base64.StdEncoding.EncodeToString(server.CABundle()))
-	registered, err := apply.Objects([]byte(values.Replace(webhooks)))
-	if err != nil {
-		return fmt.Errorf("reading webhooks.yaml: %w", err)
-	}
-	if err := client.Apply(ctx, registered...); err != nil {
-		return fmt.Errorf("registering webhooks: %w", err)
-	}
-	written, err := apply.Objects([]byte(objects))
-	if err != nil {
-		return fmt.Errorf("reading objects.yaml: %w", err)
-	}
-	for range 5 {
-		for _, object := range written {
-			_ = client.Apply(ctx, object)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
-	return nil
 }
 
 func scrape(ctx context.Context, plane *cluster.ControlPlane, path string) error {
