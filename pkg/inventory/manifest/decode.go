@@ -20,7 +20,8 @@ import (
 
 // decoder fills the API's types from nodes, as the API server's JSON decoder
 // does: keys are case-sensitive, unknown ones are ignored. Doing it without
-// the detour over JSON is faster, and an error knows its line.
+// the detour over JSON is faster, and an error knows its line. Strings are
+// copied: those of a node keep the whole text alive.
 type decoder struct {
 	plans map[reflect.Type]plan
 	// soft are the problems that leave the object readable.
@@ -182,13 +183,33 @@ func (d *decoder) table(n *node, v reflect.Value) *problem {
 	if n.kind != mapping {
 		return mismatch(n, "a mapping")
 	}
+	if m, ok := v.Addr().Interface().(*map[string]string); ok {
+		return labels(n, m)
+	}
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.items)/2))
 	for i := 0; i < len(n.items); i += 2 {
 		element := reflect.New(v.Type().Elem()).Elem()
 		if p := d.value(&n.items[i+1], element); p != nil {
 			return p.under(n.items[i].text)
 		}
-		v.SetMapIndex(reflect.ValueOf(n.items[i].text).Convert(v.Type().Key()), element)
+		v.SetMapIndex(reflect.ValueOf(strings.Clone(n.items[i].text)).Convert(v.Type().Key()), element)
+	}
+	return nil
+}
+
+// labels is table for the one type that most tables have.
+func labels(n *node, m *map[string]string) *problem {
+	*m = make(map[string]string, len(n.items)/2)
+	for i := 0; i < len(n.items); i += 2 {
+		value := &n.items[i+1]
+		switch {
+		case value.null():
+			(*m)[strings.Clone(n.items[i].text)] = ""
+		case value.kind != scalar || value.plain && resolve(value.text) != str:
+			return mismatch(value, "a string").under(n.items[i].text)
+		default:
+			(*m)[strings.Clone(n.items[i].text)] = strings.Clone(value.text)
+		}
 	}
 	return nil
 }
@@ -241,7 +262,7 @@ func basic(n *node, v reflect.Value) *problem {
 	switch v.Kind() {
 	case reflect.String:
 		if got == str {
-			v.SetString(n.text)
+			v.SetString(strings.Clone(n.text))
 			return nil
 		}
 	case reflect.Bool:

@@ -219,12 +219,12 @@ func unknownVersion(n *node, meta typeMeta, r reading) *problem {
 func (o *outcome) read(n *node, at place, meta typeMeta) {
 	o.openShift = o.openShift || meta.openShift()
 	r, _ := meta.reading()
-	key := inventory.SourceKey{Kind: meta.kind, Name: n.str("metadata", "name")}
+	key := inventory.SourceKey{Kind: meta.kind, Name: strings.Clone(n.str("metadata", "name"))}
 	if r.namespaced {
 		// Where kubectl would put it.
 		key.Namespace = "default"
 		if ns := n.str("metadata", "namespace"); ns != "" {
-			key.Namespace = ns
+			key.Namespace = strings.Clone(ns)
 		}
 	}
 	d := newDecoder()
@@ -267,7 +267,7 @@ func hooks(n *node, at place) []hook {
 		if name := w.key("name"); name != nil {
 			line = name.line
 		}
-		out = append(out, hook{name: w.str("name"), line: at.line + line - 1})
+		out = append(out, hook{name: strings.Clone(w.str("name")), line: at.line + line - 1})
 	}
 	return out
 }

@@ -65,7 +65,7 @@ func (n *node) str(path ...string) string {
 
 // null reports whether the node is absent in all but name.
 func (n *node) null() bool {
-	return n.kind == scalar && n.plain && resolve(n.text) == null
+	return n.kind == scalar && n.plain && len(n.text) <= len("null") && resolve(n.text) == null
 }
 
 // what names the node's type for an error message.
@@ -157,12 +157,38 @@ func duplicateAmongMany(items []node) *node {
 // newMapping refuses duplicate keys: which of the two counts would be a guess.
 func newMapping(line int, items []node) (node, *problem) {
 	for i := 0; i < len(items); i += 2 {
-		if items[i].kind != scalar {
-			return node{}, problemf(items[i].line, "%s as a key", items[i].what())
+		if p := items[i].makeKey(); p != nil {
+			return node{}, p
 		}
 	}
 	if d := duplicateKey(items); d != nil {
 		return node{}, problemf(d.line, "the key %q is there twice: remove one", d.text)
 	}
 	return node{kind: mapping, line: line, items: items}, nil
+}
+
+// makeKey writes a key as kubectl turns it into JSON: those that YAML takes for
+// booleans and numbers are not what they look like.
+func (n *node) makeKey() *problem {
+	switch {
+	case n.kind != scalar:
+		return problemf(n.line, "%s as a key", n.what())
+	case !n.plain || n.text == mergeKey:
+		return nil
+	}
+	switch resolve(n.text) {
+	case null:
+		return problemf(n.line, "null as a key")
+	case boolean:
+		n.text = strconv.FormatBool(truth(n.text))
+	case integer:
+		if i, ok := parseWhole(n.text); ok {
+			n.text = strconv.FormatInt(i, 10)
+		}
+	case float:
+		if f, err := strconv.ParseFloat(n.text, 64); err == nil {
+			n.text = strconv.FormatFloat(f, 'g', -1, 64)
+		}
+	}
+	return nil
 }

@@ -92,11 +92,17 @@ func (t text) parse() (node, *problem) {
 		}
 		return node{}, p
 	}
-	n, p := parseYAML(t.data)
-	if p == nil && t.item {
+	n, ok := parseBlock(t.data)
+	if !ok {
+		var p *problem
+		if n, p = parseYAML(t.data); p != nil {
+			return node{}, p
+		}
+	}
+	if t.item {
 		return onlyItem(n)
 	}
-	return n, p
+	return n, nil
 }
 
 func onlyItem(n node) (node, *problem) {

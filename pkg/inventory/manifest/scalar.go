@@ -57,13 +57,16 @@ func truth(text string) bool {
 var floats = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 
 func resolveNumber(text string) scalarType {
+	if len(text) <= len("+.inf") && infinities[strings.ToLower(strings.TrimLeft(text, "+-"))] {
+		return float
+	}
 	plain := strings.ReplaceAll(text, "_", "")
 	_, signed := strconv.ParseInt(plain, 0, 64)
 	_, unsigned := strconv.ParseUint(plain, 0, 64)
 	switch {
 	case signed == nil || unsigned == nil:
 		return integer
-	case floats.MatchString(plain), infinities[strings.ToLower(strings.TrimLeft(plain, "+-"))]:
+	case floats.MatchString(plain):
 		return float
 	}
 	return str

@@ -160,10 +160,13 @@ func scalarNode(y *yaml.Node) node {
 	return n
 }
 
+// mergeKey is the key of YAML 1.1 that merge resolves.
+const mergeKey = "<<"
+
 // merge resolves the key << of YAML 1.1: the keys of the mappings it names are
 // added where they are not given.
 func merge(n node) (node, *problem) {
-	i := mergeKey(n.items)
+	i := mergeAt(n.items)
 	if i < 0 {
 		return n, nil
 	}
@@ -182,9 +185,9 @@ func merge(n node) (node, *problem) {
 	return out, nil
 }
 
-func mergeKey(items []node) int {
+func mergeAt(items []node) int {
 	for i := 0; i < len(items); i += 2 {
-		if items[i].plain && items[i].text == "<<" {
+		if items[i].plain && items[i].text == mergeKey {
 			return i
 		}
 	}
