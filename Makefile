@@ -9,7 +9,7 @@ MODULES := . e2e
 
 export CGO_ENABLED = 0
 
-.PHONY: build unit test e2e demo lint generate clean
+.PHONY: build unit test e2e demo screenshots lint generate clean
 
 build: ## the binary, static, in bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -21,11 +21,17 @@ test: unit e2e ## everything
 
 e2e: build ## the finished binary against a real control plane
 	e2e/build.sh
+	e2e/prom/build.sh
 	cd e2e && $(GO) test -count=1 ./...
 
 demo: build ## a control plane with broken webhooks, audited; DEMO_ONCE=1 ends by itself
 	e2e/build.sh
 	cd e2e && $(GO) run ./demo
+
+screenshots: build ## each board drawn with Grafana's own components; needs Debian's apt-get and npm
+	e2e/build.sh
+	e2e/prom/build.sh
+	e2e/screenshots/run.sh
 
 lint: ## go vet, gofumpt, staticcheck, go fix
 	@for m in $(MODULES); do (cd $$m && \
