@@ -30,29 +30,42 @@ type Excess struct {
 type books struct {
 	snapshot *inventory.Snapshot
 	profiles []Profile
+	// selector is the place of each webhook's namespaceSelector among all that
+	// differ: large clusters have many webhooks and few selectors.
+	selector  []int
+	selectors int
 	// namespaces stand for all that exist; none where they are not known, and
 	// one may exist that all webhooks select.
 	namespaces []string
-	// selected says for each namespace which webhooks select it.
-	selected [][]bool
+	// selects says for each namespace which selectors let it through.
+	selects [][]bool
 }
 
 func newBooks(s *inventory.Snapshot, profiles []Profile) books {
-	b := books{snapshot: s, profiles: profiles}
+	b := books{snapshot: s, profiles: profiles, selector: make([]int, len(profiles))}
+	webhooks := make([]*inventory.Webhook, len(profiles))
+	known := map[string]int{}
+	var selectors []inventory.Selector
+	for i := range profiles {
+		webhooks[i] = profiles[i].Webhook
+		key := webhooks[i].NamespaceSelector.String()
+		if _, ok := known[key]; !ok {
+			known[key] = len(selectors)
+			selectors = append(selectors, webhooks[i].NamespaceSelector)
+		}
+		b.selector[i] = known[key]
+	}
+	b.selectors = len(selectors)
 	if !s.NamespacesKnown {
 		return b
 	}
-	webhooks := make([]*inventory.Webhook, len(profiles))
-	for i := range profiles {
-		webhooks[i] = profiles[i].Webhook
-	}
 	b.namespaces = s.Representatives(webhooks)
 	for _, namespace := range b.namespaces {
-		selected := make([]bool, len(webhooks))
-		for i, w := range webhooks {
-			selected[i] = s.Selects(w, namespace)
+		selects := make([]bool, len(selectors))
+		for i := range selectors {
+			selects[i] = s.Selects(selectors[i], namespace)
 		}
-		b.selected = append(b.selected, selected)
+		b.selects = append(b.selects, selects)
 	}
 	return b
 }
@@ -69,43 +82,50 @@ func (b books) costs(resources []inventory.Resource) []Cost {
 }
 
 func (b books) worst(r inventory.Resource, op inventory.Operation) Cost {
-	all, namespaced := b.called(r, op)
-	if !namespaced || len(b.namespaces) == 0 {
-		return b.cost(Cost{Resource: r, Operation: op, chain: all})
+	chain, namespaced := b.called(r, op)
+	bySelector := make([]inventory.Budget, b.selectors)
+	for _, i := range chain {
+		bySelector[b.selector[i]] = bySelector[b.selector[i]].Add(b.profiles[i].Webhook)
 	}
-	var worst Cost
-	for n, namespace := range b.namespaces {
-		here := slices.DeleteFunc(slices.Clone(all), func(i int) bool { return !b.selected[n][i] })
-		cost := b.cost(Cost{Resource: r, Operation: op, Namespace: namespace, chain: here})
-		if n == 0 || cmp.Or(cmp.Compare(cost.Total(), worst.Total()), cmp.Compare(cost.Webhooks, worst.Webhooks)) > 0 {
-			worst = cost
+	if !namespaced || len(b.namespaces) == 0 {
+		return Cost{Resource: r, Operation: op, Budget: sum(bySelector, nil), chain: chain}
+	}
+	worst := 0
+	var budget inventory.Budget
+	for n := range b.namespaces {
+		here := sum(bySelector, b.selects[n])
+		if cmp.Or(cmp.Compare(here.Total(), budget.Total()), cmp.Compare(here.Webhooks, budget.Webhooks)) > 0 {
+			worst, budget = n, here
 		}
 	}
-	return worst
+	chain = slices.DeleteFunc(chain, func(i int) bool { return !b.selects[worst][b.selector[i]] })
+	return Cost{r, op, b.namespaces[worst], budget, chain}
+}
+
+// sum joins the costs by selector: those that let the namespace through, or all
+// where that is not the question.
+func sum(bySelector []inventory.Budget, selects []bool) inventory.Budget {
+	var all inventory.Budget
+	for i, b := range bySelector {
+		if b.Webhooks > 0 && (selects == nil || selects[i]) {
+			all = all.Plus(b)
+		}
+	}
+	return all
 }
 
 // called returns the webhooks that the operation may meet in some namespace.
-func (b books) called(r inventory.Resource, op inventory.Operation) (all []int, namespaced bool) {
+func (b books) called(r inventory.Resource, op inventory.Operation) (chain []int, namespaced bool) {
 	for i := range b.profiles {
 		p := &b.profiles[i]
 		at, found := slices.BinarySearchFunc(p.Reached, r, func(reached inventory.Reached, r inventory.Resource) int {
 			return reached.Resource.Compare(r)
 		})
 		if found && p.Type != inventory.Conversion && p.Reached[at].Operations.Has(op) {
-			all, namespaced = append(all, i), p.Reached[at].Namespaced
+			chain, namespaced = append(chain, i), p.Reached[at].Namespaced
 		}
 	}
-	return all, namespaced
-}
-
-// cost adds up the chain.
-func (b books) cost(c Cost) Cost {
-	webhooks := make([]*inventory.Webhook, len(c.chain))
-	for i, at := range c.chain {
-		webhooks[i] = b.profiles[at].Webhook
-	}
-	c.Budget = inventory.BudgetOf(webhooks)
-	return c
+	return chain, namespaced
 }
 
 // findCosts computes what the critical resources cost, and tells each webhook

@@ -1,8 +1,6 @@
 package classify
 
 import (
-	"slices"
-
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -144,10 +142,18 @@ type members struct {
 	classes map[inventory.Resource][]Class
 	groups  map[string]bool
 	crds    map[string]*inventory.CRD
+	// platformWebhooks and platformNamespaces are the Policy's globs.
+	platformWebhooks, platformNamespaces globs
 }
 
 func (p Policy) members(s *inventory.Snapshot) members {
-	m := members{classes: map[inventory.Resource][]Class{}, groups: map[string]bool{}, crds: s.CRDs}
+	m := members{
+		classes:            map[inventory.Resource][]Class{},
+		groups:             map[string]bool{},
+		crds:               s.CRDs,
+		platformWebhooks:   newGlobs(p.PlatformWebhooks),
+		platformNamespaces: newGlobs(p.PlatformNamespaces),
+	}
 	for _, class := range []Class{ClassCritical, ClassVirtual, ClassSensitive} {
 		for _, r := range p.Classes[class] {
 			m.classes[r] = append(m.classes[r], class)
@@ -157,15 +163,6 @@ func (p Policy) members(s *inventory.Snapshot) members {
 		m.groups[g] = true
 	}
 	return m
-}
-
-// of returns the classes of a resource.
-func (m members) of(r inventory.Resource) []Class {
-	classes := m.classes[r]
-	if m.core(r) {
-		classes = append(slices.Clip(classes), ClassCore)
-	}
-	return classes
 }
 
 // core reports whether the resource is part of a stock cluster: by its group,
@@ -182,8 +179,11 @@ func (m members) core(r inventory.Resource) bool {
 func (m members) reach(reached []inventory.Reached) map[Class][]inventory.Resource {
 	out := map[Class][]inventory.Resource{}
 	for _, r := range reached {
-		for _, class := range m.of(r.Resource) {
+		for _, class := range m.classes[r.Resource] {
 			out[class] = append(out[class], r.Resource)
+		}
+		if m.core(r.Resource) {
+			out[ClassCore] = append(out[ClassCore], r.Resource)
 		}
 	}
 	return out

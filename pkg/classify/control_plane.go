@@ -124,7 +124,7 @@ func (v vitalRequests) vital(w *inventory.Webhook, reached []inventory.Reached) 
 			}
 		}
 	}
-	slices.SortStableFunc(out, compareVital)
+	slices.SortFunc(out, compareVital)
 	return slices.CompactFunc(out, func(a, b Vital) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
 }
 

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -80,55 +81,57 @@ type startGraph struct {
 	backends map[inventory.Key]*part
 	// nodes are what every node needs.
 	nodes []*part
-	// parts is everything that has to start, in a stable order.
+	// parts are everything that has to start, in a stable order.
 	parts []*part
-	// blockedBy are the backends that a part waits for, each with a webhook
-	// that makes it wait.
-	blockedBy map[*part]map[*part]*blocker
+	// waits are what a part waits for because of a webhook.
+	waits map[*part][]wait
+}
+
+// wait says that a part starts only after another one.
+type wait struct {
+	part *part
+	// because is the webhook that makes it wait; nil where every node needs
+	// the other part.
+	because *blocker
 }
 
 func newStartGraph(s *inventory.Snapshot, byService map[inventory.Key][]*blocker) *startGraph {
-	g := &startGraph{backends: map[inventory.Key]*part{}, blockedBy: map[*part]map[*part]*blocker{}}
-	for key := range byService {
-		if service, known := s.Services[key]; known {
-			if p := backendPart(s, service); p != nil {
-				g.backends[key] = p
-			}
-		}
-	}
+	g := &startGraph{backends: map[inventory.Key]*part{}, waits: map[*part][]wait{}}
 	for _, w := range s.Workloads {
 		if w.NodeCritical && !w.Static {
 			g.nodes = append(g.nodes, &part{name: w.String(), namespace: w.Namespace, needs: podNeeds(s, w.Namespace, w.PodLabels)})
 		}
 	}
 	g.parts = slices.Clone(g.nodes)
-	for _, key := range slices.SortedFunc(maps.Keys(g.backends), inventory.Key.Compare) {
-		g.parts = append(g.parts, g.backends[key])
+	keys := slices.SortedFunc(maps.Keys(byService), inventory.Key.Compare)
+	for _, key := range keys {
+		if service, known := s.Services[key]; known {
+			if p := backendPart(s, service); p != nil {
+				g.backends[key] = p
+				g.parts = append(g.parts, p)
+			}
+		}
 	}
-	for key, blockers := range byService {
-		for _, b := range blockers {
-			g.link(g.backends[key], b)
+	for _, key := range keys {
+		if backend := g.backends[key]; backend != nil {
+			g.link(backend, byService[key])
 		}
 	}
 	return g
 }
 
-// link asks what the webhook keeps from starting.
-func (g *startGraph) link(backend *part, b *blocker) {
-	if backend == nil {
-		return
-	}
+// link asks what the webhooks of a backend keep from starting.
+func (g *startGraph) link(backend *part, blockers []*blocker) {
 	for _, p := range g.parts {
-		what := b.keeps(p)
-		if what == "" {
-			continue
+		var first *blocker
+		for _, b := range blockers {
+			if what := b.keeps(p); what != "" {
+				b.blocks[p] = what
+				first = cmp.Or(first, b)
+			}
 		}
-		b.blocks[p] = what
-		if g.blockedBy[p] == nil {
-			g.blockedBy[p] = map[*part]*blocker{}
-		}
-		if g.blockedBy[p][backend] == nil {
-			g.blockedBy[p][backend] = b
+		if first != nil {
+			g.waits[p] = append(g.waits[p], wait{backend, first})
 		}
 	}
 }
@@ -143,30 +146,55 @@ func (b *blocker) keeps(p *part) string {
 	return ""
 }
 
-// cycle returns the way from what the webhook needs to start back to what it
-// keeps from starting, nil if there is none.
+// cycle looks for the ways from what the webhook needs to start back to what it
+// keeps from starting; nil if there is none.
 func (g *startGraph) cycle(own *part, b *blocker) *Deadlock {
 	if own == nil || len(b.blocks) == 0 {
 		return nil
 	}
-	steps := map[*part][]string{own: nil}
 	var found *Deadlock
+	via := map[*part]hop{own: {}}
 	for queue := []*part{own}; len(queue) > 0; queue = queue[1:] {
 		p := queue[0]
 		if what, blocks := b.blocks[p]; blocks {
 			if found == nil {
-				found = &Deadlock{Steps: append(slices.Clone(steps[p]), fmt.Sprintf("this webhook refuses %s %s%s", what, p.name, itself(p, own)))}
+				found = &Deadlock{Steps: append(steps(via, p), fmt.Sprintf("this webhook refuses %s %s%s", what, p.name, itself(p, own)))}
 			}
 			found.add(p.namespace)
 		}
 		for _, next := range g.after(p) {
-			if _, seen := steps[next.part]; !seen {
-				steps[next.part] = append(slices.Clone(steps[p]), next.step)
+			if _, seen := via[next.part]; !seen {
+				via[next.part] = hop{p, next}
 				queue = append(queue, next.part)
 			}
 		}
 	}
 	return found
+}
+
+// hop is how a part was come to.
+type hop struct {
+	from *part
+	wait
+}
+
+// steps tells the way to the part.
+func steps(via map[*part]hop, p *part) []string {
+	var out []string
+	for h := via[p]; h.from != nil; h = via[h.from] {
+		out = append(out, h.String())
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// String says why the one waits for the other.
+func (h hop) String() string {
+	if h.because == nil {
+		return fmt.Sprintf("the Pods of %s need %s on their node", h.from.name, h.part.name)
+	}
+	w := h.because.profile
+	return fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s", w.Name, w.Configuration, h.part.name, h.because.blocks[h.from], h.from.name)
 }
 
 func itself(p, own *part) string {
@@ -177,21 +205,11 @@ func itself(p, own *part) string {
 }
 
 // after returns what the part waits for.
-type wait struct {
-	part *part
-	step string
-}
-
 func (g *startGraph) after(p *part) []wait {
-	var out []wait
+	out := g.waits[p]
 	if p.network {
 		for _, n := range g.nodes {
-			out = append(out, wait{n, fmt.Sprintf("the Pods of %s need %s on their node", p.name, n.name)})
-		}
-	}
-	for _, backend := range g.parts {
-		if b := g.blockedBy[p][backend]; b != nil {
-			out = append(out, wait{backend, fmt.Sprintf("webhook %s of %s refuses %s %s", b.profile.Name, b.profile.Configuration, b.blocks[p], p.name)})
+			out = append(out, wait{part: n})
 		}
 	}
 	return out

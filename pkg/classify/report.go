@@ -28,8 +28,22 @@ func (p Policy) Evaluate(s *inventory.Snapshot) *Report {
 		}
 	}
 	p.acknowledge(r)
-	slices.SortStableFunc(r.Findings, compareFindings)
+	r.Findings = sorted(r.Findings)
 	return r
+}
+
+// sorted sorts the findings by way of pointers, for they are large.
+func sorted(findings []Finding) []Finding {
+	order := make([]*Finding, len(findings))
+	for i := range findings {
+		order[i] = &findings[i]
+	}
+	slices.SortStableFunc(order, compareFindings)
+	out := make([]Finding, len(findings))
+	for i, f := range order {
+		out[i] = *f
+	}
+	return out
 }
 
 // add adds what the check finds of the webhook.
@@ -45,7 +59,7 @@ func (r *Report) add(check *Check, profile Profile) {
 	}
 }
 
-func compareFindings(a, b Finding) int {
+func compareFindings(a, b *Finding) int {
 	return cmp.Or(
 		cmp.Compare(b.Severity, a.Severity),
 		cmp.Compare(a.Check.Name, b.Check.Name),

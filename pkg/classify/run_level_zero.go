@@ -71,9 +71,10 @@ func reachZero(p *Profile, zero []string) RunLevelZero {
 
 // levelZero returns the namespaces on run level 0, sorted.
 func (p Policy) levelZero(s *inventory.Snapshot) []string {
+	named := newGlobs(p.RunLevelZero)
 	var out []string
 	for name, ns := range s.Namespaces {
-		if ns.Labels[p.RunLevelLabel] == "0" && p.RunLevelLabel != "" || matchAny(p.RunLevelZero, name) {
+		if ns.Labels[p.RunLevelLabel] == "0" && p.RunLevelLabel != "" || named.match(name) {
 			out = append(out, name)
 		}
 	}

@@ -1,0 +1,78 @@
+package classify
+
+import (
+	"fmt"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// typical is a cluster with that many webhooks, mixed as real ones are: most
+// look at resources of their own, one in twenty at Pods, one in two hundred at
+// everything.
+func typical(n int) *inventory.Snapshot {
+	o := inventory.Objects{NamespacesKnown: true}
+	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+	for i := range 100 {
+		name := fmt.Sprintf("team-%02d", i)
+		o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}})
+		o.Services = append(o.Services, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "policy"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "policy"}, Ports: []corev1.ServicePort{{Name: "https", Port: 443}}}})
+		o.EndpointSlices = append(o.EndpointSlices, readySlice(name))
+	}
+	for i := range n {
+		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("policy-%04d", i)},
+			Webhooks:   []admissionv1.ValidatingWebhook{typicalWebhook(i)},
+		})
+	}
+	return o.Snapshot(taken)
+}
+
+func typicalWebhook(i int) admissionv1.ValidatingWebhook {
+	rule := admissionv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs", "cronjobs"}}
+	switch {
+	case i%200 == 0:
+		rule = admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}
+	case i%20 == 0:
+		rule = admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}
+	}
+	none := admissionv1.SideEffectClassNone
+	w := admissionv1.ValidatingWebhook{
+		Name:                    fmt.Sprintf("policy-%04d.example.com", i),
+		ClientConfig:            admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: fmt.Sprintf("team-%02d", i%100), Name: "policy"}},
+		Rules:                   []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, Rule: rule}},
+		SideEffects:             &none,
+		AdmissionReviewVersions: []string{"v1"},
+	}
+	if i%3 == 0 {
+		w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", "policy"}}}}
+	}
+	return w
+}
+
+func readySlice(namespace string) *discoveryv1.EndpointSlice {
+	port, name := int32(8443), "https"
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "policy-1", Labels: map[string]string{discoveryv1.LabelServiceName: "policy"}},
+		Ports:      []discoveryv1.EndpointPort{{Name: &name, Port: &port}},
+		Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}, {Addresses: []string{"10.0.0.2"}}},
+	}
+}
+
+func BenchmarkTypical(b *testing.B) {
+	for _, n := range []int{500, 5000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := typical(n)
+			p := DefaultPolicy()
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Evaluate(s)
+			}
+		})
+	}
+}
