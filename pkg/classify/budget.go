@@ -26,14 +26,16 @@ type Excess struct {
 	Allowed Budget
 }
 
-// books know which webhooks are called in which namespace.
+// books know which webhooks are called for the resources, and where.
 type books struct {
 	snapshot *inventory.Snapshot
 	profiles []Profile
+	// chains are the places of the webhooks that a resource is sent to.
+	chains map[inventory.Resource][]int
 	// selector is the place of each webhook's namespaceSelector among all that
 	// differ: large clusters have many webhooks and few selectors.
-	selector  []int
-	selectors int
+	selector  map[int]int
+	selectors []inventory.Selector
 	// namespaces stand for all that exist; none where they are not known, and
 	// one may exist that all webhooks select.
 	namespaces []string
@@ -41,33 +43,78 @@ type books struct {
 	selects [][]bool
 }
 
-func newBooks(s *inventory.Snapshot, profiles []Profile) books {
-	b := books{snapshot: s, profiles: profiles, selector: make([]int, len(profiles))}
-	webhooks := make([]*inventory.Webhook, len(profiles))
-	known := map[string]int{}
-	var selectors []inventory.Selector
-	for i := range profiles {
-		webhooks[i] = profiles[i].Webhook
-		key := webhooks[i].NamespaceSelector.String()
-		if _, ok := known[key]; !ok {
-			known[key] = len(selectors)
-			selectors = append(selectors, webhooks[i].NamespaceSelector)
-		}
-		b.selector[i] = known[key]
+func newBooks(s *inventory.Snapshot, profiles []Profile, resources []inventory.Resource) books {
+	b := books{snapshot: s, profiles: profiles, chains: map[inventory.Resource][]int{}, selector: map[int]int{}}
+	for _, r := range resources {
+		b.chains[r] = sentTo(profiles, r)
 	}
-	b.selectors = len(selectors)
+	known := map[string]int{}
+	var webhooks []*inventory.Webhook
+	for _, chain := range b.chains {
+		for _, i := range chain {
+			if _, ok := b.selector[i]; !ok {
+				b.selector[i] = b.add(profiles[i].NamespaceSelector, known)
+				webhooks = append(webhooks, profiles[i].Webhook)
+			}
+		}
+	}
 	if !s.NamespacesKnown {
 		return b
 	}
 	b.namespaces = s.Representatives(webhooks)
 	for _, namespace := range b.namespaces {
-		selects := make([]bool, len(selectors))
-		for i := range selectors {
-			selects[i] = s.Selects(selectors[i], namespace)
+		selects := make([]bool, len(b.selectors))
+		for i := range b.selectors {
+			selects[i] = s.Selects(b.selectors[i], namespace)
 		}
 		b.selects = append(b.selects, selects)
 	}
 	return b
+}
+
+// sentTo returns the places of the webhooks that are called for the resource.
+// Webhooks that ask for the same share what they reach, so that it is looked
+// through once.
+func sentTo(profiles []Profile, r inventory.Resource) []int {
+	var out []int
+	known := map[*inventory.Reached]bool{}
+	for i := range profiles {
+		p := &profiles[i]
+		if len(p.Reached) == 0 || p.Type == inventory.Conversion {
+			continue
+		}
+		first := &p.Reached[0]
+		reaches, ok := known[first]
+		if !ok {
+			_, reaches = find(p.Reached, r)
+			known[first] = reaches
+		}
+		if reaches {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func find(sorted []inventory.Reached, r inventory.Resource) (int, bool) {
+	return slices.BinarySearchFunc(sorted, r, func(reached inventory.Reached, r inventory.Resource) int {
+		return reached.Resource.Compare(r)
+	})
+}
+
+// add returns the place of the selector among those that differ.
+func (b *books) add(selector inventory.Selector, known map[string]int) int {
+	key := ""
+	if !selector.Empty() {
+		key = selector.String()
+	}
+	place, ok := known[key]
+	if !ok {
+		place = len(b.selectors)
+		known[key] = place
+		b.selectors = append(b.selectors, selector)
+	}
+	return place
 }
 
 // costs are those of each operation on the resources that the server serves.
@@ -83,7 +130,7 @@ func (b books) costs(resources []inventory.Resource) []Cost {
 
 func (b books) worst(r inventory.Resource, op inventory.Operation) Cost {
 	chain, namespaced := b.called(r, op)
-	bySelector := make([]inventory.Budget, b.selectors)
+	bySelector := make([]inventory.Budget, len(b.selectors))
 	for _, i := range chain {
 		bySelector[b.selector[i]] = bySelector[b.selector[i]].Add(b.profiles[i].Webhook)
 	}
@@ -116,13 +163,11 @@ func sum(bySelector []inventory.Budget, selects []bool) inventory.Budget {
 
 // called returns the webhooks that the operation may meet in some namespace.
 func (b books) called(r inventory.Resource, op inventory.Operation) (chain []int, namespaced bool) {
-	for i := range b.profiles {
-		p := &b.profiles[i]
-		at, found := slices.BinarySearchFunc(p.Reached, r, func(reached inventory.Reached, r inventory.Resource) int {
-			return reached.Resource.Compare(r)
-		})
-		if found && p.Type != inventory.Conversion && p.Reached[at].Operations.Has(op) {
-			chain, namespaced = append(chain, i), p.Reached[at].Namespaced
+	for _, i := range b.chains[r] {
+		reached := b.profiles[i].Reached
+		at, _ := find(reached, r)
+		if reached[at].Operations.Has(op) {
+			chain, namespaced = append(chain, i), reached[at].Namespaced
 		}
 	}
 	return chain, namespaced
@@ -131,7 +176,14 @@ func (b books) called(r inventory.Resource, op inventory.Operation) (chain []int
 // findCosts computes what the critical resources cost, and tells each webhook
 // of a chain that exceeds a budget of the Policy.
 func (p *Policy) findCosts(s *inventory.Snapshot, profiles []Profile) []Cost {
-	b := newBooks(s, profiles)
+	critical := slices.Clone(p.Classes[ClassCritical])
+	slices.SortFunc(critical, inventory.Resource.Compare)
+	critical = slices.Compact(critical)
+	resources := slices.Clone(critical)
+	for _, allowed := range p.Budgets {
+		resources = append(resources, allowed.Resource)
+	}
+	b := newBooks(s, profiles, resources)
 	for _, allowed := range p.Budgets {
 		cost, exceeds := worstExcess(b.costs([]inventory.Resource{allowed.Resource}), allowed)
 		if !exceeds {
@@ -141,9 +193,7 @@ func (p *Policy) findCosts(s *inventory.Snapshot, profiles []Profile) []Cost {
 			profiles[i].Excesses = append(profiles[i].Excesses, Excess{cost, allowed})
 		}
 	}
-	critical := slices.Clone(p.Classes[ClassCritical])
-	slices.SortFunc(critical, inventory.Resource.Compare)
-	return b.costs(slices.Compact(critical))
+	return b.costs(critical)
 }
 
 // worstExcess returns the operation that exceeds the budget by most, if any

@@ -55,56 +55,69 @@ func (s *Snapshot) Chain(r Request) Chain {
 type Budget struct {
 	// Mutating is the sum of the mutating ones, which are called one by one.
 	Mutating time.Duration
-	// Reinvoked is the sum of those that are called again if another one
-	// changes the object after them.
-	Reinvoked time.Duration
+	// Reinvocable is the sum of those that are called again if another one
+	// changes the object.
+	Reinvocable time.Duration
 	// Validating is the slowest of the validating ones, which are called at
 	// once.
 	Validating time.Duration
-	// Webhooks counts all.
-	Webhooks int
+	// Mutators counts the mutating ones, Webhooks all.
+	Mutators, Webhooks int
 }
 
-// Total is the worst case.
-func (b Budget) Total() time.Duration { return b.Mutating + b.Reinvoked + b.Validating }
-
-// BudgetOf adds up what the webhooks cost a request that meets them all.
-// Source of the second round: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
-func BudgetOf(webhooks []*Webhook) Budget {
-	var b Budget
-	mutating := 0
-	for _, w := range webhooks {
-		b.Webhooks++
-		switch w.Type {
-		case Mutating:
-			mutating++
-			b.Mutating += w.Timeout
-			if w.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
-				b.Reinvoked += w.Timeout
-			}
-		case Validating:
-			b.Validating = max(b.Validating, w.Timeout)
+// Add adds what the webhook costs a request that meets it.
+func (b Budget) Add(w *Webhook) Budget {
+	b.Webhooks++
+	switch w.Type {
+	case Mutating:
+		b.Mutators++
+		b.Mutating += w.Timeout
+		if w.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
+			b.Reinvocable += w.Timeout
 		}
-	}
-	if mutating < 2 {
-		b.Reinvoked = 0 // nobody else changes the object
+	case Validating:
+		b.Validating = max(b.Validating, w.Timeout)
 	}
 	return b
 }
 
-// Budget is the worst case of the chain.
-func (c Chain) Budget() Budget {
-	webhooks := make([]*Webhook, len(c.Steps))
-	for i, step := range c.Steps {
-		webhooks[i] = step.Webhook
+// Plus joins the costs of two chains.
+func (b Budget) Plus(o Budget) Budget {
+	return Budget{
+		Mutating:    b.Mutating + o.Mutating,
+		Reinvocable: b.Reinvocable + o.Reinvocable,
+		Validating:  max(b.Validating, o.Validating),
+		Mutators:    b.Mutators + o.Mutators,
+		Webhooks:    b.Webhooks + o.Webhooks,
 	}
-	return BudgetOf(webhooks)
 }
 
-// Selects reports whether the webhook's namespaceSelector lets requests in the
-// namespace through.
-func (s *Snapshot) Selects(w *Webhook, namespace string) bool {
-	return w.NamespaceSelector.match(s.namespaceLabels(namespace)) != No
+// Reinvoked is what a second round costs: there is none where nobody else
+// changes the object. Source:
+// k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
+func (b Budget) Reinvoked() time.Duration {
+	if b.Mutators < 2 {
+		return 0
+	}
+	return b.Reinvocable
+}
+
+// Total is the worst case.
+func (b Budget) Total() time.Duration { return b.Mutating + b.Reinvoked() + b.Validating }
+
+// Budget is the worst case of the chain.
+func (c Chain) Budget() Budget {
+	var b Budget
+	for _, step := range c.Steps {
+		b = b.Add(step.Webhook)
+	}
+	return b
+}
+
+// Selects reports whether the namespaceSelector lets requests in the namespace
+// through.
+func (s *Snapshot) Selects(selector Selector, namespace string) bool {
+	return selector.match(s.namespaceLabels(namespace)) != No
 }
 
 // Representatives returns namespaces that stand for all that exist: to the

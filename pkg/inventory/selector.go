@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"iter"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +38,7 @@ func (s Selector) match(l labelSet) Called {
 		return certain(s.Parsed.Matches(labels.Set(l.known)))
 	}
 	answer := Yes
-	for _, requirements := range byKey(s.Parsed) {
+	for requirements := range byKey(s.Parsed) {
 		switch l.matchKey(requirements) {
 		case No:
 			return No
@@ -54,15 +56,18 @@ func certain(yes bool) Called {
 	return No
 }
 
-// byKey groups the requirements: those on different keys never contradict
-// each other.
-func byKey(selector labels.Selector) map[string][]labels.Requirement {
-	out := map[string][]labels.Requirement{}
-	requirements, _ := selector.Requirements()
-	for _, r := range requirements {
-		out[r.Key()] = append(out[r.Key()], r)
+// byKey groups the requirements: those on different keys never contradict each
+// other. Nearly all selectors have one requirement per key, if not one at all.
+func byKey(selector labels.Selector) iter.Seq[[]labels.Requirement] {
+	all, _ := selector.Requirements()
+	if len(all) == 1 {
+		return slices.Values([][]labels.Requirement{all})
 	}
-	return out
+	groups := map[string][]labels.Requirement{}
+	for _, r := range all {
+		groups[r.Key()] = append(groups[r.Key()], r)
+	}
+	return maps.Values(groups)
 }
 
 // matchKey judges the requirements on one key.
@@ -89,6 +94,9 @@ func allMatch(requirements []labels.Requirement, set labels.Set) bool {
 // someValue reports whether a label with the key can fulfill the requirements,
 // whatever its value. It takes sets, for lists of values may be long.
 func someValue(requirements []labels.Requirement) bool {
+	if len(requirements) == 1 {
+		return requirements[0].Operator() != selection.DoesNotExist
+	}
 	var allowed, forbidden []sets.Set[string]
 	for i := range requirements {
 		values := sets.New(requirements[i].ValuesUnsorted()...)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Called says whether a webhook is called for a request.
@@ -191,4 +191,4 @@ func (w *Webhook) selectsObject(r Request) Verdict {
 }
 
 // String returns what the selector wants, as kubectl writes it.
-func (s Selector) String() string { return v1.FormatLabelSelector(s.Raw) }
+func (s Selector) String() string { return metav1.FormatLabelSelector(s.Raw) }

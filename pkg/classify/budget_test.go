@@ -1,0 +1,72 @@
+package classify
+
+import (
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// mutatesPods mutates Pods in the namespaces of a color, for at most that long.
+func mutatesPods(name string, seconds int32, color string) *admissionv1.MutatingWebhookConfiguration {
+	again := admissionv1.IfNeededReinvocationPolicy
+	w := admissionv1.MutatingWebhook{
+		Name:               name + ".example.com",
+		TimeoutSeconds:     &seconds,
+		ReinvocationPolicy: &again,
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+		}},
+	}
+	if color != "" {
+		w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"color": color}}
+	}
+	return &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.MutatingWebhook{w}}
+}
+
+// TestCosts: the worst namespace that exists counts; where the namespaces are
+// not known, one may exist in which all meet.
+func TestCosts(t *testing.T) {
+	o := inventory.Objects{
+		Mutating: []*admissionv1.MutatingWebhookConfiguration{mutatesPods("all", 1, ""), mutatesPods("blue", 3, "blue"), mutatesPods("green", 4, "green")},
+		Namespaces: []*metav1.PartialObjectMetadata{
+			{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{"color": "blue"}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "green", Labels: map[string]string{"color": "green"}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "green-2", Labels: map[string]string{"color": "green"}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: map[string]string{"color": "red"}}},
+		},
+	}
+	for _, test := range []struct {
+		known     bool
+		total     time.Duration
+		webhooks  int
+		namespace string
+	}{
+		{true, 10 * time.Second, 2, "green"},
+		{false, 16 * time.Second, 3, ""},
+	} {
+		o.NamespacesKnown = test.known
+		got := costOf(t, DefaultPolicy().Evaluate(o.Snapshot(taken)), inventory.Create)
+		if got.Total() != test.total || got.Webhooks != test.webhooks || got.Namespace != test.namespace {
+			t.Errorf("namespaces known %v: %s for %d webhooks in %q, want %s for %d in %q", test.known, got.Total(), got.Webhooks, got.Namespace, test.total, test.webhooks, test.namespace)
+		}
+	}
+	if got := costOf(t, DefaultPolicy().Evaluate(o.Snapshot(taken)), inventory.Delete); got.Total() != 0 {
+		t.Errorf("DELETE costs %s, want nothing", got.Total())
+	}
+}
+
+func costOf(t *testing.T, r *Report, op inventory.Operation) Cost {
+	t.Helper()
+	for _, c := range r.Costs {
+		if c.Resource == (inventory.Resource{Name: "pods"}) && c.Operation == op {
+			return c
+		}
+	}
+	t.Fatalf("no cost of %s pods", op)
+	return Cost{}
+}
