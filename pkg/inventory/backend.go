@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -60,6 +61,23 @@ func (b Backend) Host() string {
 		return ""
 	}
 	return u.Hostname()
+}
+
+// urlFault tells why a URL cannot be called, "" where it can. One that was
+// blanked on purpose tells nothing.
+func (b Backend) urlFault() string {
+	if b.Kind != BackendURL || blanked([]byte(b.URL)) {
+		return ""
+	}
+	u, err := url.Parse(b.URL)
+	var parsing *url.Error
+	switch {
+	case errors.As(err, &parsing):
+		return parsing.Err.Error()
+	case u.Hostname() == "":
+		return "no host in it"
+	}
+	return ""
 }
 
 // Loopback reports whether a URL backend runs on the API server's own host.

@@ -37,6 +37,7 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot {
 	s.Served = o.served(s.CRDs)
 	s.index = newIndex(s)
 	s.Errors = append(s.Errors, selectorErrors(s.Webhooks)...)
+	s.Errors = append(s.Errors, urlErrors(s.Webhooks)...)
 	s.Errors = append(s.Errors, readAuthorities(s.Webhooks)...)
 	return s
 }
@@ -234,6 +235,22 @@ func selectorErrors(webhooks []Webhook) []Error {
 					Message: "reading " + s.field + " of webhook " + w.Name + ": " + strings.TrimSpace(s.Err.Error()),
 				})
 			}
+		}
+	}
+	return out
+}
+
+// urlErrors tells of the URLs that nobody can call. The reason is told without
+// the URL, which may hold a token.
+func urlErrors(webhooks []Webhook) []Error {
+	var out []Error
+	for _, w := range webhooks {
+		if reason := w.Backend.urlFault(); reason != "" {
+			out = append(out, Error{
+				Source:  w.Object.Source,
+				Object:  w.Object.Kind + "/" + w.Configuration,
+				Message: "reading url of webhook " + w.Name + ": " + reason + ": want https://HOST[:PORT][/PATH]",
+			})
 		}
 	}
 	return out
