@@ -8,18 +8,15 @@ import (
 
 // The words that descriptions share.
 const (
+	slowCalls        = `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` take longer than {{ $labels.threshold }} s`
 	admissionWebhook = `the {{ if eq $labels.type "admit" }}mutating{{ else }}{{ $labels.type }}{{ end }} webhook {{ $labels.name }}`
 	conversionOf     = `the conversion webhook of the CRD {{ $labels.name }}`
-	itsBackend       = `{{ with $labels.namespace }} Its backend is in namespace {{ . }}: start with "kubectl -n {{ . }} get services,endpointslices,pods".{{ end }}`
+	itsBackend       = `{{ with $namespace }} Its backend is in namespace {{ . }}: start with "kubectl -n {{ . }} get services,endpointslices,pods".{{ end }}`
 	findRegistration = ` The series webhook_auditor_webhook_info{name="{{ $labels.name }}"} tells which configuration registers it.`
 )
 
-// critical selects the webhooks that fail closed on a critical resource, by
-// what one and the same registration does: a name may have several.
-const critical = `group by (name, type) (
-	last_over_time(webhook_auditor_webhook_info{failure_policy="Fail"}[5m])
-	and on (type, configuration, name) last_over_time(webhook_auditor_webhook_reached_resources{class="critical"}[5m]) > 0
-)`
+// backendByName selects by what the API server's series tell of a webhook.
+const backendByName = `webhook_auditor_webhook_failure_impact{name="$name", type="$type"}`
 
 // matchConditionErrors are errors of webhooks; policies have the same series.
 const matchConditionErrors = `apiserver_admission_match_condition_evaluation_errors_total{kind="webhook"}`
@@ -29,7 +26,8 @@ var admissionAlerts = []Alert{
 		Name:        "WebhookFailingClosed",
 		Severity:    classify.Critical,
 		For:         5 * time.Minute,
-		Expr:        located(failClosed.failing(), failClosed.calls),
+		Expr:        failClosed.failing(),
+		Backend:     backendByName,
 		Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
 		Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests (failurePolicy Fail).` + itsBackend + ` If it cannot be mended at once, back up the configuration that registers it, and narrow or delete that: the runbook has the commands.`,
 	},
@@ -38,7 +36,8 @@ var admissionAlerts = []Alert{
 		Severity:    classify.Warning,
 		Enhancement: classify.Critical,
 		For:         5 * time.Minute,
-		Expr:        located(failOpen.failing(), failOpen.calls),
+		Expr:        failOpen.failing(),
+		Backend:     backendByName,
 		Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
 		Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server lets those requests pass without it (failurePolicy Ignore): what it enforces or injects is missing from them.` + itsBackend,
 	},
@@ -47,8 +46,8 @@ var admissionAlerts = []Alert{
 		Severity:    classify.Warning,
 		Enhancement: classify.Critical,
 		For:         15 * time.Minute,
-		Expr: located(`(`+failClosed.silent()+`) or (`+failOpen.silent()+`)
-			unless on (name, type) sum by (name, type) (increase(`+requests+`[1h])) >= 20`, requests),
+		Expr:        `(` + failClosed.silent() + `) or (` + failOpen.silent() + `)`,
+		Backend:     backendByName,
 		Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
 		Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + itsBackend + findRegistration,
 	},
@@ -56,24 +55,27 @@ var admissionAlerts = []Alert{
 		Name:        "WebhookCriticalResourceSlow",
 		Severity:    classify.Critical,
 		For:         10 * time.Minute,
-		Expr:        located(failClosed.slow(thresholds)+` and on (name, type) `+critical, failClosed.seconds+"_count"),
+		Expr:        slowOnCritical,
+		Backend:     backendByName,
 		Summary:     `Webhook {{ $labels.name }} slows down critical resources.`,
-		Description: `One in a hundred calls to ` + admissionWebhook + ` takes {{ $value | humanizeDuration }} or longer, more than its threshold. It is called for resources that the cluster's stability hangs on, and fails closed: each of those requests waits for it, and is refused once it times out.` + itsBackend + ` If it cannot be mended at once, narrow its rules: the runbook has the commands.`,
+		Description: slowCalls + `. It is called for resources that the cluster's stability hangs on, and fails closed: each of those requests waits for it, and is refused once it times out.` + itsBackend + ` If it cannot be mended at once, narrow its rules: the runbook has the commands.`,
 	},
 	{
 		Name:        "WebhookSlow",
 		Severity:    classify.Warning,
 		Enhancement: classify.Critical,
 		For:         10 * time.Minute,
-		Expr:        located(failClosed.slow(thresholds)+` unless on (name, type) `+critical, failClosed.seconds+"_count"),
+		Expr:        slow,
+		Backend:     backendByName,
 		Summary:     `Webhook {{ $labels.name }} is slow.`,
-		Description: `One in a hundred calls to ` + admissionWebhook + ` takes {{ $value | humanizeDuration }} or longer, more than its threshold. Each request that it is called for waits that long.` + itsBackend + findRegistration,
+		Description: slowCalls + `, the threshold for it. Each request that it is called for waits that long.` + itsBackend + findRegistration,
 	},
 	{
 		Name:        "WebhookRejectionsHigh",
 		Severity:    classify.Warning,
 		For:         15 * time.Minute,
-		Expr:        located(rejectionsJumped, requests),
+		Expr:        rejectionsJumped,
+		Backend:     backendByName,
 		Summary:     `Webhook {{ $labels.name }} suddenly refuses many requests.`,
 		Description: `{{ $value | humanizePercentage }} of the requests that ` + admissionWebhook + ` was asked about in the last 15 minutes were refused by it on purpose, over three times the share of the six hours before. Either its policy or what clients send has changed: a client that was refused sees the reason in the reply, everybody else in the API server's audit log.` + itsBackend,
 	},
@@ -81,7 +83,8 @@ var admissionAlerts = []Alert{
 		Name:        "WebhookMatchConditionErrors",
 		Severity:    classify.Warning,
 		For:         5 * time.Minute,
-		Expr:        located(`sum by (name, type) (`+sustained(matchConditionErrors)+`)`, matchConditionErrors),
+		Expr:        `sum by (name, type) (` + sustained(matchConditionErrors) + `)`,
+		Backend:     backendByName,
 		Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
 		Description: `The API server could not evaluate a matchCondition of ` + admissionWebhook + ` for {{ $value | printf "%.0f" }} requests in the last 15 minutes. With failurePolicy Fail it refuses those requests with code 403, with Ignore it lets them pass without the webhook, and no other series counts them. Mend the CEL expression: mostly it reads a field that some objects lack, and needs has() or an optional.` + findRegistration,
 	},
@@ -89,7 +92,8 @@ var admissionAlerts = []Alert{
 		Name:        "WebhookInternalErrors",
 		Severity:    classify.Warning,
 		For:         5 * time.Minute,
-		Expr:        located(`sum by (name, type) (`+sustained(rejections+`{error_type="apiserver_internal_error"}`)+`)`, requests),
+		Expr:        `sum by (name, type) (` + sustained(rejections+`{error_type="apiserver_internal_error"}`) + `)`,
+		Backend:     backendByName,
 		Summary:     `The API server cannot use what webhook {{ $labels.name }} answers.`,
 		Description: `{{ $value | printf "%.0f" }} requests were refused in the last 15 minutes because the API server could not make use of ` + admissionWebhook + `: it answers with a patch that does not apply or that stands where none is allowed, or a dry-run request met it although its sideEffects forbid that. The failurePolicy does not matter here.` + itsBackend,
 	},

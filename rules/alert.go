@@ -22,8 +22,13 @@ type Alert struct {
 	// Expr is PromQL. Windows are those of production and no label tells
 	// clusters apart: Options change both in the parsed expression.
 	Expr string
+	// Backend selects the auditor's series that tell where the backend of the
+	// webhook is; a value "$name" stands for the alert's label name. It is "" where
+	// the alert is about no single webhook.
+	Backend string
 	// Summary is one line; Description alone must be enough to act on. Both
-	// are Prometheus templates.
+	// are Prometheus templates; where there is a Backend, $namespace is its
+	// namespace.
 	Summary, Description string
 	// Runbook is the path of the runbook in the repository; "" stands for the
 	// one that has the alert's name.

@@ -28,6 +28,7 @@ func findingAlert(c *classify.Check, severity classify.Severity, name string) Al
 		Severity:    severity,
 		For:         c.For,
 		Expr:        finding(c.Name, severity),
+		Backend:     `webhook_auditor_webhook_info{type="$type", configuration="$configuration", name="$name"}`,
 		Summary:     `Webhook {{ $labels.name }}: ` + lowerFirst(c.Summary),
 		Description: describe(c),
 		Runbook:     "pkg/classify/" + c.Name + ".md",
@@ -35,19 +36,11 @@ func findingAlert(c *classify.Check, severity classify.Severity, name string) Al
 	}
 }
 
-// finding selects the findings of a check, with the namespace of the backend
-// where there is one. They are gauges: see thresholds. As for signals, the
-// namespace seen most often wins, and one that is not known costs nothing.
+// finding selects the findings of a check, of all replicas. They are gauges,
+// and read over 5 minutes: a failed scrape or a restart must not let an alert
+// start anew.
 func finding(check string, severity classify.Severity) string {
-	found := fmt.Sprintf(`webhook_auditor_finding{check=%q, severity=%q}`, check, severity)
-	return strings.ReplaceAll(`
-		max by (check, type, configuration, name, group, resource) (last_over_time(FOUND[5m]))
-		* on (type, configuration, name) group_left (namespace) (
-			group by (type, configuration, name, namespace) (label_replace(
-				topk by (type, configuration, name) (1, sum by (type, configuration, name, service_namespace) (count_over_time(webhook_auditor_webhook_info[5m]))),
-				"namespace", "$1", "service_namespace", "(.+)"))
-			or on (type, configuration, name) group by (type, configuration, name) (last_over_time(FOUND[5m]))
-		)`, "FOUND", found)
+	return fmt.Sprintf(`max by (check, type, configuration, name, group, resource) (last_over_time(webhook_auditor_finding{check=%q, severity=%q}[5m]))`, check, severity)
 }
 
 // describe says what was found and, in the words of the check's runbook, what
@@ -57,7 +50,7 @@ func describe(c *classify.Check) string {
 	b.WriteString(`{{ if eq $labels.type "admit" }}Mutating{{ else if eq $labels.type "conversion" }}Conversion{{ else }}Validating{{ end }} webhook {{ $labels.name }}`)
 	b.WriteString(`{{ if ne $labels.type "conversion" }} of configuration {{ $labels.configuration }}{{ end }}`)
 	b.WriteString(`{{ with $labels.resource }}, called for {{ . }}{{ with $labels.group }} of {{ . }}{{ end }}{{ end }}`)
-	b.WriteString(`{{ with $labels.namespace }}, backend in namespace {{ . }}{{ end }}: `)
+	b.WriteString(`{{ with $namespace }}, backend in namespace {{ . }}{{ end }}: `)
 	b.WriteString(lowerFirst(c.Summary))
 	for _, section := range []string{"Impact", "Mitigation"} {
 		if text := firstParagraph(c.Runbook(), section); text != "" {

@@ -37,7 +37,7 @@ func admissionHistogram(name, edge string, calls, slow float64) []string {
 	return histogram(failClosed.seconds, labels, edge, admissionEdges, calls, slow)
 }
 
-func threshold(name, kind string, seconds float64) string {
+func limit(name, kind string, seconds float64) string {
 	return fmt.Sprintf(`webhook_auditor_webhook_latency_threshold_seconds{pod="one",name=%q,type=%q,service_namespace="n"} %gx60`, name, kind, seconds)
 }
 
@@ -47,7 +47,7 @@ func TestEdges(t *testing.T) {
 	for edge, seconds := range map[string]float64{"0.1": 0.1, "0.5": 0.5, "1": 1, "2.5": 2.5, "10": 10} {
 		for _, slow := range []float64{100, 102} {
 			t.Run(fmt.Sprintf("admission, %g in 10000 over %s", slow, edge), func(t *testing.T) {
-				series := append(admissionHistogram("w", edge, 10000, slow), threshold("w", "validating", seconds))
+				series := append(admissionHistogram("w", edge, 10000, slow), limit("w", "validating", seconds))
 				expect(t, "WebhookSlow", slow > 100, series)
 			})
 		}
@@ -56,7 +56,7 @@ func TestEdges(t *testing.T) {
 		for _, slow := range []float64{100, 102} {
 			t.Run(fmt.Sprintf("conversion, %g in 10000 over %s", slow, edge), func(t *testing.T) {
 				series := append(histogram(converted, `instance="a",crd_name="c",from_version="v1",to_version="v2",succeeded="true"`, edge, conversionEdges, 10000, slow),
-					threshold("c", "conversion", seconds))
+					limit("c", "conversion", seconds))
 				expect(t, "WebhookConversionSlow", slow > 100, series)
 			})
 		}
@@ -80,7 +80,7 @@ func TestRounding(t *testing.T) {
 	for i := range 199 {
 		name := fmt.Sprintf("w%d", i)
 		series = append(series, admissionHistogram(name, "0.5", float64(100*(i+1)), float64(i+1))...)
-		series = append(series, threshold(name, "validating", 0.5))
+		series = append(series, limit(name, "validating", 0.5))
 	}
 	expect(t, "WebhookSlow", false, series)
 }
@@ -116,7 +116,7 @@ func TestUnevenHistograms(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			expect(t, "WebhookSlow", test.fires, append(test.series, threshold("w", "validating", 1)))
+			expect(t, "WebhookSlow", test.fires, append(test.series, limit("w", "validating", 1)))
 		})
 	}
 }
@@ -131,27 +131,28 @@ func TestWithoutThreshold(t *testing.T) {
 // TestCriticalNeedsBoth shows that one and the same registration must fail
 // closed and reach a critical resource.
 func TestCriticalNeedsBoth(t *testing.T) {
-	registration := func(configuration, policy string, reached int) []string {
+	registration := func(configuration, policy, resource string) []string {
 		webhook := fmt.Sprintf(`pod="one",type="validating",name="w",configuration=%q`, configuration)
-		return []string{
-			fmt.Sprintf(`webhook_auditor_webhook_info{%s,failure_policy=%q} 1x60`, webhook, policy),
-			fmt.Sprintf(`webhook_auditor_webhook_reached_resources{%s,class="critical"} %dx60`, webhook, reached),
+		series := []string{fmt.Sprintf(`webhook_auditor_webhook_info{%s,failure_policy=%q} 1x60`, webhook, policy)}
+		if resource != "" {
+			series = append(series, fmt.Sprintf(`webhook_auditor_webhook_reach{%s,class="critical",group="",resource=%q} 1x60`, webhook, resource))
 		}
+		return series
 	}
 	tests := []struct {
 		name   string
 		alert  string
 		series []string
 	}{
-		{"fails closed on a critical resource", "WebhookCriticalResourceSlow", registration("c", "Fail", 1)},
-		{"fails open on a critical resource", "WebhookSlow", registration("c", "Ignore", 1)},
-		{"fails closed elsewhere", "WebhookSlow", registration("c", "Fail", 0)},
-		{"two registrations share the name, each with one half", "WebhookSlow", slices.Concat(registration("c", "Fail", 0), registration("d", "Ignore", 1))},
-		{"two registrations share the name, one has both", "WebhookCriticalResourceSlow", slices.Concat(registration("c", "Fail", 1), registration("d", "Ignore", 1))},
+		{"fails closed on a critical resource", "WebhookCriticalResourceSlow", registration("c", "Fail", "pods")},
+		{"fails open on a critical resource", "WebhookSlow", registration("c", "Ignore", "pods")},
+		{"fails closed elsewhere", "WebhookSlow", registration("c", "Fail", "")},
+		{"two registrations share the name, each with one half", "WebhookSlow", slices.Concat(registration("c", "Fail", ""), registration("d", "Ignore", "pods"))},
+		{"two registrations share the name, one has both", "WebhookCriticalResourceSlow", slices.Concat(registration("c", "Fail", "pods"), registration("d", "Ignore", "pods"))},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			p := play(t, Options{}, slices.Concat(test.series, admissionHistogram("w", "0.5", 100, 50), []string{threshold("w", "validating", 0.5)})...)
+			p := play(t, Options{}, slices.Concat(test.series, admissionHistogram("w", "0.5", 100, 50), []string{limit("w", "validating", 0.5)})...)
 			p.only("WebhookSlow")
 			if got := p.firing(25 * time.Minute); !slices.Equal(got, []string{test.alert + " w"}) {
 				t.Errorf("%q fire, want %s alone", got, test.alert)

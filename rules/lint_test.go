@@ -140,14 +140,19 @@ func TestJoins(t *testing.T) {
 func walk(t *testing.T, visit func(Alert, parser.Node, []parser.Node)) {
 	t.Helper()
 	for _, a := range all() {
-		expr, err := parser.NewParser(parser.Options{}).ParseExpr(a.Expr)
-		if err != nil {
-			t.Fatalf("%s: %v", a.Name, err)
+		for _, text := range []string{a.Expr, a.Backend} {
+			if text == "" {
+				continue
+			}
+			expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+			if err != nil {
+				t.Fatalf("%s: %v", a.Name, err)
+			}
+			parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
+				visit(a, node, path)
+				return nil
+			})
 		}
-		parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
-			visit(a, node, path)
-			return nil
-		})
 	}
 }
 

@@ -2,7 +2,9 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -77,6 +79,31 @@ func (o Options) expr(text string) (string, error) {
 		return nil
 	})
 	return parser.Prettify(expr), nil
+}
+
+// placeholder is a label of the alert in a selector of its template.
+var placeholder = regexp.MustCompile(`"\$(\w+)"`)
+
+// lookup returns a template that sets $namespace to the namespace of the
+// backend, "" if nobody tells. It is looked up once an alert is active: a join
+// would pay for all webhooks at each evaluation. Where several series claim the
+// webhook (two replicas disagree for a minute, the backend moved) the namespace
+// that was seen most often wins, so that the alert keeps its identity.
+func (o Options) lookup(backend string) (string, error) {
+	if o.ClusterLabel != "" {
+		backend = strings.TrimSuffix(backend, "}") + fmt.Sprintf(`, %s="$%s"}`, o.ClusterLabel, o.ClusterLabel)
+	}
+	query, err := o.expr(`topk(1, sum by (service_namespace) (count_over_time(` + backend + `[5m])))`)
+	if err != nil {
+		return "", err
+	}
+	var args strings.Builder
+	for _, label := range placeholder.FindAllStringSubmatch(query, -1) {
+		args.WriteString(" $labels." + label[1])
+	}
+	query = strings.Join(strings.Fields(placeholder.ReplaceAllLiteralString(query, "%q")), " ")
+	return "{{ $namespace := \"\" }}{{ with query (printf `" + query + "`" + args.String() + ") }}" +
+		"{{ $namespace = . | first | label \"service_namespace\" }}{{ end }}", nil
 }
 
 func (o Options) matchers() ([]*labels.Matcher, error) {

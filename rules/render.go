@@ -123,6 +123,15 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 	}
 	labels := map[string]string{"severity": o.severity(a).String()}
 	maps.Copy(labels, a.Labels)
+	description := a.Description
+	if a.Backend != "" {
+		lookup, err := o.lookup(a.Backend)
+		if err != nil {
+			return monitoringv1.Rule{}, err
+		}
+		labels["namespace"] = lookup + "{{ $namespace }}"
+		description = lookup + description
+	}
 	return monitoringv1.Rule{
 		Alert:  a.Name,
 		Expr:   intstr.FromString(expr),
@@ -130,7 +139,7 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 		Labels: labels,
 		Annotations: map[string]string{
 			"summary":     a.Summary,
-			"description": a.Description,
+			"description": description,
 			"runbook_url": o.runbookURL(a),
 		},
 	}, nil

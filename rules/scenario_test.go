@@ -51,7 +51,7 @@ func auditor(pod, namespace, times string) []string {
 		`webhook_auditor_build_info{` + target + `,version="1"} 1` + times,
 		`webhook_auditor_snapshot_timestamp_seconds{` + target + `} 0+30` + times,
 		`webhook_auditor_webhook_info{` + target + `,` + webhook + `,configuration="c",failure_policy="Fail",service_namespace="` + namespace + `"} 1` + times,
-		`webhook_auditor_webhook_reached_resources{` + target + `,` + webhook + `,configuration="c",class="critical"} 1` + times,
+		`webhook_auditor_webhook_reach{` + target + `,` + webhook + `,configuration="c",class="critical",group="",resource="pods"} 1` + times,
 		`webhook_auditor_webhook_latency_threshold_seconds{` + target + `,` + webhook + `,service_namespace="` + namespace + `"} 0.5` + times,
 		`webhook_auditor_webhook_failure_impact{` + target + `,` + webhook + `,service_namespace="` + namespace + `",impact="closed"} 1` + times,
 	}

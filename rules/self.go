@@ -13,7 +13,7 @@ var selfAlerts = []Alert{
 		For:         15 * time.Minute,
 		Expr:        missing,
 		Summary:     `Alerts on webhooks are blind: {{ $labels.series }} is missing.`,
-		Description: `The cluster has webhooks, but Prometheus has no series {{ $labels.series }} of any API server, so the alerts that read it can never fire. Hosted control planes often do not expose it, scrape configurations drop it, and a Prometheus that keeps native histograms alone (scrape_native_histograms without always_scrape_classic_histograms) has none that end in _bucket, _sum or _count. Mend the scraping of the API servers, or silence this alert and rely on the findings, which need no series of the API server.`,
+		Description: `The webhook auditor runs, but Prometheus has no series {{ $labels.series }} of any API server, so the alerts that read it can never fire. Hosted control planes often do not expose it, scrape configurations drop it, and a Prometheus that keeps native histograms alone (scrape_native_histograms without always_scrape_classic_histograms) has none that end in _bucket, _sum or _count. Mend the scraping of the API servers, or silence this alert and rely on the findings, which need no series of the API server.`,
 	},
 	{
 		Name:        "WebhookAuditorDown",
@@ -33,31 +33,31 @@ var selfAlerts = []Alert{
 	},
 }
 
-// missing returns one series for each input that is missing where there are
-// admission webhooks. Series of single webhooks exist only once one was
-// called, so it looks at what every API server has that admits requests, and
-// at series that are born together.
+// missing returns one series for each input that is missing. Series of single
+// webhooks exist only once one was called, so the first and the last two look
+// at what every API server has; the others at series that are born together.
 const missing = `
 	label_replace(
-		group(webhook_auditor_webhook_info{type!="conversion"})
+		group(webhook_auditor_snapshot_timestamp_seconds)
 		unless on () group(apiserver_admission_step_admission_duration_seconds_count)
-		unless on () group(` + requests + `),
-		"series", "` + requests + `", "", "")
+		unless on () group(apiserver_admission_webhook_admission_duration_seconds_count),
+		"series", "apiserver_admission_step_admission_duration_seconds_count", "", "")
 	or
 	label_replace(
 		group(apiserver_admission_webhook_admission_duration_seconds_count) unless on () group(` + requests + `),
 		"series", "` + requests + `", "", "")
 	or
 	label_replace(
-		group(` + requests + `) unless on () group(apiserver_admission_webhook_admission_duration_seconds_bucket),
+		group(apiserver_admission_webhook_admission_duration_seconds_count)
+		unless on () group(apiserver_admission_webhook_admission_duration_seconds_bucket{le="+Inf"}),
 		"series", "apiserver_admission_webhook_admission_duration_seconds_bucket", "", "")
 	or
 	label_replace(
-		group(` + requests + `) unless on () group(apiserver_request_sli_duration_seconds_sum),
+		group(apiserver_request_total{resource="leases"}) unless on () group(apiserver_request_sli_duration_seconds_sum{resource="leases"}),
 		"series", "apiserver_request_sli_duration_seconds_sum", "", "")
 	or
 	label_replace(
-		group(` + requests + `) unless on () group(apiserver_request_duration_seconds_sum),
+		group(apiserver_request_total{resource="leases"}) unless on () group(apiserver_request_duration_seconds_sum{resource="leases"}),
 		"series", "apiserver_request_duration_seconds_sum", "", "")`
 
 // down returns a series where no auditor is scraped; where several clusters

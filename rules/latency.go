@@ -1,0 +1,61 @@
+package rules
+
+// A webhook is slow where the 99th percentile of its calls is beyond its
+// threshold, that is where more than one call in a hundred is. Thresholds are
+// edges of the API server's histogram, so counting is exact, and reads one
+// bucket where a quantile reads nine. tooMany is that share with a margin for
+// the rounding of quotients; fewer than five calls tell nothing.
+const (
+	tooMany = `0.01001`
+	calls5m = `(sum by (name, type) (increase(apiserver_admission_webhook_admission_duration_seconds_count[5m])) >= 5)`
+)
+
+// threshold is the latency from which each webhook is slow. The auditor's
+// gauges are read over 5 minutes, so that a failed scrape or a restart changes
+// nothing.
+const threshold = `max by (name, type) (last_over_time(webhook_auditor_webhook_latency_threshold_seconds[5m]))`
+
+// onCritical selects the webhooks that fail closed on a critical resource and
+// are held to half a second for it: one and the same registration must do
+// both, and a name may have several. Whoever grants such a webhook more time
+// gets WebhookSlow beyond that.
+const onCritical = `
+	(` + threshold + ` == 0.5)
+	and on (name, type) (
+		last_over_time(webhook_auditor_webhook_reach{class="critical"}[5m])
+		and on (type, configuration, name) last_over_time(webhook_auditor_webhook_info{failure_policy="Fail"}[5m])
+	)`
+
+const slowOnCritical = `
+	label_replace(
+		1 - sum by (name, type) (increase(apiserver_admission_webhook_admission_duration_seconds_bucket{le="0.5"}[5m])) / ` + calls5m + ` > ` + tooMany + `
+		and on (name, type) (` + onCritical + `),
+		"threshold", "0.5", "", "")`
+
+// slow finds the bucket of each webhook's threshold by the name that the
+// threshold has as an edge; "1.0" and "1" are the same edge. A webhook without
+// a threshold is one that the auditor does not know, or no auditor runs: it
+// may take a second.
+const slow = `
+	1 - sum by (name, type, threshold) (
+		label_replace(
+			increase(apiserver_admission_webhook_admission_duration_seconds_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"}[5m]),
+			"threshold", "$1", "le", "(.+?)([.]0)?")
+	) / on (name, type) group_left () ` + calls5m + ` > ` + tooMany + `
+	and on (name, type, threshold) count_values by (name, type) (
+		"threshold", ` + threshold + ` or on (name, type) group by (name, type) (apiserver_admission_webhook_admission_duration_seconds_count)
+	)
+	unless on (name, type) (` + onCritical + `)`
+
+// slowConversion compares a quantile: the edges of this histogram are powers
+// of two, and lie by the factor 1.024 beyond the thresholds 0.5 and 1. The
+// margin is for a quantile that lies on its edge.
+const slowConversion = `
+	label_replace(label_replace(
+		histogram_quantile(0.99, sum by (crd_name, le) (rate(apiserver_crd_conversion_webhook_duration_seconds_bucket[5m])))
+		> on (crd_name) 1.001 * 1.024 * (
+			label_replace(max by (name) (last_over_time(webhook_auditor_webhook_latency_threshold_seconds{type="conversion"}[5m])), "crd_name", "$1", "name", "(.+)")
+			or on (crd_name) group by (crd_name) (apiserver_crd_conversion_webhook_duration_seconds_count)
+		)
+		and on (crd_name) sum by (crd_name) (increase(apiserver_crd_conversion_webhook_duration_seconds_count[5m])) >= 5,
+		"name", "$1", "crd_name", "(.+)"), "type", "conversion", "", "")`
