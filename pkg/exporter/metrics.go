@@ -130,6 +130,12 @@ var Families = []Family{
 		Collect: findingTotals,
 	},
 	{
+		Name:    "admission_budget_seconds",
+		Help:    "How long a request to a critical resource waits at worst: if every webhook that it meets answers just before its timeout.",
+		Labels:  []string{"group", "resource", "operation"},
+		Collect: admissionBudget,
+	},
+	{
 		Name:    "snapshot_timestamp_seconds",
 		Help:    "The oldest moment at which every watch needed was known current. Stands still while one is broken.",
 		Collect: snapshotTimestamp,
@@ -274,6 +280,12 @@ func findingTotals(r *classify.Report, emit func(float64, ...string)) {
 			n := counts[key{severity, acknowledged}]
 			emit(float64(n), severity.String(), strconv.FormatBool(acknowledged))
 		}
+	}
+}
+
+func admissionBudget(r *classify.Report, emit func(float64, ...string)) {
+	for _, c := range r.Costs {
+		emit(c.Total().Seconds(), c.Resource.Group, c.Resource.Path(), string(c.Operation))
 	}
 }
 

@@ -113,6 +113,10 @@ func report() *classify.Report {
 			}},
 			{Webhook: webhook(quotaPolicy, service("policy", "policy")), Threshold: 1},
 		},
+		Costs: []classify.Cost{
+			{Resource: pods, Operation: inventory.Create, Budget: inventory.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Mutators: 1, Webhooks: 2}},
+			{Resource: pods, Operation: inventory.Delete},
+		},
 		Findings: []classify.Finding{
 			{Check: noEndpoints, Webhook: podsPolicy, Source: source, Problem: classify.Problem{
 				Severity: classify.Critical,

@@ -1,0 +1,74 @@
+package exporter
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// chain is what the creation of a Pod meets where everything happens at once.
+func chain() inventory.Chain {
+	hook := func(t inventory.Type, name string, seconds int) *inventory.Webhook {
+		return &inventory.Webhook{
+			Ref:           inventory.Ref{Type: t, Configuration: "conf", Name: name + ".example.com"},
+			FailurePolicy: admissionv1.Fail,
+			Timeout:       time.Duration(seconds) * time.Second,
+		}
+	}
+	again := hook(inventory.Mutating, "sidecar", 10)
+	again.Reinvocation = admissionv1.IfNeededReinvocationPolicy
+	elsewhere := hook(inventory.Validating, "elsewhere", 10)
+	elsewhere.NamespaceSelector = inventory.NewSelector(&metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}})
+	yes := inventory.Verdict{Called: inventory.Yes}
+	return inventory.Chain{
+		Request: inventory.Request{
+			Operation: inventory.Create,
+			Resource:  inventory.Resource{Name: "pods"},
+			Version:   "v1",
+			Namespace: "team-a",
+			Notes:     []string{"po is taken to be pods"},
+		},
+		Steps: []inventory.Step{
+			{Webhook: hook(inventory.Mutating, "defaults", 5), Verdict: yes},
+			{Webhook: again, Verdict: yes},
+			{Webhook: hook(inventory.Validating, "policy", 7), Verdict: inventory.Verdict{Called: inventory.Maybe, Why: inventory.WhyMatchConditions, Detail: `matchCondition "not-admin" needs more than is known of the request`}},
+			{Webhook: hook(inventory.Validating, "broken", 3), Verdict: inventory.Verdict{Called: inventory.Yes, Refused: true, Why: inventory.WhyMatchConditions, Detail: `matchCondition "c" fails: division by zero, which refuses the request (failurePolicy Fail)`}},
+		},
+		Skipped: []inventory.Step{
+			{Webhook: hook(inventory.Mutating, "deployments", 10), Verdict: inventory.Verdict{Called: inventory.No, Why: inventory.WhyRules}},
+			{Webhook: elsewhere, Verdict: inventory.Verdict{Called: inventory.No, Why: inventory.WhyNamespaceSelector}},
+			{Webhook: hook(inventory.Validating, "conditional", 10), Verdict: inventory.Verdict{Called: inventory.No, Why: inventory.WhyMatchConditions, Detail: `matchCondition "no-teams" is false`}},
+		},
+		Conversion: &inventory.Step{Webhook: hook(inventory.Conversion, "pods", 30), Verdict: inventory.Verdict{Called: inventory.Maybe, Detail: "the object may be stored in another version than v1"}},
+	}
+}
+
+func TestExplain(t *testing.T) {
+	var text, document bytes.Buffer
+	if err := WriteExplainText(&text, chain(), TextOptions{Width: 100}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "explain.txt", text.Bytes())
+	if err := WriteExplainJSON(&document, chain()); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "explain.json", document.Bytes())
+}
+
+func TestExplainNothing(t *testing.T) {
+	var text, document bytes.Buffer
+	c := inventory.Chain{Request: chain().Request}
+	if err := WriteExplainText(&text, c, TextOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "explain-nothing.txt", text.Bytes())
+	if err := WriteExplainJSON(&document, c); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "explain-nothing.json", document.Bytes())
+}
