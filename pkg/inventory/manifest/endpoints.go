@@ -32,7 +32,6 @@ func mirror(e *endpoints) []*discoveryv1.EndpointSlice {
 	return out
 }
 
-//lint:ignore SA1019 as for endpoints
 func mirrorAddresses(addresses []corev1.EndpointAddress, ready bool) []discoveryv1.Endpoint {
 	out := make([]discoveryv1.Endpoint, 0, len(addresses))
 	for _, a := range addresses {

@@ -2,9 +2,11 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -63,6 +65,58 @@ func FuzzReadArchive(f *testing.F) {
 			}
 		}
 	})
+}
+
+// FuzzParseJSON holds the reader of JSON against encoding/json.
+func FuzzParseJSON(f *testing.F) {
+	for _, d := range documents(f) {
+		f.Add([]byte(d))
+	}
+	for _, d := range []string{`{"a": ["\u00e9\n", -1.5e+3, true, null], "b": {}}`, ` [ ] `, `{"a": 01}`, `"\ud83d\ude00"`, `[1,]`, `{"a" 1}`, `{"a":1,}`, `[1 2]`, `"a`, `{} {}`, `"\x"`, "\"\t\"", "1e", "-"} {
+		f.Add([]byte(d))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if !utf8.Valid(data) {
+			return
+		}
+		n, p := parseJSON(data)
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		var want any
+		valid := json.Valid(data) && d.Decode(&want) == nil
+		refused := p != nil && (strings.Contains(p.message, "twice") || strings.Contains(p.message, "nested deeper"))
+		switch {
+		case valid != (p == nil) && !refused:
+			t.Errorf("%q: valid %t, %v", data, valid, p)
+		case p == nil && !reflect.DeepEqual(anyOf(&n), want):
+			t.Errorf("%q: got %#v, want %#v", data, anyOf(&n), want)
+		}
+	})
+}
+
+// anyOf is a node of JSON as encoding/json decodes it.
+func anyOf(n *node) any {
+	switch {
+	case n.kind == sequence:
+		out := []any{}
+		for i := range n.items {
+			out = append(out, anyOf(&n.items[i]))
+		}
+		return out
+	case n.kind == mapping:
+		out := map[string]any{}
+		for i := 0; i < len(n.items); i += 2 {
+			out[n.items[i].text] = anyOf(&n.items[i+1])
+		}
+		return out
+	case !n.plain:
+		return n.text
+	case n.text == "null":
+		return nil
+	case n.text == "true" || n.text == "false":
+		return n.text == "true"
+	}
+	return json.Number(n.text)
 }
 
 // FuzzDecode holds what becomes of a document against the API machinery: where

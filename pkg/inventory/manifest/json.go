@@ -4,60 +4,172 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"strconv"
+	"strings"
 )
 
 // maxDepth is how deep a JSON document may be nested.
 const maxDepth = 1000
 
 // parseJSON reads one JSON value. YAML's parser would do for most of it, but
-// not for tabs, surrogate pairs and long keys.
+// not for tabs, surrogate pairs and long keys; and encoding/json knows no
+// lines.
 func parseJSON(data []byte) (node, *problem) {
-	r := jsonReader{decoder: json.NewDecoder(bytes.NewReader(data)), data: data, line: 1}
-	r.decoder.UseNumber()
-	n, p := r.value(0)
-	if p != nil {
-		return node{}, p
+	r := jsonReader{text: string(data), line: 1}
+	n := r.value(0)
+	if r.space(); r.problem == nil && (r.bad || r.at < len(r.text)) {
+		r.problem = jsonProblem(data)
 	}
-	if _, err := r.decoder.Token(); !errors.Is(err, io.EOF) {
-		return node{}, problemf(r.here(), "not JSON: something follows the end of the value")
+	if r.problem != nil {
+		return node{}, r.problem
 	}
 	return n, nil
 }
 
-// jsonReader builds nodes from tokens and counts lines up to each.
+// jsonReader makes nodes of JSON, and counts lines.
 type jsonReader struct {
-	decoder *json.Decoder
-	data    []byte
-	counted int
-	line    int
+	text string
+	at   int
+	line int
+	// bad says that the text is not JSON. Why is found out only then, by
+	// encoding/json.
+	bad bool
+	// problem is something that JSON allows and an object does not.
+	problem *problem
 }
 
-// here returns the line of the last token read.
-func (r *jsonReader) here() int {
-	offset := int(r.decoder.InputOffset())
-	r.line += bytes.Count(r.data[r.counted:offset], []byte("\n"))
-	r.counted = offset
-	return r.line
-}
-
-func (r *jsonReader) token() (json.Token, *problem) {
-	t, err := r.decoder.Token()
-	if err == nil {
-		return t, nil
+func (r *jsonReader) space() {
+	for ; r.at < len(r.text); r.at++ {
+		switch r.text[r.at] {
+		case '\n':
+			r.line++
+		case ' ', '\t', '\r':
+		default:
+			return
+		}
 	}
-	return nil, jsonProblem(r.data, err)
 }
 
-// jsonProblem says where the data is not JSON. It reads all of it again, for
-// the offsets in the errors of tokens do not count from its start.
-func jsonProblem(data []byte, err error) *problem {
+// take reports whether the next character is c, and takes it then.
+func (r *jsonReader) take(c byte) bool {
+	r.space()
+	if r.at < len(r.text) && r.text[r.at] == c {
+		r.at++
+		return true
+	}
+	return false
+}
+
+func (r *jsonReader) value(depth int) node {
+	r.space()
+	line := r.line
+	if depth > maxDepth {
+		r.problem = problemf(line, "nested deeper than %d", maxDepth)
+	}
+	switch {
+	case r.bad || r.problem != nil:
+		return node{}
+	case r.take('{'):
+		return r.object(line, depth)
+	case r.take('['):
+		return node{kind: sequence, line: line, items: r.list(depth)}
+	case r.take('"'):
+		return node{line: line, text: r.str()}
+	}
+	return node{line: line, text: r.word(), plain: true}
+}
+
+func (r *jsonReader) object(line, depth int) node {
+	var items []node
+	if r.take('}') {
+		return node{kind: mapping, line: line}
+	}
+	for !r.bad && r.problem == nil {
+		r.space()
+		keyLine := r.line
+		r.bad = r.bad || !r.take('"')
+		items = append(items, node{line: keyLine, text: r.str()})
+		r.bad = r.bad || !r.take(':')
+		items = append(items, r.value(depth+1))
+		if !r.take(',') {
+			break
+		}
+	}
+	if r.bad = r.bad || !r.take('}'); r.bad || r.problem != nil {
+		return node{}
+	}
+	n, p := newMapping(line, items)
+	r.problem = p
+	return n
+}
+
+func (r *jsonReader) list(depth int) []node {
+	var items []node
+	if r.take(']') {
+		return nil
+	}
+	for !r.bad && r.problem == nil {
+		items = append(items, r.value(depth+1))
+		if !r.take(',') {
+			break
+		}
+	}
+	r.bad = r.bad || !r.take(']')
+	return items
+}
+
+// str reads a string of which the quote was taken.
+func (r *jsonReader) str() string {
+	start, escaped := r.at, false
+	for ; r.at < len(r.text); r.at++ {
+		switch c := r.text[r.at]; {
+		case c == '"':
+			r.at++
+			return r.unescape(start, escaped)
+		case c == '\\':
+			escaped = true
+			r.at++
+		case c < ' ':
+			r.bad = true
+		}
+	}
+	r.bad = true
+	return ""
+}
+
+func (r *jsonReader) unescape(start int, escaped bool) string {
+	if !escaped {
+		return r.text[start : r.at-1]
+	}
+	var s string
+	if err := json.Unmarshal([]byte(r.text[start-1:r.at]), &s); err != nil {
+		r.bad = true
+	}
+	return s
+}
+
+// words are what a value that is no string begins and ends with.
+const words = "+-.0123456789Eaeflnrstu"
+
+// word reads a number, true, false or null.
+func (r *jsonReader) word() string {
+	start := r.at
+	for r.at < len(r.text) && strings.IndexByte(words, r.text[r.at]) >= 0 {
+		r.at++
+	}
+	word := r.text[start:r.at]
+	r.bad = r.bad || !json.Valid([]byte(word))
+	return word
+}
+
+// jsonProblem says where and why the data is not JSON.
+func jsonProblem(data []byte) *problem {
 	end := len(data)
 	var whole json.RawMessage
+	err := json.Unmarshal(data, &whole)
 	var syntax *json.SyntaxError
-	if errors.As(json.Unmarshal(data, &whole), &syntax) {
-		end, err = min(end, int(syntax.Offset)), syntax
+	if errors.As(err, &syntax) {
+		end = min(end, int(syntax.Offset))
 	}
 	before := bytes.TrimRight(data[:end], "\r\n")
 	line := 1 + bytes.Count(before, []byte("\n"))
@@ -65,46 +177,6 @@ func jsonProblem(data []byte, err error) *problem {
 		return problemf(line, "the JSON ends in the middle of a value: the file is truncated")
 	}
 	return problemf(line, "not JSON: %v", err)
-}
-
-func (r *jsonReader) value(depth int) (node, *problem) {
-	t, p := r.token()
-	if p != nil {
-		return node{}, p
-	}
-	line := r.here()
-	if depth > maxDepth {
-		return node{}, problemf(line, "nested deeper than %d", maxDepth)
-	}
-	switch t := t.(type) {
-	case json.Delim:
-		return r.collection(t, line, depth)
-	case string:
-		return node{line: line, text: t}, nil
-	case json.Number:
-		return node{line: line, text: t.String(), plain: true}, nil
-	case bool:
-		return node{line: line, text: strconv.FormatBool(t), plain: true}, nil
-	}
-	return node{line: line, plain: true}, nil
-}
-
-func (r *jsonReader) collection(open json.Delim, line, depth int) (node, *problem) {
-	var items []node
-	for r.decoder.More() {
-		n, p := r.value(depth + 1)
-		if p != nil {
-			return node{}, p
-		}
-		items = append(items, n)
-	}
-	if _, p := r.token(); p != nil {
-		return node{}, p
-	}
-	if open == '{' {
-		return newMapping(line, items)
-	}
-	return node{kind: sequence, line: line, items: items}, nil
 }
 
 // appendJSON writes a node as JSON, for the few types of the API that read

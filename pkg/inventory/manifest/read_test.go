@@ -13,14 +13,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// readText reads one file of that content.
-func readText(t *testing.T, name, content string) (inventory.Objects, Summary) {
-	t.Helper()
-	t.Chdir(t.TempDir())
-	write(t, name, content)
-	return Read([]string{name}, Options{})
-}
-
 func write(t *testing.T, name, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

@@ -18,14 +18,52 @@ const maxExpanded = 1 << 20
 // one that keeps lines; what its scalars mean is up to resolve.
 func parseYAML(data []byte) (node, *problem) {
 	var y yaml.Node
+	lines := physicalLines(data)
 	if err := yaml.Unmarshal(data, &y); err != nil {
-		return node{}, yamlProblem(err, data)
+		return node{}, yamlProblem(err, data).on(lines)
 	}
 	if y.Kind == 0 {
-		return node{plain: true}, nil
+		return node{plain: true, line: 1}, nil
 	}
-	c := converter{anchors: map[*yaml.Node]anchored{}}
+	c := converter{anchors: map[*yaml.Node]anchored{}, lines: lines}
 	return c.convert(&y)
+}
+
+// physicalLines leads from the lines that YAML counts to those that everybody
+// else does: it takes a lone carriage return and three characters of Unicode
+// for line breaks too. It is nil where there are none.
+func physicalLines(data []byte) []int {
+	if !oddBreaks(data) {
+		return nil
+	}
+	lines := []int{0, 1}
+	for _, b := range anyBreak.FindAll(data, -1) {
+		physical := lines[len(lines)-1]
+		if b[len(b)-1] == '\n' {
+			physical++
+		}
+		lines = append(lines, physical)
+	}
+	return lines
+}
+
+func oddBreaks(data []byte) bool {
+	for _, b := range []string{"\u0085", "\u2028", "\u2029"} {
+		if bytes.Contains(data, []byte(b)) {
+			return true
+		}
+	}
+	return bytes.Count(data, []byte("\r")) != bytes.Count(data, []byte("\r\n"))
+}
+
+var anyBreak = regexp.MustCompile(`\r\n|[\r\n\x{85}\x{2028}\x{2029}]`)
+
+// on puts a problem on its physical line.
+func (p *problem) on(lines []int) *problem {
+	if lines != nil {
+		p.line = lines[min(p.line, len(lines)-1)]
+	}
+	return p
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
@@ -81,6 +119,8 @@ func lineOf(data []byte, is func([]byte) bool) int {
 type converter struct {
 	anchors map[*yaml.Node]anchored
 	size    int
+	// lines are the physical ones, nil where they are those of the nodes.
+	lines []int
 }
 
 // anchored is the value of an anchor, and how many nodes it is made of.
@@ -92,7 +132,7 @@ type anchored struct {
 func (c *converter) convert(y *yaml.Node) (node, *problem) {
 	before := c.size
 	if c.size++; c.size > maxExpanded {
-		return node{}, tooExpanded(y)
+		return node{}, c.tooExpanded(y)
 	}
 	n, p := c.value(y)
 	if p == nil && y.Anchor != "" {
@@ -101,8 +141,8 @@ func (c *converter) convert(y *yaml.Node) (node, *problem) {
 	return n, p
 }
 
-func tooExpanded(y *yaml.Node) *problem {
-	return problemf(y.Line, "more than %d values with the aliases written out", maxExpanded)
+func (c *converter) tooExpanded(y *yaml.Node) *problem {
+	return problemf(c.line(y), "more than %d values with the aliases written out", maxExpanded)
 }
 
 func (c *converter) value(y *yaml.Node) (node, *problem) {
@@ -113,19 +153,27 @@ func (c *converter) value(y *yaml.Node) (node, *problem) {
 		return c.alias(y)
 	case yaml.SequenceNode:
 		items, p := c.items(y)
-		return node{kind: sequence, line: y.Line, items: items}, p
+		return node{kind: sequence, line: c.line(y), items: items}, p
 	case yaml.MappingNode:
 		items, p := c.items(y)
 		if p != nil {
 			return node{}, p
 		}
-		n, p := newMapping(y.Line, items)
+		n, p := newMapping(c.line(y), items)
 		if p != nil {
 			return node{}, p
 		}
 		return merge(n)
 	}
-	return scalarNode(y), nil
+	return c.scalar(y), nil
+}
+
+// line returns the physical line of a node.
+func (c *converter) line(y *yaml.Node) int {
+	if c.lines == nil {
+		return y.Line
+	}
+	return c.lines[min(y.Line, len(c.lines)-1)]
 }
 
 func (c *converter) items(y *yaml.Node) ([]node, *problem) {
@@ -143,17 +191,17 @@ func (c *converter) items(y *yaml.Node) ([]node, *problem) {
 func (c *converter) alias(y *yaml.Node) (node, *problem) {
 	known, ok := c.anchors[y.Alias]
 	if !ok {
-		return node{}, problemf(y.Line, "the alias *%s stands inside its own anchor", y.Value)
+		return node{}, problemf(c.line(y), "the alias *%s stands inside its own anchor", y.Value)
 	}
 	if c.size += known.size; c.size > maxExpanded {
-		return node{}, tooExpanded(y)
+		return node{}, c.tooExpanded(y)
 	}
 	return known.node, nil
 }
 
-func scalarNode(y *yaml.Node) node {
+func (c *converter) scalar(y *yaml.Node) node {
 	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
-	n := node{line: y.Line, text: y.Value, plain: y.Style&quoted == 0}
+	n := node{line: c.line(y), text: y.Value, plain: y.Style&quoted == 0}
 	if y.Style&yaml.TaggedStyle != 0 {
 		n.plain = strings.HasPrefix(y.Tag, "!!") && y.Tag != "!!str"
 	}
