@@ -21,14 +21,14 @@ import (
 
 // audit are the flags of the command audit.
 type audit struct {
-	access *access
+	access *clusterFlags
 	input  *input
 	output string
 	failOn string
 }
 
 func auditCommand(flags *pflag.FlagSet) action {
-	a := &audit{access: accessFlags(flags), input: inputFlags(flags)}
+	a := &audit{access: registerCluster(flags), input: inputFlags(flags)}
 	flags.StringVarP(&a.output, "output", "o", "text", "form of the report: "+strings.Join(formats(), ", "))
 	flags.StringVar(&a.failOn, "fail-on", "critical", "the severity from which findings make the exit code 3: info, warning, critical or never")
 	return a.run
@@ -81,7 +81,7 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 }
 
 // read reads a cluster, saying on a terminal how far it is.
-func (a *access) read(ctx context.Context, s streams) (*inventory.Snapshot, error) {
+func (a *clusterFlags) read(ctx context.Context, s streams) (*inventory.Snapshot, error) {
 	config, err := a.config()
 	if err != nil {
 		return nil, err

@@ -10,13 +10,13 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// access says which cluster is meant and how to read it.
-type access struct {
+// clusterFlags say which cluster is meant and how to read it.
+type clusterFlags struct {
 	kubeconfig, context, routing string
 }
 
-func accessFlags(flags *pflag.FlagSet) *access {
-	a := &access{}
+func registerCluster(flags *pflag.FlagSet) *clusterFlags {
+	a := &clusterFlags{}
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "path of the kubeconfig (default: $KUBECONFIG, ~/.kube/config, or the Pod's service account)")
 	flags.StringVar(&a.context, "context", "", "context of the kubeconfig")
 	flags.StringVar(&a.routing, "aggregator-routing", "auto", "whether the API server runs with --enable-aggregator-routing: auto, true or false")
@@ -24,7 +24,7 @@ func accessFlags(flags *pflag.FlagSet) *access {
 }
 
 // config reads the kubeconfig, or the Pod's service account where there is none.
-func (a *access) config() (*rest.Config, error) {
+func (a *clusterFlags) config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = a.kubeconfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: a.context}

@@ -16,7 +16,7 @@ import (
 
 // explain are the flags of the command explain.
 type explain struct {
-	access  *access
+	access  *clusterFlags
 	input   *input
 	from    []string
 	subject inventory.Subject
@@ -33,7 +33,7 @@ func explainCommand(flags *pflag.FlagSet) action {
 	flags.StringArrayVar(&e.from, "from", nil, "file or directory to read instead of a cluster; may be repeated")
 	flags.StringVarP(&e.output, "output", "o", "text", "form of the answer: text or json")
 	flags.StringVar(&e.input.server, "server-version", "", "version of the API server that files are meant for, as v1.36 (default: what the files say, else the newest known)")
-	e.access = accessFlags(flags)
+	e.access = registerCluster(flags)
 	e.labeled = func() bool { return flags.Changed("labels") }
 	return e.run
 }

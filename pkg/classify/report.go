@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -16,6 +18,9 @@ type Report struct {
 	Costs []Cost
 	// Findings are sorted: the worst first, then by check, webhook, resource.
 	Findings []Finding
+	// Conditions are the operator conditions that the findings add up to. Who
+	// keeps them over time fills them in: they depend on those before.
+	Conditions []metav1.Condition
 }
 
 // Evaluate judges the Snapshot.

@@ -38,6 +38,12 @@ func NewEvaluationDuration() prometheus.Histogram {
 	})
 }
 
+// NewConditionWriteErrors returns the metric in which to count what the
+// operator could not write.
+func NewConditionWriteErrors() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: conditionWriteErrors.Series(), Help: conditionWriteErrors.Help})
+}
+
 func metricsHandler(current func() *classify.Report, own ...prometheus.Collector) http.Handler {
 	own = slices.Concat(own, []prometheus.Collector{
 		collectorversion.NewCollector(program),

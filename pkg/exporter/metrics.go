@@ -147,6 +147,16 @@ var Families = []Family{
 		Counter: true,
 		Collect: watchErrors,
 	},
+	{
+		Name:   "condition",
+		Help:   "The operator's conditions as they are now; always 1.",
+		Labels: []string{"condition", "status", "reason"},
+		Collect: func(r *classify.Report, emit func(float64, ...string)) {
+			for _, c := range r.Conditions {
+				emit(1, c.Type, string(c.Status), c.Reason)
+			}
+		},
+	},
 }
 
 // refLabels returns the labels that name one webhook, and more.

@@ -93,11 +93,18 @@ func section(document string) string {
 	return strings.TrimSpace(b.String()) + "\n"
 }
 
-// evaluationDuration is the only metric of ours that is not derived from a
-// Report: it is about how a Report comes about.
+// evaluationDuration is not derived from a Report: it is about how a Report
+// comes about.
 var evaluationDuration = Family{
 	Name: "evaluation_duration_seconds",
 	Help: "How long the checks took on one snapshot.",
+}
+
+// conditionWriteErrors counts what the operator could not write.
+var conditionWriteErrors = Family{
+	Name:    "condition_write_errors_total",
+	Help:    "How often the lease, the conditions or an Event could not be written.",
+	Counter: true,
 }
 
 // buildInfo is what prometheus/common exports of a program's version.
@@ -131,6 +138,7 @@ A family has no more than %d series, unless the table says otherwise; what is be
 	}
 	writeFamily(b, seriesDropped, seriesDropped.kind())
 	writeFamily(b, evaluationDuration, "histogram")
+	writeFamily(b, conditionWriteErrors, conditionWriteErrors.kind())
 	writeFamily(b, buildInfo, buildInfo.kind())
 	return flush(b)
 }

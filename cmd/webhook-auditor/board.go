@@ -1,0 +1,134 @@
+package main
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// board is where the current Report hangs for everybody to read.
+type board struct {
+	policy     classify.Policy
+	conditions exporter.ConditionOptions
+	log        *slog.Logger
+	report     atomic.Pointer[classify.Report]
+	writer     *operator.Writer // nil where nothing is written to the cluster
+
+	evaluation  prometheus.Histogram
+	writeErrors prometheus.Counter
+
+	looks, writes, reviews said
+}
+
+func newBoard(policy classify.Policy, conditions exporter.ConditionOptions, log *slog.Logger) *board {
+	return &board{
+		policy:      policy,
+		conditions:  conditions,
+		log:         log,
+		evaluation:  exporter.NewEvaluationDuration(),
+		writeErrors: exporter.NewConditionWriteErrors(),
+	}
+}
+
+func (b *board) current() *classify.Report { return b.report.Load() }
+
+func (b *board) publish(s *inventory.Snapshot) {
+	began := time.Now()
+	report := b.policy.Evaluate(s)
+	b.evaluation.Observe(time.Since(began).Seconds())
+	before := b.report.Load()
+	if before != nil {
+		report.Conditions = exporter.Conditions(report, before.Conditions, b.conditions)
+	} else {
+		report.Conditions = exporter.Conditions(report, nil, b.conditions)
+	}
+	b.report.Store(report)
+	if b.writer != nil {
+		b.writer.Publish(report)
+	}
+	b.waiting(s.Errors)
+	b.announce(before, report)
+}
+
+// announce logs what changed, one line per change of the totals: the findings
+// themselves are on record in the metrics and are never logged as errors.
+func (b *board) announce(before, now *classify.Report) {
+	if before != nil && before.Totals() == now.Totals() && len(before.Profiles) == len(now.Profiles) {
+		return
+	}
+	t := now.Totals()
+	b.log.Info("evaluated", "webhooks", len(now.Profiles), "critical", t.Critical, "warning", t.Warning, "info", t.Info, "acknowledged", t.Acknowledged)
+}
+
+// waiting logs what cannot be looked at, each once, and once when it can again.
+func (b *board) waiting(errs []inventory.Error) {
+	var messages []string
+	for _, e := range errs {
+		messages = append(messages, e.Error())
+	}
+	added, gone := b.looks.change(messages)
+	for _, m := range added {
+		b.log.Warn("could not look", "err", m)
+	}
+	for _, m := range gone {
+		b.log.Info("can look again", "was", m)
+	}
+}
+
+// writeFailed counts a failed write and logs it once, with the webhook that
+// blocked it.
+func (b *board) writeFailed(err error) {
+	b.writeErrors.Inc()
+	blocker := operator.Blocker(err)
+	if added, _ := b.writes.change([]string{blocker}); len(added) > 0 {
+		b.log.Warn("could not write to the cluster; metrics go on", "err", err, "webhook", blocker)
+	}
+}
+
+func (b *board) writeMended() {
+	b.writes.change(nil)
+	b.log.Info("can write to the cluster again")
+}
+
+// reviewFailed logs, once, that it could not be asked who may scrape.
+func (b *board) reviewFailed(err error) {
+	blocker := operator.Blocker(err)
+	if added, _ := b.reviews.change([]string{blocker}); len(added) > 0 {
+		b.log.Warn("could not ask who may scrape; those known go on", "err", err, "webhook", blocker)
+	}
+}
+
+// said remembers what was said, so that nothing is said twice.
+// It is safe for concurrent use.
+type said struct {
+	mu       sync.Mutex
+	messages map[string]bool
+}
+
+// change returns what is new and what is gone.
+func (s *said) change(messages []string) (added, gone []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := map[string]bool{}
+	for _, m := range messages {
+		now[m] = true
+		if !s.messages[m] {
+			added = append(added, m)
+		}
+	}
+	for m := range s.messages {
+		if !now[m] {
+			gone = append(gone, m)
+		}
+	}
+	s.messages = now
+	return added, gone
+}

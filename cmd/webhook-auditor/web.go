@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/exporter-toolkit/web"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
+)
+
+// webFlags say where the program answers, and whom.
+type webFlags struct {
+	listen           []string
+	config           string
+	certFile, key    string
+	clientCA         string
+	trusted          []string
+	plain, anonymous bool
+}
+
+func (f *webFlags) register(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.listen, "web.listen-address", []string{":8443"}, "addresses to serve /metrics, /healthz and /readyz on")
+	flags.StringVar(&f.config, "web.config.file", "", "outside a cluster: file with TLS and authentication, see https://github.com/prometheus/exporter-toolkit")
+	flags.StringVar(&f.certFile, "web.tls-cert-file", "", "in a cluster: the serving certificate; read again when it changes")
+	flags.StringVar(&f.key, "web.tls-private-key-file", "", "in a cluster: the key of the serving certificate")
+	flags.StringVar(&f.clientCA, "web.client-ca-file", "", "CA of client certificates (default: the one that the API server publishes)")
+	flags.StringSliceVar(&f.trusted, "web.trusted-user", []string{"system:serviceaccount:openshift-monitoring:prometheus-k8s"}, "users of client certificates that may scrape without a SubjectAccessReview")
+	flags.BoolVar(&f.anonymous, "web.allow-anonymous", false, "with a serving certificate: let anybody scrape")
+	flags.BoolVar(&f.plain, "web.allow-http", false, "serve plain HTTP on other addresses than loopback")
+}
+
+// check refuses to serve in the clear by accident.
+func (f *webFlags) check() error {
+	switch {
+	case (f.certFile == "") != (f.key == ""):
+		return usageError{errors.New("--web.tls-cert-file and --web.tls-private-key-file: want both")}
+	case f.certFile != "" && f.config != "":
+		return usageError{errors.New("--web.tls-cert-file and --web.config.file: want one of them")}
+	case f.certFile != "" || f.config != "" || f.plain:
+		return nil
+	}
+	for _, address := range f.listen {
+		if !loopback(address) {
+			return usageError{fmt.Errorf("--web.listen-address %s: plain HTTP is served on loopback only; give a certificate (--web.tls-cert-file, or --web.config.file), listen on 127.0.0.1, or allow it by --web.allow-http", address)}
+		}
+	}
+	return nil
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// serve answers until the context ends.
+func (f *webFlags) serve(ctx context.Context, config *rest.Config, b *board) error {
+	server := &http.Server{
+		Handler:           exporter.NewHandler(b.current, b.evaluation, b.writeErrors),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+	}
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	serve := f.toolkit
+	if f.certFile != "" {
+		serve = f.inCluster
+	}
+	if err := serve(ctx, server, config, b); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving on %v: %w", f.listen, err)
+	}
+	return ctx.Err()
+}
+
+// toolkit serves as Prometheus' own programs do.
+func (f *webFlags) toolkit(_ context.Context, server *http.Server, _ *rest.Config, b *board) error {
+	systemd := false
+	return web.ListenAndServe(server, &web.FlagConfig{
+		WebListenAddresses: &f.listen,
+		WebSystemdSocket:   &systemd,
+		WebConfigFile:      &f.config,
+	}, b.log)
+}
+
+// inCluster serves HTTPS, to whom the API server lets get /metrics. The probes
+// of the kubelet need no name.
+func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *rest.Config, b *board) error {
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("preparing to ask who may scrape: %w", err)
+	}
+	pair, ca := &access.KeyPair{CertFile: f.certFile, KeyFile: f.key}, &access.ClientCA{}
+	if _, err := pair.Get(nil); err != nil {
+		return err
+	}
+	if err := f.clientCAs(ctx, ca, clients, b); err != nil {
+		return err
+	}
+	if !f.anonymous {
+		reviewer := &access.Reviewer{
+			Tokens:   clients.AuthenticationV1().TokenReviews(),
+			Subjects: clients.AuthorizationV1().SubjectAccessReviews(),
+			Trusted:  f.trusted,
+			Failed:   b.reviewFailed,
+			Now:      time.Now,
+		}
+		server.Handler = guarded(reviewer, server.Handler)
+	}
+	server.TLSConfig = access.Config(pair, ca)
+	return listenAll(f.listen, func(l net.Listener) error { return server.ServeTLS(l, "", "") })
+}
+
+func (f *webFlags) clientCAs(ctx context.Context, ca *access.ClientCA, clients kubernetes.Interface, b *board) error {
+	if f.clientCA == "" {
+		go ca.Follow(ctx, clients.CoreV1(), b.reviewFailed)
+		return nil
+	}
+	pem, err := os.ReadFile(f.clientCA)
+	if err != nil {
+		return fmt.Errorf("reading the client CA: %w", err)
+	}
+	return ca.Set(pem)
+}
+
+// guarded asks for a name at everything but the probes.
+func guarded(reviewer *access.Reviewer, next http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", reviewer.Guard(next))
+	mux.Handle("GET /healthz", next)
+	mux.Handle("GET /readyz", next)
+	return mux
+}
+
+// listenAll serves on all addresses and returns with the first that ends.
+func listenAll(addresses []string, serve func(net.Listener) error) error {
+	ended := make(chan error, len(addresses))
+	for _, address := range addresses {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		go func() { ended <- serve(listener) }()
+	}
+	return <-ended
+}

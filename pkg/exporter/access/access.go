@@ -1,0 +1,207 @@
+// Package access says who may scrape: a client certificate of the cluster, or a
+// bearer token that the API server vouches for, with the right to get the path.
+//
+// Scraping must outlive the outage it reports, and a webhook may block the very
+// reviews that are asked here (on servers older than 1.37). Hence certificates
+// come first and need no TokenReview, some names need no review at all, and
+// what a review once granted is believed for long while reviews fail.
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+)
+
+// How long answers are believed. Stale is for grants while reviews fail.
+const (
+	granted = 2 * time.Minute
+	refused = 10 * time.Second
+	stale   = 2 * time.Hour
+)
+
+// maxAnswers bounds the memory that strangers with made-up tokens can take.
+const maxAnswers = 1000
+
+// reviewTimeout bounds a review: a scrape waits for it.
+const reviewTimeout = 5 * time.Second
+
+// Reviewer asks the API server and remembers its answers. It is safe for
+// concurrent use.
+type Reviewer struct {
+	Tokens   authenticationclient.TokenReviewInterface
+	Subjects authorizationclient.SubjectAccessReviewInterface
+	// Trusted are the users that may scrape without a SubjectAccessReview.
+	Trusted []string
+	// Failed is told of reviews that could not be asked.
+	Failed func(error)
+	Now    func() time.Time
+
+	mu      sync.Mutex
+	answers map[string]answer
+}
+
+// user is somebody whose name is proven.
+type user struct {
+	name   string
+	groups []string
+}
+
+// answer is what a review said, and when.
+type answer struct {
+	user  user
+	ok    bool
+	asked time.Time
+}
+
+// errUnauthenticated and errForbidden are the two ways to be refused.
+var (
+	errUnauthenticated = errors.New("want a client certificate or a bearer token")
+	errForbidden       = errors.New("forbidden")
+)
+
+// Guard lets only those through who may get the path.
+func (v *Reviewer) Guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := v.admit(r)
+		switch {
+		case err == nil:
+			next.ServeHTTP(w, r)
+		case errors.Is(err, errUnauthenticated):
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+		case errors.Is(err, errForbidden):
+			http.Error(w, err.Error(), http.StatusForbidden)
+		default:
+			v.Failed(err)
+			http.Error(w, "the API server could not be asked who may read this; a client certificate of a trusted name needs no asking", http.StatusServiceUnavailable)
+		}
+	})
+}
+
+func (v *Reviewer) admit(r *http.Request) error {
+	u, err := v.authenticate(r)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(v.Trusted, u.name) {
+		return nil
+	}
+	allowed, err := v.authorize(r.Context(), u, r.URL.Path)
+	if err != nil {
+		return err
+	}
+	if !allowed {
+		return fmt.Errorf("%w: user %q may not get %s; grant the verb get on that nonResourceURL", errForbidden, u.name, r.URL.Path)
+	}
+	return nil
+}
+
+// authenticate names the user: by a certificate that the TLS handshake has
+// verified, else by a token.
+func (v *Reviewer) authenticate(r *http.Request) (user, error) {
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		subject := r.TLS.VerifiedChains[0][0].Subject
+		return user{name: subject.CommonName, groups: subject.Organization}, nil
+	}
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || token == "" {
+		return user{}, errUnauthenticated
+	}
+	found, err := v.remembered("token "+digest(token), func() (answer, error) { return v.reviewToken(r.Context(), token) })
+	if err == nil && !found.ok {
+		err = errUnauthenticated
+	}
+	return found.user, err
+}
+
+func (v *Reviewer) authorize(ctx context.Context, u user, path string) (bool, error) {
+	key := "access " + digest(strings.Join(append([]string{path, u.name}, u.groups...), "\x00"))
+	found, err := v.remembered(key, func() (answer, error) { return v.reviewAccess(ctx, u, path) })
+	return found.ok, err
+}
+
+// digest keeps tokens out of memory dumps.
+func digest(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
+
+// remembered asks unless a recent answer is known; where asking fails, an old
+// grant still counts.
+func (v *Reviewer) remembered(key string, ask func() (answer, error)) (answer, error) {
+	v.mu.Lock()
+	known, found := v.answers[key]
+	v.mu.Unlock()
+	age := v.Now().Sub(known.asked)
+	if found && (known.ok && age < granted || !known.ok && age < refused) {
+		return known, nil
+	}
+	fresh, err := ask()
+	if err != nil {
+		if found && known.ok && age < stale {
+			v.Failed(err)
+			return known, nil
+		}
+		return answer{}, err
+	}
+	fresh.asked = v.Now()
+	v.remember(key, fresh)
+	return fresh, nil
+}
+
+func (v *Reviewer) remember(key string, a answer) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.answers == nil || len(v.answers) >= maxAnswers {
+		v.forget()
+	}
+	v.answers[key] = a
+}
+
+// forget drops refusals, or everything where nothing but grants is known.
+func (v *Reviewer) forget() {
+	kept := map[string]answer{}
+	for key, a := range v.answers {
+		if a.ok && v.Now().Sub(a.asked) < stale {
+			kept[key] = a
+		}
+	}
+	if len(kept) >= maxAnswers {
+		kept = map[string]answer{}
+	}
+	v.answers = kept
+}
+
+func (v *Reviewer) reviewToken(ctx context.Context, token string) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	got, err := v.Tokens.Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return answer{}, fmt.Errorf("reviewing a token: %w", err)
+	}
+	return answer{user: user{got.Status.User.Username, got.Status.User.Groups}, ok: got.Status.Authenticated}, nil
+}
+
+func (v *Reviewer) reviewAccess(ctx context.Context, u user, path string) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: u.name, Groups: u.groups,
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
+	}}
+	got, err := v.Subjects.Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return answer{}, fmt.Errorf("reviewing the access of %s: %w", u.name, err)
+	}
+	return answer{user: u, ok: got.Status.Allowed}, nil
+}

@@ -1,0 +1,113 @@
+package access
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// KeyPair is a serving certificate in two files. It is read again when a file
+// changes, so that a renewed certificate needs no restart.
+type KeyPair struct {
+	CertFile, KeyFile string
+
+	mu      sync.Mutex
+	current *tls.Certificate
+	stamp   [2]time.Time
+}
+
+// Get is a tls.Config's GetCertificate. A pair that cannot be read, as half
+// written ones cannot, leaves the last good one in use.
+func (p *KeyPair) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stamp := [2]time.Time{modified(p.CertFile), modified(p.KeyFile)}
+	if p.current != nil && stamp == p.stamp {
+		return p.current, nil
+	}
+	pair, err := tls.LoadX509KeyPair(p.CertFile, p.KeyFile)
+	if err == nil {
+		p.current, p.stamp = &pair, stamp
+	}
+	if p.current == nil {
+		return nil, fmt.Errorf("reading the serving certificate: %w", err)
+	}
+	return p.current, nil
+}
+
+func modified(file string) time.Time {
+	info, err := os.Stat(file)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// ClientCA is the bundle that client certificates are verified with. It may
+// change while the program runs.
+type ClientCA struct{ pool atomic.Pointer[x509.CertPool] }
+
+// Set takes a new bundle in PEM.
+func (c *ClientCA) Set(pem []byte) error {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return errors.New("reading the client CA: no certificate in it")
+	}
+	c.pool.Store(pool)
+	return nil
+}
+
+// Follow reads the bundle that the API server publishes for its extensions,
+// now and every few minutes, until the context ends. Who may not read it is
+// told so through failed, and tokens still work.
+func (c *ClientCA) Follow(ctx context.Context, configMaps coreclient.ConfigMapsGetter, failed func(error)) {
+	const every = 5 * time.Minute
+	for {
+		if err := c.read(ctx, configMaps); err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
+		}
+	}
+}
+
+func (c *ClientCA) read(ctx context.Context, configMaps coreclient.ConfigMapsGetter) error {
+	const namespace, name = metav1.NamespaceSystem, "extension-apiserver-authentication"
+	found, err := configMaps.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading ConfigMap %s/%s: %w; bind the Role extension-apiserver-authentication-reader", namespace, name, err)
+	}
+	return c.Set([]byte(found.Data["client-ca-file"]))
+}
+
+// Config returns the TLS configuration of the server: TLS 1.2 or newer, and
+// client certificates verified where a client sends one.
+func Config(pair *KeyPair, ca *ClientCA) *tls.Config {
+	base := &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: pair.Get,
+		NextProtos:     []string{"h2", "http/1.1"},
+	}
+	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		pool := ca.pool.Load()
+		if pool == nil {
+			return nil, nil // the base: nobody's certificate is asked for
+		}
+		verified := base.Clone()
+		verified.ClientAuth, verified.ClientCAs = tls.VerifyClientCertIfGiven, pool
+		return verified, nil
+	}
+	return base
+}

@@ -1,0 +1,144 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// The times of the lease: how long a holder is believed without a renewal, and
+// how often everybody looks.
+const (
+	leaseDuration = 15 * time.Second
+	leaseInterval = 2 * time.Second
+)
+
+// lease decides which replica writes. It is not client-go's leader election,
+// which steps down when a renewal fails: under a dead catch-all webhook no
+// renewal succeeds, while the conditions, whose writes still work, are needed
+// most. Writing is idempotent (server-side apply, one field manager), so two
+// writers are harmless, and none is not. Hence a holder goes on until it sees
+// another one.
+type lease struct {
+	client   coordinationclient.LeaseInterface
+	name     string
+	identity string
+	now      func() time.Time
+	seen     coordinationv1.LeaseSpec
+	changed  time.Time
+	leading  bool
+}
+
+// try looks at the lease once and reports whether this replica writes. Its
+// error says why the lease could not be kept, which is not losing it.
+func (l *lease) try(ctx context.Context) (bool, error) {
+	found, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return l.settle(l.create(ctx))
+	case err != nil:
+		return l.leading, fmt.Errorf("reading lease %s: %w", l.name, err)
+	}
+	l.observe(found.Spec)
+	if !l.mine(found.Spec) && !l.expired() {
+		l.leading = false
+		return false, nil
+	}
+	return l.settle(l.take(ctx, found))
+}
+
+// observe notes when the lease last changed, by our own clock: that of the
+// holder may be wrong.
+func (l *lease) observe(spec coordinationv1.LeaseSpec) {
+	if !same(spec, l.seen) || l.changed.IsZero() {
+		l.seen, l.changed = spec, l.now()
+	}
+}
+
+func same(a, b coordinationv1.LeaseSpec) bool {
+	return deref(a.HolderIdentity) == deref(b.HolderIdentity) && a.RenewTime.Equal(b.RenewTime)
+}
+
+func deref[T any](p *T) T {
+	var zero T
+	if p == nil {
+		return zero
+	}
+	return *p
+}
+
+func (l *lease) mine(spec coordinationv1.LeaseSpec) bool {
+	return deref(spec.HolderIdentity) == l.identity
+}
+
+func (l *lease) expired() bool {
+	return deref(l.seen.HolderIdentity) == "" || l.now().Sub(l.changed) > leaseDuration
+}
+
+// settle draws the conclusion of an attempt to hold the lease. Who lost a race
+// saw another holder; who was kept from writing by a webhook, or could not
+// reach the server, did not.
+func (l *lease) settle(err error) (bool, error) {
+	switch {
+	case err == nil:
+		l.leading = true
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return false, nil // the next look tells who won
+	case Blocker(err) != "":
+		l.leading = true
+	}
+	return l.leading, err
+}
+
+func (l *lease) create(ctx context.Context) error {
+	spec := l.spec(coordinationv1.LeaseSpec{})
+	_, err := l.client.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.name}, Spec: spec}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating lease %s: %w", l.name, err)
+	}
+	l.observe(spec)
+	return nil
+}
+
+// take renews our own lease, or takes over an expired one; the resourceVersion
+// lets one of several win.
+func (l *lease) take(ctx context.Context, found *coordinationv1.Lease) error {
+	held := found.DeepCopy()
+	held.Spec = l.spec(found.Spec)
+	updated, err := l.client.Update(ctx, held, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("renewing lease %s: %w", l.name, err)
+	}
+	l.observe(updated.Spec)
+	return nil
+}
+
+func (l *lease) spec(before coordinationv1.LeaseSpec) coordinationv1.LeaseSpec {
+	now := metav1.NewMicroTime(l.now())
+	seconds := int32(leaseDuration / time.Second)
+	after := *before.DeepCopy()
+	if !l.mine(before) {
+		transitions := deref(before.LeaseTransitions) + 1
+		after.AcquireTime, after.LeaseTransitions = &now, &transitions
+	}
+	after.HolderIdentity, after.LeaseDurationSeconds, after.RenewTime = &l.identity, &seconds, &now
+	return after
+}
+
+// release gives the lease up on a clean stop, so that the other replica need
+// not wait for it to expire.
+func (l *lease) release(ctx context.Context) error {
+	found, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
+	if err != nil || !l.mine(found.Spec) {
+		return err
+	}
+	nobody, seconds := "", int32(1)
+	found.Spec.HolderIdentity, found.Spec.LeaseDurationSeconds = &nobody, &seconds
+	_, err = l.client.Update(ctx, found, metav1.UpdateOptions{})
+	return err
+}

@@ -1,0 +1,229 @@
+// Package operator writes what a Report says to the cluster: the conditions of
+// clusteroperator/webhook-auditor and webhookaudit/cluster, and Events. It never
+// writes to a webhook.
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+)
+
+// patience outlasts the longest timeout that a webhook may have: a shorter one
+// would end the request before the API server names the webhook in its answer.
+const patience = 35 * time.Second
+
+// refresh is after what time an unchanged status is written again, so that what
+// somebody else changed or deleted comes back.
+const refresh = 5 * time.Minute
+
+// Options are what a Writer needs to know.
+type Options struct {
+	// Identity tells this replica from the others; Namespace is where the lease
+	// is. Without a Namespace there is no election, and this replica writes.
+	Identity, Namespace string
+	// Version is the version of this program.
+	Version string
+	RollUp  exporter.RollUp
+	Inertia time.Duration
+	// Failed is told of each write that failed, and Mended of the first that
+	// worked again. Neither may block.
+	Failed func(error)
+	Mended func()
+}
+
+// Writer writes Reports to a cluster. NewWriter makes it. Publish may be called
+// by any goroutine; Run is called once.
+type Writer struct {
+	options Options
+	dynamic dynamic.Interface
+	kube    kubernetes.Interface
+	lease   *lease
+	owners  []metav1.OwnerReference
+
+	latest atomic.Pointer[classify.Report]
+	poke   chan struct{}
+
+	told    *classify.Report
+	written map[string]entry
+	failing bool
+}
+
+// entry is what was last written to a target, and when.
+type entry struct {
+	previous
+	totals classify.Totals
+	at     time.Time
+}
+
+// NewWriter returns a Writer to the cluster of the config.
+func NewWriter(config *rest.Config, o Options) (*Writer, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = patience
+	config.WarningHandler = rest.NoWarnings{}
+	d, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
+	}
+	k, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
+	}
+	return newWriter(d, k, o), nil
+}
+
+func newWriter(d dynamic.Interface, k kubernetes.Interface, o Options) *Writer {
+	w := &Writer{options: o, dynamic: d, kube: k, poke: make(chan struct{}, 1), written: map[string]entry{}}
+	if o.Namespace != "" {
+		w.lease = &lease{client: k.CoordinationV1().Leases(o.Namespace), name: manager, identity: o.Identity, now: time.Now}
+	}
+	return w
+}
+
+// Publish hands over the newest Report. It never blocks.
+func (w *Writer) Publish(r *classify.Report) {
+	w.latest.Store(r)
+	select {
+	case w.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes until the context ends, and then gives the lease up. The write
+// under way is finished first.
+func (w *Writer) Run(ctx context.Context) {
+	ticker := time.NewTicker(leaseInterval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-w.poke:
+			w.step(ctx)
+		case <-ticker.C:
+			w.step(ctx)
+		}
+	}
+	w.leave()
+}
+
+// leave gives the lease up, so that the other replica need not wait.
+func (w *Writer) leave() {
+	if w.lease == nil || !w.lease.leading {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaseInterval)
+	defer cancel()
+	if err := w.lease.release(ctx); err != nil {
+		w.options.Failed(err)
+	}
+}
+
+// step writes what is due, if it is on this replica to write.
+func (w *Writer) step(ctx context.Context) {
+	report := w.latest.Load()
+	if report == nil {
+		return
+	}
+	leading, err := true, error(nil)
+	if w.lease != nil {
+		leading, err = w.lease.try(ctx)
+	}
+	errs := []error{err}
+	if leading {
+		errs = append(errs, w.writeAll(ctx, report), w.announceChanges(ctx, report))
+	} else {
+		w.told = report // the other replica tells
+		clear(w.written)
+	}
+	w.conclude(ctx, errors.Join(errs...))
+}
+
+// conclude tells of failures, and once when writing works again. What was cut
+// short by our own end is no failure.
+func (w *Writer) conclude(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		w.failing = true
+		w.options.Failed(err)
+	case w.failing:
+		w.failing = false
+		w.options.Mended()
+	}
+}
+
+func (w *Writer) writeAll(ctx context.Context, r *classify.Report) error {
+	var errs []error
+	for _, t := range targets {
+		if err := w.writeOne(ctx, t, r); err != nil && !absent(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writeOne writes a target if its conditions changed or nobody wrote it for a
+// while.
+func (w *Writer) writeOne(ctx context.Context, t target, r *classify.Report) error {
+	before, known := w.written[t.kind]
+	if !known {
+		found, err := t.read(ctx, w.dynamic)
+		if err != nil && !absent(err) {
+			return err
+		}
+		before.previous = found
+	}
+	conditions := exporter.Conditions(r, before.conditions, exporter.ConditionOptions{
+		RollUp:     w.options.RollUp,
+		Inertia:    w.options.Inertia,
+		RollingOut: before.version != "" && before.version != w.options.Version,
+	})
+	due := !known || changed(before.conditions, conditions) || before.totals != r.Totals() || time.Since(before.at) > refresh
+	if !due {
+		return nil
+	}
+	status, err := t.statusOf(w.options.Version, r, conditions)
+	if err != nil {
+		return err
+	}
+	if err := t.write(ctx, w.dynamic, w.ownersOf(ctx), status); err != nil {
+		return err
+	}
+	w.written[t.kind] = entry{previous{conditions, w.options.Version}, r.Totals(), time.Now()}
+	return nil
+}
+
+// announceChanges records Events for what changed since it was last told.
+func (w *Writer) announceChanges(ctx context.Context, r *classify.Report) error {
+	list := transitions(w.told, r)
+	w.told = r
+	return announce(ctx, w.kube.CoreV1().Events(eventNamespace), r, list)
+}
+
+// ownersOf makes our own namespace the owner of what is written: whoever
+// uninstalls the program by deleting its namespace leaves no ClusterOperator
+// behind, which would page for ever.
+func (w *Writer) ownersOf(ctx context.Context) []metav1.OwnerReference {
+	if w.owners != nil || w.options.Namespace == "" {
+		return w.owners
+	}
+	found, err := w.kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.options.Namespace).String(),
+	})
+	if err != nil || len(found.Items) != 1 {
+		return nil
+	}
+	w.owners = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: found.Items[0].Name, UID: found.Items[0].UID}}
+	return w.owners
+}

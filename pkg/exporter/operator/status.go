@@ -1,0 +1,178 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// manager owns all fields that are written.
+const manager = "webhook-auditor"
+
+// target is an object whose status carries the conditions.
+type target struct {
+	schema.GroupVersionResource
+	kind, name string
+	// status is what its status says besides the conditions.
+	status func(version string, r *classify.Report) map[string]any
+}
+
+// targets are the objects that are written, each where its API exists.
+var targets = []target{
+	{
+		GroupVersionResource: schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "clusteroperators"},
+		kind:                 "ClusterOperator",
+		name:                 "webhook-auditor",
+		status:               clusterOperatorStatus,
+	},
+	{
+		GroupVersionResource: schema.GroupVersionResource{Group: "webhook-auditor.io", Version: "v1alpha1", Resource: "webhookaudits"},
+		kind:                 "WebhookAudit",
+		name:                 "cluster",
+		status:               webhookAuditStatus,
+	},
+}
+
+// versions is the list of versions of a ClusterOperator: "operator" is the one
+// that OpenShift asks for.
+func versions(version string) []any {
+	return []any{map[string]any{"name": "operator", "version": version}}
+}
+
+// clusterOperatorStatus names the related objects, which must-gather and the
+// insights operator collect.
+func clusterOperatorStatus(version string, _ *classify.Report) map[string]any {
+	related := []any{
+		map[string]any{"group": "webhook-auditor.io", "resource": "webhookaudits", "name": "cluster"},
+		map[string]any{"group": "admissionregistration.k8s.io", "resource": "mutatingwebhookconfigurations", "name": ""},
+		map[string]any{"group": "admissionregistration.k8s.io", "resource": "validatingwebhookconfigurations", "name": ""},
+	}
+	return map[string]any{"versions": versions(version), "relatedObjects": related}
+}
+
+func webhookAuditStatus(version string, r *classify.Report) map[string]any {
+	t := r.Totals()
+	return map[string]any{
+		"versions": versions(version),
+		"webhooks": int64(len(r.Profiles)),
+		"findings": map[string]any{
+			"critical":     int64(t.Critical),
+			"warning":      int64(t.Warning),
+			"info":         int64(t.Info),
+			"acknowledged": int64(t.Acknowledged),
+		},
+	}
+}
+
+// previous is what a target says now.
+type previous struct {
+	conditions []metav1.Condition
+	version    string
+}
+
+// read returns what the target says now. Neither the object nor its API need
+// exist.
+func (t target) read(ctx context.Context, client dynamic.Interface) (previous, error) {
+	found, err := client.Resource(t.GroupVersionResource).Get(ctx, t.name, metav1.GetOptions{})
+	if err != nil {
+		return previous{}, fmt.Errorf("reading %s %s: %w", t.kind, t.name, err)
+	}
+	var status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+		Versions   []struct{ Name, Version string }
+	}
+	raw, _, _ := unstructured.NestedMap(found.Object, "status")
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &status); err != nil {
+		return previous{}, fmt.Errorf("reading the status of %s %s: %w", t.kind, t.name, err)
+	}
+	p := previous{conditions: status.Conditions}
+	for _, v := range status.Versions {
+		if v.Name == "operator" {
+			p.version = v.Version
+		}
+	}
+	return p, nil
+}
+
+// absent reports whether an error says that there is no such API or object.
+func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
+
+// write applies the status, creating the object first where it is missing. The
+// conditions that an older build wrote and this one does not know leave with
+// the apply, for they have the same owner.
+func (t target) write(ctx context.Context, client dynamic.Interface, owners []metav1.OwnerReference, status map[string]any) error {
+	resource := client.Resource(t.GroupVersionResource)
+	options := metav1.ApplyOptions{FieldManager: manager, Force: true}
+	_, err := resource.ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), options)
+	if apierrors.IsNotFound(err) {
+		if _, err := resource.Apply(ctx, t.name, t.owned(owners), options); err != nil {
+			return fmt.Errorf("creating %s %s: %w", t.kind, t.name, err)
+		}
+		_, err = resource.ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), options)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the status of %s %s: %w", t.kind, t.name, err)
+	}
+	return nil
+}
+
+func (t target) object(rest map[string]any) *unstructured.Unstructured {
+	content := map[string]any{
+		"apiVersion": t.GroupVersion().String(),
+		"kind":       t.kind,
+		"metadata":   map[string]any{"name": t.name},
+	}
+	maps.Copy(content, rest)
+	return &unstructured.Unstructured{Object: content}
+}
+
+func (t target) owned(owners []metav1.OwnerReference) *unstructured.Unstructured {
+	object := t.object(nil)
+	if len(owners) > 0 {
+		object.SetOwnerReferences(owners)
+	}
+	return object
+}
+
+// statusOf is the whole status of a target.
+func (t target) statusOf(version string, r *classify.Report, conditions []metav1.Condition) (map[string]any, error) {
+	status := t.status(version, r)
+	list := make([]any, 0, len(conditions))
+	for _, c := range conditions {
+		one, err := plain(c)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	status["conditions"] = list
+	return status, nil
+}
+
+func plain(c metav1.Condition) (map[string]any, error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("writing condition %s: %w", c.Type, err)
+	}
+	var out map[string]any
+	return out, json.Unmarshal(b, &out)
+}
+
+// changed reports whether conditions differ in anything but their order.
+func changed(a, b []metav1.Condition) bool {
+	return !slices.EqualFunc(a, b, func(x, y metav1.Condition) bool {
+		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message && x.LastTransitionTime.Equal(&y.LastTransitionTime)
+	})
+}
