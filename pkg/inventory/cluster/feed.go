@@ -88,8 +88,11 @@ func (f *feed) watchFor(ctx context.Context, options metav1.ListOptions) (watch.
 	case err != nil:
 		f.fail(ctx, "watch", err)
 		return nil, err
+	case initial:
+		f.update((*state).begun)
+	default:
+		f.update((*state).resumed)
 	}
-	f.update(func(s *state) { s.opened(!initial) })
 	return &stream{Interface: w, closed: sync.OnceFunc(f.close)}, nil
 }
 

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -40,6 +41,37 @@ func TestRead(t *testing.T) {
 		if ask.verb() == "watch" {
 			t.Errorf("watched %s", ask.path)
 		}
+	}
+}
+
+func TestReadBeginsAListAnew(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		tokensExpired int
+		crds, errors  int
+	}{
+		{"twice", 2, 41, 0},
+		{"in vain", 100, 0, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := startServer(t)
+			s.tokensExpired = tt.tokensExpired
+			for i := range 41 {
+				s.put(convertedCRD(fmt.Sprintf("things%d", i), "convert", "convert"))
+			}
+			last := 0
+			objects, err := Read(t.Context(), s.clients(), Options{}, func(resource string, n int) {
+				if resource == "customresourcedefinitions.apiextensions.k8s.io" {
+					last = n
+				}
+			})
+			if err != nil || len(objects.CRDs) != tt.crds || len(objects.Errors) != tt.errors {
+				t.Errorf("%d CRDs, errors %v, %v", len(objects.CRDs), objects.Errors, err)
+			}
+			if tt.errors == 0 && last != tt.crds {
+				t.Errorf("progress ends at %d, want %d", last, tt.crds)
+			}
+		})
 	}
 }
 

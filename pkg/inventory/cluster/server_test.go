@@ -43,6 +43,9 @@ type fakeServer struct {
 
 	// streamsLists says that watches may begin with a list (WatchList).
 	streamsLists bool
+	// goneByStatus says that a stream that is too old to resume is refused with
+	// the status 410, instead of an event.
+	goneByStatus bool
 	// tokensExpired is how many continue tokens are yet to expire.
 	tokensExpired int
 	// fault returns the status to fail a request with, or 0.
@@ -391,13 +394,20 @@ func (r request) shape(o *unstructured.Unstructured) any {
 func (s *fakeServer) watch(w http.ResponseWriter, r *http.Request, ask request) {
 	initial := ask.query.Get("sendInitialEvents") == "true"
 	s.mu.Lock()
-	if initial && !s.streamsLists {
-		s.mu.Unlock()
-		s.answer(w, http.StatusUnprocessableEntity, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil).ErrStatus)
-		return
-	}
 	cursor, _ := strconv.Atoi(ask.query.Get("resourceVersion"))
 	gone := !initial && cursor < s.oldest
+	var refusal *apierrors.StatusError
+	switch {
+	case initial && !s.streamsLists:
+		refusal = apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
+	case gone && s.goneByStatus:
+		refusal = apierrors.NewResourceExpired("too old resource version")
+	}
+	if refusal != nil {
+		s.mu.Unlock()
+		s.answer(w, int(refusal.ErrStatus.Code), refusal.ErrStatus)
+		return
+	}
 	items := s.selected(ask)
 	if initial {
 		cursor = len(s.history)

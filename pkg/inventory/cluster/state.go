@@ -21,10 +21,12 @@ type state struct {
 	failure *failure
 }
 
-// opened is told that a stream began; a resumed one continues what is known,
-// any other begins with a complete list.
-func (s *state) opened(resumed bool) {
-	s.open, s.complete = true, resumed
+// begun is told that a stream began which is to send a complete list first.
+func (s *state) begun() { s.open, s.complete = true, false }
+
+// resumed is told that a stream began which continues what is known.
+func (s *state) resumed() {
+	s.open, s.complete = true, true
 	s.recover()
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -37,7 +38,7 @@ func heavy(name string) metav1.ObjectMeta {
 	}
 }
 
-func TestStrip(t *testing.T) {
+func heavyCRD() *apiextensionsv1.CustomResourceDefinition {
 	crd := convertedCRD("things", "convert", "keep-service")
 	crd.ObjectMeta = heavy("things.example.com")
 	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "DROP"
@@ -45,18 +46,27 @@ func TestStrip(t *testing.T) {
 	crd.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{Scale: &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: "keep-scale"}}
 	crd.Status.StoredVersions = []string{"keep-stored"}
 	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: "Keep-Established", Status: "True", Message: "DROP", LastTransitionTime: metav1.NewTime(at(5))}}
+	return crd
+}
 
+func heavyAPIService() *apiregistrationv1.APIService {
 	api := apiService("v1", "hive.example.com", "hive", "keep-hive")
 	api.ObjectMeta = heavy("v1.hive.example.com")
 	api.Spec.CABundle = []byte("DROP")
 	api.Status.Conditions = []apiregistrationv1.APIServiceCondition{{Type: "Keep-Available", Status: "True", Reason: "DROP"}}
+	return api
+}
 
+func heavyService() *corev1.Service {
 	svc := service("policy", "a")
 	svc.ObjectMeta = heavy("a")
 	svc.Spec.Selector = map[string]string{"keep": "selector"}
 	svc.Spec.ExternalIPs = []string{"DROP"}
 	svc.Status.Conditions = []metav1.Condition{{Type: "DROP"}}
+	return svc
+}
 
+func heavySlice() *discoveryv1.EndpointSlice {
 	slice := endpointSlice("policy", "a", true)
 	slice.ObjectMeta = heavy("a-1")
 	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "keep-name", "DROP": "DROP"}
@@ -64,11 +74,17 @@ func TestStrip(t *testing.T) {
 	slice.Endpoints[0].Zone = &zone
 	slice.Endpoints[0].Addresses = []string{"keep-address", "DROP"}
 	slice.Endpoints[0].TargetRef = &corev1.ObjectReference{Name: "DROP"}
+	return slice
+}
 
+func heavyConfiguration() *admissionv1.ValidatingWebhookConfiguration {
 	config := validating("v", serviceClient("policy", "keep-backend"))
 	config.ObjectMeta = heavy("v")
 	config.Webhooks[0].ClientConfig.CABundle = []byte("keep-ca")
+	return config
+}
 
+func TestStrip(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		obj   metav1.Object
@@ -76,12 +92,12 @@ func TestStrip(t *testing.T) {
 		keeps []string
 		times int
 	}{
-		{"configuration", config, stripMeta, []string{"keep-uid", "keep-backend", "a2VlcC1jYQ"}, 1},
-		{"CRD", crd, stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, 1},
-		{"APIService", api, stripAPIService, []string{"keep-hive", "Keep-Available"}, 1},
+		{"configuration", heavyConfiguration(), stripMeta, []string{"keep-uid", "keep-backend", "a2VlcC1jYQ"}, 1},
+		{"CRD", heavyCRD(), stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, 1},
+		{"APIService", heavyAPIService(), stripAPIService, []string{"keep-hive", "Keep-Available"}, 1},
 		{"namespace", &metav1.PartialObjectMetadata{ObjectMeta: heavy("policy")}, stripNamespace, []string{"label", "annotation"}, 0},
-		{"Service", svc, stripService, []string{"selector", "127.10.0.1", "443"}, 0},
-		{"EndpointSlice", slice, stripSlice, []string{"keep-name", "keep-zone", "keep-address", "8443"}, 0},
+		{"Service", heavyService(), stripService, []string{"selector", "127.10.0.1", "443"}, 0},
+		{"EndpointSlice", heavySlice(), stripSlice, []string{"keep-name", "keep-zone", "keep-address", "8443"}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.strip(tt.obj)

@@ -36,14 +36,14 @@ type Options struct {
 // webhooks and the namespaces, and of the rest only what some webhook names.
 //
 // What cannot be read is an Error of the Snapshot; what was known before is
-// kept, and Snapshot.Current stands still. Watch returns the cause of the end
-// of ctx after all watches ended. It calls publish from one goroutine.
+// kept, and Snapshot.Current stands still. Watch returns once ctx is done and all
+// watches ended, with the error of ctx. It calls publish from one goroutine.
 func Watch(ctx context.Context, clients Clients, options Options, publish func(*inventory.Snapshot)) error {
 	w := newWatcher(clients, options, publish)
 	w.start(ctx)
 	w.loop(ctx)
 	w.running.Wait()
-	return context.Cause(ctx)
+	return ctx.Err()
 }
 
 // watcher is one run of Watch.
@@ -267,12 +267,21 @@ func (w *watcher) hearAnew(changed time.Time) {
 	w.heard.changed = changed
 }
 
-// wait tells what holds back the first Snapshot.
+// wait tells what holds back the first Snapshot: what fails and may yet
+// recover. What is refused will be told by the Snapshot.
 func (w *watcher) wait() {
 	if !w.published.IsZero() || w.options.Waiting == nil {
 		return
 	}
-	errs := w.objects().Errors
+	w.mu.Lock()
+	failures := slices.Clone(w.facts.failures)
+	w.mu.Unlock()
+	for _, r := range results(w.all()) {
+		if r.failure != nil {
+			failures = append(failures, *r.failure)
+		}
+	}
+	errs := explain(slices.DeleteFunc(failures, failure.refused))
 	if !slices.Equal(errs, w.waiting) {
 		w.waiting = errs
 		w.options.Waiting(errs)
