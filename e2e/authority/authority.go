@@ -17,7 +17,7 @@ import (
 
 // validity is how long certificates last: longer than any test or demo runs,
 // short enough to be worthless to whoever finds one in a leftover folder.
-const validity = 24 * time.Hour
+const validity = 365 * 24 * time.Hour
 
 // Pair is a certificate and its private key, both in PEM.
 type Pair struct{ Certificate, Key []byte }
