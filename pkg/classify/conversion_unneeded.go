@@ -11,7 +11,7 @@ var conversionUnneeded = &Check{
 	Summary:  "A CRD names a conversion webhook that is never called, because only one version is served and stored.",
 	Severity: Info,
 	Find: func(p Profile) []Problem {
-		if p.Type != inventory.Conversion || p.Snapshot.ConversionNeed(p.CRD) != inventory.NeverConverted {
+		if p.Type != inventory.Conversion || p.CRD.StorageVersion() == "" || p.Snapshot.ConversionNeed(p.CRD) != inventory.NeverConverted {
 			return nil
 		}
 		return []Problem{{

@@ -1,0 +1,79 @@
+package classify
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
+)
+
+// TestBadInput: what no API server would store, files may hold. It becomes an
+// error with its place, and the rest is judged.
+func TestBadInput(t *testing.T) {
+	pods := admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}
+	rule := admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: pods}
+	conversion := &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{}}
+	o := inventory.Objects{
+		Validating: []*admissionv1.ValidatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "bad"},
+			Webhooks: []admissionv1.ValidatingWebhook{
+				{Name: "bundle.example.com", ClientConfig: admissionv1.WebhookClientConfig{CABundle: bytes.Repeat([]byte("A"), 10<<20)}},
+				{Name: "rules.example.com", Rules: slices.Repeat([]admissionv1.RuleWithOperations{rule}, 5000)},
+				{Name: "operator.example.com", Rules: []admissionv1.RuleWithOperations{rule}, NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}},
+				{Name: "condition.example.com", Rules: []admissionv1.RuleWithOperations{rule}, MatchConditions: []admissionv1.MatchCondition{{Name: "broken", Expression: "request.("}}},
+				{Name: "bytes\xff\xfe.example.com", Rules: []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{"\xff"}, Resources: []string{"/", "", "\xff/\xff"}}}}},
+				{Name: "", Rules: []admissionv1.RuleWithOperations{{}}},
+			},
+		}, {
+			ObjectMeta: metav1.ObjectMeta{Name: "rest"},
+			Webhooks:   []admissionv1.ValidatingWebhook{{Name: "rest.example.com", Rules: []admissionv1.RuleWithOperations{rule}}},
+		}},
+		CRDs: []*apiextensionsv1.CustomResourceDefinition{{ObjectMeta: metav1.ObjectMeta{Name: "empty"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{Conversion: conversion}}},
+	}
+	s := o.Snapshot(taken)
+	if !slices.Contains(said(DefaultPolicy().Evaluate(s)), "critical-resource rest.example.com") {
+		t.Error("the rest is not judged")
+	}
+	for _, want := range []string{"reading caBundle of webhook bundle.example.com", "reading namespaceSelector of webhook operator.example.com"} {
+		if !slices.ContainsFunc(s.Errors, func(e inventory.Error) bool { return strings.Contains(e.Error(), want) }) {
+			t.Errorf("no error says %q: %v", want, s.Errors)
+		}
+	}
+}
+
+// FuzzEvaluate: whatever a file holds can be judged.
+func FuzzEvaluate(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > 1<<16 {
+			return
+		}
+		o, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: bytes.NewReader(text)})
+		o.NamespacesKnown, o.ServicesKnown.All, o.EndpointsKnown.All = true, true, true
+		for _, finding := range DefaultPolicy().Evaluate(o.Snapshot(taken)).Findings {
+			if finding.Message == "" || finding.Fix == "" || finding.Severity == 0 {
+				t.Errorf("%s says too little: %s", finding.Check.Name, fmt.Sprint(finding.Problem))
+			}
+		}
+	})
+}
