@@ -1,7 +1,7 @@
 package cluster
 
 import (
-	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errors.New(`User "system:serviceaccount:audit:audit" cannot list resource "services"`))
+	errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", fmt.Errorf("User %q cannot list resource %q", "system:serviceaccount:audit:audit", "services"))
 	errAbsent    = apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "")
 )
 

@@ -112,8 +112,6 @@ func webhooks(n int) func(*inventory.Snapshot) bool {
 	return func(s *inventory.Snapshot) bool { return len(s.Webhooks) == n }
 }
 
-func noErrors(s *inventory.Snapshot) bool { return len(s.Errors) == 0 }
-
 func errorAbout(object, text string) func(*inventory.Snapshot) bool {
 	return func(s *inventory.Snapshot) bool {
 		return slices.ContainsFunc(s.Errors, func(e inventory.Error) bool {
