@@ -10,7 +10,8 @@ import (
 )
 
 var (
-	errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", fmt.Errorf("User %q cannot list resource %q", "system:serviceaccount:audit:audit", "services"))
+	errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errDenied)
+	errDenied    = fmt.Errorf("%s %q cannot list resource %q", "User", "system:serviceaccount:audit:audit", "services")
 	errAbsent    = apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "")
 )
 
