@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// validity is how long certificates last: longer than any test or demo runs,
-// short enough to be worthless to whoever finds one in a leftover folder.
+// validity is how long certificates last: longer than the auditor warns of.
 const validity = 365 * 24 * time.Hour
 
 // Pair is a certificate and its private key, both in PEM.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -81,7 +83,8 @@ func announce(ctx context.Context, events coreclient.EventInterface, now *classi
 	}
 	var errs []error
 	for _, t := range list {
-		if _, err := events.Create(ctx, t.event(objects[t.finding.Webhook], now.Snapshot.Taken), metav1.CreateOptions{}); err != nil {
+		_, err := events.Create(ctx, t.event(objects[t.finding.Webhook], now.Snapshot.Taken), metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
 			errs = append(errs, fmt.Errorf("recording an Event on %s: %w", t.finding.Webhook.Configuration, err))
 		}
 	}
@@ -105,6 +108,14 @@ func kindOf(t inventory.Type) string {
 	return inventory.KindCRD
 }
 
+// name is the same for the same transition, so that two replicas that both
+// believe they lead record it once.
+func (t transition) name(now time.Time) string {
+	h := fnv.New64a()
+	fmt.Fprint(h, t.key(), now.Unix())
+	return fmt.Sprintf("webhook-auditor.%016x", h.Sum64())
+}
+
 func (t transition) event(object inventory.Object, now time.Time) *corev1.Event {
 	f, at := t.finding, metav1.NewTime(now)
 	kind, reason, message := corev1.EventTypeWarning, "CriticalFinding", fmt.Sprintf("%s: webhook %s %s", f.Check.Name, f.Webhook.Name, f.Message)
@@ -112,7 +123,7 @@ func (t transition) event(object inventory.Object, now time.Time) *corev1.Event 
 		kind, reason, message = corev1.EventTypeNormal, "CriticalFindingGone", fmt.Sprintf("%s: no longer true of webhook %s", f.Check.Name, f.Webhook.Name)
 	}
 	return &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "webhook-auditor-", Namespace: eventNamespace},
+		ObjectMeta: metav1.ObjectMeta{Name: t.name(now), Namespace: eventNamespace},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: apiVersions[kindOf(f.Webhook.Type)],
 			Kind:       kindOf(f.Webhook.Type),

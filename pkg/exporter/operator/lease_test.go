@@ -1,0 +1,170 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+const namespace = "webhook-auditor"
+
+// clock is a clock that only a test moves.
+type clock struct{ now time.Time }
+
+func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
+
+// replicas are two that compete for one lease.
+type replicas struct {
+	kube *fake.Clientset
+	clock
+	a, b *lease
+}
+
+func newReplicas() *replicas {
+	r := &replicas{kube: fake.NewClientset(), clock: clock{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}}
+	one := func(identity string) *lease {
+		return &lease{client: r.kube.CoordinationV1().Leases(namespace), name: manager, identity: identity, now: func() time.Time { return r.now }}
+	}
+	r.a, r.b = one("a"), one("b")
+	return r
+}
+
+// block makes every write of a lease fail with the error.
+func (r *replicas) block(err error) {
+	fail := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err }
+	r.kube.PrependReactor("update", "leases", fail)
+	r.kube.PrependReactor("create", "leases", fail)
+}
+
+// heal takes the newest two reactors, those of block, away.
+func (r *replicas) heal() { r.kube.ReactionChain = r.kube.ReactionChain[2:] }
+
+var (
+	dead        = errors.New(`Internal error occurred: failed calling webhook "all.example.com": failed to call webhook: service "gone" not found`)
+	unreachable = errors.New("dial tcp 127.0.0.1:6443: connect: connection refused")
+)
+
+// leads tries and returns who leads.
+func leads(t *testing.T, l *lease) bool {
+	t.Helper()
+	leading, err := l.try(context.Background())
+	if err != nil {
+		t.Logf("%s: %v", l.identity, err)
+	}
+	return leading
+}
+
+func want(t *testing.T, when string, l *lease, leading bool) {
+	t.Helper()
+	if got := leads(t, l); got != leading {
+		t.Errorf("%s: %s leads: %v, want %v", when, l.identity, got, leading)
+	}
+}
+
+func TestOneLeads(t *testing.T) {
+	r := newReplicas()
+	for range 20 {
+		want(t, "in peace", r.a, true)
+		want(t, "in peace", r.b, false)
+		r.pass(leaseInterval)
+	}
+}
+
+func TestTheOtherTakesOver(t *testing.T) {
+	r := newReplicas()
+	want(t, "at first", r.a, true)
+	want(t, "at first", r.b, false)
+	r.pass(leaseDuration + time.Second)
+	want(t, "after a died", r.b, true)
+	want(t, "when a comes back", r.a, false)
+}
+
+func TestACleanStopHandsOver(t *testing.T) {
+	r := newReplicas()
+	want(t, "at first", r.a, true)
+	want(t, "at first", r.b, false)
+	if err := r.a.release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "at once", r.b, true)
+}
+
+// TestTheHolderGoesOnUnderADeadWebhook: a renewal that a webhook refuses is not
+// a lease lost to another holder.
+func TestTheHolderGoesOnUnderADeadWebhook(t *testing.T) {
+	for name, err := range map[string]error{"dead catch-all": dead, "server away": unreachable} {
+		t.Run(name, func(t *testing.T) {
+			r := newReplicas()
+			want(t, "at first", r.a, true)
+			want(t, "at first", r.b, false)
+			r.block(err)
+			for range 20 {
+				want(t, "blocked", r.a, true)
+				r.pass(leaseInterval)
+			}
+			r.heal()
+			want(t, "healed", r.a, true)
+		})
+	}
+}
+
+// TestSomebodyWritesAfterARestartUnderADeadWebhook: the old holder is gone and
+// the lease cannot be taken; nobody to write would be worse than two.
+func TestSomebodyWritesAfterARestartUnderADeadWebhook(t *testing.T) {
+	r := newReplicas()
+	want(t, "at first", r.a, true)
+	r.block(dead)
+	want(t, "while the old holder may live", r.b, false)
+	r.pass(leaseDuration + time.Second)
+	want(t, "when it has expired", r.b, true)
+	r.heal()
+	want(t, "healed", r.b, true)
+	want(t, "the old one, back", r.a, false)
+}
+
+// TestAnUnreachableServerMakesNoLeader: who never led does not begin to.
+func TestAnUnreachableServerMakesNoLeader(t *testing.T) {
+	r := newReplicas()
+	r.block(unreachable)
+	want(t, "from the start", r.a, false)
+}
+
+// TestASkewedHolder stamps its renewals ten minutes ahead, or behind: only its
+// changes count, by our own clock.
+func TestASkewedHolder(t *testing.T) {
+	for _, skew := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
+		r := newReplicas()
+		r.a.now = func() time.Time { return r.now.Add(skew) }
+		want(t, "at first", r.a, true)
+		for range 20 {
+			want(t, "while it renews", r.b, false)
+			want(t, "while it renews", r.a, true)
+			r.pass(leaseInterval)
+		}
+		want(t, "at its last renewal", r.b, false)
+		r.pass(leaseDuration + time.Second)
+		want(t, "after it died", r.b, true)
+	}
+}
+
+// TestOneWinsTheRace: both see an expired lease; the resourceVersion decides.
+func TestOneWinsTheRace(t *testing.T) {
+	r := newReplicas()
+	holder, seconds := "gone", int32(15)
+	stale := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: manager, Namespace: namespace}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds}}
+	if err := r.kube.Tracker().Add(stale); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "before it expired", r.a, false)
+	want(t, "before it expired", r.b, false)
+	r.pass(leaseDuration + time.Second)
+	want(t, "after", r.a, true)
+	want(t, "after", r.b, false)
+}
