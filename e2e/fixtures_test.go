@@ -91,6 +91,12 @@ func (w *world) validate(t *testing.T, name string, hooks ...admissionv1.Validat
 	return made
 }
 
+// unregister removes a validating configuration before the end of the test.
+func (w *world) unregister(t *testing.T, name string) {
+	t.Helper()
+	must(t, w.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), name, metav1.DeleteOptions{}))
+}
+
 // mutate registers webhooks until the end of the test.
 func (w *world) mutate(t *testing.T, name string, hooks ...admissionv1.MutatingWebhook) *admissionv1.MutatingWebhookConfiguration {
 	t.Helper()
@@ -128,7 +134,7 @@ func (w *world) widgets(t *testing.T, group string, conversion *apiextensionsv1.
 		},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	t.Cleanup(func() { gone(t, client.Delete(context.Background(), name, metav1.DeleteOptions{})) })
+	t.Cleanup(func() { w.uninstall(t, name) })
 	eventually(t, func() error {
 		crd, err := client.Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil && !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
@@ -137,6 +143,12 @@ func (w *world) widgets(t *testing.T, group string, conversion *apiextensionsv1.
 		return err
 	})
 	return name
+}
+
+// uninstall removes a CRD, which may be gone already.
+func (w *world) uninstall(t *testing.T, name string) {
+	t.Helper()
+	gone(t, w.crds.ApiextensionsV1().CustomResourceDefinitions().Delete(context.Background(), name, metav1.DeleteOptions{}))
 }
 
 // widgetVersion is a version without any fields; v1 is the stored one.

@@ -299,7 +299,7 @@ func TestControlPlaneSurvivesFaults(t *testing.T) {
 	plane.APIServer.Kill()
 	must(t, plane.APIServer.Start(t.Context()))
 	must(t, read())
-	must(t, plane.Etcd.Stop())
+	plane.Etcd.Kill()
 	must(t, plane.Etcd.Start(t.Context()))
 	eventually(t, read)
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
@@ -29,6 +31,8 @@ type world struct {
 	crds    clientset.Interface
 	dynamic dynamic.Interface
 	hooks   *webhook.Server
+	// audited starts the auditor that watches this world, once.
+	audited func() (*auditor.Auditor, error)
 }
 
 // The worlds are shared by all tests, as each costs seconds to start. The first
@@ -56,7 +60,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// ended collects what must be stopped after the last test.
+// ended collects what must be stopped after the last test, last started first.
 var ended stops
 
 type stops struct {
@@ -73,8 +77,8 @@ func (s *stops) add(stop func() error) {
 func (s *stops) all() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, stop := range s.do {
-		if err := stop(); err != nil {
+	for i := len(s.do) - 1; i >= 0; i-- {
+		if err := s.do[i](); err != nil {
 			fmt.Fprintln(os.Stderr, "cleaning up:", err)
 		}
 	}
@@ -91,7 +95,7 @@ func newWorld(flags ...string) (*world, error) {
 		return nil, err
 	}
 	ended.add(hooks.Close)
-	w := &world{plane: plane, hooks: hooks}
+	w := &world{plane: plane, hooks: hooks, audited: sync.OnceValues(func() (*auditor.Auditor, error) { return audit(plane) })}
 	var failures [3]error
 	w.kube, failures[0] = kubernetes.NewForConfig(plane.Config())
 	w.crds, failures[1] = clientset.NewForConfig(plane.Config())
@@ -108,6 +112,29 @@ func use(t *testing.T, start func() (*world, error)) *world {
 	}
 	return w
 }
+
+// audit runs the auditor against a control plane until the end of all tests.
+func audit(plane *cluster.ControlPlane) (*auditor.Auditor, error) {
+	path, err := binary()
+	if err != nil {
+		return nil, err
+	}
+	a, err := auditor.Start(context.Background(), auditor.Options{Binary: path, Kubeconfig: plane.Kubeconfig()})
+	if err == nil {
+		ended.add(a.Stop)
+	}
+	return a, err
+}
+
+// binary is the auditor, built from the tree these tests stand in, as its users
+// build it.
+var binary = sync.OnceValues(func() (string, error) {
+	output, err := exec.Command("make", "-C", "..", "build").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building the auditor: %w\n%s", err, output)
+	}
+	return filepath.Abs("../bin/webhook-auditor")
+})
 
 // eventually tries until try returns nil, for at most patience.
 func eventually(t *testing.T, try func() error) {

@@ -40,7 +40,7 @@ func Start(ctx context.Context, o Options) (*Auditor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting the auditor: %w", err)
 	}
-	if err := a.process.Await(ctx, a.ready); err != nil {
+	if err := a.process.Await(ctx, a.Ready); err != nil {
 		return nil, errors.Join(err, a.Stop())
 	}
 	return a, nil
@@ -64,7 +64,8 @@ func run(o Options) (*Auditor, error) {
 	return &Auditor{URL: "http://" + address, process: p, dir: dir}, nil
 }
 
-func (a *Auditor) ready(ctx context.Context) error {
+// Ready tells whether the auditor has a snapshot to serve.
+func (a *Auditor) Ready(ctx context.Context) error {
 	response, err := a.get(ctx, "/readyz")
 	if err != nil {
 		return err

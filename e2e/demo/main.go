@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -66,9 +67,9 @@ func (d *demo) show(ctx context.Context, binaries string) error {
 	if err := d.report(ctx); err != nil {
 		return err
 	}
-	d.invite()
+	d.say("the same as metrics: %s/metrics", d.auditor.URL)
 	if os.Getenv("DEMO_ONCE") != "1" {
-		d.say("waiting for Ctrl-C")
+		d.invite()
 		<-ctx.Done()
 	}
 	return nil
@@ -109,7 +110,7 @@ func (d *demo) register(ctx context.Context) error {
 }
 
 func (d *demo) startAuditor(ctx context.Context) error {
-	d.say("starting webhook-auditor run")
+	d.say("starting webhook-auditor run --kubeconfig=%s", d.plane.Kubeconfig())
 	var err error
 	d.auditor, err = auditor.Start(ctx, auditor.Options{Binary: d.binary, Kubeconfig: d.plane.Kubeconfig()})
 	return err
@@ -117,7 +118,7 @@ func (d *demo) startAuditor(ctx context.Context) error {
 
 // report prints what "audit" says, straight to the terminal.
 func (d *demo) report(ctx context.Context) error {
-	d.say("asking for a report: webhook-auditor audit")
+	d.say("asking for a report: webhook-auditor audit --kubeconfig=%s", d.plane.Kubeconfig())
 	fmt.Fprintln(d.out)
 	cmd := exec.CommandContext(ctx, d.binary, "audit", "--kubeconfig="+d.plane.Kubeconfig())
 	cmd.Stdout, cmd.Stderr = d.out, os.Stderr
@@ -133,10 +134,29 @@ func (d *demo) report(ctx context.Context) error {
 	return nil
 }
 
+// invite says what to do until Ctrl-C, in commands for the folder that users
+// stand in: the project's.
 func (d *demo) invite() {
-	d.say("metrics: %s/metrics", d.auditor.URL)
-	d.say("look around: export KUBECONFIG=%s", d.plane.Kubeconfig())
-	d.say("try: %s audit -o json", d.binary)
+	d.say("try: %s audit --kubeconfig=%s -o json", fromProject(d.binary), d.plane.Kubeconfig())
+	d.say("look around with kubectl: export KUBECONFIG=%s", d.plane.Kubeconfig())
+	d.say("everything stays as it is until Ctrl-C")
+}
+
+// fromProject is the path of a program as seen from the folder above this one.
+func fromProject(path string) string {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	project, err := filepath.Abs("..")
+	if err != nil {
+		return absolute
+	}
+	inside, err := filepath.Rel(project, absolute)
+	if err != nil || !filepath.IsLocal(inside) {
+		return absolute
+	}
+	return inside
 }
 
 // stop ends whatever was started.

@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
+)
+
+const (
+	snapshotTimestamp = auditor.Prefix + "snapshot_timestamp_seconds"
+	evaluations       = auditor.Prefix + "evaluation_duration_seconds" // a histogram: its count
+)
+
+// TestQuietCluster watches a cluster as it comes, without a single webhook:
+// nothing is found, nothing is asked for, nothing is computed, nothing is said.
+func TestQuietCluster(t *testing.T) {
+	t.Parallel()
+	w, err := newWorld()
+	must(t, err)
+	d, result := report(t, "--kubeconfig="+w.plane.Kubeconfig())
+	if result.Code != 0 || result.Stderr != "" || len(d.Webhooks)+len(d.Findings)+len(d.Errors) != 0 {
+		t.Errorf("want an empty report and exit code 0, have %+v", result)
+	}
+	watcher := w.watch(t)
+	watcher.sees("no webhook", metrics.Absent(info, nil))
+	watcher.sees("no finding", metrics.Absent(finding, nil))
+
+	before := watcher.settled(t, w)
+	time.Sleep(5 * time.Second) // idle, on purpose
+	after := watcher.activity(t, w)
+	// What nothing changed is published again every minute: once, at most.
+	if n := after.evaluations - before.evaluations; n > 1 {
+		t.Errorf("%v evaluations of nothing new", n)
+	}
+	if after.asked != before.asked || after.log != before.log {
+		t.Errorf("an idle auditor asked %v times and logged %q", after.asked-before.asked, after.log[len(before.log):])
+	}
+	if after.errors != 0 {
+		t.Errorf("%v watch errors", after.errors)
+	}
+	if age := time.Since(after.snapshot); age > 65*time.Second {
+		t.Errorf("the snapshot is %s old", age)
+	}
+}
+
+// activity is what an auditor has done so far.
+type activity struct {
+	evaluations, asked, errors float64
+	snapshot                   time.Time
+	log                        string
+}
+
+func (w watcher) activity(t *testing.T, on *world) activity {
+	t.Helper()
+	scrape, err := w.Scrape(t.Context())
+	must(t, err)
+	return activity{
+		evaluations: scrape.Select(evaluations, nil).Sum(),
+		asked:       asked(on.apiServerMetrics(t)),
+		errors:      scrape.Select(auditor.Prefix+"watch_errors_total", nil).Sum(),
+		snapshot:    snapshotTime(scrape),
+		log:         w.Output(),
+	}
+}
+
+// snapshotTime is the moment of which the auditor tells.
+func snapshotTime(scrape metrics.Metrics) time.Time {
+	return time.UnixMilli(int64(1000 * scrape.Select(snapshotTimestamp, nil).Sum()))
+}
+
+func (w watcher) snapshotTime(t *testing.T) time.Time {
+	t.Helper()
+	scrape, err := w.Scrape(t.Context())
+	must(t, err)
+	return snapshotTime(scrape)
+}
+
+// settled waits until two looks in a row see the same: a fresh control plane
+// goes on making things for a while.
+func (w watcher) settled(t *testing.T, on *world) activity {
+	t.Helper()
+	last := w.activity(t, on)
+	eventually(t, func() error {
+		time.Sleep(2 * time.Second)
+		before := last
+		if last = w.activity(t, on); last != before {
+			return fmt.Errorf("the cluster is not quiet: %+v, then %+v", before, last)
+		}
+		return nil
+	})
+	return last
+}
+
+// asked counts the reads of what only the auditor watches and nothing else in
+// the control plane reads again.
+func asked(scrape metrics.Metrics) float64 {
+	sum := 0.0
+	for _, resource := range []string{"customresourcedefinitions", "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "endpointslices"} {
+		for _, verb := range []string{"LIST", "GET"} {
+			sum += scrape.Select("apiserver_request_total", metrics.Labels{"resource": resource, "verb": verb}).Sum()
+		}
+	}
+	return sum
+}
+
+// TestServerGoesAwayAndComesBack: without the API server, the last good
+// Snapshot is served, and its time stands still. The auditor goes on by itself
+// once the server is back.
+func TestServerGoesAwayAndComesBack(t *testing.T) {
+	t.Parallel()
+	w, err := newWorld()
+	must(t, err)
+	b := w.backend(t, "loss")
+	must(t, b.DeleteService(t.Context()))
+	h := hook(b, "/allow/loss", rule("", "configmaps"))
+	w.validate(t, b.Namespace, h)
+	labels := identity("validating", b.Namespace, h.Name)
+	watcher := w.watch(t)
+	watcher.finds("service-missing", "critical", labels)
+
+	w.plane.APIServer.Kill()
+	eventually(t, func() error {
+		if !strings.Contains(watcher.Output(), "could not look") {
+			return fmt.Errorf("the loss is not logged:\n%s", watcher.Output())
+		}
+		return nil
+	})
+	lost := watcher.snapshotTime(t)
+	time.Sleep(3 * time.Second) // nothing may move meanwhile
+	if now := watcher.snapshotTime(t); !now.Equal(lost) {
+		t.Errorf("the time of the snapshot moved on from %s to %s without an API server", lost, now)
+	}
+	watcher.finds("service-missing", "critical", labels)
+	must(t, watcher.Ready(t.Context()))
+
+	must(t, w.plane.APIServer.Start(t.Context()))
+	must(t, b.CreateService(t.Context()))
+	watcher.forgets("service-missing", labels)
+	watcher.sees("time goes on", func(m metrics.Metrics) error {
+		if now := snapshotTime(m); !now.After(lost) {
+			return fmt.Errorf("it is still %s", now)
+		}
+		return nil
+	})
+	if output := watcher.Output(); !strings.Contains(output, "can look again") || strings.Contains(output, "panic") {
+		t.Errorf("the log does not tell of the recovery:\n%s", output)
+	}
+}

@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
+)
+
+// document is what "audit -o json" prints, as far as the tests read it.
+type document struct {
+	Webhooks []struct{ Type, Configuration, Name string }
+	Findings []struct{ Check, Severity, Type, Configuration, Name string }
+	Errors   []struct {
+		Source  string
+		Line    int
+		Message string
+	}
+}
+
+// knows tells whether the document knows a webhook of the configuration.
+func (d document) knows(configuration string) bool {
+	for _, w := range d.Webhooks {
+		if w.Configuration == configuration {
+			return true
+		}
+	}
+	return false
+}
+
+// finds tells whether the check reports the configuration.
+func (d document) finds(check, configuration string) bool {
+	for _, f := range d.Findings {
+		if f.Check == check && f.Configuration == configuration {
+			return true
+		}
+	}
+	return false
+}
+
+// command runs the auditor as a command.
+func command(t *testing.T, args ...string) auditor.Result {
+	t.Helper()
+	path, err := binary()
+	must(t, err)
+	result, err := auditor.Command(t.Context(), path, args...)
+	must(t, err)
+	return result
+}
+
+// report runs "audit -o json", whatever its exit code.
+func report(t *testing.T, args ...string) (document, auditor.Result) {
+	t.Helper()
+	result := command(t, append([]string{"audit", "-o", "json"}, args...)...)
+	var d document
+	if err := json.Unmarshal([]byte(result.Stdout), &d); err != nil {
+		t.Fatalf("%v: %v\n%s%s", args, err, result.Stdout, result.Stderr)
+	}
+	return d, result
+}
+
+// contains tells whether the text has all the parts.
+func contains(text string, parts ...string) bool {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return false
+		}
+	}
+	return true
+}
