@@ -21,8 +21,8 @@ import (
 // approval is the annotation that makes informational findings leave.
 const approval = `{"metadata":{"annotations":{"webhook-approved.openshift.io":%s}}}`
 
-// dryRun sends a request through all webhooks and stores nothing.
-var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+// unstored sends a request through all webhooks and stores nothing.
+var unstored = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
 // TestApproval: the API server calls an approved webhook as it calls any other;
 // only the finding leaves.
@@ -72,7 +72,7 @@ func TestApproval(t *testing.T) {
 
 func createPod(t *testing.T, w *world, b webhook.Backend) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}, Spec: podSpec()}
-	_, err := w.kube.CoreV1().Pods(b.Namespace).Create(t.Context(), pod, dryRun)
+	_, err := w.kube.CoreV1().Pods(b.Namespace).Create(t.Context(), pod, unstored)
 	return err
 }
 
@@ -82,13 +82,13 @@ func createDeployment(t *testing.T, w *world, b webhook.Backend) error {
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec()},
 	}}
-	_, err := w.kube.AppsV1().Deployments(b.Namespace).Create(t.Context(), deployment, dryRun)
+	_, err := w.kube.AppsV1().Deployments(b.Namespace).Create(t.Context(), deployment, unstored)
 	return err
 }
 
 func createSecret(t *testing.T, w *world, b webhook.Backend) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}}
-	_, err := w.kube.CoreV1().Secrets(b.Namespace).Create(t.Context(), secret, dryRun)
+	_, err := w.kube.CoreV1().Secrets(b.Namespace).Create(t.Context(), secret, unstored)
 	return err
 }
 
