@@ -3,6 +3,7 @@ package classify
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,7 +18,7 @@ var bootstrapDeadlock = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is in a deadlock once its Pods are gone: %s", some(p.Deadlock.Steps)),
+			Message: fmt.Sprintf("is in a deadlock once its Pods are gone: %s", strings.Join(p.Deadlock.Steps, "; ")),
 			Fix:     patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)),
 		}}
 	},

@@ -2,13 +2,13 @@ package classify
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
-
-// systemNamespaces are the namespaces that every cluster has.
-var systemNamespaces = []string{"default", "kube-node-lease", "kube-public", "kube-system"}
 
 // defaultControlPlane is what nodes need to join, a control plane to recover
 // and leaders to stay leaders. Each outage that taught it is in
@@ -95,10 +95,24 @@ type vitalRequest struct {
 // webhook's objectSelector would ask for.
 var unlabeled = map[string]string{}
 
+// controlPlaneOf adds the namespaces on run levels 0 and 1 that exist: what
+// lives there is what lives in kube-system elsewhere.
+func (p Policy) controlPlaneOf(s *inventory.Snapshot) map[string][]inventory.Resource {
+	out := maps.Clone(p.ControlPlane)
+	for _, level := range []string{"0", "1"} {
+		for _, name := range p.onRunLevel(s, level) {
+			if out[name] == nil {
+				out[name] = p.ControlPlane[metav1.NamespaceSystem]
+			}
+		}
+	}
+	return out
+}
+
 // vitalRequests makes each request once, for all webhooks.
 func (p Policy) vitalRequests(s *inventory.Snapshot) vitalRequests {
 	out := vitalRequests{}
-	for namespace, resources := range p.ControlPlane {
+	for namespace, resources := range p.controlPlaneOf(s) {
 		for _, r := range resources {
 			for _, op := range []string{"create", "update"} {
 				if request, err := s.Request(op, r.String(), inventory.Subject{Namespace: namespace, Labels: unlabeled}); err == nil {

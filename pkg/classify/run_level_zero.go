@@ -33,7 +33,7 @@ type RunLevelZero struct {
 // findRunLevelZero finds which webhooks reach namespaced core resources in the
 // namespaces on run level 0 that exist.
 func (p Policy) findRunLevelZero(s *inventory.Snapshot, profiles []Profile) {
-	zero := p.levelZero(s)
+	zero := p.onRunLevel(s, "0")
 	if len(zero) == 0 {
 		return
 	}
@@ -69,12 +69,12 @@ func reachZero(p *Profile, zero []string) RunLevelZero {
 	return out
 }
 
-// levelZero returns the namespaces on run level 0, sorted.
-func (p Policy) levelZero(s *inventory.Snapshot) []string {
+// onRunLevel returns the namespaces on the run level, sorted.
+func (p Policy) onRunLevel(s *inventory.Snapshot, level string) []string {
 	named := newGlobs(p.RunLevelZero)
 	var out []string
 	for name, ns := range s.Namespaces {
-		if ns.Labels[p.RunLevelLabel] == "0" && p.RunLevelLabel != "" || named.match(name) {
+		if p.RunLevelLabel != "" && ns.Labels[p.RunLevelLabel] == level || level == "0" && named.match(name) {
 			out = append(out, name)
 		}
 	}
