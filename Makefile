@@ -5,7 +5,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
-MODULES := . e2e
+MODULES := . e2e e2e/installations
 
 export CGO_ENABLED = 0
 
@@ -23,6 +23,7 @@ e2e: build ## the finished binary against a real control plane
 	e2e/build.sh
 	e2e/prom/build.sh
 	cd e2e && $(GO) test -count=1 ./...
+	cd e2e/installations && $(GO) test -count=1 ./...
 
 demo: build ## a control plane with broken webhooks, audited; DEMO_ONCE=1 ends by itself
 	e2e/build.sh
