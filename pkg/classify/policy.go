@@ -3,7 +3,6 @@ package classify
 import (
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -140,7 +139,7 @@ type globs struct {
 func newGlobs(list []string) globs {
 	g := globs{exact: map[string]bool{}}
 	for _, glob := range list {
-		if strings.ContainsAny(glob, `*?[\`) {
+		if IsGlob(glob) {
 			g.patterns = append(g.patterns, glob)
 		} else {
 			g.exact[glob] = true

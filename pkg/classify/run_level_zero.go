@@ -18,8 +18,8 @@ var runLevelZero = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("is called for %s in %s, on run level 0, without having opted in", listed(reach.Resources), some(reach.Namespaces)),
-			Fix: fmt.Sprintf("%s; or opt in: kubectl annotate %s %s=true",
-				patch(p, excludeRunLevelZero(p)), object(p), OptInAnnotation),
+			Fix: fmt.Sprintf("%s; or opt in: kubectl annotate %s %s=true%s",
+				patch(p, excludeRunLevelZero(p)...), object(p), OptInAnnotation, guardMissing(p.Snapshot)),
 		}}
 	},
 }
@@ -82,12 +82,26 @@ func (p Policy) onRunLevel(s *inventory.Snapshot, level string) []string {
 	return out
 }
 
-// excludeRunLevelZero excludes by the label what carries it, else by name.
-func excludeRunLevelZero(p Profile) edit {
-	for _, name := range p.RunLevelZero.Namespaces {
-		if p.Snapshot.Namespaces[name].Labels[p.Policy.RunLevelLabel] != "0" {
-			return excludeNamespaces(p, p.RunLevelZero.Namespaces)
+// excludeRunLevelZero adds what the namespaceSelector lacks.
+func excludeRunLevelZero(p Profile) []edit {
+	var edits []edit
+	for i, r := range p.lackedExclusions() {
+		e := expression{r.Key, string(r.Operator), r.Values}
+		if i == 0 {
+			edits = append(edits, excludeLabel(p, e))
+			continue
 		}
+		edits = append(edits, set(p, "namespaceSelector/matchExpressions/-", e))
 	}
-	return excludeLabel(p, expression{p.Policy.RunLevelLabel, "NotIn", []string{"0"}})
+	return edits
+}
+
+// guardMissing says that the server cannot have the run-level guard.
+func guardMissing(s *inventory.Snapshot) string {
+	served := slices.ContainsFunc(s.Served, func(r inventory.Served) bool { return r.Resource == guardedBy && r.Version == "v1" })
+	if served {
+		return ""
+	}
+	return "; the run-level guard, which does so for all webhooks, is not available: this server does not serve " +
+		"MutatingAdmissionPolicy v1, as Kubernetes 1.36 and newer do"
 }

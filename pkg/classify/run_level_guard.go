@@ -1,0 +1,80 @@
+package classify
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// guardedBy is the resource that the run-level guard is made of.
+var guardedBy = inventory.Resource{Group: "admissionregistration.k8s.io", Name: "mutatingadmissionpolicies"}
+
+// RunLevelExclusions are the requirements that keep a namespaceSelector off
+// run level 0: one by the label, and one by name for the namespaces that the
+// Policy names. The Snapshot tells which ones a glob stands for.
+func (p Policy) RunLevelExclusions(s *inventory.Snapshot) []metav1.LabelSelectorRequirement {
+	var out []metav1.LabelSelectorRequirement
+	if p.RunLevelLabel != "" {
+		out = append(out, metav1.LabelSelectorRequirement{Key: p.RunLevelLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"0"}})
+	}
+	if names := p.namedLevelZero(s); len(names) > 0 {
+		out = append(out, metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: names})
+	}
+	return out
+}
+
+// namedLevelZero are the namespaces that the Policy names, whether they exist
+// or not, and those that exist of its globs.
+func (p Policy) namedLevelZero(s *inventory.Snapshot) []string {
+	var out []string
+	for _, glob := range p.RunLevelZero {
+		if !IsGlob(glob) {
+			out = append(out, glob)
+			continue
+		}
+		for name := range s.Namespaces {
+			if match(glob, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// IsGlob reports whether a glob of the Policy is more than a name.
+func IsGlob(glob string) bool { return strings.ContainsAny(glob, `*?[\`) }
+
+// RunLevelSelector is the webhook's namespaceSelector with what it lacks to
+// keep off run level 0, nil where it lacks nothing or needs nothing. The
+// run-level guard makes the same of a webhook that is registered after it.
+func (p Profile) RunLevelSelector() *metav1.LabelSelector {
+	lacked := p.lackedExclusions()
+	if len(lacked) == 0 {
+		return nil
+	}
+	selector := p.NamespaceSelector.Raw.DeepCopy()
+	selector.MatchExpressions = append(selector.MatchExpressions, lacked...)
+	return selector
+}
+
+// lackedExclusions are those that the namespaceSelector does not have. The
+// platform's own webhooks, and those that opted in, need none.
+func (p Profile) lackedExclusions() []metav1.LabelSelectorRequirement {
+	if p.Type == inventory.Conversion || p.Platform || p.Object.Annotations[OptInAnnotation] == "true" {
+		return nil
+	}
+	return slices.DeleteFunc(p.Policy.RunLevelExclusions(p.Snapshot), func(wanted metav1.LabelSelectorRequirement) bool {
+		return slices.ContainsFunc(p.NamespaceSelector.Raw.MatchExpressions, func(have metav1.LabelSelectorRequirement) bool {
+			return have.Key == wanted.Key && have.Operator == wanted.Operator && containsAll(have.Values, wanted.Values)
+		})
+	})
+}
+
+func containsAll(list, values []string) bool {
+	return !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(list, v) })
+}

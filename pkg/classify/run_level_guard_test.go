@@ -1,0 +1,87 @@
+package classify
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
+	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: values}
+}
+
+const (
+	levelLabel = "openshift.io/run-level"
+	nameLabel  = "kubernetes.io/metadata.name"
+)
+
+func TestRunLevelExclusions(t *testing.T) {
+	s := &inventory.Snapshot{Namespaces: map[string]inventory.Namespace{
+		"kube-system": {Name: "kube-system"}, "kube-public": {Name: "kube-public"}, "team": {Name: "team"},
+	}}
+	for name, test := range map[string]struct {
+		label string
+		named []string
+		want  []metav1.LabelSelectorRequirement
+	}{
+		"label":          {levelLabel, nil, []metav1.LabelSelectorRequirement{notIn(levelLabel, "0")}},
+		"names, unknown": {"", []string{"later", "kube-system"}, []metav1.LabelSelectorRequirement{notIn(nameLabel, "kube-system", "later")}},
+		"glob":           {levelLabel, []string{"kube-*", "kube-system"}, []metav1.LabelSelectorRequirement{notIn(levelLabel, "0"), notIn(nameLabel, "kube-public", "kube-system")}},
+		"glob, nothing":  {levelLabel, []string{"no-*"}, []metav1.LabelSelectorRequirement{notIn(levelLabel, "0")}},
+		"nothing":        {"", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := DefaultPolicy()
+			p.RunLevelLabel, p.RunLevelZero = test.label, test.named
+			if diff := cmp.Diff(test.want, p.RunLevelExclusions(s)); diff != "" {
+				t.Errorf("-want +have:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRunLevelSelector(t *testing.T) {
+	other := metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpExists}
+	for name, test := range map[string]struct {
+		selector    metav1.LabelSelector
+		annotations map[string]string
+		platform    bool
+		want        []metav1.LabelSelectorRequirement
+	}{
+		"none":        {want: []metav1.LabelSelectorRequirement{notIn(levelLabel, "0"), notIn(nameLabel, "kube-system")}},
+		"other":       {selector: selector(other), want: []metav1.LabelSelectorRequirement{other, notIn(levelLabel, "0"), notIn(nameLabel, "kube-system")}},
+		"one of them": {selector: selector(notIn(levelLabel, "1", "0")), want: []metav1.LabelSelectorRequirement{notIn(levelLabel, "1", "0"), notIn(nameLabel, "kube-system")}},
+		"both":        {selector: selector(notIn(levelLabel, "0"), notIn(nameLabel, "a", "kube-system"))},
+		"opted in":    {annotations: map[string]string{OptInAnnotation: "true"}},
+		"platform":    {platform: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := DefaultPolicy()
+			p.RunLevelZero = []string{"kube-system"}
+			before := test.selector.DeepCopy()
+			w := &inventory.Webhook{
+				Ref:               inventory.Ref{Type: inventory.Validating},
+				Object:            inventory.Object{Annotations: test.annotations},
+				NamespaceSelector: inventory.NewSelector(&test.selector),
+			}
+			have := Profile{Webhook: w, Snapshot: &inventory.Snapshot{}, Policy: &p, Platform: test.platform}.RunLevelSelector()
+			var want *metav1.LabelSelector
+			if test.want != nil {
+				want = &metav1.LabelSelector{MatchExpressions: test.want}
+			}
+			if diff := cmp.Diff(want, have); diff != "" {
+				t.Errorf("-want +have:\n%s", diff)
+			}
+			if diff := cmp.Diff(before, &test.selector); diff != "" {
+				t.Errorf("the webhook's own selector was changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+func selector(all ...metav1.LabelSelectorRequirement) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchExpressions: all}
+}
