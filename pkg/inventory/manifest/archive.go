@@ -20,7 +20,8 @@ type limits struct {
 	// member is the most that is read of one of them, members of all.
 	member, members int64
 	// ratio is what nothing but a bomb is compressed to, once free bytes were
-	// seen: logs come to 30, deflate cannot do more than 1032.
+	// seen: logs come to 30, deflate cannot do more than 1032. What is passed
+	// over costs time alone.
 	ratio, free int64
 }
 
@@ -29,7 +30,7 @@ var defaultLimits = limits{
 	member:  512 << 20,
 	members: 8 << 30,
 	ratio:   300,
-	free:    256 << 20,
+	free:    16 << 30,
 }
 
 // tarMagicEnd is where the magic number of a tar archive ends.
@@ -75,6 +76,8 @@ func (f *feeder) gzip(c content) {
 		f.archive(c)
 		return
 	}
+	left := f.limits.members
+	c.r = &allowance{r: c.r, budget: &left, left: left}
 	f.text(c)
 }
 

@@ -2,7 +2,9 @@ package manifest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -184,7 +186,13 @@ func BenchmarkMustGather(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if err := os.WriteFile("packed", zip(b, files.tar(b)), 0o600); err != nil {
+	packed, err := os.Create("packed")
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := gzip.NewWriter(packed)
+	files.pack(b, w)
+	if err := errors.Join(w.Close(), packed.Close()); err != nil {
 		b.Fatal(err)
 	}
 	for _, path := range []string{"must-gather.local.1", "packed"} {
@@ -200,7 +208,10 @@ func BenchmarkMustGather(b *testing.B) {
 
 func largeMustGather() tree {
 	const root = "must-gather.local.1/image/"
-	log := strings.Repeat("2026-11-21T03:00:00.000000000Z I1121 03:00:00.000000 1 reconciler.go:100] reconciling pod\n", 1_100_000/len(hookPattern)*5)
+	var log strings.Builder
+	for i := range 1_100 {
+		fmt.Fprintf(&log, "2026-11-21T03:00:00.%09dZ I1121 03:00:00.000000 1 reconciler.go:100] reconciling pod %x\n", i*7919, i*i*7919)
+	}
 	files := tree{}
 	for i, d := range manyDocuments(2 << 20) {
 		if i%2 == 0 {
@@ -213,7 +224,7 @@ func largeMustGather() tree {
 		files[ns+"core/services.yaml"] = "---\n" + string(asList([][]byte{fmt.Appendf(nil, servicePattern, n)}))
 		files[ns+"core/configmaps.yaml"] = strings.Repeat("x: [\n", 20_000)
 		for p := range 96 {
-			files[fmt.Sprintf("%spods/pod-%d/c/c/logs/current.log", ns, p)] = log
+			files[fmt.Sprintf("%spods/pod-%d/c/c/logs/current.log", ns, p)] = log.String()
 		}
 	}
 	return files

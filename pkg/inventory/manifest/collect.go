@@ -22,9 +22,10 @@ type collector struct {
 	dropped   int
 	openShift bool
 
-	// failed says that something in the current file could not be read.
-	failed bool
-	claims []claim
+	// failed says that something in the current file could not be read, listed
+	// that there was a list in it.
+	failed, listed bool
+	claims         []claim
 	// items are the outcomes of a list of which some are still to come.
 	items []outcome
 }
@@ -51,10 +52,10 @@ func (c *collector) collect(t task, o outcome) {
 
 func (c *collector) fileDone(claims []claim) {
 	c.files++
-	if !c.failed {
+	if !c.failed && c.listed {
 		c.claims = append(c.claims, claims...)
 	}
-	c.failed = false
+	c.failed, c.listed = false, false
 	if c.progress != nil {
 		c.progress(c.files, len(c.objects))
 	}
@@ -65,7 +66,7 @@ func (c *collector) fileDone(claims []claim) {
 // the items are as good as it gets.
 func (c *collector) list(t task) {
 	items := c.items
-	c.items = nil
+	c.items, c.listed = nil, true
 	for _, item := range items {
 		if item.broken && !t.whole.json {
 			if whole := t.whole.read(); !whole.broken {
@@ -82,6 +83,7 @@ func (c *collector) list(t task) {
 
 func (c *collector) add(o outcome) {
 	c.failed = c.failed || len(o.errors) > 0
+	c.listed = c.listed || o.listed
 	fit := max(0, min(len(o.errors), maxErrors-len(c.errors)))
 	c.errors = append(c.errors, o.errors[:fit]...)
 	c.dropped += len(o.errors) - fit

@@ -165,7 +165,7 @@ func (f *feeder) content(full, name string) (content, bool) {
 	role, read := in.layout.role(name)
 	return content{
 		name:    full,
-		lenient: true,
+		lenient: in.layout == plain,
 		implied: role.implied,
 		claims:  in.layout.claims(len(f.inputs)-1, name),
 	}, read

@@ -3,7 +3,9 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -65,6 +67,59 @@ func FuzzReadArchive(f *testing.F) {
 			}
 		}
 	})
+}
+
+// FuzzItems holds the items that a list is cut into against those that the
+// whole list has: where each can be parsed by itself, they are the same.
+func FuzzItems(f *testing.F) {
+	f.Add([]byte{0, 5, 2, 1, 0, 5})
+	f.Add([]byte{2, 7, 4, 9, 2, 7, 0, 14})
+	f.Add([]byte{0, 7, 4, 11, 4, 5, 0, 5})
+	f.Fuzz(func(t *testing.T, data []byte) { compareItems(t, shape(data)) })
+}
+
+func TestItems(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		data := make([]byte, 2+2*random.IntN(8))
+		for i := range data {
+			data[i] = byte(random.Uint32())
+		}
+		compareItems(t, shape(data))
+	}
+}
+
+func compareItems(t *testing.T, shaped []byte) {
+	t.Helper()
+	whole := text{data: slices.Concat([]byte("a: b\nitems:\n"), shaped, []byte("kind: List\n"))}
+	around, spans := items(whole)
+	want, p := whole.parse()
+	if p != nil || len(spans) == 0 {
+		return
+	}
+	if _, p := (text{data: around}).parse(); p != nil {
+		return
+	}
+	got := node{kind: sequence, line: 3}
+	for _, s := range spans {
+		n, p := text{data: whole.data[s.start:s.end], item: true}.parse()
+		if p != nil {
+			return
+		}
+		shift(&n, s.line-1)
+		got.items = append(got.items, n)
+	}
+	if list := want.get("items"); !sameNode(got, *list) && list.line == 3 {
+		t.Errorf("%s: %s", whole.data, cmp.Diff(*list, got, cmp.AllowUnexported(node{})))
+	}
+}
+
+// shift moves a node down.
+func shift(n *node, lines int) {
+	n.line += lines
+	for i := range n.items {
+		shift(&n.items[i], lines)
+	}
 }
 
 // FuzzParseJSON holds the reader of JSON against encoding/json.

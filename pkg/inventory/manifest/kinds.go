@@ -159,6 +159,8 @@ type outcome struct {
 	openShift bool
 	// broken says that the text is not YAML or JSON.
 	broken bool
+	// listed says that there was a list, be it empty.
+	listed bool
 }
 
 // fail adds what could not be read. The problem's line counts from the place.
@@ -180,6 +182,7 @@ func (o *outcome) node(n *node, at place, implied typeMeta) {
 		meta = implied
 	}
 	if items := n.get("items"); (meta.list() || meta.kind == "") && items != nil && items.kind == sequence {
+		o.listed = true
 		if p := incomplete(*n, nil); p != nil {
 			o.fail(at, "", p)
 		}

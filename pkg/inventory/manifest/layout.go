@@ -76,7 +76,8 @@ type role struct {
 }
 
 // claim says that a file holds all that there was of something, if its input
-// turns out to have the layout, and the file to be readable.
+// turns out to have the layout, and the file to be a list and readable: a full
+// disk leaves empty files behind.
 type claim struct {
 	input  int
 	layout layout

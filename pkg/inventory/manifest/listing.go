@@ -54,6 +54,10 @@ func yamlItems(data []byte) []span {
 			spans = closeSpan(spans, offset)
 			spans = append(spans, span{start: offset, line: number})
 		case indent <= column || column < 0:
+			// Only another key of the document ends the list for certain.
+			if _, _, key := cutKey(string(content)); !key || indent > 0 {
+				return nil
+			}
 			return closeSpan(spans, offset)
 		}
 		offset += len(line)

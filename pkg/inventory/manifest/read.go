@@ -5,29 +5,32 @@
 package manifest
 
 import (
+	"cmp"
 	"io"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // Options are what Read need not be told.
 type Options struct {
-	// Stdin is what the path "-" stands for.
+	// Stdin is what the path "-" stands for; nil is empty.
 	Stdin io.Reader
 	// Progress is called after each file, on the goroutine of Read.
 	Progress func(files, objects int)
 }
 
-// Read reads files, directories and archives. Of several objects with one kind,
-// namespace and name the last one counts, as for kubectl apply. What cannot be
-// read is in the Objects' Errors.
+// Read reads files, directories and archives; "-" is the standard input. Of
+// several objects with one kind, namespace and name the last one counts, as for
+// kubectl apply. What cannot be read is in the Objects' Errors. A file in an
+// archive is written "archive!file".
 func Read(paths []string, options Options) (inventory.Objects, Summary) {
 	return readWithin(defaultLimits, paths, options)
 }
 
 func readWithin(limits limits, paths []string, options Options) (inventory.Objects, Summary) {
 	c := collector{progress: options.Progress, index: map[inventory.SourceKey]int{}}
-	f := feeder{stdin: options.Stdin, limits: limits}
+	f := feeder{stdin: cmp.Or[io.Reader](options.Stdin, strings.NewReader("")), limits: limits}
 	ordered(func(emit func(task)) { f.feed(paths, emit) }, task.do, c.collect)
 	summary := Summary{Objects: len(c.objects), Skipped: c.skipped}
 	kinds := c.kinds()
