@@ -21,12 +21,12 @@ const backendByName = `webhook_auditor_webhook_failure_impact{name="$name", type
 // matchConditionErrors are errors of webhooks; policies have the same series.
 const matchConditionErrors = `apiserver_admission_match_condition_evaluation_errors_total{kind="webhook"}`
 
-var admissionAlerts = []Alert{
+var failureAlerts = []Alert{
 	{
 		Name:        "WebhookFailingClosed",
 		Severity:    classify.Critical,
 		For:         5 * time.Minute,
-		Expr:        failClosed.failing(),
+		Expr:        admission.failing(failedClosed),
 		Backend:     backendByName,
 		Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
 		Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests (failurePolicy Fail).` + itsBackend + ` If it cannot be mended at once, back up the configuration that registers it, and narrow or delete that: the runbook has the commands.`,
@@ -36,7 +36,7 @@ var admissionAlerts = []Alert{
 		Severity:    classify.Warning,
 		Enhancement: classify.Critical,
 		For:         5 * time.Minute,
-		Expr:        failOpen.failing(),
+		Expr:        admission.failing(failedOpen),
 		Backend:     backendByName,
 		Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
 		Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server lets those requests pass without it (failurePolicy Ignore): what it enforces or injects is missing from them.` + itsBackend,
@@ -46,30 +46,14 @@ var admissionAlerts = []Alert{
 		Severity:    classify.Warning,
 		Enhancement: classify.Critical,
 		For:         15 * time.Minute,
-		Expr:        `(` + failClosed.silent() + `) or (` + failOpen.silent() + `)`,
+		Expr:        admission.silent(),
 		Backend:     backendByName,
 		Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
 		Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + itsBackend + findRegistration,
 	},
-	{
-		Name:        "WebhookCriticalResourceSlow",
-		Severity:    classify.Critical,
-		For:         10 * time.Minute,
-		Expr:        slowOnCritical,
-		Backend:     backendByName,
-		Summary:     `Webhook {{ $labels.name }} slows down critical resources.`,
-		Description: slowCalls + `. It is called for resources that the cluster's stability hangs on, and fails closed: each of those requests waits for it, and is refused once it times out.` + itsBackend + ` If it cannot be mended at once, narrow its rules: the runbook has the commands.`,
-	},
-	{
-		Name:        "WebhookSlow",
-		Severity:    classify.Warning,
-		Enhancement: classify.Critical,
-		For:         10 * time.Minute,
-		Expr:        slow,
-		Backend:     backendByName,
-		Summary:     `Webhook {{ $labels.name }} is slow.`,
-		Description: slowCalls + `, the threshold for it. Each request that it is called for waits that long.` + itsBackend + findRegistration,
-	},
+}
+
+var admissionAlerts = []Alert{
 	{
 		Name:        "WebhookRejectionsHigh",
 		Severity:    classify.Warning,
@@ -108,21 +92,16 @@ var admissionAlerts = []Alert{
 }
 
 // rejectionsJumped is the share of the calls that the webhook refused on
-// purpose, where it is high and over three times that of the hours before. A
-// webhook that has no such hours has not changed.
+// purpose, where it is high and over three times that of the six hours before.
+// A webhook that was not there before has not changed.
 const rejectionsJumped = `
-	(` + refusedLately + ` and on (name, type) ` + requests + ` offset 6h)
-	unless on (name, type) (
-		` + refusedLately + `
-		<= on (name, type) 3 * (
-			sum by (name, type) (increase(` + rejections + `{error_type="no_error"}[6h] offset 15m))
-			/ sum by (name, type) (increase(` + requests + `[6h] offset 15m))
-		)
-	)`
-
-const refusedLately = `
 	(sum by (name, type) (increase(` + rejections + `{error_type="no_error"}[15m])) >= 20)
-	/ sum by (name, type) (increase(` + requests + `[15m])) > 0.1`
+	/ sum by (name, type) (increase(` + requests + `[15m])) > 0.1
+	> on (name, type) 3 * (
+		sum by (name, type) (increase(` + rejections + `{error_type="no_error"}[6h] offset 15m))
+		/ sum by (name, type) (increase(` + requests + `[6h] offset 15m))
+		or on (name, type) 0 * sum by (name, type) (` + requests + ` offset 6h)
+	)`
 
 // uncharted counts the calls to webhooks that a running auditor has not seen
 // for an hour.

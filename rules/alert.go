@@ -43,10 +43,12 @@ type Group struct {
 	Alerts []Alert
 }
 
-// Groups returns all alerts. A group holds what reads the same series, so that
-// a slow one delays nothing else.
+// Groups returns all alerts. Prometheus evaluates the groups at the same time:
+// what takes long, the latencies, delays nothing else.
 func Groups() []Group {
 	return []Group{
+		{Name: "webhook-auditor-failures", Alerts: failureAlerts},
+		{Name: "webhook-auditor-latency", Alerts: latencyAlerts},
 		{Name: "webhook-auditor-admission", Alerts: admissionAlerts},
 		{Name: "webhook-auditor-conversion", Alerts: conversionAlerts},
 		{Name: "webhook-auditor-resources", Alerts: resourceAlerts},

@@ -12,7 +12,7 @@ var conversionAlerts = []Alert{
 		Severity:    classify.Warning,
 		Enhancement: classify.Critical,
 		For:         5 * time.Minute,
-		Expr:        asWebhook(conversion.failing() + ` or on (crd_name) (` + conversion.silent() + `) ^ 0`),
+		Expr:        asWebhook(conversion.failing(unconverted) + ` or on (crd_name) (` + conversion.silent() + `) ^ 0`),
 		Backend:     backendByName,
 		Summary:     `Objects of {{ $labels.name }} cannot be converted.`,
 		Description: `{{ $value | humanizePercentage }} of the calls to ` + conversionOf + ` fail: reading its objects in another version than they are stored in fails, and so may writing and listing them.` + itsBackend + ` Never "repair" it with the unsafe delete of unreadable objects: they are sound, and come back with the webhook.`,
@@ -45,7 +45,7 @@ var conversionAlerts = []Alert{
 // holds its worker for minutes.
 const blocking = `
 	(
-		sum by (crd_name) (increase(` + converted + `_count{succeeded="false"}[5m])) > 0
+		sum by (crd_name) (increase(` + unconverted + `[5m])) > 0
 		unless on (crd_name) sum by (crd_name) (increase(` + converted + `_count{succeeded="true"}[5m])) > 0
 	)
 	and on () (

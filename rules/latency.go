@@ -1,5 +1,33 @@
 package rules
 
+import (
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+var latencyAlerts = []Alert{
+	{
+		Name:        "WebhookCriticalResourceSlow",
+		Severity:    classify.Critical,
+		For:         10 * time.Minute,
+		Expr:        slowOnCritical,
+		Backend:     backendByName,
+		Summary:     `Webhook {{ $labels.name }} slows down critical resources.`,
+		Description: slowCalls + `. It is called for resources that the cluster's stability hangs on, and fails closed: each of those requests waits for it, and is refused once it times out.` + itsBackend + ` If it cannot be mended at once, narrow its rules: the runbook has the commands.`,
+	},
+	{
+		Name:        "WebhookSlow",
+		Severity:    classify.Warning,
+		Enhancement: classify.Critical,
+		For:         10 * time.Minute,
+		Expr:        slow,
+		Backend:     backendByName,
+		Summary:     `Webhook {{ $labels.name }} is slow.`,
+		Description: slowCalls + `, the threshold for it. Each request that it is called for waits that long.` + itsBackend + findRegistration,
+	},
+}
+
 // A webhook is slow where the 99th percentile of its calls is beyond its
 // threshold, that is where more than one call in a hundred is. Thresholds are
 // edges of the API server's histogram, so counting is exact, and reads one
@@ -15,20 +43,18 @@ const (
 // nothing.
 const threshold = `max by (name, type) (last_over_time(webhook_auditor_webhook_latency_threshold_seconds[5m]))`
 
-// onCritical selects the webhooks that fail closed on a critical resource and
-// are held to half a second for it: one and the same registration must do
-// both, and a name may have several. Whoever grants such a webhook more time
-// gets WebhookSlow beyond that.
+// onCritical selects the webhooks that fail closed on a critical resource: one
+// and the same registration must do both, and a name may have several.
 const onCritical = `
-	(` + threshold + ` == 0.5)
-	and on (name, type) (
-		last_over_time(webhook_auditor_webhook_reach{class="critical"}[5m])
-		and on (type, configuration, name) last_over_time(webhook_auditor_webhook_info{failure_policy="Fail"}[5m])
-	)`
+	last_over_time(webhook_auditor_webhook_reach{class="critical"}[5m])
+	unless on (type, configuration, name) last_over_time(webhook_auditor_webhook_info{failure_policy="Ignore"}[5m])`
 
+// slowOnCritical is about those that are held to half a second. Whoever grants
+// such a webhook another threshold gets WebhookSlow beyond that.
 const slowOnCritical = `
 	label_replace(
 		1 - sum by (name, type) (increase(apiserver_admission_webhook_admission_duration_seconds_bucket{le="0.5"}[5m])) / ` + calls5m + ` > ` + tooMany + `
+		and on (name, type) (` + threshold + ` == 0.5)
 		and on (name, type) (` + onCritical + `),
 		"threshold", "0.5", "", "")`
 
@@ -37,15 +63,17 @@ const slowOnCritical = `
 // a threshold is one that the auditor does not know, or no auditor runs: it
 // may take a second.
 const slow = `
-	1 - sum by (name, type, threshold) (
-		label_replace(
-			increase(apiserver_admission_webhook_admission_duration_seconds_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"}[5m]),
-			"threshold", "$1", "le", "(.+?)([.]0)?")
+	1 - (
+		sum by (name, type, threshold) (
+			label_replace(
+				increase(apiserver_admission_webhook_admission_duration_seconds_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"}[5m]),
+				"threshold", "$1", "le", "(.+?)([.]0)?")
+		)
+		and on (name, type, threshold) count_values by (name, type) (
+			"threshold", ` + threshold + ` or on (name, type) group by (name, type) (apiserver_admission_webhook_admission_duration_seconds_count)
+		)
 	) / on (name, type) group_left () ` + calls5m + ` > ` + tooMany + `
-	and on (name, type, threshold) count_values by (name, type) (
-		"threshold", ` + threshold + ` or on (name, type) group by (name, type) (apiserver_admission_webhook_admission_duration_seconds_count)
-	)
-	unless on (name, type) (` + onCritical + `)`
+	unless on (name, type, threshold) label_replace(` + onCritical + `, "threshold", "0.5", "", "")`
 
 // slowConversion compares a quantile: the edges of this histogram are powers
 // of two, and lie by the factor 1.024 beyond the thresholds 0.5 and 1. The

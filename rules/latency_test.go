@@ -34,7 +34,7 @@ func histogram(name, labels, edge string, edges []string, calls, slow float64) [
 
 func admissionHistogram(name, edge string, calls, slow float64) []string {
 	labels := fmt.Sprintf(`instance="a",name=%q,type="validating",operation="CREATE",rejected="false"`, name)
-	return histogram(failClosed.seconds, labels, edge, admissionEdges, calls, slow)
+	return histogram("apiserver_admission_webhook_admission_duration_seconds", labels, edge, admissionEdges, calls, slow)
 }
 
 func limit(name, kind string, seconds float64) string {

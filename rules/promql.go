@@ -6,66 +6,55 @@ import "strings"
 type source struct {
 	// by are the labels that tell the webhooks apart.
 	by string
-	// calls counts all calls; failures those that got no usable answer, and
-	// answers those that got one, be it a refusal.
-	calls, failures string
-	answers         []string
-	// seconds is the histogram of their duration.
-	seconds string
+	// calls counts all calls; failures those that got no usable answer, by what
+	// became of the request, and answers those that got one, be it a refusal.
+	calls             string
+	failures, answers []string
 }
 
+// A call that fails is counted by what the API server made of the request: it
+// was refused, or let through.
 const (
-	requests   = "apiserver_admission_webhook_request_total"
-	rejections = "apiserver_admission_webhook_rejection_count"
-	converted  = "apiserver_crd_conversion_webhook_duration_seconds"
+	requests     = `apiserver_admission_webhook_request_total`
+	rejections   = `apiserver_admission_webhook_rejection_count`
+	failedClosed = rejections + `{error_type="calling_webhook_error"}`
+	failedOpen   = `apiserver_admission_webhook_fail_open_count`
+	converted    = `apiserver_crd_conversion_webhook_duration_seconds`
+	unconverted  = converted + `_count{succeeded="false"}`
 )
 
-// The sources. A call that fails is counted in one of two series, by what the
-// API server made of it; policy denials are answers. Conversions are counted
-// on the series of real calls: apiserver_conversion_webhook_request_total
-// counts no-ops too, and would hide half of a total outage.
+// The sources. Policy denials are answers. Conversions are counted on the
+// series of real calls: apiserver_conversion_webhook_request_total counts
+// no-ops too, and would hide half of a total outage.
 var (
-	failClosed = source{
+	admission = source{
 		by:       "name, type",
 		calls:    requests,
-		failures: rejections + `{error_type="calling_webhook_error"}`,
+		failures: []string{failedClosed, failedOpen},
 		answers:  []string{requests + `{code="200"}`, rejections + `{error_type!="calling_webhook_error"}`},
-		seconds:  "apiserver_admission_webhook_admission_duration_seconds",
 	}
-	failOpen   = failClosed.failingAs("apiserver_admission_webhook_fail_open_count")
 	conversion = source{
 		by:       "crd_name",
 		calls:    converted + "_count",
-		failures: converted + `_count{succeeded="false"}`,
+		failures: []string{unconverted},
 		answers:  []string{converted + `_count{succeeded="true"}`},
-		seconds:  converted,
 	}
 )
 
-func (s source) failingAs(failures string) source {
-	s.failures = failures
-	return s
-}
-
-// expr writes the source into a template.
-func (s source) expr(template string) string {
-	return strings.NewReplacer(
-		"BY", s.by,
-		"CALLS", s.calls,
-		"FAILURES", s.failures,
-		"SECONDS", s.seconds,
-	).Replace(template)
+// expr writes the source and one of its failures into a template.
+func (s source) expr(template, failure string) string {
+	return strings.NewReplacer("BY", s.by, "CALLS", s.calls, "FAILURES", failure).Replace(template)
 }
 
 // failing returns the share of the calls that failed in the last 5 minutes,
 // where it matters: over 1 % in the last 5 minutes and in the last hour, and
 // enough calls to tell. The last line keeps the tail of one short burst, which
 // stays in the 5 minutes for as long as the alert waits, from firing it.
-func (s source) failing() string {
+func (s source) failing(failure string) string {
 	return s.expr(`
 		sum by (BY) (increase(FAILURES[5m])) / sum by (BY) (increase(CALLS[5m])) > 0.01
 		and on (BY) (sum by (BY) (increase(FAILURES[1h])) >= 5) / (sum by (BY) (increase(CALLS[1h])) >= 20) > 0.01
-		and on (BY) sum by (BY) (increase(FAILURES[4m])) > 0`)
+		and on (BY) sum by (BY) (increase(FAILURES[4m])) > 0`, failure)
 }
 
 // silent returns how many calls failed in the last hour where none was
@@ -73,9 +62,12 @@ func (s source) failing() string {
 // counters are born at 1, so a counter that did not exist an hour ago counted
 // one call more than it increased.
 func (s source) silent() string {
-	return s.expr(`
-		(sum by (BY) (increase(FAILURES[1h]) + (FAILURES unless FAILURES offset 1h) ^ 0 or increase(FAILURES[1h])) >= 3) < 20
-		unless on (BY) (`) + grew(s.answers) + ")"
+	var legs []string
+	for _, failure := range s.failures {
+		legs = append(legs, s.expr(`
+			(sum by (BY) (increase(FAILURES[1h]) + (FAILURES unless FAILURES offset 1h) ^ 0 or increase(FAILURES[1h])) >= 3) < 20`, failure))
+	}
+	return `(` + strings.Join(legs, " or ") + s.expr(`) unless on (BY) (`, "") + grew(s.answers) + `)`
 }
 
 // grew returns the counters that do not say what they said an hour ago.
