@@ -239,20 +239,12 @@ func reachedResources(r *classify.Report, emit func(float64, ...string)) {
 	}
 }
 
-// caBundleNotAfter parses each distinct bundle once: the webhooks of a
-// configuration share theirs, and parsing is the dearest part of a scrape.
 func caBundleNotAfter(r *classify.Report, emit func(float64, ...string)) {
-	parsed := map[string]time.Time{}
 	for i := range r.Profiles {
 		p := &r.Profiles[i]
-		bundle := p.Webhook.Backend.CABundle
-		notAfter, known := parsed[string(bundle)]
-		if !known {
-			notAfter = lastExpiry(bundle)
-			parsed[string(bundle)] = notAfter
-		}
-		if !notAfter.IsZero() {
-			emit(seconds(notAfter), string(p.Type), p.Configuration, p.Name)
+		authority := p.Webhook.Backend.Authority
+		if authority != nil && len(authority.Certificates) > 0 {
+			emit(seconds(authority.NotAfter()), string(p.Type), p.Configuration, p.Name)
 		}
 	}
 }

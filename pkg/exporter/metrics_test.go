@@ -1,15 +1,7 @@
 package exporter
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -33,31 +25,13 @@ func current(r *classify.Report) func() *classify.Report {
 	return func() *classify.Report { return r }
 }
 
-// bundle returns certificates that expire at the times given.
-func bundle(t testing.TB, notAfter ...time.Time) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+// authority is a bundle of certificates with the expiries.
+func authority(notAfter ...time.Time) *inventory.Authority {
+	a := &inventory.Authority{}
+	for _, expiry := range notAfter {
+		a.Certificates = append(a.Certificates, inventory.Certificate{NotAfter: expiry})
 	}
-	var out bytes.Buffer
-	for i, expiry := range notAfter {
-		template := &x509.Certificate{
-			SerialNumber: big.NewInt(int64(i + 1)),
-			Subject:      pkix.Name{CommonName: "test"},
-			NotBefore:    expiry.Add(-time.Hour),
-			NotAfter:     expiry,
-			IsCA:         true,
-		}
-		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return out.Bytes()
+	return a
 }
 
 // exposed returns the families as /metrics shows them, without HELP and TYPE.
@@ -82,7 +56,7 @@ func exposed(t *testing.T, r *classify.Report, names ...string) string {
 
 func TestFamilies(t *testing.T) {
 	r := report()
-	r.Profiles[2].Webhook.Backend.CABundle = bundle(t, taken.Add(time.Hour), taken.Add(48*time.Hour), taken.Add(24*time.Hour))
+	r.Profiles[2].Webhook.Backend.Authority = authority(taken.Add(time.Hour), taken.Add(48*time.Hour), taken.Add(24*time.Hour))
 	r.Snapshot.WatchErrors = map[string]int64{"services": 0, "customresourcedefinitions.apiextensions.k8s.io": 2}
 	var all []string
 	for _, f := range Families {
@@ -129,7 +103,7 @@ func TestContract(t *testing.T) {
 
 func TestLint(t *testing.T) {
 	r := report()
-	r.Profiles[2].Webhook.Backend.CABundle = bundle(t, taken)
+	r.Profiles[2].Webhook.Backend.Authority = authority(taken)
 	duration := NewEvaluationDuration()
 	duration.Observe(.001)
 	problems, err := testutil.GatherAndLint(newRegistry(NewCollector(current(r)), duration, collectorversion.NewCollector(program)))
@@ -304,31 +278,6 @@ func TestBoundKeepsCriticalReach(t *testing.T) {
 	}
 }
 
-func TestLastExpiry(t *testing.T) {
-	first, last := taken.Add(time.Hour), taken.Add(2*time.Hour)
-	both := bundle(t, last, first)
-	junk := []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
-	key := []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
-	for name, tc := range map[string]struct {
-		bundle []byte
-		want   time.Time
-	}{
-		"empty":           {nil, time.Time{}},
-		"not PEM":         {[]byte("hello"), time.Time{}},
-		"not parsable":    {junk, time.Time{}},
-		"newline":         {[]byte("\n"), time.Time{}},
-		"expired":         {bundle(t, taken.AddDate(-3, 0, 0)), taken.AddDate(-3, 0, 0)},
-		"rotation":        {both, last},
-		"among other PEM": {slices.Concat(key, junk, both, []byte("trailing")), last},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := lastExpiry(tc.bundle); !got.Equal(tc.want) {
-				t.Errorf("got %v, want %v", got, tc.want)
-			}
-		})
-	}
-}
-
 func TestEvaluationDuration(t *testing.T) {
 	d := NewEvaluationDuration()
 	d.Observe(.003)
@@ -352,17 +301,14 @@ func TestSnapshotTimestampStandsStillWhileAWatchIsBroken(t *testing.T) {
 
 // large returns a report on n webhooks, ten to a configuration, each reaching
 // five critical resources and with one finding.
-func large(tb testing.TB, n int) *classify.Report {
+func large(n int) *classify.Report {
 	r := &classify.Report{Snapshot: &inventory.Snapshot{Taken: taken}}
 	resources := []inventory.Resource{{Name: "pods"}, {Name: "endpoints"}, {Name: "events"}, {Name: "resourcequotas"}, {Group: "discovery.k8s.io", Name: "endpointslices"}}
-	var ca []byte
+	ca := authority(taken.Add(time.Hour))
 	for i := range n {
-		if i%10 == 0 {
-			ca = bundle(tb, taken.Add(time.Hour))
-		}
 		ref := inventory.Ref{Type: inventory.Validating, Configuration: fmt.Sprint("policy-", i/10), Name: fmt.Sprintf("w%d.policy.example.com", i)}
 		w := webhook(ref, service("policy", "policy"))
-		w.Backend.CABundle = ca
+		w.Backend.Authority = ca
 		w.Object.LastChanged = taken
 		r.Profiles = append(r.Profiles, classify.Profile{
 			Webhook: w, Threshold: 0.5, BackendReady: new(true),
@@ -390,7 +336,7 @@ func (c *counter) Write(b []byte) (int, error) {
 
 // What a scrape costs, with 5,000 webhooks: everything, and only one family.
 func BenchmarkScrape5000(b *testing.B) {
-	h := NewHandler(current(large(b, 5000)))
+	h := NewHandler(current(large(5000)))
 	for name, target := range map[string]string{
 		"everything": "/metrics",
 		"findings":   "/metrics?name[]=webhook_auditor_finding",
