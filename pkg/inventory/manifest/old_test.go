@@ -254,7 +254,7 @@ func TestAliases(t *testing.T) {
 	o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(bomb.String() + "---\n" + loop + "---\n" + fine)})
 	want := []string{
 		"<stdin>:24 Namespace /fine",
-		"! <stdin>:10: Namespace/bomb: more than 1048576 values with the aliases written out",
+		"! <stdin>:10: Namespace/bomb: aliases for more than 1048576 values",
 		"! <stdin>:22: Namespace/loop: the alias *l stands inside its own anchor",
 	}
 	if diff := cmp.Diff(want, describe(o)); diff != "" {

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxExpanded bounds the nodes of a document with its aliases written out: a
-// few hundred bytes of nested aliases would be billions of nodes otherwise.
+// maxExpanded bounds the values that aliases stand for: a few hundred bytes of
+// nested aliases would be billions otherwise.
 const maxExpanded = 1 << 20
 
 // parseYAML reads one YAML document. The third version of the library is the
@@ -118,7 +118,8 @@ func lineOf(data []byte, is func([]byte) bool) int {
 // converter turns the library's nodes into ours, aliases written out.
 type converter struct {
 	anchors map[*yaml.Node]anchored
-	size    int
+	// size counts the nodes so far, expanded those that aliases stand for.
+	size, expanded int
 	// lines are the physical ones, nil where they are those of the nodes.
 	lines []int
 }
@@ -131,18 +132,12 @@ type anchored struct {
 
 func (c *converter) convert(y *yaml.Node) (node, *problem) {
 	before := c.size
-	if c.size++; c.size > maxExpanded {
-		return node{}, c.tooExpanded(y)
-	}
+	c.size++
 	n, p := c.value(y)
 	if p == nil && y.Anchor != "" {
 		c.anchors[y] = anchored{node: n, size: c.size - before}
 	}
 	return n, p
-}
-
-func (c *converter) tooExpanded(y *yaml.Node) *problem {
-	return problemf(c.line(y), "more than %d values with the aliases written out", maxExpanded)
 }
 
 func (c *converter) value(y *yaml.Node) (node, *problem) {
@@ -193,8 +188,9 @@ func (c *converter) alias(y *yaml.Node) (node, *problem) {
 	if !ok {
 		return node{}, problemf(c.line(y), "the alias *%s stands inside its own anchor", y.Value)
 	}
-	if c.size += known.size; c.size > maxExpanded {
-		return node{}, c.tooExpanded(y)
+	c.size += known.size
+	if c.expanded += known.size; c.expanded > maxExpanded {
+		return node{}, problemf(c.line(y), "aliases for more than %d values", maxExpanded)
 	}
 	return known.node, nil
 }
