@@ -25,7 +25,7 @@ type board struct {
 	evaluation  prometheus.Histogram
 	writeErrors prometheus.Counter
 
-	looks, writes, reviews said
+	looks, writes, reviews, cas said
 }
 
 func newBoard(policy classify.Policy, conditions exporter.ConditionOptions, log *slog.Logger) *board {
@@ -87,22 +87,37 @@ func (b *board) waiting(errs []inventory.Error) {
 // blocked it.
 func (b *board) writeFailed(err error) {
 	b.writeErrors.Inc()
-	blocker := operator.Blocker(err)
-	if added, _ := b.writes.change([]string{blocker}); len(added) > 0 {
-		b.log.Warn("could not write to the cluster; metrics go on", "err", err, "webhook", blocker)
-	}
+	b.say(&b.writes, "could not write to the cluster; metrics go on", err)
 }
 
 func (b *board) writeMended() {
-	b.writes.change(nil)
-	b.log.Info("can write to the cluster again")
+	b.say(&b.writes, "could not write to the cluster", nil)
 }
 
-// reviewFailed logs, once, that it could not be asked who may scrape.
-func (b *board) reviewFailed(err error) {
+// reviewed logs, once, that it could not be asked who may scrape, and once that
+// it can again.
+func (b *board) reviewed(err error) {
+	const message = "could not ask who may scrape; those known go on"
+	b.say(&b.reviews, message, err)
+}
+
+// clientCA logs the same of the bundle that client certificates are verified
+// with.
+func (b *board) clientCA(err error) {
+	const message = "could not read the CA of client certificates; tokens go on"
+	b.say(&b.cas, message, err)
+}
+
+func (b *board) say(before *said, message string, err error) {
+	if err == nil {
+		if _, gone := before.change(nil); len(gone) > 0 {
+			b.log.Info("it works again", "was", message)
+		}
+		return
+	}
 	blocker := operator.Blocker(err)
-	if added, _ := b.reviews.change([]string{blocker}); len(added) > 0 {
-		b.log.Warn("could not ask who may scrape; those known go on", "err", err, "webhook", blocker)
+	if added, _ := before.change([]string{blocker}); len(added) > 0 {
+		b.log.Warn(message, "err", err, "webhook", blocker)
 	}
 }
 

@@ -91,9 +91,14 @@ func (f *webFlags) toolkit(_ context.Context, server *http.Server, _ *rest.Confi
 	}, b.log)
 }
 
+// reviews is how many reviews a second strangers can make us ask for.
+const reviews = 20
+
 // inCluster serves HTTPS, to whom the API server lets get /metrics. The probes
 // of the kubelet need no name.
 func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *rest.Config, b *board) error {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = reviews, 2*reviews
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("preparing to ask who may scrape: %w", err)
@@ -110,7 +115,7 @@ func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *r
 			Tokens:   clients.AuthenticationV1().TokenReviews(),
 			Subjects: clients.AuthorizationV1().SubjectAccessReviews(),
 			Trusted:  f.trusted,
-			Failed:   b.reviewFailed,
+			Told:     b.reviewed,
 			Now:      time.Now,
 		}
 		server.Handler = guarded(reviewer, server.Handler)
@@ -121,7 +126,7 @@ func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *r
 
 func (f *webFlags) clientCAs(ctx context.Context, ca *access.ClientCA, clients kubernetes.Interface, b *board) error {
 	if f.clientCA == "" {
-		go ca.Follow(ctx, clients.CoreV1(), b.reviewFailed)
+		go ca.Follow(ctx, clients.CoreV1(), b.clientCA)
 		return nil
 	}
 	pem, err := os.ReadFile(f.clientCA)

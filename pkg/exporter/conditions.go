@@ -44,6 +44,8 @@ type ConditionOptions struct {
 	RollUp RollUp
 	// Inertia is how long an error lasts before it rolls up.
 	Inertia time.Duration
+	// Now is the time by which an error lasts; that of the Snapshot if zero.
+	Now time.Time
 	// RollingOut says that this very program is being replaced.
 	RollingOut bool
 }
@@ -75,13 +77,17 @@ var errorConditions = []errorCondition{
 	{controllersError, []string{customResources, services, endpointSlices}},
 }
 
-// Conditions returns the operator conditions of the Report, in a fixed order.
-// Times come from the Snapshot and from the conditions written before.
+// Conditions returns the operator conditions of the Report, in a fixed order,
+// with the times of the conditions written before.
 func Conditions(r *classify.Report, before []metav1.Condition, o ConditionOptions) []metav1.Condition {
-	now := r.Snapshot.Taken
+	if o.Now.IsZero() {
+		o.Now = r.Snapshot.Taken
+	}
+	now := o.Now
 	var errs []metav1.Condition
+	degrading := degradingFindings(r)
 	for _, c := range errorConditions {
-		errs = append(errs, since(c.of(r), before, now))
+		errs = append(errs, since(c.of(r, degrading), before, now))
 	}
 	out := []metav1.Condition{
 		since(available(r), before, now),
@@ -122,8 +128,8 @@ func progressing(o ConditionOptions) metav1.Condition {
 // trouble is one line of a condition.
 type trouble struct{ reason, line string }
 
-func (c errorCondition) of(r *classify.Report) metav1.Condition {
-	found := c.troubles(r)
+func (c errorCondition) of(r *classify.Report, all []degradingFinding) metav1.Condition {
+	found := c.troubles(all)
 	if len(found) > 0 {
 		return condition(c.name, metav1.ConditionTrue, commonReason(found), bounded(lines(found)))
 	}
@@ -135,23 +141,40 @@ func (c errorCondition) of(r *classify.Report) metav1.Condition {
 	return condition(c.name, metav1.ConditionFalse, asExpected, "All is well.")
 }
 
-func (c errorCondition) troubles(r *classify.Report) []trouble {
-	profiles := map[inventory.Ref]classify.Profile{}
-	for _, p := range r.Profiles {
-		profiles[p.Ref] = p
-	}
-	var out []trouble
+// degradingFinding is a finding that counts for conditions.
+type degradingFinding struct {
+	classify.Finding
+	profile classify.Profile
+}
+
+func degradingFindings(r *classify.Report) []degradingFinding {
+	profiles := map[inventory.Ref]*classify.Profile{}
+	var out []degradingFinding
 	for _, f := range r.Findings {
-		p := profiles[f.Webhook]
-		if !degrades(f, p) {
+		if f.Check.Condition[f.Webhook.Type] == "" {
 			continue
 		}
+		if len(profiles) == 0 {
+			for i := range r.Profiles {
+				profiles[r.Profiles[i].Ref] = &r.Profiles[i]
+			}
+		}
+		if p := profiles[f.Webhook]; p != nil && degrades(f, *p) {
+			out = append(out, degradingFinding{f, *p})
+		}
+	}
+	return out
+}
+
+func (c errorCondition) troubles(all []degradingFinding) []trouble {
+	var out []trouble
+	for _, f := range all {
 		switch c.name {
 		case f.Check.Condition[f.Webhook.Type]:
-			out = append(out, trouble{f.Check.Reason, line(f)})
+			out = append(out, trouble{f.Check.Reason, line(f.Finding)})
 		case controllersError:
-			if blocksControllers(f, p) {
-				out = append(out, trouble{"ConversionBlocksControllers", line(f)})
+			if blocksControllers(f.Finding, f.profile) {
+				out = append(out, trouble{"ConversionBlocksControllers", line(f.Finding)})
 			}
 		}
 	}
@@ -162,7 +185,7 @@ func (c errorCondition) troubles(r *classify.Report) []trouble {
 // that is acknowledged, nor of a webhook that fails open, nor one that is only
 // possible. A dead conversion counts as soon as anybody needs it.
 func degrades(f classify.Finding, p classify.Profile) bool {
-	if f.Acknowledged || f.Check.Condition[f.Webhook.Type] == "" || p.Webhook == nil || !p.FailsClosed() {
+	if f.Acknowledged || p.Webhook == nil || !p.FailsClosed() {
 		return false
 	}
 	return f.Severity == classify.Critical || f.Webhook.Type == inventory.Conversion && f.Severity == classify.Warning
@@ -201,7 +224,7 @@ func lines(found []trouble) []string {
 // rollUps sums the errors up: to Degraded, to EvaluationConditionsDetected, or
 // nowhere. Degraded is always there, because its absence counts as degraded.
 func rollUps(r *classify.Report, errs, before []metav1.Condition, o ConditionOptions) []metav1.Condition {
-	now := r.Snapshot.Taken
+	now := o.Now
 	sum := summed(errs, now, o.Inertia)
 	fine := condition(Degraded, metav1.ConditionFalse, asExpected, "All is well.")
 	switch o.RollUp {

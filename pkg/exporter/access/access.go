@@ -35,8 +35,16 @@ const (
 // maxAnswers bounds the memory that strangers with made-up tokens can take.
 const maxAnswers = 1000
 
-// reviewTimeout bounds a review: a scrape waits for it.
-const reviewTimeout = 5 * time.Second
+// reviewTimeout bounds a review. It outlasts the default timeout of a webhook
+// that blocks it, or the API server's answer would not name the webhook.
+const reviewTimeout = 12 * time.Second
+
+// How long a scrape waits for a review: those known for so short that the two
+// reviews fit well into the timeout of a scrape.
+const (
+	waitKnown    = time.Second
+	waitStranger = 5 * time.Second
+)
 
 // Reviewer asks the API server and remembers its answers. It is safe for
 // concurrent use.
@@ -45,12 +53,13 @@ type Reviewer struct {
 	Subjects authorizationclient.SubjectAccessReviewInterface
 	// Trusted are the users that may scrape without a SubjectAccessReview.
 	Trusted []string
-	// Failed is told of reviews that could not be asked.
-	Failed func(error)
-	Now    func() time.Time
+	// Told is told of each review why it could not be asked, nil if it could.
+	Told func(error)
+	Now  func() time.Time
 
-	mu      sync.Mutex
-	answers map[string]answer
+	mu       sync.Mutex
+	answers  map[string]answer
+	underWay map[string]*review
 }
 
 // user is somebody whose name is proven.
@@ -84,7 +93,6 @@ func (v *Reviewer) Guard(next http.Handler) http.Handler {
 		case errors.Is(err, errForbidden):
 			http.Error(w, err.Error(), http.StatusForbidden)
 		default:
-			v.Failed(err)
 			http.Error(w, "the API server could not be asked who may read this; a client certificate of a trusted name needs no asking", http.StatusServiceUnavailable)
 		}
 	})
@@ -98,7 +106,7 @@ func (v *Reviewer) admit(r *http.Request) error {
 	if slices.Contains(v.Trusted, u.name) {
 		return nil
 	}
-	allowed, err := v.authorize(r.Context(), u, r.URL.Path)
+	allowed, err := v.authorize(u, r.URL.Path)
 	if err != nil {
 		return err
 	}
@@ -119,43 +127,105 @@ func (v *Reviewer) authenticate(r *http.Request) (user, error) {
 	if !ok || token == "" {
 		return user{}, errUnauthenticated
 	}
-	found, err := v.remembered("token "+digest(token), func() (answer, error) { return v.reviewToken(r.Context(), token) })
+	found, err := v.remembered("token "+digest(token), func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
 	if err == nil && !found.ok {
 		err = errUnauthenticated
 	}
 	return found.user, err
 }
 
-func (v *Reviewer) authorize(ctx context.Context, u user, path string) (bool, error) {
+func (v *Reviewer) authorize(u user, path string) (bool, error) {
 	key := "access " + digest(strings.Join(append([]string{path, u.name}, u.groups...), "\x00"))
-	found, err := v.remembered(key, func() (answer, error) { return v.reviewAccess(ctx, u, path) })
+	found, err := v.remembered(key, func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, u, path) })
 	return found.ok, err
 }
 
 // digest keeps tokens out of memory dumps.
 func digest(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
 
-// remembered asks unless a recent answer is known; where asking fails, an old
-// grant still counts.
-func (v *Reviewer) remembered(key string, ask func() (answer, error)) (answer, error) {
-	v.mu.Lock()
-	known, found := v.answers[key]
-	v.mu.Unlock()
+// errSlow says that a review takes longer than a scrape may wait.
+var errSlow = errors.New("the review takes too long")
+
+// remembered asks unless a recent answer is known; where asking fails or takes
+// long, an old grant still counts.
+func (v *Reviewer) remembered(key string, ask func(context.Context) (answer, error)) (answer, error) {
+	known, found := v.recall(key)
 	age := v.Now().Sub(known.asked)
 	if found && (known.ok && age < granted || !known.ok && age < refused) {
 		return known, nil
 	}
-	fresh, err := ask()
-	if err != nil {
-		if found && known.ok && age < stale {
-			v.Failed(err)
-			return known, nil
-		}
-		return answer{}, err
+	old := found && known.ok && age < stale
+	fresh, err := v.await(v.review(key, ask), old)
+	switch {
+	case err == nil:
+		return fresh, nil
+	case old:
+		return known, nil
 	}
-	fresh.asked = v.Now()
-	v.remember(key, fresh)
-	return fresh, nil
+	return answer{}, err
+}
+
+// await waits for a review as long as a scrape can.
+func (v *Reviewer) await(r *review, known bool) (answer, error) {
+	patience := waitStranger
+	if known {
+		patience = waitKnown
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return r.answer, r.err
+	case <-timer.C:
+		return answer{}, errSlow
+	}
+}
+
+// review is one that is under way, for all who wait for it.
+type review struct {
+	done   chan struct{}
+	answer answer
+	err    error
+}
+
+// review begins a review, or joins the one of the same key.
+func (v *Reviewer) review(key string, ask func(context.Context) (answer, error)) *review {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if r := v.underWay[key]; r != nil {
+		return r
+	}
+	if v.underWay == nil {
+		v.underWay = map[string]*review{}
+	}
+	r := &review{done: make(chan struct{})}
+	v.underWay[key] = r
+	go v.finish(key, r, ask)
+	return r
+}
+
+// finish does not end with the scrape that asked: the answer is of use for the
+// next one.
+func (v *Reviewer) finish(key string, r *review, ask func(context.Context) (answer, error)) {
+	ctx, cancel := context.WithTimeout(context.Background(), reviewTimeout)
+	defer cancel()
+	r.answer, r.err = ask(ctx)
+	v.Told(r.err)
+	if r.err == nil {
+		r.answer.asked = v.Now()
+		v.remember(key, r.answer)
+	}
+	v.mu.Lock()
+	delete(v.underWay, key)
+	v.mu.Unlock()
+	close(r.done)
+}
+
+func (v *Reviewer) recall(key string) (answer, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known, found := v.answers[key]
+	return known, found
 }
 
 func (v *Reviewer) remember(key string, a answer) {
@@ -182,8 +252,6 @@ func (v *Reviewer) forget() {
 }
 
 func (v *Reviewer) reviewToken(ctx context.Context, token string) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
-	defer cancel()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	got, err := v.Tokens.Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
@@ -193,8 +261,6 @@ func (v *Reviewer) reviewToken(ctx context.Context, token string) (answer, error
 }
 
 func (v *Reviewer) reviewAccess(ctx context.Context, u user, path string) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
-	defer cancel()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: u.name, Groups: u.groups,
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},

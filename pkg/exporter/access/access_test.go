@@ -48,8 +48,12 @@ func newServer() *server {
 		Tokens:   kube.AuthenticationV1().TokenReviews(),
 		Subjects: kube.AuthorizationV1().SubjectAccessReviews(),
 		Trusted:  []string{"prometheus"},
-		Failed:   func(error) { s.failed++ },
-		Now:      func() time.Time { return s.now },
+		Told: func(err error) {
+			if err != nil {
+				s.failed++
+			}
+		},
+		Now: func() time.Time { return s.now },
 	}
 	return s
 }

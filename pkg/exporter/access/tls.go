@@ -67,18 +67,22 @@ func (c *ClientCA) Set(pem []byte) error {
 }
 
 // Follow reads the bundle that the API server publishes for its extensions,
-// now and every few minutes, until the context ends. Who may not read it is
-// told so through failed, and tokens still work.
-func (c *ClientCA) Follow(ctx context.Context, configMaps coreclient.ConfigMapsGetter, failed func(error)) {
-	const every = 5 * time.Minute
+// now and every few minutes, until the context ends. Each reading is told with
+// its error, nil if it worked; without the bundle tokens still work.
+func (c *ClientCA) Follow(ctx context.Context, configMaps coreclient.ConfigMapsGetter, told func(error)) {
+	const every, soon = 5 * time.Minute, 5 * time.Second
 	for {
-		if err := c.read(ctx, configMaps); err != nil && ctx.Err() == nil {
-			failed(err)
+		err, pause := c.read(ctx, configMaps), every
+		if err != nil {
+			pause = soon
+		}
+		if ctx.Err() == nil {
+			told(err)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(every):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -28,7 +27,9 @@ const maxEvents = 50
 // transition is a critical finding that appeared or went.
 type transition struct {
 	finding classify.Finding
+	object  inventory.Object
 	gone    bool
+	at      time.Time
 }
 
 // identity is what makes two findings the same over time.
@@ -57,12 +58,12 @@ func transitions(before, now *classify.Report) []transition {
 	var out []transition
 	for id, f := range have {
 		if _, ok := had[id]; !ok {
-			out = append(out, transition{finding: f})
+			out = append(out, transition{finding: f, object: objectOf(f.Webhook, now), at: now.Snapshot.Taken})
 		}
 	}
 	for id, f := range had {
 		if _, ok := have[id]; !ok {
-			out = append(out, transition{finding: f, gone: true})
+			out = append(out, transition{finding: f, object: objectOf(f.Webhook, before), gone: true, at: now.Snapshot.Taken})
 		}
 	}
 	slices.SortFunc(out, func(a, b transition) int {
@@ -71,24 +72,56 @@ func transitions(before, now *classify.Report) []transition {
 	return out[:min(len(out), maxEvents)]
 }
 
+func objectOf(webhook inventory.Ref, r *classify.Report) inventory.Object {
+	for _, p := range r.Profiles {
+		if p.Ref == webhook {
+			return p.Object
+		}
+	}
+	return inventory.Object{}
+}
+
 func (t transition) key() string {
 	return fmt.Sprint(t.gone, t.finding.Check.Name, t.finding.Webhook, t.finding.Resource)
 }
 
-// announce writes an Event on the configuration for each transition.
-func announce(ctx context.Context, events coreclient.EventInterface, now *classify.Report, list []transition) error {
-	objects := map[inventory.Ref]inventory.Object{}
-	for _, p := range now.Profiles {
-		objects[p.Ref] = p.Object
+// announcer records Events for critical findings that come and go, and loses
+// none while the API server or a webhook refuses them.
+type announcer struct {
+	// seen is the last Report that was compared.
+	seen *classify.Report
+	// pending are the transitions that are not recorded yet, oldest first.
+	pending []transition
+}
+
+// note compares a Report with the one before.
+func (a *announcer) note(r *classify.Report) {
+	if r == a.seen {
+		return
 	}
-	var errs []error
-	for _, t := range list {
-		_, err := events.Create(ctx, t.event(objects[t.finding.Webhook], now.Snapshot.Taken), metav1.CreateOptions{})
+	a.pending = append(a.pending, transitions(a.seen, r)...)
+	a.pending = a.pending[max(0, len(a.pending)-maxEvents):]
+	a.seen = r
+}
+
+// announce records what is pending. It stops at the first failure: what blocks
+// one Event blocks them all, perhaps for ten seconds each.
+func (a *announcer) announce(ctx context.Context, events coreclient.EventInterface) error {
+	for len(a.pending) > 0 {
+		event := a.pending[0].event()
+		_, err := events.Create(ctx, event, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			errs = append(errs, fmt.Errorf("recording an Event on %s: %w", t.finding.Webhook.Configuration, err))
+			return fmt.Errorf("recording an Event on %s: %w", event.InvolvedObject.Name, err)
 		}
+		a.pending = a.pending[1:]
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// leave drops what the replica that leads has had the time to record. What is
+// younger is kept, for that replica may have died.
+func (a *announcer) leave(now time.Time) {
+	a.pending = slices.DeleteFunc(a.pending, func(t transition) bool { return now.Sub(t.at) > 2*leaseDuration })
 }
 
 // apiVersions of the objects that register webhooks.
@@ -108,32 +141,32 @@ func kindOf(t inventory.Type) string {
 	return inventory.KindCRD
 }
 
-// name is the same for the same transition, so that two replicas that both
-// believe they lead record it once.
-func (t transition) name(now time.Time) string {
+// name is the same for the same transition within a minute, so that two
+// replicas that both believe they lead record it once.
+func (t transition) name() string {
 	h := fnv.New64a()
-	fmt.Fprint(h, t.key(), now.Unix())
+	fmt.Fprint(h, t.key(), t.at.Truncate(time.Minute).Unix())
 	return fmt.Sprintf("webhook-auditor.%016x", h.Sum64())
 }
 
-func (t transition) event(object inventory.Object, now time.Time) *corev1.Event {
-	f, at := t.finding, metav1.NewTime(now)
+func (t transition) event() *corev1.Event {
+	f, at := t.finding, metav1.NewTime(t.at)
 	kind, reason, message := corev1.EventTypeWarning, "CriticalFinding", fmt.Sprintf("%s: webhook %s %s", f.Check.Name, f.Webhook.Name, f.Message)
 	if t.gone {
 		kind, reason, message = corev1.EventTypeNormal, "CriticalFindingGone", fmt.Sprintf("%s: no longer true of webhook %s", f.Check.Name, f.Webhook.Name)
 	}
 	return &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: t.name(now), Namespace: eventNamespace},
+		ObjectMeta: metav1.ObjectMeta{Name: t.name(), Namespace: eventNamespace},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: apiVersions[kindOf(f.Webhook.Type)],
 			Kind:       kindOf(f.Webhook.Type),
 			Name:       f.Webhook.Configuration,
-			UID:        types.UID(object.UID),
+			UID:        types.UID(t.object.UID),
 		},
 		Type:           kind,
 		Reason:         reason,
-		Message:        message[:min(len(message), 1024)],
-		Source:         corev1.EventSource{Component: "webhook-auditor"},
+		Message:        strings.ToValidUTF8(message[:min(len(message), 1024)], ""),
+		Source:         corev1.EventSource{Component: manager},
 		FirstTimestamp: at,
 		LastTimestamp:  at,
 		Count:          1,

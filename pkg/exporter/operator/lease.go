@@ -42,7 +42,7 @@ func (l *lease) try(ctx context.Context) (bool, error) {
 	case apierrors.IsNotFound(err):
 		return l.settle(l.create(ctx))
 	case err != nil:
-		return l.leading, fmt.Errorf("reading lease %s: %w", l.name, err)
+		return l.settle(fmt.Errorf("reading lease %s: %w", l.name, err))
 	}
 	l.observe(found.Spec)
 	if !l.mine(found.Spec) && !l.expired() {
@@ -81,16 +81,16 @@ func (l *lease) expired() bool {
 }
 
 // settle draws the conclusion of an attempt to hold the lease. Who lost a race
-// saw another holder; who was kept from writing by a webhook, or could not
-// reach the server, did not.
+// saw another holder; who was kept from writing by a webhook, lacks the
+// permission, or could not reach the server, did not.
 func (l *lease) settle(err error) (bool, error) {
 	switch {
 	case err == nil:
 		l.leading = true
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return false, nil // the next look tells who won
-	case Blocker(err) != "":
-		l.leading = true
+	case Blocker(err) != "", apierrors.IsForbidden(err):
+		l.leading = true // two writers are harmless, none is not
 	}
 	return l.leading, err
 }

@@ -24,6 +24,10 @@ import (
 // would end the request before the API server names the webhook in its answer.
 const patience = 35 * time.Second
 
+// grace is how long a write under way may go on after our own end was asked
+// for: long enough for an API server that is well.
+const grace = 5 * time.Second
+
 // refresh is after what time an unchanged status is written again, so that what
 // somebody else changed or deleted comes back.
 const refresh = 5 * time.Minute
@@ -55,9 +59,9 @@ type Writer struct {
 	latest atomic.Pointer[classify.Report]
 	poke   chan struct{}
 
-	told    *classify.Report
-	written map[string]entry
-	failing bool
+	announcer announcer
+	written   map[string]entry
+	failing   bool
 }
 
 // entry is what was last written to a target, and when.
@@ -101,28 +105,31 @@ func (w *Writer) Publish(r *classify.Report) {
 }
 
 // Run writes until the context ends, and then gives the lease up. The write
-// under way is finished first.
+// under way is finished first, unless it takes longer than anybody waits.
 func (w *Writer) Run(ctx context.Context) {
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
 	ticker := time.NewTicker(leaseInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-w.poke:
-			w.step(ctx)
+			w.step(writing)
 		case <-ticker.C:
-			w.step(ctx)
+			w.step(writing)
 		}
 	}
-	w.leave()
+	w.leave(writing)
 }
 
 // leave gives the lease up, so that the other replica need not wait.
-func (w *Writer) leave() {
+func (w *Writer) leave(ctx context.Context) {
 	if w.lease == nil || !w.lease.leading {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaseInterval)
+	ctx, cancel := context.WithTimeout(ctx, leaseInterval)
 	defer cancel()
 	if err := w.lease.release(ctx); err != nil {
 		w.options.Failed(err)
@@ -135,15 +142,16 @@ func (w *Writer) step(ctx context.Context) {
 	if report == nil {
 		return
 	}
+	w.announcer.note(report)
 	leading, err := true, error(nil)
 	if w.lease != nil {
 		leading, err = w.lease.try(ctx)
 	}
 	errs := []error{err}
 	if leading {
-		errs = append(errs, w.writeAll(ctx, report), w.announceChanges(ctx, report))
+		errs = append(errs, w.writeAll(ctx, report), w.announcer.announce(ctx, w.kube.CoreV1().Events(eventNamespace)))
 	} else {
-		w.told = report // the other replica tells
+		w.announcer.leave(report.Snapshot.Taken)
 		clear(w.written)
 	}
 	w.conclude(ctx, errors.Join(errs...))
@@ -166,6 +174,10 @@ func (w *Writer) conclude(ctx context.Context, err error) {
 func (w *Writer) writeAll(ctx context.Context, r *classify.Report) error {
 	var errs []error
 	for _, t := range targets {
+		if !t.servedBy(r.Snapshot) {
+			delete(w.written, t.kind)
+			continue
+		}
 		if err := w.writeOne(ctx, t, r); err != nil && !absent(err) {
 			errs = append(errs, err)
 		}
@@ -187,6 +199,7 @@ func (w *Writer) writeOne(ctx context.Context, t target, r *classify.Report) err
 	conditions := exporter.Conditions(r, before.conditions, exporter.ConditionOptions{
 		RollUp:     w.options.RollUp,
 		Inertia:    w.options.Inertia,
+		Now:        time.Now(),
 		RollingOut: before.version != "" && before.version != w.options.Version,
 	})
 	due := !known || changed(before.conditions, conditions) || before.totals != r.Totals() || time.Since(before.at) > refresh
@@ -197,18 +210,19 @@ func (w *Writer) writeOne(ctx context.Context, t target, r *classify.Report) err
 	if err != nil {
 		return err
 	}
-	if err := t.write(ctx, w.dynamic, w.ownersOf(ctx), status); err != nil {
+	owners := w.ownersOf(ctx)
+	if err := t.write(ctx, w.dynamic, owners, status); err != nil {
 		return err
 	}
-	w.written[t.kind] = entry{previous{conditions, w.options.Version}, r.Totals(), time.Now()}
-	return nil
-}
-
-// announceChanges records Events for what changed since it was last told.
-func (w *Writer) announceChanges(ctx context.Context, r *classify.Report) error {
-	list := transitions(w.told, r)
-	w.told = r
-	return announce(ctx, w.kube.CoreV1().Events(eventNamespace), r, list)
+	now := previous{conditions, w.options.Version, before.owners}
+	if len(owners) > 0 && !owns(owners[0], before.owners) {
+		// A status may be written where the object itself may not.
+		if err = t.create(ctx, w.dynamic, owners); err == nil {
+			now.owners = owners
+		}
+	}
+	w.written[t.kind] = entry{now, r.Totals(), time.Now()}
+	return err
 }
 
 // ownersOf makes our own namespace the owner of what is written: whoever

@@ -12,7 +12,9 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -60,8 +62,10 @@ func TestEventsOfCriticalFindings(t *testing.T) {
 	kube := fake.NewClientset()
 	events := kube.CoreV1().Events(eventNamespace)
 	ctx := context.Background()
-	for _, pair := range [][2]*classify.Report{{nil, down()}, {down(), down()}, {down(), up()}} {
-		if err := announce(ctx, events, pair[1], transitions(pair[0], pair[1])); err != nil {
+	var a announcer
+	for _, r := range []*classify.Report{down(), down(), up()} {
+		a.note(r)
+		if err := a.announce(ctx, events); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,6 +84,44 @@ func TestEventsOfCriticalFindings(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestEventsOutliveAnOutage: what a webhook kept from being recorded is
+// recorded when it heals, in order.
+func TestEventsOutliveAnOutage(t *testing.T) {
+	kube := fake.NewClientset()
+	kube.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, dead })
+	events, ctx := kube.CoreV1().Events(eventNamespace), context.Background()
+	var a announcer
+	for _, r := range []*classify.Report{down(), up()} {
+		a.note(r)
+		if err := a.announce(ctx, events); Blocker(err) != "all.example.com" {
+			t.Errorf("want the webhook's name, have %v", err)
+		}
+	}
+	kube.ReactionChain = kube.ReactionChain[1:]
+	if err := a.announce(ctx, events); err != nil {
+		t.Fatal(err)
+	}
+	list, err := events.List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) != 2 {
+		t.Errorf("%d events, %v; want one of the coming and one of the going", len(list.Items), err)
+	}
+}
+
+// TestTheOtherReplicaKeepsWhatIsFresh: the one that leads may have died before
+// it recorded what both saw.
+func TestTheOtherReplicaKeepsWhatIsFresh(t *testing.T) {
+	var a announcer
+	a.note(down())
+	a.leave(down().Snapshot.Taken.Add(leaseDuration))
+	if len(a.pending) == 0 {
+		t.Error("dropped what the leader may not have recorded")
+	}
+	a.leave(down().Snapshot.Taken.Add(time.Minute))
+	if len(a.pending) != 0 {
+		t.Errorf("kept %v", a.pending)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // manager owns all fields that are written.
@@ -80,6 +81,20 @@ func webhookAuditStatus(version string, r *classify.Report) map[string]any {
 type previous struct {
 	conditions []metav1.Condition
 	version    string
+	owners     []metav1.OwnerReference
+}
+
+// owns reports whether the object with these references goes when the owner
+// does.
+func owns(owner metav1.OwnerReference, references []metav1.OwnerReference) bool {
+	return slices.ContainsFunc(references, func(r metav1.OwnerReference) bool { return r.UID == owner.UID })
+}
+
+// servedBy reports whether the API server serves the target's API.
+func (t target) servedBy(s *inventory.Snapshot) bool {
+	return slices.ContainsFunc(s.Served, func(served inventory.Served) bool {
+		return served.Resource == inventory.Resource{Group: t.Group, Name: t.Resource} && served.Version == t.Version
+	})
 }
 
 // read returns what the target says now. Neither the object nor its API need
@@ -97,7 +112,7 @@ func (t target) read(ctx context.Context, client dynamic.Interface) (previous, e
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &status); err != nil {
 		return previous{}, fmt.Errorf("reading the status of %s %s: %w", t.kind, t.name, err)
 	}
-	p := previous{conditions: status.Conditions}
+	p := previous{conditions: status.Conditions, owners: found.GetOwnerReferences()}
 	for _, v := range status.Versions {
 		if v.Name == "operator" {
 			p.version = v.Version
@@ -117,13 +132,22 @@ func (t target) write(ctx context.Context, client dynamic.Interface, owners []me
 	options := metav1.ApplyOptions{FieldManager: manager, Force: true}
 	_, err := resource.ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), options)
 	if apierrors.IsNotFound(err) {
-		if _, err := resource.Apply(ctx, t.name, t.owned(owners), options); err != nil {
-			return fmt.Errorf("creating %s %s: %w", t.kind, t.name, err)
+		if err := t.create(ctx, client, owners); err != nil {
+			return err
 		}
 		_, err = resource.ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), options)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the status of %s %s: %w", t.kind, t.name, err)
+	}
+	return nil
+}
+
+// create makes the object, or has the owners own it.
+func (t target) create(ctx context.Context, client dynamic.Interface, owners []metav1.OwnerReference) error {
+	options := metav1.ApplyOptions{FieldManager: manager, Force: true}
+	if _, err := client.Resource(t.GroupVersionResource).Apply(ctx, t.name, t.owned(owners), options); err != nil {
+		return fmt.Errorf("creating %s %s: %w", t.kind, t.name, err)
 	}
 	return nil
 }
