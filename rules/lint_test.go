@@ -10,7 +10,7 @@ import (
 
 	openshiftv1 "github.com/openshift/api/monitoring/v1"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 
@@ -108,7 +108,7 @@ func TestOwnSeries(t *testing.T) {
 			t.Errorf("%s reads %s, which the exporter does not have", a.Name, s.Name)
 		}
 		for _, m := range s.LabelMatchers {
-			if m.Name != labels.MetricName && !slices.Contains(names, m.Name) {
+			if m.Name != model.MetricNameLabel && !slices.Contains(names, m.Name) {
 				t.Errorf("%s selects %s by %s, which is none of its labels %q", a.Name, s.Name, m.Name, names)
 			}
 		}

@@ -19,15 +19,18 @@ func TestExpr(t *testing.T) {
 	}{
 		{"unchanged", Options{}, `sum by (name) (rate(calls{code="200"}[5m] offset 1h)) / on (name) group_left (namespace) max(known) and on () up`},
 		{
-			"cluster label", Options{ClusterLabel: "cluster"},
+			"cluster label",
+			Options{ClusterLabel: "cluster"},
 			`sum by (cluster, name) (rate(calls{code="200"}[5m] offset 1h)) / on (cluster, name) group_left (namespace) max by (cluster) (known) and on (cluster) up`,
 		},
 		{
-			"time scale", Options{TimeScale: 0.01},
+			"time scale",
+			Options{TimeScale: 0.01},
 			`sum by (name) (rate(calls{code="200"}[3s] offset 36s)) / on (name) group_left (namespace) max(known) and on () up`,
 		},
 		{
-			"selector", Options{Selector: `env!="test"`},
+			"selector",
+			Options{Selector: `env!="test"`},
 			`sum by (name) (rate(calls{code="200",env!="test"}[5m] offset 1h)) / on (name) group_left (namespace) max(known{env!="test"}) and on () up{env!="test"}`,
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,7 +137,7 @@ func fired(alerts []*rules.Alert, name string) []expAlert {
 		out = append(out, expAlert{Labels: labels, Annotations: a.Annotations.Map()})
 	}
 	slices.SortFunc(out, func(a, b expAlert) int {
-		return bytes.Compare([]byte(fmt.Sprint(a.Labels)), []byte(fmt.Sprint(b.Labels)))
+		return strings.Compare(fmt.Sprint(a.Labels), fmt.Sprint(b.Labels))
 	})
 	return out
 }
