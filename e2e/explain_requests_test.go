@@ -319,7 +319,8 @@ func (q requests) special(r *rand.Rand, namespace string) request {
 		i := slices.IndexFunc(explainedKinds, func(k explained) bool { return k.resource == resource })
 		return q.client(explainedKinds[i], namespace)
 	}
-	return pick(r,
+	return pick(
+		r,
 		request{"create", "pods/exec", []string{ns, "exp"}, connect("pods", "exec")},
 		request{"connect", "pods/attach", []string{ns}, connect("pods", "attach")},
 		request{"create", "pods/portforward", []string{ns}, connect("pods", "portforward")},

@@ -256,8 +256,9 @@ func (e explainer) generated(r *rand.Rand, configuration string, place int) admi
 func (c *configurations) mutator(r *rand.Rand, h admissionv1.ValidatingWebhook) admissionv1.MutatingWebhook {
 	m := mutating(h)
 	m.ObjectSelector, m.MatchPolicy, m.MatchConditions = h.ObjectSelector, h.MatchPolicy, h.MatchConditions
-	if r.IntN(4) == 0 {
+	if r.IntN(2) == 0 {
 		m.Rules = []admissionv1.RuleWithOperations{rule("", "configmaps")}
+		m.Rules[0].Operations = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 		m.ClientConfig.Service.Path = new("/patch/" + h.Name)
 	}
 	if r.IntN(2) == 0 {
@@ -464,7 +465,8 @@ func describe(h admissionv1.ValidatingWebhook) string {
 func someRule(r *rand.Rand) admissionv1.RuleWithOperations {
 	type covered struct{ groups, versions, resources []string }
 	everything := covered{[]string{"*"}, []string{"*"}, []string{"*/*"}}
-	c := pick(r,
+	c := pick(
+		r,
 		everything, everything, everything, everything, everything, everything, everything, everything,
 		covered{[]string{"*"}, []string{"*"}, []string{"*"}},
 		covered{[]string{"*"}, []string{"*"}, []string{"*/status", "*/scale"}},

@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -290,6 +291,24 @@ func TestBadSelectors(t *testing.T) {
 	if len(s.Reach(&s.Webhooks[0])) == 0 {
 		t.Error("the selector excludes everything")
 	}
+}
+
+// TestSnapshotsMayBeAskedAtOnce: what is remembered is remembered for all.
+func TestSnapshotsMayBeAskedAtOnce(t *testing.T) {
+	s := crowd(50)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range s.Webhooks {
+				s.Reach(&s.Webhooks[i])
+				s.Intercepts(&s.Webhooks[i], Resource{Name: "pods"}, Create, "default")
+			}
+			if r, err := s.Request("create", "leases", Subject{}); err != nil || len(s.Chain(r).Steps) == 0 {
+				t.Errorf("nothing is called: %v", err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // crowd is a cluster with many webhooks, of every sort that clusters have.

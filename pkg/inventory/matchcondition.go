@@ -140,7 +140,8 @@ func compile(expression string) *program {
 }
 
 func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {
-	return env.Program(ast,
+	return env.Program(
+		ast,
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost, cel.OptPartialEval),
 		cel.CostLimit(cost),
 		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
