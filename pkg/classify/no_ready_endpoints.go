@@ -13,6 +13,6 @@ var noReadyEndpoints = &Check{
 	Condition: backendConditions(),
 	Reason:    "WebhookServiceNoEndpoints",
 	Alerts:    backendAlerts(),
-	For:       5 * time.Minute,
+	For:       4 * time.Minute,
 	Find:      findFault(inventory.NoReadyEndpoints),
 }

@@ -13,6 +13,6 @@ var serviceMissing = &Check{
 	Condition: backendConditions(),
 	Reason:    "WebhookServiceNotFound",
 	Alerts:    backendAlerts(),
-	For:       5 * time.Minute,
+	For:       4 * time.Minute,
 	Find:      findFault(inventory.ServiceNotFound),
 }

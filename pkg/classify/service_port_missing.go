@@ -13,6 +13,6 @@ var servicePortMissing = &Check{
 	Condition: backendConditions(),
 	Reason:    "WebhookServicePortNotFound",
 	Alerts:    backendAlerts(),
-	For:       5 * time.Minute,
+	For:       4 * time.Minute,
 	Find:      findFault(inventory.PortNotFound),
 }

@@ -13,6 +13,6 @@ var serviceUnroutable = &Check{
 	Condition: backendConditions(),
 	Reason:    "WebhookServiceNotReady",
 	Alerts:    backendAlerts(),
-	For:       5 * time.Minute,
+	For:       4 * time.Minute,
 	Find:      findFault(inventory.ServiceUnroutable),
 }
