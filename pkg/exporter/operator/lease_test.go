@@ -47,8 +47,8 @@ func (r *replicas) block(err error) {
 func (r *replicas) heal() { r.kube.ReactionChain = r.kube.ReactionChain[2:] }
 
 var (
-	dead        = errors.New(`Internal error occurred: failed calling webhook "all.example.com": failed to call webhook: service "gone" not found`)
-	unreachable = errors.New("dial tcp 127.0.0.1:6443: connect: connection refused")
+	errDead        = errors.New(`internal error occurred: failed calling webhook "all.example.com": failed to call webhook: service "gone" not found`)
+	errUnreachable = errors.New("dial tcp 127.0.0.1:6443: connect: connection refused")
 )
 
 // leads tries and returns who leads.
@@ -99,7 +99,7 @@ func TestACleanStopHandsOver(t *testing.T) {
 // TestTheHolderGoesOnUnderADeadWebhook: a renewal that a webhook refuses is not
 // a lease lost to another holder.
 func TestTheHolderGoesOnUnderADeadWebhook(t *testing.T) {
-	for name, err := range map[string]error{"dead catch-all": dead, "server away": unreachable} {
+	for name, err := range map[string]error{"dead catch-all": errDead, "server away": errUnreachable} {
 		t.Run(name, func(t *testing.T) {
 			r := newReplicas()
 			want(t, "at first", r.a, true)
@@ -120,7 +120,7 @@ func TestTheHolderGoesOnUnderADeadWebhook(t *testing.T) {
 func TestSomebodyWritesAfterARestartUnderADeadWebhook(t *testing.T) {
 	r := newReplicas()
 	want(t, "at first", r.a, true)
-	r.block(dead)
+	r.block(errDead)
 	want(t, "while the old holder may live", r.b, false)
 	r.pass(leaseDuration + time.Second)
 	want(t, "when it has expired", r.b, true)
@@ -132,7 +132,7 @@ func TestSomebodyWritesAfterARestartUnderADeadWebhook(t *testing.T) {
 // TestAnUnreachableServerMakesNoLeader: who never led does not begin to.
 func TestAnUnreachableServerMakesNoLeader(t *testing.T) {
 	r := newReplicas()
-	r.block(unreachable)
+	r.block(errUnreachable)
 	want(t, "from the start", r.a, false)
 }
 

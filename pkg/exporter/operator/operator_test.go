@@ -91,7 +91,7 @@ func TestEventsOfCriticalFindings(t *testing.T) {
 // recorded when it heals, in order.
 func TestEventsOutliveAnOutage(t *testing.T) {
 	kube := fake.NewClientset()
-	kube.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, dead })
+	kube.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errDead })
 	events, ctx := kube.CoreV1().Events(eventNamespace), context.Background()
 	var a announcer
 	for _, r := range []*classify.Report{down(), up()} {

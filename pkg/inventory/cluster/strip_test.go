@@ -23,7 +23,7 @@ func heavy(name string) metav1.ObjectMeta {
 		t := metav1.NewTime(at(minute))
 		return metav1.ManagedFieldsEntry{
 			Manager: "DROP", Time: &t, Subresource: subresource,
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"DROP":{}}`)},
+			FieldsV1: metav1.NewFieldsV1(`{"DROP":{}}`),
 		}
 	}
 	return metav1.ObjectMeta{
