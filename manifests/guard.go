@@ -6,10 +6,14 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -18,31 +22,54 @@ import (
 //go:embed *.tmpl
 var sources embed.FS
 
-// RunLevelGuard writes the policy that keeps webhooks out of run level 0.
+// exclusion is a requirement as CEL writes it, and the names of its variables.
+type exclusion struct {
+	Has, Place, Key, Values string
+}
+
+// RunLevelGuard writes the policy that keeps webhooks out of run level 0: by the
+// label and, where the Policy names namespaces, by name. It is one policy, for
+// the API server calls several in no particular order: what an owner brings back
+// to its own state would come out in another order, and count as a change.
 func RunLevelGuard(p classify.Policy) ([]byte, error) {
+	if i := slices.IndexFunc(p.RunLevelZero, classify.IsGlob); i >= 0 {
+		return nil, fmt.Errorf("runLevelZero: %q: a namespaceSelector takes names only: name the namespaces one by one", p.RunLevelZero[i])
+	}
+	var exclusions []exclusion
+	for _, r := range p.RunLevelExclusions(&inventory.Snapshot{}) {
+		suffix := ""
+		if r.Key == corev1.LabelMetadataName {
+			suffix = "ByName"
+		}
+		exclusions = append(exclusions, exclusion{"guarded" + suffix, "own" + suffix, quoted(r.Key), quoted(r.Values)})
+	}
+	if len(exclusions) == 0 {
+		return nil, errors.New("no namespace is on run level 0: set runLevelLabel or runLevelZero")
+	}
 	return fill("guard.yaml.tmpl", map[string]any{
-		"FailurePolicy": "Ignore",
-		"OptIn":         classify.OptInAnnotation,
-		"Key":           quoted(p.RunLevelLabel),
-		"Values":        quoted([]string{"0"}),
+		"Exclusions":     exclusions,
+		"OptIn":          classify.OptInAnnotation,
+		"Configurations": amongst("object.metadata.name", p.PlatformWebhooks),
+		"Webhooks":       amongst("w.name", p.PlatformWebhooks),
 	})
 }
 
-// sensitive is a resource as the warnings compare it with rules.
+// sensitive is a resource as the warnings compare it with rules: by lists of
+// CEL, of which an empty one stands for anything.
 type sensitive struct {
-	inventory.Resource
-	Scope, Operations, Versions string
+	Groups, Versions, Operations, Scopes, Resources string
 }
 
 // RegistrationWarnings writes the policy that warns of unapproved webhooks.
 func RegistrationWarnings(p classify.Policy) ([]byte, error) {
-	return fill("warn.yaml.tmpl", map[string]any{
-		"OptIn":       classify.OptInAnnotation,
-		"Approval":    classify.ApprovalAnnotation,
-		"ApprovalURL": classify.ApprovalPattern,
-		"Platform":    quoted(p.PlatformWebhooks),
-		"CoreGroups":  quoted(p.CoreGroups),
-		"Sensitive":   sensitiveResources(p),
+	return fill("warnings.yaml.tmpl", map[string]any{
+		"OptIn":          classify.OptInAnnotation,
+		"Approval":       classify.ApprovalAnnotation,
+		"ApprovalURL":    classify.ApprovalPattern,
+		"Configurations": amongst("object.metadata.name", p.PlatformWebhooks),
+		"Webhooks":       amongst("w.name", p.PlatformWebhooks),
+		"CoreGroups":     lines(append([]string{"*"}, p.CoreGroups...)),
+		"Sensitive":      sensitiveResources(p),
 	})
 }
 
@@ -51,44 +78,108 @@ func sensitiveResources(p classify.Policy) []sensitive {
 	s := &inventory.Snapshot{ReviewsExcluded: true}
 	var out []sensitive
 	for _, r := range p.Classes[classify.ClassSensitive] {
-		if slices.Contains(s.NeverSent(), r) {
-			continue
+		if !slices.Contains(s.NeverSent(), r.Parent()) {
+			out = append(out, describe(r))
 		}
-		out = append(out, describe(r))
 	}
 	return out
 }
 
-// describe tells how the newest server serves a resource.
+// describe tells which rules cover a resource as the newest server serves it.
+// Of one that is not built in, nothing but its name is known.
 func describe(r inventory.Resource) sensitive {
-	d := sensitive{Resource: r}
-	var versions, operations []string
+	var versions, operations, scopes []string
 	for _, served := range inventory.Builtins(inventory.Newest, true) {
 		if served.Resource != r {
 			continue
-		}
-		d.Scope = "Cluster"
-		if served.Namespaced {
-			d.Scope = "Namespaced"
 		}
 		versions = append(versions, served.Version)
 		for _, op := range served.Operations() {
 			operations = append(operations, string(op))
 		}
+		scopes = []string{"Cluster"}
+		if served.Namespaced {
+			scopes = []string{"Namespaced"}
+		}
 	}
-	slices.Sort(operations)
-	d.Operations = strings.Join(slices.Compact(operations), " ")
-	d.Versions = strings.Join(versions, " ")
-	return d
+	return sensitive{quoted([]string{"*", r.Group}), wildcard(versions), wildcard(operations), wildcard(scopes), quoted(covering(r))}
+}
+
+// wildcard writes the values that a rule may have, with the wildcard; of no
+// values, nothing.
+func wildcard(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	slices.Sort(values)
+	return quoted(append([]string{"*"}, slices.Compact(values)...))
+}
+
+// covering are all ways in which a rule can spell a resource.
+func covering(r inventory.Resource) []string {
+	if r.Subresource == "" {
+		return []string{"*", "*/*", r.Name, r.Name + "/*"}
+	}
+	return []string{"*/*", "*/" + r.Subresource, r.Name + "/*", r.Path()}
+}
+
+// amongst writes the CEL expression that is true where one of the globs
+// matches the name.
+func amongst(name string, globs []string) string {
+	names, terms := []string{}, []string(nil)
+	for _, glob := range globs {
+		if classify.IsGlob(glob) {
+			terms = append(terms, fmt.Sprintf("%s.matches(%s)", name, quoted(pattern(glob))))
+		} else {
+			names = append(names, glob)
+		}
+	}
+	if len(names) > 0 || len(terms) == 0 {
+		terms = append([]string{fmt.Sprintf("%s in %s", name, lines(names))}, terms...)
+	}
+	return "(" + strings.Join(terms, " || ") + ")"
+}
+
+// pattern writes a glob, as path.Match knows it, as a regular expression.
+func pattern(glob string) string {
+	var b strings.Builder
+	for i := 0; i < len(glob); i++ {
+		switch c := glob[i]; c {
+		case '*':
+			b.WriteString(".*") // names hold no slashes
+		case '?':
+			b.WriteString(".")
+		case '[', ']', '^', '-': // a class is written alike
+			b.WriteByte(c)
+		case '\\':
+			i++
+			fallthrough
+		default:
+			b.WriteString(regexp.QuoteMeta(glob[i : i+1]))
+		}
+	}
+	return "^" + b.String() + "$"
 }
 
 // quoted writes a value as CEL does: as JSON.
 func quoted(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // strings and lists of strings
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		panic(err) // unreachable: strings and lists of strings
 	}
-	return strings.ReplaceAll(string(b), `","`, `", "`)
+	return strings.ReplaceAll(strings.TrimSpace(b.String()), `","`, `", "`)
+}
+
+// lines writes a long list on several lines.
+func lines(values []string) string {
+	var rows []string
+	for row := range slices.Chunk(values, 4) {
+		text := quoted(row)
+		rows = append(rows, text[1:len(text)-1])
+	}
+	return "[" + strings.Join(rows, ",\n          ") + "]"
 }
 
 func fill(name string, data any) ([]byte, error) {

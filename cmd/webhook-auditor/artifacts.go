@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/webhook-auditor/webhook-auditor/dashboards"
+	"github.com/webhook-auditor/webhook-auditor/manifests"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/rules"
 )
@@ -21,6 +23,10 @@ func artifacts() []artifact {
 		document("metrics", "all metrics, with their labels", "pkg/exporter/README.md", exporter.WriteMetrics),
 		{"rules", "the alerts", ruleFiles, rulesFlags},
 		{"dashboards", "the dashboards", dashboardFiles, dashboardsFlags},
+		policyArtifact("run-level-guard", "the policy that keeps webhooks off run level 0, for Kubernetes 1.36 and newer",
+			"manifests/run-level-guard/guard.yaml", manifests.RunLevelGuard),
+		policyArtifact("registration-warnings", "the policy that warns of unapproved webhooks, for Kubernetes 1.30 and newer",
+			"manifests/run-level-guard/warnings/warnings.yaml", manifests.RegistrationWarnings),
 	}
 }
 
@@ -32,6 +38,30 @@ func document(name, summary, file string, write func(io.Writer) error) artifact 
 		return map[string][]byte{file: b.Bytes()}, err
 	}
 	return artifact{name, summary, files, func(*pflag.FlagSet) func(io.Writer) error { return write }}
+}
+
+// policyArtifact is an artifact of one file, derived from the Policy.
+func policyArtifact(name, summary, file string, write func(classify.Policy) ([]byte, error)) artifact {
+	files := func() (map[string][]byte, error) {
+		b, err := write(classify.DefaultPolicy())
+		return map[string][]byte{file: b}, err
+	}
+	return artifact{name, summary, files, func(flags *pflag.FlagSet) func(io.Writer) error {
+		in := &input{}
+		flags.StringVar(&in.config, "config", "", "file of the Policy: classes, platform webhooks, what is on run level 0")
+		return func(w io.Writer) error {
+			policy, err := in.policy()
+			if err != nil {
+				return err
+			}
+			b, err := write(policy)
+			if err != nil {
+				return usageError{fmt.Errorf("print %s: %w", name, err)}
+			}
+			_, err = w.Write(b)
+			return err
+		}
+	}}
 }
 
 func ruleFiles() (map[string][]byte, error) {

@@ -32,6 +32,9 @@ func printCommand(flags *pflag.FlagSet) action {
 		if args[0] == "all" {
 			return artifactCommand("all", "write every file that is derived from the code", allFlags).run(ctx, args[1:], s)
 		}
+		if c := runLevelPatches; c.name == "print "+args[0] {
+			return c.run(ctx, args[1:], s)
+		}
 		i := slices.IndexFunc(artifacts(), func(a artifact) bool { return a.name == args[0] })
 		if i < 0 {
 			return usageError{fmt.Errorf("print: no %q: want one of %s", args[0], strings.Join(artifactNames(), ", "))}
@@ -58,7 +61,7 @@ func artifactNames() []string {
 	for _, a := range artifacts() {
 		out = append(out, a.name)
 	}
-	return out
+	return append(out, "run-level-patches")
 }
 
 // allFlags is "print all --write DIR", the way to renew a checkout.

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+
+	"github.com/webhook-auditor/webhook-auditor/manifests"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// runLevelPatches is "print run-level-patches": unlike the artifacts, it is
+// derived from a cluster or from files.
+var runLevelPatches = command{
+	"print run-level-patches", "[PATH…|-]",
+	"for webhooks registered before the run-level guard: what kubectl apply takes to keep them off run level 0", patchesCommand,
+}
+
+func patchesCommand(flags *pflag.FlagSet) action {
+	a := &audit{access: registerCluster(flags), input: inputFlags(flags)}
+	return func(ctx context.Context, paths []string, s streams) error {
+		policy, err := a.input.policy()
+		if err != nil {
+			return err
+		}
+		snapshot, err := a.snapshot(ctx, paths, s)
+		if err != nil {
+			return err
+		}
+		applied := map[string]string{}
+		if len(paths) == 0 {
+			if applied, err = a.access.lastApplied(ctx); err != nil {
+				return err
+			}
+		}
+		report := policy.Evaluate(snapshot)
+		b, err := manifests.RunLevelPatches(report.Profiles, func(o inventory.Object) string {
+			return cmp.Or(applied[o.Kind+"/"+o.Name], o.Annotations[manifests.LastApplied])
+		})
+		if err != nil {
+			return err
+		}
+		return printPatches(b, exporter.NewDocument(report), s)
+	}
+}
+
+func printPatches(b []byte, d exporter.Document, s streams) error {
+	if len(b) == 0 {
+		fmt.Fprintln(s.err, "nothing to apply: every webhook keeps off run level 0, or opted in to it")
+	}
+	if _, err := s.out.Write(b); err != nil {
+		return fmt.Errorf("writing the patches: %w", err)
+	}
+	if err := exporter.WriteErrors(s.err, d, textOptions(s.err)); err != nil {
+		return fmt.Errorf("writing the errors: %w", err)
+	}
+	return verdict(d, 0)
+}
+
+// lastApplied reads what "kubectl apply" recorded of the configurations, by
+// kind and name. The inventory does not keep it.
+func (a *clusterFlags) lastApplied(ctx context.Context) (map[string]string, error) {
+	config, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
+	}
+	out := map[string]string{}
+	for kind, resource := range map[string]string{
+		"ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+		"MutatingWebhookConfiguration":   "mutatingwebhookconfigurations",
+	} {
+		list, err := client.Resource(admissionv1.SchemeGroupVersion.WithResource(resource)).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("reading what was last applied: %w", err)
+		}
+		for _, o := range list.Items {
+			out[kind+"/"+o.Name] = o.Annotations[manifests.LastApplied]
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,135 @@
+package manifests
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// documents splits what was written and decodes each part strictly into the
+// next of the objects.
+func documents(t *testing.T, text []byte, objects ...any) {
+	t.Helper()
+	parts := strings.Split(string(text), "\n---\n")
+	if len(parts) != len(objects) {
+		t.Fatalf("%d documents, want %d", len(parts), len(objects))
+	}
+	for i, part := range parts {
+		if err := yaml.UnmarshalStrict([]byte(part), objects[i]); err != nil {
+			t.Fatalf("document %d: %v", i, err)
+		}
+	}
+}
+
+// TestGuardByName: the namespaces that the Policy names are excluded by the same
+// policy, after the label, and in the same way.
+func TestGuardByName(t *testing.T) {
+	p := classify.DefaultPolicy()
+	p.RunLevelZero = []string{"kube-system", "default"}
+	text, err := RunLevelGuard(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var guard admissionv1.MutatingAdmissionPolicy
+	var binding admissionv1.MutatingAdmissionPolicyBinding
+	documents(t, text, &guard, &binding)
+	if len(guard.Spec.Mutations) != 2 {
+		t.Fatalf("%d mutations, want 2", len(guard.Spec.Mutations))
+	}
+	byLabel, byName := guard.Spec.Mutations[0].JSONPatch.Expression, guard.Spec.Mutations[1].JSONPatch.Expression
+	replaced := strings.NewReplacer(`"openshift.io/run-level"`, `"kubernetes.io/metadata.name"`, `["0"]`, `["default", "kube-system"]`,
+		"variables.guarded", "variables.guardedByName", "variables.own", "variables.ownByName").Replace(byLabel)
+	if diff := cmp.Diff(replaced, byName); diff != "" {
+		t.Errorf("-by label +by name:\n%s", diff)
+	}
+}
+
+func TestGuardNeedsNames(t *testing.T) {
+	for want, change := range map[string]func(*classify.Policy){
+		`runLevelZero: "kube-*"`:  func(p *classify.Policy) { p.RunLevelZero = []string{"default", "kube-*"} },
+		"set runLevelLabel or ru": func(p *classify.Policy) { p.RunLevelLabel = "" },
+	} {
+		p := classify.DefaultPolicy()
+		change(&p)
+		if _, err := RunLevelGuard(p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, have %v", want, err)
+		}
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	text, err := RunLevelGuard(classify.DefaultPolicy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var guard admissionv1.MutatingAdmissionPolicy
+	documents(t, text, &guard, &admissionv1.MutatingAdmissionPolicyBinding{})
+	if have := *guard.Spec.FailurePolicy; have != admissionv1.Ignore {
+		t.Errorf("the guard's failurePolicy is %s: it must never block the change of a webhook", have)
+	}
+	if text, err = RegistrationWarnings(classify.DefaultPolicy()); err != nil {
+		t.Fatal(err)
+	}
+	var warnings admissionv1.ValidatingAdmissionPolicy
+	var binding admissionv1.ValidatingAdmissionPolicyBinding
+	documents(t, text, &warnings, &binding)
+	if have := *warnings.Spec.FailurePolicy; have != admissionv1.Ignore {
+		t.Errorf("the failurePolicy of the warnings is %s", have)
+	}
+	if want := []admissionv1.ValidationAction{admissionv1.Warn, admissionv1.Audit}; !slices.Equal(want, binding.Spec.ValidationActions) {
+		t.Errorf("the actions are %v, want %v: it never denies", binding.Spec.ValidationActions, want)
+	}
+}
+
+// TestWarningsFollowThePolicy: the lists are those of the checks.
+func TestWarningsFollowThePolicy(t *testing.T) {
+	p := classify.DefaultPolicy()
+	p.CoreGroups = []string{"example.org"}
+	p.PlatformWebhooks = []string{"ours-*", "theirs"}
+	p.Classes[classify.ClassSensitive] = []inventory.Resource{
+		{Group: "example.com", Name: "vaults"},
+		{Group: "authentication.k8s.io", Name: "tokenreviews"},
+	}
+	b, err := RegistrationWarnings(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, want := range []string{
+		`g in ["*", "example.org"]`,
+		`(object.metadata.name in ["theirs"] || object.metadata.name.matches("^ours-.*$"))`,
+		`(r.apiGroups.exists(g, g in ["*", "example.com"]) && r.resources.exists(x, x in ["*", "*/*", "vaults", "vaults/*"]))`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("lacks %s", want)
+		}
+	}
+	if strings.Contains(text, "tokenreviews") {
+		t.Error("warns of what no webhook is called for")
+	}
+}
+
+func TestPatternIsTheGlob(t *testing.T) {
+	names := []string{"", "a", "ab", "a.b", "a-b", "abc", "b", "xab", "a*b", "webhook.example.com"}
+	for _, glob := range []string{"*", "a*", "*b", "a?b", "a.b", "[ab]", "[^a]", "[a-b]b", `a\*b`, "*.example.*", "a"} {
+		expression := regexp.MustCompile(pattern(glob))
+		for _, name := range names {
+			want, err := path.Match(glob, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if have := expression.MatchString(name); have != want {
+				t.Errorf("%s as %s matches %q: %t, want %t", glob, expression, name, have, want)
+			}
+		}
+	}
+}
