@@ -182,7 +182,7 @@ func (s *Snapshot) unroutable(service Service, state *BackendState) bool {
 func (s Service) readyEndpoints(port string) int {
 	n := 0
 	for _, e := range s.Endpoints {
-		if e.Ready && slices.Contains(e.Ports, port) {
+		if _, ok := e.Ports[port]; ok && e.Ready {
 			n++
 		}
 	}

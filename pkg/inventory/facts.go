@@ -98,24 +98,25 @@ func (o Objects) services() map[Key]Service {
 }
 
 func endpoints(slice *discoveryv1.EndpointSlice) []Endpoint {
-	ports := portNames(slice.Ports)
+	ports := portNumbers(slice.Ports)
 	out := make([]Endpoint, 0, len(slice.Endpoints))
 	for _, e := range slice.Endpoints {
 		out = append(out, Endpoint{
-			Ready: orDefault(e.Conditions.Ready, true) && len(e.Addresses) > 0,
-			Ports: ports,
-			Node:  orDefault(e.NodeName, ""),
-			Zone:  orDefault(e.Zone, ""),
+			Ready:   orDefault(e.Conditions.Ready, true) && len(e.Addresses) > 0,
+			Address: strings.Join(e.Addresses[:min(1, len(e.Addresses))], ""),
+			Ports:   ports,
+			Node:    orDefault(e.NodeName, ""),
+			Zone:    orDefault(e.Zone, ""),
 		})
 	}
 	return out
 }
 
-func portNames(ports []discoveryv1.EndpointPort) []string {
-	var out []string
+func portNumbers(ports []discoveryv1.EndpointPort) map[string]int32 {
+	out := make(map[string]int32, len(ports))
 	for _, p := range ports {
 		if p.Name != nil && p.Port != nil {
-			out = append(out, *p.Name)
+			out[*p.Name] = *p.Port
 		}
 	}
 	return out

@@ -39,6 +39,8 @@ type Snapshot struct {
 	Workloads []Workload
 	// Nodes counts the cluster's nodes; 0 is unknown.
 	Nodes int
+	// Probes are what dialing the backends showed, where that was done.
+	Probes map[Ref]Probe
 
 	// What the input does not cover is unknown, never missing.
 	NamespacesKnown bool
@@ -169,9 +171,11 @@ type Service struct {
 type Endpoint struct {
 	// Ready is the API server's notion: the condition is true or absent.
 	Ready bool
-	// Ports are the names of the slice's ports; "" is a name like any other,
-	// and a port without a name is never used.
-	Ports []string
+	// Address is one of the endpoint's addresses; "" where it has none.
+	Address string
+	// Ports are the numbers of the slice's ports by their names; "" is a name
+	// like any other, and a port without a name is never used.
+	Ports map[string]int32
 	Node  string
 	Zone  string
 }

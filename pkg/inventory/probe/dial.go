@@ -1,0 +1,187 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// maxError bounds what is kept of an error: names in it are a stranger's.
+const maxError = 200
+
+// dial dials the target once. Of several addresses, it takes one after the
+// other, a dial each.
+func (o Options) dial(ctx context.Context, t target) outcome {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout())
+	defer cancel()
+	began := time.Now()
+	chain, answer, err := o.shake(ctx, t.addresses[t.turn%len(t.addresses)], t.serverName)
+	seen := outcome{
+		Probe:  inventory.Probe{Answer: answer, At: began, Took: time.Since(began), Error: bounded(err)},
+		at:     began,
+		astray: answer == inventory.AnswerUnreachable && lost(err),
+		turn:   t.turn + 1,
+	}
+	var name *net.DNSError
+	if t.inner && errors.As(err, &name) {
+		seen.Answer, seen.astray = inventory.AnswerNone, false
+	}
+	if len(chain) > 0 {
+		seen.certificates = judge(chain, t, began)
+	}
+	return seen
+}
+
+// shake dials and shakes hands, and hangs up as a good client does. It refuses
+// no certificate: that would make the backend log an error, and tell less.
+func (o Options) shake(ctx context.Context, address, serverName string) ([]*x509.Certificate, inventory.Answer, error) {
+	dial := o.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	conn, err := dial(ctx, "tcp", address)
+	if err != nil {
+		return nil, unconnected(err), err
+	}
+	defer conn.Close()
+	var shown []*x509.Certificate
+	client := tls.Client(conn, &tls.Config{
+		ServerName:         serverName,
+		NextProtos:         []string{"http/1.1"}, // as the API server calls webhooks
+		InsecureSkipVerify: true,                 // judge verifies, and says what is wrong
+		VerifyConnection: func(state tls.ConnectionState) error {
+			shown = state.PeerCertificates
+			return nil
+		},
+	})
+	err = client.HandshakeContext(ctx)
+	switch {
+	case err == nil:
+		hangUp(ctx, client)
+		return shown, inventory.AnswerTLS, nil
+	case len(shown) > 0:
+		// The backend wants a certificate of its caller, which the API server
+		// may have: what it showed of itself is enough.
+		return shown, inventory.AnswerTLS, nil
+	}
+	return nil, unshaken(err), err
+}
+
+// farewell bounds the wait for the backend to hang up as well.
+const farewell = time.Second
+
+// hangUp says that nothing will come, and reads what the backend still has to
+// say: data that nobody read makes the system reset the connection, which
+// backends log as an error.
+func hangUp(ctx context.Context, client *tls.Conn) {
+	deadline := time.Now().Add(farewell)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if client.SetDeadline(deadline) != nil || client.CloseWrite() != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, client, 1<<16)
+}
+
+// unconnected is the answer that a failed dial stands for. What times out or is
+// cut off tells nothing: a network policy may stand in the way of the auditor
+// alone.
+func unconnected(err error) inventory.Answer {
+	if errors.Is(err, syscall.ECONNREFUSED) || lost(err) {
+		return inventory.AnswerUnreachable
+	}
+	return inventory.AnswerNone
+}
+
+// lost reports whether there is no way, or no name, to dial.
+func lost(err error) bool {
+	var name *net.DNSError
+	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH) ||
+		errors.As(err, &name) && name.IsNotFound
+}
+
+// unshaken is the answer that a failed handshake stands for: either somebody
+// answered who cannot speak TLS with us, or nobody did.
+func unshaken(err error) inventory.Answer {
+	var alert *net.OpError
+	var network net.Error
+	switch {
+	case errors.As(err, &alert) && (alert.Op == "remote error" || alert.Op == "local error"):
+		return inventory.AnswerNoTLS
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return inventory.AnswerNone
+	}
+	return inventory.AnswerNoTLS
+}
+
+// judge is what each CA bundle of the callers makes of the certificate.
+func judge(chain []*x509.Certificate, t target, at time.Time) map[digest]*inventory.ServingCertificate {
+	out := map[digest]*inventory.ServingCertificate{}
+	for _, c := range t.callers {
+		if out[c.digest] == nil {
+			out[c.digest] = &inventory.ServingCertificate{
+				NotBefore: chain[0].NotBefore,
+				NotAfter:  chain[0].NotAfter,
+				Untrusted: bounded(untrusted(chain, roots(c.bundle), at)),
+				Misnamed:  bounded(chain[0].VerifyHostname(t.serverName)),
+			}
+		}
+	}
+	return out
+}
+
+// roots are the CAs of a bundle; nil stands for those of the system, which the
+// API server trusts where there is no bundle.
+func roots(bundle []byte) *x509.CertPool {
+	if len(bundle) == 0 {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(bundle)
+	return pool
+}
+
+// untrusted says why no CA vouches for the certificate, within its own time:
+// that it expired is another fact.
+func untrusted(chain []*x509.Certificate, roots *x509.CertPool, at time.Time) error {
+	leaf, others := chain[0], x509.NewCertPool()
+	for _, c := range chain[1:] {
+		others.AddCert(c)
+	}
+	if at.After(leaf.NotAfter) {
+		at = leaf.NotAfter
+	}
+	if at.Before(leaf.NotBefore) {
+		at = leaf.NotBefore
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: others, CurrentTime: at})
+	return err
+}
+
+// bounded is an error in one short line.
+func bounded(err error) string {
+	if err == nil {
+		return ""
+	}
+	line := []rune(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, err.Error()))
+	if len(line) > maxError {
+		line = append(line[:maxError-1], '…')
+	}
+	return string(line)
+}

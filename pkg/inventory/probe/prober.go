@@ -1,0 +1,160 @@
+// Package probe dials the backends of webhooks as the API server does, looks at
+// their certificates, and hangs up before any request. It tells what is seen
+// from where the auditor runs.
+package probe
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Options are how backends are dialed. The zero Options are the defaults.
+type Options struct {
+	// URLs says that the backends that are URLs are dialed as well: they are
+	// somebody else's, who did not ask for it.
+	URLs bool
+	// Interval is the least time between two dials of a backend; 5 min if zero.
+	Interval time.Duration
+	// Timeout bounds one dial with its handshake; 5 s if zero.
+	Timeout time.Duration
+	// Dial replaces the network: a tunnel into the cluster, say, or a test's.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// parallel is how many backends are dialed at a time: enough for thousands
+// within an interval, few enough not to look like a scan.
+const parallel = 16
+
+func (o Options) interval() time.Duration { return orDefault(o.Interval, 5*time.Minute) }
+
+func (o Options) timeout() time.Duration { return orDefault(o.Timeout, 5*time.Second) }
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// jitter is added to an interval, so that several auditors do not dial in step.
+func (o Options) jitter() time.Duration { return rand.N(o.interval()/5 + 1) }
+
+// Look dials the backends of the Snapshot's webhooks once, and returns the
+// Snapshot with what that showed.
+func Look(ctx context.Context, s *inventory.Snapshot, o Options) *inventory.Snapshot {
+	targets := o.targets(s)
+	known := map[backend]outcome{}
+	for i, seen := range o.dialAll(ctx, targets) {
+		known[targets[i].backend] = seen
+	}
+	return s.WithProbes(probes(targets, known))
+}
+
+// Prober stands between the watch of a cluster and whoever reads its Snapshots:
+// it adds what dialing the backends shows.
+type Prober struct {
+	options Options
+	publish func(*inventory.Snapshot)
+	// wake has room for one: it says that there is a new Snapshot.
+	wake chan struct{}
+
+	mu       sync.Mutex
+	snapshot *inventory.Snapshot
+	known    map[backend]outcome
+}
+
+// New returns a Prober that calls publish, never twice at a time.
+func New(o Options, publish func(*inventory.Snapshot)) *Prober {
+	return &Prober{options: o, publish: publish, wake: make(chan struct{}, 1), known: map[backend]outcome{}}
+}
+
+// Publish publishes the Snapshot at once, with what is known of its backends.
+func (p *Prober) Publish(s *inventory.Snapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.snapshot = s
+	p.announce()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// announce is called with the lock held, so that nothing older comes later.
+func (p *Prober) announce() {
+	p.publish(p.snapshot.WithProbes(probes(p.options.targets(p.snapshot), p.known)))
+}
+
+// Run dials until ctx is done: a new backend, and one whose CA bundles changed,
+// at once, the others at each interval. It returns the error of ctx.
+func (p *Prober) Run(ctx context.Context) error {
+	timer := time.NewTimer(p.options.interval())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.wake:
+		case <-timer.C:
+		}
+		p.round(ctx)
+		timer.Reset(p.next() + p.options.jitter())
+	}
+}
+
+// round dials what is due and publishes again if that was anything.
+func (p *Prober) round(ctx context.Context) {
+	due := p.due(time.Now())
+	if len(due) == 0 {
+		return
+	}
+	seen := p.options.dialAll(ctx, due)
+	if ctx.Err() != nil {
+		return // what was cut off tells nothing
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, t := range due {
+		p.known[t.backend] = seen[i]
+	}
+	p.announce()
+}
+
+// due returns what to dial now. What nobody calls any more is forgotten after
+// an interval: a backend that comes and goes is not dialed each time.
+func (p *Prober) due(now time.Time) []target {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.snapshot == nil {
+		return nil
+	}
+	stale := func(seen outcome) bool { return now.Sub(seen.at) >= p.options.interval() }
+	called := map[backend]bool{}
+	var due []target
+	for _, t := range p.options.targets(p.snapshot) {
+		called[t.backend] = true
+		seen, ok := p.known[t.backend]
+		if t.turn = seen.turn; !ok || stale(seen) {
+			due = append(due, t)
+		}
+	}
+	maps.DeleteFunc(p.known, func(b backend, seen outcome) bool { return !called[b] && stale(seen) })
+	return due
+}
+
+// next returns how long nothing is due.
+func (p *Prober) next() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wait := p.options.interval()
+	for _, seen := range p.known {
+		wait = min(wait, time.Until(seen.at.Add(p.options.interval())))
+	}
+	return max(0, wait)
+}

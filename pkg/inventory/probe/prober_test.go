@@ -1,0 +1,271 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// dialer refuses all dials and remembers them.
+type dialer struct {
+	mu     sync.Mutex
+	dialed []string
+	err    error
+}
+
+func (d *dialer) dial(_ context.Context, _, address string) (net.Conn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dialed = append(d.dialed, address)
+	if d.err != nil {
+		return nil, d.err
+	}
+	return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
+}
+
+// take returns what was dialed since the last time.
+func (d *dialer) take() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := d.dialed
+	d.dialed = nil
+	return out
+}
+
+// board holds what was published last.
+type board struct {
+	mu   sync.Mutex
+	last *inventory.Snapshot
+	n    int
+}
+
+func (b *board) publish(s *inventory.Snapshot) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last, b.n = s, b.n+1
+}
+
+// running runs a Prober until the bubble's test is done with it.
+func running(t *testing.T, d *dialer, b *board) (*Prober, func()) {
+	p := New(Options{Dial: d.dial}, b.publish)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	return p, func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run ended with %v", err)
+		}
+	}
+}
+
+func (d *dialer) want(t *testing.T, addresses ...string) {
+	t.Helper()
+	synctest.Wait()
+	if got := d.take(); !slices.Equal(got, addresses) {
+		t.Errorf("dialed %q, want %q", got, addresses)
+	}
+}
+
+// TestOneDial: a backend is dialed once an interval, whatever the number of its
+// webhooks and of the Snapshots.
+func TestOneDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b := &dialer{}, &board{}
+		p, stop := running(t, d, b)
+		defer stop()
+		one := []byte("-----one")
+		many := make([][]byte, 100)
+		for i := range many {
+			many[i] = one
+		}
+		for range 3 {
+			p.Publish(objects(t, many, "10.0.0.1:8443").Snapshot(time.Now()))
+			synctest.Wait()
+		}
+		d.want(t, "10.0.0.1:8443")
+		if len(b.last.Probes) != 100 {
+			t.Errorf("%d webhooks have a probe, want all 100", len(b.last.Probes))
+		}
+		time.Sleep(5*time.Minute - time.Second)
+		d.want(t)
+		time.Sleep(5*time.Minute/5 + 2*time.Second)
+		d.want(t, "10.0.0.1:8443")
+		time.Sleep(50 * time.Minute)
+		synctest.Wait()
+		if n := len(d.take()); n < 8 || n > 10 {
+			t.Errorf("dialed %d times in 50 minutes, want once in 5 to 6", n)
+		}
+	})
+}
+
+// TestChanges: another CA bundle is looked at at once; a backend that comes and
+// goes is not dialed each time.
+func TestChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b := &dialer{}, &board{}
+		p, stop := running(t, d, b)
+		defer stop()
+		with := func(bundles ...string) *inventory.Snapshot {
+			var all [][]byte
+			for _, bundle := range bundles {
+				all = append(all, []byte(bundle))
+			}
+			return objects(t, all, "10.0.0.1:8443").Snapshot(time.Now())
+		}
+		p.Publish(with("a"))
+		d.want(t, "10.0.0.1:8443")
+		p.Publish(with("b"))
+		d.want(t, "10.0.0.1:8443")
+		p.Publish(with("a", "b", "b"))
+		d.want(t, "10.0.0.1:8443")
+		p.Publish(with("b", "a"))
+		d.want(t)
+		p.Publish(objects(t, [][]byte{[]byte("a")}).Snapshot(time.Now())) // no endpoints
+		synctest.Wait()
+		if len(b.last.Probes) != 0 {
+			t.Errorf("probes %v of a backend that is gone", b.last.Probes)
+		}
+		p.Publish(with("b", "a"))
+		d.want(t)
+		if len(b.last.Probes) != 2 {
+			t.Errorf("probes are %v, want what is known of the backend that is back", b.last.Probes)
+		}
+	})
+}
+
+// TestTurns: of several endpoints, each dial goes to the next.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b := &dialer{}, &board{}
+		p, stop := running(t, d, b)
+		defer stop()
+		p.Publish(objects(t, [][]byte{nil}, "10.0.0.2:8443", "10.0.0.1:8443").Snapshot(time.Now()))
+		d.want(t, "10.0.0.1:8443")
+		time.Sleep(6*time.Minute + time.Second)
+		d.want(t, "10.0.0.2:8443")
+		time.Sleep(6*time.Minute + time.Second)
+		d.want(t, "10.0.0.1:8443")
+	})
+}
+
+// TestAddresses: the probe goes where the API server goes.
+func TestAddresses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*inventory.Objects)
+		want   []string
+	}{
+		"endpoints":  {func(*inventory.Objects) {}, []string{"10.0.0.1:8443"}},
+		"cluster IP": {func(o *inventory.Objects) { o.Routing, o.Services[0].Spec.ClusterIP = "", "10.96.0.7" }, []string{"10.96.0.7:443"}},
+		"IPv6":       {func(o *inventory.Objects) { o.Routing, o.Services[0].Spec.ClusterIP = "", "fd00::7" }, []string{"[fd00::7]:443"}},
+		"headless":   {func(o *inventory.Objects) { o.Services[0].Spec.ClusterIP = "None" }, []string{"10.0.0.1:8443"}},
+		"external name": {func(o *inventory.Objects) {
+			o.Routing, o.Services[0].Spec.Type, o.Services[0].Spec.ExternalName = inventory.RoutingClusterIP, "ExternalName", "hooks.example.com"
+		}, []string{"hooks.example.com:443"}},
+		"unknown Service":   {func(o *inventory.Objects) { o.Services = nil }, []string{"hook.policy.svc:443"}},
+		"missing Service":   {func(o *inventory.Objects) { o.Services, o.ServicesKnown.All = nil, true }, nil},
+		"missing port":      {func(o *inventory.Objects) { o.Services[0].Spec.Ports[0].Port = 444 }, nil},
+		"no ready endpoint": {func(o *inventory.Objects) { o.EndpointSlices[0].Endpoints[0].Conditions.Ready = new(false) }, nil},
+		"the API server": {func(o *inventory.Objects) {
+			o.Validating[0].Webhooks[0].ClientConfig.Service = &admissionv1.ServiceReference{Namespace: "default", Name: "kubernetes"}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := objects(t, [][]byte{nil}, "10.0.0.1:8443")
+			tc.change(&o)
+			d := &dialer{}
+			Look(t.Context(), o.Snapshot(time.Now()), Options{Dial: d.dial})
+			if got := d.take(); !slices.Equal(got, tc.want) {
+				t.Errorf("dialed %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestInnerNames: the API server never asks the cluster's DNS, so that its
+// failures say nothing of a webhook.
+func TestInnerNames(t *testing.T) {
+	o := objects(t, [][]byte{nil}, "10.0.0.1:8443")
+	o.Services = nil
+	d := &dialer{err: &net.DNSError{Err: "no such host", IsNotFound: true}}
+	probe := Look(t.Context(), o.Snapshot(time.Now()), Options{Dial: d.dial}).Probes[ref(0)]
+	verdict{inventory.AnswerNone, false, "no such host"}.check(t, probe)
+}
+
+// TestAstray: where nothing at all can be found, the auditor is cut off.
+func TestAstray(t *testing.T) {
+	noRoute := os.NewSyscallError("connect", syscall.EHOSTUNREACH)
+	for name, tc := range map[string]struct {
+		backends int
+		answers  bool
+		want     inventory.Answer
+	}{
+		"one alone":                 {1, false, inventory.AnswerUnreachable},
+		"all of them":               {3, false, inventory.AnswerNone},
+		"all but one that is there": {3, true, inventory.AnswerUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{{}}}
+			o.Validating[0].Name = "policy"
+			for i := range tc.backends {
+				o.Validating[0].Webhooks = append(o.Validating[0].Webhooks, admissionv1.ValidatingWebhook{
+					Name:         webhookName(i),
+					ClientConfig: admissionv1.WebhookClientConfig{URL: new(fmt.Sprintf("https://hook-%d.example.com", i))},
+				})
+			}
+			dial := func(_ context.Context, _, address string) (net.Conn, error) {
+				if tc.answers && address == "hook-2.example.com:443" {
+					return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
+				}
+				return nil, noRoute
+			}
+			probe := Look(t.Context(), o.Snapshot(time.Now()), Options{URLs: true, Dial: dial}).Probes[ref(0)]
+			if probe.Answer != tc.want {
+				t.Errorf("answer is %q, want %q", probe.Answer, tc.want)
+			}
+		})
+	}
+}
+
+// TestManyAtATime: the number of dials under way is bounded.
+func TestManyAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{{}}}
+		for i := range 100 {
+			o.Validating[0].Webhooks = append(o.Validating[0].Webhooks, admissionv1.ValidatingWebhook{
+				Name:         webhookName(i),
+				ClientConfig: admissionv1.WebhookClientConfig{URL: new(fmt.Sprintf("https://hook-%d.example.com", i))},
+			})
+		}
+		var mu sync.Mutex
+		now, most := 0, 0
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			mu.Lock()
+			now++
+			most = max(most, now)
+			mu.Unlock()
+			<-ctx.Done()
+			mu.Lock()
+			now--
+			mu.Unlock()
+			return nil, ctx.Err()
+		}
+		began := time.Now()
+		Look(t.Context(), o.Snapshot(began), Options{URLs: true, Dial: dial})
+		if took := time.Since(began); most != parallel || took != 7*5*time.Second {
+			t.Errorf("%d at a time took %s, want %d and 35s", most, took, parallel)
+		}
+	})
+}
