@@ -220,11 +220,12 @@ func TestRegistrationWarnings(t *testing.T) {
 	w.warn(t)
 	platform := covering("secrets")
 	platform["name"] = "snapshot.storage.k8s.io"
-	crowd := make([]any, 1000)
+	crowd, others := make([]any, 1000), make([]any, 1000)
 	for i := range crowd {
 		hook := covering("secrets")
 		hook["name"] = fmt.Sprintf("hook-%d.guard.example.com", i)
 		crowd[i] = hook
+		others[i] = idle(fmt.Sprintf("hook-%d", i))
 	}
 	core := covering("configmaps")
 	core["clientConfig"] = map[string]any{"service": map[string]any{"namespace": "openshift-guard", "name": "hook"}}
@@ -237,6 +238,7 @@ func TestRegistrationWarnings(t *testing.T) {
 		"core":                {nil, []any{core, idle("a")}, "core resources: configmaps.guard.example.com; approve"},
 		"core, a third party": {nil, []any{covering("configmaps")}, ""},
 		"crowd":               {nil, crowd, "resources: 1000 webhooks; they"},
+		"crowd of others":     {nil, others, ""},
 		"approved":            {map[string]string{"webhook-approved.openshift.io": "https://example.com/pull/1"}, []any{covering("secrets"), core}, ""},
 		"approved by a word":  {map[string]string{"webhook-approved.openshift.io": "yes"}, []any{covering("secrets")}, "resources: secrets.guard.example.com; they"},
 		"opt-in":              {map[string]string{optIn: "true"}, []any{idle("a")}, optInWarning},
