@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/process"
@@ -94,6 +95,16 @@ func (a *Auditor) PID() int { return a.process.PID() }
 
 // Done is closed once the auditor has ended.
 func (a *Auditor) Done() <-chan struct{} { return a.process.Done() }
+
+// Kill ends the auditor on the spot, as kill -9 does.
+func (a *Auditor) Kill() { a.process.Kill() }
+
+// Terminate asks the auditor to end, and does not wait.
+func (a *Auditor) Terminate() error { return syscall.Kill(a.PID(), syscall.SIGTERM) }
+
+// ExitCode is what the auditor ended with; -1 while it runs or if a signal
+// ended it.
+func (a *Auditor) ExitCode() int { return a.process.ExitCode() }
 
 // Output is what the auditor has logged so far.
 func (a *Auditor) Output() string { return a.process.Output() }

@@ -26,6 +26,8 @@ const manager = "webhook-auditor"
 type target struct {
 	schema.GroupVersionResource
 	kind, name string
+	// rest is what the API wants there besides the status.
+	rest map[string]any
 	// status is what its status says besides the conditions.
 	status func(version string, r *classify.Report) map[string]any
 }
@@ -36,6 +38,7 @@ var targets = []target{
 		GroupVersionResource: schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "clusteroperators"},
 		kind:                 "ClusterOperator",
 		name:                 "webhook-auditor",
+		rest:                 map[string]any{"spec": map[string]any{}},
 		status:               clusterOperatorStatus,
 	},
 	{
@@ -163,7 +166,7 @@ func (t target) object(rest map[string]any) *unstructured.Unstructured {
 }
 
 func (t target) owned(owners []metav1.OwnerReference) *unstructured.Unstructured {
-	object := t.object(nil)
+	object := t.object(t.rest)
 	if len(owners) > 0 {
 		object.SetOwnerReferences(owners)
 	}

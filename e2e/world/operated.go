@@ -1,0 +1,177 @@
+package world
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Home is the namespace of the auditor.
+const Home = "webhook-auditor"
+
+// Target is an object that the auditor writes its conditions to.
+type Target struct {
+	Resource schema.GroupVersionResource
+	Name     string
+}
+
+// The objects that the auditor writes.
+var (
+	ClusterOperator = Target{schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "clusteroperators"}, "webhook-auditor"}
+	WebhookAudit    = Target{schema.GroupVersionResource{Group: "webhook-auditor.io", Version: "v1alpha1", Resource: "webhookaudits"}, "cluster"}
+	Targets         = []Target{ClusterOperator, WebhookAudit}
+)
+
+// webhookAudits is the least that the API server needs to serve them.
+const webhookAudits = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: webhookaudits.webhook-auditor.io}
+spec:
+  group: webhook-auditor.io
+  names: {kind: WebhookAudit, listKind: WebhookAuditList, plural: webhookaudits, singular: webhookaudit}
+  scope: Cluster
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          status:
+            type: object
+            x-kubernetes-preserve-unknown-fields: true
+            properties:
+              conditions:
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [type]
+                items:
+                  type: object
+                  required: [type]
+                  x-kubernetes-preserve-unknown-fields: true
+                  properties:
+                    type: {type: string}
+`
+
+// Operated makes what the auditor finds where it is installed: its namespace
+// and the APIs of what it writes.
+func (w *World) Operated(t testing.TB) {
+	t.Helper()
+	w.Namespace(t, Home)
+	w.Install(t, OpenShift(t, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusteroperators.crd.yaml"))
+	w.Install(t, []byte(webhookAudits))
+}
+
+// Status is what the tests read of a target.
+type Status struct {
+	Conditions []metav1.Condition `json:"conditions"`
+	Versions   []struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	} `json:"versions"`
+	RelatedObjects []struct {
+		Group    string `json:"group"`
+		Resource string `json:"resource"`
+	} `json:"relatedObjects"`
+}
+
+// Status reads a target.
+func (w *World) Status(ctx context.Context, target Target) (Status, *unstructured.Unstructured, error) {
+	found, err := w.Dynamic.Resource(target.Resource).Get(ctx, target.Name, metav1.GetOptions{})
+	if err != nil {
+		return Status{}, nil, err
+	}
+	text, err := found.MarshalJSON()
+	if err != nil {
+		return Status{}, nil, err
+	}
+	var out struct {
+		Status Status `json:"status"`
+	}
+	return out.Status, found, json.Unmarshal(text, &out)
+}
+
+// Condition wants a condition of a target to have the status, and a reason and
+// a message with the given texts.
+func (w *World) Condition(ctx context.Context, target Target, want metav1.Condition) error {
+	status, _, err := w.Status(ctx, target)
+	if err != nil {
+		return err
+	}
+	for _, c := range status.Conditions {
+		if c.Type == want.Type && c.Status == want.Status && strings.Contains(c.Reason, want.Reason) && strings.Contains(c.Message, want.Message) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: want %s=%s %s %q, have %+v", target.Name, want.Type, want.Status, want.Reason, want.Message, status.Conditions)
+}
+
+// Reaches waits for a condition of both targets.
+func (w *World) Reaches(t testing.TB, want metav1.Condition) {
+	t.Helper()
+	for _, target := range Targets {
+		Eventually(t, Patience, func() error { return w.Condition(t.Context(), target, want) })
+	}
+}
+
+// Events are those on an object.
+func (w *World) Events(ctx context.Context, name string) ([]corev1.Event, error) {
+	list, err := w.Kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// Announced waits for an Event on an object.
+func (w *World) Announced(t testing.TB, object, kind, text string) {
+	t.Helper()
+	Eventually(t, Patience, func() error {
+		events, err := w.Events(t.Context(), object)
+		for _, e := range events {
+			if e.Type == kind && strings.Contains(e.Message, text) {
+				return nil
+			}
+		}
+		if err == nil {
+			err = fmt.Errorf("no %s Event %q on %s among %v", kind, text, object, events)
+		}
+		return err
+	})
+}
+
+// Wrote makes a target carry a condition that the manager wrote before.
+func (w *World) Wrote(t testing.TB, target Target, manager, condition string) {
+	t.Helper()
+	kinds := map[Target]string{ClusterOperator: "ClusterOperator", WebhookAudit: "WebhookAudit"}
+	object := func() *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{}}
+		o.SetAPIVersion(target.Resource.GroupVersion().String())
+		o.SetKind(kinds[target])
+		o.SetName(target.Name)
+		if target == ClusterOperator {
+			o.Object["spec"] = map[string]any{}
+		}
+		return o
+	}
+	options := metav1.ApplyOptions{FieldManager: manager}
+	client := w.Dynamic.Resource(target.Resource)
+	_, err := client.Apply(t.Context(), target.Name, object(), options)
+	Must(t, err)
+	status := object()
+	status.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+		"type": condition, "status": "False", "reason": "Old", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+	}}}
+	_, err = client.ApplyStatus(t.Context(), target.Name, status, options)
+	Must(t, err)
+}
