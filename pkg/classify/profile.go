@@ -122,10 +122,15 @@ func findTwins(profiles []Profile) {
 		hookType inventory.Type
 		name     string
 	}
+	count := make(map[series]int, len(profiles))
+	for i := range profiles {
+		count[series{profiles[i].Type, profiles[i].Name}]++
+	}
 	registered := map[series][]string{}
 	for i := range profiles {
-		key := series{profiles[i].Type, profiles[i].Name}
-		registered[key] = append(registered[key], profiles[i].Configuration)
+		if key := (series{profiles[i].Type, profiles[i].Name}); count[key] > 1 {
+			registered[key] = append(registered[key], profiles[i].Configuration)
+		}
 	}
 	for i := range profiles {
 		w := &profiles[i]

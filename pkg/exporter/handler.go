@@ -69,7 +69,10 @@ func metricsHandler(current func() *classify.Report, own ...prometheus.Collector
 		// promhttp would collect everything and drop what was not asked for. To
 		// collect no more than that makes the question cheap enough for a script
 		// that waits for a change.
-		some := newRegistry(newCollector(current, named(names)), own...)
+		some := newRegistry(newCollector(current, named(names)))
+		if slices.ContainsFunc(names, foreign) {
+			some.MustRegister(own...)
+		}
 		promhttp.HandlerFor(some, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, r)
 	})
 }
@@ -86,6 +89,11 @@ func named(names []string) []Family {
 		}
 	}
 	return out
+}
+
+// foreign tells whether a series is none of the Families'.
+func foreign(name string) bool {
+	return !slices.ContainsFunc(Families, func(f Family) bool { return f.Series() == name })
 }
 
 func newRegistry(c prometheus.Collector, own ...prometheus.Collector) *prometheus.Registry {

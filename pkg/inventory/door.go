@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -40,19 +41,23 @@ type registration struct {
 	reinvocation *admissionv1.ReinvocationPolicyType
 }
 
-func (o Objects) registrations() []registration {
-	var out []registration
-	for _, c := range o.Mutating {
-		for i, w := range c.Webhooks {
-			out = append(out, registration{KindMutating, Mutating, &c.ObjectMeta, asValidating(w), i, w.ReinvocationPolicy})
+func (o Objects) registrations() iter.Seq[registration] {
+	return func(yield func(registration) bool) {
+		for _, c := range o.Mutating {
+			for i, w := range c.Webhooks {
+				if !yield(registration{KindMutating, Mutating, &c.ObjectMeta, asValidating(w), i, w.ReinvocationPolicy}) {
+					return
+				}
+			}
+		}
+		for _, c := range o.Validating {
+			for i, w := range c.Webhooks {
+				if !yield(registration{KindValidating, Validating, &c.ObjectMeta, w, i, nil}) {
+					return
+				}
+			}
 		}
 	}
-	for _, c := range o.Validating {
-		for i, w := range c.Webhooks {
-			out = append(out, registration{KindValidating, Validating, &c.ObjectMeta, w, i, nil})
-		}
-	}
-	return out
 }
 
 // asValidating drops the one field that only mutating webhooks have.
@@ -72,17 +77,24 @@ func asValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 	}
 }
 
-func (o Objects) admissionWebhooks() []Webhook {
-	regs := o.registrations()
-	out := make([]Webhook, 0, len(regs))
-	for _, r := range regs {
-		out = append(out, o.admissionWebhook(r))
+// webhooks are all of them, in one piece: it is most of what a Snapshot weighs.
+func (o Objects) webhooks(crds map[string]*CRD) []Webhook {
+	n := len(o.CRDs)
+	for _, c := range o.Mutating {
+		n += len(c.Webhooks)
 	}
-	return out
+	for _, c := range o.Validating {
+		n += len(c.Webhooks)
+	}
+	out, known := make([]Webhook, 0, n), selectors{}
+	for r := range o.registrations() {
+		out = append(out, o.admissionWebhook(&r, known))
+	}
+	return append(out, o.conversionWebhooks(crds)...)
 }
 
-func (o Objects) admissionWebhook(r registration) Webhook {
-	w := r.webhook
+func (o Objects) admissionWebhook(r *registration, known selectors) Webhook {
+	w := &r.webhook
 	return Webhook{
 		Ref:               Ref{Type: r.hookType, Configuration: r.meta.Name, Name: w.Name},
 		Object:            o.object(r.kind, r.meta, w.Name),
@@ -95,8 +107,8 @@ func (o Objects) admissionWebhook(r registration) Webhook {
 		Timeout:           timeout(w.TimeoutSeconds),
 		ReviewVersions:    w.AdmissionReviewVersions,
 		Rules:             w.Rules,
-		NamespaceSelector: NewSelector(w.NamespaceSelector),
-		ObjectSelector:    NewSelector(w.ObjectSelector),
+		NamespaceSelector: known.parse(w.NamespaceSelector),
+		ObjectSelector:    known.parse(w.ObjectSelector),
 		MatchConditions:   w.MatchConditions,
 	}
 }

@@ -32,7 +32,7 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot {
 		Current:         o.Current,
 		WatchErrors:     o.WatchErrors,
 	}
-	s.Webhooks = slices.Concat(o.admissionWebhooks(), o.conversionWebhooks(s.CRDs))
+	s.Webhooks = o.webhooks(s.CRDs)
 	slices.SortStableFunc(s.Webhooks, inCallOrder)
 	s.Served = o.served(s.CRDs)
 	s.index = newIndex(s)

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -220,41 +219,39 @@ type reachKey struct {
 // rulesKey writes down what the rules say, each string with its length so that
 // no two lists read alike.
 func rulesKey(w *Webhook) string {
-	key := make([]byte, 0, 256)
-	key = append(key, w.MatchPolicy...)
-	list := func(n int, at func(int) string) {
-		key = binary.AppendUvarint(key, uint64(n))
-		for i := range n {
-			key = binary.AppendUvarint(key, uint64(len(at(i))))
-			key = append(key, at(i)...)
-		}
-	}
+	key := append(make([]byte, 0, 256), w.MatchPolicy...)
 	for i := range w.Rules {
 		rule := &w.Rules[i]
 		key = append(key, byte(ruleOperations(rule)))
-		list(len(rule.APIGroups), func(i int) string { return rule.APIGroups[i] })
-		list(len(rule.APIVersions), func(i int) string { return rule.APIVersions[i] })
-		list(len(rule.Resources), func(i int) string { return rule.Resources[i] })
-		list(1, func(int) string { return string(orDefault(rule.Scope, admissionv1.AllScopes)) })
+		key = appendList(key, rule.APIGroups...)
+		key = appendList(key, rule.APIVersions...)
+		key = appendList(key, rule.Resources...)
+		key = appendList(key, string(orDefault(rule.Scope, admissionv1.AllScopes)))
 	}
 	return string(key)
 }
 
+// hit is what rules ask of a target.
+type hit struct {
+	operations Operations
+	named      bool
+}
+
 func (s *Snapshot) reach(w *Webhook, selected selectableOperations) []Reached {
 	x := s.lookup()
-	hits := make([]Reached, len(x.targets))
+	hits := make([]hit, len(x.targets))
 	for i := range w.Rules {
 		x.mark(hits, &w.Rules[i], w.MatchPolicy)
 	}
 	var out []Reached
-	for i, hit := range hits {
+	for i, h := range hits {
 		t := x.targets[i]
-		ops := hit.Operations & selected.of(t)
+		ops := h.operations & selected.of(t)
 		if t.never || ops == 0 {
 			continue
 		}
 		if ops = s.conditional(w, t.Resource, ops); ops != 0 {
-			out = append(out, Reached{t.Resource, t.namespaced, ops, hit.Named})
+			out = append(out, Reached{t.Resource, t.namespaced, ops, h.named})
 		}
 	}
 	return out
@@ -347,7 +344,7 @@ func (x *index) covered(groups []string) []string {
 	return groups
 }
 
-func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) {
+func (x *index) mark(hits []hit, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) {
 	ops := ruleOperations(rule)
 	for _, group := range x.covered(rule.APIGroups) {
 		for _, e := range x.groups[group] {
@@ -359,8 +356,8 @@ func (x *index) mark(hits []Reached, rule *admissionv1.RuleWithOperations, polic
 				targets = e.exact
 			}
 			for _, i := range targets {
-				hits[i].Operations |= ops & x.targets[i].operations
-				hits[i].Named = hits[i].Named || names(rule.Resources, e.Resource)
+				hits[i].operations |= ops & x.targets[i].operations
+				hits[i].named = hits[i].named || names(rule.Resources, e.Resource)
 			}
 		}
 	}

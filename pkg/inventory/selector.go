@@ -1,15 +1,57 @@
 package inventory
 
 import (
-	"iter"
+	"encoding/binary"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
+
+// selectors are those parsed already: most webhooks of a cluster share a few,
+// and parsing one checks the form of each key and value.
+type selectors map[string]Selector
+
+func (known selectors) parse(raw *metav1.LabelSelector) Selector {
+	if raw == nil || len(raw.MatchLabels)+len(raw.MatchExpressions) == 0 {
+		return NewSelector(raw)
+	}
+	key := selectorKey(raw)
+	s, ok := known[key]
+	if !ok {
+		s = NewSelector(raw)
+		known[key] = s
+	}
+	return s
+}
+
+// selectorKey writes a selector down, so that no two read alike.
+func selectorKey(raw *metav1.LabelSelector) string {
+	key := binary.AppendUvarint(make([]byte, 0, 128), uint64(len(raw.MatchLabels)))
+	for _, name := range slices.Sorted(maps.Keys(raw.MatchLabels)) {
+		key = appendList(key, name, raw.MatchLabels[name])
+	}
+	for i := range raw.MatchExpressions {
+		e := &raw.MatchExpressions[i]
+		key = appendList(key, e.Key, string(e.Operator))
+		key = appendList(key, e.Values...)
+	}
+	return string(key)
+}
+
+// appendList writes down strings, each with its length.
+func appendList(key []byte, all ...string) []byte {
+	key = binary.AppendUvarint(key, uint64(len(all)))
+	for _, s := range all {
+		key = binary.AppendUvarint(key, uint64(len(s)))
+		key = append(key, s...)
+	}
+	return key
+}
 
 // labelSet is what is known of an object's labels.
 type labelSet struct {
@@ -37,8 +79,12 @@ func (s Selector) match(l labelSet) Called {
 	case l.complete:
 		return certain(s.Parsed.Matches(labels.Set(l.known)))
 	}
+	all, _ := s.Parsed.Requirements()
+	if len(all) == 1 { // as nearly all selectors have
+		return l.matchKey(all)
+	}
 	answer := Yes
-	for requirements := range byKey(s.Parsed) {
+	for _, requirements := range byKey(all) {
 		switch l.matchKey(requirements) {
 		case No:
 			return No
@@ -57,17 +103,13 @@ func certain(yes bool) Called {
 }
 
 // byKey groups the requirements: those on different keys never contradict each
-// other. Nearly all selectors have one requirement per key, if not one at all.
-func byKey(selector labels.Selector) iter.Seq[[]labels.Requirement] {
-	all, _ := selector.Requirements()
-	if len(all) == 1 {
-		return slices.Values([][]labels.Requirement{all})
-	}
+// other.
+func byKey(all labels.Requirements) map[string][]labels.Requirement {
 	groups := map[string][]labels.Requirement{}
 	for _, r := range all {
 		groups[r.Key()] = append(groups[r.Key()], r)
 	}
-	return maps.Values(groups)
+	return groups
 }
 
 // matchKey judges the requirements on one key.

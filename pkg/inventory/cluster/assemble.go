@@ -96,17 +96,15 @@ func coverage(results []result, resource string) inventory.Coverage {
 // references returns the Services that the webhooks call, also those behind an
 // APIService that a webhook goes through.
 func references(s *inventory.Snapshot) map[inventory.Key]bool {
-	backends := map[inventory.ServiceRef]inventory.Backend{}
-	for i := range s.Webhooks {
-		if b := &s.Webhooks[i].Backend; b.Kind != inventory.BackendURL {
-			backends[b.Service] = *b
-		}
-	}
 	out := map[inventory.Key]bool{}
-	for named, b := range backends {
-		called := s.State(b).Service
-		if b.Kind != inventory.BackendAPIServer || called != named {
-			out[called.Key()] = true
+	for i := range s.Webhooks {
+		switch b := &s.Webhooks[i].Backend; b.Kind {
+		case inventory.BackendService:
+			out[b.Service.Key()] = true
+		case inventory.BackendAPIServer:
+			if called := s.State(*b).Service; called != b.Service {
+				out[called.Key()] = true
+			}
 		}
 	}
 	return out
