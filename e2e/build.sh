@@ -1,13 +1,14 @@
 #!/bin/sh
 # Builds the control plane that the end-to-end tests and the demo run against:
-# etcd, kube-apiserver and kube-controller-manager, one binary, from Go modules.
+# etcd, kube-apiserver, kube-controller-manager and kubectl, one binary, from Go
+# modules.
 # Needs Go and a network or a filled module cache; no C compiler, no root.
 # Does nothing when e2e/bin is up to date with the pins, the flags and Go.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$here/bin
-names='etcd kube-apiserver kube-controller-manager'
+names='etcd kube-apiserver kube-controller-manager kubectl'
 
 export CGO_ENABLED=0
 # The module is built as pinned, whatever workspace or flags surround it.
@@ -53,7 +54,7 @@ if complete && [ "$(cat "$bin/.stamp" 2>/dev/null)" = "$stamp" ]; then
 	exit 0
 fi
 
-echo 'building etcd, kube-apiserver and kube-controller-manager from source; first time only, about four minutes…' >&2
+echo 'building etcd, kube-apiserver, kube-controller-manager and kubectl from source; first time only, about four minutes…' >&2
 mkdir -p "$bin"
 rm -f "$bin/.stamp"
 new=$bin/kubebox.$$

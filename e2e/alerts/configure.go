@@ -1,0 +1,175 @@
+package alerts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
+)
+
+// interval is how often is scraped and evaluated: the shortest windows of
+// scaled rules still hold several samples.
+const interval = "1s"
+
+// needed are the API server's series that the alerts read; it has many others.
+const needed = "apiserver_admission_.+|apiserver_crd_conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds_(sum|count)"
+
+// object is a part of a configuration. JSON is YAML, too.
+type object = map[string]any
+
+func (s *Stack) configure(ctx context.Context, o Options) error {
+	if err := s.writeCredentials(o.APIServer); err != nil {
+		return err
+	}
+	if err := s.writeRules(ctx, o); err != nil {
+		return err
+	}
+	routes, err := s.alertmanagerConfig(o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.writeJSON("alertmanager.json", routes), s.writeJSON("prometheus.json", s.prometheusConfig(o)))
+}
+
+func (s *Stack) writeCredentials(c *rest.Config) error {
+	var failures []error
+	for name, data := range map[string][]byte{"ca.crt": c.CAData, "client.crt": c.CertData, "client.key": c.KeyData} {
+		failures = append(failures, os.WriteFile(s.path(name), data, 0o600))
+	}
+	return errors.Join(failures...)
+}
+
+// writeRules has the auditor print its alerts.
+func (s *Stack) writeRules(ctx context.Context, o Options) error {
+	printed, err := auditor.Command(ctx, o.Auditor, "print", "rules", "--form=prometheus", fmt.Sprintf("--time-scale=%v", o.TimeScale))
+	if err != nil {
+		return err
+	}
+	if printed.Code != 0 {
+		return fmt.Errorf("printing the rules: exit code %d: %s", printed.Code, printed.Stderr)
+	}
+	return os.WriteFile(s.path("rules.yaml"), []byte(printed.Stdout), 0o600)
+}
+
+func (s *Stack) prometheusConfig(o Options) object {
+	return object{
+		"global":         object{"scrape_interval": interval, "evaluation_interval": interval},
+		"rule_files":     []string{s.path("rules.yaml")},
+		"alerting":       object{"alertmanagers": []object{{"static_configs": targets(s.Alertmanager)}}},
+		"scrape_configs": []object{s.apiServerJob(o.APIServer.Host), {"job_name": "webhook-auditor", "static_configs": targets(o.Auditors...)}},
+	}
+}
+
+func (s *Stack) apiServerJob(host string) object {
+	return object{
+		"job_name":       "apiserver",
+		"scheme":         "https",
+		"static_configs": targets(host),
+		"tls_config": object{
+			"ca_file":   s.path("ca.crt"),
+			"cert_file": s.path("client.crt"),
+			"key_file":  s.path("client.key"),
+		},
+		"metric_relabel_configs": []object{{"source_labels": []string{"__name__"}, "regex": needed, "action": "keep"}},
+	}
+}
+
+// alertmanagerConfig is the configuration of o.Routes with waiting times
+// scaled as those of the alerts, and receivers that tell o.Notify.
+func (s *Stack) alertmanagerConfig(o Options) (object, error) {
+	config, err := readYAML(o.Routes)
+	if err != nil {
+		return nil, err
+	}
+	route, ok := config["route"].(object)
+	receivers, ok2 := config["receivers"].([]any)
+	if !ok || !ok2 {
+		return nil, fmt.Errorf("%s lacks a route or receivers", o.Routes)
+	}
+	if err := scale(route, o.TimeScale); err != nil {
+		return nil, fmt.Errorf("scaling the routes of %s: %w", o.Routes, err)
+	}
+	for _, r := range receivers {
+		if receiver, ok := r.(object); ok && o.Notify != "" {
+			receiver["webhook_configs"] = []object{{"url": o.Notify}}
+		}
+	}
+	return config, nil
+}
+
+// scale scales how long a route and those below it wait for further alerts. How
+// often a page is repeated stays as it is: a test that repeats pages could not
+// count incidents.
+func scale(route object, by float64) error {
+	for _, key := range []string{"group_wait", "group_interval"} {
+		text, ok := route[key].(string)
+		if !ok {
+			continue
+		}
+		wait, err := model.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", key, err)
+		}
+		route[key] = model.Duration(time.Duration(float64(wait) * by).Round(time.Millisecond)).String()
+	}
+	below, _ := route["routes"].([]any)
+	for _, r := range below {
+		if child, ok := r.(object); ok {
+			if err := scale(child, by); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func readYAML(path string) (object, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	converted, err := yaml.ToJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	var read object
+	if err := json.Unmarshal(converted, &read); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return read, nil
+}
+
+func (s *Stack) writeJSON(name string, value object) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return os.WriteFile(s.path(name), text, 0o600)
+}
+
+// targets are static scrape targets, given as URLs.
+func targets(urls ...string) []object {
+	var addresses []string
+	for _, url := range urls {
+		addresses = append(addresses, address(url))
+	}
+	return []object{{"targets": addresses}}
+}
+
+// address is the host and port of a URL without path.
+func address(url string) string {
+	_, address, found := strings.Cut(url, "://")
+	if !found {
+		return url
+	}
+	return address
+}

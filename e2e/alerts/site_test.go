@@ -1,0 +1,215 @@
+package alerts
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
+)
+
+// site is where one incident happens: a webhook, its backend, and a namespace
+// of users whose requests it is called for.
+type site struct {
+	world
+	name    string
+	backend webhook.Backend
+}
+
+// users is the namespace of those whose requests the webhook is called for; it
+// is not the backend's, which would be a finding.
+func (s site) users() string { return s.name + "-users" }
+
+func (s site) path() string { return "/" + s.name }
+
+// webhook is the name of the site's admission webhook.
+func (s site) webhook() string { return s.name + ".alerts.example.com" }
+
+// group is the API group of the site's CRD.
+func (s site) group() string { return s.name + ".example.com" }
+
+func newSite(t *testing.T, w world, name string) site {
+	t.Helper()
+	s := site{world: w, name: name, backend: webhook.Backend{Client: w.kube, Namespace: name, Name: "hook", Server: w.hooks}}
+	must(t, s.backend.Create(t.Context()))
+	_, err := w.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.users()}}, metav1.CreateOptions{})
+	must(t, err)
+	return s
+}
+
+const approval = "webhook-approved.openshift.io"
+
+// configuration registers the site's webhook for the given rule. It is
+// approved: who wants the informational findings takes that away.
+func (s site) configuration(rule admissionv1.Rule) *admissionv1.ValidatingWebhookConfiguration {
+	rule.APIVersions = []string{"*"}
+	return &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: s.name, Annotations: map[string]string{approval: "https://example.com/pull/1"}},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name:         s.webhook(),
+			ClientConfig: s.backend.Admission(s.path()),
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+				Rule:       rule,
+			}},
+			NamespaceSelector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{corev1.LabelMetadataName: s.users()},
+			},
+			TimeoutSeconds:          new(int32(5)),
+			SideEffects:             new(admissionv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"},
+		}},
+	}
+}
+
+func (s site) register(ctx context.Context, c *admissionv1.ValidatingWebhookConfiguration) error {
+	_, err := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, c, metav1.CreateOptions{})
+	return err
+}
+
+func (s site) unregister(ctx context.Context) error {
+	return s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(ctx, s.name, metav1.DeleteOptions{})
+}
+
+// approve annotates the site's configuration.
+func (s site) approve(ctx context.Context) error {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"https://example.com/pull/1"}}}`, approval)
+	_, err := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().
+		Patch(ctx, s.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
+}
+
+// install makes the site's CRD, whose objects are stored in v1 and read in v2,
+// and one object of it.
+func (s site) install(t *testing.T) {
+	t.Helper()
+	_, err := s.crds.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + s.group()},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group:      s.group(),
+			Names:      apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
+			Scope:      apiextensionsv1.NamespaceScoped,
+			Versions:   []apiextensionsv1.CustomResourceDefinitionVersion{widgetVersion("v1"), widgetVersion("v2")},
+			Conversion: s.backend.Conversion(s.path()),
+		},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": s.group() + "/v1", "kind": "Widget", "metadata": map[string]any{"name": "one"},
+	}}
+	eventually(t, func(ctx context.Context) error {
+		_, err := s.widgets("v1").Create(ctx, object, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// widgetVersion is a version without any fields; v1 is the stored one.
+func widgetVersion(name string) apiextensionsv1.CustomResourceDefinitionVersion {
+	return apiextensionsv1.CustomResourceDefinitionVersion{
+		Name:    name,
+		Served:  true,
+		Storage: name == "v1",
+		Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+	}
+}
+
+func (s site) widgets(version string) dynamic.ResourceInterface {
+	return s.dynamic.Resource(schema.GroupVersionResource{Group: s.group(), Version: version, Resource: "widgets"}).Namespace(s.users())
+}
+
+// traffic sends requests until the end of the test, five a second at most from
+// each of the given number of users. Requests may fail; what became of them is
+// for the metrics to tell.
+func (s site) traffic(t *testing.T, users int, request func(ctx context.Context, user int) error) {
+	t.Helper()
+	for user := range users {
+		done := make(chan struct{})
+		ctx, cancel := context.WithCancel(context.Background())
+		t.Cleanup(func() { cancel(); <-done })
+		go func() {
+			defer close(done)
+			tick := time.NewTicker(200 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				_ = request(ctx, user) // the API server counts it
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+			}
+		}()
+	}
+}
+
+// createConfigMap is a dry run, which webhooks are asked about as about any
+// request.
+func (s site) createConfigMap(ctx context.Context, _ int) error {
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-"}}
+	_, err := s.kube.CoreV1().ConfigMaps(s.users()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+func (s site) readWidget(ctx context.Context, _ int) error {
+	_, err := s.widgets("v2").Get(ctx, "one", metav1.GetOptions{})
+	return err
+}
+
+// makePods makes what touchPod touches, one for each user.
+func (s site) makePods(t *testing.T, users int) {
+	t.Helper()
+	for user := range users {
+		_, err := s.kube.CoreV1().Pods(s.users()).Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: owned(user)},
+			Spec:       oneContainer(),
+		}, metav1.CreateOptions{})
+		must(t, err)
+	}
+}
+
+// makeTemplates makes what touchTemplate touches, one for each user.
+func (s site) makeTemplates(t *testing.T, users int) {
+	t.Helper()
+	for user := range users {
+		_, err := s.kube.CoreV1().PodTemplates(s.users()).Create(t.Context(), &corev1.PodTemplate{
+			ObjectMeta: metav1.ObjectMeta{Name: owned(user)},
+			Template:   corev1.PodTemplateSpec{Spec: oneContainer()},
+		}, metav1.CreateOptions{})
+		must(t, err)
+	}
+}
+
+func oneContainer() corev1.PodSpec {
+	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/main"}}}
+}
+
+// owned is the name of a user's object.
+func owned(user int) string { return fmt.Sprintf("of-user-%d", user) }
+
+func (s site) touchPod(ctx context.Context, user int) error {
+	_, err := s.kube.CoreV1().Pods(s.users()).Patch(ctx, owned(user), types.MergePatchType, touch(), metav1.PatchOptions{})
+	return err
+}
+
+func (s site) touchTemplate(ctx context.Context, user int) error {
+	_, err := s.kube.CoreV1().PodTemplates(s.users()).Patch(ctx, owned(user), types.MergePatchType, touch(), metav1.PatchOptions{})
+	return err
+}
+
+func touch() []byte {
+	return fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, time.Now())
+}
