@@ -1,0 +1,198 @@
+package operator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/world"
+)
+
+// takeover bounds how long the other replica may take to write: until the
+// lease has expired by its clock, and one more look.
+const takeover = time.Minute
+
+const (
+	finding     = auditor.Prefix + "finding"
+	writeErrors = auditor.Prefix + "condition_write_errors_total"
+)
+
+// pair is two replicas against one control plane.
+type pair struct {
+	*world.World
+	leader, other *auditor.Auditor
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	w := world.New(t, cluster.Options{WithoutControllers: true})
+	w.Operated(t)
+	p := &pair{World: w, leader: w.Audit(t, elected...)}
+	world.Eventually(t, world.Patience, func() error { return p.held(t, p.leader) })
+	p.other = w.Audit(t, elected...)
+	w.Reaches(t, well("Degraded"))
+	return p
+}
+
+// held wants a replica to hold the lease.
+func (p *pair) held(t *testing.T, by *auditor.Auditor) error {
+	lease, err := p.Kube.CoordinationV1().Leases(world.Home).Get(t.Context(), "webhook-auditor", metav1.GetOptions{})
+	if err == nil && !strings.HasSuffix(*lease.Spec.HolderIdentity, fmt.Sprintf("_%d", by.PID())) {
+		err = fmt.Errorf("%s holds the lease, not process %d", *lease.Spec.HolderIdentity, by.PID())
+	}
+	return err
+}
+
+// broken registers a webhook whose Service is missing, and waits until both
+// replicas say so.
+func (p *pair) broken(t *testing.T, name string, replicas ...*auditor.Auditor) {
+	t.Helper()
+	h := world.CatchAll("configmaps")
+	h.Name = name + ".e2e.example.com"
+	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "nobody"}}
+	p.Validate(t, name, h)
+	for _, a := range replicas {
+		_, err := a.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": name}))
+		world.Must(t, err)
+	}
+}
+
+// told waits until the conditions tell of a webhook.
+func (p *pair) told(t *testing.T, name string) {
+	t.Helper()
+	for _, target := range world.Targets {
+		world.Eventually(t, takeover, func() error {
+			return p.Condition(t.Context(), target, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: name})
+		})
+	}
+}
+
+// TestTakeOver kills the one that writes: the other goes on, and tells what
+// happened in between.
+func TestTakeOver(t *testing.T) {
+	p := newPair(t)
+	p.leader.Kill()
+	p.broken(t, "meanwhile", p.other)
+	world.Eventually(t, takeover, func() error { return p.held(t, p.other) })
+	p.told(t, "meanwhile")
+	p.Announced(t, "meanwhile", "Warning", "service-missing")
+}
+
+// TestCleanStop hands the lease over at once.
+func TestCleanStop(t *testing.T) {
+	p := newPair(t)
+	world.Must(t, p.leader.Terminate())
+	<-p.leader.Done()
+	if code := p.leader.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	world.Eventually(t, takeover, func() error { return p.held(t, p.other) })
+	p.broken(t, "afterwards", p.other)
+	p.told(t, "afterwards")
+}
+
+// TestDeadCatchAll: a dead webhook on everything but subresources keeps the
+// lease from being renewed and Events from being recorded. Conditions go on,
+// also after a restart, and what could not be written is written when it heals.
+func TestDeadCatchAll(t *testing.T) {
+	p := newPair(t)
+	p.Validate(t, "all", world.CatchAll("*"))
+	p.broken(t, "first", p.leader, p.other)
+	p.told(t, "first")
+	if err := p.renewed(t); err == nil {
+		t.Error("the lease can be written, so the test shows nothing")
+	}
+	p.leader.Kill()
+	fresh := p.Audit(t, elected...)
+	p.other.Kill()
+	p.broken(t, "second", fresh)
+	p.told(t, "second")
+	p.Unregister(t, "all")
+	world.Eventually(t, takeover, func() error { return p.held(t, fresh) })
+	p.Announced(t, "second", "Warning", "service-missing")
+	_, err := fresh.Eventually(t.Context(), metrics.Present(writeErrors, nil))
+	world.Must(t, err)
+}
+
+// renewed tries to write the lease, as somebody who changes nothing.
+func (p *pair) renewed(t *testing.T) error {
+	leases := p.Kube.CoordinationV1().Leases(world.Home)
+	lease, err := leases.Get(t.Context(), "webhook-auditor", metav1.GetOptions{})
+	if err == nil {
+		_, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+// TestDeadCatchAllOnSubresources blocks every write: it is counted, and said
+// once with the webhook's name; metrics go on, and writing when it heals.
+func TestDeadCatchAllOnSubresources(t *testing.T) {
+	p := newPair(t)
+	p.Validate(t, "all", world.CatchAll("*/*"))
+	p.broken(t, "unwritten", p.leader, p.other)
+	_, err := p.leader.Eventually(t.Context(), func(m metrics.Metrics) error {
+		if n := m.Select(writeErrors, nil).Sum(); n < 3 {
+			return fmt.Errorf("%v failed writes counted, want some", n)
+		}
+		return nil
+	})
+	world.Must(t, err)
+	fresh := p.Audit(t, elected...)
+	_, err = fresh.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"configuration": "unwritten"}))
+	world.Must(t, err)
+	for _, target := range world.Targets {
+		if err := p.Condition(t.Context(), target, well("Degraded")); err != nil {
+			t.Errorf("a blocked write came through: %v", err)
+		}
+	}
+	p.Unregister(t, "all")
+	p.told(t, "unwritten")
+	p.Announced(t, "unwritten", "Warning", "service-missing")
+	world.Eventually(t, world.Patience, func() error {
+		log := p.leader.Output()
+		if n := strings.Count(log, `webhook=all.e2e.example.com`); n != 1 {
+			return fmt.Errorf("the log names the webhook %d times, want once:\n%s", n, log)
+		}
+		if !strings.Contains(log, "it works again") {
+			return fmt.Errorf("the log does not say that it works again:\n%s", log)
+		}
+		return nil
+	})
+}
+
+// TestSkewedHolder: somebody whose clock is ten minutes ahead holds the lease
+// and renews it; nobody else writes. When it stops, the clock of the other
+// decides, not the stamp.
+func TestSkewedHolder(t *testing.T) {
+	w := world.New(t, cluster.Options{WithoutControllers: true})
+	w.Operated(t)
+	leases := w.Kube.CoordinationV1().Leases(world.Home)
+	stamp := func() *metav1.MicroTime { return new(metav1.NewMicroTime(time.Now().Add(10 * time.Minute))) }
+	held, err := leases.Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "webhook-auditor"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("skewed"), LeaseDurationSeconds: new(int32(15)), RenewTime: stamp()},
+	}, metav1.CreateOptions{})
+	world.Must(t, err)
+	p := &pair{World: w, other: w.Audit(t, elected...)}
+	for range 10 { // longer than a lease lasts
+		time.Sleep(2 * time.Second)
+		held.Spec.RenewTime = stamp()
+		held, err = leases.Update(t.Context(), held, metav1.UpdateOptions{})
+		world.Must(t, err)
+	}
+	for _, target := range world.Targets {
+		if _, _, err := w.Status(t.Context(), target); !apierrors.IsNotFound(err) {
+			t.Errorf("%s was written while somebody else held the lease: %v", target.Name, err)
+		}
+	}
+	world.Eventually(t, takeover, func() error { return p.held(t, p.other) })
+	w.Reaches(t, well("Degraded"))
+}
