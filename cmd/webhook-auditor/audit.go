@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,12 +24,14 @@ import (
 type audit struct {
 	access *clusterFlags
 	input  *input
+	probe  probeFlags
 	output string
 	failOn string
 }
 
 func auditCommand(flags *pflag.FlagSet) action {
 	a := &audit{access: registerCluster(flags), input: inputFlags(flags)}
+	a.probe.register(flags)
 	flags.StringVarP(&a.output, "output", "o", "text", "form of the report: "+strings.Join(formats(), ", "))
 	flags.StringVar(&a.failOn, "fail-on", "critical", "the severity from which findings make the exit code 3: info, warning, critical or never")
 	return a.run
@@ -40,7 +43,7 @@ func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 		return usageError{fmt.Errorf("audit: --output %q: want one of %s", a.output, strings.Join(formats(), ", "))}
 	}
 	limit, err := parseFailOn(a.failOn)
-	if err != nil {
+	if err := cmp.Or(err, a.probe.check(), a.probe.needsCluster(paths)); err != nil {
 		return err
 	}
 	policy, err := a.input.policy()
@@ -77,7 +80,11 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 	if len(paths) > 0 {
 		return a.input.read(paths, s)
 	}
-	return a.access.read(ctx, s)
+	snapshot, err := a.access.read(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return a.probe.look(ctx, snapshot, s)
 }
 
 // read reads a cluster, saying on a terminal how far it is.

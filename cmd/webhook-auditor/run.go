@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -25,6 +26,7 @@ type operatorFlags struct {
 	access    *clusterFlags
 	input     *input
 	web       webFlags
+	probe     probeFlags
 	level     *promslog.Level
 	format    *promslog.Format
 	settle    time.Duration
@@ -38,6 +40,7 @@ func runCommand(flags *pflag.FlagSet) action {
 	o := &operatorFlags{access: registerCluster(flags), input: &input{}, level: promslog.NewLevel(), format: promslog.NewFormat()}
 	flags.StringVar(&o.input.config, "config", "", "file of the Policy: classes, thresholds, budgets, platform namespaces, acknowledgements")
 	o.web.register(flags)
+	o.probe.register(flags)
 	flags.Var(value{o.level}, "log.level", "debug, info, warn or error")
 	flags.Var(value{o.format}, "log.format", "logfmt or json")
 	flags.DurationVar(&o.settle, "settle", 100*time.Millisecond, "the least time between two evaluations while changes keep coming")
@@ -64,7 +67,7 @@ func (o *operatorFlags) check(args []string) error {
 	case o.elect && o.namespace == "":
 		return usageError{errors.New("--leader-elect: want --namespace, or $POD_NAMESPACE")}
 	}
-	return o.web.check()
+	return cmp.Or(o.probe.check(), o.web.check())
 }
 
 func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error {
@@ -97,8 +100,9 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 		}
 		group.Go(func() error { b.writer.Run(ctx); return ctx.Err() })
 	}
+	publish := o.probe.join(ctx, group, b.publish)
 	group.Go(func() error {
-		return cluster.Watch(ctx, clients, cluster.Options{Settle: o.settle, Routing: routing, Waiting: b.waiting}, b.publish)
+		return cluster.Watch(ctx, clients, cluster.Options{Settle: o.settle, Routing: routing, Waiting: b.waiting}, publish)
 	})
 	group.Go(func() error { return o.web.serve(ctx, config, b) })
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {

@@ -104,6 +104,8 @@ var Checks = []*Check{
 	caBundleInvalid,
 	caBundleMissing,
 	caBundleExpiring,
+	backendUnreachable,
+	servingCertificate,
 	orphanedConfiguration,
 	bootstrapDeadlock,
 	controlPlanePath,

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +23,8 @@ import (
 var taken = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // fixture reads a file as a cluster that holds just what the file says. Its
-// comments "# server: v1.36" and "# routing: cluster-ip" say the rest.
+// comments "# server: v1.36", "# routing: cluster-ip" and "# probe: …" say the
+// rest: a manifest cannot answer a dial.
 func fixture(t *testing.T, file string) *inventory.Snapshot {
 	t.Helper()
 	o, _ := manifest.Read([]string{file}, manifest.Options{})
@@ -39,7 +41,27 @@ func fixture(t *testing.T, file string) *inventory.Snapshot {
 		}
 	}
 	o.Routing = inventory.Routing(header(text, "routing"))
-	return o.Snapshot(taken)
+	s := o.Snapshot(taken)
+	return s.WithProbes(probes(t, s, text))
+}
+
+// probes reads the comments `# probe: WEBHOOK {"Answer": "unreachable"}`, the
+// rest of which is an inventory.Probe.
+func probes(t *testing.T, s *inventory.Snapshot, text string) map[inventory.Ref]inventory.Probe {
+	t.Helper()
+	out := map[inventory.Ref]inventory.Probe{}
+	for _, m := range regexp.MustCompile(`(?m)^# probe: (\S+) (.+)$`).FindAllStringSubmatch(text, -1) {
+		var probe inventory.Probe
+		if err := json.Unmarshal([]byte(m[2]), &probe); err != nil {
+			t.Fatalf("reading the probe of %s: %v", m[1], err)
+		}
+		i := slices.IndexFunc(s.Webhooks, func(w inventory.Webhook) bool { return w.Name == m[1] })
+		if i < 0 {
+			t.Fatalf("a probe of %s, which is not registered", m[1])
+		}
+		out[s.Webhooks[i].Ref] = probe
+	}
+	return out
 }
 
 // judged is the opinion on a fixture, by the default Policy but for what its

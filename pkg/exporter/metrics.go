@@ -112,6 +112,24 @@ var Families = []Family{
 		Collect: caBundleNotAfter,
 	},
 	{
+		Name:    "webhook_probe_success",
+		Help:    "Whether a TLS dial of the backend, from where the auditor runs, ended as a call of the API server needs it: 1 or 0. Absent where the dial tells nothing (it timed out) or is off.",
+		Labels:  refLabels(),
+		Collect: perProbe(probeSuccess),
+	},
+	{
+		Name:    "webhook_probe_duration_seconds",
+		Help:    "How long the TLS dial of the backend lasted, up to the end of the handshake or the refusal. Absent where the dial tells nothing or is off.",
+		Labels:  refLabels(),
+		Collect: perProbe(probeDuration),
+	},
+	{
+		Name:    "webhook_serving_certificate_not_after_timestamp_seconds",
+		Help:    "When the certificate expires that the backend showed when it was dialed. Absent without one.",
+		Labels:  refLabels(),
+		Collect: perProbe(servingNotAfter),
+	},
+	{
 		Name:    "webhook_configuration_changed_timestamp_seconds",
 		Help:    "The last change of the configuration that was seen or is recorded in it. Absent where none is.",
 		Labels:  []string{"type", "configuration"},
@@ -196,6 +214,34 @@ func backendReady(p *classify.Profile) (float64, bool) {
 		return 1, true
 	}
 	return 0, true
+}
+
+// perProbe collects one series per webhook whose backend was dialed, where
+// there is a value.
+func perProbe(value func(p inventory.Probe, taken time.Time) (float64, bool)) func(*classify.Report, func(float64, ...string)) {
+	return func(r *classify.Report, emit func(float64, ...string)) {
+		perWebhook(func(p *classify.Profile) (float64, bool) {
+			return value(r.Snapshot.Probes[p.Ref], r.Snapshot.Taken)
+		})(r, emit)
+	}
+}
+
+func probeSuccess(p inventory.Probe, taken time.Time) (float64, bool) {
+	if p.Succeeds(taken) {
+		return 1, true
+	}
+	return 0, p.Known()
+}
+
+func probeDuration(p inventory.Probe, _ time.Time) (float64, bool) {
+	return p.Took.Seconds(), p.Known()
+}
+
+func servingNotAfter(p inventory.Probe, _ time.Time) (float64, bool) {
+	if p.Certificate == nil {
+		return 0, false
+	}
+	return seconds(p.Certificate.NotAfter), true
 }
 
 func latencyThreshold(r *classify.Report, emit func(float64, ...string)) {

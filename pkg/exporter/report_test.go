@@ -103,7 +103,7 @@ func report() *classify.Report {
 		Source:      source,
 	}
 	return &classify.Report{
-		Snapshot: &inventory.Snapshot{Taken: taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}},
+		Snapshot: &inventory.Snapshot{Taken: taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}, Probes: probes()},
 		Profiles: []classify.Profile{
 			{Webhook: inject, Threshold: 0.5, Reach: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}},
 			{Webhook: webhook(widgets, service("widgets", "convert")), Threshold: 1, BackendReady: new(true)},
@@ -177,4 +177,17 @@ func rendered(t *testing.T, write func(*bytes.Buffer) error) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// probes are what dialing the backends of the report showed.
+func probes() map[inventory.Ref]inventory.Probe {
+	serving := func(left time.Duration) *inventory.ServingCertificate {
+		return &inventory.ServingCertificate{NotBefore: taken.Add(-24 * time.Hour), NotAfter: taken.Add(left)}
+	}
+	return map[inventory.Ref]inventory.Probe{
+		widgets:     {Answer: inventory.AnswerTLS, Took: 12 * time.Millisecond, Certificate: serving(time.Hour)},
+		podsPolicy:  {Answer: inventory.AnswerTLS, Took: 15 * time.Millisecond, Certificate: serving(-time.Minute)},
+		quotaPolicy: {Answer: inventory.AnswerUnreachable, Took: time.Millisecond},
+		injector:    {Error: "i/o timeout", Took: 5 * time.Second},
+	}
 }

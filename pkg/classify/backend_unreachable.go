@@ -1,0 +1,39 @@
+package classify
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var backendUnreachable = &Check{
+	Name:     "backend-unreachable",
+	Summary:  "The probe finds that a webhook's backend refuses connections, or that there is no way to it.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookBackendUnreachable"},
+	For:      15 * time.Minute,
+	Find: func(p Profile) []Problem {
+		probe := p.Snapshot.Probes[p.Ref]
+		if probe.Answer != inventory.AnswerUnreachable {
+			return nil
+		}
+		severity, consequence := consequences(p)
+		return []Problem{{
+			Severity: min(severity, Warning),
+			Message: fmt.Sprintf("calls %s, which cannot be reached from where the auditor runs (%s); if the API server fares no better, %s",
+				called(p), probe.Error, consequence),
+			Fix: reach(p),
+		}}
+	},
+}
+
+// reach is how to find out whether nobody listens or the way is barred.
+func reach(p Profile) string {
+	if p.Webhook.Backend.Kind == inventory.BackendURL {
+		return fmt.Sprintf("see that %s resolves and listens, from the hosts of the API servers too; if it is gone for good: kubectl delete %s",
+			p.Webhook.Backend.Host(), object(p))
+	}
+	return fmt.Sprintf("see that the Pods listen on the targetPort of the Service, and that network policies let the API servers in: kubectl get service,endpointslices,pods,networkpolicies -n %s",
+		p.Webhook.Backend.Service.Namespace)
+}

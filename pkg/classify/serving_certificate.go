@@ -1,0 +1,102 @@
+package classify
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var servingCertificate = &Check{
+	Name:     "serving-certificate",
+	Summary:  "The probe finds that a webhook's backend shows a certificate that the API server refuses, or will soon, or none.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookServingCertificate"},
+	For:      15 * time.Minute,
+	Find:     findServingCertificate,
+}
+
+func findServingCertificate(p Profile) []Problem {
+	probe := p.Snapshot.Probes[p.Ref]
+	severity, consequence := consequences(p)
+	severity = min(severity, Warning)
+	if probe.Answer == inventory.AnswerNoTLS {
+		return []Problem{{
+			Severity: severity,
+			Message:  fmt.Sprintf("calls %s, which does not answer with TLS where the auditor dials it (%s); %s", called(p), probe.Error, consequence),
+			Fix:      "see that the port leads to the backend's HTTPS listener, with TLS 1.2 or newer",
+		}}
+	}
+	faults := certificateFaults(p, probe.Certificate)
+	if len(faults) == 0 {
+		return overdue(p, probe.Certificate)
+	}
+	return []Problem{{
+		Severity: severity,
+		Message:  fmt.Sprintf("calls %s, which shows the auditor a certificate that %s; the API server refuses it, and %s", called(p), sentence(faults, 0), consequence),
+		Fix:      mend(p, probe.Certificate),
+	}}
+}
+
+// certificateFaults say of a certificate why the API server refuses it. What
+// is due to the CA bundle alone is told by the checks of that.
+func certificateFaults(p Profile, c *inventory.ServingCertificate) []string {
+	if c == nil {
+		return nil
+	}
+	var out []string
+	if c.Untrusted != "" && bundled(p) {
+		out = append(out, fmt.Sprintf("no CA of its CA bundle vouches for (%s)", c.Untrusted))
+	}
+	if c.Misnamed != "" {
+		out = append(out, fmt.Sprintf("is not for the name %s (%s)", p.Webhook.Backend.ServerName(), c.Misnamed))
+	}
+	switch taken := p.Snapshot.Taken; {
+	case taken.After(c.NotAfter):
+		out = append(out, "expired on "+day(c.NotAfter))
+	case taken.Before(c.NotBefore):
+		out = append(out, "is not valid before "+day(c.NotBefore))
+	}
+	return out
+}
+
+// bundled reports whether there is a CA bundle to measure the certificate by.
+// A URL without one is measured by the public CAs.
+func bundled(p Profile) bool {
+	a := p.Webhook.Backend.Authority
+	if a == nil {
+		return p.Webhook.Backend.Kind == inventory.BackendURL
+	}
+	return a.ValidAt(p.Snapshot.Taken)
+}
+
+// overdue reports a certificate that should have been renewed by now. Those
+// who renew certificates do so with a third of their time left: a certificate
+// that lives for a day is not reported all day long.
+func overdue(p Profile, c *inventory.ServingCertificate) []Problem {
+	if c == nil {
+		return nil
+	}
+	notice := min(time.Duration(p.Policy.CAExpiryDays)*24*time.Hour, c.NotAfter.Sub(c.NotBefore)/5)
+	if c.NotAfter.Sub(p.Snapshot.Taken) >= notice {
+		return nil
+	}
+	return []Problem{{
+		Message: fmt.Sprintf("calls %s, which shows the auditor a certificate that expires on %s; from then on the API server refuses it", called(p), day(c.NotAfter)),
+		Fix:     mend(p, c),
+	}}
+}
+
+// mend is how the backend gets a certificate that is accepted.
+func mend(p Profile, c *inventory.ServingCertificate) string {
+	const restart = "restart its Pods if they do not read it again"
+	injector := injectorOf(p.Object.Annotations)
+	switch {
+	case c.Misnamed != "" || c.Untrusted == "":
+		return fmt.Sprintf("issue the backend a new certificate for the DNS name %s, and %s", p.Webhook.Backend.ServerName(), restart)
+	case injector.name != "":
+		return fmt.Sprintf("have the backend serve the certificate that %s signed last (%s); else %s", injector.name, restart, injector.look)
+	}
+	return fmt.Sprintf("put the CA that signed the certificate into clientConfig.caBundle of %s, or have the backend serve the one that the CA bundle vouches for (%s)%s",
+		object(p), restart, byOwner(p))
+}
