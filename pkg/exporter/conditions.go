@@ -85,17 +85,40 @@ func Conditions(r *classify.Report, before []metav1.Condition, o ConditionOption
 	}
 	now := o.Now
 	var errs []metav1.Condition
+	inertia := map[string]time.Duration{}
+	degraded := was(before, Degraded, metav1.ConditionTrue) || was(before, EvaluationConditionsDetected, metav1.ConditionTrue)
 	degrading := degradingFindings(r)
 	for _, c := range errorConditions {
-		errs = append(errs, since(c.of(r, degrading), before, now))
+		found := c.troubles(degrading)
+		errs = append(errs, since(c.of(r, found), before, now))
+		inertia[c.name] = o.Inertia
+		if !degraded {
+			inertia[c.name] = o.atFirst(found)
+		}
 	}
 	out := []metav1.Condition{
 		since(available(r), before, now),
 		since(progressing(o), before, now),
 		since(condition(Upgradeable, metav1.ConditionTrue, asExpected, "Webhooks never hold back an upgrade."), before, now),
 	}
-	out = append(out, rollUps(r, errs, before, o)...)
+	lasting := slices.DeleteFunc(slices.Clone(errs), func(e metav1.Condition) bool {
+		return e.Status != metav1.ConditionTrue || now.Sub(e.LastTransitionTime.Time) < inertia[e.Type]
+	})
+	out = append(out, rollUps(r, lasting, before, o)...)
 	return append(out, errs...)
+}
+
+// rolloutInertia is how long Pods that are being replaced may leave a webhook
+// without a ready endpoint.
+const rolloutInertia = 10 * time.Minute
+
+// atFirst is how long the troubles last before they roll up where nothing has:
+// a new attempt to mend what is degraded does not make it well.
+func (o ConditionOptions) atFirst(found []trouble) time.Duration {
+	if !slices.ContainsFunc(found, func(t trouble) bool { return !t.passing }) {
+		return max(o.Inertia, rolloutInertia)
+	}
+	return o.Inertia
 }
 
 func condition(name string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -126,10 +149,13 @@ func progressing(o ConditionOptions) metav1.Condition {
 }
 
 // trouble is one line of a condition.
-type trouble struct{ reason, line string }
+type trouble struct {
+	reason, line string
+	// passing says that it may well pass by itself.
+	passing bool
+}
 
-func (c errorCondition) of(r *classify.Report, all []degradingFinding) metav1.Condition {
-	found := c.troubles(all)
+func (c errorCondition) of(r *classify.Report, found []trouble) metav1.Condition {
 	if len(found) > 0 {
 		return condition(c.name, metav1.ConditionTrue, commonReason(found), bounded(lines(found)))
 	}
@@ -145,6 +171,8 @@ func (c errorCondition) of(r *classify.Report, all []degradingFinding) metav1.Co
 type degradingFinding struct {
 	classify.Finding
 	profile classify.Profile
+	// passing says that the backend's Pods are being replaced.
+	passing bool
 }
 
 func degradingFindings(r *classify.Report) []degradingFinding {
@@ -160,10 +188,17 @@ func degradingFindings(r *classify.Report) []degradingFinding {
 			}
 		}
 		if p := profiles[f.Webhook]; p != nil && degrades(f, *p) {
-			out = append(out, degradingFinding{f, *p})
+			out = append(out, degradingFinding{f, *p, passes(p)})
 		}
 	}
 	return out
+}
+
+// passes reports whether the backend has no ready endpoint because its Pods are
+// being replaced.
+func passes(p *classify.Profile) bool {
+	service, known := p.Snapshot.Services[p.State.Service.Key()]
+	return known && p.State.Fault == inventory.NoReadyEndpoints && p.Snapshot.RollingOut(service)
 }
 
 func (c errorCondition) troubles(all []degradingFinding) []trouble {
@@ -171,10 +206,10 @@ func (c errorCondition) troubles(all []degradingFinding) []trouble {
 	for _, f := range all {
 		switch c.name {
 		case f.Check.Condition[f.Webhook.Type]:
-			out = append(out, trouble{f.Check.Reason, line(f.Finding)})
+			out = append(out, trouble{f.Check.Reason, line(f.Finding), f.passing})
 		case controllersError:
 			if blocksControllers(f.Finding, f.profile) {
-				out = append(out, trouble{"ConversionBlocksControllers", line(f.Finding)})
+				out = append(out, trouble{"ConversionBlocksControllers", line(f.Finding), f.passing})
 			}
 		}
 	}
@@ -225,7 +260,7 @@ func lines(found []trouble) []string {
 // nowhere. Degraded is always there, because its absence counts as degraded.
 func rollUps(r *classify.Report, errs, before []metav1.Condition, o ConditionOptions) []metav1.Condition {
 	now := o.Now
-	sum := summed(errs, now, o.Inertia)
+	sum := summed(errs)
 	fine := condition(Degraded, metav1.ConditionFalse, asExpected, "All is well.")
 	switch o.RollUp {
 	case RollUpOff:
@@ -245,14 +280,11 @@ func was(before []metav1.Condition, name string, status metav1.ConditionStatus) 
 	return slices.ContainsFunc(before, func(c metav1.Condition) bool { return c.Type == name && c.Status == status })
 }
 
-// summed unites the errors that lasted longer than the inertia, as OpenShift's
-// operators do: reasons joined by "::", a line for each.
-func summed(errs []metav1.Condition, now time.Time, inertia time.Duration) metav1.Condition {
+// summed unites the errors as OpenShift's operators do: reasons joined by "::",
+// a line for each.
+func summed(errs []metav1.Condition) metav1.Condition {
 	var reasons, all []string
 	for _, e := range errs {
-		if e.Status != metav1.ConditionTrue || now.Sub(e.LastTransitionTime.Time) < inertia {
-			continue
-		}
 		reasons = append(reasons, e.Type+"_"+e.Reason)
 		for l := range strings.SplitSeq(e.Message, "\n") {
 			all = append(all, e.Type+": "+l)

@@ -160,6 +160,35 @@ func TestQuietDuringAnUpgrade(t *testing.T) {
 	}
 }
 
+// TestQuietDuringARollout: Pods that are being replaced may leave a webhook
+// without a ready endpoint for a while, but not for ever, and a new attempt
+// does not make well what is degraded.
+func TestQuietDuringARollout(t *testing.T) {
+	const patience = 10 * time.Minute
+	r := troubled(t, "no-ready-endpoints", admission(inventory.Validating))
+	p := &r.Profiles[0]
+	p.State = inventory.BackendState{Service: inventory.ServiceRef{Namespace: "policy", Name: "policy"}, Fault: inventory.NoReadyEndpoints}
+	selector := map[string]string{"app": "policy"}
+	r.Snapshot.Services = map[inventory.Key]inventory.Service{p.State.Service.Key(): {Key: p.State.Service.Key(), Selector: selector}}
+	r.Snapshot.Workloads = []inventory.Workload{{Kind: inventory.KindPod, Key: inventory.Key{Namespace: "policy", Name: "policy-1"}, PodLabels: selector, Terminating: true}}
+	first := Conditions(r, nil, patient)
+	at := func(d time.Duration, before []metav1.Condition) []metav1.Condition {
+		o := patient
+		o.Now = noon.Add(d)
+		return Conditions(r, before, o)
+	}
+	if was(at(patience-time.Minute, first), Degraded, metav1.ConditionTrue) {
+		t.Error("degraded while its Pods are being replaced")
+	}
+	degraded := at(patience, first)
+	if !was(degraded, Degraded, metav1.ConditionTrue) {
+		t.Error("a rollout that never ends is no excuse")
+	}
+	if !was(at(patience+time.Minute, degraded), Degraded, metav1.ConditionTrue) {
+		t.Error("what was degraded must stay so while the trouble lasts")
+	}
+}
+
 func TestRollUpElsewhere(t *testing.T) {
 	r := troubled(t, "service-missing", admission(inventory.Validating))
 	first := Conditions(r, nil, patient)

@@ -17,6 +17,7 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot {
 		Taken:           taken,
 		Server:          o.Server,
 		OpenShift:       o.OpenShift,
+		Upgrading:       o.Upgrading,
 		Routing:         o.Routing,
 		ReviewsExcluded: o.reviewsExcluded(),
 		Namespaces:      o.namespaces(),
@@ -32,8 +33,7 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot {
 		Current:         o.Current,
 		WatchErrors:     o.WatchErrors,
 	}
-	s.Webhooks = o.webhooks(s.CRDs)
-	slices.SortStableFunc(s.Webhooks, inCallOrder)
+	s.Webhooks = inOrder(o.webhooks(s.CRDs))
 	s.Served = o.served(s.CRDs)
 	s.index = newIndex(s)
 	s.Errors = append(s.Errors, selectorErrors(s.Webhooks)...)
@@ -42,10 +42,25 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot {
 	return s
 }
 
+// inOrder returns the webhooks in the order in which they are called. It moves
+// each once: they are large.
+func inOrder(webhooks []Webhook) []Webhook {
+	order := make([]*Webhook, len(webhooks))
+	for i := range webhooks {
+		order[i] = &webhooks[i]
+	}
+	slices.SortStableFunc(order, inCallOrder)
+	out := make([]Webhook, len(webhooks))
+	for i, w := range order {
+		out[i] = *w
+	}
+	return out
+}
+
 // inCallOrder sorts as the API server does: configurations by name, the
 // webhooks of one as listed. Source: k8s.io/apiserver
 // pkg/admission/configuration (sorted by name).
-func inCallOrder(a, b Webhook) int {
+func inCallOrder(a, b *Webhook) int {
 	return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Configuration, b.Configuration), cmp.Compare(a.Index, b.Index))
 }
 

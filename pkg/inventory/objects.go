@@ -40,6 +40,7 @@ type Objects struct {
 
 	Server    Version
 	OpenShift bool
+	Upgrading bool
 	Routing   Routing
 	// ReviewsExcluded overrides what the version says, where the feature gate
 	// itself could be read.

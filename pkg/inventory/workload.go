@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,10 @@ type Workload struct {
 	Replicas int
 	// Nodes are those its Pods run on, where known.
 	Nodes []string
+	// Newest is when the newest of its Pods was created, where known, and
+	// Terminating says that some of them are on their way out.
+	Newest      time.Time
+	Terminating bool
 }
 
 // String names the workload as messages do: "Deployment policy/policy".
@@ -107,6 +112,10 @@ func podWorkloads(pods []*corev1.Pod) []Workload {
 		}
 		out[i].Replicas++
 		out[i].Nodes = append(out[i].Nodes, w.Nodes...)
+		out[i].Terminating = out[i].Terminating || w.Terminating
+		if w.Newest.After(out[i].Newest) {
+			out[i].Newest = w.Newest
+		}
 	}
 	return out
 }
@@ -119,6 +128,8 @@ func podWorkload(p *corev1.Pod) Workload {
 		HostNetwork: p.Spec.HostNetwork,
 		Static:      p.Annotations[mirrorAnnotation] != "",
 		Replicas:    1,
+		Newest:      p.CreationTimestamp.Time,
+		Terminating: p.DeletionTimestamp != nil,
 	}
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
 		w.NodeCritical = owner.Kind == KindDaemonSet && p.Spec.PriorityClassName == nodeCriticalClass
@@ -143,6 +154,17 @@ func (s *Snapshot) Behind(service Service) []Workload {
 		}
 	}
 	return out
+}
+
+// rollout is how long new Pods may take to become ready.
+const rollout = 5 * time.Minute
+
+// RollingOut reports whether the Pods behind a Service are being replaced, so
+// that it may have none that is ready for a while.
+func (s *Snapshot) RollingOut(service Service) bool {
+	return slices.ContainsFunc(s.Behind(service), func(w Workload) bool {
+		return w.Terminating || !w.Newest.IsZero() && s.Taken.Sub(w.Newest) < rollout
+	})
 }
 
 // in returns the workloads of a namespace: they are sorted by it.

@@ -35,6 +35,7 @@ func assemble(results []result, f facts) inventory.Objects {
 	o := inventory.Objects{
 		Server:          f.version,
 		OpenShift:       f.openShift,
+		Upgrading:       f.upgrading,
 		ReviewsExcluded: f.excluded,
 		Discovered:      f.served,
 		ServicesKnown:   coverage(results, corev1.Resource("services").String()),
@@ -73,6 +74,8 @@ func add(o *inventory.Objects, objects []any) {
 			o.Namespaces = append(o.Namespaces, v)
 		case *corev1.Service:
 			o.Services = append(o.Services, v)
+		case *corev1.Pod:
+			o.Pods = append(o.Pods, v)
 		case *discoveryv1.EndpointSlice:
 			o.EndpointSlices = append(o.EndpointSlices, v)
 		}
@@ -91,6 +94,20 @@ func coverage(results []result, resource string) inventory.Coverage {
 		known[r.service.Namespace] = r.known && (before || !seen)
 	}
 	return inventory.Coverage{Namespaces: known}
+}
+
+// wanted returns what is read because some webhook names it: the Services and,
+// by keys without a name, the Pods of the namespaces from which a failure would
+// close the API.
+func wanted(s *inventory.Snapshot) map[inventory.Key]bool {
+	out := references(s)
+	for i := range s.Webhooks {
+		w := &s.Webhooks[i]
+		if w.FailsClosed() && w.Backend.Kind != inventory.BackendURL {
+			out[inventory.Key{Namespace: s.State(w.Backend).Service.Namespace}] = true
+		}
+	}
+	return out
 }
 
 // references returns the Services that the webhooks call, also those behind an

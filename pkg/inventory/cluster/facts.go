@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -39,6 +41,8 @@ type facts struct {
 	version   inventory.Version
 	served    []inventory.Served
 	openShift bool
+	// upgrading says that the ClusterVersion is progressing.
+	upgrading bool
 	excluded  *bool
 	// gatesRead is when excluded was read, or refused.
 	gatesRead time.Time
@@ -57,7 +61,7 @@ func (c Clients) readFacts(ctx context.Context, f facts) facts {
 	for _, part := range []struct {
 		path string
 		read func(context.Context, *facts) error
-	}{{versionPath, c.readVersion}, {discoveryPath, c.discover}, {metricsPath, c.readGates}} {
+	}{{versionPath, c.readVersion}, {discoveryPath, c.discover}, {metricsPath, c.readGates}, {clusterVersions, c.readUpgrade}} {
 		if err := part.read(ctx, &f); err != nil {
 			f.failures = append(f.failures, failure{verb: "get", resource: part.path, err: err, asOf: f.read})
 		}
@@ -80,6 +84,39 @@ func (f facts) shown() facts {
 	f.errors = slices.Concat(f.errors, explain(f.failures))
 	f.failures, f.read, f.gatesRead = nil, time.Time{}, time.Time{}
 	return f
+}
+
+// clusterVersions is what tells whether OpenShift is being upgraded.
+const clusterVersions = "clusterversions." + openShiftGroup
+
+// readUpgrade reads the ClusterVersion, where there is one. It is read like the
+// other facts, once a minute: an upgrade takes many, and conditions wait longer.
+func (c Clients) readUpgrade(ctx context.Context, f *facts) error {
+	if !f.openShift {
+		f.upgrading = false
+		return nil
+	}
+	raw, err := c.discovery.RESTClient().Get().AbsPath("/apis", openShiftGroup, "v1", "clusterversions", "version").
+		SetHeader("Accept", "application/json").Do(ctx).Raw()
+	switch {
+	case apierrors.IsNotFound(err):
+		f.upgrading = false
+		return nil
+	case err != nil:
+		return err
+	}
+	f.upgrading, err = progressing(raw)
+	return err
+}
+
+func progressing(raw []byte) (bool, error) {
+	var version struct {
+		Status struct{ Conditions []metav1.Condition }
+	}
+	if err := json.Unmarshal(raw, &version); err != nil {
+		return false, fmt.Errorf("reading the ClusterVersion: %w", err)
+	}
+	return meta.IsStatusConditionTrue(version.Status.Conditions, "Progressing"), nil
 }
 
 // serverVersion is what /version tells. Under emulation the version that

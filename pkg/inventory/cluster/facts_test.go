@@ -31,6 +31,22 @@ func TestParseVersion(t *testing.T) {
 	}
 }
 
+func TestProgressing(t *testing.T) {
+	for document, want := range map[string]bool{
+		`{"status":{"conditions":[{"type":"Available","status":"True"},{"type":"Progressing","status":"True"}]}}`: true,
+		`{"status":{"conditions":[{"type":"Progressing","status":"False"}]}}`:                                     false,
+		`{}`: false,
+	} {
+		got, err := progressing([]byte(document))
+		if err != nil || got != want {
+			t.Errorf("%s: %v, %v", document, got, err)
+		}
+	}
+	if _, err := progressing([]byte(`<html>`)); err == nil {
+		t.Error("something else is no ClusterVersion")
+	}
+}
+
 func TestFindGate(t *testing.T) {
 	yes, no := true, false
 	const other = `kubernetes_feature_enabled{name="Other",stage="BETA"} 1` + "\n"

@@ -82,6 +82,9 @@ func (f failure) grant() string {
 	if strings.HasPrefix(f.resource, "/") {
 		return "grant the verb get on the non-resource URL " + f.resource + f.user()
 	}
+	if f.verb == "get" {
+		return "grant the verb get on " + f.resource + f.user()
+	}
 	return "grant the verbs list and watch on " + f.resource + f.user()
 }
 

@@ -34,8 +34,8 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(r
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
 	}
 	var named []source
-	for _, key := range slices.SortedFunc(maps.Keys(references(assemble(results, told).Snapshot(began))), inventory.Key.Compare) {
-		named = append(named, clients.serviceSources(key)...)
+	for _, key := range slices.SortedFunc(maps.Keys(wanted(assemble(results, told).Snapshot(began))), inventory.Key.Compare) {
+		named = append(named, clients.named(key)...)
 	}
 	o := options.assemble(slices.Concat(results, r.readAll(ctx, named)), told)
 	o.Current = began

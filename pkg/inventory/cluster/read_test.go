@@ -32,6 +32,7 @@ func TestRead(t *testing.T) {
 		"apiservices.apiregistration.k8s.io":                           1,
 		"namespaces":                                                   2,
 		"services":                                                     3,
+		"pods":                                                         0,
 		"endpointslices.discovery.k8s.io":                              3,
 	}
 	if !maps.Equal(counts, want) {

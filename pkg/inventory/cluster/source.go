@@ -24,8 +24,8 @@ import (
 // or what belongs to one Service.
 type source struct {
 	schema.GroupResource
-	// service is the Service whose backend the source describes; zero for a
-	// kind of the whole cluster.
+	// service is the Service whose backend the source describes; without a name
+	// its namespace, and zero for a kind of the whole cluster.
 	service inventory.Key
 	// example tells the type of the objects.
 	example runtime.Object
@@ -115,12 +115,34 @@ func (c Clients) serviceSources(key inventory.Key) []source {
 	}
 }
 
+// podSources are what is read of a namespace in which backends run.
+func (c Clients) podSources(namespace string) []source {
+	return []source{
+		from(c.core.Pods(namespace), source{
+			GroupResource: corev1.Resource("pods"),
+			service:       inventory.Key{Namespace: namespace},
+			example:       &corev1.Pod{},
+			page:          100, strip: stripPod,
+		}, everything),
+	}
+}
+
+// named are the sources of what some webhook names: a Service or, by a key
+// without a name, the Pods of its namespace.
+func (c Clients) named(key inventory.Key) []source {
+	if key.Name == "" {
+		return c.podSources(key.Namespace)
+	}
+	return c.serviceSources(key)
+}
+
 // possible reports whether there can be a Service of the name: a reference may
 // name anything, and asking for the impossible is an error of its own.
 func (s source) possible() bool {
-	return s.service == (inventory.Key{}) ||
-		len(validation.IsDNS1123Label(s.service.Namespace))+len(validation.IsDNS1123Label(s.service.Name)) == 0
+	return s.service == (inventory.Key{}) || label(s.service.Namespace) && (s.service.Name == "" || label(s.service.Name))
 }
+
+func label(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
 func (s source) failure(verb string, err error) failure {
 	return failure{verb: verb, resource: s.GroupResource.String(), namespace: s.service.Namespace, err: err}
@@ -139,8 +161,9 @@ func Permissions() []rbacv1.PolicyRule {
 		},
 		{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{"customresourcedefinitions"}, Verbs: read},
 		{APIGroups: []string{apiregistrationv1.GroupName}, Resources: []string{"apiservices"}, Verbs: read},
-		{APIGroups: []string{corev1.GroupName}, Resources: []string{"namespaces", "services"}, Verbs: read},
+		{APIGroups: []string{corev1.GroupName}, Resources: []string{"namespaces", "services", "pods"}, Verbs: read},
 		{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: read},
+		{APIGroups: []string{openShiftGroup}, Resources: []string{"clusterversions"}, Verbs: []string{"get"}},
 		{NonResourceURLs: []string{metricsPath}, Verbs: []string{"get"}},
 	}
 }

@@ -94,6 +94,32 @@ func stripService(obj metav1.Object) {
 	service.Status = corev1.ServiceStatus{}
 }
 
+// stripPod keeps what tells which Pods are behind a Service, on which node, how
+// old, and how they come to start.
+func stripPod(obj metav1.Object) {
+	pod := obj.(*corev1.Pod)
+	kept := metav1.ObjectMeta{
+		Namespace:         pod.Namespace,
+		Name:              pod.Name,
+		Labels:            pod.Labels,
+		CreationTimestamp: pod.CreationTimestamp,
+		DeletionTimestamp: pod.DeletionTimestamp,
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		kept.OwnerReferences = []metav1.OwnerReference{{Kind: owner.Kind, Name: owner.Name, Controller: owner.Controller}}
+	}
+	if static, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
+		kept.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: static}
+	}
+	pod.ObjectMeta = kept
+	pod.Spec = corev1.PodSpec{
+		NodeName:          pod.Spec.NodeName,
+		HostNetwork:       pod.Spec.HostNetwork,
+		PriorityClassName: pod.Spec.PriorityClassName,
+	}
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+}
+
 // stripSlice keeps one address of an endpoint: that there is one matters,
 // which one does not.
 func stripSlice(obj metav1.Object) {

@@ -84,7 +84,7 @@ type heard struct {
 	returned bool
 }
 
-// backend is the watches of one Service.
+// backend is the watches of one Service, or of the Pods of a namespace.
 type backend struct {
 	feeds []*feed
 	stop  context.CancelFunc
@@ -101,7 +101,7 @@ func newWatcher(clients Clients, options Options, publish func(*inventory.Snapsh
 		backends: map[inventory.Key]backend{},
 		errors:   map[string]int64{},
 	}
-	for _, s := range slices.Concat(clients.clusterSources(), clients.serviceSources(inventory.Key{})) {
+	for _, s := range slices.Concat(clients.clusterSources(), clients.serviceSources(inventory.Key{}), clients.podSources("")) {
 		w.errors[s.GroupResource.String()] = 0
 	}
 	return w
@@ -185,7 +185,7 @@ func (w *watcher) rouse() {
 // follow watches what the webhooks of the Snapshot call, and no longer what
 // they called. It reports whether these are others.
 func (w *watcher) follow(ctx context.Context, s *inventory.Snapshot) bool {
-	wanted, others := references(s), false
+	wanted, others := wanted(s), false
 	for key, b := range w.backends {
 		if !wanted[key] {
 			b.stop()
@@ -205,7 +205,7 @@ func (w *watcher) follow(ctx context.Context, s *inventory.Snapshot) bool {
 func (w *watcher) startBackend(ctx context.Context, key inventory.Key) backend {
 	ctx, stop := context.WithCancel(ctx)
 	b := backend{stop: stop}
-	for _, s := range w.clients.serviceSources(key) {
+	for _, s := range w.clients.named(key) {
 		b.feeds = append(b.feeds, w.startFeed(ctx, s))
 	}
 	return b

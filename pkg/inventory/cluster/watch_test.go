@@ -289,7 +289,7 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 			}
 			r := watching(s, Options{test: tempo{lag: time.Hour}})
 			r.await("everything", whole)
-			eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+2*4 })
+			eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+2*4+3 })
 			r.stop()
 			counts := map[string]int{}
 			for _, ask := range s.asked() {
@@ -333,6 +333,9 @@ func expectedRequests(verbs map[string]int) map[string]int {
 		paths = append(paths,
 			"/api/v1/namespaces/"+key.Namespace+"/services metadata.name="+key.Name,
 			"/apis/discovery.k8s.io/v1/namespaces/"+key.Namespace+"/endpointslices kubernetes.io/service-name="+key.Name)
+	}
+	for _, namespace := range []string{"policy", "convert", "hive"} {
+		paths = append(paths, "/api/v1/namespaces/"+namespace+"/pods ")
 	}
 	for _, path := range paths {
 		for verb, n := range verbs {
@@ -470,7 +473,7 @@ func TestWatchWithAllButOneForbidden(t *testing.T) {
 	populate(s)
 	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource != "mutatingwebhookconfigurations" })
 	r := watching(s, Options{})
-	got := r.await("the one webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Errors) == 8 })
+	got := r.await("the one webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Errors) == 9 })
 	if state := got.State(got.Webhooks[0].Backend); state.Known {
 		t.Errorf("its backend is known to be %+v", state)
 	}
