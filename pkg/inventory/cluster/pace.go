@@ -89,10 +89,23 @@ func (t tempo) ask(asked time.Time, h heard) time.Time {
 		return asked
 	case h.returned:
 		return soonest
-	case h.served.IsZero():
-		return regularly
+	case !h.served.IsZero():
+		return sooner(regularly, later(h.served.Add(t.lag), soonest))
+	case !h.again.IsZero():
+		return sooner(regularly, later(h.again, soonest))
 	}
-	return sooner(regularly, later(h.served.Add(t.lag), soonest))
+	return regularly
+}
+
+// asked returns what is left to be heard once the facts are asked for: after a
+// change of what is served they are asked for twice, because discovery follows
+// a busy API server late.
+func (t tempo) asked(h heard, now time.Time) heard {
+	again := time.Time{}
+	if !h.served.IsZero() {
+		again = now.Add(4 * t.lag)
+	}
+	return heard{changed: h.changed, again: again}
 }
 
 func later(a, b time.Time) time.Time {

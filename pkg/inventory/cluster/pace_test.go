@@ -43,11 +43,25 @@ func TestAsk(t *testing.T) {
 		{"a CRD changed", at(10), heard{served: at(15)}, at(17)},
 		{"a CRD changed right after", at(10), heard{served: at(8)}, at(11)},
 		{"CRDs keep changing", at(10), heard{served: at(19)}, at(20)},
+		{"once more after a change", at(10), heard{again: at(18)}, at(18)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tempo.ask(tt.asked, tt.heard); !got.Equal(tt.want) {
 				t.Errorf("asked at %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestAskedTwice: discovery may not have followed a change yet when it is asked
+// for the first time.
+func TestAskedTwice(t *testing.T) {
+	tempo := tempo{lag: 2 * time.Minute}
+	first := tempo.asked(heard{changed: at(1), served: at(1), returned: true}, at(3))
+	if want := (heard{changed: at(1), again: at(11)}); first != want {
+		t.Errorf("after the first time %+v, want %+v", first, want)
+	}
+	if second := tempo.asked(first, at(11)); !second.again.IsZero() {
+		t.Errorf("asked a third time at %v", second.again)
 	}
 }

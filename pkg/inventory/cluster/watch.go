@@ -80,6 +80,8 @@ type heard struct {
 	changed time.Time
 	// served is when what the API server serves changed last.
 	served time.Time
+	// again is when to ask once more what it serves; zero is never.
+	again time.Time
 	// returned says that a watch recovered: the API server may be another.
 	returned bool
 }
@@ -224,7 +226,7 @@ func (w *watcher) ask(ctx context.Context) {
 		known.gatesRead = time.Time{}
 	}
 	w.asking, w.asked = true, now
-	w.heard.served, w.heard.returned = time.Time{}, false
+	w.heard = w.tempo.asked(w.heard, now)
 	w.running.Go(func() { w.learn(w.clients.readFacts(ctx, known)) })
 }
 
