@@ -68,12 +68,12 @@ func (c Clients) clusterSources() []source {
 		from(c.admission.ValidatingWebhookConfigurations(), source{
 			GroupResource: admissionv1.Resource("validatingwebhookconfigurations"),
 			example:       &admissionv1.ValidatingWebhookConfiguration{},
-			page:          50, strip: stripMeta,
+			page:          50, strip: stripConfiguration,
 		}, everything),
 		from(c.admission.MutatingWebhookConfigurations(), source{
 			GroupResource: admissionv1.Resource("mutatingwebhookconfigurations"),
 			example:       &admissionv1.MutatingWebhookConfiguration{},
-			page:          50, strip: stripMeta,
+			page:          50, strip: stripConfiguration,
 		}, everything),
 		from(c.apiextensions.CustomResourceDefinitions(), source{
 			GroupResource: apiextensionsv1.Resource("customresourcedefinitions"),

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"bytes"
 	"slices"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -36,6 +38,31 @@ func lastManaged(fields []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry
 		return nil
 	}
 	return []metav1.ManagedFieldsEntry{{Time: last.DeepCopy()}}
+}
+
+// stripConfiguration lets the webhooks of a configuration share the CA bundle
+// that most of them have in common: it is half of what is kept.
+func stripConfiguration(obj metav1.Object) {
+	stripMeta(obj)
+	var first []byte
+	share := func(c *admissionv1.WebhookClientConfig) {
+		switch {
+		case first == nil:
+			first = c.CABundle
+		case bytes.Equal(c.CABundle, first):
+			c.CABundle = first
+		}
+	}
+	switch c := obj.(type) {
+	case *admissionv1.ValidatingWebhookConfiguration:
+		for i := range c.Webhooks {
+			share(&c.Webhooks[i].ClientConfig)
+		}
+	case *admissionv1.MutatingWebhookConfiguration:
+		for i := range c.Webhooks {
+			share(&c.Webhooks[i].ClientConfig)
+		}
+	}
 }
 
 // stripCRD drops the schemas and all that goes with them.
