@@ -1,0 +1,271 @@
+package alerts
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
+)
+
+// runbooks are all documents that tell people what to type.
+func runbooks(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"../../rules/runbooks/*.md", "../../pkg/classify/*.md"} {
+		files, err := filepath.Glob(pattern)
+		must(t, err)
+		if len(files) == 0 {
+			t.Fatalf("no runbooks at %s", pattern)
+		}
+		out = append(out, files...)
+	}
+	return out
+}
+
+// commands are what a section of a runbook tells to type, a line each. Blocks
+// marked "node" ask the kubelet of a node, which no API server can answer for.
+func commands(t *testing.T, file, section string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	must(t, err)
+	_, rest, _ := strings.Cut(string(text), "\n## "+section+"\n")
+	body, _, _ := strings.Cut(rest, "\n## ")
+	var out []string
+	for _, block := range strings.Split(body, "```sh\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		out = append(out, strings.Split(strings.TrimSpace(block), "\n")...)
+	}
+	return out
+}
+
+// shell is where somebody types commands: a folder of one's own, and the
+// variables that runbooks ask to be set.
+type shell struct {
+	dir string
+	env []string
+}
+
+func (s site) shell(t *testing.T, file string) shell {
+	t.Helper()
+	auditor, err := binary()
+	must(t, err)
+	bin, err := filepath.Abs("../bin")
+	must(t, err)
+	crd := "widgets." + s.group()
+	name := s.webhook()
+	if strings.HasPrefix(filepath.Base(file), "WebhookConversion") {
+		name = crd
+	}
+	dir := t.TempDir()
+	env := append(os.Environ(),
+		"PATH="+strings.Join([]string{bin, filepath.Dir(auditor), os.Getenv("PATH")}, string(filepath.ListSeparator)),
+		"HOME="+dir, "KUBECONFIG="+s.plane.Kubeconfig(),
+		"KIND=validatingwebhookconfiguration", "CONFIGURATION="+s.name, "NAMESPACE="+s.name, "SERVICE=hook",
+		"NAME="+name, "CRD="+crd, "OPERATION=create", "RESOURCE=pods")
+	return shell{dir: dir, env: env}
+}
+
+// run types a command and wants it to succeed. A report with findings is a
+// success, and a watch is ended after a while. What goes wrong early in a pipe
+// shows in what it prints.
+func (s shell) run(ctx context.Context, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if strings.Contains(command, " -w") {
+		command += " --request-timeout=2s"
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	const findings = 3
+	if strings.HasPrefix(command, "webhook-auditor audit") && cmd.ProcessState.ExitCode() == findings {
+		err = nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s%s", command, err, &stdout, &stderr)
+	}
+	return stdout.String(), nil
+}
+
+// TestDiagnosis types every command of every diagnosis in a cluster that has
+// what they ask for.
+func TestDiagnosis(t *testing.T) {
+	s := newSite(t, newWorld(t), "shop")
+	s.furnish(t)
+	s.install(t)
+	eventually(t, func(ctx context.Context) error { return s.readWidget(ctx, 0) })
+	s.useConditionally(t)
+	typed := 0
+	for _, file := range runbooks(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			sh := s.shell(t, file)
+			for _, command := range commands(t, file, "Diagnosis") {
+				typed++
+				output, err := sh.run(t.Context(), command)
+				if err != nil {
+					t.Error(err)
+				} else if strings.TrimSpace(output) == "" {
+					t.Errorf("%s: prints nothing", command)
+				}
+			}
+		})
+	}
+	if typed < 50 {
+		t.Errorf("only %d commands were found: are runbooks still written as they were?", typed)
+	}
+}
+
+// useConditionally registers a webhook with a matchCondition and has it succeed,
+// fail, and be left out by a condition that cannot be evaluated.
+func (s site) useConditionally(t *testing.T) {
+	t.Helper()
+	c := s.configuration(configMaps)
+	c.Webhooks[0].MatchConditions = []admissionv1.MatchCondition{{Name: "asked", Expression: `object.metadata.labels["asked"] == "yes"`}}
+	must(t, s.register(t.Context(), c))
+	eventually(t, func(ctx context.Context) error {
+		if err := s.createConfigMap(ctx, 0); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("want a matchCondition that cannot be evaluated, have %v", err)
+		}
+		return nil
+	})
+	must(t, s.createLabelled(t.Context()))
+	s.hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
+	if err := s.createLabelled(t.Context()); err == nil {
+		t.Error("the webhook does not fail")
+	}
+}
+
+// lockOut registers a dead webhook on everything that fails closed.
+func (s site) lockOut(t *testing.T) {
+	t.Helper()
+	must(t, s.backend.DeleteService(t.Context()))
+	c := s.configuration(admissionv1.Rule{APIGroups: []string{"*"}, Resources: []string{"*/*"}})
+	c.Webhooks[0].Rules[0].Operations = []admissionv1.OperationType{admissionv1.OperationAll}
+	c.Webhooks[0].NamespaceSelector = nil
+	must(t, s.register(t.Context(), c))
+	eventually(t, s.isLockedOut)
+}
+
+func (s site) isLockedOut(ctx context.Context) error {
+	if err := s.createConfigMap(ctx, 0); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+		return fmt.Errorf("want to be locked out, have %v", err)
+	}
+	return nil
+}
+
+func (s site) isFree(ctx context.Context) error { return s.createConfigMap(ctx, 0) }
+
+// TestBreakGlassDuringLockOut types what the runbooks tell to do with a webhook
+// configuration while no request gets through.
+func TestBreakGlassDuringLockOut(t *testing.T) {
+	w := newWorld(t)
+	broken := 0
+	for _, file := range runbooks(t) {
+		typed := aboutConfigurations(commands(t, file, "Mitigation"))
+		if len(typed) == 0 {
+			continue
+		}
+		broken++
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			s := newSite(t, w, strings.ToLower(strings.TrimSuffix(filepath.Base(file), ".md")))
+			s.lockOut(t)
+			sh := s.shell(t, file)
+			for _, command := range typed {
+				if _, err := sh.run(t.Context(), command); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, s.expected(command))
+			}
+			must(t, ignoreMissing(s.unregister(t.Context())))
+			eventually(t, s.isFree)
+		})
+	}
+	if broken < 5 {
+		t.Errorf("only %d runbooks break the glass", broken)
+	}
+}
+
+// aboutConfigurations are the commands of a mitigation that keeps a copy of a
+// webhook configuration, without those for CRDs.
+func aboutConfigurations(typed []string) []string {
+	var out []string
+	keeps := false
+	for _, command := range typed {
+		keeps = keeps || strings.HasPrefix(command, `kubectl get "$KIND" "$CONFIGURATION" -o yaml > backup.yaml`)
+		if !strings.Contains(command, " crd ") {
+			out = append(out, command)
+		}
+	}
+	if !keeps {
+		return nil
+	}
+	return out
+}
+
+// expected is what must hold after a command: whether requests get through.
+func (s site) expected(command string) func(context.Context) error {
+	switch strings.Fields(command)[1] {
+	case "patch", "delete":
+		return s.isFree
+	case "create", "replace":
+		return s.isLockedOut
+	}
+	return func(context.Context) error { return nil }
+}
+
+func ignoreMissing(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// TestBreakGlassOfConversion types what the runbooks tell to do with a CRD whose
+// conversion is dead.
+func TestBreakGlassOfConversion(t *testing.T) {
+	s := newSite(t, newWorld(t), "storage")
+	s.install(t)
+	eventually(t, func(ctx context.Context) error { return s.readWidget(ctx, 0) })
+	must(t, s.backend.DeleteService(t.Context()))
+	unreadable := func(ctx context.Context) error {
+		if err := s.readWidget(ctx, 0); err == nil || !strings.Contains(err.Error(), "conversion webhook for") {
+			return fmt.Errorf("want a failing conversion, have %v", err)
+		}
+		return nil
+	}
+	readable := func(ctx context.Context) error { return s.readWidget(ctx, 0) }
+	const file = "../../rules/runbooks/WebhookConversionBlocksControllers.md"
+	sh := s.shell(t, file)
+	holds := unreadable
+	for _, command := range commands(t, file, "Mitigation") {
+		eventually(t, holds)
+		if _, err := sh.run(t.Context(), command); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(command, "kubectl patch") {
+			holds = readable
+			if strings.Contains(command, "conversion.json") {
+				holds = unreadable
+			}
+		}
+	}
+	eventually(t, holds)
+	crd, err := s.crds.ApiextensionsV1().CustomResourceDefinitions().Get(t.Context(), "widgets."+s.group(), metav1.GetOptions{})
+	must(t, err)
+	if service := crd.Spec.Conversion.Webhook.ClientConfig.Service; service == nil || service.Namespace != s.name {
+		t.Errorf("the conversion was not restored: %+v", crd.Spec.Conversion)
+	}
+}
