@@ -109,6 +109,7 @@ var Checks = []*Check{
 	orphanedConfiguration,
 	bootstrapDeadlock,
 	controlPlanePath,
+	blocksAuditor,
 	criticalResource,
 	coreResource,
 	sensitiveResource,

@@ -15,7 +15,7 @@ import (
 
 // patchable are the checks whose fix is, or holds, a patch.
 var patchable = []string{
-	"bootstrap-deadlock", "connect-intercepted", "control-plane-path", "conversion-unneeded", "delete-path", "equivalent-gap",
+	"blocks-auditor", "bootstrap-deadlock", "connect-intercepted", "control-plane-path", "conversion-unneeded", "delete-path", "equivalent-gap",
 	"ineffective-selector", "long-timeout", "plaintext-to-url", "reinvocation-order", "review-version", "run-level-zero",
 	"service-missing", "virtual-resource",
 }

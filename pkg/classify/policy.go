@@ -32,6 +32,9 @@ type Policy struct {
 	// cluster-scoped resources.
 	ControlPlane map[string][]inventory.Resource `json:"controlPlane,omitempty"`
 
+	// AuditorNamespaces are those in which webhook-auditor may be installed.
+	AuditorNamespaces []string `json:"auditorNamespaces,omitempty"`
+
 	// LatencyThresholds set the latency in seconds from which a webhook is
 	// slow, by webhook name: a bucket edge of the API server's histogram.
 	LatencyThresholds map[string]float64 `json:"latencyThresholds,omitempty"`
@@ -73,6 +76,7 @@ func DefaultPolicy() Policy {
 		PlatformWebhooks:           slices.Clone(platformWebhooks),
 		RunLevelLabel:              "openshift.io/run-level",
 		ControlPlane:               defaultControlPlane(),
+		AuditorNamespaces:          []string{"webhook-auditor", "openshift-webhook-auditor"},
 		LongTimeoutSeconds:         15,
 		ControlPlaneTimeoutSeconds: 15,
 		LeaseTimeoutSeconds:        3,

@@ -30,6 +30,7 @@ longTimeoutSeconds: 20
 controlPlaneTimeoutSeconds: 10
 leaseTimeoutSeconds: 1
 caExpiryDays: 60
+auditorNamespaces: [watch]
 injectionGraceSeconds: 60
 budgets:
 - {resource: pods, seconds: 20, webhooks: 3}
@@ -53,6 +54,7 @@ func TestParsePolicy(t *testing.T) {
 	want.ControlPlane["kube-public"] = nil
 	want.LatencyThresholds = map[string]float64{"slow.example.com": 2.5}
 	want.LongTimeoutSeconds, want.ControlPlaneTimeoutSeconds, want.LeaseTimeoutSeconds = 20, 10, 1
+	want.AuditorNamespaces = []string{"watch"}
 	want.CAExpiryDays, want.InjectionGraceSeconds = 60, 60
 	want.Budgets = []Budget{{inventory.Resource{Name: "pods"}, 20, 3}}
 	want.Acknowledgements = []Acknowledgement{{"long-timeout", "scan*", "scan.example.com", "the scanner takes its time", Date{time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)}}}
@@ -109,7 +111,7 @@ func TestParsePolicyDefaults(t *testing.T) {
 
 func TestParsePolicyErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"clases: {}":                                        `unknown key "clases": want one of acknowledgements, budgets, caExpiryDays`,
+		"clases: {}":                                        `unknown key "clases": want one of acknowledgements, auditorNamespaces, budgets`,
 		"budgets: [{resource: pods, second: 3}]":            `unknown key "second" in budgets[0]: want one of resource, seconds, webhooks`,
 		"acknowledgements: [{cheque: x, reason: y}]":        `unknown key "cheque" in acknowledgements[0]: want one of check, configuration, name, reason, until`,
 		"classes: {odd: [pods]}":                            `unknown class "odd": want critical, virtual or sensitive`,

@@ -1,0 +1,72 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var blocksAuditor = &Check{
+	Name:     "blocks-auditor",
+	Summary:  "A webhook can keep webhook-auditor itself from starting, or from keeping its lease.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookBlocksAuditor"},
+	For:      15 * time.Minute,
+	Find: func(p Profile) []Problem {
+		if !p.FailsClosed() || p.Type == inventory.Conversion || p.Platform {
+			return nil
+		}
+		return blocked(p)
+	},
+}
+
+// auditorNeeds are the requests without which the auditor does not start or
+// cannot elect who writes.
+var auditorNeeds = []struct {
+	resource  inventory.Resource
+	operation inventory.Operation
+	labels    map[string]string
+	name      string
+}{
+	{inventory.Resource{Name: "pods"}, inventory.Create, map[string]string{"app.kubernetes.io/name": "webhook-auditor"}, "its Pods"},
+	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, inventory.Update, unlabeled, "its lease"},
+}
+
+// blocked looks at the namespaces that exist: where webhook-auditor is not
+// installed, nothing of it can be blocked.
+func blocked(p Profile) []Problem {
+	var what, where []string
+	severity := Info
+	for _, namespace := range p.Policy.AuditorNamespaces {
+		if _, installed := p.Snapshot.Namespaces[namespace]; !installed {
+			continue
+		}
+		for _, n := range auditorNeeds {
+			subject := inventory.Subject{Namespace: namespace, Labels: n.labels}
+			switch p.Snapshot.InterceptsSubject(p.Webhook, n.resource, n.operation, subject).Called {
+			case inventory.No:
+				continue
+			case inventory.Yes:
+				severity = Warning
+			}
+			what = append(what, n.name)
+			where = append(where, namespace)
+		}
+	}
+	if len(where) == 0 {
+		return nil
+	}
+	what, where = distinct(what), distinct(where)
+	return []Problem{{
+		Severity: severity,
+		Message:  fmt.Sprintf("can keep webhook-auditor from working: while it cannot be called, %s in %s are refused (failurePolicy Fail)", some(what), some(where)),
+		Fix:      patch(p, excludeNamespaces(p, where)),
+	}}
+}
+
+func distinct(s []string) []string {
+	slices.Sort(s)
+	return slices.Compact(s)
+}
