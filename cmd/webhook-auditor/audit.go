@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,7 +43,7 @@ func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 		return usageError{fmt.Errorf("audit: --output %q: want one of %s", a.output, strings.Join(formats(), ", "))}
 	}
 	limit, err := parseFailOn(a.failOn)
-	if err := cmp.Or(err, a.probe.check(), a.probe.needsCluster(paths)); err != nil {
+	if err := errors.Join(err, a.probe.check(), a.probe.needsCluster(paths)); err != nil {
 		return err
 	}
 	policy, err := a.input.policy()

@@ -99,7 +99,6 @@ type server struct {
 	mu      sync.Mutex
 	log     bytes.Buffer
 	calls   int
-	states  []http.ConnState
 	closed  chan struct{}
 }
 
