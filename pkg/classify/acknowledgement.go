@@ -156,7 +156,7 @@ func (r *Report) annotated() map[configurationKey]map[string]bool {
 func acknowledged(annotation string) []string {
 	list, reason, _ := strings.Cut(annotation, ":")
 	var out []string
-	for _, check := range strings.Split(list, ",") {
+	for check := range strings.SplitSeq(list, ",") {
 		check = strings.TrimSpace(check)
 		if strings.TrimSpace(reason) == "" {
 			check += " (without a reason)"

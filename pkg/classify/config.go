@@ -81,10 +81,10 @@ func unknownKeysOf(tree map[string]any, t reflect.Type, at string) error {
 // keysOf are the keys of a struct in JSON, with the types of their values.
 func keysOf(t reflect.Type) map[string]reflect.Type {
 	out := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name != "" {
-			out[name] = t.Field(i).Type
+			out[name] = field.Type
 		}
 	}
 	return out

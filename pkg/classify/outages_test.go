@@ -46,7 +46,7 @@ func checkOutage(t *testing.T, file string) {
 		}
 		return
 	}
-	for _, check := range strings.Split(m[1], ", ") {
+	for check := range strings.SplitSeq(m[1], ", ") {
 		if !slices.Contains(found, check) {
 			t.Errorf("%s does not predict it; there are %v", check, found)
 		}

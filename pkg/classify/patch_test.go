@@ -65,13 +65,13 @@ func apply(t *testing.T, file string, command []string) string {
 	kind, name, how, patch := command[1], command[2], command[3], strings.ReplaceAll(command[4], `'\''`, "'")
 	text := source(t, file)
 	var out []string
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if strings.HasPrefix(line, "# server:") || strings.HasPrefix(line, "# routing:") {
 			out = append(out, line)
 		}
 	}
 	hit := false
-	for _, document := range strings.Split(text, "\n---\n") {
+	for document := range strings.SplitSeq(text, "\n---\n") {
 		var o struct {
 			Kind     string
 			Metadata struct{ Name string }
