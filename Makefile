@@ -5,11 +5,11 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
-MODULES := . e2e e2e/installations
+MODULES := . e2e e2e/installations manifests/packaging
 
 export CGO_ENABLED = 0
 
-.PHONY: build unit test e2e demo screenshots lint generate clean
+.PHONY: build unit test packaging e2e demo screenshots lint generate image clean
 
 build: ## the binary, static, in bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -17,7 +17,10 @@ build: ## the binary, static, in bin/
 unit: ## the fast loop: everything but the end-to-end tests
 	$(GO) test ./...
 
-test: unit e2e ## everything
+test: unit packaging e2e ## everything
+
+packaging: ## kustomize, Helm and install.yaml say the same; the image holds what it should
+	cd manifests/packaging && $(GO) test ./...
 
 e2e: build ## the finished binary against a real control plane
 	e2e/build.sh
@@ -45,5 +48,8 @@ lint: ## go vet, gofumpt, staticcheck, go fix
 generate: build ## what is derived, written anew; a test compares it
 	bin/webhook-auditor print all --write .
 
+image: ## the container image for amd64 and arm64, as an OCI archive in dist/; no daemon, no base image
+	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -out $(CURDIR)/dist/webhook-auditor-image.tar
+
 clean:
-	rm -rf bin e2e/bin
+	rm -rf bin dist e2e/bin

@@ -27,6 +27,9 @@ func artifacts() []artifact {
 			"manifests/run-level-guard/guard.yaml", manifests.RunLevelGuard),
 		policyArtifact("registration-warnings", "the policy that warns of unapproved webhooks, for Kubernetes 1.30 and newer",
 			"manifests/run-level-guard/warnings/warnings.yaml", manifests.RegistrationWarnings),
+		{"rbac", "what the auditor is granted in a cluster", rbacFiles, rbacFlags},
+		{"crd", "the definition of the kind WebhookAudit", noFiles, crdFlags},
+		{"install", "all that a cluster applies, as one file", installFiles, installFlags},
 	}
 }
 

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/webhook-auditor/webhook-auditor/manifests"
+)
+
+// rbacFiles are what the auditor is granted: on any cluster, on OpenShift
+// besides, and as a template of the Helm chart.
+func rbacFiles() (map[string][]byte, error) {
+	return rendered(map[string]func() ([]byte, error){
+		"manifests/base/rbac.yaml":                      func() ([]byte, error) { return manifests.RBAC(manifests.Namespace) },
+		"manifests/overlays/openshift/rbac.yaml":        func() ([]byte, error) { return manifests.OpenShiftRBAC(manifests.OpenShiftNamespace) },
+		"manifests/chart/templates/rbac.yaml":           func() ([]byte, error) { return manifests.RBAC(manifests.ReleaseNamespace) },
+		"manifests/chart/templates/rbac-openshift.yaml": manifests.OpenShiftTemplate,
+	})
+}
+
+func installFiles() (map[string][]byte, error) {
+	return rendered(map[string]func() ([]byte, error){
+		"manifests/install.yaml": func() ([]byte, error) { return manifests.Install(manifests.Image) },
+	})
+}
+
+// rendered writes files by name.
+func rendered(files map[string]func() ([]byte, error)) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for name, write := range files {
+		text, err := write()
+		if err != nil {
+			return nil, err
+		}
+		out[name] = text
+	}
+	return out, nil
+}
+
+func rbacFlags(flags *pflag.FlagSet) func(io.Writer) error {
+	namespace := flags.String("namespace", "", "namespace of the auditor (default: webhook-auditor, openshift-webhook-auditor on OpenShift)")
+	openshift := flags.Bool("openshift", false, "what is granted on OpenShift besides")
+	return func(w io.Writer) error {
+		write, usual := manifests.RBAC, manifests.Namespace
+		if *openshift {
+			write, usual = manifests.OpenShiftRBAC, manifests.OpenShiftNamespace
+		}
+		return print(w, func() ([]byte, error) { return write(cmp.Or(*namespace, usual)) })
+	}
+}
+
+func installFlags(flags *pflag.FlagSet) func(io.Writer) error {
+	image := flags.String("image", manifests.Image, "the image, as you pushed it")
+	return func(w io.Writer) error {
+		return print(w, func() ([]byte, error) { return manifests.Install(*image) })
+	}
+}
+
+// crdFlags is for an artifact that is written by hand: it has no files.
+func crdFlags(*pflag.FlagSet) func(io.Writer) error {
+	return func(w io.Writer) error { return print(w, manifests.CRD) }
+}
+
+func noFiles() (map[string][]byte, error) { return nil, nil }
+
+func print(w io.Writer, write func() ([]byte, error)) error {
+	text, err := write()
+	if err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	_, err = w.Write(text)
+	return err
+}

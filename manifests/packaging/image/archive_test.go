@@ -1,0 +1,146 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// machines are the architectures as ELF has them.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+func hello() build {
+	return build{
+		root: ".", program: "./testdata/hello", ldflags: "-s -w", version: "v1.2.3",
+		created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+}
+
+func TestArchive(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "deep", "image.tar")
+	must(t, hello().write(path))
+	if _, err := check(path); err != nil {
+		t.Errorf("checking the archive: %v", err)
+	}
+	index, err := read(path, t.TempDir())
+	must(t, err)
+	manifest, err := index.IndexManifest()
+	must(t, err)
+	if manifest.MediaType != types.OCIImageIndex {
+		t.Errorf("media type %s", manifest.MediaType)
+	}
+	found := map[string]bool{}
+	for _, m := range manifest.Manifests {
+		found[m.Platform.OS+"/"+m.Platform.Architecture] = true
+		image, err := index.Image(m.Digest)
+		must(t, err)
+		if m.MediaType != types.OCIManifestSchema1 {
+			t.Errorf("%s: media type %s", m.Platform, m.MediaType)
+		}
+		checkConfig(t, image, m.Platform.Architecture)
+		checkLayer(t, image, machines[m.Platform.Architecture])
+	}
+	if diff := cmp.Diff(map[string]bool{"linux/amd64": true, "linux/arm64": true}, found); diff != "" {
+		t.Errorf("platforms: -want +got\n%s", diff)
+	}
+}
+
+func checkConfig(t *testing.T, image v1.Image, architecture string) {
+	t.Helper()
+	file, err := image.ConfigFile()
+	must(t, err)
+	if file.OS != "linux" || file.Architecture != architecture {
+		t.Errorf("config is for %s/%s, want %s", file.OS, file.Architecture, architecture)
+	}
+	if file.Config.User != "65532:65532" {
+		t.Errorf("user %q", file.Config.User)
+	}
+	if diff := cmp.Diff([]string{"/webhook-auditor"}, file.Config.Entrypoint); diff != "" {
+		t.Errorf("entrypoint: -want +got\n%s", diff)
+	}
+	labels := map[string]string{"title": "webhook-auditor", "version": "v1.2.3", "licenses": "Apache-2.0", "created": "2026-01-02T03:04:05Z"}
+	for _, label := range slices.Sorted(maps.Keys(labels)) {
+		if got := file.Config.Labels["org.opencontainers.image."+label]; got != labels[label] {
+			t.Errorf("label %s is %q, want %q", label, got, labels[label])
+		}
+	}
+}
+
+// checkLayer wants nothing but one static binary that everybody may run.
+func checkLayer(t *testing.T, image v1.Image, machine elf.Machine) {
+	t.Helper()
+	layers, err := image.Layers()
+	must(t, err)
+	if len(layers) != 1 {
+		t.Fatalf("%d layers, want 1", len(layers))
+	}
+	content, err := layers[0].Uncompressed()
+	must(t, err)
+	defer content.Close()
+	files := tar.NewReader(content)
+	header, err := files.Next()
+	must(t, err)
+	if header.Name != "webhook-auditor" || header.Mode != 0o755 || header.Uid != 0 {
+		t.Errorf("the layer starts with %s, mode %o, owner %d", header.Name, header.Mode, header.Uid)
+	}
+	program, err := io.ReadAll(files)
+	must(t, err)
+	binary, err := elf.NewFile(bytes.NewReader(program))
+	must(t, err)
+	if binary.Machine != machine {
+		t.Errorf("compiled for %s, want %s", binary.Machine, machine)
+	}
+	for _, p := range binary.Progs {
+		if p.Type == elf.PT_INTERP {
+			t.Error("not static")
+		}
+	}
+	if _, err := files.Next(); err != io.EOF {
+		t.Errorf("there is more in the layer: %v", err)
+	}
+}
+
+// TestSameSourceMakesSameImage, to the bit.
+func TestSameSourceMakesSameImage(t *testing.T) {
+	var archives [2][]byte
+	for i := range archives {
+		path := filepath.Join(t.TempDir(), "image.tar")
+		must(t, hello().write(path))
+		content, err := os.ReadFile(path)
+		must(t, err)
+		archives[i] = content
+	}
+	if !bytes.Equal(archives[0], archives[1]) {
+		t.Error("two builds differ")
+	}
+}
+
+func TestBrokenArchiveIsNoticed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "image.tar")
+	must(t, hello().write(path))
+	content, err := os.ReadFile(path)
+	must(t, err)
+	content[len(content)/2] ^= 1 // inside of a layer
+	must(t, os.WriteFile(path, content, 0o600))
+	if _, err := check(path); err == nil {
+		t.Error("a changed layer passes")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,159 @@
+// Package packaging holds that the three ways to install the auditor say the
+// same, and builds its image. It is a module of its own, because kustomize and
+// Helm are heavy and nobody else needs them.
+package packaging
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// objects are objects by kind, namespace and name.
+type objects map[string]map[string]any
+
+// add takes the documents of a file.
+func (o objects) add(t *testing.T, text []byte) {
+	t.Helper()
+	for part := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---\n")) {
+		var object map[string]any
+		part = append(slices.Clip(part), '\n')
+		if err := yaml.UnmarshalStrict(part, &object); err != nil {
+			t.Fatalf("reading %.80s: %v", part, err)
+		}
+		if len(object) == 0 {
+			continue
+		}
+		meta := object["metadata"].(map[string]any)
+		namespace, _ := meta["namespace"].(string)
+		id := strings.Join([]string{object["kind"].(string), namespace, meta["name"].(string)}, "/")
+		if o[id] != nil {
+			t.Errorf("%s is there twice", id)
+		}
+		o[id] = object
+	}
+}
+
+// kustomized is what kubectl apply -k sends, with kustomize's usual limits on
+// what a kustomization may read.
+func kustomized(t *testing.T, dir string) objects {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("..", dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := built.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := objects{}
+	out.add(t, text)
+	return out
+}
+
+// templated is what helm install sends.
+func templated(t *testing.T, namespace, values string) (objects, error) {
+	t.Helper()
+	chart, err := loader.LoadDir("../chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := common.ReadValues([]byte(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := common.ReleaseOptions{Name: "webhook-auditor", Namespace: namespace, IsInstall: true}
+	filled, err := util.ToRenderValues(chart, parsed, release, common.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(chart, filled)
+	if err != nil {
+		return nil, err
+	}
+	out := objects{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasSuffix(name, ".yaml") {
+			out.add(t, []byte(files[name]))
+		}
+	}
+	return out, nil
+}
+
+// file is what kubectl apply -f sends.
+func file(t *testing.T, path string) objects {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := objects{}
+	out.add(t, text)
+	return out
+}
+
+// without drops the objects of a group.
+func (o objects) without(group string) objects {
+	out := objects{}
+	for id, object := range o {
+		if !strings.HasPrefix(object["apiVersion"].(string), group+"/") {
+			out[id] = object
+		}
+	}
+	return out
+}
+
+const (
+	namespace = "webhook-auditor"
+	openshift = "openshift-webhook-auditor"
+)
+
+func TestWaysToInstallSayTheSame(t *testing.T) {
+	install := file(t, "install.yaml")
+	for _, test := range []struct {
+		name              string
+		want              objects
+		namespace, values string
+	}{
+		{"install.yaml", install, namespace, `namespace: {create: true}`},
+		{"base", kustomized(t, "base"), namespace, `{namespace: {create: true}, prometheusOperator: {enabled: true}}`},
+		{"overlays/kubernetes", kustomized(t, "overlays/kubernetes"), namespace, `{namespace: {create: true}, prometheusOperator: {enabled: true}, grafana: {enabled: true}}`},
+		{"overlays/openshift", kustomized(t, "overlays/openshift"), openshift, `{namespace: {create: true}, openshift: {enabled: true}}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := templated(t, test.namespace, test.values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, test.want, got)
+		})
+	}
+	t.Run("base and install.yaml", func(t *testing.T) {
+		compare(t, kustomized(t, "base").without("monitoring.coreos.com"), install)
+	})
+}
+
+// compare wants the same objects, and says which differ.
+func compare(t *testing.T, want, got objects) {
+	t.Helper()
+	all := maps.Clone(want)
+	maps.Copy(all, got)
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		if diff := cmp.Diff(want[id], got[id]); diff != "" {
+			t.Errorf("%s: -want +got\n%s", id, diff)
+		}
+	}
+}
