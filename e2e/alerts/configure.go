@@ -30,6 +30,9 @@ func (s *Stack) configure(ctx context.Context, o Options) error {
 	if err := s.writeCredentials(o.APIServer); err != nil {
 		return err
 	}
+	if err := s.writePage(); err != nil {
+		return err
+	}
 	if err := s.writeRules(ctx, o); err != nil {
 		return err
 	}
@@ -46,6 +49,13 @@ func (s *Stack) writeCredentials(c *rest.Config) error {
 		failures = append(failures, os.WriteFile(s.path(name), data, 0o600))
 	}
 	return errors.Join(failures...)
+}
+
+func (s *Stack) writePage() error {
+	if err := os.Mkdir(s.path("page"), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(s.path("page/index.html"), page, 0o600)
 }
 
 // writeRules has the auditor print its alerts.

@@ -4,6 +4,7 @@ package alerts
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +29,11 @@ type Options struct {
 	APIServer *rest.Config // whose series are scraped
 	Auditors  []string     // URLs of the auditors that are scraped
 }
+
+// page shows the alerts: Prometheus' Go module lacks its own pages.
+//
+//go:embed page/index.html
+var page []byte
 
 // Stack is a running Prometheus and its Alertmanager.
 type Stack struct {
@@ -89,6 +95,7 @@ func (s *Stack) start(ctx context.Context, binaries string) error {
 		"--config.file="+s.path("prometheus.json"),
 		"--storage.tsdb.path="+s.path("prometheus"),
 		"--web.listen-address="+address(s.Prometheus),
+		"--web.user-assets="+s.path("page"),
 		"--rules.alert.resend-delay=1s",
 	)
 }
@@ -102,6 +109,9 @@ func (s *Stack) run(ctx context.Context, binary, url string, args ...string) err
 	s.processes = append(s.processes, p)
 	return p.Await(ctx, func(ctx context.Context) error { return get(ctx, url+"/-/ready", nil) })
 }
+
+// Page is where a browser shows the alerts as Prometheus has them.
+func (s *Stack) Page() string { return s.Prometheus + "/user/" }
 
 // Stop ends both and removes their data.
 func (s *Stack) Stop() error {

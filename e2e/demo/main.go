@@ -1,6 +1,7 @@
 // Command demo shows webhook-auditor at work: it starts a real control plane on
 // this machine, registers healthy webhooks and one of each broken kind, runs
-// the auditor against it and prints the report. It stays until Ctrl-C; with
+// the auditor against it and prints the report. It then sends requests to the
+// broken webhooks while Prometheus and Alertmanager watch, until Ctrl-C; with
 // DEMO_ONCE=1 in the environment it ends after the report.
 package main
 
@@ -16,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/e2e/alerts"
 	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
@@ -37,6 +39,7 @@ type demo struct {
 	plane   *cluster.ControlPlane
 	hooks   *webhook.Server
 	auditor *auditor.Auditor
+	alerts  *alerts.Stack
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -68,11 +71,14 @@ func (d *demo) show(ctx context.Context, binaries string) error {
 		return err
 	}
 	d.say("the same as metrics: %s/metrics", d.auditor.URL)
-	if os.Getenv("DEMO_ONCE") != "1" {
-		d.invite()
-		<-ctx.Done()
+	if os.Getenv("DEMO_ONCE") == "1" {
+		return nil
 	}
-	return nil
+	if err := d.startAlerts(ctx, binaries); err != nil {
+		return err
+	}
+	d.invite()
+	return d.sendRequests(ctx)
 }
 
 // say prints what happens next.
@@ -139,7 +145,7 @@ func (d *demo) report(ctx context.Context) error {
 func (d *demo) invite() {
 	d.say("try: %s audit --kubeconfig=%s -o json", fromProject(d.binary), d.plane.Kubeconfig())
 	d.say("look around with kubectl: export KUBECONFIG=%s", d.plane.Kubeconfig())
-	d.say("everything stays as it is until Ctrl-C")
+	d.say("sending requests that meet the broken webhooks until Ctrl-C: the first alerts fire within half a minute")
 }
 
 // fromProject is the path of a program as seen from the folder above this one.
@@ -163,6 +169,9 @@ func fromProject(path string) string {
 func (d *demo) stop() error {
 	d.say("stopping")
 	var failures []error
+	if d.alerts != nil {
+		failures = append(failures, d.alerts.Stop())
+	}
 	if d.auditor != nil {
 		failures = append(failures, d.auditor.Stop())
 	}

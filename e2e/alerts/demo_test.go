@@ -1,0 +1,88 @@
+package alerts
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// printed is where the demo says that Alertmanager and the page with the alerts
+// are.
+var printed = regexp.MustCompile(`(?s)has them: (http://\S+).*routes them: (http://\S+)`)
+
+// TestDemoAlerts watches the demo as a newcomer does, until alerts fire, and
+// ends it as one does.
+func TestDemoAlerts(t *testing.T) {
+	binary, err := binary()
+	must(t, err)
+	demo := filepath.Join(t.TempDir(), "demo")
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-C", "..", "-o", demo, "./demo").CombinedOutput()
+	if err != nil {
+		t.Fatalf("building the demo: %v\n%s", err, output)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	cmd := interactive(t, log, demo, "bin", binary)
+	var stack Stack
+	eventually(t, func(context.Context) error {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			return err
+		}
+		found := printed.FindSubmatch(text)
+		if found == nil {
+			return fmt.Errorf("no addresses in:\n%s", text)
+		}
+		stack = Stack{Prometheus: strings.TrimSuffix(string(found[1]), "/user/"), Alertmanager: string(found[2])}
+		return nil
+	})
+	must(t, get(t.Context(), stack.Page(), nil))
+	must(t, get(t.Context(), stack.Alertmanager+"/", nil))
+	for _, name := range []string{"WebhookBackendDown", "WebhookFailingClosed", "WebhookConversionFailing", "WebhookOnVirtualResource"} {
+		eventually(t, func(ctx context.Context) error { return stack.fires(ctx, name) })
+	}
+	must(t, cmd.Process.Signal(syscall.SIGINT))
+	if err := cmd.Wait(); err != nil {
+		text, _ := os.ReadFile(log)
+		t.Errorf("ending the demo: %v\n%s", err, bytes.TrimSpace(text))
+	}
+}
+
+// interactive starts a demo that stays; it is ended with the test, if not
+// before.
+func interactive(t *testing.T, log, demo string, args ...string) *exec.Cmd {
+	t.Helper()
+	out, err := os.Create(log)
+	must(t, err)
+	t.Cleanup(func() { must(t, out.Close()) })
+	cmd := exec.CommandContext(t.Context(), demo, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "..", out, out
+	cmd.Env = append(os.Environ(), "DEMO_ONCE=")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = 30 * time.Second
+	must(t, cmd.Start())
+	return cmd
+}
+
+// fires wants Alertmanager to have the alert.
+func (s *Stack) fires(ctx context.Context, alert string) error {
+	alerts, err := s.Alerts(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, a := range alerts {
+		if a.Labels["alertname"] == alert {
+			return nil
+		}
+		names = append(names, a.Labels["alertname"])
+	}
+	return fmt.Errorf("want %s, have %q", alert, names)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/alerts"
+)
+
+// timeScale makes a minute of the alerts three seconds, as nobody watches a
+// demo for a quarter of an hour.
+const timeScale = 0.05
+
+func (d *demo) startAlerts(ctx context.Context, binaries string) error {
+	d.say("starting Prometheus and Alertmanager with the rules of webhook-auditor print rules --time-scale=%v", timeScale)
+	var err error
+	d.alerts, err = alerts.Start(ctx, alerts.Options{
+		Binaries:  binaries,
+		Auditor:   d.binary,
+		Routes:    "../rules/alertmanager.yaml",
+		TimeScale: timeScale,
+		APIServer: d.plane.Config(),
+		Auditors:  []string{d.auditor.URL},
+	})
+	if err != nil {
+		return fmt.Errorf("starting what e2e/prom/build.sh builds: %w", err)
+	}
+	d.say("alerts as Prometheus has them: %s", d.alerts.Page())
+	d.say("alerts as Alertmanager routes them: %s", d.alerts.Alertmanager)
+	return nil
+}
+
+// sendRequests plays the users of the cluster, who meet healthy and broken
+// webhooks, until the demo ends. What becomes of a request is for the alerts to
+// tell.
+func (d *demo) sendRequests(ctx context.Context) error {
+	kube, err := kubernetes.NewForConfig(d.plane.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(d.plane.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := storeBackup(ctx, objects); err != nil {
+		return err
+	}
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, _ = kube.CoreV1().ConfigMaps("legacy").Create(ctx, &corev1.ConfigMap{ObjectMeta: generated}, dryRun)
+		_, _ = kube.BatchV1().Jobs("policy").Create(ctx, &batchv1.Job{ObjectMeta: generated, Spec: job}, dryRun)
+		_, _ = backups(objects, "v2").Get(ctx, "daily", metav1.GetOptions{})
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// storeBackup stores what can be read in no other version.
+func storeBackup(ctx context.Context, objects dynamic.Interface) error {
+	backup := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "storage.example.com/v1", "kind": "Backup", "metadata": map[string]any{"name": "daily"},
+	}}
+	if _, err := backups(objects, "v1").Create(ctx, backup, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("storing a backup: %w", err)
+	}
+	return nil
+}
+
+func backups(objects dynamic.Interface, version string) dynamic.ResourceInterface {
+	return objects.Resource(schema.GroupVersionResource{Group: "storage.example.com", Version: version, Resource: "backups"}).Namespace("storage")
+}
+
+// What users ask for; nothing of it is kept.
+var (
+	generated = metav1.ObjectMeta{GenerateName: "user-"}
+	dryRun    = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	job       = batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		Containers:    []corev1.Container{{Name: "main", Image: "example.com/main"}},
+	}}}
+)
