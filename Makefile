@@ -25,6 +25,7 @@ packaging: ## kustomize, Helm and install.yaml say the same; the image holds wha
 e2e: build ## the finished binary against a real control plane
 	e2e/build.sh
 	e2e/prom/build.sh
+	rules/check.sh
 	cd e2e && $(GO) test -count=1 ./...
 	cd e2e/installations && $(GO) test -count=1 ./...
 
