@@ -11,7 +11,9 @@ import (
 
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/kubernetes"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
@@ -97,26 +99,17 @@ const reviews = 20
 // inCluster serves HTTPS, to whom the API server lets get /metrics. The probes
 // of the kubelet need no name.
 func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *rest.Config, b *board) error {
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = reviews, 2*reviews
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("preparing to ask who may scrape: %w", err)
-	}
 	pair, ca := &access.KeyPair{CertFile: f.certFile, KeyFile: f.key}, &access.ClientCA{}
 	if _, err := pair.Get(nil); err != nil {
 		return err
 	}
-	if err := f.clientCAs(ctx, ca, clients, b); err != nil {
+	if err := f.clientCAs(ctx, ca, config, b); err != nil {
 		return err
 	}
 	if !f.anonymous {
-		reviewer := &access.Reviewer{
-			Tokens:   clients.AuthenticationV1().TokenReviews(),
-			Subjects: clients.AuthorizationV1().SubjectAccessReviews(),
-			Trusted:  f.trusted,
-			Told:     b.reviewed,
-			Now:      time.Now,
+		reviewer, err := f.reviewer(config, b)
+		if err != nil {
+			return err
 		}
 		server.Handler = guarded(reviewer, server.Handler)
 	}
@@ -124,9 +117,34 @@ func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *r
 	return listenAll(f.listen, func(l net.Listener) error { return server.ServeTLS(l, "", "") })
 }
 
-func (f *webFlags) clientCAs(ctx context.Context, ca *access.ClientCA, clients kubernetes.Interface, b *board) error {
+// reviewer asks the API server who may scrape.
+func (f *webFlags) reviewer(config *rest.Config, b *board) (*access.Reviewer, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = reviews, 2*reviews
+	tokens, err := authenticationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to ask who may scrape: %w", err)
+	}
+	subjects, err := authorizationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to ask who may scrape: %w", err)
+	}
+	return &access.Reviewer{
+		Tokens:   tokens.TokenReviews(),
+		Subjects: subjects.SubjectAccessReviews(),
+		Trusted:  f.trusted,
+		Told:     b.reviewed,
+		Now:      time.Now,
+	}, nil
+}
+
+func (f *webFlags) clientCAs(ctx context.Context, ca *access.ClientCA, config *rest.Config, b *board) error {
 	if f.clientCA == "" {
-		go ca.Follow(ctx, clients.CoreV1(), b.clientCA)
+		client, err := coreclient.NewForConfig(config)
+		if err != nil {
+			return fmt.Errorf("preparing to read the client CA: %w", err)
+		}
+		go ca.Follow(ctx, client, b.clientCA)
 		return nil
 	}
 	pem, err := os.ReadFile(f.clientCA)

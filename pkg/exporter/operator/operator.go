@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -52,7 +53,7 @@ type Options struct {
 type Writer struct {
 	options Options
 	dynamic dynamic.Interface
-	kube    kubernetes.Interface
+	core    coreclient.CoreV1Interface
 	lease   *lease
 	owners  []metav1.OwnerReference
 
@@ -80,17 +81,28 @@ func NewWriter(config *rest.Config, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
 	}
-	k, err := kubernetes.NewForConfig(config)
+	core, err := coreclient.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
 	}
-	return newWriter(d, k, o), nil
+	coordination, err := coordinationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
+	}
+	return newWriter(clients{d, core, coordination}, o), nil
 }
 
-func newWriter(d dynamic.Interface, k kubernetes.Interface, o Options) *Writer {
-	w := &Writer{options: o, dynamic: d, kube: k, poke: make(chan struct{}, 1), written: map[string]entry{}}
+// clients are those that are needed: a clientset would bring the code of all.
+type clients struct {
+	dynamic      dynamic.Interface
+	core         coreclient.CoreV1Interface
+	coordination coordinationclient.CoordinationV1Interface
+}
+
+func newWriter(c clients, o Options) *Writer {
+	w := &Writer{options: o, dynamic: c.dynamic, core: c.core, poke: make(chan struct{}, 1), written: map[string]entry{}}
 	if o.Namespace != "" {
-		w.lease = &lease{client: k.CoordinationV1().Leases(o.Namespace), name: manager, identity: o.Identity, now: time.Now}
+		w.lease = &lease{client: c.coordination.Leases(o.Namespace), name: manager, identity: o.Identity, now: time.Now}
 	}
 	return w
 }
@@ -149,7 +161,7 @@ func (w *Writer) step(ctx context.Context) {
 	}
 	errs := []error{err}
 	if leading {
-		errs = append(errs, w.writeAll(ctx, report), w.announcer.announce(ctx, w.kube.CoreV1().Events(eventNamespace)))
+		errs = append(errs, w.writeAll(ctx, report), w.announcer.announce(ctx, w.core.Events(eventNamespace)))
 	} else {
 		w.announcer.leave(report.Snapshot.Taken)
 		clear(w.written)
@@ -232,7 +244,7 @@ func (w *Writer) ownersOf(ctx context.Context) []metav1.OwnerReference {
 	if w.owners != nil || w.options.Namespace == "" {
 		return w.owners
 	}
-	found, err := w.kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
+	found, err := w.core.Namespaces().List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.options.Namespace).String(),
 	})
 	if err != nil || len(found.Items) != 1 {
