@@ -34,7 +34,7 @@ func commands() []command {
 	return []command{
 		{"run", "", "the operator: watch, classify, serve /metrics", runCommand},
 		{"audit", "[PATH…|-]", "one report: of the cluster when no PATH is given, else of files", auditCommand},
-		{"explain", "OPERATION RESOURCE[/SUB] [NAME]", "which webhooks that request meets, in which order, and why the others are skipped", explainCommand},
+		{"explain", "[OPERATION RESOURCE[/SUB] [NAME]]", "which webhooks that request meets, in which order, and why the others are skipped", explainCommand},
 		{"print", "NAME", "what this very binary checks, exports and ships", printCommand},
 		{"version", "", "the version", versionCommand},
 	}

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -22,7 +20,10 @@ type explain struct {
 	subject inventory.Subject
 	labels  string
 	labeled func() bool
-	output  string
+	// file holds the object of the request, pasted the error to explain.
+	file, pasted string
+	blamed       func() bool
+	output       string
 }
 
 func explainCommand(flags *pflag.FlagSet) action {
@@ -30,41 +31,44 @@ func explainCommand(flags *pflag.FlagSet) action {
 	flags.StringVarP(&e.subject.Namespace, "namespace", "n", "", "namespace of the object (default: default)")
 	flags.StringVarP(&e.labels, "labels", "l", "", "labels of the object, as k=v,…; '' says that it has none, without the flag they are not known")
 	flags.StringVar(&e.subject.Version, "api-version", "", "version of the API in which the request is made, as v1 or apps/v1 (default: the preferred one)")
+	flags.StringVarP(&e.file, "filename", "f", "", "file that holds the object (-: the standard input); OPERATION is create and RESOURCE its kind unless they are given")
+	flags.StringVar(&e.pasted, "error", "", "in place of a request: what kubectl, an Event or a log printed about a webhook (-: the standard input)")
 	flags.StringArrayVar(&e.from, "from", nil, "file or directory to read instead of a cluster; may be repeated")
 	flags.StringVarP(&e.output, "output", "o", "text", "form of the answer: text or json")
 	flags.StringVar(&e.input.server, "server-version", "", "version of the API server that files are meant for, as v1.36 (default: what the files say, else the newest known)")
 	e.access = registerCluster(flags)
 	e.labeled = func() bool { return flags.Changed("labels") }
+	e.blamed = func() bool { return flags.Changed("error") }
 	return e.run
 }
 
 func (e *explain) run(ctx context.Context, args []string, s streams) error {
-	if len(args) < 2 || len(args) > 3 {
-		return usageError{errors.New("explain: want OPERATION RESOURCE[/SUB] [NAME], as in: webhook-auditor explain create pods -n default")}
+	if e.blamed() {
+		return e.diagnose(ctx, args, s)
 	}
 	write, err := e.writer()
 	if err != nil {
 		return err
 	}
-	if err := e.describe(args[2:]); err != nil {
+	operation, resource, err := e.request(args, s)
+	if err != nil {
 		return err
 	}
 	snapshot, err := e.snapshot(ctx, s)
 	if err != nil {
 		return err
 	}
-	request, err := snapshot.Request(args[0], args[1], e.subject)
+	request, err := snapshot.Request(operation, resource, e.subject)
 	if err != nil {
 		return usageError{fmt.Errorf("explain: %w", err)}
+	}
+	if e.file != "" {
+		request.Notes = append(request.Notes, asWritten)
 	}
 	if err := write(s.out, snapshot.Chain(request)); err != nil {
 		return err
 	}
-	document := exporter.NewDocument(&classify.Report{Snapshot: snapshot})
-	if err := exporter.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
-		return fmt.Errorf("writing the errors: %w", err)
-	}
-	return verdict(document, 0)
+	return told(snapshot, s)
 }
 
 // describe takes what is known of the object from the command line.

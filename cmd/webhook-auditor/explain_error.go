@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// maxPasted bounds what is read of a log.
+const maxPasted = 16 << 20
+
+// diagnose answers "explain --error": what happened, to which webhook, and the
+// way out.
+func (e *explain) diagnose(ctx context.Context, args []string, s streams) error {
+	if len(args) > 0 || e.file != "" {
+		return usageError{errors.New("explain: --error says what happened: want neither OPERATION and RESOURCE nor --filename with it")}
+	}
+	write, ok := e.diagnosisWriters()[e.output]
+	if !ok {
+		return usageError{fmt.Errorf("explain: --output %q: want text or json", e.output)}
+	}
+	complaints, err := e.complaints(s)
+	if err != nil {
+		return err
+	}
+	snapshot, err := e.snapshot(ctx, s)
+	if err != nil {
+		return err
+	}
+	policy, err := e.input.policy()
+	if err != nil {
+		return err
+	}
+	report := policy.Evaluate(snapshot)
+	answers := make([]classify.Answer, len(complaints))
+	for i, c := range complaints {
+		answers[i] = report.Answer(c)
+	}
+	if err := write(s.out, answers); err != nil {
+		return err
+	}
+	return told(snapshot, s)
+}
+
+// complaints reads what was pasted, or all of the standard input.
+func (e *explain) complaints(s streams) ([]classify.Complaint, error) {
+	text := e.pasted
+	if text == "-" {
+		b, err := io.ReadAll(io.LimitReader(s.in, maxPasted))
+		if err != nil {
+			return nil, fmt.Errorf("reading the error: %w", err)
+		}
+		text = string(b)
+	}
+	found := classify.ParseComplaints(text)
+	if len(found) == 0 {
+		return nil, usageError{errors.New(`explain --error: it speaks of no webhook: want the whole message in single quotes, as 'failed calling webhook "NAME": …', or - for the standard input`)}
+	}
+	return found, nil
+}
+
+func (e *explain) diagnosisWriters() map[string]func(io.Writer, []classify.Answer) error {
+	return map[string]func(io.Writer, []classify.Answer) error{
+		"text": func(w io.Writer, a []classify.Answer) error {
+			return exporter.WriteDiagnosisText(w, a, textOptions(w))
+		},
+		"json": exporter.WriteDiagnosisJSON,
+	}
+}
+
+// told says what could not be looked at, and makes it the exit code.
+func told(snapshot *inventory.Snapshot, s streams) error {
+	document := exporter.NewDocument(&classify.Report{Snapshot: snapshot})
+	if err := exporter.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
+		return fmt.Errorf("writing the errors: %w", err)
+	}
+	return verdict(document, 0)
+}

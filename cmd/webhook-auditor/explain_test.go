@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+)
+
+// result is what a command printed, and its exit code.
+type result struct {
+	out, err string
+	code     int
+}
+
+func execute(t *testing.T, in string, args ...string) result {
+	t.Helper()
+	var out, err bytes.Buffer
+	code := exit(run(t.Context(), args, streams{in: strings.NewReader(in), out: &out, err: &err}), &err)
+	return result{out.String(), err.String(), code}
+}
+
+// pod is an object, on whose label and containers the webhook depends.
+func pod(team, privileged string) string {
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {team: " + team + "}}\n" +
+		"spec: {containers: [{name: web, image: web, securityContext: {privileged: " + privileged + "}}]}\n"
+}
+
+func TestExplainObject(t *testing.T) {
+	for name, tc := range map[string]struct {
+		object string
+		args   []string
+		// called and skipped say what becomes of the webhook: yes, maybe, or why
+		// it is skipped.
+		want, namespace string
+	}{
+		"nothing known":      {"", []string{"create", "pods"}, "maybe", "default"},
+		"called":             {pod("a", "true"), nil, "yes", "shop"},
+		"another label":      {pod("b", "true"), nil, "objectSelector", "shop"},
+		"another value":      {pod("a", "false"), nil, "matchConditions", "shop"},
+		"a field that lacks": {strings.Replace(pod("a", "true"), "securityContext", "resources", 1), nil, "matchConditions", "shop"},
+		"after a marker":     {"# a comment\n---\n" + pod("a", "true") + "---\n", nil, "yes", "shop"},
+		"another operation":  {pod("a", "true"), []string{"update"}, "rules", "shop"},
+		"another resource":   {pod("a", "true"), []string{"create", "pods/eviction"}, "rules", "shop"},
+		"another namespace":  {pod("a", "true"), []string{"-n", "other"}, "yes", "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"explain", "-o", "json", "--from", "testdata/webhooks.yaml"}, tc.args...)
+			if tc.object != "" {
+				args = append(args, "-f", "-")
+			}
+			r := execute(t, tc.object, args...)
+			var e exporter.Explanation
+			if err := json.Unmarshal([]byte(r.out), &e); err != nil || r.code != exitOK {
+				t.Fatalf("exit code %d, stderr %q: %v", r.code, r.err, err)
+			}
+			got := ""
+			for _, step := range e.Chain {
+				got += string(step.Called)
+			}
+			for _, step := range e.Skipped {
+				got += string(step.Why)
+			}
+			if got != tc.want || e.Request.Namespace != tc.namespace {
+				t.Errorf("%s in namespace %s, want %s in %s", got, e.Request.Namespace, tc.want, tc.namespace)
+			}
+		})
+	}
+}
+
+func TestExplainObjectFromFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pod.json")
+	if err := os.WriteFile(file, []byte(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"team": "b"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := execute(t, "", "explain", "-f", file, "--from", "testdata/webhooks.yaml")
+	if r.code != exitOK || !strings.Contains(r.out, "objectSelector") || !strings.Contains(r.out, "taken as it is written") {
+		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+}
+
+const refusal = `Error from server (InternalError): Internal error occurred: failed calling webhook "images.policy.example.com": failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": service "policy" not found`
+
+func TestExplainError(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   string
+		args []string
+		want []string
+	}{
+		"text":           {"", []string{"--error", refusal}, []string{"images.policy.example.com: service-missing", "testdata/webhooks.yaml:6", "[configuration policy]", "fix:"}},
+		"standard input": {"I1121 all is well\nE1121 " + strings.ReplaceAll(refusal, `"`, `\"`) + "\n", []string{"--error", "-"}, []string{"service-missing", "webhook:"}},
+		"a ghost":        {"", []string{"--error", strings.ReplaceAll(refusal, "images", "gone")}, []string{"No configuration registers webhook gone.policy.example.com", "is called by webhook images.policy.example.com of validatingwebhookconfiguration policy"}},
+		"JSON":           {"", []string{"--error", refusal, "-o", "json"}, []string{`"cause": "service-missing"`, `"configuration": "policy"`, `"line": 6`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, tc.in, append([]string{"explain", "--from", "testdata/webhooks.yaml"}, tc.args...)...)
+			if r.code != exitOK {
+				t.Errorf("exit code %d: %s", r.code, r.err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(r.out, want) {
+					t.Errorf("no %q in:\n%s", want, r.out)
+				}
+			}
+		})
+	}
+}
+
+func TestExplainUsage(t *testing.T) {
+	for name, args := range map[string][]string{
+		"nothing":                {},
+		"an operation alone":     {"create"},
+		"too much":               {"create", "pods", "web", "more"},
+		"an error of no webhook": {"--error", "connection refused"},
+		"an empty error":         {"--error", ""},
+		"an error and a request": {"create", "pods", "--error", refusal},
+		"an error and an object": {"-f", "testdata/webhooks.yaml", "--error", refusal},
+		"a form that is not":     {"--error", refusal, "-o", "sarif"},
+		"no such file":           {"-f", "testdata/no.yaml"},
+		"more than one object":   {"-f", "../../pkg/classify/testdata/service-missing.yaml"},
+		"no object":              {"-f", "/dev/null"},
+		"an object too much":     {"-f", "testdata/webhooks.yaml", "a", "b", "c", "d"},
+		"what the server lacks":  {"create", "unicorns"},
+		"the object is none":     {"-f", "testdata/webhooks.yaml", "get"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, "", append([]string{"explain", "--from", "testdata/webhooks.yaml"}, args...)...)
+			if r.code != exitUsage || r.out != "" || !strings.HasPrefix(r.err, "webhook-auditor: ") {
+				t.Errorf("exit code %d, stdout %q, stderr %q: want usage", r.code, r.out, r.err)
+			}
+		})
+	}
+}

@@ -1,0 +1,187 @@
+package classify
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Complaint is what an API server said of a webhook, in an error that somebody
+// pasted: from kubectl, an Event, a condition or the log of a controller.
+type Complaint struct {
+	// Webhook is the name of an admission webhook; "" where the error does not
+	// tell, and for a conversion.
+	Webhook string
+	// Group, Version and Kind are what a conversion was asked for.
+	Group, Version, Kind string
+	// Expression is that of a matchCondition that failed.
+	Expression string
+	// URL is what was called, "" where the error does not tell.
+	URL   string
+	Cause Cause
+	// Detail is the error behind the cause, as it was said.
+	Detail string
+}
+
+// maxComplaints bounds what is made of one text, maxDetail what is kept of an
+// error: webhooks write essays.
+const (
+	maxComplaints = 20
+	maxDetail     = 1000
+)
+
+// shape is a form in which an API server names a webhook.
+type shape struct {
+	*regexp.Regexp
+	// read fills in what the groups of the expression hold.
+	read func(c *Complaint, groups []string)
+	// causes are those that the rest of the error is searched for, otherwise
+	// the cause where none is found.
+	causes    []cause
+	otherwise Cause
+}
+
+// shapes are all forms, and where the source has them: k8s.io/apiserver
+// pkg/util/webhook/error.go, pkg/admission/plugin/webhook/errors, the
+// dispatchers beside it, pkg/admission/plugin/cel, and
+// k8s.io/apiextensions-apiserver pkg/apiserver/conversion.
+func shapes() []shape {
+	named := func(c *Complaint, groups []string) { c.Webhook = groups[1] }
+	converting := func(c *Complaint, groups []string) { c.Group, c.Version, c.Kind = groups[1], groups[2], groups[3] }
+	failing := func(c *Complaint, groups []string) { c.Expression = groups[1] }
+	return []shape{
+		{regexp.MustCompile(`failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses(), CauseOther},
+		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, nil, CauseDenied},
+		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, CauseDryRun},
+		{regexp.MustCompile(`admission webhook "([^"]+)" attempted to modify the object`), named, nil, CausePatch},
+		{regexp.MustCompile(`(?:Validating|Mutating)AdmissionWebhook/(\S+) has panicked:?`), named, nil, CauseAPIServer},
+		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) failed[:,]?`), converting, callCauses(), CauseConversion},
+		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) returned`), converting, nil, CauseAnswer},
+		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, CauseCondition},
+		{regexp.MustCompile(`request did not complete within requested timeout`), func(*Complaint, []string) {}, nil, CauseRequestTimeout},
+	}
+}
+
+// ParseComplaints finds what a text says of webhooks, each once, in the order
+// of the text. It returns none where the text speaks of no webhook.
+func ParseComplaints(text string) []Complaint {
+	var out []Complaint
+	forms := shapes()
+	for _, record := range records(text) {
+		for _, c := range complaints(unwrapped(record), forms) {
+			if len(out) < maxComplaints && !slices.ContainsFunc(out, c.same) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// same reports whether two complaints differ in their words alone.
+func (c Complaint) same(o Complaint) bool {
+	c.Detail, o.Detail = "", ""
+	return c == o
+}
+
+// record is how a line of a log, and an error of kubectl, begins. Other lines
+// go on with the one before: terminals break them.
+var record = regexp.MustCompile(`(?m)^(?:\d{4}[-/]\d\d|[IWEF]\d{4} |\{|time=|level=|ts=|Error |Warning)`)
+
+func records(text string) []string {
+	var out []string
+	begin := 0
+	for _, at := range record.FindAllStringIndex(text, -1) {
+		out = append(out, text[begin:at[0]])
+		begin = at[0]
+	}
+	return append(out, text[begin:])
+}
+
+// complaints reads one record: each error ends where the next one begins.
+func complaints(text string, forms []shape) []Complaint {
+	type hit struct {
+		shape
+		begin, end int
+	}
+	var hits []hit
+	for _, s := range forms {
+		for _, at := range s.FindAllStringIndex(text, -1) {
+			hits = append(hits, hit{s, at[0], at[1]})
+		}
+	}
+	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(a.begin, b.begin) })
+	out := make([]Complaint, len(hits))
+	for i, h := range hits {
+		rest := text[h.end:]
+		if i+1 < len(hits) {
+			rest = text[h.end:max(h.end, hits[i+1].begin)]
+		}
+		out[i] = h.complaint(text[h.begin:h.end], rest)
+	}
+	return out
+}
+
+// unwrapped undoes what carries errors about: quotes in quotes of logs, lines
+// that a terminal broke, quotes that a chat made pretty.
+func unwrapped(text string) string {
+	for strings.Contains(text, `\\`) {
+		text = strings.ReplaceAll(text, `\\`, `\`)
+	}
+	text = strings.NewReplacer(`\"`, `"`, `\n`, " ", `\t`, " ", "“", `"`, "”", `"`, "„", `"`, "&#34;", `"`, "&quot;", `"`).Replace(text)
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// complaint reads one hit: what the shape covers, and what follows.
+func (s shape) complaint(hit, rest string) Complaint {
+	rest = strings.TrimSpace(rest)
+	c := Complaint{Cause: s.otherwise, URL: calledURL(rest), Detail: shortened(rest)}
+	s.read(&c, s.FindStringSubmatch(hit))
+	for _, known := range s.causes {
+		if known.FindString(rest) != "" {
+			c.Cause = known.Cause
+			break
+		}
+	}
+	return c
+}
+
+var posted = regexp.MustCompile(`Post "?(https?://[^\s"?]+)`)
+
+// calledURL is what the API server called, without the query.
+func calledURL(rest string) string {
+	m := posted.FindStringSubmatch(rest)
+	if m == nil {
+		return ""
+	}
+	return strings.TrimRight(m[1], ":")
+}
+
+// service returns the Service of a URL that was called, "" for another host.
+func (c Complaint) service() (namespace, name string, port int32) {
+	m := regexp.MustCompile(`^https://([^./]+)\.([^./]+)\.svc(?::(\d+))?(?:/|$)`).FindStringSubmatch(c.URL)
+	if m == nil {
+		return "", "", 0
+	}
+	number, err := strconv.ParseInt(cmp.Or(m[3], "443"), 10, 32)
+	if err != nil {
+		return "", "", 0
+	}
+	return m[2], m[1], int32(number)
+}
+
+// shortened ends an error where it is long enough to be understood.
+func shortened(text string) string {
+	if runes := []rune(text); len(runes) > maxDetail {
+		return string(runes[:maxDetail-1]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,205 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Answer is what a Report has to say to a Complaint.
+type Answer struct {
+	Complaint
+	// Meaning is the Cause in words.
+	Meaning string
+	// Fix is the way out.
+	Fix string
+	// Profiles are the webhooks that it is about: all that register the name.
+	Profiles []*Profile
+	// Findings are those about them; the first Related look for the Cause.
+	Findings []Finding
+	Related  int
+	// Notes say what else is worth knowing, in whole sentences.
+	Notes []string
+}
+
+// Answer looks the Complaint up in the Report.
+func (r *Report) Answer(c Complaint) Answer {
+	advice := c.Cause.Advice()
+	a := Answer{Complaint: c, Meaning: advice.Meaning, Fix: advice.Fix, Profiles: r.about(c)}
+	callers := c.callers(a.Profiles)
+	a.Findings, a.Related = r.findingsOf(callers, advice.Checks)
+	switch {
+	case len(a.Profiles) == 0:
+		a.Notes = r.unregistered(c)
+	case a.Related > 0:
+		a.Fix = a.Findings[0].Fix
+	default:
+		a.Fix += meanwhile(c.Cause, callers)
+		a.Notes = append(a.Notes, sound(c.Cause, callers)...)
+	}
+	a.Notes = append(a.Notes, shared(a.Profiles, callers)...)
+	return a
+}
+
+// about returns the webhooks that the Complaint is about.
+func (r *Report) about(c Complaint) []*Profile {
+	var out []*Profile
+	for i := range r.Profiles {
+		if p := &r.Profiles[i]; c.concerns(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (c Complaint) concerns(p *Profile) bool {
+	switch {
+	case c.Kind != "":
+		return p.Type == inventory.Conversion && p.CRD.Resource.Group == c.Group && p.CRD.CustomKind == c.Kind
+	case p.Type == inventory.Conversion:
+		return false
+	case c.Expression != "":
+		for _, condition := range p.MatchConditions {
+			if unwrapped(condition.Expression) == c.Expression {
+				return true
+			}
+		}
+		return false
+	}
+	return c.Webhook != "" && p.Name == c.Webhook
+}
+
+// findingsOf returns the findings about the webhooks, those of the checks
+// first, and how many of these there are.
+func (r *Report) findingsOf(profiles []*Profile, checks []*Check) ([]Finding, int) {
+	var related, others []Finding
+	for _, f := range r.Findings {
+		switch {
+		case !slices.ContainsFunc(profiles, func(p *Profile) bool { return p.Ref == f.Webhook }):
+		case slices.Contains(checks, f.Check):
+			related = append(related, f)
+		default:
+			others = append(others, f)
+		}
+	}
+	return append(related, others...), len(related)
+}
+
+// unregistered says how an API server comes to speak of a webhook that nothing
+// registers.
+func (r *Report) unregistered(c Complaint) []string {
+	var out []string
+	switch {
+	case c.Kind != "":
+		out = append(out, fmt.Sprintf("No CRD of kind %s in group %s is converted by a webhook here: it was changed since, or the error is another cluster's.", c.Kind, c.Group))
+	case c.Webhook == "":
+		return nil
+	case strings.HasSuffix(c.Webhook, ".static.k8s.io"):
+		out = append(out, fmt.Sprintf("Webhook %s is none of the API's: it is in a manifest on the API server's own disk (staticManifestsDir of its admission configuration), and can be changed only there.", c.Webhook))
+	default:
+		out = append(out, fmt.Sprintf("No configuration registers webhook %s: it was deleted or renamed since, or it is in a manifest on the API server's own disk (v1.36 and newer), or the error is another cluster's.", c.Webhook))
+	}
+	if others := r.others(c); len(others) > 0 {
+		out = append(out, fmt.Sprintf("The Service of the error is called by %s.", some(others)))
+	}
+	if len(r.Snapshot.Errors) > 0 {
+		out = append(out, "Some of the input could not be read: the webhook may be in it.")
+	}
+	return out
+}
+
+// others names the webhooks that call the Service of the error.
+func (r *Report) others(c Complaint) []string {
+	var out []string
+	for i := range r.Profiles {
+		if p := &r.Profiles[i]; c.calls(p.Webhook) {
+			out = append(out, fmt.Sprintf("webhook %s of %s", p.Name, object(*p)))
+		}
+	}
+	return out
+}
+
+// callers are those of the webhooks that call the Service of the error; all of
+// them where it does not tell.
+func (c Complaint) callers(profiles []*Profile) []*Profile {
+	var out []*Profile
+	for _, p := range profiles {
+		if c.calls(p.Webhook) {
+			out = append(out, p)
+		}
+	}
+	if len(out) == 0 {
+		return profiles
+	}
+	return out
+}
+
+// calls reports whether the URL of the error is what the webhook calls.
+func (c Complaint) calls(w *inventory.Webhook) bool {
+	namespace, name, port := c.service()
+	s := w.Backend.Service
+	return name != "" && w.Backend.Kind != inventory.BackendURL && s.Namespace == namespace && s.Name == name && s.Port == port
+}
+
+// meanwhile is how to let requests through until the backend is well again;
+// "" where it is not the call that fails, or not certain whose.
+func meanwhile(cause Cause, profiles []*Profile) string {
+	switch cause {
+	case CauseDenied, CauseDryRun, CauseCondition, CauseClientGone, CauseRequestTimeout, CausePatch, CauseTunnel:
+		return ""
+	}
+	if len(profiles) != 1 {
+		return ""
+	}
+	p := *profiles[0]
+	switch {
+	case p.Type == inventory.Conversion:
+		return "; never force-delete the objects: they are healthy, only unreadable"
+	case !p.FailsClosed():
+		return ""
+	}
+	return fmt.Sprintf("; to let requests through meanwhile: kubectl get %s -o yaml > backup.yaml && kubectl delete %s%s", object(p), object(p), byOwner(p))
+}
+
+// sound says that the objects show nothing of the cause.
+func sound(cause Cause, profiles []*Profile) []string {
+	var out []string
+	for _, p := range profiles {
+		if s := p.State; s.Known && s.Fault == inventory.Sound && slices.Contains(callFailures, cause) {
+			out = append(out, fmt.Sprintf("As of the facts, %s has %s: what the error tells of is over, comes and goes, or is between the API server and them.",
+				called(*p), readyEndpoints(s.Ready)))
+		}
+	}
+	return slices.Compact(out)
+}
+
+// callFailures are the causes that a backend without ready endpoints has, or
+// seems to have.
+var callFailures = []Cause{
+	CauseServiceMissing, CausePortMissing, CauseNoEndpoints, CauseRefused, CauseNoRoute,
+	CauseConnectTimeout, CauseTimeout, CauseCutOff, CauseServerError, CauseOther,
+}
+
+func readyEndpoints(n int) string {
+	if n == 1 {
+		return "1 ready endpoint"
+	}
+	return fmt.Sprintf("%d ready endpoints", n)
+}
+
+// shared says which of several webhooks of one name the error is about.
+func shared(profiles, callers []*Profile) []string {
+	switch {
+	case len(profiles) < 2:
+		return nil
+	case len(callers) == len(profiles):
+		return []string{fmt.Sprintf("%d webhooks are registered that it may be about, and the error does not tell them apart.", len(profiles))}
+	}
+	names := make([]string, len(callers))
+	for i, p := range callers {
+		names[i] = object(*p)
+	}
+	return []string{fmt.Sprintf("%d webhooks are registered under that name; the URL of the error is that of %s.", len(profiles), some(names))}
+}

@@ -1,0 +1,272 @@
+package classify
+
+import "regexp"
+
+// Cause is why an API server complained of a webhook.
+type Cause string
+
+// The causes. Those of the backend have the names of the checks that look for
+// them.
+const (
+	CauseServiceMissing Cause = "service-missing"
+	CausePortMissing    Cause = "service-port-missing"
+	CauseNoEndpoints    Cause = "no-ready-endpoints"
+	CauseUnroutable     Cause = "service-unroutable"
+	CauseBundle         Cause = "ca-bundle-invalid"
+	CauseAuthority      Cause = "unknown-authority"
+	CauseExpired        Cause = "certificate-expired"
+	CauseName           Cause = "certificate-name"
+	CauseNoTLS          Cause = "no-tls"
+	CauseTLS            Cause = "tls"
+	CauseProxy          Cause = "proxy"
+	CauseTunnel         Cause = "tunnel"
+	CauseRefused        Cause = "connection-refused"
+	CauseNoRoute        Cause = "no-route"
+	CauseDNS            Cause = "dns"
+	CauseConnectTimeout Cause = "connect-timeout"
+	CauseTimeout        Cause = "timeout"
+	CauseCutOff         Cause = "cut-off"
+	CauseNotFound       Cause = "not-found"
+	CauseUnauthorized   Cause = "unauthorized"
+	CauseTooLarge       Cause = "too-large"
+	CauseServerError    Cause = "server-error"
+	CauseAnswer         Cause = "invalid-answer"
+	CauseRegistration   Cause = "invalid-registration"
+	CauseClientGone     Cause = "client-gone"
+	CauseDenied         Cause = "denied"
+	CauseDryRun         Cause = "dry-run"
+	CausePatch          Cause = "patch"
+	CauseCondition      Cause = "match-condition"
+	CauseConversion     Cause = "conversion-refused"
+	CauseRequestTimeout Cause = "request-timeout"
+	CauseAPIServer      Cause = "api-server"
+	CauseOther          Cause = "other"
+)
+
+// cause is how the API server's error shows a Cause.
+type cause struct {
+	*regexp.Regexp
+	Cause
+}
+
+// callCauses are the causes of a call that failed, the most telling first: an
+// error names several.
+func callCauses() []cause {
+	var out []cause
+	for _, c := range []struct {
+		expression string
+		cause      Cause
+	}{
+		{`services? "[^"]+" not found`, CauseServiceMissing},
+		{`no service port \S+ found for service`, CausePortMissing},
+		{`no endpoints available for service`, CauseNoEndpoints},
+		{`cannot route to service with ClusterIP|unsupported service type`, CauseUnroutable},
+		{`unable to load root certificates|unable to parse bytes as PEM block`, CauseBundle},
+		{`proxyconnect |Proxy Authentication Required`, CauseProxy},
+		{`No agent available|no backend available|konnectivity|dial timeout, backstop|error dialing backend`, CauseTunnel},
+		{`signed by unknown authority|certificate is not trusted`, CauseAuthority},
+		{`certificate has expired|certificate is not yet valid|is not yet valid`, CauseExpired},
+		{`certificate is valid for|not valid for any names|doesn't contain any IP SANs|relies on legacy Common Name|cannot validate certificate for`, CauseName},
+		{`HTTP response to HTTPS client|does not look like a TLS handshake`, CauseNoTLS},
+		{`TLS handshake timeout`, CauseConnectTimeout},
+		{`remote error: tls|tls: |x509: `, CauseTLS},
+		{`connection refused`, CauseRefused},
+		{`no route to host|network is unreachable|host is unreachable|host is down`, CauseNoRoute},
+		{`no such host|server misbehaving|lookup \S+ on `, CauseDNS},
+		{`dial tcp [^ ]+ (?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|connect: (?:connection|operation) timed out|while waiting for connection`, CauseConnectTimeout},
+		{`context deadline exceeded|Client\.Timeout|request canceled|timeout awaiting response headers|i/o timeout|unable to return a response in the time allotted|Gateway Timeout`, CauseTimeout},
+		{`context canceled`, CauseClientGone},
+		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type`, CauseAnswer},
+		{`SideEffects is nil|must have either service or URL|Unparsable URL|could not get REST client|does not accept known AdmissionReview versions|no supported conversion review versions`, CauseRegistration},
+		{`could not find the requested resource|404 page not found`, CauseNotFound},
+		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden`, CauseUnauthorized},
+		{`entity too large|request is too large`, CauseTooLarge},
+		{`connection reset by peer|EOF|broken pipe|http2: |transport connection broken|use of closed network connection`, CauseCutOff},
+		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason`, CauseServerError},
+	} {
+		out = append(out, cause{regexp.MustCompile(c.expression), c.cause})
+	}
+	return out
+}
+
+// Advice is what a Cause means, and the way out of it where no finding tells
+// a better one.
+type Advice struct {
+	Meaning, Fix string
+	// Checks are those that look for the same.
+	Checks []*Check
+}
+
+// Advice returns what is known of the Cause.
+func (c Cause) Advice() Advice { return advices[c] }
+
+var certificates = []*Check{servingCertificate, caBundleInvalid, caBundleMissing}
+
+// advices say it in words. Meanings are sentences without an end; fixes too.
+var advices = map[Cause]Advice{
+	CauseServiceMissing: {
+		"the API server looked the webhook's Service up and there is none of that name in the namespace",
+		"install what the Service belongs to again; if it is gone for good, delete the configuration that still names it",
+		[]*Check{serviceMissing, orphanedConfiguration},
+	},
+	CausePortMissing: {
+		"the Service is there, but has no port of the number that clientConfig.service.port names (443 if it names none)",
+		"give the Service that port, or set clientConfig.service.port to one that it has",
+		[]*Check{servicePortMissing},
+	},
+	CauseNoEndpoints: {
+		"the Service is there, but no Pod behind the port is ready",
+		"bring the Pods back: kubectl get endpointslices,pods in the namespace of the Service; look for Pods that the webhook itself refuses",
+		[]*Check{noReadyEndpoints, bootstrapDeadlock, singleEndpoint},
+	},
+	CauseUnroutable: {
+		"the API server cannot call this type of Service in the way that it routes (--enable-aggregator-routing)",
+		"give the Service a cluster IP, or endpoints in place of an external name",
+		[]*Check{serviceUnroutable},
+	},
+	CauseBundle: {
+		"the caBundle holds no certificate that can be read, so that the API server makes no call at all",
+		"put the CA that signed the serving certificate into caBundle: PEM, encoded in base64 once",
+		[]*Check{caBundleInvalid},
+	},
+	CauseAuthority: {
+		"the backend answered with a certificate that no CA of caBundle signed: one of the two was renewed without the other, or the bundle was never injected, or was reverted",
+		"have the Pods serve the certificate that belongs to the bundle (restart them), or put the CA that signed it into caBundle; see that no GitOps tool writes the field",
+		certificates,
+	},
+	CauseExpired: {
+		"the certificate of the backend, or its CA, is out of its time; or the clock of the API server's host is",
+		"renew the certificate and restart the Pods that serve the old one",
+		[]*Check{servingCertificate, caBundleInvalid, caBundleExpiring},
+	},
+	CauseName: {
+		"the certificate is not for the name that is called, SERVICE.NAMESPACE.svc; a common name does not count, only DNS names do",
+		"issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc; after a move to another namespace, a new one",
+		[]*Check{servingCertificate},
+	},
+	CauseNoTLS: {
+		"something answers at the port, but not with TLS",
+		"point the Service's targetPort to the HTTPS listener of the backend",
+		[]*Check{servingCertificate},
+	},
+	CauseTLS: {
+		"the TLS handshake failed: the two sides have no version or cipher in common, or the backend demands a client certificate, which the API server sends only if its --admission-control-config-file has one",
+		"look at the backend's log for its side of the story",
+		[]*Check{servingCertificate},
+	},
+	CauseProxy: {
+		"the API server tried to reach the webhook through an HTTP proxy",
+		"add .svc, the Service network and the Pod network to NO_PROXY of the API server",
+		nil,
+	},
+	CauseTunnel: {
+		"the API server reaches the cluster's network through a tunnel (konnectivity, a VPN), and that is down: no webhook in the cluster can be called",
+		"bring the tunnel's agents back: kubectl get pods -n kube-system -l k8s-app=konnectivity-agent",
+		nil,
+	},
+	CauseRefused: {
+		"the host answered that nobody listens at the port: the Pod is gone or not up yet, or the targetPort is wrong",
+		"see that the Pods run and listen on the Service's targetPort, and that their readiness probe asks the webhook server itself",
+		[]*Check{backendUnreachable, noReadyEndpoints, singleEndpoint},
+	},
+	CauseNoRoute: {
+		"there is no way from the API server to the address of the Pod or the Service: the node is gone, or the network between them is",
+		"see that the Pod's node is up and that the control plane's hosts reach the Pod network",
+		[]*Check{backendUnreachable},
+	},
+	CauseDNS: {
+		"the API server's host cannot resolve the name: webhooks by URL and ExternalName need its DNS, which does not know the cluster's own names",
+		"use clientConfig.service in place of a URL that ends with .svc; else have the control plane's DNS resolve the host",
+		[]*Check{backendUnreachable},
+	},
+	CauseConnectTimeout: {
+		"no connection came about in time: packets are dropped, by a firewall, a network policy or a security group between the API server and the nodes; or the Pod's node is gone",
+		"allow the control plane's hosts to reach the port that the Pod listens on (not only 443: that is the Service's), on all nodes",
+		[]*Check{backendUnreachable},
+	},
+	CauseTimeout: {
+		"the webhook did not answer within its timeoutSeconds: it is slow or hangs, or packets to it are dropped",
+		"look at the backend's load, log and own calls to the API server; lower timeoutSeconds, so that it holds requests up for less",
+		[]*Check{longTimeout, budgetExceeded, controlPlanePath},
+	},
+	CauseCutOff: {
+		"the connection was closed in the middle of the call: the backend crashed or was stopped without draining, or a mesh or load balancer in between did it",
+		"look for restarts of the Pods; have them drain before they stop (preStop), and exempt them from a mesh's mutual TLS",
+		[]*Check{singleEndpoint, noReadyEndpoints},
+	},
+	CauseNotFound: {
+		"something answered that does not know the path: clientConfig.service.path is wrong, or another server listens at the port",
+		"set clientConfig.service.path to the path that the backend serves; after an upgrade of the backend, that of the new version",
+		nil,
+	},
+	CauseUnauthorized: {
+		"the backend wants to know who calls, and the API server calls webhooks anonymously unless its --admission-control-config-file says otherwise",
+		"have the backend accept calls without credentials, or configure them on the API server",
+		nil,
+	},
+	CauseTooLarge: {
+		"the object was larger than the backend accepts",
+		"raise the backend's limit for requests: objects have up to 3 MiB, and an update carries two",
+		nil,
+	},
+	CauseServerError: {
+		"the backend answered with an error of its own",
+		"look at the backend's log",
+		nil,
+	},
+	CauseAnswer: {
+		"the backend answered, but not with a review that the API server understands",
+		"look at the backend's log and version: it must answer in the version of the review that it was sent, with the same uid",
+		[]*Check{reviewVersion},
+	},
+	CauseRegistration: {
+		"the API server cannot make sense of the registration itself",
+		"correct the configuration: one of clientConfig.url and .service, sideEffects None or NoneOnDryRun, admissionReviewVersions with v1",
+		[]*Check{reviewVersion},
+	},
+	CauseClientGone: {
+		"the client gave up, or was ended, while the webhook was called: the webhook is slow rather than broken",
+		"see how long the chain of the request may take: webhook-auditor explain OPERATION RESOURCE",
+		[]*Check{longTimeout, budgetExceeded},
+	},
+	CauseDenied: {
+		"the webhook works: it was called and said no, by its own rules",
+		"change the object, or the policy behind the webhook; the words after the colon are the webhook's",
+		nil,
+	},
+	CauseDryRun: {
+		"the request was a dry run (kubectl diff, --dry-run=server), and the webhook does not declare that it has no side effects: it was not called",
+		"set sideEffects of the webhook to None, or NoneOnDryRun",
+		[]*Check{reinvocationOrder},
+	},
+	CausePatch: {
+		"the mutating webhook answered a request with a patch where there is no object to change (DELETE, CONNECT)",
+		"correct the backend, or take the operation out of the webhook's rules",
+		nil,
+	},
+	CauseCondition: {
+		"a matchCondition could not be evaluated on the object, and with failurePolicy Fail that refuses the request: the webhook was not called",
+		"write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…)",
+		nil,
+	},
+	CauseConversion: {
+		"the conversion webhook was called and could not convert the object: the words after the colon are its own",
+		"look at the backend's log; never force-delete the objects: they are healthy, only unreadable",
+		[]*Check{conversionUnneeded},
+	},
+	CauseRequestTimeout: {
+		"the request took longer than the API server allows in all (60 s), most likely in a chain of slow webhooks, of which failurePolicy Ignore does not save it",
+		"see which webhooks it meets: webhook-auditor explain OPERATION RESOURCE",
+		[]*Check{budgetExceeded, longTimeout},
+	},
+	CauseAPIServer: {
+		"the API server itself failed at calling the webhook",
+		"report it to those who run the API server, with its log",
+		nil,
+	},
+	CauseOther: {
+		"the call of the webhook failed for a reason that is not known here",
+		"look at the log of the backend and of the API server",
+		nil,
+	},
+}

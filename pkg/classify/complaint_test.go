@@ -1,0 +1,200 @@
+package classify
+
+import (
+	"strings"
+	"testing"
+)
+
+// call wraps an error as the API server does that calls an admission webhook.
+func call(err string) string {
+	return `Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: Post "https://hook.policy.svc:443/validate?timeout=10s": ` + err
+}
+
+// TestCauses are errors as API servers, from 1.19 on, have printed them.
+func TestCauses(t *testing.T) {
+	for text, want := range map[string]Cause{
+		call(`service "hook" not found`):                                             CauseServiceMissing,
+		call(`no service port 443 found for service "hook"`):                         CausePortMissing,
+		call(`no endpoints available for service "hook"`):                            CauseNoEndpoints,
+		call(`cannot route to service with ClusterIP "None"`):                        CauseUnroutable,
+		call(`unsupported service type "ExternalName"`):                              CauseUnroutable,
+		call(`unable to load root certificates: unable to parse bytes as PEM block`): CauseBundle,
+		call(`x509: certificate signed by unknown authority`):                        CauseAuthority,
+		call(`tls: failed to verify certificate: x509: certificate signed by unknown authority (possibly because of "crypto/rsa: verification error" while trying to verify candidate authority certificate "ca")`): CauseAuthority,
+		call(`x509: certificate has expired or is not yet valid: current time 2026-01-01T00:00:00Z is after 2025-12-31T00:00:00Z`):                                                                                  CauseExpired,
+		call(`tls: failed to verify certificate: x509: certificate is valid for hook.old.svc, not hook.policy.svc`):                                                                                                 CauseName,
+		call(`x509: certificate relies on legacy Common Name field, use SANs instead`):                                                                                                                              CauseName,
+		call(`x509: certificate is not valid for any names, but wanted to match hook.policy.svc`):                                                                                                                   CauseName,
+		call(`x509: cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs`):                                                                                                               CauseName,
+		call(`http: server gave HTTP response to HTTPS client`):                                                                                                                                                     CauseNoTLS,
+		call(`remote error: tls: bad certificate`):                                                                                                                                                                  CauseTLS,
+		call(`proxyconnect tcp: dial tcp 10.1.1.1:3128: connect: connection refused`):                                                                                                                               CauseProxy,
+		call(`No agent available`):                                                                                       CauseTunnel,
+		call(`dial tcp 10.96.7.7:443: connect: connection refused`):                                                      CauseRefused,
+		call(`dial tcp 10.0.0.1:8443: connect: no route to host`):                                                        CauseNoRoute,
+		call(`dial tcp: lookup hooks.example.com on 10.0.0.2:53: no such host`):                                          CauseDNS,
+		call(`dial tcp 10.0.0.1:9443: i/o timeout`):                                                                      CauseConnectTimeout,
+		call(`net/http: TLS handshake timeout`):                                                                          CauseConnectTimeout,
+		call(`context deadline exceeded`):                                                                                CauseTimeout,
+		call(`net/http: request canceled (Client.Timeout exceeded while awaiting headers)`):                              CauseTimeout,
+		call(`context deadline exceeded (Client.Timeout exceeded while awaiting headers)`):                               CauseTimeout,
+		call(`net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`): CauseConnectTimeout,
+		call(`context canceled`):                                                                                         CauseClientGone,
+		call(`EOF`):                                                                                                      CauseCutOff,
+		call(`read tcp 10.0.0.9:41234->10.0.0.1:9443: read: connection reset by peer`):                                   CauseCutOff,
+		call(`http2: client connection lost`):                                                                            CauseCutOff,
+		call(`quantum tunnelling`):                                                                                       CauseOther,
+		`Error from server (InternalError): Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server could not find the requested resource`:             CauseNotFound,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server has asked for the client to provide credentials`:                                      CauseUnauthorized,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: an error on the server ("failing as told") has prevented the request from succeeding`:            CauseServerError,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server is currently unable to handle the request`:                                            CauseServerError,
+		`Internal error occurred: failed calling webhook "w.example.com": received invalid webhook response: expected response.uid="a", got ""`:                                                    CauseAnswer,
+		`Internal error occurred: failed calling webhook "w.example.com": received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=`: CauseAnswer,
+		`failed calling webhook "w.example.com": Webhook SideEffects is nil`:                                                                                                                       CauseRegistration,
+		`failed calling webhook "w.example.com"; no further details available`:                                                                                                                     CauseOther,
+		`Internal error occurred: failed calling admission webhook "w.example.com": Post https://hook.policy.svc:443/validate?timeout=30s: dial tcp 10.96.7.7:443: connect: connection refused`:    CauseRefused,
+		`Error from server: error when creating "pod.yaml": admission webhook "w.example.com" denied the request: images must come from registry.example.com`:                                      CauseDenied,
+		`Error from server (Forbidden): admission webhook "w.example.com" denied the request without explanation`:                                                                                  CauseDenied,
+		`Error from server (BadRequest): admission webhook "w.example.com" does not support dry run`:                                                                                               CauseDryRun,
+		`Internal error occurred: admission webhook "w.example.com" attempted to modify the object, which is not supported for this operation`:                                                     CausePatch,
+	} {
+		got := ParseComplaints(text)
+		if len(got) != 1 || got[0].Cause != want || got[0].Webhook != "w.example.com" {
+			t.Errorf("%s\nis read as %+v, want %s", text, got, want)
+		}
+	}
+}
+
+func TestConversionCauses(t *testing.T) {
+	for text, want := range map[string]Cause{
+		`Error from server: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": service "hook" not found`:                                                                                                                                                                                 CauseServiceMissing,
+		`Error from server (InternalError): StorageError: corrupt object, Code: 7, Key: /registry/stable.example.com/crontabs/default/a, ResourceVersion: 0, AdditionalErrorMsg: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": dial tcp 10.96.7.7:443: connect: connection refused`: CauseRefused,
+		`unable to decode an event from the watch stream: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": net/http: TLS handshake timeout`:                                                                                                                                            CauseConnectTimeout,
+		`conversion webhook for stable.example.com/v1, Kind=CronTab failed: spec.schedule is required`:                                                                                                                                                                                                                                                           CauseConversion,
+		`conversion webhook for stable.example.com/v1, Kind=CronTab failed: no response provided`:                                                                                                                                                                                                                                                                CauseAnswer,
+		`conversion webhook for stable.example.com/v1, Kind=CronTab returned invalid metadata: must have the same UID: a != b`:                                                                                                                                                                                                                                   CauseAnswer,
+		`conversion webhook for stable.example.com/v1, Kind=CronTab returned 0 objects, expected 1`:                                                                                                                                                                                                                                                              CauseAnswer,
+	} {
+		got := ParseComplaints(text)
+		if len(got) != 1 || got[0].Cause != want || got[0].Webhook != "" || got[0].Group != "stable.example.com" || got[0].Version != "v1" || got[0].Kind != "CronTab" {
+			t.Errorf("%s\nis read as %+v, want %s", text, got, want)
+		}
+	}
+}
+
+// TestWrappers: the same error, carried about by others.
+func TestWrappers(t *testing.T) {
+	want := Complaint{
+		Webhook: "w.example.com", URL: "https://hook.policy.svc:443/validate", Cause: CauseRefused,
+	}
+	refused := call(`dial tcp 10.96.7.7:443: connect: connection refused`)
+	quoted := strings.ReplaceAll(refused, `"`, `\"`)
+	for name, text := range map[string]string{
+		"kubectl":      "Error from server (InternalError): error when creating \"deploy.yaml\": " + refused + "\n",
+		"an Event":     "2m13s  Warning  FailedCreate  replicaset/web-6f  Error creating: " + refused,
+		"klog":         `E1121 04:35:00.000000       1 controller.go:100] "Unhandled Error" err="` + quoted + `" logger="UnhandledError"`,
+		"logr, JSON":   `{"level":"error","ts":"2026-11-21T04:35:00Z","msg":"Reconciler error","error":"` + quoted + `","stacktrace":"x\ny"}`,
+		"JSON in JSON": `{"log":"{\"error\":\"` + strings.ReplaceAll(quoted, `\`, `\\`) + `\"}"}`,
+		"a terminal":   strings.ReplaceAll(refused, " calling ", "\n  calling\n"),
+		"a chat":       strings.Replace(strings.Replace(refused, `"`, "“", 1), `"`, "”", 1),
+		"Helm":         "Error: INSTALLATION FAILED: 1 error occurred:\n\t* " + refused + "\n\n",
+		"twice":        "E1121 1 a " + refused + "\nE1121 2 b " + refused + "\n",
+	} {
+		got := ParseComplaints(text)
+		if len(got) != 1 || !got[0].same(want) {
+			t.Errorf("%s: %s\nis read as %+v, want %+v", name, text, got, want)
+		}
+	}
+}
+
+func TestSeveralComplaints(t *testing.T) {
+	text := "E1121 1 " + call(`service "hook" not found`) + "\nI1121 2 all is well\nE1121 3 " +
+		`admission webhook "other.example.com" denied the request: no: expression 'object.spec.x > 1' resulted in error: no such key: x` + "\n" +
+		"Error from server (Timeout): Timeout: request did not complete within requested timeout - context deadline exceeded"
+	var got []string
+	for _, c := range ParseComplaints(text) {
+		got = append(got, string(c.Cause)+" "+c.Webhook+c.Expression)
+		if strings.Contains(c.Detail, "all is well") {
+			t.Errorf("detail %q has the next line in it", c.Detail)
+		}
+	}
+	want := "service-missing w.example.com|denied other.example.com|match-condition object.spec.x > 1|request-timeout "
+	if strings.Join(got, "|") != want {
+		t.Errorf("read %q, want %q", strings.Join(got, "|"), want)
+	}
+}
+
+func TestNoComplaint(t *testing.T) {
+	for _, text := range []string{"", "connection refused", `pods "x" not found`, "StorageError: corrupt object, Code: 7", strings.Repeat(`\`, 1<<16)} {
+		if got := ParseComplaints(text); len(got) != 0 {
+			t.Errorf("%.50q is read as %+v", text, got)
+		}
+	}
+}
+
+func FuzzParseComplaints(f *testing.F) {
+	f.Add(call(`service "hook" not found`))
+	f.Add(`conversion webhook for a/v1, Kind=B failed: x`)
+	f.Fuzz(func(t *testing.T, text string) {
+		found := ParseComplaints(text)
+		if len(found) > maxComplaints {
+			t.Errorf("%d complaints", len(found))
+		}
+		for _, c := range found {
+			if len([]rune(c.Detail)) > maxDetail || c.Cause.Advice().Meaning == "" {
+				t.Errorf("unbounded, or of no cause: %+v", c)
+			}
+		}
+	})
+}
+
+// TestAdvice: each cause has words, and a text that shows it.
+func TestAdvice(t *testing.T) {
+	for _, c := range callCauses() {
+		if advice := c.Advice(); advice.Meaning == "" || advice.Fix == "" {
+			t.Errorf("no advice for %s", c.Cause)
+		}
+	}
+	for cause, advice := range advices {
+		if strings.HasSuffix(advice.Meaning, ".") || strings.HasSuffix(advice.Fix, ".") || advice.Fix == "" {
+			t.Errorf("%s: want a meaning and a fix without a full stop: %+v", cause, advice)
+		}
+	}
+}
+
+// TestAnswers looks complaints up in the fixtures of the checks.
+func TestAnswers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fixture, text string
+		// registered counts the configurations; related is the first finding
+		// with the cause; fix and note are parts of them.
+		registered         int
+		related, fix, note string
+	}{
+		"a finding tells the way out":    {"service-missing", `failed calling webhook "closed.policy.example.com": service "gone" not found`, 1, "service-missing", "kubectl", ""},
+		"a conversion":                   {"service-missing", `conversion webhook for example.com/v1beta1, Kind=Client failed: Post "https://gone.policy.svc:443/convert?timeout=30s": service "gone" not found`, 1, "service-missing", "kubectl patch crd clients.example.com", ""},
+		"a conversion of nobody":         {"no-ready-endpoints", `conversion webhook for stable.example.com/v1, Kind=CronTab failed: no endpoints available for service "x"`, 0, "", "", "No CRD of kind CronTab in group stable.example.com"},
+		"nothing found, Fail":            {"backend-unreachable", `failed calling webhook "healthy.example.com": failed to call webhook: EOF`, 1, "", "kubectl delete validatingwebhookconfiguration policy", "has 2 ready endpoints"},
+		"nothing found, Ignore":          {"backend-unreachable", `failed calling webhook "open.example.com": failed to call webhook: EOF`, 1, "", "have them drain", "has 2 ready endpoints"},
+		"denied":                         {"backend-unreachable", `admission webhook "healthy.example.com" denied the request: no`, 1, "", "change the object", ""},
+		"two configurations":             {"duplicate-name", `failed calling webhook "mjob.kb.io": EOF`, 3, "", "", "3 webhooks are registered that it may be about"},
+		"a ghost":                        {"backend-unreachable", call(`EOF`), 0, "", "", "No configuration registers webhook w.example.com"},
+		"a ghost whose Service is there": {"backend-unreachable", `failed calling webhook "old.example.com": failed to call webhook: Post "https://policy.policy.svc:443/x": EOF`, 0, "", "", "is called by webhook refused.example.com"},
+		"a static manifest":              {"backend-unreachable", `failed calling webhook "a.static.k8s.io": EOF`, 0, "", "", "staticManifestsDir"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			complaints := ParseComplaints(tc.text)
+			if len(complaints) != 1 {
+				t.Fatalf("read %+v", complaints)
+			}
+			a := judged(t, "testdata/"+tc.fixture+".yaml").Answer(complaints[0])
+			related := ""
+			if a.Related > 0 {
+				related = a.Findings[0].Check.Name
+			}
+			if len(a.Profiles) != tc.registered || related != tc.related || !strings.Contains(a.Fix, tc.fix) || !strings.Contains(strings.Join(a.Notes, " "), tc.note) {
+				t.Errorf("registered %d, related %q, fix %q, notes %q; want %+v", len(a.Profiles), related, a.Fix, a.Notes, tc)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package exporter
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Diagnosis is what "explain --error -o json" prints.
+type Diagnosis struct {
+	Version string `json:"version"`
+	// Errors are those of the text that speak of webhooks, in its order.
+	Errors []DiagnosedError `json:"errors"`
+}
+
+// DiagnosedError is one error of an API server, and what the facts say to it.
+type DiagnosedError struct {
+	// Webhook is the name of an admission webhook; Converted is what a
+	// conversion was asked for. Both are empty where the error tells neither.
+	Webhook   string         `json:"webhook"`
+	Converted string         `json:"converted,omitempty"`
+	URL       string         `json:"url,omitempty"`
+	Cause     classify.Cause `json:"cause"`
+	Meaning   string         `json:"meaning"`
+	Detail    string         `json:"detail"`
+	Fix       string         `json:"fix"`
+	// Webhooks are all that register the name.
+	Webhooks []Webhook `json:"webhooks"`
+	// Findings are those about them, those with the same cause first.
+	Findings []Finding `json:"findings"`
+	Notes    []string  `json:"notes"`
+}
+
+// NewDiagnosis returns the answers as they are handed out.
+func NewDiagnosis(answers []classify.Answer) Diagnosis {
+	d := Diagnosis{Version: documentVersion, Errors: make([]DiagnosedError, 0, len(answers))}
+	for _, a := range answers {
+		e := DiagnosedError{
+			Webhook: a.Webhook, Converted: converted(a.Complaint), URL: a.URL,
+			Cause: a.Cause, Meaning: a.Meaning, Detail: a.Detail, Fix: a.Fix,
+			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...),
+		}
+		for _, p := range a.Profiles {
+			e.Webhooks = append(e.Webhooks, newWebhook(p))
+		}
+		for _, f := range a.Findings {
+			e.Findings = append(e.Findings, newFinding(f))
+		}
+		d.Errors = append(d.Errors, e)
+	}
+	return d
+}
+
+// converted writes what a conversion was asked for as the API server does.
+func converted(c classify.Complaint) string {
+	if c.Kind == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s, Kind=%s", c.Group, c.Version, c.Kind)
+}
+
+// WriteDiagnosisJSON writes the answers as JSON.
+func WriteDiagnosisJSON(w io.Writer, answers []classify.Answer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(NewDiagnosis(answers)); err != nil {
+		return fmt.Errorf("writing the diagnosis: %w", err)
+	}
+	return nil
+}
+
+// WriteDiagnosisText writes the answers for a terminal: what happened, to
+// which webhook, what is known of it and the way out.
+func WriteDiagnosisText(w io.Writer, answers []classify.Answer, o TextOptions) error {
+	b := bufio.NewWriter(w)
+	p := printer{b, o}
+	for i, a := range answers {
+		if i > 0 {
+			p.newline()
+		}
+		p.answer(a)
+	}
+	return flush(b)
+}
+
+func (p printer) answer(a classify.Answer) {
+	p.paragraph(word{}, slices.Concat(words(complained(a.Complaint), bold), words(string(a.Cause), red)))
+	p.labeled("means:", words(a.Meaning, plain))
+	if a.Detail != "" {
+		p.labeled("error:", words(clean(a.Detail), dim))
+	}
+	for _, profile := range a.Profiles {
+		p.labeled("webhook:", registered(profile))
+	}
+	for _, f := range a.Findings[:a.Related] {
+		p.labeled("finding:", slices.Concat(words(f.Severity.String()+" "+f.Check.Name+":", bold), words(f.Message, plain)))
+	}
+	p.labeled("fix:", words(a.Fix, plain))
+	for _, note := range a.Notes {
+		p.labeled("note:", words(note, cyan))
+	}
+	if others := otherChecks(a); len(others) > 0 {
+		p.labeled("also:", words(fmt.Sprintf("found of it besides: %s", strings.Join(others, ", ")), dim))
+	}
+}
+
+// labeled writes a paragraph with a label in the margin.
+func (p printer) labeled(label string, text []word) {
+	p.paragraph(word{fmt.Sprintf("%-*s", margin, label), bold}, text)
+}
+
+func complained(c classify.Complaint) string {
+	switch {
+	case c.Kind != "":
+		return "Conversion of " + converted(c) + ":"
+	case c.Webhook != "":
+		return "Webhook " + c.Webhook + ":"
+	}
+	return "A webhook that the error does not name:"
+}
+
+// registered is one line on a webhook: where it is and what its failure does.
+func registered(p *classify.Profile) []word {
+	text := fmt.Sprintf("failurePolicy %s, %d s, calls %s", p.FailurePolicy, wholeSeconds(p.Timeout), p.Webhook.Backend)
+	if p.Type == inventory.Conversion {
+		text = fmt.Sprintf("%d s a call, calls %s", wholeSeconds(p.Timeout), p.Webhook.Backend)
+	}
+	if owner := p.Object.Owner.String(); owner != "" {
+		text += ", owner " + owner
+	}
+	line := slices.Concat(words(string(p.Type), dim), words(p.Name, bold), words(text, plain), words("[configuration "+p.Configuration+"]", dim))
+	if file := p.Object.Source.File; file != "" {
+		line = append(line, words(Source{file, p.Object.Source.Line}.String(), dim)...)
+	}
+	return line
+}
+
+// otherChecks names the checks of the findings that have another cause.
+func otherChecks(a classify.Answer) []string {
+	var out []string
+	for _, f := range a.Findings[a.Related:] {
+		if !slices.Contains(out, f.Check.Name) {
+			out = append(out, f.Check.Name)
+		}
+	}
+	return out
+}
