@@ -127,7 +127,7 @@ var advices = map[Cause]Advice{
 	CauseBundle: {
 		"the caBundle holds no certificate that can be read, so that the API server makes no call at all",
 		"put the CA that signed the serving certificate into caBundle: PEM, encoded in base64 once",
-		[]*Check{caBundleInvalid},
+		[]*Check{caBundleInvalid, caBundleMissing},
 	},
 	CauseAuthority: {
 		"the backend answered with a certificate that no CA of caBundle signed: one of the two was renewed without the other, or the bundle was never injected, or was reverted",
