@@ -39,7 +39,7 @@ func (s site) webhook() string { return s.name + ".alerts.example.com" }
 // group is the API group of the site's CRD.
 func (s site) group() string { return s.name + ".example.com" }
 
-func newSite(t *testing.T, w world, name string) site {
+func newSite(t testing.TB, w world, name string) site {
 	t.Helper()
 	s := site{world: w, name: name, backend: webhook.Backend{Client: w.kube, Namespace: name, Name: "hook", Server: w.hooks}}
 	must(t, s.backend.Create(t.Context()))

@@ -62,7 +62,7 @@ type world struct {
 
 // newWorld starts a control plane and a webhook server until the end of the
 // test.
-func newWorld(t *testing.T) world {
+func newWorld(t testing.TB) world {
 	t.Helper()
 	plane, err := cluster.Start(t.Context(), cluster.Options{Binaries: "../bin"})
 	must(t, err)
@@ -81,7 +81,7 @@ func newWorld(t *testing.T) world {
 
 // watch runs two auditors, Prometheus and Alertmanager until the end of the
 // test.
-func (w world) watch(t *testing.T, notify string) *Stack {
+func (w world) watch(t testing.TB, notify string) *Stack {
 	t.Helper()
 	path, err := binary()
 	must(t, err)
@@ -162,7 +162,7 @@ func (r *receiver) pages(webhook string) [][]string {
 }
 
 // eventually tries until try returns nil, for at most patience.
-func eventually(t *testing.T, try func(context.Context) error) {
+func eventually(t testing.TB, try func(context.Context) error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
@@ -178,7 +178,7 @@ func eventually(t *testing.T, try func(context.Context) error) {
 }
 
 // must ends the test on an error.
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
