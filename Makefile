@@ -31,6 +31,7 @@ e2e: build ## the finished binary against a real control plane
 
 demo: build ## a control plane with broken webhooks, audited; DEMO_ONCE=1 ends by itself
 	e2e/build.sh
+	e2e/prom/build.sh
 	cd e2e && $(GO) run ./demo
 
 screenshots: build ## each board drawn with Grafana's own components; needs Debian's apt-get and npm
