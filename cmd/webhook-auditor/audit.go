@@ -27,6 +27,8 @@ type audit struct {
 	probe  probeFlags
 	output string
 	failOn string
+	// baseline is the file of the report to compare with.
+	baseline string
 }
 
 func auditCommand(flags *pflag.FlagSet) action {
@@ -34,6 +36,7 @@ func auditCommand(flags *pflag.FlagSet) action {
 	a.probe.register(flags)
 	flags.StringVarP(&a.output, "output", "o", "text", "form of the report: "+strings.Join(formats(), ", "))
 	flags.StringVar(&a.failOn, "fail-on", "critical", "the severity from which findings make the exit code 3: info, warning, critical or never")
+	flags.StringVar(&a.baseline, "baseline", "", "file of a report that audit -o json wrote: print only what is added or mended since, and judge what is added")
 	return a.run
 }
 
@@ -50,11 +53,20 @@ func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 	if err != nil {
 		return err
 	}
+	var before exporter.Document
+	if a.baseline != "" {
+		if before, err = a.before(); err != nil {
+			return err
+		}
+	}
 	snapshot, err := a.snapshot(ctx, paths, s)
 	if err != nil {
 		return err
 	}
 	document := exporter.NewDocument(policy.Evaluate(snapshot))
+	if a.baseline != "" {
+		return a.compare(before, document, limit, s)
+	}
 	if err := write(s.out, document); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
@@ -80,7 +92,7 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 	if len(paths) > 0 {
 		return a.input.read(paths, s)
 	}
-	snapshot, err := a.access.read(ctx, s)
+	snapshot, err := a.access.read(ctx, a.input, s)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +100,7 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 }
 
 // read reads a cluster, saying on a terminal how far it is.
-func (a *clusterFlags) read(ctx context.Context, s streams) (*inventory.Snapshot, error) {
+func (a *clusterFlags) read(ctx context.Context, in *input, s streams) (*inventory.Snapshot, error) {
 	config, err := a.config()
 	if err != nil {
 		return nil, err
@@ -109,7 +121,7 @@ func (a *clusterFlags) read(ctx context.Context, s streams) (*inventory.Snapshot
 	if err != nil {
 		return nil, err
 	}
-	return objects.Snapshot(time.Now()), nil
+	return in.snapshot(objects)
 }
 
 // input says how files are read, and by which Policy they are judged.
@@ -119,7 +131,7 @@ type input struct {
 
 func inputFlags(flags *pflag.FlagSet) *input {
 	in := &input{}
-	flags.StringVar(&in.server, "server-version", "", "version of the API server that files are meant for, as v1.36 (default: what the files say, else the newest known)")
+	flags.StringVar(&in.server, "server-version", "", "version of the API server to judge for, as v1.36: that which files are meant for, or the next one of a cluster (default: what the input says, else the newest known)")
 	flags.StringVar(&in.config, "config", "", "file of the Policy: classes, thresholds, budgets, platform namespaces, acknowledgements")
 	return in
 }
@@ -147,12 +159,18 @@ func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
 		line.show("reading: %d files, %d objects", files, objects)
 	}})
 	line.clear()
+	return in.snapshot(objects)
+}
+
+// snapshot judges the objects for another release, where one is named: what
+// the gates of a server are now says nothing of that. What it serves stays.
+func (in *input) snapshot(objects inventory.Objects) (*inventory.Snapshot, error) {
 	if in.server != "" {
 		version, err := inventory.ParseVersion(in.server)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--server-version: %w", err)}
 		}
-		objects.Server = version
+		objects.Server, objects.ReviewsExcluded = version, nil
 	}
 	return objects.Snapshot(time.Now()), nil
 }

@@ -35,7 +35,7 @@ func explainCommand(flags *pflag.FlagSet) action {
 	flags.StringVar(&e.pasted, "error", "", "in place of a request: what kubectl, an Event or a log printed about a webhook (-: the standard input)")
 	flags.StringArrayVar(&e.from, "from", nil, "file or directory to read instead of a cluster; may be repeated")
 	flags.StringVarP(&e.output, "output", "o", "text", "form of the answer: text or json")
-	flags.StringVar(&e.input.server, "server-version", "", "version of the API server that files are meant for, as v1.36 (default: what the files say, else the newest known)")
+	flags.StringVar(&e.input.server, "server-version", "", "version of the API server to judge for, as v1.36: that which files are meant for, or the next one of a cluster (default: what the input says, else the newest known)")
 	e.access = registerCluster(flags)
 	e.labeled = func() bool { return flags.Changed("labels") }
 	e.blamed = func() bool { return flags.Changed("error") }
@@ -101,5 +101,5 @@ func (e *explain) snapshot(ctx context.Context, s streams) (*inventory.Snapshot,
 	if len(e.from) > 0 {
 		return e.input.read(e.from, s)
 	}
-	return e.access.read(ctx, s)
+	return e.access.read(ctx, e.input, s)
 }

@@ -78,7 +78,7 @@ func (r *Report) findingsOf(profiles []*Profile, checks []*Check) ([]Finding, in
 	for _, f := range r.Findings {
 		switch {
 		case !slices.ContainsFunc(profiles, func(p *Profile) bool { return p.Ref == f.Webhook }):
-		case slices.Contains(checks, f.Check):
+		case slices.ContainsFunc(checks, func(c *Check) bool { return c.Name == f.Check.Name }):
 			related = append(related, f)
 		default:
 			others = append(others, f)

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+)
+
+// written is a report of the command in a file.
+func written(t *testing.T, args ...string) string {
+	t.Helper()
+	r := execute(t, "", append([]string{"audit", "-o", "json", "--fail-on", "never"}, args...)...)
+	if r.code != exitOK {
+		t.Fatalf("exit code %d: %s", r.code, r.err)
+	}
+	file := filepath.Join(t.TempDir(), "before.json")
+	if err := os.WriteFile(file, []byte(r.out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func checks(findings []exporter.Finding) []string {
+	out := []string{}
+	for _, f := range findings {
+		out = append(out, f.Check)
+	}
+	slices.Sort(out)
+	return out
+}
+
+const fixtures = "../../pkg/classify/testdata/"
+
+// TestBaseline: a change is judged by what it adds.
+func TestBaseline(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, after []string
+		added, mended []string
+		code          int
+	}{
+		"nothing":        {[]string{fixtures + "service-missing.yaml"}, []string{fixtures + "service-missing.yaml"}, nil, nil, exitOK},
+		"added":          {[]string{"testdata/webhooks.yaml"}, []string{"testdata/webhooks.yaml", "testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"virtual-resource"}, nil, exitFindings},
+		"mended":         {[]string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"testdata/webhooks.yaml", "--server-version", "v1.36"}, []string{"critical-resource"}, []string{"virtual-resource"}, exitOK},
+		"the upgrade":    {[]string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"testdata/reviews.yaml", "--server-version", "v1.37"}, []string{"dead-rule"}, []string{"virtual-resource"}, exitOK},
+		"a downgrade":    {[]string{"testdata/reviews.yaml", "--server-version", "v1.37"}, []string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"virtual-resource"}, []string{"dead-rule"}, exitFindings},
+		"could not look": {[]string{"testdata/webhooks.yaml"}, []string{"testdata/webhooks.yaml", "testdata/nowhere.yaml"}, nil, nil, exitError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"audit", "-o", "json", "--baseline", written(t, tc.before...)}, tc.after...)
+			r := execute(t, "", args...)
+			var c exporter.Comparison
+			if err := json.Unmarshal([]byte(r.out), &c); err != nil {
+				t.Fatalf("%v: %s", err, r.err)
+			}
+			if got := checks(c.Added); !slices.Equal(got, tc.added) {
+				t.Errorf("added %q, want %q", got, tc.added)
+			}
+			if got := checks(c.Mended); !slices.Equal(got, tc.mended) {
+				t.Errorf("mended %q, want %q", got, tc.mended)
+			}
+			if r.code != tc.code {
+				t.Errorf("exit code %d, want %d: %s", r.code, tc.code, r.err)
+			}
+		})
+	}
+}
+
+// TestBaselineForms: each form of the report is one of the comparison.
+func TestBaselineForms(t *testing.T) {
+	before := written(t, "testdata/reviews.yaml", "--server-version", "v1.36")
+	for _, form := range formats() {
+		r := execute(t, "", "audit", "testdata/reviews.yaml", "--server-version", "v1.37", "--baseline", before, "-o", form)
+		if r.code != exitOK || !strings.Contains(r.out, "dead-rule") {
+			t.Errorf("%s: exit code %d, no dead-rule in:\n%s%s", form, r.code, r.out, r.err)
+		}
+		if form != "sarif" && !strings.Contains(r.out, "virtual-resource") {
+			t.Errorf("%s: nothing mended in:\n%s", form, r.out)
+		}
+	}
+}
+
+func TestAuditUsage(t *testing.T) {
+	for name, args := range map[string][]string{
+		"a form that is not":         {"testdata", "-o", "xml"},
+		"a limit that is not":        {"testdata", "--fail-on", "sometimes"},
+		"a version that is not":      {"testdata", "--server-version", "next"},
+		"no such baseline":           {"testdata", "--baseline", "testdata/nowhere.json"},
+		"a baseline of another kind": {"testdata", "--baseline", "testdata/webhooks.yaml"},
+		"a probe that is not":        {"--probe", "icmp"},
+		"a probe of files":           {"testdata", "--probe", "tls"},
+		"URLs without a probe":       {"--probe.urls"},
+		"no such policy":             {"testdata", "--config", "testdata/nowhere.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, "", append([]string{"audit"}, args...)...)
+			if r.code != exitUsage || r.out != "" || !strings.HasPrefix(r.err, "webhook-auditor: ") {
+				t.Errorf("exit code %d, stdout %q, stderr %q: want usage", r.code, r.out, r.err)
+			}
+		})
+	}
+}

@@ -1,0 +1,150 @@
+package exporter
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// Comparison is what "audit --baseline -o json" prints: what a change adds and
+// what it mends.
+type Comparison struct {
+	Version string    `json:"version"`
+	Taken   time.Time `json:"taken"`
+	Server  string    `json:"server"`
+	// Baseline is what it is compared with.
+	Baseline Baseline `json:"baseline"`
+	// Added are the findings that are new, or worse than before.
+	Added []Finding `json:"added"`
+	// Mended are the findings that are gone.
+	Mended []Finding `json:"mended"`
+	// Errors are what could not be looked at after the change.
+	Errors []Error          `json:"errors"`
+	Totals ComparisonTotals `json:"totals"`
+}
+
+// Baseline names the Document before the change.
+type Baseline struct {
+	Taken  time.Time `json:"taken"`
+	Server string    `json:"server"`
+}
+
+// ComparisonTotals count what a Comparison holds.
+type ComparisonTotals struct {
+	Added  FindingTotals `json:"added"`
+	Mended FindingTotals `json:"mended"`
+}
+
+// NewComparison compares the Documents before and after a change.
+func NewComparison(before, after Document) Comparison {
+	d := Compare(before, after)
+	return Comparison{
+		Version:  documentVersion,
+		Taken:    after.Taken,
+		Server:   after.Server,
+		Baseline: Baseline{before.Taken, before.Server},
+		Added:    append([]Finding{}, d.Added...),
+		Mended:   append([]Finding{}, d.Mended...),
+		Errors:   append([]Error{}, after.Errors...),
+		Totals:   ComparisonTotals{countFindings(d.Added), countFindings(d.Mended)},
+	}
+}
+
+func countFindings(findings []Finding) FindingTotals {
+	var n FindingTotals
+	for _, f := range findings {
+		switch f.Severity {
+		case classify.Critical:
+			n.Critical++
+		case classify.Warning:
+			n.Warning++
+		case classify.Info:
+			n.Info++
+		}
+	}
+	return n
+}
+
+// String lists the counts: "1 critical, 0 warning, 2 info".
+func (n FindingTotals) String() string {
+	return fmt.Sprintf("%d critical, %d warning, %d info", n.Critical, n.Warning, n.Info)
+}
+
+// WriteComparisonJSON writes the Comparison as JSON.
+func WriteComparisonJSON(w io.Writer, c Comparison) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(c); err != nil {
+		return fmt.Errorf("writing the comparison: %w", err)
+	}
+	return nil
+}
+
+// WriteComparisonText writes what is added, with what to do about it, and what
+// is mended, for a terminal.
+func WriteComparisonText(w io.Writer, c Comparison, o TextOptions) error {
+	b := bufio.NewWriter(w)
+	p := printer{b, o}
+	for _, group := range groupByFix(c.Added) {
+		p.group(group)
+	}
+	for _, f := range c.Mended {
+		line := slices.Concat(words("webhook", dim), words(f.Name, dim), words(shortenLists(f.Message), dim), words(particulars(f), dim))
+		p.paragraph(word{fmt.Sprintf("%-*s", margin, "MENDED"), green}, line)
+	}
+	if len(c.Mended) > 0 {
+		p.newline()
+	}
+	p.paragraph(word{}, words(c.summary(), plain))
+	return flush(b)
+}
+
+// summary is the Comparison in one line.
+func (c Comparison) summary() string {
+	added, mended := "Nothing added", "nothing mended"
+	if len(c.Added) > 0 {
+		added = "Added: " + c.Totals.Added.String()
+	}
+	if len(c.Mended) > 0 {
+		mended = "mended: " + c.Totals.Mended.String()
+	}
+	return fmt.Sprintf("%s; %s. Compared with %s of %s%s.%s", added, mended,
+		clean(c.Baseline.Server), c.Baseline.Taken.UTC().Format(time.RFC3339), c.upgrade(), blindSpots(Document{Errors: c.Errors}))
+}
+
+// upgrade says that the two are of different releases.
+func (c Comparison) upgrade() string {
+	if c.Server == c.Baseline.Server {
+		return ""
+	}
+	return ", judged for " + clean(c.Server)
+}
+
+// WriteComparisonMarkdown writes the Comparison for a pull request.
+func WriteComparisonMarkdown(w io.Writer, c Comparison) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "### Webhook audit: what this change does\n\n%s\n", escape(c.summary()))
+	if len(c.Added) > 0 {
+		b.WriteString("\n#### Added\n")
+		writeTable(b, c.Added)
+		writeFixes(b, c.Added)
+	}
+	if len(c.Mended) > 0 {
+		b.WriteString("\n#### Mended\n")
+		writeTable(b, c.Mended)
+	}
+	writeErrorList(b, c.Errors)
+	fmt.Fprintf(b, "\n<sub>webhook-auditor, snapshot of %s</sub>\n", c.Taken.Format(time.RFC3339))
+	return flush(b)
+}
+
+// WriteComparisonSARIF writes what is added as SARIF, for code review.
+func WriteComparisonSARIF(w io.Writer, c Comparison) error {
+	return WriteSARIF(w, Document{Findings: c.Added, Errors: c.Errors})
+}

@@ -1,0 +1,57 @@
+package exporter
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// change is one that upgrades the server, mends two findings, adds one and
+// leaves the others.
+func change() Comparison {
+	before, after := NewDocument(report()), NewDocument(report())
+	before.Taken, before.Server = before.Taken.Add(-24*time.Hour), "v1.36.4"
+	before.Findings = before.Findings[1:]
+	after.Findings = append(after.Findings[:1:1], after.Findings[3:]...)
+	return NewComparison(before, after)
+}
+
+func TestComparison(t *testing.T) {
+	for file, write := range map[string]func(io.Writer, Comparison) error{
+		"comparison.txt":  func(w io.Writer, c Comparison) error { return WriteComparisonText(w, c, TextOptions{Width: 100}) },
+		"comparison.md":   WriteComparisonMarkdown,
+		"comparison.json": WriteComparisonJSON,
+	} {
+		var b bytes.Buffer
+		if err := write(&b, change()); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, file, b.Bytes())
+	}
+}
+
+func TestDiagnosis(t *testing.T) {
+	r := report()
+	var answers []classify.Answer
+	for _, text := range []string{
+		`failed calling webhook "pods.policy.example.com": failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": no endpoints available for service "policy"`,
+		`admission webhook "gone.example.com" denied the request: no`,
+	} {
+		for _, c := range classify.ParseComplaints(text) {
+			answers = append(answers, r.Answer(c))
+		}
+	}
+	for file, write := range map[string]func(io.Writer, []classify.Answer) error{
+		"diagnosis.txt":  func(w io.Writer, a []classify.Answer) error { return WriteDiagnosisText(w, a, TextOptions{Width: 100}) },
+		"diagnosis.json": WriteDiagnosisJSON,
+	} {
+		var b bytes.Buffer
+		if err := write(&b, answers); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, file, b.Bytes())
+	}
+}
