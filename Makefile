@@ -9,7 +9,7 @@ MODULES := . e2e e2e/installations manifests/packaging
 
 export CGO_ENABLED = 0
 
-.PHONY: build unit test packaging e2e demo screenshots lint generate image clean
+.PHONY: build unit test packaging e2e test-faults demo screenshots lint generate image clean
 
 build: ## the binary, static, in bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -28,6 +28,11 @@ e2e: build ## the finished binary against a real control plane
 	rules/check.sh
 	cd e2e && $(GO) test -count=1 ./...
 	cd e2e/installations && $(GO) test -count=1 ./...
+
+test-faults: build ## what breaks control planes, one after the other; SOAK=1 soaks for 20 minutes
+	e2e/build.sh
+	cd e2e && $(GO) vet -tags faults ./faults && \
+		$(GO) test -count=1 -tags faults -timeout 40m -run 'TestFaults|TestForbidden|Terminated|TakeOver|CleanStop|DeadCatchAll|Skewed' ./faults ./operator
 
 demo: build ## a control plane with broken webhooks, audited; DEMO_ONCE=1 ends by itself
 	e2e/build.sh

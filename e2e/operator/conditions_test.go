@@ -5,6 +5,7 @@ package operator
 import (
 	"context"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -224,8 +225,8 @@ func TestOlderBuild(t *testing.T) {
 	w := world.New(t, cluster.Options{WithoutControllers: true})
 	w.Operated(t)
 	for _, target := range world.Targets {
-		w.Wrote(t, target, "webhook-auditor", "DroppedError")
-		w.Wrote(t, target, "somebody-else", "ForeignCondition")
+		w.Wrote(t, target, "webhook-auditor", well("DroppedError"))
+		w.Wrote(t, target, "somebody-else", well("ForeignCondition"))
 	}
 	w.Audit(t, elected...)
 	w.Reaches(t, well("Degraded"))
@@ -239,6 +240,44 @@ func TestOlderBuild(t *testing.T) {
 		if kept["DroppedError"] || !kept["ForeignCondition"] {
 			t.Errorf("%s: kept %v, want ForeignCondition and not DroppedError", target.Name, kept)
 		}
+	}
+}
+
+// TestFutureStamps: a writer whose clock was ten minutes ahead does not delay
+// what is to be told now.
+func TestFutureStamps(t *testing.T) {
+	w := world.New(t, cluster.Options{WithoutControllers: true})
+	w.Operated(t)
+	const condition = "ValidatingAdmissionWebhookConfigurationError"
+	ahead := metav1.Condition{Type: condition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(10 * time.Minute))}
+	for _, target := range world.Targets {
+		w.Wrote(t, target, "webhook-auditor", ahead)
+	}
+	b := w.Backend(t, "ahead")
+	world.Must(t, b.DeleteService(t.Context()))
+	w.Validate(t, b.Namespace, world.Hook(b, world.Rule("", "configmaps")))
+	w.Audit(t, elected...)
+	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: condition})
+}
+
+// TestUpgrade: while the ClusterVersion is progressing, backends come and go.
+func TestUpgrade(t *testing.T) {
+	w := world.New(t, cluster.Options{WithoutControllers: true})
+	w.Operated(t)
+	w.Install(t, world.OpenShift(t, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml"))
+	w.Progressing(t, metav1.ConditionTrue)
+	b := w.Backend(t, "upgraded")
+	world.Must(t, b.DeleteService(t.Context()))
+	w.Validate(t, b.Namespace, world.Hook(b, world.Rule("", "configmaps")))
+	w.Audit(t, elected...)
+	w.Reaches(t, metav1.Condition{Type: "ValidatingAdmissionWebhookConfigurationError", Status: metav1.ConditionTrue, Reason: "WebhookServiceNotFound"})
+	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionFalse, Message: "being upgraded"})
+	w.Progressing(t, metav1.ConditionFalse)
+	const reading = 2 * time.Minute // the ClusterVersion is read once a minute
+	for _, target := range world.Targets {
+		world.Eventually(t, reading, func() error {
+			return w.Condition(t.Context(), target, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: b.Namespace})
+		})
 	}
 }
 

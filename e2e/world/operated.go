@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -151,7 +152,7 @@ func (w *World) Announced(t testing.TB, object, kind, text string) {
 }
 
 // Wrote makes a target carry a condition that the manager wrote before.
-func (w *World) Wrote(t testing.TB, target Target, manager, condition string) {
+func (w *World) Wrote(t testing.TB, target Target, manager string, condition metav1.Condition) {
 	t.Helper()
 	kinds := map[Target]string{ClusterOperator: "ClusterOperator", WebhookAudit: "WebhookAudit"}
 	object := func() *unstructured.Unstructured {
@@ -170,8 +171,36 @@ func (w *World) Wrote(t testing.TB, target Target, manager, condition string) {
 	Must(t, err)
 	status := object()
 	status.Object["status"] = map[string]any{"conditions": []any{map[string]any{
-		"type": condition, "status": "False", "reason": "Old", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+		"type": condition.Type, "status": string(condition.Status), "reason": "Old", "message": "",
+		"lastTransitionTime": condition.LastTransitionTime.UTC().Format(time.RFC3339),
 	}}}
 	_, err = client.ApplyStatus(t.Context(), target.Name, status, options)
+	Must(t, err)
+}
+
+// Progressing says whether the cluster is being upgraded.
+func (w *World) Progressing(t testing.TB, status metav1.ConditionStatus) {
+	t.Helper()
+	client := w.Dynamic.Resource(schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "clusterversions"})
+	version := func() *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+			"metadata": map[string]any{"name": "version"},
+		}}
+	}
+	options := metav1.ApplyOptions{FieldManager: "cluster-version-operator"}
+	made := version()
+	made.Object["spec"] = map[string]any{"clusterID": "00000000-0000-4000-8000-000000000000"}
+	_, err := client.Apply(t.Context(), "version", made, options)
+	Must(t, err)
+	told := version()
+	told.Object["status"] = map[string]any{
+		"availableUpdates": nil, "observedGeneration": int64(1), "versionHash": "x",
+		"desired": map[string]any{"version": "4.22.0", "image": "x"},
+		"conditions": []any{map[string]any{
+			"type": "Progressing", "status": string(status), "reason": "Test", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+		}},
+	}
+	_, err = client.ApplyStatus(t.Context(), "version", told, options)
 	Must(t, err)
 }

@@ -58,27 +58,33 @@ func transitions(before, now *classify.Report) []transition {
 	var out []transition
 	for id, f := range have {
 		if _, ok := had[id]; !ok {
-			out = append(out, transition{finding: f, object: objectOf(f.Webhook, now), at: now.Snapshot.Taken})
+			out = append(out, transition{finding: f, at: now.Snapshot.Taken})
 		}
 	}
 	for id, f := range had {
 		if _, ok := have[id]; !ok {
-			out = append(out, transition{finding: f, object: objectOf(f.Webhook, before), gone: true, at: now.Snapshot.Taken})
+			out = append(out, transition{finding: f, gone: true, at: now.Snapshot.Taken})
 		}
 	}
 	slices.SortFunc(out, func(a, b transition) int {
 		return strings.Compare(a.key(), b.key())
 	})
-	return out[:min(len(out), maxEvents)]
+	out = out[:min(len(out), maxEvents)]
+	for i, t := range out {
+		out[i].object = objectOf(t.finding.Webhook, now)
+		if t.gone {
+			out[i].object = objectOf(t.finding.Webhook, before)
+		}
+	}
+	return out
 }
 
 func objectOf(webhook inventory.Ref, r *classify.Report) inventory.Object {
-	for _, p := range r.Profiles {
-		if p.Ref == webhook {
-			return p.Object
-		}
+	i := slices.IndexFunc(r.Snapshot.Webhooks, func(w inventory.Webhook) bool { return w.Ref == webhook })
+	if i < 0 {
+		return inventory.Object{}
 	}
-	return inventory.Object{}
+	return r.Snapshot.Webhooks[i].Object
 }
 
 func (t transition) key() string {

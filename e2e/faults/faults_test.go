@@ -1,0 +1,300 @@
+//go:build faults
+
+// Package faults breaks a control plane in every way that one breaks, under an
+// auditor that must lose nothing and need no restart. "make test-faults" runs
+// it.
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/proxy"
+	"github.com/webhook-auditor/webhook-auditor/e2e/world"
+)
+
+// recovery bounds how long everything may take to be as it should after a
+// fault is gone: the longest pause between failing calls, and some.
+const recovery = time.Minute
+
+// outage is how long most faults last. The auditor's pauses between failing
+// calls reach their longest in it; a longer one shows nothing else.
+const outage = 15 * time.Second
+
+const (
+	finding   = auditor.Prefix + "finding"
+	info      = auditor.Prefix + "webhook_info"
+	timestamp = auditor.Prefix + "snapshot_timestamp_seconds"
+)
+
+var elected = []string{"--leader-elect", "--namespace=" + world.Home, "--degraded.inertia=1s"}
+
+// stage is a world, an auditor in it, and a webhook whose Service is missing.
+type stage struct {
+	*world.World
+	*auditor.Auditor
+	proxy *proxy.Proxy
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{World: world.New(t, cluster.Options{WithoutControllers: true})}
+	s.Operated(t)
+	p, err := proxy.Start(s.Plane.Config())
+	world.Must(t, err)
+	t.Cleanup(func() { world.Must(t, p.Close()) })
+	s.proxy = p
+	s.Auditor = s.replica(t)
+	s.missing(t, "before")
+	s.tells(t, "before")
+	return s
+}
+
+// replica runs an auditor that reaches the API server through the proxy.
+func (s *stage) replica(t *testing.T) *auditor.Auditor {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	world.Must(t, cluster.WriteKubeconfig(path, &rest.Config{Host: s.proxy.URL}))
+	return world.AuditAs(t, path, elected...)
+}
+
+// missing registers a webhook whose Service is missing.
+func (s *stage) missing(t *testing.T, name string) {
+	t.Helper()
+	h := world.CatchAll("configmaps")
+	h.Name = name + ".e2e.example.com"
+	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "nobody"}}
+	world.Eventually(t, recovery, func() error {
+		_, err := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.ValidatingWebhook{h},
+		}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// tells waits until the metrics and the conditions tell of a webhook.
+func (s *stage) tells(t *testing.T, name string) {
+	t.Helper()
+	s.exports(t, name)
+	for _, target := range world.Targets {
+		world.Eventually(t, recovery, func() error {
+			return s.Condition(t.Context(), target, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: name + ".e2e"})
+		})
+	}
+}
+
+// exports waits until the metrics tell of a webhook.
+func (s *stage) exports(t *testing.T, name string) {
+	t.Helper()
+	world.Eventually(t, recovery, func() error {
+		return s.scrapes(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": name}))
+	})
+}
+
+func (s *stage) scrapes(ctx context.Context, holds metrics.Condition) error {
+	m, err := s.Scrape(ctx)
+	if err != nil {
+		return err
+	}
+	return holds(m)
+}
+
+// during holds for a while that the last Snapshot is served, and says how old
+// it is at the end.
+func (s *stage) during(t *testing.T, d time.Duration) {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < d; time.Sleep(500 * time.Millisecond) {
+		world.Must(t, s.scrapes(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": "before"})))
+	}
+}
+
+// aged wants the Snapshot's age to show.
+func (s *stage) aged(t *testing.T, atLeast time.Duration) {
+	t.Helper()
+	world.Must(t, s.scrapes(t.Context(), func(m metrics.Metrics) error {
+		at := time.Unix(int64(m.Select(timestamp, nil).Sum()), 0)
+		if age := time.Since(at); age < atLeast {
+			return fmt.Errorf("the snapshot claims to be only %s old", age)
+		}
+		return nil
+	}))
+}
+
+// current waits until the Snapshot is current again.
+func (s *stage) current(t *testing.T) {
+	t.Helper()
+	world.Eventually(t, recovery+time.Minute, func() error { // an unchanged one is published every minute
+		return s.scrapes(t.Context(), func(m metrics.Metrics) error {
+			if age := time.Since(time.Unix(int64(m.Select(timestamp, nil).Sum()), 0)); age > 30*time.Second {
+				return fmt.Errorf("the snapshot is %s old", age)
+			}
+			return nil
+		})
+	})
+}
+
+// survived wants the whole truth after a fault: what changed since, and
+// nothing that is gone.
+func (s *stage) survived(t *testing.T) {
+	t.Helper()
+	name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(t.Name(), "TestFaults/"), "_", "-"))
+	s.missing(t, name)
+	s.tells(t, name)
+	s.Unregister(t, name)
+	world.Eventually(t, recovery, func() error {
+		return s.scrapes(t.Context(), metrics.Absent(info, metrics.Labels{"configuration": name}))
+	})
+	s.current(t)
+}
+
+// TestFaults runs one fault after the other against one auditor that is never
+// restarted.
+func TestFaults(t *testing.T) {
+	s := newStage(t)
+	for _, fault := range []struct {
+		name string
+		do   func(*testing.T, *stage)
+	}{
+		{"api server killed", killAPIServer},
+		{"etcd stopped", stopEtcd},
+		{"watches gone", expireWatches},
+		{"internal errors", answer(http.StatusInternalServerError, "InternalError")},
+		{"unavailable", answer(http.StatusServiceUnavailable, "ServiceUnavailable")},
+		{"throttled", answer(http.StatusTooManyRequests, "TooManyRequests")},
+		{"catch-all", catchAll},
+		{"the future", stampFuture},
+		{"churn", churn},
+		{"soak", soak},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			fault.do(t, s)
+			s.survived(t)
+		})
+	}
+	select {
+	case <-s.Done():
+		t.Errorf("the auditor ended:\n%s", s.Output())
+	default:
+	}
+}
+
+// killAPIServer kills it as kill -9 does, changes nothing while it is away, and
+// starts it again.
+func killAPIServer(t *testing.T, s *stage) {
+	s.Plane.APIServer.Kill()
+	s.during(t, outage)
+	world.Must(t, s.Plane.APIServer.Start(t.Context()))
+}
+
+func stopEtcd(t *testing.T, s *stage) {
+	world.Must(t, s.Plane.Etcd.Stop())
+	s.during(t, outage)
+	world.Must(t, s.Plane.Etcd.Start(t.Context()))
+}
+
+func expireWatches(t *testing.T, s *stage) {
+	s.proxy.Break(proxy.Expire)
+	// Lists still pass: what changes is seen all the same.
+	s.missing(t, "relisted")
+	s.exports(t, "relisted")
+	s.Unregister(t, "relisted")
+	s.during(t, outage/4)
+	s.proxy.Break(nil)
+}
+
+func answer(code int, reason string) func(*testing.T, *stage) {
+	return func(t *testing.T, s *stage) {
+		s.proxy.Break(proxy.Fail(code, reason))
+		s.during(t, outage)
+		s.aged(t, outage/2)
+		s.proxy.Break(nil)
+	}
+}
+
+// catchAll blocks every write, and restarts the API server under it. Another
+// replica that starts meanwhile comes up from what can be read.
+func catchAll(t *testing.T, s *stage) {
+	s.Validate(t, "all", world.CatchAll("*/*"))
+	s.missing(t, "under-catch-all")
+	s.exports(t, "under-catch-all")
+	s.Plane.APIServer.Kill()
+	world.Must(t, s.Plane.APIServer.Start(t.Context()))
+	fresh := &stage{World: s.World, Auditor: s.replica(t), proxy: s.proxy}
+	fresh.exports(t, "under-catch-all")
+	world.Must(t, fresh.Stop())
+	s.Unregister(t, "all")
+	s.tells(t, "under-catch-all")
+	s.Unregister(t, "under-catch-all")
+}
+
+// stampFuture has a writer whose clock is ten minutes ahead stamp a
+// configuration.
+func stampFuture(t *testing.T, s *stage) {
+	s.missing(t, "stamped")
+	client := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	made, err := client.Get(t.Context(), "stamped", metav1.GetOptions{})
+	world.Must(t, err)
+	for i := range made.ManagedFields {
+		made.ManagedFields[i].Time = new(metav1.NewTime(time.Now().Add(10 * time.Minute)))
+	}
+	_, err = client.Update(t.Context(), made, metav1.UpdateOptions{})
+	world.Must(t, err)
+	s.tells(t, "stamped")
+	s.Unregister(t, "stamped")
+}
+
+// TestForbidden lets the auditor watch nothing but one kind.
+func TestForbidden(t *testing.T) {
+	w := world.New(t, cluster.Options{WithoutControllers: true})
+	_, err := w.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "one"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations"}, Verbs: []string{"list", "watch"}}},
+	}, metav1.CreateOptions{})
+	world.Must(t, err)
+	_, err = w.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "one"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "one"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "one"}},
+	}, metav1.CreateOptions{})
+	world.Must(t, err)
+	config, err := w.Plane.As("one")
+	world.Must(t, err)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	world.Must(t, cluster.WriteKubeconfig(path, config))
+	a := world.AuditAs(t, path, elected...)
+	s := &stage{World: w, Auditor: a}
+	s.missing(t, "seen")
+	labels := metrics.Labels{"configuration": "seen"}
+	world.Eventually(t, recovery, func() error { return s.scrapes(t.Context(), metrics.Present(info, labels)) })
+	world.Must(t, s.scrapes(t.Context(), metrics.Absent(finding, metrics.Labels{"check": "service-missing"})))
+	for _, resource := range []string{"mutatingwebhookconfigurations", "customresourcedefinitions", "namespaces", "services", "endpointslices", "apiservices", "leases"} {
+		world.Eventually(t, recovery, func() error {
+			if log := a.Output(); !strings.Contains(log, resource) {
+				return fmt.Errorf("the log does not say that %s cannot be read:\n%s", resource, log)
+			}
+			return nil
+		})
+	}
+}
+
+// soaking is how long the soak lasts.
+func soaking() time.Duration {
+	if os.Getenv("SOAK") != "" {
+		return 20 * time.Minute
+	}
+	return 10 * time.Second
+}
