@@ -1,0 +1,97 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+)
+
+func readme(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// blocks are the code blocks of a language.
+func blocks(text, language string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile("(?s)\n```"+language+"\n(.*?)\n```\n").FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+var called = regexp.MustCompile(`(?m)(?:^|\| |- (?:run: )?)webhook-auditor (.*)$`)
+
+// TestReadmeCommands: what the README tells people to type is understood.
+func TestReadmeCommands(t *testing.T) {
+	text := readme(t)
+	var lines []string
+	for _, block := range slices.Concat(blocks(text, "sh"), blocks(text, "yaml")) {
+		for _, m := range called.FindAllStringSubmatch(block, -1) {
+			lines = append(lines, m[1])
+		}
+	}
+	if len(lines) < 15 {
+		t.Errorf("found %d commands only: %q", len(lines), lines)
+	}
+	for _, line := range lines {
+		args := arguments(line)
+		i := slices.IndexFunc(commands(), func(c command) bool { return c.name == args[0] })
+		if i < 0 {
+			t.Errorf("webhook-auditor %s: no such command", line)
+			continue
+		}
+		flags := pflag.NewFlagSet(args[0], pflag.ContinueOnError)
+		commands()[i].flags(flags)
+		if err := flags.Parse(args[1:]); err != nil {
+			t.Errorf("webhook-auditor %s: %v", line, err)
+		}
+	}
+}
+
+// arguments are the words of a line up to a comment, a pipe or a redirection,
+// as a shell reads them.
+func arguments(line string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`'([^']*)'|([^\s']+)`).FindAllStringSubmatch(line, -1) {
+		if slices.Contains([]string{"#", "|", ">", "&&"}, m[2]) {
+			break
+		}
+		out = append(out, m[1]+m[2])
+	}
+	return out
+}
+
+// TestReadmePipelines: the examples are YAML, and each one judges a change.
+func TestReadmePipelines(t *testing.T) {
+	pipelines := blocks(readme(t), "yaml")
+	if len(pipelines) != 2 {
+		t.Errorf("%d pipelines, want one for GitHub and one for GitLab", len(pipelines))
+	}
+	for _, pipeline := range pipelines {
+		if err := yaml.UnmarshalStrict([]byte(pipeline), &map[string]any{}); err != nil {
+			t.Errorf("%v in:\n%s", err, pipeline)
+		}
+		if !strings.Contains(pipeline, "--baseline") || !strings.Contains(pipeline, "--fail-on") {
+			t.Errorf("it judges nothing:\n%s", pipeline)
+		}
+	}
+}
+
+// TestReadmeListsAllCommands holds the table against the program.
+func TestReadmeListsAllCommands(t *testing.T) {
+	for _, c := range commands() {
+		if !strings.Contains(readme(t), "\n| `"+c.name+"` |") {
+			t.Errorf("no row for %s", c.name)
+		}
+	}
+}
