@@ -153,7 +153,7 @@ func eventually(t *testing.T, try func() error) {
 }
 
 // must ends the test on an error.
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
