@@ -75,6 +75,15 @@ func events() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{corev1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create"}}}
 }
 
+// clientCA is what it may do in the namespace kube-system: read the CA that the
+// API server publishes there, to verify client certificates with.
+func clientCA() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{corev1.GroupName}, Resources: []string{"configmaps"}, ResourceNames: []string{"extension-apiserver-authentication"},
+		Verbs: []string{"get"},
+	}}
+}
+
 // RBAC writes what the auditor is granted: what it really watches and writes,
 // no Secrets, no wildcard.
 func RBAC(namespace string) ([]byte, error) {
@@ -86,9 +95,8 @@ func RBAC(namespace string) ([]byte, error) {
 		roleBinding(namespace, name, name, auditor),
 		role(metav1.NamespaceDefault, name+"-events", events()),
 		roleBinding(metav1.NamespaceDefault, name+"-events", name+"-events", auditor),
-		// Client certificates are verified with the CA that the API server
-		// publishes in a ConfigMap there.
-		roleBinding(metav1.NamespaceSystem, name+"-authentication-reader", "extension-apiserver-authentication-reader", auditor),
+		role(metav1.NamespaceSystem, name+"-client-ca", clientCA()),
+		roleBinding(metav1.NamespaceSystem, name+"-client-ca", name+"-client-ca", auditor),
 		// For whoever scrapes; the auditor itself needs it not.
 		clusterRole(name+"-metrics-reader", []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}),
 	)
