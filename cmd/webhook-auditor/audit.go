@@ -155,10 +155,11 @@ func (in *input) policy() (classify.Policy, error) {
 // read reads files, saying on a terminal how far it is.
 func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
 	line := newProgress(s.err)
-	objects, _ := manifest.Read(paths, manifest.Options{Stdin: s.in, Progress: func(files, objects int) {
+	objects, summary := manifest.Read(paths, manifest.Options{Stdin: s.in, Progress: func(files, objects int) {
 		line.show("reading: %d files, %d objects", files, objects)
 	}})
 	line.clear()
+	objects.Inputs = summary.Inputs
 	return in.snapshot(objects)
 }
 

@@ -26,8 +26,8 @@ import (
 )
 
 // elsewhere are series that nothing exports here: ALERTS is Prometheus' own,
-// and probes are off. Conditions and budgets are promised, and yet to come.
-var elsewhere = regexp.MustCompile(`^(ALERTS|webhook_auditor_(webhook_probe_.*|webhook_serving_certificate_.*|condition|admission_budget_seconds))$`)
+// and probes are off.
+var elsewhere = regexp.MustCompile(`^(ALERTS|webhook_auditor_(webhook_probe_.*|webhook_serving_certificate_.*))$`)
 
 func TestBoardsAskForWhatIsExported(t *testing.T) {
 	prometheus := monitored(t)

@@ -40,6 +40,15 @@ type Document struct {
 	// Errors are what could not be looked at.
 	Errors []Error `json:"errors"`
 	Totals Totals  `json:"totals"`
+	// Inputs are the paths that were read; absent for a cluster.
+	Inputs []Input `json:"inputs,omitempty"`
+}
+
+// Input is what one path was taken for, and what it lacks.
+type Input struct {
+	Path  string   `json:"path"`
+	Kind  string   `json:"kind"`
+	Lacks []string `json:"lacks,omitempty"`
 }
 
 // Webhook is one registered webhook of a Document.
@@ -158,6 +167,9 @@ func NewDocument(r *classify.Report) Document {
 	}
 	for _, e := range r.Snapshot.Errors {
 		d.Errors = append(d.Errors, newError(e))
+	}
+	for _, i := range r.Snapshot.Inputs {
+		d.Inputs = append(d.Inputs, Input(i))
 	}
 	return d
 }

@@ -50,6 +50,9 @@ func WriteText(w io.Writer, d Document, o TextOptions) error {
 	if len(acknowledged) > 0 {
 		p.newline()
 	}
+	for _, i := range d.Inputs {
+		p.paragraph(word{}, words(takenFor(i), plain))
+	}
 	p.paragraph(word{}, words(totals(d), plain))
 	return flush(b)
 }
@@ -232,4 +235,13 @@ func counted(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// takenFor says what an input was taken for, and what it lacks.
+func takenFor(i Input) string {
+	s := "Read " + i.Path + " as " + i.Kind + "."
+	for _, lack := range i.Lacks {
+		s += " " + capital(strings.TrimSuffix(lack, ".")) + "."
+	}
+	return s
 }

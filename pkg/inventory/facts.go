@@ -30,6 +30,7 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot {
 		ServicesKnown:   o.ServicesKnown,
 		EndpointsKnown:  o.EndpointsKnown,
 		Errors:          slices.Clone(o.Errors),
+		Inputs:          o.Inputs,
 		Current:         o.Current,
 		WatchErrors:     o.WatchErrors,
 	}

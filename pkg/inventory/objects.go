@@ -49,6 +49,8 @@ type Objects struct {
 	// built-ins of Server stand in.
 	Discovered []Served
 
+	// Inputs are the paths that were read; nil for a cluster.
+	Inputs []Input
 	// Sources tells where an object, or one webhook in it, was read.
 	Sources map[SourceKey]Source
 	Errors  []Error

@@ -47,6 +47,8 @@ type Snapshot struct {
 	ServicesKnown   Coverage
 	EndpointsKnown  Coverage
 
+	// Inputs are the paths that were read; nil for a cluster.
+	Inputs []Input
 	// Errors are what could not be looked at.
 	Errors []Error
 	// Current is the oldest moment at which everything that was looked at was
@@ -83,6 +85,15 @@ func (e Error) Error() string {
 	}
 	b.WriteString(e.Message)
 	return b.String()
+}
+
+// Input is what one path was taken for.
+type Input struct {
+	Path string
+	// Kind is what the path was taken for: "manifests", "must-gather".
+	Kind string
+	// Lacks are the facts that it does not hold, and what follows from that.
+	Lacks []string
 }
 
 // Coverage says for which namespaces the input holds all objects of a kind.

@@ -18,13 +18,7 @@ type Summary struct {
 }
 
 // Input is what one path was taken for.
-type Input struct {
-	Path string
-	// Kind is what the path was taken for: "manifests", "must-gather".
-	Kind string
-	// Lacks are the facts that it does not hold, and what follows from that.
-	Lacks []string
-}
+type Input = inventory.Input
 
 // lacks are what an input may lack: what counts as having it, and what follows
 // if it has not.
