@@ -239,9 +239,10 @@ func counted(n int, noun string) string {
 
 // takenFor says what an input was taken for, and what it lacks.
 func takenFor(i Input) string {
-	s := "Read " + i.Path + " as " + i.Kind + "."
+	var s strings.Builder
+	s.WriteString("Read " + i.Path + " as " + i.Kind + ".")
 	for _, lack := range i.Lacks {
-		s += " " + capital(strings.TrimSuffix(lack, ".")) + "."
+		s.WriteString(" " + capital(strings.TrimSuffix(lack, ".")) + ".")
 	}
-	return s
+	return s.String()
 }
