@@ -1,0 +1,169 @@
+package packaging
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write the table of the values")
+
+// value is one that the chart takes.
+type value struct{ path, usual, text string }
+
+// values are those of the chart, with their comments.
+func values(t *testing.T) []value {
+	t.Helper()
+	text, err := os.ReadFile("../chart/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document yamlv3.Node
+	if err := yamlv3.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	return below(t, "", document.Content[0])
+}
+
+// below are the values of a mapping. One with a comment is one value, whatever
+// it holds.
+func below(t *testing.T, prefix string, mapping *yamlv3.Node) []value {
+	t.Helper()
+	var out []value
+	for pair := range slices.Chunk(mapping.Content, 2) {
+		key, node := pair[0], pair[1]
+		path := prefix + key.Value
+		if text, ok := strings.CutPrefix(key.HeadComment, "# -- "); ok {
+			out = append(out, value{path, inline(t, node), text})
+			continue
+		}
+		if node.Kind != yamlv3.MappingNode {
+			t.Errorf("values.yaml: %s has no comment", path)
+			continue
+		}
+		out = append(out, below(t, path+".", node)...)
+	}
+	return out
+}
+
+func inline(t *testing.T, node *yamlv3.Node) string {
+	t.Helper()
+	var content any
+	if err := node.Decode(&content); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestValuesAreDocumented: the table in the README is what values.yaml says.
+func TestValuesAreDocumented(t *testing.T) {
+	const path, begin, end = "../chart/README.md", "| Value | Default | What it is |\n| --- | --- | --- |\n", "\n## "
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), begin)
+	have, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no table of the values", path)
+	}
+	var want strings.Builder
+	for _, v := range values(t) {
+		fmt.Fprintf(&want, "| `%s` | `%s` | %s |\n", v.path, v.usual, v.text)
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if have != want.String() {
+		t.Errorf("%s: the table differs from values.yaml, run go test . -update; want\n%s", path, want.String())
+	}
+}
+
+// uses are each value, changed, and what that makes of the objects.
+var uses = map[string]struct{ values, want string }{
+	"image.repository":             {`{image: {repository: registry.example.com/auditor}}`, "image: registry.example.com/auditor:latest"},
+	"image.tag":                    {`{image: {tag: "sha256:0123"}}`, "image: webhook-auditor@sha256:0123"},
+	"image.pullPolicy":             {`{image: {pullPolicy: Always}}`, "imagePullPolicy: Always"},
+	"imagePullSecrets":             {`{imagePullSecrets: [{name: registry}]}`, "imagePullSecrets:\n      - name: registry"},
+	"replicas":                     {`{replicas: 3}`, "replicas: 3"},
+	"policy":                       {`{policy: {platformNamespaces: [mine]}}`, "policy.yaml: |\n    platformNamespaces:\n    - mine"},
+	"extraArgs":                    {`{extraArgs: [--degraded=evaluate]}`, "- --degraded=evaluate"},
+	"resources":                    {`{resources: {limits: {memory: 1Gi}}}`, "memory: 1Gi"},
+	"priorityClassName":            {`{priorityClassName: mine}`, "priorityClassName: mine"},
+	"nodeSelector":                 {`{nodeSelector: {disk: ssd}}`, "nodeSelector:\n        disk: ssd"},
+	"tolerations":                  {`{tolerations: [{key: mine, operator: Exists}]}`, "key: mine"},
+	"podAnnotations":               {`{podAnnotations: {mine: "yes"}}`, `mine: "yes"`},
+	"namespace.create":             {`{namespace: {create: true}}`, "kind: Namespace"},
+	"crd.install":                  {`{crd: {install: false}}`, "!kind: CustomResourceDefinition"},
+	"tls.secretName":               {`{tls: {secretName: mine}}`, "secretName: mine"},
+	"resourceQuota.enabled":        {`{resourceQuota: {enabled: false}}`, "!kind: ResourceQuota"},
+	"networkPolicy.enabled":        {`{networkPolicy: {enabled: false}}`, "!kind: NetworkPolicy"},
+	"networkPolicy.apiServerPorts": {`{networkPolicy: {apiServerPorts: [16443]}}`, "port: 16443"},
+	"prometheusOperator.enabled":   {`{prometheusOperator: {enabled: true}}`, "kind: PrometheusRule"},
+	"prometheusOperator.labels":    {`{prometheusOperator: {enabled: true, labels: {release: mine}}}`, "release: mine"},
+	"prometheusOperator.interval":  {`{prometheusOperator: {enabled: true, interval: 7s}}`, "interval: 7s"},
+	"grafana.enabled":              {`{grafana: {enabled: true}}`, "grafana_dashboard:"},
+	"openshift.enabled":            {`{openshift: {enabled: true}}`, "kind: AlertingRule"},
+}
+
+func TestEachValueHasItsUse(t *testing.T) {
+	usual := written(t, `{}`)
+	for _, v := range values(t) {
+		use, ok := uses[v.path]
+		if !ok {
+			t.Errorf("%s: no test changes it", v.path)
+			continue
+		}
+		got := written(t, use.values)
+		want, leaves := strings.CutPrefix(use.want, "!")
+		if strings.Contains(got, want) == leaves || strings.Contains(usual, want) != leaves {
+			t.Errorf("%s: with %s, %q: %t, and without: %t", v.path, use.values, want, strings.Contains(got, want), strings.Contains(usual, want))
+		}
+	}
+}
+
+// written are the objects of the chart, in the order of their names.
+func written(t *testing.T, values string) string {
+	t.Helper()
+	rendered, err := templated(t, namespace, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(rendered)) {
+		text, err := yaml.Marshal(rendered[id])
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(text)
+		out.WriteString("---\n")
+	}
+	return out.String()
+}
+
+// TestTyposAreRefused: a value that nobody reads would be a decision that
+// nobody keeps.
+func TestTyposAreRefused(t *testing.T) {
+	for _, wrong := range []string{
+		`{replica: 3}`, `{image: {repo: x}}`, `{grafana: true}`, `{replicas: many}`, `{extraArgs: [degraded]}`, `{networkPolicy: {apiServerPorts: []}}`,
+	} {
+		if _, err := templated(t, namespace, wrong); err == nil {
+			t.Errorf("%s is accepted", wrong)
+		}
+	}
+}
