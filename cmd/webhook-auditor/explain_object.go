@@ -56,7 +56,7 @@ func (e *explain) object(s streams) (map[string]any, error) {
 	}
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
 	var found []map[string]any
-	for _, document := range strings.Split("\n"+strings.ReplaceAll(string(b), "\r\n", "\n"), "\n---") {
+	for document := range strings.SplitSeq("\n"+strings.ReplaceAll(string(b), "\r\n", "\n"), "\n---") {
 		object, err := decode(document)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("reading the object %s: %w", e.file, err)}

@@ -58,15 +58,15 @@ func TestExplainObject(t *testing.T) {
 			if err := json.Unmarshal([]byte(r.out), &e); err != nil || r.code != exitOK {
 				t.Fatalf("exit code %d, stderr %q: %v", r.code, r.err, err)
 			}
-			got := ""
+			var got strings.Builder
 			for _, step := range e.Chain {
-				got += string(step.Called)
+				got.WriteString(string(step.Called))
 			}
 			for _, step := range e.Skipped {
-				got += string(step.Why)
+				got.WriteString(string(step.Why))
 			}
-			if got != tc.want || e.Request.Namespace != tc.namespace {
-				t.Errorf("%s in namespace %s, want %s in %s", got, e.Request.Namespace, tc.want, tc.namespace)
+			if got.String() != tc.want || e.Request.Namespace != tc.namespace {
+				t.Errorf("%s in namespace %s, want %s in %s", got.String(), e.Request.Namespace, tc.want, tc.namespace)
 			}
 		})
 	}
