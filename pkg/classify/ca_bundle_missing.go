@@ -29,14 +29,14 @@ func findMissingBundle(p Profile) []Problem {
 		p.Snapshot.Taken.Sub(changed) < secondsOf(p.Policy.InjectionGraceSeconds):
 		return nil
 	}
-	what := "has no CA bundle"
+	what, consequence := "has no CA bundle", "the API server trusts public CAs alone and refuses its certificate"
 	if a != nil {
-		what = "has a placeholder for a CA bundle"
+		what, consequence = "has a placeholder for a CA bundle", "the API server finds no certificate in it and makes no call"
 	}
 	injector := injectorOf(p.Object.Annotations)
 	if injector.name == "" {
 		return []Problem{{
-			Message: what + ", and nothing that would fill it in: the API server trusts public CAs alone and refuses its certificate",
+			Message: what + ", and nothing that would fill it in: " + consequence,
 			Fix:     fmt.Sprintf("put the CA that signed the certificate of %s into clientConfig.caBundle of %s, or have service-ca or cert-manager do it%s", called(p), object(p), byOwner(p)),
 		}}
 	}
