@@ -16,7 +16,7 @@ import (
 
 // board is where the current Report hangs for everybody to read.
 type board struct {
-	policy     classify.Policy
+	judge      classify.Succession
 	conditions exporter.ConditionOptions
 	log        *slog.Logger
 	report     atomic.Pointer[classify.Report]
@@ -30,7 +30,7 @@ type board struct {
 
 func newBoard(policy classify.Policy, conditions exporter.ConditionOptions, log *slog.Logger) *board {
 	return &board{
-		policy:      policy,
+		judge:       classify.Succession{Policy: policy},
 		conditions:  conditions,
 		log:         log,
 		evaluation:  exporter.NewEvaluationDuration(),
@@ -42,7 +42,7 @@ func (b *board) current() *classify.Report { return b.report.Load() }
 
 func (b *board) publish(s *inventory.Snapshot) {
 	began := time.Now()
-	report := b.policy.Evaluate(s)
+	report := b.judge.Evaluate(s)
 	b.evaluation.Observe(time.Since(began).Seconds())
 	before := b.report.Load()
 	if before != nil {

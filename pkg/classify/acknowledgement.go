@@ -117,7 +117,7 @@ func (r *Report) acknowledgeAnnotated() {
 		profile.Stale = unused(known[key])
 		delete(known, key) // said once, with the configuration's first webhook
 		if len(profile.Stale) > 0 {
-			r.add(staleAcknowledgement, *profile)
+			r.Findings = add(r.Findings, staleAcknowledgement, *profile)
 		}
 	}
 }

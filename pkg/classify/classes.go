@@ -142,6 +142,9 @@ type members struct {
 	classes map[inventory.Resource][]Class
 	groups  map[string]bool
 	crds    map[string]*inventory.CRD
+	// sorted are what is reached, by class, of those seen already: webhooks that
+	// ask for the same share what they reach.
+	sorted map[*inventory.Reached]map[Class][]inventory.Resource
 	// platformWebhooks and platformNamespaces are the Policy's globs.
 	platformWebhooks, platformNamespaces globs
 }
@@ -151,6 +154,7 @@ func (p Policy) members(s *inventory.Snapshot) members {
 		classes:            map[inventory.Resource][]Class{},
 		groups:             map[string]bool{},
 		crds:               s.CRDs,
+		sorted:             map[*inventory.Reached]map[Class][]inventory.Resource{},
 		platformWebhooks:   newGlobs(p.PlatformWebhooks),
 		platformNamespaces: newGlobs(p.PlatformNamespaces),
 	}
@@ -177,6 +181,18 @@ func (m members) core(r inventory.Resource) bool {
 
 // reach sorts what a webhook reaches into the classes.
 func (m members) reach(reached []inventory.Reached) map[Class][]inventory.Resource {
+	if len(reached) == 0 {
+		return nil
+	}
+	out, done := m.sorted[&reached[0]]
+	if !done {
+		out = m.sort(reached)
+		m.sorted[&reached[0]] = out
+	}
+	return out
+}
+
+func (m members) sort(reached []inventory.Reached) map[Class][]inventory.Resource {
 	out := map[Class][]inventory.Resource{}
 	for _, r := range reached {
 		for _, class := range m.classes[r.Resource] {

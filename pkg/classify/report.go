@@ -21,17 +21,34 @@ type Report struct {
 	// Conditions are the operator conditions that the findings add up to. Who
 	// keeps them over time fills them in: they depend on those before.
 	Conditions []metav1.Condition
+
+	// found are the findings of the webhooks before any is acknowledged, in the
+	// order of the Profiles, and ends where those of each end.
+	found []Finding
+	ends  []int
 }
 
 // Evaluate judges the Snapshot.
 func (p Policy) Evaluate(s *inventory.Snapshot) *Report {
-	r := &Report{Snapshot: s, Profiles: p.profiles(s)}
+	r := &Report{Snapshot: s, Profiles: p.profiles(s), ends: make([]int, 0, len(s.Webhooks))}
 	r.Costs = p.findCosts(s, r.Profiles)
-	for _, profile := range r.Profiles {
-		for _, check := range Checks {
-			r.add(check, profile)
-		}
+	for i := range r.Profiles {
+		r.judge(r.Profiles[i])
 	}
+	return p.sum(r)
+}
+
+// judge adds what the checks find of the next webhook.
+func (r *Report) judge(profile Profile) {
+	for _, check := range Checks {
+		r.found = add(r.found, check, profile)
+	}
+	r.ends = append(r.ends, len(r.found))
+}
+
+// sum fills in what concerns all findings together.
+func (p Policy) sum(r *Report) *Report {
+	r.Findings = slices.Clone(r.found)
 	p.acknowledge(r)
 	r.Findings = sorted(r.Findings)
 	return r
@@ -52,16 +69,17 @@ func sorted(findings []Finding) []Finding {
 }
 
 // add adds what the check finds of the webhook.
-func (r *Report) add(check *Check, profile Profile) {
+func add(findings []Finding, check *Check, profile Profile) []Finding {
 	for _, problem := range check.Find(profile) {
 		problem.Severity = cmp.Or(problem.Severity, check.Severity)
-		r.Findings = append(r.Findings, Finding{
+		findings = append(findings, Finding{
 			Check:   check,
 			Webhook: profile.Ref,
 			Source:  profile.Object.Source,
 			Problem: problem,
 		})
 	}
+	return findings
 }
 
 func compareFindings(a, b *Finding) int {

@@ -17,7 +17,10 @@ var servingCertificate = &Check{
 }
 
 func findServingCertificate(p Profile) []Problem {
-	probe := p.Snapshot.Probes[p.Ref]
+	probe, dialed := p.Snapshot.Probes[p.Ref]
+	if !dialed {
+		return nil
+	}
 	severity, consequence := consequences(p)
 	severity = min(severity, Warning)
 	if probe.Answer == inventory.AnswerNoTLS {

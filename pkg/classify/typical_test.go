@@ -15,7 +15,9 @@ import (
 // typical is a cluster with that many webhooks, mixed as real ones are: most
 // look at resources of their own, one in twenty at Pods, one in two hundred at
 // everything.
-func typical(n int) *inventory.Snapshot {
+func typical(n int) *inventory.Snapshot { return typicalObjects(n).Snapshot(taken) }
+
+func typicalObjects(n int) inventory.Objects {
 	o := inventory.Objects{NamespacesKnown: true}
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	for i := range 100 {
@@ -30,7 +32,7 @@ func typical(n int) *inventory.Snapshot {
 			Webhooks:   []admissionv1.ValidatingWebhook{typicalWebhook(i)},
 		})
 	}
-	return o.Snapshot(taken)
+	return o
 }
 
 func typicalWebhook(i int) admissionv1.ValidatingWebhook {

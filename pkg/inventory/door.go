@@ -78,11 +78,13 @@ func asValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 }
 
 // webhooks are all of them, in one piece: it is most of what a Snapshot weighs.
+// They come by type, as they are sorted.
 func (o Objects) webhooks(crds map[string]*CRD) []Webhook {
-	n := len(o.CRDs)
+	mutating := 0
 	for _, c := range o.Mutating {
-		n += len(c.Webhooks)
+		mutating += len(c.Webhooks)
 	}
+	n := mutating + len(o.CRDs)
 	for _, c := range o.Validating {
 		n += len(c.Webhooks)
 	}
@@ -90,7 +92,7 @@ func (o Objects) webhooks(crds map[string]*CRD) []Webhook {
 	for r := range o.registrations() {
 		out = append(out, o.admissionWebhook(&r, known))
 	}
-	return append(out, o.conversionWebhooks(crds)...)
+	return slices.Insert(out, mutating, o.conversionWebhooks(crds)...)
 }
 
 func (o Objects) admissionWebhook(r *registration, known selectors) Webhook {

@@ -12,7 +12,10 @@ import (
 )
 
 // Snapshot turns raw objects into facts. It never writes to the objects.
-func (o Objects) Snapshot(taken time.Time) *Snapshot {
+func (o Objects) Snapshot(taken time.Time) *Snapshot { return o.snapshot(taken, &Snapshot{}, parts{}) }
+
+// snapshot takes the parts that hold still from the Snapshot before.
+func (o Objects) snapshot(taken time.Time, before *Snapshot, still parts) *Snapshot {
 	s := &Snapshot{
 		Taken:           taken,
 		Server:          o.Server,
@@ -20,11 +23,7 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot {
 		Upgrading:       o.Upgrading,
 		Routing:         o.Routing,
 		ReviewsExcluded: o.reviewsExcluded(),
-		Namespaces:      o.namespaces(),
 		Services:        o.services(),
-		CRDs:            o.crds(),
-		APIServices:     o.apiServices(),
-		Workloads:       o.workloads(),
 		Nodes:           o.Nodes,
 		NamespacesKnown: o.NamespacesKnown,
 		ServicesKnown:   o.ServicesKnown,
@@ -34,21 +33,40 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot {
 		Current:         o.Current,
 		WatchErrors:     o.WatchErrors,
 	}
-	s.Webhooks = inOrder(o.webhooks(s.CRDs))
-	s.Served = o.served(s.CRDs)
-	s.index = newIndex(s)
-	s.Errors = append(s.Errors, selectorErrors(s.Webhooks)...)
-	s.Errors = append(s.Errors, urlErrors(s.Webhooks)...)
-	s.Errors = append(s.Errors, readAuthorities(s.Webhooks)...)
+	s.Namespaces = kept(still.namespaces, before.Namespaces, o.namespaces)
+	s.CRDs = kept(still.crds, before.CRDs, o.crds)
+	s.APIServices = kept(still.apiServices, before.APIServices, o.apiServices)
+	s.Workloads = kept(still.workloads, before.Workloads, o.workloads)
+	s.Served = kept(still.served, before.Served, func() []Served { return o.served(s.CRDs) })
+	s.Webhooks = kept(still.webhooks, before.Webhooks, func() []Webhook { return inOrder(o.webhooks(s.CRDs)) })
+	s.unreadable = kept(still.webhooks, before.unreadable, func() []Error { return unreadableParts(s.Webhooks) })
+	s.Errors = append(s.Errors, s.unreadable...)
+	switch {
+	case !still.served:
+		s.index = newIndex(s)
+	case still.webhooks && still.namespaces:
+		s.index = before.index
+	default:
+		s.index = before.index.forgetful()
+	}
 	return s
 }
 
+// unreadableParts reads what the webhooks hold in a form of its own, and tells
+// what of it cannot be read.
+func unreadableParts(webhooks []Webhook) []Error {
+	return slices.Concat(selectorErrors(webhooks), urlErrors(webhooks), readAuthorities(webhooks))
+}
+
 // inOrder returns the webhooks in the order in which they are called. It moves
-// each once: they are large.
+// each at most once: they are large.
 func inOrder(webhooks []Webhook) []Webhook {
 	order := make([]*Webhook, len(webhooks))
 	for i := range webhooks {
 		order[i] = &webhooks[i]
+	}
+	if slices.IsSortedFunc(order, inCallOrder) {
+		return webhooks
 	}
 	slices.SortStableFunc(order, inCallOrder)
 	out := make([]Webhook, len(webhooks))

@@ -67,15 +67,11 @@ func (s *Snapshot) lookup() *index {
 }
 
 func newIndex(s *Snapshot) *index {
-	x := &index{
-		groups:   map[string][]entry{},
-		at:       map[Resource]int{},
-		stored:   map[Resource][]apiVersion{},
-		programs: newPrograms(),
-		asked:    newAnswers[question, Request](),
-		sets:     newAnswers[setQuestion, bool](),
-		reached:  newAnswers[reachKey, []Reached](),
-	}
+	x := (&index{
+		groups: map[string][]entry{},
+		at:     map[Resource]int{},
+		stored: map[Resource][]apiVersion{},
+	}).forgetful()
 	never := s.NeverSent()
 	byStorage := map[Resource][]int{}
 	for _, served := range s.Served {
@@ -104,6 +100,17 @@ func newIndex(s *Snapshot) *index {
 	}
 	x.groupNames = slices.Collect(maps.Keys(x.groups))
 	return x
+}
+
+// forgetful returns the index without the answers: they depend on the webhooks
+// and the namespaces.
+func (x *index) forgetful() *index {
+	out := *x
+	out.programs = newPrograms()
+	out.asked = newAnswers[question, Request]()
+	out.sets = newAnswers[setQuestion, bool]()
+	out.reached = newAnswers[reachKey, []Reached]()
+	return &out
 }
 
 // aliases are the singular and, for CRDs, the short names.

@@ -60,6 +60,8 @@ type Snapshot struct {
 	WatchErrors map[string]int64
 
 	index *index
+	// unreadable are the Errors about what the webhooks hold.
+	unreadable []Error
 }
 
 // Error is something that could not be looked at. It is never a finding.

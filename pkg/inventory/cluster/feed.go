@@ -173,12 +173,15 @@ func (f *feed) known() state {
 // Add is called by the reflector for an object that is new.
 func (f *feed) Add(obj any) error { return f.Update(obj) }
 
-// Update is called by the reflector for an object that changed.
+// Update is called by the reflector for an object that changed. One that reads
+// as before is no other object: a Succession tells them apart by where they are.
 func (f *feed) Update(obj any) error {
 	stripped, key := f.take(obj)
 	f.mu.Lock()
 	changed := !apiequality.Semantic.DeepEqual(f.objects[key], stripped)
-	f.objects[key] = stripped
+	if changed {
+		f.objects[key] = stripped
+	}
 	f.mu.Unlock()
 	if changed {
 		f.tell(f, objectsChanged)
@@ -201,13 +204,18 @@ func (f *feed) Delete(obj any) error {
 
 // Replace is called by the reflector with a complete list.
 func (f *feed) Replace(list []any, _ string) error {
+	f.mu.Lock()
 	objects := make(map[inventory.Key]any, len(list))
+	changed := len(list) != len(f.objects)
 	for _, obj := range list {
 		stripped, key := f.take(obj)
+		if before, known := f.objects[key]; known && apiequality.Semantic.DeepEqual(before, stripped) {
+			stripped = before
+		} else {
+			changed = true
+		}
 		objects[key] = stripped
 	}
-	f.mu.Lock()
-	changed := !apiequality.Semantic.DeepEqual(f.objects, objects)
 	f.objects = objects
 	f.mu.Unlock()
 	f.update(func(s *state) { s.listed(time.Now()) })

@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -61,6 +62,7 @@ type watcher struct {
 	feeds     []*feed
 	backends  map[inventory.Key]backend
 	published time.Time
+	taken     inventory.Succession
 	waiting   []inventory.Error
 
 	mu    sync.Mutex
@@ -236,6 +238,9 @@ func (w *watcher) learn(f facts) {
 	if w.heard.changed.IsZero() && !f.same(w.facts) {
 		w.heard.changed = time.Now()
 	}
+	if reflect.DeepEqual(f.served, w.facts.served) {
+		f.served = w.facts.served // the very same, see inventory.Succession
+	}
 	w.facts, w.asking, w.told = f, false, true
 	w.rouse()
 }
@@ -341,5 +346,5 @@ func (w *watcher) snapshot() *inventory.Snapshot {
 	}
 	o := w.objects()
 	o.Current = current
-	return o.Snapshot(taken)
+	return w.taken.Snapshot(o, taken)
 }
