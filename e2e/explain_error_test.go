@@ -1,12 +1,19 @@
 package e2e
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
@@ -42,6 +49,27 @@ var mishaps = []mishap{
 	{name: "refused", cause: "connection-refused", breaks: func(t *testing.T, b webhook.Backend, _ *admissionv1.ValidatingWebhook) {
 		pitfall{}.listen(t, b)
 	}},
+	{name: "external-name", cause: "service-unroutable", related: "service-unroutable", breaks: func(t *testing.T, b webhook.Backend, _ *admissionv1.ValidatingWebhook) {
+		renamed(t, b)
+	}},
+	{name: "own-server", cause: "not-found", breaks: func(_ *testing.T, _ webhook.Backend, h *admissionv1.ValidatingWebhook) {
+		*h.ClientConfig.Service = admissionv1.ServiceReference{Namespace: "default", Name: "kubernetes", Path: new("/apis/gone.example.com/v1/reviews")}
+	}},
+	{name: "hangs-up", cause: "cut-off", breaks: connected(func(net.Conn) {})},
+	{name: "no-tls", cause: "no-tls", breaks: connected(func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 1<<12))
+		_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
+	})},
+	{name: "client-cert", cause: "tls", breaks: serving(tls.RequireAnyClientCert, http.StatusOK)},
+	{name: "other-path", cause: "not-found", breaks: serving(tls.NoClientCert, http.StatusNotFound)},
+	{name: "unauthorized", cause: "unauthorized", breaks: serving(tls.NoClientCert, http.StatusUnauthorized)},
+	{name: "forbidden", cause: "unauthorized", breaks: serving(tls.NoClientCert, http.StatusForbidden)},
+	{name: "too-large", cause: "too-large", breaks: serving(tls.NoClientCert, http.StatusRequestEntityTooLarge)},
+	{name: "overloaded", cause: "server-error", breaks: serving(tls.NoClientCert, http.StatusServiceUnavailable)},
+	{name: "bad-gateway", cause: "server-error", breaks: serving(tls.NoClientCert, http.StatusBadGateway)},
+	{name: "no-review", cause: "invalid-answer", breaks: serving(tls.NoClientCert, http.StatusOK)},
+	{name: "expired", cause: "certificate-expired", breaks: certified("hook.pasted-expired.svc", -time.Hour)},
+	{name: "misnamed", cause: "certificate-name", breaks: certified("hook.elsewhere.svc", time.Hour)},
 	{name: "unknown-ca", cause: "unknown-authority", breaks: bundled(nil)},
 	{name: "placeholder", cause: "ca-bundle-invalid", breaks: bundled([]byte("\n"))},
 	{name: "no-pem", cause: "ca-bundle-invalid", related: "ca-bundle-invalid", breaks: bundled([]byte("nonsense"))},
@@ -59,6 +87,61 @@ func at(path string) func(*testing.T, webhook.Backend, *admissionv1.ValidatingWe
 func bundled(bundle []byte) func(*testing.T, webhook.Backend, *admissionv1.ValidatingWebhook) {
 	return func(_ *testing.T, _ webhook.Backend, h *admissionv1.ValidatingWebhook) {
 		h.ClientConfig.CABundle = bundle
+	}
+}
+
+// renamed makes the Service one that endpoints cannot be found for.
+func renamed(t *testing.T, b webhook.Backend) {
+	t.Helper()
+	services := b.Client.CoreV1().Services(b.Namespace)
+	service, err := services.Get(t.Context(), b.Name, metav1.GetOptions{})
+	must(t, err)
+	service.Spec.Type, service.Spec.ExternalName = corev1.ServiceTypeExternalName, "localhost"
+	service.Spec.ClusterIP, service.Spec.ClusterIPs = "", nil
+	_, err = services.Update(t.Context(), service, metav1.UpdateOptions{})
+	must(t, err)
+}
+
+// connected does something with each connection, and hangs up.
+func connected(do func(net.Conn)) func(*testing.T, webhook.Backend, *admissionv1.ValidatingWebhook) {
+	return func(t *testing.T, b webhook.Backend, _ *admissionv1.ValidatingWebhook) {
+		listener := listening(t, b)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				do(conn)
+				_ = conn.Close()
+			}
+		}()
+		t.Cleanup(func() {
+			must(t, listener.Close())
+			<-ended
+		})
+	}
+}
+
+// serving answers each call with a code and a page that is no review.
+func serving(auth tls.ClientAuthType, code int) func(*testing.T, webhook.Backend, *admissionv1.ValidatingWebhook) {
+	return func(t *testing.T, b webhook.Backend, h *admissionv1.ValidatingWebhook) {
+		h.ClientConfig.CABundle = pitfall{dns: "hook." + b.Namespace + ".svc", left: time.Hour}.serve(t, b, &http.Server{
+			TLSConfig: &tls.Config{ClientAuth: auth},
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(code)
+				_, _ = io.WriteString(w, "<html>a page</html>")
+			}),
+		})
+	}
+}
+
+// certified answers with a certificate of one's choice.
+func certified(dns string, left time.Duration) func(*testing.T, webhook.Backend, *admissionv1.ValidatingWebhook) {
+	return func(t *testing.T, b webhook.Backend, h *admissionv1.ValidatingWebhook) {
+		h.ClientConfig.CABundle = pitfall{dns: dns, left: left}.listen(t, b)
 	}
 }
 
@@ -90,23 +173,61 @@ func TestExplainError(t *testing.T) {
 	}
 }
 
+// TestExplainErrorOfConversions does the same with conversions.
 func TestExplainErrorOfConversions(t *testing.T) {
 	w := use(t, stock)
-	b := w.backend(t, "pasted-convert")
-	const group = "pasted.example.com"
-	name := w.widgets(t, group, b.Conversion("/convert/pasted"))
-	eventually(t, func() error { return ignoreExisting(w.createWidget(t, group, "one")) })
-	must(t, b.DeleteEndpoints(t.Context()))
+	for _, m := range []struct {
+		name, path, cause string
+		breaks            func(webhook.Backend, context.Context) error
+	}{
+		{name: "endpoints", path: "/convert", cause: "no-ready-endpoints", breaks: webhook.Backend.DeleteEndpoints},
+		{name: "service", path: "/convert", cause: "service-missing", breaks: webhook.Backend.DeleteService},
+		{name: "refusing", path: "/convert/deny", cause: "conversion-refused"},
+		{name: "garbage", path: "/convert/garbage", cause: "invalid-answer"},
+		{name: "failing", path: "/convert/fail-every/1", cause: "server-error"},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			b := w.backend(t, "pasted-convert-"+m.name)
+			group := "pasted-" + m.name + ".example.com"
+			name := w.widgets(t, group, b.Conversion(m.path))
+			eventually(t, func() error { return ignoreExisting(w.createWidget(t, group, "one")) })
+			if m.breaks != nil {
+				must(t, m.breaks(b, t.Context()))
+			}
+			var said error
+			eventually(t, func() error {
+				if _, said = w.widgetClient(group, "v2").Get(t.Context(), "one", metav1.GetOptions{}); said == nil {
+					return errors.New("it was converted")
+				}
+				return nil
+			})
+			got := w.diagnose(t, said.Error())
+			if got.Cause != m.cause || len(got.Webhooks) != 1 || got.Webhooks[0].Configuration != name {
+				t.Errorf("%v\nis explained as %+v, want %s of the conversion of %s", said, got, m.cause, name)
+			}
+		})
+	}
+}
+
+// TestExplainErrorOfPatches: a mutating webhook patches what cannot be.
+func TestExplainErrorOfPatches(t *testing.T) {
+	w := use(t, stock)
+	b := w.backend(t, "pasted-patch")
+	made, err := w.createConfigMap(t, b.Namespace)
+	must(t, err)
+	h := hook(b, "/patch", rule("", "configmaps"))
+	h.Rules[0].Operations = []admissionv1.OperationType{admissionv1.Delete}
+	w.mutate(t, b.Namespace, mutating(h))
 	var said error
 	eventually(t, func() error {
-		if _, said = w.widgetClient(group, "v2").Get(t.Context(), "one", metav1.GetOptions{}); said == nil {
-			return errors.New("it was converted")
+		said = w.kube.CoreV1().ConfigMaps(b.Namespace).Delete(t.Context(), made.Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+		if said == nil {
+			return errors.New("the request went through")
 		}
 		return nil
 	})
-	got := w.diagnose(t, said.Error())
-	if got.Cause != "no-ready-endpoints" || len(got.Webhooks) != 1 || got.Webhooks[0].Configuration != name {
-		t.Errorf("%v\nis explained as %+v, want the conversion of %s", said, got, name)
+	if got := w.diagnose(t, said.Error()); got.Cause != "patch" || len(got.Webhooks) != 1 || got.Webhooks[0].Configuration != b.Namespace {
+		t.Errorf("%v\nis explained as %+v, want patch", said, got)
 	}
 }
 

@@ -135,19 +135,20 @@ func (w *world) probing(t *testing.T) *auditor.Auditor {
 // test, and returns the CA bundle that goes with it.
 func (x pitfall) listen(t *testing.T, b webhook.Backend) []byte {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	redirect(t, b, listener.Addr())
 	if x.dns == "" {
-		must(t, listener.Close())
+		must(t, listening(t, b).Close())
 		return b.Server.CABundle()
 	}
+	return x.serve(t, b, &http.Server{Handler: b.Server, TLSConfig: &tls.Config{}})
+}
+
+// serve is listen with a server of one's choice.
+func (x pitfall) serve(t *testing.T, b webhook.Backend, server *http.Server) []byte {
+	t.Helper()
 	certificate := x.certificate(t)
-	server := &http.Server{
-		Handler:   b.Server,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}},
-		ErrorLog:  log.New(io.Discard, "", 0), // the API server's refusals
-	}
+	server.TLSConfig.Certificates = []tls.Certificate{certificate}
+	server.ErrorLog = log.New(io.Discard, "", 0) // the API server's refusals
+	listener := listening(t, b)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -158,6 +159,15 @@ func (x pitfall) listen(t *testing.T, b webhook.Backend) []byte {
 		<-served
 	})
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
+}
+
+// listening puts a listener behind the Service.
+func listening(t *testing.T, b webhook.Backend) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	redirect(t, b, listener.Addr())
+	return listener
 }
 
 // certificate is self-signed: its own CA bundle.

@@ -4,12 +4,20 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
 )
 
 // document is what "audit -o json" prints, as far as the tests read it.
 type document struct {
+	Taken  time.Time
+	Inputs []struct {
+		Path, Kind string
+		Taken      time.Time
+		Objects    int
+		Lacks      []string
+	}
 	Webhooks []struct{ Type, Configuration, Name string }
 	Findings []struct{ Check, Severity, Type, Configuration, Name string }
 	Errors   []struct {
@@ -53,11 +61,17 @@ func command(t *testing.T, args ...string) auditor.Result {
 func report(t *testing.T, args ...string) (document, auditor.Result) {
 	t.Helper()
 	result := command(t, append([]string{"audit", "-o", "json"}, args...)...)
+	return parsed(t, result), result
+}
+
+// parsed reads what "audit -o json" printed.
+func parsed(t *testing.T, result auditor.Result) document {
+	t.Helper()
 	var d document
 	if err := json.Unmarshal([]byte(result.Stdout), &d); err != nil {
-		t.Fatalf("%v: %v\n%s%s", args, err, result.Stdout, result.Stderr)
+		t.Fatalf("%v\n%s%s", err, result.Stdout, result.Stderr)
 	}
-	return d, result
+	return d
 }
 
 // contains tells whether the text has all the parts.

@@ -121,7 +121,7 @@ func (a *clusterFlags) read(ctx context.Context, in *input, s streams) (*invento
 	if err != nil {
 		return nil, err
 	}
-	return in.snapshot(objects)
+	return in.snapshot(objects, time.Now())
 }
 
 // input says how files are read, and by which Policy they are judged.
@@ -160,12 +160,27 @@ func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
 	}})
 	line.clear()
 	objects.Inputs = summary.Inputs
-	return in.snapshot(objects)
+	return in.snapshot(objects, collected(summary.Inputs, time.Now()))
+}
+
+// collected is when the newest of the inputs was, and now where they do not
+// tell: an archive is judged as of its own time.
+func collected(inputs []inventory.Input, now time.Time) time.Time {
+	var newest time.Time
+	for _, i := range inputs {
+		if i.Taken.After(newest) {
+			newest = i.Taken
+		}
+	}
+	if newest.IsZero() || newest.After(now) {
+		return now
+	}
+	return newest
 }
 
 // snapshot judges the objects for another release, where one is named: what
 // the gates of a server are now says nothing of that. What it serves stays.
-func (in *input) snapshot(objects inventory.Objects) (*inventory.Snapshot, error) {
+func (in *input) snapshot(objects inventory.Objects, taken time.Time) (*inventory.Snapshot, error) {
 	if in.server != "" {
 		version, err := inventory.ParseVersion(in.server)
 		if err != nil {
@@ -173,7 +188,7 @@ func (in *input) snapshot(objects inventory.Objects) (*inventory.Snapshot, error
 		}
 		objects.Server, objects.ReviewsExcluded = version, nil
 	}
-	return objects.Snapshot(time.Now()), nil
+	return objects.Snapshot(taken), nil
 }
 
 // writers are the forms of the report.

@@ -65,6 +65,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if e.file != "" {
 		request.Notes = append(request.Notes, asWritten)
 	}
+	request.Notes = append(request.Notes, exporter.InputNotes(snapshot)...)
 	if err := write(s.out, snapshot.Chain(request)); err != nil {
 		return err
 	}

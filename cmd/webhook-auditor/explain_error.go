@@ -41,7 +41,7 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	for i, c := range complaints {
 		answers[i] = report.Answer(c)
 	}
-	if err := write(s.out, answers); err != nil {
+	if err := write(s.out, answers, snapshot); err != nil {
 		return err
 	}
 	return told(snapshot, s)
@@ -64,10 +64,13 @@ func (e *explain) complaints(s streams) ([]classify.Complaint, error) {
 	return found, nil
 }
 
-func (e *explain) diagnosisWriters() map[string]func(io.Writer, []classify.Answer) error {
-	return map[string]func(io.Writer, []classify.Answer) error{
-		"text": func(w io.Writer, a []classify.Answer) error {
-			return exporter.WriteDiagnosisText(w, a, textOptions(w))
+// writeDiagnosis writes the answers that a Snapshot gave.
+type writeDiagnosis func(io.Writer, []classify.Answer, *inventory.Snapshot) error
+
+func (e *explain) diagnosisWriters() map[string]writeDiagnosis {
+	return map[string]writeDiagnosis{
+		"text": func(w io.Writer, a []classify.Answer, s *inventory.Snapshot) error {
+			return exporter.WriteDiagnosisText(w, a, s, textOptions(w))
 		},
 		"json": exporter.WriteDiagnosisJSON,
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"time"
 )
@@ -18,11 +19,16 @@ type Result struct {
 // Command runs the binary to its end, for at most a minute. An exit code other
 // than 0 is a result, not an error.
 func Command(ctx context.Context, binary string, args ...string) (Result, error) {
+	return Piped(ctx, nil, binary, args...)
+}
+
+// Piped does the same with something to read on the standard input.
+func Piped(ctx context.Context, stdin io.Reader, binary string, args ...string) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		return Result{}, fmt.Errorf("running %s: %w", cmd, ctx.Err())

@@ -35,6 +35,7 @@ var (
 	asKubectl = strings.NewReplacer()
 	byHand    = strings.NewReplacer(
 		"Versions:\n  - v1\n", "Versions: [v1]\n",
+		"values:\n      - kube-system\n", "values: [kube-system]\n",
 		"Groups:\n    - apps\n", "Groups: [apps]\n",
 		"Versions:\n    - v1\n", "Versions: [v1]\n",
 		"operations:\n    - CREATE\n    - UPDATE\n", "operations: [CREATE, UPDATE]\n",

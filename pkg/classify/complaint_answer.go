@@ -104,8 +104,11 @@ func (r *Report) unregistered(c Complaint) []string {
 	if others := r.others(c); len(others) > 0 {
 		out = append(out, fmt.Sprintf("The Service of the error is called by %s.", some(others)))
 	}
-	if len(r.Snapshot.Errors) > 0 {
+	switch {
+	case len(r.Snapshot.Errors) > 0:
 		out = append(out, "Some of the input could not be read: the webhook may be in it.")
+	case len(r.Profiles) == 0:
+		out = append(out, "Nothing that was read registers any webhook: see that it is of the cluster that said so, and all of it.")
 	}
 	return out
 }

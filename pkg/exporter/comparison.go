@@ -26,6 +26,9 @@ type Comparison struct {
 	// Errors are what could not be looked at after the change.
 	Errors []Error          `json:"errors"`
 	Totals ComparisonTotals `json:"totals"`
+	// Inputs are the paths that were read after the change; absent for a
+	// cluster.
+	Inputs []Input `json:"inputs,omitempty"`
 }
 
 // Baseline names the Document before the change.
@@ -52,6 +55,7 @@ func NewComparison(before, after Document) Comparison {
 		Mended:   append([]Finding{}, d.Mended...),
 		Errors:   append([]Error{}, after.Errors...),
 		Totals:   ComparisonTotals{countFindings(d.Added), countFindings(d.Mended)},
+		Inputs:   after.Inputs,
 	}
 }
 
@@ -101,6 +105,9 @@ func WriteComparisonText(w io.Writer, c Comparison, o TextOptions) error {
 	if len(c.Mended) > 0 {
 		p.newline()
 	}
+	for _, line := range readLines(c.Inputs, c.Taken) {
+		p.paragraph(word{}, words(line, plain))
+	}
 	p.paragraph(word{}, words(c.summary(), plain))
 	return flush(b)
 }
@@ -115,7 +122,7 @@ func (c Comparison) summary() string {
 		mended = "mended: " + c.Totals.Mended.String()
 	}
 	return fmt.Sprintf("%s; %s. Compared with %s of %s%s.%s", added, mended,
-		clean(c.Baseline.Server), c.Baseline.Taken.UTC().Format(time.RFC3339), c.upgrade(), blindSpots(Document{Errors: c.Errors}))
+		clean(c.Baseline.Server), moment(c.Baseline.Taken), c.upgrade(), blindSpots(Document{Errors: c.Errors}))
 }
 
 // upgrade says that the two are of different releases.
@@ -140,11 +147,11 @@ func WriteComparisonMarkdown(w io.Writer, c Comparison) error {
 		writeTable(b, c.Mended)
 	}
 	writeErrorList(b, c.Errors)
-	fmt.Fprintf(b, "\n<sub>webhook-auditor, snapshot of %s</sub>\n", c.Taken.Format(time.RFC3339))
+	writeFoot(b, c.Inputs, c.Taken)
 	return flush(b)
 }
 
 // WriteComparisonSARIF writes what is added as SARIF, for code review.
 func WriteComparisonSARIF(w io.Writer, c Comparison) error {
-	return WriteSARIF(w, Document{Findings: c.Added, Errors: c.Errors})
+	return WriteSARIF(w, Document{Findings: c.Added, Errors: c.Errors, Inputs: c.Inputs, Taken: c.Taken})
 }

@@ -44,14 +44,7 @@ func TestDiagnosis(t *testing.T) {
 			answers = append(answers, r.Answer(c))
 		}
 	}
-	for file, write := range map[string]func(io.Writer, []classify.Answer) error{
-		"diagnosis.txt":  func(w io.Writer, a []classify.Answer) error { return WriteDiagnosisText(w, a, TextOptions{Width: 100}) },
-		"diagnosis.json": WriteDiagnosisJSON,
-	} {
-		var b bytes.Buffer
-		if err := write(&b, answers); err != nil {
-			t.Fatal(err)
-		}
-		golden(t, file, b.Bytes())
-	}
+	s := gathered(r).Snapshot
+	golden(t, "diagnosis.txt", rendered(t, func(b *bytes.Buffer) error { return WriteDiagnosisText(b, answers, s, TextOptions{Width: 100}) }))
+	golden(t, "diagnosis.json", rendered(t, func(b *bytes.Buffer) error { return WriteDiagnosisJSON(b, answers, s) }))
 }

@@ -17,6 +17,8 @@ type Diagnosis struct {
 	Version string `json:"version"`
 	// Errors are those of the text that speak of webhooks, in its order.
 	Errors []DiagnosedError `json:"errors"`
+	// Inputs are the paths that were read; absent for a cluster.
+	Inputs []Input `json:"inputs,omitempty"`
 }
 
 // DiagnosedError is one error of an API server, and what the facts say to it.
@@ -37,9 +39,10 @@ type DiagnosedError struct {
 	Notes    []string  `json:"notes"`
 }
 
-// NewDiagnosis returns the answers as they are handed out.
-func NewDiagnosis(answers []classify.Answer) Diagnosis {
-	d := Diagnosis{Version: documentVersion, Errors: make([]DiagnosedError, 0, len(answers))}
+// NewDiagnosis returns the answers that the Snapshot gave as they are handed
+// out.
+func NewDiagnosis(answers []classify.Answer, s *inventory.Snapshot) Diagnosis {
+	d := Diagnosis{Version: documentVersion, Errors: make([]DiagnosedError, 0, len(answers)), Inputs: newInputs(s)}
 	for _, a := range answers {
 		e := DiagnosedError{
 			Webhook: a.Webhook, Converted: converted(a.Complaint), URL: a.URL,
@@ -66,11 +69,11 @@ func converted(c classify.Complaint) string {
 }
 
 // WriteDiagnosisJSON writes the answers as JSON.
-func WriteDiagnosisJSON(w io.Writer, answers []classify.Answer) error {
+func WriteDiagnosisJSON(w io.Writer, answers []classify.Answer, s *inventory.Snapshot) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(NewDiagnosis(answers)); err != nil {
+	if err := e.Encode(NewDiagnosis(answers, s)); err != nil {
 		return fmt.Errorf("writing the diagnosis: %w", err)
 	}
 	return nil
@@ -78,7 +81,7 @@ func WriteDiagnosisJSON(w io.Writer, answers []classify.Answer) error {
 
 // WriteDiagnosisText writes the answers for a terminal: what happened, to
 // which webhook, what is known of it and the way out.
-func WriteDiagnosisText(w io.Writer, answers []classify.Answer, o TextOptions) error {
+func WriteDiagnosisText(w io.Writer, answers []classify.Answer, s *inventory.Snapshot, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
 	for i, a := range answers {
@@ -86,6 +89,12 @@ func WriteDiagnosisText(w io.Writer, answers []classify.Answer, o TextOptions) e
 			p.newline()
 		}
 		p.answer(a)
+	}
+	for i, line := range InputNotes(s) {
+		if i == 0 {
+			p.newline()
+		}
+		p.paragraph(word{}, words(line, dim))
 	}
 	return flush(b)
 }

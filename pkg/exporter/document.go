@@ -29,7 +29,8 @@ const documentVersion = "v1"
 // what all other renderings are made of. It can be read again.
 type Document struct {
 	Version string `json:"version"`
-	// Taken is when the facts were true.
+	// Taken is when the facts were true: now for a cluster and for manifests,
+	// else when the newest of the inputs was collected.
 	Taken time.Time `json:"taken"`
 	// Server is the API server's version.
 	Server string `json:"server"`
@@ -46,9 +47,14 @@ type Document struct {
 
 // Input is what one path was taken for, and what it lacks.
 type Input struct {
-	Path  string   `json:"path"`
-	Kind  string   `json:"kind"`
-	Lacks []string `json:"lacks,omitempty"`
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+	// Taken is when it was collected; absent where it does not tell.
+	Taken time.Time `json:"taken,omitzero"`
+	// Objects counts what was read, Skipped the objects of other kinds.
+	Objects int      `json:"objects"`
+	Skipped int      `json:"skipped"`
+	Lacks   []string `json:"lacks,omitempty"`
 }
 
 // Webhook is one registered webhook of a Document.
@@ -168,10 +174,17 @@ func NewDocument(r *classify.Report) Document {
 	for _, e := range r.Snapshot.Errors {
 		d.Errors = append(d.Errors, newError(e))
 	}
-	for _, i := range r.Snapshot.Inputs {
-		d.Inputs = append(d.Inputs, Input(i))
-	}
+	d.Inputs = newInputs(r.Snapshot)
 	return d
+}
+
+func newInputs(s *inventory.Snapshot) []Input {
+	var out []Input
+	for _, i := range s.Inputs {
+		i.Taken = i.Taken.UTC()
+		out = append(out, Input(i))
+	}
+	return out
 }
 
 func newWebhook(p *classify.Profile) Webhook {

@@ -20,8 +20,17 @@ func WriteMarkdown(w io.Writer, d Document) error {
 		writeFixes(b, open)
 	}
 	writeErrorList(b, d.Errors)
-	fmt.Fprintf(b, "\n<sub>webhook-auditor, snapshot of %s</sub>\n", d.Taken.Format(time.RFC3339))
+	writeFoot(b, d.Inputs, d.Taken)
 	return flush(b)
+}
+
+// writeFoot says what was read, and as of when it is judged.
+func writeFoot(b *bufio.Writer, inputs []Input, taken time.Time) {
+	b.WriteString("\n<sub>")
+	for _, line := range readLines(inputs, taken) {
+		b.WriteString(escape(line) + "<br>")
+	}
+	b.WriteString("webhook-auditor, snapshot of " + moment(taken) + "</sub>\n")
 }
 
 func writeTable(b *bufio.Writer, findings []Finding) {

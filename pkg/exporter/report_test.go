@@ -162,6 +162,15 @@ func blind(r *classify.Report) *classify.Report {
 	return r
 }
 
+// gathered adds to a report what it was read from.
+func gathered(r *classify.Report) *classify.Report {
+	r.Snapshot.Inputs = []inventory.Input{
+		{Path: "must-gather.tar.gz", Kind: "must-gather (archive)", Taken: taken, Objects: 214, Skipped: 1},
+		{Path: "-", Kind: "manifests", Objects: 1, Lacks: []string{"no Services: backends are unknown", "no Pods or \x1b[31mworkloads"}},
+	}
+	return r
+}
+
 // healthy is a report without findings.
 func healthy() *classify.Report {
 	r := report()

@@ -52,7 +52,7 @@ func newSARIF(d Document, checks []*classify.Check) *sarif.Report {
 			WithRuleIndex(run.GetRuleIndex(f.Check)).
 			WithPartialFingerprints(map[string]string{fingerprintName: fmt.Sprintf("%s:%d", id, seen[id])}))
 	}
-	run.AddInvocation(sarifInvocation(d.Errors))
+	run.AddInvocation(sarifInvocation(d))
 	return sarif.NewReport().AddRun(run)
 }
 
@@ -116,14 +116,19 @@ func fingerprint(f Finding) string {
 	return fmt.Sprintf("%x", sum[:16])
 }
 
-// sarifInvocation tells what could not be looked at.
-func sarifInvocation(errors []Error) *sarif.Invocation {
-	invocation := sarif.NewInvocation().WithExecutionSuccessful(len(errors) == 0)
-	for _, e := range errors {
-		notification := sarif.NewNotification().
-			WithLevel(sarif.LevelError).
-			WithMessage(sarif.NewTextMessage(e.String()))
-		invocation.AddToolExecutionNotification(notification)
+// sarifInvocation tells what could not be looked at, and what the rest was
+// taken for.
+func sarifInvocation(d Document) *sarif.Invocation {
+	invocation := sarif.NewInvocation().WithExecutionSuccessful(len(d.Errors) == 0)
+	for _, e := range d.Errors {
+		invocation.AddToolExecutionNotification(notification(sarif.LevelError, e.String()))
+	}
+	for _, line := range readLines(d.Inputs, d.Taken) {
+		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, line))
 	}
 	return invocation
+}
+
+func notification(level, text string) *sarif.Notification {
+	return sarif.NewNotification().WithLevel(level).WithMessage(sarif.NewTextMessage(text))
 }

@@ -50,8 +50,8 @@ func WriteText(w io.Writer, d Document, o TextOptions) error {
 	if len(acknowledged) > 0 {
 		p.newline()
 	}
-	for _, i := range d.Inputs {
-		p.paragraph(word{}, words(takenFor(i), plain))
+	for _, line := range readLines(d.Inputs, d.Taken) {
+		p.paragraph(word{}, words(line, plain))
 	}
 	p.paragraph(word{}, words(totals(d), plain))
 	return flush(b)
@@ -235,14 +235,4 @@ func counted(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// takenFor says what an input was taken for, and what it lacks.
-func takenFor(i Input) string {
-	var s strings.Builder
-	s.WriteString("Read " + i.Path + " as " + i.Kind + ".")
-	for _, lack := range i.Lacks {
-		s.WriteString(" " + capital(strings.TrimSuffix(lack, ".")) + ".")
-	}
-	return s.String()
 }

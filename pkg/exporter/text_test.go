@@ -26,6 +26,7 @@ func TestText(t *testing.T) {
 		"text-color.txt":           {report(), TextOptions{Color: true, Width: 100}},
 		"text-blind.txt":           {blind(report()), TextOptions{}},
 		"text-healthy.txt":         {healthy(), TextOptions{}},
+		"text-gathered.txt":        {gathered(healthy()), TextOptions{Width: 100}},
 		"text-healthy-blind.txt":   {blind(healthy()), TextOptions{}},
 		"text-no-webhooks.txt":     {nobody, TextOptions{}},
 		"text-nothing-legible.txt": {blind(&classify.Report{Snapshot: &inventory.Snapshot{}}), TextOptions{}},

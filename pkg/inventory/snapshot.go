@@ -94,6 +94,12 @@ type Input struct {
 	Path string
 	// Kind is what the path was taken for: "manifests", "must-gather".
 	Kind string
+	// Taken is when what it shows was so; zero where it does not tell, as
+	// manifests do not.
+	Taken time.Time
+	// Objects counts what was read of it, Skipped what was not: other kinds, and
+	// YAML that is no object of Kubernetes.
+	Objects, Skipped int
 	// Lacks are the facts that it does not hold, and what follows from that.
 	Lacks []string
 }

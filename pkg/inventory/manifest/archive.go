@@ -185,12 +185,15 @@ func (f *feeder) entry(archive content, h *tar.Header, r io.Reader) {
 	}
 	c, read := f.content(full, name)
 	switch {
+	case h.Typeflag == tar.TypeReg && f.in().stamps(name):
+		f.in().readStamp(r)
 	case !read || h.Typeflag == tar.TypeDir:
 	case h.Typeflag == tar.TypeSymlink || h.Typeflag == tar.TypeLink:
 		f.fail(full, 0, fmt.Errorf("a link to %s: links in archives are not followed", h.Linkname))
 	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse:
 		f.fail(full, 0, errors.New("not a regular file"))
 	default:
+		f.in().written(h.ModTime)
 		c.r = r
 		f.text(c)
 	}

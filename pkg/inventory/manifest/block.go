@@ -3,7 +3,8 @@ package manifest
 import "strings"
 
 // parseBlock reads the YAML that machines write, and most of what people do:
-// mappings and sequences in block style, scalars on one line, literals, ASCII.
+// mappings and sequences in block style, in flow style on one line, scalars on
+// one line, literals, ASCII.
 // It reports false for anything else, valid or not; that is up to parseYAML,
 // which takes several times as long. Where it reports true, both agree to the
 // line: FuzzParseBlock holds it to that.
@@ -102,6 +103,9 @@ func (b *block) mapping(depth int) (node, bool) {
 	return n, p == nil
 }
 
+// maxKey is less than what YAML takes for a key on one line.
+const maxKey = 512
+
 // cutKey splits "key: value" or "key:".
 func cutKey(content string) (key, rest string, ok bool) {
 	end := strings.Index(content, ": ")
@@ -109,7 +113,7 @@ func cutKey(content string) (key, rest string, ok bool) {
 		end = len(content) - 1
 	}
 	key = content[:end]
-	if content[end] != ':' || len(key) > 512 || !plainScalar(key) || key == mergeKey {
+	if content[end] != ':' || len(key) > maxKey || !plainScalar(key) || key == mergeKey {
 		return "", "", false
 	}
 	return key, strings.TrimLeft(content[end+1:], " "), true
@@ -163,8 +167,8 @@ func (b *block) item(indent, depth int) (node, bool) {
 	return b.scalar(rest, indent)
 }
 
-// scalar reads a scalar on one line, or an empty collection. What is indented
-// deeper below it would be its continuation.
+// scalar reads a scalar or a collection on one line. What is indented deeper
+// below it would be its continuation.
 func (b *block) scalar(text string, indent int) (node, bool) {
 	n, ok := scalarOf(text, b.number)
 	b.next()
@@ -172,12 +176,10 @@ func (b *block) scalar(text string, indent int) (node, bool) {
 }
 
 func scalarOf(text string, line int) (node, bool) {
-	switch {
-	case text == "{}":
-		return node{kind: mapping, line: line}, true
-	case text == "[]":
-		return node{kind: sequence, line: line}, true
-	case text[0] == '\'' || text[0] == '"':
+	switch text[0] {
+	case '[', '{':
+		return flowOf(text, line)
+	case '\'', '"':
 		return quoted(text, line)
 	}
 	return node{line: line, text: text, plain: true}, plainScalar(text)

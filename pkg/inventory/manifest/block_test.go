@@ -38,6 +38,7 @@ func FuzzParseBlock(f *testing.F) {
 		"a: |\n  b\n\n  c\n\nd: |-\n  e\n   f\n", "a:\n- b\n- c: d\n  e: f\n-\n- - g\n  - h\n", "a: 'b'\nc: \"d\"\ne: {}\nf: []\ng:\nh: -1\n",
 		"a: b\n  c\n", "a: b # c\n", "# a\n\nb:\n  # c\n  d: e\n", "a:\n  b: c\n d: e\n", "a: b: c\n", "a: b\na: c\n", "k:{\"name\":\"x\"}:\n  .: {}\n",
 		"a: |\n  b", "a:\r\n  b: c\r\n", "- a\n-  b: c\n   d: e\n", "a: |\n\n  b\n", "a: |\n  b\n c: d\n", "a: |\n  b\n      \n  c\n", "a: ---\n", "a: ...\n", "- ---\n", "? a\n", "a: b:\n",
+		"a: [b, 'c', \"\"]\nd: {e: f, g: [h]}\n- [i]\n", "a: [b,c]\n", "a: [b]\n  c: d\n", "a: {b: c, b: d}\n", "a: [b c]\n", "a: ['b''c']\n", "a: [*b]\n", "a: {<<: {b: c}}\n",
 	} {
 		f.Add([]byte(d))
 	}
@@ -65,6 +66,7 @@ var fragments = []string{
 	"a:", "b: c", "d:", "e: {}", "f: []", "- g", "-", "- h:", "- i: j", "- - k", "|", "l: |", "m: |-", "", "#", "# n", "'o'", "p: 'q'",
 	"r: \"s\"", "- 't'", "u: -1", "v:w", "x:y: z", "- {}", "- 'a: b'", "-  c: d", "e : f", "g:  h ", "- - i: j", "k: l # m", "n: #", "~: null",
 	"- |", "o: >", "p: &q r", "s: *q", "t: !!str u", "v: 'w", "x: it's", "y: - z", "- -", "-a", "- -a: b", "k:{\"c\"}: d", "e: [f]", "a: b:", ": c", "d:\te",
+	"a: [b, 'c', \"\"]", "- [d, {e: f}]", "g: {h: i}", "- {j: [k], l: {}}", "m: [n", "o]", "p: [q] # r", "- [s]: t", "[u]", "v: {w: x, w: y}", "z: [a b]",
 }
 
 // shape makes a document of bytes: each of them is a line, its indentation and
@@ -100,6 +102,48 @@ func TestParseBlockShapes(t *testing.T) {
 	}
 	if taken < 1000 {
 		t.Errorf("only %d documents taken", taken)
+	}
+}
+
+// tokens are what flow style is made of, and what it stumbles over.
+var tokens = []string{
+	"[", "]", "{", "}", "[", "]", "{", "}", ",", ", ", ": ", "a: ", "'b': ", ":", "c", "d-e", "f/*", "'g'", "\"h\"", "''", "\"\"", "1", "-1", "true", "~",
+	" ", "*", "&i", "-", "- ", "?", "#", " #", "<<", "!", "|", "'", "\"", "\\", "...", "---", "j k", "%", "@", "`",
+}
+
+// flowLine makes a line of bytes: each of them is a token.
+func flowLine(data []byte) []byte {
+	out := []byte("x: [")
+	for _, b := range data {
+		out = append(out, tokens[int(b)%len(tokens)]...)
+	}
+	return append(out, "]\n"...)
+}
+
+// FuzzParseFlow does the same with one line of flow style.
+func FuzzParseFlow(f *testing.F) {
+	f.Add([]byte{14, 9, 2, 11, 15, 3, 9, 17})
+	f.Fuzz(func(t *testing.T, data []byte) { compareParsers(t, flowLine(data)) })
+}
+
+// TestParseFlow tries a number of them always, and one longer than a key.
+func TestParseFlow(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	taken := 0
+	for range 40_000 {
+		data := make([]byte, 1+random.IntN(9))
+		for i := range data {
+			data[i] = byte(random.Uint32())
+		}
+		if compareParsers(t, flowLine(data)) {
+			taken++
+		}
+	}
+	if taken < 1000 {
+		t.Errorf("only %d lines taken", taken)
+	}
+	if long := strings.Repeat("abc, ", 1000); !compareParsers(t, []byte("x: ["+long+"d]\ny: {z: ["+long+"d]}\n")) {
+		t.Error("a long line is not taken")
 	}
 }
 

@@ -13,7 +13,8 @@ const maxErrors = 1000
 type collector struct {
 	progress func(files, objects int)
 	files    int
-	skipped  int
+	// skipped counts by input what was not read.
+	skipped map[int]int
 
 	objects []kept
 	// index leads from a key to its place in objects.
@@ -87,7 +88,7 @@ func (c *collector) add(o outcome) {
 	fit := max(0, min(len(o.errors), maxErrors-len(c.errors)))
 	c.errors = append(c.errors, o.errors[:fit]...)
 	c.dropped += len(o.errors) - fit
-	c.skipped += o.skipped
+	c.skipped[o.input] += o.skipped
 	c.openShift = c.openShift || o.openShift
 	for _, object := range o.objects {
 		k := kept{object: object, file: o.file, input: o.input}
@@ -100,17 +101,24 @@ func (c *collector) add(o outcome) {
 	}
 }
 
-// kinds are those that were read from each input and told anything.
-func (c *collector) kinds() map[int]map[string]bool {
-	out := map[int]map[string]bool{}
+// contents are what was read from an input.
+type contents struct {
+	objects, skipped int
+	// kinds are those that told anything.
+	kinds map[string]bool
+}
+
+// contents returns those of each of the inputs.
+func (c *collector) contents(inputs int) []contents {
+	out := make([]contents, inputs)
+	for i := range out {
+		out[i] = contents{skipped: c.skipped[i], kinds: map[string]bool{}}
+	}
 	for _, k := range c.objects {
-		if s, isServer := k.value.(server); isServer && !s.known() {
-			continue
+		out[k.input].objects++
+		if s, isServer := k.value.(server); !isServer || s.known() {
+			out[k.input].kinds[k.key.Kind] = true
 		}
-		if out[k.input] == nil {
-			out[k.input] = map[string]bool{}
-		}
-		out[k.input][k.key.Kind] = true
 	}
 	return out
 }

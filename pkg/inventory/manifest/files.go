@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -32,6 +33,9 @@ type source struct {
 	layout  layout
 	// hosted are the folders of other clusters that were left out.
 	hosted map[string]bool
+	// stamped is when it was collected, as it says itself; newest is when the
+	// newest of its files was written. Zero is unknown.
+	stamped, newest time.Time
 }
 
 // content is a file and how to read it.
@@ -134,10 +138,12 @@ func survey(tree fs.FS, base string) layout {
 func (f *feeder) member(root *os.Root, dir, name string) {
 	full := filepath.Join(dir, name)
 	c, read := f.content(full, name)
-	if !read {
+	stamps := f.in().layout != plain && f.in().stamps(name)
+	if !read && !stamps {
 		return
 	}
-	switch info, err := root.Stat(name); {
+	info, err := root.Stat(name)
+	switch {
 	case err != nil:
 		f.fail(full, 0, err)
 		return
@@ -153,6 +159,11 @@ func (f *feeder) member(root *os.Root, dir, name string) {
 		return
 	}
 	defer file.Close()
+	if stamps {
+		f.in().readStamp(file)
+		return
+	}
+	f.in().written(info.ModTime())
 	c.r = file
 	f.text(c)
 }

@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func namespace(name string) string {
@@ -184,7 +186,7 @@ func TestDirectory(t *testing.T) {
 	if diff := cmp.Diff(want, describe(o)); diff != "" {
 		t.Error(diff)
 	}
-	if summary.Skipped != 3 || summary.Inputs[0].Kind != "manifests" {
+	if in := summary.Inputs[0]; summary.Skipped != 3 || in.Kind != "manifests" || in.Objects != 3 || in.Skipped != 3 {
 		t.Errorf("%+v", summary)
 	}
 }
@@ -213,8 +215,14 @@ func TestSeveralPaths(t *testing.T) {
 	if diff := cmp.Diff([]string{"1 2", "2 2", "3 3"}, progress); diff != "" {
 		t.Error(diff)
 	}
-	if summary.Objects != 3 || len(summary.Inputs) != 4 || summary.Inputs[1].Path != "missing.yaml" {
-		t.Errorf("%+v", summary)
+	wantInputs := []Input{
+		{Path: "a.yaml", Kind: "manifests", Objects: 1},
+		{Path: "missing.yaml", Kind: "manifests"},
+		{Path: "-", Kind: "manifests", Objects: 1},
+		{Path: "b.yaml.gz", Kind: "manifests", Objects: 1},
+	}
+	if diff := cmp.Diff(wantInputs, summary.Inputs, cmpopts.IgnoreFields(Input{}, "Lacks")); diff != "" || summary.Objects != 3 {
+		t.Error(summary.Objects, diff)
 	}
 }
 
@@ -241,5 +249,68 @@ func TestLargeDocuments(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, describe(o)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestEndlessLine reads a line that is longer than memory should be, and what
+// follows it.
+func TestEndlessLine(t *testing.T) {
+	const length = 512 << 20
+	in := io.MultiReader(
+		strings.NewReader(namespace("a")+"---\n"),
+		io.LimitReader(letters{}, length),
+		strings.NewReader("\n---\n"+namespace("b")),
+	)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	o, _ := Read([]string{"-"}, Options{Stdin: in})
+	runtime.ReadMemStats(&after)
+	want := []string{
+		"<stdin>:1 Namespace /a",
+		"<stdin>:8 Namespace /b",
+		"! <stdin>:6: a document of more than 64 MiB: split the file",
+	}
+	if diff := cmp.Diff(want, describe(o)); diff != "" {
+		t.Error(diff)
+	}
+	// A slice that grows to 64 MiB has allocated several times that.
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > length {
+		t.Errorf("allocated %d MiB for a line of %d", allocated>>20, length>>20)
+	}
+}
+
+// letters never end.
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// TestDeepNesting reads what is nested deeper than a stack should be.
+func TestDeepNesting(t *testing.T) {
+	const depth = 20_000
+	var blocks strings.Builder
+	for i := range 2000 {
+		blocks.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	for name, text := range map[string]string{
+		"JSON":         `{"apiVersion": "v1", "kind": "Namespace", "metadata": ` + strings.Repeat(`{"a": `, depth) + strings.Repeat("}", depth) + "}\n",
+		"brackets":     "apiVersion: v1\nkind: Namespace\nmetadata: " + strings.Repeat("[", depth) + strings.Repeat("]", depth) + "\n",
+		"braces":       "apiVersion: v1\nkind: Namespace\nmetadata: " + strings.Repeat("{a: ", depth) + strings.Repeat("}", depth) + "\n",
+		"an open list": "apiVersion: v1\nkind: Namespace\nmetadata: " + strings.Repeat("[", depth) + "\n",
+		"dashes":       "apiVersion: v1\nkind: Namespace\nmetadata:\n" + strings.Repeat("- ", depth) + "a\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(text + "---\n" + namespace("b"))})
+			if len(o.Errors) != 1 || len(o.Namespaces) != 1 || o.Namespaces[0].Name != "b" {
+				t.Errorf("%d namespaces, errors %v", len(o.Namespaces), o.Errors)
+			}
+		})
+	}
+	if o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(blocks.String() + "---\n" + namespace("b"))}); len(o.Namespaces) != 1 {
+		t.Errorf("errors %v", o.Errors)
 	}
 }

@@ -29,13 +29,14 @@ func Read(paths []string, options Options) (inventory.Objects, Summary) {
 }
 
 func readWithin(limits limits, paths []string, options Options) (inventory.Objects, Summary) {
-	c := collector{progress: options.Progress, index: map[inventory.SourceKey]int{}}
+	c := collector{progress: options.Progress, skipped: map[int]int{}, index: map[inventory.SourceKey]int{}}
 	f := feeder{stdin: cmp.Or[io.Reader](options.Stdin, strings.NewReader("")), limits: limits}
 	ordered(func(emit func(task)) { f.feed(paths, emit) }, task.do, c.collect)
-	summary := Summary{Objects: len(c.objects), Skipped: c.skipped}
-	kinds := c.kinds()
-	for i, s := range f.inputs {
-		summary.Inputs = append(summary.Inputs, s.input(kinds[i]))
+	var summary Summary
+	for i, read := range c.contents(len(f.inputs)) {
+		summary.Inputs = append(summary.Inputs, f.inputs[i].input(read))
+		summary.Objects += read.objects
+		summary.Skipped += read.skipped
 	}
 	return c.result(f.inputs), summary
 }

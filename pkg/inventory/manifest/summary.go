@@ -35,28 +35,38 @@ var lacks = []struct {
 	{[]string{"Version", "ClusterVersion", "ClusterOperator", "Node"}, "no server version: it is taken to be the newest known"},
 }
 
-// input says what a source was taken for and what it lacked, going by the
-// kinds that were read from it.
-func (s source) input(kinds map[string]bool) Input {
-	in := Input{Path: s.path, Kind: s.layout.name()}
+// input says what a source was taken for and what it lacked, going by what was
+// read from it.
+func (s source) input(read contents) Input {
+	in := Input{Path: s.path, Kind: s.layout.name(), Taken: s.taken(), Objects: read.objects, Skipped: read.skipped}
 	if s.archive {
 		in.Kind += " (archive)"
 	}
-	for _, l := range lacks {
-		if !slices.ContainsFunc(l.kinds, func(kind string) bool { return kinds[kind] }) {
-			in.Lacks = append(in.Lacks, l.lacked)
-		}
-	}
+	in.Lacks = lacking(read.kinds)
 	if s.layout == insights {
 		in.Lacks = append(in.Lacks, "no CA bundles: insights archives blank them")
-	}
-	if kinds["Node"] && !kinds["Version"] && !kinds["ClusterVersion"] {
-		in.Lacks = append(in.Lacks, "no server version but that of the newest kubelet")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.hosted)) {
 		in.Lacks = append(in.Lacks, fmt.Sprintf("%s is another cluster: audit it by itself", name))
 	}
 	return in
+}
+
+// lacking says what follows from the kinds that there are not.
+func lacking(kinds map[string]bool) []string {
+	if len(kinds) == 0 {
+		return []string{"nothing that tells of webhooks"}
+	}
+	var out []string
+	for _, l := range lacks {
+		if !slices.ContainsFunc(l.kinds, func(kind string) bool { return kinds[kind] }) {
+			out = append(out, l.lacked)
+		}
+	}
+	if kinds["Node"] && !kinds["Version"] && !kinds["ClusterVersion"] && !kinds["ClusterOperator"] {
+		out = append(out, "no server version but that of the newest kubelet")
+	}
+	return out
 }
 
 // noteHosted remembers the folder of another cluster that is left out.

@@ -45,7 +45,7 @@ func tasks(t text, emit func(task)) {
 	case p != nil && !t.json, p == nil && meta.kind != "" && !meta.list():
 		emit(task{text: t})
 	case meta.list() && outer.unread(meta):
-		emit(task{known: &outcome{skipped: len(spans), openShift: meta.openShift()}})
+		emit(task{known: &outcome{input: t.input, skipped: len(spans), openShift: meta.openShift()}})
 	default:
 		if p = incomplete(n, p); p != nil {
 			known := &outcome{}

@@ -99,6 +99,7 @@ func TestAnswers(t *testing.T) {
 		"DNS times out":   {"", Options{Dial: failing(&net.DNSError{Err: "timeout", Name: "x", IsTimeout: true})}, verdict{inventory.AnswerNone, false, "timeout"}},
 		"reset":           {"", Options{Dial: failing(os.NewSyscallError("connect", syscall.ECONNRESET))}, verdict{inventory.AnswerNone, false, "reset"}},
 		"not permitted":   {"", Options{Dial: failing(os.NewSyscallError("connect", syscall.EPERM))}, verdict{inventory.AnswerNone, false, "not permitted"}},
+		"no connection":   {"", Options{Timeout: 50 * time.Millisecond, Dial: dropping}, verdict{inventory.AnswerNone, false, "i/o timeout"}},
 		"silent":          {silent, Options{Timeout: 50 * time.Millisecond}, verdict{inventory.AnswerNone, false, "deadline exceeded"}},
 		"hangs up":        {answering(t, speak("")), Options{}, verdict{inventory.AnswerNone, false, "EOF"}},
 		"speaks HTTP":     {answering(t, speak("HTTP/1.1 400 Bad Request\r\n\r\n")), Options{}, verdict{inventory.AnswerNoTLS, false, "does not look like a TLS handshake"}},
@@ -113,6 +114,12 @@ func TestAnswers(t *testing.T) {
 			tc.want.check(t, Look(t.Context(), s, tc.options).Probes[ref(0)])
 		})
 	}
+}
+
+// dropping is a network that drops packets, as network policies make it.
+func dropping(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
 }
 
 // speak waits for the client to begin, as servers do that hang up on nonsense.
@@ -141,6 +148,23 @@ func TestLeavesNoTrace(t *testing.T) {
 			}
 			backend.mu.Unlock()
 		}
+	}
+}
+
+// TestServerName: the backend is asked for by the name that the API server
+// asks for, wherever it is dialed.
+func TestServerName(t *testing.T) {
+	ours := newAuthority(t)
+	config := ours.healthy(t)
+	asked := make(chan string, 1)
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		asked <- hello.ServerName
+		return nil, nil
+	}
+	backend := serve(t, config)
+	Look(t.Context(), objects(t, [][]byte{ours.bundle}, backend.address).Snapshot(time.Now()), Options{})
+	if name := <-asked; name != hook {
+		t.Errorf("asked for %q, want %q", name, hook)
 	}
 }
 
