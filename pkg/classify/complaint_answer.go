@@ -24,11 +24,18 @@ type Answer struct {
 	Notes []string
 }
 
+// ofTheService is what the advice says in place of a namespace that the error
+// may tell.
+const ofTheService = "in the namespace of the Service"
+
 // Answer looks the Complaint up in the Report.
 func (r *Report) Answer(c Complaint) Answer {
 	advice := c.Cause.Advice()
 	a := Answer{Complaint: c, Meaning: advice.Meaning, Fix: advice.Fix, Profiles: r.about(c)}
 	callers := c.callers(a.Profiles)
+	if namespace, _, _ := c.service(); namespace != "" {
+		a.Fix = strings.ReplaceAll(a.Fix, ofTheService, "-n "+namespace)
+	}
 	a.Findings, a.Related = r.findingsOf(callers, advice.Checks)
 	switch {
 	case len(a.Profiles) == 0:

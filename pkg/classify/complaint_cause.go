@@ -78,11 +78,12 @@ func callCauses() []cause {
 		{`context canceled`, CauseClientGone},
 		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type`, CauseAnswer},
 		{`SideEffects is nil|must have either service or URL|Unparsable URL|could not get REST client|does not accept known AdmissionReview versions|no supported conversion review versions`, CauseRegistration},
-		{`could not find the requested resource|404 page not found`, CauseNotFound},
-		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden`, CauseUnauthorized},
-		{`entity too large|request is too large`, CauseTooLarge},
+		{`could not find the requested resource|404 page not found|does not allow this method`, CauseNotFound},
+		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden|RBAC: access denied`, CauseUnauthorized},
+		{`[Ee]ntity [Tt]oo [Ll]arge|request is too large|status code 413`, CauseTooLarge},
 		{`connection reset by peer|EOF|broken pipe|http2: |transport connection broken|use of closed network connection`, CauseCutOff},
-		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason`, CauseServerError},
+		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason|too many requests|responded with the status code|unknown format|content type that the client supports`, CauseServerError},
+		{`(?i)<html|<!doctype`, CauseAnswer},
 	} {
 		out = append(out, cause{regexp.MustCompile(c.expression), c.cause})
 	}
@@ -116,7 +117,7 @@ var advices = map[Cause]Advice{
 	},
 	CauseNoEndpoints: {
 		"the Service is there, but no Pod behind the port is ready",
-		"bring the Pods back: kubectl get endpointslices,pods in the namespace of the Service; look for Pods that the webhook itself refuses",
+		"bring the Pods back: kubectl get endpointslices,pods " + ofTheService + "; look for Pods that the webhook itself refuses",
 		[]*Check{noReadyEndpoints, bootstrapDeadlock, singleEndpoint},
 	},
 	CauseUnroutable: {
@@ -190,7 +191,7 @@ var advices = map[Cause]Advice{
 		[]*Check{longTimeout, budgetExceeded, controlPlanePath},
 	},
 	CauseCutOff: {
-		"the connection was closed in the middle of the call: the backend crashed or was stopped without draining, or a mesh or load balancer in between did it",
+		"the connection was closed in the middle of the call: the backend crashed or was stopped without draining, or it or a mesh in between demands a client certificate, or a load balancer did it",
 		"look for restarts of the Pods; have them drain before they stop (preStop), and exempt them from a mesh's mutual TLS",
 		[]*Check{singleEndpoint, noReadyEndpoints},
 	},

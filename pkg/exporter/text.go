@@ -218,8 +218,17 @@ func lookedAt(d Document) string {
 			types = append(types, fmt.Sprintf("%d %s", byType[t], t))
 		}
 	}
-	return fmt.Sprintf(" Looked at %s (%s) in %s of server %s.", counted(d.Totals.Webhooks, "webhook"),
-		strings.Join(types, ", "), counted(len(configurations), "configuration"), clean(d.Server))
+	return fmt.Sprintf(" Looked at %s (%s) in %s of %s.", counted(d.Totals.Webhooks, "webhook"),
+		strings.Join(types, ", "), counted(len(configurations), "configuration"), d.server())
+}
+
+// server names the API server; where files do not tell which it is for, they
+// are judged for the newest one.
+func (d Document) server() string {
+	if d.Server == (inventory.Version{}).String() {
+		return "a server of unknown version"
+	}
+	return "server " + clean(d.Server)
 }
 
 func blindSpots(d Document) string {
