@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"cmp"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -20,91 +21,81 @@ var seriesDropped = Family{
 	Labels: []string{"family"},
 }
 
-// collector says the current Report as metrics. It has no state.
+// collector says the current Report as metrics. It has no state. It is no
+// prometheus.Collector, because a registry keeps several copies of each series,
+// sorts them and compares them: with 5,000 webhooks, a scrape would take more
+// memory than all the rest of the program.
 type collector struct {
+	// current returns the Report, nil while there is none: unknown is not zero.
 	current  func() *classify.Report
-	families []described
-	dropped  described
+	families []Family
+	// own are the metrics that are about the program.
+	own prometheus.Gatherer
 }
 
-// NewCollector returns a collector of the Families over the Report that current
-// returns at each scrape. While current returns nil it exports nothing: unknown
-// is not zero.
-func NewCollector(current func() *classify.Report) prometheus.Collector {
-	return newCollector(current, Families)
+// NewGatherer returns a gatherer of the Families over the Report that current
+// returns at each scrape, and of the metrics that are about the program.
+func NewGatherer(current func() *classify.Report, own prometheus.Gatherer) prometheus.Gatherer {
+	return collector{current, Families, own}
 }
 
-func newCollector(current func() *classify.Report, families []Family) *collector {
-	c := &collector{current: current, dropped: describe(seriesDropped)}
+// Gather returns the series of the current Report.
+func (c collector) Gather() ([]*dto.MetricFamily, error) {
+	out, err := c.own.Gather()
+	if r := c.current(); r != nil {
+		out = append(out, collect(r, c.families)...)
+	}
+	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out, err
+}
+
+func collect(r *classify.Report, families []Family) []*dto.MetricFamily {
+	shared := &shared{
+		seed:   maphash.MakeSeed(),
+		seen:   map[uint64]struct{}{},
+		pairs:  map[[2]string]*dto.LabelPair{},
+		values: map[float64]*dto.Gauge{},
+	}
+	dropped := map[string]int{}
+	var out []*dto.MetricFamily
 	for _, f := range families {
-		c.families = append(c.families, describe(f))
-	}
-	return c
-}
-
-// Describe sends the families' descriptors.
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range c.families {
-		ch <- f.desc
-	}
-	ch <- c.dropped.desc
-}
-
-// Collect sends the series of the current Report.
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	r := c.current()
-	if r == nil {
-		return
-	}
-	pairs := pairs{}
-	dropped := newSender(c.dropped, pairs, ch)
-	for _, f := range c.families {
-		s := newSender(f, pairs, ch)
+		s := newSender(f, shared)
 		f.Collect(r, s.send)
-		dropped.send(float64(s.dropped), f.Series())
+		dropped[f.Series()] = s.dropped
+		out = s.appendTo(out)
 	}
-}
-
-// described is a family and what all its series share.
-type described struct {
-	Family
-	desc *prometheus.Desc
-	// names are the labels as series carry them: sorted. order tells where in
-	// the family's order the value of each is.
-	names []string
-	order []int
-}
-
-func describe(f Family) described {
-	d := described{
-		Family: f,
-		desc:   prometheus.NewDesc(f.Series(), f.Help, f.Labels, nil),
-		names:  slices.Sorted(slices.Values(f.Labels)),
+	s := newSender(seriesDropped, shared)
+	for _, f := range families {
+		s.send(float64(dropped[f.Series()]), f.Series())
 	}
-	for _, name := range d.names {
-		d.order = append(d.order, slices.Index(f.Labels, name))
-	}
-	return d
+	return s.appendTo(out)
 }
 
 // sender keeps a family within its bound and free of duplicates: one duplicate
 // would fail the scrape of everything.
 type sender struct {
-	described
-	pairs   pairs
-	ch      chan<- prometheus.Metric
-	seed    maphash.Seed
-	seen    map[uint64]struct{}
+	Family
+	*shared
+	// names are the labels as series carry them: sorted. order tells where in
+	// the family's order the value of each is.
+	names   []string
+	order   []int
+	metrics []*dto.Metric
 	dropped int
 }
 
-func newSender(f described, p pairs, ch chan<- prometheus.Metric) *sender {
-	return &sender{described: f, pairs: p, ch: ch, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
+func newSender(f Family, shared *shared) *sender {
+	clear(shared.seen)
+	s := &sender{Family: f, shared: shared, names: slices.Sorted(slices.Values(f.Labels))}
+	for _, name := range s.names {
+		s.order = append(s.order, slices.Index(f.Labels, name))
+	}
+	return s
 }
 
 // send sends one series.
 func (s *sender) send(value float64, labels ...string) {
-	if len(s.seen) >= s.bound() {
+	if len(s.metrics) >= s.bound() {
 		s.dropped++
 		return
 	}
@@ -114,26 +105,29 @@ func (s *sender) send(value float64, labels ...string) {
 		return
 	}
 	s.seen[id] = struct{}{}
-	s.ch <- s.sample(value, labels)
-}
-
-func (s *sender) sample(value float64, labels []string) *sample {
-	out := &sample{described: &s.described, value: value, labels: make([]*dto.LabelPair, len(labels))}
+	m := s.metric()
+	m.Label = s.labels(len(labels))
 	for i, name := range s.names {
-		out.labels[i] = s.pairs.get(name, labels[s.order[i]])
+		m.Label[i] = s.pair(name, labels[s.order[i]])
 	}
-	return out
+	if s.Counter {
+		m.Counter = &dto.Counter{Value: new(value)}
+	} else {
+		m.Gauge = s.gauge(value)
+	}
+	s.metrics = append(s.metrics, m)
 }
 
-func (s *sender) hash(labels []string) uint64 {
-	var h maphash.Hash
-	h.SetSeed(s.seed)
-	for _, l := range labels {
-		h.WriteString(l)
-		// The byte occurs in no valid UTF-8, so no two sets of labels read alike.
-		h.WriteByte(0xff)
+// appendTo appends the family, if it has any series.
+func (s *sender) appendTo(out []*dto.MetricFamily) []*dto.MetricFamily {
+	if len(s.metrics) == 0 {
+		return out
 	}
-	return h.Sum64()
+	kind := dto.MetricType_GAUGE
+	if s.Counter {
+		kind = dto.MetricType_COUNTER
+	}
+	return append(out, &dto.MetricFamily{Name: new(s.Series()), Help: new(s.Help), Type: &kind, Metric: s.metrics})
 }
 
 // makeValid replaces what the exposition formats do not allow in a label.
@@ -146,38 +140,68 @@ func makeValid(labels []string) {
 	}
 }
 
-// pairs are the labels of one scrape, each once.
-type pairs map[[2]string]*dto.LabelPair
+// shared is what the series of one scrape have in common, and what is seen of
+// the family under way. It hands out memory
+// by the block: a scrape is tens of thousands of small objects that are
+// forgotten together.
+type shared struct {
+	seed    maphash.Seed
+	seen    map[uint64]struct{}
+	pairs   map[[2]string]*dto.LabelPair
+	values  map[float64]*dto.Gauge
+	metrics []dto.Metric
+	free    []*dto.LabelPair
+}
 
-func (p pairs) get(name, value string) *dto.LabelPair {
+// block is how many objects are allocated at once.
+const block = 512
+
+func (s *shared) metric() *dto.Metric {
+	if len(s.metrics) == 0 {
+		s.metrics = make([]dto.Metric, block)
+	}
+	m := &s.metrics[0]
+	s.metrics = s.metrics[1:]
+	return m
+}
+
+func (s *shared) labels(n int) []*dto.LabelPair {
+	if len(s.free) < n {
+		s.free = make([]*dto.LabelPair, max(n, 8*block))
+	}
+	out := s.free[:n:n]
+	s.free = s.free[n:]
+	return out
+}
+
+// pair returns the label, each once.
+func (s *shared) pair(name, value string) *dto.LabelPair {
 	key := [2]string{name, value}
-	pair, known := p[key]
+	pair, known := s.pairs[key]
 	if !known {
 		pair = &dto.LabelPair{Name: new(name), Value: new(value)}
-		p[key] = pair
+		s.pairs[key] = pair
 	}
 	return pair
 }
 
-// sample is one series. It shares its labels with the others of the scrape:
-// with a prometheus.NewConstMetric, which does not, a scrape of 5,000 webhooks
-// takes more memory than all the rest of the program.
-type sample struct {
-	*described
-	value  float64
-	labels []*dto.LabelPair
+// gauge returns the value, each once: nearly all are 1.
+func (s *shared) gauge(value float64) *dto.Gauge {
+	gauge, known := s.values[value]
+	if !known {
+		gauge = &dto.Gauge{Value: new(value)}
+		s.values[value] = gauge
+	}
+	return gauge
 }
 
-// Desc returns the descriptor of the family.
-func (s *sample) Desc() *prometheus.Desc { return s.desc }
-
-// Write fills in the series.
-func (s *sample) Write(m *dto.Metric) error {
-	m.Label = s.labels
-	if s.Counter {
-		m.Counter = &dto.Counter{Value: &s.value}
-	} else {
-		m.Gauge = &dto.Gauge{Value: &s.value}
+func (s *shared) hash(labels []string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for _, l := range labels {
+		h.WriteString(l)
+		// The byte occurs in no valid UTF-8, so no two sets of labels read alike.
+		h.WriteByte(0xff)
 	}
-	return nil
+	return h.Sum64()
 }

@@ -50,9 +50,9 @@ func metricsHandler(current func() *classify.Report, own ...prometheus.Collector
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	})
-	all := newRegistry(NewCollector(current), own...)
-	everything := promhttp.HandlerFor(all, promhttp.HandlerOpts{
-		Registry:          all,
+	registry := newRegistry(own...)
+	everything := promhttp.HandlerFor(NewGatherer(current, registry), promhttp.HandlerOpts{
+		Registry:          registry,
 		EnableOpenMetrics: true,
 		// Replicas of Prometheus scrape at the same time; one collection serves all.
 		CoalesceGather: true,
@@ -69,9 +69,9 @@ func metricsHandler(current func() *classify.Report, own ...prometheus.Collector
 		// promhttp would collect everything and drop what was not asked for. To
 		// collect no more than that makes the question cheap enough for a script
 		// that waits for a change.
-		some := newRegistry(newCollector(current, named(names)))
+		some := collector{current, named(names), newRegistry()}
 		if slices.ContainsFunc(names, foreign) {
-			some.MustRegister(own...)
+			some.own = registry
 		}
 		promhttp.HandlerFor(some, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, r)
 	})
@@ -96,9 +96,8 @@ func foreign(name string) bool {
 	return !slices.ContainsFunc(Families, func(f Family) bool { return f.Series() == name })
 }
 
-func newRegistry(c prometheus.Collector, own ...prometheus.Collector) *prometheus.Registry {
+func newRegistry(own ...prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(c)
 	registry.MustRegister(own...)
 	return registry
 }

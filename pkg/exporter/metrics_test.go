@@ -41,7 +41,7 @@ func exposed(t *testing.T, r *classify.Report, names ...string) string {
 	for i, n := range names {
 		full[i] = Prefix + n
 	}
-	text, err := testutil.CollectAndFormat(NewCollector(current(r)), expfmt.TypeTextPlain, full...)
+	text, err := testutil.GatherAndFormat(NewGatherer(current(r), newRegistry()), expfmt.TypeTextPlain, full...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestLint(t *testing.T) {
 	r.Profiles[2].Webhook.Backend.Authority = authority(taken)
 	duration := NewEvaluationDuration()
 	duration.Observe(.001)
-	problems, err := testutil.GatherAndLint(newRegistry(NewCollector(current(r)), duration, collectorversion.NewCollector(program)))
+	problems, err := testutil.GatherAndLint(NewGatherer(current(r), newRegistry(duration, collectorversion.NewCollector(program))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,26 +172,24 @@ webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_name
 	}
 }
 
-// gatherPedantically fails the test on what a registry calls inconsistent.
+// gatherPedantically fails the test on what client_golang calls inconsistent.
 func gatherPedantically(t *testing.T, r *classify.Report) []*dto.MetricFamily {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(NewCollector(current(r)), NewEvaluationDuration())
-	families, err := registry.Gather()
+	families, err := prometheus.Gatherers{NewGatherer(current(r), newRegistry(NewEvaluationDuration()))}.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return families
 }
 
-func TestPedanticRegistry(t *testing.T) {
+func TestConsistency(t *testing.T) {
 	if families := gatherPedantically(t, blind(report())); len(families) < len(Families)-1 {
 		t.Errorf("got %d families, want those of a whole report", len(families))
 	}
 }
 
 func TestNothingBeforeTheFirstSnapshot(t *testing.T) {
-	if n := testutil.CollectAndCount(NewCollector(current(nil))); n != 0 {
+	if n, err := testutil.GatherAndCount(NewGatherer(current(nil), newRegistry())); n != 0 || err != nil {
 		t.Errorf("got %d series without a report, want none: unknown is not zero", n)
 	}
 }
@@ -241,7 +239,7 @@ func TestBounds(t *testing.T) {
 				t.Errorf("got %d series, want the bound %d", n, maxSeries)
 			}
 		case "findings":
-			// Sorted by label: the first one is acknowledged="false", severity="critical".
+			// The first one is acknowledged="false", severity="critical".
 			if n := family.Metric[0].GetGauge().GetValue(); n != float64(2+3*maxSeries) {
 				t.Errorf("the total of critical findings is %v, want it untruncated: %v", n, 2+3*maxSeries)
 			}

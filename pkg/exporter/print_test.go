@@ -45,13 +45,19 @@ func TestSection(t *testing.T) {
 // Everything that is exported under our prefix is documented with its labels.
 func TestPrintMetricsHasThemAll(t *testing.T) {
 	text := string(rendered(t, func(b *bytes.Buffer) error { return WriteMetrics(b) }))
-	descs := make(chan *prometheus.Desc, 100)
-	for _, c := range []prometheus.Collector{NewCollector(current(nil)), NewEvaluationDuration(), collectorversion.NewCollector(program)} {
-		c.Describe(descs)
+	names := []string{seriesDropped.Series()}
+	for _, f := range Families {
+		names = append(names, f.Series())
 	}
+	descs := make(chan *prometheus.Desc, 100)
+	NewEvaluationDuration().Describe(descs)
+	NewConditionWriteErrors().Describe(descs)
+	collectorversion.NewCollector(program).Describe(descs)
 	close(descs)
 	for d := range descs {
-		name := strings.Split(d.String(), `"`)[1]
+		names = append(names, strings.Split(d.String(), `"`)[1])
+	}
+	for _, name := range names {
 		if n := strings.Count(text, "| `"+name+"` |"); n != 1 {
 			t.Errorf("%s has %d rows, want 1", name, n)
 		}
