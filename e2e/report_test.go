@@ -19,13 +19,16 @@ type document struct {
 		Lacks      []string
 	}
 	Webhooks []struct{ Type, Configuration, Name string }
-	Findings []struct{ Check, Severity, Type, Configuration, Name string }
+	Findings []reported
 	Errors   []struct {
 		Source  string
 		Line    int
 		Message string
 	}
 }
+
+// reported is one finding of a document.
+type reported struct{ Check, Severity, Type, Configuration, Name, Message, Fix string }
 
 // knows tells whether the document knows a webhook of the configuration.
 func (d document) knows(configuration string) bool {

@@ -58,11 +58,15 @@ func (g grant) refused() *regexp.Regexp {
 // TestEachPermission takes one permission after the other away: each is needed,
 // the log says which is missing, and the rest works. The API server streams no
 // lists, as older ones do not, for else "list" is hardly needed; and it sends
-// reviews to webhooks, which only its metrics tell.
+// reviews to webhooks, which only its metrics tell. What nodes need is read
+// because a webhook looks at the Pods of kube-system.
 func TestEachPermission(t *testing.T) {
 	w := broken(t, "--feature-gates=WatchList=false,ExcludeAdmissionWebhookVirtualResources=false")
 	h := world.Hook(w.Backend(t, "reviewed"), world.Rule("authentication.k8s.io", "tokenreviews"))
 	w.Validate(t, reviews, h)
+	h = world.Hook(w.Backend(t, "system"), world.Rule("", "pods"))
+	h.NamespaceSelector.MatchLabels[corev1.LabelMetadataName] = metav1.NamespaceSystem
+	w.Validate(t, "system", h)
 	openShift(t, w)
 	prometheusOperator(t, w)
 	kubectl(t, w, "apply", "--server-side", "-k", manifests+"overlays/openshift")

@@ -79,10 +79,11 @@ func conversionConsequences(p Profile) (Severity, string) {
 // repair is the way out of a dead backend.
 func repair(p Profile) string {
 	bring := fmt.Sprintf("bring %s back (kubectl get service,endpointslices,pods -n %s)", called(p), p.State.Service.Namespace)
-	if p.Type == inventory.Conversion {
-		return bring + fmt.Sprintf("; if its software is gone for good and the versions differ in name only: "+
-			`kubectl patch crd %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'; `+
-			"never force-delete the objects: they are healthy, only unreadable", p.Configuration)
+	if p.State.APIService != "" {
+		bring = fmt.Sprintf("bring APIService %s back (kubectl get apiservices)", p.State.APIService)
 	}
-	return bring + fmt.Sprintf("; if its software is gone for good: kubectl delete %s", object(p))
+	if p.Type == inventory.Conversion {
+		return fmt.Sprintf("%s; never force-delete the objects: they are healthy, only unreadable; if its software is gone for good and the versions differ in name only: %s", bring, noConversion(p))
+	}
+	return fmt.Sprintf("%s; if its software is gone for good: kubectl delete %s%s", bring, object(p), byOwner(p))
 }

@@ -38,6 +38,7 @@ var auditorNeeds = []struct {
 // installed, nothing of it can be blocked.
 func blocked(p Profile) []Problem {
 	var what, where []string
+	var resources []inventory.Resource
 	severity := Info
 	for _, namespace := range p.Policy.AuditorNamespaces {
 		if _, installed := p.Snapshot.Namespaces[namespace]; !installed {
@@ -52,6 +53,7 @@ func blocked(p Profile) []Problem {
 				severity = Warning
 			}
 			what = append(what, n.name)
+			resources = append(resources, n.resource)
 			where = append(where, namespace)
 		}
 	}
@@ -61,7 +63,7 @@ func blocked(p Profile) []Problem {
 	what, where = distinct(what), distinct(where)
 	return []Problem{{
 		Severity: severity,
-		Message:  fmt.Sprintf("can keep webhook-auditor from working: while it cannot be called, %s in %s are refused (failurePolicy Fail)", some(what), some(where)),
+		Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, %s in %s are refused (failurePolicy Fail)", rulesFor(p, resources), some(what), some(where)),
 		Fix:      patch(p, excludeNamespaces(p, where)),
 	}}
 }

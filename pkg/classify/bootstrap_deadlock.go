@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 var bootstrapDeadlock = &Check{
@@ -18,7 +20,7 @@ var bootstrapDeadlock = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is in a deadlock once its Pods are gone: %s", strings.Join(p.Deadlock.Steps, "; ")),
+			Message: fmt.Sprintf("is in a deadlock once its Pods are gone, through %s: %s", rulesFor(p, p.Deadlock.Resources), strings.Join(p.Deadlock.Steps, "; ")),
 			Fix:     patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)),
 		}}
 	},
@@ -29,13 +31,17 @@ type Deadlock struct {
 	// Steps tell the cycle, from the webhook's own Service back to it.
 	Steps []string
 	// Namespaces are those that the webhook must leave alone to break all
-	// cycles that lead through it.
+	// cycles that lead through it, Resources what it refuses there.
 	Namespaces []string
+	Resources  []inventory.Resource
 }
 
-func (d *Deadlock) add(namespace string) {
+func (d *Deadlock) add(namespace string, refused inventory.Resource) {
 	if !slices.Contains(d.Namespaces, namespace) {
 		d.Namespaces = append(d.Namespaces, namespace)
 		slices.Sort(d.Namespaces)
+	}
+	if !slices.Contains(d.Resources, refused) {
+		d.Resources = append(d.Resources, refused)
 	}
 }

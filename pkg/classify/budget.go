@@ -132,7 +132,7 @@ func (b books) worst(r inventory.Resource, op inventory.Operation) Cost {
 	chain, namespaced := b.called(r, op)
 	bySelector := make([]inventory.Budget, len(b.selectors))
 	for _, i := range chain {
-		bySelector[b.selector[i]] = bySelector[b.selector[i]].Add(b.profiles[i].Webhook)
+		bySelector[b.selector[i]] = bySelector[b.selector[i]].Add(b.profiles[i].Webhook, op)
 	}
 	if !namespaced || len(b.namespaces) == 0 {
 		return Cost{Resource: r, Operation: op, Budget: sum(bySelector, nil), chain: chain}

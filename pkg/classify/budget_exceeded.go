@@ -64,6 +64,6 @@ func cheaper(p Profile, e Excess) string {
 	if e.Namespace != "" {
 		command += " -n " + e.Namespace
 	}
-	return fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its rules, or register fewer webhooks for it; what takes how long: %s%s",
-		seconds(p.Timeout), e.Resource, command, byOwner(p))
+	return fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its %s, or register fewer webhooks for it; what takes how long: %s%s",
+		seconds(p.Timeout), e.Resource, rulesFor(p, []inventory.Resource{e.Resource}), command, byOwner(p))
 }

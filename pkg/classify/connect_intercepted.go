@@ -16,7 +16,7 @@ var connectIntercepted = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("refuses CONNECT to %s in system namespaces while it cannot be called (failurePolicy Fail): that is the way in to repair things", listed(blocked)),
+			Message: fmt.Sprintf("refuses CONNECT to %s in system namespaces while it cannot be called (failurePolicy Fail): that is the way in to repair things", byRule(p, blocked)),
 			Fix:     patch(p, excludeRequests(p, `request.operation == "CONNECT"`)),
 		}}
 	},

@@ -28,7 +28,7 @@ var controlPlanePath = &Check{
 func blocksControlPlane(p Profile) Problem {
 	return Problem{
 		Severity: certainty(p.Vital),
-		Message:  fmt.Sprintf("is on the path of the control plane: while it cannot be called, %s are refused (failurePolicy Fail)", vitalNames(p.Vital)),
+		Message:  fmt.Sprintf("is on the path of the control plane through %s: while it cannot be called, %s are refused (failurePolicy Fail)", rulesFor(p, resourcesOf(p.Vital)), vitalNames(p.Vital)),
 		Fix:      patch(p, leaveAlone(p, p.Vital)...),
 	}
 }
@@ -51,10 +51,18 @@ func delaysControlPlane(p Profile) []Problem {
 func delay(p Profile, vital []Vital, limit time.Duration) Problem {
 	return Problem{
 		Severity: certainty(vital),
-		Message: fmt.Sprintf("is on the path of the control plane: while its backend hangs, %s wait %s in spite of failurePolicy Ignore, longer than those who write them have",
-			vitalNames(vital), seconds(p.Timeout)),
+		Message: fmt.Sprintf("is on the path of the control plane through %s: while its backend hangs, %s wait %s in spite of failurePolicy Ignore, longer than those who write them have",
+			rulesFor(p, resourcesOf(vital)), vitalNames(vital), seconds(p.Timeout)),
 		Fix: patch(p, set(p, "timeoutSeconds", int(limit.Seconds()))),
 	}
+}
+
+func resourcesOf(vital []Vital) []inventory.Resource {
+	out := make([]inventory.Resource, len(vital))
+	for i, v := range vital {
+		out[i] = v.Resource
+	}
+	return out
 }
 
 // certainty: what a matchCondition may leave out is worth knowing, no more.

@@ -18,7 +18,7 @@ var coreResource = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("in %s is called for the core resources %s and is not approved", p.Webhook.Backend.Namespace(), listed(core)),
+			Message: fmt.Sprintf("in %s is called for the core resources %s and is not approved", p.Webhook.Backend.Namespace(), byRule(p, core)),
 			Fix:     approve(p, "core-resource"),
 		}}
 	},

@@ -17,7 +17,7 @@ var criticalResource = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("of a third party is called for the critical resources %s and is not approved", listed(critical)),
+			Message: fmt.Sprintf("of a third party is called for the critical resources %s and is not approved", byRule(p, critical)),
 			Fix:     approve(p, "critical-resource"),
 		}}
 	},

@@ -12,15 +12,17 @@ import (
 )
 
 // part is something that has to start: the Pods behind a Service that webhooks
-// are served by, or what every node needs before it runs Pods.
+// are served by, or what every Pod needs: what its node runs, and DNS.
 type part struct {
 	// name completes "the Pods of …".
 	name      string
 	namespace string
 	// needs are the requests without which it does not come up.
 	needs []need
-	// network says that it starts only after what nodes need.
+	// network says that it starts only after what nodes and names need.
 	network bool
+	// use completes "the Pods of … need it …", where every Pod does.
+	use string
 }
 
 // need is a request and what it does.
@@ -32,8 +34,8 @@ type need struct {
 // blocker is a webhook that can keep others from starting.
 type blocker struct {
 	profile *Profile
-	// blocks are the parts that it keeps from starting, and by what.
-	blocks map[*part]string
+	// blocks are the parts that it keeps from starting, and what it refuses.
+	blocks map[*part]need
 }
 
 // findDeadlocks looks for the cycles in which webhooks with failurePolicy Fail
@@ -43,7 +45,7 @@ func findDeadlocks(s *inventory.Snapshot, profiles []Profile) {
 	for i := range profiles {
 		if w := &profiles[i]; mayBlock(w) {
 			key := w.State.Service.Key()
-			byService[key] = append(byService[key], &blocker{w, map[*part]string{}})
+			byService[key] = append(byService[key], &blocker{w, map[*part]need{}})
 		}
 	}
 	if len(byService) == 0 {
@@ -57,15 +59,19 @@ func findDeadlocks(s *inventory.Snapshot, profiles []Profile) {
 	}
 }
 
-// bootResources are what the Pods behind a webhook need written to come up.
-var bootResources = map[inventory.Resource]bool{
-	{Name: "pods"}:                                      true,
-	{Name: "pods", Subresource: "binding"}:              true,
-	{Name: "pods", Subresource: "status"}:               true,
-	{Name: "serviceaccounts", Subresource: "token"}:     true,
-	{Group: "discovery.k8s.io", Name: "endpointslices"}: true,
-	{Group: "coordination.k8s.io", Name: "leases"}:      true,
+// starting says what is refused with each of inventory.PodWrites.
+var starting = map[inventory.Resource]string{
+	{Name: "pods"}:                                  "the Pods of",
+	{Name: "pods", Subresource: "binding"}:          "to let the scheduler place the Pods of",
+	{Name: "pods", Subresource: "status"}:           "to let the kubelet report on the Pods of",
+	{Name: "serviceaccounts", Subresource: "token"}: "a token to the Pods of",
 }
+
+// What running Pods need written to be called.
+var (
+	endpointSlices = inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}
+	leases         = inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}
+)
 
 // mayBlock reports whether the webhook could keep anything from starting: it
 // fails closed, runs in the cluster, and is called for what starts.
@@ -73,13 +79,15 @@ func mayBlock(p *Profile) bool {
 	if p.Type == inventory.Conversion || !p.FailsClosed() || p.Webhook.Backend.Kind == inventory.BackendURL {
 		return false
 	}
-	return slices.ContainsFunc(p.Reached, func(r inventory.Reached) bool { return bootResources[r.Resource] })
+	return slices.ContainsFunc(p.Reached, func(r inventory.Reached) bool {
+		return starting[r.Resource] != "" || r.Resource == endpointSlices || r.Resource == leases
+	})
 }
 
 // startGraph knows what needs what to start.
 type startGraph struct {
 	backends map[inventory.Key]*part
-	// nodes are what every node needs.
+	// nodes are what every Pod needs: what runs on its node, and DNS.
 	nodes []*part
 	// parts are everything that has to start, in a stable order.
 	parts []*part
@@ -90,16 +98,16 @@ type startGraph struct {
 // wait says that a part starts only after another one.
 type wait struct {
 	part *part
-	// because is the webhook that makes it wait; nil where every node needs
-	// the other part.
+	// because is the webhook that makes it wait; nil where every Pod needs the
+	// other part.
 	because *blocker
 }
 
 func newStartGraph(s *inventory.Snapshot, byService map[inventory.Key][]*blocker) *startGraph {
 	g := &startGraph{backends: map[inventory.Key]*part{}, waits: map[*part][]wait{}}
 	for _, w := range s.Workloads {
-		if w.NodeCritical && !w.Static {
-			g.nodes = append(g.nodes, &part{name: w.String(), namespace: w.Namespace, needs: podNeeds(s, w.Namespace, w.PodLabels)})
+		if use := useOf(w); use != "" && !w.Static {
+			g.nodes = append(g.nodes, &part{name: w.String(), namespace: w.Namespace, needs: podNeeds(s, w.Namespace, w.PodLabels), use: use})
 		}
 	}
 	g.parts = slices.Clone(g.nodes)
@@ -120,13 +128,24 @@ func newStartGraph(s *inventory.Snapshot, byService map[inventory.Key][]*blocker
 	return g
 }
 
+// useOf says what every Pod needs the workload for, "" if it does not.
+func useOf(w inventory.Workload) string {
+	switch {
+	case w.NodeCritical:
+		return "on their node"
+	case w.ClusterDNS:
+		return "to resolve names"
+	}
+	return ""
+}
+
 // link asks what the webhooks of a backend keep from starting.
 func (g *startGraph) link(backend *part, blockers []*blocker) {
 	for _, p := range g.parts {
 		var first *blocker
 		for _, b := range blockers {
-			if what := b.keeps(p); what != "" {
-				b.blocks[p] = what
+			if refused, keeps := b.keeps(p); keeps {
+				b.blocks[p] = refused
 				first = cmp.Or(first, b)
 			}
 		}
@@ -136,14 +155,14 @@ func (g *startGraph) link(backend *part, blockers []*blocker) {
 	}
 }
 
-// keeps says what the webhook certainly keeps the part from, "" if nothing.
-func (b *blocker) keeps(p *part) string {
+// keeps says what the webhook certainly keeps the part from, if anything.
+func (b *blocker) keeps(p *part) (need, bool) {
 	for _, n := range p.needs {
 		if b.profile.Reaches(n.request).Called == inventory.Yes {
-			return n.what
+			return n, true
 		}
 	}
-	return ""
+	return need{}, false
 }
 
 // cycle looks for the ways from what the webhook needs to start back to what it
@@ -156,11 +175,11 @@ func (g *startGraph) cycle(own *part, b *blocker) *Deadlock {
 	via := map[*part]hop{own: {}}
 	for queue := []*part{own}; len(queue) > 0; queue = queue[1:] {
 		p := queue[0]
-		if what, blocks := b.blocks[p]; blocks {
+		if refused, blocks := b.blocks[p]; blocks {
 			if found == nil {
-				found = &Deadlock{Steps: append(steps(via, p), fmt.Sprintf("this webhook refuses %s %s%s", what, p.name, itself(p, own)))}
+				found = &Deadlock{Steps: append(steps(via, p), fmt.Sprintf("this webhook refuses %s %s%s", refused.what, p.name, itself(p, own)))}
 			}
-			found.add(p.namespace)
+			found.add(p.namespace, refused.request.Resource)
 		}
 		for _, next := range g.after(p) {
 			if _, seen := via[next.part]; !seen {
@@ -191,10 +210,10 @@ func steps(via map[*part]hop, p *part) []string {
 // String says why the one waits for the other.
 func (h hop) String() string {
 	if h.because == nil {
-		return fmt.Sprintf("the Pods of %s need %s on their node", h.from.name, h.part.name)
+		return fmt.Sprintf("the Pods of %s need %s %s", h.from.name, h.part.name, h.part.use)
 	}
 	w := h.because.profile
-	return fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s", w.Name, w.Configuration, h.part.name, h.because.blocks[h.from], h.from.name)
+	return fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s", w.Name, w.Configuration, h.part.name, h.because.blocks[h.from].what, h.from.name)
 }
 
 func itself(p, own *part) string {
@@ -246,14 +265,15 @@ func podNeeds(s *inventory.Snapshot, namespace string, labels map[string]string)
 	if labels == nil {
 		labels = unlabeled
 	}
-	pod := inventory.Subject{Namespace: namespace, Labels: labels}
-	plain := inventory.Subject{Namespace: namespace, Labels: unlabeled}
-	return needs(s, []question{
-		{"create", "pods", pod, "the Pods of"},
-		{"create", "pods/binding", plain, "to let the scheduler place the Pods of"},
-		{"create", "serviceaccounts/token", plain, "a token to the Pods of"},
-		{"update", "pods/status", pod, "to let the kubelet report on the Pods of"},
-	})
+	var questions []question
+	for _, w := range inventory.PodWrites {
+		subject := inventory.Subject{Namespace: namespace, Labels: unlabeled}
+		if w.Labeled {
+			subject.Labels = labels
+		}
+		questions = append(questions, question{w.Operation, w.Resource, subject, starting[w.Resource]})
+	}
+	return needs(s, questions)
 }
 
 // reachNeeds is what a running Pod needs to be called.
@@ -264,21 +284,22 @@ func reachNeeds(s *inventory.Snapshot, service inventory.Service) []need {
 	}
 	labels[discoveryv1.LabelServiceName] = service.Name
 	return needs(s, []question{
-		{"update", "endpointslices.discovery.k8s.io", inventory.Subject{Namespace: service.Namespace, Labels: labels}, "the endpoints of"},
-		{"update", "leases.coordination.k8s.io", inventory.Subject{Namespace: service.Namespace, Labels: unlabeled}, "the leases by which a leader is elected among the Pods of"},
+		{inventory.Update, endpointSlices, inventory.Subject{Namespace: service.Namespace, Labels: labels}, "the endpoints of"},
+		{inventory.Update, leases, inventory.Subject{Namespace: service.Namespace, Labels: unlabeled}, "the leases by which a leader is elected among the Pods of"},
 	})
 }
 
 type question struct {
-	operation, resource string
-	subject             inventory.Subject
-	what                string
+	operation inventory.Operation
+	resource  inventory.Resource
+	subject   inventory.Subject
+	what      string
 }
 
 func needs(s *inventory.Snapshot, questions []question) []need {
 	var out []need
 	for _, q := range questions {
-		if request, err := s.Request(q.operation, q.resource, q.subject); err == nil {
+		if request, err := s.Request(string(q.operation), q.resource.String(), q.subject); err == nil {
 			out = append(out, need{request, q.what})
 		}
 	}

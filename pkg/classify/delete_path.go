@@ -24,7 +24,7 @@ var deletePath = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is called when things go away (%s): while it cannot be called, garbage collection, node drains and the deletion of namespaces stop (failurePolicy Fail)", listed(blocked)),
+			Message: fmt.Sprintf("is called when things go away, for %s: while it cannot be called, garbage collection, node drains and the deletion of namespaces stop (failurePolicy Fail)", byRule(p, blocked)),
 			Fix:     patch(p, excludeRequests(p, goingAway(blocked))),
 		}}
 	},

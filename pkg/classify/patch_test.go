@@ -13,65 +13,123 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// patchable are the checks whose fix is, or holds, a patch.
-var patchable = []string{
-	"blocks-auditor", "bootstrap-deadlock", "connect-intercepted", "control-plane-path", "conversion-unneeded", "delete-path", "equivalent-gap",
-	"ineffective-selector", "long-timeout", "plaintext-to-url", "reinvocation-order", "review-version", "run-level-zero",
-	"service-missing", "virtual-resource",
+// manual are the checks whose fix holds no command, each with the reason.
+var manual = map[string]string{
+	"budget-exceeded":     "which webhook gives way is for people to decide",
+	"ca-bundle-expiring":  "the CA is for its owner to renew",
+	"ca-bundle-invalid":   "the CA is for its owner to renew",
+	"ca-bundle-missing":   "the CA is for its owner to put in",
+	"dead-rule":           "what was meant is not known",
+	"duplicate-name":      "the name is for its owner to choose",
+	"metadata-fight":      "which writer gives way is for people to decide",
+	"over-broad":          "what the webhook looks at is not known",
+	"serving-certificate": "the certificate is for its owner to renew",
+	"single-endpoint":     "what runs behind the Service is not known by name",
 }
 
-// command is a kubectl patch, as a shell reads it.
-var command = regexp.MustCompile(`kubectl patch (\S+) (\S+) --type=(json|merge) -p '((?:[^']|'\\'')*)'`)
+// changing matches the commands of a fix that change a webhook's object.
+var changing = regexp.MustCompile(`kubectl (patch|annotate|delete) `)
 
-// TestPatches applies the patch that each finding of the fixtures comes with to
-// the fixture, and looks again: the finding must be gone.
-func TestPatches(t *testing.T) {
+var (
+	patchCommand    = regexp.MustCompile(`kubectl patch (\S+) (\S+) --type=(json|merge) -p '((?:[^']|'\\'')*)'`)
+	annotateCommand = regexp.MustCompile(`kubectl annotate (?:--overwrite )?(\S+) (\S+) ([^\s=;]+?)(-|=(?:'([^']*)'|([^\s;']*)))(?:;| |$)`)
+	deleteCommand   = regexp.MustCompile(`kubectl delete (\S+) ([^\s;]+)`)
+)
+
+// change is one command of a fix: what it makes of which object.
+type change struct {
+	command, kind, name string
+	// edit returns the object as it is afterwards, nil where it is gone.
+	edit func(object []byte) ([]byte, error)
+}
+
+// changes reads the commands of a fix as a shell would.
+func changes(fix string) []change {
+	var out []change
+	for _, m := range patchCommand.FindAllStringSubmatch(fix, -1) {
+		patch := []byte(strings.ReplaceAll(m[4], `'\''`, "'"))
+		if m[3] == "merge" {
+			out = append(out, change{m[0], m[1], m[2], merged(patch)})
+			continue
+		}
+		out = append(out, change{m[0], m[1], m[2], func(object []byte) ([]byte, error) {
+			decoded, err := jsonpatch.DecodePatch(patch)
+			if err != nil {
+				return nil, err
+			}
+			return decoded.Apply(object)
+		}})
+	}
+	for _, m := range annotateCommand.FindAllStringSubmatch(fix, -1) {
+		var value any
+		if m[4] != "-" {
+			value = strings.NewReplacer("URL-OF-THE-PULL-REQUEST", "https://example.com/pull/1").Replace(m[5] + m[6])
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{m[3]: value}}})
+		if err != nil {
+			panic(err) // strings and nil
+		}
+		out = append(out, change{m[0], m[1], m[2], merged(patch)})
+	}
+	for _, m := range deleteCommand.FindAllStringSubmatch(fix, -1) {
+		out = append(out, change{m[0], m[1], m[2], func([]byte) ([]byte, error) { return nil, nil }})
+	}
+	return out
+}
+
+func merged(patch []byte) func([]byte) ([]byte, error) {
+	return func(object []byte) ([]byte, error) { return jsonpatch.MergePatch(object, patch) }
+}
+
+// TestFixes applies each command that a finding of a fixture comes with to the
+// fixture, and looks again: the finding must be gone, or acknowledged, and
+// nothing above info may have come.
+func TestFixes(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	patched := map[string]bool{}
-	for _, file := range files {
-		for _, f := range DefaultPolicy().Evaluate(fixture(t, file)).Findings {
-			m := command.FindStringSubmatch(f.Fix)
-			if m == nil {
-				continue
+	stories, err := filepath.Glob("testdata/outages/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := map[string]bool{}
+	for _, file := range slices.Concat(files, stories) {
+		before := judged(t, file).Findings
+		for _, f := range before {
+			commands := changes(f.Fix)
+			if n := len(changing.FindAllString(f.Fix, -1)); n != len(commands) {
+				t.Errorf("%s: %s: %d of %d commands are understood: %s", file, f.Check.Name, len(commands), n, f.Fix)
 			}
-			patched[f.Check.Name] = true
-			after := fixture(t, apply(t, file, m))
-			for _, again := range DefaultPolicy().Evaluate(after).Findings {
-				if again.Check == f.Check && again.Webhook == f.Webhook {
-					t.Errorf("%s: %s on %s is still there after %s:\n%s", file, f.Check.Name, f.Webhook.Name, m[0], again.Message)
+			for _, c := range commands {
+				applied[f.Check.Name] = true
+				after := judged(t, apply(t, file, c)).Findings
+				for _, again := range after {
+					switch {
+					case sameFinding(again, f) && !again.Acknowledged:
+						t.Errorf("%s: %s on %s is still there after %s:\n%s", file, f.Check.Name, f.Webhook.Name, c.command, again.Message)
+					case again.Severity > Info && !slices.ContainsFunc(before, func(b Finding) bool { return sameFinding(again, b) }):
+						t.Errorf("%s: %s on %s came with %s:\n%s", file, again.Check.Name, again.Webhook.Name, c.command, again.Message)
+					}
 				}
 			}
 		}
 	}
-	for _, name := range patchable {
-		if !patched[name] {
-			t.Errorf("no fixture shows a patch of %s", name)
-		}
-	}
-	for name := range patched {
-		if !slices.Contains(patchable, name) {
-			t.Errorf("%s comes with a patch, and is not listed", name)
+	for _, c := range Checks {
+		if by := manual[c.Name] != ""; by == applied[c.Name] {
+			t.Errorf("%s: listed as without a command: %t, a command was applied: %t", c.Name, by, applied[c.Name])
 		}
 	}
 }
 
-// apply writes the file anew, with the command's patch on the object that it
-// names.
-func apply(t *testing.T, file string, command []string) string {
+func sameFinding(a, b Finding) bool { return a.Check == b.Check && a.Webhook == b.Webhook }
+
+// apply writes the file anew, with the change made to the object that it names.
+func apply(t *testing.T, file string, c change) string {
 	t.Helper()
-	kind, name, how, patch := command[1], command[2], command[3], strings.ReplaceAll(command[4], `'\''`, "'")
-	text := source(t, file)
 	var out []string
-	for line := range strings.SplitSeq(text, "\n") {
-		if strings.HasPrefix(line, "# server:") || strings.HasPrefix(line, "# routing:") {
-			out = append(out, line)
-		}
-	}
 	hit := false
-	for document := range strings.SplitSeq(text, "\n---\n") {
+	for document := range strings.SplitSeq(source(t, file), "\n---\n") {
 		var o struct {
 			Kind     string
 			Metadata struct{ Name string }
@@ -83,36 +141,37 @@ func apply(t *testing.T, file string, command []string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.Metadata.Name == name && (strings.EqualFold(o.Kind, kind) || kind == "crd" && o.Kind == "CustomResourceDefinition") {
-			hit = true
-			raw = patched(t, raw, how, patch)
+		for line := range strings.SplitSeq(document, "\n") {
+			if settings.MatchString(line) {
+				out = append(out, line)
+			}
 		}
-		out = append(out, "---", string(raw))
+		if o.Metadata.Name == c.name && (strings.EqualFold(o.Kind, c.kind) || c.kind == "crd" && o.Kind == "CustomResourceDefinition") {
+			hit = true
+			if raw, err = c.edit(raw); err != nil {
+				t.Fatalf("%s: %v", c.command, err)
+			}
+		}
+		if raw != nil {
+			out = append(out, "---", string(raw))
+		}
 	}
 	if !hit {
-		t.Errorf("%s has no %s %s to patch", file, kind, name)
+		t.Errorf("%s has no object for %s", file, c.command)
 	}
-	path := filepath.Join(t.TempDir(), "patched.yaml")
+	all := strings.Join(out, "\n")
+	out = slices.DeleteFunc(out, func(line string) bool { // of what was deleted nobody can dial anything
+		m := probed.FindStringSubmatch(line)
+		return m != nil && !strings.Contains(all, `"name":"`+m[1]+`"`)
+	})
+	path := filepath.Join(t.TempDir(), "changed.yaml")
 	if err := os.WriteFile(path, []byte(strings.Join(out, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func patched(t *testing.T, object []byte, how, patch string) []byte {
-	t.Helper()
-	var out []byte
-	var err error
-	if how == "merge" {
-		out, err = jsonpatch.MergePatch(object, []byte(patch))
-	} else {
-		var decoded jsonpatch.Patch
-		if decoded, err = jsonpatch.DecodePatch([]byte(patch)); err == nil {
-			out, err = decoded.Apply(object)
-		}
-	}
-	if err != nil {
-		t.Fatalf("applying %s: %v", patch, err)
-	}
-	return out
-}
+var probed = regexp.MustCompile(`^# probe: (\S+) `)
+
+// settings are the comments by which a fixture says what no manifest does.
+var settings = regexp.MustCompile(`^# (server|routing|policy|probe): `)

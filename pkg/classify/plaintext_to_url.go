@@ -18,7 +18,7 @@ var plaintextToURL = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("sends %s in plain text out of the cluster, to %s", listed(secret), b.Host()),
+			Message: fmt.Sprintf("sends %s in plain text out of the cluster, to %s", byRule(p, secret), b.Host()),
 			Fix:     patch(p, excludeRequests(p, requestsTo(secret))),
 		}}
 	},

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -75,7 +76,7 @@ func DefaultPolicy() Policy {
 		PlatformNamespaces:         []string{"openshift-*", "kube-system"},
 		PlatformWebhooks:           slices.Clone(platformWebhooks),
 		RunLevelLabel:              "openshift.io/run-level",
-		ControlPlane:               defaultControlPlane(),
+		ControlPlane:               maps.Clone(defaultControlPlane),
 		AuditorNamespaces:          []string{"webhook-auditor", "openshift-webhook-auditor"},
 		LongTimeoutSeconds:         15,
 		ControlPlaneTimeoutSeconds: 15,

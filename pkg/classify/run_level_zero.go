@@ -17,7 +17,7 @@ var runLevelZero = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is called for %s in %s, on run level 0, without having opted in", listed(reach.Resources), some(reach.Namespaces)),
+			Message: fmt.Sprintf("is called for %s in %s, on run level 0, without having opted in", byRule(p, reach.Resources), some(reach.Namespaces)),
 			Fix: fmt.Sprintf("%s; or opt in: kubectl annotate %s %s=true%s",
 				patch(p, excludeRunLevelZero(p)...), object(p), OptInAnnotation, guardMissing(p.Snapshot)),
 		}}

@@ -17,7 +17,7 @@ var sensitiveResource = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("sees the security-sensitive resources %s in plain text and is not approved", listed(sensitive)),
+			Message: fmt.Sprintf("sees the security-sensitive resources %s in plain text and is not approved", byRule(p, sensitive)),
 			Fix:     approve(p, "sensitive-resource"),
 		}}
 	},

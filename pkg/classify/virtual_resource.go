@@ -29,7 +29,7 @@ func findVirtualResource(p Profile) []Problem {
 	}
 	return []Problem{{
 		Severity: virtualSeverity(p, virtual),
-		Message:  fmt.Sprintf("intercepts %s, which are never stored but decide on every login, authorization or scheduling (failurePolicy %s)", listed(virtual), p.FailurePolicy),
+		Message:  fmt.Sprintf("intercepts %s, which are never stored but decide on every login, authorization or scheduling (failurePolicy %s)", byRule(p, virtual), p.FailurePolicy),
 		Fix:      fmt.Sprintf("take them out of the rules of %s, or exclude them: %s", object(p), patch(p, excludeRequests(p, requestsTo(virtual)))),
 	}}
 }

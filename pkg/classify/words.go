@@ -23,6 +23,23 @@ func listed(resources []inventory.Resource) string {
 	return sentence(names, len(resources)-len(names))
 }
 
+// byRule names the resources, and the rules that cover them.
+func byRule(p Profile, resources []inventory.Resource) string {
+	if len(p.Rules) == 0 {
+		return listed(resources)
+	}
+	return fmt.Sprintf("%s (%s)", listed(resources), rulesFor(p, resources))
+}
+
+// rulesFor names the rules that cover the resources.
+func rulesFor(p Profile, resources []inventory.Resource) string {
+	var names []string
+	for _, i := range p.Snapshot.RulesFor(p.Webhook, resources) {
+		names = append(names, fmt.Sprintf("rules[%d]", i))
+	}
+	return some(names)
+}
+
 // some joins the first words and counts the rest.
 func some(words []string) string {
 	shown := words[:min(len(words), maxListed)]

@@ -171,9 +171,8 @@ func (p printer) steps(c inventory.Chain) {
 
 // again says that a mutating webhook may be called a second time.
 func again(c inventory.Chain, i int) string {
-	b := c.Budget()
-	if one := (inventory.Budget{}).Add(c.Steps[i].Webhook); b.Reinvoked() > 0 && one.Reinvocable > 0 {
-		return ", again if another one changes the object"
+	if one := (inventory.Budget{}).Add(c.Steps[i].Webhook, c.Request.Operation); one.Reinvocable > 0 {
+		return ", again if the object is changed after it"
 	}
 	return ""
 }
@@ -186,7 +185,7 @@ func (p printer) budget(b inventory.Budget) {
 		what    string
 	}{
 		{b.Mutating, "mutating, one after the other"},
-		{b.Reinvoked(), "called again"},
+		{b.Reinvocable, "called again"},
 		{b.Validating, "the slowest validating one"},
 	} {
 		if part.seconds > 0 {

@@ -114,7 +114,7 @@ func report() *classify.Report {
 			{Webhook: webhook(quotaPolicy, service("policy", "policy")), Threshold: 1},
 		},
 		Costs: []classify.Cost{
-			{Resource: pods, Operation: inventory.Create, Budget: inventory.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Mutators: 1, Webhooks: 2}},
+			{Resource: pods, Operation: inventory.Create, Budget: inventory.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Webhooks: 2}},
 			{Resource: pods, Operation: inventory.Delete},
 		},
 		Findings: []classify.Finding{

@@ -37,6 +37,9 @@ type BackendState struct {
 	// Service is the Service that is really called, after the APIService of a
 	// webhook served through the API server itself.
 	Service ServiceRef
+	// APIService is the one that is missing for the API server to pass the call
+	// on, if any.
+	APIService string
 	// Ready counts the ready endpoints behind the port.
 	Ready int
 }
@@ -64,7 +67,8 @@ func (b Backend) Host() string {
 }
 
 // urlFault tells why a URL cannot be called, "" where it can. One that was
-// blanked on purpose tells nothing.
+// blanked on purpose tells nothing. Source: ValidateWebhookURL of
+// k8s.io/apiserver/pkg/util/webhook.
 func (b Backend) urlFault() string {
 	if b.Kind != BackendURL || blanked([]byte(b.URL)) {
 		return ""
@@ -76,6 +80,10 @@ func (b Backend) urlFault() string {
 		return parsing.Err.Error()
 	case u.Hostname() == "":
 		return "no host in it"
+	case u.Scheme != "https":
+		return fmt.Sprintf("scheme %q, where the API server allows https alone", u.Scheme)
+	case u.User != nil, u.RawQuery != "", u.Fragment != "":
+		return "credentials, a query or a fragment in it, which the API server does not allow"
 	}
 	return ""
 }
@@ -114,8 +122,14 @@ func (s *Snapshot) throughAPIService(b Backend) BackendState {
 	if len(parts) < 3 || parts[0] != "apis" {
 		return BackendState{Service: b.Service}
 	}
-	api, ok := s.APIServices[parts[2]+"."+parts[1]]
+	name := parts[2] + "." + parts[1]
+	api, ok := s.APIServices[name]
 	switch {
+	case !ok && s.APIServicesKnown:
+		return BackendState{
+			Known: true, Service: b.Service, APIService: name,
+			Fault: ServiceNotFound, Detail: fmt.Sprintf("answers that it is not found: there is no APIService %s to pass the call on to", name),
+		}
 	case !ok:
 		return BackendState{Service: b.Service}
 	case api.Service == nil:

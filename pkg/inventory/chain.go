@@ -47,7 +47,28 @@ func (s *Snapshot) Chain(r Request) Chain {
 		}
 	}
 	c.Conversion = s.conversion(c)
+	c.Request.Notes = slices.Concat(r.Notes, c.labelNotes())
 	return c
+}
+
+// labelNotes say what may become of the labels that were given, where an
+// objectSelector decided by them.
+func (c Chain) labelNotes() []string {
+	decided := func(step Step) bool {
+		return step.Why == WhyObjectSelector || step.Called == Yes && !step.Webhook.ObjectSelector.Empty()
+	}
+	known := c.Request.circumstances != nil && c.Request.object.complete
+	if !known || !slices.ContainsFunc(c.Steps, decided) && !slices.ContainsFunc(c.Skipped, decided) {
+		return nil
+	}
+	var out []string
+	if c.Request.Operation == Update {
+		out = append(out, "objectSelectors meet the object before and after the change: its labels are taken to stay the same")
+	}
+	if c.Request.Object == nil && slices.ContainsFunc(c.Steps, func(step Step) bool { return step.Webhook.Type == Mutating }) {
+		out = append(out, "objectSelectors are asked about the labels as given: a mutating webhook may change them before the others are asked")
+	}
+	return out
 }
 
 // Budget is the worst case of a chain: how long a request waits if every
@@ -55,24 +76,26 @@ func (s *Snapshot) Chain(r Request) Chain {
 type Budget struct {
 	// Mutating is the sum of the mutating ones, which are called one by one.
 	Mutating time.Duration
-	// Reinvocable is the sum of those that are called again if another one
-	// changes the object.
+	// Reinvocable is the sum of those that are called again if the object is
+	// changed after them: by another webhook or, in answer to what a webhook
+	// did, by the API server itself (as LimitRanger does for a container that
+	// was added). Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
 	Reinvocable time.Duration
 	// Validating is the slowest of the validating ones, which are called at
 	// once.
 	Validating time.Duration
-	// Mutators counts the mutating ones, Webhooks all.
-	Mutators, Webhooks int
+	// Webhooks counts them.
+	Webhooks int
 }
 
-// Add adds what the webhook costs a request that meets it.
-func (b Budget) Add(w *Webhook) Budget {
+// Add adds what the webhook costs a request that meets it. None can change what
+// is deleted, so that none is called again for that.
+func (b Budget) Add(w *Webhook, op Operation) Budget {
 	b.Webhooks++
 	switch w.Type {
 	case Mutating:
-		b.Mutators++
 		b.Mutating += w.Timeout
-		if w.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
+		if w.Reinvocation == admissionv1.IfNeededReinvocationPolicy && op != Delete {
 			b.Reinvocable += w.Timeout
 		}
 	case Validating:
@@ -87,29 +110,18 @@ func (b Budget) Plus(o Budget) Budget {
 		Mutating:    b.Mutating + o.Mutating,
 		Reinvocable: b.Reinvocable + o.Reinvocable,
 		Validating:  max(b.Validating, o.Validating),
-		Mutators:    b.Mutators + o.Mutators,
 		Webhooks:    b.Webhooks + o.Webhooks,
 	}
 }
 
-// Reinvoked is what a second round costs: there is none where nobody else
-// changes the object. Source:
-// k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
-func (b Budget) Reinvoked() time.Duration {
-	if b.Mutators < 2 {
-		return 0
-	}
-	return b.Reinvocable
-}
-
 // Total is the worst case.
-func (b Budget) Total() time.Duration { return b.Mutating + b.Reinvoked() + b.Validating }
+func (b Budget) Total() time.Duration { return b.Mutating + b.Reinvocable + b.Validating }
 
 // Budget is the worst case of the chain.
 func (c Chain) Budget() Budget {
 	var b Budget
 	for _, step := range c.Steps {
-		b = b.Add(step.Webhook)
+		b = b.Add(step.Webhook, c.Request.Operation)
 	}
 	return b
 }

@@ -17,21 +17,22 @@ func (o Objects) Snapshot(taken time.Time) *Snapshot { return o.snapshot(taken, 
 // snapshot takes the parts that hold still from the Snapshot before.
 func (o Objects) snapshot(taken time.Time, before *Snapshot, still parts) *Snapshot {
 	s := &Snapshot{
-		Taken:           taken,
-		Server:          o.Server,
-		OpenShift:       o.OpenShift,
-		Upgrading:       o.Upgrading,
-		Routing:         o.Routing,
-		ReviewsExcluded: o.reviewsExcluded(),
-		Services:        o.services(),
-		Nodes:           o.Nodes,
-		NamespacesKnown: o.NamespacesKnown,
-		ServicesKnown:   o.ServicesKnown,
-		EndpointsKnown:  o.EndpointsKnown,
-		Errors:          slices.Clone(o.Errors),
-		Inputs:          o.Inputs,
-		Current:         o.Current,
-		WatchErrors:     o.WatchErrors,
+		Taken:            taken,
+		Server:           o.Server,
+		OpenShift:        o.OpenShift,
+		Upgrading:        o.Upgrading,
+		Routing:          o.Routing,
+		ReviewsExcluded:  o.reviewsExcluded(),
+		Services:         o.services(),
+		Nodes:            o.Nodes,
+		NamespacesKnown:  o.NamespacesKnown,
+		APIServicesKnown: o.APIServicesKnown,
+		ServicesKnown:    o.ServicesKnown,
+		EndpointsKnown:   o.EndpointsKnown,
+		Errors:           slices.Clone(o.Errors),
+		Inputs:           o.Inputs,
+		Current:          o.Current,
+		WatchErrors:      o.WatchErrors,
 	}
 	s.Namespaces = kept(still.namespaces, before.Namespaces, o.namespaces)
 	s.CRDs = kept(still.crds, before.CRDs, o.crds)
@@ -39,8 +40,6 @@ func (o Objects) snapshot(taken time.Time, before *Snapshot, still parts) *Snaps
 	s.Workloads = kept(still.workloads, before.Workloads, o.workloads)
 	s.Served = kept(still.served, before.Served, func() []Served { return o.served(s.CRDs) })
 	s.Webhooks = kept(still.webhooks, before.Webhooks, func() []Webhook { return inOrder(o.webhooks(s.CRDs)) })
-	s.unreadable = kept(still.webhooks, before.unreadable, func() []Error { return unreadableParts(s.Webhooks) })
-	s.Errors = append(s.Errors, s.unreadable...)
 	switch {
 	case !still.served:
 		s.index = newIndex(s)
@@ -49,13 +48,15 @@ func (o Objects) snapshot(taken time.Time, before *Snapshot, still parts) *Snaps
 	default:
 		s.index = before.index.forgetful()
 	}
+	s.unreadable = kept(still.webhooks, before.unreadable, s.unreadableParts)
+	s.Errors = append(s.Errors, s.unreadable...)
 	return s
 }
 
 // unreadableParts reads what the webhooks hold in a form of its own, and tells
 // what of it cannot be read.
-func unreadableParts(webhooks []Webhook) []Error {
-	return slices.Concat(selectorErrors(webhooks), urlErrors(webhooks), readAuthorities(webhooks))
+func (s *Snapshot) unreadableParts() []Error {
+	return slices.Concat(selectorErrors(s.Webhooks), urlErrors(s.Webhooks), s.conditionErrors(), readAuthorities(s.Webhooks))
 }
 
 // inOrder returns the webhooks in the order in which they are called. It moves

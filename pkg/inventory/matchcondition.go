@@ -127,7 +127,7 @@ func compile(expression string) *program {
 	}
 	ast, issues := env.Compile(expression)
 	if issues.Err() != nil {
-		return &program{err: issues.Err()}
+		return &program{err: issue(issues)}
 	}
 	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return &program{err: fmt.Errorf("want a bool, got %v", ast.OutputType())}
@@ -137,6 +137,35 @@ func compile(expression string) *program {
 		p.cheap, p.err = newProgram(env, ast, cheapCost)
 	}
 	return p
+}
+
+// issue is the first of the issues, on one line.
+func issue(issues *cel.Issues) error {
+	all := issues.Errors()
+	if len(all) == 0 {
+		return issues.Err()
+	}
+	message, _, _ := strings.Cut(all[0].Message, "\n")
+	return fmt.Errorf("line %d, column %d: %s", all[0].Location.Line(), all[0].Location.Column()+1, message)
+}
+
+// conditionErrors tells of the matchConditions that do not compile: no API
+// server stores such, but files may hold them.
+func (s *Snapshot) conditionErrors() []Error {
+	var out []Error
+	for i := range s.Webhooks {
+		w := &s.Webhooks[i]
+		for _, c := range w.MatchConditions {
+			if p := s.index.programs.of(c.Expression); p.err != nil {
+				out = append(out, Error{
+					Source:  w.Object.Source,
+					Object:  w.Object.Kind + "/" + w.Configuration,
+					Message: fmt.Sprintf("reading matchCondition %q of webhook %s: %v", c.Name, w.Name, p.err),
+				})
+			}
+		}
+	}
+	return out
 }
 
 func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {

@@ -26,17 +26,20 @@ type Objects struct {
 	// Pods are those of the namespaces in which backends run; of a cluster
 	// their metadata, node, host network and priority class are enough.
 	Pods []*corev1.Pod
-	// Deployments and StatefulSets stand in for Pods in files.
+	// Deployments and StatefulSets stand in for Pods in files; of a cluster
+	// there are the Deployments that are its DNS.
 	Deployments  []*appsv1.Deployment
 	StatefulSets []*appsv1.StatefulSet
-	// DaemonSets are those of the whole cluster: nodes need some of them.
+	// DaemonSets are needed by nodes, some of them: of a cluster, those of the
+	// SystemNamespaces in which a webhook could keep them from starting.
 	DaemonSets []*appsv1.DaemonSet
 	// Nodes counts the cluster's nodes; 0 is unknown.
 	Nodes int
 
-	NamespacesKnown bool
-	ServicesKnown   Coverage
-	EndpointsKnown  Coverage
+	NamespacesKnown  bool
+	APIServicesKnown bool
+	ServicesKnown    Coverage
+	EndpointsKnown   Coverage
 
 	Server    Version
 	OpenShift bool

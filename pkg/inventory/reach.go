@@ -264,6 +264,28 @@ func (s *Snapshot) reach(w *Webhook, selected selectableOperations) []Reached {
 	return out
 }
 
+// RulesFor returns the places of the webhook's rules that cover one of the
+// resources, itself or by equivalence.
+func (s *Snapshot) RulesFor(w *Webhook, resources []Resource) []int {
+	if len(w.Rules) == 1 {
+		return []int{0}
+	}
+	x := s.lookup()
+	hits := make([]hit, len(x.targets))
+	var out []int
+	for i := range w.Rules {
+		clear(hits)
+		x.mark(hits, &w.Rules[i], w.MatchPolicy)
+		if slices.ContainsFunc(resources, func(r Resource) bool {
+			at, served := x.at[r]
+			return served && hits[at].operations != 0
+		}) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
 // anyKind is the kind in which webhooks get the object, whatever their rules.
 func (r Request) anyKind() Kind {
 	if len(r.equivalents) == 0 {

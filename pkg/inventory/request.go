@@ -85,7 +85,8 @@ func (s *Snapshot) Request(operation, resource string, subject Subject) (Request
 	}
 	subject, more := v.place(subject)
 	request := s.request(v, op, subject)
-	request.Notes = slices.DeleteFunc(append(append(notes, note), more), func(s string) bool { return s == "" })
+	notes = append(notes, note, more, s.ownLabels(request, subject))
+	request.Notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 	return request, nil
 }
 
@@ -101,6 +102,16 @@ func (v apiVersion) place(subject Subject) (Subject, string) {
 	}
 	subject.Namespace = ""
 	return subject, fmt.Sprintf("%s is cluster-scoped: namespace %s is left out", v.Resource, given)
+}
+
+// ownLabels says whose labels were given, where that is easily mistaken: an
+// Eviction carries none of its Pod.
+func (s *Snapshot) ownLabels(r Request, subject Subject) string {
+	parents := s.lookup().servedVersions(r.Resource.Parent())
+	if subject.Labels == nil || r.Operation == Connect || len(parents) == 0 || parents[0].Kind.Kind == r.Kind.Kind {
+		return ""
+	}
+	return fmt.Sprintf("objectSelectors meet the labels of the %s that is sent, not those of the %s", r.Kind.Kind, parents[0].Kind.Kind)
 }
 
 // request fills in what the API server knows.

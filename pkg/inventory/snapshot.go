@@ -43,9 +43,10 @@ type Snapshot struct {
 	Probes map[Ref]Probe
 
 	// What the input does not cover is unknown, never missing.
-	NamespacesKnown bool
-	ServicesKnown   Coverage
-	EndpointsKnown  Coverage
+	NamespacesKnown  bool
+	APIServicesKnown bool
+	ServicesKnown    Coverage
+	EndpointsKnown   Coverage
 
 	// Inputs are the paths that were read; nil for a cluster.
 	Inputs []Input

@@ -11,13 +11,17 @@ import (
 // TestUnreadableURLs: the API server accepts none such; a file may hold one.
 func TestUnreadableURLs(t *testing.T) {
 	for url, want := range map[string]string{
-		"https://hooks.example.com/v":    "",
-		"https://[::1]:8443/v":           "",
-		"xxxxxxxxxxxxxxxxxxxxxxx":        "", // blanked in an archive
-		"https://[::1/?token=secret":     "missing ']' in host",
-		"https://hooks.example.com:http": "invalid port",
-		"hooks.example.com/v":            "no host in it",
-		"https:///v":                     "no host in it",
+		"https://hooks.example.com/v":         "",
+		"https://[::1]:8443/v":                "",
+		"xxxxxxxxxxxxxxxxxxxxxxx":             "", // blanked in an archive
+		"https://[::1/?token=secret":          "missing ']' in host",
+		"https://hooks.example.com:http":      "invalid port",
+		"hooks.example.com/v":                 "no host in it",
+		"https:///v":                          "no host in it",
+		"http://127.0.0.1:8080/v":             `scheme "http", where the API server allows https alone`,
+		"https://h.example.com/?token=secret": "a query",
+		"https://h.example.com/#secret":       "a fragment",
+		"https://user:secret@h.example.com/":  "credentials",
 	} {
 		w := validating("v", func(w *admissionv1.ValidatingWebhook) {
 			w.ClientConfig = admissionv1.WebhookClientConfig{URL: &url}

@@ -34,6 +34,8 @@ type Workload struct {
 	// NodeCritical says that a node is of no use without it: CNI plugins,
 	// service proxies, node DNS and CSI drivers.
 	NodeCritical bool
+	// ClusterDNS says that its Pods answer for the names of Services.
+	ClusterDNS bool
 	// Replicas counts its Pods; 0 where that depends on the nodes.
 	Replicas int
 	// Nodes are those its Pods run on, where known.
@@ -52,6 +54,53 @@ const nodeCriticalClass = "system-node-critical"
 
 // mirrorAnnotation marks the API's image of a static Pod.
 const mirrorAnnotation = corev1.MirrorPodAnnotationKey
+
+// SystemNamespaces are those in which clusters run what nodes need before they
+// run Pods, and their DNS. The comments name the source.
+var SystemNamespaces = []string{
+	metav1.NamespaceSystem,          // kubeadm, k3s, EKS, AKS, GKE; Cilium, and Calico by manifest
+	"calico-system",                 // github.com/tigera/operator
+	"kube-flannel",                  // github.com/flannel-io/flannel Documentation/kube-flannel.yml
+	"openshift-cluster-csi-drivers", // github.com/openshift/csi-operator
+	"openshift-dns",                 // github.com/openshift/cluster-dns-operator
+	"openshift-multus",              // github.com/openshift/cluster-network-operator bindata/network/multus
+	"openshift-ovn-kubernetes",      // the same, bindata/network/ovn-kubernetes
+	"openshift-sdn",                 // the same, up to 4.16
+}
+
+// DNSLabel is the label that the Pods of the cluster's DNS carry, wherever it is
+// not a DaemonSet. Source: k8s.io/kubernetes cluster/addons/dns, whose Service
+// kube-dns selects by the first value in nearly all clusters; the second is
+// that of CoreDNS' own Helm chart.
+const DNSLabel = "k8s-app"
+
+// DNSApps are the values of DNSLabel.
+var DNSApps = []string{"kube-dns", "coredns"}
+
+// PodWrite is a request that somebody makes for a Pod to run.
+type PodWrite struct {
+	Resource
+	Operation
+	// Labeled says that what is written carries the Pod's labels.
+	Labeled bool
+}
+
+// PodWrites are the requests without which no Pod starts: it is created, placed
+// on a node, given a token and reported to run.
+var PodWrites = []PodWrite{
+	{Resource{Name: "pods"}, Create, true},
+	{Resource{Name: "pods", Subresource: "binding"}, Create, false},
+	{Resource{Name: "serviceaccounts", Subresource: "token"}, Create, false},
+	{Resource{Name: "pods", Subresource: "status"}, Update, true},
+}
+
+// HoldsUp reports whether the webhook may keep Pods of the namespace from
+// starting: it fails closed and is called for what they need.
+func (s *Snapshot) HoldsUp(w *Webhook, namespace string) bool {
+	return w.FailsClosed() && slices.ContainsFunc(PodWrites, func(p PodWrite) bool {
+		return s.Intercepts(w, p.Resource, p.Operation, namespace).Called != No
+	})
+}
 
 // workloads are the workloads of the objects, sorted. Pods of one controller
 // count as one: they differ in nothing that admission would see.
@@ -79,8 +128,13 @@ func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, r
 		Key:         Key{m.Namespace, m.Name},
 		PodLabels:   t.Labels,
 		HostNetwork: t.Spec.HostNetwork,
+		ClusterDNS:  isDNS(m.Namespace, t.Labels),
 		Replicas:    int(replicas),
 	}
+}
+
+func isDNS(namespace string, labels map[string]string) bool {
+	return slices.Contains(SystemNamespaces, namespace) && slices.Contains(DNSApps, labels[DNSLabel])
 }
 
 func newDaemon(d *appsv1.DaemonSet) Workload {
@@ -126,6 +180,7 @@ func podWorkload(p *corev1.Pod) Workload {
 		Key:         Key{p.Namespace, p.Name},
 		PodLabels:   p.Labels,
 		HostNetwork: p.Spec.HostNetwork,
+		ClusterDNS:  isDNS(p.Namespace, p.Labels),
 		Static:      p.Annotations[mirrorAnnotation] != "",
 		Replicas:    1,
 		Newest:      p.CreationTimestamp.Time,

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -48,8 +49,11 @@ func assemble(results []result, f facts) inventory.Objects {
 	failures := slices.Clone(f.failures)
 	for _, r := range results {
 		add(&o, r.objects)
-		if r.GroupResource == corev1.Resource("namespaces") {
+		switch r.GroupResource {
+		case corev1.Resource("namespaces"):
 			o.NamespacesKnown = r.known
+		case apiregistrationv1.Resource("apiservices"):
+			o.APIServicesKnown = r.known
 		}
 		if r.failure != nil {
 			failures = append(failures, *r.failure)
@@ -78,6 +82,10 @@ func add(o *inventory.Objects, objects []any) {
 			o.Pods = append(o.Pods, v)
 		case *discoveryv1.EndpointSlice:
 			o.EndpointSlices = append(o.EndpointSlices, v)
+		case *appsv1.DaemonSet:
+			o.DaemonSets = append(o.DaemonSets, v)
+		case *appsv1.Deployment:
+			o.Deployments = append(o.Deployments, v)
 		}
 	}
 }
@@ -96,18 +104,38 @@ func coverage(results []result, resource string) inventory.Coverage {
 	return inventory.Coverage{Namespaces: known}
 }
 
-// wanted returns what is read because some webhook names it: the Services and,
-// by keys without a name, the Pods of the namespaces from which a failure would
-// close the API.
-func wanted(s *inventory.Snapshot) map[inventory.Key]bool {
-	out := references(s)
+// wanted returns what is read because of the webhooks: the Services that they
+// call, the Pods of the namespaces from which a failure would close the API, and
+// what nodes need of the system namespaces where it could be held up.
+func wanted(s *inventory.Snapshot) map[place]bool {
+	out := map[place]bool{}
+	for key := range references(s) {
+		out[place{key, backendService}] = true
+	}
+	systems := existing(s, inventory.SystemNamespaces)
 	for i := range s.Webhooks {
 		w := &s.Webhooks[i]
-		if w.FailsClosed() && w.Backend.Kind != inventory.BackendURL {
-			out[inventory.Key{Namespace: s.State(w.Backend).Service.Namespace}] = true
+		if !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
+			continue
 		}
+		out[place{inventory.Key{Namespace: s.State(w.Backend).Service.Namespace}, backendNamespace}] = true
+		systems = slices.DeleteFunc(systems, func(namespace string) bool {
+			held := s.HoldsUp(w, namespace)
+			if held {
+				out[place{inventory.Key{Namespace: namespace}, systemNamespace}] = true
+			}
+			return held
+		})
 	}
 	return out
+}
+
+// existing returns those of the namespaces that are there, or that may be.
+func existing(s *inventory.Snapshot, namespaces []string) []string {
+	return slices.DeleteFunc(slices.Clone(namespaces), func(name string) bool {
+		_, exists := s.Namespaces[name]
+		return s.NamespacesKnown && !exists
+	})
 }
 
 // references returns the Services that the webhooks call, also those behind an

@@ -69,7 +69,7 @@ func TestPermissionsAreWhatIsRead(t *testing.T) {
 	s := startServer(t)
 	c := s.clients()
 	read := map[string]bool{}
-	for _, src := range slices.Concat(c.clusterSources(), c.serviceSources(inventory.Key{Namespace: "x", Name: "y"}), c.podSources("x")) {
+	for _, src := range slices.Concat(c.clusterSources(), c.placed()) {
 		read[src.Group+"/"+src.Resource] = true
 	}
 	granted := map[string]bool{}

@@ -8,6 +8,7 @@ import (
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	"k8s.io/client-go/discovery"
 	admissionclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	sliceclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/metadata"
@@ -22,6 +23,7 @@ type Clients struct {
 	apiextensions *apiextensionsclient.ApiextensionsV1Client
 	aggregator    *apiregistrationclient.ApiregistrationV1Client
 	core          *coreclient.CoreV1Client
+	apps          *appsclient.AppsV1Client
 	slices        *sliceclient.DiscoveryV1Client
 	metadata      metadata.Interface
 	discovery     *discovery.DiscoveryClient
@@ -56,7 +58,7 @@ func NewClients(config *rest.Config) (Clients, error) {
 
 func newClients(config *rest.Config, large, small *http.Client) (Clients, error) {
 	c := Clients{host: config.Host}
-	var errs [7]error
+	var errs [8]error
 	c.admission, errs[0] = admissionclient.NewForConfigAndClient(config, large)
 	c.apiextensions, errs[1] = apiextensionsclient.NewForConfigAndClient(config, large)
 	c.aggregator, errs[2] = apiregistrationclient.NewForConfigAndClient(config, large)
@@ -64,5 +66,6 @@ func newClients(config *rest.Config, large, small *http.Client) (Clients, error)
 	c.discovery, errs[4] = discovery.NewDiscoveryClientForConfigAndClient(config, large)
 	c.core, errs[5] = coreclient.NewForConfigAndClient(config, small)
 	c.slices, errs[6] = sliceclient.NewForConfigAndClient(config, small)
+	c.apps, errs[7] = appsclient.NewForConfigAndClient(config, small)
 	return c, errors.Join(errs[:]...)
 }

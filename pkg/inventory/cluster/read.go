@@ -33,11 +33,11 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(r
 	if err := nothingRead(ctx, results, told); err != nil {
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
 	}
-	var named []source
-	for _, key := range slices.SortedFunc(maps.Keys(wanted(assemble(results, told).Snapshot(began))), inventory.Key.Compare) {
-		named = append(named, clients.named(key)...)
+	var sources []source
+	for _, p := range slices.SortedFunc(maps.Keys(wanted(assemble(results, told).Snapshot(began))), place.compare) {
+		sources = append(sources, clients.sources(p)...)
 	}
-	o := options.assemble(slices.Concat(results, r.readAll(ctx, named)), told)
+	o := options.assemble(slices.Concat(results, r.readAll(ctx, sources)), told)
 	o.Current = began
 	return o, ctx.Err()
 }

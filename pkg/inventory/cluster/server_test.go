@@ -94,6 +94,8 @@ var resources = map[string]schema.GroupVersionKind{
 	"services":                        {Version: "v1", Kind: "Service"},
 	"endpointslices":                  {Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"},
 	"pods":                            {Version: "v1", Kind: "Pod"},
+	"daemonsets":                      {Group: "apps", Version: "v1", Kind: "DaemonSet"},
+	"deployments":                     {Group: "apps", Version: "v1", Kind: "Deployment"},
 }
 
 func startServer(t *testing.T) *fakeServer {

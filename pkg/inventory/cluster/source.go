@@ -1,9 +1,13 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,7 +29,7 @@ import (
 type source struct {
 	schema.GroupResource
 	// service is the Service whose backend the source describes; without a name
-	// its namespace, and zero for a kind of the whole cluster.
+	// the namespace that is read, and zero for a kind of the whole cluster.
 	service inventory.Key
 	// example tells the type of the objects.
 	example runtime.Object
@@ -127,13 +131,64 @@ func (c Clients) podSources(namespace string) []source {
 	}
 }
 
-// named are the sources of what some webhook names: a Service or, by a key
-// without a name, the Pods of its namespace.
-func (c Clients) named(key inventory.Key) []source {
-	if key.Name == "" {
-		return c.podSources(key.Namespace)
+// systemSources are what is read of a system namespace: of the Deployments only
+// the cluster's DNS.
+func (c Clients) systemSources(namespace string) []source {
+	return []source{
+		from(c.apps.DaemonSets(namespace), source{
+			GroupResource: appsv1.Resource("daemonsets"),
+			service:       inventory.Key{Namespace: namespace},
+			example:       &appsv1.DaemonSet{},
+			page:          100, strip: stripDaemonSet,
+		}, everything),
+		from(c.apps.Deployments(namespace), source{
+			GroupResource: appsv1.Resource("deployments"),
+			service:       inventory.Key{Namespace: namespace},
+			example:       &appsv1.Deployment{},
+			page:          100, strip: stripDeployment,
+		}, func(o *metav1.ListOptions) {
+			o.LabelSelector = inventory.DNSLabel + " in (" + strings.Join(inventory.DNSApps, ",") + ")"
+		}),
 	}
-	return c.serviceSources(key)
+}
+
+// place is what is read because of a webhook.
+type place struct {
+	// Key is that of a Service, or without a name that of a namespace.
+	inventory.Key
+	kind placeKind
+}
+
+type placeKind int
+
+const (
+	// backendService is a Service that a webhook calls.
+	backendService placeKind = iota
+	// backendNamespace is where the Pods behind it run.
+	backendNamespace
+	// systemNamespace is where those run that the nodes need.
+	systemNamespace
+)
+
+func (p place) compare(o place) int {
+	return cmp.Or(p.Key.Compare(o.Key), cmp.Compare(p.kind, o.kind))
+}
+
+// sources are what is read of the place.
+func (c Clients) sources(p place) []source {
+	switch p.kind {
+	case backendNamespace:
+		return c.podSources(p.Namespace)
+	case systemNamespace:
+		return c.systemSources(p.Namespace)
+	}
+	return c.serviceSources(p.Key)
+}
+
+// placed are all sources that are read because of webhooks, for those who want
+// to know their kinds.
+func (c Clients) placed() []source {
+	return slices.Concat(c.serviceSources(inventory.Key{}), c.podSources(""), c.systemSources(""))
 }
 
 // possible reports whether there can be a Service of the name: a reference may
@@ -163,6 +218,7 @@ func Permissions() []rbacv1.PolicyRule {
 		{APIGroups: []string{apiregistrationv1.GroupName}, Resources: []string{"apiservices"}, Verbs: read},
 		{APIGroups: []string{corev1.GroupName}, Resources: []string{"namespaces", "services", "pods"}, Verbs: read},
 		{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: read},
+		{APIGroups: []string{appsv1.GroupName}, Resources: []string{"daemonsets", "deployments"}, Verbs: read},
 		{APIGroups: []string{openShiftGroup}, Resources: []string{"clusterversions"}, Verbs: []string{"get"}},
 		{NonResourceURLs: []string{metricsPath}, Verbs: []string{"get"}},
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -16,10 +17,10 @@ import (
 // the schemas of CRDs are 99 % of all bytes, and a change of what was dropped
 // is no change. Each may be applied to its own result.
 
-// stripMeta drops what no webhook is judged by. Of the managed fields the time
-// of the last change stays; writing a status is not a change.
+// stripMeta drops what no webhook is judged by. Of the managed fields stays who
+// wrote, and when last; writing a status is not a change.
 func stripMeta(obj metav1.Object) {
-	obj.SetManagedFields(lastManaged(obj.GetManagedFields()))
+	obj.SetManagedFields(writers(obj.GetManagedFields()))
 	obj.SetResourceVersion("")
 	obj.SetSelfLink("")
 	annotations := obj.GetAnnotations()
@@ -27,17 +28,22 @@ func stripMeta(obj metav1.Object) {
 	obj.SetAnnotations(annotations)
 }
 
-func lastManaged(fields []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	var last *metav1.Time
+// writers are the managers in the order of the fields, each once.
+func writers(fields []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	var out []metav1.ManagedFieldsEntry
 	for _, f := range fields {
-		if f.Subresource == "" && f.Time != nil && (last == nil || last.Before(f.Time)) {
-			last = f.Time
+		if f.Subresource != "" {
+			continue
+		}
+		i := slices.IndexFunc(out, func(w metav1.ManagedFieldsEntry) bool { return w.Manager == f.Manager })
+		switch {
+		case i < 0:
+			out = append(out, metav1.ManagedFieldsEntry{Manager: f.Manager, Time: f.Time.DeepCopy()})
+		case out[i].Time.Before(f.Time):
+			out[i].Time = f.Time.DeepCopy()
 		}
 	}
-	if last == nil {
-		return nil
-	}
-	return []metav1.ManagedFieldsEntry{{Time: last.DeepCopy()}}
+	return slices.Clip(out)
 }
 
 // stripConfiguration lets the webhooks of a configuration share the CA bundle
@@ -145,6 +151,29 @@ func stripPod(obj metav1.Object) {
 		PriorityClassName: pod.Spec.PriorityClassName,
 	}
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+}
+
+// stripDaemonSet and stripDeployment keep what tells how their Pods come to
+// start.
+func stripDaemonSet(obj metav1.Object) {
+	d := obj.(*appsv1.DaemonSet)
+	d.ObjectMeta = metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name}
+	d.Spec = appsv1.DaemonSetSpec{Template: stripTemplate(d.Spec.Template)}
+	d.Status = appsv1.DaemonSetStatus{}
+}
+
+func stripDeployment(obj metav1.Object) {
+	d := obj.(*appsv1.Deployment)
+	d.ObjectMeta = metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name}
+	d.Spec = appsv1.DeploymentSpec{Replicas: d.Spec.Replicas, Template: stripTemplate(d.Spec.Template)}
+	d.Status = appsv1.DeploymentStatus{}
+}
+
+func stripTemplate(t corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: t.Labels},
+		Spec:       corev1.PodSpec{HostNetwork: t.Spec.HostNetwork, PriorityClassName: t.Spec.PriorityClassName},
+	}
 }
 
 // stripSlice keeps one address of an endpoint: that there is one matters,

@@ -2,13 +2,13 @@ package cluster
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -16,13 +16,13 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// heavy is metadata as kubectl and controllers leave it, of an object that was
-// changed at minute 2 and whose status was written at minute 5.
+// heavy is metadata as kubectl and controllers leave it, of an object that two
+// changed, last at minute 2, and whose status was written at minute 5.
 func heavy(name string) metav1.ObjectMeta {
-	managed := func(minute int, subresource string) metav1.ManagedFieldsEntry {
+	managed := func(manager string, minute int, subresource string) metav1.ManagedFieldsEntry {
 		t := metav1.NewTime(at(minute))
 		return metav1.ManagedFieldsEntry{
-			Manager: "DROP", Time: &t, Subresource: subresource,
+			Manager: manager, Operation: "DROP", APIVersion: "DROP", Time: &t, Subresource: subresource,
 			FieldsV1: metav1.NewFieldsV1(`{"DROP":{}}`),
 		}
 	}
@@ -34,7 +34,7 @@ func heavy(name string) metav1.ObjectMeta {
 			"keep": "annotation",
 			"kubectl.kubernetes.io/last-applied-configuration": "DROP",
 		},
-		ManagedFields: []metav1.ManagedFieldsEntry{managed(1, ""), managed(2, ""), managed(5, "status")},
+		ManagedFields: []metav1.ManagedFieldsEntry{managed("keep-apply", 1, ""), managed("keep-update", 0, ""), managed("keep-apply", 2, ""), managed("DROP", 5, "status")},
 	}
 }
 
@@ -77,6 +77,13 @@ func heavySlice() *discoveryv1.EndpointSlice {
 	return slice
 }
 
+func heavyTemplate() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"keep-pod": "label"}, Annotations: map[string]string{"DROP": "DROP"}},
+		Spec:       corev1.PodSpec{HostNetwork: true, PriorityClassName: "keep-class", Containers: []corev1.Container{{Name: "DROP"}}},
+	}
+}
+
 func heavyConfiguration() *admissionv1.ValidatingWebhookConfiguration {
 	config := validating("v", serviceClient("policy", "keep-backend"))
 	config.ObjectMeta = heavy("v")
@@ -90,14 +97,17 @@ func TestStrip(t *testing.T) {
 		obj   metav1.Object
 		strip func(metav1.Object)
 		keeps []string
-		times int
+		// writers says that it is kept who wrote, and when.
+		writers bool
 	}{
-		{"configuration", heavyConfiguration(), stripConfiguration, []string{"keep-uid", "keep-backend", "a2VlcC1jYQ"}, 1},
-		{"CRD", heavyCRD(), stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, 1},
-		{"APIService", heavyAPIService(), stripAPIService, []string{"keep-hive", "Keep-Available"}, 1},
-		{"namespace", &metav1.PartialObjectMetadata{ObjectMeta: heavy("policy")}, stripNamespace, []string{"label", "annotation"}, 0},
-		{"Service", heavyService(), stripService, []string{"selector", "127.10.0.1", "443"}, 0},
-		{"EndpointSlice", heavySlice(), stripSlice, []string{"keep-name", "keep-zone", "keep-address", "8443"}, 0},
+		{"configuration", heavyConfiguration(), stripConfiguration, []string{"keep-uid", "keep-backend", "a2VlcC1jYQ"}, true},
+		{"CRD", heavyCRD(), stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, true},
+		{"APIService", heavyAPIService(), stripAPIService, []string{"keep-hive", "Keep-Available"}, true},
+		{"namespace", &metav1.PartialObjectMetadata{ObjectMeta: heavy("policy")}, stripNamespace, []string{"label", "annotation"}, false},
+		{"Service", heavyService(), stripService, []string{"selector", "127.10.0.1", "443"}, false},
+		{"EndpointSlice", heavySlice(), stripSlice, []string{"keep-name", "keep-zone", "keep-address", "8443"}, false},
+		{"DaemonSet", &appsv1.DaemonSet{ObjectMeta: heavy("a"), Spec: appsv1.DaemonSetSpec{Template: heavyTemplate()}, Status: appsv1.DaemonSetStatus{Conditions: []appsv1.DaemonSetCondition{{Type: "DROP"}}}}, stripDaemonSet, []string{"keep-pod", "keep-class", "hostNetwork"}, false},
+		{"Deployment", &appsv1.Deployment{ObjectMeta: heavy("a"), Spec: appsv1.DeploymentSpec{Replicas: new(int32(7)), Template: heavyTemplate()}, Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: "DROP"}}}}, stripDeployment, []string{"keep-pod", "keep-class", "hostNetwork", `"replicas":7`}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.strip(tt.obj)
@@ -110,9 +120,16 @@ func TestStrip(t *testing.T) {
 			if strings.Contains(once, "DROP") {
 				t.Errorf("kept too much: %s", once)
 			}
-			times := tt.obj.GetManagedFields()
-			if len(times) != tt.times || slices.ContainsFunc(times, func(f metav1.ManagedFieldsEntry) bool { return !f.Time.Time.Equal(at(2)) }) {
-				t.Errorf("managed fields are %v, want %d of %v", times, tt.times, at(2).Format(time.RFC3339))
+			written := map[string]time.Time{}
+			for _, f := range tt.obj.GetManagedFields() {
+				written[f.Manager] = f.Time.UTC()
+			}
+			want := map[string]time.Time{}
+			if tt.writers {
+				want = map[string]time.Time{"keep-apply": at(2).UTC(), "keep-update": at(0).UTC()}
+			}
+			if diff := cmp.Diff(want, written); diff != "" {
+				t.Errorf("last written by: -want +kept\n%s", diff)
 			}
 			tt.strip(tt.obj)
 			if diff := cmp.Diff(once, asJSON(t, tt.obj)); diff != "" {

@@ -60,7 +60,7 @@ type watcher struct {
 
 	// What follows belongs to the loop.
 	feeds     []*feed
-	backends  map[inventory.Key]backend
+	backends  map[place]backend
 	published time.Time
 	taken     inventory.Succession
 	waiting   []inventory.Error
@@ -88,7 +88,7 @@ type heard struct {
 	returned bool
 }
 
-// backend is the watches of one Service, or of the Pods of a namespace.
+// backend is the watches of one place.
 type backend struct {
 	feeds []*feed
 	stop  context.CancelFunc
@@ -102,10 +102,10 @@ func newWatcher(clients Clients, options Options, publish func(*inventory.Snapsh
 		publish:  publish,
 		started:  time.Now(),
 		wake:     make(chan struct{}, 1),
-		backends: map[inventory.Key]backend{},
+		backends: map[place]backend{},
 		errors:   map[string]int64{},
 	}
-	for _, s := range slices.Concat(clients.clusterSources(), clients.serviceSources(inventory.Key{}), clients.podSources("")) {
+	for _, s := range slices.Concat(clients.clusterSources(), clients.placed()) {
 		w.errors[s.GroupResource.String()] = 0
 	}
 	return w
@@ -186,30 +186,30 @@ func (w *watcher) rouse() {
 	}
 }
 
-// follow watches what the webhooks of the Snapshot call, and no longer what
-// they called. It reports whether these are others.
+// follow watches what the webhooks of the Snapshot call and hold up, and no
+// longer what they did. It reports whether these are others.
 func (w *watcher) follow(ctx context.Context, s *inventory.Snapshot) bool {
 	wanted, others := wanted(s), false
-	for key, b := range w.backends {
-		if !wanted[key] {
+	for p, b := range w.backends {
+		if !wanted[p] {
 			b.stop()
-			delete(w.backends, key)
+			delete(w.backends, p)
 			others = true
 		}
 	}
-	for key := range wanted {
-		if _, ok := w.backends[key]; !ok {
-			w.backends[key] = w.startBackend(ctx, key)
+	for p := range wanted {
+		if _, ok := w.backends[p]; !ok {
+			w.backends[p] = w.startBackend(ctx, p)
 			others = true
 		}
 	}
 	return others
 }
 
-func (w *watcher) startBackend(ctx context.Context, key inventory.Key) backend {
+func (w *watcher) startBackend(ctx context.Context, p place) backend {
 	ctx, stop := context.WithCancel(ctx)
 	b := backend{stop: stop}
-	for _, s := range w.clients.named(key) {
+	for _, s := range w.clients.sources(p) {
 		b.feeds = append(b.feeds, w.startFeed(ctx, s))
 	}
 	return b
@@ -312,8 +312,8 @@ func (w *watcher) moment() moment {
 // all returns the feeds of the cluster and of all backends.
 func (w *watcher) all() []*feed {
 	out := slices.Clone(w.feeds)
-	for _, key := range slices.SortedFunc(maps.Keys(w.backends), inventory.Key.Compare) {
-		out = append(out, w.backends[key].feeds...)
+	for _, p := range slices.SortedFunc(maps.Keys(w.backends), place.compare) {
+		out = append(out, w.backends[p].feeds...)
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -283,13 +284,14 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 			s := startServer(t)
 			s.streamsLists = tt.streams
 			populate(s)
+			s.put(namespace("kube-system"), onPods("validate", "calico-system"))
 			for i := range 100 {
 				ns := fmt.Sprintf("crowd-%d", i)
-				s.put(namespace(ns), service(ns, "s"), endpointSlice(ns, "s", true), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}})
+				s.put(namespace(ns), service(ns, "s"), endpointSlice(ns, "s", true), daemonSet(ns, "d"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}})
 			}
 			r := watching(s, Options{test: tempo{lag: time.Hour}})
 			r.await("everything", whole)
-			eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+2*4+3 })
+			eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+2*4+3+2 })
 			r.stop()
 			counts := map[string]int{}
 			for _, ask := range s.asked() {
@@ -318,8 +320,8 @@ func lines(counts map[string]int) string {
 	return strings.Join(out, "\n")
 }
 
-// expectedRequests are all that populate's cluster takes, where each source
-// takes the verbs.
+// expectedRequests are all that populate's cluster takes, with a webhook on the
+// Pods of kube-system, where each source takes the verbs.
 func expectedRequests(verbs map[string]int) map[string]int {
 	out := map[string]int{"/version": 1, "/api": 1, "/apis": 1, "/metrics": 1}
 	paths := []string{
@@ -337,6 +339,9 @@ func expectedRequests(verbs map[string]int) map[string]int {
 	for _, namespace := range []string{"policy", "convert", "hive"} {
 		paths = append(paths, "/api/v1/namespaces/"+namespace+"/pods ")
 	}
+	paths = append(paths,
+		"/apis/apps/v1/namespaces/kube-system/daemonsets ",
+		"/apis/apps/v1/namespaces/kube-system/deployments k8s-app in (kube-dns,coredns)")
 	for _, path := range paths {
 		for verb, n := range verbs {
 			out[verb+" "+path] = n
@@ -370,6 +375,75 @@ func TestWatchFollowsWhatIsNamed(t *testing.T) {
 	s.remove(validating("two"))
 	r.await("no Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 0 && len(s.Webhooks) == 0 })
 	eventually(t, "no watch of a Service", func() bool {
+		return !slices.ContainsFunc(s.watched(), func(w string) bool { return strings.Contains(w, " ") })
+	})
+}
+
+// onPods is a webhook of Service policy/validate that refuses all Pods while it
+// is gone, but those of the namespace.
+func onPods(name, excluded string) *admissionv1.ValidatingWebhookConfiguration {
+	c := validating(name, serviceClient("policy", "validate"))
+	c.Webhooks[0].Rules = []admissionv1.RuleWithOperations{{
+		Operations: []admissionv1.OperationType{admissionv1.Create},
+		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+	}}
+	c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{excluded}},
+	}}
+	return c
+}
+
+func daemonSet(namespace, name string) *appsv1.DaemonSet {
+	d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	d.Spec.Template.Spec.PriorityClassName = "system-node-critical"
+	return d
+}
+
+// TestWatchFollowsWhatNodesNeed: the DaemonSets and the DNS of the system
+// namespaces are read where a webhook could hold them up, and only there.
+func TestWatchFollowsWhatNodesNeed(t *testing.T) {
+	dns := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns", Labels: map[string]string{"k8s-app": "kube-dns"}}}
+	dns.Spec.Template.Labels = dns.Labels
+	other := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other"}}
+	s := startServer(t)
+	s.put(namespace("kube-system"), namespace("calico-system"), namespace("policy"), service("policy", "validate"),
+		daemonSet("kube-system", "proxy"), daemonSet("calico-system", "network"), daemonSet("policy", "scanner"), dns, other)
+	r := watching(s, Options{Settle: time.Millisecond})
+	r.await("no webhooks", webhooks(0))
+
+	shows := func(want ...string) func(*inventory.Snapshot) bool {
+		return func(s *inventory.Snapshot) bool {
+			var have []string
+			for _, w := range s.Workloads {
+				if w.NodeCritical || w.ClusterDNS {
+					have = append(have, w.String())
+				}
+			}
+			return slices.Equal(have, want)
+		}
+	}
+	s.put(onPods("validate", "calico-system"))
+	r.await("what is in kube-system", shows("DaemonSet kube-system/proxy", "Deployment kube-system/coredns"))
+	s.put(onPods("validate", "policy"))
+	got := r.await("both namespaces", shows("DaemonSet calico-system/network", "DaemonSet kube-system/proxy", "Deployment kube-system/coredns"))
+	if len(got.Workloads) != 3 || len(got.Errors) != 0 {
+		t.Errorf("workloads %v, errors %v", got.Workloads, got.Errors)
+	}
+	s.put(daemonSet("kube-system", "storage"))
+	r.await("another DaemonSet", shows("DaemonSet calico-system/network", "DaemonSet kube-system/proxy", "DaemonSet kube-system/storage", "Deployment kube-system/coredns"))
+
+	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "daemonsets" })
+	s.dropStreams()
+	cure := "grant the verbs list and watch on daemonsets.apps to auditor; its last known state"
+	r.await("the permission that is missing", errorAbout("daemonsets.apps", cure))
+	s.heal()
+	r.await("no error", func(s *inventory.Snapshot) bool { return len(s.Errors) == 0 })
+
+	s.put(onPods("validate", "kube-system"))
+	r.await("calico-system alone", shows("DaemonSet calico-system/network"))
+	s.remove(validating("validate"))
+	r.await("nothing", shows())
+	eventually(t, "no watch of a namespace", func() bool {
 		return !slices.ContainsFunc(s.watched(), func(w string) bool { return strings.Contains(w, " ") })
 	})
 }
