@@ -54,6 +54,7 @@ lint: ## go vet, gofumpt, staticcheck, go fix
 
 generate: build ## what is derived, written anew; a test compares it
 	bin/webhook-auditor print all --write .
+	$(GO) test ./rules -run 'UpToDate|Unit' -update
 
 image: ## the container image for amd64 and arm64, as an OCI archive in dist/; no daemon, no base image
 	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -out $(CURDIR)/dist/webhook-auditor-image.tar

@@ -87,7 +87,7 @@ var admissionAlerts = []Alert{
 		For:         15 * time.Minute,
 		Expr:        uncharted,
 		Summary:     `The API server calls webhook {{ $labels.name }}, which no object registers.`,
-		Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. A name that ends in .static.k8s.io comes from a manifest on the control plane's disk (staticManifestsDir), which no API shows; for any other name one of the API servers still has a configuration that was deleted, or is not the one that the auditor watches.`,
+		Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. Either a manifest on the control plane's disk does (staticManifestsDir), which no API shows: the series apiserver_manifest_admission_config_controller_last_config_info tells which API servers read any. Or one of the API servers still has a configuration that was deleted, or is not one that the auditor watches.`,
 	},
 }
 
@@ -103,9 +103,10 @@ const rejectionsJumped = `
 		or on (name, type) 0 * sum by (name, type) (` + requests + ` offset 6h)
 	)`
 
-// uncharted counts the calls to webhooks that a running auditor has not seen
-// for an hour.
+// uncharted counts the calls to webhooks that a running auditor does not see.
+// Those to one that was deleted are in the last 15 minutes for less long than
+// the alert waits.
 const uncharted = `
 	sum by (name, type) (increase(` + requests + `[15m])) > 0
-	unless on (name, type) last_over_time(webhook_auditor_webhook_info[1h])
+	unless on (name, type) last_over_time(webhook_auditor_webhook_info[5m])
 	and on () last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])`

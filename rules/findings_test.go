@@ -10,7 +10,10 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// The promtool tests of the alerts on findings are derived, as the alerts are.
+// findingTests are the promtool tests of the alerts on findings. They are
+// derived, as the alerts are.
+const findingTests = "tests/findings.yaml"
+
 func TestUpToDateFindings(t *testing.T) {
 	tests := unitTests{RuleFiles: []string{"../prometheus.yaml"}, EvaluationInterval: model.Duration(tick)}
 	for _, a := range findingAlerts(classify.Checks) {
@@ -24,7 +27,7 @@ func TestUpToDateFindings(t *testing.T) {
 		}
 		tests.Tests = append(tests.Tests, test)
 	}
-	golden(t, "tests/findings.yaml", encodeUnitTests(t, tests))
+	golden(t, findingTests, encodeUnitTests(t, tests))
 }
 
 // findingTest lets two auditors report a finding for long enough, with a

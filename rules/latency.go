@@ -35,7 +35,7 @@ var latencyAlerts = []Alert{
 // the rounding of quotients; fewer than five calls tell nothing.
 const (
 	tooMany = `0.01001`
-	calls5m = `(sum by (name, type) (increase(apiserver_admission_webhook_admission_duration_seconds_count[5m])) >= 5)`
+	calls5m = `(sum by (name, type) (increase(` + admissionSeconds + `_count[5m])) >= 5)`
 )
 
 // threshold is the latency from which each webhook is slow. The auditor's
@@ -53,7 +53,7 @@ const onCritical = `
 // such a webhook another threshold gets WebhookSlow beyond that.
 const slowOnCritical = `
 	label_replace(
-		1 - sum by (name, type) (increase(apiserver_admission_webhook_admission_duration_seconds_bucket{le="0.5"}[5m])) / ` + calls5m + ` > ` + tooMany + `
+		1 - sum by (name, type) (increase(` + admissionSeconds + `_bucket{le="0.5"}[5m])) / ` + calls5m + ` > ` + tooMany + `
 		and on (name, type) (` + threshold + ` == 0.5)
 		and on (name, type) (` + onCritical + `),
 		"threshold", "0.5", "", "")`
@@ -66,11 +66,11 @@ const slow = `
 	1 - (
 		sum by (name, type, threshold) (
 			label_replace(
-				increase(apiserver_admission_webhook_admission_duration_seconds_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"}[5m]),
+				sum by (name, type, le) (increase(` + admissionSeconds + `_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"}[5m])),
 				"threshold", "$1", "le", "(.+?)([.]0)?")
 		)
 		and on (name, type, threshold) count_values by (name, type) (
-			"threshold", ` + threshold + ` or on (name, type) group by (name, type) (apiserver_admission_webhook_admission_duration_seconds_count)
+			"threshold", ` + threshold + ` or on (name, type) group by (name, type) (` + admissionSeconds + `_count)
 		)
 	) / on (name, type) group_left () ` + calls5m + ` > ` + tooMany + `
 	unless on (name, type, threshold) label_replace(` + onCritical + `, "threshold", "0.5", "", "")`

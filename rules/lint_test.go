@@ -49,12 +49,11 @@ func TestConventions(t *testing.T) {
 	}
 }
 
-// TestRunbooks holds that every signal alert has one, and that those of
-// critical alerts say how to break the glass. Those of the checks have a test
-// of their own.
+// TestRunbooks holds that every alert has one, and that those of critical
+// alerts say how to break the glass.
 func TestRunbooks(t *testing.T) {
-	signals := slices.DeleteFunc(all(), func(a Alert) bool { return a.Runbook != "" })
-	for _, a := range signals {
+	breakGlass := regexp.MustCompile(`(?s)kubectl get .* -o yaml > backup.yaml.*kubectl (patch|delete) .*kubectl (create -f backup.yaml|patch .*conversion.json)`)
+	for _, a := range all() {
 		text, err := os.ReadFile("../" + a.runbook())
 		if err != nil {
 			t.Errorf("%s has no runbook: %v", a.Name, err)
@@ -68,12 +67,8 @@ func TestRunbooks(t *testing.T) {
 			}
 			at = i
 		}
-		if a.Severity == classify.Critical {
-			for _, step := range []string{"-o yaml > backup.yaml", "kubectl patch", "restore"} {
-				if !strings.Contains(string(text)[at:], step) {
-					t.Errorf("%s: want %q under Mitigation: back up, narrow or delete, restore", a.runbook(), step)
-				}
-			}
+		if a.Severity == classify.Critical && !breakGlass.Match(text[at:]) {
+			t.Errorf("%s: want under Mitigation how to back up, narrow or delete, and restore", a.runbook())
 		}
 	}
 }

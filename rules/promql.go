@@ -15,12 +15,13 @@ type source struct {
 // A call that fails is counted by what the API server made of the request: it
 // was refused, or let through.
 const (
-	requests     = `apiserver_admission_webhook_request_total`
-	rejections   = `apiserver_admission_webhook_rejection_count`
-	failedClosed = rejections + `{error_type="calling_webhook_error"}`
-	failedOpen   = `apiserver_admission_webhook_fail_open_count`
-	converted    = `apiserver_crd_conversion_webhook_duration_seconds`
-	unconverted  = converted + `_count{succeeded="false"}`
+	requests         = `apiserver_admission_webhook_request_total`
+	rejections       = `apiserver_admission_webhook_rejection_count`
+	admissionSeconds = `apiserver_admission_webhook_admission_duration_seconds`
+	failedClosed     = rejections + `{error_type="calling_webhook_error"}`
+	failedOpen       = `apiserver_admission_webhook_fail_open_count`
+	converted        = `apiserver_crd_conversion_webhook_duration_seconds`
+	unconverted      = converted + `_count{succeeded="false"}`
 )
 
 // The sources. Policy denials are answers. Conversions are counted on the
@@ -59,22 +60,23 @@ func (s source) failing(failure string) string {
 
 // silent returns how many calls failed in the last hour where none was
 // answered. It is for webhooks that are called too seldom for a ratio. The
-// counters are born at 1, so a counter that did not exist an hour ago counted
-// one call more than it increased.
+// counters are born at their first call, so one that did not exist an hour ago
+// has counted all of them.
 func (s source) silent() string {
 	var legs []string
 	for _, failure := range s.failures {
 		legs = append(legs, s.expr(`
-			(sum by (BY) (increase(FAILURES[1h]) + (FAILURES unless FAILURES offset 1h) ^ 0 or increase(FAILURES[1h])) >= 3) < 20`, failure))
+			(sum by (BY) ((FAILURES unless last_over_time(FAILURES[5m] offset 1h)) or increase(FAILURES[1h])) >= 3) < 20`, failure))
 	}
 	return `(` + strings.Join(legs, " or ") + s.expr(`) unless on (BY) (`, "") + grew(s.answers) + `)`
 }
 
-// grew returns the counters that do not say what they said an hour ago.
+// grew returns the counters that do not say what they said an hour ago; a scrape
+// that failed then makes no difference.
 func grew(counters []string) string {
 	var legs []string
 	for _, c := range counters {
-		legs = append(legs, strings.ReplaceAll(`(C unless C == C offset 1h)`, "C", c))
+		legs = append(legs, strings.ReplaceAll(`(COUNT unless COUNT == last_over_time(COUNT[5m] offset 1h))`, "COUNT", c))
 	}
 	return strings.Join(legs, " or ")
 }

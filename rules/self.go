@@ -38,19 +38,19 @@ var selfAlerts = []Alert{
 // at what every API server has; the others at series that are born together.
 const missing = `
 	label_replace(
-		group(webhook_auditor_snapshot_timestamp_seconds)
+		group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
 		unless on () group(apiserver_admission_step_admission_duration_seconds_count)
-		unless on () group(apiserver_admission_webhook_admission_duration_seconds_count),
+		unless on () group(` + admissionSeconds + `_count),
 		"series", "apiserver_admission_step_admission_duration_seconds_count", "", "")
 	or
 	label_replace(
-		group(apiserver_admission_webhook_admission_duration_seconds_count) unless on () group(` + requests + `),
+		group(` + admissionSeconds + `_count) unless on () group(` + requests + `),
 		"series", "` + requests + `", "", "")
 	or
 	label_replace(
-		group(apiserver_admission_webhook_admission_duration_seconds_count)
-		unless on () group(apiserver_admission_webhook_admission_duration_seconds_bucket{le="+Inf"}),
-		"series", "apiserver_admission_webhook_admission_duration_seconds_bucket", "", "")
+		group(` + admissionSeconds + `_count)
+		unless on () group(` + admissionSeconds + `_bucket{le="+Inf"}),
+		"series", "` + admissionSeconds + `_bucket", "", "")
 	or
 	label_replace(
 		group(apiserver_request_total{resource="leases"}) unless on () group(apiserver_request_sli_duration_seconds_sum{resource="leases"}),
@@ -69,10 +69,11 @@ const down = `
 // stale looks at each auditor by itself: what one of them no longer sees
 // changing is mixed with what the others see. The auditor publishes what it
 // knows every minute, even where nothing changes. One that never knew anything
-// has no timestamp.
+// has no timestamp. A failed scrape changes nothing.
 const stale = `
-	time() - max by (namespace, pod, instance) (webhook_auditor_snapshot_timestamp_seconds) > 300
+	time() - max by (namespace, pod, instance) (last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])) > 300
 	or
 	0 * group by (namespace, pod, instance) (
-		webhook_auditor_build_info unless on (instance) webhook_auditor_snapshot_timestamp_seconds
+		last_over_time(webhook_auditor_build_info[5m])
+		unless on (instance) last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])
 	)`

@@ -54,6 +54,9 @@ func TestUnit(t *testing.T) {
 		t.Fatalf("found the tests %q, error %v", files, err)
 	}
 	for _, file := range files {
+		if file == findingTests {
+			continue // evaluated where it is derived
+		}
 		tests := readUnitTests(t, file)
 		for i, test := range tests.Tests {
 			t.Run(filepath.Base(file)+": "+test.Name, func(t *testing.T) {

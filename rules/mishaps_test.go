@@ -1,0 +1,400 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/rules"
+	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// A trace is a series and what it says at each tick: a number, "_" where it
+// says nothing, or "stale" where it ended or could not be scraped.
+type trace struct {
+	series string
+	at     func(tick int) string
+}
+
+// Everything is watched for over two hours, minute by minute. From looked on
+// every alert fires; what a mishap is about happens over an hour before the end.
+const (
+	minute  = time.Minute // a tick of these tests
+	watched = 150
+	jumped  = 10
+	looked  = 80
+	happens = 85
+)
+
+// grows is a counter that grows by so much each tick, and was born at 1.
+func grows(series string, perTick float64) trace {
+	return trace{series, func(tick int) string { return number(1 + float64(tick)*perTick) }}
+}
+
+// changes is a counter that grows by so much each tick, and after a while by so
+// much.
+func changes(series string, before, after float64) trace {
+	return trace{series, func(tick int) string {
+		return number(1 + float64(min(tick, jumped))*before + float64(max(tick-jumped, 0))*after)
+	}}
+}
+
+// stays is a gauge.
+func stays(series string, value float64) trace {
+	return trace{series, func(int) string { return number(value) }}
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// What an API server counts of the webhook "w", and what an auditor says of it.
+const (
+	calledHook   = `instance="a",name="w",type="validating",operation="CREATE"`
+	calledForCRD = `instance="a",crd_name="w",from_version="v1",to_version="v2"`
+	knownHook    = `instance="x",pod="x",name="w",type="validating"`
+	knownForCRD  = `instance="x",pod="x",name="w",type="conversion"`
+	inPolicy     = `service_namespace="policy"`
+)
+
+func requested(code string) string {
+	return fmt.Sprintf(`%s{%s,code=%q}`, requests, calledHook, code)
+}
+
+func rejected(errorType string) string {
+	return fmt.Sprintf(`%s{%s,error_type=%q}`, rejections, calledHook, errorType)
+}
+
+func conversions(succeeded string) string {
+	return fmt.Sprintf(`%s_count{%s,succeeded=%q}`, converted, calledForCRD, succeeded)
+}
+
+func known(series, webhook string, value float64) trace {
+	return stays(fmt.Sprintf(`webhook_auditor_%s{%s,%s}`, series, webhook, inPolicy), value)
+}
+
+// durations are the series of a histogram: of ten calls each tick, so many are
+// quicker than the edge.
+func durations(name, labels, edge string, quicker float64) []trace {
+	return []trace{
+		grows(fmt.Sprintf(`%s_bucket{%s,le=%q}`, name, labels, edge), quicker),
+		grows(fmt.Sprintf(`%s_bucket{%s,le="+Inf"}`, name, labels), 10),
+		grows(fmt.Sprintf(`%s_count{%s}`, name, labels), 10),
+		grows(fmt.Sprintf(`%s_sum{%s}`, name, labels), 20),
+	}
+}
+
+func perRequest(name, more string, perTick float64) trace {
+	return grows(fmt.Sprintf(`%s{instance="a",verb="POST",group="",resource="pods",subresource=""%s}`, name, more), perTick)
+}
+
+var (
+	impact     = known("webhook_failure_impact", knownHook, 1)
+	crdImpact  = known("webhook_failure_impact", knownForCRD, 1)
+	info       = known("webhook_info", knownHook+`,configuration="c",failure_policy="Fail"`, 1)
+	reach      = stays(`webhook_auditor_webhook_reach{`+knownHook+`,configuration="c",class="critical",group="",resource="pods"}`, 1)
+	build      = stays(`webhook_auditor_build_info{instance="x",pod="x"}`, 1)
+	blindSince = stays(`webhook_auditor_snapshot_timestamp_seconds{instance="x",pod="x"}`, 0)
+	seesAll    = grows(`webhook_auditor_snapshot_timestamp_seconds{instance="x",pod="x"}`, minute.Seconds())
+)
+
+func limited(webhook string, seconds float64) trace {
+	return known("webhook_latency_threshold_seconds", webhook, seconds)
+}
+
+// troubles are, for each signal alert, what it fires on.
+var troubles = map[string][]trace{
+	"WebhookFailingClosed":        {grows(requested("200"), 27), grows(requested("503"), 3), grows(rejected("calling_webhook_error"), 3), impact},
+	"WebhookFailingOpen":          {grows(requested("200"), 27), grows(requested("503"), 3), grows(failedOpen+`{instance="a",name="w",type="validating"}`, 3), impact},
+	"WebhookAllCallsFailing":      {stays(requested("200"), 7), grows(requested("503"), 0.08), grows(rejected("calling_webhook_error"), 0.08), impact},
+	"WebhookCriticalResourceSlow": append(durations(admissionSeconds, calledHook, "0.5", 5), limited(knownHook, 0.5), reach, info, impact),
+	"WebhookSlow":                 append(durations(admissionSeconds, calledHook, "1", 5), limited(knownHook, 1), impact),
+	"WebhookRejectionsHigh":       {changes(requested("200"), 5000, 20), changes(requested("403"), 1, 20), changes(rejected("no_error"), 1, 20), impact},
+	"WebhookMatchConditionErrors": {grows(`apiserver_admission_match_condition_evaluation_errors_total{kind="webhook",`+calledHook+`}`, 1), impact},
+	"WebhookInternalErrors":       {grows(rejected("apiserver_internal_error"), 1), impact},
+	"WebhookNotInInventory":       {grows(requested("200"), 10), seesAll},
+	"WebhookConversionFailing":    {grows(conversions("true"), 9), grows(conversions("false"), 1), crdImpact},
+	"WebhookConversionSlow": append(durations(converted, calledForCRD+`,succeeded="true"`, "1.024", 5),
+		grows(converted+`_bucket{`+calledForCRD+`,succeeded="true",le="2.048"}`, 10), limited(knownForCRD, 1), crdImpact),
+	"WebhookConversionBlocksControllers": {
+		grows(conversions("false"), 10), grows(`garbagecollector_controller_resources_sync_error_total{instance="k"}`, 0.05), crdImpact,
+	},
+	"WebhookResourceLatencyHigh": {
+		perRequest("apiserver_request_duration_seconds_sum", `,dry_run=""`, 20),
+		perRequest("apiserver_request_sli_duration_seconds_sum", "", 1),
+		perRequest("apiserver_request_sli_duration_seconds_count", "", 10),
+		reach,
+	},
+	"WebhookInputMetricsMissing": {seesAll},
+	"WebhookAuditorDown":         {},
+	"WebhookAuditorStale":        {build, blindSince},
+}
+
+// A casualty is an alert, and what it fires on about a webhook of its own.
+type casualty struct {
+	Alert
+	webhook string
+	traces  []trace
+}
+
+// casualties are all signal alerts and, for those on findings, which are derived
+// alike, the first.
+func casualties(t *testing.T) []casualty {
+	t.Helper()
+	var out []casualty
+	for _, g := range Groups() {
+		for _, a := range g.Alerts {
+			traces, exists := troubles[a.Name]
+			if check := a.Labels["check"]; check == classify.Checks[0].Name {
+				found := fmt.Sprintf(`check=%q,severity=%q,configuration="c",group="",resource=""`, check, a.Severity)
+				traces, exists = []trace{stays(`webhook_auditor_finding{`+knownHook+`,`+found+`}`, 1), info}, true
+			} else if check != "" {
+				continue
+			}
+			if !exists {
+				t.Errorf("nothing is known to make %s fire", a.Name)
+			}
+			s := casualty{Alert: a, webhook: strings.ToLower(a.Name)}
+			for _, trace := range traces {
+				s.traces = append(s.traces, trace.renamed(`name="w"`, fmt.Sprintf("name=%q", s.webhook)))
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// solitary tells whether the alert is about all that there is, or is not.
+func (s casualty) solitary() bool {
+	return slices.Contains([]string{"WebhookInputMetricsMissing", "WebhookAuditorDown", "WebhookAuditorStale"}, s.Name)
+}
+
+func (s casualty) owns(l labels.Labels) bool {
+	return l.Get("alertname") == s.Name && (l.Get("name") == "" || l.Get("name") == s.webhook)
+}
+
+func (t trace) renamed(from, to string) trace {
+	return trace{strings.ReplaceAll(t.series, from, to), t.at}
+}
+
+// except says something else for some ticks.
+func (t trace) except(from, before int, says string) trace {
+	return trace{t.series, func(tick int) string {
+		if tick >= from && tick < before {
+			return says
+		}
+		return t.at(tick)
+	}}
+}
+
+// during says nothing at other times.
+func (t trace) during(from, before int) trace {
+	return t.except(0, from, "_").except(before, watched+1, "stale")
+}
+
+// restarted loses what it counted; a counter that counted nothing is not there.
+func (t trace) restarted() trace {
+	return trace{t.series, func(tick int) string {
+		if tick < happens {
+			return t.at(tick)
+		}
+		was, _ := strconv.ParseFloat(t.at(happens), 64)
+		has, _ := strconv.ParseFloat(t.at(tick), 64)
+		if has <= was {
+			return "stale"
+		}
+		return number(has - was)
+	}}
+}
+
+// born begins a while later, if it counts anything.
+func (t trace) born(later int) trace {
+	if t.at(0) == t.at(watched) {
+		return t
+	}
+	return trace{t.series, func(tick int) string { return t.at(max(tick-later, 0)) }}.during(later, watched+1)
+}
+
+func (t trace) idle() trace { return trace{t.series, func(int) string { return t.at(0) }} }
+
+// A mishap is something that happens in clusters, to be tried on every alert
+// that it can touch.
+type mishap struct {
+	name string
+	// to are the series that it happens to, by how their names begin.
+	to      string
+	happens func(t trace) []trace
+	// silences says that the alert must not fire; else one and the same must
+	// fire all the time.
+	silences bool
+	// namespaces are what the label may be, where the alert has it.
+	namespaces string
+}
+
+var mishaps = []mishap{
+	{"nothing", "", func(t trace) []trace { return []trace{t} }, false, "policy"},
+	{"a failed scrape", "", func(t trace) []trace { return []trace{t.except(happens, happens+1, "stale")} }, false, "policy"},
+	{"counters born while watched", "apiserver_", func(t trace) []trace { return []trace{t.born(10)} }, false, "policy"},
+	{"idle webhooks", "apiserver_", func(t trace) []trace { return []trace{t.idle()} }, true, ""},
+	{"an API server restarts", "apiserver_", func(t trace) []trace { return []trace{t.restarted()} }, false, "policy"},
+	{"one of several API servers restarts", "apiserver_", func(t trace) []trace {
+		return []trace{t, t.renamed(`instance="a"`, `instance="b"`).restarted(), t.renamed(`instance="a"`, `instance="c"`)}
+	}, false, "policy"},
+	{"API servers that write edges in two ways", "apiserver_", func(t trace) []trace {
+		return []trace{t, t.renamed(`instance="a"`, `instance="b"`).renamed(`le="1"`, `le="1.0"`)}
+	}, false, "policy"},
+	{"an idle webhook of another type has the name", "apiserver_", func(t trace) []trace {
+		other := t.renamed(`type="validating"`, `type="admit"`).idle()
+		if other.series == t.series {
+			return []trace{t}
+		}
+		return []trace{t, other}
+	}, false, "policy"},
+	{"two configurations have the name", "webhook_auditor_webhook_", func(t trace) []trace {
+		if strings.Contains(t.series, "configuration=") {
+			return []trace{t, t.renamed(`configuration="c"`, `configuration="d"`)}
+		}
+		return []trace{t.renamed(inPolicy, `service_namespace=""`)}
+	}, false, "policy or nowhere"},
+	{"a webhook behind a URL", "webhook_auditor_webhook_", func(t trace) []trace {
+		return []trace{t.renamed(inPolicy, `service_namespace=""`)}
+	}, false, "nowhere"},
+	{"two auditors", "webhook_auditor_", func(t trace) []trace { return []trace{t, t.second()} }, false, "policy"},
+	{"two auditors disagree for a minute", "webhook_auditor_", func(t trace) []trace {
+		agrees := t.second()
+		moved := agrees.renamed(inPolicy, `service_namespace="moved"`)
+		if moved.series == agrees.series {
+			return []trace{t, agrees}
+		}
+		return []trace{t, agrees.except(happens, happens+2, "stale"), moved.during(happens, happens+2)}
+	}, false, "policy"},
+	{"an old and a new auditor at once", "webhook_auditor_", func(t trace) []trace {
+		return []trace{t.during(0, happens+10), t.second().during(happens, watched+1)}
+	}, false, "policy"},
+	{"an auditor restarts", "webhook_auditor_", func(t trace) []trace { return []trace{t.except(happens, happens+4, "stale")} }, false, "policy"},
+}
+
+// second is what another auditor says.
+func (t trace) second() trace { return t.renamed(`instance="x",pod="x"`, `instance="y",pod="y"`) }
+
+// touches tells whether a mishap can touch what an alert fires on.
+func (m mishap) touches(traces []trace) bool {
+	return m.to == "" || slices.ContainsFunc(traces, func(t trace) bool { return strings.HasPrefix(t.series, m.to) })
+}
+
+// befall returns the series with the mishap.
+func (m mishap) befall(traces []trace) []string {
+	var out []string
+	for _, t := range traces {
+		befallen := []trace{t}
+		if strings.HasPrefix(t.series, m.to) {
+			befallen = m.happens(t)
+		}
+		for _, b := range befallen {
+			var line strings.Builder
+			line.WriteString(b.series)
+			for tick := range watched + 1 {
+				line.WriteString(" " + b.at(tick))
+			}
+			out = append(out, line.String())
+		}
+	}
+	return out
+}
+
+// TestMishaps lets everything that happens in clusters happen while each alert
+// fires.
+func TestMishaps(t *testing.T) {
+	var together []casualty
+	var plays [][]casualty
+	for _, s := range casualties(t) {
+		if s.solitary() {
+			plays = append(plays, []casualty{s})
+		} else {
+			together = append(together, s)
+		}
+	}
+	for _, m := range mishaps {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			for _, play := range append(plays, together) {
+				m.try(t, slices.DeleteFunc(slices.Clone(play), func(s casualty) bool { return !m.touches(s.traces) }))
+			}
+		})
+	}
+}
+
+// try plays a mishap.
+func (m mishap) try(t *testing.T, casualties []casualty) {
+	t.Helper()
+	if len(casualties) == 0 {
+		return
+	}
+	var series []string
+	seen := map[string]map[string]bool{}
+	for _, s := range casualties {
+		series = append(series, m.befall(s.traces)...)
+		seen[s.Name] = map[string]bool{}
+	}
+	p := playFile(t, only(t, casualties), minute, series)
+	for moment := range watched + 1 {
+		fires := p.until(minute * time.Duration(moment))
+		for _, s := range casualties {
+			if moment >= looked {
+				m.look(t, s, moment, seen[s.Name], fires)
+			}
+		}
+	}
+	for name, identities := range seen {
+		if len(identities) > 1 {
+			t.Errorf("%s is not one alert: %q", name, slices.Collect(maps.Keys(identities)))
+		}
+	}
+}
+
+// look holds one alert at one moment. An alert on an auditor tells several of
+// them apart; any other must be the same all the time.
+func (m mishap) look(t *testing.T, s casualty, moment int, seen map[string]bool, fires []*rules.Alert) {
+	t.Helper()
+	own := slices.DeleteFunc(slices.Clone(fires), func(a *rules.Alert) bool { return !s.owns(a.Labels) })
+	if m.silences == (len(own) > 0) {
+		t.Fatalf("%s: %d fire after %d minutes, want none: %t", s.Name, len(own), moment, m.silences)
+	}
+	for _, a := range own {
+		seen[labels.NewBuilder(a.Labels).Del("instance", "pod").Labels().String()] = true
+		if got := cmp.Or(a.Labels.Get("namespace"), "nowhere"); s.Backend != "" && !strings.Contains(m.namespaces, got) {
+			t.Fatalf("%s: the backend is in %s after %d minutes, want %s", s.Name, got, moment, m.namespaces)
+		}
+	}
+}
+
+// only writes a file with these alerts.
+func only(t *testing.T, casualties []casualty) string {
+	t.Helper()
+	group := monitoringv1.RuleGroup{Name: "only"}
+	for _, s := range casualties {
+		rule, err := Options{}.rule(s.Alert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group.Rules = append(group.Rules, rule)
+	}
+	out, err := yaml.Marshal(monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
