@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"github.com/prometheus/common/model"
 
+	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
 )
 
@@ -21,166 +22,316 @@ type incident struct {
 	prepares func(t *testing.T, s site)
 	breaks   func(ctx context.Context, s site) error
 	cures    func(ctx context.Context, s site) error
-	// alerts are those that reach Alertmanager: the alert and what it is about.
-	alerts []string
+	// active are the alerts that somebody is told of, suppressed those that one
+	// of these explains. There are no others.
+	active, suppressed []string
 	// page is the one alert that wakes somebody up, if any.
 	page string
+	// resource is the one that this incident alone slows down, if any.
+	resource string
 }
 
-// incidents are the enhancement's test plan, and a webhook that fails open.
-// All happen at once in one cluster: none may be mistaken for another.
+// incidents are the enhancement's test plan, and all other trouble that an API
+// server counts. All happen at once in one cluster: none may be mistaken for
+// another.
 var incidents = []incident{
 	{
-		name:     "admission-no-service",
-		prepares: failingClosed,
-		breaks:   removeService,
-		cures:    restoreService,
-		alerts: []string{
-			"WebhookBackendDown admission-no-service.alerts.example.com",
-			"WebhookFailingClosed admission-no-service.alerts.example.com",
-		},
-		page: "WebhookBackendDown",
+		name:       "admission-no-service",
+		prepares:   failingClosed,
+		breaks:     removeService,
+		cures:      restoreService,
+		active:     []string{"WebhookBackendDown"},
+		suppressed: []string{"WebhookFailingClosed"},
+		page:       "WebhookBackendDown",
 	},
 	{
 		name:     "admission-tenth",
 		prepares: failingClosed,
 		breaks:   behave(webhook.Behaviour{FailEvery: 10}),
 		cures:    behave(webhook.Behaviour{}),
-		alerts:   []string{"WebhookFailingClosed admission-tenth.alerts.example.com"},
+		active:   []string{"WebhookFailingClosed"},
 		page:     "WebhookFailingClosed",
 	},
 	{
-		name:     "admission-no-endpoints",
-		prepares: failingClosed,
-		breaks:   removeEndpoints,
-		cures:    restoreEndpoints,
-		alerts: []string{
-			"WebhookBackendDown admission-no-endpoints.alerts.example.com",
-			"WebhookFailingClosed admission-no-endpoints.alerts.example.com",
-		},
-		page: "WebhookBackendDown",
+		name:       "admission-no-endpoints",
+		prepares:   failingClosed,
+		breaks:     removeEndpoints,
+		cures:      restoreEndpoints,
+		active:     []string{"WebhookBackendDown"},
+		suppressed: []string{"WebhookFailingClosed"},
+		page:       "WebhookBackendDown",
 	},
 	{
-		name:     "admission-open",
-		prepares: failingOpen,
-		breaks:   removeService,
-		cures:    restoreService,
-		alerts: []string{
-			"WebhookBackendDownFailOpen admission-open.alerts.example.com",
-			"WebhookFailingOpen admission-open.alerts.example.com",
-		},
+		name:       "admission-untrusted",
+		prepares:   failingClosed,
+		breaks:     trust([]byte("no certificate")),
+		cures:      trustAgain,
+		active:     []string{"WebhookCaBundleInvalid"},
+		suppressed: []string{"WebhookFailingClosed"},
+		page:       "WebhookCaBundleInvalid",
 	},
 	{
-		name:     "conversion-no-service",
-		prepares: converting,
-		breaks:   removeService,
-		cures:    restoreService,
-		alerts: []string{
-			"WebhookBackendDown widgets.conversion-no-service.example.com",
-			"WebhookConversionFailing widgets.conversion-no-service.example.com",
-		},
-		page: "WebhookBackendDown",
+		name:       "admission-timeout",
+		prepares:   impatient,
+		breaks:     behave(webhook.Behaviour{Delay: time.Minute}),
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookFailingClosed"},
+		suppressed: []string{"WebhookSlow"},
+		page:       "WebhookFailingClosed",
+	},
+	{
+		name:     "admission-seldom",
+		prepares: seldomCalled,
+		breaks:   failsThrice,
+		cures:    answersAgain,
+		active:   []string{"WebhookAllCallsFailing"},
+	},
+	{
+		name:       "admission-open",
+		prepares:   failingOpen,
+		breaks:     removeService,
+		cures:      restoreService,
+		active:     []string{"WebhookBackendDownFailOpen"},
+		suppressed: []string{"WebhookFailingOpen"},
+	},
+	{
+		name:       "conversion-no-service",
+		prepares:   converting,
+		breaks:     removeService,
+		cures:      restoreService,
+		active:     []string{"WebhookBackendDown"},
+		suppressed: []string{"WebhookConversionBlocksControllers", "WebhookConversionFailing"},
+		page:       "WebhookBackendDown",
 	},
 	{
 		name:     "conversion-tenth",
 		prepares: converting,
 		breaks:   behave(webhook.Behaviour{FailEvery: 10}),
 		cures:    behave(webhook.Behaviour{}),
-		alerts:   []string{"WebhookConversionFailing widgets.conversion-tenth.example.com"},
+		active:   []string{"WebhookConversionFailing"},
 	},
 	{
-		name:     "conversion-no-endpoints",
-		prepares: converting,
-		breaks:   removeEndpoints,
-		cures:    restoreEndpoints,
-		alerts: []string{
-			"WebhookBackendDown widgets.conversion-no-endpoints.example.com",
-			"WebhookConversionFailing widgets.conversion-no-endpoints.example.com",
-		},
-		page: "WebhookBackendDown",
+		name:       "conversion-no-endpoints",
+		prepares:   converting,
+		breaks:     removeEndpoints,
+		cures:      restoreEndpoints,
+		active:     []string{"WebhookBackendDown"},
+		suppressed: []string{"WebhookConversionBlocksControllers", "WebhookConversionFailing"},
+		page:       "WebhookBackendDown",
 	},
 	{
-		name:     "slow-pods",
-		prepares: onPods,
-		breaks:   behave(webhook.Behaviour{Delay: 700 * time.Millisecond}),
+		// Controllers that start anew have to read all objects, those of the two
+		// others as well.
+		name:       "conversion-blocks",
+		prepares:   converting,
+		breaks:     failAndRestartControllers,
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookConversionBlocksControllers"},
+		suppressed: []string{"WebhookConversionFailing"},
+		page:       "WebhookConversionBlocksControllers",
+	},
+	{
+		name:       "conversion-slow",
+		prepares:   convertingForMany,
+		breaks:     behave(webhook.Behaviour{Delay: 1500 * time.Millisecond}),
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookConversionSlow"},
+		suppressed: []string{"WebhookResourceLatencyHigh"},
+	},
+	{
+		name:       "slow-pods",
+		prepares:   onPods,
+		breaks:     behave(webhook.Behaviour{Delay: 700 * time.Millisecond}),
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookCriticalResourceSlow"},
+		suppressed: []string{"WebhookResourceLatencyHigh"},
+		page:       "WebhookCriticalResourceSlow",
+		resource:   "pods",
+	},
+	{
+		name:       "slow-elsewhere",
+		prepares:   onTemplates,
+		breaks:     behave(webhook.Behaviour{Delay: 1500 * time.Millisecond}),
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookSlow"},
+		suppressed: []string{"WebhookResourceLatencyHigh"},
+		resource:   "podtemplates",
+	},
+	{
+		name:     "refusing",
+		prepares: refusingOnce,
+		breaks:   behave(webhook.Behaviour{Deny: "no more of these"}),
 		cures:    behave(webhook.Behaviour{}),
-		alerts: []string{
-			"WebhookCriticalResourceSlow slow-pods.alerts.example.com",
-			"WebhookResourceLatencyHigh pods",
-		},
-		page: "WebhookCriticalResourceSlow",
+		active:   []string{"WebhookRejectionsHigh"},
 	},
 	{
-		name:     "slow-elsewhere",
-		prepares: onTemplates,
-		breaks:   behave(webhook.Behaviour{Delay: 1500 * time.Millisecond}),
+		name:     "match-conditions",
+		prepares: failingClosed,
+		breaks:   askOnlyIf(`object.metadata.labels["asked"] == "yes"`),
+		cures:    askOnlyIf(`true`),
+		active:   []string{"WebhookMatchConditionErrors"},
+	},
+	{
+		name:     "patches",
+		prepares: mutating,
+		breaks:   behave(webhook.Behaviour{Patch: `[{"op":"remove","path":"/data/nothing"}]`}),
 		cures:    behave(webhook.Behaviour{}),
-		alerts: []string{
-			"WebhookResourceLatencyHigh podtemplates",
-			"WebhookSlow slow-elsewhere.alerts.example.com",
-		},
+		active:   []string{"WebhookInternalErrors"},
+	},
+	{
+		name:     static,
+		prepares: unregistered,
+		breaks:   func(_ context.Context, s site) error { return s.manifests.add(s) },
+		cures:    func(_ context.Context, s site) error { return s.manifests.remove(s) },
+		active:   []string{"WebhookNotInInventory"},
 	},
 	{
 		// Approval or not: nobody may intercept what is never stored.
 		name:   "virtual",
-		breaks: appear(admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"bindings"}}),
+		breaks: appear(bindings),
 		cures:  disappear,
-		alerts: []string{"WebhookOnVirtualResource virtual.alerts.example.com"},
+		active: []string{"WebhookOnVirtualResource"},
 		page:   "WebhookOnVirtualResource",
 	},
 	{
 		name:   "virtual-approved",
-		breaks: appearApproved(admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"bindings"}}),
+		breaks: appearApproved(bindings),
 		cures:  disappear,
-		alerts: []string{"WebhookOnVirtualResource virtual-approved.alerts.example.com"},
+		active: []string{"WebhookOnVirtualResource"},
 		page:   "WebhookOnVirtualResource",
 	},
 	{
 		name:   "sensitive",
-		breaks: appear(admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}),
-		cures:  func(ctx context.Context, s site) error { return s.approve(ctx) },
-		alerts: []string{"WebhookOnSensitiveResource sensitive.alerts.example.com"},
+		breaks: appear(secrets),
+		cures:  annotate(approval, "https://example.com/pull/1"),
+		active: []string{"WebhookOnSensitiveResource"},
 	},
 	{
 		name:   "sensitive-approved",
-		breaks: appearApproved(admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}),
+		breaks: appearApproved(secrets),
 		cures:  disappear,
+	},
+	{
+		name:   "sensitive-acknowledged",
+		breaks: appearAcknowledged(secrets, "sensitive-resource"),
+		cures:  disappear,
+	},
+	{
+		name:   "critical",
+		breaks: appear(pods),
+		cures:  annotate(acknowledgement, "critical-resource: it must be so"),
+		active: []string{"WebhookOnCriticalResource"},
+	},
+	{
+		name:   "openshift-core",
+		breaks: appear(configMaps),
+		cures:  annotate(approval, "https://example.com/pull/1"),
+		active: []string{"WebhookOnCoreResource"},
 	},
 }
 
 // TestAlerts holds the alerts against a cluster that is first healthy, then has
-// every trouble at once, then is healthy again.
+// every trouble at once, and is cured of each as soon as its alerts are seen.
 func TestAlerts(t *testing.T) {
-	w := newWorld(t)
+	t.Parallel()
+	manifests := newManifests(t)
+	w := newWorld(t, cluster.Options{APIServerFlags: manifests.flags(t)})
+	w.manifests = manifests
 	sites := map[string]site{}
 	for _, i := range incidents {
-		s := newSite(t, w, i.name)
+		sites[i.name] = newSite(t, w, i.name)
 		if i.prepares != nil {
-			i.prepares(t, s)
+			i.prepares(t, sites[i.name])
 		}
-		sites[i.name] = s
 	}
 	told := newReceiver(t)
-	stack := w.watch(t, told.URL)
+	auditors, _ := w.auditors(t)
+	stack := w.watch(t, Targets{Controllers: w.plane.ControllersURL(), Auditors: auditors}, told.URL)
 
+	began := time.Now()
 	eventually(t, stack.busy)
-	eventually(t, func(ctx context.Context) error { return stack.has(ctx, nil) })
+	must(t, stack.quiet(t.Context()))
 	must(t, stack.hadOnly(t.Context(), nil))
+	t.Logf("healthy for %.0f s", time.Since(began).Seconds())
 
-	var want []string
 	for _, i := range incidents {
 		must(t, i.breaks(t.Context(), sites[i.name]))
-		want = append(want, i.alerts...)
 	}
-	eventually(t, func(ctx context.Context) error { return stack.has(ctx, want) })
-	eventually(t, told.everyPage)
-
+	each(t, stack, incidents, func(ctx context.Context, i incident, alerts []Alert) error {
+		if err := errors.Join(i.fires(alerts), told.pagedOnce(i)); err != nil || len(i.active) == 0 {
+			return err
+		}
+		return i.cures(ctx, sites[i.name])
+	})
 	for _, i := range incidents {
-		must(t, i.cures(t.Context(), sites[i.name]))
+		if len(i.active) == 0 { // is silent for as long as the others fired
+			must(t, i.cures(t.Context(), sites[i.name]))
+		}
 	}
-	eventually(t, func(ctx context.Context) error { return stack.has(ctx, nil) })
-	must(t, stack.hadOnly(t.Context(), want))
-	must(t, told.everyPage(t.Context()))
+	each(t, stack, incidents, func(_ context.Context, i incident, alerts []Alert) error { return i.resolved(alerts) })
+	must(t, stack.quiet(t.Context()))
+	must(t, stack.hadOnly(t.Context(), incidents))
+	for _, i := range incidents {
+		must(t, told.pagedOnce(i))
+	}
+}
+
+// each tries something with every incident until it succeeded once, and tells
+// how long that took.
+func each(t *testing.T, stack *Stack, incidents []incident, try func(context.Context, incident, []Alert) error) {
+	t.Helper()
+	began := time.Now()
+	waiting := slices.Clone(incidents)
+	eventually(t, func(ctx context.Context) error {
+		alerts, err := stack.Alerts(ctx)
+		if err != nil {
+			return err
+		}
+		var failures []error
+		waiting = slices.DeleteFunc(waiting, func(i incident) bool {
+			err := try(ctx, i, alerts)
+			if err != nil {
+				failures = append(failures, fmt.Errorf("%s: %w", i.name, err))
+				return false
+			}
+			t.Logf("%s after %.0f s", i.name, time.Since(began).Seconds())
+			return true
+		})
+		return errors.Join(failures...)
+	})
+}
+
+// owns tells whether an alert is about the incident.
+func (i incident) owns(label func(string) string) bool {
+	s := site{name: i.name}
+	if name := label("name"); name != "" {
+		return name == s.webhook() || name == s.crd()
+	}
+	return label("resource") != "" && (label("resource") == i.resource || label("group") == s.group())
+}
+
+// fires wants the alerts about the incident to be those it leads to, each as
+// active or suppressed as it must be.
+func (i incident) fires(alerts []Alert) error {
+	return i.has(alerts, map[string][]string{"active": i.active, "suppressed": i.suppressed})
+}
+
+func (i incident) resolved(alerts []Alert) error { return i.has(alerts, nil) }
+
+func (i incident) has(alerts []Alert, want map[string][]string) error {
+	have := map[string][]string{}
+	for _, a := range alerts {
+		if i.owns(func(label string) string { return a.Labels[label] }) {
+			have[a.Status.State] = append(have[a.Status.State], a.Labels["alertname"])
+		}
+	}
+	for _, state := range []string{"active", "suppressed", "unprocessed"} {
+		slices.Sort(have[state])
+		if !slices.Equal(have[state], want[state]) {
+			return fmt.Errorf("%s are %q, want %q", state, have[state], want[state])
+		}
+	}
+	return nil
 }
 
 // called are the calls of the webhooks of the incidents, of either kind.
@@ -189,102 +340,82 @@ const called = `
 	or label_replace(apiserver_crd_conversion_webhook_duration_seconds_count, "webhook", "$1", "crd_name", "(.+)")`
 
 // busy waits until Prometheus has watched a working cluster for longer than any
-// alert waits, 15 minutes and a window of 5, in which each webhook was called.
+// alert waits, 15 minutes and a window of 5, in which webhooks were called.
 func (s *Stack) busy(ctx context.Context) error {
-	watched, err := s.Query(ctx, `min(count_over_time(up[5m])) > 60`)
+	watched, err := s.Query(ctx, fmt.Sprintf(`min(count_over_time(up[1h])) >= %d`, int(20*60*timeScale)))
 	if err != nil {
 		return err
 	}
 	if len(watched) == 0 {
-		return errors.New("not all targets were scraped for a minute")
+		return errors.New("not all targets were scraped for long enough")
 	}
-	busy, err := s.Query(ctx, `sum by (webhook) (`+called+`) > 100`)
+	const enough = 14 // of the incidents have users from the beginning
+	busy, err := s.Query(ctx, `sum by (webhook) (`+called+`) > 50`)
 	if err != nil {
 		return err
 	}
-	if want := webhooksWithUsers(); len(busy) != want {
-		return fmt.Errorf("%d of %d webhooks were called often: %v", len(busy), want, busy)
+	if len(busy) < enough {
+		return fmt.Errorf("only %d webhooks were called often: %v", len(busy), busy)
 	}
 	return nil
 }
 
-func webhooksWithUsers() int {
-	n := 0
-	for _, i := range incidents {
-		if i.prepares != nil {
-			n++
-		}
-	}
-	return n
-}
+// quiet wants Alertmanager to have no alerts.
+func (s *Stack) quiet(ctx context.Context) error { return s.has(ctx) }
 
-// has wants Alertmanager to have these alerts, and no others.
-func (s *Stack) has(ctx context.Context, want []string) error {
+// has wants Alertmanager to have alerts of these names, and no others.
+func (s *Stack) has(ctx context.Context, want ...string) error {
 	alerts, err := s.Alerts(ctx)
 	if err != nil {
 		return err
 	}
-	var have []string
+	have := []string{}
 	for _, a := range alerts {
-		have = append(have, alertOn(a.Labels["alertname"], a.Labels["name"], a.Labels["resource"]))
+		have = append(have, a.Labels["alertname"])
 	}
-	return same(have, want)
-}
-
-// hadOnly wants that no alerts but these ever fired.
-func (s *Stack) hadOnly(ctx context.Context, want []string) error {
-	found, err := s.Query(ctx, `count by (alertname, name, resource) (last_over_time(ALERTS{alertstate="firing"}[1h]))`)
-	if err != nil {
-		return err
-	}
-	var had []string
-	for _, f := range found {
-		had = append(had, alertOn(string(f.Metric["alertname"]), string(f.Metric["name"]), string(f.Metric["resource"])))
-	}
-	return same(had, want)
-}
-
-// alertOn is an alert and what it is about: a webhook, else a resource.
-func alertOn(alert, name, resource string) string {
-	if name == "" {
-		name = resource
-	}
-	return alert + " " + name
-}
-
-func same(have, want []string) error {
-	var missing, more []string
-	for _, w := range want {
-		if !slices.Contains(have, w) {
-			missing = append(missing, w)
-		}
-	}
-	for _, h := range have {
-		if !slices.Contains(want, h) {
-			more = append(more, h)
-		}
-	}
-	if len(missing)+len(more) > 0 {
-		return fmt.Errorf("missing alerts: %q, unexpected alerts: %q", missing, more)
+	slices.Sort(have)
+	if !slices.Equal(have, want) {
+		return fmt.Errorf("alerts are %q, want %q", have, want)
 	}
 	return nil
 }
 
-// everyPage wants exactly one page about each incident that deserves one, with
-// one alert on it.
-func (r *receiver) everyPage(context.Context) error {
+// hadOnly wants that the alerts about these incidents fired, and that no others
+// ever did, not even for a moment.
+func (s *Stack) hadOnly(ctx context.Context, incidents []incident) error {
+	found, err := s.Query(ctx, `count by (alertname, name, group, resource) (last_over_time(ALERTS{alertstate="firing"}[1d]))`)
+	if err != nil {
+		return err
+	}
+	had := map[string][]string{}
+	var failures []error
+	for _, f := range found {
+		label := func(name string) string { return string(f.Metric[model.LabelName(name)]) }
+		n := slices.IndexFunc(incidents, func(i incident) bool { return i.owns(label) })
+		if n < 0 {
+			failures = append(failures, fmt.Errorf("an alert about no incident: %s", f.Metric))
+			continue
+		}
+		had[incidents[n].name] = append(had[incidents[n].name], label("alertname"))
+	}
 	for _, i := range incidents {
-		var pages [][]string
-		for _, name := range []string{i.name + ".alerts.example.com", "widgets." + i.name + ".example.com"} {
-			pages = append(pages, r.pages(name)...)
+		want := slices.Sorted(slices.Values(slices.Concat(i.active, i.suppressed)))
+		if have := slices.Sorted(slices.Values(had[i.name])); !slices.Equal(have, want) {
+			failures = append(failures, fmt.Errorf("%s had the alerts %q, want %q", i.name, have, want))
 		}
-		var want [][]string
-		if i.page != "" {
-			want = [][]string{{i.page}}
-		}
-		if !slices.EqualFunc(pages, want, slices.Equal) {
-			return fmt.Errorf("pages about %s: %q, want %q", i.name, pages, want)
-		}
+	}
+	return errors.Join(failures...)
+}
+
+// pagedOnce wants exactly one page about an incident that deserves one, with
+// one alert on it.
+func (r *receiver) pagedOnce(i incident) error {
+	var want [][]string
+	if i.page != "" {
+		want = [][]string{{i.page}}
+	}
+	if pages := r.pages(i); !slices.EqualFunc(pages, want, slices.Equal) {
+		return fmt.Errorf("pages are %q, want %q", pages, want)
 	}
 	return nil
 }

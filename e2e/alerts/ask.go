@@ -39,7 +39,11 @@ func (s *Stack) Query(ctx context.Context, expr string) (model.Vector, error) {
 
 // get reads what a URL answers into the value; nil wants an answer alone.
 func get(ctx context.Context, url string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	return call(ctx, http.MethodGet, url, into)
+}
+
+func call(ctx context.Context, method, url string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", url, err)
 	}

@@ -20,27 +20,34 @@ import (
 // scaled rules still hold several samples.
 const interval = "1s"
 
-// needed are the API server's series that the alerts read; it has many others.
-const needed = "apiserver_admission_.+|apiserver_crd_conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds_(sum|count)"
+// lookback is Prometheus' own: how long a value counts that is not renewed.
+const lookback = 5 * time.Minute
+
+// What the alerts read of the API server and of kube-controller-manager, which
+// have many other series.
+const (
+	ofAPIServer   = "apiserver_admission_.+|apiserver_crd_conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds(_sum|_count)?"
+	ofControllers = "garbagecollector_controller_resources_sync_error_total|workqueue_longest_running_processor_seconds"
+)
 
 // object is a part of a configuration. JSON is YAML, too.
 type object = map[string]any
 
-func (s *Stack) configure(ctx context.Context, o Options) error {
-	if err := s.writeCredentials(o.APIServer); err != nil {
+func (s *Stack) configure(ctx context.Context) error {
+	if err := s.writeCredentials(s.options.APIServer); err != nil {
 		return err
 	}
 	if err := s.writePage(); err != nil {
 		return err
 	}
-	if err := s.writeRules(ctx, o); err != nil {
+	if err := s.writeRules(ctx); err != nil {
 		return err
 	}
-	routes, err := s.alertmanagerConfig(o)
+	routes, err := s.alertmanagerConfig()
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.writeJSON("alertmanager.json", routes), s.writeJSON("prometheus.json", s.prometheusConfig(o)))
+	return errors.Join(s.writeJSON("alertmanager.json", routes), s.writeJSON("prometheus.json", s.prometheusConfig()))
 }
 
 func (s *Stack) writeCredentials(c *rest.Config) error {
@@ -59,8 +66,8 @@ func (s *Stack) writePage() error {
 }
 
 // writeRules has the auditor print its alerts.
-func (s *Stack) writeRules(ctx context.Context, o Options) error {
-	printed, err := auditor.Command(ctx, o.Auditor, "print", "rules", "--form=prometheus", fmt.Sprintf("--time-scale=%v", o.TimeScale))
+func (s *Stack) writeRules(ctx context.Context) error {
+	printed, err := auditor.Command(ctx, s.options.Auditor, "print", "rules", "--form=prometheus", fmt.Sprintf("--time-scale=%v", s.options.TimeScale))
 	if err != nil {
 		return err
 	}
@@ -70,18 +77,24 @@ func (s *Stack) writeRules(ctx context.Context, o Options) error {
 	return os.WriteFile(s.path("rules.yaml"), []byte(printed.Stdout), 0o600)
 }
 
-func (s *Stack) prometheusConfig(o Options) object {
+func (s *Stack) prometheusConfig() object {
+	o := s.options
+	jobs := []object{s.secured("apiserver", o.APIServer.Host, ofAPIServer), {"job_name": "webhook-auditor", "static_configs": targets(o.Auditors...)}}
+	if o.Controllers != "" {
+		jobs = append(jobs, s.secured("kube-controller-manager", o.Controllers, ofControllers))
+	}
 	return object{
-		"global":         object{"scrape_interval": interval, "evaluation_interval": interval},
+		"global":         object{"scrape_interval": interval, "evaluation_interval": interval, "scrape_native_histograms": o.NativeOnly},
 		"rule_files":     []string{s.path("rules.yaml")},
 		"alerting":       object{"alertmanagers": []object{{"static_configs": targets(s.Alertmanager)}}},
-		"scrape_configs": []object{s.apiServerJob(o.APIServer.Host), {"job_name": "webhook-auditor", "static_configs": targets(o.Auditors...)}},
+		"scrape_configs": jobs,
 	}
 }
 
-func (s *Stack) apiServerJob(host string) object {
+// secured scrapes a server of the control plane, and keeps what is needed.
+func (s *Stack) secured(job, host, needed string) object {
 	return object{
-		"job_name":       "apiserver",
+		"job_name":       job,
 		"scheme":         "https",
 		"static_configs": targets(host),
 		"tls_config": object{
@@ -93,9 +106,10 @@ func (s *Stack) apiServerJob(host string) object {
 	}
 }
 
-// alertmanagerConfig is the configuration of o.Routes with waiting times
-// scaled as those of the alerts, and receivers that tell o.Notify.
-func (s *Stack) alertmanagerConfig(o Options) (object, error) {
+// alertmanagerConfig is the configuration of the given routes with waiting
+// times scaled as those of the alerts, and receivers that notify who is given.
+func (s *Stack) alertmanagerConfig() (object, error) {
+	o := s.options
 	config, err := readYAML(o.Routes)
 	if err != nil {
 		return nil, err
@@ -129,7 +143,7 @@ func scale(route object, by float64) error {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", key, err)
 		}
-		route[key] = model.Duration(time.Duration(float64(wait) * by).Round(time.Millisecond)).String()
+		route[key] = scaled(time.Duration(wait), by)
 	}
 	below, _ := route["routes"].([]any)
 	for _, r := range below {
@@ -140,6 +154,10 @@ func scale(route object, by float64) error {
 		}
 	}
 	return nil
+}
+
+func scaled(wait time.Duration, by float64) string {
+	return model.Duration(time.Duration(float64(wait) * by).Round(time.Millisecond)).String()
 }
 
 func readYAML(path string) (object, error) {

@@ -21,6 +21,7 @@ var printed = regexp.MustCompile(`(?s)has them: (http://\S+).*routes them: (http
 // TestDemoAlerts watches the demo as a newcomer does, until alerts fire, and
 // ends it as one does.
 func TestDemoAlerts(t *testing.T) {
+	t.Parallel()
 	binary, err := binary()
 	must(t, err)
 	demo := filepath.Join(t.TempDir(), "demo")

@@ -11,6 +11,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
 )
 
@@ -19,12 +20,13 @@ import (
 // something on an idle machine only.
 func BenchmarkEvaluation(b *testing.B) {
 	const webhooks, each = 1000, 100
-	w := newWorld(b)
+	w := newWorld(b, cluster.Options{})
 	s := newSite(b, w, "many")
 	for n := range webhooks / each {
 		must(b, s.register(b.Context(), s.several(n, each)))
 	}
-	stack := w.watch(b, "")
+	auditors, _ := w.auditors(b)
+	stack := w.watch(b, Targets{Auditors: auditors}, "")
 	for b.Loop() {
 		for range 2 {
 			_ = s.createConfigMap(b.Context(), 0) // calls them all

@@ -14,7 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // furnish makes what a cluster that runs on machines has and this one lacks,
@@ -25,6 +28,8 @@ func (s site) furnish(t *testing.T) {
 	s.makeNamespaces(t)
 	s.makeWorkload(t)
 	s.makeEvents(t)
+	s.makeCertificates(t)
+	must(t, s.manifests.add(site{world: s.world, name: static, backend: s.backend}))
 }
 
 func (s site) makeNode(t *testing.T) {
@@ -106,4 +111,35 @@ func (s site) createLabelled(ctx context.Context) error {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-", Labels: map[string]string{"asked": "yes"}}}
 	_, err := s.kube.CoreV1().ConfigMaps(s.users()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
+}
+
+// makeCertificates makes a certificate of cert-manager and a Secret that holds
+// one.
+func (s site) makeCertificates(t *testing.T) {
+	t.Helper()
+	_, err := s.kube.CoreV1().Secrets(s.name).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "hook"},
+		Type:       corev1.SecretTypeTLS,
+		Data:       map[string][]byte{corev1.TLSCertKey: nil, corev1.TLSPrivateKeyKey: nil},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	const group = "cert-manager.io"
+	_, err = s.crds.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "certificates." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group:    group,
+			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "certificates", Singular: "certificate", Kind: "Certificate", ListKind: "CertificateList"},
+			Scope:    apiextensionsv1.NamespaceScoped,
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{widgetVersion("v1")},
+		},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	certificates := s.dynamic.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "certificates"}).Namespace(s.name)
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": group + "/v1", "kind": "Certificate", "metadata": map[string]any{"name": "hook"},
+	}}
+	eventually(t, func(ctx context.Context) error {
+		_, err := certificates.Create(ctx, object, metav1.CreateOptions{})
+		return err
+	})
 }

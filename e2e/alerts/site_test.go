@@ -39,6 +39,9 @@ func (s site) webhook() string { return s.name + ".alerts.example.com" }
 // group is the API group of the site's CRD.
 func (s site) group() string { return s.name + ".example.com" }
 
+// crd is the name of the site's CRD.
+func (s site) crd() string { return "widgets." + s.group() }
+
 func newSite(t testing.TB, w world, name string) site {
 	t.Helper()
 	s := site{world: w, name: name, backend: webhook.Backend{Client: w.kube, Namespace: name, Name: "hook", Server: w.hooks}}
@@ -48,7 +51,11 @@ func newSite(t testing.TB, w world, name string) site {
 	return s
 }
 
-const approval = "webhook-approved.openshift.io"
+// What owners of a webhook write on its configuration.
+const (
+	approval        = "webhook-approved.openshift.io"
+	acknowledgement = "webhook-auditor.io/acknowledge"
+)
 
 // configuration registers the site's webhook for the given rule. It is
 // approved: who wants the informational findings takes that away.
@@ -82,11 +89,32 @@ func (s site) unregister(ctx context.Context) error {
 	return s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(ctx, s.name, metav1.DeleteOptions{})
 }
 
-// approve annotates the site's configuration.
-func (s site) approve(ctx context.Context) error {
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"https://example.com/pull/1"}}}`, approval)
-	_, err := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().
-		Patch(ctx, s.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+// registerMutating registers what a validating configuration says as mutating.
+func (s site) registerMutating(ctx context.Context, c *admissionv1.ValidatingWebhookConfiguration) error {
+	w := c.Webhooks[0]
+	_, err := s.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: c.ObjectMeta,
+		Webhooks: []admissionv1.MutatingWebhook{{
+			Name:                    w.Name,
+			ClientConfig:            w.ClientConfig,
+			Rules:                   w.Rules,
+			NamespaceSelector:       w.NamespaceSelector,
+			SideEffects:             w.SideEffects,
+			AdmissionReviewVersions: w.AdmissionReviewVersions,
+		}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// change changes the site's webhook as it is registered.
+func (s site) change(ctx context.Context, change func(*admissionv1.ValidatingWebhook)) error {
+	configurations := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	c, err := configurations.Get(ctx, s.name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	change(&c.Webhooks[0])
+	_, err = configurations.Update(ctx, c, metav1.UpdateOptions{})
 	return err
 }
 
@@ -95,7 +123,7 @@ func (s site) approve(ctx context.Context) error {
 func (s site) install(t *testing.T) {
 	t.Helper()
 	_, err := s.crds.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + s.group()},
+		ObjectMeta: metav1.ObjectMeta{Name: s.crd()},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group:      s.group(),
 			Names:      apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
@@ -131,7 +159,7 @@ func (s site) widgets(version string) dynamic.ResourceInterface {
 	return s.dynamic.Resource(schema.GroupVersionResource{Group: s.group(), Version: version, Resource: "widgets"}).Namespace(s.users())
 }
 
-// traffic sends requests until the end of the test, five a second at most from
+// traffic sends requests until the end of the test, four a second at most from
 // each of the given number of users. Requests may fail; what became of them is
 // for the metrics to tell.
 func (s site) traffic(t *testing.T, users int, request func(ctx context.Context, user int) error) {
@@ -142,7 +170,7 @@ func (s site) traffic(t *testing.T, users int, request func(ctx context.Context,
 		t.Cleanup(func() { cancel(); <-done })
 		go func() {
 			defer close(done)
-			tick := time.NewTicker(200 * time.Millisecond)
+			tick := time.NewTicker(250 * time.Millisecond)
 			defer tick.Stop()
 			for {
 				_ = request(ctx, user) // the API server counts it

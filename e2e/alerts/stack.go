@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -26,8 +27,15 @@ type Options struct {
 	Routes    string       // Alertmanager's configuration, whose receivers are replaced
 	Notify    string       // URL that is told of all notifications; empty: nobody is
 	TimeScale float64      // of all waiting times, so that nobody waits as long as an alert does
-	APIServer *rest.Config // whose series are scraped
-	Auditors  []string     // URLs of the auditors that are scraped
+	APIServer *rest.Config // whose series are scraped, with its credentials
+	Targets
+}
+
+// Targets are what is scraped besides the API server.
+type Targets struct {
+	Controllers string   // URL of kube-controller-manager; empty: not scraped
+	Auditors    []string // URLs
+	NativeOnly  bool     // keeps of histograms what no alert reads
 }
 
 // page shows the alerts: Prometheus' Go module lacks its own pages.
@@ -40,6 +48,7 @@ type Stack struct {
 	Prometheus, Alertmanager string // URLs, without path
 
 	dir       string
+	options   Options
 	processes []*process.Process
 }
 
@@ -52,7 +61,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing Prometheus: %w", err)
 	}
-	if err := s.start(ctx, o.Binaries); err != nil {
+	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
@@ -72,16 +81,17 @@ func prepare(ctx context.Context, o Options) (*Stack, error) {
 		Prometheus:   fmt.Sprintf("http://127.0.0.1:%d", ports[0]),
 		Alertmanager: fmt.Sprintf("http://127.0.0.1:%d", ports[1]),
 		dir:          dir,
+		options:      o,
 	}
-	if err := s.configure(ctx, o); err != nil {
+	if err := s.configure(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
 }
 
-func (s *Stack) start(ctx context.Context, binaries string) error {
+func (s *Stack) start(ctx context.Context) error {
 	err := s.run(
-		ctx, filepath.Join(binaries, "alertmanager"), s.Alertmanager,
+		ctx, "alertmanager", s.Alertmanager,
 		"--config.file="+s.path("alertmanager.json"),
 		"--storage.path="+s.path("alertmanager"),
 		"--web.listen-address="+address(s.Alertmanager),
@@ -91,23 +101,34 @@ func (s *Stack) start(ctx context.Context, binaries string) error {
 		return err
 	}
 	return s.run(
-		ctx, filepath.Join(binaries, "prometheus"), s.Prometheus,
+		ctx, "prometheus", s.Prometheus,
 		"--config.file="+s.path("prometheus.json"),
 		"--storage.tsdb.path="+s.path("prometheus"),
 		"--web.listen-address="+address(s.Prometheus),
 		"--web.user-assets="+s.path("page"),
+		"--web.enable-lifecycle",
 		"--rules.alert.resend-delay=1s",
+		"--query.lookback-delta="+scaled(lookback, s.options.TimeScale),
 	)
 }
 
 // run starts a server and waits until it is ready.
 func (s *Stack) run(ctx context.Context, binary, url string, args ...string) error {
-	p, err := process.Run(binary, s.path(filepath.Base(binary)+".log"), args...)
+	p, err := process.Run(filepath.Join(s.options.Binaries, binary), s.path(binary+".log"), args...)
 	if err != nil {
 		return err
 	}
 	s.processes = append(s.processes, p)
 	return p.Await(ctx, func(ctx context.Context) error { return get(ctx, url+"/-/ready", nil) })
+}
+
+// Scrape scrapes other targets from now on.
+func (s *Stack) Scrape(ctx context.Context, targets Targets) error {
+	s.options.Targets = targets
+	if err := s.writeJSON("prometheus.json", s.prometheusConfig()); err != nil {
+		return err
+	}
+	return call(ctx, http.MethodPost, s.Prometheus+"/-/reload", nil)
 }
 
 // Page is where a browser shows the alerts as Prometheus has them.

@@ -26,9 +26,9 @@ import (
 // patience bounds every wait of a test.
 const patience = 3 * time.Minute
 
-// timeScale makes a minute of the alerts three seconds: long enough for several
-// scrapes in each window.
-const timeScale = 0.05
+// timeScale makes five minutes of the alerts, their shortest window, nine
+// seconds: long enough for several scrapes.
+const timeScale = 0.03
 
 func TestMain(m *testing.M) {
 	for _, script := range []string{"../build.sh", "../prom/build.sh"} {
@@ -53,18 +53,20 @@ var binary = sync.OnceValues(func() (string, error) {
 
 // world is a control plane and the clients that tests use.
 type world struct {
-	plane   *cluster.ControlPlane
-	kube    kubernetes.Interface
-	crds    clientset.Interface
-	dynamic dynamic.Interface
-	hooks   *webhook.Server
+	plane     *cluster.ControlPlane
+	kube      kubernetes.Interface
+	crds      clientset.Interface
+	dynamic   dynamic.Interface
+	hooks     *webhook.Server
+	manifests manifests // "" where the API server reads none
 }
 
 // newWorld starts a control plane and a webhook server until the end of the
 // test.
-func newWorld(t testing.TB) world {
+func newWorld(t testing.TB, o cluster.Options) world {
 	t.Helper()
-	plane, err := cluster.Start(t.Context(), cluster.Options{Binaries: "../bin"})
+	o.Binaries = "../bin"
+	plane, err := cluster.Start(t.Context(), o)
 	must(t, err)
 	t.Cleanup(func() { must(t, plane.Stop()) })
 	hooks, err := webhook.Start()
@@ -79,19 +81,33 @@ func newWorld(t testing.TB) world {
 	return world{plane: plane, kube: kube, crds: crds, dynamic: client, hooks: hooks}
 }
 
-// watch runs two auditors, Prometheus and Alertmanager until the end of the
-// test.
-func (w world) watch(t testing.TB, notify string) *Stack {
+// auditors runs two auditors, until the end of the test or before, and returns
+// where they are.
+func (w world) auditors(t testing.TB) (urls []string, stop func()) {
 	t.Helper()
 	path, err := binary()
 	must(t, err)
-	var auditors []string
+	var running []*auditor.Auditor
+	stop = func() {
+		for _, a := range running {
+			must(t, a.Stop())
+		}
+		running = nil
+	}
+	t.Cleanup(stop)
 	for range 2 {
 		a, err := auditor.Start(t.Context(), auditor.Options{Binary: path, Kubeconfig: w.plane.Kubeconfig()})
 		must(t, err)
-		t.Cleanup(func() { must(t, a.Stop()) })
-		auditors = append(auditors, a.URL)
+		running, urls = append(running, a), append(urls, a.URL)
 	}
+	return urls, stop
+}
+
+// watch runs Prometheus and Alertmanager until the end of the test.
+func (w world) watch(t testing.TB, targets Targets, notify string) *Stack {
+	t.Helper()
+	path, err := binary()
+	must(t, err)
 	stack, err := Start(t.Context(), Options{
 		Binaries:  "../bin",
 		Auditor:   path,
@@ -99,7 +115,7 @@ func (w world) watch(t testing.TB, notify string) *Stack {
 		Notify:    notify,
 		TimeScale: timeScale,
 		APIServer: w.plane.Config(),
-		Auditors:  auditors,
+		Targets:   targets,
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, stack.Stop()) })
@@ -141,15 +157,15 @@ func newReceiver(t *testing.T) *receiver {
 }
 
 // pages are the alerts of each notification that woke somebody up for the
-// webhook.
-func (r *receiver) pages(webhook string) [][]string {
+// incident.
+func (r *receiver) pages(i incident) [][]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var pages [][]string
 	for _, n := range r.got {
 		var names []string
 		for _, a := range n.Alerts {
-			if n.Receiver == "page" && n.Status == "firing" && a.Labels["name"] == webhook {
+			if n.Receiver == "page" && n.Status == "firing" && i.owns(func(label string) string { return a.Labels[label] }) {
 				names = append(names, a.Labels["alertname"])
 			}
 		}

@@ -37,7 +37,7 @@ type Auditor struct {
 func Start(ctx context.Context, o Options) (*Auditor, error) {
 	ctx, cancel := context.WithTimeout(ctx, starting)
 	defer cancel()
-	a, err := run(o)
+	a, err := Launch(o)
 	if err != nil {
 		return nil, fmt.Errorf("starting the auditor: %w", err)
 	}
@@ -47,7 +47,9 @@ func Start(ctx context.Context, o Options) (*Auditor, error) {
 	return a, nil
 }
 
-func run(o Options) (*Auditor, error) {
+// Launch runs the auditor and does not wait until it is ready. Whoever launches
+// it must Stop it.
+func Launch(o Options) (*Auditor, error) {
 	ports, err := process.FreePorts(1)
 	if err != nil {
 		return nil, err

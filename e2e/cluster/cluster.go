@@ -29,16 +29,16 @@ type Options struct {
 
 // ControlPlane is a running control plane.
 type ControlPlane struct {
-	APIServer *Server
-	Etcd      *Server
+	APIServer   *Server
+	Etcd        *Server
+	Controllers *Server // nil where there are none
 
-	options     Options
-	folder      folder
-	kubeconfig  string
-	users       *authority.Authority
-	admin       *rest.Config
-	ports       struct{ etcd, apiServer, controllers int }
-	controllers *Server
+	options    Options
+	folder     folder
+	kubeconfig string
+	users      *authority.Authority
+	admin      *rest.Config
+	ports      struct{ etcd, apiServer, controllers int }
 }
 
 // Start brings a control plane up and returns once it answers. Whoever starts
@@ -87,7 +87,7 @@ func prepare(options Options) (*ControlPlane, error) {
 	c.Etcd = c.server("etcd", c.etcdFlags(), c.etcdHealthy)
 	c.APIServer = c.server("kube-apiserver", c.apiServerFlags(), c.apiServerReady)
 	if !options.WithoutControllers {
-		c.controllers = c.server("kube-controller-manager", c.controllerFlags(), c.controllersHealthy)
+		c.Controllers = c.server("kube-controller-manager", c.controllerFlags(), c.controllersHealthy)
 	}
 	return c, nil
 }
@@ -127,8 +127,8 @@ func (c *ControlPlane) server(name string, args []string, ready probe) *Server {
 // servers are the processes in the order in which they start.
 func (c *ControlPlane) servers() []*Server {
 	all := []*Server{c.Etcd, c.APIServer}
-	if c.controllers != nil {
-		all = append(all, c.controllers)
+	if c.Controllers != nil {
+		all = append(all, c.Controllers)
 	}
 	return all
 }
@@ -149,3 +149,9 @@ func (c *ControlPlane) Kubeconfig() string { return c.kubeconfig }
 
 // Config is a client configuration that may do everything.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin) }
+
+// ControllersURL is where kube-controller-manager serves its metrics, to who
+// presents what Config holds.
+func (c *ControlPlane) ControllersURL() string {
+	return fmt.Sprintf("https://127.0.0.1:%d", c.ports.controllers)
+}

@@ -96,6 +96,7 @@ func (c *ControlPlane) controllerFlags() []string {
 		"leader-elect":                     "false",
 		"bind-address":                     "127.0.0.1",
 		"secure-port":                      fmt.Sprint(c.ports.controllers),
+		"client-ca-file":                   c.folder.path("ca.crt"),
 		"tls-cert-file":                    c.folder.path("serving.crt"),
 		"tls-private-key-file":             c.folder.path("serving.key"),
 		"root-ca-file":                     c.folder.path("ca.crt"),

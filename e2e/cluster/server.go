@@ -82,7 +82,7 @@ func (c *ControlPlane) apiServerReady(ctx context.Context) error {
 
 func (c *ControlPlane) controllersHealthy(ctx context.Context) error {
 	client := rest.CopyConfig(c.admin)
-	client.Host = fmt.Sprintf("https://127.0.0.1:%d", c.ports.controllers)
+	client.Host = c.ControllersURL()
 	return get(ctx, client, "/healthz")
 }
 

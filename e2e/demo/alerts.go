@@ -29,7 +29,7 @@ func (d *demo) startAlerts(ctx context.Context, binaries string) error {
 		Routes:    "../rules/alertmanager.yaml",
 		TimeScale: timeScale,
 		APIServer: d.plane.Config(),
-		Auditors:  []string{d.auditor.URL},
+		Targets:   alerts.Targets{Controllers: d.plane.ControllersURL(), Auditors: []string{d.auditor.URL}},
 	})
 	if err != nil {
 		return fmt.Errorf("starting what e2e/prom/build.sh builds: %w", err)

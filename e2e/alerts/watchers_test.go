@@ -1,0 +1,64 @@
+package alerts
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
+)
+
+// TestWatchers breaks what watches the webhooks, one thing after the other, and
+// then, while everything is quiet, the conversion of a CRD that nobody uses.
+func TestWatchers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster.Options{WithoutControllers: true}) // which would use every CRD
+	s := newSite(t, w, "seldom")
+	s.install(t)
+	auditors, stop := w.auditors(t)
+	stack := w.watch(t, Targets{Auditors: append(slices.Clone(auditors), w.blindAuditor(t)), NativeOnly: true}, "")
+	becomes := func(want ...string) {
+		t.Helper()
+		eventually(t, func(ctx context.Context) error { return stack.has(ctx, want...) })
+	}
+
+	becomes("WebhookAuditorStale", "WebhookInputMetricsMissing", "WebhookInputMetricsMissing", "WebhookInputMetricsMissing")
+	must(t, stack.Scrape(t.Context(), Targets{Auditors: auditors}))
+	becomes()
+
+	s.hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
+	for range 3 {
+		if err := s.readWidget(t.Context(), 0); err == nil {
+			t.Fatal("the conversion does not fail")
+		}
+	}
+	becomes("WebhookConversionFailing")
+	s.hooks.Behave(s.path(), webhook.Behaviour{})
+	must(t, s.readWidget(t.Context(), 0))
+	becomes()
+
+	stop()
+	becomes("WebhookAuditorDown")
+	auditors, _ = w.auditors(t)
+	must(t, stack.Scrape(t.Context(), Targets{Auditors: auditors}))
+	becomes()
+}
+
+// blindAuditor runs an auditor that may see nothing, until the end of the test,
+// and returns where it is.
+func (w world) blindAuditor(t *testing.T) string {
+	t.Helper()
+	path, err := binary()
+	must(t, err)
+	nobody, err := w.plane.As("nobody")
+	must(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, cluster.WriteKubeconfig(kubeconfig, nobody))
+	a, err := auditor.Launch(auditor.Options{Binary: path, Kubeconfig: kubeconfig})
+	must(t, err)
+	t.Cleanup(func() { must(t, a.Stop()) })
+	return a.URL
+}
