@@ -70,6 +70,7 @@ func TestMissingPermission(t *testing.T) {
 		"namespaces":                                                   "",
 		"services":                                                     "",
 		"endpointslices.discovery.k8s.io":                              "",
+		"pods":                                                         "",
 	} {
 		t.Run(resource, func(t *testing.T) {
 			user := "without-" + resource

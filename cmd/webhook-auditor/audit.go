@@ -217,13 +217,22 @@ func parseFailOn(s string) (classify.Severity, error) {
 // textOptions fit a text to the terminal it is for; a pipe gets plain, long
 // lines. NO_COLOR is https://no-color.org.
 func textOptions(w io.Writer) exporter.TextOptions {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	width, ok := terminal(w)
+	if !ok {
 		return exporter.TextOptions{}
 	}
+	return exporter.TextOptions{Color: os.Getenv("NO_COLOR") == "", Width: width}
+}
+
+// terminal returns the width of the terminal that w is, false if it is none.
+func terminal(w io.Writer) (int, bool) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
 	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
+	if err != nil || width == 0 {
 		width = 80
 	}
-	return exporter.TextOptions{Color: os.Getenv("NO_COLOR") == "", Width: width}
+	return width, true
 }

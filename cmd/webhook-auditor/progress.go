@@ -3,17 +3,16 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 )
 
 // progress is one line on a terminal that tells how far a long read is. It is
 // silent where nobody watches, and in the first moments: most reads are short.
 type progress struct {
-	w     io.Writer
+	w io.Writer
+	// width is how long the line may be: one that wraps cannot be drawn over.
+	width int
 	mu    sync.Mutex
 	next  time.Time
 	shown int
@@ -28,8 +27,8 @@ const (
 
 func newProgress(w io.Writer) *progress {
 	p := &progress{next: time.Now().Add(patience)}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.w = w
+	if width, ok := terminal(w); ok {
+		p.w, p.width = w, width
 	}
 	return p
 }
@@ -41,8 +40,9 @@ func (p *progress) show(format string, args ...any) {
 		return
 	}
 	p.next = time.Now().Add(redraw)
-	line := fmt.Sprintf(format, args...)
-	fmt.Fprintf(p.w, "\r%-*s", p.shown, line)
+	line := []rune(fmt.Sprintf(format, args...))
+	line = line[:min(len(line), p.width-1)]
+	fmt.Fprintf(p.w, "\r%-*s", p.shown, string(line))
 	p.shown = len(line)
 }
 

@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -71,28 +70,22 @@ func setReady(ready bool) func(*inventory.Objects) {
 }
 
 // TestSuccession: what is taken over from before is what would be made anew,
-// whatever happened in between.
+// whatever happened in between, to a cluster that holds all fixtures.
 func TestSuccession(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		o, _ := manifest.Read([]string{file}, manifest.Options{})
-		o.Sources, o.NamespacesKnown, o.ServicesKnown.All, o.EndpointsKnown.All = nil, true, true, true
-		var facts inventory.Succession
-		opinions := Succession{Policy: DefaultPolicy()}
-		for i, step := range course {
-			step.change(&o)
-			now := taken.Add(time.Duration(i) * time.Second)
-			fresh := o.Snapshot(now)
-			snapshot := facts.Snapshot(o, now)
-			if diff := cmp.Diff(fresh, snapshot, compareSnapshots...); diff != "" {
-				t.Errorf("%s, %s: -fresh +taken over:\n%s", file, step.what, diff)
-			}
-			if diff := cmp.Diff(opinion(DefaultPolicy().Evaluate(fresh)), opinion(opinions.Evaluate(snapshot)), compareOpinions...); diff != "" {
-				t.Errorf("%s, %s: -fresh +taken over:\n%s", file, step.what, diff)
-			}
+	o, _ := manifest.Read([]string{"testdata"}, manifest.Options{})
+	o.Sources, o.NamespacesKnown, o.ServicesKnown.All, o.EndpointsKnown.All = nil, true, true, true
+	var facts inventory.Succession
+	opinions := Succession{Policy: DefaultPolicy()}
+	for i, step := range course {
+		step.change(&o)
+		now := taken.Add(time.Duration(i) * time.Second)
+		fresh := o.Snapshot(now)
+		snapshot := facts.Snapshot(o, now)
+		if diff := cmp.Diff(fresh, snapshot, compareSnapshots...); diff != "" {
+			t.Errorf("%s: -fresh +taken over:\n%s", step.what, diff)
+		}
+		if diff := cmp.Diff(opinion(DefaultPolicy().Evaluate(fresh)), opinion(opinions.Evaluate(snapshot)), compareOpinions...); diff != "" {
+			t.Errorf("%s: -fresh +taken over:\n%s", step.what, diff)
 		}
 	}
 }

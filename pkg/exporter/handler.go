@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -120,7 +121,8 @@ var landingPage = template.Must(template.New("landing").Parse(`<!DOCTYPE html>
 <body>
 <h1>webhook-auditor</h1>
 <p>{{.State}}</p>
-<ul>
+{{range .Errors}}<p>Could not look at {{.}}</p>
+{{end}}<ul>
 <li><a href="metrics">metrics</a></li>
 <li><a href="healthz">healthz</a></li>
 <li><a href="readyz">readyz</a></li>
@@ -134,17 +136,24 @@ var landingPage = template.Must(template.New("landing").Parse(`<!DOCTYPE html>
 func landing(current func() *classify.Report) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		page := struct {
+			State, Project, Version string
+			Errors                  []Error
+		}{"Waiting for the first snapshot.", Project, version.Version, nil}
+		if r := current(); r != nil {
+			d := NewDocument(r)
+			page.State = totals(d) + " As of " + asOf(r).UTC().Format(time.RFC3339) + "."
+			page.Errors = d.Errors[:min(len(d.Errors), maxErrors)]
+		}
 		// An error here is a client that went away.
-		_ = landingPage.Execute(w, struct{ State, Project, Version string }{
-			State: state(current()), Project: Project, Version: version.Version,
-		})
+		_ = landingPage.Execute(w, page)
 	}
 }
 
-// state says in one line what the current Report is about.
-func state(r *classify.Report) string {
-	if r == nil {
-		return "Waiting for the first snapshot."
+// asOf is when all that the Report is about was known to be current.
+func asOf(r *classify.Report) time.Time {
+	if r.Snapshot.Current.IsZero() {
+		return r.Snapshot.Taken
 	}
-	return totals(NewDocument(r))
+	return r.Snapshot.Current
 }

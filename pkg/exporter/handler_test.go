@@ -7,8 +7,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // get returns the answer of a handler.
@@ -91,9 +93,12 @@ func TestLanding(t *testing.T) {
 	if _, body := get(t, waiting, "/"); !strings.Contains(body, "Waiting for the first snapshot.") {
 		t.Errorf("got:\n%s\nwant it to say that it waits", body)
 	}
-	h := NewHandler(current(report()))
+	r := report()
+	r.Snapshot.Current = time.Date(2026, 11, 21, 2, 59, 0, 0, time.UTC)
+	r.Snapshot.Errors = []inventory.Error{{Object: "services", Message: "list services is forbidden"}}
+	h := NewHandler(current(r))
 	_, body := get(t, h, "/")
-	for _, want := range []string{"2 critical, 1 warning, 2 info", `href="metrics"`, `href="healthz"`, `href="readyz"`, Project} {
+	for _, want := range []string{"2 critical, 1 warning, 2 info", "As of 2026-11-21T02:59:00Z.", "<p>Could not look at services: list services is forbidden</p>", `href="metrics"`, `href="healthz"`, `href="readyz"`, Project} {
 		if !strings.Contains(body, want) {
 			t.Errorf("got:\n%s\nwant %s", body, want)
 		}

@@ -338,11 +338,7 @@ func admissionBudget(r *classify.Report, emit func(float64, ...string)) {
 }
 
 func snapshotTimestamp(r *classify.Report, emit func(float64, ...string)) {
-	current := r.Snapshot.Current
-	if current.IsZero() {
-		current = r.Snapshot.Taken
-	}
-	emit(seconds(current))
+	emit(seconds(asOf(r)))
 }
 
 func watchErrors(r *classify.Report, emit func(float64, ...string)) {

@@ -83,6 +83,8 @@ func TestContract(t *testing.T) {
 		"webhook_configuration_changed_timestamp_seconds":         {"type", "configuration"},
 		"finding":                    {"check", "severity", "type", "configuration", "name", "group", "resource"},
 		"findings":                   {"severity", "acknowledged"},
+		"admission_budget_seconds":   {"group", "resource", "operation"},
+		"condition":                  {"condition", "status", "reason"},
 		"snapshot_timestamp_seconds": nil,
 		"watch_errors_total":         {"group", "resource"},
 	}
