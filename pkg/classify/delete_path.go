@@ -38,7 +38,8 @@ var deletions = map[inventory.Resource]inventory.Operation{
 	{Name: "pods", Subresource: "eviction"}:       inventory.Create,
 }
 
-// goingAway is the CEL expression that is true for the deletions.
+// goingAway is the CEL expression that is true for the deletions. Requests that
+// are about no subresource lack the field, and reading it would refuse them.
 func goingAway(blocked []inventory.Resource) string {
-	return fmt.Sprintf(`(%s) && (request.operation == "DELETE" || request.subResource in ["eviction", "finalize"])`, requestsTo(blocked))
+	return fmt.Sprintf(`(%s) && (request.operation == "DELETE" || has(request.subResource) && request.subResource in ["eviction", "finalize"])`, requestsTo(blocked))
 }

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,8 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // manual are the checks whose fix holds no command, each with the reason.
@@ -82,8 +85,8 @@ func merged(patch []byte) func([]byte) ([]byte, error) {
 }
 
 // TestFixes applies each command that a finding of a fixture comes with to the
-// fixture, and looks again: the finding must be gone, or acknowledged, and
-// nothing above info may have come.
+// fixture, and looks again: the finding must be gone, or acknowledged, nothing
+// above info may have come, and no request may be refused that was not before.
 func TestFixes(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
@@ -95,7 +98,8 @@ func TestFixes(t *testing.T) {
 	}
 	applied := map[string]bool{}
 	for _, file := range slices.Concat(files, stories) {
-		before := judged(t, file).Findings
+		unchanged := judged(t, file)
+		before, refused := unchanged.Findings, refusedBy(unchanged.Snapshot)
 		for _, f := range before {
 			commands := changes(f.Fix)
 			if n := len(changing.FindAllString(f.Fix, -1)); n != len(commands) {
@@ -103,8 +107,13 @@ func TestFixes(t *testing.T) {
 			}
 			for _, c := range commands {
 				applied[f.Check.Name] = true
-				after := judged(t, apply(t, file, c)).Findings
-				for _, again := range after {
+				changed := judged(t, apply(t, file, c))
+				for request := range refusedBy(changed.Snapshot) {
+					if !refused[request] {
+						t.Errorf("%s: %s: after %s is refused: %s", file, f.Check.Name, c.command, request)
+					}
+				}
+				for _, again := range changed.Findings {
 					switch {
 					case sameFinding(again, f) && !again.Acknowledged:
 						t.Errorf("%s: %s on %s is still there after %s:\n%s", file, f.Check.Name, f.Webhook.Name, c.command, again.Message)
@@ -120,6 +129,28 @@ func TestFixes(t *testing.T) {
 			t.Errorf("%s: listed as without a command: %t, a command was applied: %t", c.Name, by, applied[c.Name])
 		}
 	}
+}
+
+// refusedBy are the requests that a matchCondition refuses by its failure, of
+// those that could be made where system and others live.
+func refusedBy(s *inventory.Snapshot) map[string]bool {
+	out := map[string]bool{}
+	for i := range s.Webhooks {
+		w := &s.Webhooks[i]
+		if len(w.MatchConditions) == 0 {
+			continue
+		}
+		for _, served := range s.Served {
+			for _, op := range served.Operations() {
+				for _, namespace := range []string{"kube-system", "default"} {
+					if s.Intercepts(w, served.Resource, op, namespace).Refused {
+						out[fmt.Sprintf("%s of %s in %s by %s", op, served.Resource, namespace, w.Name)] = true
+					}
+				}
+			}
+		}
+	}
+	return out
 }
 
 func sameFinding(a, b Finding) bool { return a.Check == b.Check && a.Webhook == b.Webhook }

@@ -195,8 +195,8 @@ func (p printer) budget(b inventory.Budget) {
 	p.paragraph(word{fmt.Sprintf("%-*s", margin, "worst:"), bold}, words(fmt.Sprintf("%d s = %s", wholeSeconds(b.Total()), strings.Join(parts, " + ")), plain))
 	for _, d := range deadlines {
 		label, text := word{fmt.Sprintf("%-*s", margin, "  within"), green}, ""
-		if b.Total() > d.after {
-			label = word{fmt.Sprintf("%-*s", margin, "  OVER"), red}
+		if b.Total() >= d.after {
+			label = word{fmt.Sprintf("%-*s", margin, "  MISSES"), red}
 		}
 		text = fmt.Sprintf("the %d s %s", wholeSeconds(d.after), d.whose)
 		p.paragraph(label, words(text, plain))
