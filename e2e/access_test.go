@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -18,20 +17,22 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
-	"github.com/webhook-auditor/webhook-auditor/e2e/process"
 	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
 )
 
 // TestKubeconfigThatPointsNowhere wants the reason on one line, and nothing
 // that looks like a report.
 func TestKubeconfigThatPointsNowhere(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "broken")
 	must(t, os.WriteFile(broken, []byte("{{{"), 0o600))
+	closed := filepath.Join(dir, "closed")
+	must(t, cluster.WriteKubeconfig(closed, &rest.Config{Host: "https://127.0.0.1:1"}))
 	for _, test := range []struct{ name, kubeconfig, want string }{
 		{"no such file", filepath.Join(dir, "missing"), filepath.Join(dir, "missing") + ": no such file"},
 		{"not YAML", broken, broken},
-		{"nobody listens", closed(t), "connection refused"},
+		{"nobody listens", closed, "connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := command(t, "audit", "--kubeconfig="+test.kubeconfig)
@@ -42,19 +43,10 @@ func TestKubeconfigThatPointsNowhere(t *testing.T) {
 	}
 }
 
-// closed is a kubeconfig of a server that nobody runs.
-func closed(t *testing.T) string {
-	t.Helper()
-	ports, err := process.FreePorts(1)
-	must(t, err)
-	path := filepath.Join(t.TempDir(), "closed")
-	must(t, cluster.WriteKubeconfig(path, &rest.Config{Host: "https://127.0.0.1:" + strconv.Itoa(ports[0])}))
-	return path
-}
-
 // TestMissingPermission takes one permission after the other away: the rest is
 // reported, and the error says who lacks what.
 func TestMissingPermission(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	b := w.backend(t, "access")
 	must(t, b.DeleteService(t.Context()))
@@ -96,6 +88,7 @@ func TestMissingPermission(t *testing.T) {
 // TestPermissionIsGrantedLater runs the auditor without a permission it needs:
 // it says so, works with what it may see, and takes the rest in once it may.
 func TestPermissionIsGrantedLater(t *testing.T) {
+	t.Parallel()
 	const resource, user = "endpointslices.discovery.k8s.io", "late"
 	w := use(t, stock)
 	missing, empty := w.backend(t, "access-missing"), w.backend(t, "access-empty")

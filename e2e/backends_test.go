@@ -102,10 +102,12 @@ func (w *world) convertingWidgets(t *testing.T, group string) func() error {
 }
 
 func TestBackends(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	for kind, register := range subjects {
 		for i, trouble := range troubles {
 			t.Run(kind+"/"+trouble.name, func(t *testing.T) {
+				t.Parallel()
 				b := w.backend(t, fmt.Sprintf("backends-%s-%d", kind, i))
 				trouble.comesAndGoes(t, w, b, register(t, w, b))
 			})

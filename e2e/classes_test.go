@@ -27,6 +27,7 @@ var unstored = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 // TestApproval: the API server calls an approved webhook as it calls any other;
 // only the finding leaves.
 func TestApproval(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		check     string
 		namespace string // of the backend
@@ -38,6 +39,7 @@ func TestApproval(t *testing.T) {
 		{"sensitive-resource", "classes-sensitive", rule("", "secrets"), createSecret},
 	} {
 		t.Run(test.check, func(t *testing.T) {
+			t.Parallel()
 			w := use(t, stock)
 			b := w.backend(t, test.namespace)
 			path := "/allow/" + b.Namespace
@@ -47,7 +49,7 @@ func TestApproval(t *testing.T) {
 			watcher := w.watch(t)
 			called := func() {
 				t.Helper()
-				w.hooks.Forget()
+				w.hooks.ForgetCallsOf(path)
 				eventually(t, func() error {
 					if err := test.request(t, w, b); err != nil || len(w.hooks.CallsOf(path)) > 0 {
 						return err
@@ -105,6 +107,7 @@ func (w *world) approve(t *testing.T, configuration, value string) {
 }
 
 func TestURLBackendIsAThirdParty(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	b := w.backend(t, "classes-url")
 	h := hook(b, "", rule("", "pods"))
@@ -146,6 +149,7 @@ var (
 )
 
 func TestVirtualResources(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		server   string
 		start    func() (*world, error)
@@ -162,6 +166,7 @@ func TestVirtualResources(t *testing.T) {
 		{"older", older, bindings, admissionv1.Fail, "virtual-resource", "critical"},
 	} {
 		t.Run(fmt.Sprintf("%s/%s/%s", test.server, test.resource.name, test.policy), func(t *testing.T) {
+			t.Parallel()
 			w := use(t, test.start)
 			b := w.backend(t, strings.ToLower("virtual-"+test.resource.name+"-"+string(test.policy)))
 			path := "/allow/" + b.Namespace

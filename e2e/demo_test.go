@@ -14,6 +14,7 @@ import (
 // TestDemo runs the demo as "make demo" does and looks for each broken webhook,
 // and for no healthy one, in the report.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	path, err := binary()
 	must(t, err)
 	demo := filepath.Join(t.TempDir(), "demo")

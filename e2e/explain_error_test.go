@@ -155,6 +155,7 @@ type complaint struct{ name, said, cause, related, configuration string }
 // TestExplainError: what the API server really says is understood, and found
 // in the cluster.
 func TestExplainError(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	var all []complaint
 	for _, m := range mishaps {
@@ -173,6 +174,7 @@ func TestExplainError(t *testing.T) {
 
 // TestExplainErrorOfConversions does the same with conversions.
 func TestExplainErrorOfConversions(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	var all []complaint
 	for _, m := range []struct {
@@ -203,6 +205,7 @@ func TestExplainErrorOfConversions(t *testing.T) {
 
 // TestExplainErrorOfPatches: a mutating webhook patches what cannot be.
 func TestExplainErrorOfPatches(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	b := w.backend(t, "pasted-patch")
 	made, err := w.createConfigMap(t, b.Namespace)

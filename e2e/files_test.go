@@ -57,6 +57,7 @@ const reachable = "service: {namespace: tools, name: hook}"
 // TestBadFiles audits a file that cannot be understood next to a sound one. An
 // error names file, line and object; nothing else is lost.
 func TestBadFiles(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, text string
 		line       int
@@ -109,6 +110,7 @@ func TestBadFiles(t *testing.T) {
 // TestBadCABundle: base64 of something that is no certificate can be read, and
 // is found, not an error.
 func TestBadCABundle(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "bad.yaml")
 	must(t, os.WriteFile(file, []byte(badConfiguration(reachable+", caBundle: UkVQTEFDRSBNRQ==", "")), 0o600))
 	d, got := report(t, file)
@@ -119,6 +121,7 @@ func TestBadCABundle(t *testing.T) {
 
 // TestExitCodes holds the codes that scripts rely on.
 func TestExitCodes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sound.yaml")
 	must(t, os.WriteFile(file, []byte(sound), 0o600))

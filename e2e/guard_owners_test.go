@@ -179,16 +179,16 @@ func (o owned) change(t *testing.T, w *world, annotations map[string]string) *un
 }
 
 // allOwned are configurations of both kinds, with and without selectors, of
-// all owners.
-func allOwned() []owned {
+// all owners. Their names begin with the prefix.
+func allOwned(prefix string) []owned {
 	var out []owned
 	for _, o := range owners {
-		name := strings.ToLower(strings.ReplaceAll(o.name, " ", "-"))
+		name := prefix + "-" + strings.ToLower(strings.ReplaceAll(o.name, " ", "-"))
 		for kind := range guardedKinds {
 			other := map[string]any{"key": "team", "operator": "Exists"}
 			out = append(out,
-				owned{o, configuration(kind, "plain-"+name, idle("a"), idle("b"))},
-				owned{o, configuration(kind, "selecting-"+name,
+				owned{o, configuration(kind, name+"-plain", idle("a"), idle("b"))},
+				owned{o, configuration(kind, name+"-selecting",
 					selecting(idle("a"), expressions(other)), selecting(idle("b"), map[string]any{"matchLabels": map[string]any{"team": "b"}}))})
 		}
 	}
@@ -199,8 +199,9 @@ func allOwned() []owned {
 // that it wants, the guard leaves nothing to do for anybody who watches, and
 // nobody's name in the managed fields.
 func TestReapplyIsNoHotLoop(t *testing.T) {
+	t.Parallel()
 	w := useGuarded(t)
-	for _, o := range allOwned() {
+	for _, o := range allOwned("reapplied") {
 		t.Run(o.name(), func(t *testing.T) {
 			w.unregisterLater(t, o.object)
 			first := o.bring(t, w)
@@ -216,8 +217,9 @@ func TestReapplyIsNoHotLoop(t *testing.T) {
 // TestOptInOfAnOwner: however the owner claims it, the opt-in takes effect, and
 // so does its end.
 func TestOptInOfAnOwner(t *testing.T) {
+	t.Parallel()
 	w := useGuarded(t)
-	for _, o := range allOwned() {
+	for _, o := range allOwned("opts-in") {
 		t.Run(o.name(), func(t *testing.T) {
 			w.unregisterLater(t, o.object)
 			wantGuarded(t, o.bring(t, w))
@@ -232,8 +234,9 @@ func TestOptInOfAnOwner(t *testing.T) {
 // the first write; what outlives it keeps the exclusion, and nothing else,
 // until that is taken out as the README says.
 func TestGuardComesAndGoes(t *testing.T) {
+	t.Parallel()
 	w := useUnguarded(t)
-	all := allOwned()
+	all := allOwned("outlives")
 	for _, o := range all {
 		w.unregisterLater(t, o.object)
 		wantAsWritten(t, o, o.bring(t, w))

@@ -16,12 +16,18 @@ import (
 // previous is a server that does not know what the guard is made of.
 var previous = sync.OnceValues(func() (*world, error) { return newWorld("--emulated-version=1.35") })
 
+func usePrevious(t *testing.T) *world {
+	t.Helper()
+	return use(t, previous)
+}
+
 // TestRunLevelPatches: what is printed for webhooks that are older than the
 // guard gives them what the guard would, whoever owns them, and keeps no owner
 // from changing them.
 func TestRunLevelPatches(t *testing.T) {
+	t.Parallel()
 	w := useUnguarded(t)
-	all := allOwned()
+	all := allOwned("patched")
 	for _, o := range all {
 		w.unregisterLater(t, o.object)
 		o.bring(t, w)
@@ -84,7 +90,8 @@ func (w *world) patches(t *testing.T) []*unstructured.Unstructured {
 // TestGuardIsRefusedWhole: a server without the API takes nothing of what the
 // overlay holds, and says why; the audit says so too. The warnings work there.
 func TestGuardIsRefusedWhole(t *testing.T) {
-	w := use(t, previous)
+	t.Parallel()
+	w := usePrevious(t)
 	for _, o := range overlay(t, "../manifests/run-level-guard") {
 		if err := w.apply(t.Context(), o); err == nil || !strings.Contains(err.Error(), `no matches for kind "`+o.GetKind()+`"`) {
 			t.Errorf("applying %s: want a server that does not know it, have %v", o.GetKind(), err)
@@ -99,12 +106,13 @@ func TestGuardIsRefusedWhole(t *testing.T) {
 }
 
 func TestAuditTellsWhereTheGuardIsNotAvailable(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
-		start func() (*world, error)
-		want  bool
-	}{"older": {previous, true}, "stock": {unguarded, false}} {
+		use  func(*testing.T) *world
+		want bool
+	}{"older": {usePrevious, true}, "stock": {useUnguarded, false}} {
 		t.Run(name, func(t *testing.T) {
-			w := use(t, test.start)
+			w := test.use(t)
 			w.namespace(t, "openshift-kube-apiserver", map[string]string{runLevel: "0"})
 			w.register(t, configuration("ValidatingWebhookConfiguration", "guard-audited", covering("pods")))
 			for _, f := range foundIn(t, "--kubeconfig", w.plane.Kubeconfig()) {

@@ -41,8 +41,12 @@ var guardedKinds = map[string]schema.GroupVersionResource{
 	"MutatingWebhookConfiguration":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
 }
 
-// unguarded is a world for the tests that install the guard themselves.
-var unguarded = sync.OnceValues(func() (*world, error) { return newWorld() })
+// unguarded is a world for the tests that install the guard themselves, or
+// register what meets everybody's requests: one at a time.
+var (
+	unguarded = sync.OnceValues(func() (*world, error) { return newWorld() })
+	alone     sync.Mutex
+)
 
 // guarded is a world in which the guard keeps watch.
 var guarded = sync.OnceValues(func() (*world, error) {
@@ -67,10 +71,12 @@ func useGuarded(t *testing.T) *world {
 	return w
 }
 
-// useUnguarded returns the world without a guard, once the one of the last test
-// is gone.
+// useUnguarded returns the world without a guard, for this test alone, once the
+// guard of the last test is gone.
 func useUnguarded(t *testing.T) *world {
 	t.Helper()
+	alone.Lock()
+	t.Cleanup(alone.Unlock)
 	w := use(t, unguarded)
 	w.awaitNoGuard(t)
 	return w
@@ -259,6 +265,7 @@ func text(requirements []any) string {
 }
 
 func TestGuardCoversAnyNumberOfWebhooks(t *testing.T) {
+	t.Parallel()
 	w := useGuarded(t)
 	for kind := range guardedKinds {
 		for _, n := range []int{0, 1, 5, 1000} {
@@ -316,6 +323,7 @@ func selectors() map[string]struct {
 }
 
 func TestGuardKeepsSelectors(t *testing.T) {
+	t.Parallel()
 	w := useGuarded(t)
 	for kind := range guardedKinds {
 		for name, test := range selectors() {
@@ -339,6 +347,7 @@ func TestGuardKeepsSelectors(t *testing.T) {
 // TestGuardLeavesThePlatformAlone: what a stock cluster registers is no third
 // party's.
 func TestGuardLeavesThePlatformAlone(t *testing.T) {
+	t.Parallel()
 	w := useGuarded(t)
 	for kind := range guardedKinds {
 		wantRequirements(t, w.register(t, configuration(kind, "multus.openshift.io", idle("platform"))))
@@ -355,6 +364,7 @@ func TestGuardLeavesThePlatformAlone(t *testing.T) {
 }
 
 func TestOptIn(t *testing.T) {
+	t.Parallel()
 	w := useGuarded(t)
 	other := map[string]any{"key": "team", "operator": "Exists"}
 	for kind := range guardedKinds {
@@ -383,6 +393,7 @@ func TestOptIn(t *testing.T) {
 // TestGuardByName: namespaces that the Policy names are excluded as well, behind
 // the label and always in that order.
 func TestGuardByName(t *testing.T) {
+	t.Parallel()
 	w := useUnguarded(t)
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	must(t, os.WriteFile(file, []byte("runLevelZero: [kube-system, default]\n"), 0o600))
@@ -407,6 +418,7 @@ func TestGuardByName(t *testing.T) {
 // TestRunLevelZeroStarts is the enhancement's own test: a webhook for Pods that
 // fails, closed, stops no Pod of the control plane, unless it opted in.
 func TestRunLevelZeroStarts(t *testing.T) {
+	t.Parallel()
 	w := useGuarded(t)
 	zero := []string{"openshift-kube-apiserver", "openshift-kube-apiserver-operator"}
 	for _, name := range zero {

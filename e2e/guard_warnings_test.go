@@ -38,7 +38,8 @@ var checkOf = map[string]string{
 // TestWarningsAreFindings: what the policy warns of when a fixture is
 // registered, the audit finds in it; what else it finds is listed.
 func TestWarningsAreFindings(t *testing.T) {
-	w := use(t, unguarded)
+	t.Parallel()
+	w := useUnguarded(t)
 	w.warn(t)
 	missed := map[string]bool{}
 	for _, file := range fixtures(t) {
@@ -216,7 +217,8 @@ func (w *warnings) byPolicy() []string {
 }
 
 func TestRegistrationWarnings(t *testing.T) {
-	w := use(t, unguarded)
+	t.Parallel()
+	w := useUnguarded(t)
 	w.warn(t)
 	platform := covering("secrets")
 	platform["name"] = "snapshot.storage.k8s.io"

@@ -29,6 +29,7 @@ import (
 // cluster.
 
 func TestWebhookIsCalledThroughItsService(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	b := w.backend(t, "harness-allow")
 	w.validate(t, "harness-allow", hook(b, "/allow/harness", rule("", "configmaps")))
@@ -48,6 +49,7 @@ func TestWebhookIsCalledThroughItsService(t *testing.T) {
 }
 
 func TestMutatingWebhookPatches(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	b := w.backend(t, "harness-patch")
 	w.mutate(t, "harness-patch", mutating(hook(b, "/patch", rule("", "configmaps"))))
@@ -131,9 +133,11 @@ var (
 )
 
 func TestFailuresAreWhatTheAPIServerMakesOfThem(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	for i, f := range failures {
 		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
 			b := w.backend(t, fmt.Sprintf("harness-fail-%d", i))
 			h := hook(b, f.path, rule("", "configmaps"))
 			if f.breaks != nil {
@@ -159,6 +163,7 @@ func (w *world) refused(t *testing.T, namespace, text string) error {
 }
 
 func TestFailurePolicyIgnoreFailsOpen(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	b := w.backend(t, "harness-ignore")
 	must(t, b.DeleteService(t.Context()))
@@ -175,6 +180,7 @@ func TestFailurePolicyIgnoreFailsOpen(t *testing.T) {
 }
 
 func TestServerFailsAShareOfTheCalls(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	b := w.backend(t, "harness-share")
 	w.validate(t, b.Namespace, hook(b, "/share", rule("", "configmaps")))
@@ -202,6 +208,7 @@ func TestServerFailsAShareOfTheCalls(t *testing.T) {
 }
 
 func TestServerIsGoneAndComesBack(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	server, err := webhook.Start()
 	must(t, err)
@@ -219,11 +226,13 @@ func TestServerIsGoneAndComesBack(t *testing.T) {
 // TestReviewsAreSentToWebhooksByOlderServersOnly holds that the second world
 // differs from the first in what it is there for.
 func TestReviewsAreSentToWebhooksByOlderServersOnly(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		start  func() (*world, error)
 		called bool
 	}{"stock": {stock, false}, "older": {older, true}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := use(t, test.start)
 			b := w.backend(t, "harness-reviews")
 			w.validate(t, b.Namespace,
@@ -235,7 +244,7 @@ func TestReviewsAreSentToWebhooksByOlderServersOnly(t *testing.T) {
 				}
 				return err
 			})
-			w.hooks.Forget()
+			w.hooks.ForgetCallsOf("/allow/reviews")
 			review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "of nobody"}}
 			_, err := w.kube.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{})
 			must(t, err)
@@ -248,6 +257,7 @@ func TestReviewsAreSentToWebhooksByOlderServersOnly(t *testing.T) {
 }
 
 func TestConversionWorksAndBreaks(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	b := w.backend(t, "harness-convert")
 	const group = "harness.example.com"
@@ -280,6 +290,7 @@ func ignoreExisting(err error) error {
 }
 
 func TestControlPlaneSurvivesFaults(t *testing.T) {
+	t.Parallel()
 	plane, err := cluster.Start(t.Context(), cluster.Options{Binaries: "bin", WithoutControllers: true})
 	must(t, err)
 	stopped := false

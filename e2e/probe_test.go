@@ -52,6 +52,7 @@ var pitfalls = []pitfall{
 
 // TestProbe: the probe of the auditor ends as the calls of the API server do.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	a := w.probing(t)
 	for _, x := range pitfalls {
@@ -98,6 +99,7 @@ func (w watcher) succeeds(labels metrics.Labels) {
 // TestProbeOnce: "audit" dials only when it is told to, and has no clock to
 // wait for.
 func TestProbeOnce(t *testing.T) {
+	t.Parallel()
 	w := use(t, stock)
 	b := w.backend(t, "probe-once")
 	pitfall{}.listen(t, b)

@@ -40,10 +40,11 @@ type world struct {
 var (
 	stock = sync.OnceValues(func() (*world, error) { return newWorld() })
 	// older is as servers up to 1.36 are: reviews are sent to webhooks.
-	older = sync.OnceValues(func() (*world, error) {
-		return newWorld("--feature-gates=ExcludeAdmissionWebhookVirtualResources=false")
-	})
+	older = sync.OnceValues(func() (*world, error) { return newWorld(sendsReviews) })
 )
+
+// sendsReviews makes a server send reviews to webhooks, as older ones do.
+const sendsReviews = "--feature-gates=ExcludeAdmissionWebhookVirtualResources=false"
 
 func TestMain(m *testing.M) {
 	os.Exit(run(m))

@@ -41,7 +41,7 @@ func (d *demo) startAlerts(ctx context.Context, binaries string) error {
 
 // sendRequests plays the users of the cluster, who meet healthy and broken
 // webhooks, until the demo ends. What becomes of a request is for the alerts to
-// tell.
+// tell: each is printed once.
 func (d *demo) sendRequests(ctx context.Context) error {
 	kube, err := kubernetes.NewForConfig(d.plane.Config())
 	if err != nil {
@@ -54,17 +54,39 @@ func (d *demo) sendRequests(ctx context.Context) error {
 	if err := storeBackup(ctx, objects); err != nil {
 		return err
 	}
+	told, begun := map[string]bool{}, time.Now()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		_, _ = kube.CoreV1().ConfigMaps("legacy").Create(ctx, &corev1.ConfigMap{ObjectMeta: generated}, dryRun)
 		_, _ = kube.BatchV1().Jobs("policy").Create(ctx, &batchv1.Job{ObjectMeta: generated, Spec: job}, dryRun)
 		_, _ = backups(objects, "v2").Get(ctx, "daily", metav1.GetOptions{})
+		d.tellAlerts(ctx, told, begun)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
+	}
+}
+
+// tellAlerts prints the alerts that Alertmanager has and that were not told
+// before.
+func (d *demo) tellAlerts(ctx context.Context, told map[string]bool, begun time.Time) {
+	all, err := d.alerts.Alerts(ctx)
+	if err != nil {
+		return // it is asked again in a moment
+	}
+	for _, a := range all {
+		line := fmt.Sprintf("%s (%s): %s", a.Labels["alertname"], a.Labels["severity"], a.Annotations["summary"])
+		if told[line] {
+			continue
+		}
+		told[line] = true
+		if a.Status.State == "suppressed" {
+			line += " (nobody is woken: another alert explains it)"
+		}
+		d.say("alert after %.0f s: %s", time.Since(begun).Seconds(), line)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the output may end before us: what runs must be stopped all the same
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
@@ -77,7 +78,7 @@ func (d *demo) show(ctx context.Context, binaries string) error {
 	if err := d.startAlerts(ctx, binaries); err != nil {
 		return err
 	}
-	d.invite()
+	d.invite(binaries)
 	return d.sendRequests(ctx)
 }
 
@@ -142,10 +143,11 @@ func (d *demo) report(ctx context.Context) error {
 
 // invite says what to do until Ctrl-C, in commands for the folder that users
 // stand in: the project's.
-func (d *demo) invite() {
-	d.say("try: %s audit --kubeconfig=%s -o json", fromProject(d.binary), d.plane.Kubeconfig())
-	d.say("look around with kubectl: export KUBECONFIG=%s", d.plane.Kubeconfig())
-	d.say("sending requests that meet the broken webhooks until Ctrl-C: the first alerts fire within half a minute")
+func (d *demo) invite(binaries string) {
+	d.say("look around from another terminal: export KUBECONFIG=%s", d.plane.Kubeconfig())
+	d.say("then try: %s audit -o json", fromProject(d.binary))
+	d.say("or: %s get validatingwebhookconfigurations", fromProject(filepath.Join(binaries, "kubectl")))
+	d.say("sending requests that meet the broken webhooks until Ctrl-C; alerts show here once they fire, as for them a minute takes %.0f seconds", 60*timeScale)
 }
 
 // fromProject is the path of a program as seen from the folder above this one.

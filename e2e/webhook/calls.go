@@ -19,7 +19,8 @@ type Call struct {
 	DryRun                   bool
 }
 
-// Calls are all calls received since the start or the last Forget, in order.
+// Calls are all calls received since the start, in order, but for those that
+// were forgotten.
 func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,6 +30,13 @@ func (s *Server) Calls() []Call {
 // CallsOf are the calls received at one path, in order.
 func (s *Server) CallsOf(path string) []Call {
 	return slices.DeleteFunc(s.Calls(), func(c Call) bool { return c.Path != path })
+}
+
+// ForgetCallsOf empties the record of one path.
+func (s *Server) ForgetCallsOf(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = slices.DeleteFunc(s.calls, func(c Call) bool { return c.Path == path })
 }
 
 // Forget empties the record.
