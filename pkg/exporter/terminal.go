@@ -23,7 +23,7 @@ const (
 	cyan   style = "36"
 )
 
-// word is what a line is never broken in.
+// word is text of one style; paragraph breaks it only where it must.
 type word struct {
 	text string
 	style
@@ -42,6 +42,9 @@ const hanging = margin + len("fix: ")
 
 // paragraph writes a label and words, wrapped at the width.
 func (p printer) paragraph(label word, text []word) {
+	if p.Width > 0 {
+		text = unbrokenWords(text)
+	}
 	column := utf8.RuneCountInString(label.text)
 	indent := min(column, hanging)
 	current := p.write(plain, label)
@@ -88,10 +91,26 @@ const command = "`[^`]*`|" + `kubectl(?: (?:\\'|'[^']*'|"[^"]*"|[^\s;()'"])+)+`
 // not survive being copied in two pieces.
 var unbroken = regexp.MustCompile(`(?:` + command + `|\S)+`)
 
+// words are a text on one line, with one space where there were several; what
+// is for the shell stays as it is.
 func words(text string, s style) []word {
+	text = clean(text)
+	if strings.Contains(text, "  ") || strings.HasPrefix(text, " ") || strings.HasSuffix(text, " ") {
+		text = strings.Join(unbroken.FindAllString(text, -1), " ")
+	}
+	if text == "" {
+		return nil
+	}
+	return []word{{text, s}}
+}
+
+// unbrokenWords are the pieces in which no line is ever broken.
+func unbrokenWords(text []word) []word {
 	var out []word
-	for _, w := range unbroken.FindAllString(clean(text), -1) {
-		out = append(out, word{w, s})
+	for _, w := range text {
+		for _, piece := range unbroken.FindAllString(w.text, -1) {
+			out = append(out, word{piece, w.style})
+		}
 	}
 	return out
 }
@@ -120,6 +139,9 @@ var longList = regexp.MustCompile(`([^\s,]+(?:, (?:and )?[^\s,]+){` + strconv.It
 // shortenLists keeps the first items of long lists and counts the rest. The
 // JSON has them all.
 func shortenLists(s string) string {
+	if strings.Count(s, ", ") < maxListed {
+		return s
+	}
 	return longList.ReplaceAllStringFunc(s, func(list string) string {
 		m := longList.FindStringSubmatch(list)
 		items := strings.Split(strings.ReplaceAll(m[1], ", and ", ", "), ", ")

@@ -15,6 +15,9 @@ import (
 // limits bound what an archive may cost. A large must-gather has 100,000 entries
 // and 20 GB, most of it logs that are not read.
 type limits struct {
+	// objects is the most that is kept of all that is read: some 2 KiB each.
+	// The largest clusters have 150,000 Pods.
+	objects int
 	// entries counts the files of an archive.
 	entries int
 	// member is the most that is read of one of them, members of all.
@@ -26,6 +29,7 @@ type limits struct {
 }
 
 var defaultLimits = limits{
+	objects: 500_000,
 	entries: 2_000_000,
 	member:  512 << 20,
 	members: 8 << 30,

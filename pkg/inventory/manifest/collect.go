@@ -11,6 +11,9 @@ const maxErrors = 1000
 
 // collector puts outcomes together, in their order.
 type collector struct {
+	// limit is the most objects that are kept; full says that there were more.
+	limit    int
+	full     bool
 	progress func(files, objects int)
 	files    int
 	// skipped counts by input what was not read.
@@ -91,13 +94,32 @@ func (c *collector) add(o outcome) {
 	c.skipped[o.input] += o.skipped
 	c.openShift = c.openShift || o.openShift
 	for _, object := range o.objects {
-		k := kept{object: object, file: o.file, input: o.input}
-		if at, again := c.index[k.key]; again {
-			c.objects[at] = k
-			continue
-		}
+		c.keep(kept{object: object, file: o.file, input: o.input})
+	}
+}
+
+// keep puts an object in the place of an earlier one of its name, or behind the
+// others, if there is room.
+func (c *collector) keep(k kept) {
+	at, again := c.index[k.key]
+	switch {
+	case again:
+		c.objects[at] = k
+	case len(c.objects) < c.limit:
 		c.index[k.key] = len(c.objects)
 		c.objects = append(c.objects, k)
+	default:
+		c.overflow(inventory.Source{File: k.file, Line: k.line})
+	}
+}
+
+// overflow says, once, that there is no room for an object. Its file holds no
+// longer all that there is.
+func (c *collector) overflow(at inventory.Source) {
+	c.failed = true
+	if !c.full {
+		c.full = true
+		c.errors = append(c.errors, inventory.Error{Source: at, Message: fmt.Sprintf("more than %d objects: this and what follows is not looked at", c.limit)})
 	}
 }
 

@@ -57,7 +57,7 @@ func FuzzReadArchive(f *testing.F) {
 	f.Add(zip(f, mustGatherTree().tar(f)))
 	f.Add(tree{"../a.yaml": hookYAML, "b/c.json": "{}"}.tar(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		little := limits{entries: 100, member: 1 << 20, members: 1 << 20, ratio: 100, free: 1 << 20}
+		little := limits{objects: 100, entries: 100, member: 1 << 20, members: 1 << 20, ratio: 100, free: 1 << 20}
 		for _, packed := range [][]byte{data, zip(t, data)} {
 			o, _ := readWithin(little, []string{"-"}, Options{Stdin: bytes.NewReader(packed)})
 			for _, e := range o.Errors {

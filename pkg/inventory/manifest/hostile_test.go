@@ -24,6 +24,8 @@ func namespace(name string) string {
 func TestHostileArchives(t *testing.T) {
 	few := defaultLimits
 	few.entries = 2
+	brief := defaultLimits
+	brief.objects = 2
 	small := defaultLimits
 	small.member = 60
 	little := defaultLimits
@@ -69,6 +71,11 @@ func TestHostileArchives(t *testing.T) {
 			"archive!a.yaml:1 Namespace /a",
 			"archive!b.yaml:1 Namespace /b",
 			"! archive: more than 2 entries: what follows b.yaml is not read",
+		}},
+		"too many objects": {brief, tree{"a.yaml": namespace("a"), "b.yaml": namespace("b") + "---\n" + namespace("c"), "d.yaml": namespace("a")}.tar(t), []string{
+			"archive!d.yaml:1 Namespace /a",
+			"archive!b.yaml:1 Namespace /b",
+			"! archive!b.yaml:6: more than 2 objects: this and what follows is not looked at",
 		}},
 		"too large a member": {small, tree{"a.yaml": namespace("a"), "b.yaml": namespace("b") + "---\n" + namespace("b2"), "c.yaml": namespace("c")}.tar(t), []string{
 			"archive!a.yaml:1 Namespace /a",

@@ -29,7 +29,7 @@ func Read(paths []string, options Options) (inventory.Objects, Summary) {
 }
 
 func readWithin(limits limits, paths []string, options Options) (inventory.Objects, Summary) {
-	c := collector{progress: options.Progress, skipped: map[int]int{}, index: map[inventory.SourceKey]int{}}
+	c := collector{limit: limits.objects, progress: options.Progress, skipped: map[int]int{}, index: map[inventory.SourceKey]int{}}
 	f := feeder{stdin: cmp.Or[io.Reader](options.Stdin, strings.NewReader("")), limits: limits}
 	ordered(func(emit func(task)) { f.feed(paths, emit) }, task.do, c.collect)
 	var summary Summary
