@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -83,7 +82,6 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 	if err != nil {
 		return err
 	}
-	saveMemory()
 	config, err := o.access.config()
 	if err != nil {
 		return err
@@ -102,7 +100,7 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 		}
 		group.Go(func() error { b.writer.Run(ctx); return ctx.Err() })
 	}
-	publish := o.probe.join(ctx, group, b.publish)
+	publish := o.probe.join(ctx, group, saveMemory(b.publish))
 	group.Go(func() error {
 		return cluster.Watch(ctx, clients, cluster.Options{Settle: o.settle, Routing: routing, Waiting: b.waiting}, publish)
 	})
@@ -112,15 +110,6 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 	}
 	log.Info("stopped")
 	return nil
-}
-
-// saveMemory collects garbage four times as often as Go does of itself, where
-// neither $GOGC nor $GOMEMLIMIT says otherwise: the auditor waits nearly all the
-// time, and what it costs a cluster is memory.
-func saveMemory() {
-	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetGCPercent(25)
-	}
 }
 
 func (o *operatorFlags) conditions() exporter.ConditionOptions {
