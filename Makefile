@@ -9,14 +9,19 @@ MODULES := . e2e e2e/installations manifests/packaging
 
 export CGO_ENABLED = 0
 
-.PHONY: build servers unit test packaging installations e2e test-faults demo screenshots lint generate image clean
+.PHONY: build control-plane monitoring servers unit test packaging installations e2e test-faults demo screenshots lint generate image clean
 
 build: ## the binary, static, in bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
 
-servers: ## the control plane and Prometheus from source, in e2e/bin; the first time only
+control-plane: ## etcd, kube-apiserver, kube-controller-manager and kubectl from source, in e2e/bin; the first time only
 	e2e/build.sh
+
+monitoring: ## Prometheus and Alertmanager from source, in e2e/bin; the first time only
 	e2e/prom/build.sh
+
+servers: # side by side, as one waits for downloads while the other compiles
+	@$(MAKE) --no-print-directory --jobs=3 build control-plane monitoring
 
 unit: ## the fast loop: everything but the end-to-end tests
 	$(GO) test ./...
@@ -24,7 +29,7 @@ unit: ## the fast loop: everything but the end-to-end tests
 # Side by side: one waits for downloads, another for a control plane, while a
 # third computes.
 test: ## everything
-	@$(MAKE) --jobs=4 unit packaging installations e2e
+	@$(MAKE) --no-print-directory --jobs=4 unit packaging installations e2e
 
 packaging: ## kustomize, Helm and install.yaml say the same; the image holds what it should
 	cd manifests/packaging && $(GO) test -count=1 ./...
@@ -32,18 +37,18 @@ packaging: ## kustomize, Helm and install.yaml say the same; the image holds wha
 installations: ## what is said of real software, against its released manifests
 	cd e2e/installations && $(GO) test -count=1 ./...
 
-e2e: build servers ## the finished binary against a real control plane
+e2e: build control-plane monitoring ## the finished binary against a real control plane
 	rules/check.sh
 	cd e2e && $(GO) test -count=1 -p 3 -parallel 8 ./...
 
-test-faults: build servers ## what breaks control planes, one after the other; SOAK=1 soaks for 20 minutes
+test-faults: servers ## what breaks control planes, one after the other; SOAK=1 soaks for 20 minutes
 	cd e2e && $(GO) vet -tags faults ./faults && \
 		$(GO) test -count=1 -tags faults -timeout 40m -run 'TestFaults|TestForbidden|Terminated|TakeOver|CleanStop|DeadCatchAll|Skewed' ./faults ./operator
 
-demo: build servers ## a control plane with broken webhooks, audited; DEMO_ONCE=1 ends by itself
+demo: servers ## a control plane with broken webhooks, audited; DEMO_ONCE=1 ends by itself
 	cd e2e && $(GO) run ./demo
 
-screenshots: build servers ## each board drawn with Grafana's own components; needs Debian's apt-get and npm
+screenshots: servers ## each board drawn with Grafana's own components; needs Debian's apt-get and npm
 	e2e/screenshots/run.sh
 
 lint: ## go vet, gofumpt, staticcheck, go fix
