@@ -41,9 +41,9 @@ e2e: build control-plane monitoring ## the finished binary against a real contro
 	rules/check.sh
 	cd e2e && $(GO) test -count=1 -p 3 -parallel 8 ./...
 
-test-faults: servers ## what breaks control planes, one after the other; SOAK=1 soaks for 20 minutes
-	cd e2e && $(GO) vet -tags faults ./faults && \
-		$(GO) test -count=1 -tags faults -timeout 40m -run 'TestFaults|TestForbidden|Terminated|TakeOver|CleanStop|DeadCatchAll|Skewed' ./faults ./operator
+test-faults: servers ## what breaks control planes, several at a time: they mostly wait; SOAK=1 soaks for 20 minutes
+	cd e2e && $(GO) vet -tags faults ./faults ./operator && \
+		$(GO) test -count=1 -tags faults -timeout 40m -parallel 4 -run TestFault ./faults ./operator
 
 demo: servers ## a control plane with broken webhooks, audited; DEMO_ONCE=1 ends by itself
 	cd e2e && $(GO) run ./demo

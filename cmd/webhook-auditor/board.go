@@ -1,7 +1,11 @@
 package main
 
 import (
+	"crypto/x509"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +14,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -25,7 +30,7 @@ type board struct {
 	evaluation  prometheus.Histogram
 	writeErrors prometheus.Counter
 
-	looks, writes, reviews, cas said
+	looks, writes, tokens, accesses, cas, pairs said
 }
 
 func newBoard(policy classify.Policy, conditions exporter.ConditionOptions, log *slog.Logger) *board {
@@ -38,7 +43,18 @@ func newBoard(policy classify.Policy, conditions exporter.ConditionOptions, log 
 	}
 }
 
-func (b *board) current() *classify.Report { return b.report.Load() }
+// current is the last Report, with the conditions as they are now: an error
+// that outlasts the inertia is rolled up though nothing else changes.
+func (b *board) current() *classify.Report {
+	last := b.report.Load()
+	if last == nil {
+		return nil
+	}
+	now, o := *last, b.conditions
+	o.Now = time.Now()
+	now.Conditions = exporter.Conditions(last, last.Conditions, o)
+	return &now
+}
 
 func (b *board) publish(s *inventory.Snapshot) {
 	began := time.Now()
@@ -96,9 +112,12 @@ func (b *board) writeMended() {
 
 // reviewed logs, once, that it could not be asked who may scrape, and once that
 // it can again.
-func (b *board) reviewed(err error) {
-	const message = "could not ask who may scrape; those known go on"
-	b.say(&b.reviews, message, err)
+func (b *board) reviewed(kind access.Kind, err error) {
+	before := &b.accesses
+	if kind == access.Token {
+		before = &b.tokens
+	}
+	b.say(before, "could not ask who may scrape; those known go on", err)
 }
 
 // clientCA logs the same of the bundle that client certificates are verified
@@ -108,17 +127,64 @@ func (b *board) clientCA(err error) {
 	b.say(&b.cas, message, err)
 }
 
-func (b *board) say(before *said, message string, err error) {
-	if err == nil {
-		if _, gone := before.change(nil); len(gone) > 0 {
-			b.log.Info("it works again", "was", message)
-		}
+// serving logs which certificate is served with; without one, once, that the
+// last good one goes on because the files cannot be read.
+func (b *board) serving(leaf *x509.Certificate, err error) {
+	if leaf == nil {
+		b.say(&b.pairs, "could not read the serving certificate; the last good one goes on", err)
 		return
 	}
-	blocker := operator.Blocker(err)
-	if added, _ := before.change([]string{blocker}); len(added) > 0 {
-		b.log.Warn(message, "err", err, "webhook", blocker)
+	b.pairs.change(nil)
+	until := leaf.NotAfter.UTC().Format(time.RFC3339)
+	if err != nil {
+		b.log.Info("serving with a self-signed certificate until there is another", "because", err, "not_after", until)
+		return
 	}
+	b.log.Info("serving with the certificate of the files", "issuer", leaf.Issuer, "not_after", until)
+}
+
+// say logs a failure once for each webhook that is to blame, else for each
+// thing that failed, and once what works again. As long as anything fails, what
+// failed before is not tried each time, and counts as failing.
+func (b *board) say(before *said, message string, err error) {
+	causes := causesOf(err)
+	if err != nil {
+		for _, m := range before.all() {
+			if _, blocked := strings.CutPrefix(m, byWebhook); !blocked && causes[m] == nil {
+				causes[m] = err
+			}
+		}
+	}
+	added, gone := before.change(slices.Sorted(maps.Keys(causes)))
+	for _, cause := range added {
+		b.log.Warn(message, "err", causes[cause], "webhook", operator.Blocker(causes[cause]))
+	}
+	if len(gone) > 0 {
+		slices.Sort(gone)
+		b.log.Info("it works again", "was", message, "after", strings.Join(gone, ", "))
+	}
+}
+
+// byWebhook begins the cause of a failure that is due to a webhook.
+const byWebhook = "webhook "
+
+// causesOf are the failures in an error by their causes: a webhook, or the
+// words in which the error says what was tried.
+func causesOf(err error) map[string]error {
+	out := map[string]error{}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			maps.Copy(out, causesOf(e))
+		}
+		return out
+	}
+	if blocker := operator.Blocker(err); blocker != "" {
+		out[byWebhook+blocker] = err
+	} else if err != nil {
+		tried, _, _ := strings.Cut(err.Error(), ":")
+		out[tried] = err
+	}
+	return out
 }
 
 // said remembers what was said, so that nothing is said twice.
@@ -146,4 +212,11 @@ func (s *said) change(messages []string) (added, gone []string) {
 	}
 	s.messages = now
 	return added, gone
+}
+
+// all is what was said last.
+func (s *said) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.messages))
 }

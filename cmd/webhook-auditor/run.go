@@ -91,6 +91,7 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 		return err
 	}
 	log := promslog.New(&promslog.Config{Level: o.level, Format: o.format, Writer: s.err})
+	o.web.names = o.names()
 	log.Info("starting", "version", version.Info(), "cluster", config.Host)
 	b := newBoard(policy, o.conditions(), log)
 	group, ctx := errgroup.WithContext(ctx)
@@ -110,6 +111,19 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// names are those under which this replica is reached: from beside it, and by
+// the Service that the manifests make.
+func (o *operatorFlags) names() []string {
+	out := []string{"localhost", "127.0.0.1", "::1"}
+	if host, err := os.Hostname(); err == nil {
+		out = append(out, host)
+	}
+	if o.namespace != "" {
+		out = append(out, "webhook-auditor."+o.namespace+".svc")
+	}
+	return out
 }
 
 func (o *operatorFlags) conditions() exporter.ConditionOptions {

@@ -28,6 +28,9 @@ type webFlags struct {
 	clientCA         string
 	trusted          []string
 	plain, anonymous bool
+	selfSigned       bool
+	// names are those that a self-signed certificate is for.
+	names []string
 }
 
 func (f *webFlags) register(flags *pflag.FlagSet) {
@@ -35,6 +38,7 @@ func (f *webFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.config, "web.config.file", "", "outside a cluster: file with TLS and authentication, see https://github.com/prometheus/exporter-toolkit")
 	flags.StringVar(&f.certFile, "web.tls-cert-file", "", "in a cluster: the serving certificate; read again when it changes")
 	flags.StringVar(&f.key, "web.tls-private-key-file", "", "in a cluster: the key of the serving certificate")
+	flags.BoolVar(&f.selfSigned, "web.self-signed", false, "serve with a self-signed certificate, made in memory, as long as --web.tls-cert-file is not given or not there")
 	flags.StringVar(&f.clientCA, "web.client-ca-file", "", "CA of client certificates (default: the one that the API server publishes)")
 	flags.StringSliceVar(&f.trusted, "web.trusted-user", []string{"system:serviceaccount:openshift-monitoring:prometheus-k8s"}, "users of client certificates that may scrape without a SubjectAccessReview")
 	flags.BoolVar(&f.anonymous, "web.allow-anonymous", false, "with a serving certificate: let anybody scrape")
@@ -46,18 +50,21 @@ func (f *webFlags) check() error {
 	switch {
 	case (f.certFile == "") != (f.key == ""):
 		return usageError{errors.New("--web.tls-cert-file and --web.tls-private-key-file: want both")}
-	case f.certFile != "" && f.config != "":
-		return usageError{errors.New("--web.tls-cert-file and --web.config.file: want one of them")}
-	case f.certFile != "" || f.config != "" || f.plain:
+	case f.ownTLS() && f.config != "":
+		return usageError{errors.New("--web.config.file names the certificate: want no --web.tls-cert-file and no --web.self-signed with it")}
+	case f.ownTLS() || f.config != "" || f.plain:
 		return nil
 	}
 	for _, address := range f.listen {
 		if !loopback(address) {
-			return usageError{fmt.Errorf("--web.listen-address %s: plain HTTP is served on loopback only; give a certificate (--web.tls-cert-file, or --web.config.file), listen on 127.0.0.1, or allow it by --web.allow-http", address)}
+			return usageError{fmt.Errorf("--web.listen-address %s: plain HTTP is served on loopback only; give a certificate (--web.tls-cert-file, --web.self-signed, or --web.config.file), listen on 127.0.0.1, or allow it by --web.allow-http", address)}
 		}
 	}
 	return nil
 }
+
+// ownTLS reports whether we serve HTTPS ourselves, as in a cluster.
+func (f *webFlags) ownTLS() bool { return f.certFile != "" || f.selfSigned }
 
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
@@ -74,7 +81,7 @@ func (f *webFlags) serve(ctx context.Context, config *rest.Config, b *board) err
 	}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	serve := f.toolkit
-	if f.certFile != "" {
+	if f.ownTLS() {
 		serve = f.inCluster
 	}
 	if err := serve(ctx, server, config, b); !errors.Is(err, http.ErrServerClosed) {
@@ -99,7 +106,7 @@ const reviews = 20
 // inCluster serves HTTPS, to whom the API server lets get /metrics. The probes
 // of the kubelet need no name.
 func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *rest.Config, b *board) error {
-	pair, ca := &access.KeyPair{CertFile: f.certFile, KeyFile: f.key}, &access.ClientCA{}
+	pair, ca := f.pair(b), &access.ClientCA{}
 	if _, err := pair.Get(nil); err != nil {
 		return err
 	}
@@ -115,6 +122,15 @@ func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *r
 	}
 	server.TLSConfig = access.Config(pair, ca)
 	return listenAll(f.listen, func(l net.Listener) error { return server.ServeTLS(l, "", "") })
+}
+
+// pair is what is served with.
+func (f *webFlags) pair(b *board) *access.KeyPair {
+	pair := &access.KeyPair{CertFile: f.certFile, KeyFile: f.key, Told: b.serving}
+	if f.selfSigned {
+		pair.SelfSigned = &access.SelfSigned{Names: f.names, Now: time.Now}
+	}
+	return pair
 }
 
 // reviewer asks the API server who may scrape.

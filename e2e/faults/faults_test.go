@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,9 +32,12 @@ import (
 // fault is gone: the longest pause between failing calls, and some.
 const recovery = time.Minute
 
-// outage is how long most faults last. The auditor's pauses between failing
-// calls reach their longest in it; a longer one shows nothing else.
-const outage = 15 * time.Second
+// How long faults last: those that a load balancer or an operator mends, and
+// those that a supervisor does.
+const (
+	outage = time.Minute
+	brief  = 15 * time.Second
+)
 
 const (
 	finding   = auditor.Prefix + "finding"
@@ -52,24 +56,31 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{World: world.New(t, cluster.Options{WithoutControllers: true})}
-	s.Operated(t)
-	p, err := proxy.Start(s.Plane.Config())
-	world.Must(t, err)
-	t.Cleanup(func() { world.Must(t, p.Close()) })
-	s.proxy = p
-	s.Auditor = s.replica(t)
+	w := world.New(t, cluster.Options{WithoutControllers: true})
+	w.Operated(t)
+	s := newAct(t, w, elected...)
 	s.missing(t, "before")
 	s.tells(t, "before")
 	return s
 }
 
-// replica runs an auditor that reaches the API server through the proxy.
-func (s *stage) replica(t *testing.T) *auditor.Auditor {
+// newAct runs an auditor in a world that it reaches through a proxy of its own.
+func newAct(t *testing.T, w *world.World, flags ...string) *stage {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	world.Must(t, cluster.WriteKubeconfig(path, &rest.Config{Host: s.proxy.URL}))
-	return world.AuditAs(t, path, elected...)
+	p, err := proxy.Start(w.Plane.Config())
+	world.Must(t, err)
+	t.Cleanup(func() { world.Must(t, p.Close()) })
+	s := &stage{World: w, proxy: p}
+	s.Auditor = s.replica(t, flags...)
+	return s
+}
+
+// replica runs an auditor that reaches the API server through the proxy.
+func (s *stage) replica(t *testing.T, flags ...string) *auditor.Auditor {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	world.Must(t, cluster.WriteKubeconfig(kubeconfig, &rest.Config{Host: s.proxy.URL}))
+	return world.AuditAs(t, kubeconfig, flags...)
 }
 
 // missing registers a webhook whose Service is missing.
@@ -113,12 +124,13 @@ func (s *stage) scrapes(ctx context.Context, holds metrics.Condition) error {
 	return holds(m)
 }
 
-// during holds for a while that the last Snapshot is served, and says how old
-// it is at the end.
-func (s *stage) during(t *testing.T, d time.Duration) {
+// during holds for a while that the auditors serve the last Snapshot.
+func during(t *testing.T, d time.Duration, stages ...*stage) {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < d; time.Sleep(500 * time.Millisecond) {
-		world.Must(t, s.scrapes(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": "before"})))
+		for _, s := range stages {
+			world.Must(t, s.scrapes(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": "before"})))
+		}
 	}
 }
 
@@ -151,7 +163,7 @@ func (s *stage) current(t *testing.T) {
 // nothing that is gone.
 func (s *stage) survived(t *testing.T) {
 	t.Helper()
-	name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(t.Name(), "TestFaults/"), "_", "-"))
+	name := strings.ToLower(strings.ReplaceAll(path.Base(t.Name()), "_", "-"))
 	s.missing(t, name)
 	s.tells(t, name)
 	s.Unregister(t, name)
@@ -164,6 +176,7 @@ func (s *stage) survived(t *testing.T) {
 // TestFaults runs one fault after the other against one auditor that is never
 // restarted.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	for _, fault := range []struct {
 		name string
@@ -172,9 +185,6 @@ func TestFaults(t *testing.T) {
 		{"api server killed", killAPIServer},
 		{"etcd stopped", stopEtcd},
 		{"watches gone", expireWatches},
-		{"internal errors", answer(http.StatusInternalServerError, "InternalError")},
-		{"unavailable", answer(http.StatusServiceUnavailable, "ServiceUnavailable")},
-		{"throttled", answer(http.StatusTooManyRequests, "TooManyRequests")},
 		{"catch-all", catchAll},
 		{"the future", stampFuture},
 		{"churn", churn},
@@ -196,13 +206,13 @@ func TestFaults(t *testing.T) {
 // starts it again.
 func killAPIServer(t *testing.T, s *stage) {
 	s.Plane.APIServer.Kill()
-	s.during(t, outage)
+	during(t, brief, s)
 	world.Must(t, s.Plane.APIServer.Start(t.Context()))
 }
 
 func stopEtcd(t *testing.T, s *stage) {
 	world.Must(t, s.Plane.Etcd.Stop())
-	s.during(t, outage)
+	during(t, outage, s)
 	world.Must(t, s.Plane.Etcd.Start(t.Context()))
 }
 
@@ -212,16 +222,46 @@ func expireWatches(t *testing.T, s *stage) {
 	s.missing(t, "relisted")
 	s.exports(t, "relisted")
 	s.Unregister(t, "relisted")
-	s.during(t, outage/4)
+	during(t, brief, s)
 	s.proxy.Break(nil)
 }
 
-func answer(code int, reason string) func(*testing.T, *stage) {
-	return func(t *testing.T, s *stage) {
-		s.proxy.Break(proxy.Fail(code, reason))
-		s.during(t, outage)
-		s.aged(t, outage/2)
-		s.proxy.Break(nil)
+// TestFaultErrors answers every request with an error, for a minute: of each
+// kind to an auditor of its own, all in the same minute. They are mended one
+// after the other, and whoever is mended is the only one that can tell.
+func TestFaultErrors(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, cluster.Options{WithoutControllers: true})
+	w.Operated(t)
+	kinds := []struct {
+		name, reason string
+		code         int
+	}{
+		{"internal", "InternalError", http.StatusInternalServerError},
+		{"unavailable", "ServiceUnavailable", http.StatusServiceUnavailable},
+		{"throttled", "TooManyRequests", http.StatusTooManyRequests},
+	}
+	var stages []*stage
+	for _, k := range kinds {
+		w.Namespace(t, k.name)
+		stages = append(stages, newAct(t, w, "--leader-elect", "--namespace="+k.name, "--degraded.inertia=0s"))
+	}
+	stages[0].missing(t, "before")
+	for i, s := range stages {
+		s.exports(t, "before")
+		s.proxy.Break(proxy.Fail(kinds[i].code, kinds[i].reason))
+	}
+	during(t, outage, stages...)
+	for i, s := range stages {
+		t.Run(kinds[i].name, func(t *testing.T) {
+			s.aged(t, outage/2)
+			s.proxy.Break(nil)
+			s.survived(t)
+			world.Must(t, s.Stop())
+			if code := s.ExitCode(); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+		})
 	}
 }
 
@@ -233,7 +273,7 @@ func catchAll(t *testing.T, s *stage) {
 	s.exports(t, "under-catch-all")
 	s.Plane.APIServer.Kill()
 	world.Must(t, s.Plane.APIServer.Start(t.Context()))
-	fresh := &stage{World: s.World, Auditor: s.replica(t), proxy: s.proxy}
+	fresh := &stage{World: s.World, Auditor: s.replica(t, elected...), proxy: s.proxy}
 	fresh.exports(t, "under-catch-all")
 	world.Must(t, fresh.Stop())
 	s.Unregister(t, "all")
@@ -257,8 +297,9 @@ func stampFuture(t *testing.T, s *stage) {
 	s.Unregister(t, "stamped")
 }
 
-// TestForbidden lets the auditor watch nothing but one kind.
-func TestForbidden(t *testing.T) {
+// TestFaultForbidden lets the auditor watch nothing but one kind.
+func TestFaultForbidden(t *testing.T) {
+	t.Parallel()
 	w := world.New(t, cluster.Options{WithoutControllers: true})
 	_, err := w.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "one"},
@@ -273,9 +314,9 @@ func TestForbidden(t *testing.T) {
 	world.Must(t, err)
 	config, err := w.Plane.As("one")
 	world.Must(t, err)
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	world.Must(t, cluster.WriteKubeconfig(path, config))
-	a := world.AuditAs(t, path, elected...)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	world.Must(t, cluster.WriteKubeconfig(kubeconfig, config))
+	a := world.AuditAs(t, kubeconfig, elected...)
 	s := &stage{World: w, Auditor: a}
 	s.missing(t, "seen")
 	labels := metrics.Labels{"configuration": "seen"}

@@ -33,24 +33,27 @@ const (
 type auditor struct {
 	*process.Process
 	address string
+	// dir is where the volumes are mounted.
+	dir string
+	// roots verify the serving certificate; none while it is self-signed.
 	roots   *x509.CertPool
 	token   string
 	trusted tls.Certificate
 }
 
 // start runs the auditor with the arguments of the installed Deployment, the
-// files that its Pods get, and the token of its account.
+// files that its Pods get, and the token of its account. The Secret with the
+// serving certificate is not there yet.
 func start(t testing.TB, w *world.World, namespace string, flags ...string) *auditor {
 	t.Helper()
 	a := prepare(t, w, namespace)
 	ports, err := process.FreePorts(1)
 	world.Must(t, err)
 	a.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	dir := t.TempDir()
-	args := arguments(t, w, dir)
-	a.serving(t, dir)
-	args = append(append(args, flags...), "--kubeconfig="+a.kubeconfig(t, w, dir), "--namespace="+namespace, "--web.listen-address="+a.address)
-	a.Process, err = process.Run(world.Binary(t), filepath.Join(dir, "log"), args...)
+	a.dir = t.TempDir()
+	args := append(arguments(t, w, a.dir), flags...)
+	args = append(args, "--kubeconfig="+a.kubeconfig(t, w, a.dir), "--namespace="+namespace, "--web.listen-address="+a.address)
+	a.Process, err = process.Run(world.Binary(t), filepath.Join(a.dir, "log"), args...)
 	world.Must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -70,7 +73,7 @@ func prepare(t testing.TB, w *world.World, namespace string) *auditor {
 	world.Must(t, err)
 	trusted, err := tls.X509KeyPair(config.CertData, config.KeyData)
 	world.Must(t, err)
-	return &auditor{token: request.Status.Token, trusted: trusted, roots: x509.NewCertPool()}
+	return &auditor{token: request.Status.Token, trusted: trusted}
 }
 
 // arguments are those of the container, with the mounted folders in dir.
@@ -96,15 +99,16 @@ func arguments(t testing.TB, w *world.World, dir string) []string {
 }
 
 // serving writes what the Secret with the serving certificate holds.
-func (a *auditor) serving(t testing.TB, dir string) {
+func (a *auditor) serving(t testing.TB) {
 	t.Helper()
 	signer, err := authority.New("serving")
 	world.Must(t, err)
 	pair, err := signer.Serving("127.0.0.1")
 	world.Must(t, err)
+	a.roots = x509.NewCertPool()
 	a.roots.AppendCertsFromPEM(signer.Bundle)
-	world.Must(t, os.WriteFile(filepath.Join(dir, "tls.key"), pair.Key, 0o600))
-	world.Must(t, os.WriteFile(filepath.Join(dir, "tls.crt"), pair.Certificate, 0o600))
+	world.Must(t, os.WriteFile(filepath.Join(a.dir, "tls.key"), pair.Key, 0o600))
+	world.Must(t, os.WriteFile(filepath.Join(a.dir, "tls.crt"), pair.Certificate, 0o600))
 }
 
 // kubeconfig writes one with the token of the account.
@@ -123,7 +127,8 @@ func (a *auditor) kubeconfig(t testing.TB, w *world.World, dir string) string {
 
 // get asks for a path, with a token or as the trusted Prometheus.
 func (a *auditor) get(ctx context.Context, path, token string) (*http.Response, error) {
-	config := &tls.Config{RootCAs: a.roots}
+	// As the ServiceMonitors have it, of Kubernetes and of OpenShift.
+	config := &tls.Config{RootCAs: a.roots, InsecureSkipVerify: a.roots == nil}
 	if token == "" {
 		config.Certificates = []tls.Certificate{a.trusted}
 	}

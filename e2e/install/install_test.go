@@ -3,6 +3,7 @@ package install
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,49 +13,72 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/world"
 )
 
+// way is one to install the auditor.
+type way struct {
+	name, namespace string
+	from            []string
+	prepare         func(testing.TB, *world.World)
+	operator        bool
+	// uninstall does what people do instead of deleting what they applied.
+	uninstall func(*testing.T, *world.World)
+}
+
+var ways = []way{
+	{
+		name: "install.yaml", namespace: "webhook-auditor", from: []string{"-f", manifests + "install.yaml"},
+		prepare: func(testing.TB, *world.World) {},
+	},
+	{
+		name: "overlays/kubernetes", namespace: "webhook-auditor", from: []string{"-k", manifests + "overlays/kubernetes"},
+		prepare: prometheusOperator,
+		uninstall: func(t *testing.T, w *world.World) {
+			kubectl(t, w, "delete", "namespace", "webhook-auditor")
+			forgotten(t, w)
+		},
+	},
+	{
+		name: "overlays/openshift", namespace: home, from: []string{"-k", manifests + "overlays/openshift"},
+		prepare: openShift, operator: true,
+	},
+}
+
+// TestInstall installs the auditor in each way, has it work, and uninstalls it,
+// in one cluster.
 func TestInstall(t *testing.T) {
-	for _, test := range []struct {
-		name, namespace string
-		from            []string
-		prepare         func(testing.TB, *world.World)
-		operator        bool
-	}{
-		{"install.yaml", "webhook-auditor", []string{"-f", manifests + "install.yaml"}, func(testing.TB, *world.World) {}, false},
-		{"overlays/kubernetes", "webhook-auditor", []string{"-k", manifests + "overlays/kubernetes"}, prometheusOperator, false},
-		{"overlays/openshift", "openshift-webhook-auditor", []string{"-k", manifests + "overlays/openshift"}, func(t testing.TB, w *world.World) {
-			openShift(t, w)
-			prometheusOperator(t, w)
-		}, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			w := broken(t)
-			test.prepare(t, w)
-			kubectl(t, w, append([]string{"apply"}, test.from...)...)
-			kubectl(t, w, append([]string{"diff"}, test.from...)...) // fails if to apply it again would change anything
-			runs(t, w, test.namespace)
-			works(t, w, test.namespace)
-			if test.operator {
+	t.Parallel()
+	w := broken(t)
+	for i, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			way.prepare(t, w)
+			kubectl(t, w, "delete", "events", "--all", "--namespace=default")
+			kubectl(t, w, append([]string{"apply"}, way.from...)...)
+			kubectl(t, w, append([]string{"diff"}, way.from...)...) // fails if to apply it again would change anything
+			runs(t, w, way.namespace)
+			a := start(t, w, way.namespace, "--degraded.inertia=0s")
+			a.works(t, w, way.namespace, fmt.Sprintf("scraper-%d", i))
+			if way.operator {
 				w.Reaches(t, metav1.Condition{Type: "Available", Status: metav1.ConditionTrue})
 			}
-			kubectl(t, w, append([]string{"delete"}, test.from...)...)
+			if way.uninstall != nil {
+				world.Must(t, a.Stop()) // as the kubelet would
+				way.uninstall(t, w)
+			}
+			kubectl(t, w, append([]string{"delete", "--ignore-not-found"}, way.from...)...)
+			world.Must(t, a.Stop()) // in vain it tried to write since then
 			leaves(t, w)
 		})
 	}
 }
 
-// works runs the auditor as it is installed, and wants it to tell what is
-// broken in all its ways, and never to be refused anything.
-func works(t *testing.T, w *world.World, namespace string) {
+// works wants the auditor to tell what is broken in all its ways, with a
+// certificate of its own making as with one that is given, and never to be
+// refused anything.
+func (a *auditor) works(t *testing.T, w *world.World, namespace, reader string) {
 	t.Helper()
-	a := start(t, w, namespace, "--degraded.inertia=0s")
-	token := scraper(t, w, "scraper")
-	world.Eventually(t, world.Patience, func() error {
-		scrape, err := a.scrape(t.Context(), token)
-		if err != nil {
-			return err
-		}
-		return metrics.Present("webhook_auditor_finding", metrics.Labels{"check": "service-missing", "configuration": "validating"})(scrape)
-	})
+	token := scraper(t, w, reader)
+	a.tells(t, token)
+	a.serving(t)
+	a.tells(t, token)
 	world.Eventually(t, world.Patience, func() error { return line(t, w) })
 	w.Announced(t, "validating", "Warning", "service-missing")
 	world.Eventually(t, world.Patience, func() error {
@@ -64,10 +88,27 @@ func works(t *testing.T, w *world.World, namespace string) {
 		}
 		return err
 	})
-	world.Must(t, a.Stop())
-	if log := a.Output(); regexp.MustCompile(`(?i)forbidden|level=(warn|error)`).MatchString(log) {
+	log := a.Output()
+	if regexp.MustCompile(`(?i)forbidden|level=(warn|error)`).MatchString(log) {
 		t.Errorf("the auditor complains:\n%s", log)
 	}
+	for _, words := range []string{"serving with a self-signed certificate", "serving with the certificate of the files"} {
+		if !strings.Contains(log, words) {
+			t.Errorf("the log does not say %q:\n%s", words, log)
+		}
+	}
+}
+
+// tells waits until a scrape tells what is broken.
+func (a *auditor) tells(t *testing.T, token string) {
+	t.Helper()
+	world.Eventually(t, world.Patience, func() error {
+		scrape, err := a.scrape(t.Context(), token)
+		if err != nil {
+			return err
+		}
+		return metrics.Present("webhook_auditor_finding", metrics.Labels{"check": "service-missing", "configuration": "validating"})(scrape)
+	})
 }
 
 // state is what kubectl get tells in a line.
@@ -93,11 +134,20 @@ func leaves(t *testing.T, w *world.World) {
 		if left != "" {
 			return fmt.Errorf("still there:\n%s", left)
 		}
-		for _, target := range world.Targets {
+		return nil
+	})
+	forgotten(t, w)
+}
+
+// forgotten wants what the auditor wrote to leave with its namespace.
+func forgotten(t *testing.T, w *world.World) {
+	t.Helper()
+	for _, target := range world.Targets {
+		world.Eventually(t, 3*world.Patience, func() error { // the garbage collector learns of CRDs by and by
 			if _, _, err := w.Status(t.Context(), target); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("%s is still there: %v", target.Resource.Resource, err)
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 }

@@ -39,7 +39,7 @@ type guarded struct {
 // sends reviews to webhooks and publishes its client CA.
 func guard(t *testing.T) *guarded {
 	t.Helper()
-	w := world.New(t, cluster.Options{APIServerFlags: []string{older}})
+	w := world.New(t, cluster.Options{APIServerFlags: []string{older}, WithoutControllers: true})
 	signer, err := authority.New("serving")
 	world.Must(t, err)
 	dir := t.TempDir()
@@ -148,6 +148,7 @@ func (g *guarded) answers(t *testing.T, s scraper, path string, want int) {
 }
 
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	g := guard(t)
 	known, stranger := g.account(t, "known"), g.account(t, "stranger")
 	g.allow(t, "known")
@@ -213,14 +214,7 @@ func (g *guarded) renews(t *testing.T, s scraper) {
 // outlives has a dead webhook block the reviews themselves: who was known is
 // let in, and so is a trusted certificate.
 func (g *guarded) outlives(t *testing.T, known, stranger, trusted scraper) {
-	g.Validate(t, "all", world.CatchAll("*/*"))
-	world.Eventually(t, world.Patience, func() error {
-		_, err := g.Kube.AuthenticationV1().TokenReviews().Create(t.Context(), &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "x"}}, metav1.CreateOptions{})
-		if err == nil {
-			return errors.New("reviews are not blocked")
-		}
-		return nil
-	})
+	g.block(t)
 	for name, test := range map[string]struct {
 		scraper
 		want int
@@ -237,4 +231,17 @@ func (g *guarded) outlives(t *testing.T, known, stranger, trusted scraper) {
 	g.answers(t, stranger, "/metrics", http.StatusServiceUnavailable)
 	g.Unregister(t, "all")
 	g.answers(t, stranger, "/metrics", http.StatusForbidden)
+}
+
+// block has a dead webhook block the reviews.
+func (g *guarded) block(t *testing.T) {
+	t.Helper()
+	g.Validate(t, "all", world.CatchAll("*/*"))
+	world.Eventually(t, world.Patience, func() error {
+		_, err := g.Kube.AuthenticationV1().TokenReviews().Create(t.Context(), &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "x"}}, metav1.CreateOptions{})
+		if err == nil {
+			return errors.New("reviews are not blocked")
+		}
+		return nil
+	})
 }

@@ -5,10 +5,8 @@ package operator
 import (
 	"context"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
@@ -19,7 +17,7 @@ import (
 )
 
 // elected are the flags of a replica that shows errors at once.
-var elected = []string{"--leader-elect", "--namespace=" + world.Home, "--degraded.inertia=1s"}
+var elected = []string{"--leader-elect", "--namespace=" + world.Home, "--degraded.inertia=0s"}
 
 // older is as servers up to 1.36 are: reviews are sent to webhooks.
 const older = "--feature-gates=ExcludeAdmissionWebhookVirtualResources=false"
@@ -57,37 +55,35 @@ var registrations = []struct {
 	}},
 }
 
-// well is a condition that has nothing to say.
-func well(name string) metav1.Condition {
-	return metav1.Condition{Type: name, Status: metav1.ConditionFalse, Reason: "AsExpected"}
-}
-
 // TestConditions breaks each type of webhook in each way: the conditions tell,
 // and stop telling after the cure.
 func TestConditions(t *testing.T) {
-	w := world.New(t, cluster.Options{APIServerFlags: []string{older}})
+	t.Parallel()
+	w := world.New(t, cluster.Options{APIServerFlags: []string{older}, WithoutControllers: true})
 	w.Operated(t)
-	w.Audit(t, elected...)
-	w.Reaches(t, well("Degraded"))
+	a := w.Audit(t, elected...)
+	w.Reaches(t, world.Well("Degraded"))
 	t.Run("objects", func(t *testing.T) { describe(t, w) })
 	for _, r := range registrations {
 		for _, broken := range breakages {
 			t.Run(r.name+" "+broken.name, func(t *testing.T) {
 				b := w.Backend(t, r.name+"-"+broken.name)
 				r.register(t, w, b)
-				w.Reaches(t, well(r.condition))
+				w.Reaches(t, world.Well(r.condition))
 				world.Must(t, broken.breaks(b, t.Context()))
 				w.Reaches(t, metav1.Condition{Type: r.condition, Status: metav1.ConditionTrue, Reason: broken.reason, Message: b.Namespace})
 				w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: r.condition + "_" + broken.reason})
 				world.Must(t, broken.heals(b, t.Context()))
-				w.Reaches(t, well(r.condition))
-				w.Reaches(t, well("Degraded"))
+				w.Reaches(t, world.Well(r.condition))
+				w.Reaches(t, world.Well("Degraded"))
 			})
 		}
 	}
 	t.Run("virtual resource", func(t *testing.T) { interceptReviews(t, w) })
 	t.Run("what does not degrade", func(t *testing.T) { tolerate(t, w) })
 	t.Run("Events", func(t *testing.T) { announce(t, w) })
+	t.Run("what comes and goes", func(t *testing.T) { flap(t, w) })
+	t.Run(older, func(t *testing.T) { sends(t, w, a, true) })
 }
 
 // describe wants what the cluster version operator and must-gather read.
@@ -99,11 +95,13 @@ func describe(t *testing.T, w *world.World) {
 	}
 	related := map[string]bool{}
 	for _, o := range status.RelatedObjects {
-		related[o.Resource+"."+o.Group] = true
+		related[o.Resource+"."+o.Group+"/"+o.Name] = true
 	}
 	for _, resource := range []string{
-		"mutatingwebhookconfigurations.admissionregistration.k8s.io",
-		"validatingwebhookconfigurations.admissionregistration.k8s.io",
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io/",
+		"validatingwebhookconfigurations.admissionregistration.k8s.io/",
+		"customresourcedefinitions.apiextensions.k8s.io/",
+		"namespaces./" + world.Home,
 	} {
 		if !related[resource] {
 			t.Errorf("relatedObjects lack %s: %+v", resource, status.RelatedObjects)
@@ -114,7 +112,7 @@ func describe(t *testing.T, w *world.World) {
 	}
 	for _, want := range []metav1.Condition{
 		{Type: "Available", Status: metav1.ConditionTrue},
-		well("Progressing"),
+		world.Well("Progressing"),
 		{Type: "Upgradeable", Status: metav1.ConditionTrue},
 	} {
 		w.Reaches(t, want)
@@ -129,8 +127,8 @@ func interceptReviews(t *testing.T, w *world.World) {
 	w.Reaches(t, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: reason, Message: h.Name})
 	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: condition + "_" + reason})
 	w.Unregister(t, b.Namespace)
-	w.Reaches(t, well(condition))
-	w.Reaches(t, well("Degraded"))
+	w.Reaches(t, world.Well(condition))
+	w.Reaches(t, world.Well("Degraded"))
 }
 
 // tolerate registers what is no reason to degrade, and then what is: all that
@@ -166,7 +164,7 @@ func tolerate(t *testing.T, w *world.World) {
 		}
 	}
 	w.Unregister(t, broken.Namespace)
-	w.Reaches(t, well("Degraded"))
+	w.Reaches(t, world.Well("Degraded"))
 }
 
 func announce(t *testing.T, w *world.World) {
@@ -187,133 +185,24 @@ func announce(t *testing.T, w *world.World) {
 	}
 }
 
-// TestUninstall deletes the auditor's namespace: nothing of it stays, for an
-// orphaned ClusterOperator pages.
-func TestUninstall(t *testing.T) {
-	w := world.New(t, cluster.Options{})
-	w.Operated(t)
-	a := w.Audit(t, elected...)
-	w.Reaches(t, well("Degraded"))
-	world.Must(t, w.Kube.CoreV1().Namespaces().Delete(t.Context(), world.Home, metav1.DeleteOptions{}))
-	world.Eventually(t, world.Patience, func() error { // the kubelet would do so
-		_, err := w.Kube.CoreV1().Namespaces().Get(t.Context(), world.Home, metav1.GetOptions{})
-		return missing(err)
-	})
-	world.Must(t, a.Stop())
-	for _, target := range world.Targets {
-		world.Eventually(t, 3*world.Patience, func() error { // the garbage collector learns of CRDs by and by
-			_, _, err := w.Status(t.Context(), target)
-			return missing(err)
-		})
-	}
-}
-
-// missing wants an object to be gone.
-func missing(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err == nil {
-		return apierrors.NewConflict(world.ClusterOperator.Resource.GroupResource(), "still there", nil)
-	}
-	return err
-}
-
-// TestOlderBuild: a condition that an older build wrote and this one dropped
-// leaves; one that somebody else added stays.
-func TestOlderBuild(t *testing.T) {
-	w := world.New(t, cluster.Options{WithoutControllers: true})
-	w.Operated(t)
-	for _, target := range world.Targets {
-		w.Wrote(t, target, "webhook-auditor", well("DroppedError"))
-		w.Wrote(t, target, "somebody-else", well("ForeignCondition"))
-	}
-	w.Audit(t, elected...)
-	w.Reaches(t, well("Degraded"))
-	for _, target := range world.Targets {
-		status, _, err := w.Status(t.Context(), target)
+// flap has a backend come and go under an auditor that waits a minute before it
+// calls that degraded: the errors show, and Degraded never.
+func flap(t *testing.T, w *world.World) {
+	const condition = auditor.Prefix + "condition"
+	a := w.Audit(t, "--degraded.inertia=1m")
+	b := w.Backend(t, "flapping")
+	w.Validate(t, b.Namespace, world.Hook(b, world.Rule("", "configmaps")))
+	turns := func(status string) {
+		_, err := a.Eventually(t.Context(), metrics.Present(condition, metrics.Labels{"condition": "ValidatingAdmissionWebhookConfigurationError", "status": status}))
 		world.Must(t, err)
-		kept := map[string]bool{}
-		for _, c := range status.Conditions {
-			kept[c.Type] = true
-		}
-		if kept["DroppedError"] || !kept["ForeignCondition"] {
-			t.Errorf("%s: kept %v, want ForeignCondition and not DroppedError", target.Name, kept)
-		}
+		scrape, err := a.Scrape(t.Context())
+		world.Must(t, err)
+		world.Must(t, metrics.Present(condition, metrics.Labels{"condition": "Degraded", "status": "False"})(scrape))
 	}
-}
-
-// TestFutureStamps: a writer whose clock was ten minutes ahead does not delay
-// what is to be told now.
-func TestFutureStamps(t *testing.T) {
-	w := world.New(t, cluster.Options{WithoutControllers: true})
-	w.Operated(t)
-	const condition = "ValidatingAdmissionWebhookConfigurationError"
-	ahead := metav1.Condition{Type: condition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(10 * time.Minute))}
-	for _, target := range world.Targets {
-		w.Wrote(t, target, "webhook-auditor", ahead)
-	}
-	b := w.Backend(t, "ahead")
-	world.Must(t, b.DeleteService(t.Context()))
-	w.Validate(t, b.Namespace, world.Hook(b, world.Rule("", "configmaps")))
-	w.Audit(t, elected...)
-	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: condition})
-}
-
-// TestUpgrade: while the ClusterVersion is progressing, backends come and go.
-func TestUpgrade(t *testing.T) {
-	w := world.New(t, cluster.Options{WithoutControllers: true})
-	w.Operated(t)
-	w.Install(t, world.OpenShift(t, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml"))
-	w.Progressing(t, metav1.ConditionTrue)
-	b := w.Backend(t, "upgraded")
-	world.Must(t, b.DeleteService(t.Context()))
-	w.Validate(t, b.Namespace, world.Hook(b, world.Rule("", "configmaps")))
-	w.Audit(t, elected...)
-	w.Reaches(t, metav1.Condition{Type: "ValidatingAdmissionWebhookConfigurationError", Status: metav1.ConditionTrue, Reason: "WebhookServiceNotFound"})
-	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionFalse, Message: "being upgraded"})
-	w.Progressing(t, metav1.ConditionFalse)
-	const reading = 2 * time.Minute // the ClusterVersion is read once a minute
-	for _, target := range world.Targets {
-		world.Eventually(t, reading, func() error {
-			return w.Condition(t.Context(), target, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: b.Namespace})
-		})
-	}
-}
-
-// TestOlderServers audits servers of older versions: what they send to
-// webhooks, and whether the auditor says so.
-func TestOlderServers(t *testing.T) {
-	for _, version := range []struct {
-		flag    string
-		reviews bool
-	}{
-		{"--feature-gates=ExcludeAdmissionWebhookVirtualResources=true", false},
-		{older, true},
-		{"--emulated-version=1.36", true},
-		{"--emulated-version=1.35", true},
-		{"--emulated-version=1.34", true},
-	} {
-		t.Run(version.flag, func(t *testing.T) {
-			w := world.New(t, cluster.Options{APIServerFlags: []string{version.flag}, WithoutControllers: true})
-			w.Operated(t)
-			a := w.Audit(t, elected...)
-			b := w.Backend(t, "virtual")
-			w.Validate(t, b.Namespace, world.Hook(b, world.Rule("authentication.k8s.io", "tokenreviews")))
-			check := "dead-rule"
-			if version.reviews {
-				check = "virtual-resource"
-			}
-			_, err := a.Eventually(t.Context(), metrics.Present(auditor.Prefix+"finding", metrics.Labels{"check": check, "configuration": b.Namespace}))
-			world.Must(t, err)
-			if version.reviews {
-				w.Reaches(t, metav1.Condition{Type: "VirtualResourceAdmissionError", Status: metav1.ConditionTrue})
-			}
-			got, err := auditor.Command(t.Context(), world.Binary(t), "audit", "--kubeconfig="+w.Plane.Kubeconfig(), "-o=json", "--fail-on=never")
-			world.Must(t, err)
-			if got.Code != 0 || !contains(got.Stdout, `"check": "`+check+`"`, `"check":"`+check+`"`) {
-				t.Errorf("audit: %+v", got)
-			}
-		})
+	for range 5 {
+		world.Must(t, b.Unready(t.Context()))
+		turns("True")
+		world.Must(t, b.Ready(t.Context()))
+		turns("False")
 	}
 }

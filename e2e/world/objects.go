@@ -67,6 +67,14 @@ func CatchAll(resources string) admissionv1.ValidatingWebhook {
 	}
 }
 
+// Hanging is a webhook as CatchAll is, whose backend never answers: every write
+// lasts as long as the API server waits for it, ten seconds.
+func Hanging(b webhook.Backend, resources string) admissionv1.ValidatingWebhook {
+	h := CatchAll(resources)
+	h.ClientConfig = b.Admission("/delay/1h")
+	return h
+}
+
 // Rule covers the creation of a resource, in any version of its group.
 func Rule(group, resource string) admissionv1.RuleWithOperations {
 	return admissionv1.RuleWithOperations{

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -30,47 +32,21 @@ var (
 	Targets         = []Target{ClusterOperator, WebhookAudit}
 )
 
-// webhookAudits is the least that the API server needs to serve them.
-const webhookAudits = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: webhookaudits.webhook-auditor.io}
-spec:
-  group: webhook-auditor.io
-  names: {kind: WebhookAudit, listKind: WebhookAuditList, plural: webhookaudits, singular: webhookaudit}
-  scope: Cluster
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          status:
-            type: object
-            x-kubernetes-preserve-unknown-fields: true
-            properties:
-              conditions:
-                type: array
-                x-kubernetes-list-type: map
-                x-kubernetes-list-map-keys: [type]
-                items:
-                  type: object
-                  required: [type]
-                  x-kubernetes-preserve-unknown-fields: true
-                  properties:
-                    type: {type: string}
-`
-
 // Operated makes what the auditor finds where it is installed: its namespace
 // and the APIs of what it writes.
 func (w *World) Operated(t testing.TB) {
 	t.Helper()
 	w.Namespace(t, Home)
 	w.Install(t, OpenShift(t, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusteroperators.crd.yaml"))
-	w.Install(t, []byte(webhookAudits))
+	w.Install(t, shipped(t, "base/crd.yaml"))
+}
+
+// shipped is a file of those that a cluster applies.
+func shipped(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(root(t)), "manifests", filepath.FromSlash(path)))
+	Must(t, err)
+	return text
 }
 
 // Status is what the tests read of a target.
@@ -83,6 +59,7 @@ type Status struct {
 	RelatedObjects []struct {
 		Group    string `json:"group"`
 		Resource string `json:"resource"`
+		Name     string `json:"name"`
 	} `json:"relatedObjects"`
 }
 
@@ -115,6 +92,11 @@ func (w *World) Condition(ctx context.Context, target Target, want metav1.Condit
 		}
 	}
 	return fmt.Errorf("%s: want %s=%s %s %q, have %+v", target.Name, want.Type, want.Status, want.Reason, want.Message, status.Conditions)
+}
+
+// Well is a condition that has nothing to say.
+func Well(name string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: metav1.ConditionFalse, Reason: "AsExpected"}
 }
 
 // Reaches waits for a condition of both targets.

@@ -8,14 +8,15 @@ import (
 	"sync"
 )
 
-// The built-in resources of each release, recorded from a real API server by
-// the end-to-end tests: one line "GROUP/VERSION RESOURCE KIND SCOPE VERBS".
+// The built-in resources of each release, recorded by the end-to-end tests from
+// a real API server, and before 1.34 from what the sources of Kubernetes hold:
+// one line "GROUP/VERSION RESOURCE KIND SCOPE VERBS".
 //
 //go:embed served/*.txt
 var recordings embed.FS
 
 // oldest and Newest are the minor releases whose resources are recorded.
-const oldest = 34
+const oldest = 30
 
 // Newest is the newest release that this binary knows; files that tell no
 // version are taken to be meant for it.
@@ -42,7 +43,11 @@ func recordingOf(v Version) string {
 // recorded reads all recordings, once and on first use.
 var recorded = sync.OnceValue(func() map[string][]Served {
 	out := map[string][]Served{}
-	for _, name := range []string{"v1.34", "v1.35", "v1.36", "v1.37", "openshift"} {
+	names := []string{"openshift"}
+	for minor := oldest; minor <= Newest.Minor; minor++ {
+		names = append(names, fmt.Sprintf("v1.%d", minor))
+	}
+	for _, name := range names {
 		b, err := recordings.ReadFile("served/" + name + ".txt")
 		if err != nil {
 			panic(err) // embedded: a missing file is a broken build, not an input

@@ -46,6 +46,15 @@ const (
 	waitStranger = 5 * time.Second
 )
 
+// Kind is a kind of review.
+type Kind string
+
+// The kinds of reviews.
+const (
+	Token  Kind = "token"
+	Access Kind = "access"
+)
+
 // Reviewer asks the API server and remembers its answers. It is safe for
 // concurrent use.
 type Reviewer struct {
@@ -53,13 +62,14 @@ type Reviewer struct {
 	Subjects authorizationclient.SubjectAccessReviewInterface
 	// Trusted are the users that may scrape without a SubjectAccessReview.
 	Trusted []string
-	// Told is told of each review why it could not be asked, nil if it could.
-	Told func(error)
+	// Told is told of each review, by its kind, why it could not be asked, nil if
+	// it could.
+	Told func(kind Kind, err error)
 	Now  func() time.Time
 
 	mu       sync.Mutex
-	answers  map[string]answer
-	underWay map[string]*review
+	answers  map[question]answer
+	underWay map[question]*review
 }
 
 // user is somebody whose name is proven.
@@ -127,7 +137,7 @@ func (v *Reviewer) authenticate(r *http.Request) (user, error) {
 	if !ok || token == "" {
 		return user{}, errUnauthenticated
 	}
-	found, err := v.remembered("token "+digest(token), func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
+	found, err := v.remembered(question{Token, digest(token)}, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
 	if err == nil && !found.ok {
 		err = errUnauthenticated
 	}
@@ -135,7 +145,7 @@ func (v *Reviewer) authenticate(r *http.Request) (user, error) {
 }
 
 func (v *Reviewer) authorize(u user, path string) (bool, error) {
-	key := "access " + digest(strings.Join(append([]string{path, u.name}, u.groups...), "\x00"))
+	key := question{Access, digest(strings.Join(append([]string{path, u.name}, u.groups...), "\x00"))}
 	found, err := v.remembered(key, func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, u, path) })
 	return found.ok, err
 }
@@ -143,12 +153,18 @@ func (v *Reviewer) authorize(u user, path string) (bool, error) {
 // digest keeps tokens out of memory dumps.
 func digest(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
 
+// question is what a review asks.
+type question struct {
+	kind   Kind
+	digest string
+}
+
 // errSlow says that a review takes longer than a scrape may wait.
 var errSlow = errors.New("the review takes too long")
 
 // remembered asks unless a recent answer is known; where asking fails or takes
 // long, an old grant still counts.
-func (v *Reviewer) remembered(key string, ask func(context.Context) (answer, error)) (answer, error) {
+func (v *Reviewer) remembered(key question, ask func(context.Context) (answer, error)) (answer, error) {
 	known, found := v.recall(key)
 	age := v.Now().Sub(known.asked)
 	if found && (known.ok && age < granted || !known.ok && age < refused) {
@@ -189,14 +205,14 @@ type review struct {
 }
 
 // review begins a review, or joins the one of the same key.
-func (v *Reviewer) review(key string, ask func(context.Context) (answer, error)) *review {
+func (v *Reviewer) review(key question, ask func(context.Context) (answer, error)) *review {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if r := v.underWay[key]; r != nil {
 		return r
 	}
 	if v.underWay == nil {
-		v.underWay = map[string]*review{}
+		v.underWay = map[question]*review{}
 	}
 	r := &review{done: make(chan struct{})}
 	v.underWay[key] = r
@@ -206,11 +222,11 @@ func (v *Reviewer) review(key string, ask func(context.Context) (answer, error))
 
 // finish does not end with the scrape that asked: the answer is of use for the
 // next one.
-func (v *Reviewer) finish(key string, r *review, ask func(context.Context) (answer, error)) {
+func (v *Reviewer) finish(key question, r *review, ask func(context.Context) (answer, error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), reviewTimeout)
 	defer cancel()
 	r.answer, r.err = ask(ctx)
-	v.Told(r.err)
+	v.Told(key.kind, r.err)
 	if r.err == nil {
 		r.answer.asked = v.Now()
 		v.remember(key, r.answer)
@@ -221,14 +237,14 @@ func (v *Reviewer) finish(key string, r *review, ask func(context.Context) (answ
 	close(r.done)
 }
 
-func (v *Reviewer) recall(key string) (answer, bool) {
+func (v *Reviewer) recall(key question) (answer, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known, found := v.answers[key]
 	return known, found
 }
 
-func (v *Reviewer) remember(key string, a answer) {
+func (v *Reviewer) remember(key question, a answer) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.answers == nil || len(v.answers) >= maxAnswers {
@@ -239,14 +255,14 @@ func (v *Reviewer) remember(key string, a answer) {
 
 // forget drops refusals, or everything where nothing but grants is known.
 func (v *Reviewer) forget() {
-	kept := map[string]answer{}
+	kept := map[question]answer{}
 	for key, a := range v.answers {
 		if a.ok && v.Now().Sub(a.asked) < stale {
 			kept[key] = a
 		}
 	}
 	if len(kept) >= maxAnswers {
-		kept = map[string]answer{}
+		kept = map[question]answer{}
 	}
 	v.answers = kept
 }
@@ -267,7 +283,7 @@ func (v *Reviewer) reviewAccess(ctx context.Context, u user, path string) (answe
 	}}
 	got, err := v.Subjects.Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return answer{}, fmt.Errorf("reviewing the access of %s: %w", u.name, err)
+		return answer{}, fmt.Errorf("reviewing access: of %s: %w", u.name, err)
 	}
 	return answer{user: u, ok: got.Status.Allowed}, nil
 }

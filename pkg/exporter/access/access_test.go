@@ -48,7 +48,7 @@ func newServer() *server {
 		Tokens:   kube.AuthenticationV1().TokenReviews(),
 		Subjects: kube.AuthorizationV1().SubjectAccessReviews(),
 		Trusted:  []string{"prometheus"},
-		Told: func(err error) {
+		Told: func(_ Kind, err error) {
 			if err != nil {
 				s.failed++
 			}

@@ -19,29 +19,75 @@ import (
 // changes, so that a renewed certificate needs no restart.
 type KeyPair struct {
 	CertFile, KeyFile string
+	// SelfSigned, if any, stands in until the files hold a pair.
+	SelfSigned *SelfSigned
+	// Told, if any, is told of each certificate that is served with from then
+	// on, of one that stands in with the reason; and, without a certificate, of
+	// each failure to read the files while the last good pair goes on. It may
+	// not block.
+	Told func(*x509.Certificate, error)
 
 	mu      sync.Mutex
 	current *tls.Certificate
 	stamp   [2]time.Time
+	// told is the certificate that Told was told of last.
+	told *tls.Certificate
 }
+
+// errNoFiles is why a certificate stands in where none was asked for.
+var errNoFiles = errors.New("no certificate is given")
 
 // Get is a tls.Config's GetCertificate. A pair that cannot be read, as half
 // written ones cannot, leaves the last good one in use.
 func (p *KeyPair) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	reason := p.read()
+	served := p.current
+	if served == nil {
+		var err error
+		if served, err = p.standIn(reason); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case served != p.told:
+		p.told = served
+		p.tell(served.Leaf, reason)
+	case p.current != nil && reason != nil:
+		p.tell(nil, reason)
+	}
+	return served, nil
+}
+
+// standIn is what to serve with where the files cannot be read.
+func (p *KeyPair) standIn(reason error) (*tls.Certificate, error) {
+	if p.SelfSigned == nil {
+		return nil, fmt.Errorf("reading the serving certificate: %w", reason)
+	}
+	return p.SelfSigned.get()
+}
+
+func (p *KeyPair) tell(leaf *x509.Certificate, err error) {
+	if p.Told != nil {
+		p.Told(leaf, err)
+	}
+}
+
+// read takes the pair of the files, if it is another one.
+func (p *KeyPair) read() error {
+	if p.CertFile == "" {
+		return errNoFiles
+	}
 	stamp := [2]time.Time{modified(p.CertFile), modified(p.KeyFile)}
 	if p.current != nil && stamp == p.stamp {
-		return p.current, nil
+		return nil
 	}
 	pair, err := tls.LoadX509KeyPair(p.CertFile, p.KeyFile)
 	if err == nil {
 		p.current, p.stamp = &pair, stamp
 	}
-	if p.current == nil {
-		return nil, fmt.Errorf("reading the serving certificate: %w", err)
-	}
-	return p.current, nil
+	return err
 }
 
 func modified(file string) time.Time {

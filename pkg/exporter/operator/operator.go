@@ -218,7 +218,7 @@ func (w *Writer) writeOne(ctx context.Context, t target, r *classify.Report) err
 	if !due {
 		return nil
 	}
-	status, err := t.statusOf(w.options.Version, r, conditions)
+	status, err := t.statusOf(w.options, r, conditions)
 	if err != nil {
 		return err
 	}

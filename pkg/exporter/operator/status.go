@@ -29,7 +29,7 @@ type target struct {
 	// rest is what the API wants there besides the status.
 	rest map[string]any
 	// status is what its status says besides the conditions.
-	status func(version string, r *classify.Report) map[string]any
+	status func(o Options, r *classify.Report) map[string]any
 }
 
 // targets are the objects that are written, each where its API exists.
@@ -56,20 +56,25 @@ func versions(version string) []any {
 }
 
 // clusterOperatorStatus names the related objects, which must-gather and the
-// insights operator collect.
-func clusterOperatorStatus(version string, _ *classify.Report) map[string]any {
+// insights operator collect: what registers webhooks, and our own namespace with
+// the logs in it.
+func clusterOperatorStatus(o Options, _ *classify.Report) map[string]any {
 	related := []any{
 		map[string]any{"group": "webhook-auditor.io", "resource": "webhookaudits", "name": "cluster"},
 		map[string]any{"group": "admissionregistration.k8s.io", "resource": "mutatingwebhookconfigurations", "name": ""},
 		map[string]any{"group": "admissionregistration.k8s.io", "resource": "validatingwebhookconfigurations", "name": ""},
+		map[string]any{"group": "apiextensions.k8s.io", "resource": "customresourcedefinitions", "name": ""},
 	}
-	return map[string]any{"versions": versions(version), "relatedObjects": related}
+	if o.Namespace != "" {
+		related = append(related, map[string]any{"group": "", "resource": "namespaces", "name": o.Namespace})
+	}
+	return map[string]any{"versions": versions(o.Version), "relatedObjects": related}
 }
 
-func webhookAuditStatus(version string, r *classify.Report) map[string]any {
+func webhookAuditStatus(o Options, r *classify.Report) map[string]any {
 	t := r.Totals()
 	return map[string]any{
-		"versions": versions(version),
+		"versions": versions(o.Version),
 		"webhooks": int64(len(r.Profiles)),
 		"findings": map[string]any{
 			"critical":     int64(t.Critical),
@@ -174,8 +179,8 @@ func (t target) owned(owners []metav1.OwnerReference) *unstructured.Unstructured
 }
 
 // statusOf is the whole status of a target.
-func (t target) statusOf(version string, r *classify.Report, conditions []metav1.Condition) (map[string]any, error) {
-	status := t.status(version, r)
+func (t target) statusOf(o Options, r *classify.Report, conditions []metav1.Condition) (map[string]any, error) {
+	status := t.status(o, r)
 	list := make([]any, 0, len(conditions))
 	for _, c := range conditions {
 		one, err := plain(c)

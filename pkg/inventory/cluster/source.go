@@ -219,7 +219,7 @@ func Permissions() []rbacv1.PolicyRule {
 		{APIGroups: []string{corev1.GroupName}, Resources: []string{"namespaces", "services", "pods"}, Verbs: read},
 		{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: read},
 		{APIGroups: []string{appsv1.GroupName}, Resources: []string{"daemonsets", "deployments"}, Verbs: read},
-		{APIGroups: []string{openShiftGroup}, Resources: []string{"clusterversions"}, Verbs: []string{"get"}},
+		{APIGroups: []string{openShiftGroup}, Resources: []string{"clusterversions"}, ResourceNames: []string{"version"}, Verbs: []string{"get"}},
 		{NonResourceURLs: []string{metricsPath}, Verbs: []string{"get"}},
 	}
 }

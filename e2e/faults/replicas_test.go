@@ -1,6 +1,9 @@
-package operator
+//go:build faults
+
+package faults
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,10 +23,7 @@ import (
 // lease has expired by its clock, and one more look.
 const takeover = time.Minute
 
-const (
-	finding     = auditor.Prefix + "finding"
-	writeErrors = auditor.Prefix + "condition_write_errors_total"
-)
+const writeErrors = auditor.Prefix + "condition_write_errors_total"
 
 // pair is two replicas against one control plane.
 type pair struct {
@@ -38,7 +38,7 @@ func newPair(t *testing.T) *pair {
 	p := &pair{World: w, leader: w.Audit(t, elected...)}
 	world.Eventually(t, world.Patience, func() error { return p.held(t, p.leader) })
 	p.other = w.Audit(t, elected...)
-	w.Reaches(t, well("Degraded"))
+	w.Reaches(t, world.Well("Degraded"))
 	return p
 }
 
@@ -75,9 +75,10 @@ func (p *pair) told(t *testing.T, name string) {
 	}
 }
 
-// TestTakeOver kills the one that writes: the other goes on, and tells what
+// TestFaultTakeOver kills the one that writes: the other goes on, and tells what
 // happened in between.
-func TestTakeOver(t *testing.T) {
+func TestFaultTakeOver(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	p.leader.Kill()
 	p.broken(t, "meanwhile", p.other)
@@ -86,8 +87,9 @@ func TestTakeOver(t *testing.T) {
 	p.Announced(t, "meanwhile", "Warning", "service-missing")
 }
 
-// TestCleanStop hands the lease over at once.
-func TestCleanStop(t *testing.T) {
+// TestFaultCleanStop hands the lease over at once.
+func TestFaultCleanStop(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	world.Must(t, p.leader.Terminate())
 	<-p.leader.Done()
@@ -99,10 +101,11 @@ func TestCleanStop(t *testing.T) {
 	p.told(t, "afterwards")
 }
 
-// TestDeadCatchAll: a dead webhook on everything but subresources keeps the
+// TestFaultDeadCatchAll: a dead webhook on everything but subresources keeps the
 // lease from being renewed and Events from being recorded. Conditions go on,
 // also after a restart, and what could not be written is written when it heals.
-func TestDeadCatchAll(t *testing.T) {
+func TestFaultDeadCatchAll(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	p.Validate(t, "all", world.CatchAll("*"))
 	p.broken(t, "first", p.leader, p.other)
@@ -118,8 +121,45 @@ func TestDeadCatchAll(t *testing.T) {
 	p.Unregister(t, "all")
 	world.Eventually(t, takeover, func() error { return p.held(t, fresh) })
 	p.Announced(t, "second", "Warning", "service-missing")
-	_, err := fresh.Eventually(t.Context(), metrics.Present(writeErrors, nil))
+	counted(t, fresh)
+}
+
+// TestFaultHanging: as above, but the webhook never answers, so that every
+// write takes its timeout. The conditions still go on where they may, the log
+// names the webhook, a replica that starts comes up, and one that is asked to
+// end ends.
+func TestFaultHanging(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	b := p.Backend(t, "hanging")
+	p.Validate(t, "all", world.Hanging(b, "*"))
+	p.broken(t, "first", p.leader, p.other)
+	p.told(t, "first")
+	counted(t, p.leader)
+	p.Unregister(t, "all")
+	p.Announced(t, "first", "Warning", "service-missing")
+	namesOnce(t, p.leader, "all.e2e.example.com")
+
+	h := world.Hanging(b, "*/*")
+	h.Name = "subresources.e2e.example.com"
+	p.Validate(t, "subresources", h)
+	p.broken(t, "second", p.leader, p.other)
+	fresh := p.Audit(t, elected...)
+	_, err := fresh.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"configuration": "second"}))
 	world.Must(t, err)
+	world.Eventually(t, takeover, func() error {
+		if !strings.Contains(p.leader.Output(), "webhook="+h.Name) {
+			return errors.New("the log does not name the webhook")
+		}
+		return nil
+	})
+	world.Must(t, p.leader.Stop())
+	if code := p.leader.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	p.Unregister(t, "subresources")
+	p.told(t, "second")
+	p.Announced(t, "second", "Warning", "service-missing")
 }
 
 // renewed tries to write the lease, as somebody who changes nothing.
@@ -132,46 +172,62 @@ func (p *pair) renewed(t *testing.T) error {
 	return err
 }
 
-// TestDeadCatchAllOnSubresources blocks every write: it is counted, and said
+// TestFaultDeadCatchAllOnSubresources blocks every write: it is counted, and said
 // once with the webhook's name; metrics go on, and writing when it heals.
-func TestDeadCatchAllOnSubresources(t *testing.T) {
+func TestFaultDeadCatchAllOnSubresources(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	p.Validate(t, "all", world.CatchAll("*/*"))
 	p.broken(t, "unwritten", p.leader, p.other)
-	_, err := p.leader.Eventually(t.Context(), func(m metrics.Metrics) error {
-		if n := m.Select(writeErrors, nil).Sum(); n < 3 {
-			return fmt.Errorf("%v failed writes counted, want some", n)
-		}
-		return nil
-	})
-	world.Must(t, err)
+	counted(t, p.leader)
 	fresh := p.Audit(t, elected...)
-	_, err = fresh.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"configuration": "unwritten"}))
+	_, err := fresh.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"configuration": "unwritten"}))
 	world.Must(t, err)
 	for _, target := range world.Targets {
-		if err := p.Condition(t.Context(), target, well("Degraded")); err != nil {
+		if err := p.Condition(t.Context(), target, world.Well("Degraded")); err != nil {
 			t.Errorf("a blocked write came through: %v", err)
 		}
 	}
 	p.Unregister(t, "all")
 	p.told(t, "unwritten")
 	p.Announced(t, "unwritten", "Warning", "service-missing")
+	namesOnce(t, p.leader, "all.e2e.example.com")
+}
+
+// namesOnce wants the log to tell once which webhook blocks, and then that it
+// works again.
+func namesOnce(t *testing.T, a *auditor.Auditor, webhook string) {
+	t.Helper()
 	world.Eventually(t, world.Patience, func() error {
-		log := p.leader.Output()
-		if n := strings.Count(log, `webhook=all.e2e.example.com`); n != 1 {
+		log := a.Output()
+		_, after, _ := strings.Cut(log, "webhook="+webhook)
+		if n := strings.Count(log, "webhook="+webhook); n != 1 {
 			return fmt.Errorf("the log names the webhook %d times, want once:\n%s", n, log)
 		}
-		if !strings.Contains(log, "it works again") {
+		if !strings.Contains(after, "it works again") {
 			return fmt.Errorf("the log does not say that it works again:\n%s", log)
 		}
 		return nil
 	})
 }
 
-// TestSkewedHolder: somebody whose clock is ten minutes ahead holds the lease
+// counted waits until an auditor counts writes that failed.
+func counted(t *testing.T, a *auditor.Auditor) {
+	t.Helper()
+	_, err := a.Eventually(t.Context(), func(m metrics.Metrics) error {
+		if n := m.Select(writeErrors, nil).Sum(); n == 0 {
+			return errors.New("no failed write is counted")
+		}
+		return nil
+	})
+	world.Must(t, err)
+}
+
+// TestFaultSkewedHolder: somebody whose clock is ten minutes ahead holds the lease
 // and renews it; nobody else writes. When it stops, the clock of the other
 // decides, not the stamp.
-func TestSkewedHolder(t *testing.T) {
+func TestFaultSkewedHolder(t *testing.T) {
+	t.Parallel()
 	w := world.New(t, cluster.Options{WithoutControllers: true})
 	w.Operated(t)
 	leases := w.Kube.CoordinationV1().Leases(world.Home)
@@ -194,5 +250,5 @@ func TestSkewedHolder(t *testing.T) {
 		}
 	}
 	world.Eventually(t, takeover, func() error { return p.held(t, p.other) })
-	w.Reaches(t, well("Degraded"))
+	w.Reaches(t, world.Well("Degraded"))
 }

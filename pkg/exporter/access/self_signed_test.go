@@ -1,0 +1,140 @@
+package access
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// told is what a KeyPair told, and what of a moving clock it knows.
+type told struct {
+	*KeyPair
+	now   time.Time
+	certs []*x509.Certificate
+	errs  []error
+}
+
+// newPair is a KeyPair whose files do not exist yet, with a certificate that
+// stands in for them.
+func newPair(t *testing.T) *told {
+	t.Helper()
+	dir := t.TempDir()
+	p := &told{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+	p.KeyPair = &KeyPair{
+		CertFile:   filepath.Join(dir, "tls.crt"),
+		KeyFile:    filepath.Join(dir, "tls.key"),
+		SelfSigned: &SelfSigned{Names: []string{"auditor.example.svc", "127.0.0.1"}, Now: func() time.Time { return p.now }},
+		Told: func(c *x509.Certificate, err error) {
+			p.certs, p.errs = append(p.certs, c), append(p.errs, err)
+		},
+	}
+	return p
+}
+
+func (p *told) get(t *testing.T) *tls.Certificate {
+	t.Helper()
+	c, err := p.Get(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// write writes a pair of its own into the files.
+func (p *told) write(t *testing.T) {
+	t.Helper()
+	made, err := (&SelfSigned{Names: []string{"from.files"}, Now: time.Now}).get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{
+		p.CertFile: {Type: "CERTIFICATE", Bytes: made.Certificate[0]},
+		p.KeyFile:  {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestSelfSignedCertificate(t *testing.T) {
+	p := newPair(t)
+	leaf := p.get(t).Leaf
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	for _, name := range []string{"auditor.example.svc", "127.0.0.1"} {
+		for _, at := range []time.Time{p.now.Add(-clocksBehind / 2), p.now, p.now.Add(selfSignedFor - time.Minute)} {
+			if _, err := leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: at}); err != nil {
+				t.Errorf("%s at %s: %v", name, at, err)
+			}
+		}
+	}
+	if len(p.errs) != 1 || !errors.Is(p.errs[0], fs.ErrNotExist) || p.certs[0] != leaf {
+		t.Errorf("told %v, want once that the files are missing", p.errs)
+	}
+}
+
+// TestSelfSignedCertificateIsRenewed before it expires, and not with every
+// connection.
+func TestSelfSignedCertificateIsRenewed(t *testing.T) {
+	p := newPair(t)
+	first := p.get(t)
+	p.now = p.now.Add(selfSignedFor - renewedBefore - time.Minute)
+	if p.get(t) != first {
+		t.Error("renewed too soon")
+	}
+	p.now = p.now.Add(2 * time.Minute)
+	second := p.get(t)
+	if second == first || !second.Leaf.NotAfter.Equal(p.now.Add(selfSignedFor)) {
+		t.Errorf("at %s still one that expires at %s", p.now, second.Leaf.NotAfter)
+	}
+	if len(p.certs) != 2 {
+		t.Errorf("told of %d certificates, want 2", len(p.certs))
+	}
+}
+
+// TestFilesTakeOver from the self-signed certificate as soon as they hold a
+// pair, and stay when they are broken afterwards.
+func TestFilesTakeOver(t *testing.T) {
+	p := newPair(t)
+	own := p.get(t)
+	if err := os.WriteFile(p.CertFile, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p.get(t) != own {
+		t.Error("half a pair is no reason for another certificate")
+	}
+	p.write(t)
+	given := p.get(t)
+	if given == own || given.Leaf.DNSNames[0] != "from.files" {
+		t.Errorf("still serving with %v", given.Leaf.DNSNames)
+	}
+	if err := os.Remove(p.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	if p.get(t) != given {
+		t.Error("the last good pair is no longer in use")
+	}
+	last := len(p.errs) - 1
+	if p.errs[last-1] != nil || p.certs[last-1] != given.Leaf || p.errs[last] == nil || p.certs[last] != nil {
+		t.Errorf("told %v", p.errs)
+	}
+}
+
+func TestNoCertificate(t *testing.T) {
+	p := newPair(t)
+	p.SelfSigned = nil
+	if _, err := p.Get(nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("want the missing file, have %v", err)
+	}
+}
