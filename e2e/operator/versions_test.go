@@ -124,7 +124,7 @@ func forbiddenLease(t *testing.T, w *world.World) *auditor.Auditor {
 		ObjectMeta: metav1.ObjectMeta{Name: user},
 		Rules: []rbacv1.PolicyRule{
 			{
-				APIGroups: []string{"", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "discovery.k8s.io", "config.openshift.io", "webhook-auditor.io"},
+				APIGroups: []string{"", "apps", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "discovery.k8s.io", "config.openshift.io", "webhook-auditor.io"},
 				Resources: []string{"*"},
 				Verbs:     []string{"*"},
 			},
