@@ -46,6 +46,7 @@ func (r *Report) Answer(c Complaint) Answer {
 		a.Fix += meanwhile(c.Cause, callers)
 		a.Notes = append(a.Notes, sound(c.Cause, callers)...)
 	}
+	a.Notes = append(a.Notes, failsOpen(c.Cause, callers)...)
 	a.Notes = append(a.Notes, shared(a.Profiles, callers)...)
 	return a
 }
@@ -184,6 +185,19 @@ func sound(cause Cause, profiles []*Profile) []string {
 	}
 	return slices.Compact(out)
 }
+
+// failsOpen says that the call may have failed, but not the request: API servers log
+// both alike.
+func failsOpen(cause Cause, callers []*Profile) []string {
+	if len(callers) == 0 || slices.Contains(answered, cause) ||
+		slices.ContainsFunc(callers, func(p *Profile) bool { return p.Type == inventory.Conversion || p.FailsClosed() }) {
+		return nil
+	}
+	return []string{"Its failurePolicy is Ignore: the request went on without the webhook, or the policy was Fail at the time."}
+}
+
+// answered are the causes that refuse a request whatever failurePolicy says.
+var answered = []Cause{CauseDenied, CauseDryRun, CausePatch, CauseRequestTimeout, CauseAPIServer}
 
 // callFailures are the causes that a backend without ready endpoints has, or
 // seems to have.

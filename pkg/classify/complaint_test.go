@@ -184,6 +184,7 @@ func TestAnswers(t *testing.T) {
 		"a conversion of nobody":         {"no-ready-endpoints", `conversion webhook for stable.example.com/v1, Kind=CronTab failed: no endpoints available for service "x"`, 0, "", "", "No CRD of kind CronTab in group stable.example.com"},
 		"nothing found, Fail":            {"backend-unreachable", `failed calling webhook "healthy.example.com": failed to call webhook: EOF`, 1, "", "kubectl delete validatingwebhookconfiguration policy", "has 2 ready endpoints"},
 		"nothing found, Ignore":          {"backend-unreachable", `failed calling webhook "open.example.com": failed to call webhook: EOF`, 1, "", "have them drain", "has 2 ready endpoints"},
+		"the request went on":            {"backend-unreachable", `failed calling webhook "open.example.com": failed to call webhook: EOF`, 1, "", "", "failurePolicy is Ignore: the request went on"},
 		"denied":                         {"backend-unreachable", `admission webhook "healthy.example.com" denied the request: no`, 1, "", "change the object", ""},
 		"two configurations":             {"duplicate-name", `failed calling webhook "mjob.kb.io": EOF`, 3, "", "", "3 webhooks are registered that it may be about"},
 		"a namespace":                    {"backend-unreachable", call(`no endpoints available for service "hook"`), 0, "", "kubectl get endpointslices,pods -n policy;", ""},

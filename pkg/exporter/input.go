@@ -20,7 +20,10 @@ func InputNotes(s *inventory.Snapshot) []string {
 func readLines(inputs []Input, taken time.Time) []string {
 	var out []string
 	for _, i := range inputs {
-		out = append(out, i.String())
+		// What could not be opened is told by the errors.
+		if i.Kind != "" {
+			out = append(out, i.String())
+		}
 	}
 	if slices.ContainsFunc(inputs, func(i Input) bool { return !i.Taken.IsZero() }) {
 		out = append(out, fmt.Sprintf("Judged as of %s, not of now: what expired since is not reported.", moment(taken)))

@@ -166,6 +166,7 @@ func blind(r *classify.Report) *classify.Report {
 func gathered(r *classify.Report) *classify.Report {
 	r.Snapshot.Inputs = []inventory.Input{
 		{Path: "must-gather.tar.gz", Kind: "must-gather (archive)", Taken: taken, Objects: 214, Skipped: 1},
+		{Path: "missing.yaml"},
 		{Path: "-", Kind: "manifests", Objects: 1, Lacks: []string{"no Services: backends are unknown", "no Pods or \x1b[31mworkloads"}},
 	}
 	return r

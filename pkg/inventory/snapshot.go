@@ -93,7 +93,8 @@ func (e Error) Error() string {
 // Input is what one path was taken for.
 type Input struct {
 	Path string
-	// Kind is what the path was taken for: "manifests", "must-gather".
+	// Kind is what the path was taken for: "manifests", "must-gather"; "" where
+	// it could not be opened.
 	Kind string
 	// Taken is when what it shows was so; zero where it does not tell, as
 	// manifests do not.

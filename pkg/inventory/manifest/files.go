@@ -28,7 +28,9 @@ type feeder struct {
 
 // source is what is known of a path before anything in it was parsed.
 type source struct {
-	path    string
+	path string
+	// absent says that it could not be opened.
+	absent  bool
 	archive bool
 	layout  layout
 	// hosted are the folders of other clusters that were left out.
@@ -79,6 +81,7 @@ func (f *feeder) path(path string) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
+		f.in().absent = true
 		f.fail(path, 0, err)
 		return
 	}

@@ -224,7 +224,7 @@ func TestSeveralPaths(t *testing.T) {
 	}
 	wantInputs := []Input{
 		{Path: "a.yaml", Kind: "manifests", Objects: 1},
-		{Path: "missing.yaml", Kind: "manifests"},
+		{Path: "missing.yaml"},
 		{Path: "-", Kind: "manifests", Objects: 1},
 		{Path: "b.yaml.gz", Kind: "manifests", Objects: 1},
 	}

@@ -38,6 +38,9 @@ var lacks = []struct {
 // input says what a source was taken for and what it lacked, going by what was
 // read from it.
 func (s source) input(read contents) Input {
+	if s.absent {
+		return Input{Path: s.path}
+	}
 	in := Input{Path: s.path, Kind: s.layout.name(), Taken: s.taken(), Objects: read.objects, Skipped: read.skipped}
 	if s.archive {
 		in.Kind += " (archive)"
