@@ -39,7 +39,7 @@ installations: ## what is said of real software, against its released manifests
 
 e2e: build control-plane monitoring ## the finished binary against a real control plane
 	rules/check.sh
-	cd e2e && $(GO) test -count=1 -p 3 -parallel 8 ./...
+	cd e2e && $(GO) test -count=1 -p 3 ./...
 
 test-faults: servers ## what breaks control planes, several at a time: they mostly wait; SOAK=1 soaks for 20 minutes
 	cd e2e && $(GO) vet -tags faults ./faults ./operator && \

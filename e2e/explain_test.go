@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
 )
 
@@ -66,7 +67,7 @@ func TestExplainSaysWhatTheAPIServerDoes(t *testing.T) {
 // everybody's requests.
 func useOlderAlone(t *testing.T) *world {
 	t.Helper()
-	return use(t, func() (*world, error) { return newWorld(sendsReviews) })
+	return use(t, func() (*world, error) { return newWorld(cluster.Options{APIServerFlags: []string{sendsReviews}}) })
 }
 
 // tally counts what the cases showed.

@@ -14,7 +14,7 @@ import (
 )
 
 // previous is a server that does not know what the guard is made of.
-var previous = sync.OnceValues(func() (*world, error) { return newWorld("--emulated-version=1.35") })
+var previous = sync.OnceValues(func() (*world, error) { return bareWorld("--emulated-version=1.35") })
 
 func usePrevious(t *testing.T) *world {
 	t.Helper()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/apply"
 	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
 )
@@ -44,13 +45,13 @@ var guardedKinds = map[string]schema.GroupVersionResource{
 // unguarded is a world for the tests that install the guard themselves, or
 // register what meets everybody's requests: one at a time.
 var (
-	unguarded = sync.OnceValues(func() (*world, error) { return newWorld() })
+	unguarded = sync.OnceValues(func() (*world, error) { return newWorld(cluster.Options{}) })
 	alone     sync.Mutex
 )
 
 // guarded is a world in which the guard keeps watch.
 var guarded = sync.OnceValues(func() (*world, error) {
-	w, err := newWorld()
+	w, err := bareWorld()
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
 )
 
@@ -19,7 +20,7 @@ const (
 // nothing is found, nothing is asked for, nothing is computed, nothing is said.
 func TestQuietCluster(t *testing.T) {
 	t.Parallel()
-	w, err := newWorld()
+	w, err := newWorld(cluster.Options{})
 	must(t, err)
 	d, result := report(t, "--kubeconfig="+w.plane.Kubeconfig())
 	if result.Code != 0 || result.Stderr != "" || len(d.Webhooks)+len(d.Findings)+len(d.Errors) != 0 {
@@ -112,7 +113,7 @@ func asked(scrape metrics.Metrics) float64 {
 // once the server is back.
 func TestServerGoesAwayAndComesBack(t *testing.T) {
 	t.Parallel()
-	w, err := newWorld()
+	w, err := bareWorld()
 	must(t, err)
 	b := w.backend(t, "loss")
 	must(t, b.DeleteService(t.Context()))

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,15 +39,19 @@ type world struct {
 // The worlds are shared by all tests, as each costs seconds to start. The first
 // test that needs one starts it; TestMain ends them.
 var (
-	stock = sync.OnceValues(func() (*world, error) { return newWorld() })
+	stock = sync.OnceValues(func() (*world, error) { return newWorld(cluster.Options{}) })
 	// older is as servers up to 1.36 are: reviews are sent to webhooks.
-	older = sync.OnceValues(func() (*world, error) { return newWorld(sendsReviews) })
+	older = sync.OnceValues(func() (*world, error) { return bareWorld(sendsReviews) })
 )
 
 // sendsReviews makes a server send reviews to webhooks, as older ones do.
 const sendsReviews = "--feature-gates=ExcludeAdmissionWebhookVirtualResources=false"
 
 func TestMain(m *testing.M) {
+	// Tests wait for their control planes more than they compute.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err) // unreachable: package testing has this flag
+	}
 	os.Exit(run(m))
 }
 
@@ -85,8 +90,15 @@ func (s *stops) all() {
 	}
 }
 
-func newWorld(flags ...string) (*world, error) {
-	plane, err := cluster.Start(context.Background(), cluster.Options{Binaries: "bin", APIServerFlags: flags})
+// bareWorld is one without controllers, where nothing is made or cleaned up by
+// itself.
+func bareWorld(flags ...string) (*world, error) {
+	return newWorld(cluster.Options{APIServerFlags: flags, WithoutControllers: true})
+}
+
+func newWorld(options cluster.Options) (*world, error) {
+	options.Binaries = "bin"
+	plane, err := cluster.Start(context.Background(), options)
 	if err != nil {
 		return nil, err
 	}
