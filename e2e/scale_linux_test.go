@@ -216,8 +216,7 @@ func (c bigCluster) createConfiguration(ctx context.Context, i int) error {
 // delays loses and regains an endpoint over and over, with pauses in between,
 // and measures from the moment the API server acknowledges the change to the
 // moment an answer of /metrics tells of it. What is asked for is one family, so
-// that the questions cost little of what they measure: it takes a hundredth of
-// a whole scrape, see scrape-ms for that.
+// that the questions cost little of what they measure.
 func (c bigCluster) delays(b *testing.B, a *auditor.Auditor) []time.Duration {
 	b.Helper()
 	backend := webhook.Backend{Client: c.kube, Namespace: "scale-changing", Name: "hook", Server: c.hooks}
