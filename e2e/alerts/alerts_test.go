@@ -246,7 +246,7 @@ func TestAlerts(t *testing.T) {
 	}
 	told := newReceiver(t)
 	auditors, _ := w.auditors(t)
-	stack := w.watch(t, Targets{Controllers: w.plane.ControllersURL(), Auditors: auditors}, told.URL)
+	stack := w.watch(t, timeScale, Targets{Controllers: w.plane.ControllersURL(), Auditors: auditors}, told.URL)
 
 	began := time.Now()
 	eventually(t, stack.busy)

@@ -26,7 +26,7 @@ const lookback = 5 * time.Minute
 // What the alerts read of the API server and of kube-controller-manager, which
 // have many other series.
 const (
-	ofAPIServer   = "apiserver_admission_.+|apiserver_crd_conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds(_sum|_count)?"
+	ofAPIServer   = "apiserver_admission_.+|apiserver_crd_conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds_(sum|count)"
 	ofControllers = "garbagecollector_controller_resources_sync_error_total|workqueue_longest_running_processor_seconds"
 )
 
@@ -79,20 +79,25 @@ func (s *Stack) writeRules(ctx context.Context) error {
 
 func (s *Stack) prometheusConfig() object {
 	o := s.options
-	jobs := []object{s.secured("apiserver", o.APIServer.Host, ofAPIServer), {"job_name": "webhook-auditor", "static_configs": targets(o.Auditors...)}}
+	apiServer := s.secured("apiserver", o.APIServer.Host, object{"regex": ofAPIServer, "action": "keep"}, object{"regex": o.Without, "action": "drop"})
+	jobs := []object{apiServer, {"job_name": "webhook-auditor", "static_configs": targets(o.Auditors...)}}
 	if o.Controllers != "" {
-		jobs = append(jobs, s.secured("kube-controller-manager", o.Controllers, ofControllers))
+		jobs = append(jobs, s.secured("kube-controller-manager", o.Controllers, object{"regex": ofControllers, "action": "keep"}))
 	}
 	return object{
-		"global":         object{"scrape_interval": interval, "evaluation_interval": interval, "scrape_native_histograms": o.NativeOnly},
+		"global":         object{"scrape_interval": interval, "evaluation_interval": interval},
 		"rule_files":     []string{s.path("rules.yaml")},
 		"alerting":       object{"alertmanagers": []object{{"static_configs": targets(s.Alertmanager)}}},
 		"scrape_configs": jobs,
 	}
 }
 
-// secured scrapes a server of the control plane, and keeps what is needed.
-func (s *Stack) secured(job, host, needed string) object {
+// secured scrapes a server of the control plane, and keeps or drops series by
+// their names.
+func (s *Stack) secured(job, host string, byName ...object) object {
+	for _, rule := range byName {
+		rule["source_labels"] = []string{"__name__"}
+	}
 	return object{
 		"job_name":       job,
 		"scheme":         "https",
@@ -102,7 +107,7 @@ func (s *Stack) secured(job, host, needed string) object {
 			"cert_file": s.path("client.crt"),
 			"key_file":  s.path("client.key"),
 		},
-		"metric_relabel_configs": []object{{"source_labels": []string{"__name__"}, "regex": needed, "action": "keep"}},
+		"metric_relabel_configs": byName,
 	}
 }
 

@@ -71,13 +71,14 @@ func reading(t *testing.T, file string) []string {
 	return out
 }
 
-var reads = regexp.MustCompile(`^(kubectl (get|describe|api-resources|auth can-i)|webhook-auditor (audit|explain|impact|print)) `)
+var reads = regexp.MustCompile(`^(kubectl (get|describe|api-resources|auth can-i)|webhook-auditor (audit|explain|impact|print))( |$)`)
 
 // shell is where somebody types commands: a folder of one's own, and the
 // variables that runbooks ask to be set.
 type shell struct {
-	dir string
-	env []string
+	dir  string
+	env  []string
+	name string // of the webhook that the alert is about
 }
 
 func (s site) shell(t *testing.T, file string) shell {
@@ -97,7 +98,7 @@ func (s site) shell(t *testing.T, file string) shell {
 		"HOME="+dir, "KUBECONFIG="+s.plane.Kubeconfig(),
 		"KIND=validatingwebhookconfiguration", "CONFIGURATION="+s.name, "NAMESPACE="+s.name, "SERVICE=hook",
 		"NAME="+name, "CRD="+crd, "OPERATION=create", "RESOURCE=pods")
-	return shell{dir: dir, env: env}
+	return shell{dir: dir, env: env, name: name}
 }
 
 // run types a command and wants it to succeed. A report with findings is a
@@ -144,12 +145,15 @@ func typeWhatReads(t *testing.T, w world) {
 	s.install(t)
 	eventually(t, func(ctx context.Context) error { return s.readWidget(ctx, 0) })
 	s.useConditionally(t)
-	typed := 0
+	typed := map[string]bool{} // many runbooks begin alike
 	for _, file := range runbooks(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			sh := s.shell(t, file)
 			for _, command := range reading(t, file) {
-				typed++
+				if typed[sh.name+command] {
+					continue
+				}
+				typed[sh.name+command] = true
 				output, err := sh.run(t.Context(), command)
 				if err != nil {
 					t.Error(err)
@@ -159,8 +163,8 @@ func typeWhatReads(t *testing.T, w world) {
 			}
 		})
 	}
-	if typed < 80 {
-		t.Errorf("only %d commands were found: are runbooks still written as they were?", typed)
+	if len(typed) < 50 {
+		t.Errorf("only %d different commands were found: are runbooks still written as they were?", len(typed))
 	}
 	must(t, s.unregister(t.Context())) // it would be in the way of what follows
 }
@@ -209,12 +213,18 @@ func (s site) isFree(ctx context.Context) error { return s.createConfigMap(ctx, 
 // while no request gets through.
 func breakGlass(t *testing.T, w world) {
 	broken := 0
+	done := map[string]bool{} // most runbooks break it alike
 	for _, file := range runbooks(t) {
 		typed := aboutConfigurations(commands(t, file, "Mitigation"))
 		if len(typed) == 0 {
 			continue
 		}
 		broken++
+		all := strings.Join(typed, "\n")
+		if done[all] {
+			continue
+		}
+		done[all] = true
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			s := newSite(t, w, strings.ToLower(strings.TrimSuffix(filepath.Base(file), ".md")))
 			s.lockOut(t)

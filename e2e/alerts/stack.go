@@ -35,7 +35,7 @@ type Options struct {
 type Targets struct {
 	Controllers string   // URL of kube-controller-manager; empty: not scraped
 	Auditors    []string // URLs
-	NativeOnly  bool     // keeps of histograms what no alert reads
+	Without     string   // regular expression of the API server's series that are dropped; empty: none
 }
 
 // page shows the alerts: Prometheus' Go module lacks its own pages.

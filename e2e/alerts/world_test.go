@@ -104,7 +104,7 @@ func (w world) auditors(t testing.TB) (urls []string, stop func()) {
 }
 
 // watch runs Prometheus and Alertmanager until the end of the test.
-func (w world) watch(t testing.TB, targets Targets, notify string) *Stack {
+func (w world) watch(t testing.TB, scale float64, targets Targets, notify string) *Stack {
 	t.Helper()
 	path, err := binary()
 	must(t, err)
@@ -113,7 +113,7 @@ func (w world) watch(t testing.TB, targets Targets, notify string) *Stack {
 		Auditor:   path,
 		Routes:    "../../rules/alertmanager.yaml",
 		Notify:    notify,
-		TimeScale: timeScale,
+		TimeScale: scale,
 		APIServer: w.plane.Config(),
 		Targets:   targets,
 	})
