@@ -12,7 +12,8 @@ const (
 	admissionWebhook = `the {{ if eq $labels.type "admit" }}mutating{{ else }}{{ $labels.type }}{{ end }} webhook {{ $labels.name }}`
 	conversionOf     = `the conversion webhook of the CRD {{ $labels.name }}`
 	itsBackend       = `{{ with $namespace }} Its backend is in namespace {{ . }}: start with "kubectl -n {{ . }} get services,endpointslices,pods".{{ end }}`
-	findRegistration = ` The series webhook_auditor_webhook_info{name="{{ $labels.name }}"} tells which configuration registers it.`
+	registration     = `{{ with $registered }} It is registered by the {{ if eq $labels.type "admit" }}mutating{{ else }}validating{{ end }}webhookconfiguration{{ . }}.{{ end }}`
+	breakGlass       = ` break the glass: save the configuration with "kubectl get -o yaml" and delete it, which always works, or narrow it. The runbook has the commands, and those that restore it.`
 )
 
 // backendByName selects by what the API server's series tell of a webhook.
@@ -29,7 +30,7 @@ var failureAlerts = []Alert{
 		Expr:        admission.failing(failedClosed),
 		Backend:     backendByName,
 		Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
-		Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests (failurePolicy Fail).` + itsBackend + ` If it cannot be mended at once, back up the configuration that registers it, and narrow or delete that: the runbook has the commands.`,
+		Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests (failurePolicy Fail).` + itsBackend + registration + ` If it cannot be mended at once,` + breakGlass,
 	},
 	{
 		Name:        "WebhookFailingOpen",
@@ -39,7 +40,7 @@ var failureAlerts = []Alert{
 		Expr:        admission.failing(failedOpen),
 		Backend:     backendByName,
 		Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
-		Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server lets those requests pass without it (failurePolicy Ignore): what it enforces or injects is missing from them.` + itsBackend,
+		Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server lets those requests pass without it (failurePolicy Ignore): what it enforces or injects is missing from them.` + itsBackend + registration,
 	},
 	{
 		Name:        "WebhookAllCallsFailing",
@@ -49,7 +50,7 @@ var failureAlerts = []Alert{
 		Expr:        admission.silent(),
 		Backend:     backendByName,
 		Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
-		Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + itsBackend + findRegistration,
+		Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + itsBackend + registration,
 	},
 }
 
@@ -61,7 +62,7 @@ var admissionAlerts = []Alert{
 		Expr:        rejectionsJumped,
 		Backend:     backendByName,
 		Summary:     `Webhook {{ $labels.name }} suddenly refuses many requests.`,
-		Description: `{{ $value | humanizePercentage }} of the requests that ` + admissionWebhook + ` was asked about in the last 15 minutes were refused by it on purpose, over three times the share of the six hours before. Either its policy or what clients send has changed: a client that was refused sees the reason in the reply, everybody else in the API server's audit log.` + itsBackend,
+		Description: `{{ $value | humanizePercentage }} of the requests that ` + admissionWebhook + ` was asked about in the last 15 minutes were refused by it on purpose, over three times the share of the six hours before. Either its policy or what clients send has changed: a client that was refused sees the reason in the reply, everybody else in the API server's audit log.` + itsBackend + registration,
 	},
 	{
 		Name:        "WebhookMatchConditionErrors",
@@ -70,7 +71,7 @@ var admissionAlerts = []Alert{
 		Expr:        `sum by (name, type) (` + sustained(matchConditionErrors) + `)`,
 		Backend:     backendByName,
 		Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
-		Description: `The API server could not evaluate a matchCondition of ` + admissionWebhook + ` for {{ $value | printf "%.0f" }} requests in the last 15 minutes. With failurePolicy Fail it refuses those requests with code 403, with Ignore it lets them pass without the webhook, and no other series counts them. Mend the CEL expression: mostly it reads a field that some objects lack, and needs has() or an optional.` + findRegistration,
+		Description: `The API server could not evaluate a matchCondition of ` + admissionWebhook + ` for {{ $value | printf "%.0f" }} requests in the last 15 minutes. With failurePolicy Fail it refuses those requests with code 403, with Ignore it lets them pass without the webhook, and no other series counts them. Mend the CEL expression: mostly it reads a field that some objects lack, and needs has() or an optional.` + registration,
 	},
 	{
 		Name:        "WebhookInternalErrors",
@@ -79,7 +80,7 @@ var admissionAlerts = []Alert{
 		Expr:        `sum by (name, type) (` + sustained(rejections+`{error_type="apiserver_internal_error"}`) + `)`,
 		Backend:     backendByName,
 		Summary:     `The API server cannot use what webhook {{ $labels.name }} answers.`,
-		Description: `{{ $value | printf "%.0f" }} requests were refused in the last 15 minutes because the API server could not make use of ` + admissionWebhook + `: it answers with a patch that does not apply or that stands where none is allowed, or a dry-run request met it although its sideEffects forbid that. The failurePolicy does not matter here.` + itsBackend,
+		Description: `{{ $value | printf "%.0f" }} requests were refused in the last 15 minutes because the API server could not make use of ` + admissionWebhook + `: it answers with a patch that does not apply or that stands where none is allowed, or a dry-run request met it although its sideEffects forbid that. The failurePolicy does not matter here.` + itsBackend + registration,
 	},
 	{
 		Name:        "WebhookNotInInventory",

@@ -27,8 +27,9 @@ type Alert struct {
 	// the alert is about no single webhook.
 	Backend string
 	// Summary is one line; Description alone must be enough to act on. Both
-	// are Prometheus templates; where there is a Backend, $namespace is its
-	// namespace.
+	// are Prometheus templates. Where there is a Backend, $namespace is its
+	// namespace in the Description, and $registered are the configurations that
+	// register the webhook, each after a space.
 	Summary, Description string
 	// Runbook is the path of the runbook in the repository; "" stands for the
 	// one that has the alert's name.

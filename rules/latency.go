@@ -14,7 +14,7 @@ var latencyAlerts = []Alert{
 		Expr:        slowOnCritical,
 		Backend:     backendByName,
 		Summary:     `Webhook {{ $labels.name }} slows down critical resources.`,
-		Description: slowCalls + `. It is called for resources that the cluster's stability hangs on, and fails closed: each of those requests waits for it, and is refused once it times out.` + itsBackend + ` If it cannot be mended at once, narrow its rules: the runbook has the commands.`,
+		Description: slowCalls + `. It is called for resources that the cluster's stability hangs on, and fails closed: each of those requests waits for it, and is refused once it times out.` + itsBackend + registration + ` If it cannot be mended at once,` + breakGlass,
 	},
 	{
 		Name:        "WebhookSlow",
@@ -24,7 +24,7 @@ var latencyAlerts = []Alert{
 		Expr:        slow,
 		Backend:     backendByName,
 		Summary:     `Webhook {{ $labels.name }} is slow.`,
-		Description: slowCalls + `, the threshold for it. Each request that it is called for waits that long.` + itsBackend + findRegistration,
+		Description: slowCalls + `, the threshold for it. Each request that it is called for waits that long.` + itsBackend + registration,
 	},
 }
 

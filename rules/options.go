@@ -84,16 +84,32 @@ func (o Options) expr(text string) (string, error) {
 // placeholder is a label of the alert in a selector of its template.
 var placeholder = regexp.MustCompile(`"\$(\w+)"`)
 
-// lookup returns a template that sets $namespace to the namespace of the
-// backend, "" if nobody tells. It is looked up once an alert is active: a join
-// would pay for all webhooks at each evaluation. Where several series claim the
-// webhook (two replicas disagree for a minute, the backend moved) the namespace
-// that was seen most often wins, so that the alert keeps its identity.
-func (o Options) lookup(backend string) (string, error) {
+// backendNamespace returns a template that sets $namespace to the namespace of
+// the backend, "" if nobody tells. It is looked up once an alert is active: a
+// join would pay for all webhooks at each evaluation. Where several series claim
+// the webhook (two replicas disagree for a minute, the backend moved) the
+// namespace that was seen most often wins, so that the alert keeps its identity.
+func (o Options) backendNamespace(backend string) (string, error) {
+	query, err := o.query(`topk(1, sum by (service_namespace) (count_over_time(%s[5m])))`, backend)
+	return "{{ $namespace := \"\" }}{{ with " + query + " }}" +
+		"{{ $namespace = . | first | label \"service_namespace\" }}{{ end }}", err
+}
+
+// registrations returns a template that sets $registered to the names of the
+// configurations that register the webhook, each after a space.
+func (o Options) registrations() (string, error) {
+	query, err := o.query(`group by (configuration) (last_over_time(%s[5m]))`, `webhook_auditor_webhook_info{name="$name", type="$type"}`)
+	return "{{ $registered := \"\" }}{{ range " + query + " | sortByLabel \"configuration\" }}" +
+		"{{ $registered = printf \"%s %s\" $registered (label \"configuration\" .) }}{{ end }}", err
+}
+
+// query returns what asks in a template for an expression over the selected
+// series. A value "$name" in the selector stands for the alert's label name.
+func (o Options) query(expr, selector string) (string, error) {
 	if o.ClusterLabel != "" {
-		backend = strings.TrimSuffix(backend, "}") + fmt.Sprintf(`, %s="$%s"}`, o.ClusterLabel, o.ClusterLabel)
+		selector = strings.TrimSuffix(selector, "}") + fmt.Sprintf(`, %s="$%s"}`, o.ClusterLabel, o.ClusterLabel)
 	}
-	query, err := o.expr(`topk(1, sum by (service_namespace) (count_over_time(` + backend + `[5m])))`)
+	query, err := o.expr(fmt.Sprintf(expr, selector))
 	if err != nil {
 		return "", err
 	}
@@ -102,8 +118,7 @@ func (o Options) lookup(backend string) (string, error) {
 		args.WriteString(" $labels." + label[1])
 	}
 	query = strings.Join(strings.Fields(placeholder.ReplaceAllLiteralString(query, "%q")), " ")
-	return "{{ $namespace := \"\" }}{{ with query (printf `" + query + "`" + args.String() + ") }}" +
-		"{{ $namespace = . | first | label \"service_namespace\" }}{{ end }}", nil
+	return "query (printf `" + query + "`" + args.String() + ")", nil
 }
 
 func (o Options) matchers() ([]*labels.Matcher, error) {

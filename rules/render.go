@@ -124,8 +124,15 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 	labels := map[string]string{"severity": o.severity(a).String()}
 	maps.Copy(labels, a.Labels)
 	description := a.Description
+	if strings.Contains(description, "$registered") {
+		lookup, err := o.registrations()
+		if err != nil {
+			return monitoringv1.Rule{}, err
+		}
+		description = lookup + description
+	}
 	if a.Backend != "" {
-		lookup, err := o.lookup(a.Backend)
+		lookup, err := o.backendNamespace(a.Backend)
 		if err != nil {
 			return monitoringv1.Rule{}, err
 		}

@@ -75,6 +75,29 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
+// kind is a kind of webhook, and how its calls are counted.
+type kind struct {
+	alert          string
+	called, failed func(values string) []string
+}
+
+var kinds = []kind{
+	{"WebhookFailingClosed", called, failed},
+	{"WebhookFailingOpen", called, func(values string) []string {
+		return []string{
+			`apiserver_admission_webhook_request_total{instance="a",name="w",type="validating",operation="CREATE",code="503",rejected="false"} ` + values,
+			`apiserver_admission_webhook_fail_open_count{instance="a",name="w",type="validating"} ` + values,
+		}
+	}},
+	{"WebhookConversionFailing", converts("true"), converts("false")},
+}
+
+func converts(succeeded string) func(values string) []string {
+	return func(values string) []string {
+		return []string{`apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="w",from_version="v1",to_version="v2",succeeded="` + succeeded + `"} ` + values}
+	}
+}
+
 func TestAcceptance(t *testing.T) {
 	hour := "0+30x120 " // one call a second for an hour
 	tests := []struct {
@@ -88,15 +111,17 @@ func TestAcceptance(t *testing.T) {
 		{"total outage of a young webhook", "_x240", "_x120 1+30x120", 7 * time.Minute},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			series := slices.Concat(called(test.calls), failed(test.failures), audited(240), inputs(240))
-			p := play(t, Options{}, series...)
-			p.only("WebhookFailingClosed")
-			got := p.first("WebhookFailingClosed", 2*time.Hour)
-			if got < time.Hour || got > time.Hour+test.within {
-				t.Errorf("fires after %s, want within %s of the first hour", got, test.within)
-			}
-		})
+		for _, k := range kinds {
+			t.Run(k.alert+": "+test.name, func(t *testing.T) {
+				series := slices.Concat(k.called(test.calls), k.failed(test.failures), audited(240), inputs(240))
+				p := play(t, Options{}, series...)
+				p.only(k.alert)
+				got := p.first(k.alert, 2*time.Hour)
+				if got < time.Hour || got > time.Hour+test.within {
+					t.Errorf("fires after %s, want within %s of the first hour", got, test.within)
+				}
+			})
+		}
 	}
 }
 
@@ -118,20 +143,22 @@ func TestBurst(t *testing.T) {
 	}
 	for _, test := range tests {
 		for _, scrape := range []int{10, 15, 30} {
-			t.Run(fmt.Sprintf("%s scraped every %d s", test.name, scrape), func(t *testing.T) {
-				answered := func(s int) int { return test.calls(s) - failures(s) }
-				series := slices.Concat(called(counter(scrape, end, answered)), failed(counter(scrape, end, failures)))
-				p := playFile(t, ruleFile(t, Options{}), time.Duration(scrape)*time.Second, series)
-				p.only("WebhookFailingClosed")
-				p.now = 4200 * time.Second
-				for p.now <= end*time.Second {
-					for _, got := range p.firing(p.now) {
-						if got == "WebhookFailingClosed w" || got == "WebhookAllCallsFailing w" {
-							t.Fatalf("%s fires after %s", got, p.now)
+			for _, k := range kinds {
+				t.Run(fmt.Sprintf("%s: %s scraped every %d s", k.alert, test.name, scrape), func(t *testing.T) {
+					t.Parallel()
+					answered := func(s int) int { return test.calls(s) - failures(s) }
+					series := slices.Concat(k.called(counter(scrape, end, answered)), k.failed(counter(scrape, end, failures)))
+					p := playFile(t, ruleFile(t, Options{}), time.Duration(scrape)*time.Second, series)
+					p.only(k.alert)
+					for p.now = 4200 * time.Second; p.now <= end*time.Second; {
+						for _, got := range p.firing(p.now) {
+							if got == k.alert+" w" || got == "WebhookAllCallsFailing w" {
+								t.Fatalf("%s fires after %s", got, p.now)
+							}
 						}
 					}
-				}
-			})
+				})
+			}
 		}
 	}
 }

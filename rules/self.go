@@ -39,8 +39,7 @@ var selfAlerts = []Alert{
 const missing = `
 	label_replace(
 		group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
-		unless on () group(apiserver_admission_step_admission_duration_seconds_count)
-		unless on () group(` + admissionSeconds + `_count),
+		unless on () group(apiserver_admission_step_admission_duration_seconds_count),
 		"series", "apiserver_admission_step_admission_duration_seconds_count", "", "")
 	or
 	label_replace(
