@@ -25,14 +25,14 @@ func TestWatchers(t *testing.T) {
 	auditors, stop := w.auditors(t)
 	stack := w.watch(t, timeScale, Targets{
 		Auditors: append(slices.Clone(auditors), blindAuditor(t)),
-		Without:  "apiserver_admission_.+|apiserver_request_sli_.+",
+		Without:  "apiserver_admission_.+",
 	}, "")
 	becomes := func(want ...string) {
 		t.Helper()
 		eventually(t, func(ctx context.Context) error { return stack.has(ctx, want...) })
 	}
 
-	becomes("WebhookAuditorStale", "WebhookInputMetricsMissing", "WebhookInputMetricsMissing")
+	becomes("WebhookAuditorStale", "WebhookInputMetricsMissing")
 	must(t, stack.Scrape(t.Context(), Targets{Auditors: auditors}))
 	becomes()
 
