@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/x509"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -30,7 +31,11 @@ type board struct {
 	evaluation  prometheus.Histogram
 	writeErrors prometheus.Counter
 
-	looks, writes, tokens, accesses, cas, pairs said
+	looks, writes, reviews, cas, pairs said
+
+	mu sync.Mutex
+	// unasked is why a kind of review could not be asked last.
+	unasked map[access.Kind]error
 }
 
 func newBoard(policy classify.Policy, conditions exporter.ConditionOptions, log *slog.Logger) *board {
@@ -40,6 +45,7 @@ func newBoard(policy classify.Policy, conditions exporter.ConditionOptions, log 
 		log:         log,
 		evaluation:  exporter.NewEvaluationDuration(),
 		writeErrors: exporter.NewConditionWriteErrors(),
+		unasked:     map[access.Kind]error{},
 	}
 }
 
@@ -113,11 +119,10 @@ func (b *board) writeMended() {
 // reviewed logs, once, that it could not be asked who may scrape, and once that
 // it can again.
 func (b *board) reviewed(kind access.Kind, err error) {
-	before := &b.accesses
-	if kind == access.Token {
-		before = &b.tokens
-	}
-	b.say(before, "could not ask who may scrape; those known go on", err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unasked[kind] = err
+	b.say(&b.reviews, "could not ask who may scrape; those known go on", errors.Join(b.unasked[access.Token], b.unasked[access.Access]))
 }
 
 // clientCA logs the same of the bundle that client certificates are verified

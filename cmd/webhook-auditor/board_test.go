@@ -14,6 +14,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -71,5 +72,27 @@ func TestTroublesAreLoggedOnce(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "it works again"); n != 1 {
 		t.Errorf("said %d times that it works again:\n%s", n, log.String())
+	}
+}
+
+// TestBothReviewsAreOneTrouble: a webhook that blocks the reviews of tokens and
+// of access is named once, and what works again is what failed.
+func TestBothReviewsAreOneTrouble(t *testing.T) {
+	var log bytes.Buffer
+	b := newTestBoard(&log)
+	dead := errors.New(`reviewing: failed calling webhook "all.example.com": no`)
+	for range 2 {
+		b.reviewed(access.Token, dead)
+		b.reviewed(access.Access, dead)
+	}
+	b.reviewed(access.Token, nil)
+	if strings.Contains(log.String(), "it works again") {
+		t.Errorf("one of them still fails:\n%s", log.String())
+	}
+	b.reviewed(access.Access, nil)
+	for _, words := range []string{"webhook=all.example.com", "it works again"} {
+		if n := strings.Count(log.String(), words); n != 1 {
+			t.Errorf("said %q %d times:\n%s", words, n, log.String())
+		}
 	}
 }
