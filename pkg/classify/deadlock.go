@@ -252,7 +252,9 @@ func backendPart(s *inventory.Snapshot, service inventory.Service) *part {
 		if w.Static {
 			return nil
 		}
-		out.name = w.String()
+		if w.Kind != inventory.KindPod { // a Pod's name says less than its Service's
+			out.name = w.String()
+		}
 		out.network = out.network || !w.HostNetwork
 		out.needs = append(out.needs, podNeeds(s, w.Namespace, w.PodLabels)...)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,7 +99,15 @@ var PodWrites = []PodWrite{
 // starting: it fails closed and is called for what they need.
 func (s *Snapshot) HoldsUp(w *Webhook, namespace string) bool {
 	return w.FailsClosed() && slices.ContainsFunc(PodWrites, func(p PodWrite) bool {
-		return s.Intercepts(w, p.Resource, p.Operation, namespace).Called != No
+		return w.asksFor(p.Resource) && s.Intercepts(w, p.Resource, p.Operation, namespace).Called != No
+	})
+}
+
+// asksFor reports whether a rule covers the resource in any version: of most
+// webhooks no more needs to be asked.
+func (w *Webhook) asksFor(r Resource) bool {
+	return slices.ContainsFunc(w.Rules, func(rule admissionv1.RuleWithOperations) bool {
+		return covers(rule.APIGroups, r.Group) && coversName(rule.Resources, r)
 	})
 }
 

@@ -112,14 +112,14 @@ func wanted(s *inventory.Snapshot) map[place]bool {
 	for key := range references(s) {
 		out[place{key, backendService}] = true
 	}
-	systems := existing(s, inventory.SystemNamespaces)
+	systems := present(s, inventory.SystemNamespaces)
 	for i := range s.Webhooks {
 		w := &s.Webhooks[i]
 		if !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
 			continue
 		}
 		out[place{inventory.Key{Namespace: s.State(w.Backend).Service.Namespace}, backendNamespace}] = true
-		systems = slices.DeleteFunc(systems, func(namespace string) bool {
+		systems = slices.DeleteFunc(systems, func(namespace string) bool { // one webhook is enough
 			held := s.HoldsUp(w, namespace)
 			if held {
 				out[place{inventory.Key{Namespace: namespace}, systemNamespace}] = true
@@ -130,8 +130,8 @@ func wanted(s *inventory.Snapshot) map[place]bool {
 	return out
 }
 
-// existing returns those of the namespaces that are there, or that may be.
-func existing(s *inventory.Snapshot, namespaces []string) []string {
+// present returns those of the namespaces that are there, or that may be.
+func present(s *inventory.Snapshot, namespaces []string) []string {
 	return slices.DeleteFunc(slices.Clone(namespaces), func(name string) bool {
 		_, exists := s.Namespaces[name]
 		return s.NamespacesKnown && !exists
