@@ -115,6 +115,30 @@ func TestBackends(t *testing.T) {
 	}
 }
 
+// TestAggregatedBackends: the API server passes calls to Service
+// default/kubernetes on to what an APIService names, and without that APIService
+// answers that there is no such thing.
+func TestAggregatedBackends(t *testing.T) {
+	w := use(t, stock)
+	b := w.backend(t, "backends-aggregated")
+	h := hook(b, "", rule("", "configmaps"))
+	h.ClientConfig.Service.Namespace, h.ClientConfig.Service.Name = metav1.NamespaceDefault, "kubernetes"
+	h.ClientConfig.Service.Path = new("/apis/nowhere.e2e.example.com/v1/reviews")
+	h.ClientConfig.CABundle = w.plane.Config().CAData
+	w.validate(t, b.Namespace, h)
+	eventually(t, func() error {
+		if _, err := w.createConfigMap(t, b.Namespace); err == nil || !strings.Contains(err.Error(), "could not find the requested resource") {
+			return fmt.Errorf("want what nobody serves, have %v", err)
+		}
+		return nil
+	})
+	watcher := w.watch(t)
+	labels := identity("validating", b.Namespace, h.Name)
+	watcher.finds("service-missing", "critical", labels)
+	w.unregister(t, b.Namespace)
+	watcher.forgets("service-missing", labels)
+}
+
 // comesAndGoes breaks the backend twice and mends it twice, and wants the
 // auditor to say each time what the API server does.
 func (x trouble) comesAndGoes(t *testing.T, w *world, b webhook.Backend, s subject) {
