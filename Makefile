@@ -26,10 +26,10 @@ servers: # side by side, as one waits for downloads while the other compiles
 unit: ## the fast loop: everything but the end-to-end tests
 	$(GO) test -timeout 20m ./...
 
-# Side by side: one waits for downloads, another for a control plane, while a
-# third computes.
+# What computes first and side by side, then what a loaded machine would disturb.
 test: ## everything
-	@$(MAKE) --no-print-directory --jobs=4 unit packaging installations e2e
+	@$(MAKE) --no-print-directory --jobs=3 unit packaging control-plane monitoring
+	@$(MAKE) --no-print-directory installations e2e
 
 packaging: ## kustomize, Helm and install.yaml say the same; the image holds what it should
 	cd manifests/packaging && $(GO) test -count=1 ./...
@@ -39,7 +39,7 @@ installations: ## what is said of real software, against its released manifests
 
 e2e: build control-plane monitoring ## the finished binary against a real control plane
 	rules/check.sh
-	cd e2e && $(GO) test -count=1 -p 3 -timeout 30m ./...
+	cd e2e && $(GO) test -count=1 -p 2 -timeout 30m ./...
 
 test-faults: servers ## what breaks control planes, several at a time: they mostly wait; SOAK=1 soaks for 20 minutes
 	cd e2e && $(GO) vet -tags faults ./faults ./operator && \
