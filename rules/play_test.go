@@ -75,6 +75,12 @@ func (p *player) only(names ...string) {
 func ruleFile(t testing.TB, o Options) string {
 	t.Helper()
 	out, err := Render(RuleFile, o)
+	return written(t, out, err)
+}
+
+// written is a file of rules that were rendered.
+func written(t testing.TB, out []byte, err error) string {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
