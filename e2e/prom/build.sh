@@ -42,7 +42,7 @@ build() {
 	if [ -x "$bin/$1" ] && [ "$(cat "$bin/.stamp-$1" 2>/dev/null)" = "$stamp" ]; then
 		return
 	fi
-	echo "building $1 from source; first time only, about a minute…" >&2
+	echo "building $1 from source; first time only, a minute or two…" >&2
 	mkdir -p "$bin"
 	rm -f "$bin/.stamp-$1"
 	started=$(date +%s)

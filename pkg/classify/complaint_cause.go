@@ -99,7 +99,9 @@ type Advice struct {
 }
 
 // Advice returns what is known of the Cause.
-func (c Cause) Advice() Advice { return advices[c] }
+func (c Cause) Advice() Advice {
+	return advices[c]
+}
 
 var certificates = []*Check{servingCertificate, caBundleInvalid, caBundleMissing}
 

@@ -141,9 +141,8 @@ func makeValid(labels []string) {
 }
 
 // shared is what the series of one scrape have in common, and what is seen of
-// the family under way. It hands out memory
-// by the block: a scrape is tens of thousands of small objects that are
-// forgotten together.
+// the family under way. It hands out memory by the block: a scrape is tens of
+// thousands of small objects that are forgotten together.
 type shared struct {
 	seed    maphash.Seed
 	seen    map[uint64]struct{}
