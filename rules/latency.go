@@ -31,11 +31,12 @@ var latencyAlerts = []Alert{
 // A webhook is slow where the 99th percentile of its calls is beyond its
 // threshold, that is where more than one call in a hundred is. Thresholds are
 // edges of the API server's histogram, so counting is exact, and reads one
-// bucket where a quantile reads nine. tooMany is that share with a margin for
-// the rounding of quotients; fewer than five calls tell nothing.
+// bucket where a quantile reads nine. tooFew is the share of the calls that are
+// quicker, with a margin for the rounding of quotients; fewer than five calls
+// tell nothing.
 const (
-	tooMany = `0.01001`
-	calls5m = `(sum by (name, type) (increase(` + admissionSeconds + `_count[5m])) >= 5)`
+	tooFew  = `0.98999`
+	calls5m = `(sum by (name, type) (increase(` + admissionSeconds + `_count[5m]) > 0) >= 5)`
 )
 
 // threshold is the latency from which each webhook is slow. The auditor's
@@ -53,26 +54,29 @@ const onCritical = `
 // such a webhook another threshold gets WebhookSlow beyond that.
 const slowOnCritical = `
 	label_replace(
-		1 - sum by (name, type) (increase(` + admissionSeconds + `_bucket{le="0.5"}[5m])) / ` + calls5m + ` > ` + tooMany + `
+		1 - (sum by (name, type) (increase(` + admissionSeconds + `_bucket{le="0.5"}[5m])) / ` + calls5m + ` < ` + tooFew + `)
 		and on (name, type) (` + threshold + ` == 0.5)
 		and on (name, type) (` + onCritical + `),
 		"threshold", "0.5", "", "")`
 
-// slow finds the bucket of each webhook's threshold by the name that the
-// threshold has as an edge; "1.0" and "1" are the same edge. A webhook without
-// a threshold is one that the auditor does not know, or no auditor runs: it
-// may take a second.
+// Most webhooks may take a second, also those without a threshold, which the
+// auditor does not know or no auditor runs for: quickest reads that bucket
+// alone. Of the others, quicker reads the bucket of each one's threshold, by
+// the name that this has as an edge. "1.0" and "1" are the same edge.
+const (
+	quicker = `
+		sum by (name, type, threshold) (
+			label_replace(increase(` + admissionSeconds + `_bucket{le=~"0.1|0.5|2.5|10|10.0"}[5m]), "threshold", "$1", "le", "(.+?)([.]0)?")
+			and on (name, type, threshold) count_values by (name, type) ("threshold", ` + threshold + ` != 1)
+		)`
+	quickest = `label_replace(sum by (name, type) (increase(` + admissionSeconds + `_bucket{le=~"1|1.0"}[5m])), "threshold", "1", "", "")`
+)
+
 const slow = `
 	1 - (
-		sum by (name, type, threshold) (
-			label_replace(
-				sum by (name, type, le) (increase(` + admissionSeconds + `_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"}[5m])),
-				"threshold", "$1", "le", "(.+?)([.]0)?")
-		)
-		and on (name, type, threshold) count_values by (name, type) (
-			"threshold", ` + threshold + ` or on (name, type) group by (name, type) (` + admissionSeconds + `_count)
-		)
-	) / on (name, type) group_left () ` + calls5m + ` > ` + tooMany + `
+		(` + quicker + ` or on (name, type) ` + quickest + `)
+		/ on (name, type) group_left () ` + calls5m + ` < ` + tooFew + `
+	)
 	unless on (name, type, threshold) label_replace(` + onCritical + `, "threshold", "0.5", "", "")`
 
 // slowConversion compares a quantile: the edges of this histogram are powers

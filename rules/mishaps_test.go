@@ -391,3 +391,18 @@ func only(t *testing.T, casualties []casualty) string {
 	out, err := yaml.Marshal(monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}})
 	return written(t, out, err)
 }
+
+// TestSlowScrapes has API servers of which one scrape in many succeeds in time:
+// their series are there.
+func TestSlowScrapes(t *testing.T) {
+	seldom := trace{`apiserver_admission_step_admission_duration_seconds_count{instance="a"}`, func(tick int) string {
+		if tick%18 > 0 {
+			return "stale"
+		}
+		return number(float64(tick))
+	}}
+	p := playFile(t, ruleFile(t, Options{}), minute, mishaps[0].befall([]trace{seesAll, seldom}))
+	if got := p.first("WebhookInputMetricsMissing", watched*minute); got >= 0 {
+		t.Errorf("fires after %s", got)
+	}
+}

@@ -35,11 +35,13 @@ var selfAlerts = []Alert{
 
 // missing returns one series for each input that is missing. Series of single
 // webhooks exist only once one was called, so the first and the last two look
-// at what every API server has; the others at series that are born together.
+// at what every API server has; the others at series that are born together. An
+// API server that is too slow for most scrapes loses all of them but the
+// auditor's, so what is compared with that is read over 5 minutes.
 const missing = `
 	label_replace(
 		group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
-		unless on () group(apiserver_admission_step_admission_duration_seconds_count),
+		unless on () group(last_over_time(apiserver_admission_step_admission_duration_seconds_count[5m])),
 		"series", "apiserver_admission_step_admission_duration_seconds_count", "", "")
 	or
 	label_replace(
