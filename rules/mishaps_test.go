@@ -392,17 +392,27 @@ func only(t *testing.T, casualties []casualty) string {
 	return written(t, out, err)
 }
 
-// TestSlowScrapes has API servers of which one scrape in many succeeds in time:
-// their series are there.
+// TestSlowScrapes has an API server of which one scrape in many succeeds in
+// time: it lacks no series, and its webhook answers most of its few calls.
 func TestSlowScrapes(t *testing.T) {
-	seldom := trace{`apiserver_admission_step_admission_duration_seconds_count{instance="a"}`, func(tick int) string {
-		if tick%18 > 0 {
-			return "stale"
+	traces := []trace{seesAll}
+	for _, series := range []trace{
+		grows(`apiserver_admission_step_admission_duration_seconds_count{instance="a"}`, 1),
+		grows(requested("200"), 0.2),
+		grows(requested("503"), 0.1),
+		grows(rejected("calling_webhook_error"), 0.1),
+	} {
+		traces = append(traces, trace{series.series, func(tick int) string {
+			if tick%18 > 0 {
+				return "stale"
+			}
+			return series.at(tick)
+		}})
+	}
+	for _, alert := range []string{"WebhookInputMetricsMissing", "WebhookAllCallsFailing"} {
+		p := playFile(t, ruleFile(t, Options{}), minute, mishaps[0].befall(traces))
+		if got := p.first(alert, watched*minute); got >= 0 {
+			t.Errorf("%s fires after %s", alert, got)
 		}
-		return number(float64(tick))
-	}}
-	p := playFile(t, ruleFile(t, Options{}), minute, mishaps[0].befall([]trace{seesAll, seldom}))
-	if got := p.first("WebhookInputMetricsMissing", watched*minute); got >= 0 {
-		t.Errorf("fires after %s", got)
 	}
 }

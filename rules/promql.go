@@ -74,11 +74,11 @@ func (s source) silent() string {
 }
 
 // grew returns the counters that do not say what they said an hour ago; a scrape
-// that failed then makes no difference.
+// that failed then or now makes no difference.
 func grew(counters []string) string {
 	var legs []string
 	for _, c := range counters {
-		legs = append(legs, strings.ReplaceAll(`(COUNT unless COUNT == last_over_time(COUNT[5m] offset 1h))`, "COUNT", c))
+		legs = append(legs, strings.ReplaceAll(`(last_over_time(COUNT[5m]) unless last_over_time(COUNT[5m]) == last_over_time(COUNT[5m] offset 1h))`, "COUNT", c))
 	}
 	return strings.Join(legs, " or ")
 }

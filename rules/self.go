@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -36,30 +37,21 @@ var selfAlerts = []Alert{
 // missing returns one series for each input that is missing. Series of single
 // webhooks exist only once one was called, so the first and the last two look
 // at what every API server has; the others at series that are born together. An
-// API server that is too slow for most scrapes loses all of them but the
-// auditor's, so what is compared with that is read over 5 minutes.
-const missing = `
-	label_replace(
-		group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
-		unless on () group(last_over_time(apiserver_admission_step_admission_duration_seconds_count[5m])),
-		"series", "apiserver_admission_step_admission_duration_seconds_count", "", "")
-	or
-	label_replace(
-		group(` + admissionSeconds + `_count) unless on () group(` + requests + `),
-		"series", "` + requests + `", "", "")
-	or
-	label_replace(
-		group(` + admissionSeconds + `_count)
-		unless on () group(` + admissionSeconds + `_bucket{le="+Inf"}),
-		"series", "` + admissionSeconds + `_bucket", "", "")
-	or
-	label_replace(
-		group(apiserver_request_total{resource="leases"}) unless on () group(apiserver_request_sli_duration_seconds_sum{resource="leases"}),
-		"series", "apiserver_request_sli_duration_seconds_sum", "", "")
-	or
-	label_replace(
-		group(apiserver_request_total{resource="leases"}) unless on () group(apiserver_request_duration_seconds_sum{resource="leases"}),
-		"series", "apiserver_request_duration_seconds_sum", "", "")`
+// API server that is too slow for most scrapes lacks nothing, so all are looked
+// for over 5 minutes.
+var missing = strings.Join([]string{
+	lacks(`webhook_auditor_snapshot_timestamp_seconds`, `apiserver_admission_step_admission_duration_seconds_count`, ``),
+	lacks(admissionSeconds+`_count`, requests, ``),
+	lacks(admissionSeconds+`_count`, admissionSeconds+`_bucket`, `{le="+Inf"}`),
+	lacks(`apiserver_request_total{resource="leases"}`, `apiserver_request_sli_duration_seconds_sum`, `{resource="leases"}`),
+	lacks(`apiserver_request_total{resource="leases"}`, `apiserver_request_duration_seconds_sum`, `{resource="leases"}`),
+}, " or ")
+
+// lacks returns a series, labelled with the name, where some are there but none
+// of that name that matches.
+func lacks(some, name, matchers string) string {
+	return `label_replace(group(last_over_time(` + some + `[5m])) unless on () group(last_over_time(` + name + matchers + `[5m])), "series", "` + name + `", "", "")`
+}
 
 // down returns a series where no auditor is scraped; where several clusters
 // share a store, for each that had one within the last day.
