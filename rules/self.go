@@ -36,21 +36,24 @@ var selfAlerts = []Alert{
 
 // missing returns one series for each input that is missing. Series of single
 // webhooks exist only once one was called, so the first and the last two look
-// at what every API server has; the others at series that are born together. An
-// API server that is too slow for most scrapes lacks nothing, so all are looked
-// for over 5 minutes.
+// at what every API server has; the others at series that are born together.
+// With a scrape that fails, an API server's series go together, but the
+// auditor's stay: what is compared with those is looked for over 5 minutes.
 var missing = strings.Join([]string{
-	lacks(`webhook_auditor_snapshot_timestamp_seconds`, `apiserver_admission_step_admission_duration_seconds_count`, ``),
-	lacks(admissionSeconds+`_count`, requests, ``),
-	lacks(admissionSeconds+`_count`, admissionSeconds+`_bucket`, `{le="+Inf"}`),
-	lacks(`apiserver_request_total{resource="leases"}`, `apiserver_request_sli_duration_seconds_sum`, `{resource="leases"}`),
-	lacks(`apiserver_request_total{resource="leases"}`, `apiserver_request_duration_seconds_sum`, `{resource="leases"}`),
+	lacks(`last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])`,
+		`last_over_time(apiserver_admission_step_admission_duration_seconds_count[5m])`, `apiserver_admission_step_admission_duration_seconds_count`),
+	lacks(admissionSeconds+`_count`, requests, requests),
+	lacks(admissionSeconds+`_count`, admissionSeconds+`_bucket{le="+Inf"}`, admissionSeconds+`_bucket`),
+	lacks(`apiserver_request_total{resource="leases"}`,
+		`apiserver_request_sli_duration_seconds_sum{resource="leases"}`, `apiserver_request_sli_duration_seconds_sum`),
+	lacks(`apiserver_request_total{resource="leases"}`,
+		`apiserver_request_duration_seconds_sum{resource="leases"}`, `apiserver_request_duration_seconds_sum`),
 }, " or ")
 
-// lacks returns a series, labelled with the name, where some are there but none
-// of that name that matches.
-func lacks(some, name, matchers string) string {
-	return `label_replace(group(last_over_time(` + some + `[5m])) unless on () group(last_over_time(` + name + matchers + `[5m])), "series", "` + name + `", "", "")`
+// lacks returns a series labelled with the name where some are there, but none
+// of those that are looked for.
+func lacks(some, sought, name string) string {
+	return `label_replace(group(` + some + `) unless on () group(` + sought + `), "series", "` + name + `", "", "")`
 }
 
 // down returns a series where no auditor is scraped; where several clusters
