@@ -13,11 +13,10 @@ names='etcd kube-apiserver kube-controller-manager kubectl'
 export CGO_ENABLED=0
 # The module is built as pinned, whatever workspace or flags surround it.
 export GOWORK=off
-export GOFLAGS='-mod=readonly -buildvcs=false'
+# Flags that change what is compiled are those of the Makefile, so that packages
+# that are the same are compiled once.
+export GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
 
-# Unoptimised code without debug information compiles a quarter cheaper, and
-# the servers start as fast.
-gcflags='all=-N -l -dwarf=false'
 version=k8s.io/component-base/version
 ldflags="-s -w -X $version.gitVersion=v1.37.1 -X $version.gitMajor=1 -X $version.gitMinor=37 -X $version.gitTreeState=clean"
 
@@ -27,7 +26,7 @@ digest() {
 
 pins() {
 	go version
-	printf '%s\n' "$gcflags" "$ldflags" "$names"
+	printf '%s\n' "$GOFLAGS" "$ldflags" "$names"
 	cat "$here/kube/go.mod" "$here/kube/go.sum" "$here/kube/main.go"
 }
 
@@ -59,7 +58,7 @@ mkdir -p "$bin"
 rm -f "$bin/.stamp"
 new=$bin/kubebox.$$
 started=$(date +%s)
-(cd "$here/kube" && exec nice -n 5 go build -trimpath -gcflags="$gcflags" -ldflags="$ldflags" -o "$new" .) &
+(cd "$here/kube" && exec nice -n 5 go build -ldflags="$ldflags" -o "$new" .) &
 build=$!
 trap 'kill "$build" 2>/dev/null || true' INT TERM
 heartbeat "$build"

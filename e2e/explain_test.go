@@ -67,7 +67,7 @@ func TestExplainSaysWhatTheAPIServerDoes(t *testing.T) {
 // everybody's requests.
 func useOlderAlone(t *testing.T) *world {
 	t.Helper()
-	return use(t, func() (*world, error) { return newWorld(cluster.Options{APIServerFlags: []string{sendsReviews}}) })
+	return ownWorld(t, cluster.Options{APIServerFlags: []string{sendsReviews}})
 }
 
 // tally counts what the cases showed.

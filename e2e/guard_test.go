@@ -45,7 +45,7 @@ var guardedKinds = map[string]schema.GroupVersionResource{
 // unguarded is a world for the tests that install the guard themselves, or
 // register what meets everybody's requests: one at a time.
 var (
-	unguarded = sync.OnceValues(func() (*world, error) { return newWorld(cluster.Options{}) })
+	unguarded = sync.OnceValues(func() (*world, error) { return newWorld(cluster.Options{}, ended.add) })
 	alone     sync.Mutex
 )
 

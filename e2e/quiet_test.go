@@ -20,8 +20,7 @@ const (
 // nothing is found, nothing is asked for, nothing is computed, nothing is said.
 func TestQuietCluster(t *testing.T) {
 	t.Parallel()
-	w, err := newWorld(cluster.Options{})
-	must(t, err)
+	w := ownWorld(t, cluster.Options{})
 	d, result := report(t, "--kubeconfig="+w.plane.Kubeconfig())
 	if result.Code != 0 || result.Stderr != "" || len(d.Webhooks)+len(d.Findings)+len(d.Errors) != 0 {
 		t.Errorf("want an empty report and exit code 0, have %+v", result)
@@ -113,8 +112,7 @@ func asked(scrape metrics.Metrics) float64 {
 // once the server is back.
 func TestServerGoesAwayAndComesBack(t *testing.T) {
 	t.Parallel()
-	w, err := bareWorld()
-	must(t, err)
+	w := ownWorld(t, cluster.Options{WithoutControllers: true})
 	b := w.backend(t, "loss")
 	must(t, b.DeleteService(t.Context()))
 	h := hook(b, "/allow/loss", rule("", "configmaps"))

@@ -36,10 +36,10 @@ type world struct {
 	audited func() (*auditor.Auditor, error)
 }
 
-// The worlds are shared by all tests, as each costs seconds to start. The first
+// These worlds are shared by tests, as each costs seconds to start. The first
 // test that needs one starts it; TestMain ends them.
 var (
-	stock = sync.OnceValues(func() (*world, error) { return newWorld(cluster.Options{}) })
+	stock = sync.OnceValues(func() (*world, error) { return newWorld(cluster.Options{}, ended.add) })
 	// older is as servers up to 1.36 are: reviews are sent to webhooks.
 	older = sync.OnceValues(func() (*world, error) { return bareWorld(sendsReviews) })
 )
@@ -90,25 +90,36 @@ func (s *stops) all() {
 	}
 }
 
-// bareWorld is one without controllers, where nothing is made or cleaned up by
-// itself.
+// bareWorld is a shared one without controllers, where nothing is made or
+// cleaned up by itself.
 func bareWorld(flags ...string) (*world, error) {
-	return newWorld(cluster.Options{APIServerFlags: flags, WithoutControllers: true})
+	return newWorld(cluster.Options{APIServerFlags: flags, WithoutControllers: true}, ended.add)
 }
 
-func newWorld(options cluster.Options) (*world, error) {
+// ownWorld is for one test alone, and ends with it.
+func ownWorld(t *testing.T, options cluster.Options) *world {
+	t.Helper()
+	w, err := newWorld(options, func(stop func() error) {
+		t.Cleanup(func() { must(t, stop()) })
+	})
+	must(t, err)
+	return w
+}
+
+// newWorld starts a world and tells atEnd how to stop it.
+func newWorld(options cluster.Options, atEnd func(stop func() error)) (*world, error) {
 	options.Binaries = "bin"
 	plane, err := cluster.Start(context.Background(), options)
 	if err != nil {
 		return nil, err
 	}
-	ended.add(plane.Stop)
+	atEnd(plane.Stop)
 	hooks, err := webhook.Start()
 	if err != nil {
 		return nil, err
 	}
-	ended.add(hooks.Close)
-	w := &world{plane: plane, hooks: hooks, audited: sync.OnceValues(func() (*auditor.Auditor, error) { return audit(plane) })}
+	atEnd(hooks.Close)
+	w := &world{plane: plane, hooks: hooks, audited: sync.OnceValues(func() (*auditor.Auditor, error) { return audit(plane, atEnd) })}
 	var failures [3]error
 	w.kube, failures[0] = kubernetes.NewForConfig(plane.Config())
 	w.crds, failures[1] = clientset.NewForConfig(plane.Config())
@@ -126,15 +137,15 @@ func use(t *testing.T, start func() (*world, error)) *world {
 	return w
 }
 
-// audit runs the auditor against a control plane until the end of all tests.
-func audit(plane *cluster.ControlPlane) (*auditor.Auditor, error) {
+// audit runs the auditor against a control plane and tells atEnd how to stop it.
+func audit(plane *cluster.ControlPlane, atEnd func(stop func() error)) (*auditor.Auditor, error) {
 	path, err := binary()
 	if err != nil {
 		return nil, err
 	}
 	a, err := auditor.Start(context.Background(), auditor.Options{Binary: path, Kubeconfig: plane.Kubeconfig()})
 	if err == nil {
-		ended.add(a.Stop)
+		atEnd(a.Stop)
 	}
 	return a, err
 }

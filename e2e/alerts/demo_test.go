@@ -18,9 +18,9 @@ import (
 // are.
 var printed = regexp.MustCompile(`(?s)has them: (http://\S+).*routes them: (http://\S+)`)
 
-// TestDemoAlerts watches the demo as a newcomer does, until alerts fire, and
-// ends it as one does.
-func TestDemoAlerts(t *testing.T) {
+// TestDemo watches the demo as a newcomer does: it reports each broken webhook
+// and no healthy one, then alerts fire, and Ctrl-C ends it.
+func TestDemo(t *testing.T) {
 	t.Parallel()
 	binary, err := binary()
 	must(t, err)
@@ -41,6 +41,7 @@ func TestDemoAlerts(t *testing.T) {
 		if found == nil {
 			return fmt.Errorf("no addresses in:\n%s", text)
 		}
+		reported(t, string(text))
 		stack = Stack{Prometheus: strings.TrimSuffix(string(found[1]), "/user/"), Alertmanager: string(found[2])}
 		return nil
 	})
@@ -86,4 +87,48 @@ func (s *Stack) fires(ctx context.Context, alert string) error {
 		names = append(names, a.Labels["alertname"])
 	}
 	return fmt.Errorf("want %s, have %q", alert, names)
+}
+
+// reported wants a line of the demo's report about each broken webhook.
+func reported(t *testing.T, text string) {
+	t.Helper()
+	_, report, _ := strings.Cut(text, "webhook-auditor audit")
+	for name, check := range map[string]string{
+		"configmaps.legacy.example.com":          "service-missing",
+		"ingresses.gateway.example.com":          "service-port-missing",
+		"jobs.scheduler.example.com":             "no-ready-endpoints",
+		"backups.storage.example.com":            "service-missing",
+		"cronjobs.quota.example.com":             "ca-bundle-invalid",
+		"pods.guard.example.com":                 "bootstrap-deadlock",
+		"bindings.placement.example.com":         "virtual-resource",
+		"tokenreviews.login.example.com":         "dead-rule",
+		"secrets.injector.example.com":           "sensitive-resource",
+		"pods.scanner.example.com":               "critical-resource",
+		"statefulsets.demo-operator.example.com": "core-resource",
+	} {
+		if !lineWith(report, name, check) {
+			t.Errorf("no line tells %s about %s", check, name)
+		}
+	}
+	for _, healthy := range []string{"policy.example.com", "secrets.validator.example.com"} {
+		if strings.Contains(report, healthy) {
+			t.Errorf("the healthy %s is reported", healthy)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func lineWith(text string, words ...string) bool {
+	for line := range strings.Lines(text) {
+		all := true
+		for _, word := range words {
+			all = all && strings.Contains(line, word)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -29,7 +30,9 @@ func TestWatchers(t *testing.T) {
 	}, "")
 	becomes := func(want ...string) {
 		t.Helper()
+		begun := time.Now()
 		eventually(t, func(ctx context.Context) error { return stack.has(ctx, want...) })
+		t.Logf("%q after %.0f s", want, time.Since(begun).Seconds())
 	}
 
 	becomes("WebhookAuditorStale", "WebhookInputMetricsMissing")

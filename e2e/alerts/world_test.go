@@ -3,6 +3,7 @@ package alerts
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -31,6 +32,10 @@ const patience = 3 * time.Minute
 const timeScale = 0.03
 
 func TestMain(m *testing.M) {
+	// Tests wait for alerts more than they compute.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err) // unreachable: package testing has this flag
+	}
 	for _, script := range []string{"../build.sh", "../prom/build.sh"} {
 		build := exec.Command(script)
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr

@@ -13,12 +13,12 @@ wanted=${1:-all}
 export CGO_ENABLED=0
 # The modules are built as pinned, whatever workspace or flags surround them.
 export GOWORK=off
-export GOFLAGS='-mod=readonly -buildvcs=false'
+# Flags that change what is compiled are those of the Makefile, so that packages
+# that are the same are compiled once.
+export GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
 
 # Without the clouds' service discoveries: static and file discovery are left.
 tags=remove_all_sd
-# Optimized, unlike the control plane: the tests measure how long rules take.
-gcflags='all=-dwarf=false'
 version=github.com/prometheus/common/version
 prometheus=github.com/prometheus/prometheus/cmd
 # 0.31.1 is the newest Alertmanager that carries its web pages in its module.
@@ -31,7 +31,7 @@ digest() {
 # pins prints all that the binaries of the module in folder $1 depend on.
 pins() {
 	go version
-	printf '%s\n' "$tags" "$gcflags"
+	printf '%s\n' "$tags" "$GOFLAGS"
 	cat "$1/go.mod" "$1/go.sum" "$here/build.sh"
 }
 
@@ -46,7 +46,7 @@ build() {
 	mkdir -p "$bin"
 	rm -f "$bin/.stamp-$1"
 	started=$(date +%s)
-	(cd "$3" && nice -n 5 go build -trimpath -tags "$tags" -gcflags "$gcflags" \
+	(cd "$3" && nice -n 5 go build -tags "$tags" \
 		-ldflags "-s -w -X $version.Version=$2" -o "$bin/$1.$$" "$4")
 	mv "$bin/$1.$$" "$bin/$1"
 	echo "$stamp" >"$bin/.stamp-$1"
