@@ -3,23 +3,15 @@ package e2e
 import (
 	"fmt"
 	"maps"
-	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
 )
@@ -287,54 +279,4 @@ func ignoreExisting(err error) error {
 		return nil
 	}
 	return err
-}
-
-func TestControlPlaneSurvivesFaults(t *testing.T) {
-	t.Parallel()
-	plane, err := cluster.Start(t.Context(), cluster.Options{Binaries: "bin", WithoutControllers: true})
-	must(t, err)
-	stopped := false
-	t.Cleanup(func() {
-		if !stopped {
-			must(t, plane.Stop())
-		}
-	})
-	kube, err := kubernetes.NewForConfig(plane.Config())
-	must(t, err)
-	_, err = kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
-	must(t, err)
-	read := func() error {
-		_, err := kube.CoreV1().Namespaces().Get(t.Context(), "kept", metav1.GetOptions{})
-		return err
-	}
-	plane.APIServer.Kill()
-	must(t, plane.APIServer.Start(t.Context()))
-	must(t, read())
-	plane.Etcd.Kill()
-	must(t, plane.Etcd.Start(t.Context()))
-	eventually(t, read)
-
-	pids := []int{plane.Etcd.PID(), plane.APIServer.PID()}
-	must(t, plane.Stop())
-	stopped = true
-	nothingLeft(t, plane, pids)
-}
-
-// nothingLeft wants neither processes, nor files, nor listeners of a stopped
-// control plane.
-func nothingLeft(t *testing.T, plane *cluster.ControlPlane, pids []int) {
-	t.Helper()
-	for _, pid := range pids {
-		if err := syscall.Kill(pid, 0); err == nil {
-			t.Errorf("process %d is still there", pid)
-		}
-	}
-	if _, err := os.Stat(filepath.Dir(plane.Kubeconfig())); !os.IsNotExist(err) {
-		t.Errorf("the folder is still there: %v", err)
-	}
-	address := strings.TrimPrefix(plane.Config().Host, "https://")
-	if conn, err := net.DialTimeout("tcp", address, time.Second); err == nil {
-		conn.Close()
-		t.Errorf("somebody still listens on %s", address)
-	}
 }

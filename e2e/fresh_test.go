@@ -2,9 +2,16 @@ package e2e
 
 import (
 	"fmt"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
@@ -16,11 +23,19 @@ const (
 	evaluations       = auditor.Prefix + "evaluation_duration_seconds" // a histogram: its count
 )
 
-// TestQuietCluster watches a cluster as it comes, without a single webhook:
-// nothing is found, nothing is asked for, nothing is computed, nothing is said.
-func TestQuietCluster(t *testing.T) {
+// TestFreshCluster follows a cluster of its own from its first minute to its
+// last.
+func TestFreshCluster(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t, cluster.Options{})
+	t.Run("is quiet", w.isQuiet)
+	t.Run("loses its API server", w.losesItsAPIServer)
+	t.Run("loses nothing else", w.losesNothing)
+}
+
+// isQuiet watches a cluster as it comes, without a single webhook: nothing is
+// found, nothing is asked for, nothing is computed, nothing is said.
+func (w *world) isQuiet(t *testing.T) {
 	d, result := report(t, "--kubeconfig="+w.plane.Kubeconfig())
 	if result.Code != 0 || result.Stderr != "" || len(d.Webhooks)+len(d.Findings)+len(d.Errors) != 0 {
 		t.Errorf("want an empty report and exit code 0, have %+v", result)
@@ -107,12 +122,9 @@ func asked(scrape metrics.Metrics) float64 {
 	return sum
 }
 
-// TestServerGoesAwayAndComesBack: without the API server, the last good
-// Snapshot is served, and its time stands still. The auditor goes on by itself
-// once the server is back.
-func TestServerGoesAwayAndComesBack(t *testing.T) {
-	t.Parallel()
-	w := ownWorld(t, cluster.Options{WithoutControllers: true})
+// losesItsAPIServer: without it, the last good Snapshot is served, and its time
+// stands still. The auditor goes on by itself once the server is back.
+func (w *world) losesItsAPIServer(t *testing.T) {
 	b := w.backend(t, "loss")
 	must(t, b.DeleteService(t.Context()))
 	h := hook(b, "/allow/loss", rule("", "configmaps"))
@@ -147,5 +159,45 @@ func TestServerGoesAwayAndComesBack(t *testing.T) {
 	})
 	if output := watcher.Output(); !strings.Contains(output, "can look again") || strings.Contains(output, "panic") {
 		t.Errorf("the log does not tell of the recovery:\n%s", output)
+	}
+}
+
+// losesNothing: what the API server stored outlives its end and that of etcd,
+// and nothing of them is left once they are stopped.
+func (w *world) losesNothing(t *testing.T) {
+	_, err := w.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
+	must(t, err)
+	read := func() error {
+		_, err := w.kube.CoreV1().Namespaces().Get(t.Context(), "kept", metav1.GetOptions{})
+		return err
+	}
+	w.plane.APIServer.Kill()
+	must(t, w.plane.APIServer.Start(t.Context()))
+	must(t, read())
+	w.plane.Etcd.Kill()
+	must(t, w.plane.Etcd.Start(t.Context()))
+	eventually(t, read)
+
+	pids := []int{w.plane.Etcd.PID(), w.plane.APIServer.PID(), w.plane.Controllers.PID()}
+	must(t, w.plane.Stop())
+	nothingLeft(t, w.plane, pids)
+}
+
+// nothingLeft wants neither processes, nor files, nor listeners of a stopped
+// control plane.
+func nothingLeft(t *testing.T, plane *cluster.ControlPlane, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, 0); err == nil {
+			t.Errorf("process %d is still there", pid)
+		}
+	}
+	if _, err := os.Stat(filepath.Dir(plane.Kubeconfig())); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+	address := strings.TrimPrefix(plane.Config().Host, "https://")
+	if conn, err := net.DialTimeout("tcp", address, time.Second); err == nil {
+		conn.Close()
+		t.Errorf("somebody still listens on %s", address)
 	}
 }
