@@ -64,13 +64,9 @@ func certificateFaults(p Profile, c *inventory.ServingCertificate) []string {
 }
 
 // bundled reports whether there is a CA bundle to measure the certificate by.
-// A URL without one is measured by the public CAs.
 func bundled(p Profile) bool {
 	a := p.Webhook.Backend.Authority
-	if a == nil {
-		return p.Webhook.Backend.Kind == inventory.BackendURL
-	}
-	return a.ValidAt(p.Snapshot.Taken)
+	return a != nil && a.ValidAt(p.Snapshot.Taken)
 }
 
 // overdue reports a certificate that should have been renewed by now. Those

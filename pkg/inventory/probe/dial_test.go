@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -69,6 +70,26 @@ func TestCertificates(t *testing.T) {
 				t.Errorf("certificate is valid from %s to %s", c.NotBefore, c.NotAfter)
 			}
 		})
+	}
+}
+
+// TestPublicNames: whether the API server's machine trusts who signed for a
+// public name, without a CA bundle, is not known here.
+func TestPublicNames(t *testing.T) {
+	stranger := newAuthority(t)
+	for name, want := range map[string]bool{"hook.example.com": true, "hook.policy.svc": false} {
+		config := stranger.config(t, name, -time.Hour, time.Hour)
+		leaf, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain := []*x509.Certificate{leaf}
+		if err := known(untrusted(chain, roots(nil), time.Now()), nil, name); (err == nil) != want {
+			t.Errorf("%s without a CA bundle: %v", name, err)
+		}
+		if err := known(untrusted(chain, roots(newAuthority(t).bundle), time.Now()), []byte("some"), name); err == nil {
+			t.Errorf("%s is trusted though no CA of the bundle vouches for it", name)
+		}
 	}
 }
 
