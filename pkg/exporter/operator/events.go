@@ -30,6 +30,9 @@ type transition struct {
 	object  inventory.Object
 	gone    bool
 	at      time.Time
+	// standing is set for what the first Report of this process finds: it may
+	// have come long before.
+	standing bool
 }
 
 // identity is what makes two findings the same over time.
@@ -58,7 +61,7 @@ func transitions(before, now *classify.Report) []transition {
 	var out []transition
 	for id, f := range have {
 		if _, ok := had[id]; !ok {
-			out = append(out, transition{finding: f, at: now.Snapshot.Taken})
+			out = append(out, transition{finding: f, at: now.Snapshot.Taken, standing: before == nil})
 		}
 	}
 	for id, f := range had {
@@ -148,10 +151,16 @@ func kindOf(t inventory.Type) string {
 }
 
 // name is the same for the same transition within a minute, so that two
-// replicas that both believe they lead record it once.
+// replicas that both believe they lead record it once. What stands has the same
+// name always, so that a process that starts again and again records it once.
 func (t transition) name() string {
 	h := fnv.New64a()
-	fmt.Fprint(h, t.key(), t.at.Truncate(time.Minute).Unix())
+	fmt.Fprint(h, t.key())
+	if t.standing {
+		fmt.Fprint(h, t.object.UID)
+	} else {
+		fmt.Fprint(h, t.at.Truncate(time.Minute).Unix())
+	}
 	return fmt.Sprintf("webhook-auditor.%016x", h.Sum64())
 }
 

@@ -87,6 +87,24 @@ func TestEventsOfCriticalFindings(t *testing.T) {
 	}
 }
 
+// TestRestartsRepeatNoEvents: what stood before a restart was told before it.
+func TestRestartsRepeatNoEvents(t *testing.T) {
+	events, ctx := fake.NewClientset().CoreV1().Events(eventNamespace), context.Background()
+	for restart := range 3 {
+		r := down()
+		r.Snapshot.Taken = r.Snapshot.Taken.Add(time.Duration(restart) * time.Hour)
+		var a announcer
+		a.note(r)
+		if err := a.announce(ctx, events); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := events.List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Errorf("%d events, %v; want one", len(list.Items), err)
+	}
+}
+
 // TestEventsOutliveAnOutage: what a webhook kept from being recorded is
 // recorded when it heals, in order.
 func TestEventsOutliveAnOutage(t *testing.T) {
