@@ -59,7 +59,7 @@ if complete && [ "$(cat "$bin/.stamp" 2>/dev/null)" = "$stamp" ]; then
 	exit 0
 fi
 
-echo 'building etcd, kube-apiserver, kube-controller-manager and kubectl from source; first time only, five to ten minutes…' >&2
+echo 'building etcd, kube-apiserver, kube-controller-manager and kubectl from source; first time only, five to twenty minutes…' >&2
 mkdir -p "$bin"
 rm -f "$bin/.stamp"
 new=$bin/kubebox.$$
