@@ -54,6 +54,11 @@ var failureAlerts = []Alert{
 	},
 }
 
+// calls15m is what the alerts share: how often each webhook was called.
+const calls15m = `webhook:calls:increase15m`
+
+var admissionShared = []Shared{{calls15m, `sum by (name, type) (increase(` + requests + `[15m]) > 0)`}}
+
 var admissionAlerts = []Alert{
 	{
 		Name:        "WebhookRejectionsHigh",
@@ -97,7 +102,7 @@ var admissionAlerts = []Alert{
 // A webhook that was not there before has not changed.
 const rejectionsJumped = `
 	(sum by (name, type) (increase(` + rejections + `{error_type="no_error"}[15m])) >= 20)
-	/ sum by (name, type) (increase(` + requests + `[15m]) > 0) > 0.1
+	/ ` + calls15m + ` > 0.1
 	> on (name, type) 3 * (
 		sum by (name, type) (increase(` + rejections + `{error_type="no_error"}[6h] offset 15m))
 		/ sum by (name, type) (increase(` + requests + `[6h] offset 15m))
@@ -108,8 +113,6 @@ const rejectionsJumped = `
 // Those to one that was deleted are in the last 15 minutes for less long than
 // the alert waits.
 const uncharted = `
-	sum by (name, type) (
-		increase(` + requests + `[15m]) > 0
-		unless on (name, type) last_over_time(webhook_auditor_webhook_info[5m])
-		and on () last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])
-	)`
+	` + calls15m + `
+	unless on (name, type) last_over_time(webhook_auditor_webhook_info[5m])
+	and on () last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])`

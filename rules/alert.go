@@ -4,6 +4,8 @@
 package rules
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -38,23 +40,45 @@ type Alert struct {
 	Labels map[string]string
 }
 
-// Group is a group of alerts, which Prometheus evaluates one after the other.
+// Shared is an expression that several alerts of a group read, or one several
+// times. It is recorded under its name, or stands in their expressions where
+// nothing can be recorded.
+type Shared struct {
+	Name, Expr string
+}
+
+// Group is a group of alerts. Prometheus evaluates one after the other, after
+// what they share.
 type Group struct {
 	Name   string
+	Shared []Shared
 	Alerts []Alert
+}
+
+// inlined returns the group with all that is shared written out. What is shared
+// may itself read what stands before it.
+func (g Group) inlined() Group {
+	out := Group{Name: g.Name}
+	for _, a := range g.Alerts {
+		for _, s := range slices.Backward(g.Shared) {
+			a.Expr = strings.ReplaceAll(a.Expr, s.Name, "("+s.Expr+")")
+		}
+		out.Alerts = append(out.Alerts, a)
+	}
+	return out
 }
 
 // Groups returns all alerts. Prometheus evaluates the groups at the same time:
 // what takes long, the latencies, delays nothing else.
 func Groups() []Group {
 	return []Group{
-		{Name: "webhook-auditor-failures", Alerts: failureAlerts},
-		{Name: "webhook-auditor-latency", Alerts: latencyAlerts},
-		{Name: "webhook-auditor-admission", Alerts: admissionAlerts},
+		{Name: "webhook-auditor-failures", Shared: failureShared, Alerts: failureAlerts},
+		{Name: "webhook-auditor-latency", Shared: latencyShared, Alerts: latencyAlerts},
+		{Name: "webhook-auditor-admission", Shared: admissionShared, Alerts: admissionAlerts},
 		{Name: "webhook-auditor-conversion", Alerts: conversionAlerts},
 		{Name: "webhook-auditor-resources", Alerts: resourceAlerts},
 		{Name: "webhook-auditor-findings", Alerts: findingAlerts(classify.Checks)},
-		{Name: "webhook-auditor-self", Alerts: selfAlerts},
+		{Name: "webhook-auditor-self", Shared: selfShared, Alerts: selfAlerts},
 	}
 }
 

@@ -11,7 +11,7 @@ var latencyAlerts = []Alert{
 		Name:        "WebhookCriticalResourceSlow",
 		Severity:    classify.Critical,
 		For:         10 * time.Minute,
-		Expr:        slowOnCritical,
+		Expr:        slow + ` and on (name, type, threshold) ` + onCritical,
 		Backend:     backendByName,
 		Summary:     `Webhook {{ $labels.name }} slows down critical resources.`,
 		Description: slowCalls + `. It is called for resources that the cluster's stability hangs on, and fails closed: each of those requests waits for it, and is refused once it times out.` + itsBackend + registration + ` If it cannot be mended at once,` + breakGlass,
@@ -21,12 +21,18 @@ var latencyAlerts = []Alert{
 		Severity:    classify.Warning,
 		Enhancement: classify.Critical,
 		For:         10 * time.Minute,
-		Expr:        slow,
+		Expr:        slow + ` unless on (name, type, threshold) ` + onCritical,
 		Backend:     backendByName,
 		Summary:     `Webhook {{ $labels.name }} is slow.`,
 		Description: slowCalls + `, the threshold for it. Each request that it is called for waits that long.` + itsBackend + registration,
 	},
 }
+
+// slow is what the alerts share: the share of slow calls of each slow webhook,
+// with its threshold.
+const slow = `webhook:slow_calls:ratio5m`
+
+var latencyShared = []Shared{{slow, slowShare}}
 
 // A webhook is slow where the 99th percentile of its calls is beyond its
 // threshold, that is where more than one call in a hundred is. Thresholds are
@@ -39,45 +45,37 @@ const (
 	calls5m = `(sum by (name, type) (increase(` + admissionSeconds + `_count[5m]) > 0) >= 5)`
 )
 
-// threshold is the latency from which each webhook is slow. The auditor's
-// gauges are read over 5 minutes, so that a failed scrape or a restart changes
-// nothing.
-const threshold = `max by (name, type) (last_over_time(webhook_auditor_webhook_latency_threshold_seconds[5m]))`
-
-// onCritical selects the webhooks that fail closed on a critical resource: one
-// and the same registration must do both, and a name may have several.
-const onCritical = `
-	last_over_time(webhook_auditor_webhook_reach{class="critical"}[5m])
-	unless on (type, configuration, name) last_over_time(webhook_auditor_webhook_info{failure_policy="Ignore"}[5m])`
-
-// slowOnCritical is about those that are held to half a second. Whoever grants
-// such a webhook another threshold gets WebhookSlow beyond that.
-const slowOnCritical = `
-	label_replace(
-		1 - (sum by (name, type) (increase(` + admissionSeconds + `_bucket{le="0.5"}[5m])) / ` + calls5m + ` < ` + tooFew + `)
-		and on (name, type) (` + threshold + ` == 0.5)
-		and on (name, type) (` + onCritical + `),
-		"threshold", "0.5", "", "")`
-
 // Most webhooks may take a second, also those without a threshold, which the
 // auditor does not know or no auditor runs for: quickest reads that bucket
 // alone. Of the others, quicker reads the bucket of each one's threshold, by
-// the name that this has as an edge. "1.0" and "1" are the same edge.
+// the name that this has as an edge. "1.0" and "1" are the same edge. The
+// auditor's gauges are read over 5 minutes, so that a failed scrape or a restart
+// changes nothing.
 const (
+	unusual = `max by (name, type) (last_over_time(webhook_auditor_webhook_latency_threshold_seconds[5m])) != 1`
 	quicker = `
 		sum by (name, type, threshold) (
 			label_replace(increase(` + admissionSeconds + `_bucket{le=~"0.1|0.5|2.5|10|10.0"}[5m]), "threshold", "$1", "le", "(.+?)([.]0)?")
-			and on (name, type, threshold) count_values by (name, type) ("threshold", ` + threshold + ` != 1)
+			and on (name, type, threshold) count_values by (name, type) ("threshold", ` + unusual + `)
 		)`
 	quickest = `label_replace(sum by (name, type) (increase(` + admissionSeconds + `_bucket{le=~"1|1.0"}[5m])), "threshold", "1", "", "")`
 )
 
-const slow = `
+const slowShare = `
 	1 - (
 		(` + quicker + ` or on (name, type) ` + quickest + `)
 		/ on (name, type) group_left () ` + calls5m + ` < ` + tooFew + `
-	)
-	unless on (name, type, threshold) label_replace(` + onCritical + `, "threshold", "0.5", "", "")`
+	)`
+
+// onCritical selects the webhooks that fail closed on a critical resource, which
+// are held to half a second: one and the same registration must do both, and a
+// name may have several. Whoever grants such a webhook another threshold gets
+// WebhookSlow beyond that.
+const onCritical = `
+	label_replace(
+		last_over_time(webhook_auditor_webhook_reach{class="critical"}[5m])
+		unless on (type, configuration, name) last_over_time(webhook_auditor_webhook_info{failure_policy="Ignore"}[5m]),
+		"threshold", "0.5", "", "")`
 
 // slowConversion compares a quantile: the edges of this histogram are powers
 // of two, and lie by the factor 1.024 beyond the thresholds 0.5 and 1. The

@@ -18,13 +18,58 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 )
 
-// all returns every alert.
+// all returns every alert, with all that is shared written out.
 func all() []Alert {
 	var out []Alert
 	for _, g := range Groups() {
-		out = append(out, g.Alerts...)
+		out = append(out, g.inlined().Alerts...)
 	}
 	return out
+}
+
+// TestShared holds that what is recorded is read, and what is read recorded: in
+// its own group, for other groups are evaluated at other times.
+func TestShared(t *testing.T) {
+	for _, g := range Groups() {
+		for i, s := range g.Shared {
+			if !model.LegacyValidation.IsValidMetricName(s.Name) || strings.Count(s.Name, ":") != 2 {
+				t.Errorf("%s: want a name as level:metric:operations", s.Name)
+			}
+			reads := func(expr string) bool { return strings.Contains(expr, s.Name) }
+			if !slices.ContainsFunc(g.Alerts, func(a Alert) bool { return reads(a.Expr) }) &&
+				!slices.ContainsFunc(g.Shared[i:], func(later Shared) bool { return reads(later.Expr) }) {
+				t.Errorf("nothing in %s reads %s", g.Name, s.Name)
+			}
+		}
+	}
+	walk(t, func(a Alert, node parser.Node, _ []parser.Node) {
+		if s, ok := node.(*parser.VectorSelector); ok && strings.Contains(s.Name, ":") {
+			t.Errorf("%s reads %s, which its group does not record", a.Name, s.Name)
+		}
+	})
+}
+
+// TestRecords holds which forms record anything: neither those that cannot nor
+// those of a selection, which could not tell their series from each other's.
+func TestRecords(t *testing.T) {
+	for _, test := range []struct {
+		form    Form
+		options Options
+		records bool
+	}{
+		{PrometheusRule, Options{}, true},
+		{RuleFile, Options{ClusterLabel: "cluster"}, true},
+		{RuleFile, Options{Selector: `cluster="one"`}, false},
+		{AlertingRule, Options{}, false},
+	} {
+		out, err := Render(test.form, test.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(out), "record:"); got != test.records {
+			t.Errorf("%s with %+v records: %t, want %t", test.form, test.options, got, test.records)
+		}
+	}
 }
 
 // TestConventions holds the alerts to the conventions of OpenShift and to our

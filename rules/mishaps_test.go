@@ -13,7 +13,6 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/rules"
-	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -311,7 +310,7 @@ func (m mishap) befall(traces []trace) []string {
 }
 
 // TestMishaps lets everything that happens in clusters happen while each alert
-// fires.
+// fires, with what alerts share recorded and written out.
 func TestMishaps(t *testing.T) {
 	var together []casualty
 	var plays [][]casualty
@@ -326,14 +325,17 @@ func TestMishaps(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			for _, play := range append(plays, together) {
-				m.try(t, slices.DeleteFunc(slices.Clone(play), func(s casualty) bool { return !m.touches(s.traces) }))
+				touched := slices.DeleteFunc(slices.Clone(play), func(s casualty) bool { return !m.touches(s.traces) })
+				for _, record := range []bool{true, false} {
+					m.try(t, touched, record)
+				}
 			}
 		})
 	}
 }
 
 // try plays a mishap.
-func (m mishap) try(t *testing.T, casualties []casualty) {
+func (m mishap) try(t *testing.T, casualties []casualty, record bool) {
 	t.Helper()
 	if len(casualties) == 0 {
 		return
@@ -344,7 +346,7 @@ func (m mishap) try(t *testing.T, casualties []casualty) {
 		series = append(series, m.befall(s.traces)...)
 		seen[s.Name] = map[string]bool{}
 	}
-	p := playFile(t, only(t, casualties), minute, series)
+	p := playFile(t, only(t, casualties, record), minute, series)
 	p.now = begun * minute
 	for moment := begun; moment <= watched; moment++ {
 		fires := p.until(minute * time.Duration(moment))
@@ -377,19 +379,21 @@ func (m mishap) look(t *testing.T, s casualty, moment int, seen map[string]bool,
 	}
 }
 
-// only writes a file with these alerts.
-func only(t *testing.T, casualties []casualty) string {
+// only writes a file with these alerts, and what they share if it is recorded.
+func only(t *testing.T, casualties []casualty, record bool) string {
 	t.Helper()
-	group := monitoringv1.RuleGroup{Name: "only"}
-	for _, s := range casualties {
-		rule, err := Options{}.rule(s.Alert)
-		if err != nil {
-			t.Fatal(err)
-		}
-		group.Rules = append(group.Rules, rule)
+	groups, err := Options{}.groups(record)
+	if err != nil {
+		t.Fatal(err)
 	}
-	out, err := yaml.Marshal(monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}})
-	return written(t, out, err)
+	for i := range groups {
+		groups[i].Rules = slices.DeleteFunc(groups[i].Rules, func(r monitoringv1.Rule) bool {
+			return r.Record == "" && !slices.ContainsFunc(casualties, func(s casualty) bool {
+				return s.Name == r.Alert && s.Labels["check"] == r.Labels["check"]
+			})
+		})
+	}
+	return groupFile(t, groups)
 }
 
 // TestSlowScrapes has an API server of which one scrape in many succeeds in

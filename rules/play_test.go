@@ -10,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/storage"
+	"sigs.k8s.io/yaml"
 )
 
 // tick is how often the tests scrape and evaluate, as most clusters do.
@@ -75,6 +77,13 @@ func (p *player) only(names ...string) {
 func ruleFile(t testing.TB, o Options) string {
 	t.Helper()
 	out, err := Render(RuleFile, o)
+	return written(t, out, err)
+}
+
+// groupFile writes groups that were rendered into a file.
+func groupFile(t testing.TB, groups []monitoringv1.RuleGroup) string {
+	t.Helper()
+	out, err := yaml.Marshal(monitoringv1.PrometheusRuleSpec{Groups: groups})
 	return written(t, out, err)
 }
 

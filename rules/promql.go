@@ -6,9 +6,11 @@ import "strings"
 type source struct {
 	// by are the labels that tell the webhooks apart.
 	by string
-	// calls counts all calls; failures those that got no usable answer, by what
-	// became of the request, and answers those that got one, be it a refusal.
-	calls             string
+	// calls5m and calls1h are how many calls there were in that time, at least
+	// of the webhooks that failed in the last hour.
+	calls5m, calls1h string
+	// failures count the calls that got no usable answer, by what became of the
+	// request, and answers those that got one, be it a refusal.
 	failures, answers []string
 }
 
@@ -30,21 +32,38 @@ const (
 var (
 	admission = source{
 		by:       "name, type",
-		calls:    requests,
+		calls5m:  callsOfFailing5m,
+		calls1h:  callsOfFailing1h,
 		failures: []string{failedClosed, failedOpen},
 		answers:  []string{requests + `{code="200"}`, rejections + `{error_type!="calling_webhook_error"}`},
 	}
 	conversion = source{
 		by:       "crd_name",
-		calls:    converted + "_count",
+		calls5m:  `sum by (crd_name) (increase(` + converted + `_count[5m]) > 0)`,
+		calls1h:  `sum by (crd_name) (increase(` + converted + `_count[1h]) > 0)`,
 		failures: []string{unconverted},
 		answers:  []string{converted + `_count{succeeded="true"}`},
 	}
 )
 
+// What the alerts share: the calls of the webhooks that failed in the last hour,
+// which are mostly none.
+const (
+	callsOfFailing5m = `failing_webhook:calls:increase5m`
+	callsOfFailing1h = `failing_webhook:calls:increase1h`
+)
+
+var failureShared = []Shared{{callsOfFailing5m, callsOfFailing("5m")}, {callsOfFailing1h, callsOfFailing("1h")}}
+
+func callsOfFailing(window string) string {
+	return `
+		sum by (name, type) (increase(` + requests + `[` + window + `]) > 0)
+		and on (name, type) (increase(` + failedClosed + `[1h]) > 0 or increase(` + failedOpen + `[1h]) > 0)`
+}
+
 // expr writes the source and one of its failures into a template.
 func (s source) expr(template, failure string) string {
-	return strings.NewReplacer("BY", s.by, "CALLS", s.calls, "FAILURES", failure).Replace(template)
+	return strings.NewReplacer("BY", s.by, "CALLS5M", s.calls5m, "CALLS1H", s.calls1h, "FAILURES", failure).Replace(template)
 }
 
 // failing returns the share of the calls that failed in the last 5 minutes,
@@ -55,8 +74,8 @@ func (s source) expr(template, failure string) string {
 // costlier sum.
 func (s source) failing(failure string) string {
 	return s.expr(`
-		sum by (BY) (increase(FAILURES[5m])) / sum by (BY) (increase(CALLS[5m]) > 0) > 0.01
-		and on (BY) (sum by (BY) (increase(FAILURES[1h])) >= 5) / (sum by (BY) (increase(CALLS[1h]) > 0) >= 20) > 0.01
+		sum by (BY) (increase(FAILURES[5m])) / CALLS5M > 0.01
+		and on (BY) (sum by (BY) (increase(FAILURES[1h])) >= 5) / (CALLS1H >= 20) > 0.01
 		and on (BY) sum by (BY) (increase(FAILURES[4m])) > 0`, failure)
 }
 

@@ -7,6 +7,12 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
+// anyCalled is what several legs of WebhookInputMetricsMissing share: whether
+// the API server called any webhook.
+const anyCalled = `webhook:called:group`
+
+var selfShared = []Shared{{anyCalled, `group(` + admissionSeconds + `_count)`}}
+
 var selfAlerts = []Alert{
 	{
 		Name:        "WebhookInputMetricsMissing",
@@ -42,8 +48,8 @@ var selfAlerts = []Alert{
 var missing = strings.Join([]string{
 	lacks(`last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])`,
 		`last_over_time(apiserver_admission_step_admission_duration_seconds_count[5m])`, `apiserver_admission_step_admission_duration_seconds_count`),
-	lacks(admissionSeconds+`_count`, requests, requests),
-	lacks(admissionSeconds+`_count`, admissionSeconds+`_bucket{le="+Inf"}`, admissionSeconds+`_bucket`),
+	lacks(anyCalled, requests, requests),
+	lacks(anyCalled, admissionSeconds+`_bucket{le="+Inf"}`, admissionSeconds+`_bucket`),
 	lacks(`apiserver_request_total{resource="leases"}`,
 		`apiserver_request_sli_duration_seconds_sum{resource="leases"}`, `apiserver_request_sli_duration_seconds_sum`),
 	lacks(`apiserver_request_total{resource="leases"}`,
