@@ -15,7 +15,7 @@ export CGO_ENABLED=0
 export GOWORK=off
 # Flags that change what is compiled are those of the Makefile, so that packages
 # that are the same are compiled once.
-export GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
+export GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false'
 
 # What nothing else here compiles and no request spends its time in is not
 # optimised: that would take a quarter longer.

@@ -25,7 +25,7 @@ import (
 // itself: generated configurations of recording webhooks, real requests.
 
 const (
-	explainRounds   = 14 // configurations that are generated for each server
+	explainRounds   = 13 // configurations that are generated for each server
 	explainRequests = 20 // requests to each
 )
 

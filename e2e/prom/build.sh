@@ -15,7 +15,7 @@ export CGO_ENABLED=0
 export GOWORK=off
 # Flags that change what is compiled are those of the Makefile, so that packages
 # that are the same are compiled once.
-export GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
+export GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false'
 
 # Without the clouds' service discoveries: static and file discovery are left.
 tags=remove_all_sd
