@@ -4,7 +4,6 @@
 package rules
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -40,9 +39,8 @@ type Alert struct {
 	Labels map[string]string
 }
 
-// Shared is an expression that several alerts of a group read, or one several
-// times. It is recorded under its name, or stands in their expressions where
-// nothing can be recorded.
+// Shared is an expression that several alerts of a group read. It is recorded
+// under its name, or stands in their expressions where nothing can be recorded.
 type Shared struct {
 	Name, Expr string
 }
@@ -55,12 +53,11 @@ type Group struct {
 	Alerts []Alert
 }
 
-// inlined returns the group with all that is shared written out. What is shared
-// may itself read what stands before it.
+// inlined returns the group with all that is shared written out.
 func (g Group) inlined() Group {
 	out := Group{Name: g.Name}
 	for _, a := range g.Alerts {
-		for _, s := range slices.Backward(g.Shared) {
+		for _, s := range g.Shared {
 			a.Expr = strings.ReplaceAll(a.Expr, s.Name, "("+s.Expr+")")
 		}
 		out.Alerts = append(out.Alerts, a)
