@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
-	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
 )
 
@@ -45,7 +44,7 @@ func TestExplainSaysWhatTheAPIServerDoes(t *testing.T) {
 		for i, server := range []struct {
 			name, version string
 			use           func(*testing.T) *world
-		}{{"stock", "v1.37", useUnguarded}, {"older", "v1.36", useOlderAlone}} {
+		}{{"stock", "v1.37", useUnguarded}, {"previous", "v1.35", usePrevious}} {
 			t.Run(server.name, func(t *testing.T) {
 				t.Parallel()
 				r := rand.New(rand.NewPCG(uint64(i), 1))
@@ -61,13 +60,6 @@ func TestExplainSaysWhatTheAPIServerDoes(t *testing.T) {
 	if total.cases < 500 || total.called < 1000 || total.skipped < 2000 || total.again == 0 || total.maybeCalled == 0 || total.maybeNot == 0 || total.refused == 0 {
 		t.Error("the cases are too few, or too much alike, to show anything")
 	}
-}
-
-// useOlderAlone returns a world for this test alone: what it registers meets
-// everybody's requests.
-func useOlderAlone(t *testing.T) *world {
-	t.Helper()
-	return ownWorld(t, cluster.Options{APIServerFlags: []string{sendsReviews}})
 }
 
 // tally counts what the cases showed.
@@ -107,15 +99,17 @@ func (e explainer) round(t *testing.T, r *rand.Rand, round int, total *tally) {
 	c := e.register(t, r, fmt.Sprintf("explain-%s-%02d", strings.ReplaceAll(e.version, ".", "-"), round))
 	e.awaitAll(t, c)
 	file := e.written(t, c)
-	for i := range explainRequests {
-		q := e.pick(r)
-		said := e.explain(t, q, "--from="+file, "--server-version="+e.version)
-		if i == 0 {
-			live := e.explain(t, q, "--kubeconfig="+e.plane.Kubeconfig())
-			if a, b := fmt.Sprint(c.of(said)), fmt.Sprint(c.of(live)); a != b {
-				t.Errorf("%s: of files explain says %s, of the cluster %s", q, a, b)
-			}
-		}
+	asked := make([]request, explainRequests)
+	for i := range asked {
+		asked[i] = e.pick(r)
+	}
+	live := e.explain(t, asked[:1], "--kubeconfig="+e.plane.Kubeconfig())[0]
+	answers := e.explain(t, asked, "--from="+file, "--server-version="+e.version)
+	if a, b := fmt.Sprint(c.of(answers[0])), fmt.Sprint(c.of(live)); a != b {
+		t.Errorf("%s: of files explain says %s, of the cluster %s", asked[0], a, b)
+	}
+	for i, q := range asked {
+		said := answers[i]
 		e.hooks.Forget()
 		err := q.do(t.Context())
 		c.compare(t, q, c.of(said), outcome{calledPaths(e.hooks.Calls(), c.prefix), err}, total)
@@ -125,16 +119,27 @@ func (e explainer) round(t *testing.T, r *rand.Rand, round int, total *tally) {
 	}
 }
 
-func (e explainer) explain(t *testing.T, q request, where ...string) explanation {
+// explain asks about the requests, one process for all.
+func (e explainer) explain(t *testing.T, asked []request, where ...string) []explanation {
 	t.Helper()
-	args := append([]string{"explain", q.operation, q.resource}, q.args...)
-	result, err := auditor.Command(t.Context(), e.binary, append(args, append(where, "-o=json")...)...)
-	must(t, err)
-	var out explanation
-	if result.Code != 0 {
-		t.Fatalf("%s: exit code %d: %s", q, result.Code, result.Stderr)
+	var lines strings.Builder
+	for _, q := range asked {
+		fmt.Fprintln(&lines, q.operation, q.resource, strings.Join(q.args, " "))
 	}
-	must(t, json.Unmarshal([]byte(result.Stdout), &out))
+	result, err := auditor.Piped(t.Context(), strings.NewReader(lines.String()), e.binary, append([]string{"explain", "--requests=-", "-o=json"}, where...)...)
+	must(t, err)
+	if result.Code != 0 {
+		t.Fatalf("explain --requests: exit code %d: %s", result.Code, result.Stderr)
+	}
+	var out []explanation
+	for d := json.NewDecoder(strings.NewReader(result.Stdout)); d.More(); {
+		var one explanation
+		must(t, d.Decode(&one))
+		out = append(out, one)
+	}
+	if len(out) != len(asked) {
+		t.Fatalf("explain --requests: %d answers to %d requests", len(out), len(asked))
+	}
 	return out
 }
 

@@ -17,8 +17,8 @@ const maxPasted = 16 << 20
 // diagnose answers "explain --error": what happened, to which webhook, and the
 // way out.
 func (e *explain) diagnose(ctx context.Context, args []string, s streams) error {
-	if len(args) > 0 || e.file != "" {
-		return usageError{errors.New("explain: --error says what happened: want neither OPERATION and RESOURCE nor --filename with it")}
+	if len(args) > 0 || e.request.given() || e.requests != "" {
+		return usageError{errors.New("explain: --error says what happened: want no request with it: neither OPERATION and RESOURCE nor what describes one, nor --requests")}
 	}
 	write, ok := e.diagnosisWriters()[e.output]
 	if !ok {

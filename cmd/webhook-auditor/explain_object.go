@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,41 +14,9 @@ import (
 // maxObject is more than an API server takes.
 const maxObject = 16 << 20
 
-// asWritten is what a file leaves open.
-const asWritten = "the object is taken as it is written: the API server fills in defaults, and mutating webhooks may change it, before the others see it"
-
-// request reads OPERATION RESOURCE [NAME], and with --filename the object,
-// which says what it is itself; nobody has to say that it is created.
-func (e *explain) request(args []string, s streams) (operation, resource string, err error) {
-	if e.file == "" {
-		if len(args) < 2 || len(args) > 3 {
-			return "", "", usageError{errors.New("explain: want OPERATION RESOURCE[/SUB] [NAME], as in: webhook-auditor explain create pods -n default; or --filename; or --error")}
-		}
-		return args[0], args[1], e.describe(args[2:])
-	}
-	if len(args) > 3 {
-		return "", "", usageError{fmt.Errorf("explain: unexpected argument %q", args[3])}
-	}
-	object, err := e.object(s)
-	if err != nil {
-		return "", "", err
-	}
-	e.subject.Object = object
-	operation, resource = "create", qualified(object)
-	if len(args) > 0 {
-		operation = args[0]
-	}
-	if len(args) > 1 {
-		resource = args[1]
-	} else {
-		e.subject.Version = cmp.Or(e.subject.Version, text(object, "apiVersion"))
-	}
-	return operation, resource, e.describe(args[min(2, len(args)):])
-}
-
 // object reads the one object of --filename.
-func (e *explain) object(s streams) (map[string]any, error) {
-	b, err := e.bytes(s)
+func (r *requestFlags) object(s streams) (map[string]any, error) {
+	b, err := r.bytes(s)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("reading the object: %w", err)}
 	}
@@ -59,7 +25,7 @@ func (e *explain) object(s streams) (map[string]any, error) {
 	for document := range strings.SplitSeq("\n"+strings.ReplaceAll(string(b), "\r\n", "\n"), "\n---") {
 		object, err := decode(document)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("reading the object %s: %w", e.file, err)}
+			return nil, usageError{fmt.Errorf("reading the object %s: %w", r.file, err)}
 		}
 		if len(object) > 0 {
 			found = append(found, object)
@@ -67,20 +33,20 @@ func (e *explain) object(s streams) (map[string]any, error) {
 	}
 	switch {
 	case len(found) != 1:
-		return nil, usageError{fmt.Errorf("reading the object %s: %d objects in it: want one", e.file, len(found))}
+		return nil, usageError{fmt.Errorf("reading the object %s: %d objects in it: want one", r.file, len(found))}
 	case text(found[0], "kind") == "" || text(found[0], "apiVersion") == "":
-		return nil, usageError{fmt.Errorf("reading the object %s: want apiVersion and kind", e.file)}
+		return nil, usageError{fmt.Errorf("reading the object %s: want apiVersion and kind", r.file)}
 	case found[0]["items"] != nil:
-		return nil, usageError{fmt.Errorf("reading the object %s: it is a list: want one object", e.file)}
+		return nil, usageError{fmt.Errorf("reading the object %s: it is a list: want one object", r.file)}
 	}
 	return found[0], nil
 }
 
-func (e *explain) bytes(s streams) ([]byte, error) {
-	if e.file == "-" {
+func (r *requestFlags) bytes(s streams) ([]byte, error) {
+	if r.file == "-" {
 		return io.ReadAll(io.LimitReader(s.in, maxObject))
 	}
-	f, err := os.Open(e.file)
+	f, err := os.Open(r.file)
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,6 +112,51 @@ func TestExplainError(t *testing.T) {
 	}
 }
 
+const manyRequests = `# What the shop's controller does.
+create pods -n shop -l team=b
+create unicorns
+
+create -f testdata/no.yaml
+create pods web --namespace=shop --labels=team=a
+create pods --labels=
+`
+
+func TestExplainRequests(t *testing.T) {
+	r := execute(t, manyRequests, "explain", "--from", "testdata/webhooks.yaml", "-o", "json", "--requests", "-")
+	var got []string
+	for d := json.NewDecoder(strings.NewReader(r.out)); d.More(); {
+		var e exporter.Explanation
+		if err := d.Decode(&e); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s: %d called, %d skipped", e.Request.Namespace, len(e.Chain), len(e.Skipped)))
+	}
+	if want := []string{"shop: 0 called, 1 skipped", "shop: 1 called, 0 skipped", "default: 0 called, 1 skipped"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, want := range []string{"-:3: explain: ", `"unicorns"`, "-:5: reading the object: ", "2 of 5 requests not understood"} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("no %q in:\n%s", want, r.err)
+		}
+	}
+	if r.code != exitUsage {
+		t.Errorf("exit code %d", r.code)
+	}
+}
+
+// TestExplainRequestsAlike: a line is answered as the command line is.
+func TestExplainRequestsAlike(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "requests")
+	if err := os.WriteFile(file, []byte("create pods -n shop\ndelete pods web\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from := []string{"explain", "--from", "testdata/webhooks.yaml"}
+	one, two := execute(t, "", append(from, "create", "pods", "-n", "shop")...), execute(t, "", append(from, "delete", "pods", "web")...)
+	if r := execute(t, "", append(from, "--requests", file)...); r.out != one.out+"\n"+two.out || r.code != exitOK {
+		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+}
+
 func TestExplainUsage(t *testing.T) {
 	for name, args := range map[string][]string{
 		"nothing":                {},
@@ -125,6 +172,11 @@ func TestExplainUsage(t *testing.T) {
 		"no object":              {"-f", "/dev/null"},
 		"an object too much":     {"-f", "testdata/webhooks.yaml", "a", "b", "c", "d"},
 		"what the server lacks":  {"create", "unicorns"},
+		"requests and another":   {"create", "pods", "--requests", "testdata/webhooks.yaml"},
+		"requests and a flag":    {"-n", "shop", "--requests", "testdata/webhooks.yaml"},
+		"requests and an error":  {"--requests", "testdata/webhooks.yaml", "--error", refusal},
+		"no requests":            {"--requests", "testdata/no.txt"},
+		"all from one stream":    {"--from", "-", "--requests", "-"},
 		"the object is none":     {"-f", "testdata/webhooks.yaml", "get"},
 	} {
 		t.Run(name, func(t *testing.T) {

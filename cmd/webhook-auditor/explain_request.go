@@ -1,0 +1,103 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// asWritten is what a file leaves open.
+const asWritten = "the object is taken as it is written: the API server fills in defaults, and mutating webhooks may change it, before the others see it"
+
+// requestFlags describe a request, together with OPERATION RESOURCE [NAME].
+type requestFlags struct {
+	subject inventory.Subject
+	labels  string
+	// labeled says whether the labels are known, given whether anything is.
+	labeled, given func() bool
+	// file holds the object of the request.
+	file string
+}
+
+func registerRequest(flags *pflag.FlagSet) *requestFlags {
+	r := &requestFlags{}
+	flags.StringVarP(&r.subject.Namespace, "namespace", "n", "", "namespace of the object (default: default)")
+	flags.StringVarP(&r.labels, "labels", "l", "", "labels of the object, as k=v,…; '' says that it has none, without the flag they are not known")
+	flags.StringVar(&r.subject.Version, "api-version", "", "version of the API in which the request is made, as v1 or apps/v1 (default: the preferred one)")
+	flags.StringVarP(&r.file, "filename", "f", "", "file that holds the object (-: the standard input); OPERATION is create and RESOURCE its kind unless they are given")
+	r.labeled = func() bool { return flags.Changed("labels") }
+	r.given = func() bool {
+		return slices.ContainsFunc([]string{"namespace", "labels", "api-version", "filename"}, flags.Changed)
+	}
+	return r
+}
+
+// question is a request to explain.
+type question struct {
+	operation, resource string
+	subject             inventory.Subject
+	notes               []string
+}
+
+// read reads OPERATION RESOURCE [NAME], and with --filename the object, which
+// says what it is itself; nobody has to say that it is created.
+func (r *requestFlags) read(args []string, s streams) (question, error) {
+	if r.file == "" {
+		if len(args) < 2 || len(args) > 3 {
+			return question{}, usageError{errors.New("explain: want OPERATION RESOURCE[/SUB] [NAME], as in: webhook-auditor explain create pods -n default; or --filename; or --requests; or --error")}
+		}
+		return r.describe(question{operation: args[0], resource: args[1], subject: r.subject}, args[2:])
+	}
+	if len(args) > 3 {
+		return question{}, usageError{fmt.Errorf("explain: unexpected argument %q", args[3])}
+	}
+	object, err := r.object(s)
+	if err != nil {
+		return question{}, err
+	}
+	q := question{operation: "create", resource: qualified(object), subject: r.subject, notes: []string{asWritten}}
+	q.subject.Object = object
+	if len(args) > 0 {
+		q.operation = args[0]
+	}
+	if len(args) > 1 {
+		q.resource = args[1]
+	} else {
+		q.subject.Version = cmp.Or(q.subject.Version, text(object, "apiVersion"))
+	}
+	return r.describe(q, args[min(2, len(args)):])
+}
+
+// describe adds the name and the labels of the object.
+func (r *requestFlags) describe(q question, name []string) (question, error) {
+	if len(name) > 0 {
+		q.subject.Name = name[0]
+	}
+	if !r.labeled() {
+		return q, nil
+	}
+	set, err := labels.ConvertSelectorToLabelsMap(r.labels)
+	if err != nil {
+		return question{}, usageError{fmt.Errorf("--labels %q: %w", r.labels, err)}
+	}
+	q.subject.Labels = set
+	return q, nil
+}
+
+// chain is what becomes of the request where the Snapshot was taken.
+func (q question) chain(snapshot *inventory.Snapshot) (inventory.Chain, error) {
+	request, err := snapshot.Request(q.operation, q.resource, q.subject)
+	if err != nil {
+		return inventory.Chain{}, usageError{fmt.Errorf("explain: %w", err)}
+	}
+	request.Notes = append(request.Notes, q.notes...)
+	request.Notes = append(request.Notes, exporter.InputNotes(snapshot)...)
+	return snapshot.Chain(request), nil
+}
