@@ -1,14 +1,14 @@
 #!/bin/sh
 # Builds the control plane that the end-to-end tests and the demo run against:
-# etcd, kube-apiserver, kube-controller-manager and kubectl, one binary, from Go
-# modules.
+# etcd, kube-apiserver and kube-controller-manager, one binary, and kubectl, from
+# Go modules.
 # Needs Go and a network or a filled module cache; no C compiler, no root.
 # Does nothing when e2e/bin is up to date with the pins, the flags and Go.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$here/bin
-names='etcd kube-apiserver kube-controller-manager kubectl'
+names='etcd kube-apiserver kube-controller-manager'
 
 export CGO_ENABLED=0
 # The module is built as pinned, whatever workspace or flags surround it.
@@ -33,11 +33,11 @@ digest() {
 pins() {
 	go version
 	printf '%s\n' "$GOFLAGS" "$@" "$ldflags" "$names"
-	cat "$here/kube/go.mod" "$here/kube/go.sum" "$here/kube/main.go"
+	cat "$here/kube/go.mod" "$here/kube/go.sum" "$here/kube/main.go" "$here/kube/kubectl/main.go"
 }
 
 complete() {
-	for name in $names; do
+	for name in $names kubectl; do
 		[ -x "$bin/$name" ] || return 1
 	done
 }
@@ -62,14 +62,17 @@ fi
 echo 'building etcd, kube-apiserver, kube-controller-manager and kubectl from source; first time only, five to twenty minutes…' >&2
 mkdir -p "$bin"
 rm -f "$bin/.stamp"
-new=$bin/kubebox.$$
+new=$bin/new.$$
 started=$(date +%s)
-(cd "$here/kube" && exec nice -n 5 go build "$@" -ldflags="$ldflags" -o "$new" .) &
+(cd "$here/kube" && exec nice -n 5 go build "$@" -ldflags="$ldflags" -o "$new/" . ./kubectl) &
 build=$!
 trap 'kill "$build" 2>/dev/null || true' INT TERM
+trap 'rm -rf "$new"' EXIT
 heartbeat "$build"
 wait "$build"
-mv "$new" "$bin/kubebox"
+rm -f "$bin/kubectl" # may be a link of an older build
+mv "$new/kube" "$bin/kubebox"
+mv "$new/kubectl" "$bin/kubectl"
 for name in $names; do
 	ln -sf kubebox "$bin/$name"
 done

@@ -1,6 +1,6 @@
-// Command kube is etcd, kube-apiserver, kube-controller-manager and kubectl in
-// one binary: it plays the one whose name it is called by. One link instead of
-// four is what makes building a control plane from source bearable.
+// Command kube is etcd, kube-apiserver and kube-controller-manager in one
+// binary: it plays the one whose name it is called by. One link instead of three
+// is what makes building a control plane from source bearable.
 package main
 
 import (
@@ -14,7 +14,6 @@ import (
 	_ "k8s.io/component-base/logs/json/register"          // for --logging-format=json, as upstream
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client-go metrics, as upstream
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info, as upstream
-	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
@@ -27,10 +26,8 @@ func main() {
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
 	case "kube-controller-manager":
 		os.Exit(cli.Run(controllers.NewControllerManagerCommand()))
-	case "kubectl":
-		os.Exit(cli.Run(kubectl.NewDefaultKubectlCommand()))
 	default:
-		fmt.Fprintf(os.Stderr, "call this binary as etcd, kube-apiserver, kube-controller-manager or kubectl, not as %s\n", name)
+		fmt.Fprintf(os.Stderr, "call this binary as etcd, kube-apiserver or kube-controller-manager, not as %s\n", name)
 		os.Exit(2)
 	}
 }
