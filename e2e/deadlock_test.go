@@ -134,7 +134,7 @@ func (w *world) startsIn(t *testing.T, namespace string, labels map[string]strin
 func (w *world) watchesSystem(t *testing.T, want float64) {
 	t.Helper()
 	eventually(t, func() error {
-		open := w.apiServerMetrics(t).Select("apiserver_longrunning_requests", metrics.Labels{"resource": "daemonsets", "scope": "namespace", "verb": "WATCH"}).Sum()
+		open := w.apiServerMetrics(t, "apiserver_longrunning_requests").Select("apiserver_longrunning_requests", metrics.Labels{"resource": "daemonsets", "scope": "namespace", "verb": "WATCH"}).Sum()
 		if open != want {
 			return fmt.Errorf("%v watches of DaemonSets, want %v", open, want)
 		}

@@ -75,7 +75,7 @@ func (w watcher) activity(t *testing.T, on *world) activity {
 	must(t, err)
 	return activity{
 		evaluations: scrape.Select(evaluations, nil).Sum(),
-		asked:       asked(on.apiServerMetrics(t)),
+		asked:       asked(on.apiServerMetrics(t, "apiserver_request_total")),
 		errors:      scrape.Select(auditor.Prefix+"watch_errors_total", nil).Sum(),
 		snapshot:    snapshotTime(scrape),
 		log:         w.Output(),

@@ -147,7 +147,7 @@ func (w *world) probe(t *testing.T, want int) error {
 func (w *world) wantNoPolicyErrors(t *testing.T) {
 	t.Helper()
 	const checks = "apiserver_mutating_admission_policy_check_total"
-	all := w.scrape(t).Select(checks, nil)
+	all := w.apiServerMetrics(t, checks).Select(checks, nil)
 	if len(all.Select(checks, metrics.Labels{"policy": "webhook-auditor-run-level-guard", "error_type": "no_error"})) == 0 {
 		t.Errorf("the API server does not count the guard's checks:\n%s", all)
 	}
@@ -156,17 +156,6 @@ func (w *world) wantNoPolicyErrors(t *testing.T) {
 			t.Errorf("the guard could not be evaluated: %s", s)
 		}
 	}
-}
-
-// scrape is apiServerMetrics for a cleanup, when the test's context is over.
-func (w *world) scrape(t *testing.T) metrics.Metrics {
-	t.Helper()
-	body, err := w.kube.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(context.Background())
-	must(t, err)
-	defer body.Close()
-	scrape, err := metrics.Parse(body)
-	must(t, err)
-	return scrape
 }
 
 func (w *world) configurations(kind string) dynamic.ResourceInterface {

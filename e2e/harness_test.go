@@ -139,7 +139,7 @@ func TestFailuresAreWhatTheAPIServerMakesOfThem(t *testing.T) {
 			eventually(t, func() error { return w.refused(t, b.Namespace, f.error) })
 			want := metrics.Labels{"name": h.Name, "type": "validating", "operation": "CREATE"}
 			maps.Copy(want, f.counted)
-			must(t, metrics.Present("apiserver_admission_webhook_rejection_count", want)(w.apiServerMetrics(t)))
+			must(t, metrics.Present("apiserver_admission_webhook_rejection_count", want)(w.apiServerMetrics(t, "apiserver_admission_webhook_")))
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestFailurePolicyIgnoreFailsOpen(t *testing.T) {
 			return err
 		}
 		want := metrics.Labels{"name": h.Name, "type": "validating"}
-		return metrics.Present("apiserver_admission_webhook_fail_open_count", want)(w.apiServerMetrics(t))
+		return metrics.Present("apiserver_admission_webhook_fail_open_count", want)(w.apiServerMetrics(t, "apiserver_admission_webhook_"))
 	})
 }
 

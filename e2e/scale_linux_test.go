@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,7 @@ func BenchmarkScale(b *testing.B) {
 }
 
 func measureScale(b *testing.B, flags ...string) {
+	b.Setenv("GOMAXPROCS", strconv.Itoa(runtime.NumCPU())) // nothing else runs
 	big := newBigCluster(b, flags...)
 	path, err := binary()
 	must(b, err)

@@ -258,7 +258,7 @@ func configurationOf(t *testing.T, w *world, dir string) string {
 // kubectl runs kubectl as the administrator and returns what it prints.
 func (w *world) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "bin/kubectl", append([]string{"--kubeconfig=" + w.plane.Kubeconfig(), "--cache-dir=" + t.TempDir()}, args...)...)
+	command := exec.CommandContext(t.Context(), "bin/kubectl", append([]string{"--kubeconfig=" + w.plane.Kubeconfig(), "--cache-dir=" + w.plane.Cache()}, args...)...)
 	out, err := command.Output()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, out)

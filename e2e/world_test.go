@@ -20,6 +20,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
+	stage "github.com/webhook-auditor/webhook-auditor/e2e/world"
 )
 
 // patience bounds every wait of a test.
@@ -163,17 +164,7 @@ var binary = sync.OnceValues(func() (string, error) {
 // eventually tries until try returns nil, for at most patience.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("still after %s: %v", patience, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	stage.Eventually(t, patience, try)
 }
 
 // must ends the test on an error.
@@ -184,13 +175,13 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// apiServerMetrics are what the API server counts.
-func (w *world) apiServerMetrics(t *testing.T) metrics.Metrics {
+// apiServerMetrics are what the API server counts under names that begin so.
+func (w *world) apiServerMetrics(t *testing.T, prefix string) metrics.Metrics {
 	t.Helper()
-	body, err := w.kube.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(t.Context())
+	body, err := w.kube.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(context.Background()) // also at the end, when the test's context is over
 	must(t, err)
 	defer body.Close()
-	scrape, err := metrics.Parse(body)
+	scrape, err := metrics.ParseOf(prefix, body)
 	must(t, err)
 	return scrape
 }

@@ -95,7 +95,7 @@ func (s site) shell(t *testing.T, file string) shell {
 	dir := t.TempDir()
 	env := append(os.Environ(),
 		"PATH="+strings.Join([]string{bin, filepath.Dir(auditor), os.Getenv("PATH")}, string(filepath.ListSeparator)),
-		"HOME="+dir, "KUBECONFIG="+s.plane.Kubeconfig(),
+		"HOME="+dir, "KUBECONFIG="+s.plane.Kubeconfig(), "KUBECACHEDIR="+s.plane.Cache(),
 		"KIND=validatingwebhookconfiguration", "CONFIGURATION="+s.name, "NAMESPACE="+s.name, "SERVICE=hook",
 		"NAME="+name, "CRD="+crd, "OPERATION=create", "RESOURCE=pods")
 	return shell{dir: dir, env: env, name: name}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
 )
 
@@ -13,9 +15,6 @@ const (
 	Prefix = "webhook_auditor_"
 	// Patience is how long a change may take to show on /metrics.
 	Patience = 30 * time.Second
-	// interval is how often /metrics is asked meanwhile: often, as the delay
-	// is printed.
-	interval = 25 * time.Millisecond
 )
 
 // Scrape reads /metrics.
@@ -33,6 +32,8 @@ func (a *Auditor) Eventually(ctx context.Context, holds metrics.Condition) (time
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	begun := time.Now()
+	// Often at first, as the delay is printed.
+	pace := wait.Backoff{Duration: 25 * time.Millisecond, Factor: 1.2, Steps: 20, Cap: 250 * time.Millisecond}
 	for {
 		scrape, err := a.Scrape(ctx)
 		if err == nil {
@@ -46,7 +47,7 @@ func (a *Auditor) Eventually(ctx context.Context, holds metrics.Condition) (time
 			return 0, fmt.Errorf("waiting %s for /metrics: %w", Patience, err)
 		case <-a.Done():
 			return 0, fmt.Errorf("waiting for /metrics: the auditor ended:\n%s", a.Output())
-		case <-time.After(interval):
+		case <-time.After(pace.Step()):
 		}
 	}
 }

@@ -38,7 +38,7 @@ type ControlPlane struct {
 	kubeconfig string
 	users      *authority.Authority
 	admin      *rest.Config
-	ports      struct{ etcd, apiServer, controllers int }
+	ports      struct{ apiServer, controllers int }
 }
 
 // Start brings a control plane up and returns once it answers. Whoever starts
@@ -93,11 +93,11 @@ func prepare(options Options) (*ControlPlane, error) {
 }
 
 func (c *ControlPlane) equip() error {
-	ports, err := process.FreePorts(3)
+	ports, err := process.FreePorts(2)
 	if err != nil {
 		return err
 	}
-	c.ports.etcd, c.ports.apiServer, c.ports.controllers = ports[0], ports[1], ports[2]
+	c.ports.apiServer, c.ports.controllers = ports[0], ports[1]
 	if c.users, err = authority.New("e2e"); err != nil {
 		return err
 	}
@@ -146,6 +146,10 @@ func (c *ControlPlane) Stop() error {
 
 // Kubeconfig is the path of a kubeconfig that may do everything.
 func (c *ControlPlane) Kubeconfig() string { return c.kubeconfig }
+
+// Cache is a folder for what kubectl keeps from one start to the next. It ends
+// with the control plane.
+func (c *ControlPlane) Cache() string { return c.folder.path("kubectl") }
 
 // Config is a client configuration that may do everything.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin) }

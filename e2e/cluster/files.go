@@ -30,10 +30,6 @@ func (f folder) credentials(users, proxies *authority.Authority) error {
 	if err != nil {
 		return err
 	}
-	store, err := users.Client("kube-apiserver")
-	if err != nil {
-		return err
-	}
 	proxy, err := proxies.Client("front-proxy-client")
 	if err != nil {
 		return err
@@ -42,8 +38,6 @@ func (f folder) credentials(users, proxies *authority.Authority) error {
 		"ca.crt":             users.Bundle,
 		"serving.crt":        serving.Certificate,
 		"serving.key":        serving.Key,
-		"etcd-client.crt":    store.Certificate,
-		"etcd-client.key":    store.Key,
 		"front-proxy-ca.crt": proxies.Bundle,
 		"front-proxy.crt":    proxy.Certificate,
 		"front-proxy.key":    proxy.Key,

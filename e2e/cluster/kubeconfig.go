@@ -22,6 +22,7 @@ func (c *ControlPlane) As(user string, groups ...string) (*rest.Config, error) {
 			CertData: pair.Certificate,
 			KeyData:  pair.Key,
 		},
+		DisableCompression: true, // which pays on a network
 		// Tests wait for answers, not for a client-side rate limit.
 		QPS: -1,
 		// Who wants the warnings, of dead rules for example, sets a handler.

@@ -30,7 +30,7 @@ func kubectl(t testing.TB, w *world.World, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, "../bin/kubectl", append([]string{"--kubeconfig=" + w.Plane.Kubeconfig(), "--cache-dir=" + t.TempDir()}, args...)...)
+	command := exec.CommandContext(ctx, "../bin/kubectl", append([]string{"--kubeconfig=" + w.Plane.Kubeconfig(), "--cache-dir=" + w.Plane.Cache()}, args...)...)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	output, err := command.Output()

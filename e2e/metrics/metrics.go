@@ -2,6 +2,7 @@
 package metrics
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"maps"
@@ -49,6 +50,22 @@ func Parse(text io.Reader) (Metrics, error) {
 		}
 	}
 	return out, nil
+}
+
+// ParseOf reads the series whose names begin so, and skips all others: an API
+// server has thousands.
+func ParseOf(prefix string, text io.Reader) (Metrics, error) {
+	var kept strings.Builder
+	lines := bufio.NewScanner(text)
+	for lines.Scan() {
+		if line := lines.Text(); strings.HasPrefix(line, prefix) || strings.HasPrefix(line, "# TYPE "+prefix) {
+			kept.WriteString(line + "\n")
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading metrics: %w", err)
+	}
+	return Parse(strings.NewReader(kept.String()))
 }
 
 func labels(m *dto.Metric) Labels {

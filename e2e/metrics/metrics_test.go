@@ -18,6 +18,15 @@ seconds_sum 12
 seconds_count 5
 `
 
+func TestParseOf(t *testing.T) {
+	for prefix, sum := range map[string]float64{"calls": 6, "seconds": 5, "up": 1, "": 12, "nothing": 0} {
+		m, err := ParseOf(prefix, strings.NewReader(scrape))
+		if got := m.Sum(); err != nil || got != sum {
+			t.Errorf("%q: the sum is %v, want %v: %v", prefix, got, sum, err)
+		}
+	}
+}
+
 func TestSelect(t *testing.T) {
 	m, err := Parse(strings.NewReader(scrape))
 	if err != nil {

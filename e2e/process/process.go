@@ -26,6 +26,9 @@ type Process struct {
 }
 
 // Run starts the program at path. Its output is appended to the file log.
+// Unless GOMAXPROCS says otherwise it computes on one core at a time: many
+// programs share the machine, and what one has to itself it spends on waiting
+// for work.
 func Run(path, log string, args ...string) (*Process, error) {
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -35,6 +38,7 @@ func Run(path, log string, args ...string) (*Process, error) {
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = attributes()
+	cmd.Env = append([]string{"GOMAXPROCS=1"}, os.Environ()...) // the last one wins
 	p := &Process{Name: path, log: log, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go p.watch(started)
@@ -124,7 +128,7 @@ func (p *Process) Await(ctx context.Context, ready func(context.Context) error) 
 			return fmt.Errorf("waiting for %s: it ended (%s); its last words:\n%s", p.Name, p.cmd.ProcessState, p.tail())
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s: %w; its last words:\n%s", p.Name, err, p.tail())
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -101,10 +102,12 @@ func AuditAs(t testing.TB, kubeconfig string, flags ...string) *auditor.Auditor 
 	return a
 }
 
-// Eventually tries until try returns nil, for at most the patience.
+// Eventually tries until try returns nil, for at most the patience: often at
+// first, for what comes at once.
 func Eventually(t testing.TB, patience time.Duration, try func() error) {
 	t.Helper()
 	begun := time.Now()
+	pace := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.3, Steps: 10, Cap: 250 * time.Millisecond}
 	for {
 		err := try()
 		if err == nil {
@@ -116,7 +119,7 @@ func Eventually(t testing.TB, patience time.Duration, try func() error) {
 		select {
 		case <-t.Context().Done():
 			t.Fatal(context.Cause(t.Context()))
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(pace.Step()):
 		}
 	}
 }
