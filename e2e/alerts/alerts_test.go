@@ -46,7 +46,7 @@ var incidents = []incident{
 	},
 	{
 		name:     "admission-tenth",
-		prepares: failingClosed,
+		prepares: failingClosedForMany,
 		breaks:   behave(webhook.Behaviour{FailEvery: 10}),
 		cures:    behave(webhook.Behaviour{}),
 		active:   []string{"WebhookFailingClosed"},
@@ -105,7 +105,7 @@ var incidents = []incident{
 	},
 	{
 		name:     "conversion-tenth",
-		prepares: converting,
+		prepares: convertingForMany,
 		breaks:   behave(webhook.Behaviour{FailEvery: 10}),
 		cures:    behave(webhook.Behaviour{}),
 		active:   []string{"WebhookConversionFailing"},

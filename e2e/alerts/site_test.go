@@ -159,7 +159,7 @@ func (s site) widgets(version string) dynamic.ResourceInterface {
 	return s.dynamic.Resource(schema.GroupVersionResource{Group: s.group(), Version: version, Resource: "widgets"}).Namespace(s.users())
 }
 
-// traffic sends requests until the end of the test, four a second at most from
+// traffic sends requests until the end of the test, two a second at most from
 // each of the given number of users. Requests may fail; what became of them is
 // for the metrics to tell.
 func (s site) traffic(t *testing.T, users int, request func(ctx context.Context, user int) error) {
@@ -170,7 +170,7 @@ func (s site) traffic(t *testing.T, users int, request func(ctx context.Context,
 		t.Cleanup(func() { cancel(); <-done })
 		go func() {
 			defer close(done)
-			tick := time.NewTicker(250 * time.Millisecond)
+			tick := time.NewTicker(500 * time.Millisecond)
 			defer tick.Stop()
 			for {
 				_ = request(ctx, user) // the API server counts it

@@ -40,7 +40,13 @@ func impatient(t *testing.T, s site) {
 	s.traffic(t, 3, s.createConfigMap)
 }
 
+// seldomCalled is a webhook that nobody's request meets before it fails: not even
+// that of the controller which puts a ConfigMap into each new namespace.
 func seldomCalled(t *testing.T, s site) {
+	eventually(t, func(ctx context.Context) error {
+		_, err := s.kube.CoreV1().ConfigMaps(s.users()).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		return err
+	})
 	must(t, s.register(t.Context(), s.configuration(configMaps)))
 }
 
@@ -79,6 +85,13 @@ func mutating(t *testing.T, s site) {
 }
 
 func unregistered(t *testing.T, s site) { s.traffic(t, 1, s.createConfigMap) }
+
+// failingClosedForMany has so many users that a tenth of them is somebody at
+// any time.
+func failingClosedForMany(t *testing.T, s site) {
+	must(t, s.register(t.Context(), s.configuration(configMaps)))
+	s.traffic(t, 3, s.createConfigMap)
+}
 
 func converting(t *testing.T, s site) {
 	s.install(t)

@@ -39,6 +39,12 @@ func TestWatchers(t *testing.T) {
 	must(t, stack.Scrape(t.Context(), Targets{Auditors: auditors}))
 	becomes()
 
+	stop()
+	becomes("WebhookAuditorDown")
+	auditors, _ = w.auditors(t)
+	must(t, stack.Scrape(t.Context(), Targets{Auditors: auditors}))
+	becomes()
+
 	s.hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
 	for range 3 {
 		if err := s.readWidget(t.Context(), 0); err == nil {
@@ -48,12 +54,6 @@ func TestWatchers(t *testing.T) {
 	becomes("WebhookConversionFailing")
 	s.hooks.Behave(s.path(), webhook.Behaviour{})
 	must(t, s.readWidget(t.Context(), 0))
-	becomes()
-
-	stop()
-	becomes("WebhookAuditorDown")
-	auditors, _ = w.auditors(t)
-	must(t, stack.Scrape(t.Context(), Targets{Auditors: auditors}))
 	becomes()
 }
 
