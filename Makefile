@@ -31,25 +31,29 @@ unit: ## the fast loop: everything but the end-to-end tests
 
 # What computes first and side by side, then what a loaded machine would disturb.
 test: ## everything
-	@$(MAKE) --no-print-directory --jobs=3 unit packaging control-plane monitoring
+	@$(MAKE) --no-print-directory --jobs=4 unit packaging build control-plane monitoring
 	@$(MAKE) --no-print-directory --jobs=2 e2e installations
 
 packaging: ## kustomize, Helm and install.yaml say the same; the image holds what it should
 	cd manifests/packaging && $(GO) test -count=1 ./...
 
-installations: ## what is said of real software, against its released manifests
+installations: build ## what is said of real software, against its released manifests
 	cd e2e/installations && nice $(GO) test -count=1 -timeout 20m ./...
 
 e2e: build control-plane monitoring ## the finished binary against a real control plane
-	rules/check.sh
-	@$(MAKE) --no-print-directory --jobs=2 e2e-alerts e2e-others
+	@$(MAKE) --no-print-directory --jobs=3 e2e-alerts e2e-others bin/rules-checked
+
+# The alerts by promtool and amtool, when one of them or the alerts have changed.
+bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml $(wildcard rules/tests/*.yaml) e2e/bin/promtool e2e/bin/amtool
+	nice rules/check.sh
+	@mkdir -p bin && touch $@
 
 # Alerts are watched in time, so they go before what only has to be done.
 e2e-alerts:
 	cd e2e && $(GO) test -count=1 -timeout 30m ./alerts
 
 e2e-others:
-	cd e2e && nice $(GO) test -count=1 -p 2 -timeout 30m $$($(GO) list ./... | grep -v /alerts$$)
+	cd e2e && nice $(GO) test -count=1 -p 3 -timeout 30m $$($(GO) list ./... | grep -v /alerts$$)
 
 test-faults: servers ## what breaks control planes, several at a time: they mostly wait; SOAK=1 soaks for 20 minutes
 	cd e2e && $(GO) vet -tags faults ./faults ./operator && \

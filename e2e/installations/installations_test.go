@@ -1,9 +1,9 @@
 package installations
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -35,11 +35,11 @@ func TestInstallations(t *testing.T) {
 	if len(installations) < 10 {
 		t.Fatalf("want at least 10 installations, got %d", len(installations))
 	}
-	auditor := build(t)
+	auditor, folders := build(t), download(t)
 	webhooks, hits := 0, map[string]int{}
 	for _, i := range installations {
 		t.Run(i.module+"/"+i.path, func(t *testing.T) {
-			d := audit(t, auditor, filepath.Join(download(t, i), i.path))
+			d := audit(t, auditor, filepath.Join(folders[i.module+"@"+i.version], i.path))
 			webhooks += len(d.Webhooks)
 			for _, h := range compare(t, i, d) {
 				hits[h.check]++
@@ -81,29 +81,37 @@ func compare(t *testing.T, i installation, d document) []hit {
 	return found
 }
 
-// build builds the auditor of this checkout.
+// build builds the auditor of this checkout, as its users build it.
 func build(t *testing.T) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "webhook-auditor")
-	command := exec.Command("go", "build", "-o", binary, "./cmd/webhook-auditor")
-	command.Dir = filepath.Join("..", "..")
-	if out, err := command.CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "-C", "../..", "build").CombinedOutput(); err != nil {
 		t.Fatalf("building the auditor: %v\n%s", err, out)
 	}
-	return binary
+	return "../../bin/webhook-auditor"
 }
 
-// download returns the directory of the installation's module.
-func download(t *testing.T, i installation) string {
+// download returns the directories of the installations' modules, by
+// module@version.
+func download(t *testing.T) map[string]string {
 	t.Helper()
-	command := exec.Command("go", "mod", "download", "-json", i.module+"@"+i.version)
-	command.Dir = t.TempDir()
-	out, err := command.Output()
-	var module struct{ Dir, Error string }
-	if unreadable := json.Unmarshal(out, &module); unreadable != nil || module.Dir == "" {
-		t.Fatalf("downloading %s@%s: %v", i.module, i.version, errors.Join(err, unreadable, fmt.Errorf("%s", module.Error)))
+	command := exec.Command("go", "mod", "download", "-json")
+	for _, i := range installations {
+		command.Args = append(command.Args, i.module+"@"+i.version)
 	}
-	return module.Dir
+	command.Dir = t.TempDir()
+	out, failed := command.Output()
+	folders := map[string]string{}
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+		var module struct{ Path, Version, Dir, Error string }
+		if err := d.Decode(&module); err != nil || module.Dir == "" {
+			t.Fatalf("downloading %s@%s: %v: %s", module.Path, module.Version, errors.Join(failed, err), module.Error)
+		}
+		folders[module.Path+"@"+module.Version] = module.Dir
+	}
+	if failed != nil {
+		t.Fatalf("downloading: %v", failed)
+	}
+	return folders
 }
 
 func audit(t *testing.T, auditor, path string) document {
