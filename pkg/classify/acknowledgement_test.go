@@ -32,6 +32,7 @@ func TestAcknowledgements(t *testing.T) {
 	}
 	closed, open := "service-missing closed.policy.example.com", "service-missing open.policy.example.com"
 	clients, controllers := "service-missing clients.example.com", "service-missing controllers.example.com"
+	single := "service-missing single.example.com"
 	behindIt, nowhere := "service-missing gone.aggregated.example.com", "service-missing nowhere.aggregated.example.com"
 	for _, c := range []struct {
 		name  string
@@ -40,7 +41,7 @@ func TestAcknowledgements(t *testing.T) {
 		stale string
 	}{
 		{name: "nothing"},
-		{name: "all of a check", acks: []Acknowledgement{{Check: "service-missing"}}, known: []string{closed, open, clients, controllers, behindIt, nowhere}},
+		{name: "all of a check", acks: []Acknowledgement{{Check: "service-missing"}}, known: []string{closed, open, clients, controllers, single, behindIt, nowhere}},
 		{name: "by configuration", acks: []Acknowledgement{{Configuration: "policy"}}, known: []string{closed, open}},
 		{name: "by glob", acks: []Acknowledgement{{Name: "*.policy.example.com"}}, known: []string{closed, open}},
 		{name: "by all three", acks: []Acknowledgement{{Check: "service-*", Configuration: "pol*", Name: "open.*"}}, known: []string{open}},
@@ -56,7 +57,7 @@ func TestAcknowledgements(t *testing.T) {
 			if totals := report.Totals(); totals.Acknowledged != len(c.known) {
 				t.Errorf("acknowledged: %d, want %d", totals.Acknowledged, len(c.known))
 			}
-			for _, finding := range []string{closed, open, clients, controllers, behindIt, nowhere} {
+			for _, finding := range []string{closed, open, clients, controllers, single, behindIt, nowhere} {
 				want := finding
 				if slices.Contains(c.known, finding) {
 					want = "[" + finding + "]"

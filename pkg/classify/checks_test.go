@@ -92,9 +92,9 @@ func header(text, key string) string {
 	return m[1]
 }
 
-var wanted = regexp.MustCompile(`# want ([a-z -]+)$`)
+var wanted = regexp.MustCompile(`# want ([a-z =-]+)$`)
 
-// wants returns the checks wanted by line.
+// wants returns the checks wanted by line, as NAME or NAME=SEVERITY.
 func wants(text string) map[int][]string {
 	out := map[int][]string{}
 	for i, line := range strings.Split(text, "\n") {
@@ -106,11 +106,18 @@ func wants(text string) map[int][]string {
 	return out
 }
 
-// found returns the checks that were found by line.
-func found(r *Report) map[int][]string {
+// found returns the checks that were found by line, with the severity where one
+// is wanted.
+func found(r *Report, want map[int][]string) map[int][]string {
 	out := map[int][]string{}
 	for _, f := range r.Findings {
-		out[f.Source.Line] = append(out[f.Source.Line], f.Check.Name)
+		label := f.Check.Name
+		for _, w := range want[f.Source.Line] {
+			if strings.HasPrefix(w, label+"=") {
+				label += "=" + f.Severity.String()
+			}
+		}
+		out[f.Source.Line] = append(out[f.Source.Line], label)
 	}
 	for line := range out {
 		slices.Sort(out[line])
@@ -126,7 +133,7 @@ func TestChecks(t *testing.T) {
 			file := filepath.Join("testdata", check.Name+".yaml")
 			want := wants(source(t, file))
 			report := judged(t, file)
-			if diff := cmp.Diff(want, found(report)); diff != "" {
+			if diff := cmp.Diff(want, found(report, want)); diff != "" {
 				t.Errorf("%s: by line, -wanted +found:\n%s", file, diff)
 			}
 			if !slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Check == check }) {

@@ -23,8 +23,9 @@ const (
 // Classes lists all classes.
 var Classes = []Class{ClassCritical, ClassVirtual, ClassSensitive, ClassCore}
 
-// defaultClasses are the members of the classes as the enhancement lists them,
-// with the group that each resource belongs to. Core is told by group.
+// defaultClasses are the members of the classes as the enhancement "Improving
+// Supportability of API Webhooks" (openshift/enhancements, 2021) lists them, with
+// the group that each resource belongs to. Core is told by group.
 func defaultClasses() map[Class][]inventory.Resource {
 	return map[Class][]inventory.Resource{
 		ClassCritical: {

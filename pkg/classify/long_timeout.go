@@ -11,7 +11,7 @@ var longTimeout = &Check{
 	Summary:  "A webhook may hold every request that it intercepts for longer than 15 s.",
 	Severity: Info,
 	Find: func(p Profile) []Problem {
-		if p.Type == inventory.Conversion || p.Timeout <= secondsOf(p.Policy.LongTimeoutSeconds) {
+		if p.Platform || p.Type == inventory.Conversion || p.Timeout <= secondsOf(p.Policy.LongTimeoutSeconds) {
 			return nil
 		}
 		return []Problem{{
