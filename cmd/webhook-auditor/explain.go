@@ -19,7 +19,7 @@ type explain struct {
 	request *requestFlags
 	// requests holds many requests, pasted the error to explain.
 	requests, pasted string
-	blamed           func() bool
+	many, blamed     func() bool
 	output           string
 }
 
@@ -32,6 +32,7 @@ func explainCommand(flags *pflag.FlagSet) action {
 	flags.StringVarP(&e.output, "output", "o", "text", "form of the answer: text or json")
 	flags.StringVar(&e.input.server, "server-version", "", "version of the API server to judge for, as v1.36: that which files are meant for, or the next one of a cluster (default: what the input says, else the newest known)")
 	e.access = registerCluster(flags)
+	e.many = func() bool { return flags.Changed("requests") }
 	e.blamed = func() bool { return flags.Changed("error") }
 	return e.run
 }
@@ -40,7 +41,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	switch {
 	case e.blamed():
 		return e.diagnose(ctx, args, s)
-	case e.requests != "":
+	case e.many():
 		return e.explainEach(ctx, args, s)
 	}
 	write, err := e.writer()
@@ -59,16 +60,20 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := write(s.out, chain); err != nil {
+	if err := write(s.out, chain, 0); err != nil {
 		return err
 	}
 	return told(snapshot, s)
 }
 
-func (e *explain) writer() (func(io.Writer, inventory.Chain) error, error) {
+// writer returns what writes the answer to a line of --requests, or to line 0,
+// the command line.
+func (e *explain) writer() (func(io.Writer, inventory.Chain, int) error, error) {
 	switch e.output {
 	case "text":
-		return func(w io.Writer, c inventory.Chain) error { return exporter.WriteExplainText(w, c, textOptions(w)) }, nil
+		return func(w io.Writer, c inventory.Chain, _ int) error {
+			return exporter.WriteExplainText(w, c, textOptions(w))
+		}, nil
 	case "json":
 		return exporter.WriteExplainJSON, nil
 	}

@@ -17,7 +17,7 @@ const maxPasted = 16 << 20
 // diagnose answers "explain --error": what happened, to which webhook, and the
 // way out.
 func (e *explain) diagnose(ctx context.Context, args []string, s streams) error {
-	if len(args) > 0 || e.request.given() || e.requests != "" {
+	if len(args) > 0 || e.request.given() || e.many() {
 		return usageError{errors.New("explain: --error says what happened: want no request with it: neither OPERATION and RESOURCE nor what describes one, nor --requests")}
 	}
 	write, ok := e.diagnosisWriters()[e.output]

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -26,19 +27,21 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 	if err != nil {
 		return err
 	}
-	lines, err := e.open(s)
+	file, err := e.open(s)
 	if err != nil {
 		return err
 	}
-	defer lines.Close()
+	defer file.Close()
 	snapshot, err := e.snapshot(ctx, s)
 	if err != nil {
 		return err
 	}
 	total, refused := 0, 0
-	scanner := bufio.NewScanner(lines)
-	for place := 1; scanner.Scan(); place++ {
-		words := strings.Fields(scanner.Text())
+	for line := range lines(ctx, file) {
+		if line.err != nil {
+			return fmt.Errorf("reading the requests: %s:%d: %w", e.requests, line.number, line.err)
+		}
+		words := strings.Fields(line.text)
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}
@@ -46,21 +49,23 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 		chain, err := explainLine(words, snapshot)
 		if err != nil {
 			refused++
-			fmt.Fprintf(s.err, "webhook-auditor: %s:%d: %v\n", e.requests, place, err)
+			fmt.Fprintf(s.err, "webhook-auditor: %s:%d: %v\n", e.requests, line.number, err)
 			continue
 		}
 		if e.output == "text" && total-refused > 1 {
 			fmt.Fprintln(s.out)
 		}
-		if err := write(s.out, chain); err != nil {
+		if err := write(s.out, chain, line.number); err != nil {
 			return err
 		}
 	}
-	if err := scanner.Err(); err != nil {
-		return fmt.Errorf("reading the requests %s: %w", e.requests, err)
-	}
 	err = told(snapshot, s)
-	if refused > 0 {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case total == 0:
+		return usageError{fmt.Errorf("explain --requests %s: no request in it: want a line as in: create pods -n default", e.requests)}
+	case refused > 0:
 		return usageError{fmt.Errorf("explain: %d of %d requests not understood", refused, total)}
 	}
 	return err
@@ -69,16 +74,68 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 // open opens the file of --requests.
 func (e *explain) open(s streams) (io.ReadCloser, error) {
 	if e.requests != "-" {
-		f, err := os.Open(e.requests)
+		info, err := os.Stat(e.requests)
+		if err == nil && info.IsDir() {
+			err = fmt.Errorf("%s is a directory: want a file of requests", e.requests)
+		}
 		if err != nil {
 			return nil, usageError{fmt.Errorf("reading the requests: %w", err)}
 		}
-		return f, nil
+		return os.Open(e.requests)
 	}
 	if slices.Contains(e.from, "-") {
 		return nil, usageError{errors.New("explain: the standard input holds either --requests or what is read --from, not both")}
 	}
 	return io.NopCloser(s.in), nil
+}
+
+// numbered is a line of a file, or why there is none.
+type numbered struct {
+	number int
+	text   string
+	err    error
+}
+
+// lines reads lines until there are no more or the context ends: somebody may be
+// typing them, and give up.
+func lines(ctx context.Context, from io.Reader) iter.Seq[numbered] {
+	read := make(chan numbered)
+	go func() {
+		defer close(read)
+		scanner := bufio.NewScanner(from)
+		scanner.Buffer(nil, maxObject)
+		next := numbered{number: 1}
+		for ; scanner.Scan(); next.number++ {
+			next.text = strings.TrimPrefix(scanner.Text(), "\ufeff")
+			if !offer(ctx, read, next) {
+				return
+			}
+		}
+		if next.err = scanner.Err(); next.err != nil {
+			offer(ctx, read, next)
+		}
+	}()
+	return func(yield func(numbered) bool) {
+		for {
+			select {
+			case line, more := <-read:
+				if !more || !yield(line) {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func offer(ctx context.Context, to chan<- numbered, line numbered) bool {
+	select {
+	case to <- line:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // explainLine answers a request that is written as on the command line.
@@ -87,10 +144,13 @@ func explainLine(words []string, snapshot *inventory.Snapshot) (inventory.Chain,
 	flags.Usage = func() {} // that of the command would not help
 	request := registerRequest(flags)
 	if err := flags.Parse(words); err != nil {
-		return inventory.Chain{}, fmt.Errorf("explain: %w", err)
+		return inventory.Chain{}, fmt.Errorf("%w; a line takes -n, -l, -f and --api-version, the command line all else", err)
 	}
-	if request.file == "-" {
-		return inventory.Chain{}, errors.New("explain: the object of a line cannot come from the standard input: want a file")
+	switch {
+	case request.file == "" && flags.NArg() < 2:
+		return inventory.Chain{}, errors.New("want OPERATION RESOURCE[/SUB] [NAME], as in: create pods -n default; or -f FILE")
+	case request.file == "-":
+		return inventory.Chain{}, errors.New("the object of a line cannot come from the standard input: want -f FILE")
 	}
 	asked, err := request.read(flags.Args(), streams{})
 	if err != nil {

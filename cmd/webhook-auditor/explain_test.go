@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
@@ -119,6 +123,9 @@ create unicorns
 create -f testdata/no.yaml
 create pods web --namespace=shop --labels=team=a
 create pods --labels=
+pods
+create pods --from testdata
+create -f -
 `
 
 func TestExplainRequests(t *testing.T) {
@@ -129,12 +136,12 @@ func TestExplainRequests(t *testing.T) {
 		if err := d.Decode(&e); err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, fmt.Sprintf("%s: %d called, %d skipped", e.Request.Namespace, len(e.Chain), len(e.Skipped)))
+		got = append(got, fmt.Sprintf("%d: %s: %d called, %d skipped", e.Line, e.Request.Namespace, len(e.Chain), len(e.Skipped)))
 	}
-	if want := []string{"shop: 0 called, 1 skipped", "shop: 1 called, 0 skipped", "default: 0 called, 1 skipped"}; !slices.Equal(got, want) {
+	if want := []string{"2: shop: 0 called, 1 skipped", "6: shop: 1 called, 0 skipped", "7: default: 0 called, 1 skipped"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for _, want := range []string{"-:3: explain: ", `"unicorns"`, "-:5: reading the object: ", "2 of 5 requests not understood"} {
+	for _, want := range []string{"-:3: explain: ", `"unicorns"`, "-:5: reading the object: ", "-:8: want OPERATION", "-:9: unknown flag: --from; a line takes", "-:10: the object of a line", "5 of 8 requests not understood"} {
 		if !strings.Contains(r.err, want) {
 			t.Errorf("no %q in:\n%s", want, r.err)
 		}
@@ -143,6 +150,29 @@ func TestExplainRequests(t *testing.T) {
 		t.Errorf("exit code %d", r.code)
 	}
 }
+
+// TestExplainRequestsGivenUp: who types requests can stop, in between as well.
+func TestExplainRequestsGivenUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	typed, typing := io.Pipe()
+	t.Cleanup(func() { typing.Close() })
+	answered := make(chan struct{})
+	go func() {
+		fmt.Fprintln(typing, "create pods")
+		<-answered
+		cancel()
+	}()
+	var once sync.Once
+	out := writer(func(b []byte) (int, error) { once.Do(func() { close(answered) }); return len(b), nil })
+	err := run(ctx, []string{"explain", "--from", "testdata/webhooks.yaml", "--requests", "-"}, streams{in: typed, out: out, err: io.Discard})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // TestExplainRequestsAlike: a line is answered as the command line is.
 func TestExplainRequestsAlike(t *testing.T) {
@@ -174,8 +204,11 @@ func TestExplainUsage(t *testing.T) {
 		"what the server lacks":  {"create", "unicorns"},
 		"requests and another":   {"create", "pods", "--requests", "testdata/webhooks.yaml"},
 		"requests and a flag":    {"-n", "shop", "--requests", "testdata/webhooks.yaml"},
+		"requests of no name":    {"--requests", ""},
 		"requests and an error":  {"--requests", "testdata/webhooks.yaml", "--error", refusal},
-		"no requests":            {"--requests", "testdata/no.txt"},
+		"no file of requests":    {"--requests", "testdata/no.txt"},
+		"no requests":            {"--requests", "/dev/null"},
+		"a folder of requests":   {"--requests", "testdata"},
 		"all from one stream":    {"--from", "-", "--requests", "-"},
 		"the object is none":     {"-f", "testdata/webhooks.yaml", "get"},
 	} {

@@ -22,6 +22,8 @@ type Explanation struct {
 	// BudgetSeconds is the worst case: how long the request waits if every
 	// webhook answers just before its timeout.
 	BudgetSeconds int `json:"budgetSeconds"`
+	// Line is which of many requests it answers; 0 where there is one.
+	Line int `json:"line,omitempty"`
 }
 
 // ExplainedRequest is the request of an Explanation.
@@ -89,12 +91,15 @@ func NewExplanation(c inventory.Chain) Explanation {
 
 func wholeSeconds(d time.Duration) int { return int(d.Seconds()) }
 
-// WriteExplainJSON writes the chain as JSON.
-func WriteExplainJSON(w io.Writer, c inventory.Chain) error {
+// WriteExplainJSON writes the chain as JSON, which says what line of many
+// requests it answers; 0 is none.
+func WriteExplainJSON(w io.Writer, c inventory.Chain, line int) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(NewExplanation(c)); err != nil {
+	explanation := NewExplanation(c)
+	explanation.Line = line
+	if err := e.Encode(explanation); err != nil {
 		return fmt.Errorf("writing the chain: %w", err)
 	}
 	return nil

@@ -54,7 +54,7 @@ func TestExplain(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "explain.txt", text.Bytes())
-	if err := WriteExplainJSON(&document, chain()); err != nil {
+	if err := WriteExplainJSON(&document, chain(), 0); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "explain.json", document.Bytes())
@@ -67,7 +67,7 @@ func TestExplainNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "explain-nothing.txt", text.Bytes())
-	if err := WriteExplainJSON(&document, c); err != nil {
+	if err := WriteExplainJSON(&document, c, 0); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "explain-nothing.json", document.Bytes())
