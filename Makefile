@@ -44,9 +44,10 @@ e2e: build control-plane monitoring ## the finished binary against a real contro
 	@$(MAKE) --no-print-directory --jobs=3 e2e-alerts e2e-others bin/rules-checked
 
 # The alerts by promtool and amtool, when one of them or the alerts have changed.
-bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml $(wildcard rules/tests/*.yaml) e2e/bin/promtool e2e/bin/amtool
+bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml $(wildcard rules/tests/*.yaml e2e/bin/promtool e2e/bin/amtool)
+	@mkdir -p bin && touch $@.new
 	nice rules/check.sh
-	@mkdir -p bin && touch $@
+	@mv $@.new $@
 
 # Alerts are watched in time, so they go before what only has to be done.
 e2e-alerts:

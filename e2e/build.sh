@@ -70,7 +70,6 @@ trap 'kill "$build" 2>/dev/null || true' INT TERM
 trap 'rm -rf "$new"' EXIT
 heartbeat "$build"
 wait "$build"
-rm -f "$bin/kubectl" # may be a link of an older build
 mv "$new/kube" "$bin/kubebox"
 mv "$new/kubectl" "$bin/kubectl"
 for name in $names; do

@@ -44,7 +44,7 @@ func TestExplainSaysWhatTheAPIServerDoes(t *testing.T) {
 		for i, server := range []struct {
 			name, version string
 			use           func(*testing.T) *world
-		}{{"stock", "v1.37", useUnguarded}, {"previous", "v1.35", usePrevious}} {
+		}{{"stock", "v1.37", useUnguarded}, {"older", "v1.36", useOlderAlone}} {
 			t.Run(server.name, func(t *testing.T) {
 				t.Parallel()
 				r := rand.New(rand.NewPCG(uint64(i), 1))
@@ -60,6 +60,11 @@ func TestExplainSaysWhatTheAPIServerDoes(t *testing.T) {
 	if total.cases < 500 || total.called < 1000 || total.skipped < 2000 || total.again == 0 || total.maybeCalled == 0 || total.maybeNot == 0 || total.refused == 0 {
 		t.Error("the cases are too few, or too much alike, to show anything")
 	}
+}
+
+func useOlderAlone(t *testing.T) *world {
+	t.Helper()
+	return useAlone(t, older)
 }
 
 // tally counts what the cases showed.

@@ -13,17 +13,11 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/apply"
 )
 
-// previous is a server that does not know what the guard is made of, and sends
-// reviews to webhooks, for one test at a time.
-var (
-	previous      = sync.OnceValues(func() (*world, error) { return bareWorld("--emulated-version=1.35") })
-	previousAlone sync.Mutex
-)
+// previous is a server that does not know what the guard is made of.
+var previous = sync.OnceValues(func() (*world, error) { return bareWorld("--emulated-version=1.35") })
 
 func usePrevious(t *testing.T) *world {
 	t.Helper()
-	previousAlone.Lock()
-	t.Cleanup(previousAlone.Unlock)
 	return use(t, previous)
 }
 

@@ -42,12 +42,9 @@ var guardedKinds = map[string]schema.GroupVersionResource{
 	"MutatingWebhookConfiguration":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
 }
 
-// unguarded is a world for the tests that install the guard themselves, or
-// register what meets everybody's requests: one at a time.
-var (
-	unguarded = sync.OnceValues(func() (*world, error) { return newWorld(cluster.Options{}, ended.add) })
-	alone     sync.Mutex
-)
+// unguarded is a world for the tests that install the guard themselves, one at a
+// time.
+var unguarded = sync.OnceValues(func() (*world, error) { return newWorld(cluster.Options{}, ended.add) })
 
 // guarded is a world in which the guard keeps watch.
 var guarded = sync.OnceValues(func() (*world, error) {
@@ -76,9 +73,7 @@ func useGuarded(t *testing.T) *world {
 // guard of the last test is gone.
 func useUnguarded(t *testing.T) *world {
 	t.Helper()
-	alone.Lock()
-	t.Cleanup(alone.Unlock)
-	w := use(t, unguarded)
+	w := useAlone(t, unguarded)
 	w.awaitNoGuard(t)
 	return w
 }

@@ -48,7 +48,7 @@ func BenchmarkScale(b *testing.B) {
 }
 
 func measureScale(b *testing.B, flags ...string) {
-	b.Setenv("GOMAXPROCS", strconv.Itoa(runtime.NumCPU())) // nothing else runs
+	b.Setenv("GOMAXPROCS", strconv.Itoa(runtime.GOMAXPROCS(0))) // nothing else runs
 	big := newBigCluster(b, flags...)
 	path, err := binary()
 	must(b, err)

@@ -33,6 +33,8 @@ type world struct {
 	crds    clientset.Interface
 	dynamic dynamic.Interface
 	hooks   *webhook.Server
+	// users are the tests that use it now, many or one alone.
+	users sync.RWMutex
 	// audited starts the auditor that watches this world, once.
 	audited func() (*auditor.Auditor, error)
 }
@@ -132,9 +134,21 @@ func newWorld(options cluster.Options, atEnd func(stop func() error)) (*world, e
 func use(t *testing.T, start func() (*world, error)) *world {
 	t.Helper()
 	w, err := start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	w.users.RLock()
+	t.Cleanup(w.users.RUnlock)
+	return w
+}
+
+// useAlone returns one of the shared worlds to a test that no other may disturb,
+// or that would disturb all others: it registers what meets everybody's
+// requests, say.
+func useAlone(t *testing.T, start func() (*world, error)) *world {
+	t.Helper()
+	w, err := start()
+	must(t, err)
+	w.users.Lock()
+	t.Cleanup(w.users.Unlock)
 	return w
 }
 
@@ -178,7 +192,9 @@ func must(t testing.TB, err error) {
 // apiServerMetrics are what the API server counts under names that begin so.
 func (w *world) apiServerMetrics(t *testing.T, prefix string) metrics.Metrics {
 	t.Helper()
-	body, err := w.kube.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(context.Background()) // also at the end, when the test's context is over
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // also when the test's own is over
+	defer cancel()
+	body, err := w.kube.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(ctx)
 	must(t, err)
 	defer body.Close()
 	scrape, err := metrics.ParseOf(prefix, body)

@@ -32,7 +32,7 @@ const chunk = 120
 // tells something on an idle machine only.
 func BenchmarkEvaluation(b *testing.B) {
 	const webhooks, each = 1000, 100
-	b.Setenv("GOMAXPROCS", strconv.Itoa(runtime.NumCPU())) // nothing else runs
+	b.Setenv("GOMAXPROCS", strconv.Itoa(runtime.GOMAXPROCS(0))) // nothing else runs
 	w := newWorld(b, cluster.Options{})
 	s := newSite(b, w, "many")
 	for n := range webhooks / each {

@@ -114,7 +114,7 @@ func (s *Stack) start(ctx context.Context) error {
 
 // run starts a server and waits until it is ready.
 func (s *Stack) run(ctx context.Context, binary, url string, args ...string) error {
-	p, err := process.Run(filepath.Join(s.options.Binaries, binary), s.path(binary+".log"), args...)
+	p, err := process.Sparingly(filepath.Join(s.options.Binaries, binary), s.path(binary+".log"), args...)
 	if err != nil {
 		return err
 	}

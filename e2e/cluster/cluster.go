@@ -81,6 +81,10 @@ func prepare(options Options) (*ControlPlane, error) {
 		return nil, fmt.Errorf("making a folder: %w", err)
 	}
 	c := &ControlPlane{options: options, folder: folder(dir)}
+	const longest = 100 // a little less than systems allow
+	if len(c.folder.path(etcdSocket)) > longest {
+		return nil, errors.Join(fmt.Errorf("the path %s is too long for a socket: set TMPDIR to a shorter one", c.folder.path(etcdSocket)), os.RemoveAll(dir))
+	}
 	if err := c.equip(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}

@@ -48,11 +48,11 @@ const (
 	ClusterIP Routing = "clusterip"
 )
 
+const etcdSocket = "etcd.sock"
+
 // store is where etcd listens: a socket in a folder that is ours alone, so that
 // nobody else's etcd is mistaken for ours, and nobody else writes to it.
 func (c *ControlPlane) store() string { return "unix://" + c.folder.path(etcdSocket) }
-
-const etcdSocket = "etcd.sock"
 
 func (c *ControlPlane) etcdFlags() []string {
 	return flags(map[string]string{

@@ -26,7 +26,7 @@ type Server struct {
 
 // Start runs the server and returns once it is ready.
 func (s *Server) Start(ctx context.Context) error {
-	started, err := process.Run(s.path, s.log, s.args...)
+	started, err := process.Sparingly(s.path, s.log, s.args...)
 	if err != nil {
 		return err
 	}

@@ -108,8 +108,13 @@ func download(t *testing.T) map[string]string {
 		}
 		folders[module.Path+"@"+module.Version] = module.Dir
 	}
-	if failed != nil {
-		t.Fatalf("downloading: %v", failed)
+	if exit := (*exec.ExitError)(nil); errors.As(failed, &exit) {
+		t.Fatalf("downloading: %v\n%s", failed, exit.Stderr)
+	}
+	for _, i := range installations {
+		if at := i.module + "@" + i.version; failed != nil || folders[at] == "" {
+			t.Fatalf("downloading %s: it was not downloaded: %v", at, failed)
+		}
 	}
 	return folders
 }

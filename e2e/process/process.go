@@ -25,11 +25,22 @@ type Process struct {
 	done chan struct{} // closed once the process is gone and reaped
 }
 
+// Sparingly is what Run does for a server that shares the machine with many:
+// unless GOMAXPROCS says otherwise it computes on one core at a time. What such
+// a server has to itself, it spends on waiting for work.
+func Sparingly(path, log string, args ...string) (*Process, error) {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return Run(path, log, args...)
+	}
+	return run(path, log, append(os.Environ(), "GOMAXPROCS=1"), args...)
+}
+
 // Run starts the program at path. Its output is appended to the file log.
-// Unless GOMAXPROCS says otherwise it computes on one core at a time: many
-// programs share the machine, and what one has to itself it spends on waiting
-// for work.
 func Run(path, log string, args ...string) (*Process, error) {
+	return run(path, log, nil, args...)
+}
+
+func run(path, log string, environment []string, args ...string) (*Process, error) {
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", path, err)
@@ -38,7 +49,7 @@ func Run(path, log string, args ...string) (*Process, error) {
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = attributes()
-	cmd.Env = append([]string{"GOMAXPROCS=1"}, os.Environ()...) // the last one wins
+	cmd.Env = environment // nil: ours
 	p := &Process{Name: path, log: log, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go p.watch(started)
