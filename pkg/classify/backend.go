@@ -3,6 +3,8 @@ package classify
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -78,12 +80,31 @@ func conversionConsequences(p Profile) (Severity, string) {
 
 // repair is the way out of a dead backend.
 func repair(p Profile) string {
-	bring := fmt.Sprintf("bring %s back (kubectl get service,endpointslices,pods -n %s)", called(p), p.State.Service.Namespace)
-	if p.State.APIService != "" {
-		bring = fmt.Sprintf("bring APIService %s back (kubectl get apiservices)", p.State.APIService)
-	}
 	if p.Type == inventory.Conversion {
-		return fmt.Sprintf("%s; never force-delete the objects: they are healthy, only unreadable; if its software is gone for good and the versions differ in name only: %s", bring, noConversion(p))
+		return fmt.Sprintf("%s; never force-delete the objects: they are healthy, only unreadable; if its software is gone for good and the versions differ in name only: %s", restore(p), noConversion(p))
 	}
-	return fmt.Sprintf("%s; if its software is gone for good: kubectl delete %s%s", bring, object(p), byOwner(p))
+	return fmt.Sprintf("%s; if its software is gone for good: kubectl delete %s%s", restore(p), object(p), byOwner(p))
+}
+
+func restore(p Profile) string {
+	switch {
+	case p.State.APIService != "":
+		return fmt.Sprintf("bring APIService %s back (kubectl get apiservices)", p.State.APIService)
+	case p.State.Fault == inventory.PortNotFound:
+		return callOther(p, p.Snapshot.Services[p.State.Service.Key()].Ports)
+	}
+	return fmt.Sprintf("bring %s back (kubectl get service,endpointslices,pods -n %s)", called(p), p.State.Service.Namespace)
+}
+
+// callOther has the webhook call a port that its Service has: the one, if there
+// is no other.
+func callOther(p Profile, ports []corev1.ServicePort) string {
+	give := fmt.Sprintf("give Service %s port %d", p.State.Service.Key(), p.State.Service.Port)
+	switch {
+	case len(ports) != 1:
+		return "set clientConfig.service.port to a port of the Service, or " + give
+	case p.Type == inventory.Conversion:
+		return fmt.Sprintf(`call the port that the Service has: kubectl patch crd %s --type=json -p '[{"op":"add","path":"/spec/conversion/webhook/clientConfig/service/port","value":%d}]'%s; or %s`, p.Configuration, ports[0].Port, byOwner(p), give)
+	}
+	return fmt.Sprintf("call the port that the Service has: %s; or %s", patch(p, set(p, "clientConfig/service/port", ports[0].Port)), give)
 }
