@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 )
@@ -153,7 +154,7 @@ func TestExplainRequests(t *testing.T) {
 
 // TestExplainRequestsGivenUp: who types requests can stop, in between as well.
 func TestExplainRequestsGivenUp(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	typed, typing := io.Pipe()
 	t.Cleanup(func() { typing.Close() })
 	answered := make(chan struct{})

@@ -36,9 +36,11 @@ func newScreen(t *testing.T) screen {
 	return screen{terminal, shown}
 }
 
-// see returns what is shown up to the words.
+// see returns what is shown up to the words; after a while there will be none.
 func (s screen) see(t *testing.T, words string) string {
 	t.Helper()
+	late := time.AfterFunc(30*time.Second, func() { s.terminal.Close() })
+	defer late.Stop()
 	var seen bytes.Buffer
 	for part := make([]byte, 1024); !strings.Contains(seen.String(), words); {
 		n, err := s.shown.Read(part)

@@ -1,4 +1,4 @@
-// Package cluster runs a real Kubernetes control plane on the loopback
-// interface: etcd, kube-apiserver and, unless told otherwise,
-// kube-controller-manager, with fresh certificates, for tests and for the demo.
+// Package cluster runs a real Kubernetes control plane, for tests and for the
+// demo: kube-apiserver and, unless told otherwise, kube-controller-manager on the
+// loopback interface with fresh certificates, and etcd behind a socket.
 package cluster

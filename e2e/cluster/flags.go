@@ -24,8 +24,8 @@ var controllers = []string{
 	"replicaset-controller",
 }
 
-// unread are the API server's largest series that nothing here reads. They are
-// two thirds of what it would have to write at each scrape, every second.
+// unread are the API server's largest series that nothing here reads: more than
+// half of what it would have to write at each scrape, every second.
 var unread = []string{
 	"apiserver_request_body_size_bytes",
 	"apiserver_response_sizes",

@@ -97,13 +97,13 @@ var platformWebhooks = []string{
 	"machine-api-metal3-remediation",                      // machine-api-operator
 	"prometheusrules.openshift.io",                        // cluster-monitoring-operator assets/admission-webhook
 	"alertmanagerconfigs.openshift.io",                    // cluster-monitoring-operator assets/admission-webhook
-	"monitoringconfigmaps.openshift.io",                   // cluster-monitoring-operator assets/cluster-monitoring-operator
+	"monitoringconfigmaps.openshift.io",                   // cluster-monitoring-operator manifests
 	"snapshot.storage.k8s.io",                             // cluster-csi-snapshot-controller-operator assets
 	"cluster-baremetal-validating-webhook-configuration",  // cluster-baremetal-operator
 	"baremetal-operator-validating-webhook-configuration", // cluster-baremetal-operator
 	"controlplanemachineset.machine.openshift.io",         // cluster-control-plane-machine-set-operator
-	"performance-addon-operator",                          // cluster-node-tuning-operator
-	"alertmanagerconfigs.monitoring.coreos.com",           // cluster-monitoring-operator, CRD conversion
+	"performance-addon-operator",                          // cluster-node-tuning-operator manifests
+	"alertmanagerconfigs.monitoring.coreos.com",           // cluster-monitoring-operator manifests, CRD conversion
 }
 
 // The latencies in seconds from which the enhancement calls a webhook slow.
