@@ -138,14 +138,27 @@ func inputFlags(flags *pflag.FlagSet) *input {
 
 // policy reads --config; nobody's decisions are the default Policy.
 func (in *input) policy() (classify.Policy, error) {
-	if in.config == "" {
-		return classify.DefaultPolicy(), nil
-	}
-	b, err := os.ReadFile(in.config)
+	text, err := in.policyText()
 	if err != nil {
-		return classify.Policy{}, usageError{fmt.Errorf("reading the policy: %w", err)}
+		return classify.Policy{}, err
 	}
-	policy, err := classify.ParsePolicy(b)
+	return in.parsePolicy(text)
+}
+
+// policyText is the content of --config, empty without it.
+func (in *input) policyText() ([]byte, error) {
+	if in.config == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(in.config)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("reading the policy: %w", err)}
+	}
+	return text, nil
+}
+
+func (in *input) parsePolicy(text []byte) (classify.Policy, error) {
+	policy, err := classify.ParsePolicy(text)
 	if err != nil {
 		return classify.Policy{}, usageError{fmt.Errorf("reading the policy %s: %w", in.config, err)}
 	}

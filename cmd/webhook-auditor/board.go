@@ -22,6 +22,8 @@ import (
 
 // board is where the current Report hangs for everybody to read.
 type board struct {
+	// evaluating guards judge: Snapshots and Policies change at the same time.
+	evaluating sync.Mutex
 	judge      classify.Succession
 	conditions exporter.ConditionOptions
 	log        *slog.Logger
@@ -30,6 +32,7 @@ type board struct {
 
 	evaluation  prometheus.Histogram
 	writeErrors prometheus.Counter
+	policy      exporter.PolicyReload
 
 	looks, writes, reviews, cas, pairs said
 
@@ -39,14 +42,17 @@ type board struct {
 }
 
 func newBoard(policy classify.Policy, conditions exporter.ConditionOptions, log *slog.Logger) *board {
-	return &board{
+	b := &board{
 		judge:       classify.Succession{Policy: policy},
 		conditions:  conditions,
 		log:         log,
 		evaluation:  exporter.NewEvaluationDuration(),
 		writeErrors: exporter.NewConditionWriteErrors(),
+		policy:      exporter.NewPolicyReload(),
 		unasked:     map[access.Kind]error{},
 	}
+	b.policy.Succeeded(time.Now())
+	return b
 }
 
 // current is the last Report, with the conditions as they are now: an error
@@ -63,6 +69,13 @@ func (b *board) current() *classify.Report {
 }
 
 func (b *board) publish(s *inventory.Snapshot) {
+	b.evaluating.Lock()
+	defer b.evaluating.Unlock()
+	b.evaluate(s)
+}
+
+// evaluate makes the Report of the Snapshot the current one.
+func (b *board) evaluate(s *inventory.Snapshot) {
 	began := time.Now()
 	report := b.judge.Evaluate(s)
 	b.evaluation.Observe(time.Since(began).Seconds())

@@ -38,7 +38,7 @@ type operatorFlags struct {
 
 func runCommand(flags *pflag.FlagSet) action {
 	o := &operatorFlags{access: registerCluster(flags), input: &input{}, level: promslog.NewLevel(), format: promslog.NewFormat()}
-	flags.StringVar(&o.input.config, "config", "", "file of the Policy: classes, thresholds, budgets, platform namespaces, acknowledgements")
+	flags.StringVar(&o.input.config, "config", "", "file of the Policy: classes, thresholds, budgets, platform namespaces, acknowledgements; read again when it changes")
 	o.web.register(flags)
 	o.probe.register(flags)
 	flags.Var(value{o.level}, "log.level", "debug, info, warn or error")
@@ -78,7 +78,11 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 	if err != nil {
 		return err
 	}
-	policy, err := o.input.policy()
+	text, err := o.input.policyText()
+	if err != nil {
+		return err
+	}
+	policy, err := o.input.parsePolicy(text)
 	if err != nil {
 		return err
 	}
@@ -105,6 +109,9 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 	group.Go(func() error {
 		return cluster.Watch(ctx, clients, cluster.Options{Settle: o.settle, Routing: routing, Waiting: b.waiting}, publish)
 	})
+	if o.input.rereadable() {
+		group.Go(func() error { return o.input.followPolicy(ctx, text, time.Tick(policyInterval), b.policyChanged) })
+	}
 	group.Go(func() error { return o.web.serve(ctx, config, b) })
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {
 		return err

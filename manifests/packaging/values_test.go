@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -165,6 +166,24 @@ func TestTyposAreRefused(t *testing.T) {
 	} {
 		if _, err := templated(t, namespace, wrong); err == nil {
 			t.Errorf("%s is accepted", wrong)
+		}
+	}
+}
+
+// TestPolicyNeedsNoRollout: it differs in the ConfigMap alone, which the Pods
+// read again when it changes.
+func TestPolicyNeedsNoRollout(t *testing.T) {
+	before, err := templated(t, namespace, `{}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := templated(t, namespace, uses["policy"].values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, object := range before {
+		if changed := !reflect.DeepEqual(object, after[id]); changed != strings.HasPrefix(id, "ConfigMap") {
+			t.Errorf("%s changed: %t", id, changed)
 		}
 	}
 }

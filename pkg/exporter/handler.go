@@ -45,6 +45,39 @@ func NewConditionWriteErrors() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: conditionWriteErrors.Series(), Help: conditionWriteErrors.Help})
 }
 
+// PolicyReload are the metrics of the Policy file, named as Prometheus names
+// those of its own configuration.
+type PolicyReload struct{ successful, succeeded prometheus.Gauge }
+
+// NewPolicyReload returns the metrics in which to note each reload.
+func NewPolicyReload() PolicyReload {
+	gauge := func(f Family) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: f.Series(), Help: f.Help})
+	}
+	return PolicyReload{gauge(policyReloadSuccessful), gauge(policyReloadSucceeded)}
+}
+
+// Succeeded notes that a Policy is in effect since then.
+func (r PolicyReload) Succeeded(at time.Time) {
+	r.successful.Set(1)
+	r.succeeded.Set(float64(at.UnixMilli()) / 1000)
+}
+
+// Failed notes that the Policy file cannot be read or is invalid.
+func (r PolicyReload) Failed() { r.successful.Set(0) }
+
+// Describe describes both metrics.
+func (r PolicyReload) Describe(out chan<- *prometheus.Desc) {
+	r.successful.Describe(out)
+	r.succeeded.Describe(out)
+}
+
+// Collect returns both metrics.
+func (r PolicyReload) Collect(out chan<- prometheus.Metric) {
+	r.successful.Collect(out)
+	r.succeeded.Collect(out)
+}
+
 func metricsHandler(current func() *classify.Report, own ...prometheus.Collector) http.Handler {
 	own = slices.Concat(own, []prometheus.Collector{
 		collectorversion.NewCollector(program),

@@ -107,6 +107,18 @@ var conditionWriteErrors = Family{
 	Counter: true,
 }
 
+// The Policy file is read again when it changes.
+var (
+	policyReloadSuccessful = Family{
+		Name: "policy_last_reload_successful",
+		Help: "Whether the last attempt to load the Policy was successful: 1 or 0. While it is 0, the last good Policy stays in effect.",
+	}
+	policyReloadSucceeded = Family{
+		Name: "policy_last_reload_success_timestamp_seconds",
+		Help: "Time of the last successful load of the Policy.",
+	}
+)
+
 // buildInfo is what prometheus/common exports of a program's version.
 var buildInfo = Family{
 	Name:   "build_info",
@@ -139,6 +151,8 @@ A family has no more than %d series, unless the table says otherwise; what is be
 	writeFamily(b, seriesDropped, seriesDropped.kind())
 	writeFamily(b, evaluationDuration, "histogram")
 	writeFamily(b, conditionWriteErrors, conditionWriteErrors.kind())
+	writeFamily(b, policyReloadSuccessful, policyReloadSuccessful.kind())
+	writeFamily(b, policyReloadSucceeded, policyReloadSucceeded.kind())
 	writeFamily(b, buildInfo, buildInfo.kind())
 	return flush(b)
 }

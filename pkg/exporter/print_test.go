@@ -52,6 +52,7 @@ func TestPrintMetricsHasThemAll(t *testing.T) {
 	descs := make(chan *prometheus.Desc, 100)
 	NewEvaluationDuration().Describe(descs)
 	NewConditionWriteErrors().Describe(descs)
+	NewPolicyReload().Describe(descs)
 	collectorversion.NewCollector(program).Describe(descs)
 	close(descs)
 	for d := range descs {

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// policyInterval is how often --config is read again. An edit, a rename and the
+// symbolic link of a ConfigMap volume all show in the content; kubelet itself
+// takes up to a minute to update the volume.
+const policyInterval = 2 * time.Second
+
+// policyReading is the content of the Policy file, or why it cannot be read.
+type policyReading struct{ text, problem string }
+
+// policyChanges finds the changes of the Policy file.
+type policyChanges struct {
+	last    policyReading // the previous reading
+	handled policyReading // the last one that was returned as a change
+}
+
+// changed reports whether the file has changed. A change counts from its second
+// reading on: an editor may not have written all of it, or be about to rename
+// the new file.
+func (c *policyChanges) changed(now policyReading) bool {
+	settled := now == c.last
+	c.last = now
+	if !settled || now == c.handled {
+		return false
+	}
+	c.handled = now
+	return true
+}
+
+// reread reads the Policy file again.
+func (in *input) reread() (policyReading, error) {
+	text, err := in.policyText()
+	if err != nil {
+		return policyReading{problem: err.Error()}, err
+	}
+	return policyReading{text: string(text)}, nil
+}
+
+// rereadable reports whether --config can be read more than once: a pipe
+// cannot.
+func (in *input) rereadable() bool {
+	info, err := os.Stat(in.config)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// followPolicy reads the Policy at each tick and gives apply each change of it,
+// until the context ends; text is what was read at the start.
+func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time.Time, apply func(classify.Policy, error)) error {
+	first := policyReading{text: string(text)}
+	changes := policyChanges{last: first, handled: first}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick:
+		}
+		now, err := in.reread()
+		switch {
+		case !changes.changed(now):
+		case err != nil:
+			apply(classify.Policy{}, err)
+		default:
+			apply(in.parsePolicy([]byte(now.text)))
+		}
+	}
+}
+
+// policyChanged evaluates the last Snapshot by the new Policy; an invalid one
+// leaves the last good one in effect. Each change is logged once.
+func (b *board) policyChanged(policy classify.Policy, err error) {
+	if err != nil {
+		b.policy.Failed()
+		b.log.Warn("cannot reload the Policy; the last good one stays in effect", "err", err)
+		return
+	}
+	b.log.Info("reloaded the Policy")
+	b.setPolicy(policy)
+	b.policy.Succeeded(time.Now())
+}
+
+func (b *board) setPolicy(policy classify.Policy) {
+	b.evaluating.Lock()
+	defer b.evaluating.Unlock()
+	b.judge = classify.Succession{Policy: policy}
+	if last := b.report.Load(); last != nil {
+		b.evaluate(last.Snapshot)
+	}
+}

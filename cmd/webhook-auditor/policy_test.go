@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// acknowledging is a Policy that acknowledges all findings on dead.
+const acknowledging = "acknowledgements: [{configuration: policy, reason: its software is being replaced}]\n"
+
+// followed is a board that follows a Policy file.
+type followed struct {
+	*board
+	file string
+	log  *bytes.Buffer
+	tick chan time.Time
+}
+
+// follow starts to follow a file of the content, and ends with the test.
+func follow(t *testing.T, file, content string) followed {
+	t.Helper()
+	var log bytes.Buffer
+	f := followed{newTestBoard(&log), file, &log, make(chan time.Time)}
+	in := &input{config: file}
+	f.write(t, content)
+	if !in.rereadable() {
+		t.Fatalf("%s is not read again", file)
+	}
+	f.publish(dead(time.Now()))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- in.followPolicy(ctx, []byte(content), f.tick, f.policyChanged) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("ends with %v", err)
+		}
+	})
+	return f
+}
+
+func (f followed) write(t *testing.T, content string) {
+	t.Helper()
+	if err := os.WriteFile(f.file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read has the file read n times: a tick is received once the reading before is
+// done, hence one more, which reads what the test does not change meanwhile.
+func (f followed) read(n int) {
+	for range n + 1 {
+		f.tick <- time.Time{}
+	}
+}
+
+// wants holds what is in effect, and what /metrics says of the last reload.
+func (f followed) wants(t *testing.T, step string, acknowledged int, successful float64) {
+	t.Helper()
+	if got := f.current().Totals(); got.Acknowledged != acknowledged || got.Critical+got.Acknowledged != 1 {
+		t.Errorf("%s: %+v, want %d acknowledged", step, got, acknowledged)
+	}
+	want := strings.NewReader(`# HELP webhook_auditor_policy_last_reload_successful Whether the last attempt to load the Policy was successful: 1 or 0. While it is 0, the last good Policy stays in effect.
+# TYPE webhook_auditor_policy_last_reload_successful gauge
+webhook_auditor_policy_last_reload_successful ` + map[float64]string{0: "0", 1: "1"}[successful] + "\n")
+	if err := testutil.CollectAndCompare(f.policy, want, "webhook_auditor_policy_last_reload_successful"); err != nil {
+		t.Errorf("%s: %v", step, err)
+	}
+}
+
+// TestPolicyIsReloaded: a changed file takes effect on the last Snapshot at
+// once; a bad one leaves the last good Policy in effect and is logged once.
+func TestPolicyIsReloaded(t *testing.T) {
+	f := follow(t, filepath.Join(t.TempDir(), "policy.yaml"), "{}")
+	f.read(2)
+	f.wants(t, "unchanged", 0, 1)
+	f.write(t, acknowledging)
+	f.read(2)
+	f.wants(t, "edited", 1, 1)
+	for content, problem := range map[string]string{"clases: {}": "unknown key", "budgets: 3": "a list is wanted in budgets"} {
+		f.write(t, content)
+		f.read(4)
+		f.wants(t, content, 1, 0)
+		if n := strings.Count(f.log.String(), problem); n != 1 {
+			t.Errorf("%q is logged %d times:\n%s", problem, n, f.log)
+		}
+	}
+	f.write(t, acknowledging)
+	f.read(2)
+	f.wants(t, "good again", 1, 1)
+	if err := os.Remove(f.file); err != nil {
+		t.Fatal(err)
+	}
+	f.read(2)
+	f.wants(t, "removed", 1, 0)
+	f.write(t, "{}")
+	f.read(2)
+	f.wants(t, "back", 0, 1)
+	if n := strings.Count(f.log.String(), "reloaded the Policy"); n != 3 {
+		t.Errorf("reloaded %d times, want 3:\n%s", n, f.log)
+	}
+}
+
+// TestPolicyIsReloadedHoweverItIsReplaced: by a rename, as editors do it, and
+// by the symbolic link that kubelet exchanges in a ConfigMap volume.
+func TestPolicyIsReloadedHoweverItIsReplaced(t *testing.T) {
+	t.Run("rename", func(t *testing.T) {
+		dir := t.TempDir()
+		f := follow(t, filepath.Join(dir, "policy.yaml"), "{}")
+		replacement := filepath.Join(dir, "policy.yaml~")
+		must(t, os.WriteFile(replacement, []byte(acknowledging), 0o600))
+		must(t, os.Rename(replacement, f.file))
+		f.read(2)
+		f.wants(t, "renamed", 1, 1)
+	})
+	t.Run("ConfigMap volume", func(t *testing.T) {
+		dir := t.TempDir()
+		for version, content := range map[string]string{"..first": "{}", "..second": acknowledging} {
+			must(t, os.Mkdir(filepath.Join(dir, version), 0o700))
+			must(t, os.WriteFile(filepath.Join(dir, version, "policy.yaml"), []byte(content), 0o600))
+		}
+		must(t, os.Symlink("..first", filepath.Join(dir, "..data")))
+		must(t, os.Symlink("..data/policy.yaml", filepath.Join(dir, "policy.yaml")))
+		f := follow(t, filepath.Join(dir, "policy.yaml"), "{}")
+		must(t, os.Symlink("..second", filepath.Join(dir, "..data_tmp")))
+		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+		f.read(2)
+		f.wants(t, "exchanged", 1, 1)
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHalfWrittenPolicyIsNoChange: an editor may truncate the file before it
+// writes, and an empty file would be the default Policy.
+func TestHalfWrittenPolicyIsNoChange(t *testing.T) {
+	good, empty, better := policyReading{text: acknowledging}, policyReading{}, policyReading{text: "caExpiryDays: 60"}
+	changes := policyChanges{last: good, handled: good}
+	for i, step := range []struct {
+		reading policyReading
+		want    bool
+	}{{good, false}, {empty, false}, {good, false}, {good, false}, {empty, false}, {better, false}, {better, true}, {better, false}, {empty, false}, {empty, true}} {
+		if got := changes.changed(step.reading); got != step.want {
+			t.Errorf("reading %d, %q: %t, want %t", i, step.reading.text, got, step.want)
+		}
+	}
+}
+
+// TestPipeIsReadOnce: what can be read once only is not followed.
+func TestPipeIsReadOnce(t *testing.T) {
+	for _, config := range []string{"", os.DevNull, t.TempDir()} {
+		if (&input{config: config}).rereadable() {
+			t.Errorf("%q is read again", config)
+		}
+	}
+}
+
+// TestPolicyBeforeTheFirstSnapshot: it is in effect from the first one on.
+func TestPolicyBeforeTheFirstSnapshot(t *testing.T) {
+	b := newTestBoard(&bytes.Buffer{})
+	b.policyChanged(classify.ParsePolicy([]byte(acknowledging)))
+	if b.current() != nil {
+		t.Error("a Report before the first Snapshot")
+	}
+	b.publish(dead(time.Now()))
+	if got := b.current().Totals(); got.Acknowledged != 1 {
+		t.Errorf("%+v, want 1 acknowledged", got)
+	}
+}
