@@ -19,9 +19,15 @@ var bootstrapDeadlock = &Check{
 		if p.Deadlock == nil || p.Platform {
 			return nil
 		}
+		severity := Info
+		if p.Deadlock.Certain {
+			severity = Warning
+		}
 		return []Problem{{
-			Message: fmt.Sprintf("is in a deadlock once its Pods are gone, through %s: %s", rulesFor(p, p.Deadlock.Resources), strings.Join(p.Deadlock.Steps, "; ")),
-			Fix:     patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)),
+			Severity: severity,
+			Message: fmt.Sprintf("%s in a deadlock once its Pods are gone, through %s: %s",
+				isOrMayBe(severity), rulesFor(p, p.Deadlock.Resources), strings.Join(p.Deadlock.Steps, "; ")),
+			Fix: patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)),
 		}}
 	},
 }
@@ -30,6 +36,8 @@ var bootstrapDeadlock = &Check{
 type Deadlock struct {
 	// Steps tell the cycle, from the webhook's own Service back to it.
 	Steps []string
+	// Certain says that the cycle does not hang on labels that are not known.
+	Certain bool
 	// Namespaces are those that the webhook must leave alone to break all
 	// cycles that lead through it, Resources what it refuses there.
 	Namespaces []string

@@ -3,6 +3,8 @@ package classify
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -11,27 +13,35 @@ var connectIntercepted = &Check{
 	Summary:  "A webhook with failurePolicy Fail stands between administrators and exec, attach, port-forward or proxy in system namespaces.",
 	Severity: Info,
 	Find: func(p Profile) []Problem {
-		blocked := brokenGlass(p)
+		blocked, unsure := brokenGlass(p)
 		if len(blocked) == 0 || p.Platform {
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("refuses CONNECT to %s in system namespaces while it cannot be called (failurePolicy Fail): that is the way in to repair things", byRule(p, blocked)),
+			Message: fmt.Sprintf("refuses CONNECT to %s in system namespaces while it cannot be called (failurePolicy Fail)%s: that is the way in to repair things", byRule(p, blocked), unsure),
 			Fix:     patch(p, excludeRequests(p, `request.operation == "CONNECT"`)),
 		}}
 	},
 }
 
-// brokenGlass returns what administrators connect to in an emergency.
-func brokenGlass(p Profile) []inventory.Resource {
+// brokenGlass returns what administrators connect to in an emergency, and what
+// would leave it alone all the same.
+func brokenGlass(p Profile) (blocked []inventory.Resource, unsure string) {
 	if !p.FailsClosed() || p.Type == inventory.Conversion {
-		return nil
+		return nil, ""
 	}
-	var out []inventory.Resource
+	const namespace = metav1.NamespaceSystem
 	for _, r := range p.Reached {
-		if r.Operations.Has(inventory.Connect) && r.Group == "" && p.Snapshot.Intercepts(p.Webhook, r.Resource, inventory.Connect, "kube-system").Called == inventory.Yes {
-			out = append(out, r.Resource)
+		if !r.Operations.Has(inventory.Connect) || r.Group != "" {
+			continue
+		}
+		verdict := p.Snapshot.Intercepts(p.Webhook, r.Resource, inventory.Connect, namespace)
+		if presumed(verdict) {
+			unsure = unless(p, []string{namespace})
+		}
+		if presumed(verdict) || verdict.Called == inventory.Yes {
+			blocked = append(blocked, r.Resource)
 		}
 	}
-	return out
+	return blocked, unsure
 }

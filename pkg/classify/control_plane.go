@@ -85,8 +85,11 @@ type Vital struct {
 	inventory.Resource
 	// Namespace is "" for a cluster-scoped resource.
 	Namespace string
-	// Called is yes, or maybe where a matchCondition decides.
+	// Called is yes, or maybe where a matchCondition decides, or a label of the
+	// namespace that is not known.
 	Called inventory.Called
+	// Why is what decides where Called is maybe.
+	Why inventory.Why
 }
 
 // vitalRequests are the requests on the control plane's path, by resource.
@@ -131,7 +134,8 @@ func (p Policy) vitalRequests(s *inventory.Snapshot) vitalRequests {
 }
 
 // vital returns the requests on the control plane's path that the webhook is
-// called for, sorted.
+// called for, sorted. Labels that a namespace would need to have for it, and is
+// not known to have, are taken to be absent.
 func (v vitalRequests) vital(w *inventory.Webhook, reached []inventory.Reached) []Vital {
 	var out []Vital
 	for _, r := range reached {
@@ -139,8 +143,8 @@ func (v vitalRequests) vital(w *inventory.Webhook, reached []inventory.Reached) 
 			if !r.Operations.Has(vital.request.Operation) {
 				continue
 			}
-			if called := w.Reaches(vital.request).Called; called != inventory.No {
-				out = append(out, Vital{r.Resource, vital.namespace, called})
+			if verdict := w.Reaches(vital.request); verdict.Called != inventory.No && !verdict.OptIn {
+				out = append(out, Vital{r.Resource, vital.namespace, verdict.Called, verdict.Why})
 			}
 		}
 	}

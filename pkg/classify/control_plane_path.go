@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -26,10 +27,12 @@ var controlPlanePath = &Check{
 }
 
 func blocksControlPlane(p Profile) Problem {
+	severity, sure := certainty(p.Vital)
 	return Problem{
-		Severity: certainty(p.Vital),
-		Message:  fmt.Sprintf("is on the path of the control plane through %s: while it cannot be called, %s are refused (failurePolicy Fail)", rulesFor(p, resourcesOf(p.Vital)), vitalNames(p.Vital)),
-		Fix:      patch(p, leaveAlone(p, p.Vital)...),
+		Severity: severity,
+		Message: fmt.Sprintf("%s on the path of the control plane through %s: while it cannot be called, %s are refused (failurePolicy Fail)%s",
+			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), vitalNames(sure), unlessOf(p, sure)),
+		Fix: patch(p, leaveAlone(p, p.Vital)...),
 	}
 }
 
@@ -49,10 +52,11 @@ func delaysControlPlane(p Profile) []Problem {
 }
 
 func delay(p Profile, vital []Vital, limit time.Duration) Problem {
+	severity, sure := certainty(vital)
 	return Problem{
-		Severity: certainty(vital),
-		Message: fmt.Sprintf("is on the path of the control plane through %s: while its backend hangs, %s wait %s in spite of failurePolicy Ignore, longer than those who write them have",
-			rulesFor(p, resourcesOf(vital)), vitalNames(vital), seconds(p.Timeout)),
+		Severity: severity,
+		Message: fmt.Sprintf("%s on the path of the control plane through %s: while its backend hangs, %s wait %s in spite of failurePolicy Ignore, longer than those who write them have%s",
+			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), vitalNames(sure), seconds(p.Timeout), unlessOf(p, sure)),
 		Fix: patch(p, set(p, "timeoutSeconds", int(limit.Seconds()))),
 	}
 }
@@ -65,12 +69,38 @@ func resourcesOf(vital []Vital) []inventory.Resource {
 	return out
 }
 
-// certainty: what a matchCondition may leave out is worth knowing, no more.
-func certainty(vital []Vital) Severity {
-	if slices.ContainsFunc(vital, func(v Vital) bool { return v.Called == inventory.Yes }) {
-		return Warning
+// certainty returns what the webhook is certainly called for, as a warning. What
+// it may be called for is worth knowing where there is nothing else.
+func certainty(vital []Vital) (Severity, []Vital) {
+	sure := slices.DeleteFunc(slices.Clone(vital), func(v Vital) bool { return v.Called != inventory.Yes })
+	if len(sure) == 0 {
+		return Info, vital
 	}
-	return Info
+	return Warning, sure
+}
+
+func isOrMayBe(s Severity) string {
+	if s == Info {
+		return "may be"
+	}
+	return "is"
+}
+
+// unlessOf says what would keep the webhook off the path; "" where nothing
+// would.
+func unlessOf(p Profile, vital []Vital) string {
+	var namespaces []string
+	decided := true
+	for _, v := range vital {
+		decided = decided && v.Called == inventory.Yes
+		if v.Called == inventory.Maybe && v.Why == inventory.WhyNamespaceSelector {
+			namespaces = append(namespaces, cmp.Or(v.Namespace, "the namespace"))
+		}
+	}
+	if decided {
+		return ""
+	}
+	return unless(p, namespaces)
 }
 
 // vitalNames names what is on the path: "nodes, leases… in kube-system".

@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,7 +28,16 @@ type part struct {
 type need struct {
 	request inventory.Request
 	what    string
+	// verdict is that of the webhook that refuses it.
+	verdict inventory.Verdict
 }
+
+// certain reports whether the webhook certainly refuses the request. Else
+// labels of the namespace decide that are not known.
+func (n need) certain() bool { return n.verdict.Called == inventory.Yes }
+
+// possible is true of all that a webhook may refuse.
+func (need) possible() bool { return true }
 
 // blocker is a webhook that can keep others from starting.
 type blocker struct {
@@ -146,7 +154,9 @@ func (g *startGraph) link(backend *part, blockers []*blocker) {
 		for _, b := range blockers {
 			if refused, keeps := b.keeps(p); keeps {
 				b.blocks[p] = refused
-				first = cmp.Or(first, b)
+				if first == nil || refused.certain() && !first.blocks[p].certain() {
+					first = b
+				}
 			}
 		}
 		if first != nil {
@@ -155,40 +165,68 @@ func (g *startGraph) link(backend *part, blockers []*blocker) {
 	}
 }
 
-// keeps says what the webhook certainly keeps the part from, if anything.
-func (b *blocker) keeps(p *part) (need, bool) {
+// keeps says what the webhook keeps the part from, if anything: what it
+// certainly refuses before what it refuses unless a label that is not known
+// exempts the namespace.
+func (b *blocker) keeps(p *part) (refused need, keeps bool) {
 	for _, n := range p.needs {
-		if b.profile.Reaches(n.request).Called == inventory.Yes {
+		n.verdict = b.profile.Reaches(n.request)
+		switch {
+		case n.certain():
 			return n, true
+		case !keeps && presumed(n.verdict):
+			refused, keeps = n, true
 		}
 	}
-	return need{}, false
+	return refused, keeps
 }
 
 // cycle looks for the ways from what the webhook needs to start back to what it
-// keeps from starting; nil if there is none.
+// keeps from starting; nil if there is none. A certain one is told rather than a
+// possible one; the namespaces are those of all.
 func (g *startGraph) cycle(own *part, b *blocker) *Deadlock {
 	if own == nil || len(b.blocks) == 0 {
 		return nil
 	}
+	possible := g.search(own, b, need.possible)
+	certain := g.search(own, b, need.certain)
+	if certain == nil {
+		return possible
+	}
+	certain.Certain = true
+	certain.Namespaces = possible.Namespaces
+	return certain
+}
+
+// search looks for the ways that the refusals which count make.
+func (g *startGraph) search(own *part, b *blocker, counts func(need) bool) *Deadlock {
 	var found *Deadlock
 	via := map[*part]hop{own: {}}
 	for queue := []*part{own}; len(queue) > 0; queue = queue[1:] {
 		p := queue[0]
-		if refused, blocks := b.blocks[p]; blocks {
+		if refused, blocks := b.blocks[p]; blocks && counts(refused) {
 			if found == nil {
-				found = &Deadlock{Steps: append(steps(via, p), fmt.Sprintf("this webhook refuses %s %s%s", refused.what, p.name, itself(p, own)))}
+				found = &Deadlock{Steps: append(steps(via, p), fmt.Sprintf("this webhook refuses %s %s%s%s", refused.what, p.name, itself(p, own), refused.unless(b)))}
 			}
 			found.add(p.namespace, refused.request.Resource)
 		}
 		for _, next := range g.after(p) {
-			if _, seen := via[next.part]; !seen {
+			if _, seen := via[next.part]; !seen && (next.because == nil || counts(next.because.blocks[p])) {
 				via[next.part] = hop{p, next}
 				queue = append(queue, next.part)
 			}
 		}
 	}
 	return found
+}
+
+// unless says what would keep the webhook from refusing it; "" where nothing
+// would.
+func (n need) unless(b *blocker) string {
+	if n.certain() {
+		return ""
+	}
+	return unless(*b.profile, []string{n.request.Namespace})
 }
 
 // hop is how a part was come to.
@@ -212,8 +250,8 @@ func (h hop) String() string {
 	if h.because == nil {
 		return fmt.Sprintf("the Pods of %s need %s %s", h.from.name, h.part.name, h.part.use)
 	}
-	w := h.because.profile
-	return fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s", w.Name, w.Configuration, h.part.name, h.because.blocks[h.from].what, h.from.name)
+	w, refused := h.because.profile, h.because.blocks[h.from]
+	return fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s%s", w.Name, w.Configuration, h.part.name, refused.what, h.from.name, refused.unless(h.because))
 }
 
 func itself(p, own *part) string {
@@ -302,7 +340,7 @@ func needs(s *inventory.Snapshot, questions []question) []need {
 	var out []need
 	for _, q := range questions {
 		if request, err := s.Request(string(q.operation), q.resource.String(), q.subject); err == nil {
-			out = append(out, need{request, q.what})
+			out = append(out, need{request: request, what: q.what})
 		}
 	}
 	return out

@@ -99,6 +99,25 @@ func object(p Profile) string {
 	return strings.ToLower(kind) + " " + p.Configuration
 }
 
+// presumed reports whether the webhook is called unless the namespace has a
+// label that is not known.
+func presumed(v inventory.Verdict) bool {
+	return v.Called == inventory.Maybe && v.Why == inventory.WhyNamespaceSelector && !v.OptIn
+}
+
+// unless says what could keep the webhook from being called: labels of the
+// namespaces that are not known, and its matchConditions.
+func unless(p Profile, namespaces []string) string {
+	var reasons []string
+	if len(namespaces) > 0 {
+		reasons = append(reasons, fmt.Sprintf("its namespaceSelector (%s) excludes %s by labels that the input does not show", p.NamespaceSelector, some(distinct(namespaces))))
+	}
+	if len(p.MatchConditions) > 0 {
+		reasons = append(reasons, "a matchCondition is false")
+	}
+	return ", unless " + strings.Join(reasons, " or ")
+}
+
 // hasName tells whether a matchCondition has the name.
 func hasName(name string) func(admissionv1.MatchCondition) bool {
 	return func(c admissionv1.MatchCondition) bool { return c.Name == name }

@@ -155,13 +155,14 @@ func (s *Snapshot) selectedLabels(r Request) labelSet {
 	return s.namespaceLabels(r.Namespace)
 }
 
-// namespaceLabels are those of an existing namespace. One that the input lacks
-// is taken to carry its name alone.
+// namespaceLabels are those of a namespace. Of one that the input lacks only
+// the name is known, unless the input holds all namespaces: then it does not
+// exist, and starts with its name alone.
 func (s *Snapshot) namespaceLabels(name string) labelSet {
 	if n, ok := s.Namespaces[name]; ok {
 		return named(labelSet{known: n.Labels, complete: true}, name)
 	}
-	return named(labelSet{complete: true}, name)
+	return named(labelSet{complete: s.NamespacesKnown}, name)
 }
 
 // named adds the label that the API server gives to every namespace.
@@ -250,8 +251,8 @@ func (s *Snapshot) ask(v apiVersion, op Operation, subject Subject) Request {
 func (s *Snapshot) settle(v apiVersion, subject Subject) Subject {
 	if isNamespaces(v.Resource) {
 		subject.Name = cmp.Or(subject.Name, subject.Namespace)
-		if subject.Labels == nil {
-			subject.Labels = s.namespaceLabels(subject.Name).known
+		if l := s.namespaceLabels(subject.Name); subject.Labels == nil && l.complete {
+			subject.Labels = l.known
 		}
 	}
 	if !v.Namespaced {

@@ -39,6 +39,9 @@ type Verdict struct {
 	// Refused says that the API server refuses the request instead of calling
 	// the webhook, because it cannot tell whether to.
 	Refused bool
+	// OptIn says that it is called only if the namespace, whose labels are not
+	// known, has the labels that the namespaceSelector asks for.
+	OptIn bool
 	// Detail says more, in words that follow "because"; it may be "".
 	Detail string
 }
@@ -78,6 +81,7 @@ func (v Verdict) and(o Verdict) Verdict {
 		v.Detail += "; if it does, " + o.Detail
 		return v
 	case v.Called == Maybe:
+		v.Detail += "; " + o.Detail
 		return v
 	}
 	return o
@@ -167,9 +171,26 @@ func (w *Webhook) selectsNamespace(r Request) Verdict {
 	case Yes:
 		return Verdict{Called: Yes}
 	case Maybe:
-		return Verdict{Called: Maybe, Why: WhyNamespaceSelector, Detail: "the labels of the namespace are not known"}
+		return w.selectsUnknown(r)
 	}
 	return Verdict{Called: No, Why: WhyNamespaceSelector}
+}
+
+// selectsUnknown is the verdict where labels of the namespace decide that are
+// not known. A namespace without any is either selected or not.
+func (w *Webhook) selectsUnknown(r Request) Verdict {
+	verdict := Verdict{Called: Maybe, Why: WhyNamespaceSelector, Detail: "the labels of the namespace are not known"}
+	if r.anywhere {
+		return verdict
+	}
+	unlabeled := labelSet{known: r.namespace.known, complete: true}
+	verdict.OptIn = w.NamespaceSelector.match(unlabeled) == No
+	condition := "unless it has one that the namespaceSelector excludes"
+	if verdict.OptIn {
+		condition = "only if it has those that the namespaceSelector asks for"
+	}
+	verdict.Detail = fmt.Sprintf("the labels of namespace %s are not known: called %s (%s)", r.Namespace, condition, w.NamespaceSelector)
+	return verdict
 }
 
 // selectsObject asks the objectSelector about the object as the request makes
