@@ -20,6 +20,7 @@ import (
 func artifacts() []artifact {
 	return []artifact{
 		document("checks", "all checks, with their runbooks", "pkg/classify/README.md", exporter.WriteChecks),
+		document("policy", "all keys of the Policy, with their defaults and examples", "pkg/classify/POLICY.md", exporter.WritePolicy),
 		document("metrics", "all metrics, with their labels", "pkg/exporter/README.md", exporter.WriteMetrics),
 		{"rules", "the alerts", ruleFiles, rulesFlags},
 		{"dashboards", "the dashboards", dashboardFiles, dashboardsFlags},

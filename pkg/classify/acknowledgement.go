@@ -11,14 +11,13 @@ import (
 )
 
 // Acknowledgement says that the cluster's owner knows of findings. Its first
-// three fields are globs; an empty one matches everything.
+// three fields are globs.
 type Acknowledgement struct {
 	Check         string `json:"check,omitempty"`
 	Configuration string `json:"configuration,omitempty"`
 	Name          string `json:"name,omitempty"`
 	Reason        string `json:"reason"`
-	// Until is the last day on which it holds; the zero Date is for ever.
-	Until Date `json:"until,omitzero"`
+	Until         Date   `json:"until,omitzero"`
 }
 
 // Date is a day, UTC.

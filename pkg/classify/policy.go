@@ -10,62 +10,35 @@ import (
 )
 
 // Policy is everything that a cluster's owner may legitimately decide.
+// PolicyKeys documents the fields.
 type Policy struct {
-	// Classes are the members of the classes critical, virtual and sensitive.
-	Classes map[Class][]inventory.Resource `json:"classes,omitempty"`
-	// CoreGroups are the API groups of the class core; CRDs annotated
-	// api-approved.openshift.io belong to it as well.
-	CoreGroups []string `json:"coreGroups,omitempty"`
-	// PlatformNamespaces are globs of the namespaces whose webhooks belong to
-	// the platform rather than to a third party.
-	PlatformNamespaces []string `json:"platformNamespaces,omitempty"`
-	// PlatformWebhooks are globs of the names of webhooks, or of their
-	// configurations, that a stock cluster registers.
-	PlatformWebhooks []string `json:"platformWebhooks,omitempty"`
+	Classes            map[Class][]inventory.Resource `json:"classes,omitempty"`
+	CoreGroups         []string                       `json:"coreGroups,omitempty"`
+	PlatformNamespaces []string                       `json:"platformNamespaces,omitempty"`
+	PlatformWebhooks   []string                       `json:"platformWebhooks,omitempty"`
 
-	// RunLevelLabel is the label that puts a namespace on a run level.
-	RunLevelLabel string `json:"runLevelLabel,omitempty"`
-	// RunLevelZero are globs of the namespaces that are on run level 0 without
-	// carrying the label.
-	RunLevelZero []string `json:"runLevelZero,omitempty"`
-	// ControlPlane are the resources that nodes need to join, a control plane
-	// to recover and leaders to stay leaders, by namespace; "" stands for
-	// cluster-scoped resources.
-	ControlPlane map[string][]inventory.Resource `json:"controlPlane,omitempty"`
+	RunLevelLabel string                          `json:"runLevelLabel,omitempty"`
+	RunLevelZero  []string                        `json:"runLevelZero,omitempty"`
+	ControlPlane  map[string][]inventory.Resource `json:"controlPlane,omitempty"`
 
-	// AuditorNamespaces are those in which webhook-auditor may be installed.
 	AuditorNamespaces []string `json:"auditorNamespaces,omitempty"`
 
-	// LatencyThresholds set the latency in seconds from which a webhook is
-	// slow, by webhook name: a bucket edge of the API server's histogram.
-	LatencyThresholds map[string]float64 `json:"latencyThresholds,omitempty"`
-	// LongTimeoutSeconds is the longest timeout that nobody needs to look at.
-	LongTimeoutSeconds int `json:"longTimeoutSeconds,omitempty"`
-	// ControlPlaneTimeoutSeconds is the longest timeout with failurePolicy
-	// Ignore that the control plane's clients, who wait 30 s, get over.
-	ControlPlaneTimeoutSeconds int `json:"controlPlaneTimeoutSeconds,omitempty"`
-	// LeaseTimeoutSeconds is the longest timeout with failurePolicy Ignore that
-	// leaders, who renew within 10 s, get over.
-	LeaseTimeoutSeconds int `json:"leaseTimeoutSeconds,omitempty"`
-	// CAExpiryDays is how many days before its end a CA bundle is reported.
-	CAExpiryDays int `json:"caExpiryDays,omitempty"`
-	// InjectionGraceSeconds is how long an injector may take to fill in a CA
-	// bundle.
-	InjectionGraceSeconds int `json:"injectionGraceSeconds,omitempty"`
+	LatencyThresholds          map[string]float64 `json:"latencyThresholds,omitempty"`
+	LongTimeoutSeconds         int                `json:"longTimeoutSeconds,omitempty"`
+	ControlPlaneTimeoutSeconds int                `json:"controlPlaneTimeoutSeconds,omitempty"`
+	LeaseTimeoutSeconds        int                `json:"leaseTimeoutSeconds,omitempty"`
+	CAExpiryDays               int                `json:"caExpiryDays,omitempty"`
+	InjectionGraceSeconds      int                `json:"injectionGraceSeconds,omitempty"`
 
-	// Budgets bound what the webhooks of one resource may cost together.
-	Budgets []Budget `json:"budgets,omitempty"`
-	// Acknowledgements are findings that the cluster's owner knows of.
+	Budgets          []Budget          `json:"budgets,omitempty"`
 	Acknowledgements []Acknowledgement `json:"acknowledgements,omitempty"`
 }
 
 // Budget is what the webhooks of one resource may cost together.
 type Budget struct {
 	Resource inventory.Resource `json:"resource"`
-	// Seconds bound the worst case of the chain; 0 is no bound.
-	Seconds int `json:"seconds,omitempty"`
-	// Webhooks bound how many are called; 0 is no bound.
-	Webhooks int `json:"webhooks,omitempty"`
+	Seconds  int                `json:"seconds,omitempty"`
+	Webhooks int                `json:"webhooks,omitempty"`
 }
 
 // DefaultPolicy is the Policy of a cluster whose owner decided nothing.
