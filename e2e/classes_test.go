@@ -135,18 +135,77 @@ var (
 	}}
 	// anyReviews covers them by a wildcard alone.
 	anyReviews = virtual{"anyreviews", rule("authentication.k8s.io", "*"), tokenReviews.request}
-	bindings   = virtual{"bindings", rule("", "bindings"), func(t *testing.T, w *world, b webhook.Backend) error {
-		binding := &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: "nobody", Namespace: b.Namespace},
-			Target:     corev1.ObjectReference{Kind: "Node", Name: "nowhere"},
-		}
-		err := w.kube.CoreV1().RESTClient().Post().Namespace(b.Namespace).Resource("bindings").Body(binding).Do(t.Context()).Error()
+	bindings   = virtual{"bindings", rule("", "bindings"), admitted(func(t *testing.T, w *world, b webhook.Backend) error {
+		return w.kube.CoreV1().RESTClient().Post().Namespace(b.Namespace).Resource("bindings").Body(binding(b)).Do(t.Context()).Error()
+	})}
+	// placements are the requests by which kube-scheduler places Pods.
+	placements = virtual{"placements", rule("", "pods/binding"), admitted(func(t *testing.T, w *world, b webhook.Backend) error {
+		return w.kube.CoreV1().Pods(b.Namespace).Bind(t.Context(), binding(b), metav1.CreateOptions{})
+	})}
+)
+
+func binding(b webhook.Backend) *corev1.Binding {
+	return &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: "nobody", Namespace: b.Namespace},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: "nowhere"},
+	}
+}
+
+// admitted makes a success of "not found": only after admission does the server
+// look for the Pod.
+func admitted(request func(*testing.T, *world, webhook.Backend) error) func(*testing.T, *world, webhook.Backend) error {
+	return func(t *testing.T, w *world, b webhook.Backend) error {
+		err := request(t, w, b)
 		if apierrors.IsNotFound(err) {
-			return nil // admitted; only then does the server look for the Pod
+			return nil
 		}
 		return err
-	}}
-)
+	}
+}
+
+// TestDeadWebhookOnBindings: a webhook that cannot be called stops the scheduler
+// only where it is called for pods/binding; neither bindings nor "*" does that.
+func TestDeadWebhookOnBindings(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, resource, severity string
+		stops                    bool
+	}{
+		{"placements", "pods/binding", "critical", true},
+		{"legacy", "bindings", "critical", false},
+		{"wildcard", "*", "warning", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := use(t, stock)
+			b := w.backend(t, "dead-"+test.name)
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waiting"}, Spec: podSpec()}
+			_, err := w.kube.CoreV1().Pods(b.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+			must(t, err)
+			h := hook(b, "", rule("", test.resource))
+			h.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")} // nothing listens there
+			w.validate(t, b.Namespace, h)
+			w.watch(t).finds("virtual-resource", test.severity, identity("validating", b.Namespace, h.Name))
+			inEffect := bindings.request
+			if test.stops {
+				inEffect = placements.request
+			}
+			eventually(t, func() error {
+				if err := inEffect(t, w, b); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+					return fmt.Errorf("the API server does not call the webhook yet: %v", err)
+				}
+				return nil
+			})
+			place := binding(b)
+			place.Name = pod.Name
+			err = w.kube.CoreV1().Pods(b.Namespace).Bind(t.Context(), place, metav1.CreateOptions{})
+			if refused := err != nil; refused != test.stops {
+				t.Errorf("placing the Pod: %v", err)
+			}
+			w.unregister(t, b.Namespace)
+		})
+	}
+}
 
 func TestVirtualResources(t *testing.T) {
 	t.Parallel()
@@ -160,6 +219,7 @@ func TestVirtualResources(t *testing.T) {
 	}{
 		{"stock", stock, tokenReviews, admissionv1.Fail, "dead-rule", "info"},
 		{"stock", stock, bindings, admissionv1.Fail, "virtual-resource", "critical"},
+		{"stock", stock, placements, admissionv1.Fail, "virtual-resource", "critical"},
 		{"older", older, tokenReviews, admissionv1.Fail, "virtual-resource", "critical"},
 		{"older", older, tokenReviews, admissionv1.Ignore, "virtual-resource", "warning"},
 		{"older", older, anyReviews, admissionv1.Ignore, "virtual-resource", "info"},

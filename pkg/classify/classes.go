@@ -38,10 +38,11 @@ func defaultClasses() map[Class][]inventory.Resource {
 			{Group: "discovery.k8s.io", Name: "endpointslices"},
 			{Group: "quota.openshift.io", Name: "clusterresourcequotas"},
 		},
-		// "bindings" and "*reviews". The groups are those of the Kubernetes and
-		// OpenShift APIs whose kinds end in Review.
+		// "bindings" and "*reviews": what each decides is in virtualDecisions. The
+		// scheduler writes pods/binding, the enhancement names bindings alone.
 		ClassVirtual: {
 			{Name: "bindings"},
+			{Name: "pods", Subresource: "binding"},
 			{Group: "authentication.k8s.io", Name: "selfsubjectreviews"},
 			{Group: "authentication.k8s.io", Name: "tokenreviews"},
 			{Group: "authorization.k8s.io", Name: "localsubjectaccessreviews"},
@@ -54,6 +55,7 @@ func defaultClasses() map[Class][]inventory.Resource {
 			{Group: "authorization.openshift.io", Name: "selfsubjectrulesreviews"},
 			{Group: "authorization.openshift.io", Name: "subjectaccessreviews"},
 			{Group: "authorization.openshift.io", Name: "subjectrulesreviews"},
+			{Group: "oauth.openshift.io", Name: "tokenreviews"},
 			{Group: "security.openshift.io", Name: "podsecuritypolicyreviews"},
 			{Group: "security.openshift.io", Name: "podsecuritypolicyselfsubjectreviews"},
 			{Group: "security.openshift.io", Name: "podsecuritypolicysubjectreviews"},
@@ -71,6 +73,7 @@ func defaultClasses() map[Class][]inventory.Resource {
 			{Group: "oauth.openshift.io", Name: "oauthauthorizetokens"},
 			{Group: "oauth.openshift.io", Name: "oauthclientauthorizations"},
 			{Group: "oauth.openshift.io", Name: "oauthclients"},
+			{Group: "oauth.openshift.io", Name: "tokenreviews"},
 			{Group: "oauth.openshift.io", Name: "useroauthaccesstokens"},
 			{Group: "route.openshift.io", Name: "routes"},
 		},

@@ -84,20 +84,29 @@ func excludeRequests(p Profile, requests string) edit {
 }
 
 // requestsTo is the CEL expression that is true for requests to the resources.
+// A resource stands for its subresources too.
 func requestsTo(resources []inventory.Resource) string {
-	var groups []string
-	names := map[string][]string{}
+	type parent struct{ group, subresource string }
+	var parents []parent
+	names := map[parent][]string{}
 	for _, r := range resources {
-		if names[r.Group] == nil {
-			groups = append(groups, r.Group)
+		p := parent{r.Group, r.Subresource}
+		if r.Subresource != "" && slices.Contains(resources, r.Parent()) {
+			continue
 		}
-		if name := fmt.Sprintf("%q", r.Name); !slices.Contains(names[r.Group], name) {
-			names[r.Group] = append(names[r.Group], name)
+		if names[p] == nil {
+			parents = append(parents, p)
+		}
+		if name := fmt.Sprintf("%q", r.Name); !slices.Contains(names[p], name) {
+			names[p] = append(names[p], name)
 		}
 	}
-	terms := make([]string, len(groups))
-	for i, group := range groups {
-		terms[i] = fmt.Sprintf("request.resource.group == %q && request.resource.resource in [%s]", group, strings.Join(names[group], ", "))
+	terms := make([]string, len(parents))
+	for i, p := range parents {
+		terms[i] = fmt.Sprintf("request.resource.group == %q && request.resource.resource in [%s]", p.group, strings.Join(names[p], ", "))
+		if p.subresource != "" {
+			terms[i] += fmt.Sprintf(" && has(request.subResource) && request.subResource == %q", p.subresource)
+		}
 	}
 	return strings.Join(terms, " || ")
 }

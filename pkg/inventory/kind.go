@@ -16,11 +16,20 @@ var foreignKinds = map[string]Kind{
 	"token":    {Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"},
 }
 
+// foreignReviews are the resources whose kind belongs to another group. Source:
+// github.com/openshift/oauth-apiserver/pkg/oauth/apiserver/registry/tokenreviews.
+var foreignReviews = map[Resource]Kind{
+	{Group: "oauth.openshift.io", Name: "tokenreviews"}: {Group: "authentication.k8s.io", Version: "v1", Kind: "TokenReview"},
+}
+
 // kindOf returns the kind in which admission meets a version of a resource:
 // discovery tells no more than its name.
 func kindOf(served Served, parent string) Kind {
 	foreign := foreignKinds[served.Subresource]
+	review, isReview := foreignReviews[served.Resource]
 	switch {
+	case isReview:
+		return review
 	case served.Subresource == "" || served.Kind == parent || served.Group == "" && served.Kind != foreign.Kind:
 		return Kind{Group: served.Group, Version: served.Version, Kind: served.Kind}
 	case served.Kind == foreign.Kind && served.Group != "apps.openshift.io": // its Scale is older

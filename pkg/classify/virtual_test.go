@@ -1,0 +1,82 @@
+package classify
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// TestVirtualDecisions: every resource of the class says what it decides, and
+// nothing else does.
+func TestVirtualDecisions(t *testing.T) {
+	var want, got []inventory.Resource
+	want = slices.Clone(defaultClasses()[ClassVirtual])
+	for _, d := range virtualDecisions {
+		got = append(got, d.resource)
+	}
+	slices.SortFunc(want, inventory.Resource.Compare)
+	slices.SortFunc(got, inventory.Resource.Compare)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-class +decisions:\n%s", diff)
+	}
+}
+
+// TestVirtualMessages: only what the scheduler writes is said to stop it, and
+// only what the Policy adds is left without a word.
+func TestVirtualMessages(t *testing.T) {
+	bindings := decidedBy([]inventory.Resource{legacyBindings})
+	if strings.Contains(bindings, "no new Pod") || !strings.Contains(bindings, "kube-scheduler does not use") {
+		t.Errorf("bindings: %s", bindings)
+	}
+	placement := decidedBy([]inventory.Resource{legacyBindings, {Name: "pods", Subresource: "binding"}})
+	if !strings.HasPrefix(placement, "pods/binding: ") || !strings.Contains(placement, "no new Pod") {
+		t.Errorf("pods/binding: %s", placement)
+	}
+	if got := decidedBy([]inventory.Resource{{Name: "pods", Subresource: "eviction"}}); got != "pods/eviction" {
+		t.Errorf("of the Policy: %q", got)
+	}
+	if got := decidedBy(defaultClasses()[ClassVirtual]); strings.Count(got, ";") != maxListed || !strings.HasSuffix(got, "and 13 more") {
+		t.Errorf("all: %s", got)
+	}
+}
+
+// TestRequestsTo: excluding pods/binding must not exclude
+// Pods; a resource that is excluded takes its subresources along.
+func TestRequestsTo(t *testing.T) {
+	pods, binding := inventory.Resource{Name: "pods"}, inventory.Resource{Name: "pods", Subresource: "binding"}
+	for _, test := range []struct {
+		exclude, left, gone []inventory.Resource
+	}{
+		{[]inventory.Resource{binding}, []inventory.Resource{pods, {Name: "pods", Subresource: "status"}, {Name: "services"}}, []inventory.Resource{binding}},
+		{[]inventory.Resource{pods, binding}, []inventory.Resource{{Name: "services"}}, []inventory.Resource{pods, binding, {Name: "pods", Subresource: "status"}}},
+		{[]inventory.Resource{legacyBindings, binding}, []inventory.Resource{pods}, []inventory.Resource{legacyBindings, binding}},
+	} {
+		s := files(t, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: all}
+webhooks:
+- name: all.example.com
+  clientConfig: {url: "https://hooks.example.com/"}
+  rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: ["*/*"]}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  matchConditions: [{name: exclude, expression: '!(`+requestsTo(test.exclude)+`)'}]
+`)
+		reached := reachedNames(s.Reach(&s.Webhooks[0]))
+		for _, r := range test.left {
+			if !slices.Contains(reached, r) {
+				t.Errorf("%s excludes %s", requestsTo(test.exclude), r)
+			}
+		}
+		for _, r := range test.gone {
+			if slices.Contains(reached, r) {
+				t.Errorf("%s does not exclude %s", requestsTo(test.exclude), r)
+			}
+		}
+	}
+}
