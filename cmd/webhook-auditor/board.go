@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,14 +19,13 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// board is where the current Report hangs for everybody to read.
+// board holds what the parts of the daemon share.
 type board struct {
 	// evaluating guards judge: Snapshots and Policies change at the same time.
 	evaluating sync.Mutex
 	judge      classify.Succession
-	conditions exporter.ConditionOptions
+	tracker    *operator.Tracker
 	log        *slog.Logger
-	report     atomic.Pointer[classify.Report]
 	writer     *operator.Writer // nil where nothing is written to the cluster
 
 	evaluation  prometheus.Histogram
@@ -41,10 +39,10 @@ type board struct {
 	unasked map[access.Kind]error
 }
 
-func newBoard(policy classify.Policy, conditions exporter.ConditionOptions, log *slog.Logger) *board {
+func newBoard(policy classify.Policy, tracker *operator.Tracker, log *slog.Logger) *board {
 	b := &board{
 		judge:       classify.Succession{Policy: policy},
-		conditions:  conditions,
+		tracker:     tracker,
 		log:         log,
 		evaluation:  exporter.NewEvaluationDuration(),
 		writeErrors: exporter.NewConditionWriteErrors(),
@@ -55,18 +53,8 @@ func newBoard(policy classify.Policy, conditions exporter.ConditionOptions, log 
 	return b
 }
 
-// current is the last Report, with the conditions as they are now: an error
-// that outlasts the inertia is rolled up though nothing else changes.
-func (b *board) current() *classify.Report {
-	last := b.report.Load()
-	if last == nil {
-		return nil
-	}
-	now, o := *last, b.conditions
-	o.Now = time.Now()
-	now.Conditions = exporter.Conditions(last, last.Conditions, o)
-	return &now
-}
+// current is the last Report, with the conditions as they are now.
+func (b *board) current() *classify.Report { return b.tracker.Current(time.Now()) }
 
 func (b *board) publish(s *inventory.Snapshot) {
 	b.evaluating.Lock()
@@ -79,15 +67,10 @@ func (b *board) evaluate(s *inventory.Snapshot) {
 	began := time.Now()
 	report := b.judge.Evaluate(s)
 	b.evaluation.Observe(time.Since(began).Seconds())
-	before := b.report.Load()
-	if before != nil {
-		report.Conditions = exporter.Conditions(report, before.Conditions, b.conditions)
-	} else {
-		report.Conditions = exporter.Conditions(report, nil, b.conditions)
-	}
-	b.report.Store(report)
+	before := b.current()
+	b.tracker.Observe(report)
 	if b.writer != nil {
-		b.writer.Publish(report)
+		b.writer.Notify()
 	}
 	b.waiting(s.Errors)
 	b.announce(before, report)
@@ -118,15 +101,11 @@ func (b *board) waiting(errs []inventory.Error) {
 	}
 }
 
-// writeFailed counts a failed write and logs it once, with the webhook that
-// blocked it.
-func (b *board) writeFailed(err error) {
-	b.writeErrors.Inc()
-	b.say(&b.writes, "could not write to the cluster; metrics go on", err)
-}
-
-func (b *board) writeMended() {
-	b.say(&b.writes, "could not write to the cluster", nil)
+// wrote counts the writes that failed, and logs each cause once, with the
+// webhook that blocked it.
+func (b *board) wrote(failed int, failing error) {
+	b.writeErrors.Add(float64(failed))
+	b.say(&b.writes, "could not write to the cluster; metrics go on", failing)
 }
 
 // reviewed logs, once, that it could not be asked who may scrape, and once that
@@ -162,17 +141,9 @@ func (b *board) serving(leaf *x509.Certificate, err error) {
 }
 
 // say logs a failure once for each webhook that is to blame, else for each
-// thing that failed, and once what works again. As long as anything fails, what
-// failed before is not tried each time, and counts as failing.
+// operation that failed, and once what works again. The error is all that fails.
 func (b *board) say(before *said, message string, err error) {
 	causes := causesOf(err)
-	if err != nil {
-		for _, m := range before.all() {
-			if _, blocked := strings.CutPrefix(m, byWebhook); !blocked && causes[m] == nil {
-				causes[m] = err
-			}
-		}
-	}
 	added, gone := before.change(slices.Sorted(maps.Keys(causes)))
 	for _, cause := range added {
 		b.log.Warn(message, "err", causes[cause], "webhook", operator.Blocker(causes[cause]))
@@ -230,11 +201,4 @@ func (s *said) change(messages []string) (added, gone []string) {
 	}
 	s.messages = now
 	return added, gone
-}
-
-// all is what was said last.
-func (s *said) all() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.messages))
 }

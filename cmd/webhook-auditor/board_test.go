@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -38,7 +38,7 @@ func dead(taken time.Time) *inventory.Snapshot {
 }
 
 func newTestBoard(log *bytes.Buffer) *board {
-	return newBoard(classify.DefaultPolicy(), exporter.ConditionOptions{RollUp: exporter.RollUpOn, Inertia: time.Hour}, slog.New(slog.NewTextHandler(log, nil)))
+	return newBoard(classify.DefaultPolicy(), operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUpOn, Inertia: time.Hour}), slog.New(slog.NewTextHandler(log, nil)))
 }
 
 // TestConditionsFollowTheClock: the inertia passes between two Snapshots.
@@ -47,7 +47,7 @@ func TestConditionsFollowTheClock(t *testing.T) {
 		b := newTestBoard(&bytes.Buffer{})
 		b.publish(dead(time.Now().Add(-age)))
 		conditions := b.current().Conditions
-		i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == exporter.Degraded })
+		i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == operator.Degraded })
 		if conditions[i].Status != want {
 			t.Errorf("after %s: Degraded=%s, want %s", age, conditions[i].Status, want)
 		}
@@ -63,10 +63,10 @@ func TestTroublesAreLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	b := newTestBoard(&log)
 	for range 3 {
-		b.writeFailed(errors.New(`renewing lease x: failed calling webhook "all.example.com": no`))
+		b.wrote(1, errors.New(`renewing lease x: failed calling webhook "all.example.com": no`))
 	}
-	b.writeMended()
-	b.writeMended()
+	b.wrote(0, nil)
+	b.wrote(0, nil)
 	if n := strings.Count(log.String(), "webhook=all.example.com"); n != 1 {
 		t.Errorf("said %d times which webhook it is:\n%s", n, log.String())
 	}

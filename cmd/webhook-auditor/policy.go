@@ -90,7 +90,7 @@ func (b *board) setPolicy(policy classify.Policy) {
 	b.evaluating.Lock()
 	defer b.evaluating.Unlock()
 	b.judge = classify.Succession{Policy: policy}
-	if last := b.report.Load(); last != nil {
+	if last := b.current(); last != nil {
 		b.evaluate(last.Snapshot)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
@@ -44,7 +43,7 @@ func runCommand(flags *pflag.FlagSet) action {
 	flags.Var(value{o.level}, "log.level", "debug, info, warn or error")
 	flags.Var(value{o.format}, "log.format", "logfmt or json")
 	flags.DurationVar(&o.settle, "settle", 100*time.Millisecond, "the least time between two evaluations while changes keep coming")
-	flags.StringVar(&o.degraded, "degraded", string(exporter.RollUpOn), "what errors are rolled up to: on (Degraded), evaluate (EvaluationConditionsDetected) or off")
+	flags.StringVar(&o.degraded, "degraded", string(operator.RollUpOn), "what errors are rolled up to: on (Degraded), evaluate (EvaluationConditionsDetected) or off")
 	flags.DurationVar(&o.inertia, "degraded.inertia", 2*time.Minute, "how long an error lasts before it is rolled up")
 	flags.BoolVar(&o.elect, "leader-elect", false, "write conditions and Events to the cluster, one replica at a time")
 	flags.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the lease (default: $POD_NAMESPACE)")
@@ -97,12 +96,13 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 	log := promslog.New(&promslog.Config{Level: o.level, Format: o.format, Writer: s.err})
 	o.web.names = o.names()
 	log.Info("starting", "version", version.Info(), "cluster", config.Host)
-	b := newBoard(policy, o.conditions(), log)
+	b := newBoard(policy, operator.NewTracker(o.conditions()), log)
 	group, ctx := errgroup.WithContext(ctx)
 	if o.elect {
 		if b.writer, err = o.writer(config, b); err != nil {
 			return err
 		}
+		b.writer.Seed(ctx)
 		group.Go(func() error { b.writer.Run(ctx); return ctx.Err() })
 	}
 	publish := o.probe.join(ctx, group, saveMemory(b.publish))
@@ -133,8 +133,8 @@ func (o *operatorFlags) names() []string {
 	return out
 }
 
-func (o *operatorFlags) conditions() exporter.ConditionOptions {
-	return exporter.ConditionOptions{RollUp: exporter.RollUp(o.degraded), Inertia: o.inertia}
+func (o *operatorFlags) conditions() operator.TrackerOptions {
+	return operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version}
 }
 
 // writer writes what the board shows to the cluster.
@@ -147,9 +147,7 @@ func (o *operatorFlags) writer(config *rest.Config, b *board) (*operator.Writer,
 		Identity:  fmt.Sprintf("%s_%d", identity, os.Getpid()),
 		Namespace: o.namespace,
 		Version:   version.Version,
-		RollUp:    exporter.RollUp(o.degraded),
-		Inertia:   o.inertia,
-		Failed:    b.writeFailed,
-		Mended:    b.writeMended,
+		Tracker:   b.tracker,
+		Outcome:   b.wrote,
 	})
 }

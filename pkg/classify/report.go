@@ -18,8 +18,8 @@ type Report struct {
 	Costs []Cost
 	// Findings are sorted: the worst first, then by check, webhook, resource.
 	Findings []Finding
-	// Conditions are the operator conditions that the findings add up to. Who
-	// keeps them over time fills them in: they depend on those before.
+	// Conditions are the operator's conditions where the Report comes from
+	// operator.Tracker, which keeps their history; otherwise there are none.
 	Conditions []metav1.Condition
 
 	// found are the findings of the webhooks before any is acknowledged, in the

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,3 +57,5 @@ func (i Input) name() string {
 }
 
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func capital(s string) string { return strings.ToUpper(cmp.Or(s, " ")[:1]) + s[min(1, len(s)):] }

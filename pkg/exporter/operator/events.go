@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,11 +23,24 @@ import (
 // eventNamespace is where Events on cluster-scoped objects live.
 const eventNamespace = metav1.NamespaceDefault
 
-// maxEvents bounds what one Report can cause: Events are for people.
-const maxEvents = 50
+// The bounds of Events, which are for people: so many at once, for a node that
+// takes many backends down, and then one in an interval.
+const (
+	maxEvents     = 25
+	eventInterval = 3 * time.Second
+)
+
+// maxMessage bounds the message of an Event, which the API server limits to 1024
+// bytes, with what follows it.
+const maxMessage = 900
+
+// eventWindow is how often the same finding may come or go with an Event of its
+// own.
+const eventWindow = time.Minute
 
 // transition is a critical finding that appeared or went.
 type transition struct {
+	identity
 	finding classify.Finding
 	object  inventory.Object
 	gone    bool
@@ -55,31 +70,32 @@ func critical(r *classify.Report) map[identity]classify.Finding {
 	return out
 }
 
-// transitions returns the critical findings that came or went, sorted.
-func transitions(before, now *classify.Report) []transition {
+// transitions returns the critical findings that came or went, sorted, and how
+// many more than the bound there are.
+func transitions(before, now *classify.Report) (kept []transition, more int) {
 	had, have := critical(before), critical(now)
 	var out []transition
 	for id, f := range have {
 		if _, ok := had[id]; !ok {
-			out = append(out, transition{finding: f, at: now.Snapshot.Taken, standing: before == nil})
+			out = append(out, transition{identity: id, finding: f, at: now.Snapshot.Taken, standing: before == nil})
 		}
 	}
 	for id, f := range had {
 		if _, ok := have[id]; !ok {
-			out = append(out, transition{finding: f, gone: true, at: now.Snapshot.Taken})
+			out = append(out, transition{identity: id, finding: f, gone: true, at: now.Snapshot.Taken})
 		}
 	}
 	slices.SortFunc(out, func(a, b transition) int {
 		return strings.Compare(a.key(), b.key())
 	})
-	out = out[:min(len(out), maxEvents)]
-	for i, t := range out {
-		out[i].object = objectOf(t.finding.Webhook, now)
+	kept = out[:min(len(out), maxEvents)]
+	for i, t := range kept {
+		kept[i].object = objectOf(t.finding.Webhook, now)
 		if t.gone {
-			out[i].object = objectOf(t.finding.Webhook, before)
+			kept[i].object = objectOf(t.finding.Webhook, before)
 		}
 	}
-	return out
+	return kept, len(out) - len(kept)
 }
 
 func objectOf(webhook inventory.Ref, r *classify.Report) inventory.Object {
@@ -94,43 +110,109 @@ func (t transition) key() string {
 	return fmt.Sprint(t.gone, t.finding.Check.Name, t.finding.Webhook, t.finding.Resource)
 }
 
-// announcer records Events for critical findings that come and go, and loses
-// none while the API server or a webhook refuses them.
-type announcer struct {
+// eventQueue records Events for critical findings that come and go. It loses
+// none while the API server or a webhook refuses them, but for those beyond the
+// bounds: these are counted, and the next Event says how many they are.
+type eventQueue struct {
 	// seen is the last Report that was compared.
 	seen *classify.Report
-	// pending are the transitions that are not recorded yet, oldest first.
+	// pending are the transitions that are not recorded yet, oldest first: of one
+	// finding at most that it came and that it went.
 	pending []transition
+	// omitted counts the transitions that get no Event of their own.
+	omitted int
+	// recorded are the windows of the last Events, by the keys of transitions.
+	recorded map[string]time.Time
+	limiter  *rate.Limiter
 }
 
-// note compares a Report with the one before.
-func (a *announcer) note(r *classify.Report) {
-	if r == a.seen {
+func newEventQueue() eventQueue {
+	return eventQueue{recorded: map[string]time.Time{}, limiter: rate.NewLimiter(rate.Every(eventInterval), maxEvents)}
+}
+
+// add compares a Report with the one before.
+func (q *eventQueue) add(r *classify.Report) {
+	if q.seen != nil && sameFindings(q.seen.Findings, r.Findings) {
 		return
 	}
-	a.pending = append(a.pending, transitions(a.seen, r)...)
-	a.pending = a.pending[max(0, len(a.pending)-maxEvents):]
-	a.seen = r
-}
-
-// announce records what is pending. It stops at the first failure: what blocks
-// one Event blocks them all, perhaps for ten seconds each.
-func (a *announcer) announce(ctx context.Context, events coreclient.EventInterface) error {
-	for len(a.pending) > 0 {
-		event := a.pending[0].event()
-		_, err := events.Create(ctx, event, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("recording an Event on %s: %w", event.InvolvedObject.Name, err)
-		}
-		a.pending = a.pending[1:]
+	kept, more := transitions(q.seen, r)
+	q.omitted += more
+	for _, t := range kept {
+		q.push(t)
 	}
-	return nil
+	q.seen = r
 }
 
-// leave drops what the replica that leads has had the time to record. What is
-// younger is kept, for that replica may have died.
-func (a *announcer) leave(now time.Time) {
-	a.pending = slices.DeleteFunc(a.pending, func(t transition) bool { return now.Sub(t.at) > 2*leaseDuration })
+// sameFindings reports whether both are of one evaluation.
+func sameFindings(a, b []classify.Finding) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// push appends a transition. Where the same one is pending, the finding came and
+// went meanwhile: only where it ends counts.
+func (q *eventQueue) push(t transition) {
+	if i := slices.IndexFunc(q.pending, func(p transition) bool { return p.key() == t.key() }); i >= 0 {
+		rest := slices.DeleteFunc(slices.Clone(q.pending[i:]), func(p transition) bool { return p.identity == t.identity })
+		before := len(q.pending)
+		q.pending = append(q.pending[:i:i], rest...)
+		q.omitted += before - len(q.pending)
+	}
+	q.pending = append(q.pending, t)
+	if len(q.pending) > maxEvents {
+		q.pending = q.pending[1:]
+		q.omitted++
+	}
+}
+
+// flush records what is pending and due, and reports whether it tried to. It
+// stops at the first failure: what blocks one Event blocks them all, perhaps for
+// ten seconds each.
+func (q *eventQueue) flush(ctx context.Context, events coreclient.EventInterface, now time.Time) (tried bool, err error) {
+	maps.DeleteFunc(q.recorded, func(_ string, window time.Time) bool { return now.Sub(window) > 2*eventWindow })
+	held := map[identity]bool{}
+	for i := 0; i < len(q.pending); {
+		t := q.pending[i]
+		window, due := q.window(t, now)
+		if !due || held[t.identity] {
+			held[t.identity] = true
+			i++
+			continue
+		}
+		if !q.limiter.AllowN(now, 1) {
+			return tried, nil
+		}
+		event := t.event(window, q.omitted)
+		if _, err := events.Create(ctx, event, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return true, fmt.Errorf("recording an Event on %s: %w", event.InvolvedObject.Name, err)
+		}
+		tried = true
+		q.omitted = 0
+		q.recorded[t.key()] = window
+		q.pending = slices.Delete(q.pending, i, i+1)
+	}
+	return tried, nil
+}
+
+// window returns the window that names the Event: the one of the transition, or
+// the current one if the transition's has an Event already. It is not due while
+// both have.
+func (q *eventQueue) window(t transition, now time.Time) (time.Time, bool) {
+	last, recorded := q.recorded[t.key()]
+	for _, at := range []time.Time{t.at, now} {
+		if window := at.Truncate(eventWindow); !recorded || window.After(last) {
+			return window, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// dropOlder drops what the replica that leads has had the time to record. What
+// is younger is kept, for that replica may have died.
+func (q *eventQueue) dropOlder(now time.Time) {
+	q.pending = slices.DeleteFunc(q.pending, func(t transition) bool { return now.Sub(t.at) > 2*leaseDuration })
+	if len(q.pending) == 0 {
+		q.omitted = 0
+	}
 }
 
 // apiVersions of the objects that register webhooks.
@@ -150,28 +232,33 @@ func kindOf(t inventory.Type) string {
 	return inventory.KindCRD
 }
 
-// name is the same for the same transition within a minute, so that two
+// name is the same for the same transition within a window, so that two
 // replicas that both believe they lead record it once. What stands has the same
 // name always, so that a process that starts again and again records it once.
-func (t transition) name() string {
+func (t transition) name(window time.Time) string {
 	h := fnv.New64a()
 	fmt.Fprint(h, t.key())
 	if t.standing {
 		fmt.Fprint(h, t.object.UID)
 	} else {
-		fmt.Fprint(h, t.at.Truncate(time.Minute).Unix())
+		fmt.Fprint(h, window.Unix())
 	}
 	return fmt.Sprintf("webhook-auditor.%016x", h.Sum64())
 }
 
-func (t transition) event() *corev1.Event {
+// event is the Event of the transition, which says how many others got none.
+func (t transition) event(window time.Time, omitted int) *corev1.Event {
 	f, at := t.finding, metav1.NewTime(t.at)
 	kind, reason, message := corev1.EventTypeWarning, "CriticalFinding", fmt.Sprintf("%s: webhook %s %s", f.Check.Name, f.Webhook.Name, f.Message)
 	if t.gone {
 		kind, reason, message = corev1.EventTypeNormal, "CriticalFindingGone", fmt.Sprintf("%s: no longer true of webhook %s", f.Check.Name, f.Webhook.Name)
 	}
+	message = strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")
+	if omitted > 0 {
+		message += fmt.Sprintf("; and %d more critical findings came or went", omitted)
+	}
 	return &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: t.name(), Namespace: eventNamespace},
+		ObjectMeta: metav1.ObjectMeta{Name: t.name(window), Namespace: eventNamespace},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: apiVersions[kindOf(f.Webhook.Type)],
 			Kind:       kindOf(f.Webhook.Type),
@@ -180,7 +267,7 @@ func (t transition) event() *corev1.Event {
 		},
 		Type:           kind,
 		Reason:         reason,
-		Message:        strings.ToValidUTF8(message[:min(len(message), 1024)], ""),
+		Message:        message,
 		Source:         corev1.EventSource{Component: manager},
 		FirstTimestamp: at,
 		LastTimestamp:  at,

@@ -1,15 +1,14 @@
-// Package operator writes what a Report says to the cluster: the conditions of
-// clusteroperator/webhook-auditor and webhookaudit/cluster, and Events. It never
-// writes to a webhook.
+// Package operator keeps the conditions of the operator over time, and writes
+// them to the cluster: to clusteroperator/webhook-auditor and
+// webhookaudit/cluster, with Events. It never writes to a webhook.
 package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/dynamic"
@@ -18,20 +17,25 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 )
 
-// patience outlasts the longest timeout that a webhook may have: a shorter one
-// would end the request before the API server names the webhook in its answer.
-const patience = 35 * time.Second
+// writeTimeout outlasts the longest timeout that a webhook may have: a shorter
+// one would end the request before the API server names the webhook in its
+// answer.
+const writeTimeout = 35 * time.Second
 
-// grace is how long a write under way may go on after our own end was asked
-// for: long enough for an API server that is well.
-const grace = 5 * time.Second
+// shutdownGrace is how long a write under way may go on after SIGTERM: long
+// enough for a healthy API server.
+const shutdownGrace = 5 * time.Second
 
-// refresh is after what time an unchanged status is written again, so that what
-// somebody else changed or deleted comes back.
-const refresh = 5 * time.Minute
+// resyncPeriod is after what time an unchanged status is written again, so that
+// what another client changed or deleted comes back. What was refused to this
+// program for lack of a permission is tried as often.
+const resyncPeriod = 5 * time.Minute
+
+// followPeriod is how often a replica that does not write reads the conditions
+// of the one that does.
+const followPeriod = 30 * time.Second
 
 // Options are what a Writer needs to know.
 type Options struct {
@@ -40,42 +44,37 @@ type Options struct {
 	Identity, Namespace string
 	// Version is the version of this program.
 	Version string
-	RollUp  exporter.RollUp
-	Inertia time.Duration
-	// Failed is told of each write that failed, and Mended of the first that
-	// worked again. Neither may block.
-	Failed func(error)
-	Mended func()
+	// Tracker has what is written.
+	Tracker *Tracker
+	// Outcome is called when a write failed or works again: with how many failed
+	// now, and with all that are still failing, each as of its last attempt. It
+	// may not block.
+	Outcome func(failed int, failing error)
 }
 
-// Writer writes Reports to a cluster. NewWriter makes it. Publish may be called
-// by any goroutine; Run is called once.
+// Writer writes the conditions to a cluster. NewWriter makes it. Notify may be
+// called by any goroutine; Run is called once.
 type Writer struct {
 	options Options
-	dynamic dynamic.Interface
-	core    coreclient.CoreV1Interface
-	lease   *lease
-	owners  []metav1.OwnerReference
+	clients
+	lease  *lease
+	owners []metav1.OwnerReference
+	now    func() time.Time
+	wakeup chan struct{}
 
-	latest atomic.Pointer[classify.Report]
-	poke   chan struct{}
-
-	announcer announcer
-	written   map[string]entry
-	failing   bool
-}
-
-// entry is what was last written to a target, and when.
-type entry struct {
-	previous
-	totals classify.Totals
-	at     time.Time
+	events   eventQueue
+	statuses map[string]*status
+	// leading says that this replica writes, elected that this was decided.
+	leading, elected bool
+	// followed is when this replica last read the conditions of another one.
+	followed time.Time
+	failures failures
 }
 
 // NewWriter returns a Writer to the cluster of the config.
 func NewWriter(config *rest.Config, o Options) (*Writer, error) {
 	config = rest.CopyConfig(config)
-	config.Timeout = patience
+	config.Timeout = writeTimeout
 	config.WarningHandler = rest.NoWarnings{}
 	d, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -89,7 +88,7 @@ func NewWriter(config *rest.Config, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
 	}
-	return newWriter(clients{d, core, coordination}, o), nil
+	return newWriter(clients{d, core, coordination}, o, time.Now), nil
 }
 
 // clients are those that are needed: a clientset would bring the code of all.
@@ -99,38 +98,54 @@ type clients struct {
 	coordination coordinationclient.CoordinationV1Interface
 }
 
-func newWriter(c clients, o Options) *Writer {
-	w := &Writer{options: o, dynamic: c.dynamic, core: c.core, poke: make(chan struct{}, 1), written: map[string]entry{}}
+func newWriter(c clients, o Options, now func() time.Time) *Writer {
+	w := &Writer{
+		options:  o,
+		clients:  c,
+		now:      now,
+		wakeup:   make(chan struct{}, 1),
+		events:   newEventQueue(),
+		statuses: map[string]*status{},
+		failures: failures{failing: map[string]error{}},
+	}
 	if o.Namespace != "" {
-		w.lease = &lease{client: c.coordination.Leases(o.Namespace), name: manager, identity: o.Identity, now: time.Now}
+		w.lease = &lease{client: c.coordination.Leases(o.Namespace), name: manager, identity: o.Identity, now: now}
 	}
 	return w
 }
 
-// Publish hands over the newest Report. It never blocks.
-func (w *Writer) Publish(r *classify.Report) {
-	w.latest.Store(r)
+// Seed continues the conditions that the cluster has, so that the first scrape
+// shows what was true before this process started. Without an answer within the
+// grace the history begins anew; the Writer reads again before it writes.
+func (w *Writer) Seed(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, shutdownGrace)
+	defer cancel()
+	w.follow(ctx, targets)
+}
+
+// Notify says that the Tracker has another Report. It never blocks.
+func (w *Writer) Notify() {
 	select {
-	case w.poke <- struct{}{}:
+	case w.wakeup <- struct{}{}:
 	default:
 	}
 }
 
 // Run writes until the context ends, and then gives the lease up. The write
-// under way is finished first, unless it takes longer than anybody waits.
+// under way is finished first, unless it takes longer than the grace.
 func (w *Writer) Run(ctx context.Context) {
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(shutdownGrace, cancel) })()
 	ticker := time.NewTicker(leaseInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-w.poke:
-			w.step(writing)
+		case <-w.wakeup:
+			w.onReport(writing)
 		case <-ticker.C:
-			w.step(writing)
+			w.onTick(writing)
 		}
 	}
 	w.leave(writing)
@@ -138,108 +153,103 @@ func (w *Writer) Run(ctx context.Context) {
 
 // leave gives the lease up, so that the other replica need not wait.
 func (w *Writer) leave(ctx context.Context) {
-	if w.lease == nil || !w.lease.leading {
+	if w.lease == nil || !w.leading {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseInterval)
 	defer cancel()
-	if err := w.lease.release(ctx); err != nil {
-		w.options.Failed(err)
+	w.failures.note("lease", w.lease.release(ctx))
+	w.conclude(ctx)
+}
+
+// onReport writes what another Report changed. The lease is only looked at
+// where that never happened: it has an interval of its own, however often
+// Reports come.
+func (w *Writer) onReport(ctx context.Context) {
+	if report := w.options.Tracker.Current(w.now()); report != nil {
+		if !w.elected {
+			w.elect(ctx)
+		}
+		w.write(ctx, report)
 	}
 }
 
-// step writes what is due, if it is on this replica to write.
-func (w *Writer) step(ctx context.Context) {
-	report := w.latest.Load()
-	if report == nil {
+// onTick keeps the lease, and writes what is due without another Report.
+func (w *Writer) onTick(ctx context.Context) {
+	if report := w.options.Tracker.Current(w.now()); report != nil {
+		w.elect(ctx)
+		w.write(ctx, report)
+	}
+}
+
+// elect decides whether this replica writes.
+func (w *Writer) elect(ctx context.Context) {
+	w.elected = true
+	if w.lease == nil {
+		w.leading = true
 		return
 	}
-	w.announcer.note(report)
-	leading, err := true, error(nil)
-	if w.lease != nil {
-		leading, err = w.lease.try(ctx)
-	}
-	errs := []error{err}
-	if leading {
-		errs = append(errs, w.writeAll(ctx, report), w.announcer.announce(ctx, w.core.Events(eventNamespace)))
+	leading, err := w.lease.try(ctx)
+	w.leading = leading
+	w.failures.note("lease", err)
+}
+
+// write writes what is due, if it is on this replica to write.
+func (w *Writer) write(ctx context.Context, report *classify.Report) {
+	w.events.add(report)
+	if w.leading {
+		w.writeStatuses(ctx, report)
+		if tried, err := w.events.flush(ctx, w.core.Events(eventNamespace), w.now()); tried {
+			w.failures.note("events", err)
+		}
 	} else {
-		w.announcer.leave(report.Snapshot.Taken)
-		clear(w.written)
+		w.standBy(ctx, report)
 	}
-	w.conclude(ctx, errors.Join(errs...))
+	w.conclude(ctx)
 }
 
-// conclude tells of failures, and once when writing works again. What was cut
-// short by our own end is no failure.
-func (w *Writer) conclude(ctx context.Context, err error) {
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		w.failing = true
-		w.options.Failed(err)
-	case w.failing:
-		w.failing = false
-		w.options.Mended()
+// standBy follows the replica that writes.
+func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
+	w.events.dropOlder(report.Snapshot.Taken)
+	clear(w.statuses)
+	w.failures.keepOnly("lease")
+	if w.now().Sub(w.followed) < followPeriod {
+		return
 	}
-}
-
-func (w *Writer) writeAll(ctx context.Context, r *classify.Report) error {
-	var errs []error
+	var served []target
 	for _, t := range targets {
-		if !t.servedBy(r.Snapshot) {
-			delete(w.written, t.kind)
-			continue
-		}
-		if err := w.writeOne(ctx, t, r); err != nil && !absent(err) {
-			errs = append(errs, err)
+		if t.servedBy(report.Snapshot) {
+			served = append(served, t)
 		}
 	}
-	return errors.Join(errs...)
+	w.follow(ctx, served)
 }
 
-// writeOne writes a target if its conditions changed or nobody wrote it for a
-// while.
-func (w *Writer) writeOne(ctx context.Context, t target, r *classify.Report) error {
-	before, known := w.written[t.kind]
-	if !known {
-		found, err := t.read(ctx, w.dynamic)
-		if err != nil && !absent(err) {
-			return err
-		}
-		before.previous = found
-	}
-	conditions := exporter.Conditions(r, before.conditions, exporter.ConditionOptions{
-		RollUp:     w.options.RollUp,
-		Inertia:    w.options.Inertia,
-		Now:        time.Now(),
-		RollingOut: before.version != "" && before.version != w.options.Version,
-	})
-	due := !known || changed(before.conditions, conditions) || before.totals != r.Totals() || time.Since(before.at) > refresh
-	if !due {
-		return nil
-	}
-	status, err := t.statusOf(w.options, r, conditions)
-	if err != nil {
-		return err
-	}
-	owners := w.ownersOf(ctx)
-	if err := t.write(ctx, w.dynamic, owners, status); err != nil {
-		return err
-	}
-	now := previous{conditions, w.options.Version, before.owners}
-	if len(owners) > 0 && !owns(owners[0], before.owners) {
-		// A status may be written where the object itself may not.
-		if err = t.create(ctx, w.dynamic, owners); err == nil {
-			now.owners = owners
+// follow adopts the conditions of the first target that has any. One that
+// cannot be read is passed over: the replica that writes reports that.
+func (w *Writer) follow(ctx context.Context, from []target) {
+	w.followed = w.now()
+	for _, t := range from {
+		if found, err := t.read(ctx, w.dynamic); err == nil && len(found.conditions) > 0 {
+			w.options.Tracker.adopt(found)
+			return
 		}
 	}
-	w.written[t.kind] = entry{now, r.Totals(), time.Now()}
-	return err
 }
 
-// ownersOf makes our own namespace the owner of what is written: whoever
+// conclude reports what failed, and what works again. What was cut short by
+// SIGTERM is no failure.
+func (w *Writer) conclude(ctx context.Context) {
+	failed, changed := w.failures.conclude()
+	if ctx.Err() == nil && (failed > 0 || changed) {
+		w.options.Outcome(failed, w.failures.err())
+	}
+}
+
+// ownersOf makes our own namespace the owner of what is written: a user who
 // uninstalls the program by deleting its namespace leaves no ClusterOperator
-// behind, which would page for ever.
+// behind, which would page for ever. Without the permission to list namespaces
+// there is no owner; the watch of namespaces reports that.
 func (w *Writer) ownersOf(ctx context.Context) []metav1.OwnerReference {
 	if w.owners != nil || w.options.Namespace == "" {
 		return w.owners
@@ -253,3 +263,6 @@ func (w *Writer) ownersOf(ctx context.Context) []metav1.OwnerReference {
 	w.owners = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: found.Items[0].Name, UID: found.Items[0].UID}}
 	return w.owners
 }
+
+// refused reports whether an error says that a permission is missing.
+func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }

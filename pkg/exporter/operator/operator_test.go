@@ -2,157 +2,361 @@ package operator
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/dynamic"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-func TestBlocker(t *testing.T) {
-	for message, name := range map[string]string{
-		`Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: Post "https://x.y.svc:443/": dial tcp: no route`: "a.example.com",
-		`admission webhook "b.example.com" denied the request: no`:                                                                                 "b.example.com",
-		`leases.coordination.k8s.io "x" is forbidden: User "u" cannot update resource`:                                                             "",
+// replica is a Writer with its Tracker, on a clock that only the test moves.
+type replica struct {
+	*Writer
+	tracker *Tracker
+	clock   *clock
+	// failed counts the writes that failed; failing are the outcomes, "" where
+	// nothing failed any more.
+	failed  int
+	failing []string
+}
+
+const version = "v2"
+
+func newReplica(t *testing.T, a *apiServer, c *clock, identity string) *replica {
+	t.Helper()
+	r := &replica{clock: c, tracker: NewTracker(TrackerOptions{RollUp: RollUpOn, Inertia: 2 * time.Minute, Version: version})}
+	config := &rest.Config{Host: a.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	d, err := dynamic.NewForConfig(config)
+	must(t, err)
+	core, err := coreclient.NewForConfig(config)
+	must(t, err)
+	coordination, err := coordinationclient.NewForConfig(config)
+	must(t, err)
+	r.Writer = newWriter(clients{d, core, coordination}, Options{
+		Identity: identity, Namespace: namespace, Version: version, Tracker: r.tracker,
+		Outcome: func(failed int, failing error) {
+			r.failed += failed
+			if failing == nil {
+				r.failing = append(r.failing, "")
+			} else {
+				r.failing = append(r.failing, failing.Error())
+			}
+		},
+	}, func() time.Time { return c.now })
+	return r
+}
+
+// observes hands a Report over, as of now.
+func (r *replica) observes(report *classify.Report) {
+	r.tracker.Observe(served(report, r.clock.now))
+	r.onReport(context.Background())
+}
+
+// served is a Report as of a time, of a cluster that serves both targets.
+func served(report *classify.Report, taken time.Time) *classify.Report {
+	s := *report.Snapshot
+	s.Taken = taken
+	s.Served = nil
+	for _, t := range targets {
+		s.Served = append(s.Served, inventory.Served{Resource: inventory.Resource{Group: t.Group, Name: t.Resource}, Version: t.Version})
+	}
+	moved := *report
+	moved.Snapshot = &s
+	return &moved
+}
+
+// passes lets time pass, with the ticks of the lease.
+func (r *replica) passes(d time.Duration, others ...*replica) {
+	for end := r.clock.now.Add(d); r.clock.now.Before(end); {
+		r.clock.pass(leaseInterval)
+		for _, each := range append([]*replica{r}, others...) {
+			each.onTick(context.Background())
+		}
+	}
+}
+
+func (r *replica) current() []metav1.Condition { return r.tracker.Current(r.clock.now).Conditions }
+
+func newClock() *clock { return &clock{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)} }
+
+// statusesOf writes conditions as "Type=Status Reason since".
+func statusesOf(conditions []metav1.Condition) []string {
+	var out []string
+	for _, c := range conditions {
+		out = append(out, c.Type+"="+string(c.Status)+" "+c.Reason+" "+c.LastTransitionTime.UTC().Format(time.RFC3339))
+	}
+	return out
+}
+
+// TestOneHistory: the scrape and both targets say the same, at any time.
+func TestOneHistory(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	r := newReplica(t, a, c, "a")
+	for i, report := range []*classify.Report{up(), down(), down(), up(), down()} {
+		r.observes(report)
+		r.passes(time.Duration(i+1) * time.Minute)
+		want := statusesOf(r.current())
+		for _, path := range []string{clusterOperatorPath, webhookAuditPath} {
+			if diff := cmp.Diff(want, statusesOf(a.conditions(t, path))); diff != "" {
+				t.Errorf("after report %d: %s: -scrape +written\n%s", i, path, diff)
+			}
+		}
+	}
+	if !was(r.current(), Degraded, metav1.ConditionTrue) {
+		t.Errorf("not degraded: %v", statusesOf(r.current()))
+	}
+}
+
+// TestRestartContinues: what the cluster says was so since before the restart
+// is so in the first scrape after it.
+func TestRestartContinues(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	r := newReplica(t, a, c, "a")
+	r.observes(down())
+	r.passes(10 * time.Minute)
+	want := statusesOf(r.current())
+	for name, unreadable := range map[string][]string{
+		"both are readable":              nil,
+		"no WebhookAudit is readable":    {"GET " + webhookAuditPath},
+		"no ClusterOperator is readable": {"GET " + clusterOperatorPath},
 	} {
-		if got := Blocker(errors.New(message)); got != name {
-			t.Errorf("%s: %q, want %q", message, got, name)
+		t.Run(name, func(t *testing.T) {
+			a.refuse = forbid(unreadable...)
+			restarted := newReplica(t, a, c, "b")
+			restarted.Seed(t.Context())
+			restarted.tracker.Observe(served(down(), c.now))
+			if diff := cmp.Diff(want, statusesOf(restarted.current())); diff != "" {
+				t.Errorf("-before the restart +after\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTakeOverContinues: a replica that could read nothing when it started
+// continues the history of the cluster before it writes.
+func TestTakeOverContinues(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	r := newReplica(t, a, c, "a")
+	r.observes(down())
+	r.passes(10 * time.Minute)
+	want := statusesOf(r.current())
+	must(t, r.lease.release(t.Context()))
+	other := newReplica(t, a, c, "b")
+	other.observes(down())
+	for name, conditions := range map[string][]metav1.Condition{"scrape": other.current(), "cluster": a.conditions(t, webhookAuditPath)} {
+		if diff := cmp.Diff(want, statusesOf(conditions)); diff != "" {
+			t.Errorf("%s: -before +after\n%s", name, diff)
 		}
 	}
-	if Blocker(nil) != "" {
-		t.Error("no error, no webhook")
+}
+
+// TestUnreadableStatus: a replica that may not read what the cluster says
+// begins a history of its own, and writes it.
+func TestUnreadableStatus(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	a.refuse = forbid("GET "+clusterOperatorPath, "GET "+webhookAuditPath)
+	r := newReplica(t, a, c, "a")
+	r.Seed(t.Context())
+	r.observes(down())
+	if was(r.current(), Degraded, metav1.ConditionTrue) {
+		t.Error("degraded at once")
 	}
-}
-
-// down is a Report on a webhook whose Service is missing.
-func down() *classify.Report {
-	return classify.DefaultPolicy().Evaluate(inventory.Objects{
-		Validating: []*admissionv1.ValidatingWebhookConfiguration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "policy", UID: "1234"},
-			Webhooks: []admissionv1.ValidatingWebhook{{
-				Name:                    "pods.policy.example.com",
-				AdmissionReviewVersions: []string{"v1"},
-				ClientConfig:            admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "gone"}},
-				Rules: []admissionv1.RuleWithOperations{{
-					Operations: []admissionv1.OperationType{"CREATE"},
-					Rule:       admissionv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs"}},
-				}},
-			}},
-		}},
-		ServicesKnown: inventory.Coverage{All: true},
-	}.Snapshot(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)))
-}
-
-func up() *classify.Report {
-	return classify.DefaultPolicy().Evaluate(inventory.Objects{}.Snapshot(time.Date(2026, 1, 1, 12, 1, 0, 0, time.UTC)))
-}
-
-func TestEventsOfCriticalFindings(t *testing.T) {
-	kube := fake.NewClientset()
-	events := kube.CoreV1().Events(eventNamespace)
-	ctx := context.Background()
-	var a announcer
-	for _, r := range []*classify.Report{down(), down(), up()} {
-		a.note(r)
-		if err := a.announce(ctx, events); err != nil {
-			t.Fatal(err)
+	r.passes(3 * time.Minute)
+	if !was(r.current(), Degraded, metav1.ConditionTrue) || !was(a.conditions(t, clusterOperatorPath), Degraded, metav1.ConditionTrue) {
+		t.Errorf("not degraded: %v, written %v", statusesOf(r.current()), statusesOf(a.conditions(t, clusterOperatorPath)))
+	}
+	for _, failing := range r.failing {
+		if !strings.Contains(failing, "reading ClusterOperator") {
+			t.Errorf("reported %q, want that it cannot be read", failing)
 		}
 	}
-	list, err := events.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestReplicasAgree: the one that does not write says what the other one does,
+// also where it saw the error later, and of an upgrade that only one saw.
+func TestReplicasAgree(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	leader, other := newReplica(t, a, c, "a"), newReplica(t, a, c, "b")
+	leader.observes(down())
+	leader.passes(90 * time.Second)
+	other.observes(down())
+	leader.passes(30*time.Second+followPeriod, other)
+	if leader.leading == other.leading {
+		t.Fatalf("leading: %v and %v", leader.leading, other.leading)
 	}
-	var got []string
-	for _, e := range list.Items {
-		got = append(got, strings.Join([]string{e.Type, e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message[:strings.IndexByte(e.Message, ':')]}, " "))
+	if diff := cmp.Diff(statusesOf(leader.current()), statusesOf(other.current())); diff != "" {
+		t.Errorf("-leader +other\n%s", diff)
 	}
-	slices.Sort(got)
-	want := []string{
-		corev1.EventTypeNormal + " CriticalFindingGone ValidatingWebhookConfiguration policy service-missing",
-		corev1.EventTypeWarning + " CriticalFinding ValidatingWebhookConfiguration policy service-missing",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
+	if !was(other.current(), Degraded, metav1.ConditionTrue) {
+		t.Errorf("not degraded: %v", statusesOf(other.current()))
 	}
 }
 
-// TestRestartsRepeatNoEvents: what stood before a restart was told before it.
-func TestRestartsRepeatNoEvents(t *testing.T) {
-	events, ctx := fake.NewClientset().CoreV1().Events(eventNamespace), context.Background()
-	for restart := range 3 {
-		r := down()
-		r.Snapshot.Taken = r.Snapshot.Taken.Add(time.Duration(restart) * time.Hour)
-		var a announcer
-		a.note(r)
-		if err := a.announce(ctx, events); err != nil {
-			t.Fatal(err)
+// TestUpgradeIsKnownToBoth: a replica that called the cluster degraded before an
+// upgrade goes by the one that writes and did not.
+func TestUpgradeIsKnownToBoth(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	leader, other := newReplica(t, a, c, "a"), newReplica(t, a, c, "b")
+	upgrading := down()
+	upgrading.Snapshot.Upgrading = true
+	leader.observes(upgrading)
+	other.observes(down())
+	leader.passes(3*time.Minute, other)
+	if !was(other.current(), Degraded, metav1.ConditionTrue) || was(leader.current(), Degraded, metav1.ConditionTrue) {
+		t.Fatalf("want only the replica degraded that knows of no upgrade: %v, %v", statusesOf(leader.current()), statusesOf(other.current()))
+	}
+	other.observes(upgrading)
+	leader.passes(followPeriod, other)
+	if was(other.current(), Degraded, metav1.ConditionTrue) {
+		t.Errorf("still degraded: %v", statusesOf(other.current()))
+	}
+}
+
+// TestRolloutIsKnownToBoth: the scrape and the cluster say that another version
+// takes over, and that it did.
+func TestRolloutIsKnownToBoth(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	a.write(clusterOperatorPath, "v1", metav1.Condition{Type: Degraded, Status: metav1.ConditionFalse, Reason: asExpected, LastTransitionTime: metav1.NewTime(c.now.Add(-time.Hour))})
+	r := newReplica(t, a, c, "a")
+	r.Seed(t.Context())
+	r.tracker.Observe(served(up(), c.now))
+	if !was(r.current(), Progressing, metav1.ConditionTrue) {
+		t.Errorf("the scrape does not know of the rollout: %v", statusesOf(r.current()))
+	}
+	r.observes(up())
+	if !was(a.conditions(t, clusterOperatorPath), Progressing, metav1.ConditionTrue) {
+		t.Errorf("the cluster does not know of the rollout: %v", statusesOf(a.conditions(t, clusterOperatorPath)))
+	}
+	r.passes(leaseInterval)
+	for name, conditions := range map[string][]metav1.Condition{"scrape": r.current(), "cluster": a.conditions(t, clusterOperatorPath)} {
+		if !was(conditions, Progressing, metav1.ConditionFalse) {
+			t.Errorf("%s: the rollout does not end: %v", name, statusesOf(conditions))
 		}
 	}
-	list, err := events.List(ctx, metav1.ListOptions{})
-	if err != nil || len(list.Items) != 1 {
-		t.Errorf("%d events, %v; want one", len(list.Items), err)
-	}
 }
 
-// TestEventsOutliveAnOutage: what a webhook kept from being recorded is
-// recorded when it heals, in order.
-func TestEventsOutliveAnOutage(t *testing.T) {
-	kube := fake.NewClientset()
-	kube.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errDead })
-	events, ctx := kube.CoreV1().Events(eventNamespace), context.Background()
-	var a announcer
-	for _, r := range []*classify.Report{down(), up()} {
-		a.note(r)
-		if err := a.announce(ctx, events); Blocker(err) != "all.example.com" {
-			t.Errorf("want the webhook's name, have %v", err)
+// TestOwnerIsRefused: with the permission to write the status alone, the owner
+// is tried as rarely as an unchanged status is written, and nothing says that
+// it works again.
+func TestOwnerIsRefused(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	for _, path := range []string{clusterOperatorPath, webhookAuditPath} {
+		a.write(path, version)
+	}
+	owners := []string{"PATCH " + clusterOperatorPath, "PATCH " + webhookAuditPath}
+	a.refuse = forbid(owners...)
+	r := newReplica(t, a, c, "a")
+	for range 11 { // each change is a status to write
+		r.observes(up())
+		r.passes(20 * time.Second)
+		r.observes(down())
+		r.passes(40 * time.Second)
+	}
+	for _, failing := range r.failing {
+		if !strings.Contains(failing, "setting the owner of") {
+			t.Fatalf("reported %q while the owner is refused", failing)
 		}
 	}
-	kube.ReactionChain = kube.ReactionChain[1:]
-	if err := a.announce(ctx, events); err != nil {
-		t.Fatal(err)
+	if n := a.count(owners...); n < 2*2 || n > 2*3 || r.failed != n {
+		t.Errorf("the owner of two targets was tried %d times in 11 minutes and %d failures counted, want each no more than once in %s", n, r.failed, resyncPeriod)
 	}
-	list, err := events.List(ctx, metav1.ListOptions{})
-	if err != nil || len(list.Items) != 2 {
-		t.Errorf("%d events, %v; want one of the coming and one of the going", len(list.Items), err)
+	if diff := cmp.Diff(statusesOf(r.current()), statusesOf(a.conditions(t, clusterOperatorPath))); diff != "" {
+		t.Errorf("the status was not written: -want +got\n%s", diff)
 	}
-}
-
-// TestTheOtherReplicaKeepsWhatIsFresh: the one that leads may have died before
-// it recorded what both saw.
-func TestTheOtherReplicaKeepsWhatIsFresh(t *testing.T) {
-	var a announcer
-	a.note(down())
-	a.leave(down().Snapshot.Taken.Add(leaseDuration))
-	if len(a.pending) == 0 {
-		t.Error("dropped what the leader may not have recorded")
-	}
-	a.leave(down().Snapshot.Taken.Add(time.Minute))
-	if len(a.pending) != 0 {
-		t.Errorf("kept %v", a.pending)
+	a.refuse = nil
+	r.passes(resyncPeriod + leaseInterval)
+	if last := r.failing[len(r.failing)-1]; last != "" {
+		t.Errorf("allowed, and still reported: %q", last)
 	}
 }
 
-// TestEventsAreBounded: a thousand webhooks that die at once are one incident.
-func TestEventsAreBounded(t *testing.T) {
-	r := down()
-	one := r.Findings[slices.IndexFunc(r.Findings, func(f classify.Finding) bool { return f.Severity == classify.Critical })]
-	for i := range 1000 {
-		f := one
-		f.Webhook.Name = strings.Repeat("x", i+1)
-		r.Findings = append(r.Findings, f)
+// TestFailuresAreReported: each attempt counts, and the end of it is reported
+// once.
+func TestFailuresAreReported(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	status := []string{"PATCH " + clusterOperatorPath + "/status", "PATCH " + webhookAuditPath + "/status"}
+	a.refuse = forbid(status...)
+	r := newReplica(t, a, c, "a")
+	r.observes(down())
+	r.passes(5 * time.Minute)
+	if n := a.count(status...); r.failed != n || n > 2*(statusBurst+int(5*time.Minute/statusInterval)+1) {
+		t.Errorf("%d failures counted of %d attempts", r.failed, n)
 	}
-	if n := len(transitions(nil, r)); n != maxEvents {
-		t.Errorf("%d events, want %d", n, maxEvents)
+	a.refuse = nil
+	r.passes(time.Minute)
+	ends := 0
+	for _, failing := range r.failing {
+		if failing == "" {
+			ends++
+		}
+	}
+	if ends != 1 {
+		t.Errorf("reported %d times that nothing fails any more: %q", ends, r.failing)
+	}
+}
+
+// TestFlappingIsBounded: a Service that comes and goes 138 times a minute costs
+// no lease calls of its own, few writes, and the last state is written.
+func TestFlappingIsBounded(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	r := newReplica(t, a, c, "a")
+	const flaps, minutes = 138, 3
+	r.observes(up())
+	tick := c.now.Add(leaseInterval)
+	reports := []*classify.Report{down(), up()}
+	for i := range 2*flaps*minutes + 1 {
+		c.pass(time.Minute / (2 * flaps))
+		if !c.now.Before(tick) {
+			r.onTick(t.Context())
+			tick = tick.Add(leaseInterval)
+		}
+		r.observes(reports[i%2])
+	}
+	lease := leasesPath + "/" + manager
+	calls := a.count("GET "+lease, "PUT "+lease, "POST "+leasesPath)
+	if limit := 2 * (int(minutes*time.Minute/leaseInterval) + 2); calls > limit {
+		t.Errorf("%d lease calls, want at most %d", calls, limit)
+	}
+	patches := a.count("PATCH "+clusterOperatorPath+"/status", "PATCH "+webhookAuditPath+"/status")
+	// Of each target, five at once and then six a minute.
+	if limit := 2 * (5 + 6*minutes + 1); patches > limit {
+		t.Errorf("%d status patches, want at most %d", patches, limit)
+	}
+	posts, refused := a.count("POST "+eventsPath), a.count("conflict "+eventsPath)
+	if posts > 2*(minutes+1) || refused > 0 {
+		t.Errorf("%d Events posted, %d refused", posts, refused)
+	}
+	r.passes(2 * statusInterval)
+	for _, path := range []string{clusterOperatorPath, webhookAuditPath} {
+		if diff := cmp.Diff(statusesOf(r.current()), statusesOf(a.conditions(t, path))); diff != "" {
+			t.Errorf("the last state is not written to %s: -want +got\n%s", path, diff)
+		}
+	}
+}
+
+// TestUnservedTarget: where there are no ClusterOperators, nothing fails.
+func TestUnservedTarget(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	a.refuse = func(_, path string) (int, string) {
+		if strings.HasPrefix(path, "/apis/config.openshift.io") {
+			return http.StatusNotFound, "no such API"
+		}
+		return 0, ""
+	}
+	r := newReplica(t, a, c, "a")
+	r.Seed(t.Context())
+	r.observes(down())
+	r.passes(time.Minute)
+	if r.failed > 0 || len(a.conditions(t, webhookAuditPath)) == 0 {
+		t.Errorf("%d failures %q, written %v", r.failed, r.failing, statusesOf(a.conditions(t, webhookAuditPath)))
 	}
 }

@@ -22,6 +22,8 @@ import (
 // manager owns all fields that are written.
 const manager = "webhook-auditor"
 
+var applyOptions = metav1.ApplyOptions{FieldManager: manager, Force: true}
+
 // target is an object whose status carries the conditions.
 type target struct {
 	schema.GroupVersionResource
@@ -85,8 +87,8 @@ func webhookAuditStatus(o Options, r *classify.Report) map[string]any {
 	}
 }
 
-// previous is what a target says now.
-type previous struct {
+// recorded is what a target in the cluster says.
+type recorded struct {
 	conditions []metav1.Condition
 	version    string
 	owners     []metav1.OwnerReference
@@ -105,22 +107,28 @@ func (t target) servedBy(s *inventory.Snapshot) bool {
 	})
 }
 
-// read returns what the target says now. Neither the object nor its API need
-// exist.
-func (t target) read(ctx context.Context, client dynamic.Interface) (previous, error) {
+// read returns what the target says now: nothing where the object or its API
+// does not exist.
+func (t target) read(ctx context.Context, client dynamic.Interface) (recorded, error) {
 	found, err := client.Resource(t.GroupVersionResource).Get(ctx, t.name, metav1.GetOptions{})
-	if err != nil {
-		return previous{}, fmt.Errorf("reading %s %s: %w", t.kind, t.name, err)
+	switch {
+	case absent(err):
+		return recorded{}, nil
+	case err != nil:
+		return recorded{}, fmt.Errorf("reading %s %s: %w", t.kind, t.name, err)
 	}
 	var status struct {
 		Conditions []metav1.Condition `json:"conditions"`
-		Versions   []struct{ Name, Version string }
+		Versions   []struct {
+			Name    string `json:"name"`
+			Version string `json:"version"`
+		} `json:"versions"`
 	}
 	raw, _, _ := unstructured.NestedMap(found.Object, "status")
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &status); err != nil {
-		return previous{}, fmt.Errorf("reading the status of %s %s: %w", t.kind, t.name, err)
+		return recorded{}, fmt.Errorf("reading the status of %s %s: %w", t.kind, t.name, err)
 	}
-	p := previous{conditions: status.Conditions, owners: found.GetOwnerReferences()}
+	p := recorded{conditions: status.Conditions, owners: found.GetOwnerReferences()}
 	for _, v := range status.Versions {
 		if v.Name == "operator" {
 			p.version = v.Version
@@ -132,32 +140,20 @@ func (t target) read(ctx context.Context, client dynamic.Interface) (previous, e
 // absent reports whether an error says that there is no such API or object.
 func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
-// write applies the status, creating the object first where it is missing. The
-// conditions that an older build wrote and this one does not know leave with
-// the apply, for they have the same owner.
-func (t target) write(ctx context.Context, client dynamic.Interface, owners []metav1.OwnerReference, status map[string]any) error {
-	resource := client.Resource(t.GroupVersionResource)
-	options := metav1.ApplyOptions{FieldManager: manager, Force: true}
-	_, err := resource.ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), options)
-	if apierrors.IsNotFound(err) {
-		if err := t.create(ctx, client, owners); err != nil {
-			return err
-		}
-		_, err = resource.ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), options)
-	}
+// applyStatus writes the status. The conditions that an older build wrote and
+// this one does not know leave with the apply, for they have the same owner.
+func (t target) applyStatus(ctx context.Context, client dynamic.Interface, status map[string]any) error {
+	_, err := client.Resource(t.GroupVersionResource).ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), applyOptions)
 	if err != nil {
 		return fmt.Errorf("writing the status of %s %s: %w", t.kind, t.name, err)
 	}
 	return nil
 }
 
-// create makes the object, or has the owners own it.
-func (t target) create(ctx context.Context, client dynamic.Interface, owners []metav1.OwnerReference) error {
-	options := metav1.ApplyOptions{FieldManager: manager, Force: true}
-	if _, err := client.Resource(t.GroupVersionResource).Apply(ctx, t.name, t.owned(owners), options); err != nil {
-		return fmt.Errorf("creating %s %s: %w", t.kind, t.name, err)
-	}
-	return nil
+// apply creates the object, or gives it its owners.
+func (t target) apply(ctx context.Context, client dynamic.Interface, owners []metav1.OwnerReference) error {
+	_, err := client.Resource(t.GroupVersionResource).Apply(ctx, t.name, t.owned(owners), applyOptions)
+	return err
 }
 
 func (t target) object(rest map[string]any) *unstructured.Unstructured {

@@ -1,4 +1,4 @@
-package exporter
+package operator
 
 import (
 	"strings"
@@ -15,8 +15,16 @@ import (
 
 var (
 	noon    = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	patient = ConditionOptions{RollUp: RollUpOn, Inertia: 2 * time.Minute}
+	patient = conditionOptions{RollUp: RollUpOn, Inertia: 2 * time.Minute}
 )
+
+// evaluated are the conditions of a Report as of its Snapshot, or as of o.Now.
+func evaluated(r *classify.Report, before []metav1.Condition, o conditionOptions) []metav1.Condition {
+	if o.Now.IsZero() {
+		o.Now = r.Snapshot.Taken
+	}
+	return conditionsOf(r, before, o)
+}
 
 func checkNamed(t *testing.T, name string) *classify.Check {
 	t.Helper()
@@ -77,17 +85,17 @@ func TestErrorsRollUpAfterTheInertia(t *testing.T) {
 	} {
 		t.Run(c.check, func(t *testing.T) {
 			r := troubled(t, c.check, c.webhook)
-			first := Conditions(r, nil, patient)
+			first := evaluated(r, nil, patient)
 			if diff := cmp.Diff([]string{c.condition + "=True " + c.reason}, states(first)); diff != "" {
 				t.Errorf("at once: -want +got\n%s", diff)
 			}
-			second := Conditions(later(r, 2*time.Minute), first, patient)
+			second := evaluated(later(r, 2*time.Minute), first, patient)
 			want := []string{"Degraded=True " + c.condition + "_" + c.reason, c.condition + "=True " + c.reason}
 			if diff := cmp.Diff(want, states(second)); diff != "" {
 				t.Errorf("after the inertia: -want +got\n%s", diff)
 			}
 			cured := &classify.Report{Snapshot: later(r, 3*time.Minute).Snapshot}
-			if diff := cmp.Diff([]string(nil), states(Conditions(cured, second, patient))); diff != "" {
+			if diff := cmp.Diff([]string(nil), states(evaluated(cured, second, patient))); diff != "" {
 				t.Errorf("after the cure: -want +got\n%s", diff)
 			}
 		})
@@ -101,7 +109,7 @@ func TestConversionThatBlocksControllers(t *testing.T) {
 		StoredVersions: []string{"v1beta1", "v1"},
 	}
 	w := inventory.Webhook{Ref: inventory.Ref{Type: inventory.Conversion, Configuration: "widgets.example.com", Name: "widgets.example.com"}, FailurePolicy: admissionv1.Fail, CRD: crd}
-	got := states(Conditions(troubled(t, "service-missing", w), nil, patient))
+	got := states(evaluated(troubled(t, "service-missing", w), nil, patient))
 	want := []string{"CRDConversionWebhookConfigurationError=True WebhookServiceNotFound", "ResourceControllersError=True ConversionBlocksControllers"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -122,7 +130,7 @@ func TestWhatNeverDegrades(t *testing.T) {
 		"informational":                  troubled(t, "sensitive-resource", admission(inventory.Validating)),
 		"critical resource, third party": troubled(t, "critical-resource", admission(inventory.Validating)),
 	} {
-		if got := states(Conditions(later(r, time.Hour), Conditions(r, nil, patient), patient)); got != nil {
+		if got := states(evaluated(later(r, time.Hour), evaluated(r, nil, patient), patient)); got != nil {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -139,7 +147,7 @@ func TestNoFlapping(t *testing.T) {
 		if minute%2 == 0 {
 			r = broken
 		}
-		conditions = Conditions(later(r, time.Duration(minute)*time.Minute), conditions, patient)
+		conditions = evaluated(later(r, time.Duration(minute)*time.Minute), conditions, patient)
 		if was(conditions, Degraded, metav1.ConditionTrue) {
 			t.Fatalf("degraded in minute %d", minute)
 		}
@@ -148,14 +156,14 @@ func TestNoFlapping(t *testing.T) {
 
 func TestQuietDuringAnUpgrade(t *testing.T) {
 	r := troubled(t, "no-ready-endpoints", admission(inventory.Validating))
-	first := Conditions(r, nil, patient)
+	first := evaluated(r, nil, patient)
 	upgrading := later(r, time.Hour)
 	upgrading.Snapshot.Upgrading = true
-	if was(Conditions(upgrading, first, patient), Degraded, metav1.ConditionTrue) {
+	if was(evaluated(upgrading, first, patient), Degraded, metav1.ConditionTrue) {
 		t.Error("degraded while the cluster is being upgraded")
 	}
-	degraded := Conditions(later(r, time.Hour), first, patient)
-	if !was(Conditions(upgrading, degraded, patient), Degraded, metav1.ConditionTrue) {
+	degraded := evaluated(later(r, time.Hour), first, patient)
+	if !was(evaluated(upgrading, degraded, patient), Degraded, metav1.ConditionTrue) {
 		t.Error("what was degraded before the upgrade must stay so")
 	}
 }
@@ -171,11 +179,11 @@ func TestQuietDuringARollout(t *testing.T) {
 	selector := map[string]string{"app": "policy"}
 	r.Snapshot.Services = map[inventory.Key]inventory.Service{p.State.Service.Key(): {Key: p.State.Service.Key(), Selector: selector}}
 	r.Snapshot.Workloads = []inventory.Workload{{Kind: inventory.KindPod, Key: inventory.Key{Namespace: "policy", Name: "policy-1"}, PodLabels: selector, Terminating: true}}
-	first := Conditions(r, nil, patient)
+	first := evaluated(r, nil, patient)
 	at := func(d time.Duration, before []metav1.Condition) []metav1.Condition {
 		o := patient
 		o.Now = noon.Add(d)
-		return Conditions(r, before, o)
+		return evaluated(r, before, o)
 	}
 	if was(at(patience-time.Minute, first), Degraded, metav1.ConditionTrue) {
 		t.Error("degraded while its Pods are being replaced")
@@ -191,19 +199,19 @@ func TestQuietDuringARollout(t *testing.T) {
 
 func TestRollUpElsewhere(t *testing.T) {
 	r := troubled(t, "service-missing", admission(inventory.Validating))
-	first := Conditions(r, nil, patient)
-	evaluated := Conditions(later(r, time.Hour), first, ConditionOptions{RollUp: RollUpEvaluate})
-	if was(evaluated, Degraded, metav1.ConditionTrue) || !was(evaluated, EvaluationConditionsDetected, metav1.ConditionTrue) {
-		t.Errorf("evaluate: %v", states(evaluated))
+	first := evaluated(r, nil, patient)
+	detected := evaluated(later(r, time.Hour), first, conditionOptions{RollUp: RollUpEvaluate})
+	if was(detected, Degraded, metav1.ConditionTrue) || !was(detected, EvaluationConditionsDetected, metav1.ConditionTrue) {
+		t.Errorf("evaluate: %v", states(detected))
 	}
-	if off := Conditions(later(r, time.Hour), first, ConditionOptions{RollUp: RollUpOff}); was(off, Degraded, metav1.ConditionTrue) {
+	if off := evaluated(later(r, time.Hour), first, conditionOptions{RollUp: RollUpOff}); was(off, Degraded, metav1.ConditionTrue) {
 		t.Errorf("off: %v", states(off))
 	}
 }
 
 func TestUnknownWhileItCannotLook(t *testing.T) {
-	s := &inventory.Snapshot{Taken: noon, Errors: []inventory.Error{{Object: mutatingConfigurations, Message: "list is forbidden"}}}
-	got := states(Conditions(&classify.Report{Snapshot: s}, nil, patient))
+	s := &inventory.Snapshot{Taken: noon, Errors: []inventory.Error{{Object: "mutatingwebhookconfigurations.admissionregistration.k8s.io", Message: "list is forbidden"}}}
+	got := states(evaluated(&classify.Report{Snapshot: s}, nil, patient))
 	want := []string{"VirtualResourceAdmissionError=Unknown CannotLook", "MutatingAdmissionWebhookConfigurationError=Unknown CannotLook"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -214,9 +222,9 @@ func TestUnknownWhileItCannotLook(t *testing.T) {
 // writer counts from now on.
 func TestAFastClockDoesNotDelay(t *testing.T) {
 	r := troubled(t, "service-missing", admission(inventory.Validating))
-	skewed := Conditions(later(r, 10*time.Minute), nil, patient)
-	mine := Conditions(r, skewed, patient)
-	if after := Conditions(later(r, 2*time.Minute), mine, patient); !was(after, Degraded, metav1.ConditionTrue) {
+	skewed := evaluated(later(r, 10*time.Minute), nil, patient)
+	mine := evaluated(r, skewed, patient)
+	if after := evaluated(later(r, 2*time.Minute), mine, patient); !was(after, Degraded, metav1.ConditionTrue) {
 		t.Errorf("still waiting for a clock: %v", states(after))
 	}
 }
@@ -239,11 +247,11 @@ func TestMessagesAreBoundedAndStable(t *testing.T) {
 		f.Message = strings.Repeat("x", 600) + strings.Repeat("y", i)
 		r.Findings = append(r.Findings, f)
 	}
-	message := messageOf(Conditions(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError")
+	message := messageOf(evaluated(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError")
 	if n := strings.Count(message, "\n"); n != maxLines || len(message) > (maxLength+4)*(maxLines+1) || !strings.HasSuffix(message, "And 40 more.") {
 		t.Errorf("%d lines, %d bytes, ends in %q", n+1, len(message), message[max(0, len(message)-20):])
 	}
-	if again := messageOf(Conditions(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError"); again != message {
+	if again := messageOf(evaluated(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError"); again != message {
 		t.Error("the same Report gives another message")
 	}
 }

@@ -1,0 +1,135 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// OperatorError is an operator condition that findings turn True, without its
+// history: that is kept by package operator.
+type OperatorError struct {
+	// Name is the type of the condition.
+	Name string
+	// Degradations are the findings that turn it True.
+	Degradations []Degradation
+	// Unreadable is why it is Unknown while no finding turns it True; nil where
+	// everything that it is derived from could be read.
+	Unreadable *inventory.Error
+}
+
+// Degradation is a finding that degrades the operator.
+type Degradation struct {
+	// Reason is the reason of the condition, Message a sentence.
+	Reason, Message string
+	// Transient says that the backend has no ready endpoint because its Pods are
+	// being replaced: it probably ends without anybody's doing.
+	Transient bool
+}
+
+// The resources that the conditions are derived from.
+const (
+	mutatingResource   = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+	validatingResource = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+	crdResource        = "customresourcedefinitions.apiextensions.k8s.io"
+	serviceResource    = "services"
+	sliceResource      = "endpointslices.discovery.k8s.io"
+)
+
+// resourceControllersError has no check of its own: it is what a dead conversion
+// does to the controllers that read every resource.
+const resourceControllersError = "ResourceControllersError"
+
+// operatorErrors are the conditions and the resources each is derived from, in
+// the order in which they are written.
+var operatorErrors = []struct {
+	name string
+	from []string
+}{
+	{"VirtualResourceAdmissionError", []string{mutatingResource, validatingResource}},
+	{"MutatingAdmissionWebhookConfigurationError", []string{mutatingResource, serviceResource, sliceResource}},
+	{"ValidatingAdmissionWebhookConfigurationError", []string{validatingResource, serviceResource, sliceResource}},
+	{"CRDConversionWebhookConfigurationError", []string{crdResource, serviceResource, sliceResource}},
+	{resourceControllersError, []string{crdResource, serviceResource, sliceResource}},
+}
+
+// OperatorErrors returns the operator's error conditions, in a fixed order.
+func (r *Report) OperatorErrors() []OperatorError {
+	degradations := r.degradations()
+	var out []OperatorError
+	for _, e := range operatorErrors {
+		out = append(out, OperatorError{
+			Name:         e.name,
+			Degradations: degradations[e.name],
+			Unreadable:   unreadable(r.Snapshot.Errors, e.from),
+		})
+	}
+	return out
+}
+
+func unreadable(errs []inventory.Error, resources []string) *inventory.Error {
+	i := slices.IndexFunc(errs, func(e inventory.Error) bool { return slices.Contains(resources, e.Object) })
+	if i < 0 {
+		return nil
+	}
+	return &errs[i]
+}
+
+// degradations returns the findings that degrade the operator, by the condition
+// that they turn True.
+func (r *Report) degradations() map[string][]Degradation {
+	out := map[string][]Degradation{}
+	profiles := map[inventory.Ref]*Profile{}
+	for _, f := range r.Findings {
+		condition := f.Check.Condition[f.Webhook.Type]
+		if condition == "" {
+			continue
+		}
+		if len(profiles) == 0 {
+			for i := range r.Profiles {
+				profiles[r.Profiles[i].Ref] = &r.Profiles[i]
+			}
+		}
+		p := profiles[f.Webhook]
+		if p == nil || !degrades(f, *p) {
+			continue
+		}
+		d := Degradation{Reason: f.Check.Reason, Message: degradationMessage(f), Transient: p.beingReplaced()}
+		out[condition] = append(out[condition], d)
+		if p.blocksControllers() {
+			d.Reason = "ConversionBlocksControllers"
+			out[resourceControllersError] = append(out[resourceControllersError], d)
+		}
+	}
+	return out
+}
+
+// degrades reports whether a finding counts for conditions at all: never one
+// that is acknowledged, nor of a webhook that fails open, nor one that is only
+// possible. A dead conversion counts as soon as any client needs it.
+func degrades(f Finding, p Profile) bool {
+	if f.Acknowledged || p.Webhook == nil || !p.FailsClosed() {
+		return false
+	}
+	return f.Severity == Critical || f.Webhook.Type == inventory.Conversion && f.Severity == Warning
+}
+
+// beingReplaced reports whether the backend has no ready endpoint because its
+// Pods are being replaced.
+func (p *Profile) beingReplaced() bool {
+	service, known := p.Snapshot.Services[p.State.Service.Key()]
+	return known && p.State.Fault == inventory.NoReadyEndpoints && p.Snapshot.RollingOut(service)
+}
+
+func (p *Profile) blocksControllers() bool {
+	return p.Type == inventory.Conversion && p.Snapshot.ConversionNeed(p.CRD) == inventory.ControllersConvert
+}
+
+// degradationMessage says what was found of which webhook.
+func degradationMessage(f Finding) string {
+	if f.Webhook.Type == inventory.Conversion {
+		return fmt.Sprintf("Conversion webhook of CRD %s %s.", f.Webhook.Name, f.Message)
+	}
+	return fmt.Sprintf("Webhook %s of %s %s.", f.Webhook.Name, f.Webhook.Configuration, f.Message)
+}

@@ -1,0 +1,211 @@
+package operator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// The conditions that sum up the others.
+const (
+	Available   = "Available"
+	Progressing = "Progressing"
+	Degraded    = "Degraded"
+	Upgradeable = "Upgradeable"
+	// EvaluationConditionsDetected says what would degrade, without degrading.
+	EvaluationConditionsDetected = "EvaluationConditionsDetected"
+)
+
+// asExpected is the reason of a condition that has nothing to say.
+const asExpected = "AsExpected"
+
+// notReady is the reason of a condition with several reasons at once.
+const notReady = "WebhookServiceNotReady"
+
+// RollUp says which condition the others are rolled up to.
+type RollUp string
+
+// The values of --degraded.
+const (
+	RollUpOn       RollUp = "on"
+	RollUpEvaluate RollUp = "evaluate"
+	RollUpOff      RollUp = "off"
+)
+
+// conditionOptions are what conditions depend on besides the Report.
+type conditionOptions struct {
+	RollUp RollUp
+	// Inertia is how long an error lasts before it rolls up.
+	Inertia time.Duration
+	// Now is the time by which an error lasts.
+	Now time.Time
+	// RollingOut says that another version of this program wrote last.
+	RollingOut bool
+}
+
+// conditionsOf returns the operator conditions of the Report, in a fixed order,
+// with the transition times of the conditions before.
+func conditionsOf(r *classify.Report, before []metav1.Condition, o conditionOptions) []metav1.Condition {
+	now := o.Now
+	var errs, lasting []metav1.Condition
+	degraded := was(before, Degraded, metav1.ConditionTrue) || was(before, EvaluationConditionsDetected, metav1.ConditionTrue)
+	for _, e := range r.OperatorErrors() {
+		c := since(errorCondition(e), before, now)
+		errs = append(errs, c)
+		inertia := o.Inertia
+		if !degraded {
+			inertia = o.inertiaAtFirst(e.Degradations)
+		}
+		if c.Status == metav1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) >= inertia {
+			lasting = append(lasting, c)
+		}
+	}
+	out := []metav1.Condition{
+		since(available(r), before, now),
+		since(progressing(o), before, now),
+		since(condition(Upgradeable, metav1.ConditionTrue, asExpected, "Webhooks never hold back an upgrade."), before, now),
+	}
+	out = append(out, rollUps(r, lasting, before, o)...)
+	return append(out, errs...)
+}
+
+// rolloutInertia is how long Pods that are being replaced may leave a webhook
+// without a ready endpoint.
+const rolloutInertia = 10 * time.Minute
+
+// inertiaAtFirst is how long an error lasts before it rolls up where nothing has
+// yet. Once degraded, another attempt to replace the Pods changes nothing.
+func (o conditionOptions) inertiaAtFirst(found []classify.Degradation) time.Duration {
+	if !slices.ContainsFunc(found, func(d classify.Degradation) bool { return !d.Transient }) {
+		return max(o.Inertia, rolloutInertia)
+	}
+	return o.Inertia
+}
+
+func condition(name string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: status, Reason: reason, Message: message}
+}
+
+// since gives a condition the time of its last transition. A time in the
+// future, of a writer whose clock runs fast, counts as now.
+func since(c metav1.Condition, before []metav1.Condition, now time.Time) metav1.Condition {
+	c.LastTransitionTime = metav1.NewTime(now)
+	for _, b := range before {
+		if b.Type == c.Type && b.Status == c.Status && b.LastTransitionTime.Time.Before(now) {
+			c.LastTransitionTime = b.LastTransitionTime
+		}
+	}
+	return c
+}
+
+func available(r *classify.Report) metav1.Condition {
+	return condition(Available, metav1.ConditionTrue, asExpected, fmt.Sprintf("Watching %d webhooks.", len(r.Profiles)))
+}
+
+func progressing(o conditionOptions) metav1.Condition {
+	if o.RollingOut {
+		return condition(Progressing, metav1.ConditionTrue, "RollingOut", "Another version of webhook-auditor takes over.")
+	}
+	return condition(Progressing, metav1.ConditionFalse, asExpected, "Running the desired version.")
+}
+
+func errorCondition(e classify.OperatorError) metav1.Condition {
+	switch {
+	case len(e.Degradations) > 0:
+		return condition(e.Name, metav1.ConditionTrue, commonReason(e.Degradations), bounded(messages(e.Degradations)))
+	case e.Unreadable != nil:
+		return condition(e.Name, metav1.ConditionUnknown, "CannotLook", clipped("Cannot read "+e.Unreadable.Error()))
+	}
+	return condition(e.Name, metav1.ConditionFalse, asExpected, noProblems)
+}
+
+const noProblems = "No problems detected."
+
+// commonReason is the reason of all degradations, or notReady for a mixture.
+func commonReason(found []classify.Degradation) string {
+	for _, d := range found {
+		if d.Reason != found[0].Reason {
+			return notReady
+		}
+	}
+	return found[0].Reason
+}
+
+func messages(found []classify.Degradation) []string {
+	var out []string
+	for _, d := range found {
+		out = append(out, d.Message)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// rollUps sums the errors up: to Degraded, to EvaluationConditionsDetected, or
+// nowhere. Degraded is always there, because its absence counts as degraded.
+func rollUps(r *classify.Report, errs, before []metav1.Condition, o conditionOptions) []metav1.Condition {
+	sum := summed(errs)
+	fine := since(condition(Degraded, metav1.ConditionFalse, asExpected, noProblems), before, o.Now)
+	switch o.RollUp {
+	case RollUpOff:
+		return []metav1.Condition{fine}
+	case RollUpEvaluate:
+		sum.Type = EvaluationConditionsDetected
+		return []metav1.Condition{fine, since(sum, before, o.Now)}
+	}
+	if sum.Status == metav1.ConditionTrue && r.Snapshot.Upgrading && !was(before, Degraded, metav1.ConditionTrue) {
+		sum = condition(Degraded, metav1.ConditionFalse, asExpected, "The cluster is being upgraded; webhooks may come and go.")
+	}
+	return []metav1.Condition{since(sum, before, o.Now)}
+}
+
+func was(before []metav1.Condition, name string, status metav1.ConditionStatus) bool {
+	return slices.ContainsFunc(before, func(c metav1.Condition) bool { return c.Type == name && c.Status == status })
+}
+
+// summed unites the errors as OpenShift's operators do: reasons joined by "::",
+// a line for each.
+func summed(errs []metav1.Condition) metav1.Condition {
+	var reasons, all []string
+	for _, e := range errs {
+		reasons = append(reasons, e.Type+"_"+e.Reason)
+		for l := range strings.SplitSeq(e.Message, "\n") {
+			all = append(all, e.Type+": "+l)
+		}
+	}
+	if len(reasons) == 0 {
+		return condition(Degraded, metav1.ConditionFalse, asExpected, noProblems)
+	}
+	slices.Sort(reasons)
+	return condition(Degraded, metav1.ConditionTrue, strings.Join(reasons, "::"), bounded(all))
+}
+
+// The bounds of a message: conditions are written to etcd and read by people.
+const (
+	maxLines  = 10
+	maxLength = 500
+)
+
+func bounded(all []string) string {
+	shown := all[:min(len(all), maxLines)]
+	out := make([]string, 0, len(shown)+1)
+	for _, l := range shown {
+		out = append(out, clipped(l))
+	}
+	if more := len(all) - len(shown); more > 0 {
+		out = append(out, fmt.Sprintf("And %d more.", more))
+	}
+	return strings.Join(out, "\n")
+}
+
+// clipped cuts a text at a rune's boundary.
+func clipped(s string) string {
+	if len(s) <= maxLength {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxLength], "") + "…"
+}

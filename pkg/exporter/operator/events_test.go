@@ -1,0 +1,217 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// down is a Report on a webhook whose Service is missing.
+func down() *classify.Report {
+	return classify.DefaultPolicy().Evaluate(inventory.Objects{
+		Validating: []*admissionv1.ValidatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "policy", UID: "1234"},
+			Webhooks: []admissionv1.ValidatingWebhook{{
+				Name:                    "pods.policy.example.com",
+				AdmissionReviewVersions: []string{"v1"},
+				ClientConfig:            admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "gone"}},
+				Rules: []admissionv1.RuleWithOperations{{
+					Operations: []admissionv1.OperationType{"CREATE"},
+					Rule:       admissionv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs"}},
+				}},
+			}},
+		}},
+		ServicesKnown: inventory.Coverage{All: true},
+	}.Snapshot(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)))
+}
+
+func up() *classify.Report {
+	return classify.DefaultPolicy().Evaluate(inventory.Objects{}.Snapshot(time.Date(2026, 1, 1, 12, 1, 0, 0, time.UTC)))
+}
+
+// queueOf is a queue that records to a fake API server.
+type queueOf struct {
+	eventQueue
+	kube *fake.Clientset
+}
+
+func newQueue() *queueOf { return &queueOf{newEventQueue(), fake.NewClientset()} }
+
+func (q *queueOf) events() coreclient.EventInterface { return q.kube.CoreV1().Events(eventNamespace) }
+
+// report has the queue see a Report, and flush.
+func (q *queueOf) report(r *classify.Report, taken time.Time) error {
+	s := *r.Snapshot
+	s.Taken = taken
+	moved := *r
+	moved.Snapshot = &s
+	q.add(&moved)
+	_, err := q.flush(context.Background(), q.events(), taken)
+	return err
+}
+
+// recordedEvents are the Events that the API server has.
+func (q *queueOf) recordedEvents(t *testing.T) []corev1.Event {
+	t.Helper()
+	list, err := q.events().List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// posts counts the calls that recorded Events cost.
+func (q *queueOf) posts() int {
+	n := 0
+	for _, a := range q.kube.Actions() {
+		if a.Matches("create", "events") {
+			n++
+		}
+	}
+	return n
+}
+
+var eventsBegin = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEventsOfCriticalFindings(t *testing.T) {
+	q := newQueue()
+	for i, r := range []*classify.Report{down(), down(), up()} {
+		must(t, q.report(r, eventsBegin.Add(time.Duration(i)*time.Second)))
+	}
+	var got []string
+	for _, e := range q.recordedEvents(t) {
+		got = append(got, strings.Join([]string{e.Type, e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message[:strings.IndexByte(e.Message, ':')]}, " "))
+	}
+	slices.Sort(got)
+	want := []string{
+		corev1.EventTypeNormal + " CriticalFindingGone ValidatingWebhookConfiguration policy service-missing",
+		corev1.EventTypeWarning + " CriticalFinding ValidatingWebhookConfiguration policy service-missing",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestRestartsRepeatNoEvents: what stood before a restart has its Event.
+func TestRestartsRepeatNoEvents(t *testing.T) {
+	q := newQueue()
+	for restart := range 3 {
+		q.eventQueue = newEventQueue()
+		must(t, q.report(down(), eventsBegin.Add(time.Duration(restart)*time.Hour)))
+	}
+	if n := len(q.recordedEvents(t)); n != 1 {
+		t.Errorf("%d events, want one", n)
+	}
+}
+
+// TestEventsOutliveAnOutage: what a webhook kept from being recorded is
+// recorded once that ends, in order.
+func TestEventsOutliveAnOutage(t *testing.T) {
+	q := newQueue()
+	q.kube.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errDead })
+	for i, r := range []*classify.Report{down(), up()} {
+		if err := q.report(r, eventsBegin.Add(time.Duration(i)*time.Second)); Blocker(err) != "all.example.com" {
+			t.Errorf("want the webhook's name, have %v", err)
+		}
+	}
+	q.kube.ReactionChain = q.kube.ReactionChain[1:]
+	must(t, q.report(up(), eventsBegin.Add(time.Minute)))
+	if n := len(q.recordedEvents(t)); n != 2 {
+		t.Errorf("%d events, want one of the coming and one of the going", n)
+	}
+}
+
+// TestStandbyKeepsWhatIsFresh: the replica that writes may have died before it
+// recorded what both saw.
+func TestStandbyKeepsWhatIsFresh(t *testing.T) {
+	q := newEventQueue()
+	q.add(down())
+	q.dropOlder(down().Snapshot.Taken.Add(leaseDuration))
+	if len(q.pending) == 0 {
+		t.Error("dropped what the leader may not have recorded")
+	}
+	q.dropOlder(down().Snapshot.Taken.Add(time.Minute))
+	if len(q.pending) != 0 {
+		t.Errorf("kept %v", q.pending)
+	}
+}
+
+// TestEventsAreBounded: a thousand webhooks that die at once are one incident,
+// and the first Event says how many they are.
+func TestEventsAreBounded(t *testing.T) {
+	r := down()
+	one := r.Findings[slices.IndexFunc(r.Findings, func(f classify.Finding) bool { return f.Severity == classify.Critical })]
+	for i := range 1000 {
+		f := one
+		f.Webhook.Name = strings.Repeat("x", i+1)
+		r.Findings = append(r.Findings, f)
+	}
+	q := newQueue()
+	must(t, q.report(r, eventsBegin))
+	events := q.recordedEvents(t)
+	if len(events) != maxEvents {
+		t.Errorf("%d events, want %d", len(events), maxEvents)
+	}
+	more := fmt.Sprintf("; and %d more critical findings came or went", 1001-maxEvents)
+	if !slices.ContainsFunc(events, func(e corev1.Event) bool { return strings.HasSuffix(e.Message, more) }) {
+		t.Errorf("no Event ends in %q", more)
+	}
+}
+
+// TestFlappingCostsFewEvents: a backend that comes and goes 138 times a minute
+// costs two Events a minute, of which none is refused; the newest says where it
+// ended, and all that came and went is counted.
+func TestFlappingCostsFewEvents(t *testing.T) {
+	q := newQueue()
+	const flaps, minutes = 138, 3
+	reports := []*classify.Report{down(), up()}
+	must(t, q.report(up(), eventsBegin.Add(-time.Hour)))
+	for i := range 2 * flaps * minutes {
+		must(t, q.report(reports[i%2], eventsBegin.Add(time.Duration(i)*time.Minute/(2*flaps))))
+	}
+	must(t, q.report(down(), eventsBegin.Add(minutes*time.Minute-time.Millisecond)))
+	must(t, q.report(down(), eventsBegin.Add((minutes+1)*time.Minute)))
+	events := q.recordedEvents(t)
+	if q.posts() > 2*(minutes+1) || len(events) != q.posts() {
+		t.Errorf("%d posts recorded %d Events, want at most %d, none refused", q.posts(), len(events), 2*(minutes+1))
+	}
+	said := len(events)
+	for _, e := range events {
+		var n int
+		if _, more, ok := strings.Cut(e.Message, "; and "); ok {
+			if _, err := fmt.Sscan(more, &n); err != nil {
+				t.Errorf("%s: %v", e.Message, err)
+			}
+		}
+		said += n
+	}
+	if want := 2*flaps*minutes + 1; said != want {
+		t.Errorf("the Events speak of %d changes, want %d", said, want)
+	}
+	last := slices.MaxFunc(events, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	if last.Reason != "CriticalFinding" {
+		t.Errorf("the newest Event is %s: %s", last.Reason, last.Message)
+	}
+}

@@ -1,0 +1,163 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// The bounds of status writes of one target: a few at once, for a human who
+// changes things one after the other, and then few, for a Service that flaps.
+const (
+	statusInterval = 10 * time.Second
+	statusBurst    = 5
+)
+
+// status is what this replica knows of a target since it writes.
+type status struct {
+	// read says that the object was read, or may not be.
+	read bool
+	// owners are those that the object has.
+	owners []metav1.OwnerReference
+	// ownersTried is when this replica last tried to set them.
+	ownersTried time.Time
+	// conditions and totals are what was last written, at the time.
+	conditions []metav1.Condition
+	totals     classify.Totals
+	at         time.Time
+	limiter    *rate.Limiter
+}
+
+// due reports whether a status differs from what was last written, or was
+// written long ago.
+func (s *status) due(r *classify.Report, now time.Time) bool {
+	return changed(s.conditions, r.Conditions) || s.totals != r.Totals() || now.Sub(s.at) > resyncPeriod
+}
+
+// writeStatuses writes the targets that are due, each where its API is served.
+func (w *Writer) writeStatuses(ctx context.Context, r *classify.Report) {
+	served := w.takeOver(ctx, r)
+	if current := w.options.Tracker.Current(w.now()); current != nil {
+		r = current // takeOver may have found another history
+	}
+	for _, t := range served {
+		s := w.statuses[t.kind]
+		if s.due(r, w.now()) && s.limiter.AllowN(w.now(), 1) {
+			w.failures.note(writing(t), w.writeStatus(ctx, t, r))
+		}
+		if !s.at.IsZero() && w.now().Sub(s.ownersTried) >= resyncPeriod {
+			s.ownersTried = w.now()
+			w.setOwners(ctx, t)
+		}
+	}
+}
+
+// takeOver returns the targets to write. Those that this replica begins to
+// write are read first, so that it continues the history of the replica before;
+// without the permission to read them, it continues its own.
+func (w *Writer) takeOver(ctx context.Context, r *classify.Report) []target {
+	var out []target
+	adopted := false
+	for _, t := range targets {
+		if !t.servedBy(r.Snapshot) {
+			w.forget(t)
+			continue
+		}
+		s := w.statuses[t.kind]
+		if s == nil {
+			s = &status{limiter: rate.NewLimiter(rate.Every(statusInterval), statusBurst)}
+			w.statuses[t.kind] = s
+		}
+		if !s.read {
+			if !s.limiter.AllowN(w.now(), 1) {
+				continue
+			}
+			found, err := t.read(ctx, w.dynamic)
+			w.failures.note(reading(t), err)
+			if err != nil && !refused(err) {
+				continue
+			}
+			if !adopted && len(found.conditions) > 0 {
+				w.options.Tracker.adopt(found)
+				adopted = true
+			}
+			s.read, s.owners = true, found.owners
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// forget drops what is known of a target whose API is not served.
+func (w *Writer) forget(t target) {
+	delete(w.statuses, t.kind)
+	for _, operation := range []string{reading(t), writing(t), owning(t)} {
+		w.failures.note(operation, nil)
+	}
+}
+
+// The operations on a target.
+func reading(t target) string { return "reading " + t.kind }
+func writing(t target) string { return "status of " + t.kind }
+func owning(t target) string  { return "owner of " + t.kind }
+
+// writeStatus writes a status, and creates the object where it is missing. An API
+// that went away is no failure: the next Snapshot shows that.
+func (w *Writer) writeStatus(ctx context.Context, t target, r *classify.Report) error {
+	content, err := t.statusOf(w.options, r, r.Conditions)
+	if err != nil {
+		return err
+	}
+	s := w.statuses[t.kind]
+	err = t.applyStatus(ctx, w.dynamic, content)
+	if apierrors.IsNotFound(err) {
+		if err = w.create(ctx, t); err == nil {
+			err = t.applyStatus(ctx, w.dynamic, content)
+		}
+	}
+	switch {
+	case absent(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	s.conditions, s.totals, s.at = r.Conditions, r.Totals(), w.now()
+	w.options.Tracker.wrote()
+	return nil
+}
+
+func (w *Writer) create(ctx context.Context, t target) error {
+	owners := w.ownersOf(ctx)
+	if err := t.apply(ctx, w.dynamic, owners); err != nil {
+		return fmt.Errorf("creating %s %s: %w", t.kind, t.name, err)
+	}
+	w.statuses[t.kind].owners = owners
+	return nil
+}
+
+// setOwners gives an object its owner where it lacks it. A status may be written
+// where the object itself may not: that is tried again as rarely as an unchanged
+// status is written.
+func (w *Writer) setOwners(ctx context.Context, t target) {
+	s := w.statuses[t.kind]
+	owners := w.ownersOf(ctx)
+	if len(owners) == 0 || owns(owners[0], s.owners) {
+		return
+	}
+	err := t.apply(ctx, w.dynamic, owners)
+	switch {
+	case absent(err):
+		return
+	case err == nil:
+		s.owners = owners
+	default:
+		err = fmt.Errorf("setting the owner of %s %s: %w", t.kind, t.name, err)
+	}
+	w.failures.note(owning(t), err)
+}
