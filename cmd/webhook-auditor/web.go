@@ -79,15 +79,38 @@ func (f *webFlags) serve(ctx context.Context, config *rest.Config, b *board) err
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 	}
-	defer context.AfterFunc(ctx, func() { server.Close() })()
 	serve := f.toolkit
 	if f.ownTLS() {
 		serve = f.inCluster
 	}
-	if err := serve(ctx, server, config, b); !errors.Is(err, http.ErrServerClosed) {
+	err := serveUntil(ctx, server, func() error { return serve(ctx, server, config, b) })
+	if err != nil {
 		return fmt.Errorf("serving on %v: %w", f.listen, err)
 	}
 	return ctx.Err()
+}
+
+// scrapeGrace is how long requests in flight may take after SIGTERM: as long as
+// a scrape takes by default, and less than a kubelet waits.
+const scrapeGrace = 10 * time.Second
+
+// serveUntil serves until the context ends, and then lets the requests in flight
+// end.
+func serveUntil(ctx context.Context, server *http.Server, serve func() error) error {
+	ended := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		defer close(ended)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), scrapeGrace)
+		defer cancel()
+		if server.Shutdown(grace) != nil {
+			server.Close()
+		}
+	})()
+	if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	<-ended
+	return nil
 }
 
 // toolkit serves as Prometheus' own programs do.
@@ -99,9 +122,6 @@ func (f *webFlags) toolkit(_ context.Context, server *http.Server, _ *rest.Confi
 		WebConfigFile:      &f.config,
 	}, b.log)
 }
-
-// reviews is how many reviews a second strangers can make us ask for.
-const reviews = 20
 
 // inCluster serves HTTPS, to whom the API server lets get /metrics. The probes
 // of the kubelet need no name.
@@ -136,7 +156,9 @@ func (f *webFlags) pair(b *board) *access.KeyPair {
 // reviewer asks the API server who may scrape.
 func (f *webFlags) reviewer(config *rest.Config, b *board) (*access.Reviewer, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = reviews, 2*reviews
+	// The Reviewer limits what unknown users cause; a limit of the client would
+	// have known ones wait for them.
+	config.QPS = -1
 	tokens, err := authenticationclient.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to ask who may scrape: %w", err)

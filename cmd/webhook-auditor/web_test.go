@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -35,4 +39,54 @@ func TestWebFlags(t *testing.T) {
 			t.Errorf("%q: %v, want %q", line, err, want)
 		}
 	}
+}
+
+// TestScrapesInFlightEnd: SIGTERM closes the listener at once, and a request
+// that is being answered is answered.
+func TestScrapesInFlightEnd(t *testing.T) {
+	begun, finish := make(chan struct{}), make(chan struct{})
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(begun)
+		<-finish
+		_, _ = io.WriteString(w, "whole")
+	})}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serveUntil(ctx, server, func() error { return server.Serve(listener) }) }()
+	scraped := make(chan string, 1)
+	go func() { scraped <- fetch("http://" + listener.Addr().String()) }()
+	<-begun
+	cancel()
+	for {
+		c, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			break // no more connections are taken: the shutdown has begun
+		}
+		c.Close()
+	}
+	close(finish)
+	if got := <-scraped; got != "whole" {
+		t.Errorf("the scrape in flight got %q", got)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// fetch returns the body of a URL, or the error.
+func fetch(url string) string {
+	response, err := http.Get(url)
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(body)
 }

@@ -10,6 +10,7 @@ package access
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -70,12 +71,14 @@ type Reviewer struct {
 	mu       sync.Mutex
 	answers  map[question]answer
 	underWay map[question]*review
+	limits   limits
 }
 
-// user is somebody whose name is proven.
+// user is an authenticated user, as a TokenReview or a certificate names it.
 type user struct {
-	name   string
-	groups []string
+	name, uid string
+	groups    []string
+	extra     map[string]authorizationv1.ExtraValue
 }
 
 // answer is what a review said, and when.
@@ -85,10 +88,11 @@ type answer struct {
 	asked time.Time
 }
 
-// errUnauthenticated and errForbidden are the two ways to be refused.
+// The ways to be refused.
 var (
 	errUnauthenticated = errors.New("want a client certificate or a bearer token")
 	errForbidden       = errors.New("forbidden")
+	errLimited         = errors.New("too many requests of unknown users; try again later")
 )
 
 // Guard lets only those through who may get the path.
@@ -97,11 +101,15 @@ func (v *Reviewer) Guard(next http.Handler) http.Handler {
 		err := v.admit(r)
 		switch {
 		case err == nil:
+			v.letIn(address(r))
 			next.ServeHTTP(w, r)
 		case errors.Is(err, errUnauthenticated):
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 		case errors.Is(err, errForbidden):
 			http.Error(w, err.Error(), http.StatusForbidden)
+		case errors.Is(err, errLimited):
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, err.Error(), http.StatusTooManyRequests)
 		default:
 			http.Error(w, "the API server could not be asked who may read this; a client certificate of a trusted name needs no asking", http.StatusServiceUnavailable)
 		}
@@ -116,7 +124,7 @@ func (v *Reviewer) admit(r *http.Request) error {
 	if slices.Contains(v.Trusted, u.name) {
 		return nil
 	}
-	allowed, err := v.authorize(u, r.URL.Path)
+	allowed, err := v.authorize(u, r)
 	if err != nil {
 		return err
 	}
@@ -137,16 +145,24 @@ func (v *Reviewer) authenticate(r *http.Request) (user, error) {
 	if !ok || token == "" {
 		return user{}, errUnauthenticated
 	}
-	found, err := v.remembered(question{Token, digest(token)}, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
+	found, err := v.remembered(question{Token, digest(token)}, address(r), func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
 	if err == nil && !found.ok {
 		err = errUnauthenticated
 	}
 	return found.user, err
 }
 
-func (v *Reviewer) authorize(u user, path string) (bool, error) {
-	key := question{Access, digest(strings.Join(append([]string{path, u.name}, u.groups...), "\x00"))}
-	found, err := v.remembered(key, func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, u, path) })
+func (v *Reviewer) authorize(u user, r *http.Request) (bool, error) {
+	spec := authorizationv1.SubjectAccessReviewSpec{
+		User: u.name, UID: u.uid, Groups: u.groups, Extra: u.extra,
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: r.URL.Path, Verb: "get"},
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return false, fmt.Errorf("reviewing access: of %s: %w", u.name, err)
+	}
+	key := question{Access, digest(string(text))}
+	found, err := v.remembered(key, address(r), func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, spec) })
 	return found.ok, err
 }
 
@@ -163,14 +179,18 @@ type question struct {
 var errSlow = errors.New("the review takes too long")
 
 // remembered asks unless a recent answer is known; where asking fails or takes
-// long, an old grant still counts.
-func (v *Reviewer) remembered(key question, ask func(context.Context) (answer, error)) (answer, error) {
+// long, an old grant still counts. What was granted before is asked again
+// whatever the limits say.
+func (v *Reviewer) remembered(key question, from string, ask func(context.Context) (answer, error)) (answer, error) {
 	known, found := v.recall(key)
 	age := v.Now().Sub(known.asked)
 	if found && (known.ok && age < granted || !known.ok && age < refused) {
 		return known, nil
 	}
 	old := found && known.ok && age < stale
+	if !old && !v.mayAsk(from) {
+		return answer{}, errLimited
+	}
 	fresh, err := v.await(v.review(key, ask), old)
 	switch {
 	case err == nil:
@@ -273,17 +293,27 @@ func (v *Reviewer) reviewToken(ctx context.Context, token string) (answer, error
 	if err != nil {
 		return answer{}, fmt.Errorf("reviewing a token: %w", err)
 	}
-	return answer{user: user{got.Status.User.Username, got.Status.User.Groups}, ok: got.Status.Authenticated}, nil
+	u := got.Status.User
+	return answer{user: user{u.Username, u.UID, u.Groups, extra(u.Extra)}, ok: got.Status.Authenticated}, nil
 }
 
-func (v *Reviewer) reviewAccess(ctx context.Context, u user, path string) (answer, error) {
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: u.name, Groups: u.groups,
-		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
-	}}
-	got, err := v.Subjects.Create(ctx, review, metav1.CreateOptions{})
-	if err != nil {
-		return answer{}, fmt.Errorf("reviewing access: of %s: %w", u.name, err)
+// extra is what else a TokenReview says of a user, as a SubjectAccessReview takes
+// it.
+func extra(of map[string]authenticationv1.ExtraValue) map[string]authorizationv1.ExtraValue {
+	if of == nil {
+		return nil
 	}
-	return answer{user: u, ok: got.Status.Allowed}, nil
+	out := make(map[string]authorizationv1.ExtraValue, len(of))
+	for key, values := range of {
+		out[key] = authorizationv1.ExtraValue(values)
+	}
+	return out
+}
+
+func (v *Reviewer) reviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (answer, error) {
+	got, err := v.Subjects.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	if err != nil {
+		return answer{}, fmt.Errorf("reviewing access: of %s: %w", spec.User, err)
+	}
+	return answer{ok: got.Status.Allowed}, nil
 }

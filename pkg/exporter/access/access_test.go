@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +28,10 @@ type server struct {
 	broken  error
 	reviews int
 	failed  int
+	// from is the address that requests come from, asked the last question
+	// about access.
+	from  string
+	asked authorizationv1.SubjectAccessReviewSpec
 }
 
 func newServer() *server {
@@ -34,14 +40,18 @@ func newServer() *server {
 	kube.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		s.reviews++
 		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
-		review.Status.Authenticated = review.Spec.Token == "good" || review.Spec.Token == "stranger"
-		review.Status.User.Username = "user-of-" + review.Spec.Token
+		review.Status.Authenticated = strings.HasPrefix(review.Spec.Token, "good") || review.Spec.Token == "stranger"
+		review.Status.User = authenticationv1.UserInfo{
+			Username: "user-of-" + review.Spec.Token, UID: "1234", Groups: []string{"system:authenticated"},
+			Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"prometheus-0"}},
+		}
 		return true, review, s.broken
 	})
 	kube.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		s.reviews++
 		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
-		review.Status.Allowed = review.Spec.User == "user-of-good" && review.Spec.NonResourceAttributes.Path == "/metrics"
+		s.asked = review.Spec
+		review.Status.Allowed = strings.HasPrefix(review.Spec.User, "user-of-good") && review.Spec.NonResourceAttributes.Path == "/metrics"
 		return true, review, s.broken
 	})
 	s.Reviewer = &Reviewer{
@@ -61,6 +71,9 @@ func newServer() *server {
 // get asks for a path with a token, or with a verified certificate.
 func (s *server) get(path, token, certificate string) int {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
+	if s.from != "" {
+		r.RemoteAddr = s.from
+	}
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -136,14 +149,84 @@ func TestAnswersAreRemembered(t *testing.T) {
 func TestMadeUpTokensDoNotFillTheMemory(t *testing.T) {
 	s := newServer()
 	s.get("/metrics", "good", "")
+	var answers, addresses int
 	for i := range 3 * maxAnswers {
+		s.now = s.now.Add(time.Second)
+		s.from = fmt.Sprintf("10.0.%d.%d:1", i/250, i%250)
 		s.get("/metrics", fmt.Sprint(i), "")
+		answers, addresses = max(answers, len(s.answers)), max(addresses, len(s.limits.addresses))
 	}
-	if n := len(s.answers); n > maxAnswers {
-		t.Errorf("%d answers remembered", n)
+	if answers != maxAnswers || addresses != maxAnswers {
+		t.Errorf("%d answers and %d addresses remembered, want at most %d", answers, addresses, maxAnswers)
 	}
-	before := s.reviews
-	if got := s.get("/metrics", "good", ""); got != http.StatusOK || s.reviews != before {
-		t.Errorf("%d, %d more reviews", got, s.reviews-before)
+	s.broken = errors.New("no more reviews")
+	if got := s.get("/metrics", "good", ""); got != http.StatusOK {
+		t.Errorf("who could scrape before: %d", got)
+	}
+}
+
+// TestStrangersAreLimited: 600 made-up tokens at once, from one address and from
+// many, cause few reviews. Who was let in before is reviewed all the same, also
+// with a renewed token, and so is a newcomer at another address.
+func TestStrangersAreLimited(t *testing.T) {
+	for name, flood := range map[string]struct {
+		from     func(i int) string
+		most     int
+		newcomer int
+	}{
+		"one address":    {func(int) string { return "10.0.0.1:1" }, addressBurst, http.StatusOK},
+		"many addresses": {func(i int) string { return fmt.Sprintf("10.0.%d.%d:1", 1+i/250, i%250) }, strangerBurst, http.StatusTooManyRequests},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer()
+			scraper := "10.1.0.1:1"
+			s.from = scraper
+			s.get("/metrics", "good", "")
+			s.now = s.now.Add(granted)
+			before := s.reviews
+			refused := 0
+			for i := range 600 {
+				s.from = flood.from(i)
+				if s.get("/metrics", fmt.Sprint("made-up-", i), "") == http.StatusTooManyRequests {
+					refused++
+				}
+			}
+			if n := s.reviews - before; n > flood.most || refused < 600-flood.most {
+				t.Errorf("%d reviews, %d requests refused, want at most %d reviews", n, refused, flood.most)
+			}
+			before = s.reviews
+			for token, from := range map[string]string{"good": flood.from(0), "good-renewed": scraper} {
+				s.from = from
+				if got := s.get("/metrics", token, ""); got != http.StatusOK {
+					t.Errorf("%s, from %s: %d", token, from, got)
+				}
+			}
+			if n := s.reviews - before; n != 4 {
+				t.Errorf("%d reviews of users who were let in, want 4", n)
+			}
+			s.from = "10.2.0.1:1"
+			if got := s.get("/metrics", "good-new", ""); got != flood.newcomer {
+				t.Errorf("a newcomer at another address: %d, want %d", got, flood.newcomer)
+			}
+			s.now = s.now.Add(time.Second)
+			if got := s.get("/metrics", "good-new", ""); got != http.StatusOK {
+				t.Errorf("a newcomer, a second later: %d", got)
+			}
+		})
+	}
+}
+
+// TestReviewedUserIsWhole: what a TokenReview says of a user is what access is
+// reviewed for.
+func TestReviewedUserIsWhole(t *testing.T) {
+	s := newServer()
+	s.get("/metrics", "good", "")
+	want := authorizationv1.SubjectAccessReviewSpec{
+		User: "user-of-good", UID: "1234", Groups: []string{"system:authenticated"},
+		Extra:                 map[string]authorizationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"prometheus-0"}},
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"},
+	}
+	if diff := cmp.Diff(want, s.asked); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
 	}
 }
