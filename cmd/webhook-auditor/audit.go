@@ -63,7 +63,11 @@ func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	document := exporter.NewDocument(policy.Evaluate(snapshot))
+	report, err := policy.Evaluate(ctx, snapshot)
+	if err != nil {
+		return err
+	}
+	document := exporter.NewDocument(report)
 	if a.baseline != "" {
 		return a.compare(before, document, limit, s)
 	}

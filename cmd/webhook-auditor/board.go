@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"log/slog"
@@ -28,7 +29,7 @@ type board struct {
 	log        *slog.Logger
 	writer     *operator.Writer // nil where nothing is written to the cluster
 
-	evaluation  prometheus.Histogram
+	evaluations *evaluations
 	writeErrors prometheus.Counter
 	policy      exporter.PolicyReload
 
@@ -44,7 +45,7 @@ func newBoard(policy classify.Policy, tracker *operator.Tracker, log *slog.Logge
 		judge:       classify.Succession{Policy: policy},
 		tracker:     tracker,
 		log:         log,
-		evaluation:  exporter.NewEvaluationDuration(),
+		evaluations: newEvaluations(log),
 		writeErrors: exporter.NewConditionWriteErrors(),
 		policy:      exporter.NewPolicyReload(),
 		unasked:     map[access.Kind]error{},
@@ -56,17 +57,19 @@ func newBoard(policy classify.Policy, tracker *operator.Tracker, log *slog.Logge
 // current is the last Report, with the conditions as they are now.
 func (b *board) current() *classify.Report { return b.tracker.Current(time.Now()) }
 
-func (b *board) publish(s *inventory.Snapshot) {
+func (b *board) publish(ctx context.Context, s *inventory.Snapshot) {
 	b.evaluating.Lock()
 	defer b.evaluating.Unlock()
-	b.evaluate(s)
+	b.evaluate(ctx, s)
 }
 
-// evaluate makes the Report of the Snapshot the current one.
-func (b *board) evaluate(s *inventory.Snapshot) {
-	began := time.Now()
-	report := b.judge.Evaluate(s)
-	b.evaluation.Observe(time.Since(began).Seconds())
+// evaluate makes the Report of the Snapshot the current one, unless ctx ends
+// first.
+func (b *board) evaluate(ctx context.Context, s *inventory.Snapshot) {
+	report, err := b.evaluations.measure(func() (*classify.Report, error) { return b.judge.Evaluate(ctx, s) })
+	if err != nil {
+		return
+	}
 	before := b.current()
 	b.tracker.Observe(report)
 	if b.writer != nil {

@@ -45,7 +45,7 @@ func newTestBoard(log *bytes.Buffer) *board {
 func TestConditionsFollowTheClock(t *testing.T) {
 	for age, want := range map[time.Duration]metav1.ConditionStatus{time.Minute: metav1.ConditionFalse, 2 * time.Hour: metav1.ConditionTrue} {
 		b := newTestBoard(&bytes.Buffer{})
-		b.publish(dead(time.Now().Add(-age)))
+		b.publish(t.Context(), dead(time.Now().Add(-age)))
 		conditions := b.current().Conditions
 		i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == operator.Degraded })
 		if conditions[i].Status != want {

@@ -36,7 +36,10 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	if err != nil {
 		return err
 	}
-	report := policy.Evaluate(snapshot)
+	report, err := policy.Evaluate(ctx, snapshot)
+	if err != nil {
+		return err
+	}
 	answers := make([]classify.Answer, len(complaints))
 	for i, c := range complaints {
 		answers[i] = report.Answer(c)

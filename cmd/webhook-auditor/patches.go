@@ -39,7 +39,10 @@ func patchesCommand(flags *pflag.FlagSet) action {
 				return err
 			}
 		}
-		report := policy.Evaluate(snapshot)
+		report, err := policy.Evaluate(ctx, snapshot)
+		if err != nil {
+			return err
+		}
 		b, err := manifests.RunLevelPatches(report.Profiles, func(o inventory.Object) string {
 			return cmp.Or(applied[o.Kind+"/"+o.Name], o.Annotations[manifests.LastApplied])
 		})

@@ -75,22 +75,22 @@ func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time
 
 // policyChanged evaluates the last Snapshot by the new Policy; an invalid one
 // leaves the last good one in effect. Each change is logged once.
-func (b *board) policyChanged(policy classify.Policy, err error) {
+func (b *board) policyChanged(ctx context.Context, policy classify.Policy, err error) {
 	if err != nil {
 		b.policy.Failed()
 		b.log.Warn("cannot reload the Policy; the last good one stays in effect", "err", err)
 		return
 	}
 	b.log.Info("reloaded the Policy")
-	b.setPolicy(policy)
+	b.setPolicy(ctx, policy)
 	b.policy.Succeeded(time.Now())
 }
 
-func (b *board) setPolicy(policy classify.Policy) {
+func (b *board) setPolicy(ctx context.Context, policy classify.Policy) {
 	b.evaluating.Lock()
 	defer b.evaluating.Unlock()
 	b.judge = classify.Succession{Policy: policy}
 	if last := b.current(); last != nil {
-		b.evaluate(last.Snapshot)
+		b.evaluate(ctx, last.Snapshot)
 	}
 }

@@ -36,10 +36,12 @@ func follow(t *testing.T, file, content string) followed {
 	if !in.rereadable() {
 		t.Fatalf("%s is not read again", file)
 	}
-	f.publish(dead(time.Now()))
+	f.publish(t.Context(), dead(time.Now()))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- in.followPolicy(ctx, []byte(content), f.tick, f.policyChanged) }()
+	go func() {
+		ended <- in.followPolicy(ctx, []byte(content), f.tick, func(p classify.Policy, err error) { f.policyChanged(ctx, p, err) })
+	}()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -173,11 +175,12 @@ func TestPipeIsReadOnce(t *testing.T) {
 // TestPolicyBeforeTheFirstSnapshot: it is in effect from the first one on.
 func TestPolicyBeforeTheFirstSnapshot(t *testing.T) {
 	b := newTestBoard(&bytes.Buffer{})
-	b.policyChanged(classify.ParsePolicy([]byte(acknowledging)))
+	policy, err := classify.ParsePolicy([]byte(acknowledging))
+	b.policyChanged(t.Context(), policy, err)
 	if b.current() != nil {
 		t.Error("a Report before the first Snapshot")
 	}
-	b.publish(dead(time.Now()))
+	b.publish(t.Context(), dead(time.Now()))
 	if got := b.current().Totals(); got.Acknowledged != 1 {
 		t.Errorf("%+v, want 1 acknowledged", got)
 	}

@@ -16,7 +16,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
 
@@ -105,12 +107,13 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 		b.writer.Seed(ctx)
 		group.Go(func() error { b.writer.Run(ctx); return ctx.Err() })
 	}
-	publish := o.probe.join(ctx, group, saveMemory(b.publish))
+	publish := o.probe.join(ctx, group, saveMemory(func(s *inventory.Snapshot) { b.publish(ctx, s) }))
 	group.Go(func() error {
 		return cluster.Watch(ctx, clients, cluster.Options{Settle: o.settle, Routing: routing, Waiting: b.waiting}, publish)
 	})
 	if o.input.rereadable() {
-		group.Go(func() error { return o.input.followPolicy(ctx, text, time.Tick(policyInterval), b.policyChanged) })
+		changed := func(policy classify.Policy, err error) { b.policyChanged(ctx, policy, err) }
+		group.Go(func() error { return o.input.followPolicy(ctx, text, time.Tick(policyInterval), changed) })
 	}
 	group.Go(func() error { return o.web.serve(ctx, config, b) })
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {

@@ -75,7 +75,7 @@ func loopback(address string) bool {
 // serve answers until the context ends.
 func (f *webFlags) serve(ctx context.Context, config *rest.Config, b *board) error {
 	server := &http.Server{
-		Handler:           exporter.NewHandler(b.current, b.evaluation, b.writeErrors, b.policy),
+		Handler:           b.evaluations.guardReady(exporter.NewHandler(b.current, b.evaluations, b.writeErrors, b.policy)),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 	}

@@ -53,7 +53,7 @@ func TestAcknowledgements(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := DefaultPolicy()
 			p.Acknowledgements = c.acks
-			report := p.Evaluate(fixture(t, "testdata/service-missing.yaml"))
+			report := evaluate(t, p, fixture(t, "testdata/service-missing.yaml"))
 			if totals := report.Totals(); totals.Acknowledged != len(c.known) {
 				t.Errorf("acknowledged: %d, want %d", totals.Acknowledged, len(c.known))
 			}
@@ -87,7 +87,7 @@ func checkStale(t *testing.T, r *Report, want string) {
 // TestAnnotationAcknowledges: info and warning findings of the configuration
 // are known, critical ones never.
 func TestAnnotationAcknowledges(t *testing.T) {
-	got := said(DefaultPolicy().Evaluate(fixture(t, "testdata/stale-acknowledgement.yaml")))
+	got := said(evaluate(t, DefaultPolicy(), fixture(t, "testdata/stale-acknowledgement.yaml")))
 	for _, want := range []string{"[long-timeout used.example.com]", "long-timeout reasonless.example.com", "service-missing critical.example.com"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("no %s in %v", want, got)

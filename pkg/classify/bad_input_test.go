@@ -41,7 +41,7 @@ func TestBadInput(t *testing.T) {
 		CRDs: []*apiextensionsv1.CustomResourceDefinition{{ObjectMeta: metav1.ObjectMeta{Name: "empty"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{Conversion: conversion}}},
 	}
 	s := o.Snapshot(taken)
-	if !slices.Contains(said(DefaultPolicy().Evaluate(s)), "critical-resource rest.example.com") {
+	if !slices.Contains(said(evaluate(t, DefaultPolicy(), s)), "critical-resource rest.example.com") {
 		t.Error("the rest is not judged")
 	}
 	for _, want := range []string{"reading caBundle of webhook bundle.example.com", "reading namespaceSelector of webhook operator.example.com", `reading matchCondition "broken" of webhook condition.example.com: line 1, column 9: Syntax error`} {
@@ -70,7 +70,7 @@ func FuzzEvaluate(f *testing.F) {
 		}
 		o, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: bytes.NewReader(text)})
 		o.NamespacesKnown, o.ServicesKnown.All, o.EndpointsKnown.All = true, true, true
-		for _, finding := range DefaultPolicy().Evaluate(o.Snapshot(taken)).Findings {
+		for _, finding := range evaluate(t, DefaultPolicy(), o.Snapshot(taken)).Findings {
 			if finding.Message == "" || finding.Fix == "" || finding.Severity == 0 {
 				t.Errorf("%s says too little: %s", finding.Check.Name, fmt.Sprint(finding.Problem))
 			}

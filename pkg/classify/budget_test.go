@@ -50,12 +50,12 @@ func TestCosts(t *testing.T) {
 		{false, 16 * time.Second, 3, ""},
 	} {
 		o.NamespacesKnown = test.known
-		got := costOf(t, DefaultPolicy().Evaluate(o.Snapshot(taken)), inventory.Create)
+		got := costOf(t, evaluate(t, DefaultPolicy(), o.Snapshot(taken)), inventory.Create)
 		if got.Total() != test.total || got.Webhooks != test.webhooks || got.Namespace != test.namespace {
 			t.Errorf("namespaces known %v: %s for %d webhooks in %q, want %s for %d in %q", test.known, got.Total(), got.Webhooks, got.Namespace, test.total, test.webhooks, test.namespace)
 		}
 	}
-	if got := costOf(t, DefaultPolicy().Evaluate(o.Snapshot(taken)), inventory.Delete); got.Total() != 0 {
+	if got := costOf(t, evaluate(t, DefaultPolicy(), o.Snapshot(taken)), inventory.Delete); got.Total() != 0 {
 		t.Errorf("DELETE costs %s, want nothing", got.Total())
 	}
 }

@@ -72,7 +72,16 @@ func judged(t *testing.T, file string) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return policy.Evaluate(fixture(t, file))
+	return evaluate(t, policy, fixture(t, file))
+}
+
+func evaluate(t testing.TB, p Policy, s *inventory.Snapshot) *Report {
+	t.Helper()
+	r, err := p.Evaluate(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func source(t *testing.T, file string) string {
@@ -213,7 +222,7 @@ func TestEvaluateDoesNotWrite(t *testing.T) {
 	}
 	for _, file := range files {
 		used, pristine := fixture(t, file), fixture(t, file)
-		DefaultPolicy().Evaluate(used)
+		evaluate(t, DefaultPolicy(), used)
 		if diff := cmp.Diff(pristine, used, compareSnapshots...); diff != "" {
 			t.Errorf("%s: evaluating changed the Snapshot:\n%s", file, diff)
 		}

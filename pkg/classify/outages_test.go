@@ -31,7 +31,7 @@ func TestOutages(t *testing.T) {
 
 func checkOutage(t *testing.T, file string) {
 	text := source(t, file)
-	report := DefaultPolicy().Evaluate(fixture(t, file))
+	report := evaluate(t, DefaultPolicy(), fixture(t, file))
 	var found []string
 	for _, f := range report.Findings {
 		found = append(found, f.Check.Name)

@@ -32,7 +32,7 @@ func TestOwners(t *testing.T) {
 				ObjectMeta: c.meta,
 				Webhooks:   []admissionv1.ValidatingWebhook{{Name: "scan.example.com", TimeoutSeconds: &seconds}},
 			}}}
-			findings := DefaultPolicy().Evaluate(o.Snapshot(taken)).Findings
+			findings := evaluate(t, DefaultPolicy(), o.Snapshot(taken)).Findings
 			if len(findings) != 1 || findings[0].Check != longTimeout {
 				t.Fatalf("want one long-timeout, got %v", findings)
 			}

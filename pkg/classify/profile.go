@@ -57,10 +57,13 @@ type Profile struct {
 }
 
 // profiles derives what is known of each webhook, then what concerns several.
-func (p Policy) profiles(s *inventory.Snapshot) []Profile {
+func (p Policy) profiles(w *work, s *inventory.Snapshot) []Profile {
 	m := p.members(s)
 	out := make([]Profile, len(s.Webhooks))
 	for i := range s.Webhooks {
+		if !w.step() {
+			return out
+		}
 		out[i] = p.profile(s, &s.Webhooks[i], m)
 	}
 	p.findVital(s, out)

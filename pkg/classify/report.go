@@ -2,6 +2,8 @@ package classify
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,11 +30,25 @@ type Report struct {
 	ends  []int
 }
 
-// Evaluate judges the Snapshot.
-func (p Policy) Evaluate(s *inventory.Snapshot) *Report {
-	r := &Report{Snapshot: s, Profiles: p.profiles(s), ends: make([]int, 0, len(s.Webhooks))}
+// Evaluate judges the Snapshot. It returns an error only when ctx ends first.
+// It costs a step for each webhook and each resource that one matches, as all
+// that it is made of; TestGrowth holds it to that.
+func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
+	w := &work{ctx: ctx}
+	r := p.evaluate(w, s)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("evaluating %d webhooks: %w", len(s.Webhooks), err)
+	}
+	return r, nil
+}
+
+func (p Policy) evaluate(w *work, s *inventory.Snapshot) *Report {
+	r := &Report{Snapshot: s, Profiles: p.profiles(w, s), ends: make([]int, 0, len(s.Webhooks))}
 	r.Costs = p.findCosts(s, r.Profiles)
 	for i := range r.Profiles {
+		if !w.step() {
+			return r
+		}
 		r.judge(r.Profiles[i])
 	}
 	return p.sum(r)

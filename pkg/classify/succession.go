@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -23,19 +24,22 @@ type Succession struct {
 const completely = 50 * time.Second
 
 // Evaluate is what Policy.Evaluate returns.
-func (c *Succession) Evaluate(s *inventory.Snapshot) *Report {
-	c.last = c.next(s)
-	return c.last
+func (c *Succession) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
+	r, err := c.next(ctx, s)
+	if err == nil {
+		c.last = r
+	}
+	return r, err
 }
 
-func (c *Succession) next(s *inventory.Snapshot) *Report {
+func (c *Succession) next(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
 	if c.last != nil && s.Taken.Sub(c.complete).Abs() < completely {
 		if moved, only := s.MovedEndpoints(c.last.Snapshot); only {
-			return c.Policy.again(c.last, s, moved)
+			return c.Policy.again(c.last, s, moved), nil
 		}
 	}
 	c.complete = s.Taken
-	return c.Policy.Evaluate(s)
+	return c.Policy.Evaluate(ctx, s)
 }
 
 // again judges the webhooks anew whose endpoints moved.

@@ -84,7 +84,11 @@ func TestSuccession(t *testing.T) {
 		if diff := cmp.Diff(fresh, snapshot, compareSnapshots...); diff != "" {
 			t.Errorf("%s: -fresh +taken over:\n%s", step.what, diff)
 		}
-		if diff := cmp.Diff(opinion(DefaultPolicy().Evaluate(fresh)), opinion(opinions.Evaluate(snapshot)), compareOpinions...); diff != "" {
+		successive, err := opinions.Evaluate(t.Context(), snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(opinion(evaluate(t, DefaultPolicy(), fresh)), opinion(successive), compareOpinions...); diff != "" {
 			t.Errorf("%s: -fresh +taken over:\n%s", step.what, diff)
 		}
 	}

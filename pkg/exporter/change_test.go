@@ -128,7 +128,10 @@ func BenchmarkChange5000(b *testing.B) {
 			for n := 0; b.Loop(); n++ {
 				o.EndpointSlices, o.Validating = slices.Clone(o.EndpointSlices), slices.Clone(o.Validating)
 				change(&o, n)
-				report = opinions.Evaluate(facts.Snapshot(o, taken))
+				var err error
+				if report, err = opinions.Evaluate(b.Context(), facts.Snapshot(o, taken)); err != nil {
+					b.Fatal(err)
+				}
 				h.ServeHTTP(&counter{header: http.Header{}}, httptest.NewRequest(http.MethodGet, "/metrics?name[]=webhook_auditor_findings", nil))
 			}
 		})

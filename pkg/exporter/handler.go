@@ -39,6 +39,12 @@ func NewEvaluationDuration() prometheus.Histogram {
 	})
 }
 
+// NewEvaluationRunning returns the metric that shows how many seconds the
+// evaluation under way has been running.
+func NewEvaluationRunning(elapsed func() float64) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: evaluationRunning.Series(), Help: evaluationRunning.Help}, elapsed)
+}
+
 // NewConditionWriteErrors returns the metric in which to count what the
 // operator could not write.
 func NewConditionWriteErrors() prometheus.Counter {

@@ -101,6 +101,12 @@ var evaluationDuration = Family{
 	Help: "How long the checks took on one snapshot.",
 }
 
+// evaluationRunning shows an evaluation that does not end.
+var evaluationRunning = Family{
+	Name: "evaluation_running_seconds",
+	Help: "How long the evaluation under way has been running; 0 while there is none. Until it ends, the metrics show the report before it.",
+}
+
 // conditionWriteErrors counts what the operator could not write.
 var conditionWriteErrors = Family{
 	Name:    "condition_write_errors_total",
@@ -151,6 +157,7 @@ A family has no more than %d series, unless the table says otherwise; what is be
 	}
 	writeFamily(b, seriesDropped, seriesDropped.kind())
 	writeFamily(b, evaluationDuration, "histogram")
+	writeFamily(b, evaluationRunning, evaluationRunning.kind())
 	writeFamily(b, conditionWriteErrors, conditionWriteErrors.kind())
 	writeFamily(b, policyReloadSuccessful, policyReloadSuccessful.kind())
 	writeFamily(b, policyReloadSucceeded, policyReloadSucceeded.kind())

@@ -23,7 +23,7 @@ import (
 
 // down is a Report on a webhook whose Service is missing.
 func down() *classify.Report {
-	return classify.DefaultPolicy().Evaluate(inventory.Objects{
+	return evaluated(inventory.Objects{
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{{
 			ObjectMeta: metav1.ObjectMeta{Name: "policy", UID: "1234"},
 			Webhooks: []admissionv1.ValidatingWebhook{{
@@ -40,8 +40,16 @@ func down() *classify.Report {
 	}.Snapshot(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)))
 }
 
+func evaluated(s *inventory.Snapshot) *classify.Report {
+	r, err := classify.DefaultPolicy().Evaluate(context.Background(), s)
+	if err != nil {
+		panic(err) // unreachable: the context does not end
+	}
+	return r
+}
+
 func up() *classify.Report {
-	return classify.DefaultPolicy().Evaluate(inventory.Objects{}.Snapshot(time.Date(2026, 1, 1, 12, 1, 0, 0, time.UTC)))
+	return evaluated(inventory.Objects{}.Snapshot(time.Date(2026, 1, 1, 12, 1, 0, 0, time.UTC)))
 }
 
 // queueOf is a queue that records to a fake API server.

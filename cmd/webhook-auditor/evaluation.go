@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+)
+
+// longEvaluation is how long an evaluation may run before it is reported: the
+// slowest that is known of takes less than a second.
+const longEvaluation = 15 * time.Second
+
+// evaluations reports how long evaluations take, and one that does not end while
+// it runs: until then the metrics show the Report before.
+type evaluations struct {
+	duration prometheus.Histogram
+	running  prometheus.GaugeFunc
+	log      *slog.Logger
+	// began is when the evaluation under way began; nil while there is none.
+	began atomic.Pointer[time.Time]
+}
+
+func newEvaluations(log *slog.Logger) *evaluations {
+	e := &evaluations{duration: exporter.NewEvaluationDuration(), log: log}
+	e.running = exporter.NewEvaluationRunning(func() float64 { return e.elapsed().Seconds() })
+	return e
+}
+
+// elapsed is how long the evaluation under way has been running; 0 where none
+// is.
+func (e *evaluations) elapsed() time.Duration {
+	began := e.began.Load()
+	if began == nil {
+		return 0
+	}
+	return time.Since(*began)
+}
+
+// measure runs an evaluation and reports it where it is long.
+func (e *evaluations) measure(evaluate func() (*classify.Report, error)) (*classify.Report, error) {
+	began := time.Now()
+	e.began.Store(&began)
+	defer e.began.Store(nil)
+	late := time.AfterFunc(longEvaluation, func() {
+		e.log.Warn("an evaluation does not end; metrics show the report before it", "running", longEvaluation)
+	})
+	defer late.Stop()
+	report, err := evaluate()
+	e.duration.Observe(time.Since(began).Seconds())
+	return report, err
+}
+
+// guardReady answers /readyz with an error while an evaluation is overdue; next
+// answers everything else.
+func (e *evaluations) guardReady(next http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", next)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if elapsed := e.elapsed(); elapsed > longEvaluation {
+			http.Error(w, fmt.Sprintf("an evaluation has been running for %s; metrics show the report before it", elapsed.Round(time.Second)), http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	return mux
+}
+
+// Describe describes the metrics.
+func (e *evaluations) Describe(out chan<- *prometheus.Desc) {
+	e.duration.Describe(out)
+	e.running.Describe(out)
+}
+
+// Collect returns the metrics.
+func (e *evaluations) Collect(out chan<- prometheus.Metric) {
+	e.duration.Collect(out)
+	e.running.Collect(out)
+}

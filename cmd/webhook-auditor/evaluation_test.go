@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// TestLongEvaluationIsReported by /readyz, a metric and one line of the log,
+// while it runs; afterwards all is as before.
+func TestLongEvaluationIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		e := newEvaluations(slog.New(slog.NewTextHandler(&log, nil)))
+		h := e.guardReady(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		wants := func(when string, code int, running float64, lines int) {
+			t.Helper()
+			response := httptest.NewRecorder()
+			h.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+			if response.Code != code {
+				t.Errorf("%s: /readyz answers %d, want %d: %s", when, response.Code, code, response.Body)
+			}
+			if got := testutil.ToFloat64(e.running); got != running {
+				t.Errorf("%s: running for %g s, want %g", when, got, running)
+			}
+			if n := strings.Count(log.String(), "an evaluation does not end"); n != lines {
+				t.Errorf("%s: %d lines, want %d:\n%s", when, n, lines, log.String())
+			}
+		}
+		finish, finished := make(chan bool), make(chan bool)
+		go func() {
+			_, _ = e.measure(func() (*classify.Report, error) { <-finish; return nil, nil })
+			close(finished)
+		}()
+		time.Sleep(longEvaluation - time.Second)
+		wants("before it is long", 200, 14, 0)
+		time.Sleep(6 * time.Second)
+		wants("while it is long", 503, 20, 1)
+		close(finish)
+		<-finished
+		wants("afterwards", 200, 0, 1)
+	})
+}
+
+// TestEvaluationEndsWithItsContext: what is not complete is not published.
+func TestEvaluationEndsWithItsContext(t *testing.T) {
+	b := newTestBoard(&bytes.Buffer{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.publish(ctx, dead(time.Now()))
+	if b.current() != nil {
+		t.Error("an evaluation that was ended is published")
+	}
+}
+
+// endsSoon is a context that ends once it was asked a few times, as SIGTERM ends
+// one in the middle of an evaluation.
+type endsSoon struct {
+	context.Context
+	asked int
+}
+
+func (c *endsSoon) Err() error {
+	if c.asked++; c.asked > 2 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestEvaluationEndsInTheMiddle: not before it ends by itself.
+func TestEvaluationEndsInTheMiddle(t *testing.T) {
+	var o inventory.Objects
+	for i := range 20_000 {
+		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)},
+			Webhooks:   []admissionv1.ValidatingWebhook{{Name: "all.example.com"}},
+		})
+	}
+	ctx := &endsSoon{Context: t.Context()}
+	if _, err := classify.DefaultPolicy().Evaluate(ctx, o.Snapshot(time.Now())); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that the context ended", err)
+	}
+	if ctx.asked > 5 {
+		t.Errorf("asked %d times after the context ended", ctx.asked-3)
+	}
+}

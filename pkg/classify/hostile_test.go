@@ -1,0 +1,268 @@
+package classify
+
+import (
+	"fmt"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// crowd is a cluster of n webhooks of the worst kind for some analysis.
+type crowd struct {
+	name string
+	// hook is the i-th of n webhooks; the cluster has one configuration each.
+	hook func(i, n int) admissionv1.ValidatingWebhook
+	// around adds what the cluster has beside its webhooks.
+	around func(o *inventory.Objects, n int)
+	// mutating says that the webhooks are mutating, and reinvoked.
+	mutating bool
+	// together says that one configuration holds them all.
+	together bool
+}
+
+// crowds are what makes a computation over several webhooks expensive.
+var crowds = []crowd{
+	{name: "all alike, one backend", hook: func(_, _ int) admissionv1.ValidatingWebhook { return onPods("policy", "policy") }, around: known(1)},
+	{name: "all alike, every backend its own Service", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: withBackends},
+	{name: "all alike, every backend its own Service of one namespace", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("policy", team(i)) }, around: withBackendsInOne},
+	{name: "all different", hook: different, around: withOwnCRDs},
+	{name: "one cycle through all", hook: nextOf, around: withBackends},
+	{name: "each excludes itself", hook: exceptItself, around: withBackends},
+	{name: "each excludes itself by a matchCondition", hook: exceptItselfByCondition, around: withBackends},
+	{name: "all reinvocable", hook: catchAll, mutating: true},
+	{name: "one name for all", hook: oneName, around: known(1)},
+	{name: "one name in one configuration", hook: oneName, together: true},
+	{name: "all Exact in one configuration", hook: exact, together: true},
+	{name: "conversions of one group", hook: nil, around: conversions},
+	{name: "nothing known", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }},
+	{name: "everything known", hook: exceptItself, around: allKinds},
+	{name: "backends of namespaces that are gone", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("gone-"+team(i), "policy") }, around: withBackends},
+	{name: "rules that reach nothing", hook: idle, around: withOwnCRDs},
+	{name: "run level zero", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: runLevelZeros},
+}
+
+func team(i int) string { return fmt.Sprintf("team-%05d", i) }
+
+// of makes the objects of n webhooks of the shape.
+func (s crowd) of(n int) inventory.Objects {
+	var o inventory.Objects
+	if s.around != nil {
+		s.around(&o, n)
+	}
+	if s.hook == nil {
+		return o
+	}
+	var hooks []admissionv1.ValidatingWebhook
+	for i := range n {
+		w := s.hook(i, n)
+		if w.Name == "" {
+			w.Name = fmt.Sprintf("hook-%05d.example.com", i)
+		}
+		hooks = append(hooks, w)
+	}
+	if s.together {
+		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Webhooks: hooks})
+		return o
+	}
+	for i, w := range hooks {
+		meta := metav1.ObjectMeta{Name: fmt.Sprintf("policy-%05d", i)}
+		if s.mutating {
+			o.Mutating = append(o.Mutating, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.MutatingWebhook{reinvoked(w)}})
+			continue
+		}
+		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.ValidatingWebhook{w}})
+	}
+	return o
+}
+
+func reinvoked(w admissionv1.ValidatingWebhook) admissionv1.MutatingWebhook {
+	return admissionv1.MutatingWebhook{
+		Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, NamespaceSelector: w.NamespaceSelector,
+		FailurePolicy: w.FailurePolicy, SideEffects: w.SideEffects, ReinvocationPolicy: new(admissionv1.IfNeededReinvocationPolicy),
+	}
+}
+
+func hookOn(namespace, service string, rule admissionv1.Rule) admissionv1.ValidatingWebhook {
+	return admissionv1.ValidatingWebhook{
+		ClientConfig:            admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: namespace, Name: service}},
+		Rules:                   []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, Rule: rule}},
+		SideEffects:             new(admissionv1.SideEffectClassNone),
+		AdmissionReviewVersions: []string{"v1"},
+	}
+}
+
+func asks(group, resource string) admissionv1.Rule {
+	return admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}}
+}
+
+func onPods(namespace, service string) admissionv1.ValidatingWebhook {
+	return hookOn(namespace, service, asks("", "pods"))
+}
+
+func different(i, _ int) admissionv1.ValidatingWebhook {
+	w := hookOn(team(i), "policy", asks(team(i)+".example.com", "widgets"))
+	w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"key-" + team(i): "x"}}
+	w.Rules = append(w.Rules, admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: asks("", "pods")})
+	return w
+}
+
+func byName(operator metav1.LabelSelectorOperator, names ...string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: operator, Values: names}}}
+}
+
+func nextOf(i, n int) admissionv1.ValidatingWebhook {
+	w := onPods(team(i), "policy")
+	w.NamespaceSelector = byName(metav1.LabelSelectorOpIn, team((i+1)%n))
+	return w
+}
+
+func exceptItself(i, _ int) admissionv1.ValidatingWebhook {
+	w := onPods(team(i), "policy")
+	w.NamespaceSelector = byName(metav1.LabelSelectorOpNotIn, team(i))
+	return w
+}
+
+func exceptItselfByCondition(i, _ int) admissionv1.ValidatingWebhook {
+	w := onPods(team(i), "policy")
+	w.MatchConditions = []admissionv1.MatchCondition{{Name: "others", Expression: fmt.Sprintf("request.namespace != %q", team(i))}}
+	return w
+}
+
+func catchAll(i, _ int) admissionv1.ValidatingWebhook {
+	return hookOn(team(i), "policy", asks("*", "*/*"))
+}
+
+func oneName(i, _ int) admissionv1.ValidatingWebhook {
+	w := onPods(team(i), "policy")
+	w.Name = "policy.example.com"
+	return w
+}
+
+func exact(i, _ int) admissionv1.ValidatingWebhook {
+	w := hookOn(team(i), "policy", admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"v1"}, Resources: []string{"*/*"}})
+	w.MatchPolicy = new(admissionv1.Exact)
+	return w
+}
+
+func idle(i, _ int) admissionv1.ValidatingWebhook {
+	return hookOn(team(i), "policy", asks("apps", team(i)))
+}
+
+// known makes n namespaces, and says that all objects are known.
+func known(n int) func(*inventory.Objects, int) {
+	return func(o *inventory.Objects, _ int) {
+		o.NamespacesKnown, o.APIServicesKnown, o.ServicesKnown.All, o.EndpointsKnown.All = true, true, true, true
+		for i := range n {
+			addNamespace(o, team(i), nil)
+		}
+	}
+}
+
+func addNamespace(o *inventory.Objects, name string, labels map[string]string) {
+	o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
+}
+
+func addBackend(o *inventory.Objects, namespace, name string) {
+	labels := map[string]string{"app": name}
+	o.Services = append(o.Services, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Name: "https", Port: 443}}}})
+	slice := readySlice(namespace)
+	slice.Name, slice.Labels = name, map[string]string{discoveryv1.LabelServiceName: name}
+	o.EndpointSlices = append(o.EndpointSlices, slice)
+	o.Pods = append(o.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}})
+}
+
+// withBackends gives each webhook a backend in a namespace of its own.
+func withBackends(o *inventory.Objects, n int) {
+	known(n)(o, n)
+	for i := range n {
+		addBackend(o, team(i), "policy")
+	}
+}
+
+func withBackendsInOne(o *inventory.Objects, n int) {
+	known(1)(o, n)
+	addNamespace(o, "policy", nil)
+	for i := range n {
+		addBackend(o, "policy", team(i))
+	}
+}
+
+func withOwnCRDs(o *inventory.Objects, n int) {
+	withBackends(o, n)
+	for i := range n {
+		o.Namespaces[i].Labels = map[string]string{"key-" + team(i): "x"}
+		o.CRDs = append(o.CRDs, widgets(team(i)+".example.com", "widgets"))
+	}
+}
+
+func widgets(group, plural string) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: plural + "1", Kind: "Widget"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true}, {Name: "v2", Served: true, Storage: true}},
+		},
+	}
+}
+
+// conversions are n CRDs of one group, each with a conversion webhook.
+func conversions(o *inventory.Objects, n int) {
+	withBackends(o, n)
+	for i := range n {
+		c := widgets("example.com", fmt.Sprintf("widgets%05d", i))
+		c.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+			Strategy: apiextensionsv1.WebhookConverter,
+			Webhook: &apiextensionsv1.WebhookConversion{
+				ClientConfig:             &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: team(i), Name: "policy"}},
+				ConversionReviewVersions: []string{"v1"},
+			},
+		}
+		o.CRDs = append(o.CRDs, c)
+	}
+}
+
+// allKinds is all that an Objects can hold: Pods, CRDs, and DaemonSets that
+// all nodes need.
+func allKinds(o *inventory.Objects, n int) {
+	withOwnCRDs(o, n)
+	for i := range n {
+		o.Namespaces[i].Labels["team"] = team(i / 10)
+		o.Pods = append(o.Pods, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: team(i), Name: "node-agent", Labels: map[string]string{"agent": "x"},
+				OwnerReferences: []metav1.OwnerReference{{Kind: inventory.KindDaemonSet, Name: "node-agent", Controller: new(true)}},
+			},
+			Spec: corev1.PodSpec{PriorityClassName: "system-node-critical"},
+		})
+	}
+}
+
+// runLevelZeros are n namespaces on run level 0.
+func runLevelZeros(o *inventory.Objects, n int) {
+	withBackends(o, n)
+	for i := range n {
+		o.Namespaces[i].Labels = map[string]string{"openshift.io/run-level": "0"}
+	}
+}
+
+func BenchmarkHostile(b *testing.B) {
+	for _, s := range crowds {
+		for _, n := range []int{100, 200, 400, 800} {
+			b.Run(fmt.Sprintf("%s/%d", s.name, n), func(b *testing.B) {
+				snapshot := s.of(n).Snapshot(taken)
+				p := DefaultPolicy()
+				b.ReportAllocs()
+				for b.Loop() {
+					evaluate(b, p, snapshot)
+				}
+			})
+		}
+	}
+}

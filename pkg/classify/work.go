@@ -1,0 +1,24 @@
+package classify
+
+import "context"
+
+// work counts the steps of an evaluation and stops it once its context ends.
+type work struct {
+	ctx   context.Context
+	steps int
+	ended bool
+}
+
+// checkEvery is the number of steps between two looks at the context: some
+// milliseconds.
+const checkEvery = 1024
+
+// step counts a step; false says that the context ended, so that the caller
+// returns with what it has.
+func (w *work) step() bool {
+	w.steps++
+	if w.steps%checkEvery == 0 && w.ctx.Err() != nil {
+		w.ended = true
+	}
+	return !w.ended
+}
