@@ -88,7 +88,7 @@ func TestUnknownLabels(t *testing.T) {
 				connectIntercepted: min(test.want, Info),
 			} {
 				var got Severity
-				for _, f := range policy.Evaluate(s).Findings {
+				for _, f := range evaluate(t, policy, s).Findings {
 					if f.Check != check {
 						continue
 					}
@@ -121,7 +121,7 @@ func TestCertainBeforePossible(t *testing.T) {
 	s := files(t, strings.Replace(proxied, "SELECTOR", `{key: example.com/admission-webhooks, operator: NotIn, values: [disabled]}`, 1)+
 		"---"+other+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n")
 	deadlocks := 0
-	for _, f := range DefaultPolicy().Evaluate(s).Findings {
+	for _, f := range evaluate(t, DefaultPolicy(), s).Findings {
 		if f.Check != bootstrapDeadlock {
 			continue
 		}
