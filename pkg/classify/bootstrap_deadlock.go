@@ -2,7 +2,6 @@ package classify
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +24,9 @@ var bootstrapDeadlock = &Check{
 		}
 		return []Problem{{
 			Severity: severity,
-			Message: fmt.Sprintf("%s in a deadlock once its Pods are gone, through %s: %s",
-				isOrMayBe(severity), rulesFor(p, p.Deadlock.Resources), strings.Join(p.Deadlock.Steps, "; ")),
-			Fix: patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)),
+			Message: fmt.Sprintf("%s in a deadlock once its Pods are gone, through %s: %s%s",
+				isOrMayBe(severity), rulesFor(p, p.Deadlock.Resources), strings.Join(p.Deadlock.Steps, "; "), p.Deadlock.others()),
+			Fix: patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)) + p.Deadlock.furtherNamespaces(),
 		}}
 	},
 }
@@ -42,14 +41,25 @@ type Deadlock struct {
 	// cycles that lead through it, Resources what it refuses there.
 	Namespaces []string
 	Resources  []inventory.Resource
+	// More says that there are more Namespaces than are listed.
+	More bool
+	// Webhooks counts those that keep each other from starting, this one
+	// included.
+	Webhooks int
 }
 
-func (d *Deadlock) add(namespace string, refused inventory.Resource) {
-	if !slices.Contains(d.Namespaces, namespace) {
-		d.Namespaces = append(d.Namespaces, namespace)
-		slices.Sort(d.Namespaces)
+// others counts the webhooks that the steps do not name.
+func (d *Deadlock) others() string {
+	if d.Webhooks <= len(d.Steps) {
+		return ""
 	}
-	if !slices.Contains(d.Resources, refused) {
-		d.Resources = append(d.Resources, refused)
+	return fmt.Sprintf("; it is one of %d webhooks that keep each other's Pods from starting", d.Webhooks)
+}
+
+// furtherNamespaces says that the fix does not list all of them.
+func (d *Deadlock) furtherNamespaces() string {
+	if !d.More {
+		return ""
 	}
+	return "; more namespaces of that cycle are to be excluded than are listed here: rather label them all, and exclude that label"
 }

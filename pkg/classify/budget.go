@@ -2,7 +2,13 @@ package classify
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -28,6 +34,7 @@ type Excess struct {
 
 // books know which webhooks are called for the resources, and where.
 type books struct {
+	work     *work
 	snapshot *inventory.Snapshot
 	profiles []Profile
 	// chains are the places of the webhooks that a resource is sent to.
@@ -36,40 +43,135 @@ type books struct {
 	// differ: large clusters have many webhooks and few selectors.
 	selector  map[int]int
 	selectors []inventory.Selector
-	// namespaces stand for all that exist; none where they are not known, and
-	// one may exist that all webhooks select.
-	namespaces []string
-	// selects says for each namespace which selectors let it through.
-	selects [][]bool
+	// usual says which selectors let a namespace through that carries no label
+	// that any of them asks for.
+	usual []bool
+	// namespaces are one that all selectors treat as usual, and those that some
+	// treat otherwise, sorted; none where they are not known, and one may exist
+	// that all webhooks select.
+	namespaces []unusualNamespace
 }
 
-func newBooks(s *inventory.Snapshot, profiles []Profile, resources []inventory.Resource) books {
-	b := books{snapshot: s, profiles: profiles, chains: map[inventory.Resource][]int{}, selector: map[int]int{}}
+// unusualNamespace is a namespace with the selectors that treat it otherwise
+// than one without labels.
+type unusualNamespace struct {
+	name    string
+	differs []int
+}
+
+// newBooks costs the webhooks and, for each selector, the namespaces with a label
+// that it asks for.
+func newBooks(w *work, s *inventory.Snapshot, profiles []Profile, resources []inventory.Resource) books {
+	b := books{work: w, snapshot: s, profiles: profiles, chains: map[inventory.Resource][]int{}, selector: map[int]int{}}
 	for _, r := range resources {
 		b.chains[r] = sentTo(profiles, r)
 	}
 	known := map[string]int{}
-	var webhooks []*inventory.Webhook
-	for _, chain := range b.chains {
-		for _, i := range chain {
-			if _, ok := b.selector[i]; !ok {
+	for _, r := range resources {
+		for _, i := range b.chains[r] {
+			if _, ok := b.selector[i]; !ok && w.step() {
 				b.selector[i] = b.add(profiles[i].NamespaceSelector, known)
-				webhooks = append(webhooks, profiles[i].Webhook)
 			}
 		}
 	}
-	if !s.NamespacesKnown {
-		return b
-	}
-	b.namespaces = s.Representatives(webhooks)
-	for _, namespace := range b.namespaces {
-		selects := make([]bool, len(b.selectors))
-		for i := range b.selectors {
-			selects[i] = s.Selects(b.selectors[i], namespace)
-		}
-		b.selects = append(b.selects, selects)
+	if s.NamespacesKnown {
+		b.namespaces = b.tellApart()
 	}
 	return b
+}
+
+// tellApart finds the namespaces that the selectors tell apart.
+func (b *books) tellApart() []unusualNamespace {
+	names := map[string]map[string]string{}
+	for _, name := range []string{"default", "kube-system"} { // in every cluster
+		names[name], _ = namespaceLabels(b.snapshot, name)
+	}
+	mentioned := mentions{}
+	for _, selector := range b.selectors {
+		mentioned.add(selector.Parsed)
+		b.usual = append(b.usual, selector.Parsed.Matches(labels.Set{corev1.LabelMetadataName: "*"}))
+	}
+	carrying := map[label][]string{}
+	for name, namespace := range b.snapshot.Namespaces {
+		names[name] = namespace.Labels
+	}
+	for name, known := range names {
+		for key, value := range known {
+			if mentioned[key][value] {
+				carrying[label{ofNamespace, key, value}] = append(carrying[label{ofNamespace, key, value}], name)
+			}
+			if mentioned[key] != nil && key != corev1.LabelMetadataName {
+				carrying[anyValue(key)] = append(carrying[anyValue(key)], name)
+			}
+		}
+	}
+	differs := map[string][]int{}
+	for i := range b.selectors {
+		for _, name := range unusualFor(b.selectors[i], b.usual[i], carrying) {
+			if b.work.step() && b.selectors[i].Parsed.Matches(labels.Set(names[name])) != b.usual[i] {
+				differs[name] = append(differs[name], i)
+			}
+		}
+	}
+	return unusual(names, differs)
+}
+
+// unusual are the first namespace that is usual, and all others, by name.
+func unusual(names map[string]map[string]string, differs map[string][]int) []unusualNamespace {
+	var out []unusualNamespace
+	usual := false
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if len(differs[name]) > 0 || !usual {
+			out = append(out, unusualNamespace{name, differs[name]})
+		}
+		usual = usual || len(differs[name]) == 0
+	}
+	return out
+}
+
+// anyValue stands for a label whatever its value: none is that long.
+func anyValue(key string) label { return label{ofNamespace, key, strings.Repeat("*", 64)} }
+
+// unusualFor are the namespaces that the selector may treat otherwise than one
+// without labels: those that carry a value that it lists, or a label that it asks
+// for. Where it lets others not through, those that fulfill its rarest
+// requirement are enough.
+func unusualFor(selector inventory.Selector, usual bool, carrying map[label][]string) []string {
+	requirements, _ := selector.Parsed.Requirements()
+	var out []string
+	first := true
+	for _, r := range requirements {
+		var these []string
+		for _, l := range labelsOf(r) {
+			these = append(these, carrying[l]...)
+		}
+		switch {
+		case usual:
+			out = append(out, these...)
+		case !asksForLabel(r) || r.Key() == corev1.LabelMetadataName && r.Operator() == selection.Exists:
+		case first || len(these) < len(out):
+			out, first = these, false
+		}
+	}
+	return distinct(out)
+}
+
+// asksForLabel reports whether the requirement lets nothing through that does
+// not carry the label.
+func asksForLabel(r labels.Requirement) bool {
+	return oneOf(r.Operator()) || r.Operator() == selection.Exists
+}
+
+// labelsOf are the labels that decide the requirement.
+func labelsOf(r labels.Requirement) []label {
+	if r.Operator() == selection.Exists || r.Operator() == selection.DoesNotExist {
+		return []label{anyValue(r.Key())}
+	}
+	var out []label
+	for _, value := range r.ValuesUnsorted() {
+		out = append(out, label{ofNamespace, r.Key(), value})
+	}
+	return out
 }
 
 // sentTo returns the places of the webhooks that are called for the resource.
@@ -128,37 +230,84 @@ func (b books) costs(resources []inventory.Resource) []Cost {
 	return out
 }
 
+// worst finds the namespace where the requests cost most: what they cost in a
+// usual one, changed by the selectors that treat it otherwise.
 func (b books) worst(r inventory.Resource, op inventory.Operation) Cost {
 	chain, namespaced := b.called(r, op)
 	bySelector := make([]inventory.Budget, len(b.selectors))
 	for _, i := range chain {
 		bySelector[b.selector[i]] = bySelector[b.selector[i]].Add(b.profiles[i].Webhook, op)
 	}
-	if !namespaced || len(b.namespaces) == 0 {
-		return Cost{Resource: r, Operation: op, Budget: sum(bySelector, nil), chain: chain}
+	everywhere := inventory.Budget{}
+	for _, here := range bySelector {
+		everywhere = everywhere.Plus(here)
 	}
+	if !namespaced || len(b.namespaces) == 0 {
+		return Cost{Resource: r, Operation: op, Budget: everywhere, chain: chain}
+	}
+	usual := b.usualCosts(bySelector)
 	worst := 0
 	var budget inventory.Budget
-	for n := range b.namespaces {
-		here := sum(bySelector, b.selects[n])
+	for n, namespace := range b.namespaces {
+		here := usual.in(namespace)
 		if cmp.Or(cmp.Compare(here.Total(), budget.Total()), cmp.Compare(here.Webhooks, budget.Webhooks)) > 0 {
 			worst, budget = n, here
 		}
 	}
-	chain = slices.DeleteFunc(chain, func(i int) bool { return !b.selects[worst][b.selector[i]] })
-	return Cost{r, op, b.namespaces[worst], budget, chain}
+	chain = slices.DeleteFunc(chain, func(i int) bool { return !b.selects(b.namespaces[worst], b.selector[i]) })
+	return Cost{r, op, b.namespaces[worst].name, budget, chain}
 }
 
-// sum joins the costs by selector: those that let the namespace through, or all
-// where that is not the question.
-func sum(bySelector []inventory.Budget, selects []bool) inventory.Budget {
-	var all inventory.Budget
-	for i, b := range bySelector {
-		if b.Webhooks > 0 && (selects == nil || selects[i]) {
-			all = all.Plus(b)
+// selects reports whether the selector lets the namespace through.
+func (b books) selects(n unusualNamespace, selector int) bool {
+	_, differs := slices.BinarySearch(n.differs, selector)
+	return b.usual[selector] != differs
+}
+
+// usualCosts are what the requests cost in a usual namespace.
+type usualCosts struct {
+	bySelector []inventory.Budget
+	usual      []bool
+	sum        inventory.Budget
+	// slowest are the selectors that let a usual namespace through, by their
+	// slowest validating webhook.
+	slowest []int
+}
+
+func (b books) usualCosts(bySelector []inventory.Budget) usualCosts {
+	c := usualCosts{bySelector: bySelector, usual: b.usual}
+	for i, here := range bySelector {
+		if b.usual[i] && here.Webhooks > 0 {
+			c.sum = c.sum.Plus(here)
+			c.slowest = append(c.slowest, i)
 		}
 	}
-	return all
+	slices.SortFunc(c.slowest, func(i, j int) int { return cmp.Compare(bySelector[j].Validating, bySelector[i].Validating) })
+	return c
+}
+
+// in is what they cost in a namespace. It costs the selectors that treat it
+// otherwise.
+func (c usualCosts) in(n unusualNamespace) inventory.Budget {
+	out := c.sum
+	out.Validating = 0
+	for _, i := range n.differs {
+		here := c.bySelector[i]
+		if c.usual[i] {
+			out.Mutating -= here.Mutating
+			out.Reinvocable -= here.Reinvocable
+			out.Webhooks -= here.Webhooks
+			continue
+		}
+		out = out.Plus(here)
+	}
+	for _, i := range c.slowest {
+		if _, differs := slices.BinarySearch(n.differs, i); !differs {
+			out.Validating = max(out.Validating, c.bySelector[i].Validating)
+			break
+		}
+	}
+	return out
 }
 
 // called returns the webhooks that the operation may meet in some namespace.
@@ -175,7 +324,7 @@ func (b books) called(r inventory.Resource, op inventory.Operation) (chain []int
 
 // findCosts computes what the critical resources cost, and tells each webhook
 // of a chain that exceeds a budget of the Policy.
-func (p *Policy) findCosts(s *inventory.Snapshot, profiles []Profile) []Cost {
+func (p *Policy) findCosts(w *work, s *inventory.Snapshot, profiles []Profile) []Cost {
 	critical := slices.Clone(p.Classes[ClassCritical])
 	slices.SortFunc(critical, inventory.Resource.Compare)
 	critical = slices.Compact(critical)
@@ -183,7 +332,7 @@ func (p *Policy) findCosts(s *inventory.Snapshot, profiles []Profile) []Cost {
 	for _, allowed := range p.Budgets {
 		resources = append(resources, allowed.Resource)
 	}
-	b := newBooks(s, profiles, resources)
+	b := newBooks(w, s, profiles, resources)
 	for _, allowed := range p.Budgets {
 		cost, exceeds := worstExcess(b.costs([]inventory.Resource{allowed.Resource}), allowed)
 		if !exceeds {

@@ -104,8 +104,12 @@ type vitalRequest struct {
 // webhook's objectSelector would ask for.
 var unlabeled = map[string]string{}
 
+// maxOnRunLevel bounds the namespaces of a run level that are looked at: an
+// OpenShift cluster has some ten, and a message names five.
+const maxOnRunLevel = 100
+
 // controlPlaneOf adds the namespaces on run levels 0 and 1 that exist: what
-// lives there is what lives in kube-system elsewhere.
+// runs there is what runs in kube-system elsewhere.
 func (p Policy) controlPlaneOf(s *inventory.Snapshot) map[string][]inventory.Resource {
 	out := maps.Clone(p.ControlPlane)
 	for _, level := range []string{"0", "1"} {
@@ -136,12 +140,15 @@ func (p Policy) vitalRequests(s *inventory.Snapshot) vitalRequests {
 // vital returns the requests on the control plane's path that the webhook is
 // called for, sorted. Labels that a namespace would need to have for it, and is
 // not known to have, are taken to be absent.
-func (v vitalRequests) vital(w *inventory.Webhook, reached []inventory.Reached) []Vital {
+func (v vitalRequests) vital(work *work, w *inventory.Webhook, reached []inventory.Reached) []Vital {
 	var out []Vital
 	for _, r := range reached {
 		for _, vital := range v[r.Resource] {
 			if !r.Operations.Has(vital.request.Operation) {
 				continue
+			}
+			if !work.step() {
+				return nil
 			}
 			if verdict := w.Reaches(vital.request); verdict.Called != inventory.No && !verdict.OptIn {
 				out = append(out, Vital{r.Resource, vital.namespace, verdict.Called, verdict.Why})

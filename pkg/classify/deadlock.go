@@ -1,11 +1,12 @@
 package classify
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -16,12 +17,24 @@ type part struct {
 	// name completes "the Pods of …".
 	name      string
 	namespace string
-	// needs are the requests without which it does not come up.
-	needs []need
-	// network says that it starts only after what nodes and names need.
-	network bool
+	// pods is what its Pods need to run, reach what they need to be called then.
+	pods  *podNeeds
+	reach []question
 	// use completes "the Pods of … need it …", where every Pod does.
 	use string
+	// class is the place of its class in the graph.
+	class int
+}
+
+// podNeeds is what the Pods behind Services need that select the same.
+type podNeeds struct {
+	// name is that of the workload; "" where its Service says more.
+	name      string
+	questions []question
+	// network says that they start only after what nodes and names need.
+	network bool
+	// static says that no admission can keep them from starting.
+	static bool
 }
 
 // need is a request and what it does.
@@ -39,31 +52,34 @@ func (n need) certain() bool { return n.verdict.Called == inventory.Yes }
 // possible is true of all that a webhook may refuse.
 func (need) possible() bool { return true }
 
-// blocker is a webhook that can keep others from starting.
+// blocker is a webhook that can keep others from starting, and what serves it.
 type blocker struct {
 	profile *Profile
-	// blocks are the parts that it keeps from starting, and what it refuses.
-	blocks map[*part]need
+	own     *part
 }
 
 // findDeadlocks looks for the cycles in which webhooks with failurePolicy Fail
-// keep what serves them from starting.
-func findDeadlocks(s *inventory.Snapshot, profiles []Profile) {
-	byService := map[inventory.Key][]*blocker{}
-	for i := range profiles {
-		if w := &profiles[i]; mayBlock(w) {
-			key := w.State.Service.Key()
-			byService[key] = append(byService[key], &blocker{w, map[*part]need{}})
-		}
-	}
-	if len(byService) == 0 {
+// keep what serves them from starting. It costs a few questions for each class
+// of webhooks and of Pods; see startGraph.
+func findDeadlocks(w *work, s *inventory.Snapshot, profiles []Profile) {
+	blockers := findBlockers(w, s, profiles)
+	if len(blockers) == 0 {
 		return
 	}
-	g := newStartGraph(s, byService)
-	for key, blockers := range byService {
-		for _, b := range blockers {
-			b.profile.Deadlock = g.cycle(g.backends[key], b)
+	g := newStartGraph(w, s, blockers)
+	possible := g.deadlocks(need.possible)
+	if len(possible) == 0 {
+		return
+	}
+	certain := g.deadlocks(need.certain)
+	for _, b := range blockers {
+		d := possible[b]
+		if sure := certain[b]; sure != nil { // told rather than a possible one
+			sure.Certain = true
+			sure.Namespaces, sure.More = d.Namespaces, d.More
+			d = sure
 		}
+		b.profile.Deadlock = d
 	}
 }
 
@@ -81,6 +97,26 @@ var (
 	leases         = inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}
 )
 
+// findBlockers returns the webhooks that can keep others from starting, and
+// could be kept from it themselves.
+func findBlockers(w *work, s *inventory.Snapshot, profiles []Profile) []*blocker {
+	parts := backendParts{snapshot: s, byService: map[inventory.Key]*part{}, pods: map[selectedPods]*podNeeds{}}
+	var out []*blocker
+	for i := range profiles {
+		p := &profiles[i]
+		if !w.step() {
+			return nil
+		}
+		if !mayBlock(p) {
+			continue
+		}
+		if own := parts.of(p.State.Service.Key()); own != nil {
+			out = append(out, &blocker{p, own})
+		}
+	}
+	return out
+}
+
 // mayBlock reports whether the webhook could keep anything from starting: it
 // fails closed, runs in the cluster, and is called for what starts.
 func mayBlock(p *Profile) bool {
@@ -92,48 +128,71 @@ func mayBlock(p *Profile) bool {
 	})
 }
 
-// startGraph knows what needs what to start.
-type startGraph struct {
-	backends map[inventory.Key]*part
-	// nodes are what every Pod needs: what runs on its node, and DNS.
-	nodes []*part
-	// parts are everything that has to start, in a stable order.
-	parts []*part
-	// waits are what a part waits for because of a webhook.
-	waits map[*part][]wait
+// backendParts are the parts behind Services, each made once.
+type backendParts struct {
+	snapshot  *inventory.Snapshot
+	byService map[inventory.Key]*part
+	pods      map[selectedPods]*podNeeds
 }
 
-// wait says that a part starts only after another one.
-type wait struct {
-	part *part
-	// because is the webhook that makes it wait; nil where every Pod needs the
-	// other part.
-	because *blocker
+// selectedPods names what Services of a namespace select.
+type selectedPods struct{ namespace, selector string }
+
+// of is what runs behind a Service; nil if nothing does that admission could
+// keep from starting: static Pods, or what the Service does not select.
+func (b backendParts) of(key inventory.Key) *part {
+	p, known := b.byService[key]
+	if !known {
+		p = b.build(key)
+		b.byService[key] = p
+	}
+	return p
 }
 
-func newStartGraph(s *inventory.Snapshot, byService map[inventory.Key][]*blocker) *startGraph {
-	g := &startGraph{backends: map[inventory.Key]*part{}, waits: map[*part][]wait{}}
-	for _, w := range s.Workloads {
-		if use := useOf(w); use != "" && !w.Static {
-			g.nodes = append(g.nodes, &part{name: w.String(), namespace: w.Namespace, needs: podNeeds(s, w.Namespace, w.PodLabels), use: use})
+func (b backendParts) build(key inventory.Key) *part {
+	service, known := b.snapshot.Services[key]
+	if !known || len(service.Selector) == 0 {
+		return nil
+	}
+	selected := selectedPods{service.Namespace, labels.Set(service.Selector).String()}
+	pods := b.pods[selected]
+	if pods == nil {
+		pods = needsBehind(b.snapshot, service)
+		b.pods[selected] = pods
+	}
+	if pods.static {
+		return nil
+	}
+	name := pods.name
+	if name == "" {
+		name = "Service " + key.String()
+	}
+	return &part{name: name, namespace: service.Namespace, pods: pods, reach: reachQuestions(service)}
+}
+
+// needsBehind is what the Pods need that a Service selects. Where the input
+// lacks the Pods, they carry at least the labels that the Service selects. Equal
+// Pods count once.
+func needsBehind(s *inventory.Snapshot, service inventory.Service) *podNeeds {
+	out := &podNeeds{}
+	workloads := s.Behind(service)
+	if len(workloads) == 0 {
+		out.network = true
+		out.questions = podQuestions(service.Namespace, service.Selector)
+	}
+	equal := map[string]bool{}
+	for _, w := range workloads {
+		out.static = out.static || w.Static
+		if w.Kind != inventory.KindPod { // a Pod's name says less than its Service's
+			out.name = w.String()
+		}
+		out.network = out.network || !w.HostNetwork
+		if set := labels.Set(w.PodLabels).String(); !equal[set] {
+			equal[set] = true
+			out.questions = append(out.questions, podQuestions(w.Namespace, w.PodLabels)...)
 		}
 	}
-	g.parts = slices.Clone(g.nodes)
-	keys := slices.SortedFunc(maps.Keys(byService), inventory.Key.Compare)
-	for _, key := range keys {
-		if service, known := s.Services[key]; known {
-			if p := backendPart(s, service); p != nil {
-				g.backends[key] = p
-				g.parts = append(g.parts, p)
-			}
-		}
-	}
-	for _, key := range keys {
-		if backend := g.backends[key]; backend != nil {
-			g.link(backend, byService[key])
-		}
-	}
-	return g
+	return out
 }
 
 // useOf says what every Pod needs the workload for, "" if it does not.
@@ -147,193 +206,53 @@ func useOf(w inventory.Workload) string {
 	return ""
 }
 
-// link asks what the webhooks of a backend keep from starting.
-func (g *startGraph) link(backend *part, blockers []*blocker) {
-	for _, p := range g.parts {
-		var first *blocker
-		for _, b := range blockers {
-			if refused, keeps := b.keeps(p); keeps {
-				b.blocks[p] = refused
-				if first == nil || refused.certain() && !first.blocks[p].certain() {
-					first = b
-				}
-			}
-		}
-		if first != nil {
-			g.waits[p] = append(g.waits[p], wait{backend, first})
-		}
-	}
-}
-
-// keeps says what the webhook keeps the part from, if anything: what it
-// certainly refuses before what it refuses unless a label that is not known
-// exempts the namespace.
-func (b *blocker) keeps(p *part) (refused need, keeps bool) {
-	for _, n := range p.needs {
-		n.verdict = b.profile.Reaches(n.request)
-		switch {
-		case n.certain():
-			return n, true
-		case !keeps && presumed(n.verdict):
-			refused, keeps = n, true
-		}
-	}
-	return refused, keeps
-}
-
-// cycle looks for the ways from what the webhook needs to start back to what it
-// keeps from starting; nil if there is none. A certain one is told rather than a
-// possible one; the namespaces are those of all.
-func (g *startGraph) cycle(own *part, b *blocker) *Deadlock {
-	if own == nil || len(b.blocks) == 0 {
-		return nil
-	}
-	possible := g.search(own, b, need.possible)
-	certain := g.search(own, b, need.certain)
-	if certain == nil {
-		return possible
-	}
-	certain.Certain = true
-	certain.Namespaces = possible.Namespaces
-	return certain
-}
-
-// search looks for the ways that the refusals which count make.
-func (g *startGraph) search(own *part, b *blocker, counts func(need) bool) *Deadlock {
-	var found *Deadlock
-	via := map[*part]hop{own: {}}
-	for queue := []*part{own}; len(queue) > 0; queue = queue[1:] {
-		p := queue[0]
-		if refused, blocks := b.blocks[p]; blocks && counts(refused) {
-			if found == nil {
-				found = &Deadlock{Steps: append(steps(via, p), fmt.Sprintf("this webhook refuses %s %s%s%s", refused.what, p.name, itself(p, own), refused.unless(b)))}
-			}
-			found.add(p.namespace, refused.request.Resource)
-		}
-		for _, next := range g.after(p) {
-			if _, seen := via[next.part]; !seen && (next.because == nil || counts(next.because.blocks[p])) {
-				via[next.part] = hop{p, next}
-				queue = append(queue, next.part)
-			}
-		}
-	}
-	return found
-}
-
-// unless says what would keep the webhook from refusing it; "" where nothing
-// would.
-func (n need) unless(b *blocker) string {
-	if n.certain() {
-		return ""
-	}
-	return unless(*b.profile, []string{n.request.Namespace})
-}
-
-// hop is how a part was come to.
-type hop struct {
-	from *part
-	wait
-}
-
-// steps tells the way to the part.
-func steps(via map[*part]hop, p *part) []string {
-	var out []string
-	for h := via[p]; h.from != nil; h = via[h.from] {
-		out = append(out, h.String())
-	}
-	slices.Reverse(out)
-	return out
-}
-
-// String says why the one waits for the other.
-func (h hop) String() string {
-	if h.because == nil {
-		return fmt.Sprintf("the Pods of %s need %s %s", h.from.name, h.part.name, h.part.use)
-	}
-	w, refused := h.because.profile, h.because.blocks[h.from]
-	return fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s%s", w.Name, w.Configuration, h.part.name, refused.what, h.from.name, refused.unless(h.because))
-}
-
-func itself(p, own *part) string {
-	if p == own {
-		return ", which serves it"
-	}
-	return ""
-}
-
-// after returns what the part waits for.
-func (g *startGraph) after(p *part) []wait {
-	out := g.waits[p]
-	if p.network {
-		for _, n := range g.nodes {
-			out = append(out, wait{part: n})
+// everyPodsParts are what every Pod needs.
+func everyPodsParts(s *inventory.Snapshot) []*part {
+	var out []*part
+	for _, w := range s.Workloads {
+		if use := useOf(w); use != "" && !w.Static {
+			pods := &podNeeds{questions: podQuestions(w.Namespace, w.PodLabels)}
+			out = append(out, &part{name: w.String(), namespace: w.Namespace, pods: pods, use: use})
 		}
 	}
 	return out
 }
 
-// backendPart is what runs behind a Service; nil if nothing does that
-// admission could keep from starting: static Pods, or what the Service does
-// not select. Where the input lacks the Pods, they carry at least the labels
-// that the Service selects.
-func backendPart(s *inventory.Snapshot, service inventory.Service) *part {
-	if len(service.Selector) == 0 {
-		return nil
-	}
-	out := &part{name: "Service " + service.Key.String(), namespace: service.Namespace}
-	workloads := s.Behind(service)
-	if len(workloads) == 0 {
-		out.network = true
-		out.needs = podNeeds(s, service.Namespace, service.Selector)
-	}
-	for _, w := range workloads {
-		if w.Static {
-			return nil
-		}
-		if w.Kind != inventory.KindPod { // a Pod's name says less than its Service's
-			out.name = w.String()
-		}
-		out.network = out.network || !w.HostNetwork
-		out.needs = append(out.needs, podNeeds(s, w.Namespace, w.PodLabels)...)
-	}
-	out.needs = append(out.needs, reachNeeds(s, service)...)
-	return out
-}
-
-// podNeeds is what a Pod needs to run.
-func podNeeds(s *inventory.Snapshot, namespace string, labels map[string]string) []need {
-	if labels == nil {
-		labels = unlabeled
-	}
-	var questions []question
-	for _, w := range inventory.PodWrites {
-		subject := inventory.Subject{Namespace: namespace, Labels: unlabeled}
-		if w.Labeled {
-			subject.Labels = labels
-		}
-		questions = append(questions, question{w.Operation, w.Resource, subject, starting[w.Resource]})
-	}
-	return needs(s, questions)
-}
-
-// reachNeeds is what a running Pod needs to be called.
-func reachNeeds(s *inventory.Snapshot, service inventory.Service) []need {
-	labels := maps.Clone(service.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[discoveryv1.LabelServiceName] = service.Name
-	return needs(s, []question{
-		{inventory.Update, endpointSlices, inventory.Subject{Namespace: service.Namespace, Labels: labels}, "the endpoints of"},
-		{inventory.Update, leases, inventory.Subject{Namespace: service.Namespace, Labels: unlabeled}, "the leases by which a leader is elected among the Pods of"},
-	})
-}
-
+// question is what a request is about that a part needs.
 type question struct {
 	operation inventory.Operation
 	resource  inventory.Resource
 	subject   inventory.Subject
 	what      string
+}
+
+// podQuestions is what a Pod needs to run.
+func podQuestions(namespace string, labels map[string]string) []question {
+	if labels == nil {
+		labels = unlabeled
+	}
+	var out []question
+	for _, w := range inventory.PodWrites {
+		subject := inventory.Subject{Namespace: namespace, Labels: unlabeled}
+		if w.Labeled {
+			subject.Labels = labels
+		}
+		out = append(out, question{w.Operation, w.Resource, subject, starting[w.Resource]})
+	}
+	return out
+}
+
+// reachQuestions is what a running Pod needs to be called.
+func reachQuestions(service inventory.Service) []question {
+	labels := maps.Clone(service.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[discoveryv1.LabelServiceName] = service.Name
+	return []question{
+		{inventory.Update, endpointSlices, inventory.Subject{Namespace: service.Namespace, Labels: labels}, "the endpoints of"},
+		{inventory.Update, leases, inventory.Subject{Namespace: service.Namespace, Labels: unlabeled}, "the leases by which a leader is elected among the Pods of"},
+	}
 }
 
 func needs(s *inventory.Snapshot, questions []question) []need {
@@ -344,4 +263,21 @@ func needs(s *inventory.Snapshot, questions []question) []need {
 		}
 	}
 	return out
+}
+
+// unless says what would keep the webhook from refusing it; "" where nothing
+// would.
+func (n need) unless(p *Profile) string {
+	if n.certain() {
+		return ""
+	}
+	return unless(*p, []string{n.request.Namespace})
+}
+
+// namespaceLabels are those that are known of a namespace.
+func namespaceLabels(s *inventory.Snapshot, name string) (known map[string]string, exists bool) {
+	if n, ok := s.Namespaces[name]; ok {
+		return n.Labels, true
+	}
+	return map[string]string{corev1.LabelMetadataName: name}, false
 }

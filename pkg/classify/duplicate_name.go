@@ -10,11 +10,11 @@ var duplicateName = &Check{
 	Summary:  "Webhooks of one type share a name, so that the API server's metrics merge them.",
 	Severity: Info,
 	Find: func(p Profile) []Problem {
-		if len(p.Twins) == 0 {
+		if p.Twins.Total == 0 {
 			return nil
 		}
-		where := some(p.Twins)
-		if slices.Equal(p.Twins, []string{p.Configuration}) {
+		where := p.Twins.String()
+		if slices.Equal(p.Twins.First, []string{p.Configuration}) {
 			where = "the same configuration"
 		}
 		return []Problem{{

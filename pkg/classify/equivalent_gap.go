@@ -25,24 +25,55 @@ var equivalentGap = &Check{
 }
 
 // findGaps finds what passes by the webhooks with matchPolicy Exact. Several
-// webhooks of one configuration, one for each version, leave no gap.
-func findGaps(s *inventory.Snapshot, profiles []Profile) {
+// webhooks of one configuration, one for each version, leave no gap. It goes once
+// through the rules of a configuration and once through what webhooks match that
+// match the same.
+func findGaps(w *work, s *inventory.Snapshot, profiles []Profile) {
 	siblings := map[configurationKey][]*inventory.Webhook{}
 	for i := range profiles {
 		key := configurationOf(profiles[i].Ref)
 		siblings[key] = append(siblings[key], profiles[i].Webhook)
 	}
+	type asked struct {
+		configuration configurationKey
+		matched       *inventory.Reached
+	}
+	gapsOf := map[configurationKey]func(inventory.Resource) []string{}
+	known := map[asked][]string{}
 	for i := range profiles {
-		w := &profiles[i]
-		if w.MatchPolicy != admissionv1.Exact || w.Type == inventory.Conversion {
+		p := &profiles[i]
+		if !isExact(p) {
 			continue
 		}
-		for _, r := range w.Reached {
-			if r.Subresource == "" {
-				w.Gaps = append(w.Gaps, s.Unmatched(r.Resource, siblings[configurationOf(w.Ref)])...)
-			}
+		key := configurationOf(p.Ref)
+		if gapsOf[key] == nil {
+			gapsOf[key] = s.Gaps(siblings[key])
 		}
-		slices.Sort(w.Gaps)
-		w.Gaps = slices.Compact(w.Gaps)
+		question := asked{key, &p.Reached[0]}
+		gaps, seen := known[question]
+		if !seen {
+			gaps = gapsIn(w, p.Reached, gapsOf[key])
+			known[question] = gaps
+		}
+		p.Gaps = gaps
 	}
+}
+
+func gapsIn(w *work, reached []inventory.Reached, of func(inventory.Resource) []string) []string {
+	var out []string
+	for _, r := range reached {
+		if !w.step() {
+			return nil
+		}
+		if r.Subresource == "" {
+			out = append(out, of(r.Resource)...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// isExact reports whether equivalent versions pass the webhook by.
+func isExact(p *Profile) bool {
+	return p.MatchPolicy == admissionv1.Exact && p.Type != inventory.Conversion && len(p.Reached) > 0
 }

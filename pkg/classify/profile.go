@@ -1,8 +1,6 @@
 package classify
 
 import (
-	"slices"
-
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -44,12 +42,12 @@ type Profile struct {
 	// Deadlock is the cycle in which nothing starts any more, nil without one.
 	Deadlock *Deadlock
 	// Twins are the other configurations that register the webhook's name.
-	Twins []string
+	Twins Others
 	// Gaps are the versions of its resources that pass it by.
 	Gaps []string
 	// Reinvoked are the other configurations whose webhooks are called again
 	// for a resource that this one is called again for.
-	Reinvoked []string
+	Reinvoked Others
 	// Excesses are the budgets that the requests exceed which it is called for.
 	Excesses []Excess
 	// Stale are the acknowledgements in its annotation that cover nothing.
@@ -66,12 +64,12 @@ func (p Policy) profiles(w *work, s *inventory.Snapshot) []Profile {
 		}
 		out[i] = p.profile(s, &s.Webhooks[i], m)
 	}
-	p.findVital(s, out)
-	p.findRunLevelZero(s, out)
-	findDeadlocks(s, out)
-	findTwins(out)
-	findGaps(s, out)
-	findReinvoked(out)
+	p.findVital(w, s, out)
+	p.findRunLevelZero(w, s, out)
+	findDeadlocks(w, s, out)
+	findTwins(w, out)
+	findGaps(w, s, out)
+	findReinvoked(w, out)
 	return out
 }
 
@@ -106,75 +104,24 @@ func ready(s inventory.BackendState) *bool {
 	return &ok
 }
 
-// findVital asks only of the webhooks that could hold the control plane up.
-func (p Policy) findVital(s *inventory.Snapshot, profiles []Profile) {
+// findVital asks only of the webhooks that could hold the control plane up, and
+// of those that are called for the same only once. It costs the requests on the
+// control plane's path that each matches.
+func (p Policy) findVital(w *work, s *inventory.Snapshot, profiles []Profile) {
 	requests := p.vitalRequests(s)
 	shortest := secondsOf(min(p.LeaseTimeoutSeconds, p.ControlPlaneTimeoutSeconds))
+	known := map[string][]Vital{}
 	for i := range profiles {
-		w := &profiles[i]
-		if w.Type != inventory.Conversion && (w.FailsClosed() || w.Timeout > shortest) {
-			w.Vital = requests.vital(w.Webhook, w.Reached)
+		h := &profiles[i]
+		if h.Type == inventory.Conversion || !h.FailsClosed() && h.Timeout <= shortest {
+			continue
 		}
-	}
-}
-
-// findTwins finds the webhooks that share a name: the API server's own series
-// cannot tell them apart.
-func findTwins(profiles []Profile) {
-	type series struct {
-		hookType inventory.Type
-		name     string
-	}
-	count := make(map[series]int, len(profiles))
-	for i := range profiles {
-		count[series{profiles[i].Type, profiles[i].Name}]++
-	}
-	registered := map[series][]string{}
-	for i := range profiles {
-		if key := (series{profiles[i].Type, profiles[i].Name}); count[key] > 1 {
-			registered[key] = append(registered[key], profiles[i].Configuration)
+		key := h.MatchKey()
+		vital, seen := known[key]
+		if !seen {
+			vital = requests.vital(w, h.Webhook, h.Reached)
+			known[key] = vital
 		}
-	}
-	for i := range profiles {
-		w := &profiles[i]
-		if all := registered[series{w.Type, w.Name}]; len(all) > 1 {
-			w.Twins = others(all, w.Configuration)
-		}
-	}
-}
-
-// others returns the configurations but one occurrence of this one, each once.
-func others(all []string, self string) []string {
-	out := slices.Clone(all)
-	if i := slices.Index(out, self); i >= 0 {
-		out = slices.Delete(out, i, i+1)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// findReinvoked finds the mutating webhooks of different configurations that
-// are called a second time for the same resource. Those of one configuration
-// have one author, who knows.
-func findReinvoked(profiles []Profile) {
-	byResource := map[inventory.Resource][]*Profile{}
-	for i := range profiles {
-		if reinvocable(profiles[i].Webhook) {
-			for _, r := range profiles[i].Reached {
-				byResource[r.Resource] = append(byResource[r.Resource], &profiles[i])
-			}
-		}
-	}
-	for _, together := range byResource {
-		for _, w := range together {
-			for _, other := range together {
-				if other.Configuration != w.Configuration && !slices.Contains(w.Reinvoked, other.Configuration) {
-					w.Reinvoked = append(w.Reinvoked, other.Configuration)
-				}
-			}
-		}
-	}
-	for i := range profiles {
-		slices.Sort(profiles[i].Reinvoked)
+		h.Vital = vital
 	}
 }

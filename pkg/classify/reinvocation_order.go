@@ -23,9 +23,9 @@ var reinvocationOrder = &Check{
 				Message: fmt.Sprintf("may be called twice for one request (reinvocationPolicy IfNeeded), and has side effects (sideEffects %s)", p.SideEffects),
 				Fix:     fix,
 			}}
-		case len(p.Reinvoked) > 0:
+		case p.Reinvoked.Total > 0:
 			return []Problem{{
-				Message: fmt.Sprintf("is called again for the same resources as those of %s (reinvocationPolicy IfNeeded): there is no third round, so the last of them is not seen by the others", some(p.Reinvoked)),
+				Message: fmt.Sprintf("is called again for the same resources as those of %s (reinvocationPolicy IfNeeded): there is no third round, so the last of them is not seen by the others", p.Reinvoked),
 				Fix:     "if it does not depend on what the others change: " + fix,
 			}}
 		}

@@ -44,7 +44,7 @@ func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, e
 
 func (p Policy) evaluate(w *work, s *inventory.Snapshot) *Report {
 	r := &Report{Snapshot: s, Profiles: p.profiles(w, s), ends: make([]int, 0, len(s.Webhooks))}
-	r.Costs = p.findCosts(s, r.Profiles)
+	r.Costs = p.findCosts(w, s, r.Profiles)
 	for i := range r.Profiles {
 		if !w.step() {
 			return r

@@ -31,30 +31,47 @@ type RunLevelZero struct {
 }
 
 // findRunLevelZero finds which webhooks reach namespaced core resources in the
-// namespaces on run level 0 that exist.
-func (p Policy) findRunLevelZero(s *inventory.Snapshot, profiles []Profile) {
+// namespaces on run level 0 that exist. Of webhooks that are called for the same
+// it asks once; it costs the core resources that each matches.
+func (p Policy) findRunLevelZero(w *work, s *inventory.Snapshot, profiles []Profile) {
 	zero := p.onRunLevel(s, "0")
 	if len(zero) == 0 {
 		return
 	}
+	known := map[string]RunLevelZero{}
 	for i := range profiles {
-		if profiles[i].Type != inventory.Conversion {
-			profiles[i].RunLevelZero = reachZero(&profiles[i], zero)
+		h := &profiles[i]
+		if h.Type == inventory.Conversion {
+			continue
 		}
+		key := h.MatchKey()
+		reach, seen := known[key]
+		if !seen {
+			reach = reachZero(w, h, zero)
+			known[key] = reach
+		}
+		h.RunLevelZero = reach
 	}
 }
 
 // reachZero stops at the first namespace of each resource, and the first
 // resource of each namespace: a message needs no more.
-func reachZero(p *Profile, zero []string) RunLevelZero {
+func reachZero(w *work, p *Profile, zero []string) RunLevelZero {
 	var out RunLevelZero
+	core := map[inventory.Resource]bool{}
+	for _, r := range p.Reach[ClassCore] {
+		core[r] = true
+	}
 	for _, r := range p.Reached {
-		if !r.Namespaced || !slices.Contains(p.Reach[ClassCore], r.Resource) {
+		if !r.Namespaced || !core[r.Resource] {
 			continue
 		}
 		op := r.Operations.List()[0]
 		found := false
 		for _, ns := range zero {
+			if !w.step() {
+				return out
+			}
 			if (!found || !slices.Contains(out.Namespaces, ns)) && p.Snapshot.Intercepts(p.Webhook, r.Resource, op, ns).Called == inventory.Yes {
 				found = true
 				if !slices.Contains(out.Namespaces, ns) {
@@ -69,7 +86,7 @@ func reachZero(p *Profile, zero []string) RunLevelZero {
 	return out
 }
 
-// onRunLevel returns the namespaces on the run level, sorted.
+// onRunLevel returns the first namespaces on the run level, sorted.
 func (p Policy) onRunLevel(s *inventory.Snapshot, level string) []string {
 	named := newGlobs(p.RunLevelZero)
 	var out []string
@@ -79,7 +96,7 @@ func (p Policy) onRunLevel(s *inventory.Snapshot, level string) []string {
 		}
 	}
 	slices.Sort(out)
-	return out
+	return out[:min(len(out), maxOnRunLevel)]
 }
 
 // excludeRunLevelZero adds what the namespaceSelector lacks.

@@ -46,6 +46,14 @@ func some(words []string) string {
 	return sentence(slices.Clip(shown), len(words)-len(shown))
 }
 
+// sentenceAtLeast is sentence, of what may be more than is known.
+func sentenceAtLeast(words []string, more int, atLeast bool) string {
+	if atLeast && more > 0 {
+		return sentence(append(words, fmt.Sprintf("at least %d more", more)), 0)
+	}
+	return sentence(words, more)
+}
+
 // sentence joins words as prose does: "a, b and 3 more".
 func sentence(words []string, more int) string {
 	if more > 0 {

@@ -2,9 +2,7 @@ package inventory
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -124,71 +122,6 @@ func (c Chain) Budget() Budget {
 		b = b.Add(step.Webhook, c.Request.Operation)
 	}
 	return b
-}
-
-// Selects reports whether the namespaceSelector lets requests in the namespace
-// through.
-func (s *Snapshot) Selects(selector Selector, namespace string) bool {
-	return selector.match(s.namespaceLabels(namespace)) != No
-}
-
-// Representatives returns namespaces that stand for all that exist: to the
-// namespaceSelectors of the webhooks, every other one is like one of them.
-func (s *Snapshot) Representatives(webhooks []*Webhook) []string {
-	names := map[string]bool{"default": true, "kube-system": true} // in every cluster
-	for name := range s.Namespaces {
-		names[name] = true
-	}
-	values := selectedValues(webhooks)
-	keys := slices.Sorted(maps.Keys(values))
-	seen := map[string]bool{}
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		like := likeness(s.namespaceLabels(name).known, keys, values)
-		if !seen[like] {
-			seen[like] = true
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// selectedValues are the keys that namespaceSelectors ask for, with the values
-// that they tell apart.
-func selectedValues(webhooks []*Webhook) map[string]map[string]bool {
-	out := map[string]map[string]bool{}
-	for _, w := range webhooks {
-		if w.NamespaceSelector.Empty() {
-			continue
-		}
-		requirements, _ := w.NamespaceSelector.Parsed.Requirements()
-		for _, r := range requirements {
-			if out[r.Key()] == nil {
-				out[r.Key()] = map[string]bool{}
-			}
-			for _, value := range r.ValuesUnsorted() {
-				out[r.Key()][value] = true
-			}
-		}
-	}
-	return out
-}
-
-// likeness is the same for namespaces that no selector tells apart.
-func likeness(labels map[string]string, keys []string, values map[string]map[string]bool) string {
-	var b strings.Builder
-	for _, key := range keys {
-		value, ok := labels[key]
-		switch {
-		case !ok:
-			b.WriteString("-\x00")
-		case values[key][value]:
-			b.WriteString("=" + value + "\x00")
-		default:
-			b.WriteString("+\x00")
-		}
-	}
-	return b.String()
 }
 
 // conversion tells whether the request's objects are converted by a webhook:

@@ -61,18 +61,26 @@ func (c *CRD) stored() []string {
 // one that discovery prefers. Source:
 // k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go.
 func (s *Snapshot) PreferredVersion(c *CRD) string {
-	var group []string
-	for _, other := range s.CRDs {
-		if other.Resource.Group == c.Resource.Group {
-			group = append(group, other.servedVersions()...)
-		}
-	}
-	best := preferred(group)
+	best := s.lookup().preferred[c.Resource.Group]
 	own := c.servedVersions()
 	if slices.Contains(own, best) {
 		return best
 	}
 	return preferred(own)
+}
+
+// preferredVersions are the best version that CRDs serve of each group.
+func preferredVersions(crds map[string]*CRD) map[string]string {
+	served := map[string][]string{}
+	for _, c := range crds {
+		served[c.Resource.Group] = append(served[c.Resource.Group], c.servedVersions()...)
+	}
+	out := make(map[string]string, len(served))
+	for group, versions := range served {
+		slices.Sort(versions)
+		out[group] = preferred(slices.Compact(versions))
+	}
+	return out
 }
 
 func (c *CRD) servedVersions() []string {

@@ -33,6 +33,7 @@ func (o Objects) snapshot(taken time.Time, before *Snapshot, still parts) *Snaps
 		Inputs:           o.Inputs,
 		Current:          o.Current,
 		WatchErrors:      o.WatchErrors,
+		placement:        &placement{},
 	}
 	s.Namespaces = kept(still.namespaces, before.Namespaces, o.namespaces)
 	s.CRDs = kept(still.crds, before.CRDs, o.crds)

@@ -25,68 +25,79 @@ func (s *Snapshot) IdleRules(w *Webhook) []int {
 
 func (x *index) idle(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, possible Operations) bool {
 	ops := ruleOperations(rule) & possible
-	if slices.Contains(rule.APIGroups, "*") {
-		for _, entries := range x.groups {
-			if x.anyReached(entries, rule, policy, ops) {
-				return false
-			}
-		}
-		return true
-	}
-	for _, group := range rule.APIGroups {
-		if x.anyReached(x.groups[group], rule, policy, ops) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(x.covered(rule.APIGroups), func(group string) bool {
+		return x.anyReached(x.groups[group], rule, policy, ops)
+	})
 }
 
-func (x *index) anyReached(entries []entry, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, ops Operations) bool {
-	for i := range entries {
-		e := &entries[i]
-		if !coversName(rule.Resources, e.Resource) || !covers(rule.APIVersions, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
-			continue
+func (x *index) anyReached(entries *groupEntries, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, ops Operations) bool {
+	found := false
+	entries.each(rule.Resources, func(e *entry) {
+		if found || !covers(rule.APIVersions, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
+			return
 		}
 		targets := e.equivalent
 		if policy == admissionv1.Exact {
 			targets = e.exact
 		}
 		for _, t := range targets {
-			if ops&x.targets[t].operations != 0 && !x.targets[t].never {
-				return true
+			found = found || ops&x.targets[t].operations != 0 && !x.targets[t].never
+		}
+	})
+	return found
+}
+
+// Gaps returns for resources the served versions of what is stored as one with
+// them that no rule of the webhooks covers, as "apps/v1 deployments". Where only
+// one is served there is nothing to pass a webhook by. It goes through the rules
+// once, for any number of resources.
+func (s *Snapshot) Gaps(webhooks []*Webhook) func(Resource) []string {
+	x := s.lookup()
+	covered := map[versionOf]bool{}
+	seen := map[string]bool{}
+	for _, w := range webhooks {
+		if key := rulesKey(w); !seen[key] {
+			seen[key] = true
+			for i := range w.Rules {
+				x.cover(covered, &w.Rules[i])
 			}
 		}
 	}
-	return false
+	return func(r Resource) []string {
+		var out []string
+		served := 0
+		for _, v := range x.stored[storedAs(r)] {
+			if !v.Served {
+				continue
+			}
+			served++
+			if !covered[versionOf{v.Resource, v.Version}] {
+				out = append(out, groupVersion(v.Group, v.Version)+" "+v.Path())
+			}
+		}
+		if served < 2 {
+			return nil
+		}
+		slices.Sort(out)
+		return out
+	}
 }
 
-// Unmatched returns the served versions of what is stored as one with the
-// resource that none of the webhooks' rules cover, as "apps/v1 deployments".
-// Where only one is served there is nothing to pass a webhook by.
-func (s *Snapshot) Unmatched(r Resource, webhooks []*Webhook) []string {
-	var out []string
-	served := 0
-	for _, v := range s.lookup().stored[storedAs(r)] {
-		if !v.Served {
-			continue
-		}
-		served++
-		if !slices.ContainsFunc(webhooks, func(w *Webhook) bool { return w.covers(v) }) {
-			out = append(out, groupVersion(v.Group, v.Version)+" "+v.Path())
-		}
-	}
-	if served < 2 {
-		return nil
-	}
-	slices.Sort(out)
-	return out
+// versionOf is a version of a resource.
+type versionOf struct {
+	Resource
+	version string
 }
 
-// covers reports whether a rule covers the version, whatever the operation.
-func (w *Webhook) covers(v apiVersion) bool {
-	return slices.ContainsFunc(w.Rules, func(rule admissionv1.RuleWithOperations) bool {
-		return coversName(rule.Resources, v.Resource) && covers(rule.APIGroups, v.Group) && covers(rule.APIVersions, v.Version)
-	})
+// cover marks the versions that the rule covers, whatever the operation.
+func (x *index) cover(covered map[versionOf]bool, rule *admissionv1.RuleWithOperations) {
+	for _, group := range x.covered(rule.APIGroups) {
+		x.groups[group].each(rule.Resources, func(e *entry) {
+			if covers(rule.APIVersions, e.Version) {
+				covered[versionOf{e.Resource, e.Version}] = true
+			}
+		})
+	}
 }
 
 func groupVersion(group, version string) string {
@@ -94,16 +105,6 @@ func groupVersion(group, version string) string {
 		return version
 	}
 	return group + "/" + version
-}
-
-// HasServiceIn reports whether a Service of the namespace is known.
-func (s *Snapshot) HasServiceIn(namespace string) bool {
-	for key := range s.Services {
-		if key.Namespace == namespace {
-			return true
-		}
-	}
-	return false
 }
 
 // NamesResource reports whether the rule's resources cover the resource,

@@ -39,14 +39,34 @@ var shortNames = map[string]Resource{
 	"svc":    {Name: "services"},
 }
 
-// named returns the resources that go by the name, whether plural, singular,
-// kind or short name: the one that kubectl would take first.
+// indexNames notes by which names each resource goes: plural, singular, kind and
+// short names.
+func (x *index) indexNames() {
+	x.byName = map[string][]int{}
+	for i, t := range x.targets {
+		if t.Subresource != "" {
+			continue
+		}
+		names := append([]string{t.Name}, t.aliases...)
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			x.byName[name] = append(x.byName[name], i)
+		}
+	}
+	for name, r := range shortNames {
+		if i, served := x.at[r]; served && !slices.Contains(x.byName[name], i) {
+			x.byName[name] = append(x.byName[name], i)
+			slices.Sort(x.byName[name])
+		}
+	}
+}
+
+// named returns the resources that go by the name: the one that kubectl would
+// take comes first.
 func (x *index) named(name string) []Resource {
 	var out []Resource
-	for _, t := range x.targets {
-		if t.Subresource == "" && (t.Name == name || slices.Contains(t.aliases, name) || shortNames[name] == t.Resource) {
-			out = append(out, t.Resource)
-		}
+	for _, i := range x.byName[name] {
+		out = append(out, x.targets[i].Resource)
 	}
 	slices.SortStableFunc(out, func(a, b Resource) int { return cmp.Compare(precedence(a), precedence(b)) })
 	return out

@@ -24,11 +24,14 @@ type Reached struct {
 // one.
 type index struct {
 	targets []target
-	groups  map[string][]entry
+	groups  map[string]*groupEntries
 	// groupNames are the keys of groups.
 	groupNames []string
-	// at finds the target of a resource.
-	at map[Resource]int
+	// at finds the target of a resource, and byName all that go by a name.
+	at     map[Resource]int
+	byName map[string][]int
+	// preferred is the best version of each group with CRDs.
+	preferred map[string]string
 	// stored are all versions of what is stored as one.
 	stored   map[Resource][]apiVersion
 	programs *programs
@@ -57,6 +60,46 @@ type entry struct {
 	equivalent []int
 }
 
+// groupEntries are those of one group, in the order of what is served.
+type groupEntries struct {
+	all []entry
+	// byName are the places of a resource with its subresources.
+	byName map[string][]int
+}
+
+func (g *groupEntries) add(e entry) {
+	g.byName[e.Name] = append(g.byName[e.Name], len(g.all))
+	g.all = append(g.all, e)
+}
+
+// each calls visit with the entries that a rule's resources cover, whatever
+// their version, each once. Where the rule spells names, no others are looked at.
+func (g *groupEntries) each(resources []string, visit func(*entry)) {
+	if g == nil {
+		return
+	}
+	if slices.ContainsFunc(resources, func(r string) bool { return strings.HasPrefix(r, "*") }) {
+		for i := range g.all {
+			if coversName(resources, g.all[i].Resource) {
+				visit(&g.all[i])
+			}
+		}
+		return
+	}
+	for n, r := range resources {
+		name, _, _ := strings.Cut(r, "/")
+		earlier := func(other string) bool { before, _, _ := strings.Cut(other, "/"); return before == name }
+		if slices.ContainsFunc(resources[:n], earlier) {
+			continue
+		}
+		for _, i := range g.byName[name] {
+			if coversName(resources, g.all[i].Resource) {
+				visit(&g.all[i])
+			}
+		}
+	}
+}
+
 // lookup returns the Snapshot's index. Only a Snapshot that was not made of
 // Objects has none.
 func (s *Snapshot) lookup() *index {
@@ -68,7 +111,7 @@ func (s *Snapshot) lookup() *index {
 
 func newIndex(s *Snapshot) *index {
 	x := (&index{
-		groups: map[string][]entry{},
+		groups: map[string]*groupEntries{},
 		at:     map[Resource]int{},
 		stored: map[Resource][]apiVersion{},
 	}).forgetful()
@@ -95,10 +138,15 @@ func newIndex(s *Snapshot) *index {
 		if v.Served {
 			e.exact = []int{x.at[v.Resource]}
 		}
-		x.groups[v.Group] = append(x.groups[v.Group], e)
+		if x.groups[v.Group] == nil {
+			x.groups[v.Group] = &groupEntries{byName: map[string][]int{}}
+		}
+		x.groups[v.Group].add(e)
 		x.stored[storedAs(v.Resource)] = append(x.stored[storedAs(v.Resource)], v)
 	}
 	x.groupNames = slices.Collect(maps.Keys(x.groups))
+	x.indexNames()
+	x.preferred = preferredVersions(s.CRDs)
 	return x
 }
 
@@ -244,15 +292,19 @@ type hit struct {
 	named      bool
 }
 
+// reach costs the targets that the rules cover.
 func (s *Snapshot) reach(w *Webhook, selected selectableOperations) []Reached {
 	x := s.lookup()
-	hits := make([]hit, len(x.targets))
+	hits := map[int]hit{}
 	for i := range w.Rules {
-		x.mark(hits, &w.Rules[i], w.MatchPolicy)
+		x.matches(&w.Rules[i], w.MatchPolicy, func(target int, ops Operations, named bool) {
+			h := hits[target]
+			hits[target] = hit{h.operations | ops, h.named || named}
+		})
 	}
-	var out []Reached
-	for i, h := range hits {
-		t := x.targets[i]
+	out := make([]Reached, 0, len(hits))
+	for _, i := range slices.Sorted(maps.Keys(hits)) {
+		t, h := &x.targets[i], hits[i]
 		ops := h.operations & selected.of(t)
 		if t.never || ops == 0 {
 			continue
@@ -261,7 +313,7 @@ func (s *Snapshot) reach(w *Webhook, selected selectableOperations) []Reached {
 			out = append(out, Reached{t.Resource, t.namespaced, ops, h.named})
 		}
 	}
-	return out
+	return slices.Clip(out)
 }
 
 // RulesFor returns the places of the webhook's rules that cover one of the
@@ -271,15 +323,19 @@ func (s *Snapshot) RulesFor(w *Webhook, resources []Resource) []int {
 		return []int{0}
 	}
 	x := s.lookup()
-	hits := make([]hit, len(x.targets))
+	wanted := make(map[int]bool, len(resources))
+	for _, r := range resources {
+		if at, served := x.at[r]; served {
+			wanted[at] = true
+		}
+	}
 	var out []int
 	for i := range w.Rules {
-		clear(hits)
-		x.mark(hits, &w.Rules[i], w.MatchPolicy)
-		if slices.ContainsFunc(resources, func(r Resource) bool {
-			at, served := x.at[r]
-			return served && hits[at].operations != 0
-		}) {
+		covered := false
+		x.matches(&w.Rules[i], w.MatchPolicy, func(target int, ops Operations, _ bool) {
+			covered = covered || ops != 0 && wanted[target]
+		})
+		if covered {
 			out = append(out, i)
 		}
 	}
@@ -298,7 +354,7 @@ func (r Request) anyKind() Kind {
 // requests through, by what the request is about.
 type selectableOperations struct{ namespaced, namespaces, cluster Operations }
 
-func (o selectableOperations) of(t target) Operations {
+func (o selectableOperations) of(t *target) Operations {
 	switch {
 	case t.Name == "namespaces":
 		return o.namespaces
@@ -373,21 +429,22 @@ func (x *index) covered(groups []string) []string {
 	return groups
 }
 
-func (x *index) mark(hits []hit, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) {
+// matches calls mark with each target that the rule covers, itself or by
+// equivalence, with the operations and whether the rule spells its name.
+func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, mark func(target int, ops Operations, named bool)) {
 	ops := ruleOperations(rule)
 	for _, group := range x.covered(rule.APIGroups) {
-		for _, e := range x.groups[group] {
-			if !covers(rule.APIVersions, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) || !coversName(rule.Resources, e.Resource) {
-				continue
+		x.groups[group].each(rule.Resources, func(e *entry) {
+			if !covers(rule.APIVersions, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
+				return
 			}
 			targets := e.equivalent
 			if policy == admissionv1.Exact {
 				targets = e.exact
 			}
 			for _, i := range targets {
-				hits[i].operations |= ops & x.targets[i].operations
-				hits[i].named = hits[i].named || names(rule.Resources, e.Resource)
+				mark(i, ops&x.targets[i].operations, names(rule.Resources, e.Resource))
 			}
-		}
+		})
 	}
 }

@@ -163,3 +163,17 @@ func someValue(requirements []labels.Requirement) bool {
 	}
 	return false
 }
+
+// MatchKey identifies what a webhook is called for: those with the same key are
+// called for the same requests.
+func (w *Webhook) MatchKey() string {
+	key := appendList(nil, rulesKey(w), conditionsKey(w))
+	for _, s := range []Selector{w.NamespaceSelector, w.ObjectSelector} {
+		selector := ""
+		if s.Raw != nil {
+			selector = selectorKey(s.Raw)
+		}
+		key = appendList(key, selector)
+	}
+	return string(key)
+}

@@ -60,7 +60,8 @@ type Snapshot struct {
 	// resource.
 	WatchErrors map[string]int64
 
-	index *index
+	index     *index
+	placement *placement
 	// unreadable are the Errors about what the webhooks hold.
 	unreadable []Error
 }

@@ -86,6 +86,6 @@ func (s *Snapshot) MovedEndpoints(before *Snapshot) (map[Key]bool, bool) {
 // still is the Snapshot without what differs from one to the next.
 func (s *Snapshot) still() Snapshot {
 	out := *s
-	out.Taken, out.Current, out.Services, out.WatchErrors = time.Time{}, time.Time{}, nil, nil
+	out.Taken, out.Current, out.Services, out.WatchErrors, out.placement = time.Time{}, time.Time{}, nil, nil, nil
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // The kinds of workloads.
@@ -204,22 +203,6 @@ func podWorkload(p *corev1.Pod) Workload {
 	return w
 }
 
-// Behind returns the workloads whose Pods a Service sends calls to. A Service
-// without a selector has none that could be told.
-func (s *Snapshot) Behind(service Service) []Workload {
-	if len(service.Selector) == 0 {
-		return nil
-	}
-	selector := labels.SelectorFromSet(service.Selector)
-	var out []Workload
-	for _, w := range s.in(service.Namespace) {
-		if selector.Matches(labels.Set(w.PodLabels)) {
-			out = append(out, w)
-		}
-	}
-	return out
-}
-
 // rollout is how long new Pods may take to become ready.
 const rollout = 5 * time.Minute
 
@@ -229,14 +212,4 @@ func (s *Snapshot) RollingOut(service Service) bool {
 	return slices.ContainsFunc(s.Behind(service), func(w Workload) bool {
 		return w.Terminating || !w.Newest.IsZero() && s.Taken.Sub(w.Newest) < rollout
 	})
-}
-
-// in returns the workloads of a namespace: they are sorted by it.
-func (s *Snapshot) in(namespace string) []Workload {
-	from, _ := slices.BinarySearchFunc(s.Workloads, namespace, func(w Workload, ns string) int { return cmp.Compare(w.Namespace, ns) })
-	to := from
-	for to < len(s.Workloads) && s.Workloads[to].Namespace == namespace {
-		to++
-	}
-	return s.Workloads[from:to]
 }

@@ -1,0 +1,168 @@
+package classify
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// mentions are the labels that selectors tell apart, and the values of each.
+type mentions map[string]map[string]bool
+
+func (m mentions) add(selector labels.Selector) {
+	if selector == nil {
+		return
+	}
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		if m[r.Key()] == nil {
+			m[r.Key()] = map[string]bool{}
+		}
+		for _, value := range r.ValuesUnsorted() {
+			m[r.Key()][value] = true
+		}
+	}
+}
+
+// appendSignature appends what the selectors see of the labels: two sets of
+// labels that no selector tells apart read alike. It costs the labels, not the
+// selectors.
+func (m mentions) appendSignature(b []byte, known map[string]string) []byte {
+	var keys []string
+	for key := range known {
+		if m[key] != nil {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		b = strconv.AppendQuote(b, key)
+		if value := known[key]; m[key][value] {
+			b = strconv.AppendQuote(append(b, '='), value)
+		}
+		b = append(b, ',')
+	}
+	return append(b, ';')
+}
+
+// of are the labels with a value that some selector mentions.
+func (m mentions) of(holder labelHolder, known map[string]string) []label {
+	var out []label
+	for key, value := range known {
+		if m[key][value] {
+			out = append(out, label{holder, key, value})
+		}
+	}
+	return out
+}
+
+// newStartGraph sorts the webhooks, and what has to start, into classes.
+func newStartGraph(w *work, s *inventory.Snapshot, blockers []*blocker) *startGraph {
+	g := &startGraph{work: w, nodes: everyPodsParts(s)}
+	classifier := partClassifier{snapshot: s, graph: g, namespace: mentions{}, object: mentions{}, known: map[string]int{}, signatures: map[*podNeeds]string{}}
+	byKey := map[string]*blockerClass{}
+	for _, b := range blockers {
+		key := b.profile.MatchKey()
+		class := byKey[key]
+		if class == nil {
+			class = &blockerClass{anchors: anchorsOf(b.profile)}
+			byKey[key] = class
+			g.blockers = append(g.blockers, class)
+			classifier.namespace.add(b.profile.NamespaceSelector.Parsed)
+			classifier.object.add(b.profile.ObjectSelector.Parsed)
+			classifier.byName = classifier.byName || len(b.profile.MatchConditions) > 0
+		}
+		class.members = append(class.members, b)
+	}
+	for _, p := range g.nodes {
+		classifier.place(p)
+	}
+	for _, class := range g.blockers {
+		for _, b := range class.members {
+			classifier.place(b.own)
+			class.backends = append(class.backends, b.own.class)
+		}
+		slices.Sort(class.backends)
+		class.backends = slices.Compact(class.backends)
+	}
+	g.index()
+	return g
+}
+
+// partClassifier sorts parts into classes.
+type partClassifier struct {
+	snapshot          *inventory.Snapshot
+	graph             *startGraph
+	namespace, object mentions
+	// byName says that the names of namespaces count, which matchConditions read.
+	byName bool
+	// known are the classes by signature.
+	known map[string]int
+	// signatures are those of Pods that several Services select.
+	signatures map[*podNeeds]string
+	placed     map[*part]bool
+}
+
+// place finds the part's class, or makes it.
+func (c *partClassifier) place(p *part) {
+	if c.placed[p] || !c.graph.work.step() {
+		return
+	}
+	if c.placed == nil {
+		c.placed = map[*part]bool{}
+	}
+	c.placed[p] = true
+	signature := c.signature(p)
+	class, known := c.known[signature]
+	if !known {
+		class = len(c.graph.classes)
+		c.known[signature] = class
+		c.graph.classes = append(c.graph.classes, c.class(p))
+	}
+	p.class = class
+	c.graph.classes[class].parts = append(c.graph.classes[class].parts, p)
+}
+
+func (c *partClassifier) class(p *part) *startClass {
+	questions := slices.Concat(p.pods.questions, p.reach)
+	known, _ := namespaceLabels(c.snapshot, p.namespace)
+	carried := map[label]bool{}
+	for _, l := range c.namespace.of(ofNamespace, known) {
+		carried[l] = true
+	}
+	for _, q := range questions {
+		for _, l := range c.object.of(ofObject, q.subject.Labels) {
+			carried[l] = true
+		}
+	}
+	return &startClass{needs: needs(c.snapshot, questions), network: p.pods.network, labels: slices.Collect(maps.Keys(carried))}
+}
+
+// signature is the same for parts that no webhook tells apart.
+func (c *partClassifier) signature(p *part) string {
+	var b []byte
+	if c.byName {
+		b = strconv.AppendQuote(b, p.namespace)
+	}
+	known, exists := namespaceLabels(c.snapshot, p.namespace)
+	b = strconv.AppendBool(b, exists)
+	b = c.namespace.appendSignature(b, known)
+	pods, seen := c.signatures[p.pods]
+	if !seen {
+		pods = strconv.FormatBool(p.pods.network) + string(c.appendQuestions(nil, p.pods.questions))
+		c.signatures[p.pods] = pods
+	}
+	return string(c.appendQuestions(append(b, pods...), p.reach))
+}
+
+func (c *partClassifier) appendQuestions(b []byte, questions []question) []byte {
+	for _, q := range questions {
+		b = strconv.AppendQuote(b, q.what)
+		b = c.object.appendSignature(b, q.subject.Labels)
+	}
+	return b
+}
