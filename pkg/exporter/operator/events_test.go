@@ -23,7 +23,7 @@ import (
 
 // down is a Report on a webhook whose Service is missing.
 func down() *classify.Report {
-	return evaluated(inventory.Objects{
+	return reported(inventory.Objects{
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{{
 			ObjectMeta: metav1.ObjectMeta{Name: "policy", UID: "1234"},
 			Webhooks: []admissionv1.ValidatingWebhook{{
@@ -40,7 +40,7 @@ func down() *classify.Report {
 	}.Snapshot(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)))
 }
 
-func evaluated(s *inventory.Snapshot) *classify.Report {
+func reported(s *inventory.Snapshot) *classify.Report {
 	r, err := classify.DefaultPolicy().Evaluate(context.Background(), s)
 	if err != nil {
 		panic(err) // unreachable: the context does not end
@@ -49,7 +49,7 @@ func evaluated(s *inventory.Snapshot) *classify.Report {
 }
 
 func up() *classify.Report {
-	return evaluated(inventory.Objects{}.Snapshot(time.Date(2026, 1, 1, 12, 1, 0, 0, time.UTC)))
+	return reported(inventory.Objects{}.Snapshot(time.Date(2026, 1, 1, 12, 1, 0, 0, time.UTC)))
 }
 
 // queueOf is a queue that records to a fake API server.
