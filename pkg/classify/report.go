@@ -28,6 +28,17 @@ type Report struct {
 	// order of the Profiles, and ends where those of each end.
 	found []Finding
 	ends  []int
+	// evaluation is the same for all copies of a Report.
+	evaluation *evaluation
+}
+
+// evaluation has a size, so that no two of them share an address.
+type evaluation struct{ _ byte }
+
+// SameAs reports whether both are copies of one Report, whose Conditions alone
+// may differ.
+func (r *Report) SameAs(o *Report) bool {
+	return r == o || r.evaluation != nil && r.evaluation == o.evaluation
 }
 
 // Evaluate judges the Snapshot. It returns an error only when ctx ends first.
@@ -43,7 +54,7 @@ func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, e
 }
 
 func (p Policy) evaluate(w *work, s *inventory.Snapshot) *Report {
-	r := &Report{Snapshot: s, Profiles: p.profiles(w, s), ends: make([]int, 0, len(s.Webhooks))}
+	r := &Report{Snapshot: s, evaluation: &evaluation{}, Profiles: p.profiles(w, s), ends: make([]int, 0, len(s.Webhooks))}
 	r.Costs = p.findCosts(w, s, r.Profiles)
 	for i := range r.Profiles {
 		if !w.step() {

@@ -45,7 +45,7 @@ func (c *Succession) next(ctx context.Context, s *inventory.Snapshot) (*Report, 
 // again judges the webhooks anew whose endpoints moved.
 func (p Policy) again(before *Report, s *inventory.Snapshot, moved map[inventory.Key]bool) *Report {
 	r := &Report{
-		Snapshot: s,
+		Snapshot: s, evaluation: &evaluation{},
 		Profiles: slices.Clone(before.Profiles),
 		Costs:    before.Costs,
 		found:    make([]Finding, 0, len(before.found)+len(Checks)),

@@ -50,12 +50,7 @@ func (c collector) Gather() ([]*dto.MetricFamily, error) {
 }
 
 func collect(r *classify.Report, families []Family) []*dto.MetricFamily {
-	shared := &shared{
-		seed:   maphash.MakeSeed(),
-		seen:   map[uint64]struct{}{},
-		pairs:  map[[2]string]*dto.LabelPair{},
-		values: map[float64]*dto.Gauge{},
-	}
+	shared := newShared()
 	dropped := map[string]int{}
 	var out []*dto.MetricFamily
 	for _, f := range families {
@@ -152,12 +147,21 @@ type shared struct {
 	free    []*dto.LabelPair
 }
 
-// block is how many objects are allocated at once.
-const block = 512
+func newShared() *shared {
+	return &shared{
+		seed:   maphash.MakeSeed(),
+		seen:   map[uint64]struct{}{},
+		pairs:  map[[2]string]*dto.LabelPair{},
+		values: map[float64]*dto.Gauge{},
+	}
+}
+
+// atOnce is how many objects are allocated at once.
+const atOnce = 512
 
 func (s *shared) metric() *dto.Metric {
 	if len(s.metrics) == 0 {
-		s.metrics = make([]dto.Metric, block)
+		s.metrics = make([]dto.Metric, atOnce)
 	}
 	m := &s.metrics[0]
 	s.metrics = s.metrics[1:]
@@ -166,7 +170,7 @@ func (s *shared) metric() *dto.Metric {
 
 func (s *shared) labels(n int) []*dto.LabelPair {
 	if len(s.free) < n {
-		s.free = make([]*dto.LabelPair, max(n, 8*block))
+		s.free = make([]*dto.LabelPair, max(n, 8*atOnce))
 	}
 	out := s.free[:n:n]
 	s.free = s.free[n:]

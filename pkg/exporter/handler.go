@@ -91,15 +91,13 @@ func metricsHandler(current func() *classify.Report, own ...prometheus.Collector
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	})
 	registry := newRegistry(own...)
-	everything := promhttp.HandlerFor(NewGatherer(current, registry), promhttp.HandlerOpts{
+	everything := newScraper(current, registry, promhttp.HandlerFor(NewGatherer(current, registry), promhttp.HandlerOpts{
 		Registry:          registry,
 		EnableOpenMetrics: true,
-		// Replicas of Prometheus scrape at the same time; one collection serves all.
-		CoalesceGather: true,
 		// What can be said is said: one bad series must not hide a dead webhook.
 		// promhttp_metric_handler_errors_total tells.
 		ErrorHandling: promhttp.ContinueOnError,
-	})
+	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		names := r.URL.Query()["name[]"]
 		if len(names) == 0 {

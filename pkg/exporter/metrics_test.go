@@ -337,21 +337,44 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What a scrape costs, with 5,000 webhooks: everything, and only one family.
+// What a scrape costs, with 5,000 webhooks: everything, as often as nothing
+// changes and after a change, and only one family.
 func BenchmarkScrape5000(b *testing.B) {
-	h := NewHandler(current(large(5000)))
-	for name, target := range map[string]string{
-		"everything": "/metrics",
-		"findings":   "/metrics?name[]=webhook_auditor_finding",
-		"totals":     "/metrics?name[]=webhook_auditor_findings",
+	var report *classify.Report
+	h := NewHandler(func() *classify.Report { return report })
+	unchanged, other := large(5000), large(5000)
+	other.Findings = other.Findings[1:]
+	for _, c := range []struct {
+		name, target, compression string
+		reports                   []*classify.Report
+	}{
+		{"everything", "/metrics", "", []*classify.Report{unchanged}},
+		{"everything compressed", "/metrics", "gzip", []*classify.Report{unchanged}},
+		{"everything compressed after a change", "/metrics", "gzip", []*classify.Report{unchanged, other}},
+		{"findings", "/metrics?name[]=webhook_auditor_finding", "", []*classify.Report{unchanged}},
+		{"totals", "/metrics?name[]=webhook_auditor_findings", "", []*classify.Report{unchanged}},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			for b.Loop() {
+			for n := 0; b.Loop(); n++ {
+				report = c.reports[n%len(c.reports)]
 				w := &counter{header: http.Header{}}
-				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+				r := httptest.NewRequest(http.MethodGet, c.target, nil)
+				r.Header.Set("Accept", accepts[4])
+				r.Header.Set("Accept-Encoding", c.compression)
+				h.ServeHTTP(w, r)
 				b.SetBytes(w.bytes)
 			}
+			b.ReportMetric(float64(seriesIn(report)), "series")
 		})
 	}
+}
+
+// seriesIn counts the series of a Report.
+func seriesIn(r *classify.Report) int {
+	n := 0
+	for _, family := range collect(r, Families) {
+		n += len(family.Metric)
+	}
+	return n
 }

@@ -1,0 +1,125 @@
+package exporter
+
+import (
+	"bytes"
+	"compress/gzip"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// accepts are what clients ask for: promtool and a browser, Prometheus of
+// several versions.
+var accepts = []string{
+	"",
+	"text/html,*/*;q=0.8",
+	"text/plain;version=0.0.4",
+	"text/plain;version=1.0.0;escaping=allow-utf-8",
+	"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4",
+	"application/openmetrics-text;version=0.0.1",
+	"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
+	"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text",
+}
+
+// TestScrapeIsWhatPromhttpWrites: byte for byte, in each format, compressed or
+// not, whatever was scraped before.
+func TestScrapeIsWhatPromhttpWrites(t *testing.T) {
+	var now *classify.Report
+	registry := newRegistry(NewEvaluationDuration(), NewConditionWriteErrors())
+	reference := promhttp.HandlerFor(NewGatherer(func() *classify.Report { return now }, registry), promhttp.HandlerOpts{EnableOpenMetrics: true})
+	s := newScraper(func() *classify.Report { return now }, registry, http.NotFoundHandler())
+	degraded := *report()
+	degraded.Conditions = []metav1.Condition{{Type: "Degraded", Status: metav1.ConditionTrue, Reason: "Because"}}
+	compressions := []string{"", "gzip", "deflate, gzip;q=1.0, *;q=0.5", "gzip;q=0", "zstd"}
+	for name, r := range map[string]*classify.Report{"none": nil, "report": report(), "again": report(), "healthy": healthy(), "conditions": &degraded, "many": large(maxSeries + 1)} {
+		now = r
+		accepts, compressions := accepts, compressions
+		if name == "many" { // one form is enough, of so much
+			accepts, compressions = accepts[4:5], compressions[1:2]
+		}
+		for _, accept := range accepts {
+			for _, compression := range compressions {
+				request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+				request.Header.Set("Accept", accept)
+				request.Header.Set("Accept-Encoding", compression)
+				want, got := httptest.NewRecorder(), httptest.NewRecorder()
+				reference.ServeHTTP(want, request)
+				s.ServeHTTP(got, request)
+				if diff := cmp.Diff(want.Header(), got.Header()); diff != "" {
+					t.Errorf("%s, %s, %s: headers, -promhttp +got:\n%s", name, accept, compression, diff)
+				}
+				if a, b := body(t, want), body(t, got); !bytes.Equal(a, b) {
+					t.Fatalf("%s, %s, %s: -promhttp +got:\n%s", name, accept, compression, cmp.Diff(string(a), string(b)))
+				}
+			}
+		}
+	}
+	if len(s.formats) > maxEncodings {
+		t.Errorf("%d forms are kept, want at most %d", len(s.formats), maxEncodings)
+	}
+}
+
+// body is the text of an answer. Of a gzip stream it reads the first member only,
+// as many clients do, up to the checksum.
+func body(t *testing.T, w *httptest.ResponseRecorder) []byte {
+	t.Helper()
+	if w.Header().Get("Content-Encoding") != "gzip" {
+		return w.Body.Bytes()
+	}
+	r, err := gzip.NewReader(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Multistream(false)
+	out, err := io.ReadAll(r)
+	if err != nil || w.Body.Len() > 0 {
+		t.Fatalf("%v, and %d bytes after the stream", err, w.Body.Len())
+	}
+	return out
+}
+
+// TestScrapeEncodesWhatChanged: the other families are copied.
+func TestScrapeEncodesWhatChanged(t *testing.T) {
+	s := newScraper(nil, prometheus.NewRegistry(), nil)
+	e := encoder{encoding{"text/plain; version=0.0.4; charset=utf-8", true}, s.compressor()}
+	before := s.blocks(report(), e)
+	changed := report()
+	changed.Findings = changed.Findings[:1]
+	after := s.blocks(changed, e)
+	for name := range before {
+		same := len(before[name].data) == 0 || &before[name].data[0] == &after[name].data[0]
+		if other := name == Prefix+"finding" || name == Prefix+"findings" || name == seriesDropped.Series(); same == other {
+			t.Errorf("%s: copied: %t", name, same)
+		}
+	}
+	if again := s.blocks(changed, e); &again[seriesDropped.Series()].data[0] != &after[seriesDropped.Series()].data[0] {
+		t.Error("encoded again though nothing changed")
+	}
+}
+
+// TestCombine: the checksum of two texts is that of both together.
+func TestCombine(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 100 {
+		text := make([]byte, r.IntN(100_000))
+		for i := range text {
+			text[i] = byte(r.Uint32())
+		}
+		cut := r.IntN(len(text) + 1)
+		first, second := crc32.ChecksumIEEE(text[:cut]), crc32.ChecksumIEEE(text[cut:])
+		if got, want := combine(first, second, int64(len(text)-cut)), crc32.ChecksumIEEE(text); got != want {
+			t.Fatalf("%d and %d bytes: %x, want %x", cut, len(text)-cut, got, want)
+		}
+	}
+}
