@@ -5,6 +5,7 @@ go 1.26.0
 ignore node_modules
 
 require (
+	github.com/creack/pty v1.1.24
 	github.com/openshift/api v0.0.0-20251111193948-50e2ece149d7
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.1

@@ -58,11 +58,13 @@ func (s *Stack) writeCredentials(c *rest.Config) error {
 	return errors.Join(failures...)
 }
 
+// writePage writes the page where Prometheus looks for its own.
 func (s *Stack) writePage() error {
-	if err := os.Mkdir(s.path("page"), 0o700); err != nil {
+	const folder = "static/mantine-ui"
+	if err := os.MkdirAll(s.path(folder), 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(s.path("page/index.html"), page, 0o600)
+	return os.WriteFile(s.path(folder+"/index.html"), page, 0o600)
 }
 
 // writeRules has the auditor print its alerts.

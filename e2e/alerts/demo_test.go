@@ -41,7 +41,7 @@ func TestDemo(t *testing.T) {
 			return fmt.Errorf("no addresses in:\n%s", text)
 		}
 		reported(t, string(text))
-		stack = Stack{Prometheus: strings.TrimSuffix(string(found[1]), "/user/"), Alertmanager: string(found[2])}
+		stack = Stack{Prometheus: strings.TrimSuffix(string(found[1]), "/"), Alertmanager: string(found[2])}
 		return nil
 	})
 	must(t, get(t.Context(), stack.Page(), nil))

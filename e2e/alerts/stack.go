@@ -38,7 +38,8 @@ type Targets struct {
 	Without     string   // regular expression of the API server's series that are dropped; empty: none
 }
 
-// page shows the alerts: Prometheus' Go module lacks its own pages.
+// page shows the alerts: Prometheus' Go module lacks its own pages, which the
+// program looks for in its working directory instead.
 //
 //go:embed page/index.html
 var page []byte
@@ -105,7 +106,6 @@ func (s *Stack) start(ctx context.Context) error {
 		"--config.file="+s.path("prometheus.json"),
 		"--storage.tsdb.path="+s.path("prometheus"),
 		"--web.listen-address="+address(s.Prometheus),
-		"--web.user-assets="+s.path("page"),
 		"--web.enable-lifecycle",
 		"--rules.alert.resend-delay=1s",
 		"--query.lookback-delta="+scaled(lookback, s.options.TimeScale),
@@ -114,7 +114,11 @@ func (s *Stack) start(ctx context.Context) error {
 
 // run starts a server and waits until it is ready.
 func (s *Stack) run(ctx context.Context, binary, url string, args ...string) error {
-	p, err := process.Sparingly(filepath.Join(s.options.Binaries, binary), s.path(binary+".log"), args...)
+	program, err := filepath.Abs(filepath.Join(s.options.Binaries, binary))
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", binary, err)
+	}
+	p, err := process.SparinglyIn(s.dir, program, s.path(binary+".log"), args...)
 	if err != nil {
 		return err
 	}
@@ -132,7 +136,7 @@ func (s *Stack) Scrape(ctx context.Context, targets Targets) error {
 }
 
 // Page is where a browser shows the alerts as Prometheus has them.
-func (s *Stack) Page() string { return s.Prometheus + "/user/" }
+func (s *Stack) Page() string { return s.Prometheus + "/" }
 
 // Stop ends both and removes their data.
 func (s *Stack) Stop() error {

@@ -41,7 +41,7 @@ func (d *demo) startAlerts(ctx context.Context, binaries string) error {
 
 // sendRequests plays the users of the cluster, who meet healthy and broken
 // webhooks, until the demo ends. What becomes of a request is for the alerts to
-// tell: each is printed once.
+// tell: each is printed once. Users may delete whatever they like meanwhile.
 func (d *demo) sendRequests(ctx context.Context) error {
 	kube, err := kubernetes.NewForConfig(d.plane.Config())
 	if err != nil {
@@ -51,13 +51,12 @@ func (d *demo) sendRequests(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	if err := storeBackup(ctx, objects); err != nil {
-		return err
-	}
+	stored := false
 	told, begun := map[string]bool{}, time.Now()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
+		stored = stored || storeBackup(ctx, objects) == nil
 		_, _ = kube.CoreV1().ConfigMaps("legacy").Create(ctx, &corev1.ConfigMap{ObjectMeta: generated}, dryRun)
 		_, _ = kube.BatchV1().Jobs("policy").Create(ctx, &batchv1.Job{ObjectMeta: generated, Spec: job}, dryRun)
 		_, _ = backups(objects, "v2").Get(ctx, "daily", metav1.GetOptions{})

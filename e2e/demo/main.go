@@ -52,10 +52,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	d := &demo{out: out, binary: args[1]}
 	err := d.show(ctx, args[0])
-	if ctx.Err() != nil {
-		err = nil // Ctrl-C is how a demo ends
+	failure := d.stop()
+	if ctx.Err() != nil { // Ctrl-C is how a demo ends
+		if failure != nil {
+			fmt.Fprintln(os.Stderr, "demo:", failure)
+		}
+		return nil
 	}
-	return errors.Join(err, d.stop())
+	return errors.Join(err, failure)
 }
 
 func (d *demo) show(ctx context.Context, binaries string) error {

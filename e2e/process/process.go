@@ -29,18 +29,30 @@ type Process struct {
 // unless GOMAXPROCS says otherwise it computes on one core at a time. What such
 // a server has to itself, it spends on waiting for work.
 func Sparingly(path, log string, args ...string) (*Process, error) {
-	if os.Getenv("GOMAXPROCS") != "" {
-		return Run(path, log, args...)
+	return SparinglyIn("", path, log, args...)
+}
+
+// SparinglyIn does the same in a working directory.
+func SparinglyIn(dir, path, log string, args ...string) (*Process, error) {
+	in := surroundings{dir: dir}
+	if os.Getenv("GOMAXPROCS") == "" {
+		in.environment = append(os.Environ(), "GOMAXPROCS=1")
 	}
-	return run(path, log, append(os.Environ(), "GOMAXPROCS=1"), args...)
+	return run(path, log, in, args...)
 }
 
 // Run starts the program at path. Its output is appended to the file log.
 func Run(path, log string, args ...string) (*Process, error) {
-	return run(path, log, nil, args...)
+	return run(path, log, surroundings{}, args...)
 }
 
-func run(path, log string, environment []string, args ...string) (*Process, error) {
+// surroundings are where a program runs; what is empty is as for this one.
+type surroundings struct {
+	dir         string
+	environment []string
+}
+
+func run(path, log string, in surroundings, args ...string) (*Process, error) {
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", path, err)
@@ -49,7 +61,7 @@ func run(path, log string, environment []string, args ...string) (*Process, erro
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = attributes()
-	cmd.Env = environment // nil: ours
+	cmd.Dir, cmd.Env = in.dir, in.environment
 	p := &Process{Name: path, log: log, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go p.watch(started)
