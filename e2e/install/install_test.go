@@ -111,15 +111,33 @@ func (a *auditor) tells(t *testing.T, token string) {
 	})
 }
 
-// state is what kubectl get tells in a line.
-var state = regexp.MustCompile(`^NAME +DEGRADED +REASON +CRITICAL +WARNING +INFO +SINCE
-cluster +True +MutatingAdmissionWebhookConfigurationError_WebhookServiceNotFound::ValidatingAdmissionWebhookConfigurationError_WebhookServiceNotFound +2 +\d+ +\d+ +\d+s
-$`)
+// states are what kubectl get prints, in a short line and in a long one.
+var states = map[string]*regexp.Regexp{
+	"": regexp.MustCompile(`^NAME +DEGRADED +CRITICAL +WARNING +INFO +SINCE
+cluster +True +2 +\d+ +\d+ +\d+s
+$`),
+	"--output=wide": regexp.MustCompile(`^NAME +DEGRADED +CRITICAL +WARNING +INFO +SINCE +WEBHOOKS +VERSION +REASON +MESSAGE *
+cluster +True +2 +\d+ +\d+ +\d+s +2 +\S+ +MutatingAdmissionWebhookConfigurationError_WebhookServiceNotFound::ValidatingAdmissionWebhookConfigurationError_WebhookServiceNotFound +\S.*
+$`),
+}
+
+// terminal is how wide the short line may be.
+const terminal = 80
 
 func line(t *testing.T, w *world.World) error {
 	t.Helper()
-	if got := kubectl(t, w, "get", "webhookaudit"); !state.MatchString(got) {
-		return fmt.Errorf("kubectl get webhookaudit:\n%s", got)
+	for form, want := range states {
+		args := append([]string{"get", "webhookaudit"}, strings.Fields(form)...)
+		got := kubectl(t, w, args...)
+		if !want.MatchString(got) {
+			return fmt.Errorf("kubectl %s:\n%s", strings.Join(args, " "), got)
+		}
+		for row := range strings.Lines(got) {
+			if form == "" && len(row) > terminal {
+				t.Errorf("%d characters, want at most %d: %s", len(row), terminal, row)
+			}
+		}
+		t.Logf("kubectl %s:\n%s", strings.Join(args, " "), got)
 	}
 	return nil
 }
