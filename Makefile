@@ -60,11 +60,11 @@ test-faults: servers ## what breaks control planes, several at a time: they most
 	cd e2e && $(GO) vet -tags faults ./faults ./operator && \
 		$(GO) test -count=1 -tags faults -timeout 40m -parallel 4 -run TestFault ./faults ./operator
 
-# On a terminal the demo is a job of its own (set -m), so that Ctrl-C is sent to it
-# alone: make, and "go run" as well, would call it an error.
+# In the foreground of a terminal (+) the demo is a job of its own (set -m), so that
+# Ctrl-C is sent to it alone: make, and "go run" as well, would call it an error.
 demo: servers ## a control plane with broken webhooks, audited; DEMO_ONCE=1 ends by itself
 	@cd e2e && $(GO) build -o ../bin/demo ./demo
-	@if [ -t 0 ]; then set -m; fi; cd e2e && ../bin/demo
+	@case $$(ps -o stat= -p $$$$ 2>/dev/null) in *+*) set -m ;; esac; cd e2e && ../bin/demo
 
 screenshots: servers ## each board drawn with Grafana's own components; needs Debian's apt-get and npm
 	e2e/screenshots/run.sh
