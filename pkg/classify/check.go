@@ -104,6 +104,7 @@ var Checks = []*Check{
 	caBundleInvalid,
 	caBundleMissing,
 	caBundleExpiring,
+	failingMatchCondition,
 	backendUnreachable,
 	servingCertificate,
 	orphanedConfiguration,

@@ -18,16 +18,17 @@ import (
 
 // manual are the checks whose fix holds no command, each with the reason.
 var manual = map[string]string{
-	"budget-exceeded":     "which webhook gives way is for people to decide",
-	"ca-bundle-expiring":  "the CA is for its owner to renew",
-	"ca-bundle-invalid":   "the CA is for its owner to renew",
-	"ca-bundle-missing":   "the CA is for its owner to put in",
-	"dead-rule":           "what was meant is not known",
-	"duplicate-name":      "the name is for its owner to choose",
-	"metadata-fight":      "which writer gives way is for people to decide",
-	"over-broad":          "what the webhook looks at is not known",
-	"serving-certificate": "the certificate is for its owner to renew",
-	"single-endpoint":     "what runs behind the Service is not known by name",
+	"budget-exceeded":         "which webhook gives way is for people to decide",
+	"ca-bundle-expiring":      "the CA is for its owner to renew",
+	"ca-bundle-invalid":       "the CA is for its owner to renew",
+	"ca-bundle-missing":       "the CA is for its owner to put in",
+	"dead-rule":               "what was meant is not known",
+	"failing-match-condition": "what was meant is not known",
+	"duplicate-name":          "the name is for its owner to choose",
+	"metadata-fight":          "which writer gives way is for people to decide",
+	"over-broad":              "what the webhook looks at is not known",
+	"serving-certificate":     "the certificate is for its owner to renew",
+	"single-endpoint":         "what runs behind the Service is not known by name",
 }
 
 // changing matches the commands of a fix that change a webhook's object.

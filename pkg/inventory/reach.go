@@ -38,6 +38,7 @@ type index struct {
 	asked    *answers[question, Request]
 	sets     *answers[setQuestion, bool]
 	reached  *answers[reachKey, []Reached]
+	failing  *answers[reachKey, []FailingCondition]
 }
 
 // target is a served resource in all its versions.
@@ -158,6 +159,7 @@ func (x *index) forgetful() *index {
 	out.asked = newAnswers[question, Request]()
 	out.sets = newAnswers[setQuestion, bool]()
 	out.reached = newAnswers[reachKey, []Reached]()
+	out.failing = newAnswers[reachKey, []FailingCondition]()
 	return &out
 }
 
@@ -259,9 +261,8 @@ func (s *Snapshot) Reach(w *Webhook) []Reached {
 	if w.Type == Conversion {
 		return []Reached{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(Create, Update, Delete), Named: true}}
 	}
-	selected := selectable(w)
-	key := reachKey{rulesKey(w), selected, conditionsKey(w)}
-	return s.lookup().reached.of(key, func() []Reached { return s.reach(w, selected) })
+	key := newReachKey(w)
+	return s.lookup().reached.of(key, func() []Reached { return s.reach(w, key.selected) })
 }
 
 // reachKey identifies webhooks that ask for the same.
@@ -269,6 +270,10 @@ type reachKey struct {
 	rules      string
 	selected   selectableOperations
 	conditions string
+}
+
+func newReachKey(w *Webhook) reachKey {
+	return reachKey{rulesKey(w), selectable(w), conditionsKey(w)}
 }
 
 // rulesKey writes down what the rules say, each string with its length so that
@@ -292,8 +297,19 @@ type hit struct {
 	named      bool
 }
 
-// reach costs the targets that the rules cover.
 func (s *Snapshot) reach(w *Webhook, selected selectableOperations) []Reached {
+	var out []Reached
+	for _, r := range s.covered(w, selected) {
+		if r.Operations = s.conditional(w, r.Resource, r.Operations); r.Operations != 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// covered returns what the rules and selectors let through, sorted. It costs the
+// targets that the rules cover.
+func (s *Snapshot) covered(w *Webhook, selected selectableOperations) []Reached {
 	x := s.lookup()
 	hits := map[int]hit{}
 	for i := range w.Rules {
@@ -305,11 +321,7 @@ func (s *Snapshot) reach(w *Webhook, selected selectableOperations) []Reached {
 	out := make([]Reached, 0, len(hits))
 	for _, i := range slices.Sorted(maps.Keys(hits)) {
 		t, h := &x.targets[i], hits[i]
-		ops := h.operations & selected.of(t)
-		if t.never || ops == 0 {
-			continue
-		}
-		if ops = s.conditional(w, t.Resource, ops); ops != 0 {
+		if ops := h.operations & selected.of(t); !t.never && ops != 0 {
 			out = append(out, Reached{t.Resource, t.namespaced, ops, h.named})
 		}
 	}

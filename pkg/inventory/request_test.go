@@ -384,7 +384,7 @@ func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
 		w := someWebhook(r)
 		w.MatchConditions = someConditions(r, atoms)
 		for i, s := range snapshots {
-			reach := reachOf(s, w)
+			reach, failing := reachOf(s, w), failingOf(s, w)
 			for range 20 {
 				q, v := someRequest(r, s)
 				verdict := w.Reaches(q)
@@ -397,6 +397,9 @@ func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
 					}
 					if got == called && !reach[q.Resource].Has(q.Operation) {
 						t.Fatalf("%s: reach lacks %s %s\nwebhook %s", s.Server, q.Operation, q.Resource, describe(w))
+					}
+					if got == called && failing[q.Resource].Has(q.Operation) {
+						t.Fatalf("%s: a matchCondition is said to fail always, but the API server calls it for %s %s\nwebhook %s", s.Server, q.Operation, q.Resource, describe(w))
 					}
 				}
 			}
@@ -412,6 +415,14 @@ func reachOf(s *Snapshot, w *Webhook) map[Resource]Operations {
 	out := map[Resource]Operations{}
 	for _, r := range s.Reach(w) {
 		out[r.Resource] = r.Operations
+	}
+	return out
+}
+
+func failingOf(s *Snapshot, w *Webhook) map[Resource]Operations {
+	out := map[Resource]Operations{}
+	for _, f := range s.FailingConditions(w) {
+		out[f.Resource] |= f.Operations
 	}
 	return out
 }

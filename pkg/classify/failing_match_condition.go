@@ -1,0 +1,74 @@
+package classify
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var failingMatchCondition = &Check{
+	Name:     "failing-match-condition",
+	Summary:  "A matchCondition always fails, so that requests are refused, or the webhook is skipped, however healthy its backend is.",
+	Severity: Critical,
+	Alerts: map[Severity]string{
+		Critical: "WebhookFailingMatchCondition",
+		Warning:  "WebhookFailingMatchConditionFailOpen",
+	},
+	For:  5 * time.Minute,
+	Find: findFailingMatchCondition,
+}
+
+func findFailingMatchCondition(p Profile) []Problem {
+	failing := p.Snapshot.FailingConditions(p.Webhook)
+	if len(failing) == 0 {
+		return nil
+	}
+	first := failing[0]
+	condition := p.MatchConditions[first.Index].Name
+	problem := Problem{
+		Severity: Warning,
+		Message: fmt.Sprintf("is never called for %s: matchCondition %q always fails there (%s), which skips the webhook (failurePolicy Ignore)",
+			failedRequests(p, failing), condition, first.Reason),
+		Fix: fmt.Sprintf("correct matchCondition %q of %s: ask first whether what it reads is there, as in has(request.subResource) && request.subResource == \"status\" or object != null && object.spec.paused%s",
+			condition, object(p), byOwner(p)),
+	}
+	if p.FailsClosed() {
+		problem.Severity = Critical
+		problem.Message = fmt.Sprintf("refuses every %s without being called, however healthy its backend is: matchCondition %q always fails there (%s; failurePolicy Fail)%s",
+			failedRequests(p, failing), condition, first.Reason, unlessSkipped(failing))
+	}
+	return []Problem{problem}
+}
+
+// failedRequests names what a matchCondition fails for: "CREATE of nodes; DELETE
+// of pods (rules[0])".
+func failedRequests(p Profile, failing []inventory.FailingCondition) string {
+	var order []inventory.Operations
+	var all []inventory.Resource
+	byOperations := map[inventory.Operations][]inventory.Resource{}
+	for _, f := range failing {
+		if byOperations[f.Operations] == nil {
+			order = append(order, f.Operations)
+		}
+		byOperations[f.Operations] = append(byOperations[f.Operations], f.Resource)
+		all = append(all, f.Resource)
+	}
+	var parts []string
+	for _, ops := range order {
+		parts = append(parts, operations(ops)+" of "+listed(byOperations[ops]))
+	}
+	return fmt.Sprintf("%s (%s)", strings.Join(parts, "; "), rulesFor(p, all))
+}
+
+// unlessSkipped: a matchCondition that is false beside the one that fails skips
+// the webhook, and the request passes.
+func unlessSkipped(failing []inventory.FailingCondition) string {
+	for _, f := range failing {
+		if !f.Alone {
+			return ", unless another matchCondition is false"
+		}
+	}
+	return ""
+}

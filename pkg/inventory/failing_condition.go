@@ -1,0 +1,84 @@
+package inventory
+
+// FailingCondition is a matchCondition that fails for every request to a
+// resource, so that its webhook is never called for that: the API server refuses
+// the request, or skips the webhook, as its failurePolicy says.
+type FailingCondition struct {
+	Resource
+	// Operations are those for which it fails.
+	Operations Operations
+	// Index is its place among the webhook's matchConditions.
+	Index int
+	// Reason is what the API server says.
+	Reason string
+	// Alone says that no other matchCondition can be false, which would skip the
+	// webhook before the failure counts.
+	Alone bool
+}
+
+// FailingConditions returns the first matchCondition that always fails, by
+// resource, sorted. What is not known of a request, such as its object or user,
+// makes no failure. Webhooks that ask for the same share the result, which must
+// not be written to.
+func (s *Snapshot) FailingConditions(w *Webhook) []FailingCondition {
+	if w.Type == Conversion || len(w.MatchConditions) == 0 {
+		return nil
+	}
+	key := newReachKey(w)
+	return s.lookup().failing.of(key, func() []FailingCondition { return s.failingConditions(w, key.selected) })
+}
+
+func (s *Snapshot) failingConditions(w *Webhook, selected selectableOperations) []FailingCondition {
+	var out []FailingCondition
+	for _, r := range s.covered(w, selected) {
+		first := len(out)
+		for _, op := range r.Operations.List() {
+			f, fails := s.alwaysFails(w, r.Resource, op)
+			switch {
+			case !fails:
+			case len(out) > first && out[first].Index == f.Index && out[first].Alone == f.Alone:
+				out[first].Operations |= f.Operations
+			default:
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// alwaysFails asks the matchConditions about a request of which nothing is known
+// but its resource and operation, in every version.
+func (s *Snapshot) alwaysFails(w *Webhook, r Resource, op Operation) (FailingCondition, bool) {
+	out := FailingCondition{Resource: r, Operations: OperationsOf(op), Alone: true}
+	versions := s.lookup().servedVersions(r)
+	for i, v := range versions {
+		request := s.ask(v, op, Subject{})
+		f, fails := request.failing(w, request.anyKind())
+		if !fails {
+			return FailingCondition{}, false
+		}
+		if i == 0 {
+			out.Index, out.Reason = f.Index, f.Reason
+		}
+		out.Alone = out.Alone && f.Alone
+	}
+	return out, len(versions) > 0
+}
+
+// failing returns the first matchCondition that fails. Where another one is
+// false, none counts.
+func (r Request) failing(w *Webhook, kind Kind) (FailingCondition, bool) {
+	out, fails := FailingCondition{Alone: true}, false
+	for i, c := range w.MatchConditions {
+		o := r.memo.outcome(r, kind, c.Expression)
+		switch {
+		case o.Called == No:
+			return FailingCondition{}, false
+		case o.failure != nil && !fails:
+			out.Index, out.Reason, fails = i, o.failure.Error(), true
+		case o.failure == nil && o.Called == Maybe:
+			out.Alone = false
+		}
+	}
+	return out, fails
+}
