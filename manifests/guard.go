@@ -49,9 +49,14 @@ func RunLevelGuard(p classify.Policy) ([]byte, error) {
 	return fill("guard.yaml.tmpl", map[string]any{
 		"Exclusions":     exclusions,
 		"OptIn":          classify.OptInAnnotation,
-		"Configurations": amongst("object.metadata.name", p.PlatformWebhooks),
-		"Webhooks":       amongst("w.name", p.PlatformWebhooks),
+		"Configurations": amongst("object.metadata.name", platform(p)),
+		"Webhooks":       amongst("w.name", platform(p)),
 	})
+}
+
+// platform are the names of what the policies leave alone.
+func platform(p classify.Policy) []string {
+	return slices.Concat(p.PlatformWebhooks, classify.StockNames())
 }
 
 // sensitive is a resource as the warnings compare it with rules: by lists of
@@ -66,8 +71,8 @@ func RegistrationWarnings(p classify.Policy) ([]byte, error) {
 		"OptIn":          classify.OptInAnnotation,
 		"Approval":       classify.ApprovalAnnotation,
 		"ApprovalURL":    classify.ApprovalPattern,
-		"Configurations": amongst("object.metadata.name", p.PlatformWebhooks),
-		"Webhooks":       amongst("w.name", p.PlatformWebhooks),
+		"Configurations": amongst("object.metadata.name", platform(p)),
+		"Webhooks":       amongst("w.name", platform(p)),
 		"CoreGroups":     lines(append([]string{"*"}, p.CoreGroups...)),
 		"Sensitive":      sensitiveResources(p),
 	})

@@ -106,7 +106,8 @@ func TestWarningsFollowThePolicy(t *testing.T) {
 	text := string(b)
 	for _, want := range []string{
 		`g in ["*", "example.org"]`,
-		`(object.metadata.name in ["theirs"] || object.metadata.name.matches("^ours-.*$"))`,
+		`(object.metadata.name in ["theirs", "network-node-identity.openshift.io", `,
+		` || object.metadata.name.matches("^ours-.*$"))`,
 		`(r.apiGroups.exists(g, g in ["*", "example.com"]) && r.resources.exists(x, x in ["*", "*/*", "vaults", "vaults/*"]))`,
 	} {
 		if !strings.Contains(text, want) {

@@ -47,7 +47,6 @@ func DefaultPolicy() Policy {
 		Classes:                    defaultClasses(),
 		CoreGroups:                 slices.Clone(coreGroups),
 		PlatformNamespaces:         []string{"openshift-*", "kube-system"},
-		PlatformWebhooks:           slices.Clone(platformWebhooks),
 		RunLevelLabel:              "openshift.io/run-level",
 		ControlPlane:               maps.Clone(defaultControlPlane),
 		AuditorNamespaces:          []string{"webhook-auditor", "openshift-webhook-auditor"},
@@ -57,26 +56,6 @@ func DefaultPolicy() Policy {
 		CAExpiryDays:               30,
 		InjectionGraceSeconds:      300,
 	}
-}
-
-// platformWebhooks are what a stock OpenShift cluster registers; a stock
-// Kubernetes cluster registers none. The comments name the source.
-var platformWebhooks = []string{
-	"network-node-identity.openshift.io",                  // cluster-network-operator bindata/network/node-identity
-	"multus.openshift.io",                                 // cluster-network-operator bindata/network/multus-admission-controller
-	"pod-identity-webhook",                                // cloud-credential-operator bindata/v4.1.0/podidentity
-	"autoscaling.openshift.io",                            // cluster-autoscaler-operator
-	"machine-api",                                         // machine-api-operator, machines and machinesets
-	"machine-api-metal3-remediation",                      // machine-api-operator
-	"prometheusrules.openshift.io",                        // cluster-monitoring-operator assets/admission-webhook
-	"alertmanagerconfigs.openshift.io",                    // cluster-monitoring-operator assets/admission-webhook
-	"monitoringconfigmaps.openshift.io",                   // cluster-monitoring-operator manifests
-	"snapshot.storage.k8s.io",                             // cluster-csi-snapshot-controller-operator assets
-	"cluster-baremetal-validating-webhook-configuration",  // cluster-baremetal-operator
-	"baremetal-operator-validating-webhook-configuration", // cluster-baremetal-operator
-	"controlplanemachineset.machine.openshift.io",         // cluster-control-plane-machine-set-operator
-	"performance-addon-operator",                          // cluster-node-tuning-operator manifests
-	"alertmanagerconfigs.monitoring.coreos.com",           // cluster-monitoring-operator manifests, CRD conversion
 }
 
 // The latencies in seconds from which the enhancement calls a webhook slow.

@@ -14,7 +14,7 @@ var PolicyKeys = []PolicyKey{
 	{"classes", "Members of the classes `critical`, `virtual` and `sensitive`, written as `pods`, `deployments.apps` or `pods/exec`. A class that is given has these members alone; the others keep the default."},
 	{"coreGroups", "API groups of the class `core`; `\"\"` is the group of pods. CRDs annotated `api-approved.openshift.io` belong to the class as well."},
 	{"platformNamespaces", "Globs of the namespaces of the platform: [critical-resource](README.md#critical-resource) is about webhooks whose Service is in another one."},
-	{"platformWebhooks", "Globs of the names of webhooks, or of their configurations, that a stock cluster registers: checks of what a webhook intercepts leave them out."},
+	{"platformWebhooks", "Globs of the names of webhooks, or of their configurations, that belong to the platform: checks of what a webhook intercepts leave them out. What OpenShift and EKS register themselves is known besides, by name, backend and rules."},
 	{"runLevelLabel", "Label that puts a namespace on a run level; `\"\"` is none."},
 	{"runLevelZero", "Globs of the namespaces that are on run level 0 without the label."},
 	{"controlPlane", "Resources that nodes need to join, a control plane to recover and leaders to stay leaders ([control-plane-path](README.md#control-plane-path)), by namespace; `\"\"` is for those without a namespace. A namespace that is given has these resources alone; the others keep the default."},

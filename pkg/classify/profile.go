@@ -21,7 +21,8 @@ type Profile struct {
 	Approval string
 	// Approved says that Approval is a URL.
 	Approved bool
-	// Platform says that the webhook is part of a stock cluster.
+	// Platform says that the webhook is part of a stock cluster, or one that the
+	// Policy counts as such.
 	Platform bool
 	// ThirdParty says that the backend is outside the platform's namespaces.
 	ThirdParty bool
@@ -84,7 +85,7 @@ func (p *Policy) profile(s *inventory.Snapshot, w *inventory.Webhook, m members)
 		Idle:         s.IdleRules(w),
 		Reach:        m.reach(reached),
 		Approval:     w.Object.Annotations[ApprovalAnnotation],
-		Platform:     m.platformWebhooks.match(w.Configuration) || m.platformWebhooks.match(w.Name),
+		Platform:     m.platformWebhooks.match(w.Configuration) || m.platformWebhooks.match(w.Name) || stock(s, w),
 		ThirdParty:   !m.platformNamespaces.match(w.Backend.Namespace()),
 		State:        state,
 		BackendReady: ready(state),
