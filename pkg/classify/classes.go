@@ -82,7 +82,8 @@ func defaultClasses() map[Class][]inventory.Resource {
 
 // coreGroups are the API groups of a stock Kubernetes or OpenShift cluster. A
 // test holds the first part against a real API server's discovery and the
-// second against github.com/openshift/api.
+// second against github.com/openshift/api, the API index of OpenShift and what
+// its operators register webhooks for.
 var coreGroups = []string{
 	"",
 	"admissionregistration.k8s.io",
@@ -110,31 +111,51 @@ var coreGroups = []string{
 	"apiserver.openshift.io",
 	"apps.openshift.io",
 	"authorization.openshift.io",
+	"autoscaling.openshift.io",
 	"build.openshift.io",
 	"cloud.network.openshift.io",
+	"cloudcredential.openshift.io",
 	"config.openshift.io",
 	"console.openshift.io",
 	"controlplane.operator.openshift.io",
+	"gateway.networking.k8s.io",
+	"groupsnapshot.storage.k8s.io",
 	"helm.openshift.io",
 	"image.openshift.io",
 	"imageregistry.operator.openshift.io",
+	"infrastructure.cluster.x-k8s.io",
 	"ingress.operator.openshift.io",
 	"insights.openshift.io",
+	"ipam.cluster.x-k8s.io",
+	"k8s.cni.cncf.io",
+	"k8s.ovn.org",
 	"machine.openshift.io",
 	"machineconfiguration.openshift.io",
+	"metal3.io",
+	"metrics.k8s.io",
+	"migration.k8s.io",
+	"monitoring.coreos.com",
 	"monitoring.openshift.io",
 	"network.openshift.io",
 	"network.operator.openshift.io",
 	"oauth.openshift.io",
+	"olm.operatorframework.io",
 	"operator.openshift.io",
+	"operators.coreos.com",
+	"packages.operators.coreos.com",
+	"performance.openshift.io",
+	"policy.networking.k8s.io",
 	"project.openshift.io",
 	"quota.openshift.io",
 	"route.openshift.io",
 	"samples.operator.openshift.io",
 	"security.internal.openshift.io",
 	"security.openshift.io",
+	"snapshot.storage.k8s.io",
 	"template.openshift.io",
+	"tuned.openshift.io",
 	"user.openshift.io",
+	"whereabouts.cni.cncf.io",
 }
 
 // approvedAPI marks the CRDs that are part of OpenShift.

@@ -25,12 +25,13 @@ var notCore = map[string]string{
 	"osin.config.openshift.io":                  "kinds of a configuration file, never served",
 	"servicecertsigner.config.openshift.io":     "kinds of a configuration file, never served",
 	"sharedresource.openshift.io":               "the Shared Resource CSI driver, an optional add-on",
+	"testextension.redhat.io":                   "of OpenShift's own tests",
 	"unidling.openshift.io":                     "fields of annotations, never served",
 }
 
-// TestCoreIsComplete: every group that a real API server serves, and every
-// group that OpenShift's API registers, is core or an exception; and nothing
-// else is either.
+// TestCoreIsComplete: every group that a real API server serves, that OpenShift's
+// API registers, that its documentation lists or that the stock webhooks are
+// called for is core or an exception; and nothing else is either.
 func TestCoreIsComplete(t *testing.T) {
 	want := map[string]bool{}
 	for _, s := range inventory.Builtins(inventory.Newest, false) {
@@ -38,6 +39,24 @@ func TestCoreIsComplete(t *testing.T) {
 	}
 	for _, group := range openshiftGroups(t) {
 		want[group] = true
+	}
+	for line := range strings.Lines(source(t, "testdata/stock/groups.txt")) {
+		if group, _, listed := strings.Cut(line, " "); listed && group != "#" {
+			want[group] = true
+		}
+	}
+	stock := fixture(t, stockFile)
+	for _, crd := range stock.CRDs {
+		want[crd.Resource.Group] = true
+	}
+	for _, w := range stock.Webhooks {
+		for _, rule := range w.Rules {
+			for _, group := range rule.APIGroups {
+				if group != "*" {
+					want[group] = true
+				}
+			}
+		}
 	}
 	have := map[string]bool{}
 	for _, group := range coreGroups {
