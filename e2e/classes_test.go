@@ -252,6 +252,31 @@ func TestVirtualResources(t *testing.T) {
 	}
 }
 
+// TestFailingMatchCondition: a matchCondition that reads what no request to the
+// resource has refuses every one of them, though the backend would allow it.
+func TestFailingMatchCondition(t *testing.T) {
+	t.Parallel()
+	w := use(t, stock)
+	b := w.backend(t, "failing-match-condition")
+	h := hook(b, "/allow/"+b.Namespace, rule("", "configmaps"))
+	h.MatchConditions = []admissionv1.MatchCondition{{Name: "only-status", Expression: `request.subResource == "status"`}}
+	w.validate(t, b.Namespace, h)
+	labels := identity("validating", b.Namespace, h.Name)
+	watcher := w.watch(t)
+	watcher.finds("failing-match-condition", "critical", labels)
+	eventually(t, func() error {
+		if _, err := w.createConfigMap(t, b.Namespace); err == nil || !strings.Contains(err.Error(), "no such key: subResource") {
+			return fmt.Errorf("creating a ConfigMap: %v", err)
+		}
+		return nil
+	})
+	if calls := w.hooks.CallsOf("/allow/" + b.Namespace); len(calls) > 0 {
+		t.Errorf("called %d times", len(calls))
+	}
+	w.unregister(t, b.Namespace)
+	watcher.forgets("failing-match-condition", labels)
+}
+
 // canary is a second webhook of a configuration, which shows that the API
 // server has taken the configuration in.
 func canary(b webhook.Backend) admissionv1.ValidatingWebhook {
