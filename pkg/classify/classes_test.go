@@ -101,22 +101,7 @@ func TestReviewsAreVirtual(t *testing.T) {
 func TestMembersAreReached(t *testing.T) {
 	for class, members := range defaultClasses() {
 		for _, r := range members {
-			s := files(t, fmt.Sprintf(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: one}
-webhooks:
-- name: one.example.com
-  clientConfig: {url: "https://hooks.example.com/"}
-  rules: [{operations: ["*"], apiGroups: [%q], apiVersions: ["*"], resources: [%q]}]
-  sideEffects: None
-  admissionReviewVersions: [v1]
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: clusterversions.config.openshift.io}
-spec: {group: config.openshift.io, scope: Cluster, names: {plural: clusterversions, kind: ClusterVersion}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}
-`, r.Group, r.Path()))
+			s := files(t, registering(fmt.Sprintf(`{operations: ["*"], apiGroups: [%q], apiVersions: ["*"], resources: [%q]}`, r.Group, r.Path()))+openshiftCRD)
 			reached := slices.Contains(DefaultPolicy().Evaluate(s).Profiles[0].Reach[class], r)
 			if never := slices.Contains(s.NeverSent(), r.Parent()); reached == never {
 				t.Errorf("%s: %s: reached: %t, want %t", class, r, reached, !never)
@@ -124,3 +109,11 @@ spec: {group: config.openshift.io, scope: Cluster, names: {plural: clusterversio
 		}
 	}
 }
+
+// openshiftCRD shows that the input is of OpenShift.
+const openshiftCRD = `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: clusterversions.config.openshift.io}
+spec: {group: config.openshift.io, scope: Cluster, names: {plural: clusterversions, kind: ClusterVersion}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}
+`

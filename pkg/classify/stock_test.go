@@ -38,10 +38,9 @@ func TestStockClusterIsSilent(t *testing.T) {
 // the name of a stock one.
 func TestStockIsKnownByMoreThanItsName(t *testing.T) {
 	const (
-		openshift = "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: machines.machine.openshift.io}\n" +
-			"spec: {group: machine.openshift.io, scope: Namespaced, names: {plural: machines, kind: Machine}, versions: [{name: v1beta1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}\n"
-		service  = "service: {namespace: openshift-cloud-credential-operator, name: pod-identity-webhook}"
-		loopback = `url: "https://127.0.0.1:23443/mutate"`
+		openshift = openshiftCRD
+		service   = "service: {namespace: openshift-cloud-credential-operator, name: pod-identity-webhook}"
+		loopback  = `url: "https://127.0.0.1:23443/mutate"`
 	)
 	for name, test := range map[string]struct {
 		config, resources, server, more string

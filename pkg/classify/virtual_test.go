@@ -55,18 +55,8 @@ func TestRequestsTo(t *testing.T) {
 		{[]inventory.Resource{pods, binding}, []inventory.Resource{{Name: "services"}}, []inventory.Resource{pods, binding, {Name: "pods", Subresource: "status"}}},
 		{[]inventory.Resource{legacyBindings, binding}, []inventory.Resource{pods}, []inventory.Resource{legacyBindings, binding}},
 	} {
-		s := files(t, `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: all}
-webhooks:
-- name: all.example.com
-  clientConfig: {url: "https://hooks.example.com/"}
-  rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: ["*/*"]}]
-  sideEffects: None
-  admissionReviewVersions: [v1]
-  matchConditions: [{name: exclude, expression: '!(`+requestsTo(test.exclude)+`)'}]
-`)
+		s := files(t, registering(`{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: ["*/*"]}`)+
+			"  matchConditions: [{name: exclude, expression: '!("+requestsTo(test.exclude)+")'}]\n")
 		reached := reachedNames(s.Reach(&s.Webhooks[0]))
 		for _, r := range test.left {
 			if !slices.Contains(reached, r) {
@@ -79,4 +69,20 @@ webhooks:
 			}
 		}
 	}
+}
+
+// registering is a configuration whose only webhook has the rule; more fields of
+// the webhook may follow.
+func registering(rule string) string {
+	return `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: one}
+webhooks:
+- name: one.example.com
+  clientConfig: {url: "https://hooks.example.com/"}
+  rules: [` + rule + `]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+`
 }
