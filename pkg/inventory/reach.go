@@ -304,7 +304,7 @@ func (s *Snapshot) reach(w *Webhook, selected selectableOperations) []Reached {
 			out = append(out, r)
 		}
 	}
-	return out
+	return slices.Clip(out)
 }
 
 // covered returns what the rules and selectors let through, sorted. It costs the
