@@ -135,7 +135,7 @@ func (w *world) losesItsAPIServer(t *testing.T) {
 
 	w.plane.APIServer.Kill()
 	eventually(t, func() error {
-		if !strings.Contains(watcher.Output(), "could not look") {
+		if !strings.Contains(watcher.Output(), "cannot read resource") {
 			return fmt.Errorf("the loss is not logged:\n%s", watcher.Output())
 		}
 		return nil
@@ -157,7 +157,7 @@ func (w *world) losesItsAPIServer(t *testing.T) {
 		}
 		return nil
 	})
-	if output := watcher.Output(); !strings.Contains(output, "can look again") || strings.Contains(output, "panic") {
+	if output := watcher.Output(); !strings.Contains(output, "resource readable again") || strings.Contains(output, "panic") {
 		t.Errorf("the log does not tell of the recovery:\n%s", output)
 	}
 }

@@ -32,8 +32,10 @@ type board struct {
 	evaluations *evaluations
 	writeErrors prometheus.Counter
 	policy      exporter.PolicyReload
+	messages    *prometheus.CounterVec
 
-	looks, writes, reviews, cas, pairs said
+	unreadable                  unreadable
+	writes, reviews, cas, pairs said
 
 	mu sync.Mutex
 	// unasked is why a kind of review could not be asked last.
@@ -48,6 +50,7 @@ func newBoard(policy classify.Policy, tracker *operator.Tracker, log *slog.Logge
 		evaluations: newEvaluations(log),
 		writeErrors: exporter.NewConditionWriteErrors(),
 		policy:      exporter.NewPolicyReload(),
+		messages:    exporter.NewLibraryMessages(),
 		unasked:     map[access.Kind]error{},
 	}
 	b.policy.Succeeded(time.Now())
@@ -75,7 +78,7 @@ func (b *board) evaluate(ctx context.Context, s *inventory.Snapshot) {
 	if b.writer != nil {
 		b.writer.Notify()
 	}
-	b.waiting(s.Errors)
+	b.unread(s.Errors, s)
 	b.announce(before, report)
 }
 
@@ -89,18 +92,17 @@ func (b *board) announce(before, now *classify.Report) {
 	b.log.Info("evaluated", "webhooks", len(now.Profiles), "critical", t.Critical, "warning", t.Warning, "info", t.Info, "acknowledged", t.Acknowledged)
 }
 
-// waiting logs what cannot be looked at, each once, and once when it can again.
-func (b *board) waiting(errs []inventory.Error) {
-	var messages []string
-	for _, e := range errs {
-		messages = append(messages, e.Error())
+// waiting logs what cannot be read before the first Snapshot.
+func (b *board) waiting(errs []inventory.Error) { b.unread(errs, nil) }
+
+// unread logs what cannot be read, each once, and once when it can again.
+func (b *board) unread(errs []inventory.Error, s *inventory.Snapshot) {
+	added, again := b.unreadable.change(errs, neededIn(s))
+	for _, e := range added {
+		b.log.Warn("cannot read resource", "err", e.Error())
 	}
-	added, gone := b.looks.change(messages)
-	for _, m := range added {
-		b.log.Warn("could not look", "err", m)
-	}
-	for _, m := range gone {
-		b.log.Info("can look again", "was", m)
+	for _, object := range again {
+		b.log.Info("resource readable again", "resource", object)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
@@ -99,6 +101,7 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 	o.web.names = o.names()
 	log.Info("starting", "version", version.Info(), "cluster", config.Host)
 	b := newBoard(policy, operator.NewTracker(o.conditions()), log)
+	klog.SetSlogLogger(slog.New(newLibraryLog(log.Handler(), "klog", b.messages)))
 	group, ctx := errgroup.WithContext(ctx)
 	if o.elect {
 		if b.writer, err = o.writer(config, b); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -75,9 +76,10 @@ func loopback(address string) bool {
 // serve answers until the context ends.
 func (f *webFlags) serve(ctx context.Context, config *rest.Config, b *board) error {
 	server := &http.Server{
-		Handler:           b.evaluations.guardReady(exporter.NewHandler(b.current, b.evaluations, b.writeErrors, b.policy)),
+		Handler:           b.evaluations.guardReady(exporter.NewHandler(b.current, b.evaluations, b.writeErrors, b.policy, b.messages)),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(newLibraryLog(b.log.Handler(), "net/http", b.messages), slog.LevelWarn),
 	}
 	serve := f.toolkit
 	if f.ownTLS() {

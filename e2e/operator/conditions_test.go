@@ -55,8 +55,8 @@ var registrations = []struct {
 	}},
 }
 
-// TestConditions breaks each type of webhook in each way: the conditions tell,
-// and stop telling after the cure.
+// TestConditions breaks webhooks of each type in each way: the conditions show
+// it, and that it is over after the cure.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	w := world.New(t, cluster.Options{APIServerFlags: []string{older}, WithoutControllers: true})
@@ -64,26 +64,39 @@ func TestConditions(t *testing.T) {
 	a := w.Audit(t, elected...)
 	w.Reaches(t, world.Well("Degraded"))
 	t.Run("objects", func(t *testing.T) { describe(t, w) })
-	for _, r := range registrations {
-		for _, broken := range breakages {
-			t.Run(r.name+" "+broken.name, func(t *testing.T) {
-				b := w.Backend(t, r.name+"-"+broken.name)
-				r.register(t, w, b)
-				w.Reaches(t, world.Well(r.condition))
-				world.Must(t, broken.breaks(b, t.Context()))
-				w.Reaches(t, metav1.Condition{Type: r.condition, Status: metav1.ConditionTrue, Reason: broken.reason, Message: b.Namespace})
-				w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: r.condition + "_" + broken.reason})
-				world.Must(t, broken.heals(b, t.Context()))
-				w.Reaches(t, world.Well(r.condition))
-				w.Reaches(t, world.Well("Degraded"))
-			})
-		}
+	for _, broken := range breakages {
+		t.Run(broken.name, func(t *testing.T) { breakAll(t, w, broken) })
 	}
 	t.Run("virtual resource", func(t *testing.T) { interceptReviews(t, w) })
 	t.Run("what does not degrade", func(t *testing.T) { tolerate(t, w) })
 	t.Run("Events", func(t *testing.T) { announce(t, w) })
 	t.Run("what comes and goes", func(t *testing.T) { flap(t, w) })
 	t.Run(older, func(t *testing.T) { sends(t, w, a, true) })
+}
+
+// breakAll breaks a webhook of each type at once: few changes are written at
+// once, and each is waited for.
+func breakAll(t *testing.T, w *world.World, broken breakage) {
+	backends := make([]webhook.Backend, len(registrations))
+	for i, r := range registrations {
+		backends[i] = w.Backend(t, r.name+"-"+broken.name)
+		r.register(t, w, backends[i])
+	}
+	for i, r := range registrations {
+		w.Reaches(t, world.Well(r.condition))
+		world.Must(t, broken.breaks(backends[i], t.Context()))
+	}
+	for i, r := range registrations {
+		w.Reaches(t, metav1.Condition{Type: r.condition, Status: metav1.ConditionTrue, Reason: broken.reason, Message: backends[i].Namespace})
+		w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: r.condition + "_" + broken.reason})
+	}
+	for _, b := range backends {
+		world.Must(t, broken.heals(b, t.Context()))
+	}
+	for _, r := range registrations {
+		w.Reaches(t, world.Well(r.condition))
+	}
+	w.Reaches(t, world.Well("Degraded"))
 }
 
 // describe wants what the cluster version operator and must-gather read.

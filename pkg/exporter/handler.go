@@ -84,6 +84,12 @@ func (r PolicyReload) Collect(out chan<- prometheus.Metric) {
 	r.succeeded.Collect(out)
 }
 
+// NewLibraryMessages returns the metric in which to count what libraries log,
+// by the library.
+func NewLibraryMessages() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: libraryMessages.Series(), Help: libraryMessages.Help}, libraryMessages.Labels)
+}
+
 func metricsHandler(current func() *classify.Report, own ...prometheus.Collector) http.Handler {
 	own = slices.Concat(own, []prometheus.Collector{
 		collectorversion.NewCollector(program),

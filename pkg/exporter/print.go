@@ -126,6 +126,14 @@ var (
 	}
 )
 
+// libraryMessages counts what libraries log.
+var libraryMessages = Family{
+	Name:    "library_messages_total",
+	Help:    "How many messages the libraries net/http and klog logged. The log has the first of a kind, and once a minute how many more there were.",
+	Labels:  []string{"library"},
+	Counter: true,
+}
+
 // buildInfo is what prometheus/common exports of a program's version.
 var buildInfo = Family{
 	Name:   "build_info",
@@ -159,6 +167,7 @@ A family has no more than %d series, unless the table says otherwise; what is be
 	writeFamily(b, evaluationDuration, "histogram")
 	writeFamily(b, evaluationRunning, evaluationRunning.kind())
 	writeFamily(b, conditionWriteErrors, conditionWriteErrors.kind())
+	writeFamily(b, libraryMessages, libraryMessages.kind())
 	writeFamily(b, policyReloadSuccessful, policyReloadSuccessful.kind())
 	writeFamily(b, policyReloadSucceeded, policyReloadSucceeded.kind())
 	writeFamily(b, buildInfo, buildInfo.kind())

@@ -72,6 +72,9 @@ type Error struct {
 	// Object names what could not be read, as "Kind/name" or a path.
 	Object  string
 	Message string
+	// Namespaces are those that it is about, separated by commas; "" where it is
+	// about the whole cluster.
+	Namespaces string
 }
 
 // Error returns the place, the object and the reason on one line.

@@ -117,14 +117,15 @@ func (v *Reviewer) Guard(next http.Handler) http.Handler {
 }
 
 func (v *Reviewer) admit(r *http.Request) error {
-	u, err := v.authenticate(r)
+	c := &caller{from: address(r)}
+	u, err := v.authenticate(r, c)
 	if err != nil {
 		return err
 	}
 	if slices.Contains(v.Trusted, u.name) {
 		return nil
 	}
-	allowed, err := v.authorize(u, r)
+	allowed, err := v.authorize(u, r.URL.Path, c)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (v *Reviewer) admit(r *http.Request) error {
 
 // authenticate names the user: by a certificate that the TLS handshake has
 // verified, else by a token.
-func (v *Reviewer) authenticate(r *http.Request) (user, error) {
+func (v *Reviewer) authenticate(r *http.Request, c *caller) (user, error) {
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		subject := r.TLS.VerifiedChains[0][0].Subject
 		return user{name: subject.CommonName, groups: subject.Organization}, nil
@@ -145,24 +146,24 @@ func (v *Reviewer) authenticate(r *http.Request) (user, error) {
 	if !ok || token == "" {
 		return user{}, errUnauthenticated
 	}
-	found, err := v.remembered(question{Token, digest(token)}, address(r), func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
+	found, err := v.remembered(question{Token, digest(token)}, c, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
 	if err == nil && !found.ok {
 		err = errUnauthenticated
 	}
 	return found.user, err
 }
 
-func (v *Reviewer) authorize(u user, r *http.Request) (bool, error) {
+func (v *Reviewer) authorize(u user, path string, c *caller) (bool, error) {
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		User: u.name, UID: u.uid, Groups: u.groups, Extra: u.extra,
-		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: r.URL.Path, Verb: "get"},
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
 	}
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return false, fmt.Errorf("reviewing access: of %s: %w", u.name, err)
 	}
 	key := question{Access, digest(string(text))}
-	found, err := v.remembered(key, address(r), func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, spec) })
+	found, err := v.remembered(key, c, func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, spec) })
 	return found.ok, err
 }
 
@@ -181,14 +182,14 @@ var errSlow = errors.New("the review takes too long")
 // remembered asks unless a recent answer is known; where asking fails or takes
 // long, an old grant still counts. What was granted before is asked again
 // whatever the limits say.
-func (v *Reviewer) remembered(key question, from string, ask func(context.Context) (answer, error)) (answer, error) {
+func (v *Reviewer) remembered(key question, c *caller, ask func(context.Context) (answer, error)) (answer, error) {
 	known, found := v.recall(key)
 	age := v.Now().Sub(known.asked)
 	if found && (known.ok && age < granted || !known.ok && age < refused) {
 		return known, nil
 	}
 	old := found && known.ok && age < stale
-	if !old && !v.mayAsk(from) {
+	if !old && !v.mayAsk(c) {
 		return answer{}, errLimited
 	}
 	fresh, err := v.await(v.review(key, ask), old)

@@ -216,6 +216,17 @@ func TestStrangersAreLimited(t *testing.T) {
 	}
 }
 
+// TestRequestCountsOnce: the two reviews of a newcomer are one of the limit.
+func TestRequestCountsOnce(t *testing.T) {
+	s := newServer()
+	for i := range addressBurst - 1 {
+		s.get("/metrics", fmt.Sprint("made-up-", i), "")
+	}
+	if got := s.get("/metrics", "good", ""); got != http.StatusOK {
+		t.Errorf("the last one that the limit allows: %d", got)
+	}
+}
+
 // TestReviewedUserIsWhole: what a TokenReview says of a user is what access is
 // reviewed for.
 func TestReviewedUserIsWhole(t *testing.T) {

@@ -41,12 +41,20 @@ func address(r *http.Request) string {
 	return host
 }
 
-// mayAsk reports whether a review may be asked for an unknown user at the
-// address.
-func (v *Reviewer) mayAsk(from string) bool {
+// caller is who sent a request.
+type caller struct {
+	from string
+	// counted says that the request counts already: the reviews of a token and of
+	// what its user may do are one of an unknown user.
+	counted bool
+}
+
+// mayAsk reports whether a review may be asked for an unknown user.
+func (v *Reviewer) mayAsk(c *caller) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.limits.allow(from, v.Now())
+	c.counted = c.counted || v.limits.allow(c.from, v.Now())
+	return c.counted
 }
 
 // letIn notes that a user was let in from the address.

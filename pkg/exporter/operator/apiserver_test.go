@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,10 +145,8 @@ func (a *apiServer) write(path, version string, conditions ...metav1.Condition) 
 // forbid refuses calls as RBAC does.
 func forbid(calls ...string) func(method, path string) (int, string) {
 	return func(method, path string) (int, string) {
-		for _, c := range calls {
-			if c == method+" "+path {
-				return http.StatusForbidden, fmt.Sprintf("%s is forbidden", path)
-			}
+		if slices.Contains(calls, method+" "+path) {
+			return http.StatusForbidden, fmt.Sprintf("%s is forbidden", path)
 		}
 		return 0, ""
 	}

@@ -25,7 +25,9 @@ type failure struct {
 	// resource is what was read, as RBAC names it, or a path of the API server.
 	resource  string
 	namespace string
-	err       error
+	// once says that nothing is to be watched after it.
+	once bool
+	err  error
 	// asOf is the age of what is known all the same; zero if nothing is.
 	asOf time.Time
 }
@@ -61,7 +63,7 @@ func (f failure) cause() cause {
 		c.message = f.verb + " " + f.resource + " is forbidden"
 		c.cure = f.grant()
 	case apierrors.IsUnauthorized(f.err):
-		c.object = apiServer
+		c.object = APIServer
 		c.message = "it does not accept the credentials (401 Unauthorized)"
 		c.cure = "renew the token or the certificate"
 	case f.notServed():
@@ -69,23 +71,26 @@ func (f failure) cause() cause {
 	case errors.As(f.err, &status):
 		c.message = f.verb + " " + f.resource + ": " + f.err.Error()
 	default:
-		c.object = apiServer
+		c.object = APIServer
 		c.message = networkReason(f.err)
 	}
 	return c
 }
 
-// apiServer names the API server as the object of an Error.
-const apiServer = "API server"
+// APIServer names the API server as the object of an Error.
+const APIServer = "API server"
 
+// grant says which verbs are missing. A watch follows a list that worked; where
+// the list is refused, so was the watch that streams it, which is tried before.
 func (f failure) grant() string {
-	if strings.HasPrefix(f.resource, "/") {
+	verbs := "the verb " + f.verb
+	switch {
+	case strings.HasPrefix(f.resource, "/"):
 		return "grant the verb get on the non-resource URL " + f.resource + f.user()
+	case f.verb == "list" && !f.once:
+		verbs = "the verbs list and watch"
 	}
-	if f.verb == "get" {
-		return "grant the verb get on " + f.resource + f.user()
-	}
-	return "grant the verbs list and watch on " + f.resource + f.user()
+	return "grant " + verbs + " on " + f.resource + f.user()
 }
 
 // user returns who asked, as the API server's message names it.
@@ -120,7 +125,7 @@ func explain(failures []failure) []inventory.Error {
 		if namespaces[c] == nil {
 			namespaces[c], oldest[c] = map[string]bool{}, f.asOf
 		}
-		if f.namespace != "" && c.object != apiServer {
+		if f.namespace != "" && c.object != APIServer {
 			namespaces[c][f.namespace] = true
 		}
 		if f.asOf.Before(oldest[c]) {
@@ -129,11 +134,16 @@ func explain(failures []failure) []inventory.Error {
 	}
 	var out []inventory.Error
 	for c, in := range namespaces {
-		message := c.message + within(slices.Sorted(maps.Keys(in)))
+		sorted := slices.Sorted(maps.Keys(in))
+		message := c.message + within(sorted)
 		if c.cure != "" {
 			message += ": " + c.cure
 		}
-		out = append(out, inventory.Error{Object: c.object, Message: message + "; " + kept(oldest[c])})
+		out = append(out, inventory.Error{
+			Object:     c.object,
+			Message:    message + "; " + kept(oldest[c]),
+			Namespaces: strings.Join(sorted, ","),
+		})
 	}
 	slices.SortFunc(out, func(a, b inventory.Error) int {
 		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Message, b.Message))

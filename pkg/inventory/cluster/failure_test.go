@@ -22,7 +22,12 @@ var explanations = []struct {
 	{
 		"forbidden in the cluster",
 		[]failure{{verb: "watch", resource: "namespaces", err: errForbidden, asOf: at(3)}},
-		[]string{"namespaces: watch namespaces is forbidden: grant the verbs list and watch on namespaces to system:serviceaccount:audit:audit; its last known state, of 2026-01-01T00:03:00Z, is kept"},
+		[]string{"namespaces: watch namespaces is forbidden: grant the verb watch on namespaces to system:serviceaccount:audit:audit; its last known state, of 2026-01-01T00:03:00Z, is kept"},
+	},
+	{
+		"forbidden, of a cluster that is read once",
+		[]failure{{verb: "list", resource: "namespaces", once: true, err: errForbidden}},
+		[]string{"namespaces: list namespaces is forbidden: grant the verb list on namespaces to system:serviceaccount:audit:audit; nothing is known of it"},
 	},
 	{
 		"forbidden in two namespaces",

@@ -88,8 +88,9 @@ func (r *reader) read(ctx context.Context, s source) result {
 		before = n
 	})
 	if err != nil {
-		state := state{}
-		state.failed(s.failure("list", err))
+		state, reason := state{}, s.failure("list", err)
+		reason.once = true
+		state.failed(reason)
 		return result{source: s, failure: state.failure}
 	}
 	out := result{source: s, known: true}
