@@ -7,11 +7,12 @@ func auditor() Board {
 		Title:       "Webhook auditor",
 		Description: "Can the findings be trusted? Whether the auditor is up, sees the cluster and gets its conditions written.",
 		Variables:   []Variable{clusterVariable},
-		Links:       []Link{toBoard("All webhooks", "webhooks")},
+		Alerts:      `alertname=~"WebhookAuditor.*|WebhookInputMetricsMissing"`,
+		Links:       []Link{toBoard("All webhooks", "webhooks"), toBoard("All clusters", "fleet")},
 		Rows: []Row{
 			{Panels: trust()},
-			{Title: "What it says", Panels: announcements()},
-			{Title: "What it costs", Panels: footprint()},
+			{Title: "Findings and conditions", Panels: announcements()},
+			{Title: "Resource usage", Panels: footprint()},
 		},
 	}
 }
@@ -21,26 +22,21 @@ const replicas = `max by (cluster, instance) (webhook_auditor_build_info{cluster
 
 func trust() []Panel {
 	return []Panel{
-		stat("Replicas", "Processes that answer scrapes.", "count("+replicas+")", green).with(count, Threshold{red, 0}, Threshold{green, 1}).wide(4),
-		stat("Age of what it knows", "How long ago every watch was known current. Grows while one is broken.",
+		stat("Replicas", "Processes that answer scrapes.", "count("+replicas+")", green).with(count, Threshold{red, 0}, Threshold{green, 1}),
+		stat("Data age", "How long ago every watch was known current. Grows while one is broken.",
 			`time() - min(max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"}))`, red).
-			with(seconds, Threshold{green, 0}, Threshold{orange, 180}, Threshold{red, 600}).wide(4),
-		stat("Broken watches", "Failed lists and watches in the chosen time range. One after a restart of the API server is normal.",
-			`sum(max by (cluster, group, resource) (increase(webhook_auditor_watch_errors_total{cluster=~"$cluster"}[$__range])))`, orange).wide(4),
-		stat("Conditions not written", "Failed writes of conditions in the chosen time range.",
-			`sum(max by (cluster) (increase(webhook_auditor_condition_write_errors_total{cluster=~"$cluster"}[$__range])))`, orange).wide(4),
-		stat("Evaluation, p99", "What the checks take on one snapshot of the cluster.",
+			with(seconds, Threshold{green, 0}, Threshold{orange, 180}, Threshold{red, 600}),
+		stat("Watch errors", "Failed lists and watches in the last minutes. Those of a restart of the API server pass; while they last, what the auditor knows grows old.",
+			`sum(ceil(max by (cluster, group, resource) (increase(webhook_auditor_watch_errors_total{cluster=~"$cluster"}[$__rate_interval]))))`, red),
+		stat("Write errors", "Failed writes of conditions in the last minutes.",
+			`sum(ceil(max by (cluster) (increase(webhook_auditor_condition_write_errors_total{cluster=~"$cluster"}[$__rate_interval]))))`, orange),
+		stat("Evaluation", "p99 of what the checks take on one snapshot of the cluster.",
 			`histogram_quantile(0.99, max by (le) (rate(webhook_auditor_evaluation_duration_seconds_bucket{cluster=~"$cluster"}[$__range])))`, orange).
-			with(seconds, Threshold{green, 0}, Threshold{orange, 0.5}, Threshold{red, 1}).wide(4),
+			with(seconds, Threshold{green, 0}, Threshold{orange, 0.5}, Threshold{red, 1}),
 		stat("Degraded", "Whether the auditor calls the cluster degraded.",
 			`max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded",status="True"} == 1)) or 0 * max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded"}))`, red).
-			saying(Text{"0", "no", green}, Text{"1", "yes", red}).wide(4),
+			saying(Text{"0", "no", green}, Text{"1", "yes", red}),
 	}
-}
-
-func (p Panel) wide(width int) Panel {
-	p.Width = width
-	return p
 }
 
 func announcements() []Panel {
@@ -59,13 +55,15 @@ func announcements() []Panel {
 			Title:       "Conditions now",
 			Description: "The current status and reason of each condition.",
 			Kind:        Table, Unit: count, Width: 12, Height: 8,
-			Queries: []Query{{Expr: `max by (cluster, condition, status, reason) (webhook_auditor_condition{cluster=~"$cluster"}) == 1`}},
+			Queries: []Query{{Expr: meaning()}},
 			Columns: []Column{
 				{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
 				{Field: "condition", Title: "Condition", Unit: text, Width: 350},
-				{Field: "status", Title: "Status", Unit: text, Width: 80},
+				{Field: "A", Title: "Status", Unit: text, Width: 90, Texts: []Text{{"1", "True", green}, {"2", "False", green}, {"3", "Unknown", yellow}, {"4", "True", red}, {"5", "False", red}}},
+				{Field: "status", Title: "Status", Unit: text, ConsoleOnly: true},
 				{Field: "reason", Title: "Reason", Unit: text},
 			},
+			Unknown: unknownTable,
 		},
 		{
 			Title:       "Findings by severity",
@@ -77,15 +75,32 @@ func announcements() []Panel {
 			Title:       "Webhooks by type",
 			Description: "All webhooks that are registered.",
 			Kind:        Stack, Unit: count, Width: 8, Height: 8,
-			Queries: []Query{{Expr: `count by (cluster, type) (max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"}))`, Legend: "{{type}} {{cluster}}"}},
+			Queries: []Query{{Expr: worded(`count by (cluster, type) (max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"}))`), Legend: "{{type}} {{cluster}}"}},
 		},
 		{
-			Title:       "Broken watches by resource",
+			Title:       "Watch errors by resource",
 			Description: "Failed lists and watches: while one fails, what the auditor knows grows old.",
 			Kind:        Lines, Unit: count, Width: 8, Height: 8,
 			Queries: []Query{{Expr: `max by (cluster, group, resource) (increase(webhook_auditor_watch_errors_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{resource}} {{group}} {{cluster}}"}},
 		},
 	}
+}
+
+// meaning is one series per condition, whose value tells what its status means:
+// errors are good while False, Available and Upgradeable while True, and
+// Progressing passes either way.
+func meaning() string {
+	now := func(matcher string) string {
+		return `max by (cluster, condition, status, reason) (webhook_auditor_condition{cluster=~"$cluster",` + matcher + `} == 1)`
+	}
+	const bad = `.*Error|Degraded|EvaluationConditionsDetected`
+	return either(
+		now(`status="True",condition!~"`+bad+`"`),
+		"2 * "+now(`status="False",condition=~"`+bad+`|Progressing"`),
+		"3 * "+now(`status="Unknown"`),
+		"4 * "+now(`status="True",condition=~"`+bad+`"`),
+		"5 * "+now(`status="False",condition!~"`+bad+`|Progressing"`),
+	)
 }
 
 func bySeverity(severity, color string) Query {
@@ -101,26 +116,28 @@ func footprint() []Panel {
 		{
 			Title:       "Memory",
 			Description: "Resident memory of each replica.",
-			Kind:        Lines, Unit: memory, Width: 8, Height: 8,
+			Kind:        Lines, Unit: memory, Width: 12, Height: 8,
 			Queries: []Query{{Expr: ofReplica(`process_resident_memory_bytes{cluster=~"$cluster"}`), Legend: "{{instance}}"}},
 		},
 		{
 			Title:       "Processor",
 			Description: "Processors that each replica keeps busy.",
-			Kind:        Lines, Unit: processors, Width: 8, Height: 8,
+			Kind:        Lines, Unit: processors, Width: 12, Height: 8,
 			Queries: []Query{{Expr: ofReplica(`rate(process_cpu_seconds_total{cluster=~"$cluster"}[$__rate_interval])`), Legend: "{{instance}}"}},
 		},
 		{
 			Title:       "Versions",
 			Description: "Which build each replica is.",
-			Kind:        Table, Unit: count, Width: 8, Height: 8,
+			Kind:        Table, Unit: count, Width: 24, Height: 5,
 			Queries: []Query{{Expr: `max by (cluster, instance, version, revision, goversion) (webhook_auditor_build_info{cluster=~"$cluster"})`}},
 			Columns: []Column{
-				{Field: "instance", Title: "Replica", Unit: text, Width: 150},
-				{Field: "version", Title: "Version", Unit: text, Width: 90},
+				{Field: "instance", Title: "Replica", Unit: text},
+				{Field: "version", Title: "Version", Unit: text},
 				{Field: "revision", Title: "Revision", Unit: text},
-				{Field: "goversion", Title: "Go", Unit: text, Width: 90},
+				{Field: "goversion", Title: "Go", Unit: text, Width: 110},
+				{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
 			},
+			Unknown: unknownTable,
 		},
 	}
 }

@@ -12,6 +12,12 @@ type Board struct {
 	Variables   []Variable
 	Links       []Link
 	Rows        []Row
+	// Alerts and Changes select the alerts and configurations that the charts
+	// mark, besides those of the chosen cluster.
+	Alerts, Changes string
+	// GrafanaOnly marks a board without use in the console, which is always that
+	// of one cluster.
+	GrafanaOnly bool
 }
 
 // UID identifies the board in URLs. It outlives titles and files.
@@ -35,6 +41,7 @@ const (
 	Table                  // one row per series
 	Bars                   // one bar per series
 	States                 // bands of a state over time
+	Matrix                 // a Table of its first Column against its second
 )
 
 // Panel is one picture.
@@ -51,9 +58,17 @@ type Panel struct {
 	// Columns are those of a Table, from left to right; no other is shown.
 	Columns []Column
 	Links   []Link
-	// Empty is what a panel without data says, where that is good news.
-	Empty string
+	// Shades are the colors of series by what their legend matches; all others
+	// have a color by their name.
+	Shades []Shade
+	// Unknown is what a panel says that no series answers. What is known to be
+	// empty is a row of the query: see orNone.
+	Unknown string
 }
+
+// Shade is the color of the series whose legend matches the regular expression
+// Pattern.
+type Shade struct{ Pattern, Color string }
 
 // Query is one expression of a panel. A Table, Bars or Number asks for the
 // end of the chosen time range, all others for the whole of it.
@@ -64,6 +79,8 @@ type Query struct {
 	Total bool
 	// Color is fixed where the line means good or bad; else the palette's.
 	Color string
+	// GrafanaOnly marks a query whose rows the console cannot join with others.
+	GrafanaOnly bool
 }
 
 // Threshold is the color that values have from From on.
@@ -87,12 +104,16 @@ type Column struct {
 	Thresholds []Threshold
 	Texts      []Text
 	Links      []Link
+	// Hidden columns are there for links alone. ConsoleOnly ones order the rows
+	// where the console would sort them by their first column.
+	Hidden, ConsoleOnly bool
 }
 
 // Link leads away from a board, a series or a cell. URL may hold Grafana's
-// variables.
+// variables. One that leads out of Grafana opens a tab of its own.
 type Link struct {
 	Title, URL string
+	Outside    bool
 }
 
 // Unit is what a number counts, in the words of both dialects.
@@ -100,19 +121,24 @@ type Unit struct {
 	Grafana, Console string
 	// Decimals is negative where the size of the value decides.
 	Decimals int
+	// Suffix is what the console, which knows no seconds, writes behind a number
+	// or into the head of a column; it divides by Per first.
+	Suffix string
+	Per    float64
 }
 
 // The units. The console knows few, and shows an unknown one as a bare number.
 var (
-	count      = Unit{"none", "short", 0}
-	seconds    = Unit{"s", "s", -1}
-	share      = Unit{"percentunit", "percentunit", 1}
-	rate       = Unit{"reqps", "short", -1}
-	times      = Unit{"suffix:×", "short", 1}
-	days       = Unit{"suffix: d", "short", 0}
-	processors = Unit{"short", "short", 3}
-	memory     = Unit{"bytes", "Bytes", -1}
-	text       = Unit{"string", "short", 0}
+	count      = Unit{Grafana: "none", Console: "short"}
+	seconds    = Unit{Grafana: "s", Console: "s", Decimals: -1, Suffix: "s"}
+	ago        = Unit{Grafana: "s", Console: "short", Decimals: -1, Suffix: "h", Per: 3600}
+	share      = Unit{Grafana: "percentunit", Console: "percentunit", Decimals: 1}
+	rate       = Unit{Grafana: "reqps", Console: "short", Decimals: -1}
+	times      = Unit{Grafana: "suffix:×", Console: "short", Decimals: 1, Suffix: "×"}
+	days       = Unit{Grafana: "suffix: d", Console: "short", Suffix: "d"}
+	processors = Unit{Grafana: "short", Console: "short", Decimals: 3}
+	memory     = Unit{Grafana: "bytes", Console: "bytes", Decimals: -1}
+	text       = Unit{Grafana: "string", Console: "short"}
 )
 
 // Variable is a choice at the top of a board.
@@ -127,10 +153,15 @@ type Variable struct {
 	// GrafanaOnly marks a variable without use in the console, which is always that
 	// of one cluster.
 	GrafanaOnly bool
+	// Plugin makes the choices the data sources of a kind, as "loki".
+	Plugin string
+	// Hidden variables carry what links need; without Metric, Fixed and Plugin
+	// they are free text.
+	Hidden bool
 }
 
 // Choice is one fixed choice of a Variable.
 type Choice struct{ Text, Value string }
 
 // Boards are all boards, in the order in which a person meets them.
-func Boards() []Board { return []Board{webhooks(), webhook(), auditor()} }
+func Boards() []Board { return []Board{webhooks(), webhook(), fleet(), auditor()} }

@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/grafana-tools/sdk"
@@ -24,7 +25,7 @@ func console(b Board) (object, error) {
 	}
 	board.Annotations.List = []sdk.Annotation{}
 	for _, v := range b.Variables {
-		if !v.GrafanaOnly {
+		if !v.GrafanaOnly && !v.Hidden {
 			board.Templating.List = append(board.Templating.List, consoleVariable(v))
 		}
 	}
@@ -65,7 +66,7 @@ func consoleSpan(p Panel) float32 {
 var consolePanels = map[Kind]func(Panel) *sdk.Panel{
 	Lines: consoleGraph, Stack: consoleGraph, States: consoleGraph,
 	Number: consoleNumber,
-	Table:  consoleTable, Bars: consoleTable,
+	Table:  consoleTable, Bars: consoleTable, Matrix: consoleTable,
 }
 
 func consoleGraph(p Panel) *sdk.Panel {
@@ -90,26 +91,41 @@ func consoleGraph(p Panel) *sdk.Panel {
 // that the sdk's singlestat does not have.
 func consoleNumber(p Panel) *sdk.Panel {
 	panel := sdk.NewCustom(p.Title)
-	thresholds, texts := []object{}, []object{}
-	for _, t := range p.Thresholds {
-		thresholds = append(thresholds, object{"color": t.Color, "value": t.From})
-	}
+	texts := []object{{"op": "=", "value": "null", "text": p.Unknown}}
 	for _, t := range p.Texts {
 		texts = append(texts, object{"op": "=", "value": t.Value, "text": t.Text})
 	}
 	(*panel.CustomPanel) = sdk.CustomPanel{
-		"format": p.Unit.Console, "valueName": "current", "nullText": p.Empty,
+		"format": p.Unit.Console, "valueName": "current",
 		"valueMaps": texts,
-		"options":   object{"fieldOptions": object{"thresholds": thresholds}},
+		"options":   object{"fieldOptions": object{"thresholds": consoleThresholds(p.Thresholds)}},
 		"targets":   []sdk.Target{{RefID: "A", Expr: consoleExpr(p.Queries[0].Expr), Instant: true}},
 	}
 	if p.Unit.Decimals >= 0 {
 		(*panel.CustomPanel)["decimals"] = p.Unit.Decimals
 	}
-	if len(texts) > 0 {
+	if p.Unit.Suffix != "" {
+		(*panel.CustomPanel)["postfix"] = " " + p.Unit.Suffix
+	}
+	if len(p.Texts) > 0 {
 		(*panel.CustomPanel)["format"] = "none"
 	}
 	return panel
+}
+
+// consoleThresholds are thresholds as the console reads them: a value that
+// equals one still has the color of the one before, and what is below the
+// first has none.
+func consoleThresholds(thresholds []Threshold) []object {
+	out := []object{}
+	for i, t := range thresholds {
+		from := t.From - 1e-9
+		if i == 0 {
+			from = -1e9
+		}
+		out = append(out, object{"color": t.Color, "value": from})
+	}
+	return out
 }
 
 func consoleTable(p Panel) *sdk.Panel {
@@ -117,10 +133,30 @@ func consoleTable(p Panel) *sdk.Panel {
 	panel.TablePanel.Transform = "table"
 	panel.TablePanel.Columns = []sdk.Column{}
 	panel.TablePanel.Styles = consoleStyles(p)
-	for i, q := range p.Queries {
-		panel.AddTarget(&sdk.Target{RefID: letter(i), Expr: consoleExpr(q.Expr), Format: "table", Instant: true})
+	for i, q := range consoleQueries(p) {
+		expr := consoleExpr(q.Expr)
+		if per := consolePer(p, letter(i)); per != 0 {
+			expr = fmt.Sprintf("(%s) / %v", expr, per)
+		}
+		panel.AddTarget(&sdk.Target{RefID: letter(i), Expr: expr, Format: "table", Instant: true})
 	}
 	return panel
+}
+
+// consoleQueries are those whose rows the console can join: it does so where
+// all labels are the same.
+func consoleQueries(p Panel) []Query {
+	return slices.DeleteFunc(slices.Clone(p.Queries), func(q Query) bool { return q.GrafanaOnly })
+}
+
+// consolePer is what the values of the query are divided by.
+func consolePer(p Panel, letter string) float64 {
+	for _, c := range p.Columns {
+		if c.Field == letter {
+			return c.Unit.Per
+		}
+	}
+	return 0
 }
 
 func consoleStyles(p Panel) []sdk.ColumnStyle {
@@ -132,9 +168,12 @@ func consoleStyles(p Panel) []sdk.ColumnStyle {
 	for _, c := range p.Columns {
 		pattern := c.Field
 		if isLetter(pattern) {
+			if int(pattern[0]-'A') >= len(consoleQueries(p)) || len(valueTexts(c)) > 0 {
+				continue
+			}
 			pattern = "Value #" + pattern
 		}
-		if pattern == "cluster" {
+		if pattern == "cluster" || c.Hidden {
 			continue
 		}
 		delete(hidden, pattern)
@@ -148,6 +187,14 @@ func consoleStyles(p Panel) []sdk.ColumnStyle {
 	return out
 }
 
+// valueTexts are words for numbers, which the console's tables cannot show.
+func valueTexts(c Column) []Text {
+	if !isLetter(c.Field) || c.Unit != text {
+		return nil
+	}
+	return c.Texts
+}
+
 func values(n int) []string {
 	var out []string
 	for i := range n {
@@ -158,6 +205,9 @@ func values(n int) []string {
 
 func consoleStyle(pattern string, c Column) sdk.ColumnStyle {
 	style := sdk.ColumnStyle{Alias: new(c.Title), Pattern: pattern, Type: "string"}
+	if c.Unit.Suffix != "" {
+		style.Alias = new(c.Title + ", " + c.Unit.Suffix)
+	}
 	if c.Unit != text {
 		style.Type, style.Unit = "number", new(c.Unit.Console)
 		style.Decimals = new(max(c.Unit.Decimals, 0))
@@ -186,9 +236,21 @@ var single = strings.NewReplacer(
 	`{cluster=~"$cluster"}`, ``,
 	`(cluster, `, `(`,
 	`by (cluster) `, ``,
+	`on (cluster, `, `on (`,
 )
 
-func consoleExpr(expr string) string { return single.Replace(expr) }
+func consoleExpr(expr string) string {
+	anyType := strings.Contains(expr, `type=~"$type"`)
+	expr = single.Replace(expr)
+	if anyType {
+		expr = strings.ReplaceAll(expr, converted, converted+` and on (type) max by (type) (webhook_auditor_webhook_info{type=~"$type"})`)
+	}
+	return expr
+}
+
+// converted is how asWebhook ends: where the series of a conversion have become
+// those of a webhook, of a type that can be chosen.
+const converted = `"type", "conversion", "", "")`
 
 func consoleLegend(legend string) string {
 	return strings.TrimSpace(strings.ReplaceAll(legend, "{{cluster}}", ""))

@@ -115,12 +115,16 @@ func asWebhook(expr string) string {
 	return fmt.Sprintf(`label_replace(label_replace(%s, "name", "$1", "crd_name", "(.+)"), "type", "conversion", "", "")`, expr)
 }
 
-// ratio divides each series by its counterpart, where there is one.
-func ratio(part, whole string) string { return fmt.Sprintf("(%s) / ((%s) > 0)", part, whole) }
+// ratio divides each series by its counterpart, where there is one. The parts
+// are counted in other series than the whole, so that a scrape or an
+// extrapolation between them could make more than all of it.
+func ratio(part, whole string) string {
+	return fmt.Sprintf("clamp_max((%s) / ((%s) > 0), 1)", part, whole)
+}
 
 // overall divides the sums. A part that never happened has no series: it is 0.
 func overall(part, whole string) string {
-	return fmt.Sprintf("(sum(%s) or 0 * sum(%s))\n/ (sum(%s) > 0)", part, whole, whole)
+	return fmt.Sprintf("clamp_max((sum(%s) or 0 * sum(%s))\n/ (sum(%s) > 0), 1)", part, whole, whole)
 }
 
 // leaders returns the series of now that lead the ranking of the whole range.
@@ -152,4 +156,31 @@ func (s scope) waiting() string {
 		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.admissions("admission_duration_seconds", "")),
 		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.conversions("", "")),
 	)
+}
+
+// filled gives the label a text where it is missing: Prometheus leaves empty
+// labels out, and with them a table's column.
+func filled(expr, label, text string) string { return labeled(expr, label, text, label) }
+
+// labeled sets the label to the text on series without the label absent.
+func labeled(expr, label, text, absent string) string {
+	return fmt.Sprintf(`label_replace(%s, %q, %q, %q, "")`, expr, label, text, absent)
+}
+
+// orNone says in the label that there are no rows, where measured has series:
+// without a measurement nothing can be said.
+func orNone(rows, measured, label, none string) string {
+	return rows + "\nor on () " + labeled(fmt.Sprintf("(0 * max(%s))", measured), label, none, label)
+}
+
+// linked adds the label "at", the cluster as links to other boards name it:
+// the choice "All" stands for series without a cluster.
+func linked(expr string) string {
+	expr = fmt.Sprintf(`label_replace(%s, "at", "$1", "cluster", "(.+)")`, expr)
+	return labeled(expr, "at", "All", "cluster")
+}
+
+// worded writes a type as people say it.
+func worded(expr string) string {
+	return fmt.Sprintf(`label_replace(%s, "type", "mutating", "type", "admit")`, expr)
 }

@@ -3,6 +3,7 @@ package dashboards
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 
 	"github.com/grafana-tools/sdk"
@@ -45,6 +46,9 @@ func grafana(b Board) (object, error) {
 	for _, l := range b.Links {
 		board.Links = append(board.Links, sdk.Link{Title: l.Title, Type: "link", URL: new(l.URL)})
 	}
+	for i := range board.Templating.List {
+		formatVariables(b, board.Templating.List[i].Query)
+	}
 	out, err := plain(board)
 	if err != nil {
 		return nil, fmt.Errorf("drawing board %s: %w", b.Name, err)
@@ -67,7 +71,7 @@ func grafanaPanels(b Board) []*sdk.Panel {
 			out = append(out, head)
 		}
 		for _, p := range row.Panels {
-			panel := grafanaPanel(p)
+			panel := grafanaPanel(b, p)
 			panel.ID = panelID(b.Name, row.Title, p.Title)
 			at.place(&panel.CommonPanel, p.Width, p.Height)
 			out = append(out, panel)
@@ -100,35 +104,61 @@ func (at *position) place(p *sdk.CommonPanel, width, height int) {
 	at.height = max(at.height, height)
 }
 
-func grafanaPanel(p Panel) *sdk.Panel {
+func grafanaPanel(b Board, p Panel) *sdk.Panel {
 	panel := sdk.NewCustom(p.Title)
 	panel.Type = panelTypes[p.Kind]
 	panel.Description = new(p.Description)
 	panel.Datasource = datasource
 	panel.CustomPanel = &sdk.CustomPanel{
-		"targets":     grafanaTargets(p),
+		"targets":     grafanaTargets(b, p),
 		"options":     panelOptions[p.Kind](p),
 		"fieldConfig": object{"defaults": fieldDefaults(p), "overrides": overrides(p)},
 	}
-	if p.Kind == Table {
+	if p.Kind == Table || p.Kind == Matrix {
 		(*panel.CustomPanel)["transformations"] = transformations(p)
 	}
 	return panel
 }
 
 var panelTypes = map[Kind]string{
-	Lines: "timeseries", Stack: "timeseries", Number: "stat", Table: "table", Bars: "bargauge", States: "state-timeline",
+	Lines: "timeseries", Stack: "timeseries", Number: "stat", Table: "table", Bars: "bargauge", States: "state-timeline", Matrix: "table",
 }
 
 // letter names the query: A, B and so on.
 func letter(i int) string { return string(rune('A' + i)) }
 
-func grafanaTargets(p Panel) []object {
+// grafanaExpr returns the expression as Grafana must read it. It escapes the
+// values of custom variables unless they are asked for as they are.
+func grafanaExpr(b Board, expr string) string {
+	for _, v := range b.Variables {
+		if len(v.Fixed) > 0 {
+			expr = strings.ReplaceAll(expr, `"$`+v.Name+`"`, `"${`+v.Name+`:raw}"`)
+		}
+	}
+	return expr
+}
+
+func formatVariables(b Board, query any) {
+	if q, ok := query.(object); ok {
+		q["query"] = grafanaExpr(b, q["query"].(string))
+	}
+}
+
+// leadsOn tells whether the panel links to boards in the cluster of a row.
+func leadsOn(p Panel) bool {
+	return len(p.Links) > 0 || slices.ContainsFunc(p.Columns, func(c Column) bool { return c.Field == at.Field })
+}
+
+func grafanaTargets(b Board, p Panel) []object {
 	var out []object
 	for i, q := range p.Queries {
-		t := object{"refId": letter(i), "expr": q.Expr, "datasource": datasource, "editorMode": "code", "interval": minStep}
+		expr := q.Expr
+		if leadsOn(p) && !strings.Contains(expr, `"at", `) && !q.GrafanaOnly {
+			expr = linked("(" + expr + ")")
+		}
+		t := object{"refId": letter(i), "expr": grafanaExpr(b, expr), "datasource": datasource, "editorMode": "code", "interval": minStep}
 		switch p.Kind {
-		case Table:
+		case Table, Matrix:
 			t["format"], t["instant"], t["range"] = "table", true, false
 		case Number, Bars:
 			t["instant"], t["range"] = true, false
@@ -149,7 +179,8 @@ var panelOptions = map[Kind]func(Panel) object{
 	Stack:  chartOptions,
 	Number: numberOptions,
 	Bars:   barOptions,
-	Table:  func(Panel) object { return object{"showHeader": true, "cellHeight": "sm", "frameIndex": 0} },
+	Table:  tableOptions,
+	Matrix: tableOptions,
 	States: func(Panel) object {
 		return object{
 			"showValue": "auto", "rowHeight": 0.8, "mergeValues": true, "alignValue": "left",
@@ -162,11 +193,23 @@ var panelOptions = map[Kind]func(Panel) object{
 func chartOptions(p Panel) object {
 	return object{
 		"legend": object{
-			"displayMode": "table", "placement": "bottom", "showLegend": true,
+			"displayMode": "table", "placement": legendPlacement(p), "showLegend": true,
 			"calcs": []string{"lastNotNull", "max"}, "sortBy": "Max", "sortDesc": true,
 		},
 		"tooltip": object{"mode": "multi", "sort": "desc"},
 	}
+}
+
+// legendPlacement gives ten names room: below a chart there is some for three.
+func legendPlacement(p Panel) string {
+	if p.Width == gridWidth {
+		return "right"
+	}
+	return "bottom"
+}
+
+func tableOptions(Panel) object {
+	return object{"showHeader": true, "cellHeight": "sm", "frameIndex": 0}
 }
 
 func numberOptions(p Panel) object {
@@ -202,12 +245,18 @@ func fieldDefaults(p Panel) object {
 	if p.Unit.Decimals >= 0 {
 		out["decimals"] = p.Unit.Decimals
 	}
-	if p.Empty != "" {
-		out["noValue"] = p.Empty
+	out["noValue"] = p.Unknown
+	if p.Unknown == "" {
+		out["noValue"] = notMeasured
 	}
 	switch p.Kind {
+	case States:
+		// In the mode "thresholds" Grafana merges neighbors by their thresholds, and
+		// forgets the mappings.
+		out["color"] = object{"mode": "fixed", "fixedColor": grey}
 	case Lines, Stack:
-		out["color"] = object{"mode": "palette-classic"}
+		// By name: a webhook has the same color in each chart.
+		out["color"] = object{"mode": "palette-classic-by-name"}
 		out["min"] = 0
 		out["links"] = dataLinks(p.Links)
 	case Bars:
@@ -225,6 +274,9 @@ var fieldStyles = map[Kind]func(Panel) object{
 	Bars:   func(Panel) object { return object{} },
 	Table: func(Panel) object {
 		return object{"align": "auto", "cellOptions": object{"type": "auto"}, "inspect": false}
+	},
+	Matrix: func(Panel) object {
+		return object{"align": "center", "cellOptions": object{"type": "color-text"}, "inspect": false, "minWidth": 90}
 	},
 	States: func(Panel) object { return object{"fillOpacity": 80, "lineWidth": 0, "spanNulls": false} },
 }
@@ -259,16 +311,11 @@ func stackStyle(p Panel) object {
 }
 
 // steps are thresholds as Grafana writes them: the first holds for all smaller
-// values too.
+// values, and for none at all, which is neither good nor bad.
 func steps(thresholds []Threshold) []object {
-	out := []object{{"color": "green", "value": nil}}
-	for i, t := range thresholds {
-		step := object{"color": t.Color, "value": t.From}
-		if i == 0 {
-			out[0]["color"] = t.Color
-			continue
-		}
-		out = append(out, step)
+	out := []object{{"color": grey, "value": nil}}
+	for _, t := range thresholds {
+		out = append(out, object{"color": t.Color, "value": t.From})
 	}
 	return out
 }
@@ -279,7 +326,11 @@ func mappings(texts []Text) []object {
 	}
 	options := object{}
 	for i, t := range texts {
-		options[t.Value] = object{"text": t.Text, "color": t.Color, "index": i}
+		option := object{"text": t.Text, "index": i}
+		if t.Color != "" {
+			option["color"] = t.Color
+		}
+		options[t.Value] = option
 	}
 	return []object{{"type": "value", "options": options}}
 }
@@ -287,13 +338,17 @@ func mappings(texts []Text) []object {
 func dataLinks(links []Link) []object {
 	out := []object{}
 	for _, l := range links {
-		out = append(out, object{"title": l.Title, "url": l.URL})
+		out = append(out, object{"title": l.Title, "url": l.URL, "targetBlank": l.Outside})
 	}
 	return out
 }
 
 func overrides(p Panel) []object {
 	out := []object{}
+	for _, s := range p.Shades {
+		// Several series of a family differ in shade.
+		out = append(out, override("byRegexp", "/"+s.Pattern+"/", property{"color", object{"mode": "shades", "fixedColor": s.Color}}))
+	}
 	for i, q := range p.Queries {
 		if q.Total {
 			out = append(out, override("byFrameRefID", letter(i),
@@ -309,10 +364,15 @@ func overrides(p Panel) []object {
 	if p.Kind != Table {
 		return out
 	}
-	for _, c := range p.Columns {
+	for _, c := range grafanaColumns(p) {
 		out = append(out, override("byName", grafanaField(p, c), columnProperties(c)...))
 	}
 	return out
+}
+
+// grafanaColumns are the columns that Grafana draws.
+func grafanaColumns(p Panel) []Column {
+	return slices.DeleteFunc(slices.Clone(p.Columns), func(c Column) bool { return c.ConsoleOnly })
 }
 
 type property struct {
@@ -344,7 +404,11 @@ func columnProperties(c Column) []property {
 	if len(c.Texts) > 0 {
 		out = append(out, property{"mappings", mappings(c.Texts)})
 	}
-	if len(c.Thresholds)+len(c.Texts) > 0 {
+	if c.Hidden {
+		// The first is Grafana's until 12.1, the second from 12.2 on.
+		out = append(out, property{"custom.hidden", true}, property{"custom.hideFrom", object{"viz": true, "legend": false, "tooltip": false}})
+	}
+	if len(c.Thresholds) > 0 || slices.ContainsFunc(c.Texts, func(t Text) bool { return t.Color != "" }) {
 		out = append(out, property{"custom.cellOptions", object{"type": "color-text"}})
 	}
 	if len(c.Links) > 0 {
@@ -370,8 +434,13 @@ func isLetter(field string) bool { return len(field) == 1 && field[0] >= 'A' && 
 // transformations join the queries of a table to one row per webhook, and keep
 // its columns in their order.
 func transformations(p Panel) []object {
+	if p.Kind == Matrix {
+		return []object{{"id": "groupingToMatrix", "options": object{
+			"rowField": p.Columns[0].Field, "columnField": p.Columns[1].Field, "valueField": "Value", "emptyValue": "zero",
+		}}}
+	}
 	names, index := []string{}, object{}
-	for i, c := range p.Columns {
+	for i, c := range grafanaColumns(p) {
 		names = append(names, grafanaField(p, c))
 		index[grafanaField(p, c)] = i
 	}
@@ -379,8 +448,15 @@ func transformations(p Panel) []object {
 		{"id": "filterFieldsByName", "options": object{"include": object{"names": names}}},
 		{"id": "organize", "options": object{"indexByName": index, "excludeByName": object{}, "renameByName": object{}}},
 	}
-	if len(p.Queries) > 1 {
-		out = append([]object{{"id": "merge", "options": object{}}}, out...)
+	if len(p.Queries) == 1 {
+		return out
+	}
+	out = append([]object{{"id": "merge", "options": object{}}}, out...)
+	if slices.ContainsFunc(p.Queries, func(q Query) bool { return q.GrafanaOnly }) {
+		// The first query chooses the rows, the others only add to them.
+		first := grafanaField(p, Column{Field: letter(0)})
+		filter := object{"fieldName": first, "config": object{"id": "isNotNull", "options": object{}}}
+		out = slices.Insert(out, 1, object{"id": "filterByValue", "options": object{"type": "include", "match": "all", "filters": []object{filter}}})
 	}
 	return out
 }
@@ -393,6 +469,15 @@ func grafanaVariable(v Variable) sdk.TemplateVar {
 		Sort:       1,                                 // alphabetical
 		IncludeAll: v.All != "", AllValue: v.All,
 		Options: []sdk.Option{},
+	}
+	switch {
+	case v.Plugin != "":
+		out.Type, out.Datasource, out.Query = "datasource", nil, v.Plugin
+	case v.Metric == "" && len(v.Fixed) == 0:
+		out.Type, out.Datasource, out.Query = "textbox", nil, ""
+	}
+	if v.Hidden {
+		out.Hide = 2
 	}
 	if len(v.Fixed) > 0 {
 		var choices []string

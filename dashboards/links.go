@@ -3,4 +3,4 @@ package dashboards
 import "github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 
 // runbook leads from a row with the column check to its runbook.
-var runbook = Link{"Runbook of this check", exporter.RunbookURL("${__data.fields.check}")}
+var runbook = Link{Title: "Runbook of this check", URL: exporter.RunbookURL("${__data.fields.check}"), Outside: true}

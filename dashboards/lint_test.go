@@ -62,7 +62,7 @@ func lintVariable(t *testing.T, v object) {
 		t.Errorf("$%v does not follow the time range", v["name"])
 	}
 	for _, key := range []string{"label", "description"} {
-		if v[key] == "" {
+		if v["hide"] != 2.0 && v[key] == "" {
 			t.Errorf("$%v has no %s", v["name"], key)
 		}
 	}
@@ -231,8 +231,8 @@ func TestObjects(t *testing.T) {
 				t.Errorf("%s %v has %d bytes", form, meta["name"], len(written))
 			}
 		}
-		if len(names) != len(Boards()) {
-			t.Errorf("%s: %d names for %d boards", form, len(names), len(Boards()))
+		if len(names) != len(boardsIn(form)) {
+			t.Errorf("%s: %d names for %d boards", form, len(names), len(boardsIn(form)))
 		}
 	}
 }

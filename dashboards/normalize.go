@@ -3,6 +3,7 @@ package dashboards
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // plain returns the value as the JSON it is written as, without the nulls that
@@ -31,7 +32,7 @@ func normalize(board object, b Board) {
 	drop(board, legacyBoard)
 	board["description"] = b.Description
 	board["editable"] = false
-	board["annotations"] = object{"list": annotations()}
+	board["annotations"] = object{"list": annotations(b)}
 	board["timepicker"] = object{}
 	for _, p := range objects(board["panels"]) {
 		normalizePanel(p)
@@ -76,6 +77,10 @@ func normalizePanel(p object) {
 func normalizeVariable(v object, from Variable) {
 	drop(v, legacyVariable)
 	v["description"] = from.Description
+	if from.Hidden {
+		drop(v, []string{"definition", "allValue", "current", "label", "datasource"})
+		return
+	}
 	v["current"] = object{"selected": true, "text": "All", "value": "$__all"}
 	if from.All == "" {
 		drop(v, []string{"current", "allValue"}) // the first choice
@@ -84,7 +89,7 @@ func normalizeVariable(v object, from Variable) {
 		delete(v, "datasource")
 		return
 	}
-	v["definition"] = labelValues(from)
+	v["definition"] = v["query"].(object)["query"]
 }
 
 func normalizeLink(l object) {
@@ -98,25 +103,31 @@ func datasourceVariable() object {
 		"name": "datasource", "label": "Data source", "description": "The Prometheus that scrapes the API servers and the auditor.",
 		"type": "datasource", "query": "prometheus", "regex": "", "refresh": 1, "hide": 0, "multi": false,
 		"includeAll": false, "options": []any{},
+		// Without it Grafana opens the first of all by the alphabet.
+		"current": object{"selected": true, "text": "default", "value": "default"},
 	}
 }
 
-// annotations are the layers that all boards share: when alerts fired, and when
-// configurations changed. Most incidents begin with one of the latter.
-func annotations() []any {
-	fired := layer("Alerts firing", red,
-		`max by (cluster, alertname, severity, name) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",alertstate="firing"})`)
+// annotations are the layers that all boards share: when alerts began to fire,
+// and when configurations changed. Most incidents begin with one of the latter.
+// Grafana makes regions of what lasts, which would cover the charts: a series
+// that is there only at its start is a line.
+func annotations(b Board) []any {
+	const by = "cluster, alertname, severity, type, name"
+	alerts := fmt.Sprintf(`max by (%s) (ALERTS{%s})`, by,
+		join(`cluster=~"$cluster",alertname=~"Webhook.*",alertstate="firing",severity=~"critical|warning"`, b.Alerts))
+	fired := layer(b, "Alerts", red, fmt.Sprintf("%s\nunless on (%s) %s", alerts, by, strings.ReplaceAll(alerts, "})", "} offset "+minStep+")")))
 	fired["titleFormat"], fired["textFormat"] = "{{alertname}}", "{{severity}} {{name}} {{cluster}}"
-	changed := layer("Configuration changes", blue,
-		`max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{cluster=~"$cluster"}) * 1000 > $__from`)
-	changed["titleFormat"], changed["textFormat"] = "{{configuration}} changed", "{{type}} {{cluster}}"
-	changed["useValueForTime"] = true
-	return []any{fired, changed}
+	modified := layer(b, "Changes", blue, fmt.Sprintf(`max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{%s}) * 1000 > $__from`,
+		join(`cluster=~"$cluster"`, b.Changes)))
+	modified["titleFormat"], modified["textFormat"] = "{{configuration}} changed", "{{type}} {{cluster}}"
+	modified["useValueForTime"] = true
+	return []any{fired, modified}
 }
 
-func layer(name, color, expr string) object {
+func layer(b Board, name, color, expr string) object {
 	return object{
 		"name": name, "enable": true, "iconColor": color, "datasource": datasource,
-		"target": object{"refId": "Anno", "expr": expr, "interval": minStep, "datasource": datasource},
+		"target": object{"refId": "Anno", "expr": grafanaExpr(b, expr), "interval": minStep, "datasource": datasource},
 	}
 }

@@ -52,7 +52,10 @@ func known(t *testing.T) map[string][]string {
 	t.Helper()
 	// ALERTS carries the labels of the rules: those of CONTRACT.md, and those
 	// that their expressions keep.
-	out := map[string][]string{"ALERTS": {"alertname", "alertstate", "severity", "namespace", "type", "name"}}
+	out := map[string][]string{
+		"ALERTS":           {"alertname", "alertstate", "severity", "namespace", "type", "name"},
+		"ALERTS_FOR_STATE": {"alertname", "severity", "namespace", "type", "name"},
+	}
 	for name, labels := range promised {
 		out["webhook_auditor_"+name] = labels
 	}
@@ -102,12 +105,14 @@ func queries(t *testing.T) []query {
 			}
 		}
 		for _, v := range b.Variables {
-			out = append(out, query{b.Name + " $" + v.Name, v.Metric, []string{v.Value}})
+			if v.Metric != "" {
+				out = append(out, query{b.Name + " $" + v.Name, v.Metric, []string{v.Value}})
+			}
 		}
-	}
-	for _, a := range annotations() {
-		layer := a.(object)
-		out = append(out, query{"annotations", layer["target"].(object)["expr"].(string), placeholders(layer["titleFormat"].(string) + layer["textFormat"].(string))})
+		for _, a := range annotations(b) {
+			layer := a.(object)
+			out = append(out, query{b.Name + " annotations", layer["target"].(object)["expr"].(string), placeholders(layer["titleFormat"].(string) + layer["textFormat"].(string))})
+		}
 	}
 	return out
 }
@@ -117,12 +122,15 @@ func queriesOf(board string, p Panel) []query {
 	for i, q := range p.Queries {
 		shown := placeholders(q.Legend)
 		for _, c := range p.Columns {
-			if !isLetter(c.Field) {
+			if !isLetter(c.Field) && c.Field != at.Field && !q.GrafanaOnly {
 				shown = append(shown, c.Field)
 			}
 		}
 		where := board + "/" + p.Title + "/" + letter(i)
-		out = append(out, query{where, q.Expr, shown}, query{where + " in the console", consoleExpr(q.Expr), placeholders(consoleLegend(q.Legend))})
+		out = append(out, query{where, q.Expr, shown})
+		if board != "fleet" && !q.GrafanaOnly {
+			out = append(out, query{where + " in the console", consoleExpr(q.Expr), placeholders(consoleLegend(q.Legend))})
+		}
 	}
 	return out
 }
@@ -137,7 +145,7 @@ func placeholders(legend string) []string {
 
 // choices stands in for the variables, as a person might have set them.
 var choices = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__from", "0",
-	`=~"$type"`, `=~".*"`, "$cluster", ".*", "$type", "admit", "$configuration", ".*", "$name", "x")
+	`=~"$type"`, `=~".*"`, `=~"${type:raw}"`, `=~".*"`, "${type:raw}", "admit", "$cluster", ".*", "$type", "admit", "$configuration", ".*", "$name", "x")
 
 func parse(t *testing.T, expr string) parser.Expr {
 	t.Helper()
@@ -222,12 +230,12 @@ func asked(n parser.Node) []string {
 }
 
 // TestReplicas holds the law that two auditors do not break a board: whatever
-// is read of the auditor goes through max first.
+// is read of the auditor goes through max, or group, first.
 func TestReplicas(t *testing.T) {
 	for _, q := range queries(t) {
 		parser.Inspect(parse(t, q.expr), func(n parser.Node, path []parser.Node) error {
 			v, ok := n.(*parser.VectorSelector)
-			if ok && strings.HasPrefix(v.Name, "webhook_auditor_") && !strings.Contains(q.where, "$") && nearest(path) != parser.MAX {
+			if ok && strings.HasPrefix(v.Name, "webhook_auditor_") && !strings.Contains(q.where, "$") && nearest(path) != parser.MAX && nearest(path) != parser.GROUP {
 				t.Errorf("%s: %s is read without max", q.where, v.Name)
 			}
 			return nil
@@ -268,9 +276,12 @@ func TestClusters(t *testing.T) {
 
 // TestRates holds that charts follow the zoom and rankings the whole range.
 func TestRates(t *testing.T) {
-	window := regexp.MustCompile(`\[([^\]]+)\]`)
+	window := regexp.MustCompile(`\[([^\]^]+)\]`)
 	for _, q := range queries(t) {
 		for _, m := range window.FindAllStringSubmatch(q.expr, -1) {
+			if strings.Contains(q.where, "/Budget left/") && m[1] == "30d" {
+				continue
+			}
 			if m[1] != "$__rate_interval" && m[1] != "$__range" && m[1] != "." {
 				t.Errorf("%s: fixed window %s", q.where, m[0])
 			}

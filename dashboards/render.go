@@ -63,7 +63,7 @@ func renderJSON() (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out[b.Name+".json"], err = encode(board); err != nil {
+		if out[b.Name+".json"], err = encode(board, "  "); err != nil {
 			return nil, fmt.Errorf("encoding board %s: %w", b.Name, err)
 		}
 	}
@@ -72,16 +72,21 @@ func renderJSON() (map[string][]byte, error) {
 
 func streamName(form Form) string { return string(form) + ".yaml" }
 
+// boardsIn are the boards that the form has a use for.
+func boardsIn(form Form) []Board {
+	return slices.DeleteFunc(Boards(), func(b Board) bool { return form == OpenShiftConsole && b.GrafanaOnly })
+}
+
 // renderObjects wraps each board, as draw draws it, into the object that wrap
 // makes of it.
 func renderObjects(form Form, draw func(Board) (object, error), wrap func(Board, string) object) (map[string][]byte, error) {
 	var docs [][]byte
-	for _, b := range Boards() {
+	for _, b := range boardsIn(form) {
 		board, err := draw(b)
 		if err != nil {
 			return nil, err
 		}
-		inner, err := encode(board)
+		inner, err := encode(board, " ") // kubectl apply notes the whole object once more
 		if err != nil {
 			return nil, fmt.Errorf("encoding board %s: %w", b.Name, err)
 		}
@@ -95,11 +100,11 @@ func renderObjects(form Form, draw func(Board) (object, error), wrap func(Board,
 }
 
 // encode writes JSON as a person would read it: PromQL is full of < and >.
-func encode(v any) ([]byte, error) {
+func encode(v any, indent string) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
+	enc.SetIndent("", indent)
 	err := enc.Encode(v)
 	return out.Bytes(), err
 }

@@ -36,14 +36,33 @@ func conversionLatency(s scope) string {
 }
 
 // resourceFailures returns the share of failed calls among the calls of all
-// webhooks that reach a resource. It is an upper bound: the API server does
-// not tell on which resource a call failed.
+// webhooks that reach a resource, conversions included. It is an upper bound:
+// the API server does not tell on which resource a call failed.
 func resourceFailures(s scope) string {
-	reach := `max by (cluster, type, name, group, resource) (webhook_auditor_webhook_reach{cluster=~"$cluster"})`
+	reach := either(
+		`max by (cluster, type, name, group, resource) (webhook_auditor_webhook_reach{cluster=~"$cluster"})`,
+		convertedResources(`max by (cluster, type, name) (webhook_auditor_webhook_info{cluster=~"$cluster",type="conversion"})`),
+	)
 	of := func(calls string) string {
-		return fmt.Sprintf("sum by (cluster, group, resource) (\n  %s\n  * on (%s) group_left () (%s)\n)", reach, each, calls)
+		return fmt.Sprintf("sum by (cluster, group, resource) (\n  (%s)\n  * on (%s) group_left () (%s)\n)", reach, each, calls)
 	}
-	return fmt.Sprintf("%s\n/ (%s > 0)", of(s.failures()), of(s.calls()))
+	return fmt.Sprintf("clamp_max(%s\n/ (%s > 0), 1)", of(s.failures()), of(s.calls()))
+}
+
+// convertedResources gives conversions the resource that the name of their CRD
+// spells.
+func convertedResources(expr string) string {
+	expr = fmt.Sprintf(`label_replace(%s, "resource", "$1", "name", "([^.]+)[.].+")`, expr)
+	return fmt.Sprintf(`label_replace(%s, "group", "$1", "name", "[^.]+[.](.+)")`, expr)
+}
+
+// errors5xx returns the share of writes that ended in an internal error: what a
+// webhook that fails closed makes of them, whatever resource it is.
+func errors5xx(window string) string {
+	writes := func(matcher string) string {
+		return fmt.Sprintf("sum by (%s) (rate(apiserver_request_total{%s}%s))", place, join(`cluster=~"$cluster"`, writes, matcher), window)
+	}
+	return ratio(writes(`code=~"5.."`), writes(""))
 }
 
 // spelled adds the label "what": the resource as kubectl writes it.

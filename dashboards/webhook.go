@@ -22,9 +22,12 @@ func webhook() Board {
 		Name:        "webhook",
 		Title:       "Webhook",
 		Description: "One webhook: what it does, what it reaches, what is wrong with it, who answers its calls and who owns it.",
-		Variables: []Variable{
+		Variables: slices.Concat([]Variable{
 			clusterVariable,
-			{Name: "type", Label: "Type", Description: "admit is a mutating webhook.", Metric: "webhook_auditor_webhook_info", Value: "type"},
+			{
+				Name: "type", Label: "Type", Description: "The type of the webhook.", Metric: "webhook_auditor_webhook_info", Value: "type",
+				Fixed: []Choice{{"mutating", "admit"}, {"validating", "validating"}, {"conversion", "conversion"}},
+			},
 			{
 				Name: "configuration", Label: "Configuration", Description: "The object that registers the webhook, where several register the same name.",
 				Metric: of + `}`, Value: "configuration", All: ".*",
@@ -33,8 +36,11 @@ func webhook() Board {
 				Name: "name", Label: "Webhook", Description: "The name of the webhook, or of the CRD that it converts.",
 				Metric: of + `,configuration=~"$configuration"}`, Value: "name",
 			},
-		},
-		Links: []Link{toBoard("All webhooks", "webhooks"), toBoard("The auditor", "auditor")},
+			logs,
+		}, handedOn),
+		Alerts:  `type="$type",name="$name"`,
+		Changes: `type="$type",configuration=~"$configuration"`,
+		Links:   []Link{backToBoard(), toBoard("The auditor", "auditor")},
 		Rows: []Row{
 			{Panels: append(portrait(), dossier()...)},
 			{Title: "Calls", Panels: append(callPanels(), answerPanels()...)},
@@ -56,11 +62,11 @@ func (p Panel) saying(texts ...Text) Panel {
 func portrait() []Panel {
 	whole := one.over(chosen)
 	failed, rejected := overall(whole.failures(), whole.calls()), overall(whole.rejections(), whole.calls())
-	slow := []Threshold{{green, 0}, {orange, 0.5}, {red, 1}}
+	slow := []Threshold{{blue, 0}, {orange, 0.5}, {red, 1}}
 	return []Panel{
 		stat("Findings", "Findings of severity critical or warning that nobody acknowledged.",
 			counted(findingsOf(`severity!="info",`), registeredOnce()), red),
-		stat("Backend", "Whether somebody is there to answer the API server's call.",
+		stat("Backend", "Whether the backend has a ready endpoint.",
 			`min(max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{`+one.auditor+`}))`, red).
 			with(count, Threshold{red, 0}, Threshold{green, 1}).saying(Text{"0", "not ready", red}, Text{"1", "ready", green}),
 		stat("If it fails", "What happens to requests while the webhook fails: closed refuses them, open lets them pass unchecked.",
@@ -71,7 +77,18 @@ func portrait() []Panel {
 		stat("Timeout", "How long the API server waits for one call.", `max(max by (cluster, configuration) (webhook_auditor_webhook_timeout_seconds{`+one.auditor+`}))`, blue).with(seconds, Threshold{blue, 0}),
 		stat("Failed", "Share of calls in the chosen time range that failed, closed or open.", failed, red).with(share, Threshold{green, 0}, Threshold{orange, 0.001}, Threshold{red, 0.01}),
 		stat("Rejected", "Share of calls in the chosen time range that the webhook answered with no.", rejected, blue).with(share, Threshold{blue, 0}),
+		budgetPanel(),
 	}
+}
+
+// budgetPanel is what is left of the calls that may fail: one of a hundred, in
+// thirty days. It is asked of one webhook alone: of all, it would read more
+// samples than Prometheus allows.
+func budgetPanel() Panel {
+	month := one.over("[30d]")
+	left := "1 - 100 * " + overall(month.failures(), month.calls())
+	return stat("Budget left", "What is left of the failure budget of the last thirty days: one call of a hundred may fail. Below zero it is overdrawn.", left, red).
+		with(share, Threshold{red, -1e9}, Threshold{orange, 0}, Threshold{green, 0.25})
 }
 
 // findingsOf is one series per finding of the webhook.
@@ -93,40 +110,59 @@ func registrationPanel() Panel {
 	const labels = "cluster, type, configuration, failure_policy, match_policy, backend, service_namespace, service_name, approved, owner"
 	info := `max by (` + labels + `) (webhook_auditor_webhook_info{` + one.auditor + `})`
 	changed := `max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{cluster=~"$cluster",type="$type",configuration=~"$configuration"})`
+	expr := fmt.Sprintf("(time() - %s) * on (cluster, type, configuration) group_right () %s\nor -1 * %s", changed, info, info)
+	for _, label := range []string{"owner", "match_policy", "service_namespace", "service_name"} {
+		expr = filled("("+expr+")", label, "none")
+	}
 	return Panel{
 		Title:       "Registration and owner",
 		Description: "What the configuration says, who installed it, and how long ago it changed. One row per configuration that registers this name.",
 		Kind:        Table, Unit: text, Width: 24, Height: 4,
-		Queries: []Query{{Expr: fmt.Sprintf("topk(20, (time() - %s) * on (cluster, type, configuration) group_right () %s\nor -1 * %s)", changed, info, info)}},
+		Queries: []Query{{Expr: orNone("topk(20, "+advised(expr)+")", anyRegistered, "configuration", "Not registered")}},
 		Columns: []Column{
 			{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
 			{Field: "configuration", Title: "Configuration", Unit: text},
 			{Field: "owner", Title: "Owner", Unit: text},
-			{Field: "A", Title: "Changed ago", Unit: seconds, Width: 110, Thresholds: []Threshold{{"text", 0}}, Texts: []Text{{"-1", "unknown", "text"}}},
+			{Field: "A", Title: "Changed ago", Unit: ago, Width: 110, Texts: []Text{{Value: "-1", Text: "unknown"}, {Value: "0", Text: " "}}},
 			{Field: "failure_policy", Title: "On failure", Unit: text, Width: 95},
 			{Field: "match_policy", Title: "Match", Unit: text, Width: 100},
 			{Field: "backend", Title: "Backend", Unit: text, Width: 90},
-			{Field: "service_namespace", Title: "Namespace", Unit: text},
+			{Field: "service_namespace", Title: "Namespace", Unit: text, Links: []Link{logsOf}},
 			{Field: "service_name", Title: "Service", Unit: text},
 			{Field: "approved", Title: "Approved", Unit: text, Width: 95},
+			{Field: "do", Title: "First command", Unit: text, Width: 240},
 		},
-		Empty: "This webhook is not registered.",
+		Unknown: unknownTable,
 	}
 }
 
+// anyRegistered is there where the auditor exports anything of the cluster.
+const anyRegistered = `max by (cluster) (webhook_auditor_webhook_info{cluster=~"$cluster"})`
+
+// logsOf leads to the logs of the namespace that the backend runs in.
+var logsOf = Link{
+	Title: "Logs of the backend's namespace", Outside: true,
+	URL: `/explore?schemaVersion=1&panes={"logs":{"datasource":"${logs:raw}","queries":[{"refId":"A","expr":"{namespace=\"${__data.fields.service_namespace}\"}"}],"range":{"from":"${__from}","to":"${__to}"}}}`,
+}
+
 func findingsPanel() Panel {
+	names := []string{"info", "warning", "critical"}
+	byRank := func(n int) string {
+		return labeled(findingsOf(`severity="`+names[n-1]+`",`), "rank", fmt.Sprint(len(names)+1-n), "rank")
+	}
 	return Panel{
 		Title:       "Findings and runbooks",
 		Description: "What the auditor found wrong with it. The check leads to its runbook.",
 		Kind:        Table, Unit: count, Width: 8, Height: 8,
-		Queries: []Query{{Expr: "topk(20, " + spelledReach(fmt.Sprintf("3 * %s\nor 2 * %s\nor %s",
-			findingsOf(`severity="critical",`), findingsOf(`severity="warning",`), findingsOf(`severity="info",`))) + ")"}},
+		Queries: []Query{{Expr: orNone("topk(20, "+filled(spelledReach(fmt.Sprintf("(3 * %s\nor 2 * %s\nor %s)",
+			byRank(3), byRank(2), byRank(1))), "what", "all of it")+")", registeredOnce(), "severity", "none")}},
 		Columns: []Column{
+			{Field: "rank", Title: "#", Unit: text, ConsoleOnly: true},
 			{Field: "severity", Title: "Severity", Unit: text, Width: 90, Texts: severities},
 			{Field: "check", Title: "Check", Unit: text, Links: []Link{runbook}},
 			{Field: "what", Title: "Resource", Unit: text, Width: 140},
 		},
-		Empty: "Nothing is wrong with it.",
+		Unknown: unknownTable,
 	}
 }
 
@@ -135,14 +171,15 @@ func reachPanels() []Panel {
 		Title:       "Resources it reaches",
 		Description: "The critical, virtual and sensitive resources that it is called for, at most fifty. The totals stand beside.",
 		Kind:        Table, Unit: count, Width: 6, Height: 8,
-		Queries: []Query{{Expr: "topk(50, " + spelledReach(`max by (cluster, class, group, resource) (webhook_auditor_webhook_reach{`+one.auditor+`})`) + ")"}},
+		Queries: []Query{{Expr: orNone("topk(50, "+spelledReach(`max by (cluster, class, group, resource) (webhook_auditor_webhook_reach{`+one.auditor+`})`)+")",
+			registeredOnce(), "what", "None that is critical, virtual or sensitive")}},
 		Columns: []Column{
 			{Field: "what", Title: "Resource", Unit: text},
 			{Field: "class", Title: "Class", Unit: text, Width: 95},
 		},
-		Empty: "None that is critical, virtual or sensitive.",
+		Unknown: unknownTable,
 	}, {
-		Title:       "How many it reaches",
+		Title:       "By class",
 		Description: "How many resources of each class it is called for.",
 		Kind:        Bars, Unit: count, Width: 4, Height: 8,
 		Queries: []Query{{
@@ -154,6 +191,7 @@ func reachPanels() []Panel {
 			{Field: "A", Title: "Resources", Unit: count},
 		},
 		Thresholds: []Threshold{{blue, 0}},
+		Unknown:    unknownTable,
 	}}
 }
 
@@ -167,7 +205,7 @@ func alertsPanel() Panel {
 			{Field: "alertname", Title: "Alert", Unit: text},
 			{Field: "alertstate", Title: "State", Unit: text, Width: 80, Texts: []Text{{"firing", "firing", red}, {"pending", "pending", yellow}}},
 		},
-		Empty: "No alert.",
+		Unknown: "No alert about it, or no rules.",
 	}
 }
 
@@ -183,7 +221,6 @@ func callPanels() []Panel {
 				quantile("0.5", "p50"), quantile("0.9", "p90"), quantile("0.99", "p99"),
 				{Expr: threshold, Legend: "threshold", Total: true},
 			},
-			Empty: "It was not called.",
 		},
 		{
 			Title:       "Failures and rejections",
@@ -195,7 +232,6 @@ func callPanels() []Panel {
 				{Expr: "sum(" + one.rejections() + ")", Legend: "rejected", Color: blue},
 				{Expr: "sum(" + one.calls() + ")", Legend: "all calls", Total: true},
 			},
-			Empty: "It was not called.",
 		},
 	}
 }
@@ -211,36 +247,33 @@ func answerPanels() []Panel {
 		{
 			Title:       "Calls by operation",
 			Description: "How often the API server calls it. Conversions carry no operation.",
-			Kind:        Stack, Unit: rate, Width: 6, Height: 8,
+			Kind:        Stack, Unit: rate, Width: 12, Height: 8,
 			Queries: requests("operation"),
-			Empty:   "No admission call.",
 		},
 		{
 			Title:       "Answers by code",
 			Description: "200 is an answer, yes or no; 400 and above are refusals and failures; 0 is an error inside the API server.",
-			Kind:        Stack, Unit: rate, Width: 6, Height: 8,
+			Kind:        Stack, Unit: rate, Width: 12, Height: 8,
 			Queries: requests("code"),
-			Empty:   "No admission call.",
+			Shades:  families,
 		},
 		{
 			Title:       "Conversions by version",
 			Description: "Conversions per second from one version of the CRD to another.",
-			Kind:        Stack, Unit: rate, Width: 6, Height: 8,
+			Kind:        Stack, Unit: rate, Width: 12, Height: 8,
 			Queries: []Query{
 				{Expr: "sum by (from_version, to_version) (" + one.conversions("_count", `succeeded="true"`) + ")", Legend: "{{from_version}} to {{to_version}}", Color: green},
 				{Expr: "sum by (from_version, to_version) (" + one.conversions("_count", `succeeded="false"`) + ")", Legend: "{{from_version}} to {{to_version}} failed", Color: red},
 			},
-			Empty: "Nothing is converted.",
 		},
 		{
 			Title:       "Match conditions",
 			Description: "Calls that its matchConditions spared, and evaluations of them that failed: with failurePolicy Fail a failed one refuses the request, and no other series shows it.",
-			Kind:        Lines, Unit: rate, Width: 6, Height: 8,
+			Kind:        Lines, Unit: rate, Width: 12, Height: 8,
 			Queries: []Query{
 				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_exclusions_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} spared"},
 				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_evaluation_errors_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} failed"},
 			},
-			Empty: "No match conditions.",
 		},
 		{
 			Title:       "Latency that all admission webhooks add to the resources it reaches",
@@ -250,7 +283,6 @@ func answerPanels() []Panel {
 				Expr:   spelled("(" + leaders(inReach(admissionLatency(recent)), inReach(admissionLatency(ranked)), place) + ")"),
 				Legend: "{{what}} {{cluster}}",
 			}},
-			Empty: "None of them is written to.",
 		},
 	}
 }
@@ -272,14 +304,13 @@ func backendPanels() []Panel {
 	return []Panel{
 		{
 			Title:       "Backend over time",
-			Description: "Whether somebody was there to answer, and whether the probe's TLS dial succeeded. Empty stretches: it could not be known.",
+			Description: "Whether an endpoint was ready, and whether the probe's TLS dial succeeded. Empty stretches: it could not be known.",
 			Kind:        States, Unit: count, Width: 12, Height: 6,
 			Queries: []Query{
 				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{` + one.auditor + `})`, Legend: "endpoints of {{configuration}} {{cluster}}"},
 				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_success{` + one.auditor + `})`, Legend: "probe of {{configuration}} {{cluster}}"},
 			},
 			Texts: ready,
-			Empty: "unknown",
 		},
 		ca, serving,
 		{
@@ -287,7 +318,6 @@ func backendPanels() []Panel {
 			Description: "What the TLS dial of the last probe took.",
 			Kind:        Lines, Unit: seconds, Width: 6, Height: 6,
 			Queries: []Query{{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_duration_seconds{` + one.auditor + `})`, Legend: "{{configuration}} {{cluster}}"}},
-			Empty:   "Not probed.",
 		},
 	}
 }

@@ -27,14 +27,18 @@ func webhooks() Board {
 				Name: "name", Label: "Webhook", Description: "The name of a webhook, or of the CRD that it converts.",
 				Metric: "webhook_auditor_webhook_info", Value: "name", All: ".*",
 			},
+			logs,
 		},
-		Links: []Link{toBoard("One webhook", "webhook"), toBoard("The auditor", "auditor")},
+		Alerts:  `type=~"$type",name=~"$name"`,
+		Changes: `type=~"$type"`,
+		Links:   []Link{toBoard("All clusters", "fleet"), toBoard("The auditor", "auditor")},
 		Rows: []Row{
 			{Panels: append(verdict(), culprits()...)},
 			{Title: "Latency per webhook", Panels: latencyPanels()},
 			{Title: "Failures and rejections per webhook", Panels: failurePanels()},
 			{Title: "Per resource", Panels: resourcePanels()},
 			{Title: "All admission", Panels: overallPanels()},
+			{Title: "Inventory", Panels: inventoryPanels()},
 			{Title: "Certificates", Panels: certificatePanels()},
 		},
 	}
@@ -45,32 +49,57 @@ var clusterVariable = Variable{
 	Metric: "apiserver_admission_webhook_request_total", Value: "cluster", All: ".*", GrafanaOnly: true,
 }
 
+// logs is where the logs of backends are: the first data source for them that
+// Grafana has.
+var logs = Variable{Name: "logs", Plugin: "loki", Hidden: true, GrafanaOnly: true}
+
+// sameData is what all links between boards keep: where the data comes from and
+// when.
+const sameData = "${datasource:queryparam}&${__url_time_range}"
+
 // toBoard leads to another board without the choices that mean nothing there.
 func toBoard(title, name string) Link {
-	return Link{title, "/d/webhook-auditor-" + name + "?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"}
+	return Link{Title: title, URL: "/d/webhook-auditor-" + name + "?${cluster:queryparam}&" + sameData}
 }
 
-// drillDown leads from a series or a row to the board of its webhook. field is
-// where Grafana finds the labels: __field.labels or __data.fields.
+// backToBoard leads back to all webhooks with the choices made there, which
+// drillDown handed on.
+func backToBoard() Link {
+	return Link{Title: "All webhooks", URL: "/d/webhook-auditor-webhooks?var-type=${all_type:raw}&var-name=${all_name:raw}&${cluster:queryparam}&" + sameData}
+}
+
+// handedOn are the choices of the board of all webhooks.
+var handedOn = []Variable{{Name: "all_type", Hidden: true}, {Name: "all_name", Hidden: true}}
+
+// drillDown leads from a series or a row to the board of its webhook, in its
+// own cluster. field is where Grafana finds the labels: __field.labels or
+// __data.fields.
 func drillDown(field string) []Link {
 	return []Link{{
-		"Open this webhook",
-		fmt.Sprintf("/d/webhook-auditor-webhook?var-type=${%[1]s.type}&var-name=${%[1]s.name}&${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}", field),
+		Title: "Open this webhook",
+		URL: fmt.Sprintf("/d/webhook-auditor-webhook?var-type=${%[1]s.type}&var-name=${%[1]s.name}&var-cluster=${%[1]s.at}"+
+			"&var-all_type=${type:raw}&var-all_name=${name:raw}&%[2]s", field, sameData),
 	}}
 }
 
+// at is the column that drillDown takes the cluster from.
+var at = Column{Field: "at", Title: "At", Unit: text, Hidden: true}
+
+// types are what people call the types.
+var types = []Text{{Value: "admit", Text: "mutating"}}
+
+// typeColumn shows a type as people call it, and leaves its value to links.
+var typeColumn = Column{Field: "type", Title: "Type", Unit: text, Width: 95, Texts: types}
+
 const (
+	grey   = "#808080"
 	green  = "green"
 	blue   = "blue"
 	yellow = "yellow"
 	orange = "orange"
 	red    = "red"
+	purple = "purple"
 )
-
-// findingsTotal is the number of findings that nobody acknowledged.
-func findingsTotal(severity string) string {
-	return fmt.Sprintf(`sum(max by (cluster) (webhook_auditor_findings{cluster=~"$cluster",severity=%q,acknowledged="false"}))`, severity)
-}
 
 // registered is one series per webhook of the inventory.
 var registered = `max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{` + every.auditor + `})`
@@ -78,86 +107,73 @@ var registered = `max by (cluster, type, configuration, name) (webhook_auditor_w
 // unready is one series of value 0 per webhook without a ready backend.
 const unready = `max by (cluster, type, configuration, name) (webhook_auditor_webhook_backend_ready{cluster=~"$cluster",type=~"$type",name=~"$name"}) == 0`
 
+// found is one series per finding: what it says of several resources counts
+// once.
+func found(matcher string, s scope) string {
+	return `max by (cluster, severity, check, type, configuration, name) (webhook_auditor_finding{` + join(matcher, s.auditor) + `})`
+}
+
+// firing is one series per alert and webhook that somebody should act on.
+const firing = `max by (cluster, alertname, severity, type, name) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",alertstate="firing",severity=~"critical|warning",type=~"$type",name=~"$name"})`
+
 func stat(title, description, expr, color string) Panel {
 	return Panel{
-		Title: title, Description: description, Kind: Number, Unit: count, Width: 3, Height: 3,
+		Title: title, Description: description, Kind: Number, Unit: count, Width: 4, Height: 3,
 		Queries:    []Query{{Expr: expr}},
 		Thresholds: []Threshold{{green, 0}, {color, 1}},
-		Empty:      "unknown",
+		Unknown:    "unknown",
 	}
 }
 
 func verdict() []Panel {
 	called := `sum by (` + each + `) (apiserver_admission_webhook_request_total{` + every.admission + `})`
-	total := stat("Webhooks", "Webhooks that are registered.", "count("+registered+")", blue)
-	total.Thresholds = []Threshold{{blue, 0}}
+	alerts := stat("Alerts", "Alerts of severity critical or warning about these webhooks that are firing. None can also mean that the rules are not installed.", "count("+firing+")", orange)
+	alerts.Unknown = "none"
 	return []Panel{
-		stat("Critical findings", "Findings of severity critical that nobody acknowledged.", findingsTotal("critical"), red),
-		stat("Warnings", "Findings of severity warning that nobody acknowledged.", findingsTotal("warning"), orange),
-		stat("Informational", "Findings of severity info that nobody acknowledged.", findingsTotal("info"), blue),
-		stat("No backend", "Webhooks that nobody would answer for: the Service, its port or its endpoints are missing.",
-			counted(unready, registered), red),
-		stat("Failing now", "Webhooks of which some calls fail, closed or open.",
-			counted("("+every.failures()+") > 0", called), red),
+		stat("Failing now", "Webhooks of which some calls fail, closed or open.", counted("("+every.failures()+") > 0", called), red),
+		stat("Down now", "Webhooks without a ready backend: the Service, its port or its endpoints are missing.", counted(unready, registered), red),
 		stat("Slow now", "Webhooks whose p99 is above their threshold.",
 			counted("("+every.latency("0.99")+")\n> on ("+each+") "+every.threshold(), called), orange),
-		stat("Alerts firing", "Alerts about webhooks that are firing.",
-			`count(sum by (cluster, alertname, name, namespace) (ALERTS{cluster=~"$cluster",alertstate="firing",alertname=~"Webhook.*"})) or vector(0)`, red),
-		total,
+		stat("Critical", "Findings of severity critical, of the chosen webhooks.", counted(found(`severity="critical"`, every), registered), red),
+		stat("Warnings", "Findings of severity warning, of the chosen webhooks.", counted(found(`severity="warning"`, every), registered), orange),
+		alerts,
 	}
 }
 
-// culprits names names: whatever else is on the board, who it is stands here.
+// culprits says what is wrong in sentences: whatever else is on the board, who
+// it is and what to do stands here.
 func culprits() []Panel {
-	whole := every.over(chosen)
-	best := func(expr string) Query { return Query{Expr: fmt.Sprintf("topk(%d, %s)", top, expr)} }
-	return []Panel{{
-		Title:       "What is wrong, and with whom",
-		Description: "The webhooks that failed, were slow, have no backend or have critical findings in the chosen time range: at most ten for each. The totals of this moment stand above.",
-		Kind:        Table, Unit: share, Width: 13, Height: 9,
-		Queries: []Query{
-			best("(" + ratio(whole.closed(), whole.calls()) + ") > 0"),
-			best("(" + ratio(whole.open(), whole.calls()) + ") > 0"),
-			best("(" + whole.latency("0.99") + ")\n> on (" + each + ") " + whole.threshold()),
-			best("min by (" + each + ") (" + unready + ")"),
-			best(`sum by (` + each + `) (max by (` + each + `, configuration, check, group, resource) (webhook_auditor_finding{severity="critical",` + every.auditor + `}))`),
-		},
-		Columns: []Column{
-			{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
-			{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
-			{Field: "type", Title: "Type", Unit: text, Width: 90},
-			{Field: "A", Title: "Fail closed", Unit: share, Width: 95, Thresholds: []Threshold{{red, 0}}},
-			{Field: "B", Title: "Fail open", Unit: share, Width: 85, Thresholds: []Threshold{{orange, 0}}},
-			{Field: "C", Title: "Slow p99", Unit: seconds, Width: 82, Thresholds: []Threshold{{orange, 0}}},
-			{Field: "D", Title: "Backend", Unit: text, Width: 90, Texts: []Text{{"0", "not ready", red}}},
-			{Field: "E", Title: "Critical", Unit: count, Width: 72, Thresholds: []Threshold{{red, 1}}},
-		},
-		Empty: "No webhook failed, was slow or lacks its backend.",
-	}, {
+	return []Panel{troublePanel(), changesPanel(), {
 		Title:       "Findings, the worst first",
 		Description: "What the auditor found wrong with the configuration of webhooks. At most twenty; the totals stand above.",
-		Kind:        Table, Unit: count, Width: 11, Height: 9,
-		Queries: []Query{{Expr: `topk(20, 2 * max by (cluster, severity, check, type, name) (webhook_auditor_finding{severity="critical",` + every.auditor + `})` +
-			"\n" + `or max by (cluster, severity, check, type, name) (webhook_auditor_finding{severity="warning",` + every.auditor + `}))`}},
+		Kind:        Table, Unit: count, Width: 14, Height: 8,
+		Queries: []Query{{Expr: orNone("topk(20, 2 * "+found(`severity="critical"`, every)+"\nor "+found(`severity="warning"`, every)+")",
+			registered, "severity", "none")}},
 		Columns: []Column{
-			{Field: "severity", Title: "Severity", Unit: text, Width: 80, Texts: severities},
-			{Field: "check", Title: "Check", Unit: text, Width: 170, Links: []Link{runbook}},
+			{Field: "severity", Title: "Severity", Unit: text, Width: 90, Texts: severities},
+			{Field: "check", Title: "Check", Unit: text, Links: []Link{runbook}},
 			{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
-			{Field: "type", Title: "Type", Unit: text, Width: 90},
+			typeColumn, {Field: "cluster", Title: "Cluster", Unit: text, Width: 80}, at,
 		},
-		Empty: "No finding of severity critical or warning.",
+		Unknown: unknownTable,
 	}}
 }
 
-var severities = []Text{{"critical", "critical", red}, {"warning", "warning", orange}, {"info", "info", blue}}
+// unknownTable is what a table says that nothing answers.
+const unknownTable = "Unknown: the auditor exports nothing that was chosen."
+
+// notMeasured is what a chart says that nothing answers.
+const notMeasured = "Nothing measured in this time."
+
+var severities = []Text{{"critical", "critical", red}, {"warning", "warning", orange}, {"info", "info", blue}, {"none", "none", green}}
 
 func latencyPanels() []Panel {
-	slow := []Threshold{{green, 0}, {yellow, 0.5}, {red, 1}}
+	slow := []Threshold{{yellow, 0.5}, {red, 1}}
 	quantile := func(q, name, what string) Panel {
 		return Panel{
 			Title:       name + " latency",
 			Description: what + " The ten slowest webhooks of the chosen time range, and all webhooks together.",
-			Kind:        Lines, Unit: seconds, Width: 12, Height: 9,
+			Kind:        Lines, Unit: seconds, Width: 24, Height: 9,
 			Queries: []Query{
 				{Expr: leaders(every.latency(q), every.over(ranked).latency(q), each), Legend: "{{name}} {{cluster}}"},
 				{Expr: allLatency(q), Legend: "all admission webhooks", Total: true},
@@ -174,16 +190,16 @@ func latencyPanels() []Panel {
 		{
 			Title:       "p99 as a multiple of its threshold",
 			Description: "Above 1 the webhook is slow for what it intercepts: 0.5 s where it reaches a critical resource, else 1 s, unless the policy says otherwise. The ten worst of the chosen time range.",
-			Kind:        Lines, Unit: times, Width: 12, Height: 9,
+			Kind:        Lines, Unit: times, Width: 24, Height: 9,
 			Queries:    []Query{{Expr: leaders(excess(every), excess(every.over(ranked)), each), Legend: "{{name}} {{cluster}}"}},
-			Thresholds: []Threshold{{green, 0}, {red, 1}},
+			Thresholds: []Threshold{{red, 1}},
 			Links:      drillDown("__field.labels"),
 		},
 		quantile("0.5", "p50", "Half of the calls take longer than this."),
 		{
 			Title:       "Time that requests wait for webhooks",
 			Description: "Seconds of waiting per second: latency times calls. Who leads here costs the cluster most, even if each call is quick. The ten costliest of the chosen time range.",
-			Kind:        Lines, Unit: seconds, Width: 12, Height: 9,
+			Kind:        Lines, Unit: seconds, Width: 24, Height: 9,
 			Queries: []Query{
 				{Expr: leaders(every.waiting(), every.over(ranked).waiting(), each), Legend: "{{name}} {{cluster}}"},
 				{Expr: "sum(" + every.waiting() + ")", Legend: "all webhooks", Total: true},
@@ -207,7 +223,7 @@ func failurePanels() []Panel {
 		return Panel{
 			Title:       title,
 			Description: description + " The ten worst of the chosen time range, and the share over all webhooks.",
-			Kind:        Lines, Unit: share, Width: 8, Height: 9,
+			Kind:        Lines, Unit: share, Width: 24, Height: 9,
 			Queries: []Query{
 				{Expr: leaders(ratio(part(now), now.calls()), ratio(part(whole), whole.calls()), each), Legend: "{{name}} {{cluster}}"},
 				{Expr: overall(part(now), now.calls()), Legend: "all webhooks", Total: true},
@@ -222,17 +238,16 @@ func failurePanels() []Panel {
 		{
 			Title:       "Failed conversions by kind of failure",
 			Description: "Failed calls of conversion webhooks, all CRDs together: the API server does not tell the kind by CRD. Who it is stands under Failing closed.",
-			Kind:        Stack, Unit: rate, Width: 8, Height: 8,
+			Kind:        Stack, Unit: rate, Width: 12, Height: 8,
 			Queries: []Query{{
 				Expr:   `sum by (failure_type) (rate(apiserver_conversion_webhook_request_total{cluster=~"$cluster",result="failure"}[$__rate_interval]))`,
 				Legend: "{{failure_type}}",
 			}},
-			Empty: "No conversion failed.",
 		},
 		{
 			Title:       "Answers other than 200, by webhook",
 			Description: "Calls per second that did not end in 200: refusals, failures and malformed answers. The ten most frequent of the chosen time range; all together in the panel beside.",
-			Kind:        Lines, Unit: rate, Width: 16, Height: 8,
+			Kind:        Lines, Unit: rate, Width: 24, Height: 9,
 			Queries: []Query{{
 				Expr:   leaders(codes(recent), codes(ranked), each+", code"),
 				Legend: "{{code}} {{name}} {{cluster}}",
@@ -240,11 +255,14 @@ func failurePanels() []Panel {
 				Expr:   `sum(rate(apiserver_admission_webhook_request_total{code!="200",` + every.admission + `}[$__rate_interval]))`,
 				Legend: "all webhooks", Total: true,
 			}},
-			Links: drillDown("__field.labels"),
-			Empty: "All answers were 200.",
+			Shades: families,
+			Links:  drillDown("__field.labels"),
 		},
 	}
 }
+
+// families are the colors of response codes.
+var families = []Shade{{"^2", green}, {"^4", orange}, {"^5", red}, {"^0", purple}}
 
 func codes(window string) string {
 	return `sum by (` + each + `, code) (rate(apiserver_admission_webhook_request_total{code!="200",` + every.admission + `}` + window + `))`
@@ -257,37 +275,40 @@ func resourcePanels() []Panel {
 		{
 			Title:       "Latency that admission webhooks add, by resource",
 			Description: "Mean seconds that all admission webhooks together add to a write: the API server's request duration with and without them. The ten worst of the chosen time range. Narrowing to a webhook does not change it.",
-			Kind:        Lines, Unit: seconds, Width: 12, Height: 9,
+			Kind:        Lines, Unit: seconds, Width: 24, Height: 9,
 			Queries: []Query{{
 				Expr:   spelled(leaders(admissionLatency(recent), admissionLatency(ranked), place)),
 				Legend: "{{what}} {{cluster}}",
 			}},
-			Thresholds: []Threshold{{green, 0}, {yellow, 0.5}, {red, 1}},
-			Empty:      "Nothing was written.",
+			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
 		},
 		{
 			Title:       "Latency that conversion adds, by CRD",
 			Description: "Mean seconds of the conversion of one object. The ten worst of the chosen time range. A list of stored objects in another version pays it for each of them.",
-			Kind:        Lines, Unit: seconds, Width: 12, Height: 9,
+			Kind:        Lines, Unit: seconds, Width: 24, Height: 9,
 			Queries:    []Query{{Expr: leaders(conversionLatency(now), conversionLatency(whole), each), Legend: "{{name}} {{cluster}}"}},
-			Thresholds: []Threshold{{green, 0}, {yellow, 0.5}, {red, 1}},
+			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
 			Links:      drillDown("__field.labels"),
-			Empty:      "Nothing is converted.",
 		},
 		{
 			Title:       "Failed calls of the webhooks in the chain, by resource",
-			Description: "Of the webhooks in its chain, upper bound: the failed share of all calls of all webhooks that reach the critical, virtual or sensitive resource. The API server does not tell on which resource a call failed. The ten worst of the chosen time range.",
-			Kind:        Lines, Unit: share, Width: 12, Height: 9,
+			Description: "Upper bound: the failed share of all calls of all webhooks that reach the critical, virtual or sensitive resource, and of the conversions of a CRD's objects. The API server does not tell on which resource a call failed. The ten worst of the chosen time range.",
+			Kind:        Lines, Unit: share, Width: 24, Height: 9,
 			Queries: []Query{{
 				Expr:   spelledReach(leaders(resourceFailures(now), resourceFailures(whole), by)),
 				Legend: "{{what}} {{cluster}}",
 			}},
-			Empty: "No webhook that reaches them failed.",
+		},
+		{
+			Title:       "Writes that end in an internal error, by resource",
+			Description: "Share of writes answered with 5xx, of any resource: a webhook that fails closed ends as one, but other errors do too. The ten worst of the chosen time range. Narrowing to a webhook does not change it.",
+			Kind:        Lines, Unit: share, Width: 24, Height: 9,
+			Queries: []Query{{Expr: spelled("(" + leaders(errors5xx(recent), errors5xx(ranked), place) + ")"), Legend: "{{what}} {{cluster}}"}},
 		},
 		{
 			Title:       "Admission budget of critical resources",
 			Description: "The longest that a write can take if every webhook of its chain uses up its timeout. Clients give up after 30 s or less, leases after 10 s. The ten longest.",
-			Kind:        Bars, Unit: seconds, Width: 12, Height: 9,
+			Kind:        Bars, Unit: seconds, Width: 24, Height: 9,
 			Queries: []Query{{
 				Expr:   fmt.Sprintf("topk(%d, %s)", top, spelledReach(`max by (cluster, group, resource, operation) (webhook_auditor_admission_budget_seconds{cluster=~"$cluster"})`)),
 				Legend: "{{operation}} {{what}} {{cluster}}",
@@ -298,7 +319,7 @@ func resourcePanels() []Panel {
 				{Field: "A", Title: "Longest write", Unit: seconds},
 			},
 			Thresholds: []Threshold{{green, 0}, {orange, 10}, {red, 30}},
-			Empty:      "No webhook reaches a critical resource.",
+			Unknown:    "No webhook reaches a critical resource, or nothing is known.",
 		},
 	}
 }
@@ -309,28 +330,29 @@ func overallPanels() []Panel {
 		{
 			Title:       "Latency of the admission steps, p99",
 			Description: "All of admission: built-in plugins, policies and webhooks, by step and operation. If this is high and no webhook is, the cause lies in a plugin or a policy.",
-			Kind:        Lines, Unit: seconds, Width: 8, Height: 9,
+			Kind:        Lines, Unit: seconds, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr: either(
+				Expr: worded(either(
 					`histogram_quantile(0.99, sum by (type, operation, le) (rate(apiserver_admission_step_admission_duration_seconds_bucket{cluster=~"$cluster"}[$__rate_interval])))`,
 					`histogram_quantile(0.99, sum by (type, operation) (rate(apiserver_admission_step_admission_duration_seconds{cluster=~"$cluster"}[$__rate_interval])))`,
-				),
+				)),
 				Legend: "{{type}} {{operation}}",
 			}},
-			Thresholds: []Threshold{{green, 0}, {yellow, 0.5}, {red, 1}},
+			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
 		},
 		{
 			Title:       "Answers of webhooks by code",
 			Description: "Calls of admission webhooks per second. 200 is an answer, yes or no; 400 and above are refusals and failures, which the code alone does not tell apart; 0 is an error inside the API server.",
-			Kind:        Stack, Unit: rate, Width: 8, Height: 9,
+			Kind:        Stack, Unit: rate, Width: 12, Height: 9,
 			Queries: []Query{{Expr: byCode, Legend: "{{code}}"}},
+			Shades:  families,
 		},
 		{
 			Title:       "Calls of webhooks by type and operation",
 			Description: "How much the API server asks its admission webhooks.",
-			Kind:        Stack, Unit: rate, Width: 8, Height: 9,
+			Kind:        Stack, Unit: rate, Width: 12, Height: 9,
 			Queries: []Query{{
-				Expr:   `sum by (type, operation) (rate(apiserver_admission_webhook_request_total{` + every.admission + `}[$__rate_interval]))`,
+				Expr:   worded(`sum by (type, operation) (rate(apiserver_admission_webhook_request_total{` + every.admission + `}[$__rate_interval]))`),
 				Legend: "{{type}} {{operation}}",
 			}},
 		},
@@ -347,11 +369,11 @@ func certificatePanels() []Panel {
 			Columns: []Column{
 				{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
 				{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
-				{Field: "type", Title: "Type", Unit: text, Width: 95},
+				typeColumn, at,
 				{Field: "configuration", Title: "Configuration", Unit: text, Width: 170},
 				{Field: "A", Title: "Days left", Unit: days, Width: 95, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
 			},
-			Empty: "unknown",
+			Unknown: "Unknown: no such certificate was seen.",
 		}
 	}
 	return []Panel{

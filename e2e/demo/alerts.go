@@ -20,7 +20,7 @@ import (
 // demo for a quarter of an hour.
 const timeScale = 0.05
 
-func (d *demo) startAlerts(ctx context.Context, binaries string) error {
+func (d *demo) startAlerts(ctx context.Context, binaries string, timeScale float64) error {
 	d.say("starting Prometheus and Alertmanager with the rules of webhook-auditor print rules --time-scale=%v", timeScale)
 	var err error
 	d.alerts, err = alerts.Start(ctx, alerts.Options{

@@ -2,7 +2,9 @@
 // this machine, registers healthy webhooks and one of each broken kind, runs
 // the auditor against it and prints the report. It then sends requests to the
 // broken webhooks while Prometheus and Alertmanager watch, until Ctrl-C; with
-// DEMO_ONCE=1 in the environment it ends after the report.
+// DEMO_ONCE=1 in the environment it ends after the report. With
+// DEMO_RECORD=FILE it instead records the hour of series that the pictures of
+// the dashboards are drawn from; see e2e/screenshots.
 package main
 
 import (
@@ -66,6 +68,9 @@ func (d *demo) show(ctx context.Context, binaries string) error {
 	if err := d.startCluster(ctx, binaries); err != nil {
 		return err
 	}
+	if file := os.Getenv("DEMO_RECORD"); file != "" {
+		return d.record(ctx, binaries, file)
+	}
 	if err := d.register(ctx); err != nil {
 		return err
 	}
@@ -79,7 +84,7 @@ func (d *demo) show(ctx context.Context, binaries string) error {
 	if os.Getenv("DEMO_ONCE") == "1" {
 		return nil
 	}
-	if err := d.startAlerts(ctx, binaries); err != nil {
+	if err := d.startAlerts(ctx, binaries, timeScale); err != nil {
 		return err
 	}
 	d.invite(binaries)

@@ -5,7 +5,7 @@ import { ask, current } from './src/interpolate.js';
 // measure asks each panel's queries as a browser does, and keeps the best of
 // five times: what the machine does besides is not the panel's cost.
 export async function measure(prometheus, board, given, range) {
-  const context = { variables: current(board, given), range, pixels: 700 };
+  const context = { variables: current(board, given), list: board.templating.list, range, pixels: 700 };
   const out = [];
   for (const panel of board.panels.filter((p) => p.targets)) {
     let best = Infinity;

@@ -1,5 +1,5 @@
-// Draws every board from an hour that went wrong, holds what a person must see
-// against the page, and writes the pictures.
+// Draws every board from a recorded hour, holds what a person must see against
+// the page, and writes the pictures.
 // Usage: node shoot.mjs PROMETHEUS PROMTOOL FOLDER
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,24 +8,36 @@ import { createServer } from 'node:net';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
-import { calm, culprit, culprits, hour, write } from './incident.mjs';
+import { conversion, culprit, ranges, slow, stores, write } from './recorded.mjs';
 import { measure } from './measure.mjs';
 import { serve } from './serve.mjs';
-import { ask } from './src/interpolate.js';
+import { ask, current } from './src/interpolate.js';
 
 const here = import.meta.dirname;
 const boards = join(here, '../../dashboards');
-const viewport = { width: 1440, height: 900 };
 const mostSeries = 100;
 const mostSeconds = 1;
 
+// The first is how most people sit, the second half of their screen.
+const sizes = [{ width: 1440, height: 900 }, { width: 820, height: 1180 }];
+const themes = ['dark', 'light'];
+
+// Each picture is drawn in both themes and sizes.
 const shots = [
-  { board: 'webhooks', given: {}, first: true },
-  { board: 'webhooks', given: {}, range: calm, suffix: '-calm' },
-  { board: 'webhook', given: { type: 'validating', name: culprit } },
-  { board: 'webhook', given: { type: 'conversion', name: culprits[4] }, suffix: '-conversion' },
-  { board: 'auditor', given: {} },
-];
+  { board: 'webhooks', store: 'one', state: 'incident', first: true },
+  { board: 'webhooks', store: 'one', state: 'healthy', says: { 'In trouble': 'No webhook is in trouble' } },
+  { board: 'webhooks', store: 'one', state: 'empty', says: { 'In trouble': 'Unknown' } },
+  { board: 'webhooks', store: 'one', state: 'incident', suffix: '-conversion', given: { type: 'conversion|' }, says: { 'In trouble': conversion.name } },
+  { board: 'webhooks', store: 'two', state: 'incident', suffix: '-two' },
+  { board: 'webhook', store: 'one', state: 'incident', given: culprit },
+  { board: 'webhook', store: 'one', state: 'incident', suffix: '-slow', given: slow },
+  { board: 'webhook', store: 'one', state: 'incident', suffix: '-conversion', given: conversion },
+  { board: 'webhook', store: 'one', state: 'empty', given: culprit, says: { 'Findings and runbooks': 'Unknown', 'Registration and owner': 'Unknown' } },
+  { board: 'fleet', store: 'two', state: 'incident', says: { Clusters: 'south' } },
+  { board: 'fleet', store: 'one', state: 'incident', suffix: '-one', says: { Clusters: 'this cluster' } },
+  { board: 'auditor', store: 'one', state: 'incident' },
+  { board: 'auditor', store: 'one', state: 'empty' },
+].filter(({ board, state, suffix = '' }) => !process.env.ONLY || `${board}-${state}${suffix}`.match(process.env.ONLY));
 
 const complaints = [];
 const complain = (text) => {
@@ -42,9 +54,10 @@ async function freePort() {
   return port;
 }
 
-async function fill(promtool, folder) {
-  const metrics = join(folder, 'incident.om');
-  await write(metrics);
+async function fill(promtool, folder, store) {
+  mkdirSync(folder);
+  const metrics = join(folder, 'samples.om');
+  await write(metrics, stores[store]());
   const made = spawnSync(promtool, ['tsdb', 'create-blocks-from', 'openmetrics', metrics, join(folder, 'data')], { encoding: 'utf8' });
   if (made.status !== 0) throw new Error(`filling Prometheus: ${made.error ?? made.stderr}`);
   rmSync(metrics);
@@ -66,13 +79,10 @@ async function prometheusOn(binary, folder) {
   return { url, stop: async () => { process.kill(); await once(process, 'exit'); } };
 }
 
-async function costs(prometheus, { board, given, first, range = hour, suffix = '' }) {
-  const table = await measure(prometheus, JSON.parse(readFileSync(join(boards, `${board}.json`))), given, range);
-  const slowest = table.toSorted((a, b) => b.seconds - a.seconds)[0];
-  const widest = table.toSorted((a, b) => b.series - a.series)[0];
-  console.log(`${board}${suffix}: ${table.length} panels; slowest ${slowest.seconds.toFixed(2)} s (${slowest.title}); most series ${widest.series} (${widest.title})`);
-  if (!first) return;
-  for (const { title, seconds, series } of table) {
+// costs prints what each panel costs where there are many webhooks.
+async function costs(prometheus) {
+  const board = JSON.parse(readFileSync(join(boards, 'webhooks.json')));
+  for (const { title, seconds, series } of await measure(prometheus, board, {}, ranges.incident)) {
     console.log(`  ${seconds.toFixed(2)} s ${String(series).padStart(4)} series  ${title}`);
     if (series > mostSeries) complain(`${title}: ${series} series`);
     // A clock is no judge on a busy machine: this one a person reads.
@@ -84,7 +94,7 @@ async function costs(prometheus, { board, given, first, range = hour, suffix = '
 async function annotated(prometheus) {
   const board = JSON.parse(readFileSync(join(boards, 'webhooks.json')));
   for (const { name, target } of board.annotations.list) {
-    const series = await ask(prometheus, target, { variables: { cluster: '.*' }, range: hour, pixels: 700 });
+    const series = await ask(prometheus, target, { variables: current(board, {}), list: board.templating.list, range: ranges.incident, pixels: 700 });
     if (!series.length) complain(`annotations ${name}: nothing to show`);
   }
 }
@@ -105,66 +115,87 @@ function seen(page) {
   });
 }
 
-function judge({ board, suffix = '', first }, { panels, places, links }) {
-  const name = board + suffix;
+// complete holds that each panel is drawn and says something that is true.
+function complete(name, { says = {} }, { panels }) {
   if (!panels.length) complain(`${name}: no panels`);
   for (const p of panels) {
     if (!p.ready || p.error) complain(`${name}: ${p.title}: ${p.error ?? 'not ready'}`);
-    if (/\bNo data\b/.test(p.text)) complain(`${name}: ${p.title}: No data`);
-    if (/NaN|undefined|\{\{/.test(p.text)) complain(`${name}: ${p.title}: ${/.*(NaN|undefined|\{\{).*/.exec(p.text)[0]}`);
+    if (/\bNo data\b|NaN|undefined|\{\{|-∞/.test(p.text)) complain(`${name}: ${p.title}: ${/.*(No data|NaN|undefined|\{\{|-∞).*/.exec(p.text)[0]}`);
   }
-  if (!first) return;
-  const inside = ({ box }) => box.width > 0 && box.top >= 0 && box.left >= 0 && box.bottom <= viewport.height && box.right <= viewport.width;
-  if (!places.some((p) => p.text.includes(culprit) && inside(p))) complain(`${name}: ${culprit} is not on the first screen`);
-  for (const title of ['p99 latency', 'Failing closed']) {
-    const legend = panels.find((p) => p.title === title)?.text ?? '';
-    if (!culprits.some((c) => legend.includes(c))) complain(`${name}: ${title}: no culprit in the legend`);
+  for (const [title, text] of Object.entries(says)) {
+    if (!panels.find((p) => p.title === title)?.text.includes(text)) complain(`${name}: ${title} does not say ${text}`);
   }
-  if (!links.some((l) => l.includes(`var-name=${culprit}`) && l.includes('var-type=validating'))) complain(`${name}: no way from ${culprit} to its board`);
 }
 
-async function shoot(browser, url, folder, shot) {
-  const page = await browser.newPage({ viewport, deviceScaleFactor: 1 });
-  page.on('pageerror', (error) => complain(`${shot.board}: ${error.message}`));
-  const { start, end } = shot.range ?? hour;
-  const given = Object.entries(shot.given).map(([k, v]) => [`var-${k}`, v]);
-  await page.goto(`${url}/?${new URLSearchParams([['board', shot.board], ['from', start], ['to', end], ...given])}`);
+// first holds that who is to blame stands on the first screen, and how to get
+// there.
+function first(name, { panels, places, links }, viewport) {
+  const inside = ({ box }) => box.width > 0 && box.top >= 0 && box.left >= 0 && box.bottom <= viewport.height && box.right <= viewport.width;
+  if (!places.some((p) => p.text.includes(culprit.name) && inside(p))) complain(`${name}: ${culprit.name} is not on the first screen`);
+  const legend = panels.find((p) => p.title === 'p99 latency')?.text ?? '';
+  if (!legend.includes(slow.name)) complain(`${name}: the slow webhook is not in the legend`);
+  if (!links.some((l) => l.includes(`var-name=${culprit.name}`) && l.includes(`var-type=${culprit.type}`) && l.includes('var-cluster=All'))) complain(`${name}: no way from ${culprit.name} to its board`);
+}
+
+async function open(page, url, shot, theme) {
+  const { start, end } = ranges[shot.state];
+  const given = Object.entries(shot.given ?? {}).map(([k, v]) => [`var-${k}`, v]);
+  await page.goto(`${url}/?${new URLSearchParams([['board', shot.board], ['theme', theme], ['from', start], ['to', end], ...given])}`);
   const settled = () => {
     const all = [...document.querySelectorAll('[data-panel]')];
     return all.length > 0 && all.every((e) => e.dataset.ready === 'true' || e.dataset.error);
   };
-  await page.waitForFunction(settled, undefined, { timeout: 60_000 });
+  await page.waitForFunction(settled, undefined, { timeout: 120_000 });
   await page.evaluate(() => document.fonts.ready);
+}
+
+async function shoot(browser, url, folder, shot, theme, viewport) {
+  const name = `${shot.board}-${shot.state}${shot.suffix ?? ''}-${theme}-${viewport.width}`;
+  const page = await browser.newPage({ viewport, deviceScaleFactor: 1 });
+  page.on('pageerror', (error) => complain(`${name}: ${error.message}`));
+  await open(page, url, shot, theme);
   await page.waitForTimeout(1000); // charts are drawn a frame or two later
-  judge(shot, await seen(page));
-  const path = join(folder, `${shot.board}${shot.suffix ?? ''}`);
-  await page.screenshot({ path: `${path}.png` });
+  const found = await seen(page);
+  complete(name, shot, found);
+  if (shot.first) first(name, found, viewport);
+  await page.screenshot({ path: join(folder, `${name}.png`) });
   // Tables draw only what is on the screen, so the whole board gets one.
   const height = await page.evaluate(() => document.body.scrollHeight);
   await page.setViewportSize({ width: viewport.width, height });
   await page.waitForTimeout(500);
-  await page.screenshot({ path: `${path}-whole.png` });
+  await page.screenshot({ path: join(folder, `${name}-whole.png`) });
   await page.close();
-  console.log(`drew ${path}.png`);
+  console.log(`drew ${name}`);
+}
+
+// draw draws the boards of one store.
+async function draw(browser, { prometheus, promtool, folder, scratch }, store) {
+  const data = join(scratch, store);
+  await fill(promtool, data, store);
+  const db = await prometheusOn(prometheus, data);
+  const site = await serve({ page: join(here, '../bin/screenshots/page'), boards, prometheus: db.url });
+  try {
+    if (store === 'one') await annotated(db.url);
+    if (store === 'many') await costs(db.url);
+    for (const shot of shots.filter((s) => s.store === store)) {
+      for (const theme of themes) for (const size of sizes) await shoot(browser, site.url, folder, shot, theme, size);
+    }
+  } finally {
+    site.close();
+    await db.stop();
+  }
 }
 
 async function main([prometheus, promtool, folder]) {
   mkdirSync(folder, { recursive: true });
   const scratch = mkdtempSync(join(tmpdir(), 'screenshots-'));
-  const stops = [() => rmSync(scratch, { recursive: true })];
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
   try {
-    await fill(promtool, scratch);
-    const db = await prometheusOn(prometheus, scratch);
-    stops.unshift(db.stop);
-    for (const shot of shots) await costs(db.url, shot);
-    await annotated(db.url);
-    const site = await serve({ page: join(here, '../bin/screenshots/page'), boards, prometheus: db.url });
-    stops.unshift(site.close);
-    const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
-    stops.unshift(() => browser.close());
-    for (const shot of shots) await shoot(browser, site.url, folder, shot);
+    const drawn = process.env.ONLY ? [...new Set(shots.map((s) => s.store))] : Object.keys(stores);
+    for (const store of drawn) await draw(browser, { prometheus, promtool, folder, scratch }, store);
   } finally {
-    for (const stop of stops) await stop();
+    await browser.close();
+    rmSync(scratch, { recursive: true });
   }
   if (complaints.length) throw new Error(`${complaints.length} complaints`);
 }

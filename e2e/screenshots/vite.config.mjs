@@ -4,5 +4,5 @@ import { defineConfig } from 'vite';
 export default defineConfig({
   plugins: [react()],
   define: { 'process.env.NODE_ENV': '"production"', global: 'window' },
-  build: { outDir: '../bin/screenshots/page', emptyOutDir: true, chunkSizeWarningLimit: 20000, sourcemap: false, reportCompressedSize: false },
+  build: { outDir: process.env.PAGE ?? '../bin/screenshots/page', emptyOutDir: true, chunkSizeWarningLimit: 20000, sourcemap: false, reportCompressedSize: false },
 });

@@ -23,7 +23,7 @@ import (
 
 // wanted are the series that boards read. Of requests, only those on the
 // resource that the webhooks intercept.
-var wanted = regexp.MustCompile(`^(# (HELP|TYPE) )?(apiserver_admission_(webhook|step|match_condition)_|apiserver_(crd_)?conversion_webhook_|apiserver_request_(sli_)?duration_seconds|process_)`)
+var wanted = regexp.MustCompile(`^(# (HELP|TYPE) )?(apiserver_admission_(webhook|step|match_condition)_|apiserver_(crd_)?conversion_webhook_|apiserver_request_(sli_)?duration_seconds|apiserver_request_total|process_)`)
 
 var request = regexp.MustCompile(`^apiserver_request_.*resource="configmaps"`)
 

@@ -23,31 +23,42 @@ function rateInterval(range, target, pixels) {
 // current returns the values of a board's variables: those given, else their
 // defaults. A choice "All" stands for its regular expression.
 export function current(board, given) {
-  const out = {};
-  for (const v of board.templating.list) {
-    const value = given[v.name] ?? v.current?.value ?? '';
-    out[v.name] = value === '$__all' ? v.allValue : fixed(v, value);
-  }
-  return out;
+  return Object.fromEntries(board.templating.list.map((v) => [v.name, given[v.name] ?? v.current?.value ?? '']));
 }
 
-// fixed returns the value of a custom variable's choice.
-function fixed(variable, value) {
-  if (variable.type !== 'custom') return value;
-  const pair = variable.query.split(',').map((c) => c.split(' : ')).find(([text, v]) => text === value || v === value);
-  return pair ? pair[1] : value;
+// regular and special escape as Grafana's Prometheus data source does: the
+// first where a variable has one value, the second where it may have many.
+const regular = (value) => value.replace(/\\/g, '\\\\').replace(/'/g, "\\'");
+const special = (value) => value.replace(/\\/g, '\\\\\\\\').replace(/[$^*{}[\]'+?.()|]/g, '\\\\$&');
+
+// formatted is a variable's value as an expression gets it. Only the format
+// "raw", and the regular expression that stands for All, stay as they are.
+export function formatted(variable, value, format) {
+  if (value === '$__all' || value === 'All') return variable.allValue ?? '.*';
+  if (format === 'raw') return value;
+  return variable.multi || variable.includeAll ? special(value) : regular(value);
+}
+
+// interpolate replaces $name, ${name} and ${name:format}.
+export function interpolate(text, variables, list) {
+  return text.replace(/\$(?:(\w+)|\{(\w+)(?::(\w+))?\})/g, (whole, plain, braced, format) => {
+    const name = plain ?? braced;
+    if (!(name in variables)) return whole;
+    const variable = list.find((v) => v.name === name);
+    return variable ? formatted(variable, variables[name], format) : variables[name];
+  });
 }
 
 // ask sends a query to Prometheus at base, as a panel of so many pixels would,
 // and returns the series.
-export async function ask(base, target, { variables, range, pixels }) {
+export async function ask(base, target, { variables, list, range, pixels }) {
   const all = {
     ...variables,
     __rate_interval: `${rateInterval(range, target, pixels)}s`,
     __range: `${range.end - range.start}s`,
     __from: `${range.start * 1000}`,
   };
-  const query = target.expr.replace(/\$(\w+)/g, (whole, name) => all[name] ?? whole);
+  const query = interpolate(target.expr, all, list);
   const when = target.instant ? { time: range.end } : { ...range, step: step(range, target, pixels) };
   const path = target.instant ? 'query' : 'query_range';
   const reply = await fetch(`${base}/api/v1/${path}`, { method: 'POST', body: new URLSearchParams({ query, ...when }) });

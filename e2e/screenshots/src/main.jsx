@@ -9,8 +9,9 @@ import { load, style } from './frames.js';
 import { current } from './interpolate.js';
 import { panels } from './panels.jsx';
 
-const theme = createTheme({ colors: { mode: 'dark' } });
 const query = new URLSearchParams(location.search);
+const theme = createTheme({ colors: { mode: query.get('theme') ?? 'dark' } });
+document.body.style.background = theme.colors.background.canvas;
 const range = { start: Number(query.get('from')), end: Number(query.get('to')) };
 const given = Object.fromEntries([...query].filter(([k]) => k.startsWith('var-')).map(([k, v]) => [k.slice(4), v]));
 
@@ -24,19 +25,20 @@ function replaceVariables(variables) {
   return (text, scoped) =>
     text.replace(/\$\{([^}]+)\}/g, (whole, name) => {
       const context = scoped?.__dataContext?.value ?? {};
-      const [, scope, label] = /^__(field\.labels|data\.fields)\.(\w+)$/.exec(name) ?? [];
-      if (scope === 'field.labels') return encodeURIComponent(context.field?.labels?.[label] ?? '');
-      if (scope === 'data.fields') return encodeURIComponent(context.frame?.fields.find((f) => f.name === label)?.values[context.rowIndex] ?? '');
+      const [, scope, label, raw] = /^__(field\.labels|data\.fields)\.(\w+)(:raw)?$/.exec(name) ?? [];
+      const written = (value) => (raw ? value ?? '' : encodeURIComponent(value ?? ''));
+      if (scope === 'field.labels') return written(context.field?.labels?.[label]);
+      if (scope === 'data.fields') return written(context.frame?.fields.find((f) => f.name === label)?.values[context.rowIndex]);
       if (name === '__url_time_range') return `from=${range.start}&to=${range.end}`;
       const [variable, format] = name.split(':');
       return format === 'queryparam' ? `var-${variable}=${encodeURIComponent(variables[variable] ?? '')}` : variables[variable] ?? whole;
     });
 }
 
-function Panel({ panel, variables, width, height }) {
+function Panel({ panel, variables, list, width, height }) {
   const [state, setState] = useState({});
   useEffect(() => {
-    load(panel, { variables, range, pixels: width }).then(
+    load(panel, { variables, list, range, pixels: width }).then(
       (frames) => setState({ frames: style(frames, panel.fieldConfig, theme, replaceVariables(variables)) }),
       (error) => setState({ error }),
     );
@@ -72,14 +74,15 @@ class Guard extends Component {
 
 // Header takes the room that Grafana's own bars take.
 function Header({ board, variables }) {
-  const chosen = (v) => (variables[v.name] === v.allValue ? 'All' : variables[v.name] || 'default');
-  const box = { border: `1px solid ${theme.colors.border.medium}`, borderRadius: 2, padding: '4px 8px', marginRight: 8 };
+  const chosen = (v) => (variables[v.name] === '$__all' ? 'All' : variables[v.name] || 'default');
+  const shown = board.templating.list.filter((v) => v.hide !== 2);
+  const box = { border: `1px solid ${theme.colors.border.medium}`, borderRadius: 2, padding: '4px 8px', color: theme.colors.text.primary };
   return (
-    <header style={{ padding: `0 ${margin}px` }}>
+    <header style={{ padding: `0 ${margin}px`, color: theme.colors.text.primary }}>
       <div style={{ height: 48, display: 'flex', alignItems: 'center', fontSize: 14 }}>Dashboards &rsaquo; {board.title}</div>
-      <div style={{ height: 48, display: 'flex', alignItems: 'center', fontSize: 12 }}>
-        {board.templating.list.map((v) => <span key={v.name} style={box}>{v.label}&ensp;<b>{chosen(v)}</b></span>)}
-        <span style={{ flex: 1 }} />
+      <div style={{ minHeight: 48, display: 'flex', flexWrap: 'wrap', gap: 8, alignItems: 'center', fontSize: 12, paddingBottom: 8 }}>
+        {shown.map((v) => <span key={v.name} style={box}>{v.label}&ensp;<b>{chosen(v)}</b></span>)}
+        {board.annotations.list.map((a) => <span key={a.name} style={box}>{a.name}&ensp;<b>on</b></span>)}
         {board.links.map((l) => <span key={l.title} style={box}>{l.title}</span>)}
       </div>
     </header>
@@ -99,7 +102,7 @@ function Board({ board }) {
           const at = { position: 'absolute', left: x * column, top: y * unit, width: w * column - gap, height: h * unit - gap };
           return (
             <div key={p.id} style={at}>
-              {p.type === 'row' ? <h6 style={{ padding: 6, margin: 0 }}>&#9662; {p.title}</h6> : <Panel panel={p} variables={variables} width={at.width} height={at.height} />}
+              {p.type === 'row' ? <h6 style={{ padding: 6, margin: 0, color: theme.colors.text.primary }}>&#9662; {p.title}</h6> : <Panel panel={p} variables={variables} list={board.templating.list} width={at.width} height={at.height} />}
             </div>
           );
         })}

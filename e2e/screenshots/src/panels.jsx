@@ -51,8 +51,18 @@ function bands(field, time) {
   return out.map((b, i) => ({ ...b, to: out[i + 1]?.from ?? b.to }));
 }
 
-function States({ frames, range, width, height }) {
-  const names = 330;
+// stated is how Grafana shows a value of a timeline. Where neighbors are merged
+// in the color mode "thresholds", it shows the step of the thresholds instead,
+// and drops the mappings.
+function stated(panel, field, value) {
+  const { color, thresholds } = panel.fieldConfig.defaults;
+  if (color.mode !== 'thresholds' || !panel.options.mergeValues) return field.display(value);
+  const step = thresholds.steps.findLast((s) => s.value === null || value >= s.value);
+  return { text: `${step.value ?? '-∞'}+`, color: field.display(value).color };
+}
+
+function States({ panel, frames, range, width, height }) {
+  const names = Math.min(330, width / 3);
   const x = (t) => names + ((t / 1000 - range.start) / (range.end - range.start)) * (width - names);
   const row = Math.min(48, height / frames.length);
   return (
@@ -63,7 +73,7 @@ function States({ frames, range, width, height }) {
           <g key={i} transform={`translate(0, ${i * row})`}>
             <text x={names - 8} y={row / 2 + 4} textAnchor="end">{field.config.displayNameFromDS}</text>
             {bands(field, time).map((b, j) => {
-              const { text, color } = field.display(b.value);
+              const { text, color } = stated(panel, field, b.value);
               return (
                 <g key={j}>
                   <rect x={x(b.from)} width={Math.max(1, x(b.to) - x(b.from))} y={row * 0.1} height={row * 0.8} fill={color} opacity="0.8" />

@@ -1,0 +1,126 @@
+package dashboards
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/rules"
+)
+
+// hour is what the pictures are drawn from: an hour of the series of a real API
+// server, of the auditor and of Prometheus with the project's rules.
+const hour = "../e2e/screenshots/recorded/hour.om.gz"
+
+// TestRecorded holds that the pictures show what this very program says: each
+// check, class, alert, condition and series of the recording exists.
+func TestRecorded(t *testing.T) {
+	file, err := os.Open(hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	text, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := vocabulary(t, text)
+	for _, complaint := range strangers(got, spoken(t)) {
+		t.Errorf("the recording has the %s; record it anew: see e2e/screenshots", complaint)
+	}
+	for label, least := range map[string]int{"check": 8, "class": 4, "alertname": 8, "condition": 8, "series": 20} {
+		if len(got[label]) < least {
+			t.Errorf("only %d times %s in the recording", len(got[label]), label)
+		}
+	}
+}
+
+// TestRecordedStrangers shows that an invented name is noticed.
+func TestRecordedStrangers(t *testing.T) {
+	invented := strings.NewReader("webhook_auditor_finding{check=\"ca-expiring\",class=\"vital\"} 1 1\nALERTS{alertname=\"WebhookSad\"} 1 1\nwebhook_auditor_mood{} 1 1\n")
+	want := []string{"alertname WebhookSad", "check ca-expiring", "class vital", "series webhook_auditor_mood"}
+	if got := strangers(vocabulary(t, invented), spoken(t)); !slices.Equal(got, want) {
+		t.Errorf("noticed %q", got)
+	}
+}
+
+var sample = regexp.MustCompile(`^(\w+)\{(.*)\} \S+ \d+$`)
+
+var pair = regexp.MustCompile(`(check|class|alertname|condition)="([^"]*)"`)
+
+// vocabulary returns the names in a text of samples, by what they name.
+func vocabulary(t *testing.T, text io.Reader) map[string]map[string]bool {
+	t.Helper()
+	out := map[string]map[string]bool{"check": {}, "class": {}, "alertname": {}, "condition": {}, "series": {}}
+	lines := bufio.NewScanner(text)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		m := sample.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		if strings.HasPrefix(m[1], "webhook_auditor_") {
+			out["series"][m[1]] = true
+		}
+		for _, p := range pair.FindAllStringSubmatch(m[2], -1) {
+			out[p[1]][p[2]] = true
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// spoken are the names that the program has.
+func spoken(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	out := map[string]map[string]bool{"check": {}, "class": {}, "alertname": {}, "condition": {}, "series": {}}
+	for _, c := range classify.Checks {
+		out["check"][c.Name] = true
+	}
+	for _, c := range classify.Classes {
+		out["class"][string(c)] = true
+	}
+	written, err := rules.Render(rules.RuleFile, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)alert: (\w+)$`).FindAllStringSubmatch(string(written), -1) {
+		out["alertname"][m[1]] = true
+	}
+	for _, c := range exporter.Conditions(&classify.Report{Snapshot: &inventory.Snapshot{}}, nil, exporter.ConditionOptions{}) {
+		out["condition"][c.Type] = true
+	}
+	for _, f := range exporter.Families {
+		out["series"]["webhook_auditor_"+f.Name] = true
+	}
+	for _, own := range []string{"build_info", "condition_write_errors_total", "series_dropped", "evaluation_duration_seconds_bucket", "evaluation_duration_seconds_sum", "evaluation_duration_seconds_count"} {
+		out["series"]["webhook_auditor_"+own] = true
+	}
+	return out
+}
+
+// strangers are the names in got that are not in known, in order.
+func strangers(got, known map[string]map[string]bool) []string {
+	var out []string
+	for what, names := range got {
+		for name := range maps.Keys(names) {
+			if !known[what][name] {
+				out = append(out, fmt.Sprintf("%s %s", what, name))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}

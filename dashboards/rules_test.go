@@ -1,0 +1,308 @@
+package dashboards
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+)
+
+// rule is a trap that was seen in a running Grafana or console, and a board that
+// falls into it.
+type rule struct {
+	name  string
+	check func(board object) []string
+	bad   object
+}
+
+var panelOf = func(panel object) object { return object{"panels": []any{panel}} }
+
+var grafanaRules = []rule{
+	{
+		"the states of a timeline have a fixed color mode: by thresholds, Grafana drops the mappings",
+		checkStates,
+		panelOf(object{"type": "state-timeline", "fieldConfig": object{"defaults": object{"color": object{"mode": "thresholds"}}}}),
+	},
+	{
+		"a data source variable has a current value: else the first by the alphabet is chosen",
+		checkCurrent,
+		object{"templating": object{"list": []any{object{"name": "datasource", "type": "datasource", "query": "prometheus"}}}},
+	},
+	{
+		"custom variables are asked for raw: else Grafana escapes regular expressions",
+		checkRaw,
+		object{
+			"templating": object{"list": []any{object{"name": "type", "type": "custom", "query": "conversion : conversion|"}}},
+			"panels":     []any{object{"title": "x", "targets": []any{object{"expr": `x{type=~"$type"}`}}}},
+		},
+	},
+	{
+		"the base step of thresholds is grey: it is the color of what nobody measured",
+		checkBase,
+		panelOf(object{"title": "x", "thresholds": object{"mode": "absolute", "steps": []any{object{"color": "green", "value": nil}}}}),
+	},
+	{
+		"annotations mark starts: what lasts becomes a region that covers the charts",
+		checkRegions,
+		object{"annotations": object{"list": []any{object{"name": "Alerts", "target": object{"expr": `ALERTS{alertstate="firing"}`}}}}},
+	},
+	{
+		"what nobody measured is not good news: neither a table nor a number says that there is nothing",
+		checkUnknown,
+		panelOf(object{"title": "x", "type": "table", "fieldConfig": object{"defaults": object{"noValue": "Nothing is wrong with it."}}}),
+	},
+	{
+		"a link to a row's webhook keeps the row's cluster",
+		checkCluster,
+		panelOf(object{"title": "x", "links": []any{object{"url": "/d/webhook-auditor-webhook?var-name=${__data.fields.name}&${cluster:queryparam}"}}}),
+	},
+	{
+		"lines have a color by their name: else a webhook has another color in each chart",
+		checkPalette,
+		panelOf(object{"title": "x", "type": "timeseries", "fieldConfig": object{"defaults": object{"color": object{"mode": "palette-classic"}}}}),
+	},
+	{
+		"shares do not exceed the whole",
+		checkShares,
+		panelOf(object{"title": "x", "type": "timeseries", "fieldConfig": object{"defaults": object{"unit": "percentunit"}}, "targets": []any{object{"expr": "a / b"}}}),
+	},
+	{
+		"runbooks open in a tab of their own",
+		checkOutside,
+		panelOf(object{"title": "x", "links": []any{object{"url": "https://example.com/x.md", "targetBlank": false}}}),
+	},
+	{
+		"titles are whole at 1440 pixels with the menu docked",
+		checkTitles,
+		panelOf(object{"title": "Critical findings", "type": "stat", "gridPos": object{"w": 3.0}}),
+	},
+}
+
+// TestGrafanaRules holds each rule against all boards, and against a board that
+// breaks it.
+func TestGrafanaRules(t *testing.T) {
+	boards := drawn(t)
+	for _, r := range grafanaRules {
+		if len(r.check(r.bad)) == 0 {
+			t.Errorf("%s: the bad example passes", r.name)
+		}
+		for _, name := range slices.Sorted(maps.Keys(boards)) {
+			for _, complaint := range r.check(boards[name]) {
+				t.Errorf("%s: %s: %s", name, r.name, complaint)
+			}
+		}
+	}
+}
+
+// inside visits each object below v, however deep.
+func inside(v any, visit func(object)) {
+	switch v := v.(type) {
+	case object:
+		visit(v)
+		for _, inner := range v {
+			inside(inner, visit)
+		}
+	case []any:
+		for _, inner := range v {
+			inside(inner, visit)
+		}
+	}
+}
+
+// below returns what lies below the keys, or nothing.
+func below(v any, keys ...string) any {
+	for _, key := range keys {
+		o, _ := v.(object)
+		v = o[key]
+	}
+	return v
+}
+
+func checkStates(board object) (out []string) {
+	for _, p := range objects(board["panels"]) {
+		if mode := below(p, "fieldConfig", "defaults", "color", "mode"); p["type"] == "state-timeline" && mode != "fixed" {
+			out = append(out, fmt.Sprintf("%v: %v", p["title"], mode))
+		}
+	}
+	return out
+}
+
+func checkCurrent(board object) (out []string) {
+	for _, v := range objects(below(board, "templating", "list")) {
+		if v["type"] == "datasource" && v["query"] == "prometheus" && below(v, "current", "value") != "default" {
+			out = append(out, fmt.Sprintf("$%v", v["name"]))
+		}
+	}
+	return out
+}
+
+func checkRaw(board object) (out []string) {
+	for _, v := range objects(below(board, "templating", "list")) {
+		if v["type"] != "custom" {
+			continue
+		}
+		cooked := regexp.MustCompile(fmt.Sprintf(`\$%[1]v\b|\$\{%[1]v(:[^r][^}]*)?\}`, v["name"]))
+		inside(board, func(o object) {
+			for _, key := range []string{"expr", "query", "definition"} {
+				if expr, ok := o[key].(string); ok && cooked.MatchString(expr) {
+					out = append(out, expr)
+				}
+			}
+		})
+	}
+	return out
+}
+
+func checkBase(board object) (out []string) {
+	inside(board, func(o object) {
+		steps := objects(o["steps"])
+		if len(steps) > 0 && (steps[0]["color"] != grey || steps[0]["value"] != nil) {
+			out = append(out, fmt.Sprint(steps))
+		}
+	})
+	return out
+}
+
+func checkRegions(board object) (out []string) {
+	for _, a := range objects(below(board, "annotations", "list")) {
+		expr, _ := below(a, "target", "expr").(string)
+		starts := strings.Contains(expr, "unless") && strings.Contains(expr, "offset") || a["useValueForTime"] == true
+		if strings.Contains(expr, "ALERTS") && !strings.Contains(expr, `severity=~"critical|warning"`) || !starts {
+			out = append(out, expr)
+		}
+	}
+	return out
+}
+
+// silent is what may be said where no series answers.
+var silent = regexp.MustCompile(`(?i)^unknown|nothing (is known|measured)|^none$|or no rules|or nothing is known`)
+
+func checkUnknown(board object) (out []string) {
+	for _, p := range objects(board["panels"]) {
+		if says := below(p, "fieldConfig", "defaults", "noValue"); p["type"] != "row" && !silent.MatchString(fmt.Sprint(says)) {
+			out = append(out, fmt.Sprintf("%v says %v", p["title"], says))
+		}
+	}
+	return out
+}
+
+func checkCluster(board object) (out []string) {
+	inside(board, func(o object) {
+		url, _ := o["url"].(string)
+		if strings.Contains(url, "var-name=${__") && !strings.Contains(url, "var-cluster=${__") {
+			out = append(out, url)
+		}
+	})
+	return out
+}
+
+func checkPalette(board object) (out []string) {
+	for _, p := range objects(board["panels"]) {
+		if mode := below(p, "fieldConfig", "defaults", "color", "mode"); p["type"] == "timeseries" && mode != "palette-classic-by-name" {
+			out = append(out, fmt.Sprintf("%v: %v", p["title"], mode))
+		}
+	}
+	return out
+}
+
+func checkShares(board object) (out []string) {
+	for _, p := range objects(board["panels"]) {
+		if below(p, "fieldConfig", "defaults", "unit") != "percentunit" || p["type"] != "timeseries" {
+			continue
+		}
+		for _, target := range objects(p["targets"]) {
+			if !strings.Contains(target["expr"].(string), "clamp_max(") {
+				out = append(out, fmt.Sprint(p["title"]))
+			}
+		}
+	}
+	return out
+}
+
+func checkOutside(board object) (out []string) {
+	inside(board, func(o object) {
+		if url, _ := o["url"].(string); strings.HasPrefix(url, "https://") && o["targetBlank"] != true {
+			out = append(out, url)
+		}
+	})
+	return out
+}
+
+// Measured in Grafana 12.2: the board's width at 1440 pixels with the menu
+// docked, what a panel's frame and its icon take, and a title's mean letter.
+const (
+	dockedWidth = 1108
+	frameWidth  = 64
+	letterWidth = 7.6
+)
+
+func checkTitles(board object) (out []string) {
+	for _, p := range objects(board["panels"]) {
+		title, _ := p["title"].(string)
+		width, _ := below(p, "gridPos", "w").(float64)
+		if float64(len(title))*letterWidth > width*dockedWidth/gridWidth-frameWidth {
+			out = append(out, title)
+		}
+	}
+	return out
+}
+
+// TestConsoleThresholds finds the color of a value as the console does: that of
+// the last threshold below it, and not of one that equals it.
+func TestConsoleThresholds(t *testing.T) {
+	colorOf := func(thresholds []object, value float64) any {
+		i := sort.Search(len(thresholds), func(i int) bool { return thresholds[i]["value"].(float64) >= value })
+		if i == 0 {
+			return nil
+		}
+		return thresholds[i-1]["color"]
+	}
+	if got := colorOf([]object{{"color": "green", "value": 0.0}, {"color": "red", "value": 1.0}}, 1); got == "red" {
+		t.Error("the console's trap is not one: thresholds as Grafana has them pass")
+	}
+	for _, b := range boardsIn(OpenShiftConsole) {
+		for _, row := range b.Rows {
+			for _, p := range row.Panels {
+				if p.Kind != Number {
+					continue
+				}
+				for _, edge := range p.Thresholds {
+					if got := colorOf(consoleThresholds(p.Thresholds), edge.From); got != edge.Color && edge.From > -1e9 {
+						t.Errorf("%s, %s: %v is %v, not %s", b.Name, p.Title, edge.From, got, edge.Color)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestConsoleWords holds what the console has instead of what Grafana has: a
+// text for no value at all, and units in words.
+func TestConsoleWords(t *testing.T) {
+	for name, board := range consoleBoards(t) {
+		inside(board, func(o object) {
+			if o["type"] == "singlestat" && !slices.ContainsFunc(objects(o["valueMaps"]), func(m object) bool { return m["value"] == "null" && m["text"] != "" }) {
+				t.Errorf("%s: %v: says nothing where there is no value", name, o["title"])
+			}
+			if o["type"] == "singlestat" && o["format"] == "s" && o["postfix"] == nil {
+				t.Errorf("%s: %v: bare seconds", name, o["title"])
+			}
+			if o["type"] == "number" && o["unit"] == "s" && !strings.HasSuffix(o["alias"].(string), ", s") {
+				t.Errorf("%s: column %v: bare seconds", name, o["alias"])
+			}
+		})
+	}
+}
+
+// TestConsoleTypes holds that the choice of a type counts for conversions, whose
+// series have none.
+func TestConsoleTypes(t *testing.T) {
+	expr := consoleExpr(every.calls())
+	if !strings.Contains(expr, `and on (type) max by (type) (webhook_auditor_webhook_info{type=~"$type"})`) {
+		t.Errorf("conversions are there whatever the type:\n%s", expr)
+	}
+	parse(t, expr)
+}
