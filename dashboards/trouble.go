@@ -93,7 +93,7 @@ func advised(expr string) string {
 
 func troublePanel() Panel {
 	whole := every.over(chosen)
-	best := func(expr string) Query { return Query{Expr: "topk(50, " + expr + ")", GrafanaOnly: true} }
+	best := func(expr string) Query { return Query{Expr: "topk(20, " + expr + ")", GrafanaOnly: true} }
 	rows := joined(joined(inTrouble(), registration, fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", each, registration, every.auditor)),
 		"blocks", blocks())
 	return Panel{
@@ -106,11 +106,12 @@ func troublePanel() Panel {
 			best("time() - min by (" + each + `) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`),
 			best("(" + ratio(whole.failures(), whole.calls()) + ") > 0"),
 			best("(" + whole.latency("0.99") + ")\n> on (" + each + ") " + whole.threshold()),
-			{Expr: fmt.Sprintf("bottomk(50, time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s))", each, registered, changed("")), GrafanaOnly: true},
+			{Expr: fmt.Sprintf("bottomk(20, time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s))", each, registered, changed("")), GrafanaOnly: true},
 		},
 		Columns: []Column{
 			{Field: "rank", Title: "#", Unit: text, ConsoleOnly: true},
-			{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
+			{Field: "name", Title: "Webhook", Unit: text, Width: 230, Links: drillDown("__data.fields")},
+			typeColumn,
 			{Field: "trouble", Title: "What is wrong", Unit: text, Width: 262, Links: []Link{{Title: "Runbook", URL: exporter.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
 			{Field: "B", Title: "Since", Unit: seconds, Width: 75},
 			{Field: "C", Title: "Failed", Unit: share, Width: 70, Thresholds: []Threshold{{red, 0}}},
@@ -118,8 +119,9 @@ func troublePanel() Panel {
 			{Field: "blocks", Title: "Intercepts", Unit: text, Width: 140},
 			{Field: "owner", Title: "Owner", Unit: text, Width: 90},
 			{Field: "E", Title: "Changed", Unit: seconds, Width: 80},
-			{Field: "do", Title: "First command", Unit: text, Width: 240},
-			typeColumn, {Field: "cluster", Title: "Cluster", Unit: text, Width: 80}, at, hiddenColumn("runbook"),
+			{Field: "cluster", Title: "Cluster", Unit: text, Width: 80},
+			{Field: "do", Title: "First command", Unit: text},
+			at, hiddenColumn("runbook"),
 		},
 		Unknown: unknownTable,
 	}

@@ -78,7 +78,16 @@ func portrait() []Panel {
 		stat("Failed", "Share of calls in the chosen time range that failed, closed or open.", failed, red).with(share, Threshold{green, 0}, Threshold{orange, 0.001}, Threshold{red, 0.01}),
 		stat("Rejected", "Share of calls in the chosen time range that the webhook answered with no.", rejected, blue).with(share, Threshold{blue, 0}),
 		budgetPanel(),
+		stat("Calls", "Calls per second, over the chosen time range.", "sum("+whole.calls()+")", blue).with(rate, Threshold{blue, 0}),
+		untilExpiry("CA expiry", "Until the last valid CA of its bundle expires.", "webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"),
+		untilExpiry("Cert expiry", "Until the certificate expires that it showed to the last probe.", "webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"),
 	}
+}
+
+// untilExpiry is the days until the first of the webhook's certificates expires.
+func untilExpiry(title, description, metric string) Panel {
+	left := fmt.Sprintf(`min((max by (cluster, configuration) (%s{%s}) - time()) / 86400)`, metric, one.auditor)
+	return stat(title, description, left, red).with(days, Threshold{red, -1e9}, Threshold{orange, 7}, Threshold{green, 30})
 }
 
 // budgetPanel is what is left of the calls that may fail: one of a hundred, in
@@ -294,13 +303,6 @@ func inReach(expr string) string {
 
 func backendPanels() []Panel {
 	ready := []Text{{"1", "ready", green}, {"0", "not ready", red}}
-	untilExpiry := func(metric string) string {
-		return fmt.Sprintf(`min((max by (cluster, configuration) (%s{%s}) - time()) / 86400)`, metric, one.auditor)
-	}
-	expiring := []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}
-	ca := stat("CA expires in", "Until the last valid CA of its bundle expires.", untilExpiry("webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"), red).with(days, expiring...)
-	serving := stat("Cert expires in", "Until the certificate expires that it showed to the last probe.", untilExpiry("webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"), red).with(days, expiring...)
-	ca.Height, serving.Height = 6, 6
 	return []Panel{
 		{
 			Title:       "Backend over time",
@@ -312,11 +314,10 @@ func backendPanels() []Panel {
 			},
 			Texts: ready,
 		},
-		ca, serving,
 		{
 			Title:       "Duration of the probe",
 			Description: "What the TLS dial of the last probe took.",
-			Kind:        Lines, Unit: seconds, Width: 6, Height: 6,
+			Kind:        Lines, Unit: seconds, Width: 12, Height: 6,
 			Queries: []Query{{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_duration_seconds{` + one.auditor + `})`, Legend: "{{configuration}} {{cluster}}"}},
 		},
 	}

@@ -269,7 +269,10 @@ func (s sampled) write(out io.Writer, end time.Time) {
 	var written time.Time
 	for i, v := range s.Values {
 		value, t := v[1].(string), stretched(v[0].(float64), end)
-		if timestamps.MatchString(name) {
+		switch {
+		case name == snapshotTaken:
+			value = aged(value, v[0].(float64), t)
+		case timestamps.MatchString(name):
 			value = stretchedValue(value, end)
 		}
 		since := t.Sub(written)
@@ -279,6 +282,19 @@ func (s sampled) write(out io.Writer, end time.Time) {
 		last, written = value, t
 		fmt.Fprintf(out, "%s%s %d\n", head, value, t.Unix())
 	}
+}
+
+// snapshotTaken is the time of the auditor's newest data, whose age is not
+// stretched: alerts and boards compare it with minutes.
+const snapshotTaken = "webhook_auditor_snapshot_timestamp_seconds"
+
+// aged is the time that lies as far before t as the value before the sample.
+func aged(value string, sampled float64, t time.Time) string {
+	taken, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		return value
+	}
+	return strconv.FormatFloat(seconds(t)-(sampled-taken), 'f', 3, 64)
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -75,13 +75,14 @@ class Guard extends Component {
 // Header takes the room that Grafana's own bars take.
 function Header({ board, variables }) {
   const chosen = (v) => (variables[v.name] === '$__all' ? 'All' : variables[v.name] || 'default');
+  const words = (v) => v.query?.split?.(',').map((c) => c.split(' : ')).find(([, value]) => value === variables[v.name])?.[0] ?? chosen(v);
   const shown = board.templating.list.filter((v) => v.hide !== 2);
   const box = { border: `1px solid ${theme.colors.border.medium}`, borderRadius: 2, padding: '4px 8px', color: theme.colors.text.primary };
   return (
     <header style={{ padding: `0 ${margin}px`, color: theme.colors.text.primary }}>
       <div style={{ height: 48, display: 'flex', alignItems: 'center', fontSize: 14 }}>Dashboards &rsaquo; {board.title}</div>
       <div style={{ minHeight: 48, display: 'flex', flexWrap: 'wrap', gap: 8, alignItems: 'center', fontSize: 12, paddingBottom: 8 }}>
-        {shown.map((v) => <span key={v.name} style={box}>{v.label}&ensp;<b>{chosen(v)}</b></span>)}
+        {shown.map((v) => <span key={v.name} style={box}>{v.label}&ensp;<b>{v.type === 'custom' ? words(v) : chosen(v)}</b></span>)}
         {board.annotations.list.map((a) => <span key={a.name} style={box}>{a.name}&ensp;<b>on</b></span>)}
         {board.links.map((l) => <span key={l.title} style={box}>{l.title}</span>)}
       </div>
@@ -112,6 +113,12 @@ function Board({ board }) {
 }
 
 const board = await (await fetch(`/boards/${query.get('board')}.json`)).json();
+// JSON has no infinity: as Grafana does, null becomes the smallest threshold.
+const restore = (value) => {
+  if (Array.isArray(value?.steps)) for (const step of value.steps) step.value ??= -Infinity;
+  if (value && typeof value === 'object') Object.values(value).forEach(restore);
+};
+restore(board.panels);
 createRoot(document.getElementById('root')).render(
   <StrictMode>
     <ThemeContext.Provider value={theme}>

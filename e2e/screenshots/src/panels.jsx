@@ -57,8 +57,8 @@ function bands(field, time) {
 function stated(panel, field, value) {
   const { color, thresholds } = panel.fieldConfig.defaults;
   if (color.mode !== 'thresholds' || !panel.options.mergeValues) return field.display(value);
-  const step = thresholds.steps.findLast((s) => s.value === null || value >= s.value);
-  return { text: `${step.value ?? '-∞'}+`, color: field.display(value).color };
+  const step = thresholds.steps.findLast((s) => value >= s.value);
+  return { text: `${step.value === -Infinity ? '-∞' : step.value}+`, color: field.display(value).color };
 }
 
 function States({ panel, frames, range, width, height }) {
