@@ -53,7 +53,7 @@ func TestUpToDate(t *testing.T) {
 // TestRenderTwice finds what depends on the order of maps, or counts across
 // boards as the sdk's constructors do.
 func TestRenderTwice(t *testing.T) {
-	for _, form := range Forms {
+	for _, form := range Printed {
 		first, err := Print(form)
 		if err != nil {
 			t.Fatal(err)

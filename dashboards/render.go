@@ -22,10 +22,18 @@ const (
 	GrafanaOperator Form = "grafana-operator"
 	// OpenShiftConsole is for the console of OpenShift.
 	OpenShiftConsole Form = "openshift-console"
+	// Perses is for percli and Perses' own API.
+	Perses Form = "perses"
+	// PersesOperator is for the Perses operator, and with it for the Cluster
+	// Observability Operator of OpenShift.
+	PersesOperator Form = "perses-operator"
 )
 
-// Forms are all forms, in the order of the documents.
+// Forms are the forms that are committed, in the order of the documents.
 var Forms = []Form{JSON, ConfigMap, GrafanaOperator, OpenShiftConsole}
+
+// Printed are all forms: some are printed only, and not committed once more.
+var Printed = append(slices.Clone(Forms), Perses, PersesOperator)
 
 // Render returns the files of the form by name, ready to be written or applied:
 // one JSON file per board, or one stream of objects for all.
@@ -39,8 +47,12 @@ func Render(form Form) (map[string][]byte, error) {
 		return renderObjects(form, grafana, operatorObject)
 	case OpenShiftConsole:
 		return renderObjects(form, console, consoleObject)
+	case Perses:
+		return renderPerses(form, persesDashboard)
+	case PersesOperator:
+		return renderPerses(form, persesObject)
 	}
-	return nil, fmt.Errorf("unknown form %q: want one of %v", form, Forms)
+	return nil, fmt.Errorf("unknown form %q: must be one of %v", form, Printed)
 }
 
 // Print returns all files of the form as one stream.
@@ -93,6 +105,23 @@ func renderObjects(form Form, draw func(Board) (object, error), wrap func(Board,
 		doc, err := yaml.Marshal(wrap(b, string(inner)))
 		if err != nil {
 			return nil, fmt.Errorf("encoding the object of board %s: %w", b.Name, err)
+		}
+		docs = append(docs, doc)
+	}
+	return map[string][]byte{streamName(form): bytes.Join(docs, []byte("---\n"))}, nil
+}
+
+// renderPerses writes what draw makes of each board.
+func renderPerses(form Form, draw func(Board) (object, error)) (map[string][]byte, error) {
+	var docs [][]byte
+	for _, b := range Boards() {
+		board, err := draw(b)
+		if err != nil {
+			return nil, fmt.Errorf("drawing board %s for Perses: %w", b.Name, err)
+		}
+		doc, err := yaml.Marshal(board)
+		if err != nil {
+			return nil, fmt.Errorf("encoding board %s for Perses: %w", b.Name, err)
 		}
 		docs = append(docs, doc)
 	}

@@ -115,7 +115,7 @@ func dashboardFiles() (map[string][]byte, error) {
 }
 
 func dashboardsFlags(flags *pflag.FlagSet) func(io.Writer) error {
-	form := flags.String("form", string(dashboards.JSON), "how they are delivered: "+choices(dashboards.Forms))
+	form := flags.String("form", string(dashboards.JSON), "how they are delivered: "+choices(dashboards.Printed))
 	return func(w io.Writer) error {
 		b, err := dashboards.Print(dashboards.Form(*form))
 		if err != nil {

@@ -19,8 +19,9 @@ npm run build
 CHROMIUM="$chromium" node shoot.mjs ../bin/prometheus ../bin/promtool ../bin/screenshots
 
 if [ "${KEEP:-}" = 1 ]; then
+  kept=(webhooks-incident-dark webhooks-incident-light webhooks-healthy-dark webhooks-empty-dark webhook-incident-dark fleet-incident-dark auditor-incident-dark)
   mkdir -p ../../dashboards/screenshots
-  for board in webhooks webhook auditor; do
-    cp "../bin/screenshots/$board.png" ../../dashboards/screenshots/
+  for picture in "${kept[@]}"; do
+    cp "../bin/screenshots/$picture-1440.png" "../../dashboards/screenshots/$picture.png"
   done
 fi

@@ -1,0 +1,254 @@
+package dashboards
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/grafana-tools/sdk"
+	v1 "github.com/perses/perses/pkg/model/api/v1"
+	"github.com/perses/perses/pkg/model/api/v1/common"
+	"github.com/perses/perses/pkg/model/api/v1/dashboard"
+	"github.com/perses/perses/pkg/model/api/v1/variable"
+)
+
+// perses draws the board for Perses, which OpenShift's console and the Cluster
+// Observability Operator embed. Its variables reach expressions as they are.
+func perses(b Board) *v1.DashboardSpec {
+	out := &v1.DashboardSpec{
+		Display:         &common.Display{Name: b.Title, Description: b.Description},
+		Panels:          map[string]*v1.Panel{},
+		Duration:        common.Duration(time.Hour),
+		RefreshInterval: common.Duration(time.Minute),
+	}
+	for _, v := range b.Variables {
+		if !v.Hidden {
+			out.Variables = append(out.Variables, persesVariable(v))
+		}
+	}
+	for _, row := range b.Rows {
+		out.Layouts = append(out.Layouts, persesRow(b, row, out.Panels))
+	}
+	return out
+}
+
+// persesRow adds the panels of the row and returns where they stand.
+func persesRow(b Board, row Row, panels map[string]*v1.Panel) dashboard.Layout {
+	grid := dashboard.GridLayoutSpec{Items: []dashboard.GridItem{}}
+	if row.Title != "" {
+		grid.Display = &dashboard.GridLayoutDisplay{Title: row.Title, Collapse: &dashboard.GridLayoutCollapse{Open: true}}
+	}
+	var next position
+	for _, p := range row.Panels {
+		key := fmt.Sprintf("panel-%d", panelID(b.Name, row.Title, p.Title))
+		panels[key] = persesPanel(p)
+		var put sdk.CommonPanel
+		next.place(&put, p.Width, p.Height)
+		grid.Items = append(grid.Items, dashboard.GridItem{
+			X: *put.GridPos.X, Y: *put.GridPos.Y, Width: p.Width, Height: p.Height,
+			Content: &common.JSONRef{Ref: "#/spec/panels/" + key},
+		})
+	}
+	return dashboard.Layout{Kind: dashboard.KindGridLayout, Spec: grid}
+}
+
+func persesPanel(p Panel) *v1.Panel {
+	out := &v1.Panel{Kind: "Panel", Spec: v1.PanelSpec{
+		Display: v1.PanelDisplay{Name: p.Title, Description: p.Description},
+		Plugin:  persesPlugins[p.Kind](p),
+	}}
+	for _, q := range consoleQueries(p) {
+		spec := object{"query": q.Expr, "minStep": minStep}
+		if q.Legend != "" {
+			spec["seriesNameFormat"] = q.Legend
+		}
+		out.Spec.Queries = append(out.Spec.Queries, v1.Query{Kind: "TimeSeriesQuery", Spec: v1.QuerySpec{
+			Plugin: common.Plugin{Kind: "PrometheusTimeSeriesQuery", Spec: spec},
+		}})
+	}
+	return out
+}
+
+var persesPlugins = map[Kind]func(Panel) common.Plugin{
+	Lines: persesChart, Stack: persesChart,
+	Number: persesStat,
+	Table:  persesTable, Matrix: persesTable,
+	Bars: func(p Panel) common.Plugin {
+		return common.Plugin{Kind: "BarChart", Spec: object{"calculation": "last-number", "format": persesFormat(p.Unit), "sort": "desc"}}
+	},
+	States: func(p Panel) common.Plugin {
+		return common.Plugin{Kind: "StatusHistoryChart", Spec: object{"legend": object{"position": "bottom"}, "mappings": persesMappings(p.Texts)}}
+	},
+}
+
+func persesChart(p Panel) common.Plugin {
+	visual := object{"display": "line", "lineWidth": 1.5, "connectNulls": false}
+	if p.Kind == Stack {
+		visual["stack"], visual["areaOpacity"] = "all", 0.4
+	}
+	spec := object{
+		"legend": object{"position": legendPlacement(p), "mode": "table", "values": []string{"last-number", "max"}},
+		"visual": visual,
+		"yAxis":  object{"min": 0, "format": persesFormat(p.Unit)},
+	}
+	if len(p.Thresholds) > 0 {
+		spec["thresholds"] = persesThresholds(p.Thresholds)
+	}
+	return common.Plugin{Kind: "TimeSeriesChart", Spec: spec}
+}
+
+func persesStat(p Panel) common.Plugin {
+	return common.Plugin{Kind: "StatChart", Spec: object{
+		"calculation": "last-number", "format": persesFormat(p.Unit),
+		"thresholds": persesThresholds(p.Thresholds), "mappings": persesMappings(p.Texts),
+	}}
+}
+
+// persesTable shows the columns that the console shows: Perses joins queries as
+// the console does.
+func persesTable(p Panel) common.Plugin {
+	columns, shown := []object{}, map[string]bool{}
+	for _, c := range p.Columns {
+		if c.Hidden || isLetter(c.Field) && int(c.Field[0]-'A') >= len(consoleQueries(p)) {
+			continue
+		}
+		column := object{"name": persesField(p, c.Field), "header": c.Title, "enableSorting": true}
+		if isLetter(c.Field) && c.Unit != text {
+			column["format"] = persesFormat(c.Unit)
+		}
+		if len(c.Texts) > 0 {
+			column["cellSettings"] = persesCells(c.Texts)
+		}
+		columns, shown[column["name"].(string)] = append(columns, column), true
+	}
+	for i := range consoleQueries(p) {
+		if name := persesField(p, letter(i)); !shown[name] {
+			columns = append(columns, object{"name": name, "hide": true})
+		}
+	}
+	columns = append(columns, object{"name": "timestamp", "hide": true})
+	spec := object{"columnSettings": columns, "defaultColumnHidden": true, "density": "compact"}
+	if len(consoleQueries(p)) > 1 {
+		spec["transforms"] = []object{{"kind": "MergeSeries", "spec": object{}}}
+	}
+	return common.Plugin{Kind: "Table", Spec: spec}
+}
+
+// persesField is a column's name in Perses: values are numbered from 1 where
+// there are several queries.
+func persesField(p Panel, field string) string {
+	switch {
+	case !isLetter(field):
+		return field
+	case len(consoleQueries(p)) == 1:
+		return "value"
+	}
+	return fmt.Sprintf("value #%d", field[0]-'A'+1)
+}
+
+func persesCells(texts []Text) []object {
+	out := []object{}
+	for _, t := range texts {
+		cell := object{"condition": object{"kind": "Value", "spec": object{"value": t.Value}}, "text": t.Text}
+		if t.Color != "" {
+			cell["textColor"] = hexes[t.Color]
+		}
+		out = append(out, cell)
+	}
+	return out
+}
+
+func persesMappings(texts []Text) []object {
+	out := []object{}
+	for _, t := range texts {
+		result := object{"value": t.Text}
+		if t.Color != "" {
+			result["color"] = hexes[t.Color]
+		}
+		out = append(out, object{"kind": "Value", "spec": object{"value": t.Value, "result": result}})
+	}
+	return out
+}
+
+func persesThresholds(thresholds []Threshold) object {
+	steps := []object{}
+	for _, t := range thresholds {
+		steps = append(steps, object{"value": t.From, "color": hexes[t.Color]})
+	}
+	return object{"mode": "absolute", "defaultColor": grey, "steps": steps}
+}
+
+// hexes are the colors that Grafana has names for.
+var hexes = map[string]string{
+	green: "#73BF69", blue: "#5794F2", yellow: "#FADE2A", orange: "#FF9830", red: "#F2495C", purple: "#B877D9", grey: grey,
+}
+
+func persesFormat(u Unit) object {
+	out := object{"unit": "decimal"}
+	switch u.Grafana {
+	case seconds.Grafana:
+		out["unit"] = "seconds"
+	case share.Grafana:
+		out["unit"] = "percent-decimal"
+	case rate.Grafana:
+		out["unit"] = "requests/sec"
+	case memory.Grafana:
+		out["unit"] = "bytes"
+	case days.Grafana:
+		out["unit"] = "days"
+	}
+	if u.Decimals >= 0 {
+		out["decimalPlaces"] = u.Decimals
+	}
+	return out
+}
+
+func persesVariable(v Variable) dashboard.Variable {
+	spec := &dashboard.ListVariableSpec{Name: v.Name}
+	spec.Display = &variable.Display{Name: v.Label, Description: v.Description}
+	spec.AllowAllValue, spec.CustomAllValue = v.All != "", v.All
+	if v.All != "" {
+		spec.DefaultValue = &variable.DefaultValue{SingleValue: "$__all"}
+	}
+	spec.Plugin = common.Plugin{Kind: "PrometheusLabelValuesVariable", Spec: object{"labelName": v.Value, "matchers": []string{v.Metric}}}
+	if len(v.Fixed) > 0 {
+		choices := []object{}
+		for _, c := range v.Fixed {
+			choices = append(choices, object{"label": c.Text, "value": c.Value})
+		}
+		spec.Plugin = common.Plugin{Kind: "StaticListVariable", Spec: object{"values": choices}}
+	}
+	return dashboard.Variable{Kind: variable.KindList, Spec: spec}
+}
+
+// persesDashboard is the board as Perses' own API takes it.
+func persesDashboard(b Board) (object, error) {
+	out := v1.Dashboard{Kind: v1.KindDashboard, Spec: *perses(b)}
+	out.Metadata.Name, out.Metadata.Project = b.UID(), tag
+	o, err := asObject(out)
+	if err != nil {
+		return nil, err
+	}
+	drop(o["metadata"].(object), []string{"createdAt", "updatedAt", "version"}) // the server's
+	return o, nil
+}
+
+// persesObject is the board as the Perses operator takes it.
+func persesObject(b Board) (object, error) {
+	config, err := asObject(perses(b))
+	return object{
+		"apiVersion": "perses.dev/v1alpha2",
+		"kind":       "PersesDashboard",
+		"metadata":   object{"name": b.UID(), "labels": labels()},
+		"spec":       object{"config": config},
+	}, err
+}
+
+func asObject(v any) (object, error) {
+	written, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	out := object{}
+	return out, json.Unmarshal(written, &out)
+}
