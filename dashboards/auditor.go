@@ -68,19 +68,19 @@ func announcements() []Panel {
 		{
 			Title:       "Findings by severity",
 			Description: "All findings that nobody acknowledged.",
-			Kind:        Stack, Unit: count, Width: 8, Height: 8,
+			Kind:        Stack, Unit: count, Width: 12, Height: 8,
 			Queries: []Query{bySeverity("info", blue), bySeverity("warning", orange), bySeverity("critical", red)},
 		},
 		{
 			Title:       "Webhooks by type",
 			Description: "All webhooks that are registered.",
-			Kind:        Stack, Unit: count, Width: 8, Height: 8,
+			Kind:        Stack, Unit: count, Width: 12, Height: 8,
 			Queries: []Query{{Expr: worded(`count by (cluster, type) (max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"}))`), Legend: "{{type}} {{cluster}}"}},
 		},
 		{
 			Title:       "Watch errors by resource",
 			Description: "Failed lists and watches: while one fails, what the auditor knows grows old.",
-			Kind:        Lines, Unit: count, Width: 8, Height: 8,
+			Kind:        Lines, Unit: count, Width: 24, Height: 8,
 			Queries: []Query{{Expr: `max by (cluster, group, resource) (increase(webhook_auditor_watch_errors_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{resource}} {{group}} {{cluster}}"}},
 		},
 	}

@@ -200,9 +200,9 @@ func chartOptions(p Panel) object {
 	}
 }
 
-// legendPlacement gives ten names room: below a chart there is some for three.
+// legendPlacement gives ten names room: below a chart there is some for two.
 func legendPlacement(p Panel) string {
-	if p.Width == gridWidth {
+	if p.Width >= gridWidth/2 {
 		return "right"
 	}
 	return "bottom"

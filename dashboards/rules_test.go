@@ -75,6 +75,11 @@ var grafanaRules = []rule{
 		panelOf(object{"title": "x", "links": []any{object{"url": "https://example.com/x.md", "targetBlank": false}}}),
 	},
 	{
+		"legends have room for ten names",
+		checkLegends,
+		panelOf(object{"title": "x", "type": "timeseries", "options": object{"legend": object{"placement": "bottom"}}}),
+	},
+	{
 		"titles are whole at 1440 pixels with the menu docked",
 		checkTitles,
 		panelOf(object{"title": "Critical findings", "type": "stat", "gridPos": object{"w": 3.0}}),
@@ -203,6 +208,15 @@ func checkPalette(board object) (out []string) {
 	for _, p := range objects(board["panels"]) {
 		if mode := below(p, "fieldConfig", "defaults", "color", "mode"); p["type"] == "timeseries" && mode != "palette-classic-by-name" {
 			out = append(out, fmt.Sprintf("%v: %v", p["title"], mode))
+		}
+	}
+	return out
+}
+
+func checkLegends(board object) (out []string) {
+	for _, p := range objects(board["panels"]) {
+		if p["type"] == "timeseries" && below(p, "options", "legend", "placement") != "right" {
+			out = append(out, fmt.Sprint(p["title"]))
 		}
 	}
 	return out
