@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"fmt"
 	"io"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/rules"
 )
 
@@ -88,6 +88,9 @@ func spoken(t *testing.T) map[string]map[string]bool {
 	out := map[string]map[string]bool{"check": {}, "class": {}, "alertname": {}, "condition": {}, "series": {}}
 	for _, c := range classify.Checks {
 		out["check"][c.Name] = true
+		for _, condition := range c.Condition {
+			out["condition"][condition] = true
+		}
 	}
 	for _, c := range classify.Classes {
 		out["class"][string(c)] = true
@@ -99,14 +102,17 @@ func spoken(t *testing.T) map[string]map[string]bool {
 	for _, m := range regexp.MustCompile(`(?m)alert: (\w+)$`).FindAllStringSubmatch(string(written), -1) {
 		out["alertname"][m[1]] = true
 	}
-	for _, c := range exporter.Conditions(&classify.Report{Snapshot: &inventory.Snapshot{}}, nil, exporter.ConditionOptions{}) {
-		out["condition"][c.Type] = true
+	for _, c := range []string{"Available", "Progressing", "Upgradeable", "Degraded", "EvaluationConditionsDetected", "ResourceControllersError"} {
+		out["condition"][c] = true
 	}
-	for _, f := range exporter.Families {
-		out["series"]["webhook_auditor_"+f.Name] = true
+	var documented bytes.Buffer
+	if err := exporter.WriteMetrics(&documented); err != nil {
+		t.Fatal(err)
 	}
-	for _, own := range []string{"build_info", "condition_write_errors_total", "series_dropped", "evaluation_duration_seconds_bucket", "evaluation_duration_seconds_sum", "evaluation_duration_seconds_count"} {
-		out["series"]["webhook_auditor_"+own] = true
+	for _, name := range regexp.MustCompile(`webhook_auditor_\w+`).FindAllString(documented.String(), -1) {
+		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+			out["series"][name+suffix] = true
+		}
 	}
 	return out
 }
