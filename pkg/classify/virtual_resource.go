@@ -29,12 +29,14 @@ func findVirtualResource(p Profile) []Problem {
 		return nil
 	}
 	consequence := "while it cannot be called, this is refused (failurePolicy Fail)"
+	decided := decidedBy(virtual, decision.refused)
 	if !p.FailsClosed() {
 		consequence = fmt.Sprintf("while its backend hangs, this waits %s each time (failurePolicy Ignore)", seconds(p.Timeout))
+		decided = decidedBy(virtual, decision.delayed)
 	}
 	return []Problem{{
 		Severity: virtualSeverity(p, virtual),
-		Message:  fmt.Sprintf("intercepts %s, never stored; %s: %s", byRule(p, virtual), consequence, decidedBy(virtual)),
+		Message:  fmt.Sprintf("intercepts %s, never stored; %s: %s", byRule(p, virtual), consequence, decided),
 		Fix:      fmt.Sprintf("take them out of the rules of %s, or exclude them: %s", object(p), patch(p, excludeRequests(p, requestsTo(virtual)))),
 	}}
 }
@@ -43,6 +45,19 @@ func findVirtualResource(p Profile) []Problem {
 type decision struct {
 	resource inventory.Resource
 	decides  string
+	// without completes "so that …" where it is refused; it may be "".
+	without string
+}
+
+// delayed says what waits for the webhook.
+func (d decision) delayed() string { return fmt.Sprintf("%s: %s", d.resource, d.decides) }
+
+// refused says what is refused, and what follows.
+func (d decision) refused() string {
+	if d.without == "" {
+		return d.delayed()
+	}
+	return d.delayed() + ", so that " + d.without
 }
 
 // virtualDecisions says what each virtual resource decides, the gravest first.
@@ -52,37 +67,41 @@ type decision struct {
 // (delegated authentication and authorization), github.com/openshift/oauth-apiserver,
 // oauth-proxy and oc (pkg/cli/policy, pkg/cli/admin/policy).
 var virtualDecisions = []decision{
-	{inventory.Resource{Name: "pods", Subresource: "binding"}, "the scheduler's placement of each Pod, so that no new Pod starts in the namespaces that it is called for"},
-	{inventory.Resource{Group: "oauth.openshift.io", Name: "tokenreviews"}, "the API server's check of OAuth tokens, so that oc login and the console fail"},
-	{inventory.Resource{Group: "authorization.k8s.io", Name: "subjectaccessreviews"}, "the authorization of requests that kubelets (logs, exec, metrics), aggregated API servers and proxies serve"},
-	{inventory.Resource{Group: "authentication.k8s.io", Name: "tokenreviews"}, "the check of tokens that kubelets, aggregated API servers and proxies are shown, which the webhook reads in plain text"},
-	{inventory.Resource{Group: "authorization.openshift.io", Name: "subjectaccessreviews"}, "the authorization by OpenShift's OAuth proxies, which stand before consoles and dashboards"},
-	{inventory.Resource{Group: "authorization.k8s.io", Name: "localsubjectaccessreviews"}, "the authorization of requests in a namespace by applications that ask the API server"},
-	{inventory.Resource{Group: "authorization.openshift.io", Name: "localsubjectaccessreviews"}, "the authorization of requests in a namespace by applications that ask OpenShift's API server"},
-	{inventory.Resource{Group: "authorization.k8s.io", Name: "selfsubjectaccessreviews"}, "what users and controllers ask about their own rights (kubectl auth can-i, consoles)"},
-	{inventory.Resource{Group: "authorization.k8s.io", Name: "selfsubjectrulesreviews"}, "the list of a user's own rights (kubectl auth can-i --list)"},
-	{inventory.Resource{Group: "authentication.k8s.io", Name: "selfsubjectreviews"}, "who a user is to the API server (kubectl auth whoami)"},
-	{inventory.Resource{Group: "authorization.openshift.io", Name: "selfsubjectrulesreviews"}, "the list of a user's own rights (oc policy can-i --list)"},
-	{inventory.Resource{Group: "authorization.openshift.io", Name: "subjectrulesreviews"}, "the list of another user's rights (oc policy can-i --list --user)"},
-	{inventory.Resource{Group: "authorization.openshift.io", Name: "resourceaccessreviews"}, "the question who may do something in the cluster (oc adm policy who-can)"},
-	{inventory.Resource{Group: "authorization.openshift.io", Name: "localresourceaccessreviews"}, "the question who may do something in a namespace (oc adm policy who-can)"},
-	{inventory.Resource{Group: "security.openshift.io", Name: "podsecuritypolicyreviews"}, "the question which service account could create a Pod (oc policy scc-review); Pods are admitted without it"},
-	{inventory.Resource{Group: "security.openshift.io", Name: "podsecuritypolicysubjectreviews"}, "the question whether another user could create a Pod (oc policy scc-subject-review -u); Pods are admitted without it"},
-	{inventory.Resource{Group: "security.openshift.io", Name: "podsecuritypolicyselfsubjectreviews"}, "the question whether the user could create a Pod (oc policy scc-subject-review); Pods are admitted without it"},
-	{legacyBindings, "a legacy way to place Pods, which kube-scheduler does not use"},
+	{placement, "the scheduler's placement of each Pod", "no new Pod starts in the namespaces that it is called for"},
+	{inventory.Resource{Group: "oauth.openshift.io", Name: "tokenreviews"}, "the API server's check of OAuth tokens", "oc login and the console fail"},
+	{inventory.Resource{Group: "authorization.k8s.io", Name: "subjectaccessreviews"}, "the authorization of requests that kubelets (logs, exec, metrics), aggregated API servers and proxies serve", ""},
+	{inventory.Resource{Group: "authentication.k8s.io", Name: "tokenreviews"}, "the check of tokens that kubelets, aggregated API servers and proxies are shown, which the webhook reads in plain text", ""},
+	{inventory.Resource{Group: "authorization.openshift.io", Name: "subjectaccessreviews"}, "the authorization by OpenShift's OAuth proxies, which stand before consoles and dashboards", ""},
+	{inventory.Resource{Group: "authorization.k8s.io", Name: "localsubjectaccessreviews"}, "the authorization of requests in a namespace by applications that ask the API server", ""},
+	{inventory.Resource{Group: "authorization.openshift.io", Name: "localsubjectaccessreviews"}, "the authorization of requests in a namespace by applications that ask OpenShift's API server", ""},
+	{inventory.Resource{Group: "authorization.k8s.io", Name: "selfsubjectaccessreviews"}, "what users and controllers ask about their own rights (kubectl auth can-i, consoles)", ""},
+	{inventory.Resource{Group: "authorization.k8s.io", Name: "selfsubjectrulesreviews"}, "the list of a user's own rights (kubectl auth can-i --list)", ""},
+	{inventory.Resource{Group: "authentication.k8s.io", Name: "selfsubjectreviews"}, "who a user is to the API server (kubectl auth whoami)", ""},
+	{inventory.Resource{Group: "authorization.openshift.io", Name: "selfsubjectrulesreviews"}, "the list of a user's own rights (oc policy can-i --list)", ""},
+	{inventory.Resource{Group: "authorization.openshift.io", Name: "subjectrulesreviews"}, "the list of another user's rights (oc policy can-i --list --user)", ""},
+	{inventory.Resource{Group: "authorization.openshift.io", Name: "resourceaccessreviews"}, "the question who may do something in the cluster (oc adm policy who-can)", ""},
+	{inventory.Resource{Group: "authorization.openshift.io", Name: "localresourceaccessreviews"}, "the question who may do something in a namespace (oc adm policy who-can)", ""},
+	{inventory.Resource{Group: "security.openshift.io", Name: "podsecuritypolicyreviews"}, "the question which service account could create a Pod (oc policy scc-review); Pods are admitted without it", ""},
+	{inventory.Resource{Group: "security.openshift.io", Name: "podsecuritypolicysubjectreviews"}, "the question whether another user could create a Pod (oc policy scc-subject-review -u); Pods are admitted without it", ""},
+	{inventory.Resource{Group: "security.openshift.io", Name: "podsecuritypolicyselfsubjectreviews"}, "the question whether the user could create a Pod (oc policy scc-subject-review); Pods are admitted without it", ""},
+	{legacyBindings, "a legacy way to place Pods, which kube-scheduler does not use", ""},
 }
 
-// legacyBindings is the enhancement's "bindings".
-var legacyBindings = inventory.Resource{Name: "bindings"}
+var (
+	// placement is what the scheduler writes.
+	placement = inventory.Resource{Name: "pods", Subresource: "binding"}
+	// legacyBindings is the enhancement's "bindings".
+	legacyBindings = inventory.Resource{Name: "bindings"}
+)
 
 // decidedBy says what the resources decide. Those that only the Policy calls
 // virtual are named alone.
-func decidedBy(virtual []inventory.Resource) string {
+func decidedBy(virtual []inventory.Resource, say func(decision) string) string {
 	var known []string
 	rest := slices.Clone(virtual)
 	for _, d := range virtualDecisions {
 		if i := slices.Index(rest, d.resource); i >= 0 {
-			known = append(known, fmt.Sprintf("%s: %s", d.resource, d.decides))
+			known = append(known, say(d))
 			rest = slices.Delete(rest, i, i+1)
 		}
 	}
@@ -97,17 +116,19 @@ func decidedBy(virtual []inventory.Resource) string {
 }
 
 // virtualSeverity: with failurePolicy Ignore a webhook that asks for them by
-// name still delays and reads them; a mere wildcard shows no intent. Where a
-// wildcard reaches the legacy bindings alone, hardly any request is refused.
+// name still delays and reads them; a mere wildcard shows no intent, and
+// pods/binding is delayed as the Pod itself was. Where a wildcard reaches the
+// legacy bindings alone, hardly any request is refused.
 func virtualSeverity(p Profile, virtual []inventory.Resource) Severity {
-	named := slices.ContainsFunc(p.Reached, func(r inventory.Reached) bool {
-		return r.Named && slices.Contains(virtual, r.Resource)
-	})
-	harmless := slices.Equal(virtual, []inventory.Resource{legacyBindings})
+	named := func(r inventory.Reached) bool { return r.Named && slices.Contains(virtual, r.Resource) }
+	read := func(r inventory.Reached) bool { return named(r) && r.Resource != placement }
+	legacy := slices.Equal(virtual, []inventory.Resource{legacyBindings})
 	switch {
-	case p.FailsClosed() && (named || !harmless):
+	case p.FailsClosed() && legacy && !slices.ContainsFunc(p.Reached, named):
+		return Warning
+	case p.FailsClosed():
 		return Critical
-	case p.FailsClosed() || named:
+	case slices.ContainsFunc(p.Reached, read):
 		return Warning
 	}
 	return Info

@@ -28,18 +28,21 @@ func TestVirtualDecisions(t *testing.T) {
 // TestVirtualMessages: only what the scheduler writes is said to stop it, and
 // only what the Policy adds is left without a word.
 func TestVirtualMessages(t *testing.T) {
-	bindings := decidedBy([]inventory.Resource{legacyBindings})
+	bindings := decidedBy([]inventory.Resource{legacyBindings}, decision.refused)
 	if strings.Contains(bindings, "no new Pod") || !strings.Contains(bindings, "kube-scheduler does not use") {
 		t.Errorf("bindings: %s", bindings)
 	}
-	placement := decidedBy([]inventory.Resource{legacyBindings, {Name: "pods", Subresource: "binding"}})
-	if !strings.HasPrefix(placement, "pods/binding: ") || !strings.Contains(placement, "no new Pod") {
-		t.Errorf("pods/binding: %s", placement)
+	both := []inventory.Resource{legacyBindings, placement}
+	if got := decidedBy(both, decision.refused); !strings.HasPrefix(got, "pods/binding: ") || !strings.Contains(got, "no new Pod") {
+		t.Errorf("pods/binding, refused: %s", got)
 	}
-	if got := decidedBy([]inventory.Resource{{Name: "pods", Subresource: "eviction"}}); got != "pods/eviction" {
+	if got := decidedBy(both, decision.delayed); strings.Contains(got, "no new Pod") {
+		t.Errorf("pods/binding, delayed: %s", got)
+	}
+	if got := decidedBy([]inventory.Resource{{Name: "pods", Subresource: "eviction"}}, decision.refused); got != "pods/eviction" {
 		t.Errorf("of the Policy: %q", got)
 	}
-	if got := decidedBy(defaultClasses()[ClassVirtual]); strings.Count(got, ";") != maxListed || !strings.HasSuffix(got, "and 13 more") {
+	if got := decidedBy(defaultClasses()[ClassVirtual], decision.refused); strings.Count(got, ";") != maxListed || !strings.HasSuffix(got, "and 13 more") {
 		t.Errorf("all: %s", got)
 	}
 }
