@@ -3,6 +3,7 @@ module github.com/webhook-auditor/webhook-auditor
 go 1.26.0
 
 require (
+	al.essio.dev/pkg/shellescape v1.6.1
 	github.com/google/cel-go v0.29.2
 	github.com/google/go-cmp v0.7.0
 	github.com/grafana-tools/sdk v0.0.0-20220919052116-6562121319fc

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -44,7 +45,8 @@ func RunLevelPatches(profiles []classify.Profile, applied func(inventory.Object)
 			b.WriteString("---\n")
 		}
 		if owner := p.object.Owner.String(); owner != "" {
-			fmt.Fprintf(&b, "# Without the guard, %s takes this out again: change it there.\n", owner)
+			line := strings.Join(strings.Fields(owner), " ") // it comes out of a label, and must not leave the comment
+			fmt.Fprintf(&b, "# Without the guard, %s takes this out again: change it there.\n", line)
 		}
 		b.Write(text)
 	}

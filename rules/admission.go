@@ -11,7 +11,7 @@ const (
 	slowCalls        = `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` take longer than {{ $labels.threshold }} s`
 	admissionWebhook = `the {{ if eq $labels.type "admit" }}mutating{{ else }}{{ $labels.type }}{{ end }} webhook {{ $labels.name }}`
 	conversionOf     = `the conversion webhook of the CRD {{ $labels.name }}`
-	itsBackend       = `{{ with $namespace }} Its backend is in namespace {{ . }}: start with "kubectl -n {{ . }} get services,endpointslices,pods".{{ end }}`
+	itsBackend       = `{{ with $namespace }}{{ if match "^[-a-z0-9]+$" . }} Its backend is in namespace {{ . }}: start with "kubectl -n {{ . }} get services,endpointslices,pods".{{ end }}{{ end }}`
 	registration     = `{{ with $registered }} It is registered by the {{ if eq $labels.type "admit" }}mutating{{ else }}validating{{ end }}webhookconfiguration{{ . }}.{{ end }}`
 	breakGlass       = ` break the glass: save the configuration with "kubectl get -o yaml" and delete it, which always works, or narrow it. The runbook has the commands, and those that restore it.`
 )

@@ -177,6 +177,7 @@ func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
 	}})
 	line.clear()
 	objects.Inputs = summary.Inputs
+	objects.Errors = append(objects.Errors, summary.Empty...)
 	return in.snapshot(objects, collected(summary.Inputs, time.Now()))
 }
 

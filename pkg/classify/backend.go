@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -53,6 +54,18 @@ func called(p Profile) string {
 	return p.Webhook.Backend.String()
 }
 
+// backend is called, quoted as a Fix needs it.
+func backend(p Profile) string {
+	switch b := p.Webhook.Backend; b.Kind {
+	case inventory.BackendAPIServer:
+		return fmt.Sprintf("Service %s through the API server", quoted(fmt.Sprintf("%s:%d", p.State.Service.Key(), p.State.Service.Port)))
+	case inventory.BackendURL:
+		return "URL " + quoted(strings.TrimPrefix(b.String(), "URL "))
+	default:
+		return "Service " + quoted(strings.TrimPrefix(b.String(), "Service "))
+	}
+}
+
 // consequences says how bad a dead backend is, and what it breaks.
 func consequences(p Profile) (Severity, string) {
 	switch {
@@ -89,22 +102,22 @@ func repair(p Profile) string {
 func restore(p Profile) string {
 	switch {
 	case p.State.APIService != "":
-		return fmt.Sprintf("bring APIService %s back (kubectl get apiservices)", p.State.APIService)
+		return fmt.Sprintf("bring APIService %s back (kubectl get apiservices)", quoted(p.State.APIService))
 	case p.State.Fault == inventory.PortNotFound:
 		return callOther(p, p.Snapshot.Services[p.State.Service.Key()].Ports)
 	}
-	return fmt.Sprintf("bring %s back (kubectl get service,endpointslices,pods -n %s)", called(p), p.State.Service.Namespace)
+	return fmt.Sprintf("bring %s back (kubectl get service,endpointslices,pods %s)", backend(p), flagged("-n", p.State.Service.Namespace))
 }
 
 // callOther has the webhook call a port that its Service has: the one, if there
 // is no other.
 func callOther(p Profile, ports []corev1.ServicePort) string {
-	give := fmt.Sprintf("give Service %s port %d", p.State.Service.Key(), p.State.Service.Port)
+	give := fmt.Sprintf("give Service %s port %d", quoted(p.State.Service.Key().String()), p.State.Service.Port)
 	switch {
 	case len(ports) != 1:
 		return "set clientConfig.service.port to a port of the Service, or " + give
 	case p.Type == inventory.Conversion:
-		return fmt.Sprintf(`call the port that the Service has: kubectl patch crd %s --type=json -p '[{"op":"add","path":"/spec/conversion/webhook/clientConfig/service/port","value":%d}]'%s; or %s`, p.Configuration, ports[0].Port, byOwner(p), give)
+		return fmt.Sprintf(`call the port that the Service has: kubectl patch %s --type=json -p '[{"op":"add","path":"/spec/conversion/webhook/clientConfig/service/port","value":%d}]'%s; or %s`, object(p), ports[0].Port, byOwner(p), give)
 	}
 	return fmt.Sprintf("call the port that the Service has: %s; or %s", patch(p, set(p, "clientConfig/service/port", ports[0].Port)), give)
 }

@@ -32,8 +32,8 @@ var backendUnreachable = &Check{
 func reach(p Profile) string {
 	if p.Webhook.Backend.Kind == inventory.BackendURL {
 		return fmt.Sprintf("see that %s resolves and listens, from the hosts of the API servers too; if it is gone for good: kubectl delete %s",
-			p.Webhook.Backend.Host(), object(p))
+			quoted(p.Webhook.Backend.Host()), object(p))
 	}
-	return fmt.Sprintf("see that the Pods listen on the targetPort of the Service, and that network policies let the API servers in: kubectl get service,endpointslices,pods,networkpolicies -n %s",
-		p.Webhook.Backend.Service.Namespace)
+	return fmt.Sprintf("see that the Pods listen on the targetPort of the Service, and that network policies let the API servers in: kubectl get service,endpointslices,pods,networkpolicies %s",
+		flagged("-n", p.Webhook.Backend.Service.Namespace))
 }

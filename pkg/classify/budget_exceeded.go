@@ -60,10 +60,10 @@ func allowance(b Budget) string {
 
 // cheaper is how to get back under the budget.
 func cheaper(p Profile, e Excess) string {
-	command := fmt.Sprintf("webhook-auditor explain %s %s", strings.ToLower(string(e.Operation)), e.Resource)
+	command := fmt.Sprintf("webhook-auditor explain %s %s", strings.ToLower(string(e.Operation)), quoted(e.Resource.String()))
 	if e.Namespace != "" {
-		command += " -n " + e.Namespace
+		command += " " + flagged("-n", e.Namespace)
 	}
 	return fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its %s, or register fewer webhooks for it; what takes how long: %s%s",
-		seconds(p.Timeout), e.Resource, rulesFor(p, []inventory.Resource{e.Resource}), command, byOwner(p))
+		seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p, []inventory.Resource{e.Resource}), command, byOwner(p))
 }

@@ -34,7 +34,7 @@ func (r *Report) Answer(c Complaint) Answer {
 	a := Answer{Complaint: c, Meaning: advice.Meaning, Fix: advice.Fix, Profiles: r.about(c)}
 	callers := c.callers(a.Profiles)
 	if namespace, _, _ := c.service(); namespace != "" {
-		a.Fix = strings.ReplaceAll(a.Fix, ofTheService, "-n "+namespace)
+		a.Fix = strings.ReplaceAll(a.Fix, ofTheService, flagged("-n", namespace))
 	}
 	a.Findings, a.Related = r.findingsOf(callers, advice.Checks)
 	switch {

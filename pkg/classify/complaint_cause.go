@@ -149,12 +149,12 @@ var advices = map[Cause]Advice{
 	},
 	CauseNoTLS: {
 		"something answers at the port, but not with TLS",
-		"point the Service's targetPort to the HTTPS listener of the backend",
+		"point the targetPort of the Service to the HTTPS listener of the backend",
 		[]*Check{servingCertificate},
 	},
 	CauseTLS: {
 		"the TLS handshake failed: the two sides have no version or cipher in common, or the backend demands a client certificate, which the API server sends only if its --admission-control-config-file has one",
-		"look at the backend's log for its side of the story",
+		"look at the log of the backend for its side of the story",
 		[]*Check{servingCertificate},
 	},
 	CauseProxy: {
@@ -164,37 +164,37 @@ var advices = map[Cause]Advice{
 	},
 	CauseTunnel: {
 		"the API server reaches the cluster's network through a tunnel (konnectivity, a VPN), and that is down: no webhook in the cluster can be called",
-		"bring the tunnel's agents back: kubectl get pods -n kube-system -l k8s-app=konnectivity-agent",
+		"bring the agents of the tunnel back: kubectl get pods -n kube-system -l k8s-app=konnectivity-agent",
 		nil,
 	},
 	CauseRefused: {
 		"the host answered that nobody listens at the port: the Pod is gone or not up yet, or the targetPort is wrong",
-		"see that the Pods run and listen on the Service's targetPort, and that their readiness probe asks the webhook server itself",
+		"see that the Pods run and listen on the targetPort of the Service, and that their readiness probe asks the webhook server itself",
 		[]*Check{backendUnreachable, noReadyEndpoints, singleEndpoint},
 	},
 	CauseNoRoute: {
 		"there is no way from the API server to the address of the Pod or the Service: the node is gone, or the network between them is",
-		"see that the Pod's node is up and that the control plane's hosts reach the Pod network",
+		"see that the node of the Pod is up and that the hosts of the control plane reach the Pod network",
 		[]*Check{backendUnreachable},
 	},
 	CauseDNS: {
 		"the API server's host cannot resolve the name: webhooks by URL and ExternalName need its DNS, which does not know the cluster's own names",
-		"use clientConfig.service in place of a URL that ends with .svc; else have the control plane's DNS resolve the host",
+		"use clientConfig.service in place of a URL that ends with .svc; else have the DNS of the control plane resolve the host",
 		[]*Check{backendUnreachable},
 	},
 	CauseConnectTimeout: {
 		"no connection came about in time: packets are dropped, by a firewall, a network policy or a security group between the API server and the nodes; or the Pod's node is gone",
-		"allow the control plane's hosts to reach the port that the Pod listens on (not only 443: that is the Service's), on all nodes",
+		"allow the hosts of the control plane to reach the port that the Pod listens on (not only 443: that is the port of the Service), on all nodes",
 		[]*Check{backendUnreachable},
 	},
 	CauseTimeout: {
 		"the webhook did not answer within its timeoutSeconds: it is slow or hangs, or packets to it are dropped",
-		"look at the backend's load, log and own calls to the API server; lower timeoutSeconds, so that it holds requests up for less",
+		"look at the load of the backend, its log and its own calls to the API server; lower timeoutSeconds, so that it holds requests up for less",
 		[]*Check{longTimeout, budgetExceeded, controlPlanePath},
 	},
 	CauseCutOff: {
 		"the connection was closed in the middle of the call: the backend crashed or was stopped without draining, or it or a mesh in between demands a client certificate, or a load balancer did it",
-		"look for restarts of the Pods; have them drain before they stop (preStop), and exempt them from a mesh's mutual TLS",
+		"look for restarts of the Pods; have them drain before they stop (preStop), and exempt them from the mutual TLS of a mesh",
 		[]*Check{singleEndpoint, noReadyEndpoints},
 	},
 	CauseNotFound: {
@@ -209,17 +209,17 @@ var advices = map[Cause]Advice{
 	},
 	CauseTooLarge: {
 		"the object was larger than the backend accepts",
-		"raise the backend's limit for requests: objects have up to 3 MiB, and an update carries two",
+		"raise the limit of the backend for requests: objects have up to 3 MiB, and an update carries two",
 		nil,
 	},
 	CauseServerError: {
 		"the backend answered with an error of its own",
-		"look at the backend's log",
+		"look at the log of the backend",
 		nil,
 	},
 	CauseAnswer: {
 		"the backend answered, but not with a review that the API server understands",
-		"look at the backend's log and version: it must answer in the version of the review that it was sent, with the same uid",
+		"look at the log and version of the backend: it must answer in the version of the review that it was sent, with the same uid",
 		[]*Check{reviewVersion},
 	},
 	CauseRegistration: {
@@ -234,7 +234,7 @@ var advices = map[Cause]Advice{
 	},
 	CauseDenied: {
 		"the webhook works: it was called and said no, by its own rules",
-		"change the object, or the policy behind the webhook; the words after the colon are the webhook's",
+		"change the object, or the policy behind the webhook; the words after the colon are those of the webhook",
 		nil,
 	},
 	CauseDryRun: {
@@ -244,7 +244,7 @@ var advices = map[Cause]Advice{
 	},
 	CausePatch: {
 		"the mutating webhook answered a request with a patch where there is no object to change (DELETE, CONNECT)",
-		"correct the backend, or take the operation out of the webhook's rules",
+		"correct the backend, or take the operation out of the rules of the webhook",
 		nil,
 	},
 	CauseCondition: {
@@ -254,7 +254,7 @@ var advices = map[Cause]Advice{
 	},
 	CauseConversion: {
 		"the conversion webhook was called and could not convert the object: the words after the colon are its own",
-		"look at the backend's log; never force-delete the objects: they are healthy, only unreadable",
+		"look at the log of the backend; never force-delete the objects: they are healthy, only unreadable",
 		[]*Check{conversionUnneeded},
 	},
 	CauseRequestTimeout: {

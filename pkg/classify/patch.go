@@ -34,21 +34,21 @@ type condition struct {
 // webhook's name first, so that it never hits another one that took its place.
 func patch(p Profile, edits ...edit) string {
 	test := edit{"test", at(p, "name"), p.Name}
-	return fmt.Sprintf("kubectl patch %s --type=json -p %s%s", object(p), quoted(append([]edit{test}, edits...)), byOwner(p))
+	return fmt.Sprintf("kubectl patch %s --type=json -p %s%s", object(p), quoted(document(append([]edit{test}, edits...))), byOwner(p))
 }
 
 // at returns the JSON pointer to a field of the webhook.
 func at(p Profile, field string) string { return fmt.Sprintf("/webhooks/%d/%s", p.Index, field) }
 
-// quoted writes the value as JSON in single quotes, as a shell reads it.
-func quoted(value any) string {
+// document writes the edits as a JSON patch.
+func document(edits []edit) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false) // && is easier to read than \u0026\u0026
-	if err := encoder.Encode(value); err != nil {
-		return "''" // unreachable: strings, numbers and lists of them
+	if err := encoder.Encode(edits); err != nil {
+		return "" // unreachable: strings, numbers and lists of them
 	}
-	return "'" + strings.ReplaceAll(strings.TrimSpace(b.String()), "'", `'\''`) + "'"
+	return strings.TrimSpace(b.String())
 }
 
 // set replaces a field of the webhook, or adds it.
@@ -114,17 +114,18 @@ func requestsTo(resources []inventory.Resource) string {
 // byOwner says where to make a change that would be reverted otherwise.
 func byOwner(p Profile) string {
 	owner := p.Object.Owner
+	name := quoted(owner.Name)
 	switch owner.Tool {
 	case "":
 		return ""
 	case "helm":
-		return fmt.Sprintf("; the next helm upgrade reverts that: change the values or templates of release %s", owner.Name)
+		return fmt.Sprintf("; the next helm upgrade reverts that: change the values or templates of release %s", name)
 	case "olm":
-		return fmt.Sprintf("; OLM reverts that: change the ClusterServiceVersion %s, or its operator's own settings", owner.Name)
+		return fmt.Sprintf("; OLM reverts that: change the ClusterServiceVersion %s, or the settings of its operator", name)
 	case "argocd":
-		return fmt.Sprintf("; Argo CD reverts that: change the source of application %s", owner.Name)
+		return fmt.Sprintf("; Argo CD reverts that: change the source of application %s", name)
 	case "flux":
-		return fmt.Sprintf("; Flux reverts that: change the source of %s", owner.Name)
+		return fmt.Sprintf("; Flux reverts that: change the source of %s", name)
 	}
-	return fmt.Sprintf("; %s owns the object and reverts that: change it there", owner)
+	return fmt.Sprintf("; %s owns the object and reverts that: change it there", quoted(owner.String()))
 }

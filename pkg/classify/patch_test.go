@@ -35,7 +35,7 @@ var manual = map[string]string{
 var changing = regexp.MustCompile(`kubectl (patch|annotate|delete) `)
 
 var (
-	patchCommand    = regexp.MustCompile(`kubectl patch (\S+) (\S+) --type=(json|merge) -p '((?:[^']|'\\'')*)'`)
+	patchCommand    = regexp.MustCompile(`kubectl patch (\S+) (\S+) --type=(json|merge) -p '((?:[^']|'"'"')*)'`)
 	annotateCommand = regexp.MustCompile(`kubectl annotate (?:--overwrite )?(\S+) (\S+) ([^\s=;]+?)(-|=(?:'([^']*)'|([^\s;']*)))(?:;| |$)`)
 	deleteCommand   = regexp.MustCompile(`kubectl delete (\S+) ([^\s;]+)`)
 )
@@ -51,7 +51,7 @@ type change struct {
 func changes(fix string) []change {
 	var out []change
 	for _, m := range patchCommand.FindAllStringSubmatch(fix, -1) {
-		patch := []byte(strings.ReplaceAll(m[4], `'\''`, "'"))
+		patch := []byte(strings.ReplaceAll(m[4], `'"'"'`, "'"))
 		if m[3] == "merge" {
 			out = append(out, change{m[0], m[1], m[2], merged(patch)})
 			continue

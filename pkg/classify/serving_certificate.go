@@ -27,7 +27,7 @@ func findServingCertificate(p Profile) []Problem {
 		return []Problem{{
 			Severity: severity,
 			Message:  fmt.Sprintf("calls %s, which does not answer with TLS where the auditor dials it (%s); %s", called(p), probe.Error, consequence),
-			Fix:      "see that the port leads to the backend's HTTPS listener, with TLS 1.2 or newer",
+			Fix:      "see that the port leads to the HTTPS listener of the backend, with TLS 1.2 or newer",
 		}}
 	}
 	faults := certificateFaults(p, probe.Certificate)
@@ -92,7 +92,7 @@ func mend(p Profile, c *inventory.ServingCertificate) string {
 	injector := injectorOf(p.Object.Annotations)
 	switch {
 	case c.Misnamed != "" || c.Untrusted == "":
-		return fmt.Sprintf("issue the backend a new certificate for the DNS name %s, and %s", p.Webhook.Backend.ServerName(), restart)
+		return fmt.Sprintf("issue the backend a new certificate for the DNS name %s, and %s", quoted(p.Webhook.Backend.ServerName()), restart)
 	case injector.name != "":
 		return fmt.Sprintf("have the backend serve the certificate that %s signed last (%s); else %s", injector.name, restart, injector.look)
 	}

@@ -98,13 +98,13 @@ func operations(ops inventory.Operations) string {
 	return sentence(words, 0)
 }
 
-// object names the configuration as kubectl takes it.
+// object names the configuration as kubectl takes it, quoted for a shell.
 func object(p Profile) string {
 	kind := p.Object.Kind
 	if p.Type == inventory.Conversion {
 		kind = "crd"
 	}
-	return strings.ToLower(kind) + " " + p.Configuration
+	return typed(strings.ToLower(kind), p.Configuration)
 }
 
 // presumed reports whether the webhook is called unless the namespace has a

@@ -41,7 +41,7 @@ func writeTable(b *bufio.Writer, findings []Finding) {
 			severity += " (acknowledged)"
 		}
 		fmt.Fprintf(b, "| %d | %s | %s | %s | [%s](%s) | %s |\n",
-			i+1, severity, cell(code(f.Name)), cell(markdown(shortenLists(f.Message))), cell(escape(f.Check)), f.Runbook, cell(where(f)))
+			i+1, severity, cell(code(f.Name)), cell(escape(shortenLists(f.Message))), cell(escape(f.Check)), f.Runbook, cell(where(f)))
 	}
 }
 
@@ -120,15 +120,20 @@ var special = strings.NewReplacer(
 // escape makes text show as it is, on one line.
 func escape(s string) string { return special.Replace(clean(s)) }
 
-var commands = regexp.MustCompile(command)
+// quotedOrCommand matches the commands of a fix, and the quoted names before
+// them: what a name holds is no command.
+var quotedOrCommand = regexp.MustCompile(`'[^']*'|"[^"]*"|(` + command + `)`)
 
-// markdown escapes a message, but for its commands, which become code.
+// markdown escapes a line of a fix, but for its commands, which become code.
 func markdown(s string) string {
 	var b strings.Builder
 	s, end := clean(s), 0
-	for _, m := range commands.FindAllStringIndex(s, -1) {
+	for _, m := range quotedOrCommand.FindAllStringSubmatchIndex(s, -1) {
+		if m[2] < 0 {
+			continue
+		}
 		b.WriteString(escape(s[end:m[0]]))
-		b.WriteString(code(strings.Trim(s[m[0]:m[1]], "`")))
+		b.WriteString(code(s[m[0]:m[1]]))
 		end = m[1]
 	}
 	return b.String() + escape(s[end:])

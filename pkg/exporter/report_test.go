@@ -121,7 +121,7 @@ func report() *classify.Report {
 			{Check: noEndpoints, Webhook: podsPolicy, Source: source, Problem: classify.Problem{
 				Severity: classify.Critical,
 				Message:  "calls Service policy/policy, which has no ready endpoint, for pods, deployments.apps, statefulsets.apps, daemonsets.apps, jobs.batch, cronjobs.batch, services, secrets, configmaps, serviceaccounts, endpoints and leases.coordination.k8s.io",
-				Fix:      "Scale the workload behind the Service up. Until then requests are refused; `kubectl delete validatingwebhookconfiguration policy` lets them through:\n    kubectl -n policy scale deployment policy --replicas=2",
+				Fix:      "Scale the workload behind the Service up. Until then requests are refused; to let them through: kubectl delete validatingwebhookconfiguration policy; else:\n    kubectl -n policy scale deployment policy --replicas=2",
 			}},
 			{Check: noEndpoints, Webhook: widgets, Problem: classify.Problem{
 				Severity: classify.Critical,

@@ -71,7 +71,7 @@ func sarifRule(c *classify.Check) *sarif.ReportingDescriptor {
 func sarifResult(f Finding) *sarif.Result {
 	result := sarif.NewRuleResult(f.Check).
 		WithLevel(sarifLevels[f.Severity]).
-		WithMessage(sarif.NewTextMessage("webhook " + f.Name + " " + f.Message + ".\n" + f.Fix)).
+		WithMessage(sarif.NewTextMessage(clean("webhook "+f.Name+" "+f.Message) + ".\n" + f.Fix)).
 		AddLocation(sarifLocation(f))
 	if f.Acknowledged {
 		result.AddSuppression(sarif.NewSuppression().WithKind("external"))

@@ -83,13 +83,13 @@ func (p printer) verbatim(line string) {
 	p.newline()
 }
 
-// command matches what is for the shell: text in backquotes, and kubectl with
-// its arguments, up to a bracket or semicolon that is not quoted.
-const command = "`[^`]*`|" + `kubectl(?: (?:\\'|'[^']*'|"[^"]*"|[^\s;()'"])+)+`
+// command matches what is for the shell: a program with its arguments, up to a
+// bracket or semicolon that is not quoted.
+const command = `(?:kubectl|webhook-auditor explain)(?: (?:\\'|'[^']*'|"[^"]*"|[^\s;()'"])+)+`
 
-// unbroken matches what stays on one line: a word, or a command, which would
-// not survive being copied in two pieces.
-var unbroken = regexp.MustCompile(`(?:` + command + `|\S)+`)
+// unbroken matches what stays on one line: a word, a quoted name, or a command,
+// which would not survive being copied in two pieces.
+var unbroken = regexp.MustCompile(`'[^']*'(?:"'"'[^']*')*\S*|(?:` + command + `|\S)+`)
 
 // words are a text on one line, with one space where there were several; what
 // is for the shell stays as it is.

@@ -133,7 +133,8 @@ func TestTextObeysNoManifest(t *testing.T) {
 func TestWords(t *testing.T) {
 	for in, want := range map[string][]string{
 		"two  words\n":                                     {"two", "words"},
-		"run `a b` now":                                    {"run", "`a b`", "now"},
+		"of 'x kubectl delete y' z's a b":                  {"of", "'x kubectl delete y'", "z's", "a", "b"},
+		`of 'a'"'"' b', c`:                                 {"of", `'a'"'"' b',`, "c"},
 		"see (kubectl get pods -n a); then b c":            {"see", "(kubectl get pods -n a);", "then", "b", "c"},
 		`kubectl patch x -p '[{"a b": "; ("}]'; d`:         {`kubectl patch x -p '[{"a b": "; ("}]';`, "d"},
 		`kubectl patch x -p '{"e": "it'\''s; here"}' -n z`: {`kubectl patch x -p '{"e": "it'\''s; here"}' -n z`},

@@ -184,9 +184,7 @@ func (f *feeder) entry(archive content, h *tar.Header, r io.Reader) {
 		return
 	}
 	name := path.Clean(h.Name)
-	if in := f.in(); in.layout == plain {
-		in.layout = recognize(name)
-	}
+	f.in().layout = f.in().layout.with(recognize(name))
 	c, read := f.content(full, name)
 	switch {
 	case h.Typeflag == tar.TypeReg && f.in().stamps(name):

@@ -33,6 +33,8 @@ type source struct {
 	absent  bool
 	archive bool
 	layout  layout
+	// listed says that a file lists the webhook configurations, be it none.
+	listed bool
 	// hosted are the folders of other clusters that were left out.
 	hosted map[string]bool
 	// stamped is when it was collected, as it says itself; newest is when the
@@ -124,12 +126,15 @@ func walk(tree fs.FS, visit fs.WalkDirFunc) {
 
 // survey looks for names that tell the layout of a directory.
 func survey(tree fs.FS, base string) layout {
-	found := plain
+	found := recognize(base)
+	if found != plain {
+		return found
+	}
 	walk(tree, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil {
-			found = recognize(path.Join(base, name))
+			found = found.with(recognize(path.Join(base, name)))
 		}
-		if found != plain {
+		if found == insights {
 			return fs.SkipAll
 		}
 		return nil
@@ -177,6 +182,7 @@ func (f *feeder) content(full, name string) (content, bool) {
 	in := f.in()
 	in.noteHosted(name)
 	role, read := in.layout.role(name)
+	in.listed = in.listed || read && configurationList.MatchString(name)
 	return content{
 		name:    full,
 		lenient: in.layout == plain,

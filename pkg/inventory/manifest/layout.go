@@ -29,6 +29,16 @@ func (l layout) name() string {
 	return [...]string{"manifests", "must-gather", "oc adm inspect", "insights archive", "cluster-info dump"}[l]
 }
 
+// with is what is known of the layout after one more file. The marks of an
+// insights archive outweigh those of a must-gather, for it has folders of a
+// must-gather in it: cluster-scoped-resources, with the roles and bindings.
+func (l layout) with(mark layout) layout {
+	if l == plain || mark == insights {
+		return mark
+	}
+	return l
+}
+
 // recognize says what layout a file of that path belongs to; plain is no
 // evidence for anything.
 func recognize(name string) layout {
@@ -37,14 +47,15 @@ func recognize(name string) layout {
 	switch stem, _, _ := strings.Cut(base, "."); {
 	case strings.HasPrefix(segments[0], "inspect.local."):
 		return inspect
+	case strings.HasPrefix(segments[0], "must-gather.local."):
+		return mustGather
+	case insightsMark(segments):
+		return insights
 	case slices.Contains(segments, "cluster-scoped-resources"),
-		base == "must-gather.logs", base == "event-filter.html",
-		strings.HasPrefix(segments[0], "must-gather.local."):
+		base == "must-gather.logs", base == "event-filter.html":
 		return mustGather
 	case stem == "replication-controllers" && dumped(base):
 		return clusterDump
-	case insightsMark(segments):
-		return insights
 	}
 	return plain
 }
@@ -89,6 +100,7 @@ type claim struct {
 func (l layout) claims(input int, name string) []claim {
 	layouts := []layout{l}
 	if l == plain {
+		// A packed archive may be recognized only further on.
 		layouts = []layout{mustGather, inspect, clusterDump}
 	}
 	var out []claim
@@ -118,15 +130,26 @@ func (l layout) role(name string) (role, bool) {
 	segments := strings.Split(name, "/")
 	switch l {
 	case mustGather, inspect:
-		return mustGatherRole(segments)
+		return firstRole(segments, mustGatherRole, insightsRole)
 	case insights:
-		return insightsRole(segments)
+		return firstRole(segments, insightsRole, mustGatherRole)
 	case clusterDump:
 		return clusterDumpRole(segments)
 	}
 	// An archive may be recognized only further on.
 	unsaid, _ := insightsRole(segments)
 	return role{implied: unsaid.implied}, manifestName(name)
+}
+
+// firstRole asks for both layouts: a packed insights archive may be recognized
+// only further on, and a folder may hold one of each.
+func firstRole(segments []string, layouts ...func([]string) (role, bool)) (role, bool) {
+	for _, roleIn := range layouts {
+		if r, read := roleIn(segments); read {
+			return r, true
+		}
+	}
+	return role{}, false
 }
 
 // manifestName reports whether a file of a directory is read, as kubectl does.

@@ -38,5 +38,7 @@ func readWithin(limits limits, paths []string, options Options) (inventory.Objec
 		summary.Objects += read.objects
 		summary.Skipped += read.skipped
 	}
-	return c.result(f.inputs), summary
+	objects := c.result(f.inputs)
+	summary.Empty = empty(objects, f.inputs)
+	return objects, summary
 }

@@ -3,8 +3,11 @@ package manifest
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -15,6 +18,9 @@ type Summary struct {
 	// YAML that is no object of Kubernetes.
 	Objects, Skipped int
 	Inputs           []Input
+	// Empty are what was collected or packed and has no webhook in it, where
+	// nothing else has: that none is registered is not known by that.
+	Empty []inventory.Error
 }
 
 // Input is what one path was taken for.
@@ -81,4 +87,42 @@ func (s *source) noteHosted(name string) {
 	if i := slices.IndexFunc(segments, hosted); i >= 0 {
 		s.hosted[strings.Join(segments[:i+1], "/")] = true
 	}
+}
+
+// configurationList matches the file of a must-gather that lists all webhook
+// configurations of a type.
+var configurationList = regexp.MustCompile(`(^|/)admissionregistration\.k8s\.io/(validating|mutating)webhookconfigurations\.[a-z]+$`)
+
+// empty is Summary.Empty.
+func empty(o inventory.Objects, inputs []source) []inventory.Error {
+	if len(o.Validating)+len(o.Mutating) > 0 || slices.ContainsFunc(o.CRDs, convertedByWebhook) {
+		return nil
+	}
+	var out []inventory.Error
+	for _, in := range inputs {
+		if in.absent || in.listed || in.layout == plain && !in.archive {
+			continue
+		}
+		cure := "; add what this prints: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,customresourcedefinitions -o yaml"
+		if in.layout == plain {
+			cure = "; templates are not read: render it first, as with helm template"
+		}
+		out = append(out, inventory.Error{
+			Source:  inventory.Source{File: in.name()},
+			Message: fmt.Sprintf("no webhook in it, read as %s, nor a list that says that there is none%s", in.layout.name(), cure),
+		})
+	}
+	return out
+}
+
+func convertedByWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	return crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter
+}
+
+// name is the path as places in it are written.
+func (s source) name() string {
+	if s.path == "-" {
+		return stdinName
+	}
+	return s.path
 }

@@ -1,0 +1,287 @@
+package classify
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
+)
+
+// hostileNames are what manifests may call their objects. Redirections are
+// built into every shell: no program has to be on PATH.
+var hostileNames = []string{
+	"x; : >INJECTED #$(: >INJECTED)`: >INJECTED` & : >INJECTED & y | z >INJECTED",
+	"'; : >INJECTED; '",
+	`\"; : >INJECTED; "\'; : >INJECTED #`,
+	"x\n: >INJECTED\nkubectl delete namespaces --all\n",
+	"x' kubectl delete namespaces --all; : 'y kubectl delete namespaces --all",
+	"--all",
+}
+
+// TestFixesInShell runs each fix through a shell, as a whole and from each of
+// its commands on: what is called, with which flags, is what is called for
+// names that the API server accepts, and nothing else happens.
+func TestFixesInShell(t *testing.T) {
+	harmless := fixesOf(t, "x")
+	for _, name := range hostileNames {
+		t.Run(name, func(t *testing.T) { runFixes(t, harmless, name) })
+	}
+	shown := map[string]bool{}
+	for key := range harmless {
+		shown[strings.Fields(key)[0]] = true
+	}
+	for _, c := range Checks {
+		if !shown[c.Name] {
+			t.Errorf("no fix of %s was run", c.Name)
+		}
+	}
+}
+
+// FuzzFixesInShell: go test -fuzz=FuzzFixesInShell ./pkg/classify
+func FuzzFixesInShell(f *testing.F) {
+	f.Add("'\\\"); : >INJECTED")
+	f.Fuzz(func(t *testing.T, name string) { runFixes(t, fixesOf(t, "x"), name) })
+}
+
+func runFixes(t *testing.T, harmless map[string]string, name string) {
+	s := newStub(t)
+	hostile := fixesOf(t, name)
+	for _, key := range slices.Sorted(maps.Keys(harmless)) {
+		want, got := copied(harmless[key]), copied(hostile[key])
+		if len(want) != len(got) || strings.ContainsAny(hostile[key], "\n\r") {
+			t.Errorf("%s: want one line with %d commands, as in %q, not:\n%s", key, len(want)-1, harmless[key], hostile[key])
+			continue
+		}
+		for i := range want {
+			if wanted, ran := s.run(t, want[i]), s.run(t, got[i]); !slices.Equal(wanted, ran) {
+				t.Errorf("%s: %s\nruns %q, with a harmless name %q", key, got[i], ran, wanted)
+			}
+		}
+	}
+}
+
+var (
+	unquoted = regexp.MustCompile(`'[^']*'|"[^"]*"|((?:kubectl|webhook-auditor explain) )`)
+	bracket  = regexp.MustCompile(`^(?:'[^']*'|"[^"]*"|[^)'"])*`)
+)
+
+// copied is what users may copy of a fix: all of it, or a command with what
+// follows in its brackets.
+func copied(fix string) []string {
+	out := []string{fix}
+	for _, at := range unquoted.FindAllStringSubmatchIndex(fix, -1) {
+		if at[2] >= 0 {
+			out = append(out, bracket.FindString(fix[at[0]:]))
+		}
+	}
+	return out
+}
+
+// stub is a folder with a kubectl that writes down how it was called.
+type stub struct{ bin, work string }
+
+func newStub(t *testing.T) stub {
+	t.Helper()
+	s := stub{bin: t.TempDir(), work: t.TempDir()}
+	script := "#!/bin/sh\n{ printf 'CALL %s\\n' \"$0\"; for a in \"$@\"; do printf 'ARG %s\\n' \"$a\"; done; } >>\"$CALLS\"\n"
+	for _, name := range []string{"kubectl", "webhook-auditor"} {
+		if err := os.WriteFile(filepath.Join(s.bin, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// run returns which programs the commands call, each with its verb and flags.
+func (s stub) run(t *testing.T, commands string) []string {
+	t.Helper()
+	calls := filepath.Join(s.bin, "calls")
+	if err := os.WriteFile(calls, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shell := exec.CommandContext(t.Context(), "/bin/sh", "-c", commands)
+	shell.Dir, shell.Env = s.work, []string{"PATH=" + s.bin, "CALLS=" + calls}
+	// What follows a command is prose, which the shell does not find.
+	_ = shell.Run()
+	for _, e := range entries(t, s.work) {
+		if e != "backup.yaml" {
+			t.Errorf("%s\nmade the file %s", commands, e)
+			if err := os.Remove(filepath.Join(s.work, e)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b, err := os.ReadFile(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return callsOf(string(b))
+}
+
+// callsOf reads what the stub wrote down: the verb and the flags of each call.
+func callsOf(calls string) []string {
+	var out []string
+	value := false
+	for line := range strings.Lines(calls) {
+		arg, isArg := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "ARG ")
+		switch {
+		case !isArg:
+			out = append(out, filepath.Base(arg))
+		case value:
+		case strings.HasPrefix(arg, "-n="):
+			out = append(out, "-n")
+		case strings.HasPrefix(arg, "-"):
+			out = append(out, arg)
+		}
+		value = arg == "-n" || arg == "-p"
+	}
+	return out
+}
+
+func entries(t *testing.T, dir string) []string {
+	t.Helper()
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range found {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// fixesOf returns the fixes that the fixtures show where their objects have
+// such names: of each check one for each owner and number of commands.
+func fixesOf(t *testing.T, name string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	keep := func(what string, p *Profile, fix string) {
+		key := fmt.Sprintf("%s %s %s %d", what, p.Type, p.Object.Owner.Tool, len(copied(fix))-1)
+		if out[key] == "" {
+			out[key] = fix
+		}
+	}
+	for _, file := range files {
+		report := renamed(t, file, name)
+		for _, f := range report.Findings {
+			i := slices.IndexFunc(report.Profiles, func(p Profile) bool { return p.Ref == f.Webhook })
+			if i >= 0 {
+				keep(f.Check.Name, &report.Profiles[i], f.Fix)
+			}
+		}
+		for i := range report.Profiles {
+			p := &report.Profiles[i]
+			keep("explain", p, report.Answer(Complaint{Webhook: p.Name, Cause: CauseOther}).Fix)
+		}
+	}
+	return out
+}
+
+// renamed is the opinion on a fixture whose objects have other names.
+func renamed(t *testing.T, file, name string) *Report {
+	t.Helper()
+	original := judged(t, file)
+	objects, _ := manifest.Read([]string{renamedFile(t, file, name)}, manifest.Options{})
+	s := original.Snapshot
+	objects.NamespacesKnown, objects.APIServicesKnown = true, true
+	objects.ServicesKnown.All, objects.EndpointsKnown.All = true, true
+	objects.Server, objects.Routing = s.Server, s.Routing
+	policy, err := ParsePolicy([]byte(header(source(t, file), "policy")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot := objects.Snapshot(taken)
+	probes := map[inventory.Ref]inventory.Probe{}
+	for i, w := range s.Webhooks {
+		if probe, ok := s.Probes[w.Ref]; ok {
+			probes[snapshot.Webhooks[i].Ref] = probe
+		}
+	}
+	return policy.Evaluate(snapshot.WithProbes(probes))
+}
+
+// renamedFile writes the fixture anew: what its objects are called by, and what
+// names them, starts with the prefix.
+func renamedFile(t *testing.T, file, prefix string) string {
+	t.Helper()
+	var documents []any
+	names := map[string]bool{}
+	for text := range strings.SplitSeq(source(t, file), "\n---\n") {
+		var document any
+		if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, document)
+		collectNames(document, names)
+	}
+	var out strings.Builder
+	for _, document := range documents {
+		b, err := json.Marshal(withPrefix(document, prefix, names))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "%s\n", b)
+	}
+	path := filepath.Join(t.TempDir(), "renamed.json")
+	if err := os.WriteFile(path, []byte(out.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// naming are the fields that hold the name of an object or of its owner.
+var naming = []string{"name", "namespace", "meta.helm.sh/release-name", "olm.owner", "argocd.argoproj.io/instance", "kustomize.toolkit.fluxcd.io/name"}
+
+// collectNames collects the names of all that is not the platform's.
+func collectNames(value any, names map[string]bool) {
+	switch v := value.(type) {
+	case []any:
+		for _, e := range v {
+			collectNames(e, names)
+		}
+	case map[string]any:
+		for key, field := range v {
+			name, isText := field.(string)
+			if isText && slices.Contains(naming, key) && !platform.MatchString(name) {
+				names[name] = true
+			}
+			collectNames(field, names)
+		}
+	}
+}
+
+var platform = regexp.MustCompile(`^(kube-.*|openshift-.*|default|kubernetes|https|v\d.*|webhook-auditor)$`)
+
+func withPrefix(value any, prefix string, names map[string]bool) any {
+	switch v := value.(type) {
+	case string:
+		if names[v] {
+			return prefix + v
+		}
+	case []any:
+		for i := range v {
+			v[i] = withPrefix(v[i], prefix, names)
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = withPrefix(v[key], prefix, names)
+		}
+	}
+	return value
+}
