@@ -37,7 +37,7 @@ func (s *Snapshot) Chain(r Request) Chain {
 		if w.Type == Conversion {
 			continue
 		}
-		step := Step{w, w.Reaches(r)}
+		step := Step{w, w.reachesEither(r)}
 		if step.Called == No {
 			c.Skipped = append(c.Skipped, step)
 		} else {
@@ -60,9 +60,6 @@ func (c Chain) labelNotes() []string {
 		return nil
 	}
 	var out []string
-	if c.Request.Operation == Update {
-		out = append(out, "objectSelectors meet the object before and after the change: its labels are taken to stay the same")
-	}
 	if c.Request.Object == nil && slices.ContainsFunc(c.Steps, func(step Step) bool { return step.Webhook.Type == Mutating }) {
 		out = append(out, "objectSelectors are asked about the labels as given: a mutating webhook may change them before the others are asked")
 	}

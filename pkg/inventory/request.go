@@ -50,8 +50,12 @@ type circumstances struct {
 	never bool
 	// anywhere says that Namespace is not known.
 	anywhere bool
-	// namespace and object are the labels that the selectors meet.
-	namespace, object labelSet
+	// namespace and object are the labels that the selectors meet, before those
+	// that an updated object carried until then.
+	namespace, object, before labelSet
+	// created is what the request is where its object does not exist yet; nil
+	// where that is refused, or not to be asked about.
+	created *Request
 	// equivalents are the other versions, and resources, that are stored as one
 	// with it.
 	equivalents []apiVersion
@@ -85,7 +89,14 @@ func (s *Snapshot) Request(operation, resource string, subject Subject) (Request
 	}
 	subject, more := v.place(subject)
 	request := s.request(v, op, subject)
-	notes = append(notes, note, more, s.ownLabels(request, subject))
+	if op == Update && !isScale(v) {
+		request.before = named(anyLabels, namespaceName(request))
+	}
+	if strings.EqualFold(operation, "update") && createdByUpdate[r] {
+		created := s.request(v, Create, subject)
+		request.created = &created
+	}
+	notes = append(notes, note, more, s.ownLabels(request, subject), creationNote(request))
 	request.Notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 	return request, nil
 }
@@ -104,9 +115,39 @@ func (v apiVersion) place(subject Subject) (Subject, string) {
 	return subject, fmt.Sprintf("%s is cluster-scoped: namespace %s is left out", v.Resource, given)
 }
 
+// createdByUpdate are the resources of which a PUT creates the object that does
+// not exist, for a client that may create them: to admission it is a CREATE.
+// Source: AllowCreateOnUpdate of the strategies in k8s.io/kubernetes/pkg/registry.
+var createdByUpdate = map[Resource]bool{
+	{Name: "endpoints"}:                       true,
+	{Name: "events"}:                          true,
+	{Name: "limitranges"}:                     true,
+	{Name: "services"}:                        true,
+	{Name: "services", Subresource: "status"}: true,
+	{Group: "coordination.k8s.io", Name: "leasecandidates"}:           true,
+	{Group: "coordination.k8s.io", Name: "leases"}:                    true,
+	{Group: "events.k8s.io", Name: "events"}:                          true,
+	{Group: "node.k8s.io", Name: "runtimeclasses"}:                    true,
+	{Group: "rbac.authorization.k8s.io", Name: "clusterrolebindings"}: true,
+	{Group: "rbac.authorization.k8s.io", Name: "clusterroles"}:        true,
+	{Group: "rbac.authorization.k8s.io", Name: "rolebindings"}:        true,
+	{Group: "rbac.authorization.k8s.io", Name: "roles"}:               true,
+}
+
+// creationNote says that the object may be created, "" where it is not.
+func creationNote(r Request) string {
+	if r.created == nil {
+		return ""
+	}
+	return fmt.Sprintf("where the object does not exist, and the client may create it, a PUT of %s is a CREATE", r.Resource)
+}
+
 // ownLabels says whose labels were given, where that is easily mistaken: an
 // Eviction carries none of its Pod.
 func (s *Snapshot) ownLabels(r Request, subject Subject) string {
+	if subject.Labels != nil && subject.Object == nil && r.Kind.Kind == scaleKind && r.Resource.Subresource == "scale" {
+		return "a Scale carries no labels, whatever those of its parent: the labels given are left out"
+	}
 	parents := s.lookup().servedVersions(r.Resource.Parent())
 	if subject.Labels == nil || r.Operation == Connect || len(parents) == 0 || parents[0].Kind.Kind == r.Kind.Kind {
 		return ""
@@ -128,7 +169,7 @@ func (s *Snapshot) request(v apiVersion, op Operation, subject Subject) Request 
 		circumstances: &circumstances{
 			namespaced:  v.Namespaced,
 			never:       x.never(v.Resource),
-			object:      objectLabels(subject),
+			object:      objectLabels(v, subject),
 			equivalents: x.equivalents(v),
 			memo:        newMemo(x.programs),
 		},
@@ -136,6 +177,10 @@ func (s *Snapshot) request(v apiVersion, op Operation, subject Subject) Request 
 	if isNamespaces(r.Resource) {
 		r.Namespace = r.Name // Source: k8s.io/apiserver/pkg/endpoints/handlers
 		r.object = named(r.object, r.Name)
+	}
+	r.before = r.object
+	if isScale(v) {
+		r.before = labelSet{complete: true}
 	}
 	r.anywhere = r.Namespace == "" && (v.Namespaced || isNamespaces(r.Resource))
 	r.namespace = s.selectedLabels(r)
@@ -178,14 +223,32 @@ func named(l labelSet, name string) labelSet {
 	return labelSet{known: known, complete: l.complete}
 }
 
-func objectLabels(subject Subject) labelSet {
+// objectLabels are those of the object that is written or deleted. The API
+// server makes a Scale without labels. Source: scaleFromDeployment and its like
+// in k8s.io/kubernetes/pkg/registry, and the scale of custom resources.
+func objectLabels(v apiVersion, subject Subject) labelSet {
 	switch {
+	case subject.Object != nil && subject.Labels == nil:
+		return labelSet{known: labelsOf(subject.Object), complete: true}
+	case subject.Object == nil && isScale(v):
+		return labelSet{complete: true}
 	case subject.Labels != nil:
 		return labelSet{known: subject.Labels, complete: true}
-	case subject.Object != nil:
-		return labelSet{known: labelsOf(subject.Object), complete: true}
 	}
 	return anyLabels
+}
+
+const scaleKind = "Scale"
+
+func isScale(v apiVersion) bool { return v.Subresource == "scale" && v.Kind.Kind == scaleKind }
+
+// namespaceName is the name of the Namespace that the request is about, "" of
+// another object.
+func namespaceName(r Request) string {
+	if isNamespaces(r.Resource) {
+		return r.Name
+	}
+	return ""
 }
 
 func labelsOf(object map[string]any) map[string]string {

@@ -69,6 +69,25 @@ func (w *Webhook) Reaches(r Request) Verdict {
 	return verdict.and(r.conditions(w, kind))
 }
 
+// reachesEither is Reaches, and Maybe where that depends on whether the object
+// of an update exists.
+func (w *Webhook) reachesEither(r Request) Verdict {
+	verdict := w.Reaches(r)
+	if r.circumstances == nil || r.created == nil {
+		return verdict
+	}
+	created := w.Reaches(*r.created)
+	switch {
+	case verdict.Called == No && created.Called != No:
+		return Verdict{Called: Maybe, Why: verdict.Why, Detail: "only if the object does not exist: the request creates it then"}
+	case verdict.Called == Yes && created.Called == No:
+		return Verdict{Called: Maybe, Why: created.Why, Refused: false, Detail: "only if the object exists: the request creates it otherwise"}
+	case verdict.Called == Yes && created.Called == Maybe:
+		return created
+	}
+	return verdict
+}
+
 // and joins the verdicts of two filters: the first that is not sure of a call
 // gives the reason.
 func (v Verdict) and(o Verdict) Verdict {
@@ -194,10 +213,13 @@ func (w *Webhook) selectsUnknown(r Request) Verdict {
 }
 
 // selectsObject asks the objectSelector about the object as the request makes
-// and as it finds it, which carry the same labels as far as is known. What a
-// CONNECT sends carries none at all.
+// it and, in an update, as the request finds it: either is enough. What a
+// CONNECT sends carries no labels at all.
 func (w *Webhook) selectsObject(r Request) Verdict {
-	called := w.ObjectSelector.match(r.object)
+	called, unknown := w.ObjectSelector.match(r.object), "the labels of the object are not known"
+	if called == No && r.Operation == Update {
+		called, unknown = w.ObjectSelector.match(r.before), "the labels that the object had before are not known"
+	}
 	switch {
 	case w.ObjectSelector.Err != nil:
 		return unreadable(w.ObjectSelector, "objectSelector")
@@ -206,7 +228,7 @@ func (w *Webhook) selectsObject(r Request) Verdict {
 	case r.Operation == Connect || called == No:
 		return Verdict{Called: No, Why: WhyObjectSelector}
 	case called == Maybe:
-		return Verdict{Called: Maybe, Why: WhyObjectSelector, Detail: "the labels of the object are not known"}
+		return Verdict{Called: Maybe, Why: WhyObjectSelector, Detail: unknown}
 	}
 	return Verdict{Called: Yes}
 }

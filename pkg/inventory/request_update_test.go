@@ -1,0 +1,74 @@
+package inventory
+
+import (
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestUpdates: what a user says of an update is not all that admission meets.
+// The answers agree with e2e/explain_test.go, which asks a real API server.
+func TestUpdates(t *testing.T) {
+	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	notWeb := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"web"}}}}
+	system := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "kube-system"}}
+	labeled := func(value string) Subject { return Subject{Name: "x", Labels: map[string]string{"app": value}} }
+	on := func(ops ...admissionv1.OperationType) func(*admissionv1.ValidatingWebhook) {
+		return func(w *admissionv1.ValidatingWebhook) { w.Rules[0].Operations = ops }
+	}
+	with := func(selector *metav1.LabelSelector) func(*admissionv1.ValidatingWebhook) {
+		return func(w *admissionv1.ValidatingWebhook) { w.ObjectSelector = selector }
+	}
+	inSystem := func(w *admissionv1.ValidatingWebhook) { w.NamespaceSelector = system }
+	for name, test := range map[string]struct {
+		webhook             func(*admissionv1.ValidatingWebhook)
+		operation, resource string
+		subject             Subject
+		want                Called
+	}{
+		"the new labels match":             {with(web), "update", "pods", labeled("web"), Yes},
+		"the old labels may match":         {with(web), "update", "pods", labeled("db"), Maybe},
+		"so in a patch":                    {with(web), "patch", "pods", labeled("db"), Maybe},
+		"in an update of the status":       {with(web), "patch", "pods/status", labeled("db"), Maybe},
+		"a creation has no old labels":     {with(web), "create", "pods", labeled("db"), No},
+		"a deletion has no new labels":     {with(web), "delete", "pods", labeled("db"), No},
+		"a Scale carries no labels":        {with(web), "update", "deployments.apps/scale", labeled("web"), No},
+		"nor one of which nothing is said": {with(web), "patch", "statefulsets.apps/scale", Subject{}, No},
+		"what asks for none sees a Scale":  {with(notWeb), "update", "deployments.apps/scale", labeled("web"), Yes},
+		"a PUT may create a status":        {on(admissionv1.Create), "update", "services/status", labeled("web"), Maybe},
+		"and does not always update it":    {on(admissionv1.Update), "update", "services/status", labeled("web"), Maybe},
+		"webhooks on both see it":          {on(admissionv1.Create, admissionv1.Update), "update", "services/status", labeled("web"), Yes},
+		"a PUT may create a lease":         {on(admissionv1.Create), "update", "leases", labeled("web"), Maybe},
+		"a patch does not":                 {on(admissionv1.Create), "patch", "leases", labeled("web"), No},
+		"a PUT never creates a pod":        {on(admissionv1.Create), "update", "pods", labeled("web"), No},
+		"a Namespace by its own name":      {inSystem, "update", "namespaces", Subject{Name: "kube-system", Labels: map[string]string{}}, Yes},
+		"whatever labels it had":           {inSystem, "update", "namespaces", Subject{Name: "x", Labels: map[string]string{}}, No},
+		"its status":                       {inSystem, "update", "namespaces/status", Subject{Name: "kube-system"}, Yes},
+		"its end":                          {inSystem, "delete", "namespaces", Subject{Name: "kube-system"}, Yes},
+		"a new one":                        {inSystem, "create", "namespaces", Subject{Name: "x"}, No},
+		"one without a name":               {inSystem, "create", "namespaces", Subject{}, Maybe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("a", func(w *admissionv1.ValidatingWebhook) {
+				w.Rules[0].APIGroups, w.Rules[0].APIVersions, w.Rules[0].Resources = []string{"*"}, []string{"*"}, []string{"*/*"}
+				test.webhook(w)
+			})}}
+			s := o.Snapshot(time.Time{})
+			r, err := s.Request(test.operation, test.resource, test.subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := s.Chain(r)
+			got := No
+			if len(c.Steps) > 0 {
+				got = c.Steps[0].Called
+			}
+			if got != test.want {
+				t.Errorf("called %s, want %s; chain %+v, skipped %+v", got, test.want, c.Steps, c.Skipped)
+			}
+		})
+	}
+}
