@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -245,17 +246,21 @@ func labeled(labels map[string]string) string {
 // target is the object that a request changes, or a subresource of it.
 type target struct{ namespace, name, subresource string }
 
-// change updates, patches or deletes an object that exists, and leaves its
-// labels alone.
+// change updates, patches or deletes an object that exists. Where explain is
+// told the labels, they may be new ones.
 func (q requests) change(r *rand.Rand, k explained, out request, at target) request {
 	if k.resource == "namespaces" || r.IntN(2) == 0 {
 		out.args = append(out.args, at.name)
 	}
-	if r.IntN(3) > 0 {
-		labels := map[string]string{"app": "a"}
-		if k.resource == "namespaces" {
-			labels = explainedNamespaces[at.name]
-		}
+	labels := map[string]string{"app": "a"}
+	if k.resource == "namespaces" {
+		labels = explainedNamespaces[at.name]
+	}
+	relabeled := at.subresource == "" && out.operation != "delete" && r.IntN(2) == 0
+	if relabeled {
+		labels = map[string]string{"app": "b", "tier": "b"}
+	}
+	if relabeled || r.IntN(3) > 0 {
 		out.args = append(out.args, labeled(labels))
 	}
 	client := q.client(k, at.namespace)
@@ -268,7 +273,15 @@ func (q requests) change(r *rand.Rand, k explained, out request, at target) requ
 		case "delete":
 			return client.Delete(ctx, at.name, metav1.DeleteOptions{DryRun: dryRun})
 		case "patch":
-			_, err := client.Patch(ctx, at.name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"explained":"true"}}}`), metav1.PatchOptions{DryRun: dryRun}, sub...)
+			patch := map[string]any{"annotations": map[string]string{"explained": "true"}}
+			if relabeled {
+				patch["labels"] = labels
+			}
+			body, err := json.Marshal(map[string]any{"metadata": patch})
+			if err != nil {
+				return err
+			}
+			_, err = client.Patch(ctx, at.name, types.MergePatchType, body, metav1.PatchOptions{DryRun: dryRun}, sub...)
 			return err
 		}
 		object, err := client.Get(ctx, at.name, metav1.GetOptions{})
@@ -276,6 +289,9 @@ func (q requests) change(r *rand.Rand, k explained, out request, at target) requ
 			return err
 		}
 		object.SetAnnotations(map[string]string{"explained": "true"})
+		if relabeled {
+			object.SetLabels(labels)
+		}
 		_, err = client.Update(ctx, object, metav1.UpdateOptions{DryRun: dryRun}, sub...)
 		return err
 	}
@@ -315,6 +331,12 @@ func (q requests) special(r *rand.Rand, namespace string) request {
 			return err
 		}
 	}
+	put := func(resource, sub, body string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			at := core.Put().AbsPath("/api/v1/namespaces", namespace, resource, "missing", sub)
+			return at.Param("dryRun", "All").Body([]byte(body)).SetHeader("Content-Type", "application/json").Do(ctx).Error()
+		}
+	}
 	kind := func(resource string) dynamic.ResourceInterface {
 		i := slices.IndexFunc(explainedKinds, func(k explained) bool { return k.resource == resource })
 		return q.client(explainedKinds[i], namespace)
@@ -329,6 +351,9 @@ func (q requests) special(r *rand.Rand, namespace string) request {
 		request{"create", "pods/eviction", []string{ns, "exp"}, post("pods", "eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"exp"},"deleteOptions":{"dryRun":["All"]}}`)},
 		request{"create", "serviceaccounts/token", []string{ns}, post("serviceaccounts", "token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["a"]}}`)},
 		request{"update", "deployments.apps/scale", []string{ns}, scale(kind("deployments.apps"))},
+		request{"patch", "deployments.apps/scale", []string{ns, "--labels=app=a"}, scale(kind("deployments.apps"))},
+		request{"update", "services", []string{ns, "missing", "--labels=app=a"}, put("services", "", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"missing","labels":{"app":"a"}},"spec":{"clusterIP":"None","clusterIPs":["None"],"ports":[{"port":80}]}}`)},
+		request{"update", "services/status", []string{ns, "missing", "--labels=app=a"}, put("services", "status", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"missing","labels":{"app":"a"}},"spec":{"clusterIP":"None","clusterIPs":["None"],"ports":[{"port":80}]}}`)},
 		request{"update", "widgets.explain.example.com/scale", []string{ns, "exp", "--api-version=v1"}, scale(kind("widgets.explain.example.com"))},
 	)
 }

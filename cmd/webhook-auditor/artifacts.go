@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -54,7 +55,7 @@ func policyArtifact(name, summary, file string, write func(classify.Policy) ([]b
 		in := &input{}
 		flags.StringVar(&in.config, "config", "", "file of the Policy: classes, platform webhooks, what is on run level 0")
 		return func(w io.Writer) error {
-			policy, err := in.policy()
+			policy, err := in.policy(context.Background(), io.Discard)
 			if err != nil {
 				return err
 			}

@@ -49,7 +49,7 @@ func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 	if err := errors.Join(err, a.probe.check(), a.probe.needsCluster(paths)); err != nil {
 		return err
 	}
-	policy, err := a.input.policy()
+	policy, err := a.input.policy(ctx, s.err)
 	if err != nil {
 		return err
 	}
@@ -113,6 +113,13 @@ func (a *clusterFlags) read(ctx context.Context, in *input, s streams) (*invento
 	if err != nil {
 		return nil, err
 	}
+	if err := awaitCredentials(ctx, config, s.err); err != nil {
+		return nil, err
+	}
+	server, err := in.version(s.err)
+	if err != nil {
+		return nil, err
+	}
 	clients, err := cluster.NewClients(config)
 	if err != nil {
 		return nil, err
@@ -125,7 +132,7 @@ func (a *clusterFlags) read(ctx context.Context, in *input, s streams) (*invento
 	if err != nil {
 		return nil, err
 	}
-	return in.snapshot(objects, time.Now())
+	return judgedFor(objects, server).Snapshot(time.Now()), nil
 }
 
 // input says how files are read, and by which Policy they are judged.
@@ -141,8 +148,8 @@ func inputFlags(flags *pflag.FlagSet) *input {
 }
 
 // policy reads --config; nobody's decisions are the default Policy.
-func (in *input) policy() (classify.Policy, error) {
-	text, err := in.policyText()
+func (in *input) policy(ctx context.Context, notices io.Writer) (classify.Policy, error) {
+	text, err := in.policyText(ctx, notices)
 	if err != nil {
 		return classify.Policy{}, err
 	}
@@ -150,12 +157,15 @@ func (in *input) policy() (classify.Policy, error) {
 }
 
 // policyText is the content of --config, empty without it.
-func (in *input) policyText() ([]byte, error) {
+func (in *input) policyText(ctx context.Context, notices io.Writer) ([]byte, error) {
 	if in.config == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(in.config)
-	if err != nil {
+	text, err := readPolicyFile(ctx, in.config, notices)
+	switch {
+	case ctx.Err() != nil:
+		return nil, err
+	case err != nil:
 		return nil, usageError{fmt.Errorf("reading the policy: %w", err)}
 	}
 	return text, nil
@@ -171,14 +181,18 @@ func (in *input) parsePolicy(text []byte) (classify.Policy, error) {
 
 // read reads files, saying on a terminal how far it is.
 func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
+	server, err := in.version(s.err)
+	if err != nil {
+		return nil, err
+	}
 	line := newProgress(s.err)
-	objects, summary := manifest.Read(paths, manifest.Options{Stdin: s.in, Progress: func(files, objects int) {
+	objects, summary := manifest.Read(paths, manifest.Options{Stdin: s.in, Server: server, Progress: func(files, objects int) {
 		line.show("reading: %d files, %d objects", files, objects)
 	}})
 	line.clear()
 	objects.Inputs = summary.Inputs
 	objects.Errors = append(objects.Errors, summary.Empty...)
-	return in.snapshot(objects, collected(summary.Inputs, time.Now()))
+	return judgedFor(objects, server).Snapshot(collected(summary.Inputs, time.Now())), nil
 }
 
 // collected is when the newest of the inputs was, and now where they do not
@@ -196,17 +210,30 @@ func collected(inputs []inventory.Input, now time.Time) time.Time {
 	return newest
 }
 
-// snapshot judges the objects for another release, where one is named: what
-// the gates of a server are now says nothing of that. What it serves stays.
-func (in *input) snapshot(objects inventory.Objects, taken time.Time) (*inventory.Snapshot, error) {
-	if in.server != "" {
-		version, err := inventory.ParseVersion(in.server)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--server-version: %w", err)}
-		}
-		objects.Server, objects.ReviewsExcluded = version, nil
+// version is that of --server-version, the zero Version without it. One that is
+// not recorded is judged by the nearest that is, and the user is told so.
+func (in *input) version(notices io.Writer) (inventory.Version, error) {
+	if in.server == "" {
+		return inventory.Version{}, nil
 	}
-	return objects.Snapshot(taken), nil
+	version, err := inventory.ParseVersion(in.server)
+	if err != nil {
+		return version, usageError{fmt.Errorf("--server-version: %w", err)}
+	}
+	if nearest := version.Recorded(); nearest.Major != version.Major || nearest.Minor != version.Minor {
+		fmt.Fprintf(notices, "webhook-auditor: warning: --server-version %s: this binary knows %s to %s: the resources of %s are taken for those of this server\n",
+			in.server, inventory.Oldest, inventory.Newest, nearest)
+	}
+	return version, nil
+}
+
+// judgedFor makes the objects those of another release, where one is named: what
+// the gates of a server are now says nothing of that. What it serves stays.
+func judgedFor(objects inventory.Objects, server inventory.Version) inventory.Objects {
+	if server.Known() {
+		objects.Server, objects.ReviewsExcluded = server, nil
+	}
+	return objects
 }
 
 // writers are the forms of the report.

@@ -32,13 +32,16 @@ type action func(ctx context.Context, args []string, s streams) error
 
 func commands() []command {
 	return []command{
-		{"run", "", "the operator: watch, classify, serve /metrics", runCommand},
+		{daemon, "", "the operator: watch, classify, serve /metrics", runCommand},
 		{"audit", "[PATH…|-]", "one report: of the cluster when no PATH is given, else of files", auditCommand},
 		{"explain", "[OPERATION RESOURCE[/SUB] [NAME]]", "which webhooks that request meets, in which order, and why the others are skipped", explainCommand},
 		{"print", "NAME", "what this very binary checks, exports and ships", printCommand},
 		{"version", "", "the version", versionCommand},
 	}
 }
+
+// daemon is the command that runs until it is stopped.
+const daemon = "run"
 
 // The exit codes.
 const (
@@ -110,7 +113,10 @@ func (c command) run(ctx context.Context, args []string, s streams) error {
 		}
 		return usageError{fmt.Errorf("%s: %w; see webhook-auditor %s --help", c.name, err, c.name)}
 	}
-	return do(ctx, flags.Args(), s)
+	if c.name == daemon { // ends with its context, in its own time
+		return do(ctx, flags.Args(), s)
+	}
+	return interrupted(ctx, func() error { return do(ctx, flags.Args(), s) })
 }
 
 func spaced(s string) string {

@@ -32,7 +32,7 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	if err != nil {
 		return err
 	}
-	policy, err := e.input.policy()
+	policy, err := e.input.policy(ctx, s.err)
 	if err != nil {
 		return err
 	}

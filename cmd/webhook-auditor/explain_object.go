@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 )
@@ -60,8 +62,25 @@ func decode(document string) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := alone(document); err != nil {
+		return nil, err
+	}
 	var object map[string]any
 	return object, utiljson.Unmarshal(b, &object)
+}
+
+// alone refuses what follows an object without a marker: the parser of
+// YAMLToJSON stops reading at its end.
+func alone(document string) error {
+	decoder := yamlv3.NewDecoder(strings.NewReader(document))
+	var object, more yamlv3.Node
+	if err := decoder.Decode(&object); err != nil {
+		return nil // empty, or what YAMLToJSON takes all the same
+	}
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the object: must be one object and nothing else")
+	}
+	return nil
 }
 
 // qualified names the object's kind as kubectl takes it: "deployment.apps".

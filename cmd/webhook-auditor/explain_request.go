@@ -93,7 +93,7 @@ func (r *requestFlags) describe(q question, name []string) (question, error) {
 
 // chain is what becomes of the request where the Snapshot was taken.
 func (q question) chain(snapshot *inventory.Snapshot) (inventory.Chain, error) {
-	request, err := snapshot.Request(q.operation, q.resource, q.subject)
+	request, err := snapshot.OpenRequest(q.operation, q.resource, q.subject)
 	if err != nil {
 		return inventory.Chain{}, usageError{fmt.Errorf("explain: %w", err)}
 	}

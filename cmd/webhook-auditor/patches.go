@@ -25,7 +25,7 @@ var runLevelPatches = command{
 func patchesCommand(flags *pflag.FlagSet) action {
 	a := &audit{access: registerCluster(flags), input: inputFlags(flags)}
 	return func(ctx context.Context, paths []string, s streams) error {
-		policy, err := a.input.policy()
+		policy, err := a.input.policy(ctx, s.err)
 		if err != nil {
 			return err
 		}

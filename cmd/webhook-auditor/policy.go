@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"time"
 
@@ -36,8 +37,8 @@ func (c *policyChanges) changed(now policyReading) bool {
 }
 
 // reread reads the Policy file again.
-func (in *input) reread() (policyReading, error) {
-	text, err := in.policyText()
+func (in *input) reread(ctx context.Context) (policyReading, error) {
+	text, err := in.policyText(ctx, io.Discard)
 	if err != nil {
 		return policyReading{problem: err.Error()}, err
 	}
@@ -62,7 +63,7 @@ func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time
 			return ctx.Err()
 		case <-tick:
 		}
-		now, err := in.reread()
+		now, err := in.reread(ctx)
 		switch {
 		case !changes.changed(now):
 		case err != nil:

@@ -67,6 +67,10 @@ func (o *operatorFlags) check(args []string) error {
 		return usageError{fmt.Errorf("run: unexpected argument %q", args[0])}
 	case !slices.Contains([]string{"on", "evaluate", "off"}, o.degraded):
 		return usageError{fmt.Errorf("--degraded %q: want on, evaluate or off", o.degraded)}
+	case o.settle < 0:
+		return usageError{fmt.Errorf("--settle %s: must be 0 or longer, as in 100ms", o.settle)}
+	case o.inertia < 0:
+		return usageError{fmt.Errorf("--degraded.inertia %s: must be 0 or longer, as in 2m", o.inertia)}
 	case o.elect && o.namespace == "":
 		return usageError{errors.New("--leader-elect: want --namespace, or $POD_NAMESPACE")}
 	}
@@ -81,7 +85,7 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 	if err != nil {
 		return err
 	}
-	text, err := o.input.policyText()
+	text, err := o.input.policyText(ctx, s.err)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,8 @@ func whyDead(p Profile, rule *admissionv1.RuleWithOperations) string {
 	switch {
 	case len(served) == 0:
 		return "the API server serves no " + named(rule)
+	case onlyConnects(p, served, rule):
+		return fmt.Sprintf("a CONNECT to %s carries no labels, so that the objectSelector never selects it", named(rule))
 	case allNever(p.Snapshot, served):
 		return "the API server calls no webhook for " + named(rule)
 	case !slices.ContainsFunc(served, func(s inventory.Served) bool { return covers(rule.APIVersions, s.Version) }):
@@ -56,6 +58,21 @@ func whyDead(p Profile, rule *admissionv1.RuleWithOperations) string {
 		return fmt.Sprintf("%s are never of scope %s", named(rule), *rule.Scope)
 	}
 	return fmt.Sprintf("webhooks never see %s of %s", operationsOf(rule), named(rule))
+}
+
+// onlyConnects reports whether a rule that reaches nothing would reach CONNECTs
+// if it were not for the objectSelector.
+func onlyConnects(p Profile, served []inventory.Served, rule *admissionv1.RuleWithOperations) bool {
+	return !p.ObjectSelector.Empty() && covers(operationNames(rule), string(inventory.Connect)) &&
+		slices.ContainsFunc(served, func(s inventory.Served) bool { return slices.Contains(s.Operations(), inventory.Connect) })
+}
+
+func operationNames(rule *admissionv1.RuleWithOperations) []string {
+	var out []string
+	for _, op := range rule.Operations {
+		out = append(out, string(op))
+	}
+	return out
 }
 
 func wildcards(rule *admissionv1.RuleWithOperations) bool {
@@ -111,9 +128,5 @@ func named(rule *admissionv1.RuleWithOperations) string {
 }
 
 func operationsOf(rule *admissionv1.RuleWithOperations) string {
-	var words []string
-	for _, op := range rule.Operations {
-		words = append(words, string(op))
-	}
-	return sentence(words, 0)
+	return sentence(operationNames(rule), 0)
 }

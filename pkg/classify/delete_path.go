@@ -24,7 +24,7 @@ var deletePath = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is called when things go away, for %s: while it cannot be called, garbage collection, node drains and the deletion of namespaces stop (failurePolicy Fail)", byRule(p, blocked)),
+			Message: fmt.Sprintf("is called when things go away, for %s: while it cannot be called, %s (failurePolicy Fail)", byRule(p, blocked), sentence(stopped(blocked), 0)),
 			Fix:     patch(p, excludeRequests(p, goingAway(blocked))),
 		}}
 	},
@@ -36,6 +36,24 @@ var deletions = map[inventory.Resource]inventory.Operation{
 	{Name: "namespaces", Subresource: "finalize"}: inventory.Update,
 	{Name: "pods"}:                                inventory.Delete,
 	{Name: "pods", Subresource: "eviction"}:       inventory.Create,
+}
+
+// stopped says what stops while the deletions are refused.
+func stopped(blocked []inventory.Resource) []string {
+	var out []string
+	for _, r := range blocked {
+		out = append(out, consequencesOfDeletion[r])
+	}
+	return out
+}
+
+// consequencesOfDeletion are what stops while the deletion is refused. A kubelet
+// deletes a Pod when its containers have ended, so that drains wait for that too.
+var consequencesOfDeletion = map[inventory.Resource]string{
+	{Name: "namespaces"}:                          "namespaces cannot be deleted",
+	{Name: "namespaces", Subresource: "finalize"}: "namespaces stay Terminating",
+	{Name: "pods"}:                                "Pods are never gone, for which garbage collection, node drains and Terminating namespaces wait",
+	{Name: "pods", Subresource: "eviction"}:       "node drains stop",
 }
 
 // goingAway is the CEL expression that is true for the deletions. Requests that

@@ -3,6 +3,7 @@ package exporter
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -282,8 +283,12 @@ func WriteJSON(w io.Writer, d Document) error {
 // ReadDocument reads what WriteJSON wrote.
 func ReadDocument(r io.Reader) (Document, error) {
 	var d Document
-	if err := json.NewDecoder(r).Decode(&d); err != nil {
-		return Document{}, fmt.Errorf("reading report: want what audit -o json prints: %w", err)
+	decoder := json.NewDecoder(r)
+	if err := decoder.Decode(&d); err != nil {
+		return Document{}, fmt.Errorf("reading report: must be what audit -o json prints: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return Document{}, fmt.Errorf("reading report: must be what audit -o json prints and nothing else: something follows at byte %d", decoder.InputOffset())
 	}
 	if d.Version != documentVersion {
 		return Document{}, fmt.Errorf("reading report: version is %q, want %q: write it again with audit -o json of this release", d.Version, documentVersion)

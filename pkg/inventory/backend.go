@@ -154,20 +154,65 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 	if service.Type == corev1.ServiceTypeExternalName {
 		return state
 	}
-	port := slices.IndexFunc(service.Ports, func(p corev1.ServicePort) bool { return p.Port == ref.Port })
-	if port < 0 {
+	if !slices.ContainsFunc(service.Ports, func(p corev1.ServicePort) bool { return p.Port == ref.Port }) {
 		state.Known, state.Fault = true, PortNotFound
-		state.Detail = fmt.Sprintf("has no port %d, only %s", ref.Port, portList(service.Ports))
+		state.Detail = fmt.Sprintf("has no port %d, %s", ref.Port, portList(service.Ports))
 		return state
 	}
 	if !s.EndpointsKnown.Has(ref.Namespace) && len(service.Endpoints) == 0 {
 		return state
 	}
+	return s.readiness(service, state)
+}
+
+// readiness counts the endpoints that the port leads to. Where the routing is
+// not known and the two ways lead to ports of different names, a fault on one of
+// them is one of that routing.
+func (s *Snapshot) readiness(service Service, state BackendState) BackendState {
+	through := map[Routing]BackendState{}
+	for _, routing := range []Routing{RoutingClusterIP, RoutingEndpoints} {
+		through[routing] = service.readiness(state, service.portName(state.Service.Port, routing))
+	}
+	if s.Routing != RoutingUnknown {
+		return through[s.Routing]
+	}
+	byIP, byEndpoint := through[RoutingClusterIP], through[RoutingEndpoints]
+	switch {
+	case byIP.Fault == Sound && byEndpoint.Fault != Sound:
+		byEndpoint.Routing = RoutingEndpoints
+		byEndpoint.Detail += ", which the API server asks for while it routes to endpoints (--enable-aggregator-routing=true)"
+		return byEndpoint
+	case byIP.Fault != Sound && byEndpoint.Fault == Sound:
+		byIP.Routing = RoutingClusterIP
+		byIP.Detail += ", which the cluster IP leads to (--enable-aggregator-routing=false)"
+	}
+	return byIP
+}
+
+// portName is the name of the port that a call of the number ends at. The API
+// server looks up the first of that number, whatever its protocol, and asks for
+// endpoints by its name; behind a cluster IP the TCP port answers. Source:
+// ResolveEndpoint and ResolveCluster of k8s.io/apiserver/pkg/util/proxy.
+func (s Service) portName(number int32, routing Routing) string {
+	first, found := "", false
+	for _, p := range s.Ports {
+		switch {
+		case p.Port != number:
+		case routing == RoutingClusterIP && (p.Protocol == corev1.ProtocolTCP || p.Protocol == ""):
+			return p.Name
+		case !found:
+			first, found = p.Name, true
+		}
+	}
+	return first
+}
+
+func (s Service) readiness(state BackendState, port string) BackendState {
 	state.Known = true
-	state.Ready = service.readyEndpoints(service.Ports[port].Name)
+	state.Ready = s.readyEndpoints(port)
 	if state.Ready == 0 {
 		state.Fault = NoReadyEndpoints
-		state.Detail = noEndpoints(service, service.Ports[port].Name)
+		state.Detail = noEndpoints(s, port)
 	}
 	return state
 }
@@ -230,11 +275,11 @@ func count(n int, thing string) string {
 
 func portList(ports []corev1.ServicePort) string {
 	if len(ports) == 0 {
-		return "none"
+		return "nor any other"
 	}
 	out := make([]string, len(ports))
 	for i, p := range ports {
 		out[i] = fmt.Sprint(p.Port)
 	}
-	return strings.Join(out, ", ")
+	return "only " + strings.Join(out, ", ")
 }

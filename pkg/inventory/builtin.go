@@ -15,12 +15,23 @@ import (
 //go:embed served/*.txt
 var recordings embed.FS
 
-// oldest and Newest are the minor releases whose resources are recorded.
-const oldest = 30
-
 // Newest is the newest release that this binary knows; files that tell no
 // version are taken to be meant for it.
 var Newest = Version{Major: 1, Minor: 37}
+
+// Oldest is the oldest release whose resources are recorded.
+var Oldest = Version{Major: 1, Minor: 30}
+
+// Recorded returns the nearest release whose resources are recorded.
+func (v Version) Recorded() Version {
+	switch {
+	case !v.Known(), v.AtLeast(Newest.Major, Newest.Minor):
+		return Newest
+	case !v.AtLeast(Oldest.Major, Oldest.Minor):
+		return Oldest
+	}
+	return Version{Major: v.Major, Minor: v.Minor}
+}
 
 // Builtins returns the resources that a stock API server of the version
 // serves, the nearest recorded one standing in for others, and OpenShift's
@@ -34,17 +45,14 @@ func Builtins(v Version, openshift bool) []Served {
 }
 
 func recordingOf(v Version) string {
-	if !v.Known() {
-		v = Newest
-	}
-	return fmt.Sprintf("v1.%d", min(max(v.Minor, oldest), Newest.Minor))
+	return v.Recorded().String()
 }
 
 // recorded reads all recordings, once and on first use.
 var recorded = sync.OnceValue(func() map[string][]Served {
 	out := map[string][]Served{}
 	names := []string{"openshift"}
-	for minor := oldest; minor <= Newest.Minor; minor++ {
+	for minor := Oldest.Minor; minor <= Newest.Minor; minor++ {
 		names = append(names, fmt.Sprintf("v1.%d", minor))
 	}
 	for _, name := range names {

@@ -99,7 +99,7 @@ func (o Objects) admissionWebhook(r *registration, known selectors) Webhook {
 	w := &r.webhook
 	return Webhook{
 		Ref:               Ref{Type: r.hookType, Configuration: r.meta.Name, Name: w.Name},
-		Object:            o.object(r.kind, r.meta, w.Name),
+		Object:            o.webhookObject(r),
 		Index:             r.index,
 		Backend:           newBackend(w.ClientConfig),
 		FailurePolicy:     orDefault(w.FailurePolicy, admissionv1.Fail),
@@ -188,7 +188,17 @@ func admissionClient(c *apiextensionsv1.WebhookClientConfig) admissionv1.Webhook
 	return out
 }
 
-func (o Objects) object(kind string, m *metav1.ObjectMeta, webhook string) Object {
+// webhookObject is the configuration, with the place of the webhook in it.
+func (o Objects) webhookObject(r *registration) Object {
+	out := o.object(r.kind, r.meta)
+	key := SourceKey{Kind: r.kind, Name: r.meta.Name, Webhook: r.webhook.Name, Index: r.index}
+	if place, ok := o.Sources[key]; ok {
+		out.Source = place
+	}
+	return out
+}
+
+func (o Objects) object(kind string, m *metav1.ObjectMeta) Object {
 	return Object{
 		Kind:              kind,
 		Name:              m.Name,
@@ -200,15 +210,8 @@ func (o Objects) object(kind string, m *metav1.ObjectMeta, webhook string) Objec
 		Generation:        m.Generation,
 		LastChanged:       lastChanged(m),
 		Writers:           writers(m),
-		Source:            o.source(kind, m.Name, webhook),
+		Source:            o.Sources[SourceKey{Kind: kind, Name: m.Name}],
 	}
-}
-
-func (o Objects) source(kind, name, webhook string) Source {
-	if s, ok := o.Sources[SourceKey{Kind: kind, Name: name, Webhook: webhook}]; ok {
-		return s
-	}
-	return o.Sources[SourceKey{Kind: kind, Name: name}]
 }
 
 func lastChanged(m *metav1.ObjectMeta) time.Time {

@@ -174,7 +174,7 @@ func (o Objects) crds() map[string]*CRD {
 	out := make(map[string]*CRD, len(o.CRDs))
 	for _, c := range o.CRDs {
 		out[c.Name] = &CRD{
-			Object:         o.object(KindCRD, &c.ObjectMeta, c.Name),
+			Object:         o.object(KindCRD, &c.ObjectMeta),
 			Resource:       Resource{Group: c.Spec.Group, Name: c.Spec.Names.Plural},
 			CustomKind:     c.Spec.Names.Kind,
 			Aliases:        append([]string{c.Spec.Names.Singular}, c.Spec.Names.ShortNames...),

@@ -117,7 +117,9 @@ type program struct {
 	// dear says that the expression costs too much to be asked thousands of
 	// times.
 	dear atomic.Bool
-	err  error
+	// authorizes says that the expression asks the authorizer.
+	authorizes bool
+	err        error
 }
 
 func compile(expression string) *program {
@@ -132,7 +134,7 @@ func compile(expression string) *program {
 	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return &program{err: fmt.Errorf("want a bool, got %v", ast.OutputType())}
 	}
-	p := &program{}
+	p := &program{authorizes: asksAuthorizer(ast)}
 	if p.long, p.err = newProgram(env, ast, longCost); p.err == nil {
 		p.cheap, p.err = newProgram(env, ast, cheapCost)
 	}
@@ -187,7 +189,7 @@ func (p *program) run(r Request, kind Kind) outcome {
 	if r.anywhere {
 		run, limit = p.cheap, cheapCost
 		if p.dear.Load() {
-			return outcome{Called: Maybe, doubt: tooLong}
+			return outcome{Called: Maybe, doubt: p.tooLong()}
 		}
 	}
 	vars, err := cel.PartialVars(r.variables(kind), r.unknowns(kind)...)
@@ -197,12 +199,31 @@ func (p *program) run(r Request, kind Kind) outcome {
 	value, details, err := run.Eval(vars)
 	if cost := details.ActualCost(); cost != nil && *cost > limit {
 		p.dear.Store(true)
-		return outcome{Called: Maybe, doubt: tooLong}
+		return outcome{Called: Maybe, doubt: p.tooLong()}
 	}
 	return outcomeOf(value, err)
 }
 
-const tooLong = "runs too long to be told"
+// tooLong says why an expression was not followed to its end. The API server
+// counts each question to its authorizer as more than we follow.
+func (p *program) tooLong() string {
+	if p.authorizes {
+		return "asks the authorizer what the user may do, which is not known here"
+	}
+	return "costs too much to be evaluated here"
+}
+
+// asksAuthorizer reports whether the expression reads the variable authorizer.
+func asksAuthorizer(ast *cel.Ast) bool {
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		if reference.Name == authorizerName || strings.HasPrefix(reference.Name, authorizerName+".") {
+			return true
+		}
+	}
+	return false
+}
+
+const authorizerName = "authorizer"
 
 func outcomeOf(value ref.Val, err error) outcome {
 	switch {

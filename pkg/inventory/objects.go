@@ -64,8 +64,10 @@ type Objects struct {
 }
 
 // SourceKey names an object of Objects, and a webhook of it where Webhook is
-// not "".
+// not "". Index is the place of the webhook in the object: several may have one
+// name.
 type SourceKey struct {
 	Kind, Namespace, Name string
 	Webhook               string
+	Index                 int
 }

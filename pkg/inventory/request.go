@@ -73,32 +73,54 @@ type apiVersion struct {
 
 // Request reads what a user of kubectl types: an operation (create, update,
 // patch, delete, connect) and a resource (pods, deployments.apps, pods/exec, or
-// a singular, kind or short name).
+// a singular, kind or short name). An update leaves the labels of its object as
+// they are, and finds the object.
 func (s *Snapshot) Request(operation, resource string, subject Subject) (Request, error) {
+	request, _, err := s.typed(operation, resource, subject)
+	return request, err
+}
+
+// OpenRequest is Request where an update may change the labels, and may find no
+// object.
+func (s *Snapshot) OpenRequest(operation, resource string, subject Subject) (Request, error) {
+	r, v, err := s.typed(operation, resource, subject)
+	if err != nil || r.Operation != Update {
+		return r, err
+	}
+	if !isScale(v) {
+		r.before = named(anyLabels, namespaceName(r))
+	}
+	if strings.EqualFold(operation, "update") && createdByUpdate[r.Resource] {
+		subject, _ = v.place(subject)
+		created := s.request(v, Create, subject)
+		r.created = &created
+		r.Notes = append(r.Notes, fmt.Sprintf("where the object does not exist, and the client may create it, a PUT of %s is a CREATE", r.Resource))
+	}
+	return r, nil
+}
+
+// typed reads what was typed, and the version of the resource that it is about.
+func (s *Snapshot) typed(operation, resource string, subject Subject) (Request, apiVersion, error) {
 	r, notes, err := s.resolve(resource)
 	if err != nil {
-		return Request{}, err
+		return Request{}, apiVersion{}, err
 	}
 	op, note, err := s.operation(operation, r)
 	if err != nil {
-		return Request{}, err
+		return Request{}, apiVersion{}, err
 	}
 	v, err := s.version(r, subject.Version)
 	if err != nil {
-		return Request{}, err
+		return Request{}, apiVersion{}, err
 	}
 	subject, more := v.place(subject)
 	request := s.request(v, op, subject)
-	if op == Update && !isScale(v) {
-		request.before = named(anyLabels, namespaceName(request))
+	if err := s.otherKind(request, subject.Object); err != nil {
+		return Request{}, apiVersion{}, err
 	}
-	if strings.EqualFold(operation, "update") && createdByUpdate[r] {
-		created := s.request(v, Create, subject)
-		request.created = &created
-	}
-	notes = append(notes, note, more, s.ownLabels(request, subject), creationNote(request))
+	notes = append(notes, note, more, s.ownLabels(request, subject), parentNote(request, subject.Object))
 	request.Notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
-	return request, nil
+	return request, v, nil
 }
 
 // place puts the object where it lives, as kubectl does.
@@ -134,12 +156,27 @@ var createdByUpdate = map[Resource]bool{
 	{Group: "rbac.authorization.k8s.io", Name: "roles"}:               true,
 }
 
-// creationNote says that the object may be created, "" where it is not.
-func creationNote(r Request) string {
-	if r.created == nil {
+// otherKind refuses an object that the request cannot be about: neither of the
+// kind that it sends nor of that of the resource.
+func (s *Snapshot) otherKind(r Request, object map[string]any) error {
+	kind := nested(object, "kind")
+	if kind == "" || kind == r.Kind.Kind {
+		return nil
+	}
+	for _, parent := range s.lookup().servedVersions(r.Resource.Parent()) {
+		if parent.Kind.Kind == kind {
+			return nil
+		}
+	}
+	return fmt.Errorf("reading the object: it is a %s, and %s takes a %s: leave RESOURCE out, or name a file with a %s", kind, r.Resource, r.Kind.Kind, r.Kind.Kind)
+}
+
+// parentNote says that the object is not what is sent, "" where it is.
+func parentNote(r Request, object map[string]any) string {
+	if object == nil || r.Object != nil {
 		return ""
 	}
-	return fmt.Sprintf("where the object does not exist, and the client may create it, a PUT of %s is a CREATE", r.Resource)
+	return fmt.Sprintf("the object is a %s, and a request to %s carries a %s, of which no more is known", nested(object, "kind"), r.Resource, r.Kind.Kind)
 }
 
 // ownLabels says whose labels were given, where that is easily mistaken: an
@@ -158,6 +195,10 @@ func (s *Snapshot) ownLabels(r Request, subject Subject) string {
 // request fills in what the API server knows.
 func (s *Snapshot) request(v apiVersion, op Operation, subject Subject) Request {
 	x := s.lookup()
+	sent := subject
+	if kind := nested(subject.Object, "kind"); kind != "" && kind != v.Kind.Kind {
+		sent.Object = nil // it is the parent of what is sent, of which nothing is known
+	}
 	r := Request{
 		Operation: op,
 		Resource:  v.Resource,
@@ -165,11 +206,11 @@ func (s *Snapshot) request(v apiVersion, op Operation, subject Subject) Request 
 		Kind:      v.Kind,
 		Namespace: subject.Namespace,
 		Name:      cmp.Or(subject.Name, nested(subject.Object, "metadata", "name")),
-		Object:    subject.Object,
+		Object:    sent.Object,
 		circumstances: &circumstances{
 			namespaced:  v.Namespaced,
 			never:       x.never(v.Resource),
-			object:      objectLabels(v, subject),
+			object:      objectLabels(v, sent),
 			equivalents: x.equivalents(v),
 			memo:        newMemo(x.programs),
 		},
@@ -228,10 +269,10 @@ func named(l labelSet, name string) labelSet {
 // in k8s.io/kubernetes/pkg/registry, and the scale of custom resources.
 func objectLabels(v apiVersion, subject Subject) labelSet {
 	switch {
+	case isScale(v) && subject.Object == nil:
+		return labelSet{complete: true}
 	case subject.Object != nil && subject.Labels == nil:
 		return labelSet{known: labelsOf(subject.Object), complete: true}
-	case subject.Object == nil && isScale(v):
-		return labelSet{complete: true}
 	case subject.Labels != nil:
 		return labelSet{known: subject.Labels, complete: true}
 	}

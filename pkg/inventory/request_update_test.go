@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -57,7 +58,7 @@ func TestUpdates(t *testing.T) {
 				test.webhook(w)
 			})}}
 			s := o.Snapshot(time.Time{})
-			r, err := s.Request(test.operation, test.resource, test.subject)
+			r, err := s.OpenRequest(test.operation, test.resource, test.subject)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,5 +71,31 @@ func TestUpdates(t *testing.T) {
 				t.Errorf("called %s, want %s; chain %+v, skipped %+v", got, test.want, c.Steps, c.Skipped)
 			}
 		})
+	}
+}
+
+// TestAuthorizer: what asks the authorizer is not told to be too expensive.
+func TestAuthorizer(t *testing.T) {
+	const heavy = `range.all(i, range.all(j, range.all(k, i + j + k >= 0)))`
+	hundred := "[" + strings.Repeat("1, ", 99) + "1]"
+	for expression, want := range map[string]string{
+		`authorizer.group("").resource("pods").check("get").allowed()`:                                        "asks the authorizer",
+		`object.metadata.name == "a" || authorizer.requestResource.check("get").allowed()`:                    "asks the authorizer",
+		strings.ReplaceAll(heavy, "range", hundred) + ` && request.userInfo.username == "a"`:                  "costs too much",
+		`request.userInfo.username == "a"`:                                                                    "needs more than is known",
+		strings.ReplaceAll(heavy, "range", hundred) + ` && authorizer.requestResource.check("get").allowed()`: "asks the authorizer",
+	} {
+		w := validating("a", func(w *admissionv1.ValidatingWebhook) {
+			w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: expression}}
+		})
+		s := Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
+		r, err := s.Request("create", "pods", Subject{Name: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := s.Chain(r)
+		if len(c.Steps) != 1 || c.Steps[0].Called != Maybe || !strings.Contains(c.Steps[0].Detail, want) {
+			t.Errorf("%.60s: %+v, want maybe because it %s", expression, c, want)
+		}
 	}
 }

@@ -128,6 +128,8 @@ type contents struct {
 	objects, skipped int
 	// kinds are those that told anything.
 	kinds map[string]bool
+	// removed names the objects in versions that no server takes any more.
+	removed []string
 }
 
 // contents returns those of each of the inputs.
@@ -138,6 +140,9 @@ func (c *collector) contents(inputs int) []contents {
 	}
 	for _, k := range c.objects {
 		out[k.input].objects++
+		if k.removed {
+			out[k.input].removed = append(out[k.input].removed, k.key.Kind+"/"+k.key.Name)
+		}
 		if s, isServer := k.value.(server); !isServer || s.known() {
 			out[k.input].kinds[k.key.Kind] = true
 		}

@@ -219,6 +219,7 @@ func (f *feeder) text(c content) {
 		return
 	}
 	s := newSplitter(r)
+	objects := false // in a folder, a file that is none of Kubernetes' may hold anything
 	for {
 		d, err := s.next()
 		switch {
@@ -227,9 +228,12 @@ func (f *feeder) text(c content) {
 		case err != nil:
 			f.fail(c.name, s.line+1, err)
 			return
+		case d.trailing && (!c.lenient || objects):
+			f.fail(c.name, d.line, errors.New("something follows the JSON object: must be another object, or set apart by a line ---"))
 		case d.tooLarge:
 			f.fail(c.name, d.line, fmt.Errorf("a document of more than %d MiB: split the file", maxDocument>>20))
 		default:
+			objects = objects || d.json && bytes.Contains(d.data, []byte(`"apiVersion"`))
 			tasks(text{
 				place:   place{c.name, d.line},
 				input:   len(f.inputs) - 1,

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // insightsMembers are files of an insights archive, which has the folder
@@ -84,5 +87,48 @@ func TestNothingInArchives(t *testing.T) {
 	}
 	if _, summary := Read([]string{"service.yaml"}, Options{}); len(summary.Empty) > 0 {
 		t.Errorf("manifests without webhooks: %v", summary.Empty)
+	}
+}
+
+// TestServerVersionNamed: what the user says, no input has to tell.
+func TestServerVersionNamed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "webhooks.yaml", hookYAML)
+	for server, told := range map[inventory.Version]bool{{}: true, {Major: 1, Minor: 34}: false} {
+		_, summary := Read([]string{"webhooks.yaml"}, Options{Server: server})
+		if got := strings.Contains(strings.Join(summary.Inputs[0].Lacks, "; "), "no server version"); got != told {
+			t.Errorf("--server-version %s: lacks %q", server, summary.Inputs[0].Lacks)
+		}
+	}
+}
+
+// TestRemovedVersions: v1beta1 is read, and the user is told that no server takes
+// it.
+func TestRemovedVersions(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "webhooks.yaml", strings.Replace(hookYAML, "k8s.io/v1", "k8s.io/v1beta1", 1))
+	_, summary := Read([]string{"webhooks.yaml"}, Options{})
+	if got := strings.Join(summary.Inputs[0].Lacks, "; "); !strings.Contains(got, "ValidatingWebhookConfiguration/policy is in v1beta1, which no API server since v1.22 takes") {
+		t.Errorf("lacks %q", got)
+	}
+	write(t, "webhooks.yaml", hookYAML)
+	_, summary = Read([]string{"webhooks.yaml"}, Options{})
+	if got := strings.Join(summary.Inputs[0].Lacks, "; "); strings.Contains(got, "v1beta1") {
+		t.Errorf("lacks %q", got)
+	}
+}
+
+// TestSameNamedWebhooks: each has its own line, also where two share a name.
+func TestSameNamedWebhooks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, again, _ := strings.Cut(hookYAML, "webhooks:\n")
+	write(t, "webhooks.yaml", hookYAML+again)
+	o, _ := Read([]string{"webhooks.yaml"}, Options{})
+	var lines []int
+	for _, w := range o.Snapshot(time.Time{}).Webhooks {
+		lines = append(lines, w.Object.Source.Line)
+	}
+	if !slices.Equal(lines, []int{10, 14}) {
+		t.Errorf("lines %v, want 10 and 14", lines)
 	}
 }

@@ -134,7 +134,9 @@ type object struct {
 	line int
 	// hooks are the webhooks of a configuration.
 	hooks []hook
-	value any
+	// removed says that it is in a version that Kubernetes 1.22 removed.
+	removed bool
+	value   any
 }
 
 // hook is where a webhook of a configuration stands.
@@ -244,7 +246,7 @@ func (o *outcome) read(n *node, at place, meta typeMeta) {
 		if r.namespaced {
 			value.(metav1.Object).SetNamespace(key.Namespace)
 		}
-		o.keep(object{key: key, line: at.line + n.line - 1, hooks: hooks(n, at), value: value})
+		o.keep(object{key: key, line: at.line + n.line - 1, hooks: hooks(n, at), removed: registers(meta.kind) && meta.version() == "v1beta1", value: value})
 	}
 }
 

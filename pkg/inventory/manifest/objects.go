@@ -43,12 +43,10 @@ func (c *collector) result(inputs []source) inventory.Objects {
 // addSources notes where an object and its webhooks were read.
 func addSources(sources map[inventory.SourceKey]inventory.Source, k kept) {
 	sources[k.key] = inventory.Source{File: k.file, Line: k.line}
-	for _, h := range k.hooks {
+	for i, h := range k.hooks {
 		key := k.key
-		key.Webhook = h.name
-		if _, again := sources[key]; !again {
-			sources[key] = inventory.Source{File: k.file, Line: h.line}
-		}
+		key.Webhook, key.Index = h.name, i
+		sources[key] = inventory.Source{File: k.file, Line: h.line}
 	}
 }
 

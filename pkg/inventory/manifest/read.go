@@ -16,6 +16,8 @@ import (
 type Options struct {
 	// Stdin is what the path "-" stands for; nil is empty.
 	Stdin io.Reader
+	// Server is the version that the user names, which no input has to tell.
+	Server inventory.Version
 	// Progress is called after each file, on the goroutine of Read.
 	Progress func(files, objects int)
 }
@@ -34,7 +36,7 @@ func readWithin(limits limits, paths []string, options Options) (inventory.Objec
 	ordered(func(emit func(task)) { f.feed(paths, emit) }, task.do, c.collect)
 	var summary Summary
 	for i, read := range c.contents(len(f.inputs)) {
-		summary.Inputs = append(summary.Inputs, f.inputs[i].input(read))
+		summary.Inputs = append(summary.Inputs, f.inputs[i].input(read, options.Server))
 		summary.Objects += read.objects
 		summary.Skipped += read.skipped
 	}

@@ -29,8 +29,8 @@ func describe(o inventory.Objects) []string {
 	add := func(kind, namespace, name string, hooks ...string) {
 		key := inventory.SourceKey{Kind: kind, Namespace: namespace, Name: name}
 		out = append(out, fmt.Sprintf("%s %s %s/%s", at(o.Sources[key]), kind, namespace, name))
-		for _, h := range hooks {
-			key.Webhook = h
+		for i, h := range hooks {
+			key.Webhook, key.Index = h, i
 			out = append(out, fmt.Sprintf("%s   %s", at(o.Sources[key]), h))
 		}
 	}

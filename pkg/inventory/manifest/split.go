@@ -21,6 +21,9 @@ type document struct {
 	json bool
 	// tooLarge says that data was dropped.
 	tooLarge bool
+	// trailing says that it follows an object of JSON, and is neither another one
+	// nor set apart by a marker.
+	trailing bool
 }
 
 // add appends what fits.
@@ -41,6 +44,8 @@ type splitter struct {
 	line int
 	// again is the rest of a line that was handed back.
 	again []byte
+	// afterJSON says that the last document was an object of JSON.
+	afterJSON bool
 }
 
 func newSplitter(r io.Reader) *splitter {
@@ -55,6 +60,8 @@ func (s *splitter) next() (document, error) {
 		return document{}, err
 	}
 	d := document{line: s.line, json: beginsJSON(line)}
+	d.trailing = s.afterJSON && !opensJSON(line)
+	s.afterJSON = false
 	var open nesting
 	for ; err == nil; line, err = s.readLine() {
 		if s.line > d.line && ends(line) {
@@ -67,7 +74,7 @@ func (s *splitter) next() (document, error) {
 		}
 		d.add(line[:end])
 		if d.json && open.depth == 0 {
-			s.again = line[end:]
+			s.again, s.afterJSON = line[end:], true
 			return d, nil
 		}
 	}
@@ -98,6 +105,7 @@ func (s *splitter) first() ([]byte, error) {
 		case ends(line):
 			// What follows the marker on its line belongs to the document.
 			copy(line, "   ")
+			s.afterJSON = false
 		}
 		if hasContent(line) {
 			return line, nil
@@ -165,6 +173,12 @@ func beginsJSON(line []byte) bool {
 	rest, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("{"))
 	rest = bytes.TrimSpace(rest)
 	return ok && (len(rest) == 0 || rest[0] == '"' || rest[0] == '}')
+}
+
+// opensJSON reports whether the line begins an object or a list.
+func opensJSON(line []byte) bool {
+	line = bytes.TrimSpace(line)
+	return len(line) > 0 && (line[0] == '{' || line[0] == '[')
 }
 
 // nesting follows the braces and brackets of JSON.

@@ -38,12 +38,11 @@ var lacks = []struct {
 	{[]string{"Service"}, "no Services: backends are unknown"},
 	{[]string{"EndpointSlice", "Endpoints"}, "no EndpointSlices: endpoints are unknown"},
 	{[]string{inventory.KindPod, inventory.KindDeployment, inventory.KindStatefulSet, inventory.KindDaemonSet}, "no Pods or workloads: what runs behind Services is unknown"},
-	{[]string{"Version", "ClusterVersion", "ClusterOperator", "Node"}, "no server version: it is taken to be the newest known"},
 }
 
 // input says what a source was taken for and what it lacked, going by what was
 // read from it.
-func (s source) input(read contents) Input {
+func (s source) input(read contents, server inventory.Version) Input {
 	if s.absent {
 		return Input{Path: s.path}
 	}
@@ -52,6 +51,12 @@ func (s source) input(read contents) Input {
 		in.Kind += " (archive)"
 	}
 	in.Lacks = lacking(read.kinds)
+	if !server.Known() && len(read.kinds) > 0 {
+		in.Lacks = append(in.Lacks, versionLack(read.kinds)...)
+	}
+	if len(read.removed) > 0 {
+		in.Lacks = append(in.Lacks, removedVersions(read.removed))
+	}
 	if s.layout == insights {
 		in.Lacks = append(in.Lacks, "no CA bundles: insights archives blank them")
 	}
@@ -72,10 +77,19 @@ func lacking(kinds map[string]bool) []string {
 			out = append(out, l.lacked)
 		}
 	}
-	if kinds["Node"] && !kinds["Version"] && !kinds["ClusterVersion"] && !kinds["ClusterOperator"] {
-		out = append(out, "no server version but that of the newest kubelet")
-	}
 	return out
+}
+
+// versionLack says what the version of the server is taken from, where nothing
+// states it.
+func versionLack(kinds map[string]bool) []string {
+	switch {
+	case kinds["Version"], kinds["ClusterVersion"], kinds["ClusterOperator"]:
+		return nil
+	case kinds["Node"]:
+		return []string{"no server version but that of the newest kubelet"}
+	}
+	return []string{"no server version: it is taken to be the newest known"}
 }
 
 // noteHosted remembers the folder of another cluster that is left out.
@@ -125,4 +139,13 @@ func (s source) name() string {
 		return stdinName
 	}
 	return s.path
+}
+
+// removedVersions names the objects in versions of the API that are gone.
+func removedVersions(names []string) string {
+	text := fmt.Sprintf("%s is in v1beta1, which no API server since v1.22 takes: write it in v1", names[0])
+	if len(names) > 1 {
+		text = fmt.Sprintf("%s and %d more are in v1beta1, which no API server since v1.22 takes: write them in v1", names[0], len(names)-1)
+	}
+	return text
 }

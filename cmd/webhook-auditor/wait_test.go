@@ -1,0 +1,204 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// pipe makes a named pipe that nothing writes to; it is opened and closed in the
+// end, so that what waits for it goes on.
+func pipe(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if w, err := os.OpenFile(name, os.O_RDWR|syscall.O_NONBLOCK, 0); err == nil {
+			w.Close()
+		}
+	})
+	return name
+}
+
+// kubeconfig names a credential plugin that says that it runs, and hangs.
+func hangingPlugin(t *testing.T) (kubeconfig string, started <-chan struct{}) {
+	t.Helper()
+	dir := t.TempDir()
+	running, hang := pipe(t), pipe(t)
+	script := fmt.Sprintf("#!/bin/sh\n: >%q\ncat %q >/dev/null\n", running, hang)
+	plugin := filepath.Join(dir, "plugin")
+	if err := os.WriteFile(plugin, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig = filepath.Join(dir, "kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: %q, interactiveMode: Never}}}]
+contexts: [{name: a, context: {cluster: a, user: a}}]
+current-context: a
+`, plugin)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runs := make(chan struct{})
+	go func() {
+		if f, err := os.Open(running); err == nil {
+			f.Close()
+			close(runs)
+		}
+	}()
+	return kubeconfig, runs
+}
+
+// TestInterrupted: an interrupted command ends, wherever it is.
+func TestInterrupted(t *testing.T) {
+	webhooks := "testdata/webhooks.yaml"
+	for name, args := range map[string][]string{
+		"reading a pipe":         {"audit", pipe(t)},
+		"reading the input":      {"audit", "-"},
+		"reading the Policy":     {"audit", webhooks, "--config", pipe(t)},
+		"reading the baseline":   {"audit", webhooks, "--baseline", pipe(t)},
+		"reading the requests":   {"explain", "--from", webhooks, "--requests", pipe(t)},
+		"reading the object":     {"explain", "--from", webhooks, "-f", pipe(t)},
+		"reading what explains":  {"explain", "create", "pods", "--from", pipe(t)},
+		"reading an error":       {"explain", "--from", webhooks, "--error", "-"},
+		"the Policy of manifest": {"print", "run-level-guard", "--config", pipe(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			in, typed := io.Pipe()
+			t.Cleanup(func() { typed.Close() })
+			ended := make(chan error, 1)
+			go func() { ended <- run(ctx, args, streams{in: in, out: io.Discard, err: io.Discard}) }()
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+// TestHangingPlugin: the user learns what is waited for, and can stop it.
+func TestHangingPlugin(t *testing.T) {
+	kubeconfig, started := hangingPlugin(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan string, 1)
+	var once sync.Once
+	stderr := writer(func(b []byte) (int, error) { once.Do(func() { told <- string(b) }); return len(b), nil })
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{"audit", "--kubeconfig", kubeconfig}, streams{in: strings.NewReader(""), out: io.Discard, err: stderr})
+	}()
+	<-started
+	if line := <-told; !strings.Contains(line, "waiting for the credential plugin ") || !strings.Contains(line, "plugin\" of the kubeconfig") {
+		t.Errorf("the user reads %q", line)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestAwaitLimit: what never comes is an error that says what was waited for.
+func TestAwaitLimit(t *testing.T) {
+	w := waiting{what: "the thing", cure: "make it come", limit: 1, notices: io.Discard}
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	_, err := await(t.Context(), w, func() (int, error) { <-never; return 0, nil })
+	if err == nil || !strings.Contains(err.Error(), "the thing: nothing came within 1ns: make it come") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestWrongInput(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const service = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}`
+	one, garbage, two := file("one.json", service), file("garbage.json", service+"\ngarbage\n"), file("two.json", service+service)
+	report := written(t, "testdata/webhooks.yaml")
+	before, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	badURL := file("kubeconfig", "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'http://[::1'}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n")
+	from := []string{"explain", "--from", "testdata/webhooks.yaml"}
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"an object of another kind":    {append(from, "create", "pods", "-f", one), exitUsage, "it is a Service, and pods takes a Pod"},
+		"an object and garbage":        {append(from, "-f", garbage), exitUsage, "something follows the object"},
+		"two objects":                  {append(from, "-f", two), exitUsage, "something follows the object"},
+		"manifests and garbage":        {[]string{"audit", garbage}, exitError, "garbage.json:2: something follows the JSON object"},
+		"objects one after another":    {[]string{"audit", two}, exitOK, ""},
+		"a baseline and garbage":       {[]string{"audit", one, "--baseline", file("before.json", string(before)+"garbage")}, exitUsage, "and nothing else: something follows at byte"},
+		"a negative wait":              {[]string{"run", "--settle=-5s"}, exitUsage, "--settle -5s: must be 0 or longer"},
+		"a negative inertia":           {[]string{"run", "--degraded.inertia=-5s"}, exitUsage, "--degraded.inertia -5s: must be 0 or longer"},
+		"a Policy without an end":      {[]string{"audit", one, "--config", "/dev/zero"}, exitUsage, "/dev/zero: larger than 4 MiB"},
+		"a server that is too old":     {[]string{"audit", one, "--server-version", "v1.5"}, exitOK, "warning: --server-version v1.5: this binary knows v1.30 to v1.37"},
+		"a server of the future":       {[]string{"audit", one, "--server-version", "v1.99"}, exitOK, "warning: --server-version v1.99: this binary knows v1.30 to v1.37"},
+		"a server that is known":       {[]string{"audit", one, "--server-version", "v1.36.2"}, exitOK, ""},
+		"a server that is no URL":      {[]string{"audit", "--kubeconfig", badURL}, exitError, "host must be a URL"},
+		"a chart that is not rendered": {[]string{"audit", chart(t, dir)}, exitError, "render it first, as with helm template"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, "", tc.args...)
+			if r.code != tc.code || !strings.Contains(r.err, tc.want) || (tc.want == "") != (r.err == "") {
+				t.Errorf("exit code %d, want %d; stderr %q, want %q", r.code, tc.code, r.err, tc.want)
+			}
+			if n := strings.Count(r.err, tc.want); tc.want != "" && n != 1 {
+				t.Errorf("%q is reported %d times:\n%s", tc.want, n, r.err)
+			}
+		})
+	}
+}
+
+// TestServerVersionNamed: what the user says is not told to be lacking.
+func TestServerVersionNamed(t *testing.T) {
+	r := execute(t, "", "audit", "testdata/webhooks.yaml", "--server-version", "v1.34", "--fail-on", "never")
+	if r.code != exitOK || strings.Contains(r.out, "No server version") {
+		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+}
+
+// chart packs a chart of software with webhooks, as helm package does.
+func chart(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "policy-1.0.0.tgz")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	packed := gzip.NewWriter(f)
+	defer packed.Close()
+	files := tar.NewWriter(packed)
+	defer files.Close()
+	const template = "{{- if .Values.webhook }}\nkind: ValidatingWebhookConfiguration\n{{- end }}\n"
+	if err := files.WriteHeader(&tar.Header{Name: "policy/templates/webhook.yaml", Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(template))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(files, template); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,57 @@
+package inventory
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestPortOfTwoProtocols: UDP and TCP share a port number. The API server asks
+// for endpoints of the first port of that number; a cluster IP leads to the TCP
+// one. The answers are those of k8s.io/apiserver/pkg/util/proxy and kube-proxy.
+func TestPortOfTwoProtocols(t *testing.T) {
+	udp := corev1.ServicePort{Name: "quic", Port: 443, Protocol: corev1.ProtocolUDP}
+	tcp := corev1.ServicePort{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}
+	for name, test := range map[string]struct {
+		routing Routing
+		ports   []corev1.ServicePort
+		fault   BackendFault
+		only    Routing
+	}{
+		"UDP first, to the cluster IP":   {RoutingClusterIP, []corev1.ServicePort{udp, tcp}, Sound, RoutingUnknown},
+		"UDP first, to endpoints":        {RoutingEndpoints, []corev1.ServicePort{udp, tcp}, NoReadyEndpoints, RoutingUnknown},
+		"UDP first, routing not known":   {RoutingUnknown, []corev1.ServicePort{udp, tcp}, NoReadyEndpoints, RoutingEndpoints},
+		"TCP first, to the cluster IP":   {RoutingClusterIP, []corev1.ServicePort{tcp, udp}, Sound, RoutingUnknown},
+		"TCP first, to endpoints":        {RoutingEndpoints, []corev1.ServicePort{tcp, udp}, Sound, RoutingUnknown},
+		"TCP first, routing not known":   {RoutingUnknown, []corev1.ServicePort{tcp, udp}, Sound, RoutingUnknown},
+		"another number":                 {RoutingClusterIP, []corev1.ServicePort{{Name: "https", Port: 8443}}, PortNotFound, RoutingUnknown},
+		"no port at all":                 {RoutingClusterIP, nil, PortNotFound, RoutingUnknown},
+		"a port that says no protocol":   {RoutingClusterIP, []corev1.ServicePort{udp, {Name: "https", Port: 443}}, Sound, RoutingUnknown},
+		"UDP alone, which leads nowhere": {RoutingUnknown, []corev1.ServicePort{udp}, NoReadyEndpoints, RoutingUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meta := metav1.ObjectMeta{Namespace: "policy", Name: "policy"}
+			slice := &discoveryv1.EndpointSlice{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "policy-x", Labels: map[string]string{discoveryv1.LabelServiceName: "policy"}},
+				Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+				Ports:      []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(8443))}},
+			}
+			o := Objects{
+				Services:       []*corev1.Service{{ObjectMeta: meta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.7", Ports: test.ports}}},
+				EndpointSlices: []*discoveryv1.EndpointSlice{slice},
+				Routing:        test.routing,
+			}
+			o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+			state := o.Snapshot(time.Time{}).State(Backend{Kind: BackendService, Service: ServiceRef{Namespace: "policy", Name: "policy", Port: 443}})
+			if state.Fault != test.fault || state.Routing != test.only {
+				t.Errorf("fault %q in routing %q (%s), want %q in %q", state.Fault, state.Routing, state.Detail, test.fault, test.only)
+			}
+			if len(test.ports) == 0 && state.Detail != "has no port 443, nor any other" {
+				t.Errorf("the detail is %q", state.Detail)
+			}
+		})
+	}
+}
