@@ -97,6 +97,9 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 	if err != nil {
 		return err
 	}
+	if err := awaitCredentials(ctx, config, s.err); err != nil {
+		return err
+	}
 	clients, err := cluster.NewClients(config)
 	if err != nil {
 		return err

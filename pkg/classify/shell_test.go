@@ -213,7 +213,7 @@ func renamed(t *testing.T, file, name string) *Report {
 			probes[snapshot.Webhooks[i].Ref] = probe
 		}
 	}
-	return policy.Evaluate(snapshot.WithProbes(probes))
+	return evaluate(t, policy, snapshot.WithProbes(probes))
 }
 
 // renamedFile writes the fixture anew: what its objects are called by, and what
