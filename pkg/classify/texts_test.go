@@ -41,12 +41,13 @@ webhooks:
 			if err := os.WriteFile(file, []byte(webhook+tc.manifest), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			found := ""
+			var messages []string
 			for _, f := range judged(t, file).Findings {
 				if f.Check.Name == tc.check {
-					found += f.Message
+					messages = append(messages, f.Message)
 				}
 			}
+			found := strings.Join(messages, "; ")
 			for _, want := range tc.want {
 				if !strings.Contains(found, want) {
 					t.Errorf("no %q in %q", want, found)

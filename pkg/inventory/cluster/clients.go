@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 
@@ -50,7 +49,7 @@ func NewClients(config *rest.Config) (Clients, error) {
 	large, err1 := rest.HTTPClientFor(config)
 	plain, err2 := rest.HTTPClientFor(small)
 	c, err3 := newClients(config, large, plain)
-	if err := cmp.Or(err1, err2, err3); err != nil {
+	if err := first(err1, err2, err3); err != nil {
 		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
 	}
 	return c, nil
@@ -67,5 +66,16 @@ func newClients(config *rest.Config, large, small *http.Client) (Clients, error)
 	c.core, errs[5] = coreclient.NewForConfigAndClient(config, small)
 	c.slices, errs[6] = sliceclient.NewForConfigAndClient(config, small)
 	c.apps, errs[7] = appsclient.NewForConfigAndClient(config, small)
-	return c, cmp.Or(errs[:]...) // a URL that is none fails for all alike
+	return c, first(errs[:]...)
+}
+
+// first returns the first error, nil if there is none. A URL that is none fails
+// for all clients alike.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
