@@ -30,6 +30,8 @@ type webFlags struct {
 	trusted          []string
 	plain, anonymous bool
 	selfSigned       bool
+	// maxSeries bounds each metric family.
+	maxSeries int
 	// names are those that a self-signed certificate is for.
 	names []string
 }
@@ -43,12 +45,15 @@ func (f *webFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.clientCA, "web.client-ca-file", "", "CA of client certificates (default: the one that the API server publishes)")
 	flags.StringSliceVar(&f.trusted, "web.trusted-user", []string{"system:serviceaccount:openshift-monitoring:prometheus-k8s"}, "users of client certificates that may scrape without a SubjectAccessReview")
 	flags.BoolVar(&f.anonymous, "web.allow-anonymous", false, "with a serving certificate: let anybody scrape")
+	flags.IntVar(&f.maxSeries, "web.max-series", exporter.DefaultMaxSeries, "series that a metric family may have, the least important are dropped; webhook_auditor_series_dropped counts them")
 	flags.BoolVar(&f.plain, "web.allow-http", false, "serve plain HTTP on other addresses than loopback")
 }
 
 // check refuses to serve in the clear by accident.
 func (f *webFlags) check() error {
 	switch {
+	case f.maxSeries < 1:
+		return usageError{fmt.Errorf("--web.max-series %d: must be at least 1", f.maxSeries)}
 	case (f.certFile == "") != (f.key == ""):
 		return usageError{errors.New("--web.tls-cert-file and --web.tls-private-key-file: want both")}
 	case f.ownTLS() && f.config != "":
@@ -76,7 +81,7 @@ func loopback(address string) bool {
 // serve answers until the context ends.
 func (f *webFlags) serve(ctx context.Context, config *rest.Config, b *board) error {
 	server := &http.Server{
-		Handler:           b.evaluations.guardReady(exporter.NewHandler(b.current, b.evaluations, b.writeErrors, b.policy, b.messages)),
+		Handler:           b.evaluations.guardReady(exporter.NewHandler(b.current, exporter.Bounded(f.maxSeries), b.evaluations, b.writeErrors, b.policy, b.messages)),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(newLibraryLog(b.log.Handler(), "net/http", b.messages), slog.LevelWarn),

@@ -20,6 +20,7 @@ func TestWebFlags(t *testing.T) {
 		"--web.listen-address=[::1]:8443,localhost:1":   "",
 		"--web.listen-address=127.0.0.1:8443,0.0.0.0:1": "plain HTTP is served on loopback only",
 		"--web.allow-http":                                                              "",
+		"--web.allow-http --web.max-series=0":                                           "--web.max-series 0: must be at least 1",
 		"--web.self-signed":                                                             "",
 		"--web.config.file=web.yaml":                                                    "",
 		"--web.self-signed --web.config.file=web.yaml":                                  "--web.self-signed",

@@ -123,7 +123,7 @@ func BenchmarkChange5000(b *testing.B) {
 			var facts inventory.Succession
 			opinions := classify.Succession{Policy: classify.DefaultPolicy()}
 			var report *classify.Report
-			h := NewHandler(func() *classify.Report { return report })
+			h := NewHandler(func() *classify.Report { return report }, Families)
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				o.EndpointSlices, o.Validating = slices.Clone(o.EndpointSlices), slices.Clone(o.Validating)

@@ -77,6 +77,8 @@ type sender struct {
 	order   []int
 	metrics []*dto.Metric
 	dropped int
+	// perWebhook counts the series of each webhook, where that is bounded.
+	perWebhook map[[3]string]int
 }
 
 func newSender(f Family, shared *shared) *sender {
@@ -90,7 +92,7 @@ func newSender(f Family, shared *shared) *sender {
 
 // send sends one series.
 func (s *sender) send(value float64, labels ...string) {
-	if len(s.metrics) >= s.bound() {
+	if len(s.metrics) >= s.bound() || s.exceeds(labels) {
 		s.dropped++
 		return
 	}
@@ -111,6 +113,19 @@ func (s *sender) send(value float64, labels ...string) {
 		m.Gauge = s.gauge(value)
 	}
 	s.metrics = append(s.metrics, m)
+}
+
+// exceeds reports whether the webhook has all series that it may have.
+func (s *sender) exceeds(labels []string) bool {
+	if s.PerWebhook == 0 {
+		return false
+	}
+	if s.perWebhook == nil {
+		s.perWebhook = map[[3]string]int{}
+	}
+	webhook := [3]string(labels[:3])
+	s.perWebhook[webhook]++
+	return s.perWebhook[webhook] > s.PerWebhook
 }
 
 // appendTo appends the family, if it has any series.

@@ -18,10 +18,11 @@ import (
 
 // NewHandler serves what the program says over HTTP: /metrics, /healthz,
 // /readyz (ready once current returns a Report) and a page of links at /. The
-// metrics are those of the Report, of the process, and the collectors given.
-func NewHandler(current func() *classify.Report, own ...prometheus.Collector) http.Handler {
+// metrics are those families of the Report, of the process, and the collectors
+// given.
+func NewHandler(current func() *classify.Report, families []Family, own ...prometheus.Collector) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metricsHandler(current, own...))
+	mux.Handle("GET /metrics", metricsHandler(current, families, own...))
 	mux.HandleFunc("GET /healthz", healthz)
 	mux.HandleFunc("GET /readyz", readyz(current))
 	mux.HandleFunc("GET /{$}", landing(current))
@@ -90,14 +91,14 @@ func NewLibraryMessages() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: libraryMessages.Series(), Help: libraryMessages.Help}, libraryMessages.Labels)
 }
 
-func metricsHandler(current func() *classify.Report, own ...prometheus.Collector) http.Handler {
+func metricsHandler(current func() *classify.Report, families []Family, own ...prometheus.Collector) http.Handler {
 	own = slices.Concat(own, []prometheus.Collector{
 		collectorversion.NewCollector(program),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	})
 	registry := newRegistry(own...)
-	everything := newScraper(current, registry, promhttp.HandlerFor(NewGatherer(current, registry), promhttp.HandlerOpts{
+	everything := newScraper(collector{current, families, registry}, promhttp.HandlerFor(collector{current, families, registry}, promhttp.HandlerOpts{
 		Registry:          registry,
 		EnableOpenMetrics: true,
 		// What can be said is said: one bad series must not hide a dead webhook.
@@ -113,7 +114,7 @@ func metricsHandler(current func() *classify.Report, own ...prometheus.Collector
 		// promhttp would collect everything and drop what was not asked for. To
 		// collect no more than that makes the question cheap enough for a script
 		// that waits for a change.
-		some := collector{current, named(names), newRegistry()}
+		some := collector{current, named(families, names), newRegistry()}
 		if slices.ContainsFunc(names, foreign) {
 			some.own = registry
 		}
@@ -121,13 +122,13 @@ func metricsHandler(current func() *classify.Report, own ...prometheus.Collector
 	})
 }
 
-// named returns the Families whose series have one of the names.
-func named(names []string) []Family {
+// named returns the families whose series have one of the names.
+func named(families []Family, names []string) []Family {
 	if slices.Contains(names, seriesDropped.Series()) {
-		return Families
+		return families
 	}
 	var out []Family
-	for _, f := range Families {
+	for _, f := range families {
 		if slices.Contains(names, f.Series()) {
 			out = append(out, f)
 		}

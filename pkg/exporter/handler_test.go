@@ -31,7 +31,7 @@ func get(t *testing.T, h http.Handler, target string, header ...string) (int, st
 
 func TestReadyOnceThereIsAReport(t *testing.T) {
 	var published atomic.Pointer[classify.Report]
-	h := NewHandler(published.Load)
+	h := NewHandler(published.Load, Families)
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200, "/": 200} {
 		if got, body := get(t, h, path); got != want {
 			t.Errorf("%s before the first report: got %d, want %d: %s", path, got, want, body)
@@ -48,7 +48,7 @@ func TestReadyOnceThereIsAReport(t *testing.T) {
 func TestMetricsFollowTheReport(t *testing.T) {
 	var published atomic.Pointer[classify.Report]
 	published.Store(report())
-	h := NewHandler(published.Load, NewEvaluationDuration())
+	h := NewHandler(published.Load, Families, NewEvaluationDuration())
 	const series = `webhook_auditor_finding{check="no-ready-endpoints",configuration="policy"`
 	if _, body := get(t, h, "/metrics"); !strings.Contains(body, series) {
 		t.Errorf("got:\n%s\nwant %s", body, series)
@@ -66,14 +66,14 @@ func TestMetricsFollowTheReport(t *testing.T) {
 }
 
 func TestOpenMetrics(t *testing.T) {
-	_, body := get(t, NewHandler(current(report())), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")
+	_, body := get(t, NewHandler(current(report()), Families), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")
 	if !strings.HasSuffix(body, "# EOF\n") || !strings.Contains(body, `webhook_auditor_finding{check="no-ready-endpoints"`) {
 		t.Errorf("got:\n%s\nwant OpenMetrics", body)
 	}
 }
 
 func TestMetricsByName(t *testing.T) {
-	h := NewHandler(current(report()), NewEvaluationDuration())
+	h := NewHandler(current(report()), Families, NewEvaluationDuration())
 	for _, tc := range []struct{ names, want, not string }{
 		{"name[]=webhook_auditor_finding", "webhook_auditor_finding{", "webhook_auditor_findings{"},
 		{"name[]=webhook_auditor_findings&name[]=go_goroutines", "go_goroutines ", "webhook_auditor_finding{"},
@@ -89,14 +89,14 @@ func TestMetricsByName(t *testing.T) {
 }
 
 func TestLanding(t *testing.T) {
-	waiting := NewHandler(current(nil))
+	waiting := NewHandler(current(nil), Families)
 	if _, body := get(t, waiting, "/"); !strings.Contains(body, "Waiting for the first snapshot.") {
 		t.Errorf("got:\n%s\nwant it to say that it waits", body)
 	}
 	r := report()
 	r.Snapshot.Current = time.Date(2026, 11, 21, 2, 59, 0, 0, time.UTC)
 	r.Snapshot.Errors = []inventory.Error{{Object: "services", Message: "list services is forbidden"}}
-	h := NewHandler(current(r))
+	h := NewHandler(current(r), Families)
 	_, body := get(t, h, "/")
 	for _, want := range []string{"2 critical, 1 warning, 2 info", "As of 2026-11-21T02:59:00Z.", "<p>Could not look at services: list services is forbidden</p>", `href="metrics"`, `href="healthz"`, `href="readyz"`, Project} {
 		if !strings.Contains(body, want) {
@@ -106,7 +106,7 @@ func TestLanding(t *testing.T) {
 }
 
 func TestOnlyWhatIsServed(t *testing.T) {
-	h := NewHandler(current(report()))
+	h := NewHandler(current(report()), Families)
 	if status, _ := get(t, h, "/nothing"); status != http.StatusNotFound {
 		t.Errorf("unknown path: got %d, want 404", status)
 	}

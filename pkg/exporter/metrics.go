@@ -20,8 +20,17 @@ const program = "webhook_auditor"
 const Prefix = program + "_"
 
 // maxSeries bounds a family: as much as a default Prometheus of a cluster takes
-// from one target without anybody noticing.
+// from one target.
 const maxSeries = 10_000
+
+// DefaultMaxSeries is how many series a family may have where no other bound is
+// given.
+const DefaultMaxSeries = maxSeries
+
+// maxPerWebhook bounds the series of one webhook in a family that has one for
+// each resource: some more than the classes have by default, so that only a
+// Policy with long classes meets it.
+const maxPerWebhook = 100
 
 // Family is one metric family. Its series are derived from the current Report
 // alone, so that there is nothing to reset and nothing to leak.
@@ -35,6 +44,9 @@ type Family struct {
 	Counter bool
 	// Max bounds the number of series; 0 stands for maxSeries.
 	Max int
+	// PerWebhook bounds the number of series of one webhook; 0 is no bound. The
+	// first three labels name the webhook.
+	PerWebhook int
 	// Collect emits the family's series, the most important first: what is
 	// beyond Max is dropped.
 	Collect func(r *classify.Report, emit func(value float64, labels ...string))
@@ -87,10 +99,11 @@ var Families = []Family{
 		Collect: failureImpact,
 	},
 	{
-		Name:    "webhook_reach",
-		Help:    "A resource of the class that the webhook is called for; always 1. The class core has totals only, see " + Prefix + "webhook_reached_resources.",
-		Labels:  refLabels("class", "group", "resource"),
-		Collect: reach,
+		Name:       "webhook_reach",
+		Help:       "A resource of the class that the webhook is called for; always 1. The class core has totals only, see " + Prefix + "webhook_reached_resources.",
+		Labels:     refLabels("class", "group", "resource"),
+		PerWebhook: maxPerWebhook,
+		Collect:    reach,
 	},
 	{
 		Name:    "webhook_reached_resources",
@@ -175,6 +188,15 @@ var Families = []Family{
 			}
 		},
 	},
+}
+
+// Bounded returns the Families with another bound than DefaultMaxSeries.
+func Bounded(series int) []Family {
+	out := slices.Clone(Families)
+	for i := range out {
+		out[i].Max = int(int64(out[i].bound()) * int64(series) / maxSeries)
+	}
+	return out
 }
 
 // refLabels returns the labels that name one webhook, and more.

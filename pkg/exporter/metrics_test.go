@@ -267,7 +267,7 @@ func checkDropped(t *testing.T, family *dto.MetricFamily, want map[string]int) {
 // The class that matters most is not what a bound drops.
 func TestBoundKeepsCriticalReach(t *testing.T) {
 	r := report()
-	many := make([]inventory.Resource, 2*maxSeries)
+	many := make([]inventory.Resource, 2*maxPerWebhook)
 	for i := range many {
 		many[i] = inventory.Resource{Name: fmt.Sprint("r", i)}
 	}
@@ -276,8 +276,22 @@ func TestBoundKeepsCriticalReach(t *testing.T) {
 	if n := strings.Count(got, `class="critical"`); n != 2 {
 		t.Errorf("got %d critical series, want 2", n)
 	}
-	if n := strings.Count(got, "\n"); n != maxSeries {
-		t.Errorf("got %d series, want %d", n, maxSeries)
+	p := r.Profiles[0]
+	if n := strings.Count(got, fmt.Sprintf("configuration=%q,", p.Configuration)); n != maxPerWebhook {
+		t.Errorf("got %d series of one webhook, want %d:\n%s", n, maxPerWebhook, got)
+	}
+}
+
+// TestOtherBound: what a flag sets holds for each family, in proportion.
+func TestOtherBound(t *testing.T) {
+	for _, f := range Bounded(20_000) {
+		want := 20_000
+		if f.Name == "webhook_reached_resources" {
+			want = 80_000
+		}
+		if f.bound() != want {
+			t.Errorf("%s: %d series, want %d", f.Name, f.bound(), want)
+		}
 	}
 }
 
@@ -341,7 +355,7 @@ func (c *counter) Write(b []byte) (int, error) {
 // changes and after a change, and only one family.
 func BenchmarkScrape5000(b *testing.B) {
 	var report *classify.Report
-	h := NewHandler(func() *classify.Report { return report })
+	h := NewHandler(func() *classify.Report { return report }, Families)
 	unchanged, other := large(5000), large(5000)
 	other.Findings = other.Findings[1:]
 	for _, c := range []struct {

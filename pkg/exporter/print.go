@@ -157,9 +157,18 @@ Several replicas export the same series, and a join that meets one twice stops t
 
 A family has no more than %d series, unless the table says otherwise; what is beyond that is dropped, the least important first, and counted in `+"`%s`"+`.
 
+The flag `+"`--web.max-series`"+` sets another bound, and the others in proportion. What is lost beyond it:
+
+- of the findings the mildest; the totals count all of them;
+- of `+"`%s`"+` the classes sensitive, then virtual;
+- of the families with a series for each webhook, the last webhooks by type (admit, conversion, validating) and configuration. Alerts on
+  them fire all the same, without naming what registers the webhook; its calls count as slow from 1 s, and WebhookNotInInventory fires for it.
+
+With 20,000 webhooks, that is half of them; `+"`--web.max-series=20000`"+` keeps all, for twice the series.
+
 | Series | Type | Labels | Meaning |
 | --- | --- | --- | --- |
-`, maxSeries, seriesDropped.Series())
+`, maxSeries, seriesDropped.Series(), Prefix+"webhook_reach")
 	for _, f := range Families {
 		writeFamily(b, f, f.kind())
 	}
@@ -178,6 +187,9 @@ func writeFamily(b *bufio.Writer, f Family, kind string) {
 	help := f.Help
 	if f.Max > 0 {
 		help += fmt.Sprintf(" No more than %d series.", f.Max)
+	}
+	if f.PerWebhook > 0 {
+		help += fmt.Sprintf(" No more than %d series of one webhook.", f.PerWebhook)
 	}
 	fmt.Fprintf(b, "| %s | %s | %s | %s |\n", code(f.Series()), kind, cell(strings.Join(f.Labels, ", ")), cell(help))
 }

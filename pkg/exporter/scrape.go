@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
@@ -28,8 +27,7 @@ import (
 // scrape copies bytes. What is about the program, and the conditions, which
 // follow the clock, are encoded for each scrape; they are few.
 type scraper struct {
-	current func() *classify.Report
-	own     prometheus.Gatherer
+	collector
 	// failed answers where own cannot be gathered completely.
 	failed http.Handler
 	seed   maphash.Seed
@@ -44,8 +42,8 @@ type scraper struct {
 	sums map[string]uint64
 }
 
-func newScraper(current func() *classify.Report, own prometheus.Gatherer, failed http.Handler) *scraper {
-	return &scraper{current: current, own: own, failed: failed, seed: maphash.MakeSeed(), formats: map[encoding]map[string]block{}}
+func newScraper(c collector, failed http.Handler) *scraper {
+	return &scraper{collector: c, failed: failed, seed: maphash.MakeSeed(), formats: map[encoding]map[string]block{}}
 }
 
 // encoding is a form in which scrapes are answered.
@@ -121,7 +119,7 @@ func (s *scraper) compressor() *flate.Writer {
 // conditionFamily returns the conditions as they are now.
 func conditionFamily(r *classify.Report) []*dto.MetricFamily {
 	var out []*dto.MetricFamily
-	for _, f := range named([]string{Prefix + condition}) {
+	for _, f := range named(Families, []string{Prefix + condition}) {
 		sender := newSender(f, newShared())
 		f.Collect(r, sender.send)
 		out = sender.appendTo(out)
@@ -157,7 +155,7 @@ func (s *scraper) blocks(r *classify.Report, e encoder) map[string]block {
 	if s.formats[e.encoding] == nil && len(s.formats) >= maxEncodings {
 		clear(s.formats)
 	}
-	out := e.encodeChanged(r, s.sums, s.formats[e.encoding])
+	out := s.encodeChanged(r, e, s.formats[e.encoding])
 	s.formats[e.encoding] = out
 	return maps.Clone(out)
 }
@@ -165,7 +163,7 @@ func (s *scraper) blocks(r *classify.Report, e encoder) map[string]block {
 // fingerprints identify the series of each family: those with the same one are
 // the same.
 func (s *scraper) fingerprints(r *classify.Report) map[string]uint64 {
-	out := make(map[string]uint64, len(Families))
+	out := make(map[string]uint64, len(s.families))
 	var h maphash.Hash
 	h.SetSeed(s.seed)
 	var number [8]byte
@@ -176,7 +174,7 @@ func (s *scraper) fingerprints(r *classify.Report) map[string]uint64 {
 			h.WriteByte(0xff) // occurs in no valid UTF-8
 		}
 	}
-	for _, f := range Families {
+	for _, f := range s.families {
 		h.Reset()
 		f.Collect(r, emit)
 		out[f.Series()] = h.Sum64()
@@ -186,20 +184,20 @@ func (s *scraper) fingerprints(r *classify.Report) map[string]uint64 {
 
 // encodeChanged encodes the families whose series are others than those of the
 // blocks.
-func (e encoder) encodeChanged(r *classify.Report, sums map[string]uint64, before map[string]block) map[string]block {
-	out := make(map[string]block, len(Families)+1)
+func (s *scraper) encodeChanged(r *classify.Report, e encoder, before map[string]block) map[string]block {
+	out := make(map[string]block, len(s.families)+1)
 	shared := newShared()
 	drops := newSender(seriesDropped, newShared())
 	changed := false
-	for _, f := range Families {
+	for _, f := range s.families {
 		name := f.Series()
 		b, known := before[name]
-		if f.Name != condition && (!known || b.sum != sums[name]) {
+		if f.Name != condition && (!known || b.sum != s.sums[name]) {
 			changed = true
 			sender := newSender(f, shared)
 			f.Collect(r, sender.send)
 			b = e.encode(sender.appendTo(nil))
-			b.sum, b.dropped = sums[name], sender.dropped
+			b.sum, b.dropped = s.sums[name], sender.dropped
 		}
 		if f.Name != condition {
 			out[name] = b

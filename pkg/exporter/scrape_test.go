@@ -38,7 +38,7 @@ func TestScrapeIsWhatPromhttpWrites(t *testing.T) {
 	var now *classify.Report
 	registry := newRegistry(NewEvaluationDuration(), NewConditionWriteErrors())
 	reference := promhttp.HandlerFor(NewGatherer(func() *classify.Report { return now }, registry), promhttp.HandlerOpts{EnableOpenMetrics: true})
-	s := newScraper(func() *classify.Report { return now }, registry, http.NotFoundHandler())
+	s := newScraper(collector{func() *classify.Report { return now }, Families, registry}, http.NotFoundHandler())
 	degraded := *report()
 	degraded.Conditions = []metav1.Condition{{Type: "Degraded", Status: metav1.ConditionTrue, Reason: "Because"}}
 	compressions := []string{"", "gzip", "deflate, gzip;q=1.0, *;q=0.5", "gzip;q=0", "zstd"}
@@ -91,7 +91,7 @@ func body(t *testing.T, w *httptest.ResponseRecorder) []byte {
 
 // TestScrapeEncodesWhatChanged: the other families are copied.
 func TestScrapeEncodesWhatChanged(t *testing.T) {
-	s := newScraper(nil, prometheus.NewRegistry(), nil)
+	s := newScraper(collector{nil, Families, prometheus.NewRegistry()}, nil)
 	e := encoder{encoding{"text/plain; version=0.0.4; charset=utf-8", true}, s.compressor()}
 	before := s.blocks(report(), e)
 	changed := report()
