@@ -361,6 +361,9 @@ func overrides(p Panel) []object {
 			out = append(out, override("byFrameRefID", letter(i), property{"color", object{"mode": "fixed", "fixedColor": q.Color}}))
 		}
 	}
+	if p.Kind == Matrix {
+		return append(out, override("byName", p.Columns[0].Field+`\`+p.Columns[1].Field, property{"displayName", p.Columns[0].Title}))
+	}
 	if p.Kind != Table {
 		return out
 	}
@@ -403,6 +406,9 @@ func columnProperties(c Column) []property {
 	}
 	if len(c.Texts) > 0 {
 		out = append(out, property{"mappings", mappings(c.Texts)})
+	}
+	if c.Field == command {
+		out = append(out, property{"custom.inspect", true})
 	}
 	if c.Hidden {
 		// The first is Grafana's until 12.1, the second from 12.2 on.

@@ -80,6 +80,9 @@ func blocks() string {
 	return fmt.Sprintf(`label_replace(%s, "blocks", "$1", "blocks", "1 critical, as (.+)")`, both)
 }
 
+// command is the column of a command to paste, which opens in full.
+const command = "do"
+
 // advised adds the label "do": a command to paste. Names of Kubernetes objects
 // need no quotes, but are quoted all the same.
 func advised(expr string) string {
@@ -101,8 +104,8 @@ func troublePanel() Panel {
 		Description: "A row for each webhook that fails, is slow, has no backend, a critical finding or an alert: what it blocks, since when an alert is pending or firing, how much of the chosen time range, and what to do first. At most ten, the worst first; the totals stand above.",
 		Kind:        Table, Unit: share, Width: 24, Height: 9,
 		Queries: []Query{
-			{Expr: filled(filled(filled(orNone("("+advised(rows)+")", registered, "trouble", "No webhook is in trouble"),
-				"owner", "unknown"), "blocks", "nothing critical"), "name", "none")},
+			{Expr: filled(orNone("("+filled(filled(advised(rows), "owner", "unknown"), "blocks", "nothing critical")+")",
+				registered, "trouble", "No webhook is in trouble"), "name", "none")},
 			best("time() - min by (" + each + `) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`),
 			best("(" + ratio(whole.failures(), whole.calls()) + ") > 0"),
 			best("(" + whole.latency("0.99") + ")\n> on (" + each + ") " + whole.threshold()),
@@ -120,7 +123,7 @@ func troublePanel() Panel {
 			{Field: "owner", Title: "Owner", Unit: text, Width: 90},
 			{Field: "E", Title: "Changed", Unit: seconds, Width: 80},
 			{Field: "cluster", Title: "Cluster", Unit: text, Width: 80},
-			{Field: "do", Title: "First command", Unit: text},
+			{Field: command, Title: "First command", Unit: text},
 			at, hiddenColumn("runbook"),
 		},
 		Unknown: unknownTable,
@@ -146,7 +149,8 @@ func changesPanel() Panel {
 		Columns: []Column{
 			{Field: "A", Title: "Changed ago", Unit: ago, Width: 110},
 			{Field: "configuration", Title: "Configuration", Unit: text},
-			typeColumn, {Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
+			typeColumn,
+			{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
 		},
 		Unknown: unknownTable,
 	}

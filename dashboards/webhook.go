@@ -139,7 +139,7 @@ func registrationPanel() Panel {
 			{Field: "service_namespace", Title: "Namespace", Unit: text, Links: []Link{logsOf}},
 			{Field: "service_name", Title: "Service", Unit: text},
 			{Field: "approved", Title: "Approved", Unit: text, Width: 95},
-			{Field: "do", Title: "First command", Unit: text, Width: 240},
+			{Field: command, Title: "First command", Unit: text, Width: 240},
 		},
 		Unknown: unknownTable,
 	}

@@ -153,7 +153,9 @@ func culprits() []Panel {
 			{Field: "severity", Title: "Severity", Unit: text, Width: 90, Texts: severities},
 			{Field: "check", Title: "Check", Unit: text, Links: []Link{runbook}},
 			{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
-			typeColumn, {Field: "cluster", Title: "Cluster", Unit: text, Width: 80}, at,
+			typeColumn,
+			{Field: "cluster", Title: "Cluster", Unit: text, Width: 80},
+			at,
 		},
 		Unknown: unknownTable,
 	}}
@@ -310,7 +312,7 @@ func resourcePanels() []Panel {
 			Description: "The longest that a write can take if every webhook of its chain uses up its timeout. Clients give up after 30 s or less, leases after 10 s. The ten longest.",
 			Kind:        Bars, Unit: seconds, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr:   fmt.Sprintf("topk(%d, %s)", top, spelledReach(`max by (cluster, group, resource, operation) (webhook_auditor_admission_budget_seconds{cluster=~"$cluster"})`)),
+				Expr:   fmt.Sprintf("topk(%d, %s)", top, spelledReach(`max by (cluster, group, resource, operation) (webhook_auditor_admission_budget_seconds{cluster=~"$cluster"}) > 0`)),
 				Legend: "{{operation}} {{what}} {{cluster}}",
 			}},
 			Columns: []Column{
