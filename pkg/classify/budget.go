@@ -333,6 +333,9 @@ func (p *Policy) findCosts(w *work, s *inventory.Snapshot, profiles []Profile) [
 		resources = append(resources, allowed.Resource)
 	}
 	b := newBooks(w, s, profiles, resources)
+	if w.ended {
+		return nil
+	}
 	for _, allowed := range p.Budgets {
 		cost, exceeds := worstExcess(b.costs([]inventory.Resource{allowed.Resource}), allowed)
 		if !exceeds {

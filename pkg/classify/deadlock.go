@@ -67,11 +67,17 @@ func findDeadlocks(w *work, s *inventory.Snapshot, profiles []Profile) {
 		return
 	}
 	g := newStartGraph(w, s, blockers)
+	if w.ended {
+		return
+	}
 	possible := g.deadlocks(need.possible)
 	if len(possible) == 0 {
 		return
 	}
 	certain := g.deadlocks(need.certain)
+	if w.ended {
+		return
+	}
 	for _, b := range blockers {
 		d := possible[b]
 		if sure := certain[b]; sure != nil { // told rather than a possible one

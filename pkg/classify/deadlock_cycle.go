@@ -60,13 +60,18 @@ func (c *cycle) add(p *part) {
 // that takes part in one.
 func (g *startGraph) deadlocks(counts func(need) bool) map[*blocker]*Deadlock {
 	g.counts = counts
-	g.connect()
-	cycles := g.cycles()
 	out := map[*blocker]*Deadlock{}
+	if g.connect(); g.work.ended {
+		return out
+	}
+	cycles := g.cycles()
 	for i, class := range g.blockers {
 		c := cycles[g.component[g.nodeOf(i)]]
 		if c == nil {
 			continue
+		}
+		if g.work.ended {
+			break
 		}
 		common := g.refusalsIn(g.nodeOf(i), c)
 		for _, b := range class.members {
@@ -182,7 +187,7 @@ func (g *startGraph) deadlock(node int, b *blocker, c *cycle, common refusals) *
 		d.Steps = []string{b.last(b.own, refused)}
 		d.Namespaces = appendMissing(d.Namespaces, b.own.namespace)
 		d.Resources = appendMissing(d.Resources, refused.request.Resource)
-	} else if d.Steps = g.wayRound(node, b); d.Steps == nil {
+	} else if d.Steps = g.wayRound(node, b); d.Steps == nil && !g.work.ended && common.part != nil {
 		d.Steps = []string{
 			g.firstHop(b.own, c).String(),
 			fmt.Sprintf("and so on, through %d webhooks", c.webhooks),

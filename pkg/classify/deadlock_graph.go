@@ -101,13 +101,13 @@ func (r *roster) next(i int, seen []bool) int {
 	return i
 }
 
-// unseen calls visit with each node that is not seen when its turn comes.
-func (r *roster) unseen(seen []bool, visit func(node int)) {
+// unseen calls visit with each node that is not seen when its turn comes, until
+// visit returns false.
+func (r *roster) unseen(seen []bool, visit func(node int) bool) {
 	if r == nil {
 		return
 	}
-	for i := r.next(0, seen); i < len(r.nodes); i = r.next(i+1, seen) {
-		visit(r.nodes[i])
+	for i := r.next(0, seen); i < len(r.nodes) && visit(r.nodes[i]); i = r.next(i+1, seen) {
 	}
 }
 
@@ -208,10 +208,11 @@ func (g *startGraph) waitsFor(node int, visit func(int)) {
 		}
 	default:
 		for _, r := range g.blockersOf(node) {
-			r.unseen(g.seen, func(blocker int) {
+			r.unseen(g.seen, func(blocker int) bool {
 				if _, refused := g.refuses(blocker, node); refused {
 					visit(blocker)
 				}
+				return !g.work.ended
 			})
 		}
 		if g.classes[node].network {
@@ -260,10 +261,11 @@ func (g *startGraph) waitedForBy(servers [][]int) func(int, func(int)) {
 			}
 		case node >= len(g.classes):
 			for _, r := range g.classesOf(node) {
-				r.unseen(g.seen, func(class int) {
+				r.unseen(g.seen, func(class int) bool {
 					if _, refused := g.refuses(node, class); refused {
 						visit(class)
 					}
+					return !g.work.ended
 				})
 			}
 		default:
@@ -293,7 +295,7 @@ func (g *startGraph) servedBy() [][]int {
 func (g *startGraph) walk(node int, next func(int, func(int)), done func(int)) {
 	g.seen[node] = true
 	next(node, func(n int) {
-		if !g.seen[n] {
+		if !g.seen[n] && !g.work.ended {
 			g.walk(n, next, done)
 		}
 	})
@@ -308,7 +310,7 @@ func (g *startGraph) connect() {
 	order := make([]int, 0, n)
 	g.restart()
 	for node := range n {
-		if !g.seen[node] {
+		if !g.seen[node] && !g.work.ended {
 			g.walk(node, g.waitsFor, func(done int) { order = append(order, done) })
 		}
 	}
@@ -316,7 +318,7 @@ func (g *startGraph) connect() {
 	g.component = make([]int, n)
 	before := g.waitedForBy(g.servedBy())
 	for _, node := range slices.Backward(order) {
-		if !g.seen[node] {
+		if !g.seen[node] && !g.work.ended {
 			g.walk(node, before, func(done int) { g.component[done] = node })
 		}
 	}

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -119,7 +120,7 @@ func TestSameAsPairByPair(t *testing.T) {
 // pairByPair are the deadlocks by asking each webhook about the Pods of each
 // other, and following what waits for what.
 func pairByPair(s *inventory.Snapshot, profiles []Profile) map[int]*Deadlock {
-	blockers := findBlockers(&work{}, s, profiles)
+	blockers := findBlockers(newWork(context.Background()), s, profiles)
 	possible := reachable(s, blockers, need.possible)
 	certain := reachable(s, blockers, need.certain)
 	out := map[int]*Deadlock{}

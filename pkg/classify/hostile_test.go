@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
@@ -278,7 +279,7 @@ func TestGrowth(t *testing.T) {
 func effort(t *testing.T, s *inventory.Snapshot) (steps int, bytes uint64) {
 	t.Helper()
 	var before, after runtime.MemStats
-	w := &work{ctx: t.Context()}
+	w := newWork(t.Context())
 	policy := DefaultPolicy()
 	runtime.ReadMemStats(&before)
 	r := policy.evaluate(w, s)
@@ -287,6 +288,40 @@ func effort(t *testing.T, s *inventory.Snapshot) (steps int, bytes uint64) {
 		t.Fatalf("%d of %d webhooks are evaluated", len(r.Profiles), len(s.Webhooks))
 	}
 	return w.steps, after.TotalAlloc - before.TotalAlloc
+}
+
+// endsAfter is a context that ends after it was asked some times.
+type endsAfter struct {
+	context.Context
+	left int
+}
+
+func (c *endsAfter) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestEndsAnywhere: wherever its context ends, an evaluation stops soon, with an
+// error and nothing else.
+func TestEndsAnywhere(t *testing.T) {
+	const n, points = 20, 60
+	policy := DefaultPolicy()
+	policy.Budgets = []Budget{{Resource: inventory.Resource{Name: "pods"}, Seconds: 1}}
+	for _, c := range crowds {
+		s := c.of(n).Snapshot(taken)
+		all := newWork(t.Context())
+		policy.evaluate(all, s)
+		for point := range points {
+			at := all.steps * point / points
+			w := &work{ctx: &endsAfter{t.Context(), at}, every: 1}
+			policy.evaluate(w, s)
+			if most := at + 10*n; !w.ended || w.steps > most {
+				t.Fatalf("%s: ended at step %d: %t, stopped at %d, want %d at most", c.name, at, w.ended, w.steps, most)
+			}
+		}
+	}
 }
 
 // BenchmarkHostile evaluates each shape as a watch does, with new objects each

@@ -65,12 +65,19 @@ func (p Policy) profiles(w *work, s *inventory.Snapshot) []Profile {
 		}
 		out[i] = p.profile(s, &s.Webhooks[i], m)
 	}
-	p.findVital(w, s, out)
-	p.findRunLevelZero(w, s, out)
-	findDeadlocks(w, s, out)
-	findTwins(w, out)
-	findGaps(w, s, out)
-	findReinvoked(w, out)
+	for _, find := range []func(){
+		func() { p.findVital(w, s, out) },
+		func() { p.findRunLevelZero(w, s, out) },
+		func() { findDeadlocks(w, s, out) },
+		func() { findTwins(w, out) },
+		func() { findGaps(w, s, out) },
+		func() { findReinvoked(w, out) },
+	} {
+		if w.ended {
+			break
+		}
+		find()
+	}
 	return out
 }
 

@@ -45,7 +45,7 @@ func (r *Report) SameAs(o *Report) bool {
 // It costs a step for each webhook and each resource that one matches, as all
 // that it is made of; TestGrowth holds it to that.
 func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
-	w := &work{ctx: ctx}
+	w := newWork(ctx)
 	r := p.evaluate(w, s)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("evaluating %d webhooks: %w", len(s.Webhooks), err)
@@ -55,6 +55,9 @@ func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, e
 
 func (p Policy) evaluate(w *work, s *inventory.Snapshot) *Report {
 	r := &Report{Snapshot: s, evaluation: &evaluation{}, Profiles: p.profiles(w, s), ends: make([]int, 0, len(s.Webhooks))}
+	if w.ended {
+		return r
+	}
 	r.Costs = p.findCosts(w, s, r.Profiles)
 	for i := range r.Profiles {
 		if !w.step() {
