@@ -142,7 +142,7 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 	state := BackendState{Service: ref}
 	service, ok := s.Services[ref.Key()]
 	if !ok {
-		if s.ServicesKnown.Has(ref.Namespace) {
+		if s.ServicesKnown.Has(ref.Key()) {
 			state.Known, state.Fault = true, ServiceNotFound
 			state.Detail = "does not exist"
 		}
@@ -159,7 +159,7 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 		state.Detail = fmt.Sprintf("has no port %d, %s", ref.Port, portList(service.Ports))
 		return state
 	}
-	if !s.EndpointsKnown.Has(ref.Namespace) && len(service.Endpoints) == 0 {
+	if !s.EndpointsKnown.Has(ref.Key()) && len(service.Endpoints) == 0 {
 		return state
 	}
 	return s.readiness(service, state)

@@ -110,15 +110,19 @@ type Input struct {
 	Lacks []string
 }
 
-// Coverage says for which namespaces the input holds all objects of a kind.
+// Coverage says which Services, or their endpoints, the input holds all of. A
+// cluster is read Service by Service, an archive namespace by namespace.
 type Coverage struct {
 	All        bool
 	Namespaces map[string]bool
+	Services   map[Key]bool
 }
 
-// Has reports whether an object that is absent from the namespace is missing,
-// rather than unknown.
-func (c Coverage) Has(namespace string) bool { return c.All || c.Namespaces[namespace] }
+// Has reports whether the Service, or its endpoints, are missing where they are
+// absent, rather than unknown.
+func (c Coverage) Has(service Key) bool {
+	return c.All || c.Namespaces[service.Namespace] || c.Services[service]
+}
 
 // Routing says where the API server sends calls to Services.
 type Routing string

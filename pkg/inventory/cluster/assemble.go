@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -39,8 +40,8 @@ func assemble(results []result, f facts) inventory.Objects {
 		Upgrading:       f.upgrading,
 		ReviewsExcluded: f.excluded,
 		Discovered:      f.served,
-		ServicesKnown:   coverage(results, corev1.Resource("services").String()),
-		EndpointsKnown:  coverage(results, discoveryv1.Resource("endpointslices").String()),
+		ServicesKnown:   coverage(results, corev1.Resource("services")),
+		EndpointsKnown:  coverage(results, discoveryv1.Resource("endpointslices")),
 	}
 	if f.openShift {
 		// Source: OpenShift's kube-apiserver operator sets the flag.
@@ -90,18 +91,16 @@ func add(o *inventory.Objects, objects []any) {
 	}
 }
 
-// coverage tells in which namespaces all Services that matter are known: those
-// that some webhook names.
-func coverage(results []result, resource string) inventory.Coverage {
-	known := map[string]bool{}
+// coverage returns of which Services the resource was read: one that is being
+// read, or cannot be, leaves the others of its namespace as they are.
+func coverage(results []result, resource schema.GroupResource) inventory.Coverage {
+	known := map[inventory.Key]bool{}
 	for _, r := range results {
-		if r.GroupResource.String() != resource {
-			continue
+		if r.GroupResource == resource && r.known {
+			known[r.service] = true
 		}
-		before, seen := known[r.service.Namespace]
-		known[r.service.Namespace] = r.known && (before || !seen)
 	}
-	return inventory.Coverage{Namespaces: known}
+	return inventory.Coverage{Services: known}
 }
 
 // wanted returns what is read because of the webhooks: the Services that they

@@ -45,7 +45,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-func TestCoverageIsKnownWhereAllIsKnown(t *testing.T) {
+func TestCoverageIsPerService(t *testing.T) {
 	services := func(namespace, name string, known bool) result {
 		return result{
 			source: source{GroupResource: corev1.Resource("services"), service: inventory.Key{Namespace: namespace, Name: name}},
@@ -53,14 +53,17 @@ func TestCoverageIsKnownWhereAllIsKnown(t *testing.T) {
 		}
 	}
 	c := coverage([]result{
-		services("good", "a", true), services("good", "b", true),
-		services("first", "a", false), services("first", "b", true),
-		services("last", "a", true), services("last", "b", false),
+		services("policy", "read", true), services("policy", "slow", false),
 		{source: source{GroupResource: corev1.Resource("namespaces")}, known: true},
-	}, "services")
-	for namespace, want := range map[string]bool{"good": true, "first": false, "last": false, "": false, "other": false} {
-		if c.Has(namespace) != want {
-			t.Errorf("namespace %q is known: %v, want %v", namespace, c.Has(namespace), want)
+	}, corev1.Resource("services"))
+	for key, want := range map[inventory.Key]bool{
+		{Namespace: "policy", Name: "read"}:   true,
+		{Namespace: "policy", Name: "slow"}:   false,
+		{Namespace: "policy", Name: "unread"}: false,
+		{}:                                    false,
+	} {
+		if c.Has(key) != want {
+			t.Errorf("Service %v is known: %v, want %v", key, c.Has(key), want)
 		}
 	}
 }

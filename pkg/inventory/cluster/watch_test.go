@@ -227,9 +227,15 @@ func populate(s *fakeServer) {
 	)
 }
 
+// The Services of populate that tests look at; convert does not exist.
+var (
+	validate = inventory.Key{Namespace: "policy", Name: "validate"}
+	convert  = inventory.Key{Namespace: "convert", Name: "convert"}
+)
+
 // whole says that a Snapshot shows all that populate registers.
 func whole(s *inventory.Snapshot) bool {
-	return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Has("convert") && len(s.Errors) == 0
+	return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Has(convert) && len(s.Errors) == 0
 }
 
 func TestWatchShowsTheCluster(t *testing.T) {
@@ -358,7 +364,8 @@ func TestWatchFollowsWhatIsNamed(t *testing.T) {
 
 	s.put(validating("one", serviceClient("policy", "a")), validating("two", serviceClient("policy", "a")))
 	named := r.await("the Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 1 && len(s.Webhooks) == 2 })
-	if !named.ServicesKnown.Has("policy") || named.ServicesKnown.Has("other") || !named.EndpointsKnown.Has("policy") {
+	a, b := inventory.Key{Namespace: "policy", Name: "a"}, inventory.Key{Namespace: "policy", Name: "b"}
+	if !named.ServicesKnown.Has(a) || named.ServicesKnown.Has(b) || !named.EndpointsKnown.Has(a) {
 		t.Errorf("Services are known in %v, endpoints in %v", named.ServicesKnown, named.EndpointsKnown)
 	}
 	s.put(endpointSlice("policy", "a", true, true))
@@ -378,6 +385,35 @@ func TestWatchFollowsWhatIsNamed(t *testing.T) {
 		return !slices.ContainsFunc(s.watched(), func(w string) bool { return strings.Contains(w, " ") })
 	})
 }
+
+// TestWatchOfASlowService: a Service that cannot be read is unknown, and what is
+// known of the others of its namespace stays known in every Snapshot.
+func TestWatchOfASlowService(t *testing.T) {
+	s := startServer(t)
+	s.put(namespace("policy"), service("policy", "slow"), validating("broken", serviceClient("policy", "gone")))
+	r := watching(s, Options{Settle: time.Millisecond, test: tempo{hold: time.Millisecond}})
+	r.await("the missing Service", func(s *inventory.Snapshot) bool { return s.ServicesKnown.Has(gone) })
+	s.refuse(http.StatusInternalServerError, func(r request) bool { return r.query.Get("fieldSelector") == "metadata.name=slow" })
+
+	s.put(validating("new", serviceClient("policy", "slow")))
+	stays := func(until func(*inventory.Snapshot) bool) func(*inventory.Snapshot) bool {
+		return func(s *inventory.Snapshot) bool {
+			if fault := s.State(s.Webhooks[0].Backend).Fault; fault != inventory.ServiceNotFound {
+				t.Errorf("with webhooks %v the missing Service is %q", refs(s), fault)
+			}
+			return until(s)
+		}
+	}
+	slow := r.await("the new webhook", stays(webhooks(2)))
+	r.await("the failure", stays(func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 }))
+	if state := slow.State(slow.Webhooks[1].Backend); state.Known {
+		t.Errorf("the Service that cannot be read is known: %+v", state)
+	}
+	s.heal()
+	r.await("the Service", stays(func(s *inventory.Snapshot) bool { return len(s.Services) == 1 && len(s.Errors) == 0 }))
+}
+
+var gone = inventory.Key{Namespace: "policy", Name: "gone"}
 
 // onPods is a webhook of Service policy/validate that refuses all Pods while it
 // is gone, but those of the namespace.
@@ -513,10 +549,10 @@ func TestWatchShowsWhatItMayRead(t *testing.T) {
 			return len(s.Webhooks) == 4 && !s.NamespacesKnown && len(s.Namespaces) == 0
 		}},
 		{"services", "services", func(s *inventory.Snapshot) bool {
-			return len(s.Webhooks) == 4 && len(s.Services) == 0 && !s.ServicesKnown.Has("policy") && s.EndpointsKnown.Has("policy")
+			return len(s.Webhooks) == 4 && len(s.Services) == 0 && !s.ServicesKnown.Has(validate) && s.EndpointsKnown.Has(validate)
 		}},
 		{"endpointslices", "endpointslices.discovery.k8s.io", func(s *inventory.Snapshot) bool {
-			return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Has("policy") && !s.EndpointsKnown.Has("policy")
+			return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Has(validate) && !s.EndpointsKnown.Has(validate)
 		}},
 	} {
 		t.Run(tt.resource, func(t *testing.T) {
@@ -594,7 +630,7 @@ func TestWatchSurvivesTheAPIServer(t *testing.T) {
 	// A watch may break while the first such Snapshot is being made.
 	r.await("an Error", failing)
 	away := r.await("an Error", failing)
-	if len(away.Webhooks) != 4 || len(away.Services) != 3 || !away.ServicesKnown.Has("convert") {
+	if len(away.Webhooks) != 4 || len(away.Services) != 3 || !away.ServicesKnown.Has(convert) {
 		t.Errorf("webhooks %v, Services %v", refs(away), away.Services)
 	}
 	later := r.await("the same Error later", func(s *inventory.Snapshot) bool { return s.Taken.After(away.Taken) })
