@@ -179,6 +179,12 @@ var Families = []Family{
 		Collect: watchErrors,
 	},
 	{
+		Name:    "resource_version_regressions_total",
+		Help:    "How often the API server's resource version went back, as after a restore of etcd; everything is then listed again.",
+		Counter: true,
+		Collect: regressions,
+	},
+	{
 		Name:   "condition",
 		Help:   "The operator's conditions as they are now; always 1.",
 		Labels: []string{"condition", "status", "reason"},
@@ -368,6 +374,10 @@ func watchErrors(r *classify.Report, emit func(float64, ...string)) {
 		parsed := inventory.ParseResource(resource)
 		emit(float64(r.Snapshot.WatchErrors[resource]), parsed.Group, parsed.Path())
 	}
+}
+
+func regressions(r *classify.Report, emit func(float64, ...string)) {
+	emit(float64(r.Snapshot.Regressions))
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -34,6 +34,7 @@ func (o Objects) snapshot(taken time.Time, before *Snapshot, still parts) *Snaps
 		Current:          o.Current,
 		WatchErrors:      o.WatchErrors,
 		placement:        &placement{},
+		Regressions:      o.Regressions,
 	}
 	s.Namespaces = kept(still.namespaces, before.Namespaces, o.namespaces)
 	s.CRDs = kept(still.crds, before.CRDs, o.crds)

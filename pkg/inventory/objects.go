@@ -58,9 +58,10 @@ type Objects struct {
 	Sources map[SourceKey]Source
 	Errors  []Error
 
-	// Current and WatchErrors are what a Snapshot says of them.
+	// Current, WatchErrors and Regressions are what a Snapshot says of them.
 	Current     time.Time
 	WatchErrors map[string]int64
+	Regressions int64
 }
 
 // SourceKey names an object of Objects, and a webhook of it where Webhook is

@@ -59,6 +59,9 @@ type Snapshot struct {
 	// WatchErrors counts the failed calls of the watches since the start, by
 	// resource.
 	WatchErrors map[string]int64
+	// Regressions counts how often, since the start, the API server's resource
+	// version went back, as after a restore of etcd from a backup.
+	Regressions int64
 
 	index     *index
 	placement *placement

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -27,9 +28,15 @@ type feed struct {
 	// tell is called after each event, and never waits.
 	tell func(*feed, event)
 
+	// relistAfter is the greatest age of a list at which a watch still resumes
+	// from it.
+	relistAfter time.Duration
+
 	mu      sync.Mutex
 	objects map[inventory.Key]any
 	state   state
+	// open is the stream that is being read, if any.
+	open *stream
 }
 
 // event is what a feed tells.
@@ -42,8 +49,8 @@ const (
 	recovered
 )
 
-func newFeed(s source, tell func(*feed, event)) *feed {
-	return &feed{source: s, tell: tell, objects: map[inventory.Key]any{}, state: state{asOf: time.Now()}}
+func newFeed(s source, relistAfter time.Duration, tell func(*feed, event)) *feed {
+	return &feed{source: s, relistAfter: relistAfter, tell: tell, objects: map[inventory.Key]any{}, state: state{asOf: time.Now()}}
 }
 
 // run watches until ctx is done.
@@ -65,6 +72,7 @@ func (f *feed) run(ctx context.Context, backoff wait.Backoff) {
 // initial list. It asks for the newest state whatever the reflector asks for:
 // the API server pages nothing else.
 func (f *feed) listFor(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+	f.update((*state).listing)
 	list, err := f.listAll(ctx, func(int) {})
 	if err != nil {
 		f.fail(ctx, "list", err)
@@ -74,9 +82,18 @@ func (f *feed) listFor(ctx context.Context, _ metav1.ListOptions) (runtime.Objec
 }
 
 // watchFor opens a stream for the reflector. A stream that is to begin with a
-// list and cannot be opened is no failure yet: the reflector lists instead.
+// list and cannot be opened is no failure yet: the reflector lists instead. It
+// lists the newest state, as listFor does: the resource version that the
+// reflector knows may be one that the API server no longer has.
 func (f *feed) watchFor(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	initial := options.SendInitialEvents != nil
+	switch {
+	case initial:
+		options.ResourceVersion = ""
+		f.update((*state).listing)
+	case f.known().listIsOlder(time.Now().Add(-f.relistAfter)):
+		return nil, errOutdated
+	}
 	w, err := f.watch(ctx, options)
 	if _, streams := w.(*watch.StreamWatcher); err == nil && !streams {
 		// client-go hides that the connection broke.
@@ -93,7 +110,35 @@ func (f *feed) watchFor(ctx context.Context, options metav1.ListOptions) (watch.
 	default:
 		f.update((*state).resumed)
 	}
-	return &stream{Interface: w, closed: sync.OnceFunc(f.close)}, nil
+	s := &stream{Interface: w, closed: sync.OnceFunc(f.close)}
+	if f.setOpen(s) {
+		s.Stop()
+		return nil, errOutdated
+	}
+	return s, nil
+}
+
+// errOutdated makes the reflector list anew.
+var errOutdated = apierrors.NewResourceExpired("the last list is too old to resume from")
+
+// setOpen makes the stream the one that relist ends. It reports whether relist
+// was called while the stream was being opened.
+func (f *feed) setOpen(s *stream) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open = s
+	return f.state.outdated
+}
+
+// relist makes the reflector list anew, and not resume from what it knows.
+func (f *feed) relist() {
+	f.mu.Lock()
+	f.state.outdated, f.state.revision = true, ""
+	open := f.open
+	f.mu.Unlock()
+	if open != nil {
+		open.Stop()
+	}
 }
 
 var errClosed = errors.New("the API server closed the connection")
@@ -202,8 +247,16 @@ func (f *feed) Delete(obj any) error {
 	return nil
 }
 
+// UpdateResourceVersion is called by the reflector for each event, bookmarks
+// included.
+func (f *feed) UpdateResourceVersion(revision string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state.revision = revision
+}
+
 // Replace is called by the reflector with a complete list.
-func (f *feed) Replace(list []any, _ string) error {
+func (f *feed) Replace(list []any, revision string) error {
 	f.mu.Lock()
 	objects := make(map[inventory.Key]any, len(list))
 	changed := len(list) != len(f.objects)
@@ -218,7 +271,7 @@ func (f *feed) Replace(list []any, _ string) error {
 	}
 	f.objects = objects
 	f.mu.Unlock()
-	f.update(func(s *state) { s.listed(time.Now()) })
+	f.update(func(s *state) { s.listed(time.Now(), revision) })
 	if changed {
 		f.tell(f, objectsChanged)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,7 @@ func listening(t *testing.T) (*feed, func() []event) {
 	t.Helper()
 	var told []event
 	s := source{GroupResource: corev1.Resource("services"), example: &corev1.Service{}, strip: stripService}
-	f := newFeed(s, func(_ *feed, e event) { told = append(told, e) })
+	f := newFeed(s, time.Hour, func(_ *feed, e event) { told = append(told, e) })
 	f.Replace([]any{service("policy", "a"), service("policy", "b")}, "1")
 	told = nil
 	return f, func() []event {

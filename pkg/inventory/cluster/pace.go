@@ -23,6 +23,10 @@ type tempo struct {
 	// gates is how often feature gates are read again while no watch breaks:
 	// they change with a restart of the API server only.
 	gates time.Duration
+	// relist is the age at which a list is read anew when its watch ends, which
+	// the API server brings about every five to ten minutes: the one remedy
+	// where events were lost without an error.
+	relist time.Duration
 	// backoff is the pause between failing calls of one watch. It ends sooner
 	// than client-go's, which would be blind for a minute after an outage.
 	backoff wait.Backoff
@@ -37,6 +41,7 @@ func (o Options) tempo() tempo {
 	t.lag = cmp.Or(t.lag, 2*time.Second)
 	t.pause = cmp.Or(t.pause, time.Second)
 	t.gates = cmp.Or(t.gates, 10*time.Minute)
+	t.relist = cmp.Or(t.relist, 5*time.Minute)
 	if t.backoff.Duration == 0 {
 		t.backoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second}
 	}

@@ -239,7 +239,8 @@ func (s *fakeServer) remove(objects ...runtime.Object) {
 	}
 }
 
-// dropStreams ends all watches, as their timeout does.
+// dropStreams ends all watches, as their timeout does: with a bookmark, so that
+// client-go does not take them for failed attempts and lists anew.
 func (s *fakeServer) dropStreams() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,6 +248,34 @@ func (s *fakeServer) dropStreams() {
 		close(stream.done)
 		delete(s.streams, stream)
 	}
+}
+
+// version returns the resource version of the newest state.
+func (s *fakeServer) version() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.history)
+}
+
+// restore takes the server back to a version, as a restore of etcd from a backup
+// does, stores the objects, and ends all watches.
+func (s *fakeServer) restore(version int, objects ...runtime.Object) {
+	s.t.Helper()
+	s.change(func() {
+		kept := s.history[:version]
+		s.history, s.objects = nil, nil
+		for _, h := range kept {
+			s.objects = slices.DeleteFunc(s.objects, func(o *unstructured.Unstructured) bool { return sameObject(o, h.object) })
+			if h.kind != watch.Deleted {
+				s.objects = append(s.objects, h.object)
+			}
+		}
+		s.history = slices.Clone(kept)
+		for _, object := range objects {
+			s.store(s.convert(object))
+		}
+	})
+	s.dropStreams()
 }
 
 // forget makes all resource versions so far too old to resume from.
@@ -459,6 +488,7 @@ func (s *fakeServer) follow(w http.ResponseWriter, r *http.Request, stream *open
 		select {
 		case <-stream.wake:
 		case <-stream.done:
+			out.Encode(s.bookmark(stream.request, cursor))
 			return
 		case <-r.Context().Done():
 			return

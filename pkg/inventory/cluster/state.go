@@ -19,6 +19,22 @@ type state struct {
 	asOf time.Time
 	// failure is why the last call failed; nil once a watch is current again.
 	failure *failure
+	// revision is the resource version of the last list, event or bookmark, and
+	// listedAt the time of the last list.
+	revision string
+	listedAt time.Time
+	// outdated says that the watch must not resume from revision: the objects
+	// may differ from what the API server has.
+	outdated bool
+}
+
+// listing records that a list of the newest state begins.
+func (s *state) listing() { s.outdated = false }
+
+// listIsOlder reports whether the objects must be listed anew, because the API
+// server went back in time or the last list is from before the time.
+func (s state) listIsOlder(than time.Time) bool {
+	return s.outdated || !s.listedAt.IsZero() && s.listedAt.Before(than)
 }
 
 // begun is told that a stream began which is to send a complete list first.
@@ -30,9 +46,10 @@ func (s *state) resumed() {
 	s.recover()
 }
 
-// listed is told that a complete list arrived.
-func (s *state) listed(now time.Time) {
+// listed records that a complete list of the resource version arrived.
+func (s *state) listed(now time.Time, revision string) {
 	s.synced, s.complete, s.asOf = true, true, now
+	s.listedAt, s.revision = now, revision
 	s.recover()
 }
 

@@ -18,7 +18,7 @@ var (
 func at(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
 
 func TestState(t *testing.T) {
-	listed := func(minute int) func(*state) { return func(s *state) { s.listed(at(minute)) } }
+	listed := func(minute int) func(*state) { return func(s *state) { s.listed(at(minute), "1") } }
 	closed := func(minute int) func(*state) { return func(s *state) { s.closed(at(minute)) } }
 	failed := func(err error) func(*state) { return func(s *state) { s.failed(failure{err: err}) } }
 	const now = 9

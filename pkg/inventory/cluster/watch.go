@@ -74,6 +74,10 @@ type watcher struct {
 	asked  time.Time
 	asking bool
 	errors map[string]int64
+	// regressions counts how often the resource version went back, and relist
+	// says that everything is to be listed anew because of it.
+	regressions int64
+	relist      bool
 }
 
 // heard is what the feeds and the facts told since the loop last listened.
@@ -118,7 +122,7 @@ func (w *watcher) start(ctx context.Context) {
 }
 
 func (w *watcher) startFeed(ctx context.Context, s source) *feed {
-	f := newFeed(s, w.hear)
+	f := newFeed(s, w.tempo.relist, w.hear)
 	if s.possible() {
 		w.running.Go(func() { f.run(ctx, w.tempo.backoff) })
 	} else {
@@ -137,6 +141,7 @@ func (w *watcher) loop(ctx context.Context) {
 		case <-w.wake:
 		case <-timer.C:
 		}
+		w.relistAll()
 		w.ask(ctx)
 		w.announce(ctx)
 		timer.Reset(time.Until(w.next()))
@@ -229,12 +234,34 @@ func (w *watcher) ask(ctx context.Context) {
 	}
 	w.asking, w.asked = true, now
 	w.heard = w.tempo.asked(w.heard, now)
-	w.running.Go(func() { w.learn(w.clients.readFacts(ctx, known)) })
+	seen := revisions(w.feeds)
+	w.running.Go(func() {
+		f := w.clients.readFacts(ctx, known)
+		w.learn(f, regressed(ctx, seen))
+	})
 }
 
-func (w *watcher) learn(f facts) {
+// relistAll lists everything anew where the resource version went back.
+func (w *watcher) relistAll() {
+	w.mu.Lock()
+	due := w.relist
+	w.relist = false
+	w.mu.Unlock()
+	if !due {
+		return
+	}
+	for _, f := range w.all() {
+		f.relist()
+	}
+}
+
+func (w *watcher) learn(f facts, regressed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if regressed {
+		w.regressions++
+		w.relist = true
+	}
 	if w.heard.changed.IsZero() && !f.same(w.facts) {
 		w.heard.changed = time.Now()
 	}
@@ -328,10 +355,10 @@ func results(feeds []*feed) []result {
 
 func (w *watcher) objects() inventory.Objects {
 	w.mu.Lock()
-	known, errors := w.facts, maps.Clone(w.errors)
+	known, errors, regressions := w.facts, maps.Clone(w.errors), w.regressions
 	w.mu.Unlock()
 	o := w.options.assemble(results(w.all()), known)
-	o.WatchErrors = errors
+	o.WatchErrors, o.Regressions = errors, regressions
 	return o
 }
 

@@ -714,6 +714,59 @@ func TestWatchResumesWithoutAWord(t *testing.T) {
 	}
 }
 
+// TestWatchAfterARestore: etcd is restored from a backup, so that the API
+// server has never been at the resource versions that the watches resume from.
+func TestWatchAfterARestore(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprintf("WatchList %v", streams), func(t *testing.T) {
+			s := startServer(t)
+			s.streamsLists = streams
+			populate(s)
+			backup := s.version()
+			s.remove(validating("validate"))
+			s.put(validating("lost", serviceClient("policy", "validate")), endpointSlice("policy", "mutate", true))
+			for i := range 20 {
+				s.put(namespace(fmt.Sprintf("lost-%d", i)))
+			}
+			r := watching(s, Options{Repeat: 20 * time.Millisecond})
+			r.await("the state after the backup", func(s *inventory.Snapshot) bool {
+				return len(s.Namespaces) == 22 && len(s.Webhooks) == 4 && s.Regressions == 0
+			})
+
+			s.restore(backup, validating("new", serviceClient("policy", "validate")))
+			got := r.await("the restored state", func(s *inventory.Snapshot) bool {
+				return len(s.Webhooks) == 5 && len(s.Namespaces) == 2 && s.Regressions > 0 &&
+					s.State(s.Webhooks[0].Backend).Fault == inventory.NoReadyEndpoints
+			})
+			for i, want := range []string{"mutate", "things.example.com", "aggregated", "new", "validate"} {
+				if got.Webhooks[i].Configuration != want {
+					t.Errorf("webhooks %v, want %s at %d", refs(got), want, i)
+				}
+			}
+			s.put(validating("next", serviceClient("policy", "validate")))
+			r.await("what comes next", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 6 && s.Regressions == got.Regressions })
+		})
+	}
+}
+
+// TestWatchAfterAnUnseenRestore: the API server has passed the resource version
+// of the watches again before anything could be compared.
+func TestWatchAfterAnUnseenRestore(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	backup := s.version()
+	s.put(validating("lost", serviceClient("policy", "validate")))
+	r := watching(s, Options{test: tempo{relist: time.Nanosecond}})
+	r.await("the state after the backup", webhooks(5))
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+2*4+3 })
+
+	s.restore(backup, namespace("third"), namespace("fourth"))
+	got := r.await("the restored state", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 4 && len(s.Namespaces) == 4 })
+	if got.Regressions != 0 {
+		t.Errorf("%d regressions, want none: the versions had grown past", got.Regressions)
+	}
+}
+
 func TestWatchListsInPages(t *testing.T) {
 	s := startServer(t)
 	s.streamsLists = false
