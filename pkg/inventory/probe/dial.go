@@ -27,7 +27,6 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 	chain, answer, err := o.shake(ctx, t.addresses[t.turn%len(t.addresses)], t.serverName)
 	seen := outcome{
 		Probe:  inventory.Probe{Answer: answer, At: began, Took: time.Since(began), Error: bounded(err)},
-		at:     began,
 		astray: answer == inventory.AnswerUnreachable && lost(err),
 		turn:   t.turn + 1,
 	}
@@ -38,6 +37,10 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 	if len(chain) > 0 {
 		seen.certificates = judge(chain, t, began)
 	}
+	if !seen.Known() || seen.astray {
+		seen.unanswered = t.unanswered + 1
+	}
+	seen.again = time.Now().Add(o.pause(seen.unanswered))
 	return seen
 }
 

@@ -19,7 +19,8 @@ type Options struct {
 	// URLs says that the backends that are URLs are dialed as well: they are
 	// somebody else's, who did not ask for it.
 	URLs bool
-	// Interval is the least time between two dials of a backend; 5 min if zero.
+	// Interval is the least time between two dials of a backend that answered;
+	// 5 min if zero. One that gave no answer is dialed again sooner.
 	Interval time.Duration
 	// Timeout bounds one dial with its handshake; 5 s if zero.
 	Timeout time.Duration
@@ -42,8 +43,20 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// jitter is added to an interval, so that several auditors do not dial in step.
-func (o Options) jitter() time.Duration { return rand.N(o.interval()/5 + 1) }
+// firstRetry is the time to the second dial after one that was inconclusive:
+// a busy machine or network needs a few seconds. It doubles up to the interval.
+const firstRetry = 5 * time.Second
+
+// pause returns how long an outcome counts: an interval, or less where the last
+// dials, as many as unanswered, were inconclusive. It differs from dial to dial,
+// so that several auditors do not dial in step.
+func (o Options) pause(unanswered int) time.Duration {
+	pause := o.interval()
+	if unanswered > 0 && unanswered < 16 {
+		pause = min(pause, firstRetry<<(unanswered-1))
+	}
+	return pause + rand.N(pause/5+1)
+}
 
 // Look dials the backends of the Snapshot's webhooks once, and returns the
 // Snapshot with what that showed.
@@ -92,7 +105,8 @@ func (p *Prober) announce() {
 }
 
 // Run dials until ctx is done: a new backend, and one whose CA bundles changed,
-// at once, the others at each interval. It returns the error of ctx.
+// at once, one that gave no answer soon again, the others at each interval. It
+// returns the error of ctx.
 func (p *Prober) Run(ctx context.Context) error {
 	timer := time.NewTimer(p.options.interval())
 	defer timer.Stop()
@@ -104,7 +118,7 @@ func (p *Prober) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		p.round(ctx)
-		timer.Reset(p.next() + p.options.jitter())
+		timer.Reset(p.next())
 	}
 }
 
@@ -134,13 +148,13 @@ func (p *Prober) due(now time.Time) []target {
 	if p.snapshot == nil {
 		return nil
 	}
-	stale := func(seen outcome) bool { return now.Sub(seen.at) >= p.options.interval() }
+	stale := func(seen outcome) bool { return !now.Before(seen.again) }
 	called := map[backend]bool{}
 	var due []target
 	for _, t := range p.options.targets(p.snapshot) {
 		called[t.backend] = true
 		seen, ok := p.known[t.backend]
-		if t.turn = seen.turn; !ok || stale(seen) {
+		if t.turn, t.unanswered = seen.turn, seen.unanswered; !ok || stale(seen) {
 			due = append(due, t)
 		}
 	}
@@ -154,7 +168,7 @@ func (p *Prober) next() time.Duration {
 	defer p.mu.Unlock()
 	wait := p.options.interval()
 	for _, seen := range p.known {
-		wait = min(wait, time.Until(seen.at.Add(p.options.interval())))
+		wait = min(wait, time.Until(seen.again))
 	}
 	return max(0, wait)
 }

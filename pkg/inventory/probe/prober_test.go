@@ -111,6 +111,40 @@ func TestOneDial(t *testing.T) {
 	})
 }
 
+// TestInconclusive: a backend that gave no answer is dialed again soon, then
+// less and less often, and once it answers at each interval.
+func TestInconclusive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b := &dialer{err: context.DeadlineExceeded}, &board{}
+		p, stop := running(t, d, b)
+		defer stop()
+		p.Publish(objects(t, [][]byte{nil}, "10.0.0.1:8443").Snapshot(time.Now()))
+		d.want(t, "10.0.0.1:8443")
+		if b.last.Probes[ref(0)].Known() {
+			t.Errorf("the probe is %+v, want one that tells nothing", b.last.Probes[ref(0)])
+		}
+		for _, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
+			time.Sleep(pause*6/5 + time.Millisecond)
+			d.want(t, "10.0.0.1:8443")
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := len(d.take()); n < 11 || n > 18 {
+			t.Errorf("dialed %d times in an hour, want 5 more to reach the interval, then once in 5 to 6 minutes", n)
+		}
+		d.mu.Lock()
+		d.err = nil // refused, which is an answer
+		d.mu.Unlock()
+		time.Sleep(6*time.Minute + time.Millisecond)
+		d.want(t, "10.0.0.1:8443")
+		if !b.last.Probes[ref(0)].Known() {
+			t.Errorf("the probe is %+v, want an answer", b.last.Probes[ref(0)])
+		}
+		time.Sleep(5*time.Minute - time.Millisecond)
+		d.want(t)
+	})
+}
+
 // TestChanges: another CA bundle is looked at at once; a backend that comes and
 // goes is not dialed each time.
 func TestChanges(t *testing.T) {

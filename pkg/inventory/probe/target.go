@@ -38,8 +38,9 @@ type target struct {
 	// API server never asks.
 	inner bool
 	// turn counts the dials before: each goes to the next of several addresses.
-	turn    int
-	callers []caller
+	// unanswered counts those since the last that was conclusive.
+	turn, unanswered int
+	callers          []caller
 }
 
 // caller is a webhook that calls a backend.
@@ -144,13 +145,14 @@ func bundlesOf(callers []caller) digest {
 // outcome is what one dial showed to all that call the backend.
 type outcome struct {
 	inventory.Probe
-	at time.Time
+	// again is when to dial again.
+	again time.Time
 	// astray says that the auditor's own place may be to blame.
 	astray bool
 	// certificates are what each CA bundle makes of the one that was shown.
 	certificates map[digest]*inventory.ServingCertificate
-	// turn counts the dials.
-	turn int
+	// turn counts the dials, unanswered those since the last that was conclusive.
+	turn, unanswered int
 }
 
 // dialAll dials the targets, some at a time, and returns what each showed.
