@@ -56,7 +56,7 @@ func (c *ControlPlane) store() string { return "unix://" + c.folder.path(etcdSoc
 
 func (c *ControlPlane) etcdFlags() []string {
 	return flags(map[string]string{
-		"data-dir":              c.folder.path("etcd"),
+		"data-dir":              c.folder.path(etcdData),
 		"listen-client-urls":    c.store(),
 		"advertise-client-urls": c.store(),
 		"listen-peer-urls":      "http://127.0.0.1:0", // a single member has no peers

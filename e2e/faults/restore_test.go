@@ -1,0 +1,80 @@
+//go:build faults
+
+package faults
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/world"
+)
+
+// TestFaultRestore restores etcd from a backup under two auditors: what was
+// registered since is gone, what was removed since is back, and the API server
+// has never been at the resource version up to which the auditors know it.
+func TestFaultRestore(t *testing.T) {
+	t.Parallel()
+	first := newStage(t)
+	replicas := []*stage{first, newAct(t, first.World, elected...)}
+	first.missing(t, "restored")
+	shown(t, replicas, "restored")
+
+	backup, err := first.Plane.BackUp(t.Context())
+	world.Must(t, err)
+	first.Unregister(t, "restored")
+	first.missing(t, "lost")
+	first.write(t, 500)
+	shown(t, replicas, "lost")
+	removed(t, replicas, "restored")
+
+	world.Must(t, first.Plane.Restore(t.Context(), backup))
+	shown(t, replicas, "before", "restored")
+	removed(t, replicas, "lost")
+	for _, s := range replicas {
+		world.Must(t, s.scrapes(t.Context(), func(m metrics.Metrics) error {
+			if n := m.Select(auditor.Prefix+"resource_version_regressions_total", nil).Sum(); n != 1 {
+				return fmt.Errorf("%v regressions are counted, want 1", n)
+			}
+			return nil
+		}))
+	}
+	first.survived(t)
+}
+
+// write takes the resource version that many steps further.
+func (s *stage) write(t *testing.T, times int) {
+	t.Helper()
+	maps := s.Kube.CoreV1().ConfigMaps(metav1.NamespaceDefault)
+	written, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "written"}}, metav1.CreateOptions{})
+	world.Must(t, err)
+	for i := range times {
+		written.Data = map[string]string{"times": fmt.Sprint(i)}
+		written, err = maps.Update(t.Context(), written, metav1.UpdateOptions{})
+		world.Must(t, err)
+	}
+}
+
+// shown waits until all replicas export the findings of the webhooks.
+func shown(t *testing.T, replicas []*stage, names ...string) {
+	t.Helper()
+	for _, s := range replicas {
+		for _, name := range names {
+			s.exports(t, name)
+		}
+	}
+}
+
+// removed waits until no replica exports the webhook.
+func removed(t *testing.T, replicas []*stage, name string) {
+	t.Helper()
+	for _, s := range replicas {
+		world.Eventually(t, recovery, func() error {
+			return s.scrapes(t.Context(), metrics.Absent(info, metrics.Labels{"configuration": name}))
+		})
+	}
+}
