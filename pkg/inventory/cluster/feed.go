@@ -47,6 +47,8 @@ const (
 	stateChanged
 	callFailed
 	recovered
+	// regressed says that the resource version went back.
+	regressed
 )
 
 func newFeed(s source, relistAfter time.Duration, tell func(*feed, event)) *feed {
@@ -133,7 +135,7 @@ func (f *feed) setOpen(s *stream) bool {
 // relist makes the reflector list anew, and not resume from what it knows.
 func (f *feed) relist() {
 	f.mu.Lock()
-	f.state.outdated, f.state.revision = true, ""
+	f.state.forget()
 	open := f.open
 	f.mu.Unlock()
 	if open != nil {
@@ -270,7 +272,11 @@ func (f *feed) Replace(list []any, revision string) error {
 		objects[key] = stripped
 	}
 	f.objects = objects
+	before := f.state.beforeList
 	f.mu.Unlock()
+	if older(revision, before) {
+		f.tell(f, regressed)
+	}
 	f.update(func(s *state) { s.listed(time.Now(), revision) })
 	if changed {
 		f.tell(f, objectsChanged)

@@ -8,6 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
+// A restore of etcd from a backup takes the API server back to a resource
+// version that watches have passed. One that resumes from such a version gets no
+// event and no error until the API server is there again, and never what changed
+// meanwhile. A list of the newest state shows it: its resource version is never
+// behind what was seen before, unless the store itself went back.
+
 // revisions returns up to which resource version the cluster-wide resources are
 // known, by feed.
 func revisions(feeds []*feed) map[*feed]string {
@@ -20,12 +26,9 @@ func revisions(feeds []*feed) map[*feed]string {
 	return out
 }
 
-// regressed reports whether the API server has fewer revisions of a resource
-// than it had when known was taken, as after a restore of etcd from a backup.
-// A watch that resumes from a revision in the future gets no event, and no
-// error either. A list of the newest state is never behind what was seen
-// before, unless the store itself went back.
-func regressed(ctx context.Context, known map[*feed]string) bool {
+// checkRevisions compares what is known with the API server's newest state, of
+// which it reads one object of each resource.
+func checkRevisions(ctx context.Context, known map[*feed]string) {
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
 	for f, before := range known {
@@ -34,13 +37,29 @@ func regressed(ctx context.Context, known map[*feed]string) bool {
 			continue // the watch of the resource reports it
 		}
 		accessor, err := meta.ListAccessor(list)
-		if err != nil {
-			continue
-		}
-		order, err := resourceversion.CompareResourceVersion(accessor.GetResourceVersion(), before)
-		if err == nil && order < 0 {
-			return true
+		switch {
+		case err != nil:
+		case older(accessor.GetResourceVersion(), before):
+			f.tell(f, regressed)
+			return // everything is listed anew, whatever the others show
+		default:
+			f.seen(accessor.GetResourceVersion())
 		}
 	}
-	return false
+}
+
+// seen records a resource version that the API server has reached.
+func (f *feed) seen(revision string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if older(f.state.revision, revision) {
+		f.state.revision = revision
+	}
+}
+
+// older reports whether the resource version a is before b. Versions that are no
+// numbers, or unknown, are in no order.
+func older(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
 }

@@ -1,6 +1,11 @@
 package cluster
 
-import "time"
+import (
+	"cmp"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
 
 // state is what is known of one watch. Its methods are told what the watch
 // does, and tell from it whether its objects are current.
@@ -19,9 +24,10 @@ type state struct {
 	asOf time.Time
 	// failure is why the last call failed; nil once a watch is current again.
 	failure *failure
-	// revision is the resource version of the last list, event or bookmark, and
-	// listedAt the time of the last list.
-	revision string
+	// revision is the newest resource version seen since the last list, and
+	// beforeList, while a list is read, the one seen before it began.
+	revision, beforeList string
+	// listedAt is the time of the last list.
 	listedAt time.Time
 	// outdated says that the watch must not resume from revision: the objects
 	// may differ from what the API server has.
@@ -29,10 +35,17 @@ type state struct {
 }
 
 // listing records that a list of the newest state begins.
-func (s *state) listing() { s.outdated = false }
+func (s *state) listing() {
+	s.outdated = false
+	s.beforeList, s.revision = cmp.Or(s.revision, s.beforeList), ""
+}
 
-// listIsOlder reports whether the objects must be listed anew, because the API
-// server went back in time or the last list is from before the time.
+// forget records that nothing seen so far counts any more.
+func (s *state) forget() { s.outdated, s.revision, s.beforeList = true, "", "" }
+
+// listIsOlder reports whether the objects must be listed anew: calls failed since
+// the last list, the resource version went back, or the list is from before the
+// time.
 func (s state) listIsOlder(than time.Time) bool {
 	return s.outdated || !s.listedAt.IsZero() && s.listedAt.Before(than)
 }
@@ -49,7 +62,7 @@ func (s *state) resumed() {
 // listed records that a complete list of the resource version arrived.
 func (s *state) listed(now time.Time, revision string) {
 	s.synced, s.complete, s.asOf = true, true, now
-	s.listedAt, s.revision = now, revision
+	s.listedAt, s.revision, s.beforeList = now, revision, ""
 	s.recover()
 }
 
@@ -69,6 +82,9 @@ func (s *state) failed(f failure) {
 		return
 	}
 	s.absent, s.failure = false, &f
+	// What broke may be a restore of etcd. An API server that is only busy has
+	// enough to do without another list.
+	s.outdated = s.outdated || !apierrors.IsTooManyRequests(f.err)
 }
 
 func (s *state) recover() {

@@ -181,6 +181,10 @@ func (w *watcher) hear(f *feed, e event) {
 		w.heard.served = now
 	}
 	w.heard.returned = w.heard.returned || e == recovered
+	if e == regressed && !w.relist {
+		w.regressions++
+		w.relist = true
+	}
 	w.rouse()
 }
 
@@ -236,8 +240,8 @@ func (w *watcher) ask(ctx context.Context) {
 	w.heard = w.tempo.asked(w.heard, now)
 	seen := revisions(w.feeds)
 	w.running.Go(func() {
-		f := w.clients.readFacts(ctx, known)
-		w.learn(f, regressed(ctx, seen))
+		w.learn(w.clients.readFacts(ctx, known))
+		checkRevisions(ctx, seen)
 	})
 }
 
@@ -255,13 +259,9 @@ func (w *watcher) relistAll() {
 	}
 }
 
-func (w *watcher) learn(f facts, regressed bool) {
+func (w *watcher) learn(f facts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if regressed {
-		w.regressions++
-		w.relist = true
-	}
 	if w.heard.changed.IsZero() && !f.same(w.facts) {
 		w.heard.changed = time.Now()
 	}
