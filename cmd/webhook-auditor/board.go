@@ -80,6 +80,9 @@ func (b *board) evaluate(ctx context.Context, s *inventory.Snapshot) {
 	}
 	b.unread(s.Errors, s)
 	b.announce(before, report)
+	if before != nil && s.Regressions > before.Snapshot.Regressions {
+		b.log.Warn("resource version of the API server went back, as after a restore of etcd; listing everything again")
+	}
 }
 
 // announce logs what changed, one line per change of the totals: the findings
