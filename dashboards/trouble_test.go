@@ -1,0 +1,93 @@
+package dashboards
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/promqltest"
+)
+
+const inventory = `
+  webhook_auditor_webhook_info{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com",service_namespace="mesh",service_name="injector",owner="helm/mesh"} 1x20
+  webhook_auditor_webhook_info{cluster="south",type="admit",configuration="mesh",name="sidecar.example.com",service_namespace="mesh",service_name="injector",owner="helm/mesh"} 1x20
+  webhook_auditor_webhook_reach{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com",class="critical",group="",resource="pods"} 1x20
+  webhook_auditor_webhook_reached_resources{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com",class="critical"} 1x20
+`
+
+// TestTrouble evaluates the first table: who is in trouble stands in it once, in
+// its own cluster and with what to do; where nobody is, it says so; and without
+// a measurement it says nothing.
+func TestTrouble(t *testing.T) {
+	const down = `
+  webhook_auditor_webhook_backend_ready{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com"} 0x20
+  webhook_auditor_webhook_backend_ready{cluster="south",type="admit",configuration="mesh",name="sidecar.example.com"} 1x20
+`
+	const failing = `
+  apiserver_admission_webhook_request_total{cluster="north",type="admit",name="sidecar.example.com",code="503"} 0+60x20
+  apiserver_admission_webhook_rejection_count{cluster="north",type="admit",name="sidecar.example.com",error_type="calling_webhook_error"} 0+60x20
+`
+	const command = "kubectl get endpointslices -n 'mesh' -l 'kubernetes.io/service-name=injector'"
+	for _, test := range []struct {
+		name, series string
+		want         []map[string]string
+	}{
+		{"nothing measured", "", nil},
+		{"healthy", inventory, []map[string]string{{"trouble": "No webhook is in trouble"}}},
+		{"down", inventory + down, []map[string]string{{
+			"trouble": "No backend is ready", "cluster": "north", "blocks": "pods", "owner": "helm/mesh", "do": command,
+		}}},
+		{"down and failing", inventory + down + failing, []map[string]string{{
+			"trouble": "Calls fail, requests are refused", "cluster": "north", "do": command, "rank": "1",
+		}}},
+		{"failing, not in the inventory", failing, []map[string]string{{
+			"trouble": "Calls fail, requests are refused", "owner": "unknown", "blocks": "nothing critical",
+		}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := rows(t, test.series, troublePanel().Queries[0].Expr)
+			if len(got) != len(test.want) {
+				t.Fatalf("%d rows: %v", len(got), got)
+			}
+			for i, want := range test.want {
+				for label, value := range want {
+					if got[i][label] != value {
+						t.Errorf("%s is %q, not %q", label, got[i][label], value)
+					}
+				}
+			}
+		})
+	}
+}
+
+// everything stands in for the choice All.
+var everything = strings.NewReplacer("$__rate_interval", "5m", "$__range", "15m", "$cluster", ".*", "$type", ".*", "$name", ".*")
+
+// rows evaluates the expression after 20 minutes, and returns the labels.
+func rows(t *testing.T, series, expr string) []map[string]string {
+	t.Helper()
+	storage := promqltest.LoadedStorage(t, "load 1m"+strings.ReplaceAll(series, "\n\n", "\n"))
+	t.Cleanup(func() { storage.Close() })
+	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
+	query, err := engine.NewInstantQuery(t.Context(), storage, nil, everything.Replace(expr), time.Unix(20*60, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer query.Close()
+	result := query.Exec(t.Context())
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	var out []map[string]string
+	vector, err := result.Vector()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(vector, func(a, b promql.Sample) int { return int(b.F - a.F) })
+	for _, s := range vector {
+		out = append(out, s.Metric.Map())
+	}
+	return out
+}
