@@ -15,22 +15,20 @@ import (
 type Alert struct {
 	Name     string
 	Severity classify.Severity
-	// Enhancement is the severity that OpenShift's enhancement gives to the
-	// alert, where it differs from ours.
-	Enhancement classify.Severity
-	// For is how long Expr must hold before the alert fires.
-	For time.Duration
-	// Expr is PromQL. Windows are those of production and no label tells
-	// clusters apart: Options change both in the parsed expression.
+	// Enhancement is how OpenShift's enhancement differs; the zero value stands
+	// for no difference.
+	Enhancement Enhancement
+	// For is how long Expr must hold before the alert fires, KeepFiring how long
+	// the alert goes on after Expr no longer holds.
+	For, KeepFiring time.Duration
+	// Expr is PromQL. Windows are those of production and no label names the
+	// cluster: Options change both in the parsed expression. No label of the
+	// result may change while the cause of the alert lasts.
 	Expr string
-	// Backend selects the auditor's series that tell where the backend of the
-	// webhook is; a value "$name" stands for the alert's label name. It is "" where
-	// the alert is about no single webhook.
-	Backend string
+	// Threshold replaces "$threshold" in Expr; 0 stands for an alert without one.
+	Threshold float64
 	// Summary is one line; Description alone must be enough to act on. Both
-	// are Prometheus templates. Where there is a Backend, $namespace is its
-	// namespace in the Description, and $registered are the configurations that
-	// register the webhook, each after a space.
+	// are Prometheus templates.
 	Summary, Description string
 	// Runbook is the path of the runbook in the repository; "" stands for the
 	// one that has the alert's name.
@@ -39,43 +37,56 @@ type Alert struct {
 	Labels map[string]string
 }
 
-// Shared is an expression that several alerts of a group read. It is recorded
-// under its name, or stands in their expressions where nothing can be recorded.
-type Shared struct {
-	Name, Expr string
+// Enhancement is the severity and the threshold of an alert by OpenShift's
+// enhancement, each where it differs from ours.
+type Enhancement struct {
+	Severity  classify.Severity
+	Threshold float64
 }
 
-// Group is a group of alerts. Prometheus evaluates one after the other, after
-// what they share.
+// Record is an expression that is recorded under its name, as
+// level:metric:operations. Where nothing can be recorded, Inline stands in the
+// expressions that read it, or Expr where Inline is "".
+type Record struct {
+	Name, Expr, Inline string
+}
+
+// Group is a group of rules. Prometheus evaluates one after the other: the
+// records, in their order, then the alerts.
 type Group struct {
-	Name   string
-	Shared []Shared
-	Alerts []Alert
+	Name    string
+	Records []Record
+	Alerts  []Alert
 }
 
-// inlined returns the group with all that is shared written out.
+// inlined returns the group with all records written out. A record may read
+// those before it.
 func (g Group) inlined() Group {
 	out := Group{Name: g.Name}
 	for _, a := range g.Alerts {
-		for _, s := range g.Shared {
-			a.Expr = strings.ReplaceAll(a.Expr, s.Name, "("+s.Expr+")")
+		for i := len(g.Records) - 1; i >= 0; i-- {
+			a.Expr = strings.ReplaceAll(a.Expr, g.Records[i].Name, "("+g.Records[i].written()+")")
 		}
 		out.Alerts = append(out.Alerts, a)
 	}
 	return out
 }
 
-// Groups returns all alerts. Prometheus evaluates the groups at the same time:
-// what takes long, the latencies, delays nothing else.
+// written is what stands for the record where nothing can be recorded.
+func (r Record) written() string {
+	if r.Inline != "" {
+		return r.Inline
+	}
+	return r.Expr
+}
+
+// Groups returns all rules. Prometheus evaluates the groups at the same time.
 func Groups() []Group {
 	return []Group{
-		{Name: "webhook-auditor-failures", Shared: failureShared, Alerts: failureAlerts},
-		{Name: "webhook-auditor-latency", Shared: latencyShared, Alerts: latencyAlerts},
-		{Name: "webhook-auditor-admission", Shared: admissionShared, Alerts: admissionAlerts},
-		{Name: "webhook-auditor-conversion", Alerts: conversionAlerts},
+		callsGroup(),
 		{Name: "webhook-auditor-resources", Alerts: resourceAlerts},
-		{Name: "webhook-auditor-findings", Alerts: findingAlerts(classify.Checks)},
-		{Name: "webhook-auditor-self", Shared: selfShared, Alerts: selfAlerts},
+		findingsGroup(classify.Checks),
+		{Name: "webhook-auditor-self", Alerts: selfAlerts()},
 	}
 }
 

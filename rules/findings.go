@@ -7,6 +7,41 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
+// The records of the findings.
+const (
+	// registered are the registrations, labelled with the namespaces of their
+	// backends.
+	registered = `cluster_type_configuration_name_namespace:webhook_auditor_webhook:last5m`
+	// critical are the registrations that reach what the cluster's stability
+	// depends on, conversions among them: a finding on one is critical only where
+	// controllers stop.
+	critical = `cluster_type_configuration_name:webhook_auditor_reach_vital:last5m`
+)
+
+const perRegistration = `(type, configuration, name)`
+
+// All is read over 5 minutes: a failed scrape or a restart must not let an alert
+// start anew.
+var findingRecords = []Record{
+	{
+		Name: registered,
+		Expr: `
+			topk by ` + perRegistration + ` (1, sum by (type, configuration, name, namespace) (label_replace(
+				count_over_time(webhook_auditor_webhook_info[5m]), "namespace", "$1", "service_namespace", "(.*)")))
+			or on ` + perRegistration + ` group by ` + perRegistration + ` (last_over_time(webhook_auditor_finding[5m]))`,
+	},
+	{
+		Name: critical,
+		Expr: `
+			group by ` + perRegistration + ` (last_over_time(webhook_auditor_webhook_reach{` + vitalClasses + `}[5m]))
+			or on ` + perRegistration + ` group by ` + perRegistration + ` (last_over_time(webhook_auditor_webhook_info{type="conversion"}[5m]))`,
+	},
+}
+
+func findingsGroup(checks []*classify.Check) Group {
+	return Group{Name: "webhook-auditor-findings", Records: findingRecords, Alerts: findingAlerts(checks)}
+}
+
 // findingAlerts derives the alerts from the checks: one for each check and
 // severity that has one. Those of several checks may share a name; the label
 // check tells them apart.
@@ -14,33 +49,78 @@ func findingAlerts(checks []*classify.Check) []Alert {
 	var alerts []Alert
 	for _, c := range checks {
 		for _, severity := range classify.Severities {
-			if name := c.Alerts[severity]; name != "" {
-				alerts = append(alerts, findingAlert(c, severity, name))
-			}
+			alerts = append(alerts, alertsOf(c, severity)...)
 		}
 	}
 	return alerts
 }
 
-func findingAlert(c *classify.Check, severity classify.Severity, name string) Alert {
+// alertsOf are the alerts on the findings of a check of one severity.
+func alertsOf(c *classify.Check, severity classify.Severity) []Alert {
+	name := c.Alerts[severity]
+	if name == "" {
+		return nil
+	}
+	all := finding{check: c, severity: severity}
+	switch {
+	case severity == classify.Critical && c.NonCriticalAlert != "":
+		pages, warns := all, all
+		pages.only = ` and on ` + perRegistration + ` ` + critical
+		warns.only = ` unless on ` + perRegistration + ` ` + critical
+		return []Alert{pages.alert(name, classify.Critical), warns.alert(c.NonCriticalAlert, classify.Warning)}
+	case severity == classify.Warning && c.ConversionAlert != "":
+		admission, conversions := all, all
+		admission.types, conversions.types = `, type!="conversion"`, `, type="conversion"`
+		return []Alert{admission.alert(name, classify.Warning), conversions.alert(c.ConversionAlert, classify.Warning)}
+	}
+	return []Alert{all.alert(name, severity)}
+}
+
+// finding selects findings of a check.
+type finding struct {
+	check    *classify.Check
+	severity classify.Severity
+	types    string // a matcher more, if any
+	only     string // which registrations, if not all
+}
+
+func (f finding) alert(name string, severity classify.Severity) Alert {
 	return Alert{
 		Name:        name,
 		Severity:    severity,
-		For:         c.For,
-		Expr:        finding(c.Name, severity),
-		Backend:     `webhook_auditor_webhook_info{type="$type", configuration="$configuration", name="$name"}`,
-		Summary:     `Webhook {{ $labels.name }}: ` + lowerFirst(c.Summary),
-		Description: describe(c),
-		Runbook:     "pkg/classify/" + c.Name + ".md",
-		Labels:      map[string]string{"check": c.Name},
+		For:         f.check.For,
+		Expr:        f.expr(name),
+		Summary:     `Webhook {{ $labels.name }}: ` + lowerFirst(f.check.Summary),
+		Description: describe(f.check),
+		Runbook:     "pkg/classify/" + f.check.Name + ".md",
+		Labels:      map[string]string{"check": f.check.Name},
 	}
 }
 
-// finding selects the findings of a check, of all replicas. They are gauges,
-// and read over 5 minutes: a failed scrape or a restart must not let an alert
-// start anew.
-func finding(check string, severity classify.Severity) string {
-	return fmt.Sprintf(`max by (check, type, configuration, name, group, resource) (last_over_time(webhook_auditor_finding{check=%q, severity=%q}[5m]))`, check, severity)
+// held is how long findings stay after the last auditor was scraped, in
+// seconds: its end is no all-clear. How old the last snapshot is bounds it.
+const held = "2700"
+
+// expr are the findings of the check, labelled with the namespaces of the
+// backends. Where no auditor is scraped, the alerts stay that are active, and
+// an active alert keeps the namespace that it has.
+func (f finding) expr(alert string) string {
+	return strings.NewReplacer(
+		"REGISTERED", registered, "PER", perRegistration,
+		"MATCHERS", fmt.Sprintf(`check=%q, severity=%q%s`, f.check.Name, f.severity, f.types),
+		"ONLY", f.only,
+		"ACTIVE", fmt.Sprintf(`ALERTS{alertname=%q, check=%q}`, alert, f.check.Name),
+		"SEEN", auditorSeen,
+	).Replace(`
+		max by (type, configuration, name, group, resource) (last_over_time(webhook_auditor_finding{MATCHERS}[5m])ONLY)
+		* on PER group_left (namespace) (
+			topk by PER (1, group by (type, configuration, name, namespace) (ACTIVE))
+			or on PER REGISTERED
+		)
+		or
+		group by (type, configuration, name, group, resource, namespace) (ACTIVE)
+		unless on () SEEN
+		and on () time() - max(last_over_time(webhook_auditor_snapshot_timestamp_seconds[1h])) < ` + held)
 }
 
 // describe says what was found and, in the words of the check's runbook, what
@@ -50,7 +130,7 @@ func describe(c *classify.Check) string {
 	b.WriteString(`{{ if eq $labels.type "admit" }}Mutating{{ else if eq $labels.type "conversion" }}Conversion{{ else }}Validating{{ end }} webhook {{ $labels.name }}`)
 	b.WriteString(`{{ if ne $labels.type "conversion" }} of configuration {{ $labels.configuration }}{{ end }}`)
 	b.WriteString(`{{ with $labels.resource }}, called for {{ . }}{{ with $labels.group }} of {{ . }}{{ end }}{{ end }}`)
-	b.WriteString(`{{ with $namespace }}, backend in namespace {{ . }}{{ end }}: `)
+	b.WriteString(`{{ with $labels.namespace }}, backend in namespace {{ . }}{{ end }}: `)
 	b.WriteString(lowerFirst(c.Summary))
 	for _, section := range []string{"Impact", "Mitigation"} {
 		if text := firstParagraph(c.Runbook(), section); text != "" {

@@ -2,6 +2,8 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,10 +37,16 @@ func TestUpToDateFindings(t *testing.T) {
 func findingTest(a Alert) unitTest {
 	wait := max(int(a.For/tick), 20)
 	values := fmt.Sprintf("_x10 1x%d _ 1x%d stale", wait/2, wait)
-	found := fmt.Sprintf(`check=%q,severity=%q,type="validating",configuration="policy",name="pods.policy.example.com",group="",resource=""`, a.Labels["check"], a.Severity)
-	known := `type="validating",configuration="policy",name="pods.policy.example.com",service_namespace="policy"`
+	kind := "validating"
+	if strings.HasPrefix(a.Name, "WebhookConversion") {
+		kind = "conversion"
+	}
+	severity := selected.FindStringSubmatch(a.Expr)[1]
+	webhook := fmt.Sprintf(`type=%q,configuration="policy",name="pods.policy.example.com"`, kind)
+	found := fmt.Sprintf(`check=%q,severity=%q,%s,group="",resource=""`, a.Labels["check"], severity, webhook)
+	known := webhook + `,service_namespace="policy"`
 	test := unitTest{
-		Name:     a.Labels["check"] + " of severity " + a.Severity.String(),
+		Name:     a.Labels["check"] + " as " + a.Name,
 		Interval: model.Duration(tick),
 		AlertRuleTests: []alertTest{
 			{EvalTime: model.Duration(5*time.Minute + a.For - tick), Alertname: a.Name, ExpAlerts: []expAlert{}},
@@ -50,10 +58,18 @@ func findingTest(a Alert) unitTest {
 		target := fmt.Sprintf(`instance=%q,pod=%q,namespace="webhook-auditor",endpoint="https",container="auditor"`, pod, pod)
 		test.InputSeries = append(test.InputSeries,
 			inputSeries{"webhook_auditor_finding{" + target + "," + found + "}", values},
-			inputSeries{"webhook_auditor_webhook_info{" + target + "," + known + "}", fmt.Sprintf("1x%d", 3*wait)})
+			inputSeries{"webhook_auditor_webhook_info{" + target + "," + known + "}", fmt.Sprintf("1x%d", 3*wait)},
+			inputSeries{"webhook_auditor_snapshot_timestamp_seconds{" + target + "}", fmt.Sprintf("0+30x%d", 3*wait)})
+		if a.Severity == classify.Critical {
+			test.InputSeries = append(test.InputSeries,
+				inputSeries{"webhook_auditor_webhook_reach{" + target + "," + webhook + `,class="critical",group="",resource="pods"}`, fmt.Sprintf("1x%d", 3*wait)})
+		}
 	}
 	return test
 }
+
+// selected finds the severity of the findings that an alert selects.
+var selected = regexp.MustCompile(`webhook_auditor_finding\{check="[^"]+", severity="(\w+)"`)
 
 func TestDescribe(t *testing.T) {
 	for _, a := range findingAlerts(classify.Checks) {

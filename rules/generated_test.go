@@ -55,8 +55,8 @@ func table() string {
 	b.WriteString("| alert | severity | of the enhancement | waits | what it says |\n|---|---|---|---|---|\n")
 	for _, a := range all() {
 		enhancement := ""
-		if a.Enhancement != 0 {
-			enhancement = a.Enhancement.String()
+		if a.Enhancement.Severity != 0 {
+			enhancement = a.Enhancement.Severity.String()
 		}
 		fmt.Fprintf(&b, "| [%s](../%s) | %s | %s | %s | %s |\n", a.Name, a.runbook(), a.Severity, enhancement, model.Duration(a.For), plain(a))
 	}

@@ -1,91 +1,122 @@
 package rules
 
 import (
+	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-var latencyAlerts = []Alert{
-	{
-		Name:        "WebhookCriticalResourceSlow",
-		Severity:    classify.Critical,
-		For:         10 * time.Minute,
-		Expr:        slow + ` and on (name, type, threshold) ` + onCritical,
-		Backend:     backendByName,
-		Summary:     `Webhook {{ $labels.name }} slows down critical resources.`,
-		Description: slowCalls + `. It is called for resources that the cluster's stability hangs on, and fails closed: each of those requests waits for it, and is refused once it times out.` + itsBackend + registration + ` If it cannot be mended at once,` + breakGlass,
-	},
-	{
-		Name:        "WebhookSlow",
-		Severity:    classify.Warning,
-		Enhancement: classify.Critical,
-		For:         10 * time.Minute,
-		Expr:        slow + ` unless on (name, type, threshold) ` + onCritical,
-		Backend:     backendByName,
-		Summary:     `Webhook {{ $labels.name }} is slow.`,
-		Description: slowCalls + `, the threshold for it. Each request that it is called for waits that long.` + itsBackend + registration,
-	},
+const slowCalls = `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` take longer than its threshold`
+
+func latencyAlerts() []Alert {
+	return []Alert{
+		{
+			Name:        "WebhookCriticalResourceSlow",
+			Severity:    classify.Critical,
+			For:         10 * time.Minute,
+			KeepFiring:  5 * time.Minute,
+			Threshold:   0.01,
+			Expr:        withBackend("WebhookCriticalResourceSlow", slow+` and on (type, name) `+onVital),
+			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
+			Description: slowCalls + `, 0.5 s unless the auditor's configuration says otherwise. It is called for resources that the cluster's stability depends on: each of those requests waits for it, whatever its failurePolicy.` + itsBackend + registration + ` If it cannot be repaired at once, lower its timeoutSeconds or` + breakGlass,
+		},
+		{
+			Name:        "WebhookSlow",
+			Severity:    classify.Warning,
+			Enhancement: Enhancement{Severity: classify.Critical},
+			For:         10 * time.Minute,
+			KeepFiring:  10 * time.Minute,
+			Threshold:   0.01,
+			Expr:        withBackend("WebhookSlow", slow+` unless on (type, name) `+onVital),
+			Summary:     `Webhook {{ $labels.name }} is slow.`,
+			Description: slowCalls + `, 1 s unless the auditor's configuration says otherwise. Each request that it is called for waits that long.` + itsBackend + registration,
+		},
+	}
 }
-
-// slow is what the alerts share: the share of slow calls of each slow webhook,
-// with its threshold.
-const slow = `webhook:slow_calls:ratio5m`
-
-var latencyShared = []Shared{{slow, slowShare}}
 
 // A webhook is slow where the 99th percentile of its calls is beyond its
 // threshold, that is where more than one call in a hundred is. Thresholds are
 // edges of the API server's histogram, so counting is exact, and reads one
-// bucket where a quantile reads nine. tooFew is the share of the calls that are
-// quicker, with a margin for the rounding of quotients; fewer than five calls
-// tell nothing.
+// bucket where a quantile reads nine.
 const (
-	tooFew  = `0.98999`
-	calls5m = `(sum by (name, type) (increase(` + admissionSeconds + `_count[5m]) > 0) >= 5)`
+	// slowCount are the slow calls, of webhooks of which more than one call in a
+	// hundred is: mostly none.
+	slowCount = `cluster_type_name:webhook_auditor_calls_slow:increase6m`
+	// slowShort is the share of slow calls of webhooks that are called all the
+	// time: fewer than five calls tell nothing.
+	slowShort = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6m`
+	// slowLong is that of webhooks which are called now and then: slow in 3 slots
+	// of 5 minutes, and 5 times, in 6 hours, until they are quick for half an
+	// hour or not called any more.
+	slowLong = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6h`
+
+	slow = `(` + slowShort + ` or on (type, name) ` + slowLong + `) > $threshold`
 )
 
-// Most webhooks may take a second, also those without a threshold, which the
-// auditor does not know or no auditor runs for: quickest reads that bucket
-// alone. Of the others, quicker reads the bucket of each one's threshold, by
-// the name that this has as an edge. "1.0" and "1" are the same edge. The
-// auditor's gauges are read over 5 minutes, so that a failed scrape or a restart
-// changes nothing.
-const (
-	unusual = `max by (name, type) (last_over_time(webhook_auditor_webhook_latency_threshold_seconds[5m])) != 1`
-	quicker = `
-		sum by (name, type, threshold) (
-			label_replace(increase(` + admissionSeconds + `_bucket{le=~"0.1|0.5|2.5|10|10.0"}[5m]), "threshold", "$1", "le", "(.+?)([.]0)?")
-			and on (name, type, threshold) count_values by (name, type) ("threshold", ` + unusual + `)
-		)`
-	quickest = `label_replace(sum by (name, type) (increase(` + admissionSeconds + `_bucket{le=~"1|1.0"}[5m])), "threshold", "1", "", "")`
-)
+// tooFew is the share of the calls that are quicker, with a margin for the
+// rounding of quotients.
+const tooFew = `0.98999`
 
-const slowShare = `
-	1 - (
-		(` + quicker + ` or on (name, type) ` + quickest + `)
-		/ on (name, type) group_left () ` + calls5m + ` < ` + tooFew + `
+// quick counts the calls that are no slower than the threshold. Most webhooks
+// may take a second, also those without a threshold, which the auditor does not
+// know: the last line reads that bucket alone. Of the others, the first reads
+// the bucket of each one's threshold, by the name that this has as an edge.
+// "1.0" and "1" are the same edge.
+const quick = `(
+		sum by (type, name) (
+			label_replace(increase(` + admissionSeconds + `_bucket{le=~"0.1|0.5|2.5|10|10.0"}[WINDOW]), "threshold", "$1", "le", "(.+?)([.]0)?")
+			and on (type, name, threshold) count_values by (type, name) ("threshold", ` + thresholds + ` != 1)
+		)
+		or on (type, name) sum by (type, name) (increase(` + admissionSeconds + `_bucket{le=~"1|1.0"}[WINDOW]))
 	)`
 
-// onCritical selects the webhooks that fail closed on a critical resource, which
-// are held to half a second: one and the same registration must do both, and a
-// name may have several. Whoever grants such a webhook another threshold gets
-// WebhookSlow beyond that.
-const onCritical = `
-	label_replace(
-		last_over_time(webhook_auditor_webhook_reach{class="critical"}[5m])
-		unless on (type, configuration, name) last_over_time(webhook_auditor_webhook_info{failure_policy="Ignore"}[5m]),
-		"threshold", "0.5", "", "")`
+const answered = `sum by (type, name) (increase(` + admissionSeconds + `_count[WINDOW]) > 0)`
+
+// notQuick counts the calls that are not.
+const notQuick = answered + ` - on (type, name) (` + quick + ` < on (type, name) ` + tooFew + ` * (` + answered + `))`
+
+var latencyRecords = []Record{
+	{Name: slowCount, Expr: strings.ReplaceAll(notQuick, "WINDOW", "6m")},
+	{Name: slowShort, Expr: slowCount + ` / on (type, name) (` + strings.ReplaceAll(answered, "WINDOW", "6m") + ` >= 5)`},
+	{
+		Name: slowLong,
+		Expr: `
+			clamp_max(sum_over_time(` + slowCount + `[6h:5m]) / on (type, name) ` + calls("6h") + `, 1)
+			and on (type, name) sum_over_time(` + slowCount + `[6h:5m]) >= 5
+			and on (type, name) count_over_time(` + slowCount + `[6h:5m]) >= 3
+			and on (type, name) count_over_time(` + slowCount + `[75m:5m])
+			unless on (type, name) (` + calls("30m") + ` >= 5 unless on (type, name) count_over_time(` + slowCount + `[30m:5m]))`,
+		// Where nothing can be recorded, each slot would have to be counted anew:
+		// slow in both of the last two quarters of an hour.
+		Inline: strings.ReplaceAll(`(`+notQuick+`) / on (type, name) (`+answered+` >= 5)`, "WINDOW", "15m") +
+			` and on (type, name) (` + strings.ReplaceAll(notQuick, "[WINDOW]", "[15m] offset 15m") + `)`,
+	},
+}
 
 // slowConversion compares a quantile: the edges of this histogram are powers
 // of two, and lie by the factor 1.024 beyond the thresholds 0.5 and 1. The
-// margin is for a quantile that lies on its edge.
-const slowConversion = `
-	label_replace(label_replace(
-		histogram_quantile(0.99, sum by (crd_name, le) (rate(apiserver_crd_conversion_webhook_duration_seconds_bucket[5m])))
-		> on (crd_name) 1.001 * 1.024 * (
-			label_replace(max by (name) (last_over_time(webhook_auditor_webhook_latency_threshold_seconds{type="conversion"}[5m])), "crd_name", "$1", "name", "(.+)")
-			or on (crd_name) group by (crd_name) (apiserver_crd_conversion_webhook_duration_seconds_count)
-		)
-		and on (crd_name) sum by (crd_name) (increase(apiserver_crd_conversion_webhook_duration_seconds_count[5m])) >= 5,
-		"name", "$1", "crd_name", "(.+)"), "type", "conversion", "", "")`
+// margin is for a quantile that lies on its edge. A CRD whose objects are
+// converted now and then is slow where it is in both of the last two quarters of
+// an hour. Without a threshold of its own it may take a second, as the value of
+// a group is 1.
+var slowConversion = strings.NewReplacer(
+	"LIMIT", `1.001 * 1.024 * (max by (type, name) (`+thresholds+`) or on (type, name) group by (type, name) (`+backends+`))`,
+	"P99(5m)", quantileOf("[5m]"), "P99(15m)", quantileOf("[15m]"), "P99(BEFORE)", quantileOf("[15m] offset 15m"),
+	"COUNT(5m)", convertedIn("5m"), "COUNT(30m)", convertedIn("30m"),
+).Replace(`
+	P99(5m) > on (type, name) LIMIT and on (type, name) COUNT(5m) >= 5
+	or on (type, name) (
+		P99(15m) > on (type, name) LIMIT
+		and on (type, name) (P99(BEFORE) > on (type, name) LIMIT)
+		and on (type, name) COUNT(30m) >= 5
+	)`)
+
+// quantileOf is the 99th percentile of the conversions in a window.
+func quantileOf(window string) string {
+	return asWebhook(`histogram_quantile(0.99, sum by (crd_name, le) (rate(` + converted + `_bucket` + window + `)))`)
+}
+
+func convertedIn(window string) string {
+	return asWebhook(`sum by (crd_name) (increase(` + converted + `_count[` + window + `]))`)
+}

@@ -66,8 +66,7 @@ func TestEdges(t *testing.T) {
 // expect holds that the alert fires, or that it does not.
 func expect(t *testing.T, alert string, fires bool, series []string) {
 	t.Helper()
-	p := play(t, Options{}, series...)
-	p.only(alert)
+	p := playFile(t, fileOf(t, alert), tick, series)
 	if got := p.first(alert, 30*time.Minute); (got >= 0) != fires {
 		t.Errorf("%s first fires after %s, want it to fire: %t", alert, got, fires)
 	}
@@ -128,32 +127,27 @@ func TestWithoutThreshold(t *testing.T) {
 	expect(t, "WebhookSlow", true, admissionHistogram("w", "1", 100, 50))
 }
 
-// TestCriticalNeedsBoth shows that one and the same registration must fail
-// closed and reach a critical resource.
-func TestCriticalNeedsBoth(t *testing.T) {
-	registration := func(configuration, policy, resource string) []string {
-		webhook := fmt.Sprintf(`pod="one",type="validating",name="w",configuration=%q`, configuration)
+// TestVital shows that it pages where the webhook reaches what the cluster's
+// stability depends on, whatever its failurePolicy: the wait is the outage.
+func TestVital(t *testing.T) {
+	registration := func(policy, class, resource string) []string {
+		const webhook = `pod="one",type="validating",name="w",configuration="c"`
 		series := []string{fmt.Sprintf(`webhook_auditor_webhook_info{%s,failure_policy=%q} 1x60`, webhook, policy)}
 		if resource != "" {
-			series = append(series, fmt.Sprintf(`webhook_auditor_webhook_reach{%s,class="critical",group="",resource=%q} 1x60`, webhook, resource))
+			series = append(series, fmt.Sprintf(`webhook_auditor_webhook_reach{%s,class=%q,group="",resource=%q} 1x60`, webhook, class, resource))
 		}
 		return series
 	}
-	tests := []struct {
-		name   string
-		alert  string
-		series []string
-	}{
-		{"fails closed on a critical resource", "WebhookCriticalResourceSlow", registration("c", "Fail", "pods")},
-		{"fails open on a critical resource", "WebhookSlow", registration("c", "Ignore", "pods")},
-		{"fails closed elsewhere", "WebhookSlow", registration("c", "Fail", "")},
-		{"two registrations share the name, each with one half", "WebhookSlow", slices.Concat(registration("c", "Fail", ""), registration("d", "Ignore", "pods"))},
-		{"two registrations share the name, one has both", "WebhookCriticalResourceSlow", slices.Concat(registration("c", "Fail", "pods"), registration("d", "Ignore", "pods"))},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			p := play(t, Options{}, slices.Concat(test.series, admissionHistogram("w", "0.5", 100, 50), []string{limit("w", "validating", 0.5)})...)
-			p.only("WebhookSlow")
+	for _, test := range []struct{ policy, class, resource, alert string }{
+		{"Fail", "critical", "pods", "WebhookCriticalResourceSlow"},
+		{"Ignore", "critical", "pods", "WebhookCriticalResourceSlow"},
+		{"Ignore", "vital", "leases", "WebhookCriticalResourceSlow"},
+		{"Fail", "virtual", "tokenreviews", "WebhookCriticalResourceSlow"},
+		{"Fail", "sensitive", "secrets", "WebhookSlow"},
+		{"Fail", "", "", "WebhookSlow"},
+	} {
+		t.Run(test.policy+" on "+test.resource, func(t *testing.T) {
+			p := playFile(t, fileOf(t, "WebhookSlow", "WebhookCriticalResourceSlow"), tick, slices.Concat(registration(test.policy, test.class, test.resource), admissionHistogram("w", "0.5", 100, 50), []string{limit("w", "validating", 0.5)}))
 			if got := p.firing(25 * time.Minute); !slices.Equal(got, []string{test.alert + " w"}) {
 				t.Errorf("%q fire, want %s alone", got, test.alert)
 			}

@@ -96,8 +96,6 @@ func perRequest(name, more string, perTick float64) trace {
 }
 
 var (
-	impact     = known("webhook_failure_impact", knownHook, 1)
-	crdImpact  = known("webhook_failure_impact", knownForCRD, 1)
 	info       = known("webhook_info", knownHook+`,configuration="c",failure_policy="Fail"`, 1)
 	reach      = stays(`webhook_auditor_webhook_reach{`+knownHook+`,configuration="c",class="critical",group="",resource="pods"}`, 1)
 	build      = stays(`webhook_auditor_build_info{instance="x",pod="x"}`, 1)
@@ -111,20 +109,21 @@ func limited(webhook string, seconds float64) trace {
 
 // troubles are, for each signal alert, what it fires on.
 var troubles = map[string][]trace{
-	"WebhookFailingClosed":        {grows(requested("200"), 27), grows(requested("503"), 3), grows(rejected("calling_webhook_error"), 3), impact},
-	"WebhookFailingOpen":          {grows(requested("200"), 27), grows(requested("503"), 3), grows(failedOpen+`{instance="a",name="w",type="validating"}`, 3), impact},
-	"WebhookAllCallsFailing":      {stays(requested("200"), 7), grows(requested("503"), 0.08), grows(rejected("calling_webhook_error"), 0.08), impact},
-	"WebhookCriticalResourceSlow": append(durations(admissionSeconds, calledHook, "0.5", 5), limited(knownHook, 0.5), reach, info, impact),
-	"WebhookSlow":                 append(durations(admissionSeconds, calledHook, "1", 5), limited(knownHook, 1), impact),
-	"WebhookRejectionsHigh":       {changes(requested("200"), 5000, 20), changes(requested("403"), 1, 20), changes(rejected("no_error"), 1, 20), impact},
-	"WebhookMatchConditionErrors": {grows(`apiserver_admission_match_condition_evaluation_errors_total{kind="webhook",`+calledHook+`}`, 1), impact},
-	"WebhookInternalErrors":       {grows(rejected("apiserver_internal_error"), 1), impact},
+	"WebhookCallsFailing":         {grows(requested("200"), 27), grows(requested("503"), 3), grows(rejected("calling_webhook_error"), 3), limited(knownHook, 1)},
+	"WebhookFailingClosed":        {grows(requested("200"), 20), grows(requested("503"), 10), grows(rejected("calling_webhook_error"), 10), limited(knownHook, 0.5), reach},
+	"WebhookFailingOpen":          {grows(requested("200"), 27), grows(requested("503"), 3), grows(failedOpen+`{instance="a",name="w",type="validating"}`, 3), limited(knownHook, 1)},
+	"WebhookAllCallsFailing":      {stays(requested("200"), 7), grows(requested("503"), 0.08), grows(rejected("calling_webhook_error"), 0.08), limited(knownHook, 1)},
+	"WebhookCriticalResourceSlow": append(durations(admissionSeconds, calledHook, "0.5", 5), limited(knownHook, 0.5), reach),
+	"WebhookSlow":                 append(durations(admissionSeconds, calledHook, "1", 5), limited(knownHook, 1)),
+	"WebhookRejectionsHigh":       {changes(requested("200"), 5000, 20), changes(requested("403"), 1, 20), changes(rejected("no_error"), 1, 20), limited(knownHook, 1)},
+	"WebhookMatchConditionErrors": {grows(`apiserver_admission_match_condition_evaluation_errors_total{kind="webhook",`+calledHook+`}`, 1), limited(knownHook, 1)},
+	"WebhookInternalErrors":       {grows(rejected("apiserver_internal_error"), 1), limited(knownHook, 1)},
 	"WebhookNotInInventory":       {grows(requested("200"), 10), seesAll},
-	"WebhookConversionFailing":    {grows(conversions("true"), 9), grows(conversions("false"), 1), crdImpact},
+	"WebhookConversionFailing":    {grows(conversions("true"), 9), grows(conversions("false"), 1), limited(knownForCRD, 1)},
 	"WebhookConversionSlow": append(durations(converted, calledForCRD+`,succeeded="true"`, "1.024", 5),
-		grows(converted+`_bucket{`+calledForCRD+`,succeeded="true",le="2.048"}`, 10), limited(knownForCRD, 1), crdImpact),
+		grows(converted+`_bucket{`+calledForCRD+`,succeeded="true",le="2.048"}`, 10), limited(knownForCRD, 1)),
 	"WebhookConversionBlocksControllers": {
-		grows(conversions("false"), 10), grows(`garbagecollector_controller_resources_sync_error_total{instance="k"}`, 0.05), crdImpact,
+		grows(conversions("false"), 10), grows(`garbagecollector_controller_resources_sync_error_total{instance="k"}`, 0.2), limited(knownForCRD, 1),
 	},
 	"WebhookResourceLatencyHigh": {
 		perRequest("apiserver_request_duration_seconds_sum", `,dry_run=""`, 20),
@@ -132,9 +131,25 @@ var troubles = map[string][]trace{
 		perRequest("apiserver_request_sli_duration_seconds_count", "", 10),
 		reach,
 	},
-	"WebhookInputMetricsMissing": {seesAll},
+	"WebhookInputMetricsMissing": {seesAll, stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0)},
 	"WebhookAuditorDown":         {},
+	"WebhookNoneReachable":       unreachable(),
 	"WebhookAuditorStale":        {build, blindSince},
+}
+
+// unreachable are two webhooks that one API server does not reach and another
+// does.
+func unreachable() []trace {
+	var out []trace
+	for _, name := range []string{"one", "two"} {
+		for _, t := range []trace{
+			grows(requested("503"), 20), grows(rejected("calling_webhook_error"), 20),
+			grows(requested("200"), 20).renamed(`instance="a"`, `instance="other"`),
+		} {
+			out = append(out, t.renamed(`name="w"`, fmt.Sprintf("name=%q", name)))
+		}
+	}
+	return out
 }
 
 // A casualty is an alert, and what it fires on about a webhook of its own.
@@ -158,6 +173,9 @@ func casualties(t *testing.T) []casualty {
 			} else if check != "" {
 				continue
 			}
+			if a.Name == "WebhookUnwatched" {
+				continue // it follows another alert, see tests/self.yaml
+			}
 			if !exists {
 				t.Errorf("nothing is known to make %s fire", a.Name)
 			}
@@ -173,8 +191,11 @@ func casualties(t *testing.T) []casualty {
 
 // solitary tells whether the alert is about all that there is, or is not.
 func (s casualty) solitary() bool {
-	return slices.Contains([]string{"WebhookInputMetricsMissing", "WebhookAuditorDown", "WebhookAuditorStale"}, s.Name)
+	return slices.Contains([]string{"WebhookInputMetricsMissing", "WebhookAuditorDown", "WebhookAuditorStale", "WebhookNoneReachable", "WebhookResourceLatencyHigh"}, s.Name)
 }
+
+// hasBackend tells whether the alert says where the webhook's backend is.
+func (s casualty) hasBackend() bool { return strings.Contains(s.Expr, "group_left (namespace)") }
 
 func (s casualty) owns(l labels.Labels) bool {
 	return l.Get("alertname") == s.Name && (l.Get("name") == "" || l.Get("name") == s.webhook)
@@ -310,7 +331,7 @@ func (m mishap) befall(traces []trace) []string {
 }
 
 // TestMishaps lets everything that happens in clusters happen while each alert
-// fires, with what alerts share recorded and written out.
+// fires; once with what alerts share written out.
 func TestMishaps(t *testing.T) {
 	var together []casualty
 	var plays [][]casualty
@@ -326,8 +347,9 @@ func TestMishaps(t *testing.T) {
 			t.Parallel()
 			for _, play := range append(plays, together) {
 				touched := slices.DeleteFunc(slices.Clone(play), func(s casualty) bool { return !m.touches(s.traces) })
-				for _, record := range []bool{true, false} {
-					m.try(t, touched, record)
+				m.try(t, touched, true)
+				if m.name == "a failed scrape" {
+					m.try(t, touched, false)
 				}
 			}
 		})
@@ -373,7 +395,7 @@ func (m mishap) look(t *testing.T, s casualty, moment int, seen map[string]bool,
 	}
 	for _, a := range own {
 		seen[labels.NewBuilder(a.Labels).Del("instance", "pod").Labels().String()] = true
-		if got := cmp.Or(a.Labels.Get("namespace"), "nowhere"); s.Backend != "" && !strings.Contains(m.namespaces, got) {
+		if got := cmp.Or(a.Labels.Get("namespace"), "nowhere"); s.hasBackend() && !strings.Contains(m.namespaces, got) {
 			t.Fatalf("%s: the backend is in %s after %d minutes, want %s", s.Name, got, moment, m.namespaces)
 		}
 	}
@@ -386,20 +408,15 @@ func only(t *testing.T, casualties []casualty, record bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range groups {
-		groups[i].Rules = slices.DeleteFunc(groups[i].Rules, func(r monitoringv1.Rule) bool {
-			return r.Record == "" && !slices.ContainsFunc(casualties, func(s casualty) bool {
-				return s.Name == r.Alert && s.Labels["check"] == r.Labels["check"]
-			})
-		})
-	}
-	return groupFile(t, groups)
+	return groupFile(t, readBy(groups, func(r monitoringv1.Rule) bool {
+		return slices.ContainsFunc(casualties, func(s casualty) bool { return s.Name == r.Alert && s.Labels["check"] == r.Labels["check"] })
+	}))
 }
 
 // TestSlowScrapes has an API server of which one scrape in many succeeds in
 // time: it lacks no series, and its webhook answers most of its few calls.
 func TestSlowScrapes(t *testing.T) {
-	traces := []trace{seesAll}
+	traces := []trace{seesAll, stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0)}
 	for _, series := range []trace{
 		grows(`apiserver_admission_step_admission_duration_seconds_count{instance="a"}`, 1),
 		grows(requested("200"), 0.2),
@@ -414,7 +431,7 @@ func TestSlowScrapes(t *testing.T) {
 		}})
 	}
 	for _, alert := range []string{"WebhookInputMetricsMissing", "WebhookAllCallsFailing"} {
-		p := playFile(t, ruleFile(t, Options{}), minute, mishaps[0].befall(traces))
+		p := playFile(t, fileOf(t, alert), minute, mishaps[0].befall(traces))
 		if got := p.first(alert, watched*minute); got >= 0 {
 			t.Errorf("%s fires after %s", alert, got)
 		}

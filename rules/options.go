@@ -1,9 +1,13 @@
 package rules
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,11 +28,16 @@ const (
 	EnhancementSeverities Severities = "enhancement"
 )
 
-// Options say how the alerts of one installation differ from the committed
+// DefaultClusterLabel is the label that tells clusters apart where none is
+// given, as in kubernetes-mixin. Where no series carries it there is one cluster.
+const DefaultClusterLabel = "cluster"
+
+// Options say how the rules of one installation differ from the committed
 // ones; the zero value changes nothing.
 type Options struct {
 	// ClusterLabel is the label that tells clusters apart where several share
-	// a store; every aggregation and every join keeps it.
+	// a store; every aggregation and every join keeps it. "" stands for
+	// DefaultClusterLabel.
 	ClusterLabel string
 	// Selector is added to every selector: label matchers, as in
 	// cluster="one", env!="test".
@@ -36,20 +45,45 @@ type Options struct {
 	// RunbookBaseURL is what the paths of the runbooks are appended to.
 	RunbookBaseURL string
 	Severities     Severities
+	// Labels are added to every alert.
+	Labels map[string]string
+	// Disabled are the names of alerts that are left out.
+	Disabled []string
+	// Thresholds replace those of alerts, by name.
+	Thresholds map[string]float64
 	// TimeScale multiplies all windows and waiting times. It is for tests that
 	// cannot wait as long as an alert does.
 	TimeScale float64
 	// ObjectLabels are put on the rendered object, for rule selectors that ask
 	// for some.
 	ObjectLabels map[string]string
+
+	// compact writes expressions on one line: where all is written out, the
+	// indentation is most of an object that must fit into etcd.
+	compact bool
 }
 
 func (o Options) severity(a Alert) classify.Severity {
-	if o.Severities == EnhancementSeverities && a.Enhancement != 0 {
-		return a.Enhancement
+	if o.Severities == EnhancementSeverities && a.Enhancement.Severity != 0 {
+		return a.Enhancement.Severity
 	}
 	return a.Severity
 }
+
+// threshold returns the alert's threshold, as given or as decided by who decides
+// over its severity.
+func (o Options) threshold(a Alert) float64 {
+	if given, ok := o.Thresholds[a.Name]; ok {
+		return given
+	}
+	if o.Severities == EnhancementSeverities && a.Enhancement.Threshold != 0 {
+		return a.Enhancement.Threshold
+	}
+	return a.Threshold
+}
+
+// clusterLabel returns the label that tells clusters apart.
+func (o Options) clusterLabel() string { return cmp.Or(o.ClusterLabel, DefaultClusterLabel) }
 
 // scale returns how long a waiting time or a window is.
 func (o Options) scale(d time.Duration) time.Duration {
@@ -57,6 +91,11 @@ func (o Options) scale(d time.Duration) time.Duration {
 		return d
 	}
 	return time.Duration(float64(d) * o.TimeScale).Round(time.Millisecond)
+}
+
+// alertExpr returns the expression of the alert as the installation needs it.
+func (o Options) alertExpr(a Alert) (string, error) {
+	return o.expr(strings.ReplaceAll(a.Expr, "$threshold", strconv.FormatFloat(o.threshold(a), 'g', -1, 64)))
 }
 
 // expr returns the expression as the installation needs it. It changes what
@@ -73,43 +112,60 @@ func (o Options) expr(text string) (string, error) {
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 		o.changeTimes(node)
 		o.changeLabels(node)
-		if n, ok := node.(*parser.VectorSelector); ok {
+		if n, ok := node.(*parser.VectorSelector); ok && n.Name != activeAlerts {
 			n.LabelMatchers = append(n.LabelMatchers, matchers...)
 		}
 		return nil
 	})
+	if o.compact {
+		return expr.String(), nil
+	}
 	return parser.Prettify(expr), nil
 }
+
+// activeAlerts is the series of alerts that Prometheus writes itself. It carries
+// the labels of the alerts, which need not be those of what is selected.
+const activeAlerts = "ALERTS"
 
 // placeholder is a label of the alert in a selector of its template.
 var placeholder = regexp.MustCompile(`"\$(\w+)"`)
 
-// backendNamespace returns a template that sets $namespace to the namespace of
-// the backend, "" if nobody tells. It is looked up once an alert is active: a
-// join would pay for all webhooks at each evaluation. Where several series claim
-// the webhook (two replicas disagree for a minute, the backend moved) the
-// namespace that was seen most often wins, so that the alert keeps its identity.
-func (o Options) backendNamespace(backend string) (string, error) {
-	query, err := o.query(`topk(1, sum by (service_namespace) (count_over_time(%s[5m])))`, backend)
-	return "{{ $namespace := \"\" }}{{ with " + query + " }}" +
-		"{{ $namespace = . | first | label \"service_namespace\" }}{{ end }}", err
-}
-
 // registrations returns a template that sets $registered to the names of the
 // configurations that register the webhook, each after a space.
 func (o Options) registrations() (string, error) {
-	query, err := o.query(`group by (configuration) (last_over_time(%s[5m]))`, `webhook_auditor_webhook_info{name="$name", type="$type"}`)
+	query, err := o.query(`group by (configuration) (last_over_time(webhook_auditor_webhook_info{name="$name", type="$type"}[5m]))`)
 	return "{{ $registered := \"\" }}{{ range " + query + " | sortByLabel \"configuration\" }}" +
 		"{{ $registered = printf \"%s %s\" $registered (label \"configuration\" .) }}{{ end }}", err
 }
 
-// query returns what asks in a template for an expression over the selected
-// series. A value "$name" in the selector stands for the alert's label name.
-func (o Options) query(expr, selector string) (string, error) {
-	if o.ClusterLabel != "" {
-		selector = strings.TrimSuffix(selector, "}") + fmt.Sprintf(`, %s="$%s"}`, o.ClusterLabel, o.ClusterLabel)
+// apiServers returns a template that sets $apiservers to the API servers of
+// which calls fail, each after a space, where they are not all that called the
+// webhook.
+func (o Options) apiServers(a Alert) (string, error) {
+	failing, calling := `increase(`+failedClosed+`[30m]) or increase(`+failedOpen+`[30m]) or increase(`+matchConditionErrors+`[30m])`, `increase(`+requests+`[30m])`
+	by := `name="$name", type="$type"`
+	if strings.HasPrefix(a.Name, "WebhookConversion") {
+		failing, calling, by = `increase(`+unconverted+`[30m])`, `increase(`+converted+`_count[30m])`, `crd_name="$name"`
 	}
-	query, err := o.expr(fmt.Sprintf(expr, selector))
+	failed, err := o.query(`group by (instance) ((` + selecting(failing, by) + `) > 0)`)
+	if err != nil {
+		return "", err
+	}
+	called, err := o.query(`group by (instance) (` + selecting(calling, by) + ` > 0)`)
+	return "{{ $apiservers := \"\" }}{{ $failed := " + failed + " }}{{ if lt (len $failed) (len " + called + ") }}{{ range $failed | sortByLabel \"instance\" }}" +
+		"{{ $apiservers = printf \"%s %s\" $apiservers (label \"instance\" .) }}{{ end }}{{ end }}", err
+}
+
+// selecting adds matchers to each range selector.
+func selecting(expr, matchers string) string {
+	return strings.NewReplacer("}[", ", "+matchers+"}[", "[", "{"+matchers+"}[").Replace(expr)
+}
+
+// query returns what asks in a template for an expression. A value "$name" in
+// its selectors stands for the alert's label name.
+func (o Options) query(expr string) (string, error) {
+	cluster := fmt.Sprintf(`%[1]s="$%[1]s"`, o.clusterLabel())
+	query, err := o.expr(strings.ReplaceAll(expr, `="$name"`, `="$name", `+cluster))
 	if err != nil {
 		return "", err
 	}
@@ -127,7 +183,7 @@ func (o Options) matchers() ([]*labels.Matcher, error) {
 	}
 	matchers, err := parser.NewParser(parser.Options{}).ParseMetricSelector("{" + o.Selector + "}")
 	if err != nil {
-		return nil, fmt.Errorf("reading the selector %q: want label matchers, as in cluster=\"one\": %w", o.Selector, err)
+		return nil, fmt.Errorf("selector %q: must be label matchers, as in cluster=\"one\": %w", o.Selector, err)
 	}
 	return matchers, nil
 }
@@ -143,18 +199,23 @@ func (o Options) changeTimes(node parser.Node) {
 	}
 }
 
+// changeLabels adds the cluster to what is aggregated and joined by, and has
+// matchers of it name the label as it is called.
 func (o Options) changeLabels(node parser.Node) {
-	if o.ClusterLabel == "" {
-		return
-	}
 	switch n := node.(type) {
 	case *parser.AggregateExpr:
 		if !n.Without {
-			n.Grouping = slices.Concat([]string{o.ClusterLabel}, n.Grouping)
+			n.Grouping = slices.Concat([]string{o.clusterLabel()}, n.Grouping)
 		}
 	case *parser.BinaryExpr:
 		if n.VectorMatching != nil && n.VectorMatching.On {
-			n.VectorMatching.MatchingLabels = slices.Concat([]string{o.ClusterLabel}, n.VectorMatching.MatchingLabels)
+			n.VectorMatching.MatchingLabels = slices.Concat([]string{o.clusterLabel()}, n.VectorMatching.MatchingLabels)
+		}
+	case *parser.VectorSelector:
+		for _, m := range n.LabelMatchers {
+			if m.Name == DefaultClusterLabel {
+				m.Name = o.clusterLabel()
+			}
 		}
 	}
 }
@@ -163,11 +224,70 @@ func (o Options) changeLabels(node parser.Node) {
 func (o Options) check() error {
 	switch {
 	case o.ClusterLabel != "" && !model.LegacyValidation.IsValidLabelName(o.ClusterLabel):
-		return fmt.Errorf("%q is no label name, as cluster is", o.ClusterLabel)
+		return fmt.Errorf("cluster label %q: must be a label name, as cluster is", o.ClusterLabel)
 	case !slices.Contains([]Severities{"", DefaultSeverities, EnhancementSeverities}, o.Severities):
-		return fmt.Errorf("unknown severities %q: want %s or %s", o.Severities, DefaultSeverities, EnhancementSeverities)
+		return fmt.Errorf("severities %q: must be %s or %s", o.Severities, DefaultSeverities, EnhancementSeverities)
 	case o.TimeScale < 0:
-		return fmt.Errorf("time scale %v: want a number above 0", o.TimeScale)
+		return fmt.Errorf("time scale %v: must be a number above 0", o.TimeScale)
+	}
+	return errors.Join(o.checkLabels(), o.checkAlerts())
+}
+
+// checkLabels refuses labels of alerts that are none, or that the rules set.
+func (o Options) checkLabels() error {
+	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
+		switch {
+		case !model.LegacyValidation.IsValidLabelName(name):
+			return fmt.Errorf("alert label %q: must be a label name, as team is", name)
+		case slices.Contains([]string{"alertname", "severity", "component", "check", "type", "name", "namespace", "instance", o.clusterLabel()}, name):
+			return fmt.Errorf("alert label %q: the alerts have it already, choose another name", name)
+		}
 	}
 	return nil
+}
+
+// checkAlerts refuses decisions about alerts that do not exist.
+func (o Options) checkAlerts() error {
+	known := map[string]Alert{}
+	for _, g := range Groups() {
+		for _, a := range g.Alerts {
+			known[a.Name] = a
+		}
+	}
+	for _, name := range o.Disabled {
+		if _, ok := known[name]; !ok {
+			return fmt.Errorf("disabled alert %q: there is no such alert%s", name, nearest(name, known))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
+		switch a, ok := known[name]; {
+		case !ok:
+			return fmt.Errorf("threshold of %q: there is no such alert%s", name, nearest(name, known))
+		case a.Threshold == 0:
+			return fmt.Errorf("threshold of %s: the alert has none; those that have one are %s", name, strings.Join(thresholded(known), ", "))
+		case o.Thresholds[name] <= 0 || o.Thresholds[name] >= 1:
+			return fmt.Errorf("threshold of %s: %v: must be a share of the calls, above 0 and below 1", name, o.Thresholds[name])
+		}
+	}
+	return nil
+}
+
+// nearest suggests an alert that contains the name, or is contained in it.
+func nearest(name string, known map[string]Alert) string {
+	for _, k := range slices.Sorted(maps.Keys(known)) {
+		if strings.EqualFold(k, name) || name != "" && strings.Contains(strings.ToLower(k), strings.ToLower(name)) {
+			return ", did you mean " + k + "?"
+		}
+	}
+	return `; "webhook-auditor print rules" lists all`
+}
+
+func thresholded(known map[string]Alert) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if known[name].Threshold != 0 {
+			out = append(out, name)
+		}
+	}
+	return out
 }

@@ -11,27 +11,31 @@ import (
 )
 
 func TestExpr(t *testing.T) {
-	const text = `sum by (name) (rate(calls{code="200"}[5m] offset 1h)) / on (name) group_left (namespace) max(known) and on () up`
+	const text = `sum by (name) (rate(calls{code="200"}[5m] offset 1h)) / on (name) group_left (namespace) max(known{cluster!=""}) and on () ALERTS`
 	tests := []struct {
 		name    string
 		options Options
 		want    string
 	}{
-		{"unchanged", Options{}, `sum by (name) (rate(calls{code="200"}[5m] offset 1h)) / on (name) group_left (namespace) max(known) and on () up`},
+		{
+			"unchanged",
+			Options{},
+			`sum by (cluster, name) (rate(calls{code="200"}[5m] offset 1h)) / on (cluster, name) group_left (namespace) max by (cluster) (known{cluster!=""}) and on (cluster) ALERTS`,
+		},
 		{
 			"cluster label",
-			Options{ClusterLabel: "cluster"},
-			`sum by (cluster, name) (rate(calls{code="200"}[5m] offset 1h)) / on (cluster, name) group_left (namespace) max by (cluster) (known) and on (cluster) up`,
+			Options{ClusterLabel: "fleet"},
+			`sum by (fleet, name) (rate(calls{code="200"}[5m] offset 1h)) / on (fleet, name) group_left (namespace) max by (fleet) (known{fleet!=""}) and on (fleet) ALERTS`,
 		},
 		{
 			"time scale",
 			Options{TimeScale: 0.01},
-			`sum by (name) (rate(calls{code="200"}[3s] offset 36s)) / on (name) group_left (namespace) max(known) and on () up`,
+			`sum by (cluster, name) (rate(calls{code="200"}[3s] offset 36s)) / on (cluster, name) group_left (namespace) max by (cluster) (known{cluster!=""}) and on (cluster) ALERTS`,
 		},
 		{
 			"selector",
 			Options{Selector: `env!="test"`},
-			`sum by (name) (rate(calls{code="200",env!="test"}[5m] offset 1h)) / on (name) group_left (namespace) max(known{env!="test"}) and on () up{env!="test"}`,
+			`sum by (cluster, name) (rate(calls{code="200",env!="test"}[5m] offset 1h)) / on (cluster, name) group_left (namespace) max by (cluster) (known{cluster!="",env!="test"}) and on (cluster) ALERTS`,
 		},
 	}
 	for _, test := range tests {
@@ -47,12 +51,21 @@ func TestExpr(t *testing.T) {
 	}
 }
 
+// TestRefusedOptions holds that an error names what is wrong: the label, the
+// selector or the alert.
 func TestRefusedOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		"no label name":      {ClusterLabel: "a-b"},
-		"label matchers":     {Selector: "prod"},
-		"unknown severities": {Severities: "mine"},
-		"above 0":            {TimeScale: -1},
+		`cluster label "a-b"`:          {ClusterLabel: "a-b"},
+		`selector "prod"`:              {Selector: "prod"},
+		`severities "mine"`:            {Severities: "mine"},
+		"above 0":                      {TimeScale: -1},
+		`alert label "a-b"`:            {Labels: map[string]string{"a-b": "c"}},
+		`alert label "severity"`:       {Labels: map[string]string{"severity": "page"}},
+		`disabled alert "WebhookNone"`: {Disabled: []string{"WebhookNone"}},
+		`did you mean WebhookSlow?`:    {Disabled: []string{"webhookslow"}},
+		`threshold of "Slow"`:          {Thresholds: map[string]float64{"Slow": 0.1}},
+		`threshold of WebhookAuditorDown: the alert has none`: {Thresholds: map[string]float64{"WebhookAuditorDown": 0.1}},
+		`threshold of WebhookSlow: 5: must be a share`:        {Thresholds: map[string]float64{"WebhookSlow": 5}},
 	} {
 		if _, err := Render(RuleFile, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want one that says %q", o, err, want)
@@ -60,6 +73,23 @@ func TestRefusedOptions(t *testing.T) {
 	}
 	if _, err := Render("html", Options{}); err == nil || !strings.Contains(err.Error(), "prometheusrule") {
 		t.Errorf("error %v, want one that lists the forms", err)
+	}
+}
+
+// TestDecisions holds what an installation decides about single alerts.
+func TestDecisions(t *testing.T) {
+	out, err := Render(RuleFile, Options{
+		Disabled:   []string{"WebhookNotInInventory"},
+		Thresholds: map[string]float64{"WebhookFailingOpen": 0.123},
+		Labels:     map[string]string{"team": "platform"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(out)
+	if strings.Contains(text, "alert: WebhookNotInInventory") || !strings.Contains(text, " 0.123\n") ||
+		strings.Count(text, "team: platform") != strings.Count(text, "alert: ") {
+		t.Error("want no WebhookNotInInventory, another threshold and a label more")
 	}
 }
 
@@ -73,23 +103,23 @@ func TestClusters(t *testing.T) {
 		}
 		return out
 	}
-	p := play(t, Options{ClusterLabel: "cluster"}, slices.Concat(
+	p := play(t, Options{}, slices.Concat(
 		in("east", healthy(240)),
-		in("west", slices.Concat(called("0+27x240"), failed("1+3x240"), inputs(240))),
+		in("west", slices.Concat(called("0+27x240"), failed("1+3x240"), others(240))),
 	)...)
 	var got []string
 	for _, a := range p.until(30 * time.Minute) {
 		got = append(got, a.Labels.Get("cluster")+" "+a.Labels.Get("alertname"))
 	}
-	if !slices.Equal(got, []string{"west WebhookFailingClosed"}) {
-		t.Errorf("%q fire, want WebhookFailingClosed of cluster west alone", got)
+	if !slices.Equal(got, []string{"west WebhookCallsFailing", "west WebhookFailingClosed"}) {
+		t.Errorf("%q fire, want those of cluster west alone", got)
 	}
 }
 
 // TestTimeScale lets everything happen sixty times as fast.
 func TestTimeScale(t *testing.T) {
 	const speed = 60
-	series := slices.Concat(called("0+27x240"), failed("1+3x240"), audited(240), inputs(240))
+	series := slices.Concat(called("0+27x240"), failed("1+3x240"), audited(240), others(240))
 	p := playFile(t, ruleFile(t, Options{TimeScale: 1.0 / speed}), tick/speed, series)
 	p.only("WebhookFailingClosed")
 	slow := play(t, Options{}, series...)
@@ -110,7 +140,7 @@ func TestSeverities(t *testing.T) {
 		}
 	}
 	want := fmt.Sprint(map[string]bool{
-		"WebhookFailingOpen": true, "WebhookAllCallsFailing": true, "WebhookSlow": true,
+		"WebhookCallsFailing": true, "WebhookFailingOpen": true, "WebhookAllCallsFailing": true, "WebhookSlow": true,
 		"WebhookConversionFailing": true, "WebhookConversionSlow": true, "WebhookResourceLatencyHigh": true,
 	})
 	if got := fmt.Sprint(milder); got != want {

@@ -61,6 +61,9 @@ func playFile(t testing.TB, file string, tick time.Duration, series []string) *p
 	}
 	p := &player{t: t, tick: tick, storage: stored}
 	for _, g := range byName {
+		for _, r := range g.AlertingRules() {
+			r.SetRestored(true) // has ALERTS written, as a Prometheus does once it runs
+		}
 		p.groups = append(p.groups, g)
 	}
 	return p
@@ -78,6 +81,36 @@ func ruleFile(t testing.TB, o Options) string {
 	t.Helper()
 	out, err := Render(RuleFile, o)
 	return written(t, out, err)
+}
+
+// readBy leaves in the groups the alerts of these names and the records that
+// they read, so that nothing else is evaluated.
+func readBy(groups []monitoringv1.RuleGroup, keep func(monitoringv1.Rule) bool) []monitoringv1.RuleGroup {
+	var out []monitoringv1.RuleGroup
+	for _, g := range groups {
+		read, kept := "", []monitoringv1.Rule{}
+		for _, r := range slices.Backward(g.Rules) {
+			if r.Record != "" && strings.Contains(read, r.Record) || r.Alert != "" && keep(r) {
+				read += r.Expr.String()
+				kept = append(kept, r)
+			}
+		}
+		if slices.Reverse(kept); len(kept) > 0 {
+			g.Rules = kept
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// fileOf renders some alerts into a file.
+func fileOf(t testing.TB, names ...string) string {
+	t.Helper()
+	groups, err := Options{}.groups(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return groupFile(t, readBy(groups, func(r monitoringv1.Rule) bool { return slices.Contains(names, r.Alert) }))
 }
 
 // groupFile writes groups that were rendered into a file.

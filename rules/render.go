@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,6 +97,9 @@ func forOpenShift(groups []monitoringv1.RuleGroup) []openshiftv1.RuleGroup {
 	return out
 }
 
+// Component is the label that all alerts carry, for routes.
+const Component = "webhook-auditor"
+
 // groups renders the groups, and records what they share if that is asked for.
 // What was recorded of a selection could not be told from what another
 // installation's rules record.
@@ -103,20 +107,24 @@ func (o Options) groups(record bool) ([]monitoringv1.RuleGroup, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	o.compact = !record
 	var out []monitoringv1.RuleGroup
 	for _, g := range Groups() {
 		if !record {
 			g = g.inlined()
 		}
 		group := monitoringv1.RuleGroup{Name: g.Name}
-		for _, s := range g.Shared {
-			expr, err := o.expr(s.Expr)
+		for _, r := range g.Records {
+			expr, err := o.expr(r.Expr)
 			if err != nil {
-				return nil, fmt.Errorf("rendering %s: %w", s.Name, err)
+				return nil, fmt.Errorf("rendering %s: %w", r.Name, err)
 			}
-			group.Rules = append(group.Rules, monitoringv1.Rule{Record: s.Name, Expr: intstr.FromString(expr)})
+			group.Rules = append(group.Rules, monitoringv1.Rule{Record: r.Name, Expr: intstr.FromString(expr)})
 		}
 		for _, a := range g.Alerts {
+			if slices.Contains(o.Disabled, a.Name) {
+				continue
+			}
 			rule, err := o.rule(a)
 			if err != nil {
 				return nil, fmt.Errorf("rendering alert %s: %w", a.Name, err)
@@ -129,29 +137,18 @@ func (o Options) groups(record bool) ([]monitoringv1.RuleGroup, error) {
 }
 
 func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
-	expr, err := o.expr(a.Expr)
+	expr, err := o.alertExpr(a)
 	if err != nil {
 		return monitoringv1.Rule{}, err
 	}
-	labels := map[string]string{"severity": o.severity(a).String()}
+	description, err := o.description(a)
+	if err != nil {
+		return monitoringv1.Rule{}, err
+	}
+	labels := map[string]string{"severity": o.severity(a).String(), "component": Component}
 	maps.Copy(labels, a.Labels)
-	description := a.Description
-	if strings.Contains(description, "$registered") {
-		lookup, err := o.registrations()
-		if err != nil {
-			return monitoringv1.Rule{}, err
-		}
-		description = lookup + description
-	}
-	if a.Backend != "" {
-		lookup, err := o.backendNamespace(a.Backend)
-		if err != nil {
-			return monitoringv1.Rule{}, err
-		}
-		labels["namespace"] = lookup + "{{ $namespace }}"
-		description = lookup + description
-	}
-	return monitoringv1.Rule{
+	maps.Copy(labels, o.Labels)
+	rule := monitoringv1.Rule{
 		Alert:  a.Name,
 		Expr:   intstr.FromString(expr),
 		For:    duration(o.scale(a.For)),
@@ -161,7 +158,31 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 			"description": description,
 			"runbook_url": o.runbookURL(a),
 		},
-	}, nil
+	}
+	if a.KeepFiring > 0 {
+		rule.KeepFiringFor = new(monitoringv1.NonEmptyDuration(model.Duration(o.scale(a.KeepFiring)).String()))
+	}
+	return rule, nil
+}
+
+// description returns the alert's description with the queries that it needs.
+func (o Options) description(a Alert) (string, error) {
+	out := a.Description
+	if strings.Contains(a.Description, "$registered") {
+		lookup, err := o.registrations()
+		if err != nil {
+			return "", err
+		}
+		out = lookup + out
+	}
+	if strings.Contains(a.Description, "$apiservers") {
+		lookup, err := o.apiServers(a)
+		if err != nil {
+			return "", err
+		}
+		out = lookup + out
+	}
+	return out, nil
 }
 
 func (o Options) runbookURL(a Alert) string {

@@ -10,7 +10,7 @@ var resourceAlerts = []Alert{
 	{
 		Name:        "WebhookResourceLatencyHigh",
 		Severity:    classify.Warning,
-		Enhancement: classify.Critical,
+		Enhancement: Enhancement{Severity: classify.Critical},
 		For:         10 * time.Minute,
 		Expr:        perResource,
 		Summary:     `Webhooks slow down requests for {{ $labels.resource }}{{ with $labels.group }}.{{ . }}{{ end }}.`,
@@ -26,6 +26,8 @@ const writes = `verb=~"POST|PUT|PATCH|APPLY|DELETE|DELETECOLLECTION|CONNECT"`
 // perResource is the average wait of a request: the API server's own service
 // level indicator leaves out what it waits for admission webhooks (and in
 // queues), but not conversions. Dry runs are in one of the two series only.
+// Resources that a webhook reaches which is known to be slow are left out: its
+// own alert tells what to do. The auditor lists those of the classes alone.
 const perResource = `
 	(
 		label_replace(
@@ -49,6 +51,13 @@ const perResource = `
 			"webhooks", "conversion", "", "")
 	)
 	> on (group, resource) group_left () (
-		0.5 * group by (group, resource) (last_over_time(webhook_auditor_webhook_reach{class="critical"}[5m]))
+		0.5 * group by (group, resource) (last_over_time(webhook_auditor_webhook_reach{class=~"critical|vital"}[5m]))
 		or on (group, resource) group by (group, resource) (apiserver_request_sli_duration_seconds_count)
-	)`
+	)
+	unless on (group, resource) (
+		webhook_auditor_webhook_reach
+		and on (type, name) ALERTS{alertname=~"WebhookSlow|WebhookCriticalResourceSlow", alertstate="firing"}
+	)
+	unless on (group, resource) label_replace(label_replace(
+		ALERTS{alertname="WebhookConversionSlow", alertstate="firing"},
+		"resource", "$1", "name", "([^.]+)[.].+"), "group", "$1", "name", "[^.]+[.](.+)")`

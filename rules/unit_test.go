@@ -118,9 +118,8 @@ func evaluate(t *testing.T, tick time.Duration, test *unitTest) [][]expAlert {
 	for _, at := range test.AlertRuleTests {
 		names = append(names, at.Alertname)
 	}
-	p := playFile(t, ruleFile(t, Options{}), time.Duration(test.Interval), series)
+	p := playFile(t, fileOf(t, names...), time.Duration(test.Interval), series)
 	p.tick = tick
-	p.only(names...)
 	var out [][]expAlert
 	for _, at := range test.AlertRuleTests {
 		out = append(out, fired(p.until(time.Duration(at.EvalTime)), at.Alertname))

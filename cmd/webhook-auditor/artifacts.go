@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -85,13 +87,22 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	var o rules.Options
 	form := flags.String("form", string(rules.PrometheusRule), "how they are delivered: "+choices(rules.Forms))
 	severities := flags.String("severities", string(rules.DefaultSeverities), "who decides how severe the signal alerts are: default or enhancement")
-	flags.StringVar(&o.ClusterLabel, "cluster-label", "", "label that tells clusters apart in a shared store")
+	flags.StringVar(&o.ClusterLabel, "cluster-label", rules.DefaultClusterLabel, "label that tells clusters apart in a shared store")
 	flags.StringVar(&o.Selector, "selector", "", `label matchers added to every selector, as cluster="one"`)
-	flags.StringVar(&o.RunbookBaseURL, "runbook-base-url", "", "where the runbooks are, if not in the project")
+	flags.StringVar(&o.RunbookBaseURL, "runbook-base-url", "", "URL that the runbooks' paths are appended to (default: the project's)")
 	flags.StringToStringVar(&o.ObjectLabels, "labels", nil, "labels of the object, as release=prometheus")
+	flags.StringToStringVar(&o.Labels, "alert-labels", nil, "labels added to every alert, as team=platform")
+	flags.StringSliceVar(&o.Disabled, "disable", nil, "names of alerts to leave out")
+	thresholds := flags.StringToString("threshold", nil, "thresholds of alerts, as WebhookFailingOpen=0.1")
 	flags.Float64Var(&o.TimeScale, "time-scale", 0, "for tests: multiplies all windows and waiting times")
 	return func(w io.Writer) error {
 		o.Severities = rules.Severities(*severities)
+		if err := readThresholds(&o, *thresholds); err != nil {
+			return usageError{fmt.Errorf("print rules: %w", err)}
+		}
+		if o.ClusterLabel == "" {
+			return usageError{errors.New("print rules: --cluster-label: must be a label name, as cluster is")}
+		}
 		b, err := rules.Render(rules.Form(*form), o)
 		if err != nil {
 			return usageError{fmt.Errorf("print rules: %w", err)}
@@ -99,6 +110,19 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 		_, err = w.Write(b)
 		return err
 	}
+}
+
+// readThresholds reads numbers, which a flag of names and texts does not.
+func readThresholds(o *rules.Options, texts map[string]string) error {
+	o.Thresholds = map[string]float64{}
+	for name, text := range texts {
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fmt.Errorf("--threshold: %s=%s: must be a number, as %s=0.1", name, text, name)
+		}
+		o.Thresholds[name] = value
+	}
+	return nil
 }
 
 func dashboardFiles() (map[string][]byte, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -131,11 +132,19 @@ func (s *Stack) alertmanagerConfig() (object, error) {
 	if err := scale(route, o.TimeScale); err != nil {
 		return nil, fmt.Errorf("scaling the routes of %s: %w", o.Routes, err)
 	}
-	for _, r := range receivers {
-		if receiver, ok := r.(object); ok && o.Notify != "" {
-			receiver["webhook_configs"] = []object{{"url": o.Notify}}
+	for i, r := range receivers {
+		receiver, _ := r.(object)
+		replaced := object{"name": receiver["name"]}
+		if o.Notify != "" {
+			replaced["webhook_configs"] = []object{{"url": o.Notify, "send_resolved": true}}
 		}
+		receivers[i] = replaced
 	}
+	templates, err := filepath.Abs(filepath.Join(filepath.Dir(o.Routes), "*.tmpl"))
+	if err != nil {
+		return nil, err
+	}
+	config["templates"] = []string{templates}
 	return config, nil
 }
 

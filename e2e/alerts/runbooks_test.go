@@ -97,7 +97,7 @@ func (s site) shell(t *testing.T, file string) shell {
 		"PATH="+strings.Join([]string{bin, filepath.Dir(auditor), os.Getenv("PATH")}, string(filepath.ListSeparator)),
 		"HOME="+dir, "KUBECONFIG="+s.plane.Kubeconfig(), "KUBECACHEDIR="+s.plane.Cache(),
 		"KIND=validatingwebhookconfiguration", "CONFIGURATION="+s.name, "NAMESPACE="+s.name, "SERVICE=hook",
-		"NAME="+name, "CRD="+crd, "OPERATION=create", "RESOURCE=pods")
+		"NAME="+name, "INSTANCE="+address(s.plane.Config().Host), "CRD="+crd, "OPERATION=create", "RESOURCE=pods")
 	return shell{dir: dir, env: env, name: name}
 }
 

@@ -25,6 +25,12 @@ func backendAlerts() map[Severity]string {
 	return map[Severity]string{Critical: "WebhookBackendDown", Warning: "WebhookBackendDownFailOpen"}
 }
 
+// The alerts of a backend that cannot be called where its absence stops less.
+const (
+	backendNonCriticalAlert = "WebhookBackendDownNonCritical"
+	backendConversionAlert  = "WebhookConversionBackendDown"
+)
+
 // findFault reports a backend with the fault, as severe as its consequences.
 func findFault(fault inventory.BackendFault) func(Profile) []Problem {
 	return func(p Profile) []Problem {

@@ -69,6 +69,13 @@ type Check struct {
 	// Alerts are the names of the alerts on its findings, by severity: one
 	// name never has two severities.
 	Alerts map[Severity]string
+	// NonCriticalAlert is the warning on critical findings about webhooks that
+	// reach no critical, vital or virtual resource: only the others page. "" has
+	// all of them page.
+	NonCriticalAlert string
+	// ConversionAlert is the alert on warnings about conversions, in place of
+	// that on failurePolicy Ignore, which conversions do not have.
+	ConversionAlert string
 	// For is how long a finding lasts before its alert fires.
 	For time.Duration
 	// Find returns what is wrong with the webhook of the Profile: at most one

@@ -7,11 +7,16 @@ import (
 // Class is a class of resources.
 type Class string
 
-// The classes of the enhancement "Improving Supportability of API Webhooks".
+// The classes of the enhancement "Improving Supportability of API Webhooks", and
+// ClassVital.
 const (
 	// ClassCritical are resources that a cluster's scalability and stability
 	// hang on.
 	ClassCritical Class = "critical"
+	// ClassVital are resources beyond the enhancement's list that leader election
+	// and the health of nodes depend on. For latency and paging they count as
+	// critical.
+	ClassVital Class = "vital"
 	// ClassVirtual are resources that are never stored.
 	ClassVirtual Class = "virtual"
 	// ClassSensitive are resources that carry secrets or grant access.
@@ -20,8 +25,11 @@ const (
 	ClassCore Class = "core"
 )
 
-// Classes lists all classes.
+// Classes lists the classes of the enhancement, as reports have them.
 var Classes = []Class{ClassCritical, ClassVirtual, ClassSensitive, ClassCore}
+
+// ListedClasses are the classes whose members the Policy lists one by one.
+var ListedClasses = []Class{ClassCritical, ClassVital, ClassVirtual, ClassSensitive}
 
 // defaultClasses are the members of the classes as the enhancement "Improving
 // Supportability of API Webhooks" (openshift/enhancements, 2021) lists them, with
@@ -37,6 +45,11 @@ func defaultClasses() map[Class][]inventory.Resource {
 			{Group: "apiserver.openshift.io", Name: "apirequestcounts"},
 			{Group: "discovery.k8s.io", Name: "endpointslices"},
 			{Group: "quota.openshift.io", Name: "clusterresourcequotas"},
+		},
+		ClassVital: {
+			{Name: "nodes"},
+			{Name: "nodes", Subresource: "status"},
+			{Group: "coordination.k8s.io", Name: "leases"},
 		},
 		// "bindings" and "*reviews": what each decides is in virtualDecisions. The
 		// scheduler writes pods/binding, the enhancement names bindings alone.
@@ -183,7 +196,7 @@ func (p Policy) members(s *inventory.Snapshot) members {
 		platformWebhooks:   newGlobs(p.PlatformWebhooks),
 		platformNamespaces: newGlobs(p.PlatformNamespaces),
 	}
-	for _, class := range []Class{ClassCritical, ClassVirtual, ClassSensitive} {
+	for _, class := range ListedClasses {
 		for _, r := range p.Classes[class] {
 			m.classes[r] = append(m.classes[r], class)
 		}

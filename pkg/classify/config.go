@@ -124,11 +124,11 @@ func (p Policy) classErrors() []error {
 	var out []error
 	for _, class := range slices.Sorted(maps.Keys(p.Classes)) {
 		switch class {
-		case ClassCritical, ClassVirtual, ClassSensitive:
+		case ClassCritical, ClassVital, ClassVirtual, ClassSensitive:
 		case ClassCore:
 			out = append(out, errors.New("class core has no members of its own: set coreGroups"))
 		default:
-			out = append(out, fmt.Errorf("unknown class %q: want critical, virtual or sensitive", class))
+			out = append(out, fmt.Errorf("unknown class %q: want critical, vital, virtual or sensitive", class))
 		}
 	}
 	return out

@@ -114,7 +114,7 @@ func TestParsePolicyErrors(t *testing.T) {
 		"clases: {}":                                        `unknown key "clases": want one of acknowledgements, auditorNamespaces, budgets`,
 		"budgets: [{resource: pods, second: 3}]":            `unknown key "second" in budgets[0]: want one of resource, seconds, webhooks`,
 		"acknowledgements: [{cheque: x, reason: y}]":        `unknown key "cheque" in acknowledgements[0]: want one of check, configuration, name, reason, until`,
-		"classes: {odd: [pods]}":                            `unknown class "odd": want critical, virtual or sensitive`,
+		"classes: {odd: [pods]}":                            `unknown class "odd": want critical, vital, virtual or sensitive`,
 		"classes: {core: [pods]}":                           "set coreGroups",
 		"classes: {critical: [\"\"]}":                       `reading resource ""`,
 		"longTimeoutSeconds: long":                          "string where a whole number is wanted in longTimeoutSeconds",

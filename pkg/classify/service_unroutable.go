@@ -7,12 +7,14 @@ import (
 )
 
 var serviceUnroutable = &Check{
-	Name:      "service-unroutable",
-	Summary:   "The API server cannot call the type of Service that a webhook names.",
-	Severity:  Critical,
-	Condition: backendConditions(),
-	Reason:    "WebhookServiceNotReady",
-	Alerts:    backendAlerts(),
-	For:       4 * time.Minute,
-	Find:      findFault(inventory.ServiceUnroutable),
+	Name:             "service-unroutable",
+	Summary:          "The API server cannot call the type of Service that a webhook names.",
+	Severity:         Critical,
+	Condition:        backendConditions(),
+	Reason:           "WebhookServiceNotReady",
+	Alerts:           backendAlerts(),
+	NonCriticalAlert: backendNonCriticalAlert,
+	ConversionAlert:  backendConversionAlert,
+	For:              4 * time.Minute,
+	Find:             findFault(inventory.ServiceUnroutable),
 }

@@ -18,7 +18,7 @@ var virtualResource = &Check{
 		inventory.Validating: "VirtualResourceAdmissionError",
 	},
 	Reason: "AdmissionWebhookMatchesVirtualResource",
-	Alerts: map[Severity]string{Critical: "WebhookOnVirtualResource"},
+	Alerts: map[Severity]string{Critical: "WebhookOnVirtualResource", Warning: "WebhookOnVirtualResourceFailOpen"},
 	For:    5 * time.Minute,
 	Find:   findVirtualResource,
 }

@@ -294,7 +294,7 @@ func failureImpact(r *classify.Report, emit func(float64, ...string)) {
 // reach goes through the classes first: what a bound drops is the least
 // dangerous of all webhooks, not everything of the last ones.
 func reach(r *classify.Report, emit func(float64, ...string)) {
-	for _, class := range []classify.Class{classify.ClassCritical, classify.ClassVirtual, classify.ClassSensitive} {
+	for _, class := range classify.ListedClasses {
 		for i := range r.Profiles {
 			p := &r.Profiles[i]
 			for _, res := range p.Reach[class] {

@@ -72,6 +72,11 @@ func alerts(c *classify.Check) []string {
 			out = append(out, fmt.Sprintf("%s (%s)", name, s))
 		}
 	}
+	for _, name := range []string{c.NonCriticalAlert, c.ConversionAlert} {
+		if name != "" {
+			out = append(out, fmt.Sprintf("%s (%s)", name, classify.Warning))
+		}
+	}
 	return out
 }
 

@@ -1,0 +1,106 @@
+package rules
+
+import (
+	"strings"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// The words that descriptions share.
+const (
+	admissionWebhook = `the {{ if eq $labels.type "admit" }}mutating{{ else }}{{ $labels.type }}{{ end }} webhook {{ $labels.name }}`
+	conversionOf     = `the conversion webhook of the CRD {{ $labels.name }}`
+	itsBackend       = `{{ with $labels.namespace }}{{ if match "^[-a-z0-9]+$" . }} Its backend is in namespace {{ . }}: start with "kubectl -n {{ . }} get services,endpointslices,pods".{{ end }}{{ end }}`
+	registration     = `{{ with $registered }} It is registered by the {{ if eq $labels.type "admit" }}mutating{{ else }}validating{{ end }}webhookconfiguration{{ . }}.{{ end }}`
+	ofSome           = `{{ with $apiservers }} Only calls of{{ . }} fail: ask that API server, and look at its network.{{ end }}`
+	breakGlass       = ` break the glass: save the configuration with "kubectl get -o yaml" and delete it, which always works, or narrow it. The runbook has the commands, and those that restore it.`
+)
+
+// refused is the share of the calls of a webhook for which requests are refused.
+const unevaluatedClosed = `(UNEVALUATED and on (type, name) ` + failsClosed + `)`
+
+func failureAlerts() []Alert {
+	either := func(of func(failure) string) string {
+		return of(closed) + ` or on (type, name) ` + strings.ReplaceAll(unevaluatedClosed, "UNEVALUATED", of(unevaluated))
+	}
+	return []Alert{
+		{
+			Name:        "WebhookFailingClosed",
+			Severity:    classify.Critical,
+			For:         30 * time.Second,
+			KeepFiring:  5 * time.Minute,
+			Threshold:   0.06,
+			Expr:        withBackend("WebhookFailingClosed", `(`+either(failure.burning)+`) > $threshold unless on (type, name) `+harmless),
+			Summary:     `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests. It is called for resources that the cluster's stability depends on, or nobody knows for which.` + ofSome + itsBackend + registration + ` If it cannot be repaired at once,` + breakGlass,
+		},
+		{
+			Name:        "WebhookCallsFailing",
+			Severity:    classify.Warning,
+			Enhancement: Enhancement{classify.Critical, 0.01},
+			For:         30 * time.Second,
+			KeepFiring:  15 * time.Minute,
+			Threshold:   0.05,
+			Expr:        withBackend("WebhookCallsFailing", either(failure.failing)),
+			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests.` + ofSome + itsBackend + registration + ` If it cannot be repaired,` + breakGlass,
+		},
+		{
+			Name:        "WebhookFailingOpen",
+			Severity:    classify.Warning,
+			Enhancement: Enhancement{classify.Critical, 0.01},
+			For:         30 * time.Second,
+			KeepFiring:  15 * time.Minute,
+			Threshold:   0.05,
+			Expr:        withBackend("WebhookFailingOpen", open.failing()+` or on (type, name) (`+unevaluated.failing()+` unless on (type, name) `+failsClosed+`)`),
+			Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server lets those requests pass without it (failurePolicy Ignore): what it enforces or injects is missing from them.` + ofSome + itsBackend + registration,
+		},
+		{
+			Name:        "WebhookAllCallsFailing",
+			Severity:    classify.Warning,
+			Enhancement: Enhancement{Severity: classify.Critical},
+			For:         15 * time.Minute,
+			KeepFiring:  5 * time.Minute,
+			Expr:        withBackend("WebhookAllCallsFailing", silent("type, name", []string{failedClosed, failedOpen}, []string{requests + `{code="200"}`, intended})),
+			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
+			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + ofSome + itsBackend + registration,
+		},
+		{
+			Name:        "WebhookNoneReachable",
+			Severity:    classify.Critical,
+			For:         3 * time.Minute,
+			KeepFiring:  5 * time.Minute,
+			Expr:        cutOff,
+			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
+			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks fail, while their backends are not to blame: other API servers reach them, or they are several. What fails closed is refused for each client of this API server. Look at its network: the konnectivity agents or tunnels of a hosted control plane, network policies and firewalls of its node, the DNS and the routes to Services. The alerts on single webhooks leave the calls of this API server out.`,
+		},
+	}
+}
+
+// silent returns how many calls failed in the last hour where none was
+// answered. It is for webhooks that are called too seldom for a ratio. A counter
+// that did not exist an hour ago, when its API server was scraped, has counted
+// all of them.
+func silent(by string, failures, answers []string) string {
+	var legs []string
+	for _, counter := range failures {
+		legs = append(legs, strings.NewReplacer("BY", by, "COUNTER", counter).Replace(`
+			(sum by (BY) ((COUNTER unless last_over_time(COUNTER[5m] offset 1h) and on (instance) last_over_time(`+scraped+`[5m] offset 1h)) or increase(COUNTER[1h])) >= 3) < 20`))
+	}
+	return `(` + strings.Join(legs, " or on ("+by+") ") + `) unless on (` + by + `) (` + grew(answers) + `)`
+}
+
+// scraped is a series that each API server has, whatever it is asked.
+const scraped = `apiserver_admission_step_admission_duration_seconds_count`
+
+// grew returns the counters that do not say what they said an hour ago; a scrape
+// that failed then or now makes no difference.
+func grew(counters []string) string {
+	var legs []string
+	for _, c := range counters {
+		legs = append(legs, strings.ReplaceAll(`(last_over_time(COUNT[5m]) unless last_over_time(COUNT[5m]) == last_over_time(COUNT[5m] offset 1h))`, "COUNT", c))
+	}
+	return strings.Join(legs, " or ")
+}

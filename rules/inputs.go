@@ -1,0 +1,133 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// An input is something that alerts read and that may be missing.
+type input struct {
+	// series names it: a series, with a label or an edge of a histogram.
+	series string
+	// where selects what only exists where the input must exist as well.
+	where string
+	// sought selects the input; "" stands for an input that where lacks.
+	sought string
+}
+
+const (
+	anyAuditor   = `last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])`
+	anyCall      = admissionSeconds + `_count`
+	anyRequest   = `apiserver_request_total{resource="leases"}`
+	sliDuration  = `apiserver_request_sli_duration_seconds`
+	fullDuration = `apiserver_request_duration_seconds`
+	gcErrors     = `garbagecollector_controller_resources_sync_error_total`
+	longestRun   = `workqueue_longest_running_processor_seconds`
+)
+
+// inputs are what is checked. Series of single webhooks exist only once one was
+// called, so each is looked for where one exists that is born together with it,
+// and the first, and those of kube-controller-manager, where an auditor runs.
+// With a scrape that fails, an API server's series go together, but the
+// auditor's stay: what is compared with those is looked for over 5 minutes.
+func inputs() []input {
+	out := []input{
+		{scraped, anyAuditor, `last_over_time(` + scraped + `[5m])`},
+		{gcErrors, anyAuditor, `last_over_time(` + gcErrors + `[5m])`},
+		{longestRun, anyAuditor, `last_over_time(` + longestRun + `{name="namespace"}[5m])`},
+		{requests, anyCall, requests},
+		{rejections, requests + `{rejected="true"}`, rejections},
+		{failedOpen, requests + `{rejected="false", code=~"[45].."}`, failedOpen},
+		{admissionSeconds + `_count`, requests, anyCall},
+		{converted + `_count`, `apiserver_conversion_webhook_request_total{result="success"}`, converted + `_count`},
+		{converted + `_bucket`, converted + `_count`, converted + `_bucket`},
+		{sliDuration + `_sum`, anyRequest, sliDuration + `_sum{resource="leases"}`},
+		{sliDuration + `_count`, anyRequest, sliDuration + `_count{resource="leases"}`},
+		{fullDuration + `_sum`, anyRequest, fullDuration + `_sum{resource="leases"}`},
+	}
+	for _, edge := range []string{"0.1", "0.5", "1", "2.5", "10"} {
+		series := fmt.Sprintf(`%s_bucket{le="%s"}`, admissionSeconds, edge)
+		out = append(out, input{series, anyCall, fmt.Sprintf(`%s_bucket{le=~"%[2]s|%[2]s.0"}`, admissionSeconds, edge)})
+	}
+	for _, of := range [][]string{
+		{requests, "name", "type", "code", "rejected", "instance"},
+		{rejections, "name", "type", "error_type", "instance"},
+		{failedOpen, "name", "type", "instance"},
+		{anyCall, "name", "type"},
+		{converted + `_count`, "crd_name", "succeeded", "instance"},
+	} {
+		for _, name := range of[1:] {
+			out = append(out, input{`label ` + name + ` of ` + of[0], fmt.Sprintf(`%s{%s=""}`, of[0], name), ""})
+		}
+	}
+	return out
+}
+
+// missing returns one series for each input that is missing.
+func missing() string {
+	var legs []string
+	for _, i := range inputs() {
+		lacks := `group(` + i.where + `)`
+		if i.sought != "" {
+			lacks += ` unless on () group(` + i.sought + `)`
+		}
+		legs = append(legs, fmt.Sprintf(`label_replace(%s, "series", %q, "", "")`, lacks, strings.ReplaceAll(i.series, `"`, "")))
+	}
+	return strings.Join(legs, " or ")
+}
+
+// blindAlerts is a template of the alerts that read the missing input.
+func blindAlerts() string {
+	var b strings.Builder
+	readers := readersOf(callsGroup().inlined().Alerts, resourceAlerts)
+	for n, i := range inputs() {
+		keyword := "if"
+		if n > 0 {
+			keyword = "else if"
+		}
+		names := readers.of(i)
+		if len(names) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, `{{ %s eq $labels.series %q }}%s`, keyword, strings.ReplaceAll(i.series, `"`, ""), strings.Join(names, ", "))
+	}
+	return b.String() + "{{ end }}"
+}
+
+// readers are the alerts that read a series, by its name.
+type readers map[string][]string
+
+func readersOf(groups ...[]Alert) readers {
+	out := readers{}
+	for _, a := range slices.Concat(groups...) {
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(a.Expr, "$threshold", "1"))
+		if err != nil {
+			continue // rendering it says what is wrong
+		}
+		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+			if s, ok := node.(*parser.VectorSelector); ok && !slices.Contains(out[s.Name], a.Name) {
+				out[s.Name] = append(out[s.Name], a.Name)
+			}
+			return nil
+		})
+	}
+	return out
+}
+
+// of are the alerts that the input concerns; without its series none does.
+func (r readers) of(i input) []string {
+	if i.series == scraped {
+		var all []string
+		for _, names := range r {
+			all = append(all, names...)
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	fields := strings.Fields(i.series)
+	name, _, _ := strings.Cut(fields[len(fields)-1], "{")
+	return r[name]
+}

@@ -1,0 +1,87 @@
+package rules
+
+import "strings"
+
+// What the auditor knows of webhooks stays known for a day after the last
+// auditor was scraped: an alert must not change because its auditor is away.
+// Records read what they recorded before; where nothing can be recorded, the
+// series are looked up as they were 20 minutes, an hour, six hours and a day ago.
+
+// audited says that the auditor was scraped, that it knew the cluster then, and
+// when.
+const (
+	auditorSeen   = `group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))`
+	auditorWithin = `group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[1d]))`
+)
+
+// remembered records what now yields of the auditor's series, which it must
+// write as SERIES. Of each webhook there may be one series.
+func remembered(name, series, now string) Record {
+	at := func(lookup string) string { return strings.ReplaceAll(now, "SERIES", lookup) }
+	current := at("last_over_time(" + series + "[5m])")
+	inline := at(series + " offset 1d")
+	for _, ago := range []string{"6h", "1h", "20m"} {
+		inline = at(series+" offset "+ago) + " or on (type, name) ((" + inline + ") unless on () group(webhook_auditor_snapshot_timestamp_seconds offset " + ago + "))"
+	}
+	return Record{
+		Name:   name,
+		Expr:   current + " or on (type, name) (" + name + " and on () " + auditorWithin + " unless on () " + auditorSeen + ")",
+		Inline: current + " or on (type, name) ((" + inline + ") unless on () " + auditorSeen + ")",
+	}
+}
+
+// The records of what the auditor knows.
+const (
+	// thresholds are the latency thresholds, labelled with the namespaces of the
+	// backends. Each webhook of the auditor's has one.
+	thresholds = `cluster_type_name:webhook_auditor_latency_threshold_seconds:last1d`
+	// onVital are the webhooks that reach resources which the cluster's stability
+	// depends on.
+	onVital = `cluster_type_name:webhook_auditor_reach_vital:last1d`
+	// failsClosed are the webhooks whose failures refuse requests.
+	failsClosed = `cluster_type_name:webhook_auditor_failure_impact_closed:last1d`
+	// backends are all webhooks that were called or are known, with the
+	// namespaces of their backends, "" where none is known.
+	backends = `cluster_type_name:webhook_auditor_backend:group`
+)
+
+// vitalClasses are the classes of the resources that the cluster's stability
+// depends on.
+const vitalClasses = `class=~"critical|vital|virtual"`
+
+// oneOf keeps one series of each webhook where auditors disagree.
+func oneOf(expr string) string {
+	return `topk by (type, name) (1, ` + expr + `)`
+}
+
+var inventoryRecords = []Record{
+	remembered(thresholds, `webhook_auditor_webhook_latency_threshold_seconds`,
+		oneOf(`max by (type, name, namespace) (label_replace(SERIES, "namespace", "$1", "service_namespace", "(.*)"))`)),
+	remembered(onVital, `webhook_auditor_webhook_reach{`+vitalClasses+`}`, `group by (type, name) (SERIES)`),
+	remembered(failsClosed, `webhook_auditor_webhook_failure_impact{impact="closed"}`, `group by (type, name) (SERIES)`),
+	{
+		Name: backends,
+		Expr: `
+			group by (type, name, namespace) (` + thresholds + `)
+			or on (type, name) group by (type, name) (last_over_time(` + requests + `[5m]))
+			or on (type, name) group by (type, name) (last_over_time(` + admissionSeconds + `_count[5m]))
+			or on (type, name) group by (type, name) (last_over_time(` + matchConditionErrors + `[5m]))
+			or on (type, name) ` + asWebhook(`group by (crd_name) (last_over_time(`+converted+`_count[5m]))`),
+	},
+}
+
+// harmless are the webhooks that the auditor knows to reach nothing which the
+// cluster's stability depends on. What nobody knows may.
+const harmless = `(` + thresholds + ` unless on (type, name) ` + onVital + `)`
+
+// withBackend labels the webhooks that an alert is about with the namespaces of
+// their backends. An active alert keeps the one that it has.
+func withBackend(alert, expr string) string {
+	return `(` + expr + `) * on (type, name) group_left (namespace) (` +
+		oneOf(`group by (type, name, namespace) (ALERTS{alertname="`+alert+`"})`) + ` or on (type, name) ` + backends + `)`
+}
+
+// asWebhook gives conversion series the labels that a webhook is known by.
+func asWebhook(expr string) string {
+	return `label_replace(label_replace(` + expr + `, "name", "$1", "crd_name", "(.+)"), "type", "conversion", "", "")`
+}
