@@ -7,6 +7,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -189,6 +190,13 @@ func (s site) traffic(t *testing.T, users int, request func(ctx context.Context,
 func (s site) createConfigMap(ctx context.Context, _ int) error {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-"}}
 	_, err := s.kube.CoreV1().ConfigMaps(s.users()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+// createLease is a dry run as well.
+func (s site) createLease(ctx context.Context, _ int) error {
+	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-"}}
+	_, err := s.kube.CoordinationV1().Leases(s.users()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
 }
 

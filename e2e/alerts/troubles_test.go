@@ -16,6 +16,7 @@ var (
 	configMaps = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"configmaps"}}
 	pods       = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"pods"}}
 	secrets    = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}
+	leases     = admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}}
 	templates  = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"podtemplates"}}
 	bindings   = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"bindings"}}
 )
@@ -23,6 +24,23 @@ var (
 func failingClosed(t *testing.T, s site) {
 	must(t, s.register(t.Context(), s.configuration(configMaps)))
 	s.traffic(t, 1, s.createConfigMap)
+}
+
+// failingClosedOnPods is a webhook that the cluster's stability depends on.
+func failingClosedOnPods(t *testing.T, s site) {
+	const users = 2
+	s.makePods(t, users)
+	must(t, s.register(t.Context(), s.configuration(pods)))
+	s.traffic(t, users, s.touchPod)
+}
+
+// failingOpenOnLeases is a webhook that leaders wait for.
+func failingOpenOnLeases(t *testing.T, s site) {
+	c := s.configuration(leases)
+	c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
+	c.Webhooks[0].TimeoutSeconds = new(int32(1))
+	must(t, s.register(t.Context(), c))
+	s.traffic(t, 3, s.createLease)
 }
 
 func failingOpen(t *testing.T, s site) {
@@ -101,13 +119,6 @@ func converting(t *testing.T, s site) {
 func convertingForMany(t *testing.T, s site) {
 	s.install(t)
 	s.traffic(t, 3, s.readWidget)
-}
-
-func onPods(t *testing.T, s site) {
-	const users = 2
-	s.makePods(t, users)
-	must(t, s.register(t.Context(), s.configuration(pods)))
-	s.traffic(t, users, s.touchPod)
 }
 
 func onTemplates(t *testing.T, s site) {

@@ -35,15 +35,17 @@ func TestWatchers(t *testing.T) {
 		t.Logf("%q after %.0f s", want, time.Since(begun).Seconds())
 	}
 
-	becomes("WebhookAuditorStale", "WebhookInputMetricsMissing")
+	// Two series of kube-controller-manager are missing all the time.
+	noControllers := []string{"WebhookInputMetricsMissing", "WebhookInputMetricsMissing"}
+	becomes("WebhookAuditorStale", "WebhookInputMetricsMissing", "WebhookInputMetricsMissing", "WebhookInputMetricsMissing")
 	must(t, stack.Scrape(t.Context(), Targets{Auditors: auditors}))
-	becomes()
+	becomes(noControllers...)
 
 	stop()
 	becomes("WebhookAuditorDown")
 	auditors, _ = w.auditors(t)
 	must(t, stack.Scrape(t.Context(), Targets{Auditors: auditors}))
-	becomes()
+	becomes(noControllers...)
 
 	s.hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
 	for range 3 {
@@ -51,10 +53,10 @@ func TestWatchers(t *testing.T) {
 			t.Fatal("the conversion does not fail")
 		}
 	}
-	becomes("WebhookConversionFailing")
+	becomes(append([]string{"WebhookConversionFailing"}, noControllers...)...)
 	s.hooks.Behave(s.path(), webhook.Behaviour{})
 	must(t, s.readWidget(t.Context(), 0))
-	becomes()
+	becomes(noControllers...)
 }
 
 // blindAuditor runs an auditor that reaches no API server, until the end of the
