@@ -64,13 +64,13 @@ const unwatched = `
 // stale looks at each auditor by itself: what one of them no longer sees
 // changing is mixed with what the others see. The auditor publishes what it
 // knows every minute, even where nothing changes: a timestamp that stands still
-// is stale, whatever the clocks say. One that never knew anything has none. A
+// is stale, and one that moves is not, however far its clock is behind. One that never knew anything has none. A
 // failed scrape changes nothing.
 const stale = `
 	time() - (
 		max by (namespace, pod, instance) (max_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
 		== max by (namespace, pod, instance) (min_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
-	)
+	) > 300
 	or
 	0 * group by (namespace, pod, instance) (
 		last_over_time(webhook_auditor_build_info[5m])
