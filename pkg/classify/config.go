@@ -1,15 +1,18 @@
 package classify
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path"
 	"reflect"
 	"slices"
 	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 )
 
@@ -17,6 +20,9 @@ import (
 // does not mention stays as DefaultPolicy has it; a list that it mentions
 // replaces the default, an entry of classes or controlPlane that entry alone.
 func ParsePolicy(text []byte) (Policy, error) {
+	if err := oneDocument(text); err != nil {
+		return Policy{}, err
+	}
 	p := DefaultPolicy()
 	document, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -36,6 +42,22 @@ func ParsePolicy(text []byte) (Policy, error) {
 		return Policy{}, err
 	}
 	return p, nil
+}
+
+// oneDocument refuses what follows the Policy in its file: it would be ignored.
+func oneDocument(text []byte) error {
+	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
+	var first, next yamlv3.Node
+	if err := decoder.Decode(&first); err != nil {
+		return nil // an empty file is the default Policy; the decoder says what else is wrong
+	}
+	switch err := decoder.Decode(&next); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return fmt.Errorf("after the Policy: %w", err)
+	}
+	return fmt.Errorf("line %d begins another document: the file must hold one Policy", next.Line)
 }
 
 // unknownKeys looks for keys that the type does not have: one that is only

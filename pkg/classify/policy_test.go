@@ -128,6 +128,8 @@ func TestParsePolicyErrors(t *testing.T) {
 		"acknowledgements: [{name: \"[\", reason: x}]":      `acknowledgements[0]: glob "["`,
 		"coreGroups: [a]\ncoreGroups: [b]":                  "already set",
 		"- a list":                                          "array where a mapping is wanted",
+		`{"caExpiryDays": 3} garbage {`:                     "yaml",
+		"caExpiryDays: 3\n---\ncaExpiryDays: 4":             "line 2 begins another document: the file must hold one Policy",
 		"{":                                                 "yaml",
 		"controlPlane: {kube-system: {pods: true}}":         "object where a list is wanted",
 		"acknowledgements: [{until: 2026-13-01, reason: x}": "yaml",
