@@ -25,9 +25,9 @@ type failure struct {
 	// resource is what was read, as RBAC names it, or a path of the API server.
 	resource  string
 	namespace string
-	// once says that nothing is to be watched after it.
-	once bool
-	err  error
+	// listOnly says that the verb watch is granted, or not needed.
+	listOnly bool
+	err      error
 	// asOf is the age of what is known all the same; zero if nothing is.
 	asOf time.Time
 }
@@ -80,14 +80,14 @@ func (f failure) cause() cause {
 // APIServer names the API server as the object of an Error.
 const APIServer = "API server"
 
-// grant says which verbs are missing. A watch follows a list that worked; where
-// the list is refused, so was the watch that streams it, which is tried before.
+// grant says which verbs are missing. A watch follows a list that worked; a list
+// follows the attempt to watch with initial events.
 func (f failure) grant() string {
 	verbs := "the verb " + f.verb
 	switch {
 	case strings.HasPrefix(f.resource, "/"):
 		return "grant the verb get on the non-resource URL " + f.resource + f.user()
-	case f.verb == "list" && !f.once:
+	case f.verb == "list" && !f.listOnly:
 		verbs = "the verbs list and watch"
 	}
 	return "grant " + verbs + " on " + f.resource + f.user()

@@ -26,7 +26,7 @@ var explanations = []struct {
 	},
 	{
 		"forbidden, of a cluster that is read once",
-		[]failure{{verb: "list", resource: "namespaces", once: true, err: errForbidden}},
+		[]failure{{verb: "list", resource: "namespaces", listOnly: true, err: errForbidden}},
 		[]string{"namespaces: list namespaces is forbidden: grant the verb list on namespaces to system:serviceaccount:audit:audit; nothing is known of it"},
 	},
 	{

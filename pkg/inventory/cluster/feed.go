@@ -103,6 +103,8 @@ func (f *feed) watchFor(ctx context.Context, options metav1.ListOptions) (watch.
 	}
 	switch {
 	case err != nil && initial:
+		// An API server that cannot stream lists says so to those who may watch.
+		f.update(func(s *state) { s.mayWatch = apierrors.IsInvalid(err) })
 		return nil, final(err)
 	case err != nil:
 		f.fail(ctx, "watch", err)
@@ -174,7 +176,9 @@ func (f *feed) fail(ctx context.Context, verb string, err error) {
 	if ctx.Err() != nil || expired(err) {
 		return
 	}
-	f.update(func(s *state) { s.failed(f.failure(verb, err)) })
+	reason := f.failure(verb, err)
+	reason.listOnly = f.known().mayWatch
+	f.update(func(s *state) { s.failed(reason) })
 	f.tell(f, callFailed)
 }
 

@@ -89,7 +89,7 @@ func (r *reader) read(ctx context.Context, s source) result {
 	})
 	if err != nil {
 		state, reason := state{}, s.failure("list", err)
-		reason.once = true
+		reason.listOnly = true
 		state.failed(reason)
 		return result{source: s, failure: state.failure}
 	}

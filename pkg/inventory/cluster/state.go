@@ -29,6 +29,8 @@ type state struct {
 	revision, beforeList string
 	// listedAt is the time of the last list.
 	listedAt time.Time
+	// mayWatch says that the verb watch is known to be granted.
+	mayWatch bool
 	// outdated says that the watch must not resume from revision: the objects
 	// may differ from what the API server has.
 	outdated bool

@@ -604,6 +604,15 @@ func TestWatchThatMayListButNotWatch(t *testing.T) {
 	r.await("the third namespace", func(s *inventory.Snapshot) bool { return len(s.Namespaces) == 3 })
 }
 
+func TestWatchThatMayWatchButNotList(t *testing.T) {
+	s := startServer(t)
+	s.streamsLists = false
+	populate(s)
+	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "namespaces" && r.verb() == "list" })
+	r := watching(s, Options{})
+	r.await("the missing verb", errorAbout("namespaces", "grant the verb list on namespaces to auditor"))
+}
+
 func TestWatchTakesAbsenceForAFact(t *testing.T) {
 	s := startServer(t)
 	populate(s)
