@@ -1,6 +1,6 @@
 // Each panel with the component that Grafana's own panel plugin wraps. The
 // state timeline lives in Grafana's server build alone; bands stand in for it.
-import { dateTime, getDisplayValueAlignmentFactors, getFieldDisplayValues } from '@grafana/data';
+import { dateTime, getDisplayValueAlignmentFactors, getFieldDisplayValues, outerJoinDataFrames } from '@grafana/data';
 import { BarGauge, BigValue, TimeSeries, VizRepeater } from '@grafana/ui';
 import { TableNG } from '@grafana/ui/unstable';
 
@@ -10,8 +10,13 @@ const timeRange = ({ start, end }) => {
   return { from, to, raw: { from, to } };
 };
 
+// aligned joins the frames of a chart as Grafana's own panel does, which keeps
+// the names of the fields. Without them the first line of the retired component
+// has the color of the name "Value", since colors follow names.
+const aligned = (frames, fields) => outerJoinDataFrames({ frames, joinBy: fields.x, keep: fields.y, keepOriginIndices: true, keepDisplayNames: true });
+
 function Chart({ panel, frames, range, width, height }) {
-  return <TimeSeries frames={frames} timeRange={timeRange(range)} timeZone="utc" width={width} height={height} legend={panel.options.legend} options={panel.options} />;
+  return <TimeSeries frames={frames} timeRange={timeRange(range)} timeZone="utc" width={width} height={height} legend={panel.options.legend} options={panel.options} preparePlotFrame={aligned} />;
 }
 
 const displayed = ({ panel, frames, theme, replaceVariables }) =>
