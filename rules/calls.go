@@ -159,9 +159,16 @@ const (
 // unreached counts the calls that failed on each API server.
 var unreached = `(` + closed.on("increase2m") + ` or ` + open.on("increase2m") + `)`
 
+// backendDown are the webhooks that no API server can call, by what the auditor
+// knows of their backends.
+const backendDown = `(
+	max by (type, name) (last_over_time(webhook_auditor_webhook_backend_ready[5m])) == 0
+	or on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"backend-unreachable|ca-bundle-invalid|ca-bundle-missing|serving-certificate"}[5m]))
+)`
+
 // cutOffRecords select the API servers of which all calls fail, while other API
-// servers reach two of the webhooks, or where the webhooks have two backends: it
-// is not for a backend that they cannot be called.
+// servers reach two of the webhooks, or where the webhooks have two backends that
+// are not known to be down: it is not for a backend that they cannot be called.
 var cutOffRecords = []Record{
 	{
 		Name: noneReachable,
@@ -173,7 +180,7 @@ var cutOffRecords = []Record{
 					` + calls("2m") + ` - on (type, name) sum by (type, name) (` + unreached + `) > on (type, name) 0.1 * ` + calls("2m") + `
 				)) >= 2
 				or on (instance)
-				count by (instance) (group by (instance, namespace) (` + unreached + ` * on (type, name) group_left (namespace) ` + backends + `)) >= 2
+				count by (instance) (group by (instance, namespace) ((` + unreached + ` unless on (type, name) ` + backendDown + `) * on (type, name) group_left (namespace) ` + backends + `)) >= 2
 			)`,
 	},
 	{Name: cutOff, Expr: `max_over_time(` + noneReachable + `[5m:1m])`},

@@ -46,7 +46,7 @@ func TestDemo(t *testing.T) {
 	})
 	must(t, get(t.Context(), stack.Page(), nil))
 	must(t, get(t.Context(), stack.Alertmanager+"/", nil))
-	for _, name := range []string{"WebhookBackendDown", "WebhookFailingClosed", "WebhookConversionFailing", "WebhookOnVirtualResource"} {
+	for _, name := range []string{"WebhookBackendDown", "WebhookCallsFailing", "WebhookConversionFailing", "WebhookOnVirtualResource"} {
 		eventually(t, func(ctx context.Context) error { return stack.fires(ctx, name) })
 	}
 	must(t, cmd.Process.Signal(syscall.SIGINT))
