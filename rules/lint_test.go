@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"maps"
 	"os"
 	"regexp"
@@ -201,6 +202,9 @@ func walk(t *testing.T, visit func(Alert, parser.Node, []parser.Node)) {
 	}
 }
 
+// largest is what the annotation holds in which "kubectl apply" keeps an object.
+const largest = 256 << 10
+
 // TestForms reads the forms as their APIs do.
 func TestForms(t *testing.T) {
 	for form, object := range map[Form]any{
@@ -212,8 +216,13 @@ func TestForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := yaml.UnmarshalStrict(out, object); err != nil {
-			t.Errorf("%s: %v", form, err)
+		for _, document := range documents(out) {
+			if err := yaml.UnmarshalStrict(document, object); err != nil {
+				t.Errorf("%s: %v", form, err)
+			}
+			if encoded, err := yaml.YAMLToJSON(document); err != nil || len(encoded) > largest {
+				t.Errorf("%s: an object of %d bytes (%v), want %d at most", form, len(encoded), err, largest)
+			}
 		}
 		if form != RuleFile && !strings.Contains(string(out), "release: monitoring") {
 			t.Errorf("%s lacks the object's label", form)
@@ -231,15 +240,19 @@ func rendered(t *testing.T) map[string]openshiftv1.Rule {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var object openshiftv1.AlertingRule
-	if err := yaml.Unmarshal(out, &object); err != nil {
-		t.Fatal(err)
-	}
 	byName := map[string]openshiftv1.Rule{}
-	for _, g := range object.Spec.Groups {
-		for _, r := range g.Rules {
-			byName[r.Alert] = r
+	for _, document := range documents(out) {
+		var object openshiftv1.AlertingRule
+		if err := yaml.Unmarshal(document, &object); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range object.Spec.Groups {
+			for _, r := range g.Rules {
+				byName[r.Alert] = r
+			}
 		}
 	}
 	return byName
 }
+
+func documents(out []byte) [][]byte { return bytes.Split(out, []byte("\n---\n")) }

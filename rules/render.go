@@ -39,15 +39,19 @@ func Render(form Form, o Options) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, err := o.object(form, groups)
+	objects, err := o.objects(form, groups)
 	if err != nil {
 		return nil, err
 	}
-	out, err := yaml.Marshal(object)
-	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", form, err)
+	documents := make([]string, len(objects))
+	for i, object := range objects {
+		document, err := yaml.Marshal(object)
+		if err != nil {
+			return nil, fmt.Errorf("writing %s: %w", form, err)
+		}
+		documents[i] = string(document)
 	}
-	return append([]byte(generated), out...), nil
+	return []byte(generated + strings.Join(documents, "---\n")), nil
 }
 
 // manifest is an API object without a status.
@@ -57,44 +61,47 @@ type manifest struct {
 	Spec              any `json:"spec"`
 }
 
-func (o Options) object(form Form, groups []monitoringv1.RuleGroup) (any, error) {
+// objects are what the form is made of. AlertingRules have a group each: with
+// their expressions written out, all together are larger than the annotation in
+// which "kubectl apply" keeps an object.
+func (o Options) objects(form Form, groups []monitoringv1.RuleGroup) ([]any, error) {
 	switch form {
 	case RuleFile:
-		return monitoringv1.PrometheusRuleSpec{Groups: groups}, nil
+		return []any{monitoringv1.PrometheusRuleSpec{Groups: groups}}, nil
 	case PrometheusRule:
-		return manifest{
+		return []any{manifest{
 			TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PrometheusRuleKind},
-			ObjectMeta: o.meta("webhook-auditor"),
+			ObjectMeta: o.meta("webhook-auditor", "webhook-auditor"),
 			Spec:       monitoringv1.PrometheusRuleSpec{Groups: groups},
-		}, nil
+		}}, nil
 	case AlertingRule:
-		return manifest{
-			TypeMeta:   metav1.TypeMeta{APIVersion: openshiftv1.GroupVersion.String(), Kind: "AlertingRule"},
-			ObjectMeta: o.meta("openshift-monitoring"), // the only namespace that it is read from
-			Spec:       openshiftv1.AlertingRuleSpec{Groups: forOpenShift(groups)},
-		}, nil
+		var out []any
+		for _, g := range groups {
+			out = append(out, manifest{
+				TypeMeta:   metav1.TypeMeta{APIVersion: openshiftv1.GroupVersion.String(), Kind: "AlertingRule"},
+				ObjectMeta: o.meta("openshift-monitoring", g.Name), // the only namespace that they are read from
+				Spec:       openshiftv1.AlertingRuleSpec{Groups: []openshiftv1.RuleGroup{forOpenShift(g)}},
+			})
+		}
+		return out, nil
 	}
 	return nil, fmt.Errorf("unknown form %q of rules: want one of %q", form, Forms)
 }
 
-func (o Options) meta(namespace string) metav1.ObjectMeta {
+func (o Options) meta(namespace, name string) metav1.ObjectMeta {
 	labels := map[string]string{"app.kubernetes.io/name": "webhook-auditor"}
 	maps.Copy(labels, o.ObjectLabels)
-	return metav1.ObjectMeta{Name: "webhook-auditor", Namespace: namespace, Labels: labels}
+	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels}
 }
 
-func forOpenShift(groups []monitoringv1.RuleGroup) []openshiftv1.RuleGroup {
-	var out []openshiftv1.RuleGroup
-	for _, g := range groups {
-		group := openshiftv1.RuleGroup{Name: g.Name}
-		for _, r := range g.Rules {
-			group.Rules = append(group.Rules, openshiftv1.Rule{
-				Alert: r.Alert, Expr: r.Expr, For: openshiftv1.Duration(*r.For), Labels: r.Labels, Annotations: r.Annotations,
-			})
-		}
-		out = append(out, group)
+func forOpenShift(g monitoringv1.RuleGroup) openshiftv1.RuleGroup {
+	group := openshiftv1.RuleGroup{Name: g.Name}
+	for _, r := range g.Rules {
+		group.Rules = append(group.Rules, openshiftv1.Rule{
+			Alert: r.Alert, Expr: r.Expr, For: openshiftv1.Duration(*r.For), Labels: r.Labels, Annotations: r.Annotations,
+		})
 	}
-	return out
+	return group
 }
 
 // Component is the label that all alerts carry, for routes.
