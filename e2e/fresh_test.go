@@ -51,8 +51,10 @@ func (w *world) isQuiet(t *testing.T) {
 	if n := after.evaluations - before.evaluations; n > 1 {
 		t.Errorf("%v evaluations of nothing new", n)
 	}
-	if after.asked != before.asked || after.log != before.log {
-		t.Errorf("an idle auditor asked %v times and logged %q", after.asked-before.asked, after.log[len(before.log):])
+	// Once a minute, one object of each kind shows the resource version.
+	const kinds = 3
+	if after.asked-before.asked > kinds || after.log != before.log {
+		t.Errorf("an idle auditor listed %v times and logged %q", after.asked-before.asked, after.log[len(before.log):])
 	}
 	if after.errors != 0 {
 		t.Errorf("%v watch errors", after.errors)

@@ -73,7 +73,9 @@ type watcher struct {
 	// asked is when the facts were last asked for, asking that they are now.
 	asked  time.Time
 	asking bool
-	errors map[string]int64
+	// compared is when the resource versions were compared last.
+	compared time.Time
+	errors   map[string]int64
 	// regressions counts how often the resource version went back, and relist
 	// says that everything is to be listed anew because of it.
 	regressions int64
@@ -105,6 +107,7 @@ func newWatcher(clients Clients, options Options, publish func(*inventory.Snapsh
 		tempo:    options.tempo(),
 		publish:  publish,
 		started:  time.Now(),
+		compared: time.Now(),
 		wake:     make(chan struct{}, 1),
 		backends: map[place]backend{},
 		errors:   map[string]int64{},
@@ -233,12 +236,16 @@ func (w *watcher) ask(ctx context.Context) {
 		return
 	}
 	known := w.facts
-	if w.heard.returned || now.Sub(known.gatesRead) >= w.tempo.gates {
+	returned := w.heard.returned
+	if returned || now.Sub(known.gatesRead) >= w.tempo.gates {
 		known.gatesRead = time.Time{}
 	}
 	w.asking, w.asked = true, now
 	w.heard = w.tempo.asked(w.heard, now)
-	seen := revisions(w.feeds)
+	var seen map[*feed]string
+	if returned || now.Sub(w.compared) >= w.tempo.repeat {
+		seen, w.compared = revisions(w.feeds), now
+	}
 	w.running.Go(func() {
 		w.learn(w.clients.readFacts(ctx, known))
 		checkRevisions(ctx, seen)
