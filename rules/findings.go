@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -89,12 +90,23 @@ func (f finding) alert(name string, severity classify.Severity) Alert {
 		Name:        name,
 		Severity:    severity,
 		For:         f.check.For,
+		KeepFiring:  f.keepFiring(severity),
 		Expr:        f.expr(name),
 		Summary:     `Webhook {{ $labels.name }}: ` + lowerFirst(f.check.Summary),
 		Description: describe(f.check),
 		Runbook:     "pkg/classify/" + f.check.Name + ".md",
 		Labels:      map[string]string{"check": f.check.Name},
 	}
+}
+
+// keepFiring outlasts the failures of the calls, which are counted for a while
+// after the backend is back: an alert on them, inhibited by this page until then,
+// would page after the recovery.
+func (f finding) keepFiring(severity classify.Severity) time.Duration {
+	if severity != classify.Critical || f.check.NonCriticalAlert == "" {
+		return 0
+	}
+	return 15 * time.Minute
 }
 
 // held is how long findings stay after the last auditor was scraped, in

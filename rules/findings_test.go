@@ -37,6 +37,7 @@ func TestUpToDateFindings(t *testing.T) {
 func findingTest(a Alert) unitTest {
 	wait := max(int(a.For/tick), 20)
 	values := fmt.Sprintf("_x10 1x%d _ 1x%d stale", wait/2, wait)
+	scraped := 3*wait + int(a.KeepFiring/tick)
 	kind := "validating"
 	if strings.HasPrefix(a.Name, "WebhookConversion") {
 		kind = "conversion"
@@ -51,18 +52,18 @@ func findingTest(a Alert) unitTest {
 		AlertRuleTests: []alertTest{
 			{EvalTime: model.Duration(5*time.Minute + a.For - tick), Alertname: a.Name, ExpAlerts: []expAlert{}},
 			{EvalTime: model.Duration(5*time.Minute + a.For + tick), Alertname: a.Name, ExpAlerts: []expAlert{{}}},
-			{EvalTime: model.Duration(15*time.Minute + time.Duration(wait*3/2)*tick), Alertname: a.Name, ExpAlerts: []expAlert{}},
+			{EvalTime: model.Duration(15*time.Minute + time.Duration(wait*3/2)*tick + a.KeepFiring), Alertname: a.Name, ExpAlerts: []expAlert{}},
 		},
 	}
 	for _, pod := range []string{"one", "two"} {
 		target := fmt.Sprintf(`instance=%q,pod=%q,namespace="webhook-auditor",endpoint="https",container="auditor"`, pod, pod)
 		test.InputSeries = append(test.InputSeries,
 			inputSeries{"webhook_auditor_finding{" + target + "," + found + "}", values},
-			inputSeries{"webhook_auditor_webhook_info{" + target + "," + known + "}", fmt.Sprintf("1x%d", 3*wait)},
-			inputSeries{"webhook_auditor_snapshot_timestamp_seconds{" + target + "}", fmt.Sprintf("0+30x%d", 3*wait)})
+			inputSeries{"webhook_auditor_webhook_info{" + target + "," + known + "}", fmt.Sprintf("1x%d", scraped)},
+			inputSeries{"webhook_auditor_snapshot_timestamp_seconds{" + target + "}", fmt.Sprintf("0+30x%d", scraped)})
 		if a.Severity == classify.Critical {
 			test.InputSeries = append(test.InputSeries,
-				inputSeries{"webhook_auditor_webhook_reach{" + target + "," + webhook + `,class="critical",group="",resource="pods"}`, fmt.Sprintf("1x%d", 3*wait)})
+				inputSeries{"webhook_auditor_webhook_reach{" + target + "," + webhook + `,class="critical",group="",resource="pods"}`, fmt.Sprintf("1x%d", scraped)})
 		}
 	}
 	return test
