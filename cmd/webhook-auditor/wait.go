@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// noticeAfter is when the user is told what a command waits for.
+	// noticeAfter is when a command prints what it waits for.
 	noticeAfter = 2 * time.Second
-	// pipeLimit is how long a named pipe may take to give the Policy: whoever
+	// pipeLimit is how long a named pipe may take to give the Policy: the user who
 	// makes one writes to it at once.
 	pipeLimit = 30 * time.Second
 	// credentialsLimit is how long a credential plugin may take: it may have the

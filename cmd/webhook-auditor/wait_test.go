@@ -94,15 +94,15 @@ func TestInterrupted(t *testing.T) {
 func TestHangingPlugin(t *testing.T) {
 	kubeconfig, started := hangingPlugin(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan string, 1)
+	notice := make(chan string, 1)
 	var once sync.Once
-	stderr := writer(func(b []byte) (int, error) { once.Do(func() { told <- string(b) }); return len(b), nil })
+	stderr := writer(func(b []byte) (int, error) { once.Do(func() { notice <- string(b) }); return len(b), nil })
 	ended := make(chan error, 1)
 	go func() {
 		ended <- run(ctx, []string{"audit", "--kubeconfig", kubeconfig}, streams{in: strings.NewReader(""), out: io.Discard, err: stderr})
 	}()
 	<-started
-	if line := <-told; !strings.Contains(line, "waiting for the credential plugin ") || !strings.Contains(line, "plugin\" of the kubeconfig") {
+	if line := <-notice; !strings.Contains(line, "waiting for the credential plugin ") || !strings.Contains(line, "plugin\" of the kubeconfig") {
 		t.Errorf("the user reads %q", line)
 	}
 	cancel()
@@ -172,7 +172,7 @@ func TestWrongInput(t *testing.T) {
 	}
 }
 
-// TestServerVersionNamed: what the user says is not told to be lacking.
+// TestServerVersionNamed: what the user states is not reported as missing.
 func TestServerVersionNamed(t *testing.T) {
 	r := execute(t, "", "audit", "testdata/webhooks.yaml", "--server-version", "v1.34", "--fail-on", "never")
 	if r.code != exitOK || strings.Contains(r.out, "No server version") {
