@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // trouble is one way in which a webhook is in trouble.
@@ -115,7 +115,7 @@ func troublePanel() Panel {
 			{Field: "rank", Title: "#", Unit: text, ConsoleOnly: true},
 			{Field: "name", Title: "Webhook", Unit: text, Width: 230, Links: drillDown("__data.fields")},
 			typeColumn,
-			{Field: "trouble", Title: "What is wrong", Unit: text, Width: 262, Links: []Link{{Title: "Runbook", URL: exporter.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
+			{Field: "trouble", Title: "What is wrong", Unit: text, Width: 262, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
 			{Field: "B", Title: "Since", Unit: seconds, Width: 75},
 			{Field: "C", Title: "Failed", Unit: share, Width: 70, Thresholds: []Threshold{{red, 0}}},
 			{Field: "D", Title: "p99", Unit: seconds, Width: 70, Thresholds: []Threshold{{orange, 0}}},

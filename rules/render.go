@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // Form is a way to deliver the alerts.
@@ -195,7 +195,7 @@ func (o Options) description(a Alert) (string, error) {
 func (o Options) runbookURL(a Alert) string {
 	base := o.RunbookBaseURL
 	if base == "" {
-		base = exporter.Project + "/blob/main"
+		base = report.Project + "/blob/main"
 	}
 	return strings.TrimSuffix(base, "/") + "/" + a.runbook()
 }

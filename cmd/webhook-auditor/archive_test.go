@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // bundle is a CA bundle of one certificate, base64-encoded as in a manifest.
@@ -66,7 +66,7 @@ func TestArchivesAreOfTheirTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := execute(t, "", "audit", tc.path, "-o", "json", "--fail-on", "never")
-			var d exporter.Document
+			var d report.Document
 			if err := json.Unmarshal([]byte(r.out), &d); err != nil {
 				t.Fatalf("%v: %s", err, r.err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/manifests"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/rules"
 )
 
@@ -22,8 +23,8 @@ import (
 // the test that what is committed is up to date.
 func artifacts() []artifact {
 	return []artifact{
-		document("checks", "all checks, with their runbooks", "pkg/classify/README.md", exporter.WriteChecks),
-		document("policy", "all keys of the Policy, with their defaults and examples", "pkg/classify/POLICY.md", exporter.WritePolicy),
+		document("checks", "all checks, with their runbooks", "pkg/classify/README.md", report.WriteChecks),
+		document("policy", "all keys of the Policy, with their defaults and examples", "pkg/classify/POLICY.md", report.WritePolicy),
 		document("metrics", "all metrics, with their labels", "pkg/exporter/README.md", exporter.WriteMetrics),
 		{"rules", "the alerts", ruleFiles, rulesFlags},
 		{"dashboards", "the dashboards", dashboardFiles, dashboardsFlags},

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/version"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
@@ -53,7 +54,7 @@ func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	var before exporter.Document
+	var before report.Document
 	if a.baseline != "" {
 		if before, err = a.before(); err != nil {
 			return err
@@ -63,18 +64,18 @@ func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	report, err := policy.Evaluate(ctx, snapshot)
+	evaluated, err := policy.Evaluate(ctx, snapshot)
 	if err != nil {
 		return err
 	}
-	document := exporter.NewDocument(report)
+	document := report.NewDocument(evaluated)
 	if a.baseline != "" {
 		return a.compare(before, document, limit, s)
 	}
 	if err := write(s.out, document); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
-	if err := exporter.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
+	if err := report.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
 	return verdict(document, limit)
@@ -82,11 +83,11 @@ func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 
 // verdict is the exit code of a report: what could not be looked at outranks
 // what was found.
-func verdict(d exporter.Document, limit classify.Severity) error {
+func verdict(d report.Document, limit classify.Severity) error {
 	switch {
 	case len(d.Errors) > 0:
 		return errIncomplete
-	case limit != 0 && slices.ContainsFunc(d.Findings, func(f exporter.Finding) bool { return !f.Acknowledged && f.Severity >= limit }):
+	case limit != 0 && slices.ContainsFunc(d.Findings, func(f report.Finding) bool { return !f.Acknowledged && f.Severity >= limit }):
 		return errFindings
 	}
 	return nil
@@ -237,12 +238,12 @@ func judgedFor(objects inventory.Objects, server inventory.Version) inventory.Ob
 }
 
 // writers are the forms of the report.
-func writers() map[string]func(io.Writer, exporter.Document) error {
-	return map[string]func(io.Writer, exporter.Document) error{
-		"text":     func(w io.Writer, d exporter.Document) error { return exporter.WriteText(w, d, textOptions(w)) },
-		"json":     exporter.WriteJSON,
-		"markdown": exporter.WriteMarkdown,
-		"sarif":    exporter.WriteSARIF,
+func writers() map[string]func(io.Writer, report.Document) error {
+	return map[string]func(io.Writer, report.Document) error{
+		"text":     func(w io.Writer, d report.Document) error { return report.WriteText(w, d, textOptions(w)) },
+		"json":     report.WriteJSON,
+		"markdown": report.WriteMarkdown,
+		"sarif":    func(w io.Writer, d report.Document) error { return report.WriteSARIF(w, d, version.Version) },
 	}
 }
 
@@ -261,12 +262,12 @@ func parseFailOn(s string) (classify.Severity, error) {
 
 // textOptions fit a text to the terminal it is for; a pipe gets plain, long
 // lines. NO_COLOR is https://no-color.org.
-func textOptions(w io.Writer) exporter.TextOptions {
+func textOptions(w io.Writer) report.TextOptions {
 	width, ok := terminal(w)
 	if !ok {
-		return exporter.TextOptions{}
+		return report.TextOptions{}
 	}
-	return exporter.TextOptions{Color: os.Getenv("NO_COLOR") == "", Width: width}
+	return report.TextOptions{Color: os.Getenv("NO_COLOR") == "", Width: width}
 }
 
 // terminal returns the width of the terminal that w is, false if it is none.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // written is a report of the command in a file.
@@ -25,7 +25,7 @@ func written(t *testing.T, args ...string) string {
 	return file
 }
 
-func checks(findings []exporter.Finding) []string {
+func checks(findings []report.Finding) []string {
 	out := []string{}
 	for _, f := range findings {
 		out = append(out, f.Check)
@@ -53,7 +53,7 @@ func TestBaseline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"audit", "-o", "json", "--baseline", written(t, tc.before...)}, tc.after...)
 			r := execute(t, "", args...)
-			var c exporter.Comparison
+			var c report.Comparison
 			if err := json.Unmarshal([]byte(r.out), &c); err != nil {
 				t.Fatalf("%v: %s", err, r.err)
 			}

@@ -5,31 +5,33 @@ import (
 	"io"
 	"os"
 
+	"github.com/prometheus/common/version"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // before reads the report that a change is measured against.
-func (a *audit) before() (exporter.Document, error) {
+func (a *audit) before() (report.Document, error) {
 	f, err := os.Open(a.baseline)
 	if err != nil {
-		return exporter.Document{}, usageError{fmt.Errorf("--baseline: %w", err)}
+		return report.Document{}, usageError{fmt.Errorf("--baseline: %w", err)}
 	}
 	defer f.Close()
-	d, err := exporter.ReadDocument(f)
+	d, err := report.ReadDocument(f)
 	if err != nil {
-		return exporter.Document{}, usageError{fmt.Errorf("--baseline %s: %w", a.baseline, err)}
+		return report.Document{}, usageError{fmt.Errorf("--baseline %s: %w", a.baseline, err)}
 	}
 	return d, nil
 }
 
 // compare prints what the change adds and mends; what it adds is judged.
-func (a *audit) compare(before, after exporter.Document, limit classify.Severity, s streams) error {
-	c := exporter.NewComparison(before, after)
+func (a *audit) compare(before, after report.Document, limit classify.Severity, s streams) error {
+	c := report.NewComparison(before, after)
 	if err := comparisonWriters()[a.output](s.out, c); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
-	if err := exporter.WriteErrors(s.err, after, textOptions(s.err)); err != nil {
+	if err := report.WriteErrors(s.err, after, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
 	after.Findings = c.Added
@@ -37,13 +39,15 @@ func (a *audit) compare(before, after exporter.Document, limit classify.Severity
 }
 
 // comparisonWriters are the forms of a comparison: those of the report.
-func comparisonWriters() map[string]func(io.Writer, exporter.Comparison) error {
-	return map[string]func(io.Writer, exporter.Comparison) error{
-		"text": func(w io.Writer, c exporter.Comparison) error {
-			return exporter.WriteComparisonText(w, c, textOptions(w))
+func comparisonWriters() map[string]func(io.Writer, report.Comparison) error {
+	return map[string]func(io.Writer, report.Comparison) error{
+		"text": func(w io.Writer, c report.Comparison) error {
+			return report.WriteComparisonText(w, c, textOptions(w))
 		},
-		"json":     exporter.WriteComparisonJSON,
-		"markdown": exporter.WriteComparisonMarkdown,
-		"sarif":    exporter.WriteComparisonSARIF,
+		"json":     report.WriteComparisonJSON,
+		"markdown": report.WriteComparisonMarkdown,
+		"sarif": func(w io.Writer, c report.Comparison) error {
+			return report.WriteComparisonSARIF(w, c, version.Version)
+		},
 	}
 }

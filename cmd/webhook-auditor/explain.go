@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -72,10 +72,10 @@ func (e *explain) writer() (func(io.Writer, inventory.Chain, int) error, error) 
 	switch e.output {
 	case "text":
 		return func(w io.Writer, c inventory.Chain, _ int) error {
-			return exporter.WriteExplainText(w, c, textOptions(w))
+			return report.WriteExplainText(w, c, textOptions(w))
 		}, nil
 	case "json":
-		return exporter.WriteExplainJSON, nil
+		return report.WriteExplainJSON, nil
 	}
 	return nil, usageError{fmt.Errorf("explain: --output %q: want text or json", e.output)}
 }

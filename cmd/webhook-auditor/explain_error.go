@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -36,13 +36,13 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	if err != nil {
 		return err
 	}
-	report, err := policy.Evaluate(ctx, snapshot)
+	evaluated, err := policy.Evaluate(ctx, snapshot)
 	if err != nil {
 		return err
 	}
 	answers := make([]classify.Answer, len(complaints))
 	for i, c := range complaints {
-		answers[i] = report.Answer(c)
+		answers[i] = evaluated.Answer(c)
 	}
 	if err := write(s.out, answers, snapshot); err != nil {
 		return err
@@ -73,16 +73,16 @@ type writeDiagnosis func(io.Writer, []classify.Answer, *inventory.Snapshot) erro
 func (e *explain) diagnosisWriters() map[string]writeDiagnosis {
 	return map[string]writeDiagnosis{
 		"text": func(w io.Writer, a []classify.Answer, s *inventory.Snapshot) error {
-			return exporter.WriteDiagnosisText(w, a, s, textOptions(w))
+			return report.WriteDiagnosisText(w, a, s, textOptions(w))
 		},
-		"json": exporter.WriteDiagnosisJSON,
+		"json": report.WriteDiagnosisJSON,
 	}
 }
 
 // told says what could not be looked at, and makes it the exit code.
 func told(snapshot *inventory.Snapshot, s streams) error {
-	document := exporter.NewDocument(&classify.Report{Snapshot: snapshot})
-	if err := exporter.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
+	document := report.NewDocument(&classify.Report{Snapshot: snapshot})
+	if err := report.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
 	return verdict(document, 0)

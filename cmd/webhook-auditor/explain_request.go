@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -98,6 +98,6 @@ func (q question) chain(snapshot *inventory.Snapshot) (inventory.Chain, error) {
 		return inventory.Chain{}, usageError{fmt.Errorf("explain: %w", err)}
 	}
 	request.Notes = append(request.Notes, q.notes...)
-	request.Notes = append(request.Notes, exporter.InputNotes(snapshot)...)
+	request.Notes = append(request.Notes, report.InputNotes(snapshot)...)
 	return snapshot.Chain(request), nil
 }

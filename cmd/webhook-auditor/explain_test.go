@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // result is what a command printed, and its exit code.
@@ -61,7 +61,7 @@ func TestExplainObject(t *testing.T) {
 				args = append(args, "-f", "-")
 			}
 			r := execute(t, tc.object, args...)
-			var e exporter.Explanation
+			var e report.Explanation
 			if err := json.Unmarshal([]byte(r.out), &e); err != nil || r.code != exitOK {
 				t.Fatalf("exit code %d, stderr %q: %v", r.code, r.err, err)
 			}
@@ -133,7 +133,7 @@ func TestExplainRequests(t *testing.T) {
 	r := execute(t, manyRequests, "explain", "--from", "testdata/webhooks.yaml", "-o", "json", "--requests", "-")
 	var got []string
 	for d := json.NewDecoder(strings.NewReader(r.out)); d.More(); {
-		var e exporter.Explanation
+		var e report.Explanation
 		if err := d.Decode(&e); err != nil {
 			t.Fatal(err)
 		}

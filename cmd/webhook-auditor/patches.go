@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/webhook-auditor/webhook-auditor/manifests"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -39,28 +39,28 @@ func patchesCommand(flags *pflag.FlagSet) action {
 				return err
 			}
 		}
-		report, err := policy.Evaluate(ctx, snapshot)
+		evaluated, err := policy.Evaluate(ctx, snapshot)
 		if err != nil {
 			return err
 		}
-		b, err := manifests.RunLevelPatches(report.Profiles, func(o inventory.Object) string {
+		b, err := manifests.RunLevelPatches(evaluated.Profiles, func(o inventory.Object) string {
 			return cmp.Or(applied[o.Kind+"/"+o.Name], o.Annotations[manifests.LastApplied])
 		})
 		if err != nil {
 			return err
 		}
-		return printPatches(b, exporter.NewDocument(report), s)
+		return printPatches(b, report.NewDocument(evaluated), s)
 	}
 }
 
-func printPatches(b []byte, d exporter.Document, s streams) error {
+func printPatches(b []byte, d report.Document, s streams) error {
 	if len(b) == 0 {
 		fmt.Fprintln(s.err, "nothing to apply: every webhook keeps off run level 0, or opted in to it")
 	}
 	if _, err := s.out.Write(b); err != nil {
 		return fmt.Errorf("writing the patches: %w", err)
 	}
-	if err := exporter.WriteErrors(s.err, d, textOptions(s.err)); err != nil {
+	if err := report.WriteErrors(s.err, d, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
 	return verdict(d, 0)

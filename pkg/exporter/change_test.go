@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -61,7 +62,7 @@ func certificate() []byte {
 	if err != nil {
 		panic(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: taken.AddDate(-1, 0, 0), NotAfter: taken.AddDate(1, 0, 0)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: reporttest.Taken.AddDate(-1, 0, 0), NotAfter: reporttest.Taken.AddDate(1, 0, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		panic(err)
@@ -129,7 +130,7 @@ func BenchmarkChange5000(b *testing.B) {
 				o.EndpointSlices, o.Validating = slices.Clone(o.EndpointSlices), slices.Clone(o.Validating)
 				change(&o, n)
 				var err error
-				if report, err = opinions.Evaluate(b.Context(), facts.Snapshot(o, taken)); err != nil {
+				if report, err = opinions.Evaluate(b.Context(), facts.Snapshot(o, reporttest.Taken)); err != nil {
 					b.Fatal(err)
 				}
 				h.ServeHTTP(&counter{header: http.Header{}}, httptest.NewRequest(http.MethodGet, "/metrics?name[]=webhook_auditor_findings", nil))

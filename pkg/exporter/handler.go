@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // NewHandler serves what the program says over HTTP: /metrics, /healthz,
@@ -27,68 +28,6 @@ func NewHandler(current func() *classify.Report, families []Family, own ...prome
 	mux.HandleFunc("GET /readyz", readyz(current))
 	mux.HandleFunc("GET /{$}", landing(current))
 	return mux
-}
-
-// NewEvaluationDuration returns the metric in which to observe how many seconds
-// the evaluation of each Snapshot took.
-func NewEvaluationDuration() prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: evaluationDuration.Series(),
-		Help: evaluationDuration.Help,
-		// An evaluation takes milliseconds; beyond a second something is wrong.
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1},
-	})
-}
-
-// NewEvaluationRunning returns the metric that shows how many seconds the
-// evaluation under way has been running.
-func NewEvaluationRunning(elapsed func() float64) prometheus.GaugeFunc {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: evaluationRunning.Series(), Help: evaluationRunning.Help}, elapsed)
-}
-
-// NewConditionWriteErrors returns the metric in which to count what the
-// operator could not write.
-func NewConditionWriteErrors() prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{Name: conditionWriteErrors.Series(), Help: conditionWriteErrors.Help})
-}
-
-// PolicyReload are the metrics of the Policy file, named as Prometheus names
-// those of its own configuration.
-type PolicyReload struct{ successful, succeeded prometheus.Gauge }
-
-// NewPolicyReload returns the metrics in which to note each reload.
-func NewPolicyReload() PolicyReload {
-	gauge := func(f Family) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: f.Series(), Help: f.Help})
-	}
-	return PolicyReload{gauge(policyReloadSuccessful), gauge(policyReloadSucceeded)}
-}
-
-// Succeeded notes that a Policy is in effect since then.
-func (r PolicyReload) Succeeded(at time.Time) {
-	r.successful.Set(1)
-	r.succeeded.Set(float64(at.UnixMilli()) / 1000)
-}
-
-// Failed notes that the Policy file cannot be read or is invalid.
-func (r PolicyReload) Failed() { r.successful.Set(0) }
-
-// Describe describes both metrics.
-func (r PolicyReload) Describe(out chan<- *prometheus.Desc) {
-	r.successful.Describe(out)
-	r.succeeded.Describe(out)
-}
-
-// Collect returns both metrics.
-func (r PolicyReload) Collect(out chan<- prometheus.Metric) {
-	r.successful.Collect(out)
-	r.succeeded.Collect(out)
-}
-
-// NewLibraryMessages returns the metric in which to count what libraries log,
-// by the library.
-func NewLibraryMessages() *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: libraryMessages.Series(), Help: libraryMessages.Help}, libraryMessages.Labels)
 }
 
 func metricsHandler(current func() *classify.Report, families []Family, own ...prometheus.Collector) http.Handler {
@@ -182,12 +121,12 @@ func landing(current func() *classify.Report) http.HandlerFunc {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		page := struct {
 			State, Project, Version string
-			Errors                  []Error
-		}{"Waiting for the first snapshot.", Project, version.Version, nil}
+			Errors                  []report.Error
+		}{"Waiting for the first snapshot.", report.Project, version.Version, nil}
 		if r := current(); r != nil {
-			d := NewDocument(r)
-			page.State = totals(d) + " As of " + asOf(r).UTC().Format(time.RFC3339) + "."
-			page.Errors = d.Errors[:min(len(d.Errors), maxErrors)]
+			d := report.NewDocument(r)
+			page.State = d.Summary() + " As of " + asOf(r).UTC().Format(time.RFC3339) + "."
+			page.Errors = d.Errors[:min(len(d.Errors), report.MaxErrors)]
 		}
 		// An error here is a client that went away.
 		_ = landingPage.Execute(w, page)

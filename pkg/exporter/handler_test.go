@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -37,7 +39,7 @@ func TestReadyOnceThereIsAReport(t *testing.T) {
 			t.Errorf("%s before the first report: got %d, want %d: %s", path, got, want, body)
 		}
 	}
-	published.Store(report())
+	published.Store(reporttest.Report())
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/"} {
 		if got, body := get(t, h, path); got != http.StatusOK {
 			t.Errorf("%s after the first report: got %d: %s", path, got, body)
@@ -47,13 +49,13 @@ func TestReadyOnceThereIsAReport(t *testing.T) {
 
 func TestMetricsFollowTheReport(t *testing.T) {
 	var published atomic.Pointer[classify.Report]
-	published.Store(report())
+	published.Store(reporttest.Report())
 	h := NewHandler(published.Load, Families, NewEvaluationDuration())
 	const series = `webhook_auditor_finding{check="no-ready-endpoints",configuration="policy"`
 	if _, body := get(t, h, "/metrics"); !strings.Contains(body, series) {
 		t.Errorf("got:\n%s\nwant %s", body, series)
 	}
-	published.Store(healthy())
+	published.Store(reporttest.Healthy())
 	_, body := get(t, h, "/metrics")
 	if strings.Contains(body, series) {
 		t.Errorf("a mended finding stays: %s", series)
@@ -66,14 +68,14 @@ func TestMetricsFollowTheReport(t *testing.T) {
 }
 
 func TestOpenMetrics(t *testing.T) {
-	_, body := get(t, NewHandler(current(report()), Families), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")
+	_, body := get(t, NewHandler(current(reporttest.Report()), Families), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")
 	if !strings.HasSuffix(body, "# EOF\n") || !strings.Contains(body, `webhook_auditor_finding{check="no-ready-endpoints"`) {
 		t.Errorf("got:\n%s\nwant OpenMetrics", body)
 	}
 }
 
 func TestMetricsByName(t *testing.T) {
-	h := NewHandler(current(report()), Families, NewEvaluationDuration())
+	h := NewHandler(current(reporttest.Report()), Families, NewEvaluationDuration())
 	for _, tc := range []struct{ names, want, not string }{
 		{"name[]=webhook_auditor_finding", "webhook_auditor_finding{", "webhook_auditor_findings{"},
 		{"name[]=webhook_auditor_findings&name[]=go_goroutines", "go_goroutines ", "webhook_auditor_finding{"},
@@ -93,12 +95,12 @@ func TestLanding(t *testing.T) {
 	if _, body := get(t, waiting, "/"); !strings.Contains(body, "Waiting for the first snapshot.") {
 		t.Errorf("got:\n%s\nwant it to say that it waits", body)
 	}
-	r := report()
+	r := reporttest.Report()
 	r.Snapshot.Current = time.Date(2026, 11, 21, 2, 59, 0, 0, time.UTC)
 	r.Snapshot.Errors = []inventory.Error{{Object: "services", Message: "list services is forbidden"}}
 	h := NewHandler(current(r), Families)
 	_, body := get(t, h, "/")
-	for _, want := range []string{"2 critical, 1 warning, 2 info", "As of 2026-11-21T02:59:00Z.", "<p>Could not look at services: list services is forbidden</p>", `href="metrics"`, `href="healthz"`, `href="readyz"`, Project} {
+	for _, want := range []string{"2 critical, 1 warning, 2 info", "As of 2026-11-21T02:59:00Z.", "<p>Could not look at services: list services is forbidden</p>", `href="metrics"`, `href="healthz"`, `href="readyz"`, report.Project} {
 		if !strings.Contains(body, want) {
 			t.Errorf("got:\n%s\nwant %s", body, want)
 		}
@@ -106,7 +108,7 @@ func TestLanding(t *testing.T) {
 }
 
 func TestOnlyWhatIsServed(t *testing.T) {
-	h := NewHandler(current(report()), Families)
+	h := NewHandler(current(reporttest.Report()), Families)
 	if status, _ := get(t, h, "/nothing"); status != http.StatusNotFound {
 		t.Errorf("unknown path: got %d, want 404", status)
 	}

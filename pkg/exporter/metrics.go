@@ -1,6 +1,5 @@
-// Package exporter makes the announcements: it says a classify.Report as metric
-// families, as text, JSON, Markdown and SARIF, and over HTTP. It holds no
-// opinion of its own, logs nothing and reads no clock.
+// Package exporter serves a classify.Report as metric families over HTTP. It
+// evaluates nothing, logs nothing and reads no clock.
 package exporter
 
 import (

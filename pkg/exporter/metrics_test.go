@@ -18,6 +18,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -55,14 +56,14 @@ func exposed(t *testing.T, r *classify.Report, names ...string) string {
 }
 
 func TestFamilies(t *testing.T) {
-	r := report()
-	r.Profiles[2].Webhook.Backend.Authority = authority(taken.Add(time.Hour), taken.Add(48*time.Hour), taken.Add(24*time.Hour))
+	r := reporttest.Report()
+	r.Profiles[2].Webhook.Backend.Authority = authority(reporttest.Taken.Add(time.Hour), reporttest.Taken.Add(48*time.Hour), reporttest.Taken.Add(24*time.Hour))
 	r.Snapshot.WatchErrors = map[string]int64{"services": 0, "customresourcedefinitions.apiextensions.k8s.io": 2}
 	var all []string
 	for _, f := range Families {
 		all = append(all, f.Name)
 	}
-	golden(t, "metrics.txt", []byte(exposed(t, r, append(all, seriesDropped.Name)...)))
+	reporttest.Golden(t, "metrics.txt", []byte(exposed(t, r, append(all, seriesDropped.Name)...)))
 }
 
 // What rules, boards and scripts rely on. See CONTRACT: a name that goes from
@@ -107,8 +108,8 @@ func TestContract(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	r := report()
-	r.Profiles[2].Webhook.Backend.Authority = authority(taken)
+	r := reporttest.Report()
+	r.Profiles[2].Webhook.Backend.Authority = authority(reporttest.Taken)
 	duration := NewEvaluationDuration()
 	duration.Observe(.001)
 	problems, err := testutil.GatherAndLint(NewGatherer(current(r), newRegistry(duration, collectorversion.NewCollector(program))))
@@ -124,9 +125,9 @@ func TestLint(t *testing.T) {
 // tells no more of it. Duplicate series would fail the scrape of everything.
 func TestSameNameInTwoConfigurations(t *testing.T) {
 	shared := func(configuration string, b inventory.Backend) *inventory.Webhook {
-		return webhook(inventory.Ref{Type: inventory.Mutating, Configuration: configuration, Name: "mpod.kb.io"}, b)
+		return reporttest.Webhook(inventory.Ref{Type: inventory.Mutating, Configuration: configuration, Name: "mpod.kb.io"}, b)
 	}
-	open := shared("kueue", service("kueue", "webhook"))
+	open := shared("kueue", reporttest.Service("kueue", "webhook"))
 	open.FailurePolicy = admissionv1.Ignore
 	url := inventory.Backend{Kind: inventory.BackendURL, URL: "https://example.com"}
 	for _, tc := range []struct {
@@ -136,20 +137,20 @@ func TestSameNameInTwoConfigurations(t *testing.T) {
 	}{
 		{"disagree", []classify.Profile{
 			{Webhook: open, Threshold: 1},
-			{Webhook: shared("jobset", service("jobset", "webhook")), Threshold: 0.5},
+			{Webhook: shared("jobset", reporttest.Service("jobset", "webhook")), Threshold: 0.5},
 		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="",type="admit"} 1
 webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="",type="admit"} 0.5
 `},
 		{"agree", []classify.Profile{
 			{Webhook: open, Threshold: 0.5},
-			{Webhook: shared("jobset", service("kueue", "other")), Threshold: 1},
+			{Webhook: shared("jobset", reporttest.Service("kueue", "other")), Threshold: 1},
 		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="kueue",type="admit"} 1
 webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="kueue",type="admit"} 0.5
 `},
 		{"one is a URL", []classify.Profile{
 			{Webhook: open, Threshold: 1},
 			{Webhook: shared("jobset", url), Threshold: 1},
-			{Webhook: shared("third", service("kueue", "webhook")), Threshold: 1},
+			{Webhook: shared("third", reporttest.Service("kueue", "webhook")), Threshold: 1},
 		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="",type="admit"} 1
 webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="",type="admit"} 1
 `},
@@ -162,9 +163,9 @@ webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_name
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := &classify.Report{Snapshot: &inventory.Snapshot{Taken: taken}, Profiles: tc.profiles}
+			r := &classify.Report{Snapshot: &inventory.Snapshot{Taken: reporttest.Taken}, Profiles: tc.profiles}
 			for _, p := range tc.profiles {
-				r.Findings = append(r.Findings, classify.Finding{Check: noEndpoints, Webhook: p.Ref, Problem: classify.Problem{Severity: classify.Critical}})
+				r.Findings = append(r.Findings, classify.Finding{Check: reporttest.NoEndpoints, Webhook: p.Ref, Problem: classify.Problem{Severity: classify.Critical}})
 			}
 			if got := exposed(t, r, "webhook_failure_impact", "webhook_latency_threshold_seconds"); got != tc.want {
 				t.Errorf("got:\n%s\nwant:\n%s", got, tc.want)
@@ -185,7 +186,7 @@ func gatherPedantically(t *testing.T, r *classify.Report) []*dto.MetricFamily {
 }
 
 func TestConsistency(t *testing.T) {
-	if families := gatherPedantically(t, blind(report())); len(families) < len(Families)-1 {
+	if families := gatherPedantically(t, reporttest.Blind(reporttest.Report())); len(families) < len(Families)-1 {
 		t.Errorf("got %d families, want those of a whole report", len(families))
 	}
 }
@@ -197,7 +198,7 @@ func TestNothingBeforeTheFirstSnapshot(t *testing.T) {
 }
 
 func TestAcknowledgedFindingsLeave(t *testing.T) {
-	r := report()
+	r := reporttest.Report()
 	for i := range r.Findings {
 		r.Findings[i].Acknowledged = true
 	}
@@ -210,13 +211,13 @@ func TestAcknowledgedFindingsLeave(t *testing.T) {
 }
 
 func TestEverySeverityIsCounted(t *testing.T) {
-	if got := strings.Count(exposed(t, healthy(), "findings"), " 0\n"); got != 6 {
+	if got := strings.Count(exposed(t, reporttest.Healthy(), "findings"), " 0\n"); got != 6 {
 		t.Errorf("got %d series of 0, want all six", got)
 	}
 }
 
 func TestLabelsAreValidUTF8(t *testing.T) {
-	r := report()
+	r := reporttest.Report()
 	r.Profiles[0].Webhook.Name = "a\xffb"
 	r.Profiles[1].Webhook.Object.Owner = inventory.Owner{Tool: "helm", Name: "\xc3\x28"}
 	r.Profiles[3].Webhook.Name = "pods\nsecond line"
@@ -227,7 +228,7 @@ func TestLabelsAreValidUTF8(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	r := report()
+	r := reporttest.Report()
 	for i := range 3 * maxSeries {
 		f := r.Findings[i%2]
 		f.Webhook.Name = fmt.Sprint(i)
@@ -266,7 +267,7 @@ func checkDropped(t *testing.T, family *dto.MetricFamily, want map[string]int) {
 
 // The class that matters most is not what a bound drops.
 func TestBoundKeepsCriticalReach(t *testing.T) {
-	r := report()
+	r := reporttest.Report()
 	many := make([]inventory.Resource, 2*maxPerWebhook)
 	for i := range many {
 		many[i] = inventory.Resource{Name: fmt.Sprint("r", i)}
@@ -309,7 +310,7 @@ func TestEvaluationDuration(t *testing.T) {
 }
 
 func TestSnapshotTimestampStandsStillWhileAWatchIsBroken(t *testing.T) {
-	r := report()
+	r := reporttest.Report()
 	r.Snapshot.Current = time.Unix(1000, 0)
 	if got, want := exposed(t, r, "snapshot_timestamp_seconds"), Prefix+"snapshot_timestamp_seconds 1000\n"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -319,19 +320,19 @@ func TestSnapshotTimestampStandsStillWhileAWatchIsBroken(t *testing.T) {
 // large returns a report on n webhooks, ten to a configuration, each reaching
 // five critical resources and with one finding.
 func large(n int) *classify.Report {
-	r := &classify.Report{Snapshot: &inventory.Snapshot{Taken: taken}}
+	r := &classify.Report{Snapshot: &inventory.Snapshot{Taken: reporttest.Taken}}
 	resources := []inventory.Resource{{Name: "pods"}, {Name: "endpoints"}, {Name: "events"}, {Name: "resourcequotas"}, {Group: "discovery.k8s.io", Name: "endpointslices"}}
-	ca := authority(taken.Add(time.Hour))
+	ca := authority(reporttest.Taken.Add(time.Hour))
 	for i := range n {
 		ref := inventory.Ref{Type: inventory.Validating, Configuration: fmt.Sprint("policy-", i/10), Name: fmt.Sprintf("w%d.policy.example.com", i)}
-		w := webhook(ref, service("policy", "policy"))
+		w := reporttest.Webhook(ref, reporttest.Service("policy", "policy"))
 		w.Backend.Authority = ca
-		w.Object.LastChanged = taken
+		w.Object.LastChanged = reporttest.Taken
 		r.Profiles = append(r.Profiles, classify.Profile{
 			Webhook: w, Threshold: 0.5, BackendReady: new(true),
 			Reach: map[classify.Class][]inventory.Resource{classify.ClassCritical: resources, classify.ClassCore: resources},
 		})
-		r.Findings = append(r.Findings, classify.Finding{Check: criticalResource, Webhook: ref, Problem: classify.Problem{Severity: classify.Info, Message: "is called for pods", Fix: "Have it approved."}})
+		r.Findings = append(r.Findings, classify.Finding{Check: reporttest.CriticalResource, Webhook: ref, Problem: classify.Problem{Severity: classify.Info, Message: "is called for pods", Fix: "Have it approved."}})
 	}
 	return r
 }

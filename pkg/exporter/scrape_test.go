@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
 // accepts are what clients ask for: promtool and a browser, Prometheus of
@@ -39,10 +40,10 @@ func TestScrapeIsWhatPromhttpWrites(t *testing.T) {
 	registry := newRegistry(NewEvaluationDuration(), NewConditionWriteErrors())
 	reference := promhttp.HandlerFor(NewGatherer(func() *classify.Report { return now }, registry), promhttp.HandlerOpts{EnableOpenMetrics: true})
 	s := newScraper(collector{func() *classify.Report { return now }, Families, registry}, http.NotFoundHandler())
-	degraded := *report()
+	degraded := *reporttest.Report()
 	degraded.Conditions = []metav1.Condition{{Type: "Degraded", Status: metav1.ConditionTrue, Reason: "Because"}}
 	compressions := []string{"", "gzip", "deflate, gzip;q=1.0, *;q=0.5", "gzip;q=0", "zstd"}
-	for name, r := range map[string]*classify.Report{"none": nil, "report": report(), "again": report(), "healthy": healthy(), "conditions": &degraded, "many": large(maxSeries + 1)} {
+	for name, r := range map[string]*classify.Report{"none": nil, "report": reporttest.Report(), "again": reporttest.Report(), "healthy": reporttest.Healthy(), "conditions": &degraded, "many": large(maxSeries + 1)} {
 		now = r
 		accepts, compressions := accepts, compressions
 		if name == "many" { // one form is enough, of so much
@@ -93,8 +94,8 @@ func body(t *testing.T, w *httptest.ResponseRecorder) []byte {
 func TestScrapeEncodesWhatChanged(t *testing.T) {
 	s := newScraper(collector{nil, Families, prometheus.NewRegistry()}, nil)
 	e := encoder{encoding{"text/plain; version=0.0.4; charset=utf-8", true}, s.compressor()}
-	before := s.blocks(report(), e)
-	changed := report()
+	before := s.blocks(reporttest.Report(), e)
+	changed := reporttest.Report()
 	changed.Findings = changed.Findings[:1]
 	after := s.blocks(changed, e)
 	for name := range before {

@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
-	"github.com/prometheus/common/version"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -27,18 +26,19 @@ var sarifLevels = map[classify.Severity]string{
 // none, it takes the text of the line, which many webhooks share.
 const fingerprintName = "primaryLocationLineHash"
 
-// WriteSARIF writes the findings as SARIF 2.1.0, for code review.
-func WriteSARIF(w io.Writer, d Document) error {
-	if err := newSARIF(d, classify.Checks).PrettyWrite(w); err != nil {
+// WriteSARIF writes the findings as SARIF 2.1.0, for code review. The version is
+// that of this program, empty if unknown.
+func WriteSARIF(w io.Writer, d Document, version string) error {
+	if err := newSARIF(d, classify.Checks, version).PrettyWrite(w); err != nil {
 		return fmt.Errorf("writing report: %w", err)
 	}
 	return nil
 }
 
-func newSARIF(d Document, checks []*classify.Check) *sarif.Report {
+func newSARIF(d Document, checks []*classify.Check, version string) *sarif.Report {
 	run := sarif.NewRunWithInformationURI("webhook-auditor", Project)
-	if version.Version != "" {
-		run.Tool.Driver.WithVersion(version.Version)
+	if version != "" {
+		run.Tool.Driver.WithVersion(version)
 	}
 	for _, c := range checks {
 		run.Tool.Driver.AddRule(sarifRule(c))

@@ -1,4 +1,7 @@
-package exporter
+// Package report renders a classify.Report: one Document, written as text, JSON,
+// Markdown or SARIF, and compared with an earlier one. It evaluates nothing, logs
+// nothing and reads no clock.
+package report
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"bufio"

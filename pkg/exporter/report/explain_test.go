@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -53,11 +54,11 @@ func TestExplain(t *testing.T) {
 	if err := WriteExplainText(&text, chain(), TextOptions{Width: 100}); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "explain.txt", text.Bytes())
+	reporttest.Golden(t, "explain.txt", text.Bytes())
 	if err := WriteExplainJSON(&document, chain(), 0); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "explain.json", document.Bytes())
+	reporttest.Golden(t, "explain.json", document.Bytes())
 }
 
 func TestExplainNothing(t *testing.T) {
@@ -66,9 +67,9 @@ func TestExplainNothing(t *testing.T) {
 	if err := WriteExplainText(&text, c, TextOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "explain-nothing.txt", text.Bytes())
+	reporttest.Golden(t, "explain-nothing.txt", text.Bytes())
 	if err := WriteExplainJSON(&document, c, 0); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "explain-nothing.json", document.Bytes())
+	reporttest.Golden(t, "explain-nothing.json", document.Bytes())
 }

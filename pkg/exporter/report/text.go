@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"bufio"
@@ -20,9 +20,9 @@ type TextOptions struct {
 	Width int
 }
 
-// maxErrors bounds the errors printed: a folder of a million unreadable files
+// MaxErrors bounds the errors printed: a folder of a million unreadable files
 // would hide everything else. The JSON has them all.
-const maxErrors = 50
+const MaxErrors = 50
 
 // margin is the width of the column of severities.
 const margin = 10
@@ -53,7 +53,7 @@ func WriteText(w io.Writer, d Document, o TextOptions) error {
 	for _, line := range readLines(d.Inputs, d.Taken) {
 		p.paragraph(word{}, words(line, plain))
 	}
-	p.paragraph(word{}, words(totals(d), plain))
+	p.paragraph(word{}, words(d.Summary(), plain))
 	return flush(b)
 }
 
@@ -63,7 +63,7 @@ func WriteErrors(w io.Writer, d Document, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
 	for i, e := range d.Errors {
-		if i == maxErrors {
+		if i == MaxErrors {
 			p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", counted(len(d.Errors)-i, "error")), plain))
 			break
 		}
@@ -179,11 +179,11 @@ func fixLines(fix string) []string {
 
 func indented(line string) bool { return strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") }
 
-// totals say what was found, or that nothing was, and what was looked at.
-func totals(d Document) string {
+// Summary is what was found, or that nothing was, and what was read, in a line.
+func (d Document) Summary() string {
 	switch {
 	case len(d.Findings) > 0:
-		return summary(d)
+		return foundIn(d)
 	case d.Totals.Webhooks == 0:
 		return "No webhooks found." + blindSpots(d)
 	case len(d.Errors) > 0:
@@ -192,8 +192,8 @@ func totals(d Document) string {
 	return "All is well: nothing to report." + lookedAt(d)
 }
 
-// summary is the totals in one line.
-func summary(d Document) string {
+// foundIn is the totals in one line.
+func foundIn(d Document) string {
 	n := d.Totals.Findings
 	s := fmt.Sprintf("%d critical, %d warning, %d info", n.Critical, n.Warning, n.Info)
 	if a := d.acknowledged(); a > 0 {

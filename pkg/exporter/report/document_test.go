@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"bytes"
@@ -10,17 +10,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 func TestJSON(t *testing.T) {
 	for name, r := range map[string]*classify.Report{
-		"report.json": blind(report()),
-		"empty.json":  {Snapshot: &inventory.Snapshot{Taken: taken}},
+		"report.json": reporttest.Blind(reporttest.Report()),
+		"empty.json":  {Snapshot: &inventory.Snapshot{Taken: reporttest.Taken}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, NewDocument(r)) })
-			golden(t, name, got)
+			got := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, NewDocument(r)) })
+			reporttest.Golden(t, name, got)
 			if bytes.Contains(got, []byte("null")) {
 				t.Errorf("got null, want empty lists:\n%s", got)
 			}
@@ -30,7 +31,7 @@ func TestJSON(t *testing.T) {
 
 // The example of the contract, to the letter.
 func TestJSONContract(t *testing.T) {
-	d := NewDocument(blind(report()))
+	d := NewDocument(reporttest.Blind(reporttest.Report()))
 	for name, tc := range map[string]struct {
 		got  any
 		want string
@@ -65,7 +66,7 @@ func TestJSONContract(t *testing.T) {
 }
 
 func TestWebhooksAreSorted(t *testing.T) {
-	r := report()
+	r := reporttest.Report()
 	slices.Reverse(r.Profiles)
 	d := NewDocument(r)
 	var got []string
@@ -84,8 +85,8 @@ func TestWebhooksAreSorted(t *testing.T) {
 }
 
 func TestReadDocument(t *testing.T) {
-	want := NewDocument(blind(report()))
-	got, err := ReadDocument(bytes.NewReader(rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, want) })))
+	want := NewDocument(reporttest.Blind(reporttest.Report()))
+	got, err := ReadDocument(bytes.NewReader(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, want) })))
 	if err != nil {
 		t.Fatal(err)
 	}

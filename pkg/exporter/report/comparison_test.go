@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"bytes"
@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
 // change is one that upgrades the server, mends two findings, adds one and
 // leaves the others.
 func change() Comparison {
-	before, after := NewDocument(report()), NewDocument(report())
+	before, after := NewDocument(reporttest.Report()), NewDocument(reporttest.Report())
 	before.Taken, before.Server = before.Taken.Add(-24*time.Hour), "v1.36.4"
 	before.Findings = before.Findings[1:]
 	after.Findings = append(after.Findings[:1:1], after.Findings[3:]...)
@@ -29,12 +30,12 @@ func TestComparison(t *testing.T) {
 		if err := write(&b, change()); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, file, b.Bytes())
+		reporttest.Golden(t, file, b.Bytes())
 	}
 }
 
 func TestDiagnosis(t *testing.T) {
-	r := report()
+	r := reporttest.Report()
 	var answers []classify.Answer
 	for _, text := range []string{
 		`failed calling webhook "pods.policy.example.com": failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": no endpoints available for service "policy"`,
@@ -44,7 +45,7 @@ func TestDiagnosis(t *testing.T) {
 			answers = append(answers, r.Answer(c))
 		}
 	}
-	s := gathered(r).Snapshot
-	golden(t, "diagnosis.txt", rendered(t, func(b *bytes.Buffer) error { return WriteDiagnosisText(b, answers, s, TextOptions{Width: 100}) }))
-	golden(t, "diagnosis.json", rendered(t, func(b *bytes.Buffer) error { return WriteDiagnosisJSON(b, answers, s) }))
+	s := reporttest.Gathered(r).Snapshot
+	reporttest.Golden(t, "diagnosis.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteDiagnosisText(b, answers, s, TextOptions{Width: 100}) }))
+	reporttest.Golden(t, "diagnosis.json", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteDiagnosisJSON(b, answers, s) }))
 }

@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"bytes"
@@ -10,17 +10,18 @@ import (
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
-var testChecks = []*classify.Check{noEndpoints, criticalResource, budgetExceeded}
+var testChecks = []*classify.Check{reporttest.NoEndpoints, reporttest.CriticalResource, reporttest.BudgetExceeded}
 
 func TestSARIFIsValid(t *testing.T) {
 	for name, d := range map[string]Document{
-		"findings": NewDocument(report()),
-		"errors":   NewDocument(blind(report())),
-		"nothing":  NewDocument(healthy()),
+		"findings": NewDocument(reporttest.Report()),
+		"errors":   NewDocument(reporttest.Blind(reporttest.Report())),
+		"nothing":  NewDocument(reporttest.Healthy()),
 	} {
-		text := rendered(t, func(b *bytes.Buffer) error { return WriteSARIF(b, d) })
+		text := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteSARIF(b, d, "v1.2.3") })
 		parsed, err := sarif.FromBytes(text, sarif.WithStrictValidation())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -28,7 +29,7 @@ func TestSARIFIsValid(t *testing.T) {
 		if err := parsed.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := newSARIF(d, testChecks).Validate(); err != nil {
+		if err := newSARIF(d, testChecks, "").Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -36,7 +37,7 @@ func TestSARIFIsValid(t *testing.T) {
 
 // The schema must refuse something, or the test above says nothing.
 func TestSARIFValidationRefuses(t *testing.T) {
-	r := newSARIF(NewDocument(report()), testChecks)
+	r := newSARIF(NewDocument(reporttest.Report()), testChecks, "")
 	r.Runs[0].Results[0].Message = nil
 	if r.Validate() == nil {
 		t.Error("a result without a message is valid")
@@ -44,10 +45,13 @@ func TestSARIFValidationRefuses(t *testing.T) {
 }
 
 func TestSARIFRules(t *testing.T) {
-	text := rendered(t, func(b *bytes.Buffer) error { return WriteSARIF(b, NewDocument(healthy())) })
+	text := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteSARIF(b, NewDocument(reporttest.Healthy()), "v1.2.3") })
 	parsed, err := sarif.FromBytes(text)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got := parsed.Runs[0].Tool.Driver.Version; got == nil || *got != "v1.2.3" {
+		t.Errorf("the version of the program is %v", got)
 	}
 	rules := parsed.Runs[0].Tool.Driver.Rules
 	if len(rules) != len(classify.Checks) {
@@ -63,8 +67,8 @@ func TestSARIFRules(t *testing.T) {
 }
 
 func TestSARIFResults(t *testing.T) {
-	d := NewDocument(blind(report()))
-	run := newSARIF(d, testChecks).Runs[0]
+	d := NewDocument(reporttest.Blind(reporttest.Report()))
+	run := newSARIF(d, testChecks, "").Runs[0]
 	for i, f := range d.Findings {
 		result := run.Results[i]
 		if *result.RuleID != f.Check || testChecks[result.RuleIndex].Name != f.Check {
@@ -93,9 +97,9 @@ func TestSARIFResults(t *testing.T) {
 }
 
 func TestSARIFUnknownCheck(t *testing.T) {
-	d := NewDocument(report())
-	run := newSARIF(d, nil).Runs[0]
-	if got := run.Results[0]; got.RuleIndex != -1 || *got.RuleID != noEndpoints.Name {
+	d := NewDocument(reporttest.Report())
+	run := newSARIF(d, nil, "").Runs[0]
+	if got := run.Results[0]; got.RuleIndex != -1 || *got.RuleID != reporttest.NoEndpoints.Name {
 		t.Errorf("got rule %s at %d, want the name alone", *got.RuleID, got.RuleIndex)
 	}
 }
@@ -120,15 +124,15 @@ func TestArtifact(t *testing.T) {
 
 func fingerprints(d Document) []string {
 	var out []string
-	for _, r := range newSARIF(d, testChecks).Runs[0].Results {
+	for _, r := range newSARIF(d, testChecks, "").Runs[0].Results {
 		out = append(out, r.PartialFingerprints[fingerprintName])
 	}
 	return out
 }
 
 func TestFingerprints(t *testing.T) {
-	before := fingerprints(NewDocument(report()))
-	moved := report()
+	before := fingerprints(NewDocument(reporttest.Report()))
+	moved := reporttest.Report()
 	for i := range moved.Findings {
 		moved.Findings[i].Source.Line += 100
 		moved.Findings[i].Message += ", still"
@@ -140,7 +144,7 @@ func TestFingerprints(t *testing.T) {
 	if len(distinct) != len(before) {
 		t.Errorf("findings share fingerprints: %q", before)
 	}
-	twice := NewDocument(report())
+	twice := NewDocument(reporttest.Report())
 	twice.Findings = append(twice.Findings, twice.Findings[0])
 	if got := fingerprints(twice); got[0] == got[len(got)-1] {
 		t.Errorf("the same object in two files has one fingerprint: %q", got)

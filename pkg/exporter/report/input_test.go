@@ -1,28 +1,30 @@
-package exporter
+package report
 
 import (
 	"bytes"
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
 // TestInputsInAllForms: whoever reads a report learns what it was made from,
 // and as of when it is judged.
 func TestInputsInAllForms(t *testing.T) {
-	d := NewDocument(gathered(healthy()))
+	d := NewDocument(reporttest.Gathered(reporttest.Healthy()))
 	c := NewComparison(d, d)
 	for name, write := range map[string]func(io.Writer) error{
 		"text":                 func(w io.Writer) error { return WriteText(w, d, TextOptions{}) },
 		"markdown":             func(w io.Writer) error { return WriteMarkdown(w, d) },
 		"JSON":                 func(w io.Writer) error { return WriteJSON(w, d) },
-		"SARIF":                func(w io.Writer) error { return WriteSARIF(w, d) },
+		"SARIF":                func(w io.Writer) error { return WriteSARIF(w, d, "v1.2.3") },
 		"comparison, text":     func(w io.Writer) error { return WriteComparisonText(w, c, TextOptions{}) },
 		"comparison, markdown": func(w io.Writer) error { return WriteComparisonMarkdown(w, c) },
 		"comparison, JSON":     func(w io.Writer) error { return WriteComparisonJSON(w, c) },
-		"comparison, SARIF":    func(w io.Writer) error { return WriteComparisonSARIF(w, c) },
+		"comparison, SARIF":    func(w io.Writer) error { return WriteComparisonSARIF(w, c, "") },
 	} {
-		text := string(rendered(t, func(b *bytes.Buffer) error { return write(b) }))
+		text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))
 		for _, want := range []string{"must-gather (archive)", "2026-11-21T03:00:00Z", "ackends are unknown"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s lacks %q:\n%s", name, want, text)

@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"bytes"
@@ -12,36 +12,37 @@ import (
 	"unicode/utf8"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 func TestText(t *testing.T) {
-	nobody := &classify.Report{Snapshot: report().Snapshot}
+	nobody := &classify.Report{Snapshot: reporttest.Report().Snapshot}
 	for name, tc := range map[string]struct {
 		report  *classify.Report
 		options TextOptions
 	}{
-		"text.txt":                 {report(), TextOptions{}},
-		"text-narrow.txt":          {report(), TextOptions{Width: 80}},
-		"text-color.txt":           {report(), TextOptions{Color: true, Width: 100}},
-		"text-blind.txt":           {blind(report()), TextOptions{}},
-		"text-healthy.txt":         {healthy(), TextOptions{}},
-		"text-gathered.txt":        {gathered(healthy()), TextOptions{Width: 100}},
-		"text-healthy-blind.txt":   {blind(healthy()), TextOptions{}},
+		"text.txt":                 {reporttest.Report(), TextOptions{}},
+		"text-narrow.txt":          {reporttest.Report(), TextOptions{Width: 80}},
+		"text-color.txt":           {reporttest.Report(), TextOptions{Color: true, Width: 100}},
+		"text-blind.txt":           {reporttest.Blind(reporttest.Report()), TextOptions{}},
+		"text-healthy.txt":         {reporttest.Healthy(), TextOptions{}},
+		"text-gathered.txt":        {reporttest.Gathered(reporttest.Healthy()), TextOptions{Width: 100}},
+		"text-healthy-blind.txt":   {reporttest.Blind(reporttest.Healthy()), TextOptions{}},
 		"text-no-webhooks.txt":     {nobody, TextOptions{}},
-		"text-nothing-legible.txt": {blind(&classify.Report{Snapshot: &inventory.Snapshot{}}), TextOptions{}},
+		"text-nothing-legible.txt": {reporttest.Blind(&classify.Report{Snapshot: &inventory.Snapshot{}}), TextOptions{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := NewDocument(tc.report)
-			golden(t, name, rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, tc.options) }))
+			reporttest.Golden(t, name, reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, tc.options) }))
 		})
 	}
 }
 
 // What a person greps for is on one line, whatever the number of findings.
 func TestTextHasOneLinePerFinding(t *testing.T) {
-	d := NewDocument(report())
-	text := string(rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{}) }))
+	d := NewDocument(reporttest.Report())
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{}) }))
 	for _, f := range d.Findings {
 		line := fmt.Sprintf(`(?m)^%s +webhook %s .*\[%s: %s.*\]$`, strings.ToUpper(f.Severity.String()),
 			regexp.QuoteMeta(f.Name), f.Check, f.Type)
@@ -52,10 +53,10 @@ func TestTextHasOneLinePerFinding(t *testing.T) {
 }
 
 func TestTextStaysWithinTheWidth(t *testing.T) {
-	d := NewDocument(report())
+	d := NewDocument(reporttest.Report())
 	// A command in backquotes must not be broken, so the width cannot be less.
 	const width = 90
-	text := string(rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: width}) }))
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: width}) }))
 	for line := range strings.Lines(text) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
 			t.Errorf("line has %d columns, want at most %d: %s", n, width, line)
@@ -64,11 +65,11 @@ func TestTextStaysWithinTheWidth(t *testing.T) {
 }
 
 func TestColorChangesNothingButColor(t *testing.T) {
-	d := NewDocument(report())
+	d := NewDocument(reporttest.Report())
 	sequences := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for _, width := range []int{0, 40, 80, 200} {
-		with := rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Color: true, Width: width}) })
-		without := rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: width}) })
+		with := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Color: true, Width: width}) })
+		without := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: width}) })
 		if !sequences.Match(with) || sequences.Match(without) {
 			t.Errorf("width %d: want color when asked, and only then", width)
 		}
@@ -79,8 +80,8 @@ func TestColorChangesNothingButColor(t *testing.T) {
 }
 
 func TestWriteErrors(t *testing.T) {
-	many := NewDocument(blind(healthy()))
-	for i := range maxErrors {
+	many := NewDocument(reporttest.Blind(reporttest.Healthy()))
+	for i := range MaxErrors {
 		many.Errors = append(many.Errors, Error{Source: fmt.Sprintf("f%d.yaml", i), Message: "truncated"})
 	}
 	for _, tc := range []struct {
@@ -88,21 +89,21 @@ func TestWriteErrors(t *testing.T) {
 		doc  Document
 		want []string
 	}{
-		{"none", NewDocument(healthy()), nil},
-		{"two", NewDocument(blind(healthy())), []string{
+		{"none", NewDocument(reporttest.Healthy()), nil},
+		{"two", NewDocument(reporttest.Blind(reporttest.Healthy())), []string{
 			`ERROR     could not look at x.yaml:3: ValidatingWebhookConfiguration/broken: reading namespaceSelector: unknown operator "Like"`,
 			`ERROR     could not look at customresourcedefinitions.apiextensions.k8s.io: listing is forbidden: grant the verb list`,
 		}},
 		{"more than a person reads", many, []string{"… and 2 errors more; -o json lists them all."}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			text := string(rendered(t, func(b *bytes.Buffer) error { return WriteErrors(b, tc.doc, TextOptions{}) }))
+			text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteErrors(b, tc.doc, TextOptions{}) }))
 			for _, want := range tc.want {
 				if !strings.Contains(text, want+"\n") {
 					t.Errorf("got:\n%s\nwant the line: %s", text, want)
 				}
 			}
-			if lines := strings.Count(text, "\n"); lines != min(len(tc.doc.Errors), maxErrors+1) {
+			if lines := strings.Count(text, "\n"); lines != min(len(tc.doc.Errors), MaxErrors+1) {
 				t.Errorf("got %d lines for %d errors", lines, len(tc.doc.Errors))
 			}
 		})
@@ -110,7 +111,7 @@ func TestWriteErrors(t *testing.T) {
 }
 
 func TestTextObeysNoManifest(t *testing.T) {
-	d := NewDocument(report())
+	d := NewDocument(reporttest.Report())
 	d.Findings[0].Name = "evil\x1b[2J\u202ename\nCRITICAL"
 	d.Findings[0].Fix = "one\x07\n  \x1b]0;two\x07"
 	d.Errors = []Error{{Source: "a\x1b[31m.yaml", Message: "b\rc"}}
@@ -119,12 +120,12 @@ func TestTextObeysNoManifest(t *testing.T) {
 		"errors":   func(w io.Writer) error { return WriteErrors(w, d, TextOptions{}) },
 		"markdown": func(w io.Writer) error { return WriteMarkdown(w, d) },
 	} {
-		got := string(rendered(t, func(b *bytes.Buffer) error { return write(b) }))
+		got := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))
 		if i := strings.IndexFunc(got, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x202e }); i >= 0 {
 			t.Errorf("%s holds a control character: %q", name, got[max(0, i-20):i+5])
 		}
 	}
-	text := rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{}) })
+	text := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{}) })
 	if n := len(regexp.MustCompile("(?m)^CRITICAL").FindAll(text, -1)); n != 2 {
 		t.Errorf("a name forges a finding:\n%s", text)
 	}
@@ -179,15 +180,15 @@ var errFull = errors.New("no space left on device")
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestWritersReportTheirWritersErrors(t *testing.T) {
-	d := NewDocument(blind(report()))
+	d := NewDocument(reporttest.Blind(reporttest.Report()))
 	for name, write := range map[string]func(io.Writer) error{
 		"text":     func(w io.Writer) error { return WriteText(w, d, TextOptions{}) },
 		"errors":   func(w io.Writer) error { return WriteErrors(w, d, TextOptions{}) },
 		"json":     func(w io.Writer) error { return WriteJSON(w, d) },
 		"markdown": func(w io.Writer) error { return WriteMarkdown(w, d) },
-		"sarif":    func(w io.Writer) error { return WriteSARIF(w, d) },
+		"sarif":    func(w io.Writer) error { return WriteSARIF(w, d, "v1.2.3") },
 		"checks":   WriteChecks,
-		"metrics":  WriteMetrics,
+		"policy":   WritePolicy,
 	} {
 		if err := write(full{}); !errors.Is(err, errFull) {
 			t.Errorf("%s: got error %v, want %v", name, err, errFull)

@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"bytes"
@@ -10,12 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
 // TestPrintPolicy: each key has its row and each example its section, each
 // block of YAML is a valid Policy, and the last one is the default.
 func TestPrintPolicy(t *testing.T) {
-	text := string(rendered(t, func(b *bytes.Buffer) error { return WritePolicy(b) }))
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WritePolicy(b) }))
 	for _, k := range classify.PolicyKeys {
 		if n := strings.Count(text, "\n| `"+k.Path+"` |"); n != 1 {
 			t.Errorf("%s has %d rows, want 1", k.Path, n)

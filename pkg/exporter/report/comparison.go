@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"bufio"
@@ -152,6 +152,6 @@ func WriteComparisonMarkdown(w io.Writer, c Comparison) error {
 }
 
 // WriteComparisonSARIF writes what is added as SARIF, for code review.
-func WriteComparisonSARIF(w io.Writer, c Comparison) error {
-	return WriteSARIF(w, Document{Findings: c.Added, Errors: c.Errors, Inputs: c.Inputs, Taken: c.Taken})
+func WriteComparisonSARIF(w io.Writer, c Comparison, version string) error {
+	return WriteSARIF(w, Document{Findings: c.Added, Errors: c.Errors, Inputs: c.Inputs, Taken: c.Taken}, version)
 }

@@ -1,4 +1,6 @@
-package exporter
+// Package reporttest has the reports that the tests of pkg/exporter and
+// pkg/exporter/report render, and compares what they render with golden files.
+package reporttest
 
 import (
 	"bytes"
@@ -17,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// golden compares got with a file of testdata, or writes it.
-func golden(t *testing.T, name string, got []byte) {
+// Golden compares got with a file of testdata, or writes it.
+func Golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
@@ -36,9 +38,9 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 var (
-	taken = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	Taken = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
-	noEndpoints = &classify.Check{
+	NoEndpoints = &classify.Check{
 		Name:      "no-ready-endpoints",
 		Summary:   "Nobody is ready behind the Service that the API server calls.",
 		Severity:  classify.Critical,
@@ -50,19 +52,19 @@ var (
 		},
 		For: 5 * time.Minute,
 	}
-	criticalResource = &classify.Check{
+	CriticalResource = &classify.Check{
 		Name:     "critical-resource",
 		Summary:  "A third party intercepts a resource that the cluster cannot work without.",
 		Severity: classify.Info,
 	}
-	budgetExceeded = &classify.Check{
+	BudgetExceeded = &classify.Check{
 		Name:     "budget-exceeded",
 		Summary:  "The webhooks of a resource take longer than its budget | allows.",
 		Severity: classify.Warning,
 	}
 )
 
-func webhook(ref inventory.Ref, b inventory.Backend) *inventory.Webhook {
+func Webhook(ref inventory.Ref, b inventory.Backend) *inventory.Webhook {
 	w := &inventory.Webhook{
 		Ref:           ref,
 		Backend:       b,
@@ -76,7 +78,7 @@ func webhook(ref inventory.Ref, b inventory.Backend) *inventory.Webhook {
 	return w
 }
 
-func service(namespace, name string) inventory.Backend {
+func Service(namespace, name string) inventory.Backend {
 	return inventory.Backend{
 		Kind:    inventory.BackendService,
 		Service: inventory.ServiceRef{Namespace: namespace, Name: name, Port: 443, Path: "/"},
@@ -90,61 +92,61 @@ var (
 	widgets     = inventory.Ref{Type: inventory.Conversion, Configuration: "widgets.example.com", Name: "widgets.example.com"}
 )
 
-// report is a handful of webhooks and one finding of each kind.
-func report() *classify.Report {
+// Report is a handful of webhooks and one finding of each kind.
+func Report() *classify.Report {
 	pods, deployments := inventory.Resource{Name: "pods"}, inventory.Resource{Group: "apps", Name: "deployments"}
 	source := inventory.Source{File: "deploy/policy.yaml", Line: 7}
-	inject := webhook(injector, inventory.Backend{Kind: inventory.BackendURL, URL: "https://mesh.example.com/inject"})
+	inject := Webhook(injector, inventory.Backend{Kind: inventory.BackendURL, URL: "https://mesh.example.com/inject"})
 	inject.FailurePolicy = admissionv1.Ignore
-	policy := webhook(podsPolicy, service("policy", "policy"))
+	policy := Webhook(podsPolicy, Service("policy", "policy"))
 	policy.Object = inventory.Object{
 		Owner:       inventory.Owner{Tool: "helm", Name: "policy"},
-		LastChanged: taken.Add(-time.Hour),
+		LastChanged: Taken.Add(-time.Hour),
 		Source:      source,
 	}
 	return &classify.Report{
-		Snapshot: &inventory.Snapshot{Taken: taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}, Probes: probes()},
+		Snapshot: &inventory.Snapshot{Taken: Taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}, Probes: probes()},
 		Profiles: []classify.Profile{
 			{Webhook: inject, Threshold: 0.5, Reach: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}},
-			{Webhook: webhook(widgets, service("widgets", "convert")), Threshold: 1, BackendReady: new(true)},
+			{Webhook: Webhook(widgets, Service("widgets", "convert")), Threshold: 1, BackendReady: new(true)},
 			{Webhook: policy, Threshold: 0.5, BackendReady: new(false), Approved: true, Reach: map[classify.Class][]inventory.Resource{
 				classify.ClassCritical: {pods},
 				classify.ClassCore:     {pods, deployments},
 			}},
-			{Webhook: webhook(quotaPolicy, service("policy", "policy")), Threshold: 1},
+			{Webhook: Webhook(quotaPolicy, Service("policy", "policy")), Threshold: 1},
 		},
 		Costs: []classify.Cost{
 			{Resource: pods, Operation: inventory.Create, Budget: inventory.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Webhooks: 2}},
 			{Resource: pods, Operation: inventory.Delete},
 		},
 		Findings: []classify.Finding{
-			{Check: noEndpoints, Webhook: podsPolicy, Source: source, Problem: classify.Problem{
+			{Check: NoEndpoints, Webhook: podsPolicy, Source: source, Problem: classify.Problem{
 				Severity: classify.Critical,
 				Message:  "calls Service policy/policy, which has no ready endpoint, for pods, deployments.apps, statefulsets.apps, daemonsets.apps, jobs.batch, cronjobs.batch, services, secrets, configmaps, serviceaccounts, endpoints and leases.coordination.k8s.io",
 				Fix:      "Scale the workload behind the Service up. Until then requests are refused; to let them through: kubectl delete validatingwebhookconfiguration policy; else:\n    kubectl -n policy scale deployment policy --replicas=2",
 			}},
-			{Check: noEndpoints, Webhook: widgets, Problem: classify.Problem{
+			{Check: NoEndpoints, Webhook: widgets, Problem: classify.Problem{
 				Severity: classify.Critical,
 				Message:  "calls Service widgets/convert, which has no ready endpoint",
 				Fix:      "Scale the workload behind the Service up.",
 			}},
-			{Check: budgetExceeded, Webhook: quotaPolicy, Problem: classify.Problem{
+			{Check: BudgetExceeded, Webhook: quotaPolicy, Problem: classify.Problem{
 				Severity: classify.Warning,
 				Resource: inventory.Resource{Group: "apps", Name: "deployments"},
 				Message:  "is the last straw: a request may take 31 s | 2 webhooks, the budget is 30 s",
 				Fix:      "Lower a timeout of the chain.",
 			}},
-			{Check: criticalResource, Webhook: injector, Problem: classify.Problem{
+			{Check: CriticalResource, Webhook: injector, Problem: classify.Problem{
 				Severity: classify.Info,
 				Message:  "is called for pods",
 				Fix:      "Have it approved: set the annotation webhook-approved.openshift.io to the URL of the pull request.",
 			}},
-			{Check: criticalResource, Webhook: quotaPolicy, Problem: classify.Problem{
+			{Check: CriticalResource, Webhook: quotaPolicy, Problem: classify.Problem{
 				Severity: classify.Info,
 				Message:  "is called for resourcequotas",
 				Fix:      "Have it approved: set the annotation webhook-approved.openshift.io to the URL of the pull request.",
 			}},
-			{Check: criticalResource, Webhook: podsPolicy, Source: source, Acknowledged: true, Problem: classify.Problem{
+			{Check: CriticalResource, Webhook: podsPolicy, Source: source, Acknowledged: true, Problem: classify.Problem{
 				Severity: classify.Info,
 				Message:  "is called for pods",
 				Fix:      "Have it approved.",
@@ -153,8 +155,8 @@ func report() *classify.Report {
 	}
 }
 
-// blind adds to a report what could not be looked at.
-func blind(r *classify.Report) *classify.Report {
+// Blind adds to a report what could not be looked at.
+func Blind(r *classify.Report) *classify.Report {
 	r.Snapshot.Errors = []inventory.Error{
 		{Source: inventory.Source{File: "x.yaml", Line: 3}, Object: "ValidatingWebhookConfiguration/broken", Message: "reading namespaceSelector: unknown operator \"Like\""},
 		{Object: "customresourcedefinitions.apiextensions.k8s.io", Message: "listing is forbidden: grant the verb list"},
@@ -162,25 +164,25 @@ func blind(r *classify.Report) *classify.Report {
 	return r
 }
 
-// gathered adds to a report what it was read from.
-func gathered(r *classify.Report) *classify.Report {
+// Gathered adds to a report what it was read from.
+func Gathered(r *classify.Report) *classify.Report {
 	r.Snapshot.Inputs = []inventory.Input{
-		{Path: "must-gather.tar.gz", Kind: "must-gather (archive)", Taken: taken, Objects: 214, Skipped: 1},
+		{Path: "must-gather.tar.gz", Kind: "must-gather (archive)", Taken: Taken, Objects: 214, Skipped: 1},
 		{Path: "missing.yaml"},
 		{Path: "-", Kind: "manifests", Objects: 1, Lacks: []string{"no Services: backends are unknown", "no Pods or \x1b[31mworkloads"}},
 	}
 	return r
 }
 
-// healthy is a report without findings.
-func healthy() *classify.Report {
-	r := report()
+// Healthy is a report without findings.
+func Healthy() *classify.Report {
+	r := Report()
 	r.Findings = nil
 	return r
 }
 
-// rendered returns what a writer writes.
-func rendered(t *testing.T, write func(*bytes.Buffer) error) []byte {
+// Rendered returns what a writer writes.
+func Rendered(t *testing.T, write func(*bytes.Buffer) error) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
@@ -192,7 +194,7 @@ func rendered(t *testing.T, write func(*bytes.Buffer) error) []byte {
 // probes are what dialing the backends of the report showed.
 func probes() map[inventory.Ref]inventory.Probe {
 	serving := func(left time.Duration) *inventory.ServingCertificate {
-		return &inventory.ServingCertificate{NotBefore: taken.Add(-24 * time.Hour), NotAfter: taken.Add(left)}
+		return &inventory.ServingCertificate{NotBefore: Taken.Add(-24 * time.Hour), NotAfter: Taken.Add(left)}
 	}
 	return map[inventory.Ref]inventory.Probe{
 		widgets:     {Answer: inventory.AnswerTLS, Took: 12 * time.Millisecond, Certificate: serving(time.Hour)},

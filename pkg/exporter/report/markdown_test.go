@@ -1,18 +1,20 @@
-package exporter
+package report
 
 import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
 func TestMarkdown(t *testing.T) {
 	for name, d := range map[string]Document{
-		"report.md":  NewDocument(blind(report())),
-		"healthy.md": NewDocument(healthy()),
+		"report.md":  NewDocument(reporttest.Blind(reporttest.Report())),
+		"healthy.md": NewDocument(reporttest.Healthy()),
 	} {
 		t.Run(name, func(t *testing.T) {
-			golden(t, name, rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+			reporttest.Golden(t, name, reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
 		})
 	}
 }
@@ -65,11 +67,11 @@ func TestFixMarkdown(t *testing.T) {
 // A table's row is one line with as many cells as the header, whatever the
 // manifests say.
 func TestMarkdownRowsStayRows(t *testing.T) {
-	d := NewDocument(report())
+	d := NewDocument(reporttest.Report())
 	d.Findings[0].Name = "a|b`\n| c"
 	d.Findings[0].Source.File = "x|y.yaml"
 	d.Findings[0].Configuration = "p|q"
-	text := string(rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
 	rows := 0
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "|") {
@@ -86,20 +88,20 @@ func TestMarkdownRowsStayRows(t *testing.T) {
 }
 
 func TestMarkdownIsBounded(t *testing.T) {
-	d := NewDocument(healthy())
-	for range 3 * maxErrors {
+	d := NewDocument(reporttest.Healthy())
+	for range 3 * MaxErrors {
 		d.Errors = append(d.Errors, Error{Source: "x.yaml", Message: "truncated"})
 	}
-	text := string(rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
-	if n := strings.Count(text, "truncated"); n != maxErrors || !strings.Contains(text, "- and 100 more\n") {
-		t.Errorf("got %d errors, want %d and how many more:\n%s", n, maxErrors, text)
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+	if n := strings.Count(text, "truncated"); n != MaxErrors || !strings.Contains(text, "- and 100 more\n") {
+		t.Errorf("got %d errors, want %d and how many more:\n%s", n, MaxErrors, text)
 	}
 }
 
 func TestMarkdownOfAcknowledgedFindingsHasNothingToDo(t *testing.T) {
-	d := NewDocument(report())
+	d := NewDocument(reporttest.Report())
 	d.Findings = d.Findings[len(d.Findings)-1:]
-	text := string(rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
 	if !strings.Contains(text, "| info (acknowledged) |") || strings.Contains(text, "What to do") {
 		t.Errorf("got:\n%s\nwant the finding marked, and nothing to do", text)
 	}

@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"bufio"
@@ -13,7 +13,7 @@ import (
 // and what to do below it.
 func WriteMarkdown(w io.Writer, d Document) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "### Webhook audit\n\n%s\n", escape(totals(d)))
+	fmt.Fprintf(b, "### Webhook audit\n\n%s\n", escape(d.Summary()))
 	open, acknowledged := split(d.Findings)
 	if len(d.Findings) > 0 {
 		writeTable(b, append(open, acknowledged...))
@@ -102,7 +102,7 @@ func writeErrorList(b *bufio.Writer, errors []Error) {
 	}
 	b.WriteString("\n#### Could not be looked at\n\n")
 	for i, e := range errors {
-		if i == maxErrors {
+		if i == MaxErrors {
 			fmt.Fprintf(b, "- and %d more\n", len(errors)-i)
 			return
 		}

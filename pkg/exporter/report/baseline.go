@@ -1,4 +1,4 @@
-package exporter
+package report
 
 import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
