@@ -12,10 +12,13 @@ export CGO_ENABLED = 0
 # without what debuggers read, which costs a tenth of the time.
 export GOFLAGS = -trimpath -gcflags=all=-dwarf=false
 
-.PHONY: build control-plane monitoring servers unit test packaging installations e2e e2e-alerts e2e-others test-faults demo screenshots lint generate image clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations e2e e2e-alerts e2e-others test-faults demo screenshots lint generate image clean
 
 build: ## the binary, static, in bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
+
+manifests: build ## what is derived; kustomize and Helm need of it what git ignores: the AlertingRules for OpenShift
+	bin/webhook-auditor print all --write .
 
 control-plane: ## etcd, kube-apiserver, kube-controller-manager and kubectl from source, in e2e/bin; the first time only
 	e2e/build.sh
@@ -31,16 +34,16 @@ unit: ## the fast loop: everything but the end-to-end tests
 
 # What computes first and side by side, then what a loaded machine would disturb.
 test: ## everything
-	@$(MAKE) --no-print-directory --jobs=4 unit packaging build control-plane monitoring
+	@$(MAKE) --no-print-directory --jobs=4 unit packaging manifests control-plane monitoring
 	@$(MAKE) --no-print-directory --jobs=2 e2e installations
 
-packaging: ## kustomize, Helm and install.yaml say the same; the image holds what it should
+packaging: manifests ## kustomize, Helm and install.yaml say the same; the image holds what it should
 	cd manifests/packaging && $(GO) test -count=1 ./...
 
 installations: build ## what is said of real software, against its released manifests
 	cd e2e/installations && nice $(GO) test -count=1 -timeout 20m ./...
 
-e2e: build control-plane monitoring ## the finished binary against a real control plane
+e2e: manifests control-plane monitoring ## the finished binary against a real control plane
 	@$(MAKE) --no-print-directory --jobs=3 e2e-alerts e2e-others bin/rules-checked
 
 # The alerts by promtool and amtool, when one of them or the alerts have changed.
@@ -77,8 +80,7 @@ lint: ## go vet, gofumpt, staticcheck, go fix
 	@unformatted=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofumpt -w on:"; echo "$$unformatted"; exit 1; fi
 
-generate: build ## what is derived, written anew; a test compares it
-	bin/webhook-auditor print all --write .
+generate: manifests ## what is derived, written anew; a test compares it
 	$(GO) test ./rules -run 'UpToDate|Unit' -update
 
 image: ## the container image for amd64 and arm64, as an OCI archive in dist/; no daemon, no base image

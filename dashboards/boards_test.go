@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the committed files anew")
 // TestUpToDate holds the committed files against the table.
 func TestUpToDate(t *testing.T) {
 	committed := map[string]bool{}
-	for _, form := range Forms {
+	for _, form := range Committed {
 		files, err := Render(form)
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func TestUpToDate(t *testing.T) {
 // TestRenderTwice finds what depends on the order of maps, or counts across
 // boards as the sdk's constructors do.
 func TestRenderTwice(t *testing.T) {
-	for _, form := range Printed {
+	for _, form := range Forms {
 		first, err := Print(form)
 		if err != nil {
 			t.Fatal(err)

@@ -29,11 +29,12 @@ const (
 	PersesOperator Form = "perses-operator"
 )
 
-// Forms are the forms that are committed, in the order of the documents.
-var Forms = []Form{JSON, ConfigMap, GrafanaOperator, OpenShiftConsole}
+// Committed are the forms that are committed: Grafana's dialect and that of the
+// console once each.
+var Committed = []Form{JSON, OpenShiftConsole}
 
-// Printed are all forms: some are printed only, and not committed once more.
-var Printed = append(slices.Clone(Forms), Perses, PersesOperator)
+// Forms are all forms, in the order of the documents.
+var Forms = []Form{JSON, ConfigMap, GrafanaOperator, OpenShiftConsole, Perses, PersesOperator}
 
 // Render returns the files of the form by name, ready to be written or applied:
 // one JSON file per board, or one stream of objects for all.
@@ -52,7 +53,7 @@ func Render(form Form) (map[string][]byte, error) {
 	case PersesOperator:
 		return renderPerses(form, persesObject)
 	}
-	return nil, fmt.Errorf("unknown form %q: must be one of %v", form, Printed)
+	return nil, fmt.Errorf("unknown form %q: must be one of %v", form, Forms)
 }
 
 // Print returns all files of the form as one stream.
@@ -75,7 +76,7 @@ func renderJSON() (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out[b.Name+".json"], err = encode(board, "  "); err != nil {
+		if out[b.Name+".json"], err = encode(board); err != nil {
 			return nil, fmt.Errorf("encoding board %s: %w", b.Name, err)
 		}
 	}
@@ -98,7 +99,7 @@ func renderObjects(form Form, draw func(Board) (object, error), wrap func(Board,
 		if err != nil {
 			return nil, err
 		}
-		inner, err := encode(board, " ") // kubectl apply notes the whole object once more
+		inner, err := encode(board)
 		if err != nil {
 			return nil, fmt.Errorf("encoding board %s: %w", b.Name, err)
 		}
@@ -128,12 +129,14 @@ func renderPerses(form Form, draw func(Board) (object, error)) (map[string][]byt
 	return map[string][]byte{streamName(form): bytes.Join(docs, []byte("---\n"))}, nil
 }
 
-// encode writes JSON as a person would read it: PromQL is full of < and >.
-func encode(v any, indent string) ([]byte, error) {
+// encode writes JSON as a person would read it: PromQL is full of < and >. One
+// blank indents it, as kubectl apply keeps the object of a board once more in an
+// annotation of limited size.
+func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
+	enc.SetIndent("", " ")
 	err := enc.Encode(v)
 	return out.Bytes(), err
 }

@@ -27,6 +27,9 @@ const (
 	AlertingRule   Form = "alertingrule"   // OpenShift, for its platform Prometheus
 )
 
+// Committed are the forms that are committed; the other repeats them.
+var Committed = []Form{PrometheusRule, RuleFile}
+
 // Forms lists all forms.
 var Forms = []Form{PrometheusRule, RuleFile, AlertingRule}
 

@@ -74,7 +74,7 @@ func policyArtifact(name, summary, file string, write func(classify.Policy) ([]b
 
 func ruleFiles() (map[string][]byte, error) {
 	out := map[string][]byte{}
-	for _, form := range rules.Forms {
+	for _, form := range rules.Committed {
 		b, err := rules.Render(form, rules.Options{})
 		if err != nil {
 			return nil, err
@@ -82,6 +82,15 @@ func ruleFiles() (map[string][]byte, error) {
 		out["rules/"+string(form)+".yaml"] = b
 	}
 	return out, nil
+}
+
+// uncommitted is what git ignores: kustomize and Helm read it, but it repeats
+// what is committed in another form.
+func uncommitted() artifact {
+	return artifact{name: "rules", files: func() (map[string][]byte, error) {
+		b, err := rules.Render(rules.AlertingRule, rules.Options{})
+		return map[string][]byte{"manifests/parts/alertingrule/alertingrule.yaml": b}, err
+	}}
 }
 
 func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
@@ -128,7 +137,7 @@ func readThresholds(o *rules.Options, texts map[string]string) error {
 
 func dashboardFiles() (map[string][]byte, error) {
 	out := map[string][]byte{}
-	for _, form := range dashboards.Forms {
+	for _, form := range dashboards.Committed {
 		files, err := dashboards.Render(form)
 		if err != nil {
 			return nil, err
@@ -141,7 +150,7 @@ func dashboardFiles() (map[string][]byte, error) {
 }
 
 func dashboardsFlags(flags *pflag.FlagSet) func(io.Writer) error {
-	form := flags.String("form", string(dashboards.JSON), "how they are delivered: "+choices(dashboards.Printed))
+	form := flags.String("form", string(dashboards.JSON), "how they are delivered: "+choices(dashboards.Forms))
 	return func(w io.Writer) error {
 		b, err := dashboards.Print(dashboards.Form(*form))
 		if err != nil {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,4 +28,43 @@ func TestUpToDate(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMarkedAsGenerated: reviews fold what is derived.
+func TestMarkedAsGenerated(t *testing.T) {
+	marks, err := os.ReadFile("../../.gitattributes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patterns []string
+	for line := range strings.Lines(string(marks)) {
+		if pattern, ok := strings.CutSuffix(strings.TrimSpace(line), " linguist-generated"); ok {
+			patterns = append(patterns, pattern)
+		}
+	}
+	for _, a := range artifacts() {
+		files, err := a.files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range files {
+			if !marked(t, patterns, name) {
+				t.Errorf("%s is derived: add it to .gitattributes", name)
+			}
+		}
+	}
+}
+
+func marked(t *testing.T, patterns []string, name string) bool {
+	t.Helper()
+	for _, pattern := range patterns {
+		matches, err := path.Match(pattern, "/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if matches {
+			return true
+		}
+	}
+	return false
 }

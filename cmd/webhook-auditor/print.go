@@ -71,7 +71,7 @@ func allFlags(flags *pflag.FlagSet) func(io.Writer) error {
 		if *dir == "" {
 			return usageError{fmt.Errorf("print all: want --write DIR")}
 		}
-		for _, a := range artifacts() {
+		for _, a := range append(artifacts(), uncommitted()) {
 			if err := a.write(*dir, w); err != nil {
 				return err
 			}

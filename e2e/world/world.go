@@ -59,7 +59,7 @@ var prepared = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	dir := strings.TrimSpace(string(output))
-	for _, command := range []*exec.Cmd{exec.Command(filepath.Join(dir, "build.sh")), exec.Command("make", "-C", filepath.Dir(dir), "build")} {
+	for _, command := range []*exec.Cmd{exec.Command(filepath.Join(dir, "build.sh")), exec.Command("make", "-C", filepath.Dir(dir), "manifests")} {
 		if output, err := command.CombinedOutput(); err != nil {
 			return "", errors.Join(err, errors.New(string(output)))
 		}

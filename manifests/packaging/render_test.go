@@ -5,8 +5,10 @@ package packaging
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
+	v2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -71,16 +74,7 @@ func templated(t *testing.T, namespace, values string) (objects, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := common.ReadValues([]byte(values))
-	if err != nil {
-		t.Fatal(err)
-	}
-	release := common.ReleaseOptions{Name: "webhook-auditor", Namespace: namespace, IsInstall: true}
-	filled, err := util.ToRenderValues(chart, parsed, release, common.DefaultCapabilities)
-	if err != nil {
-		return nil, err
-	}
-	files, err := engine.Render(chart, filled)
+	files, err := rendered(chart, namespace, values)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +85,20 @@ func templated(t *testing.T, namespace, values string) (objects, error) {
 		}
 	}
 	return out, nil
+}
+
+// rendered are the files that Helm makes of the chart's templates.
+func rendered(chart *v2.Chart, namespace, values string) (map[string]string, error) {
+	parsed, err := common.ReadValues([]byte(values))
+	if err != nil {
+		return nil, fmt.Errorf("reading the values: %w", err)
+	}
+	release := common.ReleaseOptions{Name: "webhook-auditor", Namespace: namespace, IsInstall: true}
+	filled, err := util.ToRenderValues(chart, parsed, release, common.DefaultCapabilities)
+	if err != nil {
+		return nil, fmt.Errorf("checking the values: %w", err)
+	}
+	return engine.Render(chart, filled)
 }
 
 // file is what kubectl apply -f sends.
@@ -156,4 +164,37 @@ func compare(t *testing.T, want, got objects) {
 			t.Errorf("%s: -want +got\n%s", id, diff)
 		}
 	}
+}
+
+// TestUnbuiltChart: without what "make manifests" writes, the chart installs
+// everywhere but on OpenShift, where it names the command.
+func TestUnbuiltChart(t *testing.T) {
+	chart, err := loader.LoadDir("../chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart.Files = slices.DeleteFunc(chart.Files, func(f *common.File) bool { return strings.HasSuffix(f.Name, "/alertingrule.yaml") })
+	if _, err := rendered(chart, namespace, `{prometheusOperator: {enabled: true}, grafana: {enabled: true}}`); err != nil {
+		t.Error(err)
+	}
+	if _, err := rendered(chart, openshift, `{openshift: {enabled: true}}`); err == nil || !strings.Contains(err.Error(), "make manifests") {
+		t.Errorf("%v, want an error that names make manifests", err)
+	}
+}
+
+// TestPrintedDashboards: kustomize makes the ConfigMaps that are printed.
+func TestPrintedDashboards(t *testing.T) {
+	text, err := exec.Command("../../bin/webhook-auditor", "print", "dashboards", "--form", "configmap").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := objects{}
+	printed.add(t, text)
+	built := objects{}
+	for _, object := range kustomized(t, "parts/grafana") {
+		meta := object["metadata"].(map[string]any)
+		delete(meta, "namespace")
+		built[strings.Join([]string{"ConfigMap", "", meta["name"].(string)}, "/")] = object
+	}
+	compare(t, printed, built)
 }
