@@ -119,7 +119,7 @@ func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error
 	}
 	publish := o.probe.join(ctx, group, saveMemory(func(s *inventory.Snapshot) { b.publish(ctx, s) }))
 	group.Go(func() error {
-		return cluster.Watch(ctx, clients, cluster.Options{Settle: o.settle, Routing: routing, Waiting: b.waiting}, publish)
+		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, OnStartupErrors: b.waiting}, publish)
 	})
 	if o.input.rereadable() {
 		changed := func(policy classify.Policy, err error) { b.policyChanged(ctx, policy, err) }

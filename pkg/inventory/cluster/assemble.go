@@ -16,51 +16,41 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// result is what one source gave.
-type result struct {
-	source
-	objects []any
-	// known says that the objects are all there are, or were when they were
-	// last seen.
-	known   bool
-	failure *failure
-}
-
-// assemble puts together what all sources gave, with the options applied.
-func (o Options) assemble(results []result, f facts) inventory.Objects {
-	out := assemble(results, f)
+// assemble returns the Objects of all resources, with the options applied.
+func (o Options) assemble(all []contents, info serverInfo) inventory.Objects {
+	out := assemble(all, info)
 	out.Routing = cmp.Or(o.Routing, out.Routing)
 	return out
 }
 
-func assemble(results []result, f facts) inventory.Objects {
+func assemble(all []contents, info serverInfo) inventory.Objects {
 	o := inventory.Objects{
-		Server:          f.version,
-		OpenShift:       f.openShift,
-		Upgrading:       f.upgrading,
-		ReviewsExcluded: f.excluded,
-		Discovered:      f.served,
-		ServicesKnown:   coverage(results, corev1.Resource("services")),
-		EndpointsKnown:  coverage(results, discoveryv1.Resource("endpointslices")),
+		Server:          info.version,
+		OpenShift:       info.openShift,
+		Upgrading:       info.upgrading,
+		ReviewsExcluded: info.excluded,
+		Discovered:      info.served,
+		ServicesKnown:   coverage(all, corev1.Resource("services")),
+		EndpointsKnown:  coverage(all, discoveryv1.Resource("endpointslices")),
 	}
-	if f.openShift {
+	if info.openShift {
 		// Source: OpenShift's kube-apiserver operator sets the flag.
 		o.Routing = inventory.RoutingEndpoints
 	}
-	failures := slices.Clone(f.failures)
-	for _, r := range results {
-		add(&o, r.objects)
-		switch r.GroupResource {
+	failures := slices.Clone(info.failures)
+	for _, c := range all {
+		add(&o, c.objects)
+		switch c.GroupResource {
 		case corev1.Resource("namespaces"):
-			o.NamespacesKnown = r.known
+			o.NamespacesKnown = c.known
 		case apiregistrationv1.Resource("apiservices"):
-			o.APIServicesKnown = r.known
+			o.APIServicesKnown = c.known
 		}
-		if r.failure != nil {
-			failures = append(failures, *r.failure)
+		if c.failure != nil {
+			failures = append(failures, *c.failure)
 		}
 	}
-	o.Errors = slices.Concat(explain(failures), f.errors)
+	o.Errors = slices.Concat(explain(failures), info.errors)
 	return o
 }
 
@@ -91,65 +81,14 @@ func add(o *inventory.Objects, objects []any) {
 	}
 }
 
-// coverage returns of which Services the resource was read: one that is being
-// read, or cannot be, leaves the others of its namespace as they are.
-func coverage(results []result, resource schema.GroupResource) inventory.Coverage {
+// coverage returns for which Services the resource was read. One that is not read
+// yet, or cannot be, leaves the others of its namespace as they are.
+func coverage(all []contents, resource schema.GroupResource) inventory.Coverage {
 	known := map[inventory.Key]bool{}
-	for _, r := range results {
-		if r.GroupResource == resource && r.known {
-			known[r.service] = true
+	for _, c := range all {
+		if c.GroupResource == resource && c.known {
+			known[c.scope.Key] = true
 		}
 	}
 	return inventory.Coverage{Services: known}
-}
-
-// wanted returns what is read because of the webhooks: the Services that they
-// call, the Pods of the namespaces from which a failure would close the API, and
-// what nodes need of the system namespaces where it could be held up.
-func wanted(s *inventory.Snapshot) map[place]bool {
-	out := map[place]bool{}
-	for key := range references(s) {
-		out[place{key, backendService}] = true
-	}
-	systems := present(s, inventory.SystemNamespaces)
-	for i := range s.Webhooks {
-		w := &s.Webhooks[i]
-		if !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
-			continue
-		}
-		out[place{inventory.Key{Namespace: s.State(w.Backend).Service.Namespace}, backendNamespace}] = true
-		systems = slices.DeleteFunc(systems, func(namespace string) bool { // one webhook is enough
-			held := s.HoldsUp(w, namespace)
-			if held {
-				out[place{inventory.Key{Namespace: namespace}, systemNamespace}] = true
-			}
-			return held
-		})
-	}
-	return out
-}
-
-// present returns those of the namespaces that are there, or that may be.
-func present(s *inventory.Snapshot, namespaces []string) []string {
-	return slices.DeleteFunc(slices.Clone(namespaces), func(name string) bool {
-		_, exists := s.Namespaces[name]
-		return s.NamespacesKnown && !exists
-	})
-}
-
-// references returns the Services that the webhooks call, also those behind an
-// APIService that a webhook goes through.
-func references(s *inventory.Snapshot) map[inventory.Key]bool {
-	out := map[inventory.Key]bool{}
-	for i := range s.Webhooks {
-		switch b := &s.Webhooks[i].Backend; b.Kind {
-		case inventory.BackendService:
-			out[b.Service.Key()] = true
-		case inventory.BackendAPIServer:
-			if called := s.State(*b).Service; called != b.Service {
-				out[called.Key()] = true
-			}
-		}
-	}
-	return out
 }

@@ -46,15 +46,13 @@ func TestReferences(t *testing.T) {
 }
 
 func TestCoverageIsPerService(t *testing.T) {
-	services := func(namespace, name string, known bool) result {
-		return result{
-			source: source{GroupResource: corev1.Resource("services"), service: inventory.Key{Namespace: namespace, Name: name}},
-			known:  known,
-		}
+	services := func(namespace, name string, known bool) contents {
+		scope := watchScope{Key: inventory.Key{Namespace: namespace, Name: name}}
+		return contents{resource: resource{GroupResource: corev1.Resource("services"), scope: scope}, known: known}
 	}
-	c := coverage([]result{
+	c := coverage([]contents{
 		services("policy", "read", true), services("policy", "slow", false),
-		{source: source{GroupResource: corev1.Resource("namespaces")}, known: true},
+		{resource: resource{GroupResource: corev1.Resource("namespaces")}, known: true},
 	}, corev1.Resource("services"))
 	for key, want := range map[inventory.Key]bool{
 		{Namespace: "policy", Name: "read"}:   true,
@@ -72,7 +70,7 @@ func TestPermissionsAreWhatIsRead(t *testing.T) {
 	s := startServer(t)
 	c := s.clients()
 	read := map[string]bool{}
-	for _, src := range slices.Concat(c.clusterSources(), c.placed()) {
+	for _, src := range slices.Concat(c.clusterResources(), c.allScoped()) {
 		read[src.Group+"/"+src.Resource] = true
 	}
 	granted := map[string]bool{}

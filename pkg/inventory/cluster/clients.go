@@ -28,10 +28,10 @@ type Clients struct {
 	discovery     *discovery.DiscoveryClient
 }
 
-// NewClients returns the clients of the API server that the config names. They
-// speak protobuf unless the config asks for something else, and leave it to
-// the API server to throttle them, unless the config sets QPS: client-go's
-// default of five lists a second would draw out the start.
+// NewClients returns clients of the API server that the config names. They use
+// protobuf unless the config sets another content type, and no client-side rate
+// limit unless the config sets QPS: with client-go's default of five requests a
+// second the start would take minutes.
 func NewClients(config *rest.Config) (Clients, error) {
 	config = rest.CopyConfig(config)
 	if config.QPS == 0 {
@@ -40,7 +40,7 @@ func NewClients(config *rest.Config) (Clients, error) {
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	// Warnings of the API server concern those who write.
+	// Warnings of the API server concern writes.
 	config.WarningHandler = rest.NoWarnings{}
 	// The many small streams of single Services are not compressed: each would
 	// hold on to 40 kB for the dictionary.
@@ -69,8 +69,8 @@ func newClients(config *rest.Config, large, small *http.Client) (Clients, error)
 	return c, first(errs[:]...)
 }
 
-// first returns the first error, nil if there is none. A URL that is none fails
-// for all clients alike.
+// first returns the first error, nil if there is none: an invalid URL fails for all
+// clients alike.
 func first(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

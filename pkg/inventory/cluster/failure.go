@@ -22,13 +22,13 @@ const maxNamespaces = 5
 // failure is a call that failed.
 type failure struct {
 	verb string
-	// resource is what was read, as RBAC names it, or a path of the API server.
+	// resource is the name of a resource in RBAC, or a path of the API server.
 	resource  string
 	namespace string
-	// listOnly says that the verb watch is granted, or not needed.
+	// listOnly is set if the verb watch is granted, or not needed.
 	listOnly bool
 	err      error
-	// asOf is the age of what is known all the same; zero if nothing is.
+	// asOf is the time of the last known state; zero if there is none.
 	asOf time.Time
 }
 
@@ -41,7 +41,7 @@ func (f failure) refused() bool {
 // notServed reports whether the API server does not know the resource.
 func (f failure) notServed() bool { return apierrors.IsNotFound(f.err) }
 
-// same reports whether both failures, if any, read alike.
+// same reports whether both failures, if any, have one cause.
 func (f *failure) same(o *failure) bool {
 	if f == nil || o == nil {
 		return f == o
@@ -49,7 +49,7 @@ func (f *failure) same(o *failure) bool {
 	return f.cause() == o.cause()
 }
 
-// cause is what failures have in common that are reported as one.
+// cause is what failures have in common that become one Error.
 type cause struct {
 	object, message, cure string
 	unknown               bool
@@ -80,8 +80,8 @@ func (f failure) cause() cause {
 // APIServer names the API server as the object of an Error.
 const APIServer = "API server"
 
-// grant says which verbs are missing. A watch follows a list that worked; a list
-// follows the attempt to watch with initial events.
+// grant returns which verbs are missing. A watch comes after a list that was
+// allowed; a list comes after an attempt to watch with initial events.
 func (f failure) grant() string {
 	verbs := "the verb " + f.verb
 	switch {
@@ -93,7 +93,7 @@ func (f failure) grant() string {
 	return "grant " + verbs + " on " + f.resource + f.user()
 }
 
-// user returns who asked, as the API server's message names it.
+// user returns the user that the API server's message names.
 func (f failure) user() string {
 	_, rest, _ := strings.Cut(f.err.Error(), `User "`)
 	if name, _, ok := strings.Cut(rest, `"`); ok {
@@ -102,8 +102,8 @@ func (f failure) user() string {
 	return ""
 }
 
-// networkReason drops what differs from one attempt to the next: the URL with
-// its parameters and the port on this side.
+// networkReason leaves out what differs from one attempt to the next: the URL with
+// its parameters, and the local port.
 func networkReason(err error) string {
 	var request *url.Error
 	if errors.As(err, &request) {
@@ -116,7 +116,7 @@ func networkReason(err error) string {
 	return err.Error()
 }
 
-// explain tells of the failures: those with one cause in one Error.
+// explain returns an Error for each cause of the failures.
 func explain(failures []failure) []inventory.Error {
 	namespaces := map[cause]map[string]bool{}
 	oldest := map[cause]time.Time{}
@@ -151,8 +151,8 @@ func explain(failures []failure) []inventory.Error {
 	return out
 }
 
-// kept tells how old the knowledge is: by its date, so that the text stands
-// still while it ages.
+// kept returns the date of the last known state, not its age, so that the text does
+// not change while the state ages.
 func kept(asOf time.Time) string {
 	if asOf.IsZero() {
 		return "nothing is known of it"

@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// explanations are failures and what is told of them.
+// explanations are failures and their Errors.
 var explanations = []struct {
 	name     string
 	failures []failure

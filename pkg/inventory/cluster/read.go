@@ -8,69 +8,71 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // parallel is how many lists run at a time: enough to hide the latency of a
-// remote cluster, few enough for the API server not to notice.
+// remote cluster, few enough not to load the API server.
 const parallel = 8
 
-// Read reads the cluster once, without watching it. As the objects of a
-// resource come in, it tells how many there are so far; the calls to progress
-// never overlap. What could not be read is told in Objects.Errors; Read fails
-// only where nothing could be read.
+// Read reads the cluster once, without watching it. While it reads it reports how
+// many objects of a resource there are so far; the calls of progress never
+// overlap. What cannot be read is in Objects.Errors; Read fails only where nothing
+// could be read.
 func Read(ctx context.Context, clients Clients, options Options, progress func(resource string, objects int)) (inventory.Objects, error) {
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	began := time.Now()
 	r := reader{progress: progress, counts: map[string]int{}}
-	var told facts
+	var info serverInfo
 	var group sync.WaitGroup
-	group.Go(func() { told = clients.readFacts(ctx, facts{}) })
-	results := r.readAll(ctx, clients.clusterSources())
+	group.Go(func() { info = clients.fetchServerInfo(ctx, serverInfo{}) })
+	all := r.readAll(ctx, clients.clusterResources())
 	group.Wait()
-	if err := nothingRead(ctx, results, told); err != nil {
+	if err := nothingRead(ctx, all, info); err != nil {
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
 	}
-	var sources []source
-	for _, p := range slices.SortedFunc(maps.Keys(wanted(assemble(results, told).Snapshot(began))), place.compare) {
-		sources = append(sources, clients.sources(p)...)
+	var scoped []resource
+	for _, scope := range slices.SortedFunc(maps.Keys(wantedScopes(assemble(all, info).Snapshot(began))), watchScope.compare) {
+		scoped = append(scoped, clients.scopedResources(scope)...)
 	}
-	o := options.assemble(slices.Concat(results, r.readAll(ctx, sources)), told)
+	o := options.assemble(slices.Concat(all, r.readAll(ctx, scoped)), info)
 	o.Current = began
 	return o, ctx.Err()
 }
 
-// nothingRead returns why there is nothing to go on with, if so.
-func nothingRead(ctx context.Context, results []result, told facts) error {
+// nothingRead returns why nothing was read, if so.
+func nothingRead(ctx context.Context, all []contents, info serverInfo) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if slices.ContainsFunc(results, func(r result) bool { return r.known }) {
+	if slices.ContainsFunc(all, func(c contents) bool { return c.known }) {
 		return nil
 	}
-	if errs := assemble(results, told).Errors; len(errs) > 0 {
+	if errs := assemble(all, info).Errors; len(errs) > 0 {
 		return errs[0]
 	}
 	return nil
 }
 
-// reader lists sources, and counts what comes.
+// reader lists resources and counts the objects.
 type reader struct {
 	mu       sync.Mutex
 	progress func(string, int)
 	counts   map[string]int
 }
 
-func (r *reader) readAll(ctx context.Context, sources []source) []result {
-	out := make([]result, len(sources))
+func (r *reader) readAll(ctx context.Context, resources []resource) []contents {
+	out := make([]contents, len(resources))
 	slots := make(chan struct{}, parallel)
 	var group sync.WaitGroup
-	for i, s := range sources {
+	for i, resource := range resources {
 		slots <- struct{}{}
 		group.Go(func() {
-			out[i] = r.read(ctx, s)
+			out[i] = r.read(ctx, resource)
 			<-slots
 		})
 	}
@@ -78,32 +80,37 @@ func (r *reader) readAll(ctx context.Context, sources []source) []result {
 	return out
 }
 
-func (r *reader) read(ctx context.Context, s source) result {
-	if !s.possible() {
-		return result{source: s, known: true}
+func (r *reader) read(ctx context.Context, from resource) contents {
+	out := contents{resource: from}
+	if !from.scope.possible() {
+		out.known = true
+		return out
 	}
 	before := 0
-	list, err := s.listAll(ctx, func(n int) {
-		r.count(s, n-before)
+	list, err := from.listPages(ctx, func(n int) {
+		r.count(from, n-before)
 		before = n
 	})
-	if err != nil {
-		state, reason := state{}, s.failure("list", err)
-		reason.listOnly = true
-		state.failed(reason)
-		return result{source: s, failure: state.failure}
+	if err == nil {
+		err = meta.EachListItemWithAlloc(list, func(item runtime.Object) error {
+			out.objects = append(out.objects, item)
+			return nil
+		})
 	}
-	out := result{source: s, known: true}
-	for _, item := range list.Items {
-		out.objects = append(out.objects, item)
+	switch failure := from.failure("list", err); {
+	case err == nil:
+		out.known = true
+	case !failure.notServed():
+		failure.listOnly = true
+		out.failure = &failure
 	}
 	return out
 }
 
-func (r *reader) count(s source, more int) {
+func (r *reader) count(of resource, more int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	resource := s.GroupResource.String()
-	r.counts[resource] += more
-	r.progress(resource, r.counts[resource])
+	name := of.GroupResource.String()
+	r.counts[name] += more
+	r.progress(name, r.counts[name])
 }

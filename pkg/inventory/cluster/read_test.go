@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 		"endpointslices.discovery.k8s.io":                              3,
 	}
 	if !maps.Equal(counts, want) {
-		t.Errorf("progress told %v, want %v", counts, want)
+		t.Errorf("progress reported %v, want %v", counts, want)
 	}
 	for _, ask := range s.asked() {
 		if ask.verb() == "watch" {

@@ -17,8 +17,8 @@ import (
 // the schemas of CRDs are 99 % of all bytes, and a change of what was dropped
 // is no change. Each may be applied to its own result.
 
-// stripMeta drops what no webhook is judged by. Of the managed fields stays who
-// wrote, and when last; writing a status is not a change.
+// stripMeta drops the metadata that no check uses. Of the managed fields it keeps
+// the managers and the times of their last write; writing a status is not a change.
 func stripMeta(obj metav1.Object) {
 	obj.SetManagedFields(writers(obj.GetManagedFields()))
 	obj.SetResourceVersion("")
@@ -28,7 +28,7 @@ func stripMeta(obj metav1.Object) {
 	obj.SetAnnotations(annotations)
 }
 
-// writers are the managers in the order of the fields, each once.
+// writers returns the managers in the order of the fields, each once.
 func writers(fields []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var out []metav1.ManagedFieldsEntry
 	for _, f := range fields {
@@ -46,8 +46,8 @@ func writers(fields []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return slices.Clip(out)
 }
 
-// stripConfiguration lets the webhooks of a configuration share the CA bundle
-// that most of them have in common: it is half of what is kept.
+// stripConfiguration makes the webhooks of a configuration share the CA bundle that
+// most of them have in common: half of what is kept.
 func stripConfiguration(obj metav1.Object) {
 	stripMeta(obj)
 	var first []byte
@@ -127,8 +127,8 @@ func stripService(obj metav1.Object) {
 	service.Status = corev1.ServiceStatus{}
 }
 
-// stripPod keeps what tells which Pods are behind a Service, on which node, how
-// old, and how they come to start.
+// stripPod keeps what shows which Pods are behind a Service, on which node, how old
+// they are, and what starts them.
 func stripPod(obj metav1.Object) {
 	pod := obj.(*corev1.Pod)
 	kept := metav1.ObjectMeta{
@@ -153,8 +153,7 @@ func stripPod(obj metav1.Object) {
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
 }
 
-// stripDaemonSet and stripDeployment keep what tells how their Pods come to
-// start.
+// stripDaemonSet and stripDeployment keep what shows how their Pods are started.
 func stripDaemonSet(obj metav1.Object) {
 	d := obj.(*appsv1.DaemonSet)
 	d.ObjectMeta = metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name}

@@ -1,8 +1,9 @@
-// Package cluster watches a cluster cheaply and publishes an
-// inventory.Snapshot at each change, or reads it once.
+// Package cluster watches the part of a cluster that concerns webhooks and
+// publishes an inventory.Snapshot at each change, or reads that part once.
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"reflect"
@@ -13,35 +14,37 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Options are how Watch and Read behave. The zero Options are the defaults.
+// Options configure Watch and Read. The zero Options are the defaults.
 type Options struct {
-	// Settle is the least time between two Snapshots while changes keep coming;
-	// 100 ms if zero.
-	Settle time.Duration
-	// Repeat is after what time an unchanged Snapshot is published again; 60 s
+	// Debounce is the minimum time between two Snapshots while changes keep
+	// coming; 100 ms if zero.
+	Debounce time.Duration
+	// Resync is after what time an unchanged Snapshot is published again; 60 s
 	// if zero.
-	Repeat time.Duration
-	// Routing is where the API server sends calls to Services, for those who
-	// know; RoutingUnknown takes what the cluster tells.
+	Resync time.Duration
+	// Routing is where the API server sends calls to Services; RoutingUnknown
+	// takes what the cluster shows.
 	Routing inventory.Routing
-	// Waiting, if any, is told what holds back the first Snapshot, each time
-	// that changes.
-	Waiting func([]inventory.Error)
+	// OnStartupErrors, if any, gets the errors that delay the first Snapshot,
+	// each time that they change.
+	OnStartupErrors func([]inventory.Error)
 
-	test tempo
+	test timing
 }
 
 // Watch publishes a Snapshot of the cluster as soon as everything that may be
 // read was read, then at each change: at once, but at most once in
-// Options.Settle. It reads nothing of the whole cluster but what registers
-// webhooks and the namespaces, and of the rest only what some webhook names.
+// Options.Debounce. Of the whole cluster it reads only what registers webhooks
+// and the namespaces, and of the rest only what some webhook refers to.
 //
 // What cannot be read is an Error of the Snapshot; what was known before is
 // kept, and Snapshot.Current stands still. Watch returns once ctx is done and all
 // watches ended, with the error of ctx. It calls publish from one goroutine.
 func Watch(ctx context.Context, clients Clients, options Options, publish func(*inventory.Snapshot)) error {
 	w := newWatcher(clients, options, publish)
-	w.start(ctx)
+	for _, r := range clients.clusterResources() {
+		w.clusterWide = append(w.clusterWide, w.startWatch(ctx, r))
+	}
 	w.loop(ctx)
 	w.running.Wait()
 	return ctx.Err()
@@ -51,87 +54,59 @@ func Watch(ctx context.Context, clients Clients, options Options, publish func(*
 type watcher struct {
 	clients Clients
 	options Options
-	tempo   tempo
 	publish func(*inventory.Snapshot)
-	started time.Time
-	// wake has room for one: it says that something was heard.
-	wake    chan struct{}
+	// wakeup makes the loop look for work; it has room for one signal.
+	wakeup  chan struct{}
 	running sync.WaitGroup
 
-	// What follows belongs to the loop.
-	feeds     []*feed
-	backends  map[place]backend
-	published time.Time
-	taken     inventory.Succession
-	waiting   []inventory.Error
+	// The loop alone uses these.
+	clusterWide   []*objectWatch
+	scoped        map[watchScope]scopedWatch
+	snapshots     inventory.Succession
+	startupErrors []inventory.Error
 
-	mu    sync.Mutex
-	heard heard
-	facts facts
-	// told says that the facts were read at least once.
-	told bool
-	// asked is when the facts were last asked for, asking that they are now.
-	asked  time.Time
-	asking bool
-	// compared is when the resource versions were compared last.
-	compared time.Time
-	errors   map[string]int64
+	mu         sync.Mutex
+	schedule   schedule
+	serverInfo serverInfo
+	errors     map[string]int64
 	// regressions counts how often the resource version went back, and relist
-	// says that everything is to be listed anew because of it.
+	// is set while everything is to be listed again because of it.
 	regressions int64
 	relist      bool
 }
 
-// heard is what the feeds and the facts told since the loop last listened.
-type heard struct {
-	// changed is when something changed first.
-	changed time.Time
-	// served is when what the API server serves changed last.
-	served time.Time
-	// again is when to ask once more what it serves; zero is never.
-	again time.Time
-	// returned says that a watch recovered: the API server may be another.
-	returned bool
-}
-
-// backend is the watches of one place.
-type backend struct {
-	feeds []*feed
-	stop  context.CancelFunc
+// scopedWatch is the watches of one scope.
+type scopedWatch struct {
+	watches []*objectWatch
+	stop    context.CancelFunc
 }
 
 func newWatcher(clients Clients, options Options, publish func(*inventory.Snapshot)) *watcher {
+	now := time.Now()
 	w := &watcher{
 		clients:  clients,
 		options:  options,
-		tempo:    options.tempo(),
 		publish:  publish,
-		started:  time.Now(),
-		compared: time.Now(),
-		wake:     make(chan struct{}, 1),
-		backends: map[place]backend{},
+		wakeup:   make(chan struct{}, 1),
+		scoped:   map[watchScope]scopedWatch{},
+		schedule: schedule{timing: options.timing(), started: now, compared: now},
 		errors:   map[string]int64{},
 	}
-	for _, s := range slices.Concat(clients.clusterSources(), clients.placed()) {
-		w.errors[s.GroupResource.String()] = 0
+	for _, r := range slices.Concat(clients.clusterResources(), clients.allScoped()) {
+		w.errors[r.GroupResource.String()] = 0
 	}
 	return w
 }
 
-func (w *watcher) start(ctx context.Context) {
-	for _, s := range w.clients.clusterSources() {
-		w.feeds = append(w.feeds, w.startFeed(ctx, s))
-	}
-}
-
-func (w *watcher) startFeed(ctx context.Context, s source) *feed {
-	f := newFeed(s, w.tempo.relist, w.hear)
-	if s.possible() {
-		w.running.Go(func() { f.run(ctx, w.tempo.backoff) })
+func (w *watcher) startWatch(ctx context.Context, r resource) *objectWatch {
+	t := w.schedule.timing
+	o := newObjectWatch(r, t.relist, w.onEvent)
+	if r.scope.possible() {
+		w.running.Go(func() { o.run(ctx, t.backoff) })
 	} else {
-		f.state = state{synced: true, open: true, complete: true}
+		o.setEmpty()
 	}
-	return f
+	return o
 }
 
 func (w *watcher) loop(ctx context.Context) {
@@ -141,119 +116,46 @@ func (w *watcher) loop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.wake:
+		case <-w.wakeup:
 		case <-timer.C:
 		}
-		w.relistAll()
-		w.ask(ctx)
-		w.announce(ctx)
-		timer.Reset(time.Until(w.next()))
+		w.relistIfRegressed()
+		w.fetchIfDue(ctx)
+		w.publishIfDue(ctx)
+		timer.Reset(time.Until(w.times().next(time.Now(), w.status())))
 	}
 }
 
-// next returns when there is something to do though nothing is heard.
-func (w *watcher) next() time.Time {
-	due := w.tempo.due(w.moment())
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	ask := w.tempo.ask(w.asked, w.heard)
-	switch {
-	case w.asking && due.IsZero():
-		return time.Now().Add(w.tempo.repeat)
-	case w.asking:
-		return due
-	case due.IsZero():
-		return ask
-	}
-	return sooner(due, ask)
-}
-
-// hear is told by the feeds what happened.
-func (w *watcher) hear(f *feed, e event) {
+// onEvent takes note of an event of a watch.
+func (w *watcher) onEvent(o *objectWatch, e event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e == callFailed {
-		w.errors[f.GroupResource.String()]++
+		w.errors[o.GroupResource.String()]++
 		return
 	}
 	now := time.Now()
-	if w.heard.changed.IsZero() {
-		w.heard.changed = now
+	w.schedule.noteChange(now)
+	if e == objectsChanged && o.serves {
+		w.schedule.servedChanged = now
 	}
-	if e == objectsChanged && f.serves {
-		w.heard.served = now
-	}
-	w.heard.returned = w.heard.returned || e == recovered
+	w.schedule.recovered = w.schedule.recovered || e == recovered
 	if e == regressed && !w.relist {
 		w.regressions++
 		w.relist = true
 	}
-	w.rouse()
+	w.signal()
 }
 
-func (w *watcher) rouse() {
+func (w *watcher) signal() {
 	select {
-	case w.wake <- struct{}{}:
+	case w.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-// follow watches what the webhooks of the Snapshot call and hold up, and no
-// longer what they did. It reports whether these are others.
-func (w *watcher) follow(ctx context.Context, s *inventory.Snapshot) bool {
-	wanted, others := wanted(s), false
-	for p, b := range w.backends {
-		if !wanted[p] {
-			b.stop()
-			delete(w.backends, p)
-			others = true
-		}
-	}
-	for p := range wanted {
-		if _, ok := w.backends[p]; !ok {
-			w.backends[p] = w.startBackend(ctx, p)
-			others = true
-		}
-	}
-	return others
-}
-
-func (w *watcher) startBackend(ctx context.Context, p place) backend {
-	ctx, stop := context.WithCancel(ctx)
-	b := backend{stop: stop}
-	for _, s := range w.clients.sources(p) {
-		b.feeds = append(b.feeds, w.startFeed(ctx, s))
-	}
-	return b
-}
-
-// ask reads the facts where they are due, without waiting for them.
-func (w *watcher) ask(ctx context.Context) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	if w.asking || w.tempo.ask(w.asked, w.heard).After(now) {
-		return
-	}
-	known := w.facts
-	returned := w.heard.returned
-	if returned || now.Sub(known.gatesRead) >= w.tempo.gates {
-		known.gatesRead = time.Time{}
-	}
-	w.asking, w.asked = true, now
-	w.heard = w.tempo.asked(w.heard, now)
-	var seen map[*feed]string
-	if returned || now.Sub(w.compared) >= w.tempo.repeat {
-		seen, w.compared = revisions(w.feeds), now
-	}
-	w.running.Go(func() {
-		w.learn(w.clients.readFacts(ctx, known))
-		checkRevisions(ctx, seen)
-	})
-}
-
-// relistAll lists everything anew where the resource version went back.
-func (w *watcher) relistAll() {
+// relistIfRegressed lists everything again where the resource version went back.
+func (w *watcher) relistIfRegressed() {
 	w.mu.Lock()
 	due := w.relist
 	w.relist = false
@@ -261,124 +163,165 @@ func (w *watcher) relistAll() {
 	if !due {
 		return
 	}
-	for _, f := range w.all() {
-		f.relist()
+	for _, o := range w.watches() {
+		o.relist()
 	}
 }
 
-func (w *watcher) learn(f facts) {
+// fetchIfDue fetches the serverInfo in the background.
+func (w *watcher) fetchIfDue(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.heard.changed.IsZero() && !f.same(w.facts) {
-		w.heard.changed = time.Now()
-	}
-	if reflect.DeepEqual(f.served, w.facts.served) {
-		f.served = w.facts.served // the very same, see inventory.Succession
-	}
-	w.facts, w.asking, w.told = f, false, true
-	w.rouse()
-}
-
-// announce publishes a Snapshot where one is due. Where it names a Service
-// that nobody watched, it is held back until that Service was read.
-func (w *watcher) announce(ctx context.Context) {
-	m := w.moment()
-	if !w.tempo.passed(m) {
-		w.wait()
+	now := time.Now()
+	if w.schedule.fetching || w.schedule.nextFetch().After(now) {
 		return
 	}
-	// What is heard from here on may be missing in the Snapshot.
-	w.hearAnew(time.Time{})
-	s := w.snapshot()
-	if w.follow(ctx, s) {
-		m.pending = w.moment().pending
-		if !w.tempo.passed(m) {
-			w.hearAnew(m.changed)
-			return
-		}
-		s = w.snapshot()
+	before := w.serverInfo
+	if w.schedule.recovered || now.Sub(before.gatesRead) >= w.schedule.gates {
+		before.gatesRead = time.Time{}
 	}
-	w.published = time.Now()
+	var known map[*objectWatch]string
+	if w.schedule.compareNow(now) {
+		known = revisions(w.clusterWide)
+	}
+	w.schedule.beginFetch(now)
+	w.running.Go(func() {
+		w.setServerInfo(w.clients.fetchServerInfo(ctx, before))
+		checkRevisions(ctx, known)
+	})
+}
+
+func (w *watcher) setServerInfo(info serverInfo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !info.same(w.serverInfo) {
+		w.schedule.noteChange(time.Now())
+	}
+	if reflect.DeepEqual(info.served, w.serverInfo.served) {
+		info.served = w.serverInfo.served // unchanged parts of a Snapshot are found by address
+	}
+	w.serverInfo, w.schedule.fetching = info, false
+	w.signal()
+}
+
+// publishIfDue publishes a Snapshot where one is due. One that refers to
+// something that is not yet watched is dropped: the next one shows that, or comes
+// after newServiceWait.
+func (w *watcher) publishIfDue(ctx context.Context) {
+	times := w.times()
+	if !times.mayPublish(time.Now(), w.status()) {
+		w.reportStartupErrors()
+		return
+	}
+	// The Snapshot may lack changes from here on.
+	w.reschedule(func(s *schedule) { s.changed = time.Time{} })
+	s := w.snapshot()
+	if w.watchScopes(ctx, wantedScopes(s)) {
+		w.reschedule(func(s *schedule) { s.changed = cmp.Or(times.changed, s.changed) })
+		w.signal()
+		return
+	}
+	w.reschedule(func(s *schedule) { s.published = time.Now() })
 	w.publish(s)
 }
 
-func (w *watcher) hearAnew(changed time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.heard.changed = changed
+// watchScopes starts and stops watches so that these scopes are watched. It
+// reports whether it started any. What it stopped leaves with the next Snapshot.
+func (w *watcher) watchScopes(ctx context.Context, wanted map[watchScope]bool) (started bool) {
+	for scope, watch := range w.scoped {
+		if !wanted[scope] {
+			watch.stop()
+			delete(w.scoped, scope)
+			w.reschedule(func(s *schedule) { s.noteChange(time.Now()) })
+		}
+	}
+	for scope := range wanted {
+		if _, ok := w.scoped[scope]; !ok {
+			w.scoped[scope] = w.startScope(ctx, scope)
+			started = true
+		}
+	}
+	return started
 }
 
-// wait tells what holds back the first Snapshot: what fails and may yet
-// recover. What is refused will be told by the Snapshot.
-func (w *watcher) wait() {
-	if !w.published.IsZero() || w.options.Waiting == nil {
+func (w *watcher) startScope(ctx context.Context, scope watchScope) scopedWatch {
+	ctx, stop := context.WithCancel(ctx)
+	out := scopedWatch{stop: stop}
+	for _, r := range w.clients.scopedResources(scope) {
+		out.watches = append(out.watches, w.startWatch(ctx, r))
+	}
+	return out
+}
+
+func (w *watcher) times() schedule {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.schedule
+}
+
+func (w *watcher) reschedule(change func(*schedule)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.schedule)
+}
+
+// reportStartupErrors reports what delays the first Snapshot: calls that fail
+// and may succeed later. What is forbidden is an Error of the Snapshot.
+func (w *watcher) reportStartupErrors() {
+	if !w.times().published.IsZero() || w.options.OnStartupErrors == nil {
 		return
 	}
 	w.mu.Lock()
-	failures := slices.Clone(w.facts.failures)
+	failures := slices.Clone(w.serverInfo.failures)
 	w.mu.Unlock()
-	for _, r := range results(w.all()) {
-		if r.failure != nil {
-			failures = append(failures, *r.failure)
+	for _, o := range w.watches() {
+		if failure := o.contents(time.Now()).failure; failure != nil {
+			failures = append(failures, *failure)
 		}
 	}
 	errs := explain(slices.DeleteFunc(failures, failure.refused))
-	if !slices.Equal(errs, w.waiting) {
-		w.waiting = errs
-		w.options.Waiting(errs)
+	if !slices.Equal(errs, w.startupErrors) {
+		w.startupErrors = errs
+		w.options.OnStartupErrors(errs)
 	}
 }
 
-func (w *watcher) moment() moment {
+func (w *watcher) status() watchStatus {
 	w.mu.Lock()
-	m := moment{started: w.started, published: w.published, changed: w.heard.changed, blind: true}
-	m.pending = !w.told || w.published.IsZero() && w.facts.unsettled()
+	first := w.schedule.published.IsZero()
+	out := watchStatus{empty: true, pending: w.serverInfo.attempted.IsZero() || first && w.serverInfo.unsettled()}
 	w.mu.Unlock()
-	for _, f := range w.all() {
-		s := f.known()
-		awaited := !s.answered() || w.published.IsZero() && !s.settled()
-		m.pending = m.pending || awaited
-		m.blind = m.blind && !s.synced && (s.failure == nil || !s.failure.refused())
-	}
-	return m
-}
-
-// all returns the feeds of the cluster and of all backends.
-func (w *watcher) all() []*feed {
-	out := slices.Clone(w.feeds)
-	for _, p := range slices.SortedFunc(maps.Keys(w.backends), place.compare) {
-		out = append(out, w.backends[p].feeds...)
+	for _, o := range w.watches() {
+		p := o.progress()
+		out.pending = out.pending || p == unanswered || p == failing && first
+		out.empty = out.empty && p < refused
 	}
 	return out
 }
 
-func results(feeds []*feed) []result {
-	out := make([]result, len(feeds))
-	for i, f := range feeds {
-		out[i] = f.result()
+// watches returns those of the whole cluster and those of all scopes, in a
+// stable order.
+func (w *watcher) watches() []*objectWatch {
+	out := slices.Clone(w.clusterWide)
+	for _, scope := range slices.SortedFunc(maps.Keys(w.scoped), watchScope.compare) {
+		out = append(out, w.scoped[scope].watches...)
 	}
 	return out
-}
-
-func (w *watcher) objects() inventory.Objects {
-	w.mu.Lock()
-	known, errors, regressions := w.facts, maps.Clone(w.errors), w.regressions
-	w.mu.Unlock()
-	o := w.options.assemble(results(w.all()), known)
-	o.WatchErrors, o.Regressions = errors, regressions
-	return o
 }
 
 func (w *watcher) snapshot() *inventory.Snapshot {
-	// The state of each watch is taken before its objects: they may be newer
-	// than Current tells, never older.
 	taken := time.Now()
 	current := taken
-	for _, f := range w.all() {
-		s := f.known()
-		current = sooner(current, s.currentAt(taken))
+	var all []contents
+	for _, o := range w.watches() {
+		c := o.contents(taken)
+		current = earlier(current, c.current)
+		all = append(all, c)
 	}
-	o := w.objects()
-	o.Current = current
-	return w.taken.Snapshot(o, taken)
+	w.mu.Lock()
+	info, errors, regressions := w.serverInfo, maps.Clone(w.errors), w.regressions
+	w.mu.Unlock()
+	o := w.options.assemble(all, info)
+	o.WatchErrors, o.Regressions, o.Current = errors, regressions, current
+	return w.snapshots.Snapshot(o, taken)
 }

@@ -45,7 +45,7 @@ func watching(s *fakeServer, options Options) *recorder {
 	r := &recorder{t: s.t}
 	r.news = sync.NewCond(&r.mu)
 	done := make(chan error, 1)
-	options.test.pause = time.Millisecond
+	options.test.fetchInterval = time.Millisecond
 	options.test.backoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Steps: 3, Cap: 20 * time.Millisecond}
 	go func() { done <- Watch(ctx, s.clients(), options, r.publish) }()
 	r.stop = sync.OnceValue(func() error {
@@ -209,7 +209,7 @@ func throughAPIServer(version, group string) admissionv1.WebhookClientConfig {
 }
 
 // populate registers one webhook of each kind and what is behind it, and as
-// much again that nobody names.
+// much again that no webhook refers to.
 func populate(s *fakeServer) {
 	s.put(
 		namespace("policy"), namespace("other"),
@@ -295,7 +295,7 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 				ns := fmt.Sprintf("crowd-%d", i)
 				s.put(namespace(ns), service(ns, "s"), endpointSlice(ns, "s", true), daemonSet(ns, "d"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}})
 			}
-			r := watching(s, Options{test: tempo{lag: time.Hour}})
+			r := watching(s, Options{test: timing{discoveryDelay: time.Hour}})
 			r.await("everything", whole)
 			eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+2*4+3+2 })
 			r.stop()
@@ -359,7 +359,7 @@ func expectedRequests(verbs map[string]int) map[string]int {
 func TestWatchFollowsWhatIsNamed(t *testing.T) {
 	s := startServer(t)
 	s.put(service("policy", "a"), service("policy", "b"), endpointSlice("policy", "a", true))
-	r := watching(s, Options{Settle: time.Millisecond})
+	r := watching(s, Options{Debounce: time.Millisecond})
 	r.await("no webhooks", webhooks(0))
 
 	s.put(validating("one", serviceClient("policy", "a")), validating("two", serviceClient("policy", "a")))
@@ -391,7 +391,7 @@ func TestWatchFollowsWhatIsNamed(t *testing.T) {
 func TestWatchOfASlowService(t *testing.T) {
 	s := startServer(t)
 	s.put(namespace("policy"), service("policy", "slow"), validating("broken", serviceClient("policy", "gone")))
-	r := watching(s, Options{Settle: time.Millisecond, test: tempo{hold: time.Millisecond}})
+	r := watching(s, Options{Debounce: time.Millisecond, test: timing{newServiceWait: time.Millisecond}})
 	r.await("the missing Service", func(s *inventory.Snapshot) bool { return s.ServicesKnown.Has(gone) })
 	s.refuse(http.StatusInternalServerError, func(r request) bool { return r.query.Get("fieldSelector") == "metadata.name=slow" })
 
@@ -444,7 +444,7 @@ func TestWatchFollowsWhatNodesNeed(t *testing.T) {
 	s := startServer(t)
 	s.put(namespace("kube-system"), namespace("calico-system"), namespace("policy"), service("policy", "validate"),
 		daemonSet("kube-system", "proxy"), daemonSet("calico-system", "network"), daemonSet("policy", "scanner"), dns, other)
-	r := watching(s, Options{Settle: time.Millisecond})
+	r := watching(s, Options{Debounce: time.Millisecond})
 	r.await("no webhooks", webhooks(0))
 
 	shows := func(want ...string) func(*inventory.Snapshot) bool {
@@ -484,8 +484,7 @@ func TestWatchFollowsWhatNodesNeed(t *testing.T) {
 	})
 }
 
-// eventually waits for what happens on the server's side, of which nobody
-// tells the test.
+// eventually waits for what happens in the server, which the test polls.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	end := time.Now().Add(patience)
@@ -500,7 +499,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func TestWatchHoldsASnapshotForTheServiceItNeeds(t *testing.T) {
 	s := startServer(t)
 	s.put(service("policy", "a"), endpointSlice("policy", "a", true))
-	r := watching(s, Options{test: tempo{hold: time.Hour}})
+	r := watching(s, Options{test: timing{newServiceWait: time.Hour}})
 	r.await("anything", anything)
 	s.put(validating("one", serviceClient("policy", "a")))
 	got := r.await("the webhook", webhooks(1))
@@ -526,7 +525,7 @@ func TestWatchTakesImpossibleNames(t *testing.T) {
 func TestWatchRepeatsItself(t *testing.T) {
 	s := startServer(t)
 	populate(s)
-	r := watching(s, Options{Repeat: time.Millisecond})
+	r := watching(s, Options{Resync: time.Millisecond})
 	first := r.await("everything", whole)
 	again := r.await("the same later", func(s *inventory.Snapshot) bool { return s.Taken.After(first.Taken) })
 	if !whole(again) || !again.Current.After(first.Current) {
@@ -629,7 +628,7 @@ func TestWatchTakesAbsenceForAFact(t *testing.T) {
 func TestWatchSurvivesTheAPIServer(t *testing.T) {
 	s := startServer(t)
 	populate(s)
-	r := watching(s, Options{Repeat: 20 * time.Millisecond})
+	r := watching(s, Options{Resync: 20 * time.Millisecond})
 	before := r.await("everything", whole)
 
 	s.end()
@@ -671,7 +670,7 @@ func TestWatchSurvivesAnsweringBadly(t *testing.T) {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			s := startServer(t)
 			populate(s)
-			r := watching(s, Options{Repeat: 20 * time.Millisecond})
+			r := watching(s, Options{Resync: 20 * time.Millisecond})
 			r.await("everything", whole)
 			s.refuse(status, func(request) bool { return true })
 			s.dropStreams()
@@ -687,7 +686,7 @@ func TestWatchSurvivesAnsweringBadly(t *testing.T) {
 	}
 }
 
-func TestWatchResumesWithoutAWord(t *testing.T) {
+func TestWatchResumesWithoutAnError(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		happen func(*fakeServer)
@@ -737,7 +736,7 @@ func TestWatchAfterARestore(t *testing.T) {
 			for i := range 20 {
 				s.put(namespace(fmt.Sprintf("lost-%d", i)))
 			}
-			r := watching(s, Options{Repeat: 20 * time.Millisecond})
+			r := watching(s, Options{Resync: 20 * time.Millisecond})
 			r.await("the state after the backup", func(s *inventory.Snapshot) bool {
 				return len(s.Namespaces) == 22 && len(s.Webhooks) == 4 && s.Regressions == 0
 			})
@@ -768,7 +767,7 @@ func TestWatchAfterAnUnseenRestore(t *testing.T) {
 	populate(s)
 	backup := s.version()
 	s.put(validating("lost", serviceClient("policy", "validate")))
-	r := watching(s, Options{test: tempo{relist: time.Nanosecond}})
+	r := watching(s, Options{test: timing{relist: time.Nanosecond}})
 	r.await("the state after the backup", webhooks(5))
 	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+2*4+3 })
 
@@ -779,8 +778,8 @@ func TestWatchAfterAnUnseenRestore(t *testing.T) {
 	}
 }
 
-// TestWatchAfterARestoreDuringAnOutage: nothing seen before tells of the restore,
-// but that the API server was away.
+// TestWatchAfterARestoreDuringAnOutage: the outage is the only sign of the
+// restore.
 func TestWatchAfterARestoreDuringAnOutage(t *testing.T) {
 	s := startServer(t)
 	populate(s)
@@ -822,13 +821,13 @@ func TestWatchListsInPages(t *testing.T) {
 	}
 }
 
-func TestWatchTellsWhatItWaitsFor(t *testing.T) {
+func TestWatchReportsStartupErrors(t *testing.T) {
 	s := startServer(t)
 	populate(s)
 	s.end()
-	told := make(chan []inventory.Error, 100)
-	r := watching(s, Options{Waiting: func(errs []inventory.Error) { told <- errs }})
-	for errs := range told {
+	reported := make(chan []inventory.Error, 100)
+	r := watching(s, Options{OnStartupErrors: func(errs []inventory.Error) { reported <- errs }})
+	for errs := range reported {
 		if slices.ContainsFunc(errs, func(e inventory.Error) bool { return e.Object == "API server" }) {
 			break
 		}
@@ -843,7 +842,7 @@ func TestWatchComesUpWithWhatCanBeRead(t *testing.T) {
 	s := startServer(t)
 	populate(s)
 	s.refuse(http.StatusInternalServerError, func(r request) bool { return r.resource == "apiservices" })
-	r := watching(s, Options{test: tempo{patience: time.Millisecond}})
+	r := watching(s, Options{test: timing{startupWait: time.Millisecond}})
 	failing := errorAbout("apiservices.apiregistration.k8s.io", "the test wants it so")
 	r.await("all but the APIService", func(s *inventory.Snapshot) bool { return failing(s) && len(s.Webhooks) == 4 && len(s.Services) == 2 })
 	s.heal()
@@ -854,7 +853,7 @@ func TestWatchAsksAgainWhatIsServed(t *testing.T) {
 	s := startServer(t)
 	populate(s)
 	gv := schema.GroupVersion{Group: "hive.example.com", Version: "v1"}
-	r := watching(s, Options{test: tempo{lag: time.Millisecond}})
+	r := watching(s, Options{test: timing{discoveryDelay: time.Millisecond}})
 	serves := func(name string) func(*inventory.Snapshot) bool {
 		return func(s *inventory.Snapshot) bool {
 			return slices.ContainsFunc(s.Served, func(r inventory.Served) bool { return r.Resource.String() == name })
@@ -904,7 +903,7 @@ func TestWatchLeavesNothingBehind(t *testing.T) {
 			if err := r.stop(); err != context.Canceled {
 				t.Errorf("Watch returned %v, want %v", err, context.Canceled)
 			}
-			// The last request may take a moment to notice.
+			// The last request ends a little later.
 			eventually(t, "the end of all goroutines", func() bool { return len(goroutines()) == 0 })
 		})
 	}
@@ -915,6 +914,6 @@ func goroutines() []string {
 	buffer := make([]byte, 1<<20)
 	stacks := strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n")
 	return slices.DeleteFunc(stacks, func(stack string) bool {
-		return !strings.Contains(stack, "client-go/") && !strings.Contains(stack, "cluster.(*watcher)") && !strings.Contains(stack, "cluster.(*feed)")
+		return !strings.Contains(stack, "client-go/") && !strings.Contains(stack, "cluster.(*watcher)") && !strings.Contains(stack, "cluster.(*objectWatch)")
 	})
 }

@@ -97,7 +97,7 @@ func TestReviewsExcluded(t *testing.T) {
 		{"by the gate", "37", gateOff, 0, false, true},
 		{"by the version, as /metrics may not be read", "37", gateOff, http.StatusForbidden, true, true},
 		{"by the version, as /metrics does not exist", "37", gateOff, http.StatusNotFound, true, true},
-		{"by the version, as the gate is not told", "37", "nothing\n", 0, true, true},
+		{"by the version, as /metrics lacks the gate", "37", "nothing\n", 0, true, true},
 		{"by the version, from before the gate", "36", gateOff, 0, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,17 +137,17 @@ func TestGatesAreReadAgainAfterARestart(t *testing.T) {
 
 func TestRouting(t *testing.T) {
 	for _, tt := range []struct {
-		name      string
-		asked     inventory.Routing
-		openShift bool
-		want      inventory.Routing
+		name       string
+		configured inventory.Routing
+		openShift  bool
+		want       inventory.Routing
 	}{
 		{"unknown", inventory.RoutingUnknown, false, inventory.RoutingUnknown},
 		{"OpenShift", inventory.RoutingUnknown, true, inventory.RoutingEndpoints},
-		{"told", inventory.RoutingClusterIP, true, inventory.RoutingClusterIP},
+		{"configured", inventory.RoutingClusterIP, true, inventory.RoutingClusterIP},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := Options{Routing: tt.asked}.assemble(nil, facts{openShift: tt.openShift})
+			o := Options{Routing: tt.configured}.assemble(nil, serverInfo{openShift: tt.openShift})
 			if o.Routing != tt.want {
 				t.Errorf("routing is %q, want %q", o.Routing, tt.want)
 			}

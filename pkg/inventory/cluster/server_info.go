@@ -29,83 +29,86 @@ const (
 	discoveryPath = "/apis"
 )
 
-// factsTimeout bounds one reading of the facts. An API server that takes
-// longer over three small documents is not well.
-const factsTimeout = 30 * time.Second
+// serverInfoTimeout bounds one fetch of the serverInfo: four small documents.
+const serverInfoTimeout = 30 * time.Second
 
-// openShiftGroup is the API group that tells OpenShift from other clusters.
+// openShiftGroup is an API group that only OpenShift serves.
 const openShiftGroup = "config.openshift.io"
 
-// facts are what no object tells of the API server.
-type facts struct {
+// serverInfo is what the inventory needs of the API server itself.
+type serverInfo struct {
 	version   inventory.Version
 	served    []inventory.Served
 	openShift bool
-	// upgrading says that the ClusterVersion is progressing.
+	// upgrading is set while the ClusterVersion is progressing.
 	upgrading bool
-	excluded  *bool
+	// excluded is the value of the feature gate that excludes reviews from
+	// webhooks; nil if unknown.
+	excluded *bool
 	// gatesRead is when excluded was read, or refused.
 	gatesRead time.Time
-	// read is when the facts were read; what could not be read then is older.
-	read     time.Time
-	failures []failure
-	errors   []inventory.Error
+	// attempted is the end of the last fetch, and complete that of the last one
+	// without a failure: what failed since is older.
+	attempted, complete time.Time
+	failures            []failure
+	errors              []inventory.Error
 }
 
-// readFacts reads the facts again, the gates only where gatesRead is zero.
-// What cannot be read stays as it was.
-func (c Clients) readFacts(ctx context.Context, f facts) facts {
-	ctx, cancel := context.WithTimeout(klog.NewContext(ctx, klog.Logger{}), factsTimeout)
+// fetchServerInfo fetches the serverInfo again, the gates only where gatesRead is
+// zero. What cannot be read stays as it was.
+func (c Clients) fetchServerInfo(ctx context.Context, info serverInfo) serverInfo {
+	ctx, cancel := context.WithTimeout(klog.NewContext(ctx, klog.Logger{}), serverInfoTimeout)
 	defer cancel()
-	f.failures = nil
+	info.failures = nil
 	for _, part := range []struct {
 		path string
-		read func(context.Context, *facts) error
+		read func(context.Context, *serverInfo) error
 	}{{versionPath, c.readVersion}, {discoveryPath, c.discover}, {metricsPath, c.readGates}, {clusterVersions, c.readUpgrade}} {
-		if err := part.read(ctx, &f); err != nil {
-			f.failures = append(f.failures, failure{verb: "get", resource: part.path, err: err, asOf: f.read})
+		if err := part.read(ctx, &info); err != nil {
+			info.failures = append(info.failures, failure{verb: "get", resource: part.path, err: err, asOf: info.complete})
 		}
 	}
-	if len(f.failures) == 0 {
-		f.read = time.Now()
+	info.attempted = time.Now()
+	if len(info.failures) == 0 {
+		info.complete = info.attempted
 	}
-	return f
+	return info
 }
 
-// unsettled reports whether another reading may tell more.
-func (f facts) unsettled() bool {
-	return slices.ContainsFunc(f.failures, func(f failure) bool { return !f.refused() && !f.notServed() })
+// unsettled reports whether another fetch may show more.
+func (info serverInfo) unsettled() bool {
+	return slices.ContainsFunc(info.failures, func(f failure) bool { return !f.refused() && !f.notServed() })
 }
 
 // same reports whether a Snapshot would show the same of both.
-func (f facts) same(o facts) bool { return reflect.DeepEqual(f.shown(), o.shown()) }
+func (info serverInfo) same(o serverInfo) bool { return reflect.DeepEqual(info.shown(), o.shown()) }
 
-func (f facts) shown() facts {
-	f.errors = slices.Concat(f.errors, explain(f.failures))
-	f.failures, f.read, f.gatesRead = nil, time.Time{}, time.Time{}
-	return f
+func (info serverInfo) shown() serverInfo {
+	info.errors = slices.Concat(info.errors, explain(info.failures))
+	info.failures, info.attempted, info.complete, info.gatesRead = nil, time.Time{}, time.Time{}, time.Time{}
+	return info
 }
 
-// clusterVersions is what tells whether OpenShift is being upgraded.
+// clusterVersions is the resource that shows whether OpenShift is being upgraded.
 const clusterVersions = "clusterversions." + openShiftGroup
 
-// readUpgrade reads the ClusterVersion, where there is one. It is read like the
-// other facts, once a minute: an upgrade takes many, and conditions wait longer.
-func (c Clients) readUpgrade(ctx context.Context, f *facts) error {
-	if !f.openShift {
-		f.upgrading = false
+// readUpgrade reads the ClusterVersion, where there is one. It is fetched once a
+// minute: an upgrade takes many, and conditions wait longer.
+func (c Clients) readUpgrade(ctx context.Context, info *serverInfo) error {
+	if !info.openShift {
+		info.upgrading = false
 		return nil
 	}
 	raw, err := c.discovery.RESTClient().Get().AbsPath("/apis", openShiftGroup, "v1", "clusterversions", "version").
 		SetHeader("Accept", "application/json").Do(ctx).Raw()
 	switch {
 	case apierrors.IsNotFound(err):
-		f.upgrading = false
+		info.upgrading = false
 		return nil
 	case err != nil:
 		return err
 	}
-	f.upgrading, err = progressing(raw)
+	info.upgrading, err = progressing(raw)
 	return err
 }
 
@@ -119,58 +122,58 @@ func progressing(raw []byte) (bool, error) {
 	return meta.IsStatusConditionTrue(version.Status.Conditions, "Progressing"), nil
 }
 
-// serverVersion is what /version tells. Under emulation the version that
-// counts is the emulated one; servers that cannot emulate do not tell it.
+// serverVersion is the document /version. Under emulation the version that counts
+// is the emulated one; servers that cannot emulate leave it out.
 type serverVersion struct {
 	Major, Minor, GitVersion       string
 	EmulationMajor, EmulationMinor string
 }
 
-func (c Clients) readVersion(ctx context.Context, f *facts) error {
+func (c Clients) readVersion(ctx context.Context, info *serverInfo) error {
 	raw, err := c.discovery.RESTClient().Get().AbsPath(versionPath).Do(ctx).Raw()
 	if err != nil {
 		return err
 	}
 	version, err := parseVersion(raw)
 	if err == nil {
-		f.version = version
+		info.version = version
 	}
 	return err
 }
 
 func parseVersion(raw []byte) (inventory.Version, error) {
-	var told serverVersion
-	if err := json.Unmarshal(raw, &told); err != nil {
+	var document serverVersion
+	if err := json.Unmarshal(raw, &document); err != nil {
 		return inventory.Version{}, fmt.Errorf("reading %s: %w", versionPath, err)
 	}
-	if told.EmulationMinor == "" {
-		told.EmulationMajor, told.EmulationMinor = told.Major, told.Minor
+	if document.EmulationMinor == "" {
+		document.EmulationMajor, document.EmulationMinor = document.Major, document.Minor
 	}
-	v, err := inventory.ParseVersion(told.EmulationMajor + "." + told.EmulationMinor)
+	v, err := inventory.ParseVersion(document.EmulationMajor + "." + document.EmulationMinor)
 	if err != nil {
 		return inventory.Version{}, err
 	}
-	v.Git = told.GitVersion
+	v.Git = document.GitVersion
 	return v, nil
 }
 
-// discover reads what the API server serves. A group that cannot tell is
+// discover reads what the API server serves. A group whose discovery fails is
 // reported, and what it served before is kept.
-func (c Clients) discover(ctx context.Context, f *facts) error {
+func (c Clients) discover(ctx context.Context, info *serverInfo) error {
 	groups, lists, err := c.discovery.ServerGroupsAndResourcesWithContext(ctx)
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
 	if err != nil && !partial {
 		return err
 	}
 	served := servedBy(lists)
-	for _, s := range f.served {
+	for _, s := range info.served {
 		if _, ok := failed[schema.GroupVersion{Group: s.Group, Version: s.Version}]; ok {
 			served = append(served, s)
 		}
 	}
-	f.served = served
-	f.openShift = slices.ContainsFunc(groups, func(g *metav1.APIGroup) bool { return g.Name == openShiftGroup })
-	f.errors = undiscovered(failed)
+	info.served = served
+	info.openShift = slices.ContainsFunc(groups, func(g *metav1.APIGroup) bool { return g.Name == openShiftGroup })
+	info.errors = undiscovered(failed)
 	return nil
 }
 
@@ -211,26 +214,26 @@ func servedBy(lists []*metav1.APIResourceList) []inventory.Served {
 	return out
 }
 
-// reviewsGate is the line of /metrics that tells whether reviews are excluded
-// from webhooks, up to its value.
+// reviewsGate is the line of /metrics, up to its value, with the feature gate that
+// excludes reviews from webhooks.
 const reviewsGate = `kubernetes_feature_enabled{name="ExcludeAdmissionWebhookVirtualResources"`
 
 // readGates reads the feature gate from /metrics, where that is allowed. A
-// refusal is no failure: the version decides then, as it does before the gate
-// was introduced.
-func (c Clients) readGates(ctx context.Context, f *facts) error {
-	if f.version.Known() && !f.version.AtLeast(1, 37) {
-		f.excluded = nil
+// refusal is no failure: then the version decides, as in versions without the
+// gate.
+func (c Clients) readGates(ctx context.Context, info *serverInfo) error {
+	if info.version.Known() && !info.version.AtLeast(1, 37) {
+		info.excluded = nil
 		return nil
 	}
-	if !f.gatesRead.IsZero() {
+	if !info.gatesRead.IsZero() {
 		return nil
 	}
 	excluded, err := c.readGate(ctx)
 	if refusal := (failure{err: err}); err != nil && !refusal.refused() && !refusal.notServed() {
 		return err
 	}
-	f.excluded, f.gatesRead = excluded, time.Now()
+	info.excluded, info.gatesRead = excluded, time.Now()
 	return nil
 }
 
@@ -243,7 +246,7 @@ func (c Clients) readGate(ctx context.Context) (*bool, error) {
 	return findGate(body)
 }
 
-// findGate reads no further than the line: the document has some megabytes.
+// findGate reads up to the line: the document has some megabytes.
 func findGate(r io.Reader) (*bool, error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {

@@ -1,0 +1,172 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// listening returns a watch of Services that has read a list, and its events from
+// then on.
+func listening(t *testing.T) (*objectWatch, func() []event) {
+	t.Helper()
+	var events []event
+	r := resource{GroupResource: corev1.Resource("services"), example: &corev1.Service{}, strip: stripService}
+	o := newObjectWatch(r, time.Hour, func(_ *objectWatch, e event) { events = append(events, e) })
+	o.Replace([]any{service("policy", "a"), service("policy", "b")}, "1")
+	events = nil
+	return o, func() []event {
+		defer func() { events = nil }()
+		return events
+	}
+}
+
+func TestObjectWatchReportsWhatASnapshotShows(t *testing.T) {
+	touched := service("policy", "a")
+	touched.ResourceVersion = "2"
+	touched.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	touched.Status.Conditions = []metav1.Condition{{Type: "Whatever"}}
+	moved := service("policy", "a")
+	moved.Spec.ClusterIP = "127.10.0.9"
+	list := func(objects ...any) func(*objectWatch) error {
+		return func(o *objectWatch) error { return o.Replace(objects, "2") }
+	}
+	for _, tt := range []struct {
+		name    string
+		happen  func(*objectWatch) error
+		reports bool
+		left    string
+	}{
+		{"a new one", func(o *objectWatch) error { return o.Add(service("policy", "c")) }, true, "a b c"},
+		{"the same again", func(o *objectWatch) error { return o.Add(service("policy", "a")) }, false, "a b"},
+		{"a change that is stripped", func(o *objectWatch) error { return o.Update(touched) }, false, "a b"},
+		{"a change", func(o *objectWatch) error { return o.Update(moved) }, true, "a b"},
+		{"a deletion", func(o *objectWatch) error { return o.Delete(service("policy", "a")) }, true, "b"},
+		{"a deletion of nothing", func(o *objectWatch) error { return o.Delete(service("other", "a")) }, false, "a b"},
+		{"the same list", list(service("policy", "b"), touched), false, "a b"},
+		{"a changed list", list(service("policy", "b"), moved), true, "a b"},
+		{"a shorter list", list(service("policy", "b")), true, "b"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o, events := listening(t)
+			if err := tt.happen(o); err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Contains(events(), objectsChanged); got != tt.reports {
+				t.Errorf("it reports a change: %v", got)
+			}
+			var names []string
+			for _, obj := range o.contents(time.Now()).objects {
+				names = append(names, obj.(*corev1.Service).Name)
+			}
+			if left := strings.Join(names, " "); left != tt.left {
+				t.Errorf("left are %s, want %s", left, tt.left)
+			}
+		})
+	}
+}
+
+func TestObjectWatchSeesThroughAnEmptyStream(t *testing.T) {
+	o, events := listening(t)
+	o.watch = func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewEmptyWatch(), nil }
+	if _, err := o.watchForReflector(t.Context(), metav1.ListOptions{}); err != errClosed {
+		t.Errorf("got %v, want %v", err, errClosed)
+	}
+	if got := events(); !slices.Equal(got, []event{progressChanged, callFailed}) {
+		t.Errorf("events are %v", got)
+	}
+	r := o.contents(time.Now())
+	if r.failure == nil || r.failure.asOf.IsZero() || !r.known || len(r.objects) != 2 {
+		t.Errorf("result is %+v", r)
+	}
+	if _, err := o.watchForReflector(t.Context(), metav1.ListOptions{}); err != errOutdated {
+		t.Errorf("got %v, want %v: what broke may be a restore of etcd", err, errOutdated)
+	}
+	if got := events(); len(got) > 0 {
+		t.Errorf("events are %v of a watch that was not tried", got)
+	}
+}
+
+func TestObjectWatchForgetsNoNamespace(t *testing.T) {
+	o, _ := listening(t)
+	o.Add(service("other", "a"))
+	var keys []inventory.Key
+	for _, obj := range o.contents(time.Now()).objects {
+		keys = append(keys, keyOf(obj))
+	}
+	want := []inventory.Key{{Namespace: "other", Name: "a"}, {Namespace: "policy", Name: "a"}, {Namespace: "policy", Name: "b"}}
+	if !slices.Equal(keys, want) {
+		t.Errorf("got %v, want %v", keys, want)
+	}
+}
+
+var (
+	errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errDenied)
+	errDenied    = fmt.Errorf("%s %q cannot list resource %q", "User", "system:serviceaccount:audit:audit", "services")
+	errAbsent    = apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "")
+)
+
+func at(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
+
+func TestProgress(t *testing.T) {
+	type step = func(*objectWatch)
+	listed := func(minute int) step { return func(o *objectWatch) { o.listed(at(minute), "1") } }
+	closed := func(minute int) step { return func(o *objectWatch) { o.closed(at(minute)) } }
+	failed := func(err error) step { return func(o *objectWatch) { o.failed(failure{err: err}) } }
+	begun := func(o *objectWatch) { o.opened(&stream{}, false) }
+	resumed := func(o *objectWatch) { o.opened(&stream{}, true) }
+	const now = 9
+	for _, tt := range []struct {
+		name    string
+		steps   []step
+		current int
+		fails   bool
+		want    progress
+	}{
+		{"new", nil, 0, false, unanswered},
+		{"listed", []step{listed(1)}, 1, false, synced},
+		{"listed, watching", []step{listed(1), resumed}, now, false, synced},
+		{"streaming the list", []step{begun}, 0, false, unanswered},
+		{"streamed the list", []step{begun, listed(1)}, now, false, synced},
+		{"stream ended", []step{begun, listed(1), closed(2)}, 2, false, synced},
+		{"stream ended twice", []step{begun, listed(1), closed(2), closed(3)}, 2, false, synced},
+		{"reconnected", []step{begun, listed(1), closed(2), resumed}, now, false, synced},
+		{"away", []step{begun, listed(1), closed(2), failed(errClosed)}, 2, true, synced},
+		{"back", []step{begun, listed(1), closed(2), failed(errClosed), resumed}, now, false, synced},
+		{"streaming again", []step{begun, listed(1), closed(2), failed(errClosed), begun}, 2, true, synced},
+		{"streamed again", []step{begun, listed(1), closed(2), failed(errClosed), begun, listed(3)}, now, false, synced},
+		{"unreachable", []step{failed(errClosed)}, 0, true, failing},
+		{"forbidden", []step{failed(errForbidden)}, 0, true, refused},
+		{"allowed", []step{failed(errForbidden), begun, listed(1)}, now, false, synced},
+		{"may list but not watch", []step{listed(1), failed(errForbidden), listed(2)}, 2, true, synced},
+		{"not served", []step{failed(errAbsent)}, now, false, absent},
+		{"served after all", []step{failed(errAbsent), begun, listed(1)}, now, false, synced},
+		{"absent, then away", []step{failed(errAbsent), failed(errClosed)}, 0, true, failing},
+		{"no longer served", []step{begun, listed(1), closed(2), failed(errAbsent)}, 2, true, synced},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := &objectWatch{asOf: at(0)}
+			for _, step := range tt.steps {
+				step(o)
+			}
+			got := o.contents(at(now))
+			if !got.current.Equal(at(tt.current)) {
+				t.Errorf("current at %v, want %v", got.current, at(tt.current))
+			}
+			if fails := got.failure != nil; fails != tt.fails || o.progress() != tt.want {
+				t.Errorf("fails %v, progress %d; want %v, %d", fails, o.progress(), tt.fails, tt.want)
+			}
+		})
+	}
+}

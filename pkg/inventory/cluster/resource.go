@@ -1,0 +1,237 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/pager"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// resource is a kind of object that is listed and watched, in the whole cluster or
+// in one scope.
+type resource struct {
+	schema.GroupResource
+	scope watchScope
+	// example has the type of the objects.
+	example runtime.Object
+	// page is how many objects are listed in one call: about a megabyte.
+	page int64
+	// serves is set if the API server serves other resources because of the
+	// objects.
+	serves bool
+	// strip drops what the inventory does not keep.
+	strip func(metav1.Object)
+
+	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// client is the part of a typed client that reads many objects.
+type client[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// through returns the resource with the calls of a client, restricted by the
+// selector.
+func through[L runtime.Object](c client[L], r resource, selector func(*metav1.ListOptions)) resource {
+	r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		selector(&o)
+		return c.List(ctx, o)
+	}
+	r.watch = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		selector(&o)
+		return c.Watch(ctx, o)
+	}
+	return r
+}
+
+func unrestricted(*metav1.ListOptions) {}
+
+// clusterResources are read in the whole cluster.
+func (c Clients) clusterResources() []resource {
+	return []resource{
+		through(c.admission.ValidatingWebhookConfigurations(), resource{
+			GroupResource: admissionv1.Resource("validatingwebhookconfigurations"),
+			example:       &admissionv1.ValidatingWebhookConfiguration{},
+			page:          50, strip: stripConfiguration,
+		}, unrestricted),
+		through(c.admission.MutatingWebhookConfigurations(), resource{
+			GroupResource: admissionv1.Resource("mutatingwebhookconfigurations"),
+			example:       &admissionv1.MutatingWebhookConfiguration{},
+			page:          50, strip: stripConfiguration,
+		}, unrestricted),
+		through(c.apiextensions.CustomResourceDefinitions(), resource{
+			GroupResource: apiextensionsv1.Resource("customresourcedefinitions"),
+			example:       &apiextensionsv1.CustomResourceDefinition{},
+			page:          20, serves: true, strip: stripCRD,
+		}, unrestricted),
+		through(c.aggregator.APIServices(), resource{
+			GroupResource: apiregistrationv1.Resource("apiservices"),
+			example:       &apiregistrationv1.APIService{},
+			page:          200, serves: true, strip: stripAPIService,
+		}, unrestricted),
+		through(c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), resource{
+			GroupResource: corev1.Resource("namespaces"),
+			example:       &metav1.PartialObjectMetadata{},
+			page:          500, strip: stripNamespace,
+		}, unrestricted),
+	}
+}
+
+// scopedResources are read in the scope.
+func (c Clients) scopedResources(scope watchScope) []resource {
+	switch scope.kind {
+	case podsOfNamespace:
+		return c.podResources(scope)
+	case nodeWorkloads:
+		return c.workloadResources(scope)
+	}
+	return c.serviceResources(scope)
+}
+
+// allScoped are the resources that are read in some scope.
+func (c Clients) allScoped() []resource {
+	none := watchScope{}
+	return slices.Concat(c.serviceResources(none), c.podResources(none), c.workloadResources(none))
+}
+
+func (c Clients) serviceResources(scope watchScope) []resource {
+	return []resource{
+		through(c.core.Services(scope.Namespace), resource{
+			GroupResource: corev1.Resource("services"),
+			scope:         scope,
+			example:       &corev1.Service{},
+			page:          500, strip: stripService,
+		}, func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, scope.Name).String()
+		}),
+		through(c.slices.EndpointSlices(scope.Namespace), resource{
+			GroupResource: discoveryv1.Resource("endpointslices"),
+			scope:         scope,
+			example:       &discoveryv1.EndpointSlice{},
+			page:          100, strip: stripSlice,
+		}, func(o *metav1.ListOptions) {
+			o.LabelSelector = labels.Set{discoveryv1.LabelServiceName: scope.Name}.String()
+		}),
+	}
+}
+
+func (c Clients) podResources(scope watchScope) []resource {
+	return []resource{
+		through(c.core.Pods(scope.Namespace), resource{
+			GroupResource: corev1.Resource("pods"),
+			scope:         scope,
+			example:       &corev1.Pod{},
+			page:          100, strip: stripPod,
+		}, unrestricted),
+	}
+}
+
+// workloadResources are all DaemonSets, and of the Deployments only the cluster's
+// DNS.
+func (c Clients) workloadResources(scope watchScope) []resource {
+	return []resource{
+		through(c.apps.DaemonSets(scope.Namespace), resource{
+			GroupResource: appsv1.Resource("daemonsets"),
+			scope:         scope,
+			example:       &appsv1.DaemonSet{},
+			page:          100, strip: stripDaemonSet,
+		}, unrestricted),
+		through(c.apps.Deployments(scope.Namespace), resource{
+			GroupResource: appsv1.Resource("deployments"),
+			scope:         scope,
+			example:       &appsv1.Deployment{},
+			page:          100, strip: stripDeployment,
+		}, func(o *metav1.ListOptions) {
+			o.LabelSelector = inventory.DNSLabel + " in (" + strings.Join(inventory.DNSApps, ",") + ")"
+		}),
+	}
+}
+
+func (r resource) failure(verb string, err error) failure {
+	return failure{verb: verb, resource: r.GroupResource.String(), namespace: r.scope.Namespace, err: err}
+}
+
+// listAttempts is how often a list is begun because its continue token expired. A
+// token lives for five minutes, so a second expiry is an API server in trouble.
+const listAttempts = 3
+
+// listPages lists all objects, stripped, in pages: a list in one piece would take
+// several times the memory of its bytes. After each page it reports the number of
+// objects so far.
+func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Object, error) {
+	var err error
+	for range listAttempts {
+		n := 0
+		pages := pager.ListPager{PageSize: r.page, PageFn: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			page, err := r.list(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			n += meta.LenList(page)
+			progress(n)
+			return page, r.stripAll(page)
+		}}
+		var list runtime.Object
+		if list, _, err = pages.ListWithAlloc(ctx, metav1.ListOptions{}); err == nil || !expired(err) {
+			return list, err
+		}
+	}
+	return nil, err
+}
+
+func (r resource) stripAll(list runtime.Object) error {
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		if obj, ok := item.(metav1.Object); ok {
+			r.strip(obj)
+		}
+		return nil
+	})
+}
+
+// expired reports whether the API server no longer has the state of a continue
+// token or a resource version. That is part of the protocol, not a failure: the
+// list begins again.
+func expired(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
+// Permissions are what Watch and Read need in the whole cluster; discovery and
+// /version are granted to all users by default. What is not granted becomes an
+// Error of the Snapshot, and the rest works.
+func Permissions() []rbacv1.PolicyRule {
+	read := []string{"list", "watch"}
+	return []rbacv1.PolicyRule{
+		{
+			APIGroups: []string{admissionv1.GroupName},
+			Resources: []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"},
+			Verbs:     read,
+		},
+		{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{"customresourcedefinitions"}, Verbs: read},
+		{APIGroups: []string{apiregistrationv1.GroupName}, Resources: []string{"apiservices"}, Verbs: read},
+		{APIGroups: []string{corev1.GroupName}, Resources: []string{"namespaces", "services", "pods"}, Verbs: read},
+		{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: read},
+		{APIGroups: []string{appsv1.GroupName}, Resources: []string{"daemonsets", "deployments"}, Verbs: read},
+		{APIGroups: []string{openShiftGroup}, Resources: []string{"clusterversions"}, ResourceNames: []string{"version"}, Verbs: []string{"get"}},
+		{NonResourceURLs: []string{metricsPath}, Verbs: []string{"get"}},
+	}
+}

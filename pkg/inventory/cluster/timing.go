@@ -1,0 +1,176 @@
+package cluster
+
+import (
+	"cmp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// timing holds the durations of a watcher. Only tests change them.
+type timing struct {
+	// debounce and resync are Options.Debounce and Options.Resync.
+	debounce, resync time.Duration
+	// startupWait is how long the first Snapshot waits for watches that fail
+	// and may recover.
+	startupWait time.Duration
+	// newServiceWait is how long a later Snapshot waits for a Service that a
+	// webhook newly refers to: longer than a list takes.
+	newServiceWait time.Duration
+	// discoveryDelay is how long discovery takes to follow a change, and
+	// fetchInterval the minimum time between two fetches of the serverInfo.
+	discoveryDelay, fetchInterval time.Duration
+	// gates is the time between two reads of the feature gates while no watch
+	// fails: they change with a restart of the API server only.
+	gates time.Duration
+	// relist is the age at which a list is read again when its watch ends, which
+	// the API server brings about every five to ten minutes: events that were
+	// lost without an error are found by that alone.
+	relist time.Duration
+	// backoff is the pause between failing calls of one watch. Its cap is lower
+	// than that of client-go, which would not notice for a minute that an outage
+	// has ended.
+	backoff wait.Backoff
+}
+
+func (o Options) timing() timing {
+	t := o.test
+	t.debounce = cmp.Or(o.Debounce, 100*time.Millisecond)
+	t.resync = cmp.Or(o.Resync, time.Minute)
+	t.startupWait = cmp.Or(t.startupWait, 10*time.Second)
+	t.newServiceWait = cmp.Or(t.newServiceWait, time.Second)
+	t.discoveryDelay = cmp.Or(t.discoveryDelay, 2*time.Second)
+	t.fetchInterval = cmp.Or(t.fetchInterval, time.Second)
+	t.gates = cmp.Or(t.gates, 10*time.Minute)
+	t.relist = cmp.Or(t.relist, 5*time.Minute)
+	if t.backoff.Duration == 0 {
+		t.backoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second}
+	}
+	return t
+}
+
+// schedule decides when the watcher publishes a Snapshot, when it fetches the
+// serverInfo and when it compares resource versions.
+type schedule struct {
+	timing
+	started time.Time
+	// published is the time of the last Snapshot; zero before the first.
+	published time.Time
+	// changed is the time of the first change that the last Snapshot may lack;
+	// zero if there is none.
+	changed time.Time
+	// fetched is the start of the last fetch of the serverInfo; fetching is set
+	// until it ends.
+	fetched  time.Time
+	fetching bool
+	// servedChanged is the time of the last change of what the API server serves
+	// since then, and refetch the time to fetch once more; zero if none.
+	servedChanged, refetch time.Time
+	// recovered is set when a watch recovers: the API server may be another.
+	recovered bool
+	// compared is the time of the last comparison of resource versions.
+	compared time.Time
+}
+
+// watchStatus summarizes all watches.
+type watchStatus struct {
+	// pending is set while something is awaited that the Snapshot needs.
+	pending bool
+	// empty is set while there is nothing yet that a Snapshot could show.
+	empty bool
+}
+
+// next returns when the loop has something to do without a signal.
+func (s schedule) next(now time.Time, status watchStatus) time.Time {
+	next := now.Add(s.resync)
+	if due := s.nextPublish(status); !due.IsZero() {
+		next = earlier(next, due)
+	}
+	if !s.fetching {
+		next = earlier(next, s.nextFetch())
+	}
+	return next
+}
+
+// nextPublish returns when the next Snapshot is due; zero if not before the next
+// change.
+func (s schedule) nextPublish(status watchStatus) time.Time {
+	switch {
+	case status.empty:
+		return time.Time{}
+	case s.published.IsZero() && status.pending:
+		return s.started.Add(s.startupWait)
+	case s.published.IsZero():
+		return s.started
+	case s.changed.IsZero():
+		return s.published.Add(s.resync)
+	}
+	due := later(s.changed, s.published.Add(s.debounce))
+	if status.pending {
+		due = later(due, s.changed.Add(s.newServiceWait))
+	}
+	return earlier(due, s.published.Add(s.resync))
+}
+
+func (s schedule) mayPublish(now time.Time, status watchStatus) bool {
+	due := s.nextPublish(status)
+	return !due.IsZero() && !due.After(now)
+}
+
+// nextFetch returns when the serverInfo is to be fetched again.
+func (s schedule) nextFetch() time.Time {
+	regular, soonest := s.fetched.Add(s.resync), s.fetched.Add(s.fetchInterval)
+	switch {
+	case s.fetched.IsZero():
+		return s.fetched
+	case s.recovered:
+		return soonest
+	case !s.servedChanged.IsZero():
+		return earlier(regular, later(s.servedChanged.Add(s.discoveryDelay), soonest))
+	case !s.refetch.IsZero():
+		return earlier(regular, later(s.refetch, soonest))
+	}
+	return regular
+}
+
+// beginFetch records that a fetch of the serverInfo begins. After a change of
+// what is served there is a second one: the discovery of a busy API server
+// follows late.
+func (s *schedule) beginFetch(now time.Time) {
+	s.refetch = time.Time{}
+	if !s.servedChanged.IsZero() {
+		s.refetch = now.Add(4 * s.discoveryDelay)
+	}
+	s.fetching, s.fetched, s.servedChanged, s.recovered = true, now, time.Time{}, false
+}
+
+// compareNow reports whether resource versions are to be compared with this
+// fetch of the serverInfo, and if so records the comparison.
+func (s *schedule) compareNow(now time.Time) bool {
+	due := s.recovered || now.Sub(s.compared) >= s.resync
+	if due {
+		s.compared = now
+	}
+	return due
+}
+
+// noteChange records a change that the next Snapshot is to show.
+func (s *schedule) noteChange(at time.Time) {
+	if s.changed.IsZero() {
+		s.changed = at
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+)
+
+func TestNextPublish(t *testing.T) {
+	timing := timing{debounce: time.Minute, resync: 10 * time.Minute, startupWait: 5 * time.Minute, newServiceWait: 3 * time.Minute}
+	for _, tt := range []struct {
+		name string
+		schedule
+		watchStatus
+		want time.Time
+	}{
+		{"nothing read yet", schedule{started: at(0)}, watchStatus{pending: true, empty: true}, time.Time{}},
+		{"something awaited", schedule{started: at(0)}, watchStatus{pending: true}, at(5)},
+		{"everything read", schedule{started: at(0)}, watchStatus{}, at(0)},
+		{"no change", schedule{published: at(20)}, watchStatus{}, at(30)},
+		{"the first change", schedule{published: at(20), changed: at(25)}, watchStatus{}, at(25)},
+		{"a change right after", schedule{published: at(20), changed: at(20)}, watchStatus{}, at(21)},
+		{"a change that refers to a Service", schedule{published: at(20), changed: at(22)}, watchStatus{pending: true}, at(25)},
+		{"a Service that is never read", schedule{published: at(20), changed: at(29)}, watchStatus{pending: true}, at(30)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.schedule.timing = timing
+			if got := tt.nextPublish(tt.watchStatus); !got.Equal(tt.want) {
+				t.Errorf("due at %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNextFetch(t *testing.T) {
+	timing := timing{resync: 10 * time.Minute, discoveryDelay: 2 * time.Minute, fetchInterval: time.Minute}
+	for _, tt := range []struct {
+		name string
+		schedule
+		want time.Time
+	}{
+		{"never fetched", schedule{}, time.Time{}},
+		{"nothing new", schedule{fetched: at(10), changed: at(11)}, at(20)},
+		{"the API server is back", schedule{fetched: at(10), recovered: true}, at(11)},
+		{"a CRD changed", schedule{fetched: at(10), servedChanged: at(15)}, at(17)},
+		{"a CRD changed right after", schedule{fetched: at(10), servedChanged: at(8)}, at(11)},
+		{"CRDs keep changing", schedule{fetched: at(10), servedChanged: at(19)}, at(20)},
+		{"once more after a change", schedule{fetched: at(10), refetch: at(18)}, at(18)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.schedule.timing = timing
+			if got := tt.nextFetch(); !got.Equal(tt.want) {
+				t.Errorf("fetched at %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestFetchTwiceAfterAChange: discovery may not have followed a change yet at the
+// first fetch.
+func TestFetchTwiceAfterAChange(t *testing.T) {
+	s := schedule{timing: timing{discoveryDelay: 2 * time.Minute}, changed: at(1), servedChanged: at(1), recovered: true}
+	s.beginFetch(at(3))
+	if !s.refetch.Equal(at(11)) || !s.changed.Equal(at(1)) || !s.servedChanged.IsZero() || s.recovered || !s.fetching {
+		t.Errorf("after the first fetch: %+v", s)
+	}
+	if s.beginFetch(at(11)); !s.refetch.IsZero() {
+		t.Errorf("a third fetch at %v", s.refetch)
+	}
+}
+
+// TestNext: the loop wakes up for the earlier of both, and not for a fetch while
+// one is running.
+func TestNext(t *testing.T) {
+	s := schedule{timing: timing{resync: 10 * time.Minute, fetchInterval: time.Minute}, published: at(20), fetched: at(15)}
+	if got := s.next(at(22), watchStatus{}); !got.Equal(at(25)) {
+		t.Errorf("next at %v, want that of the fetch", got)
+	}
+	s.fetching = true
+	if got := s.next(at(22), watchStatus{}); !got.Equal(at(30)) {
+		t.Errorf("next at %v, want that of the Snapshot", got)
+	}
+	if got := s.next(at(22), watchStatus{empty: true}); !got.Equal(at(32)) {
+		t.Errorf("next at %v, want that of the resync", got)
+	}
+}
