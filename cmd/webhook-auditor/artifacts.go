@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -56,7 +55,7 @@ func policyArtifact(name, summary, file string, write func(classify.Policy) ([]b
 	}
 	return artifact{name, summary, files, func(flags *pflag.FlagSet) func(io.Writer) error {
 		in := &input{}
-		flags.StringVar(&in.config, "config", "", "file of the Policy: classes, platform webhooks, what is on run level 0")
+		flags.StringVar(&in.config, "config", "", "Policy file: classes, platform webhooks, run level 0 namespaces")
 		return func(w io.Writer) error {
 			policy, err := in.policy(context.Background(), io.Discard)
 			if err != nil {
@@ -95,25 +94,26 @@ func uncommitted() artifact {
 
 func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	var o rules.Options
-	form := flags.String("form", string(rules.PrometheusRule), "how they are delivered: "+choices(rules.Forms))
-	severities := flags.String("severities", string(rules.DefaultSeverities), "who decides how severe the signal alerts are: default or enhancement")
-	flags.StringVar(&o.ClusterLabel, "cluster-label", rules.DefaultClusterLabel, "label that tells clusters apart in a shared store")
-	flags.StringVar(&o.Selector, "selector", "", `label matchers added to every selector, as cluster="one"`)
+	var form, severities string
+	enumFlag(flags, &form, enum{"form", "", "output format", choices(rules.Forms)})
+	enumFlag(flags, &severities, enum{"severities", "", "severity set for signal alerts", []string{string(rules.DefaultSeverities), string(rules.EnhancementSeverities)}})
+	flags.StringVar(&o.ClusterLabel, "cluster-label", rules.DefaultClusterLabel, "label that identifies the cluster in a shared store")
+	flags.StringVar(&o.Selector, "selector", "", `label matchers added to every selector, for example cluster="one"`)
 	flags.StringVar(&o.RunbookBaseURL, "runbook-base-url", "", "URL that the runbooks' paths are appended to (default: the project's)")
-	flags.StringToStringVar(&o.ObjectLabels, "labels", nil, "labels of the object, as release=prometheus")
-	flags.StringToStringVar(&o.Labels, "alert-labels", nil, "labels added to every alert, as team=platform")
+	flags.StringToStringVar(&o.ObjectLabels, "labels", nil, "labels of the object, for example release=prometheus")
+	flags.StringToStringVar(&o.Labels, "alert-labels", nil, "labels added to every alert, for example team=platform")
 	flags.StringSliceVar(&o.Disabled, "disable", nil, "names of alerts to leave out")
-	thresholds := flags.StringToString("threshold", nil, "thresholds of alerts, as WebhookFailingOpen=0.1")
+	thresholds := flags.StringToString("threshold", nil, "thresholds of alerts, for example WebhookFailingOpen=0.1")
 	flags.Float64Var(&o.TimeScale, "time-scale", 0, "for tests: multiplies all windows and waiting times")
 	return func(w io.Writer) error {
-		o.Severities = rules.Severities(*severities)
+		o.Severities = rules.Severities(severities)
 		if err := readThresholds(&o, *thresholds); err != nil {
 			return usageError{fmt.Errorf("print rules: %w", err)}
 		}
 		if o.ClusterLabel == "" {
 			return usageError{errors.New("print rules: --cluster-label: must be a label name, as cluster is")}
 		}
-		b, err := rules.Render(rules.Form(*form), o)
+		b, err := rules.Render(rules.Form(form), o)
 		if err != nil {
 			return usageError{fmt.Errorf("print rules: %w", err)}
 		}
@@ -150,9 +150,10 @@ func dashboardFiles() (map[string][]byte, error) {
 }
 
 func dashboardsFlags(flags *pflag.FlagSet) func(io.Writer) error {
-	form := flags.String("form", string(dashboards.JSON), "how they are delivered: "+choices(dashboards.Forms))
+	var form string
+	enumFlag(flags, &form, enum{"form", "", "output format", choices(dashboards.Forms)})
 	return func(w io.Writer) error {
-		b, err := dashboards.Print(dashboards.Form(*form))
+		b, err := dashboards.Print(dashboards.Form(form))
 		if err != nil {
 			return usageError{fmt.Errorf("print dashboards: %w", err)}
 		}
@@ -161,10 +162,10 @@ func dashboardsFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	}
 }
 
-func choices[T ~string](values []T) string {
+func choices[T ~string](values []T) []string {
 	var out []string
 	for _, v := range values {
 		out = append(out, string(v))
 	}
-	return strings.Join(out, ", ")
+	return out
 }

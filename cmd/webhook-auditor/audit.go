@@ -1,18 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/version"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -32,22 +33,45 @@ type audit struct {
 	baseline string
 }
 
-func auditCommand(flags *pflag.FlagSet) action {
-	a := &audit{access: registerCluster(flags), input: inputFlags(flags)}
-	a.probe.register(flags)
-	flags.StringVarP(&a.output, "output", "o", "text", "form of the report: "+strings.Join(formats(), ", "))
-	flags.StringVar(&a.failOn, "fail-on", "critical", "the severity from which findings make the exit code 3: info, warning, critical or never")
-	flags.StringVar(&a.baseline, "baseline", "", "file of a report that audit -o json wrote: print only what is added or mended since, and judge what is added")
-	return a.run
+func auditCommand(s streams) *cobra.Command {
+	a := &audit{}
+	c := &cobra.Command{
+		Use:   "audit [PATH…|-]",
+		Short: "Report what is wrong with the webhooks of a cluster or of files",
+		Long: `Report what is wrong with the webhooks of a cluster or of files.
+
+Without a PATH, the cluster of the kubeconfig is read. A PATH is a file, a
+directory or an archive: YAML, JSON, a must-gather, "-" for standard input.
+
+Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
+2 usage error, 3 findings at or above --fail-on.`,
+		Example: `  # Report on the cluster of the current kubeconfig context
+  webhook-auditor audit
+
+  # Report on manifests before they are applied
+  helm template policy | webhook-auditor audit -
+
+  # Show what changed since an earlier report
+  webhook-auditor audit -o json --fail-on never > before.json
+  webhook-auditor audit --baseline before.json`,
+		RunE: running(s, a.run),
+	}
+	var groups cliflag.NamedFlagSets
+	flags := groups.FlagSet("report")
+	enumFlag(flags, &a.output, enum{"output", "o", "output format", formats()})
+	enumFlag(flags, &a.failOn, enum{"fail-on", "", "exit with code 3 on findings of this severity or higher", []string{"critical", "warning", "info", "never"}})
+	flags.StringVar(&a.baseline, "baseline", "", "file written by audit -o json: show only findings added or resolved since this report; the exit code counts added ones")
+	a.input = inputFlags(groups.FlagSet("input"))
+	a.access = registerCluster(groups.FlagSet("cluster"))
+	a.probe.register(groups.FlagSet("probe"))
+	addFlags(c, &groups)
+	a.access.completeContext(c)
+	return c
 }
 
 func (a *audit) run(ctx context.Context, paths []string, s streams) error {
-	write, ok := writers()[a.output]
-	if !ok {
-		return usageError{fmt.Errorf("audit: --output %q: want one of %s", a.output, strings.Join(formats(), ", "))}
-	}
 	limit, err := parseFailOn(a.failOn)
-	if err := errors.Join(err, a.probe.check(), a.probe.needsCluster(paths)); err != nil {
+	if err := cmp.Or(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths)); err != nil {
 		return err
 	}
 	policy, err := a.input.policy(ctx, s.err)
@@ -72,7 +96,7 @@ func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 	if a.baseline != "" {
 		return a.compare(before, document, limit, s)
 	}
-	if err := write(s.out, document); err != nil {
+	if err := writers()[a.output](s.out, document); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	if err := report.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
@@ -141,10 +165,14 @@ type input struct {
 	server, config string
 }
 
+// serverVersionUsage is the help of --server-version.
+const serverVersionUsage = "Kubernetes version to assume, for example v1.36 (default: detected, else newest supported)"
+
 func inputFlags(flags *pflag.FlagSet) *input {
 	in := &input{}
-	flags.StringVar(&in.server, "server-version", "", "version of the API server to judge for, as v1.36: that which files are meant for, or the next one of a cluster (default: what the input says, else the newest known)")
-	flags.StringVar(&in.config, "config", "", "file of the Policy: classes, thresholds, budgets, platform namespaces, acknowledgements")
+	flags.StringVar(&in.server, "server-version", "", serverVersionUsage)
+	setValues(flags, "server-version", serverVersions())
+	flags.StringVar(&in.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements")
 	return in
 }
 
@@ -255,7 +283,7 @@ func parseFailOn(s string) (classify.Severity, error) {
 	}
 	var severity classify.Severity
 	if err := severity.UnmarshalText([]byte(s)); err != nil {
-		return 0, usageError{fmt.Errorf("--fail-on %q: want info, warning, critical or never", s)}
+		return 0, usageError{fmt.Errorf("--fail-on: must be one of info, warning, critical, never, not %q", s)}
 	}
 	return severity, nil
 }

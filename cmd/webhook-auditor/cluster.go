@@ -10,25 +10,37 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// clusterFlags say which cluster is meant and how to read it.
+// clusterFlags name a cluster and how its API server routes.
 type clusterFlags struct {
-	kubeconfig, context, routing string
+	kubeconfig, routing string
+	// overrides are flags of kubectl.
+	overrides clientcmd.ConfigOverrides
 }
 
 func registerCluster(flags *pflag.FlagSet) *clusterFlags {
 	a := &clusterFlags{}
-	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "path of the kubeconfig (default: $KUBECONFIG, ~/.kube/config, or the Pod's service account)")
-	flags.StringVar(&a.context, "context", "", "context of the kubeconfig")
-	flags.StringVar(&a.routing, "aggregator-routing", "auto", "whether the API server runs with --enable-aggregator-routing: auto, true or false")
+	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "path to the kubeconfig (default: $KUBECONFIG, ~/.kube/config, or the service account of the Pod)")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.CurrentContext.Description = "kubeconfig context to use"
+	names.CurrentContext.BindStringFlag(flags, &a.overrides.CurrentContext)
+	names.AuthOverrideFlags.Impersonate.Description = "user to impersonate"
+	names.AuthOverrideFlags.Impersonate.BindStringFlag(flags, &a.overrides.AuthInfo.Impersonate)
+	names.AuthOverrideFlags.ImpersonateGroups.Description = "group to impersonate; may be repeated"
+	names.AuthOverrideFlags.ImpersonateGroups.BindStringArrayFlag(flags, &a.overrides.AuthInfo.ImpersonateGroups)
+	enumFlag(flags, &a.routing, enum{"aggregator-routing", "", "whether the API server runs with --enable-aggregator-routing", []string{"auto", "true", "false"}})
 	return a
 }
 
-// config reads the kubeconfig, or the Pod's service account where there is none.
-func (a *clusterFlags) config() (*rest.Config, error) {
+// loader reads the kubeconfig, or the Pod's service account where there is none.
+func (a *clusterFlags) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = a.kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: a.context}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &a.overrides)
+}
+
+// config is how to reach the cluster.
+func (a *clusterFlags) config() (*rest.Config, error) {
+	config, err := a.loader().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("reading kubeconfig: %w; name a cluster with --kubeconfig and --context, or audit files by their PATH", err)
 	}
@@ -45,5 +57,5 @@ func parseRouting(s string) (inventory.Routing, error) {
 	case "false":
 		return inventory.RoutingClusterIP, nil
 	}
-	return "", usageError{fmt.Errorf("--aggregator-routing %q: want auto, true or false", s)}
+	return "", usageError{fmt.Errorf("--aggregator-routing: must be one of auto, true, false, not %q", s)}
 }

@@ -6,11 +6,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/prometheus/common/version"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 )
+
+// program is the name of the program.
+const program = "webhook-auditor"
 
 // streams are what a command reads and writes.
 type streams struct {
@@ -20,120 +27,177 @@ type streams struct {
 
 func standard() streams { return streams{in: os.Stdin, out: os.Stdout, err: os.Stderr} }
 
-// command is one verb of the program. Flags registers its flags and returns
-// what runs with them once they are parsed.
-type command struct {
-	name, args, summary string
-	flags               func(*pflag.FlagSet) action
-}
-
 // action runs a command with the arguments that are no flags.
 type action func(ctx context.Context, args []string, s streams) error
-
-func commands() []command {
-	return []command{
-		{daemon, "", "the operator: watch, classify, serve /metrics", runCommand},
-		{"audit", "[PATH…|-]", "one report: of the cluster when no PATH is given, else of files", auditCommand},
-		{"explain", "[OPERATION RESOURCE[/SUB] [NAME]]", "which webhooks that request meets, in which order, and why the others are skipped", explainCommand},
-		{"print", "NAME", "what this very binary checks, exports and ships", printCommand},
-		{"version", "", "the version", versionCommand},
-	}
-}
-
-// daemon is the command that runs until it is stopped.
-const daemon = "run"
 
 // The exit codes.
 const (
 	exitOK       = 0
-	exitError    = 1 // could not look at some of it
+	exitError    = 1 // some of the input cannot be read
 	exitUsage    = 2
 	exitFindings = 3
 )
 
-// usageError is a wrong call of the program.
+// usageError is an error of the command line.
 type usageError struct{ error }
 
-// errFindings says that there are findings at or above --fail-on, and
-// errIncomplete that some of the input could not be looked at. Both are told by
-// the report already.
+// ranError is the error of a command that ran; cobra's own errors are all of the
+// command line.
+type ranError struct{ error }
+
+// errFindings means that there are findings at or above --fail-on, and
+// errIncomplete that some of the input cannot be read. The report has printed
+// both already.
 var (
 	errFindings   = errors.New("findings at or above --fail-on")
-	errIncomplete = errors.New("some of the input could not be looked at")
+	errIncomplete = errors.New("some of the input cannot be read")
 )
 
 // exit prints an error, once, and returns the exit code.
 func exit(err error, stderr io.Writer) int {
 	var usage usageError
 	switch {
-	case err == nil, errors.Is(err, pflag.ErrHelp):
+	case err == nil:
 		return exitOK
 	case errors.Is(err, errIncomplete):
 		return exitError
 	case errors.Is(err, errFindings):
 		return exitFindings
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "webhook-auditor: %v\n", err)
+	}
+	fmt.Fprintf(stderr, "%s: %s\n", program, strings.TrimSpace(err.Error()))
+	if errors.As(err, &usage) {
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "webhook-auditor: %v\n", err)
 	return exitError
 }
 
 // run is the program.
 func run(ctx context.Context, args []string, s streams) error {
+	root := newRoot(displayName(os.Args[0]), s)
 	if len(args) == 0 {
-		writeUsage(s.err)
-		return usageError{errors.New("which command?")}
+		fmt.Fprint(s.err, root.UsageString())
+		return usageError{errors.New("missing command")}
 	}
-	if args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
-		writeUsage(s.out)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var ran ranError
+	switch {
+	case err == nil:
 		return nil
+	case errors.As(err, &ran):
+		return ran.error
 	}
-	for _, c := range commands() {
-		if c.name == args[0] {
-			return c.run(ctx, args[1:], s)
-		}
-	}
-	writeUsage(s.err)
-	return usageError{fmt.Errorf("no command %q", args[0])}
+	return usageError{err}
 }
 
-func (c command) run(ctx context.Context, args []string, s streams) error {
-	flags := pflag.NewFlagSet(c.name, pflag.ContinueOnError)
-	flags.SetOutput(s.out)
-	flags.SortFlags = false
-	do := c.flags(flags)
-	flags.Usage = func() {
-		fmt.Fprintf(s.out, "%s\n\nUsage:\n  webhook-auditor %s %s[flags]\n\nFlags:\n%s", capitalized(c.summary), c.name, spaced(c.args), flags.FlagUsages())
+// displayName is the program as its user calls it: kubectl runs a plugin by the
+// name of its file.
+func displayName(file string) string {
+	if strings.HasPrefix(filepath.Base(file), "kubectl-") {
+		return "kubectl " + program
 	}
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, pflag.ErrHelp) {
-			return err
-		}
-		return usageError{fmt.Errorf("%s: %w; see webhook-auditor %s --help", c.name, err, c.name)}
-	}
-	if c.name == daemon { // ends with its context, in its own time
-		return do(ctx, flags.Args(), s)
-	}
-	return interrupted(ctx, func() error { return do(ctx, flags.Args(), s) })
+	return program
 }
 
-func spaced(s string) string {
-	if s == "" {
+// newRoot returns the command line.
+func newRoot(name string, s streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   program,
+		Short: "Audit the admission and conversion webhooks of a cluster",
+		Long: `webhook-auditor reports what the admission and conversion webhooks of a cluster
+intercept, whether they work, and what fails if they do not. It only reads: it
+never changes a webhook.`,
+		Example: `  # Report on the cluster of the current kubeconfig context
+  webhook-auditor audit
+
+  # Show which webhooks the creation of a Pod meets
+  webhook-auditor explain create pods -n default`,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
+		Version:       version.Print(program),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%s%w; see %s --help", subcommand(c), err, c.CommandPath())
+	})
+	root.AddCommand(runCommand(s), auditCommand(s), explainCommand(s), printCommand(s), versionCommand(s))
+	renameExamples(root, name)
+	return root
+}
+
+// renameExamples writes the program in the examples as its user calls it.
+func renameExamples(c *cobra.Command, name string) {
+	c.Example = strings.ReplaceAll(c.Example, program+" ", name+" ")
+	for _, sub := range c.Commands() {
+		renameExamples(sub, name)
+	}
+}
+
+// subcommand is the prefix of an error: the command without the program.
+func subcommand(c *cobra.Command) string {
+	if !c.HasParent() {
 		return ""
 	}
-	return s + " "
+	return strings.TrimPrefix(c.CommandPath(), c.Root().CommandPath()+" ") + ": "
 }
 
-func capitalized(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
-
-func writeUsage(w io.Writer) {
-	fmt.Fprintf(w, "webhook-auditor tells what the webhooks of a cluster intercept, whether they work,\nand what breaks if they do not. It reads and reports; it never changes a webhook.\n\nUsage:\n")
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, c := range commands() {
-		fmt.Fprintf(table, "  webhook-auditor %s %s\t%s\n", c.name, spaced(c.args), c.summary)
+// running makes an action one of cobra's: it ends soon after its context.
+func running(s streams, do action) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		err := interrupted(c.Context(), func() error { return do(c.Context(), args, s) })
+		if err != nil {
+			return ranError{err}
+		}
+		return nil
 	}
-	table.Flush()
-	fmt.Fprintf(w, "\nEach command takes --help.\n")
+}
+
+// noArguments refuses arguments.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%sunexpected argument %q", subcommand(c), args[0])
+	}
+	return nil
+}
+
+// addFlags gives a command its flags, which its help lists by group.
+func addFlags(c *cobra.Command, groups *cliflag.NamedFlagSets) {
+	c.Flags().SortFlags = false
+	for _, name := range groups.Order {
+		c.Flags().AddFlagSet(groups.FlagSets[name])
+	}
+	completeValues(c)
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n", c.UseLine())
+		if c.HasExample() {
+			fmt.Fprintf(c.OutOrStderr(), "\nExamples:\n%s\n", c.Example)
+		}
+		width, _ := terminal(c.OutOrStderr())
+		cliflag.PrintSections(c.OutOrStderr(), *groups, width)
+		return nil
+	})
+}
+
+// oneOf refuses the value of a flag that is none of the allowed ones.
+func oneOf(flag, value string, allowed []string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return usageError{fmt.Errorf("--%s: must be one of %s, not %q", flag, strings.Join(allowed, ", "), value)}
+}
+
+// enumFlag registers a flag that takes one of a few values.
+func enumFlag(flags *pflag.FlagSet, target *string, flag enum) {
+	flags.StringVarP(target, flag.name, flag.shorthand, flag.values[0], flag.usage+": "+strings.Join(flag.values, ", "))
+	setValues(flags, flag.name, flag.values)
+}
+
+// enum is a flag of a few values, the first of which is its default.
+type enum struct {
+	name, shorthand, usage string
+	values                 []string
 }

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -17,31 +17,60 @@ type explain struct {
 	input   *input
 	from    []string
 	request *requestFlags
-	// requests holds many requests, pasted the error to explain.
-	requests, pasted string
-	many, blamed     func() bool
-	output           string
+	// requests is a file of requests, errorText the error to explain.
+	requests, errorText string
+	isBatch, isError    func() bool
+	output              string
 }
 
-func explainCommand(flags *pflag.FlagSet) action {
+func explainCommand(s streams) *cobra.Command {
 	e := &explain{input: &input{}}
-	e.request = registerRequest(flags)
-	flags.StringVar(&e.requests, "requests", "", "in place of one request: file of many (-: the standard input), a line each, as on the command line: create pods web -n shop -l app=web")
-	flags.StringVar(&e.pasted, "error", "", "in place of a request: what kubectl, an Event or a log printed about a webhook (-: the standard input)")
-	flags.StringArrayVar(&e.from, "from", nil, "file or directory to read instead of a cluster; may be repeated")
-	flags.StringVarP(&e.output, "output", "o", "text", "form of the answer: text or json")
-	flags.StringVar(&e.input.server, "server-version", "", "version of the API server to judge for, as v1.36: that which files are meant for, or the next one of a cluster (default: what the input says, else the newest known)")
-	e.access = registerCluster(flags)
-	e.many = func() bool { return flags.Changed("requests") }
-	e.blamed = func() bool { return flags.Changed("error") }
-	return e.run
+	c := &cobra.Command{
+		Use:   "explain [OPERATION RESOURCE[/SUB] [NAME]]",
+		Short: "Show which webhooks a request meets, or what an error about a webhook means",
+		Long: `Show which webhooks a request meets, in which order, and why the others are skipped.
+
+OPERATION is create, update, patch, delete or connect; RESOURCE is written as
+for kubectl: pods, deployments.apps, pods/exec. With --error, show what an error
+that names a webhook means, and how to resolve it.`,
+		Example: `  # Show the webhooks that the creation of a Pod meets
+  webhook-auditor explain create pods -n default
+
+  # Show the webhooks that this very object meets
+  webhook-auditor explain -f pod.yaml
+
+  # Explain many requests against a must-gather
+  webhook-auditor explain --requests requests.txt --from must-gather
+
+  # Explain an error of kubectl, an Event or a log
+  kubectl get events -A | webhook-auditor explain --error -`,
+		RunE: running(s, e.run),
+	}
+	var groups cliflag.NamedFlagSets
+	e.request = registerRequest(groups.FlagSet("request"))
+	flags := groups.FlagSet("other subjects")
+	flags.StringVar(&e.requests, "requests", "", "file with one request per line (- for stdin), as on the command line: create pods web -n shop -l app=web")
+	flags.StringVar(&e.errorText, "error", "", "message of kubectl, an Event or a log about a webhook (- for stdin)")
+	flags = groups.FlagSet("input")
+	flags.StringArrayVar(&e.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
+	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
+	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", []string{"text", "json"}})
+	e.access = registerCluster(groups.FlagSet("cluster"))
+	setValues(flags, "server-version", serverVersions())
+	addFlags(c, &groups)
+	e.access.completeContext(c)
+	completeFlag(c, "namespace", candidates(e.namespaces).complete)
+	c.ValidArgsFunction = e.completeArguments
+	e.isBatch = func() bool { return c.Flags().Changed("requests") }
+	e.isError = func() bool { return c.Flags().Changed("error") }
+	return c
 }
 
 func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	switch {
-	case e.blamed():
+	case e.isError():
 		return e.diagnose(ctx, args, s)
-	case e.many():
+	case e.isBatch():
 		return e.explainEach(ctx, args, s)
 	}
 	write, err := e.writer()
@@ -77,7 +106,7 @@ func (e *explain) writer() (func(io.Writer, inventory.Chain, int) error, error) 
 	case "json":
 		return report.WriteExplainJSON, nil
 	}
-	return nil, usageError{fmt.Errorf("explain: --output %q: want text or json", e.output)}
+	return nil, oneOf("output", e.output, []string{"text", "json"})
 }
 
 func (e *explain) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {

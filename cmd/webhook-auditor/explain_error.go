@@ -11,18 +11,18 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// maxPasted bounds what is read of a log.
-const maxPasted = 16 << 20
+// maxErrorText bounds what is read of a log.
+const maxErrorText = 16 << 20
 
 // diagnose answers "explain --error": what happened, to which webhook, and the
 // way out.
 func (e *explain) diagnose(ctx context.Context, args []string, s streams) error {
-	if len(args) > 0 || e.request.given() || e.many() {
-		return usageError{errors.New("explain: --error says what happened: want no request with it: neither OPERATION and RESOURCE nor what describes one, nor --requests")}
+	if len(args) > 0 || e.request.given() || e.isBatch() {
+		return usageError{errors.New("explain: --error: must be given without a request: neither OPERATION and RESOURCE nor flags of a request, nor --requests")}
 	}
 	write, ok := e.diagnosisWriters()[e.output]
 	if !ok {
-		return usageError{fmt.Errorf("explain: --output %q: want text or json", e.output)}
+		return oneOf("output", e.output, []string{"text", "json"})
 	}
 	complaints, err := e.complaints(s)
 	if err != nil {
@@ -52,9 +52,9 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 
 // complaints reads what was pasted, or all of the standard input.
 func (e *explain) complaints(s streams) ([]classify.Complaint, error) {
-	text := e.pasted
+	text := e.errorText
 	if text == "-" {
-		b, err := io.ReadAll(io.LimitReader(s.in, maxPasted))
+		b, err := io.ReadAll(io.LimitReader(s.in, maxErrorText))
 		if err != nil {
 			return nil, fmt.Errorf("reading the error: %w", err)
 		}
@@ -62,7 +62,7 @@ func (e *explain) complaints(s streams) ([]classify.Complaint, error) {
 	}
 	found := classify.ParseComplaints(text)
 	if len(found) == 0 {
-		return nil, usageError{errors.New(`explain --error: it speaks of no webhook: want the whole message in single quotes, as 'failed calling webhook "NAME": …', or - for the standard input`)}
+		return nil, usageError{errors.New(`explain --error: no webhook error recognized; pass the complete message in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`)}
 	}
 	return found, nil
 }

@@ -29,9 +29,9 @@ type requestFlags struct {
 func registerRequest(flags *pflag.FlagSet) *requestFlags {
 	r := &requestFlags{}
 	flags.StringVarP(&r.subject.Namespace, "namespace", "n", "", "namespace of the object (default: default)")
-	flags.StringVarP(&r.labels, "labels", "l", "", "labels of the object, as k=v,…; '' says that it has none, without the flag they are not known")
-	flags.StringVar(&r.subject.Version, "api-version", "", "version of the API in which the request is made, as v1 or apps/v1 (default: the preferred one)")
-	flags.StringVarP(&r.file, "filename", "f", "", "file that holds the object (-: the standard input); OPERATION is create and RESOURCE its kind unless they are given")
+	flags.StringVarP(&r.labels, "labels", "l", "", "object labels (k=v,…); use '' for no labels; unset means unknown")
+	flags.StringVar(&r.subject.Version, "api-version", "", "API version of the request, for example v1 or apps/v1 (default: the preferred one)")
+	flags.StringVarP(&r.file, "filename", "f", "", "file with the object (- for stdin); OPERATION defaults to create, RESOURCE to the kind of the object")
 	r.labeled = func() bool { return flags.Changed("labels") }
 	r.given = func() bool {
 		return slices.ContainsFunc([]string{"namespace", "labels", "api-version", "filename"}, flags.Changed)

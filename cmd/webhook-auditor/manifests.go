@@ -42,7 +42,7 @@ func rendered(files map[string]func() ([]byte, error)) (map[string][]byte, error
 
 func rbacFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	namespace := flags.String("namespace", "", "namespace of the auditor (default: webhook-auditor, openshift-webhook-auditor on OpenShift)")
-	openshift := flags.Bool("openshift", false, "what is granted on OpenShift besides")
+	openshift := flags.Bool("openshift", false, "print the additional rules of OpenShift")
 	return func(w io.Writer) error {
 		write, usual := manifests.RBAC, manifests.Namespace
 		if *openshift {
@@ -53,7 +53,7 @@ func rbacFlags(flags *pflag.FlagSet) func(io.Writer) error {
 }
 
 func installFlags(flags *pflag.FlagSet) func(io.Writer) error {
-	image := flags.String("image", manifests.Image, "the image, as you pushed it")
+	image := flags.String("image", manifests.Image, "image of the auditor")
 	return func(w io.Writer) error {
 		return print(w, func() ([]byte, error) { return manifests.Install(*image) })
 	}

@@ -5,52 +5,66 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/manifests"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// runLevelPatches is "print run-level-patches": unlike the artifacts, it is
+// patchesCommand is "print run-level-patches": unlike the artifacts, it is
 // derived from a cluster or from files.
-var runLevelPatches = command{
-	"print run-level-patches", "[PATH…|-]",
-	"for webhooks registered before the run-level guard: what kubectl apply takes to keep them off run level 0", patchesCommand,
+func patchesCommand(s streams) *cobra.Command {
+	a := &audit{}
+	c := &cobra.Command{
+		Use:   "run-level-patches [PATH…|-]",
+		Short: "Print what keeps webhooks registered before the run-level guard off run level 0",
+		Long: `Print what keeps webhooks registered before the run-level guard off run level 0:
+configurations for "kubectl apply", of a cluster or of files.`,
+		Example: `  # Review, then apply
+  webhook-auditor print run-level-patches > patches.yaml
+  kubectl apply -f patches.yaml`,
+	}
+	var groups cliflag.NamedFlagSets
+	a.input = inputFlags(groups.FlagSet("input"))
+	a.access = registerCluster(groups.FlagSet("cluster"))
+	addFlags(c, &groups)
+	a.access.completeContext(c)
+	c.RunE = running(s, a.patches)
+	return c
 }
 
-func patchesCommand(flags *pflag.FlagSet) action {
-	a := &audit{access: registerCluster(flags), input: inputFlags(flags)}
-	return func(ctx context.Context, paths []string, s streams) error {
-		policy, err := a.input.policy(ctx, s.err)
-		if err != nil {
-			return err
-		}
-		snapshot, err := a.snapshot(ctx, paths, s)
-		if err != nil {
-			return err
-		}
-		applied := map[string]string{}
-		if len(paths) == 0 {
-			if applied, err = a.access.lastApplied(ctx); err != nil {
-				return err
-			}
-		}
-		evaluated, err := policy.Evaluate(ctx, snapshot)
-		if err != nil {
-			return err
-		}
-		b, err := manifests.RunLevelPatches(evaluated.Profiles, func(o inventory.Object) string {
-			return cmp.Or(applied[o.Kind+"/"+o.Name], o.Annotations[manifests.LastApplied])
-		})
-		if err != nil {
-			return err
-		}
-		return printPatches(b, report.NewDocument(evaluated), s)
+// patches prints the patches of a cluster or of files.
+func (a *audit) patches(ctx context.Context, paths []string, s streams) error {
+	policy, err := a.input.policy(ctx, s.err)
+	if err != nil {
+		return err
 	}
+	snapshot, err := a.snapshot(ctx, paths, s)
+	if err != nil {
+		return err
+	}
+	applied := map[string]string{}
+	if len(paths) == 0 {
+		if applied, err = a.access.lastApplied(ctx); err != nil {
+			return err
+		}
+	}
+	evaluated, err := policy.Evaluate(ctx, snapshot)
+	if err != nil {
+		return err
+	}
+	b, err := manifests.RunLevelPatches(evaluated.Profiles, func(o inventory.Object) string {
+		return cmp.Or(applied[o.Kind+"/"+o.Name], o.Annotations[manifests.LastApplied])
+	})
+	if err != nil {
+		return err
+	}
+	return printPatches(b, report.NewDocument(evaluated), s)
 }
 
 func printPatches(b []byte, d report.Document, s streams) error {

@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -23,53 +24,72 @@ type artifact struct {
 	print func(*pflag.FlagSet) func(io.Writer) error
 }
 
-func printCommand(flags *pflag.FlagSet) action {
-	flags.SetInterspersed(false)
-	return func(ctx context.Context, args []string, s streams) error {
-		if len(args) == 0 {
-			return usageError{fmt.Errorf("print: want one of %s", strings.Join(artifactNames(), ", "))}
-		}
-		if args[0] == "all" {
-			return artifactCommand("all", "write every file that is derived from the code", allFlags).run(ctx, args[1:], s)
-		}
-		if c := runLevelPatches; c.name == "print "+args[0] {
-			return c.run(ctx, args[1:], s)
-		}
-		i := slices.IndexFunc(artifacts(), func(a artifact) bool { return a.name == args[0] })
-		if i < 0 {
-			return usageError{fmt.Errorf("print: no %q: want one of %s", args[0], strings.Join(artifactNames(), ", "))}
-		}
-		a := artifacts()[i]
-		return artifactCommand(a.name, a.summary, a.print).run(ctx, args[1:], s)
-	}
-}
+func printCommand(s streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "print NAME",
+		Short: "Print what this binary checks, exports and ships",
+		Long: `Print what this very binary checks, exports and ships: its documentation, alerts,
+dashboards and manifests.`,
+		Example: `  # Print the alerts as a file of Prometheus, with a threshold of one's own
+  webhook-auditor print rules --form prometheus --threshold WebhookFailingOpen=0.1
 
-func artifactCommand(name, summary string, print func(*pflag.FlagSet) func(io.Writer) error) command {
-	return command{name: "print " + name, summary: summary, flags: func(flags *pflag.FlagSet) action {
-		write := print(flags)
-		return func(_ context.Context, args []string, s streams) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("print %s: unexpected argument %q", name, args[0])}
+  # Print all that a cluster applies
+  webhook-auditor print install --image registry.example.com/webhook-auditor:v1`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("print: missing name: must be one of %s", names(c))
 			}
-			return write(s.out)
-		}
-	}}
-}
-
-func artifactNames() []string {
-	var out []string
-	for _, a := range artifacts() {
-		out = append(out, a.name)
+			return fmt.Errorf("print: unknown name %q%s: must be one of %s", args[0], didYouMean(c.SuggestionsFor(args[0])), names(c))
+		},
+		// With Args, it never runs; without Run, cobra would print the help and succeed.
+		RunE:                       func(*cobra.Command, []string) error { return nil },
+		SuggestionsMinimumDistance: 2,
+		DisableFlagsInUseLine:      true,
 	}
-	return append(out, "run-level-patches")
+	for _, a := range artifacts() {
+		c.AddCommand(artifactCommand(s, a.name, a.summary, a.print))
+	}
+	c.AddCommand(patchesCommand(s), artifactCommand(s, "all", "every file that is derived from the code, with --write DIR", allFlags))
+	return c
 }
 
-// allFlags is "print all --write DIR", the way to renew a checkout.
+// names lists the subcommands.
+func names(c *cobra.Command) string {
+	var out []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			out = append(out, sub.Name())
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func didYouMean(candidates []string) string {
+	if len(candidates) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(candidates, ", ") + "?"
+}
+
+func artifactCommand(s streams, name, summary string, print func(*pflag.FlagSet) func(io.Writer) error) *cobra.Command {
+	c := &cobra.Command{
+		Use:               name,
+		Short:             "Print " + summary,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	write := print(c.Flags())
+	completeValues(c)
+	c.RunE = running(s, func(_ context.Context, _ []string, s streams) error { return write(s.out) })
+	return c
+}
+
+// allFlags is "print all --write DIR", which updates a checkout.
 func allFlags(flags *pflag.FlagSet) func(io.Writer) error {
-	dir := flags.String("write", "", "the checkout to write into")
+	dir := flags.String("write", "", "directory of the checkout to write to")
 	return func(w io.Writer) error {
 		if *dir == "" {
-			return usageError{fmt.Errorf("print all: want --write DIR")}
+			return usageError{errors.New("print all: --write: must be the directory of a checkout")}
 		}
 		for _, a := range append(artifacts(), uncommitted()) {
 			if err := a.write(*dir, w); err != nil {

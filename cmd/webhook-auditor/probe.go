@@ -19,27 +19,26 @@ type probeFlags struct {
 }
 
 func (p *probeFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&p.mode, "probe", "off", "whether to dial the Services of webhooks from here, as the API server does, and look at their certificates: off or tls")
-	flags.BoolVar(&p.urls, "probe.urls", false, "with --probe=tls, dial the webhooks that are URLs as well")
+	enumFlag(flags, &p.mode, enum{"probe", "", "dial the Services of webhooks from this host, as the API server does, and verify their certificates", probeModes()})
+	flags.BoolVar(&p.urls, "probe.urls", false, "with --probe=tls, dial webhooks that are URLs as well")
 }
+
+func probeModes() []string { return []string{"off", "tls"} }
 
 func (p *probeFlags) check() error {
-	switch {
-	case p.mode != "off" && p.mode != "tls":
-		return usageError{fmt.Errorf("--probe %q: want off or tls", p.mode)}
-	case p.mode == "off" && p.urls:
-		return usageError{errors.New("--probe.urls: want --probe=tls with it")}
+	if p.mode == "off" && p.urls {
+		return usageError{errors.New("--probe.urls: must be given with --probe=tls")}
 	}
-	return nil
+	return oneOf("probe", p.mode, probeModes())
 }
 
-// needsCluster refuses to dial for files: they were written elsewhere, and
-// maybe for another cluster than the one that would answer.
+// needsCluster refuses to dial for files: they may be of another cluster than
+// the one that would answer.
 func (p *probeFlags) needsCluster(paths []string) error {
 	if p.mode == "off" || len(paths) == 0 {
 		return nil
 	}
-	return usageError{errors.New("--probe=tls: files have nothing to dial: audit a cluster, without a PATH")}
+	return usageError{errors.New("--probe=tls: must be given without a PATH: backends of files cannot be dialed")}
 }
 
 // join puts a Prober in front of publish, where one is wanted.
@@ -52,8 +51,8 @@ func (p *probeFlags) join(ctx context.Context, group *errgroup.Group, publish fu
 	return prober.Publish
 }
 
-// look dials each backend once, and says which of them told nothing: no
-// finding of theirs means no more than that.
+// look dials each backend once, and prints how many could not be checked: their
+// webhooks have no findings of the probe.
 func (p *probeFlags) look(ctx context.Context, s *inventory.Snapshot, streams streams) (*inventory.Snapshot, error) {
 	if p.mode == "off" {
 		return s, nil
@@ -69,7 +68,7 @@ func (p *probeFlags) look(ctx context.Context, s *inventory.Snapshot, streams st
 		}
 	}
 	if silent > 0 {
-		fmt.Fprintf(streams.err, "probe: the backends of %d of %d webhooks tell nothing from here: they may be fine\n", silent, len(s.Probes))
+		fmt.Fprintf(streams.err, "probe: %d of %d backends could not be checked from this host\n", silent, len(s.Probes))
 	}
 	return s, ctx.Err()
 }

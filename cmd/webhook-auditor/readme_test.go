@@ -1,13 +1,13 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 )
 
@@ -44,18 +44,25 @@ func TestReadmeCommands(t *testing.T) {
 		t.Errorf("found %d commands only: %q", len(lines), lines)
 	}
 	for _, line := range lines {
-		args := arguments(line)
-		i := slices.IndexFunc(commands(), func(c command) bool { return c.name == args[0] })
-		if i < 0 {
-			t.Errorf("webhook-auditor %s: no such command", line)
-			continue
-		}
-		flags := pflag.NewFlagSet(args[0], pflag.ContinueOnError)
-		commands()[i].flags(flags)
-		if err := flags.Parse(args[1:]); err != nil {
+		if err := understood(line); err != nil {
 			t.Errorf("webhook-auditor %s: %v", line, err)
 		}
 	}
+}
+
+// understood parses a command line without running it.
+func understood(line string) error {
+	c, args, err := newRoot(program, streams{}).Find(arguments(line))
+	if err != nil {
+		return err
+	}
+	if err := c.ParseFlags(args); err != nil {
+		return err
+	}
+	if !c.Runnable() {
+		return errors.New("no such command")
+	}
+	return c.ValidateArgs(c.Flags().Args())
 }
 
 // arguments are the words of a line up to a comment, a pipe or a redirection,
@@ -89,9 +96,9 @@ func TestReadmePipelines(t *testing.T) {
 
 // TestReadmeListsAllCommands holds the table against the program.
 func TestReadmeListsAllCommands(t *testing.T) {
-	for _, c := range commands() {
-		if !strings.Contains(readme(t), "\n| `"+c.name+"` |") {
-			t.Errorf("no row for %s", c.name)
+	for _, c := range newRoot(program, streams{}).Commands() {
+		if !strings.Contains(readme(t), "\n| `"+c.Name()+"` |") {
+			t.Errorf("no row for %s", c.Name())
 		}
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/common/version"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
+	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -39,19 +39,49 @@ type operatorFlags struct {
 	namespace string
 }
 
-func runCommand(flags *pflag.FlagSet) action {
-	o := &operatorFlags{access: registerCluster(flags), input: &input{}, level: promslog.NewLevel(), format: promslog.NewFormat()}
-	flags.StringVar(&o.input.config, "config", "", "file of the Policy: classes, thresholds, budgets, platform namespaces, acknowledgements; read again when it changes")
-	o.web.register(flags)
-	o.probe.register(flags)
-	flags.Var(value{o.level}, "log.level", "debug, info, warn or error")
-	flags.Var(value{o.format}, "log.format", "logfmt or json")
-	flags.DurationVar(&o.settle, "settle", 100*time.Millisecond, "the least time between two evaluations while changes keep coming")
-	flags.StringVar(&o.degraded, "degraded", string(operator.RollUpOn), "what errors are rolled up to: on (Degraded), evaluate (EvaluationConditionsDetected) or off")
-	flags.DurationVar(&o.inertia, "degraded.inertia", 2*time.Minute, "how long an error lasts before it is rolled up")
+func runCommand(s streams) *cobra.Command {
+	o := &operatorFlags{input: &input{}, level: promslog.NewLevel(), format: promslog.NewFormat()}
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Run the operator: watch a cluster, serve /metrics, write conditions",
+		Example: `  # Watch the cluster of the current kubeconfig context, serve on loopback only
+  webhook-auditor run --web.listen-address=127.0.0.1:8443
+
+  # In a cluster, with two replicas
+  webhook-auditor run --leader-elect --namespace=webhook-auditor --web.self-signed`,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		// It ends with its context, after the requests in flight.
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.run(c.Context(), s); err != nil {
+				return ranError{err}
+			}
+			return nil
+		},
+	}
+	var groups cliflag.NamedFlagSets
+	flags := groups.FlagSet("operator")
+	flags.StringVar(&o.input.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements; reloaded when it changes")
+	flags.DurationVar(&o.settle, "settle", 100*time.Millisecond, "minimum time between two evaluations")
+	enumFlag(flags, &o.degraded, enum{"degraded", "", "how error conditions affect Degraded", degradedModes()})
+	flags.DurationVar(&o.inertia, "degraded.inertia", 2*time.Minute, "how long an error condition lasts before it affects Degraded")
 	flags.BoolVar(&o.elect, "leader-elect", false, "write conditions and Events to the cluster, one replica at a time")
 	flags.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the lease (default: $POD_NAMESPACE)")
-	return o.run
+	o.access = registerCluster(groups.FlagSet("cluster"))
+	o.web.register(groups.FlagSet("web"))
+	o.probe.register(groups.FlagSet("probe"))
+	flags = groups.FlagSet("log")
+	flags.Var(value{o.level}, "log.level", "only log messages of this level or above: debug, info, warn, error")
+	flags.Var(value{o.format}, "log.format", "format of log messages: logfmt, json")
+	setValues(flags, "log.level", promslog.LevelFlagOptions)
+	setValues(flags, "log.format", promslog.FormatFlagOptions)
+	addFlags(c, &groups)
+	o.access.completeContext(c)
+	return c
+}
+
+func degradedModes() []string {
+	return []string{string(operator.RollUpOn), string(operator.RollUpEvaluate), string(operator.RollUpOff)}
 }
 
 // value makes a flag of the standard library one of pflag.
@@ -60,25 +90,21 @@ type value struct{ flag.Value }
 // Type is what the usage shows.
 func (value) Type() string { return "string" }
 
-// check refuses what makes no sense before anything is started.
-func (o *operatorFlags) check(args []string) error {
+// check validates the flags before anything starts.
+func (o *operatorFlags) check() error {
 	switch {
-	case len(args) > 0:
-		return usageError{fmt.Errorf("run: unexpected argument %q", args[0])}
-	case !slices.Contains([]string{"on", "evaluate", "off"}, o.degraded):
-		return usageError{fmt.Errorf("--degraded %q: want on, evaluate or off", o.degraded)}
 	case o.settle < 0:
-		return usageError{fmt.Errorf("--settle %s: must be 0 or longer, as in 100ms", o.settle)}
+		return usageError{fmt.Errorf("--settle: must be 0 or longer, for example 100ms, not %s", o.settle)}
 	case o.inertia < 0:
-		return usageError{fmt.Errorf("--degraded.inertia %s: must be 0 or longer, as in 2m", o.inertia)}
+		return usageError{fmt.Errorf("--degraded.inertia: must be 0 or longer, for example 2m, not %s", o.inertia)}
 	case o.elect && o.namespace == "":
-		return usageError{errors.New("--leader-elect: want --namespace, or $POD_NAMESPACE")}
+		return usageError{errors.New("--leader-elect: must be given with --namespace or $POD_NAMESPACE")}
 	}
-	return cmp.Or(o.probe.check(), o.web.check())
+	return cmp.Or(oneOf("degraded", o.degraded, degradedModes()), o.probe.check(), o.web.check())
 }
 
-func (o *operatorFlags) run(ctx context.Context, args []string, s streams) error {
-	if err := o.check(args); err != nil {
+func (o *operatorFlags) run(ctx context.Context, s streams) error {
+	if err := o.check(); err != nil {
 		return err
 	}
 	routing, err := parseRouting(o.access.routing)

@@ -21,7 +21,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
 )
 
-// webFlags say where the program answers, and whom.
+// webFlags are the addresses to serve on, the certificate and the clients.
 type webFlags struct {
 	listen           []string
 	config           string
@@ -38,32 +38,32 @@ type webFlags struct {
 
 func (f *webFlags) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.listen, "web.listen-address", []string{":8443"}, "addresses to serve /metrics, /healthz and /readyz on")
-	flags.StringVar(&f.config, "web.config.file", "", "outside a cluster: file with TLS and authentication, see https://github.com/prometheus/exporter-toolkit")
-	flags.StringVar(&f.certFile, "web.tls-cert-file", "", "in a cluster: the serving certificate; read again when it changes")
-	flags.StringVar(&f.key, "web.tls-private-key-file", "", "in a cluster: the key of the serving certificate")
-	flags.BoolVar(&f.selfSigned, "web.self-signed", false, "serve with a self-signed certificate, made in memory, as long as --web.tls-cert-file is not given or not there")
-	flags.StringVar(&f.clientCA, "web.client-ca-file", "", "CA of client certificates (default: the one that the API server publishes)")
-	flags.StringSliceVar(&f.trusted, "web.trusted-user", []string{"system:serviceaccount:openshift-monitoring:prometheus-k8s"}, "users of client certificates that may scrape without a SubjectAccessReview")
-	flags.BoolVar(&f.anonymous, "web.allow-anonymous", false, "with a serving certificate: let anybody scrape")
-	flags.IntVar(&f.maxSeries, "web.max-series", exporter.DefaultMaxSeries, "series that a metric family may have, the least important are dropped; webhook_auditor_series_dropped counts them")
-	flags.BoolVar(&f.plain, "web.allow-http", false, "serve plain HTTP on other addresses than loopback")
+	flags.StringVar(&f.config, "web.config.file", "", "file with TLS and authentication for use outside a cluster, see https://github.com/prometheus/exporter-toolkit")
+	flags.StringVar(&f.certFile, "web.tls-cert-file", "", "serving certificate, in a cluster; reloaded when it changes")
+	flags.StringVar(&f.key, "web.tls-private-key-file", "", "key of the serving certificate")
+	flags.BoolVar(&f.selfSigned, "web.self-signed", false, "serve with a self-signed certificate, generated in memory, while --web.tls-cert-file is unset or missing")
+	flags.StringVar(&f.clientCA, "web.client-ca-file", "", "CA bundle that verifies client certificates (default: the one the API server publishes)")
+	flags.StringSliceVar(&f.trusted, "web.trusted-user", []string{"system:serviceaccount:openshift-monitoring:prometheus-k8s"}, "users who may scrape with a client certificate without a SubjectAccessReview")
+	flags.BoolVar(&f.anonymous, "web.allow-anonymous", false, "serve metrics over TLS without authentication")
+	flags.IntVar(&f.maxSeries, "web.max-series", exporter.DefaultMaxSeries, "maximum number of series per metric family; webhook_auditor_series_dropped counts the series dropped")
+	flags.BoolVar(&f.plain, "web.allow-http", false, "serve plain HTTP on addresses other than loopback")
 }
 
-// check refuses to serve in the clear by accident.
+// check refuses to serve plain HTTP by accident.
 func (f *webFlags) check() error {
 	switch {
 	case f.maxSeries < 1:
-		return usageError{fmt.Errorf("--web.max-series %d: must be at least 1", f.maxSeries)}
+		return usageError{fmt.Errorf("--web.max-series: must be at least 1, not %d", f.maxSeries)}
 	case (f.certFile == "") != (f.key == ""):
-		return usageError{errors.New("--web.tls-cert-file and --web.tls-private-key-file: want both")}
+		return usageError{errors.New("--web.tls-cert-file: must be given together with --web.tls-private-key-file")}
 	case f.ownTLS() && f.config != "":
-		return usageError{errors.New("--web.config.file names the certificate: want no --web.tls-cert-file and no --web.self-signed with it")}
+		return usageError{errors.New("--web.config.file: must be given without --web.tls-cert-file and --web.self-signed")}
 	case f.ownTLS() || f.config != "" || f.plain:
 		return nil
 	}
 	for _, address := range f.listen {
 		if !loopback(address) {
-			return usageError{fmt.Errorf("--web.listen-address %s: plain HTTP is served on loopback only; give a certificate (--web.tls-cert-file, --web.self-signed, or --web.config.file), listen on 127.0.0.1, or allow it by --web.allow-http", address)}
+			return usageError{fmt.Errorf("--web.listen-address: must be a loopback address for plain HTTP, not %s: use TLS (--web.tls-cert-file, --web.self-signed or --web.config.file), listen on 127.0.0.1, or set --web.allow-http", address)}
 		}
 	}
 	return nil

@@ -15,16 +15,16 @@ import (
 // two certificates.
 func TestWebFlags(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                                    "plain HTTP is served on loopback only",
+		"":                                    "must be a loopback address for plain HTTP",
 		"--web.listen-address=127.0.0.1:8443": "",
 		"--web.listen-address=[::1]:8443,localhost:1":   "",
-		"--web.listen-address=127.0.0.1:8443,0.0.0.0:1": "plain HTTP is served on loopback only",
+		"--web.listen-address=127.0.0.1:8443,0.0.0.0:1": "must be a loopback address for plain HTTP",
 		"--web.allow-http":                                                              "",
-		"--web.allow-http --web.max-series=0":                                           "--web.max-series 0: must be at least 1",
+		"--web.allow-http --web.max-series=0":                                           "--web.max-series: must be at least 1, not 0",
 		"--web.self-signed":                                                             "",
 		"--web.config.file=web.yaml":                                                    "",
 		"--web.self-signed --web.config.file=web.yaml":                                  "--web.self-signed",
-		"--web.tls-cert-file=c":                                                         "want both",
+		"--web.tls-cert-file=c":                                                         "must be given together",
 		"--web.tls-cert-file=c --web.tls-private-key-file=k":                            "",
 		"--web.tls-cert-file=c --web.tls-private-key-file=k --web.self-signed":          "",
 		"--web.tls-cert-file=c --web.tls-private-key-file=k --web.config.file=web.yaml": "--web.config.file",

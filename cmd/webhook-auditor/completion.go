@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+const (
+	// completionTimeout is how long a shell waits for completions.
+	completionTimeout = 2 * time.Second
+	// maxCompletions bounds what is listed of one resource.
+	maxCompletions = 500
+	// valuesAnnotation holds the values that a flag takes.
+	valuesAnnotation = "webhook-auditor/values"
+)
+
+// candidates returns what an argument may be; none if that cannot be read.
+type candidates func(ctx context.Context) []string
+
+// within runs the function until the context or completionTimeout ends, whichever
+// is first: reading a file or running a credential plugin takes no context.
+func (find candidates) within(ctx context.Context, timeout time.Duration) []string {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	found := make(chan []string, 1)
+	go func() { found <- find(ctx) }()
+	select {
+	case out := <-found:
+		return out
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// complete returns a completion function of cobra.
+func (find candidates) complete(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	found := slices.DeleteFunc(find.within(c.Context(), completionTimeout), func(s string) bool { return !strings.HasPrefix(s, typed) })
+	slices.Sort(found)
+	return slices.Compact(found), cobra.ShellCompDirectiveNoFileComp
+}
+
+// setValues records the values that a flag takes, for completion.
+func setValues(flags *pflag.FlagSet, name string, values []string) {
+	f := flags.Lookup(name)
+	f.Annotations = map[string][]string{valuesAnnotation: values}
+}
+
+// completeFlag registers the completion of a flag.
+func completeFlag(c *cobra.Command, name string, f cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(name, f); err != nil {
+		panic(err) // no such flag, or registered twice
+	}
+}
+
+// completeValues registers the completions of the flags whose values are recorded.
+func completeValues(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if values := f.Annotations[valuesAnnotation]; len(values) > 0 {
+			completeFlag(c, f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+}
+
+// operations are those that OPERATION may be.
+func operations() []string { return []string{"create", "update", "patch", "delete", "connect"} }
+
+// completeArguments completes OPERATION RESOURCE.
+func (e *explain) completeArguments(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return operations(), cobra.ShellCompDirectiveNoFileComp
+	case 1:
+		return candidates(e.resources).complete(c, args, typed)
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// resources are the resources of the files on the command line, or of the cluster.
+func (e *explain) resources(context.Context) []string {
+	if len(e.from) > 0 {
+		return servedNames(e.input.readQuietly(e.from))
+	}
+	config, err := e.access.completionConfig()
+	if err != nil {
+		return nil
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil
+	}
+	// An error is of some groups: the others are complete.
+	_, lists, _ := client.ServerGroupsAndResources()
+	return servedNames(&inventory.Snapshot{Served: discovered(lists)})
+}
+
+// servedNames are the resources of a Snapshot that a webhook can be called for.
+func servedNames(s *inventory.Snapshot) []string {
+	var out []string
+	for _, served := range s.Served {
+		if len(served.Operations()) > 0 {
+			out = append(out, served.String())
+		}
+	}
+	return out
+}
+
+// discovered is what discovery lists.
+func discovered(lists []*metav1.APIResourceList) []inventory.Served {
+	var out []inventory.Served
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range list.APIResources {
+			name, sub, _ := strings.Cut(r.Name, "/")
+			out = append(out, inventory.Served{
+				Resource: inventory.Resource{Group: version.Group, Name: name, Subresource: sub},
+				Version:  version.Version,
+				Verbs:    r.Verbs,
+			})
+		}
+	}
+	return out
+}
+
+// namespaces are those of the files on the command line, or of the cluster.
+func (e *explain) namespaces(ctx context.Context) []string {
+	if len(e.from) > 0 {
+		return slices.Collect(maps.Keys(e.input.readQuietly(e.from).Namespaces))
+	}
+	return e.access.names(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+}
+
+// names are the objects of a resource of the cluster.
+func (a *clusterFlags) names(ctx context.Context, resource schema.GroupVersionResource) []string {
+	config, err := a.completionConfig()
+	if err != nil {
+		return nil
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil
+	}
+	list, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: maxCompletions})
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, o := range list.Items {
+		out = append(out, o.Name)
+	}
+	return out
+}
+
+// completionConfig is the configuration of a client that a shell waits for.
+func (a *clusterFlags) completionConfig() (*rest.Config, error) {
+	config, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = completionTimeout
+	if config.ExecProvider != nil {
+		// The shell reads the terminal.
+		config.ExecProvider.StdinUnavailable = true
+	}
+	return config, nil
+}
+
+// completeContext completes --context.
+func (a *clusterFlags) completeContext(c *cobra.Command) {
+	completeFlag(c, "context", candidates(a.contexts).complete)
+}
+
+// contexts are the contexts of the kubeconfig.
+func (a *clusterFlags) contexts(context.Context) []string {
+	raw, err := a.loader().RawConfig()
+	if err != nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(raw.Contexts))
+}
+
+// readQuietly reads files without errors and notices; it never reads standard
+// input, which is the user's.
+func (in *input) readQuietly(paths []string) *inventory.Snapshot {
+	if slices.Contains(paths, "-") {
+		return &inventory.Snapshot{}
+	}
+	// cobra parses the flags twice, and a repeatable flag repeats its values.
+	unique := slices.Compact(slices.Sorted(slices.Values(paths)))
+	s, err := in.read(unique, streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
+	if err != nil {
+		return &inventory.Snapshot{}
+	}
+	return s
+}
+
+// serverVersions are the values of --server-version that this binary supports.
+func serverVersions() []string {
+	var out []string
+	for v := inventory.Oldest; v.Minor <= inventory.Newest.Minor; v.Minor++ {
+		out = append(out, v.String())
+	}
+	return out
+}
