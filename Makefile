@@ -5,7 +5,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
-MODULES := . e2e e2e/installations manifests/packaging
+MODULES := . e2e e2e/suites/installations manifests/packaging
 
 export CGO_ENABLED = 0
 # The same everywhere, so that what one target compiles serves the others, and
@@ -41,7 +41,7 @@ packaging: manifests ## kustomize, Helm and install.yaml say the same; the image
 	cd manifests/packaging && $(GO) test -count=1 ./...
 
 installations: build ## what is said of real software, against its released manifests
-	cd e2e/installations && nice $(GO) test -count=1 -timeout 20m ./...
+	cd e2e/suites/installations && nice $(GO) test -count=1 -timeout 20m ./...
 
 e2e: manifests control-plane monitoring ## the finished binary against a real control plane
 	@$(MAKE) --no-print-directory --jobs=3 e2e-alerts e2e-others bin/rules-checked
@@ -54,14 +54,14 @@ bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml 
 
 # Alerts are watched in time, so they go before what only has to be done.
 e2e-alerts:
-	cd e2e && $(GO) test -count=1 -timeout 30m ./alerts
+	cd e2e && $(GO) test -count=1 -timeout 30m ./suites/alerts
 
 e2e-others:
-	cd e2e && nice $(GO) test -count=1 -p 3 -timeout 30m $$($(GO) list ./... | grep -v /alerts$$)
+	cd e2e && nice $(GO) test -count=1 -p 3 -timeout 30m $$($(GO) list ./... | grep -v /suites/alerts$$)
 
 test-faults: servers ## what breaks control planes, several at a time: they mostly wait; SOAK=1 soaks for 20 minutes
-	cd e2e && $(GO) vet -tags faults ./faults ./operator && \
-		$(GO) test -count=1 -tags faults -timeout 40m -parallel 4 -run TestFault ./faults ./operator
+	cd e2e && $(GO) vet -tags faults ./suites/faults ./suites/operator && \
+		$(GO) test -count=1 -tags faults -timeout 40m -parallel 4 -run TestFault ./suites/faults ./suites/operator
 
 # In the foreground of a terminal (+) the demo is a job of its own (set -m), so that
 # Ctrl-C is sent to it alone: make, and "go run" as well, would call it an error.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/alerts"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
 )
 
 // timeScale makes a minute of the alerts three seconds, as nobody watches a
@@ -23,13 +23,13 @@ const timeScale = 0.05
 func (d *demo) startAlerts(ctx context.Context, binaries string, timeScale float64) error {
 	d.say("starting Prometheus and Alertmanager with the rules of webhook-auditor print rules --time-scale=%v", timeScale)
 	var err error
-	d.alerts, err = alerts.Start(ctx, alerts.Options{
+	d.alerts, err = monitoring.Start(ctx, monitoring.Options{
 		Binaries:  binaries,
 		Auditor:   d.binary,
 		Routes:    "../rules/alertmanager.yaml",
 		TimeScale: timeScale,
 		APIServer: d.plane.Config(),
-		Targets:   alerts.Targets{Controllers: d.plane.ControllersURL(), Auditors: []string{d.auditor.URL}},
+		Targets:   monitoring.Targets{Controllers: d.plane.ControllersURL(), Auditors: []string{d.auditor.URL}},
 	})
 	if err != nil {
 		return fmt.Errorf("starting what e2e/prom/build.sh builds: %w", err)

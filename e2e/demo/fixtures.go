@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/apply"
-	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/apply"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
 //go:embed *.yaml

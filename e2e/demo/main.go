@@ -19,10 +19,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/alerts"
-	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
-	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
-	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
 func main() {
@@ -42,7 +42,7 @@ type demo struct {
 	plane   *cluster.ControlPlane
 	hooks   *webhook.Server
 	auditor *auditor.Auditor
-	alerts  *alerts.Stack
+	alerts  *monitoring.Stack
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {

@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
 // recordScale makes an hour of the recording five minutes; the rules' windows

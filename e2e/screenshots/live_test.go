@@ -18,11 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
-	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
-	"github.com/webhook-auditor/webhook-auditor/e2e/process"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 	"github.com/webhook-auditor/webhook-auditor/e2e/screenshots/provoke"
-	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
 )
 
 // elsewhere are series that nothing exports here: those of alerts are Prometheus' own,

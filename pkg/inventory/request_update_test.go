@@ -11,7 +11,7 @@ import (
 )
 
 // TestUpdates: what a user says of an update is not all that admission meets.
-// The answers agree with e2e/explain_test.go, which asks a real API server.
+// The answers agree with e2e/suites/explain, which asks a real API server.
 func TestUpdates(t *testing.T) {
 	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	notWeb := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"web"}}}}

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/apply"
-	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
-	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/apply"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
 //go:embed webhooks.yaml

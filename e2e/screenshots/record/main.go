@@ -16,9 +16,9 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 	"github.com/webhook-auditor/webhook-auditor/e2e/screenshots/provoke"
-	"github.com/webhook-auditor/webhook-auditor/e2e/webhook"
 )
 
 // wanted are the series that boards read. Of requests, only those on the

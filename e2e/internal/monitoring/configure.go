@@ -1,0 +1,221 @@
+package monitoring
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+)
+
+// interval is how often is scraped and evaluated: the shortest windows of
+// scaled rules still hold several samples.
+const interval = "1s"
+
+// lookback is Prometheus' own: how long a value counts that is not renewed.
+const lookback = 5 * time.Minute
+
+// What the alerts read of the API server and of kube-controller-manager, which
+// have many other series.
+const (
+	ofAPIServer   = "apiserver_admission_.+|apiserver_(crd_)?conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds_(sum|count)"
+	ofControllers = "garbagecollector_controller_resources_sync_error_total|workqueue_longest_running_processor_seconds"
+)
+
+// object is a part of a configuration. JSON is YAML, too.
+type object = map[string]any
+
+func (s *Stack) configure(ctx context.Context) error {
+	if err := s.writeCredentials(s.options.APIServer); err != nil {
+		return err
+	}
+	if err := s.writePage(); err != nil {
+		return err
+	}
+	if err := s.writeRules(ctx); err != nil {
+		return err
+	}
+	routes, err := s.alertmanagerConfig()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.writeJSON("alertmanager.json", routes), s.writeJSON("prometheus.json", s.prometheusConfig()))
+}
+
+func (s *Stack) writeCredentials(c *rest.Config) error {
+	var failures []error
+	for name, data := range map[string][]byte{"ca.crt": c.CAData, "client.crt": c.CertData, "client.key": c.KeyData} {
+		failures = append(failures, os.WriteFile(s.path(name), data, 0o600))
+	}
+	return errors.Join(failures...)
+}
+
+// writePage writes the page where Prometheus looks for its own.
+func (s *Stack) writePage() error {
+	const folder = "static/mantine-ui"
+	if err := os.MkdirAll(s.path(folder), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(s.path(folder+"/index.html"), page, 0o600)
+}
+
+// writeRules has the auditor print its alerts.
+func (s *Stack) writeRules(ctx context.Context) error {
+	printed, err := auditor.Command(ctx, s.options.Auditor, "print", "rules", "--form=prometheus", fmt.Sprintf("--time-scale=%v", s.options.TimeScale))
+	if err != nil {
+		return err
+	}
+	if printed.Code != 0 {
+		return fmt.Errorf("printing the rules: exit code %d: %s", printed.Code, printed.Stderr)
+	}
+	return os.WriteFile(s.path("rules.yaml"), []byte(printed.Stdout), 0o600)
+}
+
+func (s *Stack) prometheusConfig() object {
+	o := s.options
+	apiServer := s.secured("apiserver", o.APIServer.Host, object{"regex": ofAPIServer, "action": "keep"}, object{"regex": o.Without, "action": "drop"})
+	jobs := []object{apiServer, {"job_name": "webhook-auditor", "static_configs": targets(o.Auditors...)}}
+	if o.Controllers != "" {
+		jobs = append(jobs, s.secured("kube-controller-manager", o.Controllers, object{"regex": ofControllers, "action": "keep"}))
+	}
+	return object{
+		"global":         object{"scrape_interval": interval, "evaluation_interval": interval},
+		"rule_files":     []string{s.path("rules.yaml")},
+		"alerting":       object{"alertmanagers": []object{{"static_configs": targets(s.Alertmanager)}}},
+		"scrape_configs": jobs,
+	}
+}
+
+// secured scrapes a server of the control plane, and keeps or drops series by
+// their names.
+func (s *Stack) secured(job, host string, byName ...object) object {
+	for _, rule := range byName {
+		rule["source_labels"] = []string{"__name__"}
+	}
+	return object{
+		"job_name": job,
+		"scheme":   "https",
+		// Compressing for the loopback would cost a busy machine whole scrapes.
+		"enable_compression": false,
+		"static_configs":     targets(host),
+		"tls_config": object{
+			"ca_file":   s.path("ca.crt"),
+			"cert_file": s.path("client.crt"),
+			"key_file":  s.path("client.key"),
+		},
+		"metric_relabel_configs": byName,
+	}
+}
+
+// alertmanagerConfig is the configuration of the given routes with waiting
+// times scaled as those of the alerts, and receivers that notify who is given.
+func (s *Stack) alertmanagerConfig() (object, error) {
+	o := s.options
+	config, err := readYAML(o.Routes)
+	if err != nil {
+		return nil, err
+	}
+	route, ok := config["route"].(object)
+	receivers, ok2 := config["receivers"].([]any)
+	if !ok || !ok2 {
+		return nil, fmt.Errorf("%s lacks a route or receivers", o.Routes)
+	}
+	if err := scale(route, o.TimeScale); err != nil {
+		return nil, fmt.Errorf("scaling the routes of %s: %w", o.Routes, err)
+	}
+	for i, r := range receivers {
+		receiver, _ := r.(object)
+		replaced := object{"name": receiver["name"]}
+		if o.Notify != "" {
+			replaced["webhook_configs"] = []object{{"url": o.Notify, "send_resolved": true}}
+		}
+		receivers[i] = replaced
+	}
+	templates, err := filepath.Abs(filepath.Join(filepath.Dir(o.Routes), "*.tmpl"))
+	if err != nil {
+		return nil, err
+	}
+	config["templates"] = []string{templates}
+	return config, nil
+}
+
+// scale scales how long a route and those below it wait for further alerts. How
+// often a page is repeated stays as it is: a test that repeats pages could not
+// count incidents.
+func scale(route object, by float64) error {
+	for _, key := range []string{"group_wait", "group_interval"} {
+		text, ok := route[key].(string)
+		if !ok {
+			continue
+		}
+		wait, err := model.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", key, err)
+		}
+		route[key] = scaled(time.Duration(wait), by)
+	}
+	below, _ := route["routes"].([]any)
+	for _, r := range below {
+		if child, ok := r.(object); ok {
+			if err := scale(child, by); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func scaled(wait time.Duration, by float64) string {
+	return model.Duration(time.Duration(float64(wait) * by).Round(time.Millisecond)).String()
+}
+
+func readYAML(path string) (object, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	converted, err := yaml.ToJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	var read object
+	if err := json.Unmarshal(converted, &read); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return read, nil
+}
+
+func (s *Stack) writeJSON(name string, value object) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return os.WriteFile(s.path(name), text, 0o600)
+}
+
+// targets are static scrape targets, given as URLs.
+func targets(urls ...string) []object {
+	var addresses []string
+	for _, url := range urls {
+		addresses = append(addresses, Address(url))
+	}
+	return []object{{"targets": addresses}}
+}
+
+// Address is the host and port of a URL without path.
+func Address(url string) string {
+	_, address, found := strings.Cut(url, "://")
+	if !found {
+		return url
+	}
+	return address
+}

@@ -1,0 +1,66 @@
+// Package programs builds and finds the programs that the tests run.
+package programs
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Root returns the folder of the repository.
+var Root = sync.OnceValues(func() (string, error) {
+	output, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/webhook-auditor/webhook-auditor/e2e").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the module of the end-to-end tests: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(output))), nil
+})
+
+// ControlPlane builds etcd, kube-apiserver, kube-controller-manager and kubectl
+// where that was not done before, and returns their folder.
+var ControlPlane = sync.OnceValues(func() (string, error) { return script("e2e/build.sh") })
+
+// Monitoring builds Prometheus and Alertmanager where that was not done before,
+// and returns their folder.
+var Monitoring = sync.OnceValues(func() (string, error) { return script("e2e/prom/build.sh") })
+
+// Auditor builds the auditor as users do, and returns its path.
+var Auditor = sync.OnceValues(func() (string, error) {
+	root, err := makeTarget("build")
+	return filepath.Join(root, "bin", "webhook-auditor"), err
+})
+
+// Manifests writes the derived ones among the manifests, and returns their folder.
+var Manifests = sync.OnceValues(func() (string, error) {
+	root, err := makeTarget("manifests")
+	return filepath.Join(root, "manifests"), err
+})
+
+// makeTarget makes a target of the Makefile and returns the folder of the
+// repository.
+func makeTarget(target string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	if output, err := exec.Command("make", "-C", root, target).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("running make %s: %w\n%s", target, err, output)
+	}
+	return root, nil
+}
+
+func script(path string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command(filepath.Join(root, path))
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr // it takes minutes the first time, and shows its progress
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("running %s: %w", path, err)
+	}
+	return filepath.Join(root, "e2e", "bin"), nil
+}

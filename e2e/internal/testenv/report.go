@@ -1,0 +1,86 @@
+package testenv
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+)
+
+// Document is what "audit -o json" prints, as far as the tests read it.
+type Document struct {
+	Taken  time.Time
+	Inputs []struct {
+		Path, Kind string
+		Taken      time.Time
+		Objects    int
+		Lacks      []string
+	}
+	Webhooks []struct{ Type, Configuration, Name string }
+	Findings []ReportedFinding
+	Errors   []struct {
+		Source  string
+		Line    int
+		Message string
+	}
+}
+
+// ReportedFinding is one finding of a document.
+type ReportedFinding struct{ Check, Severity, Type, Configuration, Name, Message, Fix string }
+
+// HasWebhookOf says whether the document has a webhook of the configuration.
+func (d Document) HasWebhookOf(configuration string) bool {
+	for _, w := range d.Webhooks {
+		if w.Configuration == configuration {
+			return true
+		}
+	}
+	return false
+}
+
+// HasFinding says whether the check reports the configuration.
+func (d Document) HasFinding(check, configuration string) bool {
+	for _, f := range d.Findings {
+		if f.Check == check && f.Configuration == configuration {
+			return true
+		}
+	}
+	return false
+}
+
+// Command runs the auditor as a command.
+func Command(t testing.TB, args ...string) auditor.Result {
+	t.Helper()
+	result, err := auditor.Command(t.Context(), Binary(t), args...)
+	Must(t, err)
+	return result
+}
+
+// Report runs "audit -o json", whatever its exit code.
+func Report(t testing.TB, args ...string) (Document, auditor.Result) {
+	t.Helper()
+	result := Command(t, append([]string{"audit", "-o", "json"}, args...)...)
+	return Parse(t, result), result
+}
+
+// Parse reads what "audit -o json" printed.
+func Parse(t testing.TB, result auditor.Result) Document {
+	t.Helper()
+	var d Document
+	if err := json.Unmarshal([]byte(result.Stdout), &d); err != nil {
+		t.Fatalf("%v\n%s%s", err, result.Stdout, result.Stderr)
+	}
+	return d
+}
+
+// ContainsAll says whether the text has all the parts.
+func ContainsAll(text string, parts ...string) bool {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return false
+		}
+	}
+	return true
+}

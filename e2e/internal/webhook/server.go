@@ -1,0 +1,201 @@
+// Package webhook is a real webhook server for tests and the demo: admission
+// and conversion over TLS, with behaviours that can be changed while it runs,
+// a record of all calls, and the Services through which API servers reach it.
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/ca"
+)
+
+// Server answers webhook calls on a loopback port.
+type Server struct {
+	authority *ca.Authority
+	address   string
+
+	mu           sync.Mutex
+	http         *http.Server // nil while gone
+	served       chan struct{}
+	certificates map[string]*tls.Certificate // by server name
+	behaviours   map[string]Behaviour        // by path, where it differs from the path's own
+	counts       map[string]int              // calls by path
+	calls        []Call
+}
+
+// Start runs a webhook server; whoever starts it must Close it.
+func Start() (*Server, error) {
+	signer, err := ca.New("webhooks")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		authority:    signer,
+		address:      "127.0.0.1:0",
+		certificates: map[string]*tls.Certificate{},
+		behaviours:   map[string]Behaviour{},
+		counts:       map[string]int{},
+	}
+	return s, s.Open()
+}
+
+// Open listens again at the same port after Close.
+func (s *Server) Open() error {
+	listener, err := net.Listen("tcp", s.address)
+	if err != nil {
+		return fmt.Errorf("opening the webhook server: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.address = listener.Addr().String()
+	s.served = make(chan struct{})
+	s.http = &http.Server{
+		Handler:           s,
+		TLSConfig:         &tls.Config{GetCertificate: s.certificate, MinVersion: tls.VersionTLS12},
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          log.New(io.Discard, "", 0), // broken connections are part of the tests
+	}
+	go serve(s.http, listener, s.served)
+	return nil
+}
+
+func serve(server *http.Server, listener net.Listener, served chan<- struct{}) {
+	defer close(served)
+	_ = server.ServeTLS(listener, "", "") // ends with ErrServerClosed
+}
+
+// Close makes the server gone: connections are refused, open ones broken.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	server, served := s.http, s.served
+	s.http = nil
+	s.mu.Unlock()
+	if server == nil {
+		return nil
+	}
+	err := server.Close()
+	<-served
+	if err != nil {
+		return fmt.Errorf("closing the webhook server: %w", err)
+	}
+	return nil
+}
+
+// Port is the port the server listens on, also while it is closed.
+func (s *Server) Port() int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	address, err := net.ResolveTCPAddr("tcp", s.address)
+	if err != nil {
+		return 0 // cannot be: the address came from a listener
+	}
+	return int32(address.Port)
+}
+
+// URL is how to reach a path of the server without a Service.
+func (s *Server) URL(path string) string {
+	return fmt.Sprintf("https://127.0.0.1:%d%s", s.Port(), path)
+}
+
+// CABundle is what the caBundle of a webhook must hold.
+func (s *Server) CABundle() []byte { return slices.Clone(s.authority.Bundle) }
+
+// Behave changes how calls of a path are answered, from the next call on.
+func (s *Server) Behave(path string, b Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.behaviours[path] = b
+	s.counts[path] = 0
+}
+
+// certificate signs a certificate for whatever name the client asks for:
+// SERVICE.NAMESPACE.svc of any Service, or the address where it names none.
+func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	name := hello.ServerName
+	if name == "" {
+		name = "127.0.0.1"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.certificates[name]; known != nil {
+		return known, nil
+	}
+	pair, err := s.authority.Serving(name)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		return nil, fmt.Errorf("loading the certificate of %s: %w", name, err)
+	}
+	s.certificates[name] = &certificate
+	return &certificate, nil
+}
+
+// ServeHTTP answers one call as the behaviour of its path says.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	review, err := readReview(http.MaxBytesReader(w, r.Body, 8<<20))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	call := review.call()
+	call.Path = r.URL.Path
+	behaviour, nth, err := s.record(call)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	if wait(r.Context(), behaviour.Delay) != nil {
+		return // the client has gone
+	}
+	if behaviour.fails(nth) {
+		http.Error(w, "failing as told", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(reply(review, behaviour)) // an error is the client's to see
+}
+
+func reply(review review, b Behaviour) []byte {
+	if b.Garbage {
+		return []byte(`{"no": "review"}`)
+	}
+	return review.answer(b)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return errors.New("the client has gone")
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// record writes the call down and says how to answer it, and the how manieth
+// of its path it is.
+func (s *Server) record(call Call) (Behaviour, int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, call)
+	s.counts[call.Path]++
+	if b, told := s.behaviours[call.Path]; told {
+		return b, s.counts[call.Path], nil
+	}
+	b, err := Parse(call.Path)
+	return b, s.counts[call.Path], err
+}

@@ -1,0 +1,439 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
+)
+
+// incident is trouble with the one webhook of a scenario, and what it must lead to.
+type incident struct {
+	name string
+	// prepares makes the healthy webhook and its users; nil where the webhook
+	// is trouble by being there.
+	prepares func(t *testing.T, s scenario)
+	breaks   func(ctx context.Context, s scenario) error
+	cures    func(ctx context.Context, s scenario) error
+	// active are the alerts that somebody is told of, suppressed those that one
+	// of these explains. There are no others.
+	active, suppressed []string
+	// page is the one alert that wakes somebody up, if any.
+	page string
+	// resource is the one that this incident alone slows down, if any.
+	resource string
+}
+
+// incidents are the enhancement's test plan, and all other trouble that an API
+// server counts. All happen at once in one cluster: none may be mistaken for
+// another.
+var incidents = []incident{
+	{
+		name:       "admission-no-service",
+		prepares:   failingClosedOnPods,
+		breaks:     removeService,
+		cures:      restoreService,
+		active:     []string{"WebhookBackendDown"},
+		suppressed: []string{"WebhookCallsFailing", "WebhookFailingClosed"},
+		page:       "WebhookBackendDown",
+	},
+	{
+		name:     "admission-tenth",
+		prepares: failingClosedForMany,
+		breaks:   behave(webhook.Behaviour{FailEvery: 10}),
+		cures:    behave(webhook.Behaviour{}),
+		active:   []string{"WebhookCallsFailing"},
+	},
+	{
+		name:       "admission-no-endpoints",
+		prepares:   failingClosed,
+		breaks:     removeEndpoints,
+		cures:      restoreEndpoints,
+		active:     []string{"WebhookBackendDownNonCritical"},
+		suppressed: []string{"WebhookCallsFailing"},
+	},
+	{
+		name:       "admission-untrusted",
+		prepares:   failingClosed,
+		breaks:     trust([]byte("no certificate")),
+		cures:      trustAgain,
+		active:     []string{"WebhookCaBundleInvalidNonCritical"},
+		suppressed: []string{"WebhookCallsFailing"},
+	},
+	{
+		name:       "admission-timeout",
+		prepares:   impatient,
+		breaks:     behave(webhook.Behaviour{Delay: time.Minute}),
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookCallsFailing"},
+		suppressed: []string{"WebhookSlow"},
+	},
+	{
+		// Each API server counts it, whatever the failurePolicy: the wait is the
+		// outage.
+		name:       "leases-hang",
+		prepares:   failingOpenOnLeases,
+		breaks:     behave(webhook.Behaviour{Delay: time.Minute}),
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookCriticalResourceSlow"},
+		suppressed: []string{"WebhookFailingOpen"},
+		page:       "WebhookCriticalResourceSlow",
+		resource:   "leases",
+	},
+	{
+		name:       "pods-refused",
+		prepares:   failingClosedOnPods,
+		breaks:     behave(webhook.Behaviour{FailEvery: 1}),
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookFailingClosed"},
+		suppressed: []string{"WebhookCallsFailing"},
+		page:       "WebhookFailingClosed",
+	},
+	{
+		name:     "admission-seldom",
+		prepares: seldomCalled,
+		breaks:   failsThrice,
+		cures:    answersAgain,
+		active:   []string{"WebhookAllCallsFailing"},
+	},
+	{
+		name:       "admission-open",
+		prepares:   failingOpen,
+		breaks:     removeService,
+		cures:      restoreService,
+		active:     []string{"WebhookBackendDownFailOpen"},
+		suppressed: []string{"WebhookFailingOpen"},
+	},
+	{
+		name:       "conversion-no-service",
+		prepares:   converting,
+		breaks:     removeService,
+		cures:      restoreService,
+		active:     []string{"WebhookBackendDown"},
+		suppressed: []string{"WebhookConversionBlocksControllers", "WebhookConversionFailing"},
+		page:       "WebhookBackendDown",
+	},
+	{
+		name:     "conversion-tenth",
+		prepares: convertingForMany,
+		breaks:   behave(webhook.Behaviour{FailEvery: 10}),
+		cures:    behave(webhook.Behaviour{}),
+		active:   []string{"WebhookConversionFailing"},
+	},
+	{
+		name:       "conversion-no-endpoints",
+		prepares:   converting,
+		breaks:     removeEndpoints,
+		cures:      restoreEndpoints,
+		active:     []string{"WebhookBackendDown"},
+		suppressed: []string{"WebhookConversionBlocksControllers", "WebhookConversionFailing"},
+		page:       "WebhookBackendDown",
+	},
+	{
+		// Controllers that start anew have to read all objects, those of the two
+		// others as well.
+		name:       "conversion-blocks",
+		prepares:   converting,
+		breaks:     failAndRestartControllers,
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookConversionBlocksControllers"},
+		suppressed: []string{"WebhookConversionFailing"},
+		page:       "WebhookConversionBlocksControllers",
+	},
+	{
+		name:     "conversion-slow",
+		prepares: convertingForMany,
+		breaks:   behave(webhook.Behaviour{Delay: 1500 * time.Millisecond}),
+		cures:    behave(webhook.Behaviour{}),
+		active:   []string{"WebhookConversionSlow"},
+	},
+	{
+		name:     "slow-pods",
+		prepares: failingClosedOnPods,
+		breaks:   behave(webhook.Behaviour{Delay: 700 * time.Millisecond}),
+		cures:    behave(webhook.Behaviour{}),
+		resource: "pods",
+		active:   []string{"WebhookCriticalResourceSlow"},
+		page:     "WebhookCriticalResourceSlow",
+	},
+	{
+		name:     "slow-elsewhere",
+		prepares: onTemplates,
+		breaks:   behave(webhook.Behaviour{Delay: 1500 * time.Millisecond}),
+		cures:    behave(webhook.Behaviour{}),
+		resource: "podtemplates",
+		active:   []string{"WebhookResourceLatencyHigh", "WebhookSlow"},
+	},
+	{
+		name:     "refusing",
+		prepares: refusingOnce,
+		breaks:   behave(webhook.Behaviour{Deny: "no more of these"}),
+		cures:    behave(webhook.Behaviour{}),
+		active:   []string{"WebhookRejectionsHigh"},
+	},
+	{
+		name:       "match-conditions",
+		prepares:   failingClosed,
+		breaks:     askOnlyIf(`object.metadata.labels["asked"] == "yes"`),
+		cures:      askOnlyIf(`true`),
+		active:     []string{"WebhookMatchConditionErrors"},
+		suppressed: []string{"WebhookCallsFailing"},
+	},
+	{
+		name:       "patches",
+		prepares:   mutating,
+		breaks:     behave(webhook.Behaviour{Patch: `[{"op":"remove","path":"/data/nothing"}]`}),
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookInternalErrors"},
+		suppressed: []string{"WebhookCallsFailing"},
+	},
+	{
+		name:     static,
+		prepares: unregistered,
+		breaks:   func(_ context.Context, s scenario) error { return s.manifests.add(s) },
+		cures:    func(_ context.Context, s scenario) error { return s.manifests.remove(s) },
+		active:   []string{"WebhookNotInInventory"},
+	},
+	{
+		// Approval or not: nobody may intercept what is never stored.
+		name:   "virtual",
+		breaks: appear(bindings),
+		cures:  disappear,
+		active: []string{"WebhookOnVirtualResource"},
+		page:   "WebhookOnVirtualResource",
+	},
+	{
+		name:   "virtual-approved",
+		breaks: appearApproved(bindings),
+		cures:  disappear,
+		active: []string{"WebhookOnVirtualResource"},
+		page:   "WebhookOnVirtualResource",
+	},
+	{
+		name:   "sensitive",
+		breaks: appear(secrets),
+		cures:  annotate(approval, "https://example.com/pull/1"),
+		active: []string{"WebhookOnSensitiveResource"},
+	},
+	{
+		name:   "sensitive-approved",
+		breaks: appearApproved(secrets),
+		cures:  disappear,
+	},
+	{
+		name:   "sensitive-acknowledged",
+		breaks: appearAcknowledged(secrets, "sensitive-resource"),
+		cures:  disappear,
+	},
+	{
+		name:   "critical",
+		breaks: appear(pods),
+		cures:  annotate(acknowledgement, "critical-resource: it must be so"),
+		active: []string{"WebhookOnCriticalResource"},
+	},
+	{
+		name:   "openshift-core",
+		breaks: appear(configMaps),
+		cures:  annotate(approval, "https://example.com/pull/1"),
+		active: []string{"WebhookOnCoreResource"},
+	},
+}
+
+// TestAlerts holds the alerts against a cluster that is first healthy, then has
+// every trouble at once, and is cured of each as soon as its alerts are seen.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	manifests := newManifests(t)
+	w := newEnvironment(t, cluster.Options{APIServerFlags: manifests.flags(t)})
+	w.manifests = manifests
+	sites := map[string]scenario{}
+	for _, i := range incidents {
+		sites[i.name] = newScenario(t, w, i.name)
+		if i.prepares != nil {
+			i.prepares(t, sites[i.name])
+		}
+	}
+	told := newReceiver(t)
+	auditors, _ := w.auditors(t)
+	stack := w.watch(t, timeScale, monitoring.Targets{Controllers: w.Plane.ControllersURL(), Auditors: auditors}, told.URL)
+
+	began := time.Now()
+	eventually(t, stack.busy)
+	testenv.Must(t, stack.quiet(t.Context()))
+	testenv.Must(t, stack.hadOnly(t.Context(), nil))
+	t.Logf("healthy for %.0f s", time.Since(began).Seconds())
+
+	for _, i := range incidents {
+		testenv.Must(t, i.breaks(t.Context(), sites[i.name]))
+	}
+	each(t, stack, incidents, func(ctx context.Context, i incident, alerts []monitoring.Alert) error {
+		if err := errors.Join(i.fires(alerts), told.pagedOnce(i)); err != nil || len(i.active) == 0 {
+			return err
+		}
+		return i.cures(ctx, sites[i.name])
+	})
+	for _, i := range incidents {
+		if len(i.active) == 0 { // is silent for as long as the others fired
+			testenv.Must(t, i.cures(t.Context(), sites[i.name]))
+		}
+	}
+	each(t, stack, incidents, func(_ context.Context, i incident, alerts []monitoring.Alert) error { return i.resolved(alerts) })
+	testenv.Must(t, stack.quiet(t.Context()))
+	testenv.Must(t, stack.hadOnly(t.Context(), incidents))
+	for _, i := range incidents {
+		testenv.Must(t, told.pagedOnce(i))
+	}
+}
+
+// each tries something with every incident until it succeeded once, and tells
+// how long that took.
+func each(t *testing.T, stack alerting, incidents []incident, try func(context.Context, incident, []monitoring.Alert) error) {
+	t.Helper()
+	began := time.Now()
+	waiting := slices.Clone(incidents)
+	eventually(t, func(ctx context.Context) error {
+		alerts, err := stack.Alerts(ctx)
+		if err != nil {
+			return err
+		}
+		var failures []error
+		waiting = slices.DeleteFunc(waiting, func(i incident) bool {
+			err := try(ctx, i, alerts)
+			if err != nil {
+				failures = append(failures, fmt.Errorf("%s: %w", i.name, err))
+				return false
+			}
+			t.Logf("%s after %.0f s", i.name, time.Since(began).Seconds())
+			return true
+		})
+		return errors.Join(failures...)
+	})
+}
+
+// owns tells whether an alert is about the incident.
+func (i incident) owns(label func(string) string) bool {
+	s := scenario{name: i.name}
+	if name := label("name"); name != "" {
+		return name == s.webhook() || name == s.crd()
+	}
+	return label("resource") != "" && (label("resource") == i.resource || label("group") == s.group())
+}
+
+// fires wants the alerts about the incident to be those it leads to, each as
+// active or suppressed as it must be.
+func (i incident) fires(alerts []monitoring.Alert) error {
+	return i.has(alerts, map[string][]string{"active": i.active, "suppressed": i.suppressed})
+}
+
+func (i incident) resolved(alerts []monitoring.Alert) error { return i.has(alerts, nil) }
+
+func (i incident) has(alerts []monitoring.Alert, want map[string][]string) error {
+	have := map[string][]string{}
+	for _, a := range alerts {
+		if i.owns(func(label string) string { return a.Labels[label] }) {
+			have[a.Status.State] = append(have[a.Status.State], a.Labels["alertname"])
+		}
+	}
+	for _, state := range []string{"active", "suppressed", "unprocessed"} {
+		slices.Sort(have[state])
+		if !slices.Equal(have[state], want[state]) {
+			return fmt.Errorf("%s are %q, want %q", state, have[state], want[state])
+		}
+	}
+	return nil
+}
+
+// called are the calls of the webhooks of the incidents, of either kind.
+const called = `
+	label_replace(apiserver_admission_webhook_request_total{name=~".+[.]alerts[.]example[.]com"}, "webhook", "$1", "name", "(.+)")
+	or label_replace(apiserver_crd_conversion_webhook_duration_seconds_count, "webhook", "$1", "crd_name", "(.+)")`
+
+// busy waits until Prometheus has watched a working cluster for longer than any
+// alert waits, 15 minutes and a window of 5, in which webhooks were called.
+func (s alerting) busy(ctx context.Context) error {
+	watched, err := s.Query(ctx, fmt.Sprintf(`min(count_over_time(up[1h])) >= %d`, int(20*60*timeScale)))
+	if err != nil {
+		return err
+	}
+	if len(watched) == 0 {
+		return errors.New("not all targets were scraped for long enough")
+	}
+	const enough = 14 // of the incidents have users from the beginning
+	busy, err := s.Query(ctx, `sum by (webhook) (`+called+`) > 50`)
+	if err != nil {
+		return err
+	}
+	if len(busy) < enough {
+		return fmt.Errorf("only %d webhooks were called often: %v", len(busy), busy)
+	}
+	return nil
+}
+
+// quiet wants Alertmanager to have no alerts.
+func (s alerting) quiet(ctx context.Context) error { return s.has(ctx) }
+
+// has wants Alertmanager to have alerts of these names, and no others.
+func (s alerting) has(ctx context.Context, want ...string) error {
+	alerts, err := s.Alerts(ctx)
+	if err != nil {
+		return err
+	}
+	have := []string{}
+	for _, a := range alerts {
+		have = append(have, a.Labels["alertname"])
+	}
+	slices.Sort(have)
+	if !slices.Equal(have, want) {
+		return fmt.Errorf("alerts are %q, want %q", have, want)
+	}
+	return nil
+}
+
+// hadOnly wants that the alerts about these incidents fired, and that no others
+// ever did, not even for a moment.
+func (s alerting) hadOnly(ctx context.Context, incidents []incident) error {
+	found, err := s.Query(ctx, `count by (alertname, name, group, resource) (last_over_time(ALERTS{alertstate="firing"}[1d]))`)
+	if err != nil {
+		return err
+	}
+	had := map[string][]string{}
+	var failures []error
+	for _, f := range found {
+		label := func(name string) string { return string(f.Metric[model.LabelName(name)]) }
+		n := slices.IndexFunc(incidents, func(i incident) bool { return i.owns(label) })
+		if n < 0 {
+			failures = append(failures, fmt.Errorf("an alert about no incident: %s", f.Metric))
+			continue
+		}
+		had[incidents[n].name] = append(had[incidents[n].name], label("alertname"))
+	}
+	for _, i := range incidents {
+		want := slices.Sorted(slices.Values(slices.Concat(i.active, i.suppressed)))
+		if have := slices.Sorted(slices.Values(had[i.name])); !slices.Equal(have, want) {
+			failures = append(failures, fmt.Errorf("%s had the alerts %q, want %q", i.name, have, want))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// pagedOnce wants exactly one page about an incident that deserves one, with
+// one alert on it.
+func (r *receiver) pagedOnce(i incident) error {
+	var want [][]string
+	if i.page != "" {
+		want = [][]string{{i.page}}
+	}
+	if pages := r.pages(i); !slices.EqualFunc(pages, want, slices.Equal) {
+		return fmt.Errorf("pages are %q, want %q", pages, want)
+	}
+	return nil
+}

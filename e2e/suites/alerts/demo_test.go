@@ -1,0 +1,134 @@
+package alerts
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// printed is where the demo says that Alertmanager and the page with the alerts
+// are.
+var printed = regexp.MustCompile(`(?s)has them: (http://\S+).*routes them: (http://\S+)`)
+
+// TestDemo watches the demo as a newcomer does: it reports each broken webhook
+// and no healthy one, then alerts fire, and Ctrl-C ends it.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	const demo = "bin/demo" // linked anew only when it has changed
+	if output, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", demo, "./demo").CombinedOutput(); err != nil {
+		t.Fatalf("building the demo: %v\n%s", err, output)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	cmd := interactive(t, log, demo, "bin", testenv.Binary(t))
+	var stack alerting
+	eventually(t, func(context.Context) error {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			return err
+		}
+		found := printed.FindSubmatch(text)
+		if found == nil {
+			return fmt.Errorf("no addresses in:\n%s", text)
+		}
+		reported(t, string(text))
+		stack = alerting{&monitoring.Stack{Prometheus: strings.TrimSuffix(string(found[1]), "/"), Alertmanager: string(found[2])}}
+		return nil
+	})
+	testenv.Must(t, monitoring.Get(t.Context(), stack.Page(), nil))
+	testenv.Must(t, monitoring.Get(t.Context(), stack.Alertmanager+"/", nil))
+	for _, name := range []string{"WebhookBackendDown", "WebhookCallsFailing", "WebhookConversionFailing", "WebhookOnVirtualResource"} {
+		eventually(t, func(ctx context.Context) error { return stack.fires(ctx, name) })
+	}
+	testenv.Must(t, cmd.Process.Signal(syscall.SIGINT))
+	if err := cmd.Wait(); err != nil {
+		text, _ := os.ReadFile(log)
+		t.Errorf("ending the demo: %v\n%s", err, bytes.TrimSpace(text))
+	}
+}
+
+// interactive starts a demo that stays; it is ended with the test, if not
+// before.
+func interactive(t *testing.T, log, demo string, args ...string) *exec.Cmd {
+	t.Helper()
+	out, err := os.Create(log)
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, out.Close()) })
+	cmd := exec.CommandContext(t.Context(), demo, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "../..", out, out
+	cmd.Env = append(os.Environ(), "DEMO_ONCE=")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = 30 * time.Second
+	testenv.Must(t, cmd.Start())
+	return cmd
+}
+
+// fires wants Alertmanager to have the alert.
+func (s alerting) fires(ctx context.Context, alert string) error {
+	alerts, err := s.Alerts(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, a := range alerts {
+		if a.Labels["alertname"] == alert {
+			return nil
+		}
+		names = append(names, a.Labels["alertname"])
+	}
+	return fmt.Errorf("want %s, have %q", alert, names)
+}
+
+// reported wants a line of the demo's report about each broken webhook.
+func reported(t *testing.T, text string) {
+	t.Helper()
+	_, report, _ := strings.Cut(text, "webhook-auditor audit")
+	for name, check := range map[string]string{
+		"configmaps.legacy.example.com":          "service-missing",
+		"ingresses.gateway.example.com":          "service-port-missing",
+		"jobs.scheduler.example.com":             "no-ready-endpoints",
+		"backups.storage.example.com":            "service-missing",
+		"cronjobs.quota.example.com":             "ca-bundle-invalid",
+		"pods.guard.example.com":                 "bootstrap-deadlock",
+		"bindings.placement.example.com":         "virtual-resource",
+		"tokenreviews.login.example.com":         "dead-rule",
+		"secrets.injector.example.com":           "sensitive-resource",
+		"pods.scanner.example.com":               "critical-resource",
+		"statefulsets.demo-operator.example.com": "core-resource",
+	} {
+		if !lineWith(report, name, check) {
+			t.Errorf("no line tells %s about %s", check, name)
+		}
+	}
+	for _, healthy := range []string{"policy.example.com", "secrets.validator.example.com"} {
+		if strings.Contains(report, healthy) {
+			t.Errorf("the healthy %s is reported", healthy)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func lineWith(text string, words ...string) bool {
+	for line := range strings.Lines(text) {
+		all := true
+		for _, word := range words {
+			all = all && strings.Contains(line, word)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,105 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// dense makes a scrape a second as dense in the windows as one every half a
+// minute is in those of production.
+const dense = 1.0 / 30
+
+// chunk is how many values of a series Prometheus stores together. Reading the
+// last of them costs the less, the fewer stand before it.
+const chunk = 120
+
+// BenchmarkEvaluation reports how long Prometheus takes for each group of
+// alerts with a thousand webhooks that are called: the median of what it says of
+// itself, once all windows up to an hour are full. It takes five minutes, and
+// tells something on an idle machine only.
+func BenchmarkEvaluation(b *testing.B) {
+	const webhooks, each = 1000, 100
+	b.Setenv("GOMAXPROCS", strconv.Itoa(runtime.GOMAXPROCS(0))) // nothing else runs
+	w := newEnvironment(b, cluster.Options{})
+	s := newScenario(b, w, "many")
+	for n := range webhooks / each {
+		testenv.Must(b, s.register(b.Context(), s.several(n, each)))
+	}
+	auditors, _ := w.auditors(b)
+	stack := w.watch(b, dense, monitoring.Targets{Auditors: auditors}, "")
+	for b.Loop() {
+		for range 2 {
+			_ = s.createConfigMap(b.Context(), 0) // calls them all
+		}
+		eventually(b, func(ctx context.Context) error { return stack.knows(ctx, webhooks) })
+	}
+	durations := map[string][]float64{}
+	for range chunk {
+		all := 0.0
+		for group, took := range stack.durations(b) {
+			durations[group] = append(durations[group], took)
+			all += took
+		}
+		durations["all"] = append(durations["all"], all)
+		time.Sleep(time.Second)
+	}
+	for group, took := range durations {
+		slices.Sort(took)
+		b.ReportMetric(1000*took[len(took)/2], "ms/"+group)
+	}
+}
+
+// durations are how long Prometheus took last for each group, in seconds.
+func (s alerting) durations(b *testing.B) map[string]float64 {
+	b.Helper()
+	response, err := http.Get(s.Prometheus + "/metrics")
+	testenv.Must(b, err)
+	defer response.Body.Close()
+	scrape, err := metrics.Parse(response.Body)
+	testenv.Must(b, err)
+	took := map[string]float64{}
+	for _, series := range scrape.Select("prometheus_rule_group_last_duration_seconds", nil) {
+		_, group, _ := strings.Cut(series.Labels["rule_group"], ";")
+		took[group] = series.Value
+	}
+	return took
+}
+
+// several is a configuration of so many webhooks on ConfigMaps.
+func (s scenario) several(number, webhooks int) *admissionv1.ValidatingWebhookConfiguration {
+	c := s.configuration(configMaps)
+	c.Name = fmt.Sprintf("%s-%d", s.name, number)
+	one := c.Webhooks[0]
+	c.Webhooks = nil
+	for i := range webhooks {
+		one.Name = fmt.Sprintf("w%d.%s.alerts.example.com", i, c.Name)
+		c.Webhooks = append(c.Webhooks, one)
+	}
+	return c
+}
+
+// knows wants an hour, as the alerts count, of series about so many webhooks.
+func (s alerting) knows(ctx context.Context, webhooks int) error {
+	found, err := s.Query(ctx, fmt.Sprintf(`
+		count(count_over_time(webhook_auditor_webhook_latency_threshold_seconds[130s]) > 120) >= 2 * %[1]d
+		and count(count by (name) (count_over_time(apiserver_admission_webhook_request_total[130s]) > 120)) >= %[1]d`, webhooks))
+	if err == nil && len(found) == 0 {
+		return errors.New("not all webhooks are known and called")
+	}
+	return err
+}

@@ -1,0 +1,205 @@
+package alerts
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
+)
+
+var (
+	configMaps = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"configmaps"}}
+	pods       = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"pods"}}
+	secrets    = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}
+	leases     = admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}}
+	templates  = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"podtemplates"}}
+	bindings   = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"bindings"}}
+)
+
+func failingClosed(t *testing.T, s scenario) {
+	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
+	s.traffic(t, 1, s.createConfigMap)
+}
+
+// failingClosedOnPods is a webhook that the cluster's stability depends on.
+func failingClosedOnPods(t *testing.T, s scenario) {
+	const users = 2
+	s.makePods(t, users)
+	testenv.Must(t, s.register(t.Context(), s.configuration(pods)))
+	s.traffic(t, users, s.touchPod)
+}
+
+// failingOpenOnLeases is a webhook that leaders wait for.
+func failingOpenOnLeases(t *testing.T, s scenario) {
+	c := s.configuration(leases)
+	c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
+	c.Webhooks[0].TimeoutSeconds = new(int32(1))
+	testenv.Must(t, s.register(t.Context(), c))
+	s.traffic(t, 3, s.createLease)
+}
+
+func failingOpen(t *testing.T, s scenario) {
+	c := s.configuration(configMaps)
+	c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
+	testenv.Must(t, s.register(t.Context(), c))
+	s.traffic(t, 1, s.createConfigMap)
+}
+
+// impatient users wait for two seconds each time that the webhook hangs.
+func impatient(t *testing.T, s scenario) {
+	c := s.configuration(configMaps)
+	c.Webhooks[0].TimeoutSeconds = new(int32(2))
+	testenv.Must(t, s.register(t.Context(), c))
+	s.traffic(t, 3, s.createConfigMap)
+}
+
+// seldomCalled is a webhook that nobody's request meets before it fails: not even
+// that of the controller which puts a ConfigMap into each new namespace.
+func seldomCalled(t *testing.T, s scenario) {
+	eventually(t, func(ctx context.Context) error {
+		_, err := s.Kube.CoreV1().ConfigMaps(s.users()).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		return err
+	})
+	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
+}
+
+func failsThrice(ctx context.Context, s scenario) error {
+	s.Hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
+	for range 3 {
+		if err := s.createConfigMap(ctx, 0); err == nil {
+			return fmt.Errorf("the webhook %s does not fail", s.webhook())
+		}
+	}
+	return nil
+}
+
+func answersAgain(ctx context.Context, s scenario) error {
+	s.Hooks.Behave(s.path(), webhook.Behaviour{})
+	return s.createConfigMap(ctx, 0)
+}
+
+// refusingOnce is a webhook that has refused one request before.
+func refusingOnce(t *testing.T, s scenario) {
+	s.Hooks.Behave(s.path(), webhook.Behaviour{Deny: "not this one"})
+	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
+	eventually(t, func(ctx context.Context) error {
+		if err := s.createConfigMap(ctx, 0); err == nil {
+			return fmt.Errorf("the webhook %s is not asked yet", s.webhook())
+		}
+		return nil
+	})
+	s.Hooks.Behave(s.path(), webhook.Behaviour{})
+	s.traffic(t, 1, s.createConfigMap)
+}
+
+func mutating(t *testing.T, s scenario) {
+	testenv.Must(t, s.registerMutating(t.Context(), s.configuration(configMaps)))
+	s.traffic(t, 1, s.createConfigMap)
+}
+
+func unregistered(t *testing.T, s scenario) { s.traffic(t, 1, s.createConfigMap) }
+
+// failingClosedForMany has so many users that a tenth of them is somebody at
+// any time.
+func failingClosedForMany(t *testing.T, s scenario) {
+	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
+	s.traffic(t, 3, s.createConfigMap)
+}
+
+func converting(t *testing.T, s scenario) {
+	s.install(t)
+	s.traffic(t, 1, s.readWidget)
+}
+
+func convertingForMany(t *testing.T, s scenario) {
+	s.install(t)
+	s.traffic(t, 3, s.readWidget)
+}
+
+func onTemplates(t *testing.T, s scenario) {
+	const users = 3
+	s.makeTemplates(t, users)
+	testenv.Must(t, s.register(t.Context(), s.configuration(templates)))
+	s.traffic(t, users, s.touchTemplate)
+}
+
+// appear registers a webhook that nobody has approved.
+func appear(rule admissionv1.Rule) func(context.Context, scenario) error {
+	return func(ctx context.Context, s scenario) error {
+		c := s.configuration(rule)
+		c.Annotations = nil
+		return s.register(ctx, c)
+	}
+}
+
+func appearApproved(rule admissionv1.Rule) func(context.Context, scenario) error {
+	return func(ctx context.Context, s scenario) error { return s.register(ctx, s.configuration(rule)) }
+}
+
+func appearAcknowledged(rule admissionv1.Rule, check string) func(context.Context, scenario) error {
+	return func(ctx context.Context, s scenario) error {
+		c := s.configuration(rule)
+		c.Annotations = map[string]string{acknowledgement: check + ": we know"}
+		return s.register(ctx, c)
+	}
+}
+
+func disappear(ctx context.Context, s scenario) error { return s.unregister(ctx) }
+
+func annotate(annotation, value string) func(context.Context, scenario) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotation, value)
+	return func(ctx context.Context, s scenario) error {
+		_, err := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().
+			Patch(ctx, s.name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}
+}
+
+func removeService(ctx context.Context, s scenario) error   { return s.backend.DeleteService(ctx) }
+func restoreService(ctx context.Context, s scenario) error  { return s.backend.CreateService(ctx) }
+func removeEndpoints(ctx context.Context, s scenario) error { return s.backend.DeleteEndpoints(ctx) }
+
+func restoreEndpoints(ctx context.Context, s scenario) error { return s.backend.CreateEndpoints(ctx) }
+
+// trust changes whom the API server trusts to be the scenario's webhook.
+func trust(bundle []byte) func(context.Context, scenario) error {
+	return func(ctx context.Context, s scenario) error {
+		return s.change(ctx, func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.CABundle = bundle })
+	}
+}
+
+func trustAgain(ctx context.Context, s scenario) error { return trust(s.Hooks.CABundle())(ctx, s) }
+
+// askOnlyIf gives the scenario's webhook a matchCondition.
+func askOnlyIf(expression string) func(context.Context, scenario) error {
+	return func(ctx context.Context, s scenario) error {
+		return s.change(ctx, func(w *admissionv1.ValidatingWebhook) {
+			w.MatchConditions = []admissionv1.MatchCondition{{Name: "asked", Expression: expression}}
+		})
+	}
+}
+
+// behave changes how the scenario's webhook answers.
+func behave(b webhook.Behaviour) func(context.Context, scenario) error {
+	return func(_ context.Context, s scenario) error {
+		s.Hooks.Behave(s.path(), b)
+		return nil
+	}
+}
+
+// failAndRestartControllers has all conversions fail. The API server notices
+// once somebody writes, and controllers that have read everything before do not
+// need to again until they start anew.
+func failAndRestartControllers(ctx context.Context, s scenario) error {
+	s.Hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
+	if _, err := s.widgets("v1").Patch(ctx, "one", types.MergePatchType, touch(), metav1.PatchOptions{}); err != nil {
+		return err
+	}
+	return s.Plane.Controllers.Restart(ctx)
+}

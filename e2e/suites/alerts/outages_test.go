@@ -1,0 +1,76 @@
+package alerts
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
+)
+
+// TestWatchers breaks what watches the webhooks, one thing after the other, and
+// then, while everything is quiet, the conversion of a CRD that nobody uses.
+func TestWatchers(t *testing.T) {
+	t.Parallel()
+	w := newEnvironment(t, cluster.Options{WithoutControllers: true}) // which would use every CRD
+	s := newScenario(t, w, "seldom")
+	s.install(t)
+	auditors, stop := w.auditors(t)
+	stack := w.watch(t, timeScale, monitoring.Targets{
+		Auditors: append(slices.Clone(auditors), blindAuditor(t)),
+		Without:  "apiserver_admission_.+",
+	}, "")
+	becomes := func(want ...string) {
+		t.Helper()
+		begun := time.Now()
+		eventually(t, func(ctx context.Context) error { return stack.has(ctx, want...) })
+		t.Logf("%q after %.0f s", want, time.Since(begun).Seconds())
+	}
+
+	// Two series of kube-controller-manager are missing all the time.
+	noControllers := []string{"WebhookInputMetricsMissing", "WebhookInputMetricsMissing"}
+	becomes("WebhookAuditorStale", "WebhookInputMetricsMissing", "WebhookInputMetricsMissing", "WebhookInputMetricsMissing")
+	testenv.Must(t, stack.Scrape(t.Context(), monitoring.Targets{Auditors: auditors}))
+	becomes(noControllers...)
+
+	stop()
+	becomes("WebhookAuditorDown")
+	auditors, _ = w.auditors(t)
+	testenv.Must(t, stack.Scrape(t.Context(), monitoring.Targets{Auditors: auditors}))
+	becomes(noControllers...)
+
+	s.Hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
+	for range 3 {
+		if err := s.readWidget(t.Context(), 0); err == nil {
+			t.Fatal("the conversion does not fail")
+		}
+	}
+	becomes(append([]string{"WebhookConversionFailing"}, noControllers...)...)
+	s.Hooks.Behave(s.path(), webhook.Behaviour{})
+	testenv.Must(t, s.readWidget(t.Context(), 0))
+	becomes(noControllers...)
+}
+
+// blindAuditor runs an auditor that reaches no API server, until the end of the
+// test, and returns where it is.
+func blindAuditor(t *testing.T) string {
+	t.Helper()
+	ports, err := process.FreePorts(1)
+	testenv.Must(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, &rest.Config{Host: fmt.Sprintf("http://127.0.0.1:%d", ports[0])}))
+	a, err := auditor.Launch(auditor.Options{Binary: testenv.Binary(t), Kubeconfig: kubeconfig})
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, a.Stop()) })
+	return a.URL
+}

@@ -1,0 +1,341 @@
+//go:build faults
+
+// Package faults breaks a control plane in every way that one breaks, under an
+// auditor that must lose nothing and need no restart. "make test-faults" runs
+// it.
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/proxy"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// recovery bounds how long everything may take to be as it should after a
+// fault is gone: the longest pause between failing calls, and some.
+const recovery = time.Minute
+
+// How long faults last: those that a load balancer or an operator mends, and
+// those that a supervisor does.
+const (
+	outage = time.Minute
+	brief  = 15 * time.Second
+)
+
+const (
+	finding   = auditor.Prefix + "finding"
+	info      = auditor.Prefix + "webhook_info"
+	timestamp = auditor.Prefix + "snapshot_timestamp_seconds"
+)
+
+var elected = []string{"--leader-elect", "--namespace=" + testenv.Home, "--degraded.inertia=1s"}
+
+// stage is a world, an auditor in it, and a webhook whose Service is missing.
+type stage struct {
+	*testenv.Env
+	*auditor.Auditor
+	proxy *proxy.Proxy
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	w := testenv.New(t, cluster.Options{WithoutControllers: true})
+	w.Operated(t)
+	s := newAct(t, w, elected...)
+	s.missing(t, "before")
+	s.tells(t, "before")
+	return s
+}
+
+// newAct runs an auditor in a world that it reaches through a proxy of its own.
+func newAct(t *testing.T, w *testenv.Env, flags ...string) *stage {
+	t.Helper()
+	p, err := proxy.Start(w.Plane.Config())
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, p.Close()) })
+	s := &stage{Env: w, proxy: p}
+	s.Auditor = s.replica(t, flags...)
+	return s
+}
+
+// replica runs an auditor that reaches the API server through the proxy.
+func (s *stage) replica(t *testing.T, flags ...string) *auditor.Auditor {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, &rest.Config{Host: s.proxy.URL}))
+	return testenv.RunAs(t, kubeconfig, flags...)
+}
+
+// missing registers a webhook whose Service is missing.
+func (s *stage) missing(t *testing.T, name string) {
+	t.Helper()
+	h := testenv.CatchAll("configmaps")
+	h.Name = name + ".e2e.example.com"
+	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "nobody"}}
+	testenv.EventuallyWithin(t, recovery, func() error {
+		_, err := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.ValidatingWebhook{h},
+		}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// tells waits until the metrics and the conditions tell of a webhook.
+func (s *stage) tells(t *testing.T, name string) {
+	t.Helper()
+	s.exports(t, name)
+	for _, target := range testenv.Targets {
+		testenv.EventuallyWithin(t, recovery, func() error {
+			return s.Condition(t.Context(), target, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: name + ".e2e"})
+		})
+	}
+}
+
+// exports waits until the metrics tell of a webhook.
+func (s *stage) exports(t *testing.T, name string) {
+	t.Helper()
+	testenv.EventuallyWithin(t, recovery, func() error {
+		return s.scrapes(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": name}))
+	})
+}
+
+func (s *stage) scrapes(ctx context.Context, holds metrics.Condition) error {
+	m, err := s.Scrape(ctx)
+	if err != nil {
+		return err
+	}
+	return holds(m)
+}
+
+// during holds for a while that the auditors serve the last Snapshot.
+func during(t *testing.T, d time.Duration, stages ...*stage) {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < d; time.Sleep(500 * time.Millisecond) {
+		for _, s := range stages {
+			testenv.Must(t, s.scrapes(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": "before"})))
+		}
+	}
+}
+
+// aged wants the Snapshot's age to show.
+func (s *stage) aged(t *testing.T, atLeast time.Duration) {
+	t.Helper()
+	testenv.Must(t, s.scrapes(t.Context(), func(m metrics.Metrics) error {
+		at := time.Unix(int64(m.Select(timestamp, nil).Sum()), 0)
+		if age := time.Since(at); age < atLeast {
+			return fmt.Errorf("the snapshot claims to be only %s old", age)
+		}
+		return nil
+	}))
+}
+
+// current waits until the Snapshot is current again.
+func (s *stage) current(t *testing.T) {
+	t.Helper()
+	testenv.EventuallyWithin(t, recovery+time.Minute, func() error { // an unchanged one is published every minute
+		return s.scrapes(t.Context(), func(m metrics.Metrics) error {
+			if age := time.Since(time.Unix(int64(m.Select(timestamp, nil).Sum()), 0)); age > 30*time.Second {
+				return fmt.Errorf("the snapshot is %s old", age)
+			}
+			return nil
+		})
+	})
+}
+
+// survived wants the whole truth after a fault: what changed since, and
+// nothing that is gone.
+func (s *stage) survived(t *testing.T) {
+	t.Helper()
+	name := strings.ToLower(strings.ReplaceAll(path.Base(t.Name()), "_", "-"))
+	s.missing(t, name)
+	s.tells(t, name)
+	s.Unregister(t, name)
+	testenv.EventuallyWithin(t, recovery, func() error {
+		return s.scrapes(t.Context(), metrics.Absent(info, metrics.Labels{"configuration": name}))
+	})
+	s.current(t)
+}
+
+// TestFaults runs one fault after the other against one auditor that is never
+// restarted.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for _, fault := range []struct {
+		name string
+		do   func(*testing.T, *stage)
+	}{
+		{"api server killed", killAPIServer},
+		{"etcd stopped", stopEtcd},
+		{"watches gone", expireWatches},
+		{"catch-all", catchAll},
+		{"the future", stampFuture},
+		{"churn", churn},
+		{"soak", soak},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			fault.do(t, s)
+			s.survived(t)
+		})
+	}
+	select {
+	case <-s.Done():
+		t.Errorf("the auditor ended:\n%s", s.Output())
+	default:
+	}
+}
+
+// killAPIServer kills it as kill -9 does, changes nothing while it is away, and
+// starts it again.
+func killAPIServer(t *testing.T, s *stage) {
+	s.Plane.APIServer.Kill()
+	during(t, brief, s)
+	testenv.Must(t, s.Plane.APIServer.Start(t.Context()))
+}
+
+func stopEtcd(t *testing.T, s *stage) {
+	testenv.Must(t, s.Plane.Etcd.Stop())
+	during(t, outage, s)
+	testenv.Must(t, s.Plane.Etcd.Start(t.Context()))
+}
+
+func expireWatches(t *testing.T, s *stage) {
+	s.proxy.Break(proxy.Expire)
+	// Lists still pass: what changes is seen all the same.
+	s.missing(t, "relisted")
+	s.exports(t, "relisted")
+	s.Unregister(t, "relisted")
+	during(t, brief, s)
+	s.proxy.Break(nil)
+}
+
+// TestFaultErrors answers every request with an error, for a minute: of each
+// kind to an auditor of its own, all in the same minute. They are mended one
+// after the other, and whoever is mended is the only one that can tell.
+func TestFaultErrors(t *testing.T) {
+	t.Parallel()
+	w := testenv.New(t, cluster.Options{WithoutControllers: true})
+	w.Operated(t)
+	kinds := []struct {
+		name, reason string
+		code         int
+	}{
+		{"internal", "InternalError", http.StatusInternalServerError},
+		{"unavailable", "ServiceUnavailable", http.StatusServiceUnavailable},
+		{"throttled", "TooManyRequests", http.StatusTooManyRequests},
+	}
+	var stages []*stage
+	for _, k := range kinds {
+		w.Namespace(t, k.name)
+		stages = append(stages, newAct(t, w, "--leader-elect", "--namespace="+k.name, "--degraded.inertia=0s"))
+	}
+	stages[0].missing(t, "before")
+	for i, s := range stages {
+		s.exports(t, "before")
+		s.proxy.Break(proxy.Fail(kinds[i].code, kinds[i].reason))
+	}
+	during(t, outage, stages...)
+	for i, s := range stages {
+		t.Run(kinds[i].name, func(t *testing.T) {
+			s.aged(t, outage/2)
+			s.proxy.Break(nil)
+			s.survived(t)
+			testenv.Must(t, s.Stop())
+			if code := s.ExitCode(); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+		})
+	}
+}
+
+// catchAll blocks every write, and restarts the API server under it. Another
+// replica that starts meanwhile comes up from what can be read.
+func catchAll(t *testing.T, s *stage) {
+	s.Validate(t, "all", testenv.CatchAll("*/*"))
+	s.missing(t, "under-catch-all")
+	s.exports(t, "under-catch-all")
+	s.Plane.APIServer.Kill()
+	testenv.Must(t, s.Plane.APIServer.Start(t.Context()))
+	fresh := &stage{Env: s.Env, Auditor: s.replica(t, elected...), proxy: s.proxy}
+	fresh.exports(t, "under-catch-all")
+	testenv.Must(t, fresh.Stop())
+	s.Unregister(t, "all")
+	s.tells(t, "under-catch-all")
+	s.Unregister(t, "under-catch-all")
+}
+
+// stampFuture has a writer whose clock is ten minutes ahead stamp a
+// configuration.
+func stampFuture(t *testing.T, s *stage) {
+	s.missing(t, "stamped")
+	client := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	made, err := client.Get(t.Context(), "stamped", metav1.GetOptions{})
+	testenv.Must(t, err)
+	for i := range made.ManagedFields {
+		made.ManagedFields[i].Time = new(metav1.NewTime(time.Now().Add(10 * time.Minute)))
+	}
+	_, err = client.Update(t.Context(), made, metav1.UpdateOptions{})
+	testenv.Must(t, err)
+	s.tells(t, "stamped")
+	s.Unregister(t, "stamped")
+}
+
+// TestFaultForbidden lets the auditor watch nothing but one kind.
+func TestFaultForbidden(t *testing.T) {
+	t.Parallel()
+	w := testenv.New(t, cluster.Options{WithoutControllers: true})
+	_, err := w.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "one"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations"}, Verbs: []string{"list", "watch"}}},
+	}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	_, err = w.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "one"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "one"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "one"}},
+	}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	config, err := w.Plane.As("one")
+	testenv.Must(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, config))
+	a := testenv.RunAs(t, kubeconfig, elected...)
+	s := &stage{Env: w, Auditor: a}
+	s.missing(t, "seen")
+	labels := metrics.Labels{"configuration": "seen"}
+	testenv.EventuallyWithin(t, recovery, func() error { return s.scrapes(t.Context(), metrics.Present(info, labels)) })
+	testenv.Must(t, s.scrapes(t.Context(), metrics.Absent(finding, metrics.Labels{"check": "service-missing"})))
+	for _, resource := range []string{"mutatingwebhookconfigurations", "customresourcedefinitions", "namespaces", "services", "endpointslices", "apiservices", "leases"} {
+		testenv.EventuallyWithin(t, recovery, func() error {
+			if log := a.Output(); !strings.Contains(log, resource) {
+				return fmt.Errorf("the log does not say that %s cannot be read:\n%s", resource, log)
+			}
+			return nil
+		})
+	}
+}
+
+// soaking is how long the soak lasts.
+func soaking() time.Duration {
+	if os.Getenv("SOAK") != "" {
+		return 20 * time.Minute
+	}
+	return 10 * time.Second
+}

@@ -1,0 +1,254 @@
+//go:build faults
+
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// takeover bounds how long the other replica may take to write: until the
+// lease has expired by its clock, and one more look.
+const takeover = time.Minute
+
+const writeErrors = auditor.Prefix + "condition_write_errors_total"
+
+// pair is two replicas against one control plane.
+type pair struct {
+	*testenv.Env
+	leader, other *auditor.Auditor
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	w := testenv.New(t, cluster.Options{WithoutControllers: true})
+	w.Operated(t)
+	p := &pair{Env: w, leader: w.Run(t, elected...)}
+	testenv.Eventually(t, func() error { return p.held(t, p.leader) })
+	p.other = w.Run(t, elected...)
+	w.Reaches(t, testenv.Well("Degraded"))
+	return p
+}
+
+// held wants a replica to hold the lease.
+func (p *pair) held(t *testing.T, by *auditor.Auditor) error {
+	lease, err := p.Kube.CoordinationV1().Leases(testenv.Home).Get(t.Context(), "webhook-auditor", metav1.GetOptions{})
+	if err == nil && !strings.HasSuffix(*lease.Spec.HolderIdentity, fmt.Sprintf("_%d", by.PID())) {
+		err = fmt.Errorf("%s holds the lease, not process %d", *lease.Spec.HolderIdentity, by.PID())
+	}
+	return err
+}
+
+// broken registers a webhook whose Service is missing, and waits until both
+// replicas say so.
+func (p *pair) broken(t *testing.T, name string, replicas ...*auditor.Auditor) {
+	t.Helper()
+	h := testenv.CatchAll("configmaps")
+	h.Name = name + ".e2e.example.com"
+	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "nobody"}}
+	p.Validate(t, name, h)
+	for _, a := range replicas {
+		_, err := a.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": name}))
+		testenv.Must(t, err)
+	}
+}
+
+// told waits until the conditions tell of a webhook.
+func (p *pair) told(t *testing.T, name string) {
+	t.Helper()
+	for _, target := range testenv.Targets {
+		testenv.EventuallyWithin(t, takeover, func() error {
+			return p.Condition(t.Context(), target, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: name})
+		})
+	}
+}
+
+// TestFaultTakeOver kills the one that writes: the other goes on, and tells what
+// happened in between.
+func TestFaultTakeOver(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.leader.Kill()
+	p.broken(t, "meanwhile", p.other)
+	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
+	p.told(t, "meanwhile")
+	p.Announced(t, "meanwhile", "Warning", "service-missing")
+}
+
+// TestFaultCleanStop hands the lease over at once.
+func TestFaultCleanStop(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	testenv.Must(t, p.leader.Terminate())
+	<-p.leader.Done()
+	if code := p.leader.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
+	p.broken(t, "afterwards", p.other)
+	p.told(t, "afterwards")
+}
+
+// TestFaultDeadCatchAll: a dead webhook on everything but subresources keeps the
+// lease from being renewed and Events from being recorded. Conditions go on,
+// also after a restart, and what could not be written is written when it heals.
+func TestFaultDeadCatchAll(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.Validate(t, "all", testenv.CatchAll("*"))
+	p.broken(t, "first", p.leader, p.other)
+	p.told(t, "first")
+	if err := p.renewed(t); err == nil {
+		t.Error("the lease can be written, so the test shows nothing")
+	}
+	p.leader.Kill()
+	fresh := p.Run(t, elected...)
+	p.other.Kill()
+	p.broken(t, "second", fresh)
+	p.told(t, "second")
+	p.Unregister(t, "all")
+	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, fresh) })
+	p.Announced(t, "second", "Warning", "service-missing")
+	counted(t, fresh)
+}
+
+// TestFaultHanging: as above, but the webhook never answers, so that every
+// write takes its timeout. The conditions still go on where they may, the log
+// names the webhook, a replica that starts comes up, and one that is asked to
+// end ends.
+func TestFaultHanging(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	b := p.Backend(t, "hanging")
+	p.Validate(t, "all", testenv.Hanging(b, "*"))
+	p.broken(t, "first", p.leader, p.other)
+	p.told(t, "first")
+	counted(t, p.leader)
+	p.Unregister(t, "all")
+	p.Announced(t, "first", "Warning", "service-missing")
+	namesOnce(t, p.leader, "all.e2e.example.com")
+
+	h := testenv.Hanging(b, "*/*")
+	h.Name = "subresources.e2e.example.com"
+	p.Validate(t, "subresources", h)
+	p.broken(t, "second", p.leader, p.other)
+	fresh := p.Run(t, elected...)
+	_, err := fresh.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"configuration": "second"}))
+	testenv.Must(t, err)
+	testenv.EventuallyWithin(t, takeover, func() error {
+		if !strings.Contains(p.leader.Output(), "webhook="+h.Name) {
+			return errors.New("the log does not name the webhook")
+		}
+		return nil
+	})
+	testenv.Must(t, p.leader.Stop())
+	if code := p.leader.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	p.Unregister(t, "subresources")
+	p.told(t, "second")
+	p.Announced(t, "second", "Warning", "service-missing")
+}
+
+// renewed tries to write the lease, as somebody who changes nothing.
+func (p *pair) renewed(t *testing.T) error {
+	leases := p.Kube.CoordinationV1().Leases(testenv.Home)
+	lease, err := leases.Get(t.Context(), "webhook-auditor", metav1.GetOptions{})
+	if err == nil {
+		_, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+// TestFaultDeadCatchAllOnSubresources blocks every write: it is counted, and said
+// once with the webhook's name; metrics go on, and writing when it heals.
+func TestFaultDeadCatchAllOnSubresources(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.Validate(t, "all", testenv.CatchAll("*/*"))
+	p.broken(t, "unwritten", p.leader, p.other)
+	counted(t, p.leader)
+	fresh := p.Run(t, elected...)
+	_, err := fresh.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"configuration": "unwritten"}))
+	testenv.Must(t, err)
+	for _, target := range testenv.Targets {
+		if err := p.Condition(t.Context(), target, testenv.Well("Degraded")); err != nil {
+			t.Errorf("a blocked write came through: %v", err)
+		}
+	}
+	p.Unregister(t, "all")
+	p.told(t, "unwritten")
+	p.Announced(t, "unwritten", "Warning", "service-missing")
+	namesOnce(t, p.leader, "all.e2e.example.com")
+}
+
+// namesOnce wants the log to tell once which webhook blocks, and then that it
+// works again.
+func namesOnce(t *testing.T, a *auditor.Auditor, webhook string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		log := a.Output()
+		_, after, _ := strings.Cut(log, "webhook="+webhook)
+		if n := strings.Count(log, "webhook="+webhook); n != 1 {
+			return fmt.Errorf("the log names the webhook %d times, want once:\n%s", n, log)
+		}
+		if !strings.Contains(after, "it works again") {
+			return fmt.Errorf("the log does not say that it works again:\n%s", log)
+		}
+		return nil
+	})
+}
+
+// counted waits until an auditor counts writes that failed.
+func counted(t *testing.T, a *auditor.Auditor) {
+	t.Helper()
+	_, err := a.Eventually(t.Context(), func(m metrics.Metrics) error {
+		if n := m.Select(writeErrors, nil).Sum(); n == 0 {
+			return errors.New("no failed write is counted")
+		}
+		return nil
+	})
+	testenv.Must(t, err)
+}
+
+// TestFaultSkewedHolder: somebody whose clock is ten minutes ahead holds the lease
+// and renews it; nobody else writes. When it stops, the clock of the other
+// decides, not the stamp.
+func TestFaultSkewedHolder(t *testing.T) {
+	t.Parallel()
+	w := testenv.New(t, cluster.Options{WithoutControllers: true})
+	w.Operated(t)
+	leases := w.Kube.CoordinationV1().Leases(testenv.Home)
+	stamp := func() *metav1.MicroTime { return new(metav1.NewMicroTime(time.Now().Add(10 * time.Minute))) }
+	held, err := leases.Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "webhook-auditor"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("skewed"), LeaseDurationSeconds: new(int32(15)), RenewTime: stamp()},
+	}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	p := &pair{Env: w, other: w.Run(t, elected...)}
+	for range 10 { // longer than a lease lasts
+		time.Sleep(2 * time.Second)
+		held.Spec.RenewTime = stamp()
+		held, err = leases.Update(t.Context(), held, metav1.UpdateOptions{})
+		testenv.Must(t, err)
+	}
+	for _, target := range testenv.Targets {
+		if _, _, err := w.Status(t.Context(), target); !apierrors.IsNotFound(err) {
+			t.Errorf("%s was written while somebody else held the lease: %v", target.Name, err)
+		}
+	}
+	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
+	w.Reaches(t, testenv.Well("Degraded"))
+}

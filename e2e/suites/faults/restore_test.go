@@ -1,0 +1,91 @@
+//go:build faults
+
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/proxy"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// TestFaultRestore restores etcd from a backup under two auditors: what was
+// registered since is gone, what was removed since is back, and the API server
+// has never been at the resource version up to which the auditors know it.
+func TestFaultRestore(t *testing.T) {
+	t.Parallel()
+	first := newStage(t)
+	replicas := []*stage{first, newAct(t, first.Env, elected...)}
+	first.missing(t, "restored")
+	shown(t, replicas, "restored")
+
+	backup, err := first.Plane.BackUp(t.Context())
+	testenv.Must(t, err)
+	first.Unregister(t, "restored")
+	first.write(t, 500)
+	first.missing(t, "lost")
+	shown(t, replicas, "lost")
+	removed(t, replicas, "restored")
+
+	// After most errors client-go lists anew. After this one, as after a refused
+	// connection, it resumes its watches.
+	for _, s := range replicas {
+		s.proxy.Break(proxy.Fail(http.StatusTooManyRequests, "TooManyRequests"))
+	}
+	testenv.Must(t, first.Plane.Restore(t.Context(), backup))
+	for _, s := range replicas {
+		s.proxy.Break(nil)
+	}
+	shown(t, replicas, "before", "restored")
+	removed(t, replicas, "lost")
+	for _, s := range replicas {
+		testenv.Must(t, s.scrapes(t.Context(), func(m metrics.Metrics) error {
+			if n := m.Select(auditor.Prefix+"resource_version_regressions_total", nil).Sum(); n == 0 {
+				return errors.New("no regression is counted")
+			}
+			return nil
+		}))
+	}
+	first.survived(t)
+}
+
+// write takes the resource version that many steps further.
+func (s *stage) write(t *testing.T, times int) {
+	t.Helper()
+	maps := s.Kube.CoreV1().ConfigMaps(metav1.NamespaceDefault)
+	written, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "written"}}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	for i := range times {
+		written.Data = map[string]string{"times": fmt.Sprint(i)}
+		written, err = maps.Update(t.Context(), written, metav1.UpdateOptions{})
+		testenv.Must(t, err)
+	}
+}
+
+// shown waits until all replicas export the findings of the webhooks.
+func shown(t *testing.T, replicas []*stage, names ...string) {
+	t.Helper()
+	for _, s := range replicas {
+		for _, name := range names {
+			s.exports(t, name)
+		}
+	}
+}
+
+// removed waits until no replica exports the webhook.
+func removed(t *testing.T, replicas []*stage, name string) {
+	t.Helper()
+	for _, s := range replicas {
+		testenv.EventuallyWithin(t, recovery, func() error {
+			return s.scrapes(t.Context(), metrics.Absent(info, metrics.Labels{"configuration": name}))
+		})
+	}
+}

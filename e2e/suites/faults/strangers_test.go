@@ -1,0 +1,224 @@
+//go:build faults
+
+package faults
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/proxy"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// secured is an auditor that serves HTTPS and reaches the API server through a
+// proxy.
+type secured struct {
+	*testenv.Env
+	proxy   *proxy.Proxy
+	process *process.Process
+	address string
+	client  *http.Client
+}
+
+func newSecured(t *testing.T) *secured {
+	t.Helper()
+	w := testenv.New(t, cluster.Options{WithoutControllers: true})
+	p, err := proxy.Start(w.Plane.Config())
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, p.Close()) })
+	dir := t.TempDir()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, &rest.Config{Host: p.URL}))
+	ports, err := process.FreePorts(1)
+	testenv.Must(t, err)
+	s := &secured{Env: w, proxy: p, address: fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	s.process, err = process.Run(testenv.Binary(t), filepath.Join(dir, "log"), "run", "--kubeconfig="+kubeconfig, "--web.listen-address="+s.address, "--web.self-signed")
+	testenv.Must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the auditor's log:\n%s", s.process.Output())
+		}
+		testenv.Must(t, s.process.Stop())
+	})
+	testenv.EventuallyWithin(t, recovery, func() error {
+		code, err := s.get(t.Context(), "/readyz", "")
+		if err == nil && code != http.StatusOK {
+			err = fmt.Errorf("readyz: %d", code)
+		}
+		return err
+	})
+	return s
+}
+
+// get asks for a path with a token and returns the code of a whole answer.
+func (s *secured) get(ctx context.Context, path, token string) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.address+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := s.client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, errors.Join(err, response.Body.Close())
+}
+
+// scraper makes a ServiceAccount that may get /metrics.
+func (s *secured) scraper(t *testing.T) {
+	t.Helper()
+	const name = "scraper"
+	_, err := s.Kube.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	_, err = s.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+	}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	_, err = s.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: name}},
+	}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+}
+
+// token is another token of the scraper.
+func (s *secured) token(t *testing.T) string {
+	t.Helper()
+	request, err := s.Kube.CoreV1().ServiceAccounts(metav1.NamespaceDefault).CreateToken(t.Context(), "scraper", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	return request.Status.Token
+}
+
+// scrapes waits until a token lets scrape.
+func (s *secured) scrapes(t *testing.T, token string) {
+	t.Helper()
+	testenv.EventuallyWithin(t, recovery, func() error {
+		code, err := s.get(t.Context(), "/metrics", token)
+		if err == nil && code != http.StatusOK {
+			err = fmt.Errorf("/metrics: %d", code)
+		}
+		return err
+	})
+}
+
+// TestFaultStrangers sends 600 made-up tokens: few of them are reviewed, and who
+// could scrape before can at any time. Connections that say nothing are counted,
+// not logged one by one, and SIGTERM lets the scrape in flight end.
+func TestFaultStrangers(t *testing.T) {
+	t.Parallel()
+	s := newSecured(t)
+	s.scraper(t)
+	known := s.token(t)
+	s.scrapes(t, known)
+	t.Run("made-up tokens", func(t *testing.T) { s.flood(t, known) })
+	t.Run("idle connections", func(t *testing.T) { s.idle(t, known) })
+	t.Run("scrape in flight", func(t *testing.T) { s.terminated(t) })
+}
+
+func (s *secured) flood(t *testing.T, known string) {
+	const strangers = 600
+	counted := &requests{counts: map[string]int{}}
+	s.proxy.Break(counted.count)
+	begun := time.Now()
+	limited := 0
+	for i := range strangers {
+		code, err := s.get(t.Context(), "/metrics", fmt.Sprintf("made-up-%d", i))
+		testenv.Must(t, err)
+		if code == http.StatusTooManyRequests {
+			limited++
+		}
+		if i%50 == 0 {
+			code, err := s.get(t.Context(), "/metrics", known)
+			testenv.Must(t, err)
+			if code != http.StatusOK {
+				t.Errorf("who could scrape before, after %d strangers: %d", i, code)
+			}
+		}
+	}
+	most := 10 + int(time.Since(begun)/time.Second) + 1 // at once, and then one a second
+	t.Logf("%d made-up tokens in %s: %d reviews, %d answers 429", strangers, time.Since(begun).Round(time.Millisecond), counted.of("reviews"), limited)
+	if n := counted.of("reviews"); n == 0 || n > most+1 { // one of them may be of the known token
+		t.Errorf("%d reviews, want at most %d", n, most+1)
+	}
+	s.scrapes(t, s.token(t)) // a renewed token is reviewed in the end
+}
+
+func (s *secured) idle(t *testing.T, known string) {
+	const idle = 400
+	for range idle {
+		c, err := net.Dial("tcp", s.address)
+		testenv.Must(t, err)
+		testenv.Must(t, c.Close())
+	}
+	s.scrapes(t, known)
+	log := s.process.Output()
+	if n := strings.Count(log, "TLS handshake error"); n == 0 || n > 5 {
+		t.Errorf("%d lines of %d idle connections", n, idle)
+	}
+}
+
+// terminated ends the auditor while it reviews a token: the scrape is answered
+// all the same.
+func (s *secured) terminated(t *testing.T) {
+	begun, finish := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(begun) })
+	s.proxy.Break(func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
+			once()
+			<-finish
+		}
+		return false
+	})
+	token := s.token(t)
+	answered := make(chan error, 1)
+	go func() {
+		for {
+			code, err := s.get(context.WithoutCancel(t.Context()), "/metrics", token)
+			if err != nil || code != http.StatusTooManyRequests {
+				answered <- err
+				return
+			}
+			time.Sleep(100 * time.Millisecond) // the limit of strangers: tried again as Retry-After asks
+		}
+	}()
+	<-begun
+	testenv.Must(t, syscall.Kill(s.process.PID(), syscall.SIGTERM))
+	testenv.EventuallyWithin(t, recovery, func() error {
+		c, err := net.Dial("tcp", s.address)
+		if err != nil {
+			return nil
+		}
+		return errors.Join(errors.New("connections are still taken"), c.Close())
+	})
+	close(finish)
+	if err := <-answered; err != nil {
+		t.Errorf("the scrape in flight: %v", err)
+	}
+	<-s.process.Done()
+	if code := s.process.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}

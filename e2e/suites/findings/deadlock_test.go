@@ -1,0 +1,168 @@
+package findings
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
+)
+
+// needed is something in kube-system without which no Pod runs.
+type needed struct {
+	name   string
+	labels map[string]string
+	// step is how the finding tells that the webhook's Pods need it.
+	step         string
+	make, unmake func(context.Context, environment, map[string]string) error
+}
+
+var everyPodNeeds = []needed{
+	{
+		"network",
+		map[string]string{"k8s-app": "e2e-network"},
+		"need DaemonSet kube-system/e2e-network on their node",
+		func(ctx context.Context, w environment, labels map[string]string) error {
+			spec := testenv.PodSpec()
+			spec.HostNetwork, spec.PriorityClassName = true, "system-node-critical"
+			_, err := w.Kube.AppsV1().DaemonSets(metav1.NamespaceSystem).Create(ctx, &appsv1.DaemonSet{
+				ObjectMeta: metav1.ObjectMeta{Name: "e2e-network"},
+				Spec: appsv1.DaemonSetSpec{
+					Selector: &metav1.LabelSelector{MatchLabels: labels},
+					Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+				},
+			}, metav1.CreateOptions{})
+			return err
+		},
+		func(ctx context.Context, w environment, _ map[string]string) error {
+			return w.Kube.AppsV1().DaemonSets(metav1.NamespaceSystem).Delete(ctx, "e2e-network", metav1.DeleteOptions{})
+		},
+	},
+	{
+		"dns",
+		map[string]string{"k8s-app": "kube-dns"},
+		"need Deployment kube-system/e2e-dns to resolve names",
+		func(ctx context.Context, w environment, labels map[string]string) error {
+			_, err := w.Kube.AppsV1().Deployments(metav1.NamespaceSystem).Create(ctx, &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Name: "e2e-dns", Labels: labels},
+				Spec: appsv1.DeploymentSpec{
+					Replicas: new(int32(0)), // nothing is to be made of it
+					Selector: &metav1.LabelSelector{MatchLabels: labels},
+					Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testenv.PodSpec()},
+				},
+			}, metav1.CreateOptions{})
+			return err
+		},
+		func(ctx context.Context, w environment, _ map[string]string) error {
+			return w.Kube.AppsV1().Deployments(metav1.NamespaceSystem).Delete(ctx, "e2e-dns", metav1.DeleteOptions{})
+		},
+	},
+}
+
+// TestDeadlock: a webhook refuses the Pods of what its own Pods need to run. The
+// auditor says so as soon as both exist, and no longer; the API server refuses
+// those Pods once the webhook is gone, and takes them after the finding's patch.
+func TestDeadlock(t *testing.T) {
+	w := environment{stock.Use(t)}
+	for _, n := range everyPodNeeds {
+		t.Run(n.name, func(t *testing.T) {
+			b := w.Backend(t, "deadlock-"+n.name)
+			w.runs(t, b, "policy")
+			h := testenv.Hook(b, "/allow/deadlock", testenv.Rule("", "pods"))
+			h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem}}
+			h.ObjectSelector = &metav1.LabelSelector{MatchLabels: n.labels}
+			w.Validate(t, b.Namespace, h)
+			labels := testenv.Identity("validating", b.Namespace, h.Name)
+			scraper := w.Scraper(t)
+			scraper.AwaitWebhook(labels)
+			scraper.AwaitNoFinding("bootstrap-deadlock", labels)
+
+			testenv.Must(t, n.make(t.Context(), w, n.labels))
+			t.Cleanup(func() { testenv.Gone(t, n.unmake(context.Background(), w, n.labels)) })
+			scraper.AwaitFinding("bootstrap-deadlock", "warning", labels)
+			testenv.Must(t, n.unmake(t.Context(), w, n.labels))
+			scraper.AwaitNoFinding("bootstrap-deadlock", labels)
+			testenv.Must(t, n.make(t.Context(), w, n.labels))
+			scraper.AwaitFinding("bootstrap-deadlock", "warning", labels)
+			w.watchesSystem(t, 1)
+
+			testenv.Must(t, b.DeleteEndpoints(t.Context()))
+			testenv.Eventually(t, func() error {
+				if err := w.startsIn(t, metav1.NamespaceSystem, n.labels); err == nil || !strings.Contains(err.Error(), "no endpoints available") {
+					return fmt.Errorf("want the Pod to be refused, have %v", err)
+				}
+				return nil
+			})
+			w.clear(t, "bootstrap-deadlock", b.Namespace, n.step)
+			testenv.Eventually(t, func() error { return w.startsIn(t, metav1.NamespaceSystem, n.labels) })
+			scraper.AwaitNoFinding("bootstrap-deadlock", labels)
+			w.watchesSystem(t, 0)
+		})
+	}
+}
+
+// runs puts a Pod behind the Service of a backend.
+func (w environment) runs(t *testing.T, b webhook.Backend, app string) {
+	t.Helper()
+	_, err := w.Kube.CoreV1().Services(b.Namespace).Patch(t.Context(), b.Name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"selector":{"app":%q}}}`, app), metav1.PatchOptions{})
+	testenv.Must(t, err)
+	_, err = w.Kube.CoreV1().Pods(b.Namespace).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: app, Labels: map[string]string{"app": app}}, Spec: testenv.PodSpec(),
+	}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+}
+
+// startsIn asks whether a Pod with the labels may be created.
+func (w environment) startsIn(t *testing.T, namespace string, labels map[string]string) error {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: labels}, Spec: testenv.PodSpec()}
+	_, err := w.Kube.CoreV1().Pods(namespace).Create(t.Context(), pod, testenv.DryRun)
+	return err
+}
+
+// watchesSystem waits until so many watches of DaemonSets in one namespace are
+// open: nobody but the auditor has any.
+func (w environment) watchesSystem(t *testing.T, want float64) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		open := w.APIServerMetrics(t, "apiserver_longrunning_requests").Select("apiserver_longrunning_requests", metrics.Labels{"resource": "daemonsets", "scope": "namespace", "verb": "WATCH"}).Sum()
+		if open != want {
+			return fmt.Errorf("%v watches of DaemonSets, want %v", open, want)
+		}
+		return nil
+	})
+}
+
+var patchInFix = regexp.MustCompile(`kubectl patch (\S+) (\S+) --type=json -p '([^']*)'`)
+
+// clear applies the patch that the finding comes with, whose message must tell
+// the step.
+func (w environment) clear(t *testing.T, check, configuration, step string) {
+	t.Helper()
+	d, _ := testenv.Report(t, "--kubeconfig="+w.Plane.Kubeconfig())
+	i := slices.IndexFunc(d.Findings, func(f testenv.ReportedFinding) bool { return f.Check == check && f.Configuration == configuration })
+	if i < 0 {
+		t.Fatalf("no %s on %s: %+v", check, configuration, d.Findings)
+	}
+	f := d.Findings[i]
+	if !strings.Contains(f.Message, step) {
+		t.Errorf("%q does not tell that the Pods %s", f.Message, step)
+	}
+	m := patchInFix.FindStringSubmatch(f.Fix)
+	if m == nil || m[1] != "validatingwebhookconfiguration" || m[2] != configuration {
+		t.Fatalf("no patch of %s in %q", configuration, f.Fix)
+	}
+	t.Logf("%s\nfix: %s", f.Message, f.Fix)
+	_, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(t.Context(), configuration, types.JSONPatchType, []byte(m[3]), metav1.PatchOptions{})
+	testenv.Must(t, err)
+}

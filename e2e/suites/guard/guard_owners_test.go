@@ -1,0 +1,343 @@
+package guard
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// lastApplied is where kubectl apply keeps what it applied.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// owner brings a configuration to the state that it wants, as one of the tools
+// does that install webhooks, and again and again.
+type owner struct {
+	name string
+	// bring goes from what the owner wanted before to what it wants now, and
+	// returns the object as it is afterwards.
+	bring func(t *testing.T, w environment, before, wanted *unstructured.Unstructured) *unstructured.Unstructured
+	// manager is the field manager that is left behind.
+	manager string
+}
+
+// owners are how Flux, Argo CD and Helm 4 (server-side apply), kubectl
+// (client-side apply), Helm 3 (a merge of the old manifest, the new one and
+// what is there), OLM (PUT), and the cluster-version operator (PUT where
+// something differs from what it wants) do it.
+var owners = []owner{
+	{"server-side apply", bringServerSide, "owner"},
+	{"client-side apply", bringClientSide, "kubectl-client-side-apply"},
+	{"three-way merge", bringThreeWay, "owner"},
+	{"PUT", bringPut, "owner"},
+	{"PUT on a difference", bringDifference, "owner"},
+}
+
+func bringServerSide(t *testing.T, w environment, _, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	made, err := w.configurations(wanted.GetKind()).Apply(t.Context(), wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: "owner"})
+	testenv.Must(t, err)
+	return made
+}
+
+func bringClientSide(t *testing.T, w environment, _, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	modified := wanted.DeepCopy()
+	annotations := modified.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[lastApplied] = string(encoded(t, wanted.Object))
+	modified.SetAnnotations(annotations)
+	live := w.read(t, wanted)
+	if live == nil {
+		return w.create(t, modified, "kubectl-client-side-apply")
+	}
+	return w.merge(t, []byte(live.GetAnnotations()[lastApplied]), modified, "kubectl-client-side-apply")
+}
+
+func bringThreeWay(t *testing.T, w environment, before, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	if w.read(t, wanted) == nil {
+		return w.create(t, wanted, "owner")
+	}
+	return w.merge(t, encoded(t, before.Object), wanted, "owner")
+}
+
+func bringPut(t *testing.T, w environment, _, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	live := w.read(t, wanted)
+	if live == nil {
+		return w.create(t, wanted, "owner")
+	}
+	live.Object["webhooks"] = wanted.DeepCopy().Object["webhooks"]
+	live.SetAnnotations(wanted.GetAnnotations())
+	made, err := w.configurations(wanted.GetKind()).Update(t.Context(), live, metav1.UpdateOptions{FieldManager: "owner"})
+	testenv.Must(t, err)
+	return made
+}
+
+// bringDifference writes only where a webhook is not as wanted, defaults
+// included: the guard's requirement is a difference each time.
+func bringDifference(t *testing.T, w environment, _, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	live := w.read(t, wanted)
+	if live == nil {
+		return w.create(t, wanted, "owner")
+	}
+	differs := len(hooksOf(live)) != len(hooksOf(wanted))
+	for i, want := range hooksOf(wanted) {
+		h := hooksOf(live)[i]
+		for field := range want {
+			differs = differs || string(encoded(t, h[field])) != string(encoded(t, want[field]))
+		}
+		differs = differs || want["namespaceSelector"] == nil && len(requirements(h)) > 0
+	}
+	if !differs {
+		return live
+	}
+	return bringPut(t, w, nil, wanted)
+}
+
+// read returns what is there, nil for nothing.
+func (w environment) read(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	live, err := w.configurations(object.GetKind()).Get(t.Context(), object.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	testenv.Must(t, err)
+	return live
+}
+
+func (w environment) create(t *testing.T, object *unstructured.Unstructured, manager string) *unstructured.Unstructured {
+	t.Helper()
+	made, err := w.configurations(object.GetKind()).Create(t.Context(), object, metav1.CreateOptions{FieldManager: manager})
+	testenv.Must(t, err)
+	return made
+}
+
+// merge patches what is there as kubectl apply and Helm 3 do: what was in the
+// original and is not in the modified one goes, and nothing is sent where
+// nothing changes.
+func (w environment) merge(t *testing.T, original []byte, modified *unstructured.Unstructured, manager string) *unstructured.Unstructured {
+	t.Helper()
+	live := w.read(t, modified)
+	var example any = &admissionv1.ValidatingWebhookConfiguration{}
+	if modified.GetKind() == "MutatingWebhookConfiguration" {
+		example = &admissionv1.MutatingWebhookConfiguration{}
+	}
+	meta, err := strategicpatch.NewPatchMetaFromStruct(example)
+	testenv.Must(t, err)
+	patch, err := strategicpatch.CreateThreeWayMergePatch(original, encoded(t, modified.Object), encoded(t, live.Object), meta, true)
+	testenv.Must(t, err)
+	if string(patch) == "{}" {
+		return live
+	}
+	made, err := w.configurations(modified.GetKind()).Patch(t.Context(), modified.GetName(), types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+	testenv.Must(t, err)
+	return made
+}
+
+func encoded(t *testing.T, value any) []byte {
+	t.Helper()
+	b, err := json.Marshal(value)
+	testenv.Must(t, err)
+	return b
+}
+
+// owned is a configuration and who owns it.
+type owned struct {
+	owner
+	object *unstructured.Unstructured
+}
+
+func (o owned) name() string { return o.object.GetKind() + "/" + o.object.GetName() }
+
+// bring makes the configuration as its owner wants it.
+func (o owned) bring(t *testing.T, w environment) *unstructured.Unstructured {
+	t.Helper()
+	return o.owner.bring(t, w, o.object, o.object)
+}
+
+// change makes the configuration as its owner wants it from now on.
+func (o owned) change(t *testing.T, w environment, annotations map[string]string) *unstructured.Unstructured {
+	t.Helper()
+	before := o.object.DeepCopy()
+	o.object.SetAnnotations(annotations)
+	return o.owner.bring(t, w, before, o.object)
+}
+
+// allOwned are configurations of both kinds, with and without selectors, of
+// all owners. Their names begin with the prefix.
+func allOwned(prefix string) []owned {
+	var out []owned
+	for _, o := range owners {
+		name := prefix + "-" + strings.ToLower(strings.ReplaceAll(o.name, " ", "-"))
+		for kind := range guardedKinds {
+			other := map[string]any{"key": "team", "operator": "Exists"}
+			out = append(out,
+				owned{o, configuration(kind, name+"-plain", idle("a"), idle("b"))},
+				owned{o, configuration(kind, name+"-selecting",
+					selecting(idle("a"), expressions(other)), selecting(idle("b"), map[string]any{"matchLabels": map[string]any{"team": "b"}}))})
+		}
+	}
+	return out
+}
+
+// TestReapplyIsNoHotLoop: however its owner brings a configuration to the state
+// that it wants, the guard leaves nothing to do for anybody who watches, and
+// nobody's name in the managed fields.
+func TestReapplyIsNoHotLoop(t *testing.T) {
+	t.Parallel()
+	w := useGuarded(t)
+	for _, o := range allOwned("reapplied") {
+		t.Run(o.name(), func(t *testing.T) {
+			w.unregisterLater(t, o.object)
+			first := o.bring(t, w)
+			wantGuarded(t, first)
+			for range 10 {
+				wantUnchanged(t, first, o.bring(t, w))
+			}
+			wantManagers(t, first, o.manager)
+		})
+	}
+}
+
+// TestOptInOfAnOwner: however the owner claims it, the opt-in takes effect, and
+// so does its end.
+func TestOptInOfAnOwner(t *testing.T) {
+	t.Parallel()
+	w := useGuarded(t)
+	for _, o := range allOwned("opts-in") {
+		t.Run(o.name(), func(t *testing.T) {
+			w.unregisterLater(t, o.object)
+			wantGuarded(t, o.bring(t, w))
+			wantAsWritten(t, o, o.change(t, w, map[string]string{optIn: "true"}))
+			wantAsWritten(t, o, o.bring(t, w))
+			wantGuarded(t, o.change(t, w, nil))
+		})
+	}
+}
+
+// TestGuardComesAndGoes: what is older than the guard gets its exclusion with
+// the first write; what outlives it keeps the exclusion, and nothing else,
+// until that is taken out as the README says.
+func TestGuardComesAndGoes(t *testing.T) {
+	t.Parallel()
+	w := useUnguarded(t)
+	all := allOwned("outlives")
+	for _, o := range all {
+		w.unregisterLater(t, o.object)
+		wantAsWritten(t, o, o.bring(t, w))
+	}
+	guard, err := printed("run-level-guard")
+	testenv.Must(t, err)
+	testenv.Must(t, w.apply(t.Context(), strict(guard)...))
+	t.Cleanup(func() { w.uninstallObjects(t, guard) })
+	w.awaitGuard(t)
+	for _, o := range all {
+		touched := w.annotate(t, o.object, "webhook-auditor.io/touch", "null")
+		wantGuarded(t, touched)
+		wantManagers(t, touched, o.manager)
+		first := o.bring(t, w)
+		for range 10 {
+			wantUnchanged(t, first, o.bring(t, w))
+		}
+	}
+	w.wantNoPolicyErrors(t)
+
+	left := map[string]*unstructured.Unstructured{}
+	for _, o := range all {
+		left[o.name()] = w.read(t, o.object)
+	}
+	w.uninstallObjects(t, guard)
+	w.awaitNoGuard(t)
+	for _, o := range all {
+		live := w.read(t, o.object)
+		wantUnchanged(t, left[o.name()], live)
+		wantGuarded(t, live)
+		w.takeOut(t, live)
+		wantAsWritten(t, o, w.read(t, live))
+		wantAsWritten(t, o, o.bring(t, w))
+	}
+}
+
+// uninstallObjects deletes the objects, which may be gone already.
+func (w environment) uninstallObjects(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	for _, o := range objects {
+		testenv.Gone(t, w.client(t, o).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}))
+	}
+}
+
+// client is the client of a cluster-scoped object's kind.
+func (w environment) client(t *testing.T, object *unstructured.Unstructured) dynamic.ResourceInterface {
+	t.Helper()
+	groups, err := restmapper.GetAPIGroupResources(w.Kube.Discovery())
+	testenv.Must(t, err)
+	kind := object.GroupVersionKind()
+	mapping, err := restmapper.NewDiscoveryRESTMapper(groups).RESTMapping(kind.GroupKind(), kind.Version)
+	testenv.Must(t, err)
+	return w.Dynamic.Resource(mapping.Resource)
+}
+
+// takeOut removes the exclusion as "kubectl replace" does with what jq made of
+// the object.
+func (w environment) takeOut(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	for _, h := range hooksOf(object) {
+		kept := slices.DeleteFunc(requirements(h), func(e any) bool { return text([]any{e}) == text([]any{exclusion}) })
+		testenv.Must(t, unstructured.SetNestedSlice(h, kept, "namespaceSelector", "matchExpressions"))
+	}
+	_, err := w.configurations(object.GetKind()).Update(t.Context(), object, metav1.UpdateOptions{FieldManager: "kubectl-replace"})
+	testenv.Must(t, err)
+}
+
+// wantAsWritten wants the requirements that the owner wrote and no others.
+func wantAsWritten(t *testing.T, o owned, object *unstructured.Unstructured) {
+	t.Helper()
+	for i, h := range hooksOf(object) {
+		if have, want := requirements(h), requirements(hooksOf(o.object)[i]); text(have) != text(want) {
+			t.Errorf("%s: webhook %d requires %s, want %s", o.name(), i, text(have), text(want))
+		}
+	}
+}
+
+// wantGuarded wants the exclusion as the last requirement of all webhooks.
+func wantGuarded(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	if len(hooksOf(object)) == 0 {
+		t.Fatalf("%s has no webhooks", object.GetName())
+	}
+	for i, h := range hooksOf(object) {
+		have := requirements(h)
+		if n := len(have); n == 0 || text(have[n-1:]) != text([]any{exclusion}) {
+			t.Fatalf("webhook %d of %s requires %s, which does not end in the exclusion", i, object.GetName(), text(have))
+		}
+	}
+}
+
+// wantManagers wants the guard to have left no field manager of its own.
+func wantManagers(t *testing.T, object *unstructured.Unstructured, want ...string) {
+	t.Helper()
+	var have []string
+	for _, f := range object.GetManagedFields() {
+		have = append(have, f.Manager)
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("the field managers are %v, want %v", have, want)
+	}
+}

@@ -1,0 +1,265 @@
+package guard
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// unseen is what the audit finds in the fixtures and the policy cannot see,
+// with the reason: it is given one object, and nothing else.
+var unseen = map[string]string{
+	"core-resource.yaml: core-resource validating openshift-policy crd.example.com": "that the resource is a part of OpenShift stands in its CRD",
+}
+
+// approvalWarning is what the policy says of webhooks that nobody approved.
+var approvalWarning = regexp.MustCompile(`unapproved webhooks (on security-sensitive resources|in openshift-\* namespaces on core resources): ([^;]*);`)
+
+// optInWarning is what it says of who opts in.
+const optInWarning = "this configuration opts in to run level 0"
+
+// checkOf is the check behind a warning.
+var checkOf = map[string]string{
+	"on security-sensitive resources":             "sensitive-resource",
+	"in openshift-* namespaces on core resources": "core-resource",
+}
+
+// TestWarningsAreFindings: what the policy warns of when a fixture is
+// registered, the audit finds in it; what else it finds is listed.
+func TestWarningsAreFindings(t *testing.T) {
+	t.Parallel()
+	w := useUnguarded(t)
+	w.warn(t)
+	missed := map[string]bool{}
+	for _, file := range fixtures(t) {
+		warned, found := w.warned(t, file), foundUnapproved(t, file)
+		for key := range warned {
+			if !found[key] {
+				t.Errorf("the policy warns of %s, and the audit finds no such thing", key)
+			}
+		}
+		for key := range found {
+			if !warned[key] {
+				missed[key] = true
+			}
+		}
+	}
+	for key := range missed {
+		if unseen[key] == "" {
+			t.Errorf("the audit finds %s, and the policy does not warn of it: list it, with the reason, if it cannot", key)
+		}
+	}
+	for key := range unseen {
+		if !missed[key] {
+			t.Errorf("listed as unseen by the policy, and seen or gone: %s", key)
+		}
+	}
+}
+
+// warn installs the warnings until the end of the test.
+func (w environment) warn(t *testing.T) {
+	t.Helper()
+	policy, err := printed("registration-warnings")
+	testenv.Must(t, err)
+	testenv.Must(t, w.apply(t.Context(), strict(policy)...))
+	t.Cleanup(func() { w.uninstallObjects(t, policy) })
+	testenv.Eventually(t, func() error { return w.wantWarning(t, "secrets.guard.example.com") })
+}
+
+// wantWarning registers a webhook for secrets, in a dry run.
+func (w environment) wantWarning(t *testing.T, want string) error {
+	t.Helper()
+	said, err := w.dryRun(t, configuration("ValidatingWebhookConfiguration", "guard-warned", covering("secrets")))
+	if err == nil && !strings.Contains(strings.Join(said, "\n"), want) {
+		err = fmt.Errorf("want the warning %q, have %q", want, said)
+	}
+	return err
+}
+
+// covering is a webhook for the creation of a core resource.
+func covering(resource string) map[string]any {
+	hook := idle(resource)
+	hook["rules"] = []any{map[string]any{
+		"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{resource},
+	}}
+	return hook
+}
+
+// fixtures are those of the checks and the outages.
+func fixtures(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	testenv.Must(t, filepath.WalkDir("../../../pkg/classify/testdata", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".yaml" {
+			out = append(out, path)
+		}
+		return err
+	}))
+	if len(out) == 0 {
+		t.Fatal("no fixtures")
+	}
+	return out
+}
+
+// warned are the webhooks of a file that the policy warns of, by check.
+func (w environment) warned(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, o := range fileObjects(t, file) {
+		if _, ok := guardedKinds[o.GetKind()]; !ok {
+			continue
+		}
+		said, err := w.dryRun(t, o)
+		if err != nil {
+			t.Errorf("registering %s of %s: %v", o.GetName(), file, err)
+		}
+		for _, line := range said {
+			m := approvalWarning.FindStringSubmatch(line)
+			if m == nil && !strings.Contains(line, optInWarning) {
+				t.Errorf("registering %s of %s: the policy says %q", o.GetName(), file, line)
+			}
+			for _, name := range namesOf(m) {
+				out[keyOf(file, checkOf[m[1]], typeOf(o), o.GetName(), name)] = true
+			}
+		}
+	}
+	return out
+}
+
+// namesOf are the webhooks that a warning names.
+func namesOf(warning []string) []string {
+	if warning == nil {
+		return nil
+	}
+	return strings.Split(warning[2], ", ")
+}
+
+func keyOf(file string, webhook ...string) string {
+	return filepath.Base(file) + ": " + strings.Join(webhook, " ")
+}
+
+func typeOf(o *unstructured.Unstructured) string {
+	if o.GetKind() == "MutatingWebhookConfiguration" {
+		return "admit"
+	}
+	return "validating"
+}
+
+// foundUnapproved are the webhooks of a file that the audit finds unapproved.
+func foundUnapproved(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, f := range foundIn(t, file) {
+		if slices.Contains(slices.Collect(maps.Values(checkOf)), f.Check) {
+			out[keyOf(file, f.Check, f.Type, f.Configuration, f.Name)] = true
+		}
+	}
+	return out
+}
+
+// found is a finding, as far as it is compared.
+type found struct{ Check, Type, Configuration, Name, Fix string }
+
+// foundIn are the findings of an audit.
+func foundIn(t *testing.T, args ...string) []found {
+	t.Helper()
+	result := testenv.Command(t, append([]string{"audit", "-o", "json", "--fail-on", "never"}, args...)...)
+	var out struct{ Findings []found }
+	if err := json.Unmarshal([]byte(result.Stdout), &out); err != nil {
+		t.Fatalf("auditing %v: %v\n%s", args, err, result.Stderr)
+	}
+	return out.Findings
+}
+
+// dryRun registers the configuration in a dry run and returns what the policy
+// warns of.
+func (w environment) dryRun(t *testing.T, object *unstructured.Unstructured) ([]string, error) {
+	t.Helper()
+	heard := &warnings{}
+	config := w.Plane.Config()
+	config.WarningHandler = heard
+	client, err := dynamic.NewForConfig(config)
+	testenv.Must(t, err)
+	_, err = client.Resource(guardedKinds[object.GetKind()]).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return heard.byPolicy(), err
+}
+
+// warnings collects what the API server warns of.
+type warnings struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// HandleWarningHeader keeps one warning.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, text)
+}
+
+func (w *warnings) byPolicy() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.lines), func(line string) bool {
+		return !strings.Contains(line, "ValidatingAdmissionPolicy 'webhook-auditor-registration-warnings'")
+	})
+}
+
+func TestRegistrationWarnings(t *testing.T) {
+	t.Parallel()
+	w := useUnguarded(t)
+	w.warn(t)
+	platform := covering("secrets")
+	platform["name"] = "snapshot.storage.k8s.io"
+	crowd, others := make([]any, 1000), make([]any, 1000)
+	for i := range crowd {
+		hook := covering("secrets")
+		hook["name"] = fmt.Sprintf("hook-%d.guard.example.com", i)
+		crowd[i] = hook
+		others[i] = idle(fmt.Sprintf("hook-%d", i))
+	}
+	core := covering("configmaps")
+	core["clientConfig"] = map[string]any{"service": map[string]any{"namespace": "openshift-guard", "name": "hook"}}
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		hooks       []any
+		want        string
+	}{
+		"sensitive":           {nil, []any{covering("secrets"), idle("a")}, "resources: secrets.guard.example.com; they"},
+		"core":                {nil, []any{core, idle("a")}, "core resources: configmaps.guard.example.com; approve"},
+		"core, a third party": {nil, []any{covering("configmaps")}, ""},
+		"crowd":               {nil, crowd, "resources: 1000 webhooks; they"},
+		"crowd of others":     {nil, others, ""},
+		"approved":            {map[string]string{"webhook-approved.openshift.io": "https://example.com/pull/1"}, []any{covering("secrets"), core}, ""},
+		"approved by a word":  {map[string]string{"webhook-approved.openshift.io": "yes"}, []any{covering("secrets")}, "resources: secrets.guard.example.com; they"},
+		"opt-in":              {map[string]string{optIn: "true"}, []any{idle("a")}, optInWarning},
+		"no opt-in":           {map[string]string{optIn: "false"}, []any{idle("a")}, ""},
+		"platform":            {nil, []any{platform}, ""},
+		"nothing":             {nil, nil, ""},
+	} {
+		for kind := range guardedKinds {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				object := configuration(kind, "guard-warned", test.hooks...)
+				object.SetAnnotations(test.annotations)
+				said, err := w.dryRun(t, object)
+				testenv.Must(t, err)
+				if test.want == "" && len(said) > 0 || len(said) > 1 || !strings.Contains(strings.Join(said, ""), test.want) {
+					t.Errorf("says %q, want %q", said, test.want)
+				}
+			})
+		}
+	}
+}

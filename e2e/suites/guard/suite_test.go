@@ -1,0 +1,25 @@
+// Package guard tests the policies that are printed for the API server to apply:
+// the run-level guard and the warnings at registration.
+package guard
+
+import (
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+var (
+	suite testenv.Suite
+	// unguarded is for the tests that install the guard themselves, one at a time.
+	unguarded = suite.Shared(cluster.Options{})
+	// guarded has the guard installed.
+	guarded = suite.Shared(cluster.Options{WithoutControllers: true}, installGuard)
+	// previous is a server without the API that the guard is made of.
+	previous = suite.Shared(cluster.Options{APIServerFlags: []string{"--emulated-version=1.35"}, WithoutControllers: true})
+)
+
+func TestMain(m *testing.M) { suite.Main(m) }
+
+// environment is one of the environments above.
+type environment struct{ *testenv.Env }

@@ -1,0 +1,21 @@
+// Package inputs tests what the commands read: clusters with all and with few
+// permissions, files, directories and archives.
+package inputs
+
+import (
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+var (
+	suite testenv.Suite
+	stock = suite.Shared(cluster.Options{})
+	older = suite.Shared(cluster.Options{APIServerFlags: []string{testenv.SendsReviews}, WithoutControllers: true})
+)
+
+func TestMain(m *testing.M) { suite.Main(m) }
+
+// environment is one of the environments above.
+type environment struct{ *testenv.Env }

@@ -1,0 +1,171 @@
+package install
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/ca"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+const (
+	account = "webhook-auditor"
+	// prometheus is who may scrape without a review.
+	prometheus = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
+)
+
+// auditor is one that runs as the Pods of a Deployment would.
+type auditor struct {
+	*process.Process
+	address string
+	// dir is where the volumes are mounted.
+	dir string
+	// roots verify the serving certificate; none while it is self-signed.
+	roots   *x509.CertPool
+	token   string
+	trusted tls.Certificate
+}
+
+// start runs the auditor with the arguments of the installed Deployment, the
+// files that its Pods get, and the token of its account. The Secret with the
+// serving certificate is not there yet.
+func start(t testing.TB, w *testenv.Env, namespace string, flags ...string) *auditor {
+	t.Helper()
+	a := prepare(t, w, namespace)
+	ports, err := process.FreePorts(1)
+	testenv.Must(t, err)
+	a.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	a.dir = t.TempDir()
+	args := append(arguments(t, w, a.dir), flags...)
+	args = append(args, "--kubeconfig="+a.kubeconfig(t, w, a.dir), "--namespace="+namespace, "--web.listen-address="+a.address)
+	a.Process, err = process.Run(testenv.Binary(t), filepath.Join(a.dir, "log"), args...)
+	testenv.Must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the auditor's log:\n%s", a.Output())
+		}
+		testenv.Must(t, a.Stop())
+	})
+	return a
+}
+
+// prepare gets the credentials: of the auditor's account, and of a Prometheus.
+func prepare(t testing.TB, w *testenv.Env, namespace string) *auditor {
+	t.Helper()
+	request, err := w.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	config, err := w.Plane.As(prometheus)
+	testenv.Must(t, err)
+	trusted, err := tls.X509KeyPair(config.CertData, config.KeyData)
+	testenv.Must(t, err)
+	return &auditor{token: request.Status.Token, trusted: trusted}
+}
+
+// arguments are those of the container, with the mounted folders in dir.
+func arguments(t testing.TB, w *testenv.Env, dir string) []string {
+	t.Helper()
+	deployments, err := w.Kube.AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + account})
+	testenv.Must(t, err)
+	if len(deployments.Items) != 1 {
+		t.Fatalf("%d Deployments, want one", len(deployments.Items))
+	}
+	installed := deployments.Items[0]
+	policy, err := w.Kube.CoreV1().ConfigMaps(installed.Namespace).Get(t.Context(), account, metav1.GetOptions{})
+	testenv.Must(t, err)
+	for name, content := range policy.Data {
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	mounted := strings.NewReplacer("=/etc/webhook-auditor/", "="+dir+"/", "=/tls/", "="+dir+"/")
+	var out []string
+	for _, arg := range installed.Spec.Template.Spec.Containers[0].Args {
+		out = append(out, mounted.Replace(arg))
+	}
+	return out
+}
+
+// serving writes what the Secret with the serving certificate holds.
+func (a *auditor) serving(t testing.TB) {
+	t.Helper()
+	signer, err := ca.New("serving")
+	testenv.Must(t, err)
+	pair, err := signer.Serving("127.0.0.1")
+	testenv.Must(t, err)
+	a.roots = x509.NewCertPool()
+	a.roots.AppendCertsFromPEM(signer.Bundle)
+	testenv.Must(t, os.WriteFile(filepath.Join(a.dir, "tls.key"), pair.Key, 0o600))
+	testenv.Must(t, os.WriteFile(filepath.Join(a.dir, "tls.crt"), pair.Certificate, 0o600))
+}
+
+// kubeconfig writes one with the token of the account.
+func (a *auditor) kubeconfig(t testing.TB, w *testenv.Env, dir string) string {
+	t.Helper()
+	admin := w.Plane.Config()
+	file := clientcmdapi.NewConfig()
+	file.Clusters["e2e"] = &clientcmdapi.Cluster{Server: admin.Host, CertificateAuthorityData: admin.CAData}
+	file.AuthInfos["e2e"] = &clientcmdapi.AuthInfo{Token: a.token}
+	file.Contexts["e2e"] = &clientcmdapi.Context{Cluster: "e2e", AuthInfo: "e2e"}
+	file.CurrentContext = "e2e"
+	path := filepath.Join(dir, "kubeconfig")
+	testenv.Must(t, clientcmd.WriteToFile(*file, path))
+	return path
+}
+
+// get asks for a path, with a token or as the trusted Prometheus.
+func (a *auditor) get(ctx context.Context, path, token string) (*http.Response, error) {
+	// As the ServiceMonitors have it, of Kubernetes and of OpenShift.
+	config := &tls.Config{RootCAs: a.roots, InsecureSkipVerify: a.roots == nil}
+	if token == "" {
+		config.Certificates = []tls.Certificate{a.trusted}
+	}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+a.address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		response.Body.Close()
+		return nil, fmt.Errorf("asking for %s: %s", path, response.Status)
+	}
+	return response, nil
+}
+
+// scrape reads the metrics.
+func (a *auditor) scrape(ctx context.Context, token string) (metrics.Metrics, error) {
+	response, err := a.get(ctx, "/metrics", token)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return metrics.Parse(response.Body)
+}
+
+// scraper is the token of an account that may get /metrics, because of the
+// ClusterRole that is installed for that.
+func scraper(t testing.TB, w *testenv.Env, name string) string {
+	t.Helper()
+	kubectl(t, w, "create", "serviceaccount", name)
+	kubectl(t, w, "create", "clusterrolebinding", name, "--clusterrole=webhook-auditor-metrics-reader", "--serviceaccount=default:"+name)
+	return strings.TrimSpace(kubectl(t, w, "create", "token", name))
+}

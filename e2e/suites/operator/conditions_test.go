@@ -1,0 +1,221 @@
+// Package operator holds the auditor as an operator against a real control
+// plane: what it writes, who writes it, and who may read it.
+package operator
+
+import (
+	"context"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
+)
+
+// elected are the flags of a replica that shows errors at once.
+var elected = []string{"--leader-elect", "--namespace=" + testenv.Home, "--degraded.inertia=0s"}
+
+// older is as servers up to 1.36 are: reviews are sent to webhooks.
+const older = "--feature-gates=ExcludeAdmissionWebhookVirtualResources=false"
+
+// breakage is a way for a backend to be of no use, its cure and the reason that
+// conditions give.
+type breakage struct {
+	name, reason  string
+	breaks, heals func(webhook.Backend, context.Context) error
+}
+
+var breakages = []breakage{
+	{"service", "WebhookServiceNotFound", webhook.Backend.DeleteService, webhook.Backend.CreateService},
+	{
+		"port", "WebhookServicePortNotFound",
+		func(b webhook.Backend, ctx context.Context) error { return b.SetPort(ctx, 444) },
+		func(b webhook.Backend, ctx context.Context) error { return b.SetPort(ctx, webhook.Port) },
+	},
+	{"endpoints", "WebhookServiceNoEndpoints", webhook.Backend.DeleteEndpoints, webhook.Backend.CreateEndpoints},
+}
+
+// registrations are the types of webhooks and the conditions they turn True.
+var registrations = []struct {
+	name, condition string
+	register        func(testing.TB, *testenv.Env, webhook.Backend)
+}{
+	{"validating", "ValidatingAdmissionWebhookConfigurationError", func(t testing.TB, w *testenv.Env, b webhook.Backend) {
+		w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
+	}},
+	{"mutating", "MutatingAdmissionWebhookConfigurationError", func(t testing.TB, w *testenv.Env, b webhook.Backend) {
+		w.Mutate(t, b.Namespace, testenv.Mutating(testenv.Hook(b, "/allow", testenv.Rule("", "configmaps"))))
+	}},
+	{"conversion", "CRDConversionWebhookConfigurationError", func(t testing.TB, w *testenv.Env, b webhook.Backend) {
+		w.Widgets(t, b.Namespace+".example.com", b.Conversion("/convert"))
+	}},
+}
+
+// TestConditions breaks webhooks of each type in each way: the conditions show
+// it, and that it is over after the cure.
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	w := testenv.New(t, cluster.Options{APIServerFlags: []string{older}, WithoutControllers: true})
+	w.Operated(t)
+	a := w.Run(t, elected...)
+	w.Reaches(t, testenv.Well("Degraded"))
+	t.Run("objects", func(t *testing.T) { describe(t, w) })
+	for _, broken := range breakages {
+		t.Run(broken.name, func(t *testing.T) { breakAll(t, w, broken) })
+	}
+	t.Run("virtual resource", func(t *testing.T) { interceptReviews(t, w) })
+	t.Run("what does not degrade", func(t *testing.T) { tolerate(t, w) })
+	t.Run("Events", func(t *testing.T) { announce(t, w) })
+	t.Run("what comes and goes", func(t *testing.T) { flap(t, w) })
+	t.Run(older, func(t *testing.T) { sends(t, w, a, true) })
+}
+
+// breakAll breaks a webhook of each type at once: few changes are written at
+// once, and each is waited for.
+func breakAll(t *testing.T, w *testenv.Env, broken breakage) {
+	backends := make([]webhook.Backend, len(registrations))
+	for i, r := range registrations {
+		backends[i] = w.Backend(t, r.name+"-"+broken.name)
+		r.register(t, w, backends[i])
+	}
+	for i, r := range registrations {
+		w.Reaches(t, testenv.Well(r.condition))
+		testenv.Must(t, broken.breaks(backends[i], t.Context()))
+	}
+	for i, r := range registrations {
+		w.Reaches(t, metav1.Condition{Type: r.condition, Status: metav1.ConditionTrue, Reason: broken.reason, Message: backends[i].Namespace})
+		w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: r.condition + "_" + broken.reason})
+	}
+	for _, b := range backends {
+		testenv.Must(t, broken.heals(b, t.Context()))
+	}
+	for _, r := range registrations {
+		w.Reaches(t, testenv.Well(r.condition))
+	}
+	w.Reaches(t, testenv.Well("Degraded"))
+}
+
+// describe wants what the cluster version operator and must-gather read.
+func describe(t *testing.T, w *testenv.Env) {
+	status, found, err := w.Status(t.Context(), testenv.ClusterOperator)
+	testenv.Must(t, err)
+	if len(status.Versions) != 1 || status.Versions[0].Name != "operator" || status.Versions[0].Version == "" {
+		t.Errorf("versions: %+v", status.Versions)
+	}
+	related := map[string]bool{}
+	for _, o := range status.RelatedObjects {
+		related[o.Resource+"."+o.Group+"/"+o.Name] = true
+	}
+	for _, resource := range []string{
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io/",
+		"validatingwebhookconfigurations.admissionregistration.k8s.io/",
+		"customresourcedefinitions.apiextensions.k8s.io/",
+		"namespaces./" + testenv.Home,
+	} {
+		if !related[resource] {
+			t.Errorf("relatedObjects lack %s: %+v", resource, status.RelatedObjects)
+		}
+	}
+	if owners := found.GetOwnerReferences(); len(owners) != 1 || owners[0].Kind != "Namespace" || owners[0].Name != testenv.Home {
+		t.Errorf("owners: %+v", owners)
+	}
+	for _, want := range []metav1.Condition{
+		{Type: "Available", Status: metav1.ConditionTrue},
+		testenv.Well("Progressing"),
+		{Type: "Upgradeable", Status: metav1.ConditionTrue},
+	} {
+		w.Reaches(t, want)
+	}
+}
+
+func interceptReviews(t *testing.T, w *testenv.Env) {
+	b := w.Backend(t, "virtual")
+	h := testenv.Hook(b, "/allow", testenv.Rule("authentication.k8s.io", "tokenreviews"))
+	w.Validate(t, b.Namespace, h)
+	const condition, reason = "VirtualResourceAdmissionError", "AdmissionWebhookMatchesVirtualResource"
+	w.Reaches(t, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: reason, Message: h.Name})
+	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: condition + "_" + reason})
+	w.Unregister(t, b.Namespace)
+	w.Reaches(t, testenv.Well(condition))
+	w.Reaches(t, testenv.Well("Degraded"))
+}
+
+// tolerate registers what is no reason to degrade, and then what is: all that
+// Degraded tells is the latter.
+func tolerate(t *testing.T, w *testenv.Env) {
+	ignored := w.Backend(t, "tolerated-ignore")
+	testenv.Must(t, ignored.DeleteService(t.Context()))
+	h := testenv.Hook(ignored, "/allow", testenv.Rule("", "configmaps"))
+	h.FailurePolicy = new(admissionv1.Ignore)
+	w.Validate(t, ignored.Namespace, h)
+
+	flaky := w.Backend(t, "tolerated-flaky")
+	h = testenv.Hook(flaky, "/allow", testenv.Rule("", "configmaps"))
+	h.ClientConfig = flaky.Admission("/fail-every/10")
+	w.Validate(t, flaky.Namespace, h)
+
+	sensitive := w.Backend(t, "tolerated-sensitive")
+	w.Validate(t, sensitive.Namespace, testenv.Hook(sensitive, "/allow", testenv.Rule("", "secrets")))
+	core := w.Backend(t, "openshift-tolerated-core")
+	w.Validate(t, core.Namespace, testenv.Hook(core, "/allow", testenv.Rule("apps", "deployments")))
+
+	broken := w.Backend(t, "not-tolerated")
+	testenv.Must(t, broken.DeleteService(t.Context()))
+	w.Validate(t, broken.Namespace, testenv.Hook(broken, "/allow", testenv.Rule("", "configmaps")))
+	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: "not-tolerated"})
+	for _, target := range testenv.Targets {
+		status, _, err := w.Status(t.Context(), target)
+		testenv.Must(t, err)
+		for _, c := range status.Conditions {
+			if contains(c.Message, "tolerated-ignore", "tolerated-flaky", "tolerated-sensitive", "tolerated-core") {
+				t.Errorf("%s tells of what is tolerated: %s", c.Type, c.Message)
+			}
+		}
+	}
+	w.Unregister(t, broken.Namespace)
+	w.Reaches(t, testenv.Well("Degraded"))
+}
+
+func announce(t *testing.T, w *testenv.Env) {
+	b := w.Backend(t, "announced")
+	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
+	testenv.Must(t, b.DeleteService(t.Context()))
+	w.Announced(t, b.Namespace, "Warning", "service-missing: webhook announced.e2e.example.com")
+	testenv.Must(t, b.CreateService(t.Context()))
+	w.Announced(t, b.Namespace, "Normal", "service-missing: no longer true of webhook announced.e2e.example.com")
+	made, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), b.Namespace, metav1.GetOptions{})
+	testenv.Must(t, err)
+	events, err := w.Events(t.Context(), b.Namespace)
+	testenv.Must(t, err)
+	for _, e := range events {
+		if e.InvolvedObject.UID != made.UID {
+			t.Errorf("an Event on %+v, want uid %s", e.InvolvedObject, made.UID)
+		}
+	}
+}
+
+// flap has a backend come and go under an auditor that waits a minute before it
+// calls that degraded: the errors show, and Degraded never.
+func flap(t *testing.T, w *testenv.Env) {
+	const condition = auditor.Prefix + "condition"
+	a := w.Run(t, "--degraded.inertia=1m")
+	b := w.Backend(t, "flapping")
+	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
+	turns := func(status string) {
+		_, err := a.Eventually(t.Context(), metrics.Present(condition, metrics.Labels{"condition": "ValidatingAdmissionWebhookConfigurationError", "status": status}))
+		testenv.Must(t, err)
+		scrape, err := a.Scrape(t.Context())
+		testenv.Must(t, err)
+		testenv.Must(t, metrics.Present(condition, metrics.Labels{"condition": "Degraded", "status": "False"})(scrape))
+	}
+	for range 5 {
+		testenv.Must(t, b.Unready(t.Context()))
+		turns("True")
+		testenv.Must(t, b.Ready(t.Context()))
+		turns("False")
+	}
+}

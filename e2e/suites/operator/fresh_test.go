@@ -1,0 +1,210 @@
+package operator
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+const (
+	snapshotTimestamp = auditor.Prefix + "snapshot_timestamp_seconds"
+	evaluations       = auditor.Prefix + "evaluation_duration_seconds" // a histogram: its count
+)
+
+// TestFreshCluster follows a cluster of its own from its first minute to its
+// last.
+func TestFreshCluster(t *testing.T) {
+	t.Parallel()
+	w := testenv.New(t, cluster.Options{})
+	t.Run("is quiet", func(t *testing.T) { isQuiet(t, w) })
+	t.Run("loses its API server", func(t *testing.T) { losesItsAPIServer(t, w) })
+	t.Run("loses nothing else", func(t *testing.T) { losesNothing(t, w) })
+}
+
+// isQuiet watches a cluster as it comes, without a single webhook: nothing is
+// found, nothing is asked for, nothing is computed, nothing is said.
+func isQuiet(t *testing.T, w *testenv.Env) {
+	d, result := testenv.Report(t, "--kubeconfig="+w.Plane.Kubeconfig())
+	if result.Code != 0 || result.Stderr != "" || len(d.Webhooks)+len(d.Findings)+len(d.Errors) != 0 {
+		t.Errorf("want an empty report and exit code 0, have %+v", result)
+	}
+	scraper := w.Scraper(t)
+	scraper.Await("no webhook", metrics.Absent(testenv.WebhookInfo, nil))
+	scraper.Await("no finding", metrics.Absent(testenv.Finding, nil))
+
+	before := settled(t, scraper, w)
+	time.Sleep(5 * time.Second) // idle, on purpose
+	after := activityOf(t, scraper, w)
+	// What nothing changed is published again every minute: once, at most.
+	if n := after.evaluations - before.evaluations; n > 1 {
+		t.Errorf("%v evaluations of nothing new", n)
+	}
+	// Once a minute, one object of each kind shows the resource version.
+	const kinds = 3
+	if after.asked-before.asked > kinds || after.log != before.log {
+		t.Errorf("an idle auditor listed %v times and logged %q", after.asked-before.asked, after.log[len(before.log):])
+	}
+	if after.errors != 0 {
+		t.Errorf("%v watch errors", after.errors)
+	}
+	if age := time.Since(after.snapshot); age > 65*time.Second {
+		t.Errorf("the snapshot is %s old", age)
+	}
+}
+
+// activity is what an auditor has done so far.
+type activity struct {
+	evaluations, asked, errors float64
+	snapshot                   time.Time
+	log                        string
+}
+
+func activityOf(t *testing.T, scraper testenv.Scraper, w *testenv.Env) activity {
+	t.Helper()
+	scrape, err := scraper.Scrape(t.Context())
+	testenv.Must(t, err)
+	return activity{
+		evaluations: scrape.Select(evaluations, nil).Sum(),
+		asked:       asked(w.APIServerMetrics(t, "apiserver_request_total")),
+		errors:      scrape.Select(auditor.Prefix+"watch_errors_total", nil).Sum(),
+		snapshot:    snapshotTime(scrape),
+		log:         scraper.Output(),
+	}
+}
+
+// snapshotTime is the moment of which the auditor tells.
+func snapshotTime(scrape metrics.Metrics) time.Time {
+	return time.UnixMilli(int64(1000 * scrape.Select(snapshotTimestamp, nil).Sum()))
+}
+
+func scrapedSnapshotTime(t *testing.T, scraper testenv.Scraper) time.Time {
+	t.Helper()
+	scrape, err := scraper.Scrape(t.Context())
+	testenv.Must(t, err)
+	return snapshotTime(scrape)
+}
+
+// settled waits until two looks in a row see the same: a fresh control plane
+// goes on making things for a while.
+func settled(t *testing.T, scraper testenv.Scraper, w *testenv.Env) activity {
+	t.Helper()
+	last := activityOf(t, scraper, w)
+	testenv.Eventually(t, func() error {
+		time.Sleep(2 * time.Second)
+		before := last
+		if last = activityOf(t, scraper, w); last != before {
+			return fmt.Errorf("the cluster is not quiet: %+v, then %+v", before, last)
+		}
+		return nil
+	})
+	return last
+}
+
+// asked counts the reads of what only the auditor watches and nothing else in
+// the control plane reads again.
+func asked(scrape metrics.Metrics) float64 {
+	sum := 0.0
+	for _, resource := range []string{"customresourcedefinitions", "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "endpointslices"} {
+		for _, verb := range []string{"LIST", "GET"} {
+			sum += scrape.Select("apiserver_request_total", metrics.Labels{"resource": resource, "verb": verb}).Sum()
+		}
+	}
+	return sum
+}
+
+// losesItsAPIServer: without it, the last good Snapshot is served, and its time
+// stands still. The auditor goes on by itself once the server is back.
+func losesItsAPIServer(t *testing.T, w *testenv.Env) {
+	b := w.Backend(t, "loss")
+	testenv.Must(t, b.DeleteService(t.Context()))
+	h := testenv.Hook(b, "/allow/loss", testenv.Rule("", "configmaps"))
+	w.Validate(t, b.Namespace, h)
+	labels := testenv.Identity("validating", b.Namespace, h.Name)
+	scraper := w.Scraper(t)
+	scraper.AwaitFinding("service-missing", "critical", labels)
+
+	w.Plane.APIServer.Kill()
+	testenv.Eventually(t, func() error {
+		if !strings.Contains(scraper.Output(), "cannot read resource") {
+			return fmt.Errorf("the loss is not logged:\n%s", scraper.Output())
+		}
+		return nil
+	})
+	lost := scrapedSnapshotTime(t, scraper)
+	time.Sleep(3 * time.Second) // nothing may move meanwhile
+	if now := scrapedSnapshotTime(t, scraper); !now.Equal(lost) {
+		t.Errorf("the time of the snapshot moved on from %s to %s without an API server", lost, now)
+	}
+	scraper.AwaitFinding("service-missing", "critical", labels)
+	testenv.Must(t, scraper.Ready(t.Context()))
+
+	testenv.Must(t, w.Plane.APIServer.Start(t.Context()))
+	testenv.Must(t, b.CreateService(t.Context()))
+	scraper.AwaitNoFinding("service-missing", labels)
+	scraper.Await("time goes on", func(m metrics.Metrics) error {
+		if now := snapshotTime(m); !now.After(lost) {
+			return fmt.Errorf("it is still %s", now)
+		}
+		return nil
+	})
+	// The last watch to recover may be another than the one that was oldest.
+	testenv.Eventually(t, func() error {
+		if output := scraper.Output(); !strings.Contains(output, "resource readable again") || strings.Contains(output, "panic") {
+			return fmt.Errorf("the log does not tell of the recovery:\n%s", output)
+		}
+		return nil
+	})
+}
+
+// losesNothing: what the API server stored outlives its end and that of etcd,
+// and nothing of them is left once they are stopped.
+func losesNothing(t *testing.T, w *testenv.Env) {
+	_, err := w.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	read := func() error {
+		_, err := w.Kube.CoreV1().Namespaces().Get(t.Context(), "kept", metav1.GetOptions{})
+		return err
+	}
+	w.Plane.APIServer.Kill()
+	testenv.Must(t, w.Plane.APIServer.Start(t.Context()))
+	testenv.Must(t, read())
+	w.Plane.Etcd.Kill()
+	testenv.Must(t, w.Plane.Etcd.Start(t.Context()))
+	testenv.Eventually(t, read)
+
+	pids := []int{w.Plane.Etcd.PID(), w.Plane.APIServer.PID(), w.Plane.Controllers.PID()}
+	testenv.Must(t, w.Plane.Stop())
+	nothingLeft(t, w.Plane, pids)
+}
+
+// nothingLeft wants neither processes, nor files, nor listeners of a stopped
+// control plane.
+func nothingLeft(t *testing.T, plane *cluster.ControlPlane, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, 0); err == nil {
+			t.Errorf("process %d is still there", pid)
+		}
+	}
+	if _, err := os.Stat(filepath.Dir(plane.Kubeconfig())); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+	address := strings.TrimPrefix(plane.Config().Host, "https://")
+	if conn, err := net.DialTimeout("tcp", address, time.Second); err == nil {
+		conn.Close()
+		t.Errorf("somebody still listens on %s", address)
+	}
+}

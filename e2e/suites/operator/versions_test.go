@@ -1,0 +1,156 @@
+package operator
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// TestVersions operates on servers of each version there is, and there on what
+// somebody else left behind. TestConditions has one more, with the gate off.
+func TestVersions(t *testing.T) {
+	for _, version := range []struct {
+		flag    string
+		reviews bool
+		// finds makes what the auditor finds, runs it, and wants the right of it.
+		finds func(*testing.T, *testenv.Env) *auditor.Auditor
+	}{
+		{"--feature-gates=ExcludeAdmissionWebhookVirtualResources=true", false, forbiddenLease},
+		{"--emulated-version=1.36", true, olderBuild},
+		{"--emulated-version=1.35", true, futureStamps},
+		{"--emulated-version=1.34", true, upgrade},
+	} {
+		t.Run(version.flag, func(t *testing.T) {
+			t.Parallel()
+			w := testenv.New(t, cluster.Options{APIServerFlags: []string{version.flag}, WithoutControllers: true})
+			w.Operated(t)
+			sends(t, w, version.finds(t, w), version.reviews)
+		})
+	}
+}
+
+// sends wants the auditor to say whether the server sends reviews to webhooks.
+func sends(t *testing.T, w *testenv.Env, a *auditor.Auditor, reviews bool) {
+	t.Helper()
+	b := w.Backend(t, "reviewed")
+	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("authentication.k8s.io", "tokenreviews")))
+	check := "dead-rule"
+	if reviews {
+		check = "virtual-resource"
+	}
+	_, err := a.Eventually(t.Context(), metrics.Present(auditor.Prefix+"finding", metrics.Labels{"check": check, "configuration": b.Namespace}))
+	testenv.Must(t, err)
+	if reviews {
+		w.Reaches(t, metav1.Condition{Type: "VirtualResourceAdmissionError", Status: metav1.ConditionTrue})
+	}
+	got, err := auditor.Command(t.Context(), testenv.Binary(t), "audit", "--kubeconfig="+w.Plane.Kubeconfig(), "-o=json", "--fail-on=never")
+	testenv.Must(t, err)
+	if got.Code != 0 || !contains(got.Stdout, `"check": "`+check+`"`, `"check":"`+check+`"`) {
+		t.Errorf("audit: %+v", got)
+	}
+}
+
+// olderBuild: a condition that an older build wrote and this one dropped
+// leaves; one that somebody else added stays.
+func olderBuild(t *testing.T, w *testenv.Env) *auditor.Auditor {
+	for _, target := range testenv.Targets {
+		w.Wrote(t, target, "webhook-auditor", testenv.Well("DroppedError"))
+		w.Wrote(t, target, "somebody-else", testenv.Well("ForeignCondition"))
+	}
+	a := w.Run(t, elected...)
+	w.Reaches(t, testenv.Well("Degraded"))
+	for _, target := range testenv.Targets {
+		status, _, err := w.Status(t.Context(), target)
+		testenv.Must(t, err)
+		kept := map[string]bool{}
+		for _, c := range status.Conditions {
+			kept[c.Type] = true
+		}
+		if kept["DroppedError"] || !kept["ForeignCondition"] {
+			t.Errorf("%s: kept %v, want ForeignCondition and not DroppedError", target.Name, kept)
+		}
+	}
+	return a
+}
+
+// futureStamps: a writer whose clock was ten minutes ahead does not delay what
+// is to be told now.
+func futureStamps(t *testing.T, w *testenv.Env) *auditor.Auditor {
+	const condition = "ValidatingAdmissionWebhookConfigurationError"
+	ahead := metav1.Condition{Type: condition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(10 * time.Minute))}
+	for _, target := range testenv.Targets {
+		w.Wrote(t, target, "webhook-auditor", ahead)
+	}
+	b := w.Backend(t, "ahead")
+	testenv.Must(t, b.DeleteService(t.Context()))
+	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
+	a := w.Run(t, "--leader-elect", "--namespace="+testenv.Home, "--degraded.inertia=1s")
+	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: condition})
+	return a
+}
+
+// upgrade: while the ClusterVersion is progressing, backends come and go.
+func upgrade(t *testing.T, w *testenv.Env) *auditor.Auditor {
+	w.Install(t, testenv.OpenShift(t, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml"))
+	w.Progressing(t, metav1.ConditionTrue)
+	b := w.Backend(t, "upgraded")
+	testenv.Must(t, b.DeleteService(t.Context()))
+	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
+	a := w.Run(t, elected...)
+	w.Reaches(t, metav1.Condition{Type: "ValidatingAdmissionWebhookConfigurationError", Status: metav1.ConditionTrue, Reason: "WebhookServiceNotFound"})
+	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionFalse, Message: "being upgraded"})
+	w.Progressing(t, metav1.ConditionFalse)
+	// The ClusterVersion is read once a minute, and when the API server serves
+	// something new.
+	w.Widgets(t, "upgraded.example.com", nil)
+	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: b.Namespace})
+	return a
+}
+
+// forbiddenLease: who may do everything but touch the lease writes all the
+// same, and says once why the lease is not kept.
+func forbiddenLease(t *testing.T, w *testenv.Env) *auditor.Auditor {
+	const user = "unelected"
+	_, err := w.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		Rules: []rbacv1.PolicyRule{
+			{
+				APIGroups: []string{"", "apps", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "discovery.k8s.io", "config.openshift.io", "webhook-auditor.io"},
+				Resources: []string{"*"},
+				Verbs:     []string{"*"},
+			},
+			{NonResourceURLs: []string{"*"}, Verbs: []string{"get"}},
+		},
+	}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	_, err = w.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	config, err := w.Plane.As(user)
+	testenv.Must(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, config))
+	a := testenv.RunAs(t, kubeconfig, elected...)
+	w.Reaches(t, testenv.Well("Degraded"))
+	b := w.Backend(t, "untouchable")
+	testenv.Must(t, b.DeleteService(t.Context()))
+	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
+	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: b.Namespace})
+	w.Announced(t, b.Namespace, "Warning", "service-missing")
+	if n := strings.Count(a.Output(), `cannot get resource \"leases\"`); n != 1 {
+		t.Errorf("the log says %d times that the lease is out of reach, want once:\n%s", n, a.Output())
+	}
+	return a
+}
