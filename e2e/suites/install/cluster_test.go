@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
@@ -40,9 +41,11 @@ func kubectl(t testing.TB, w *testenv.Env, args ...string) string {
 	return string(output)
 }
 
-// broken is a world with a critical finding: a dead webhook of either type.
+// broken is an environment with a critical finding: a dead webhook of either type.
 func broken(t testing.TB, flags ...string) *testenv.Env {
 	t.Helper()
+	_, err := programs.Manifests() // git has not all of what is installed
+	testenv.Must(t, err)
 	w := testenv.New(t, cluster.Options{APIServerFlags: flags})
 	b := w.Backend(t, "backend")
 	h := testenv.Hook(b, "/allow", testenv.Rule("", "configmaps"))
@@ -53,7 +56,7 @@ func broken(t testing.TB, flags ...string) *testenv.Env {
 	return w
 }
 
-// openShift gives a world the APIs and namespaces of OpenShift that the auditor
+// openShift gives an environment the APIs and namespaces of OpenShift that the auditor
 // is installed into.
 func openShift(t testing.TB, w *testenv.Env) {
 	t.Helper()
