@@ -10,9 +10,9 @@ func auditor() Board {
 		Alerts:      `alertname=~"WebhookAuditor.*|WebhookInputMetricsMissing"`,
 		Links:       []Link{toBoard("All webhooks", "webhooks"), toBoard("All clusters", "fleet")},
 		Rows: []Row{
-			{Panels: trust()},
-			{Title: "Findings and conditions", Panels: announcements()},
-			{Title: "Resource usage", Panels: footprint()},
+			{Panels: healthPanels()},
+			{Title: "Findings and conditions", Panels: findingPanels()},
+			{Title: "Resource usage", Panels: resourceUsagePanels()},
 		},
 	}
 }
@@ -20,26 +20,26 @@ func auditor() Board {
 // replicas is one series per process of the auditor.
 const replicas = `max by (cluster, instance) (webhook_auditor_build_info{cluster=~"$cluster"})`
 
-func trust() []Panel {
+func healthPanels() []Panel {
 	return []Panel{
-		stat("Replicas", "Processes that answer scrapes.", "count("+replicas+")", green).with(count, Threshold{red, 0}, Threshold{green, 1}),
-		stat("Data age", "How long ago every watch was known current. Grows while one is broken.",
+		statPanel("Replicas", "Processes that answer scrapes.", "count("+replicas+")", green).withUnit(unitCount, Threshold{red, 0}, Threshold{green, 1}),
+		statPanel("Data age", "How long ago every watch was known current. Grows while one is broken.",
 			`time() - min(max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"}))`, red).
-			with(seconds, Threshold{green, 0}, Threshold{orange, 180}, Threshold{red, 600}),
-		stat("Watch errors", "Failed lists and watches in the last minutes. Those of a restart of the API server pass; while they last, what the auditor knows grows old.",
+			withUnit(unitSeconds, Threshold{green, 0}, Threshold{orange, 180}, Threshold{red, 600}),
+		statPanel("Watch errors", "Failed lists and watches in the last minutes. Those of a restart of the API server pass; while they last, what the auditor knows grows old.",
 			`sum(ceil(max by (cluster, group, resource) (increase(webhook_auditor_watch_errors_total{cluster=~"$cluster"}[$__rate_interval]))))`, red),
-		stat("Write errors", "Failed writes of conditions in the last minutes.",
+		statPanel("Write errors", "Failed writes of conditions in the last minutes.",
 			`sum(ceil(max by (cluster) (increase(webhook_auditor_condition_write_errors_total{cluster=~"$cluster"}[$__rate_interval]))))`, orange),
-		stat("Evaluation", "p99 of what the checks take on one snapshot of the cluster.",
+		statPanel("Evaluation", "p99 of what the checks take on one snapshot of the cluster.",
 			`histogram_quantile(0.99, max by (le) (rate(webhook_auditor_evaluation_duration_seconds_bucket{cluster=~"$cluster"}[$__range])))`, orange).
-			with(seconds, Threshold{green, 0}, Threshold{orange, 0.5}, Threshold{red, 1}),
-		stat("Degraded", "Whether the auditor calls the cluster degraded.",
+			withUnit(unitSeconds, Threshold{green, 0}, Threshold{orange, 0.5}, Threshold{red, 1}),
+		statPanel("Degraded", "Whether the auditor calls the cluster degraded.",
 			`max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded",status="True"} == 1)) or 0 * max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded"}))`, red).
-			saying(Text{"0", "no", green}, Text{"1", "yes", red}),
+			withTexts(Text{"0", "no", green}, Text{"1", "yes", red}),
 	}
 }
 
-func announcements() []Panel {
+func findingPanels() []Panel {
 	state := func(status string) string {
 		return `max by (cluster, condition) (webhook_auditor_condition{cluster=~"$cluster",condition=~".*Error|Degraded",status="` + status + `"} == 1)`
 	}
@@ -47,40 +47,40 @@ func announcements() []Panel {
 		{
 			Title:       "Conditions over time",
 			Description: "The conditions that the auditor reports, and what they add up to: Degraded.",
-			Kind:        States, Unit: count, Width: 12, Height: 8,
+			Kind:        StateTimeline, Unit: unitCount, Width: 12, Height: 8,
 			Queries: []Query{{Expr: either(state("True"), "0 * "+state("False"), "2 * "+state("Unknown")), Legend: "{{condition}} {{cluster}}"}},
 			Texts:   []Text{{"0", "False", green}, {"1", "True", red}, {"2", "Unknown", yellow}},
 		},
 		{
 			Title:       "Conditions now",
 			Description: "The current status and reason of each condition.",
-			Kind:        Table, Unit: count, Width: 12, Height: 8,
-			Queries: []Query{{Expr: meaning()}},
+			Kind:        Table, Unit: unitCount, Width: 12, Height: 8,
+			Queries: []Query{{Expr: conditionStates()}},
 			Columns: []Column{
-				{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
-				{Field: "condition", Title: "Condition", Unit: text, Width: 350},
-				{Field: "A", Title: "Status", Unit: text, Width: 90, Texts: []Text{{"1", "True", green}, {"2", "False", green}, {"3", "Unknown", yellow}, {"4", "True", red}, {"5", "False", red}}},
-				{Field: "status", Title: "Status", Unit: text, ConsoleOnly: true},
-				{Field: "reason", Title: "Reason", Unit: text},
+				{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 110},
+				{Field: "condition", Title: "Condition", Unit: unitText, Width: 350},
+				{Field: "A", Title: "Status", Unit: unitText, Width: 90, Texts: []Text{{"1", "True", green}, {"2", "False", green}, {"3", "Unknown", yellow}, {"4", "True", red}, {"5", "False", red}}},
+				{Field: "status", Title: "Status", Unit: unitText, ConsoleOnly: true},
+				{Field: "reason", Title: "Reason", Unit: unitText},
 			},
 			Unknown: unknownTable,
 		},
 		{
 			Title:       "Findings by severity",
 			Description: "All findings that nobody acknowledged.",
-			Kind:        Stack, Unit: count, Width: 12, Height: 8,
+			Kind:        StackedTimeSeries, Unit: unitCount, Width: 12, Height: 8,
 			Queries: []Query{bySeverity("info", blue), bySeverity("warning", orange), bySeverity("critical", red)},
 		},
 		{
 			Title:       "Webhooks by type",
 			Description: "All webhooks that are registered.",
-			Kind:        Stack, Unit: count, Width: 12, Height: 8,
-			Queries: []Query{{Expr: worded(`count by (cluster, type) (max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"}))`), Legend: "{{type}} {{cluster}}"}},
+			Kind:        StackedTimeSeries, Unit: unitCount, Width: 12, Height: 8,
+			Queries: []Query{{Expr: withTypeNames(`count by (cluster, type) (max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"}))`), Legend: "{{type}} {{cluster}}"}},
 		},
 		{
 			Title:       "Watch errors by resource",
 			Description: "Failed lists and watches: while one fails, what the auditor knows grows old.",
-			Kind:        Lines, Unit: count, Width: 24, Height: 8,
+			Kind:        TimeSeries, Unit: unitCount, Width: 24, Height: 8,
 			Queries: []Query{{Expr: `max by (cluster, group, resource) (increase(webhook_auditor_watch_errors_total{cluster=~"$cluster"}[$__rate_interval]))`, Legend: "{{resource}} {{group}} {{cluster}}"}},
 		},
 	}
@@ -89,7 +89,7 @@ func announcements() []Panel {
 // meaning is one series per condition, whose value tells what its status means:
 // errors are good while False, Available and Upgradeable while True, and
 // Progressing passes either way.
-func meaning() string {
+func conditionStates() string {
 	now := func(matcher string) string {
 		return `max by (cluster, condition, status, reason) (webhook_auditor_condition{cluster=~"$cluster",` + matcher + `} == 1)`
 	}
@@ -110,32 +110,32 @@ func bySeverity(severity, color string) Query {
 	}
 }
 
-func footprint() []Panel {
+func resourceUsagePanels() []Panel {
 	ofReplica := func(expr string) string { return expr + " and on (cluster, instance) " + replicas }
 	return []Panel{
 		{
 			Title:       "Memory",
 			Description: "Resident memory of each replica.",
-			Kind:        Lines, Unit: memory, Width: 12, Height: 8,
+			Kind:        TimeSeries, Unit: unitBytes, Width: 12, Height: 8,
 			Queries: []Query{{Expr: ofReplica(`process_resident_memory_bytes{cluster=~"$cluster"}`), Legend: "{{instance}}"}},
 		},
 		{
 			Title:       "Processor",
 			Description: "Processors that each replica keeps busy.",
-			Kind:        Lines, Unit: processors, Width: 12, Height: 8,
+			Kind:        TimeSeries, Unit: unitCores, Width: 12, Height: 8,
 			Queries: []Query{{Expr: ofReplica(`rate(process_cpu_seconds_total{cluster=~"$cluster"}[$__rate_interval])`), Legend: "{{instance}}"}},
 		},
 		{
 			Title:       "Versions",
 			Description: "Which build each replica is.",
-			Kind:        Table, Unit: count, Width: 24, Height: 5,
+			Kind:        Table, Unit: unitCount, Width: 24, Height: 5,
 			Queries: []Query{{Expr: `max by (cluster, instance, version, revision, goversion) (webhook_auditor_build_info{cluster=~"$cluster"})`}},
 			Columns: []Column{
-				{Field: "instance", Title: "Replica", Unit: text},
-				{Field: "version", Title: "Version", Unit: text},
-				{Field: "revision", Title: "Revision", Unit: text},
-				{Field: "goversion", Title: "Go", Unit: text, Width: 110},
-				{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
+				{Field: "instance", Title: "Replica", Unit: unitText},
+				{Field: "version", Title: "Version", Unit: unitText},
+				{Field: "revision", Title: "Revision", Unit: unitText},
+				{Field: "goversion", Title: "Go", Unit: unitText, Width: 110},
+				{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 110},
 			},
 			Unknown: unknownTable,
 		},

@@ -35,13 +35,13 @@ type Kind int
 
 // The kinds of panels.
 const (
-	Lines  Kind = iota + 1 // values over time
-	Stack                  // values over time that add up
-	Number                 // one value, colored by its thresholds
-	Table                  // one row per series
-	Bars                   // one bar per series
-	States                 // bands of a state over time
-	Matrix                 // a Table of its first Column against its second
+	TimeSeries        Kind = iota + 1 // values over time
+	StackedTimeSeries                 // values over time that add up
+	Stat                              // one value, colored by its thresholds
+	Table                             // one row per series
+	BarGauge                          // one bar per series
+	StateTimeline                     // bands of a state over time
+	Matrix                            // a Table of its first Column against its second
 )
 
 // Panel is one picture.
@@ -129,16 +129,16 @@ type Unit struct {
 
 // The units. The console knows few, and shows an unknown one as a bare number.
 var (
-	count      = Unit{Grafana: "none", Console: "short"}
-	seconds    = Unit{Grafana: "s", Console: "s", Decimals: -1, Suffix: "s"}
-	ago        = Unit{Grafana: "s", Console: "short", Decimals: -1, Suffix: "h", Per: 3600}
-	share      = Unit{Grafana: "percentunit", Console: "percentunit", Decimals: 1}
-	rate       = Unit{Grafana: "reqps", Console: "short", Decimals: -1}
-	times      = Unit{Grafana: "suffix:×", Console: "short", Decimals: 1, Suffix: "×"}
-	days       = Unit{Grafana: "suffix: d", Console: "short", Suffix: "d"}
-	processors = Unit{Grafana: "short", Console: "short", Decimals: 3}
-	memory     = Unit{Grafana: "bytes", Console: "bytes", Decimals: -1}
-	text       = Unit{Grafana: "string", Console: "short"}
+	unitCount   = Unit{Grafana: "none", Console: "short"}
+	unitSeconds = Unit{Grafana: "s", Console: "s", Decimals: -1, Suffix: "s"}
+	unitAge     = Unit{Grafana: "s", Console: "short", Decimals: -1, Suffix: "h", Per: 3600}
+	unitPercent = Unit{Grafana: "percentunit", Console: "percentunit", Decimals: 1}
+	unitRate    = Unit{Grafana: "reqps", Console: "short", Decimals: -1}
+	unitTimes   = Unit{Grafana: "suffix:×", Console: "short", Decimals: 1, Suffix: "×"}
+	unitDays    = Unit{Grafana: "suffix: d", Console: "short", Suffix: "d"}
+	unitCores   = Unit{Grafana: "short", Console: "short", Decimals: 3}
+	unitBytes   = Unit{Grafana: "bytes", Console: "bytes", Decimals: -1}
+	unitText    = Unit{Grafana: "string", Console: "short"}
 )
 
 // Variable is a choice at the top of a board.

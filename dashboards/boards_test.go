@@ -51,7 +51,7 @@ func TestUpToDate(t *testing.T) {
 }
 
 // TestRenderTwice finds what depends on the order of maps, or counts across
-// boards as the sdk's constructors do.
+// boards as the constructors of the console's SDK do.
 func TestRenderTwice(t *testing.T) {
 	for _, form := range Forms {
 		first, err := Print(form)

@@ -32,7 +32,7 @@ func console(b Board) (object, error) {
 	for _, row := range b.Rows {
 		board.Rows = append(board.Rows, consoleRow(b, row))
 	}
-	out, err := plain(board)
+	out, err := asObject(board)
 	if err != nil {
 		return nil, fmt.Errorf("drawing console board %s: %w", b.Name, err)
 	}
@@ -46,7 +46,7 @@ func consoleRow(b Board, row Row) *sdk.Row {
 	}
 	for _, p := range row.Panels {
 		panel := consolePanels[p.Kind](p)
-		panel.ID = panelID(b.Name, row.Title, p.Title)
+		panel.ID = uint(panelID(b.Name, row.Title, p.Title))
 		panel.Description = new(p.Description)
 		panel.Span = consoleSpan(p)
 		out.Panels = append(out.Panels, *panel)
@@ -57,23 +57,23 @@ func consoleRow(b Board, row Row) *sdk.Row {
 // consoleSpan is in twelfths of the page, of which the console knows whole ones
 // only. Its numbers want more room than Grafana's.
 func consoleSpan(p Panel) float32 {
-	if p.Kind == Number {
+	if p.Kind == Stat {
 		return float32(max(p.Width/2, 3))
 	}
 	return float32(p.Width / 2)
 }
 
 var consolePanels = map[Kind]func(Panel) *sdk.Panel{
-	Lines: consoleGraph, Stack: consoleGraph, States: consoleGraph,
-	Number: consoleNumber,
-	Table:  consoleTable, Bars: consoleTable, Matrix: consoleTable,
+	TimeSeries: consoleGraph, StackedTimeSeries: consoleGraph, StateTimeline: consoleGraph,
+	Stat:  consoleNumber,
+	Table: consoleTable, BarGauge: consoleTable, Matrix: consoleTable,
 }
 
 func consoleGraph(p Panel) *sdk.Panel {
 	panel := sdk.NewGraph(p.Title)
 	g := panel.GraphPanel
 	g.Lines, g.Linewidth, g.NullPointMode = true, 1, "null"
-	g.Stack = p.Kind == Stack
+	g.Stack = p.Kind == StackedTimeSeries
 	if g.Stack {
 		g.Fill = 4
 	}
@@ -189,7 +189,7 @@ func consoleStyles(p Panel) []sdk.ColumnStyle {
 
 // valueTexts are words for numbers, which the console's tables cannot show.
 func valueTexts(c Column) []Text {
-	if !isLetter(c.Field) || c.Unit != text {
+	if !isLetter(c.Field) || c.Unit != unitText {
 		return nil
 	}
 	return c.Texts
@@ -208,7 +208,7 @@ func consoleStyle(pattern string, c Column) sdk.ColumnStyle {
 	if c.Unit.Suffix != "" {
 		style.Alias = new(c.Title + ", " + c.Unit.Suffix)
 	}
-	if c.Unit != text {
+	if c.Unit != unitText {
 		style.Type, style.Unit = "number", new(c.Unit.Console)
 		style.Decimals = new(max(c.Unit.Decimals, 0))
 		if c.Unit.Decimals < 0 {

@@ -15,11 +15,11 @@ const (
 )
 
 // top is how many series a chart shows.
-const top = 10
+const topSeries = 10
 
 // each is what one webhook is in every expression: conversions take the name
 // of their CRD and the type "conversion", as the auditor's series have them.
-const each = "cluster, type, name"
+const webhookLabels = "cluster, type, name"
 
 // scope is which webhooks an expression speaks of, and over which window.
 //
@@ -44,17 +44,17 @@ func (s scope) over(window string) scope {
 // second half answers where Prometheus keeps native histograms alone.
 func (s scope) latency(quantile string) string {
 	return either(
-		fmt.Sprintf("histogram_quantile(%s, sum by (%s, le) (%s))", quantile, each, s.admissions("admission_duration_seconds_bucket", "")),
-		fmt.Sprintf("histogram_quantile(%s, sum by (%s, le) (%s))", quantile, each, s.conversions("_bucket", "")),
-		fmt.Sprintf("histogram_quantile(%s, sum by (%s) (%s))", quantile, each, s.admissions("admission_duration_seconds", "")),
-		fmt.Sprintf("histogram_quantile(%s, sum by (%s) (%s))", quantile, each, s.conversions("", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum by (%s, le) (%s))", quantile, webhookLabels, s.admissions("admission_duration_seconds_bucket", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum by (%s, le) (%s))", quantile, webhookLabels, s.conversions("_bucket", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum by (%s) (%s))", quantile, webhookLabels, s.admissions("admission_duration_seconds", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum by (%s) (%s))", quantile, webhookLabels, s.conversions("", "")),
 	)
 }
 
 // calls returns the calls per second of each webhook.
 func (s scope) calls() string {
 	return either(
-		fmt.Sprintf("sum by (%s) (%s)", each, s.admissions("request_total", "")),
+		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions("request_total", "")),
 		s.converted(""),
 	)
 }
@@ -63,20 +63,20 @@ func (s scope) calls() string {
 // conversion always does.
 func (s scope) closed() string {
 	return either(
-		fmt.Sprintf("sum by (%s) (%s)", each, s.admissions("rejection_count", `error_type!="no_error"`)),
+		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions("rejection_count", `error_type!="no_error"`)),
 		s.converted(`succeeded="false"`),
 	)
 }
 
 // open returns the failures per second that let a request pass unchecked.
 func (s scope) open() string {
-	return fmt.Sprintf("sum by (%s) (%s)", each, s.admissions("fail_open_count", ""))
+	return fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions("fail_open_count", ""))
 }
 
 // failures returns all failures per second of each webhook.
 func (s scope) failures() string {
 	return either(
-		fmt.Sprintf("sum by (%s) (\n  %s\n  or %s\n)", each,
+		fmt.Sprintf("sum by (%s) (\n  %s\n  or %s\n)", webhookLabels,
 			s.admissions("rejection_count", `error_type!="no_error"`), s.admissions("fail_open_count", "")),
 		s.converted(`succeeded="false"`),
 	)
@@ -85,13 +85,13 @@ func (s scope) failures() string {
 // rejections returns the requests per second that each webhook refused on
 // purpose.
 func (s scope) rejections() string {
-	return fmt.Sprintf("sum by (%s) (%s)", each, s.admissions("rejection_count", `error_type="no_error"`))
+	return fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions("rejection_count", `error_type="no_error"`))
 }
 
 // threshold returns the seconds from which each webhook is slow. The margin
 // absorbs the rounding of a quantile that lies on a bucket's edge.
 func (s scope) threshold() string {
-	return fmt.Sprintf("1.001 * max by (%s) (webhook_auditor_webhook_latency_threshold_seconds{%s})", each, s.auditor)
+	return fmt.Sprintf("1.001 * max by (%s) (webhook_auditor_webhook_latency_threshold_seconds{%s})", webhookLabels, s.auditor)
 }
 
 func (s scope) admissions(series, matcher string) string {
@@ -100,8 +100,8 @@ func (s scope) admissions(series, matcher string) string {
 
 func (s scope) converted(matcher string) string {
 	return either(
-		fmt.Sprintf("sum by (%s) (%s)", each, s.conversions("_count", matcher)),
-		fmt.Sprintf("histogram_count(sum by (%s) (%s))", each, s.conversions("", matcher)),
+		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.conversions("_count", matcher)),
+		fmt.Sprintf("histogram_count(sum by (%s) (%s))", webhookLabels, s.conversions("", matcher)),
 	)
 }
 
@@ -123,18 +123,20 @@ func ratio(part, whole string) string {
 }
 
 // overall divides the sums. A part that never happened has no series: it is 0.
-func overall(part, whole string) string {
+func overallRatio(part, whole string) string {
 	return fmt.Sprintf("clamp_max((sum(%s) or 0 * sum(%s))\n/ (sum(%s) > 0), 1)", part, whole, whole)
 }
 
 // leaders returns the series of now that lead the ranking of the whole range.
-func leaders(now, ranking, by string) string {
-	return fmt.Sprintf("(%s)\nand on (%s) topk(%d, (%s) > 0)", now, by, top, ranking)
+func topBy(now, ranking, by string) string {
+	return fmt.Sprintf("(%s)\nand on (%s) topk(%d, (%s) > 0)", now, by, topSeries, ranking)
 }
 
 // counted counts the series of expr; it is 0 only where all has series: a
 // number nobody measured must not look like good news.
-func counted(expr, all string) string { return fmt.Sprintf("count(%s)\nor 0 * count(%s)", expr, all) }
+func countOrZero(expr, all string) string {
+	return fmt.Sprintf("count(%s)\nor 0 * count(%s)", expr, all)
+}
 
 func either(exprs ...string) string { return strings.Join(exprs, "\nor ") }
 
@@ -149,38 +151,38 @@ func join(matchers ...string) string {
 }
 
 // waiting returns the seconds per second that requests wait for each webhook.
-func (s scope) waiting() string {
+func (s scope) waitTime() string {
 	return either(
-		fmt.Sprintf("sum by (%s) (%s)", each, s.admissions("admission_duration_seconds_sum", "")),
-		fmt.Sprintf("sum by (%s) (%s)", each, s.conversions("_sum", "")),
-		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.admissions("admission_duration_seconds", "")),
-		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.conversions("", "")),
+		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions("admission_duration_seconds_sum", "")),
+		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.conversions("_sum", "")),
+		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", webhookLabels, s.admissions("admission_duration_seconds", "")),
+		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", webhookLabels, s.conversions("", "")),
 	)
 }
 
 // filled gives the label a text where it is missing: Prometheus leaves empty
 // labels out, and with them a table's column.
-func filled(expr, label, text string) string { return labeled(expr, label, text, label) }
+func withDefault(expr, label, text string) string { return withLabel(expr, label, text, label) }
 
 // labeled sets the label to the text on series without the label absent.
-func labeled(expr, label, text, absent string) string {
+func withLabel(expr, label, text, absent string) string {
 	return fmt.Sprintf(`label_replace(%s, %q, %q, %q, "")`, expr, label, text, absent)
 }
 
 // orNone says in the label that there are no rows, where measured has series:
 // without a measurement nothing can be said.
 func orNone(rows, measured, label, none string) string {
-	return rows + "\nor on () " + labeled(fmt.Sprintf("(0 * max(%s))", measured), label, none, label)
+	return rows + "\nor on () " + withLabel(fmt.Sprintf("(0 * max(%s))", measured), label, none, label)
 }
 
 // linked adds the label "at", the cluster as links to other boards name it:
 // the choice "All" stands for series without a cluster.
-func linked(expr string) string {
+func withLinkCluster(expr string) string {
 	expr = fmt.Sprintf(`label_replace(%s, "at", "$1", "cluster", "(.+)")`, expr)
-	return labeled(expr, "at", "All", "cluster")
+	return withLabel(expr, "at", "All", "cluster")
 }
 
 // worded writes a type as people say it.
-func worded(expr string) string {
+func withTypeNames(expr string) string {
 	return fmt.Sprintf(`label_replace(%s, "type", "mutating", "type", "admit")`, expr)
 }

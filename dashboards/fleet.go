@@ -15,7 +15,7 @@ func fleet() Board {
 }
 
 // fleetWide is each webhook of the chosen clusters.
-var fleetWide = scope{
+var allWebhooks = scope{
 	admission:  `cluster=~"$cluster"`,
 	conversion: `cluster=~"$cluster"`,
 	auditor:    `cluster=~"$cluster"`,
@@ -25,7 +25,7 @@ var fleetWide = scope{
 func clustersPanel() Panel {
 	info := `max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"})`
 	perCluster := func(expr string) Query {
-		return Query{Expr: filled(linked("sum by (cluster) ("+expr+")"), "cluster", "this cluster")}
+		return Query{Expr: withDefault(withLinkCluster("sum by (cluster) ("+expr+")"), "cluster", "this cluster")}
 	}
 	number := func(rows, measured string) Query {
 		return perCluster("count by (cluster) (" + rows + ")\nor 0 * count by (cluster) (" + measured + ")")
@@ -33,30 +33,30 @@ func clustersPanel() Panel {
 	findings := func(severity string) Query {
 		return perCluster(`max by (cluster) (webhook_auditor_findings{cluster=~"$cluster",severity="` + severity + `",acknowledged="false"})`)
 	}
-	called := "sum by (" + each + `) (apiserver_admission_webhook_request_total{cluster=~"$cluster"})`
+	called := "sum by (" + webhookLabels + `) (apiserver_admission_webhook_request_total{cluster=~"$cluster"})`
 	bad := func(color string) []Threshold { return []Threshold{{green, 0}, {color, 1}} }
 	return Panel{
 		Title:       "Clusters",
 		Description: "Webhooks that fail or are slow now, findings that nobody acknowledged, and how old the auditor's view of the cluster is. An empty cell: not measured there.",
-		Kind:        Table, Unit: count, Width: 24, Height: 16,
+		Kind:        Table, Unit: unitCount, Width: 24, Height: 16,
 		Queries: []Query{
-			number("("+fleetWide.failures()+") > 0", called),
-			number("("+fleetWide.latency("0.99")+")\n> on ("+each+") "+fleetWide.threshold(), called),
+			number("("+allWebhooks.failures()+") > 0", called),
+			number("("+allWebhooks.latency("0.99")+")\n> on ("+webhookLabels+") "+allWebhooks.threshold(), called),
 			number(`max by (cluster, type, configuration, name) (webhook_auditor_webhook_backend_ready{cluster=~"$cluster"}) == 0`, info),
 			findings("critical"), findings("warning"),
 			perCluster(`time() - max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"})`),
 			perCluster("count by (cluster) (" + info + ")"),
 		},
 		Columns: []Column{
-			{Field: "cluster", Title: "Cluster", Unit: text, Links: []Link{{Title: "Open this cluster", URL: "/d/webhook-auditor-webhooks?var-cluster=${__data.fields.at}&" + sameData}}},
-			{Field: "A", Title: "Failing", Unit: count, Width: 100, Thresholds: bad(red)},
-			{Field: "B", Title: "Slow", Unit: count, Width: 100, Thresholds: bad(orange)},
-			{Field: "C", Title: "No backend", Unit: count, Width: 110, Thresholds: bad(red)},
-			{Field: "D", Title: "Critical findings", Unit: count, Width: 140, Thresholds: bad(red)},
-			{Field: "E", Title: "Warnings", Unit: count, Width: 100, Thresholds: bad(orange)},
-			{Field: "F", Title: "Auditor's age", Unit: seconds, Width: 120, Thresholds: []Threshold{{green, 0}, {orange, 180}, {red, 600}}},
-			{Field: "G", Title: "Webhooks", Unit: count, Width: 100},
-			at,
+			{Field: "cluster", Title: "Cluster", Unit: unitText, Links: []Link{{Title: "Open this cluster", URL: "/d/webhook-auditor-webhooks?var-cluster=${__data.fields.at}&" + keptParameters}}},
+			{Field: "A", Title: "Failing", Unit: unitCount, Width: 100, Thresholds: bad(red)},
+			{Field: "B", Title: "Slow", Unit: unitCount, Width: 100, Thresholds: bad(orange)},
+			{Field: "C", Title: "No backend", Unit: unitCount, Width: 110, Thresholds: bad(red)},
+			{Field: "D", Title: "Critical findings", Unit: unitCount, Width: 140, Thresholds: bad(red)},
+			{Field: "E", Title: "Warnings", Unit: unitCount, Width: 100, Thresholds: bad(orange)},
+			{Field: "F", Title: "Auditor's age", Unit: unitSeconds, Width: 120, Thresholds: []Threshold{{green, 0}, {orange, 180}, {red, 600}}},
+			{Field: "G", Title: "Webhooks", Unit: unitCount, Width: 100},
+			linkCluster,
 		},
 		Unknown: "Unknown: no cluster exports anything.",
 	}

@@ -1,11 +1,11 @@
 package dashboards
 
 import (
-	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
-	"github.com/grafana-tools/sdk"
 	v1 "github.com/perses/perses/pkg/model/api/v1"
 	"github.com/perses/perses/pkg/model/api/v1/common"
 	"github.com/perses/perses/pkg/model/api/v1/dashboard"
@@ -38,14 +38,13 @@ func persesRow(b Board, row Row, panels map[string]*v1.Panel) dashboard.Layout {
 	if row.Title != "" {
 		grid.Display = &dashboard.GridLayoutDisplay{Title: row.Title, Collapse: &dashboard.GridLayoutCollapse{Open: true}}
 	}
-	var next position
+	var positions layout
 	for _, p := range row.Panels {
 		key := fmt.Sprintf("panel-%d", panelID(b.Name, row.Title, p.Title))
 		panels[key] = persesPanel(p)
-		var put sdk.CommonPanel
-		next.place(&put, p.Width, p.Height)
+		position := positions.next(p.Width, p.Height)
 		grid.Items = append(grid.Items, dashboard.GridItem{
-			X: *put.GridPos.X, Y: *put.GridPos.Y, Width: p.Width, Height: p.Height,
+			X: int(position.X), Y: int(position.Y), Width: p.Width, Height: p.Height,
 			Content: &common.JSONRef{Ref: "#/spec/panels/" + key},
 		})
 	}
@@ -70,20 +69,20 @@ func persesPanel(p Panel) *v1.Panel {
 }
 
 var persesPlugins = map[Kind]func(Panel) common.Plugin{
-	Lines: persesChart, Stack: persesChart,
-	Number: persesStat,
-	Table:  persesTable, Matrix: persesTable,
-	Bars: func(p Panel) common.Plugin {
+	TimeSeries: persesChart, StackedTimeSeries: persesChart,
+	Stat:  persesStat,
+	Table: persesTable, Matrix: persesTable,
+	BarGauge: func(p Panel) common.Plugin {
 		return common.Plugin{Kind: "BarChart", Spec: object{"calculation": "last-number", "format": persesFormat(p.Unit), "sort": "desc"}}
 	},
-	States: func(p Panel) common.Plugin {
+	StateTimeline: func(p Panel) common.Plugin {
 		return common.Plugin{Kind: "StatusHistoryChart", Spec: object{"legend": object{"position": "bottom"}, "mappings": persesMappings(p.Texts)}}
 	},
 }
 
 func persesChart(p Panel) common.Plugin {
 	visual := object{"display": "line", "lineWidth": 1.5, "connectNulls": false}
-	if p.Kind == Stack {
+	if p.Kind == StackedTimeSeries {
 		visual["stack"], visual["areaOpacity"] = "all", 0.4
 	}
 	spec := object{
@@ -113,7 +112,7 @@ func persesTable(p Panel) common.Plugin {
 			continue
 		}
 		column := object{"name": persesField(p, c.Field), "header": c.Title, "enableSorting": true}
-		if isLetter(c.Field) && c.Unit != text {
+		if isLetter(c.Field) && c.Unit != unitText {
 			column["format"] = persesFormat(c.Unit)
 		}
 		if len(c.Texts) > 0 {
@@ -186,15 +185,15 @@ var hexes = map[string]string{
 func persesFormat(u Unit) object {
 	out := object{"unit": "decimal"}
 	switch u.Grafana {
-	case seconds.Grafana:
+	case unitSeconds.Grafana:
 		out["unit"] = "seconds"
-	case share.Grafana:
+	case unitPercent.Grafana:
 		out["unit"] = "percent-decimal"
-	case rate.Grafana:
+	case unitRate.Grafana:
 		out["unit"] = "requests/sec"
-	case memory.Grafana:
+	case unitBytes.Grafana:
 		out["unit"] = "bytes"
-	case days.Grafana:
+	case unitDays.Grafana:
 		out["unit"] = "days"
 	}
 	if u.Decimals >= 0 {
@@ -221,6 +220,9 @@ func persesVariable(v Variable) dashboard.Variable {
 	return dashboard.Variable{Kind: variable.KindList, Spec: spec}
 }
 
+// serverFields are the metadata that the server of Perses sets.
+var serverFields = []string{"createdAt", "updatedAt", "version"}
+
 // persesDashboard is the board as Perses' own API takes it.
 func persesDashboard(b Board) (object, error) {
 	out := v1.Dashboard{Kind: v1.KindDashboard, Spec: *perses(b)}
@@ -229,7 +231,7 @@ func persesDashboard(b Board) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	drop(o["metadata"].(object), []string{"createdAt", "updatedAt", "version"}) // the server's
+	maps.DeleteFunc(o["metadata"].(object), func(key string, _ any) bool { return slices.Contains(serverFields, key) })
 	return o, nil
 }
 
@@ -242,13 +244,4 @@ func persesObject(b Board) (object, error) {
 		"metadata":   object{"name": b.UID(), "labels": labels()},
 		"spec":       object{"config": config},
 	}, err
-}
-
-func asObject(v any) (object, error) {
-	written, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("encoding: %w", err)
-	}
-	out := object{}
-	return out, json.Unmarshal(written, &out)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -110,8 +111,7 @@ func queries(t *testing.T) []query {
 			}
 		}
 		for _, a := range annotations(b) {
-			layer := a.(object)
-			out = append(out, query{b.Name + " annotations", layer["target"].(object)["expr"].(string), placeholders(layer["titleFormat"].(string) + layer["textFormat"].(string))})
+			out = append(out, query{b.Name + " annotations", a.Target.(prometheus.Dataquery).Expr, placeholders(*a.TitleFormat + *a.TextFormat)})
 		}
 	}
 	return out
@@ -122,7 +122,7 @@ func queriesOf(board string, p Panel) []query {
 	for i, q := range p.Queries {
 		shown := placeholders(q.Legend)
 		for _, c := range p.Columns {
-			if !isLetter(c.Field) && c.Field != at.Field && !q.GrafanaOnly {
+			if !isLetter(c.Field) && c.Field != linkCluster.Field && !q.GrafanaOnly {
 				shown = append(shown, c.Field)
 			}
 		}

@@ -47,8 +47,8 @@ func TestRecorded(t *testing.T) {
 
 // TestRecordedStrangers shows that an invented name is noticed.
 func TestRecordedStrangers(t *testing.T) {
-	invented := strings.NewReader("webhook_auditor_finding{check=\"ca-expiring\",class=\"vital\"} 1 1\nALERTS{alertname=\"WebhookSad\"} 1 1\nwebhook_auditor_mood{} 1 1\n")
-	want := []string{"alertname WebhookSad", "check ca-expiring", "class vital", "series webhook_auditor_mood"}
+	invented := strings.NewReader("webhook_auditor_finding{check=\"ca-expiring\",class=\"vital\"} 1 1\nALERTS{alertname=\"WebhookSad\"} 1 1\nwebhook_auditor_mood{} 1 1\nALERTS{namespace=\"{{ $labels.x }}\"} 1 1\n")
+	want := []string{"alertname WebhookSad", "check ca-expiring", "class vital", "series webhook_auditor_mood", `template namespace="{{ $labels.x }}"`}
 	if got := strangers(vocabulary(t, invented), spoken(t)); !slices.Equal(got, want) {
 		t.Errorf("noticed %q", got)
 	}
@@ -58,16 +58,22 @@ var sample = regexp.MustCompile(`^(\w+)\{(.*)\} \S+ \d+$`)
 
 var pair = regexp.MustCompile(`(check|class|alertname|condition)="([^"]*)"`)
 
+// unrendered is a label that shows its template instead of its value.
+var unrendered = regexp.MustCompile(`\w+="[^"]*{{[^"]*"`)
+
 // vocabulary returns the names in a text of samples, by what they name.
 func vocabulary(t *testing.T, text io.Reader) map[string]map[string]bool {
 	t.Helper()
-	out := map[string]map[string]bool{"check": {}, "class": {}, "alertname": {}, "condition": {}, "series": {}}
+	out := map[string]map[string]bool{"check": {}, "class": {}, "alertname": {}, "condition": {}, "series": {}, "template": {}}
 	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		m := sample.FindStringSubmatch(lines.Text())
 		if m == nil {
 			continue
+		}
+		if template := unrendered.FindString(m[2]); template != "" {
+			out["template"][template] = true
 		}
 		if strings.HasPrefix(m[1], "webhook_auditor_") {
 			out["series"][m[1]] = true

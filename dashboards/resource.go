@@ -6,7 +6,7 @@ import "fmt"
 const writes = `verb=~"POST|PUT|PATCH|APPLY|DELETE|DELETECOLLECTION|CONNECT"`
 
 // place is what a resource is in the API server's series.
-const place = "cluster, group, resource, subresource"
+const resourceLabels = "cluster, group, resource, subresource"
 
 // admissionLatency returns the mean seconds that all admission webhooks
 // together add to a write, by resource: the API server counts the whole
@@ -21,15 +21,15 @@ func admissionLatency(window string) string {
 
 func total(metric, what, rest string) string {
 	return fmt.Sprintf("(sum by (%[1]s) (rate(%[2]s_%[3]s{%[4]s)) or histogram_%[3]s(sum by (%[1]s) (rate(%[2]s{%[4]s))))",
-		place, metric, what, rest)
+		resourceLabels, metric, what, rest)
 }
 
 // conversionLatency returns the mean seconds of a conversion, by CRD.
 func conversionLatency(s scope) string {
 	return ratio(
 		either(
-			fmt.Sprintf("sum by (%s) (%s)", each, s.conversions("_sum", "")),
-			fmt.Sprintf("histogram_sum(sum by (%s) (%s))", each, s.conversions("", "")),
+			fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.conversions("_sum", "")),
+			fmt.Sprintf("histogram_sum(sum by (%s) (%s))", webhookLabels, s.conversions("", "")),
 		),
 		s.converted(""),
 	)
@@ -44,7 +44,7 @@ func resourceFailures(s scope) string {
 		convertedResources(`max by (cluster, type, name) (webhook_auditor_webhook_info{cluster=~"$cluster",type="conversion"})`),
 	)
 	of := func(calls string) string {
-		return fmt.Sprintf("sum by (cluster, group, resource) (\n  (%s)\n  * on (%s) group_left () (%s)\n)", reach, each, calls)
+		return fmt.Sprintf("sum by (cluster, group, resource) (\n  (%s)\n  * on (%s) group_left () (%s)\n)", reach, webhookLabels, calls)
 	}
 	return fmt.Sprintf("clamp_max(%s\n/ (%s > 0), 1)", of(s.failures()), of(s.calls()))
 }
@@ -60,13 +60,13 @@ func convertedResources(expr string) string {
 // webhook that fails closed makes of them, whatever resource it is.
 func errors5xx(window string) string {
 	writes := func(matcher string) string {
-		return fmt.Sprintf("sum by (%s) (rate(apiserver_request_total{%s}%s))", place, join(`cluster=~"$cluster"`, writes, matcher), window)
+		return fmt.Sprintf("sum by (%s) (rate(apiserver_request_total{%s}%s))", resourceLabels, join(`cluster=~"$cluster"`, writes, matcher), window)
 	}
 	return ratio(writes(`code=~"5.."`), writes(""))
 }
 
 // spelled adds the label "what": the resource as kubectl writes it.
-func spelled(expr string) string {
+func withResourceName(expr string) string {
 	expr = fmt.Sprintf(`label_join(%s, "what", ".", "resource", "group")`, expr)
 	expr = fmt.Sprintf(`label_replace(%s, "what", "$1", "what", "(.*)[.]")`, expr)
 	expr = fmt.Sprintf(`label_join(%s, "what", "/", "what", "subresource")`, expr)
@@ -75,7 +75,7 @@ func spelled(expr string) string {
 
 // spelledReach is spelled for series of the auditor, which write a subresource
 // into the label resource.
-func spelledReach(expr string) string {
+func withReachedName(expr string) string {
 	expr = fmt.Sprintf(`label_replace(%s, "subresource", "$1", "resource", ".+/(.+)")`, expr)
-	return spelled(fmt.Sprintf(`label_replace(%s, "resource", "$1", "resource", "(.+)/.+")`, expr))
+	return withResourceName(fmt.Sprintf(`label_replace(%s, "resource", "$1", "resource", "(.+)/.+")`, expr))
 }

@@ -280,7 +280,7 @@ func TestConsoleThresholds(t *testing.T) {
 	for _, b := range boardsIn(OpenShiftConsole) {
 		for _, row := range b.Rows {
 			for _, p := range row.Panels {
-				if p.Kind != Number {
+				if p.Kind != Stat {
 					continue
 				}
 				for _, edge := range p.Thresholds {
@@ -314,7 +314,7 @@ func TestConsoleWords(t *testing.T) {
 // TestConsoleTypes holds that the choice of a type counts for conversions, whose
 // series have none.
 func TestConsoleTypes(t *testing.T) {
-	expr := consoleExpr(every.calls())
+	expr := consoleExpr(selected.calls())
 	if !strings.Contains(expr, `and on (type) max by (type) (webhook_auditor_webhook_info{type=~"$type"})`) {
 		t.Errorf("conversions are there whatever the type:\n%s", expr)
 	}

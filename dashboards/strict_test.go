@@ -45,8 +45,8 @@ func complain(t *testing.T, err error) {
 	}
 }
 
-// TestStrictDecodingComplains shows that the decoder does see what the sdk
-// writes by itself.
+// TestStrictDecodingComplains shows that the decoder notices keys that are not
+// of the schema.
 func TestStrictDecodingComplains(t *testing.T) {
 	plugins.RegisterDefaultPlugins()
 	//lint:ignore SA1019 as above

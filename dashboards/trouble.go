@@ -9,7 +9,7 @@ import (
 
 // trouble is one way in which a webhook is in trouble.
 type trouble struct {
-	says    string
+	message string
 	runbook string // path in the repository
 	expr    string
 }
@@ -18,15 +18,15 @@ type trouble struct {
 // that applies.
 func troubles() []trouble {
 	return []trouble{
-		{"Calls fail, requests are refused", "rules/runbooks/WebhookFailingClosed.md", "(" + every.closed() + ") > 0"},
-		{"No backend is ready", "pkg/classify/no-ready-endpoints.md", "min by (" + each + ") (" + unready + ")"},
-		{"Calls fail, requests pass unchecked", "rules/runbooks/WebhookFailingOpen.md", "(" + every.open() + ") > 0"},
+		{"Calls fail, requests are refused", "rules/runbooks/WebhookFailingClosed.md", "(" + selected.closed() + ") > 0"},
+		{"No backend is ready", "pkg/classify/no-ready-endpoints.md", "min by (" + webhookLabels + ") (" + unreadyBackends + ")"},
+		{"Calls fail, requests pass unchecked", "rules/runbooks/WebhookFailingOpen.md", "(" + selected.open() + ") > 0"},
 		{
 			"Slow for what it intercepts", "rules/runbooks/WebhookCriticalResourceSlow.md",
-			"(" + every.latency("0.99") + ")\n> on (" + each + ") " + every.threshold(),
+			"(" + selected.latency("0.99") + ")\n> on (" + webhookLabels + ") " + selected.threshold(),
 		},
-		{"A critical finding", "pkg/classify/README.md", "max by (" + each + ") (" + found(`severity="critical"`, every) + ")"},
-		{"An alert fires", "rules/README.md", "max by (" + each + ") (" + named(firing) + ")"},
+		{"A critical finding", "pkg/classify/README.md", "max by (" + webhookLabels + ") (" + findingsIn(`severity="critical"`, selected) + ")"},
+		{"An alert fires", "rules/README.md", "max by (" + webhookLabels + ") (" + named(firingAlerts) + ")"},
 	}
 }
 
@@ -42,27 +42,27 @@ func inTrouble() string {
 	all := troubles()
 	for i, t := range all {
 		expr := fmt.Sprintf("(0 * (%s) + %d)", t.expr, len(all)-i)
-		expr = labeled(expr, "trouble", t.says, "trouble")
-		expr = labeled(expr, "runbook", t.runbook, "runbook")
-		out = append(out, labeled(expr, "rank", fmt.Sprint(i+1), "rank"))
+		expr = withLabel(expr, "trouble", t.message, "trouble")
+		expr = withLabel(expr, "runbook", t.runbook, "runbook")
+		out = append(out, withLabel(expr, "rank", fmt.Sprint(i+1), "rank"))
 	}
-	return fmt.Sprintf("topk(%d, %s)", top, strings.Join(out, "\nor on ("+each+") "))
+	return fmt.Sprintf("topk(%d, %s)", topSeries, strings.Join(out, "\nor on ("+webhookLabels+") "))
 }
 
 // joined adds labels of the expression from to each webhook of expr, if there
 // are any; where several series tell, one of them stands for all.
-func joined(expr, labels, from string) string {
+func joinLabels(expr, labels, from string) string {
 	return fmt.Sprintf("(%s)\n* on (%s) group_left (%s) (topk by (%s) (1, %s) or on (%s) (%s))",
-		expr, each, labels, each, from, each, evidence())
+		expr, webhookLabels, labels, webhookLabels, from, webhookLabels, evidence())
 }
 
 // evidence is 1 for each webhook that anything is known of.
 func evidence() string {
 	return either(
-		fmt.Sprintf("group by (%s) (webhook_auditor_webhook_info{%s})", each, every.auditor),
-		fmt.Sprintf("group by (%s) (apiserver_admission_webhook_request_total{%s})", each, every.admission),
-		fmt.Sprintf("group by (%s) (%s)", each, asWebhook("apiserver_crd_conversion_webhook_duration_seconds_count{"+every.conversion+"}")),
-		fmt.Sprintf("group by (%s) (%s)", each, named(firing)),
+		fmt.Sprintf("group by (%s) (webhook_auditor_webhook_info{%s})", webhookLabels, selected.auditor),
+		fmt.Sprintf("group by (%s) (apiserver_admission_webhook_request_total{%s})", webhookLabels, selected.admission),
+		fmt.Sprintf("group by (%s) (%s)", webhookLabels, asWebhook("apiserver_crd_conversion_webhook_duration_seconds_count{"+selected.conversion+"}")),
+		fmt.Sprintf("group by (%s) (%s)", webhookLabels, named(firingAlerts)),
 	)
 }
 
@@ -72,10 +72,10 @@ const registration = "configuration, owner, service_namespace, service_name"
 // blocks is one series per webhook that intercepts critical resources: how many
 // and one of them.
 func blocks() string {
-	one := fmt.Sprintf(`label_join(max by (%s, group, resource) (webhook_auditor_webhook_reach{class="critical",%s}), "one", ".", "resource", "group")`, each, every.auditor)
-	one = fmt.Sprintf(`label_replace(%s, "one", "$1", "one", "(.*)[.]")`, one)
-	number := fmt.Sprintf(`count_values by (%s) ("number", max by (%s) (webhook_auditor_webhook_reached_resources{class="critical",%s}) > 0)`, each, each, every.auditor)
-	both := fmt.Sprintf("%s\n* on (%s) group_left (one) topk by (%s) (1, %s)", number, each, each, one)
+	example := fmt.Sprintf(`label_join(max by (%s, group, resource) (webhook_auditor_webhook_reach{class="critical",%s}), "one", ".", "resource", "group")`, webhookLabels, selected.auditor)
+	example = fmt.Sprintf(`label_replace(%s, "one", "$1", "one", "(.*)[.]")`, example)
+	number := fmt.Sprintf(`count_values by (%s) ("number", max by (%s) (webhook_auditor_webhook_reached_resources{class="critical",%s}) > 0)`, webhookLabels, webhookLabels, selected.auditor)
+	both := fmt.Sprintf("%s\n* on (%s) group_left (one) topk by (%s) (1, %s)", number, webhookLabels, webhookLabels, example)
 	both = fmt.Sprintf(`label_join(%s, "blocks", " critical, as ", "number", "one")`, both)
 	return fmt.Sprintf(`label_replace(%s, "blocks", "$1", "blocks", "1 critical, as (.+)")`, both)
 }
@@ -85,7 +85,7 @@ const command = "do"
 
 // advised adds the label "do": a command to paste. Names of Kubernetes objects
 // need no quotes, but are quoted all the same.
-func advised(expr string) string {
+func withCommand(expr string) string {
 	expr = fmt.Sprintf(`label_join(%s, "do", "/", "type", "configuration")`, expr)
 	for _, kind := range [][2]string{{"admit", "mutatingwebhookconfiguration"}, {"validating", "validatingwebhookconfiguration"}, {"conversion", "crd"}} {
 		expr = fmt.Sprintf(`label_replace(%s, "do", "kubectl describe %s '$1'", "do", "%s/(.+)")`, expr, kind[1], kind[0])
@@ -95,43 +95,43 @@ func advised(expr string) string {
 }
 
 func troublePanel() Panel {
-	whole := every.over(chosen)
+	whole := selected.over(chosen)
 	best := func(expr string) Query { return Query{Expr: "topk(20, " + expr + ")", GrafanaOnly: true} }
-	rows := joined(joined(inTrouble(), registration, fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", each, registration, every.auditor)),
+	rows := joinLabels(joinLabels(inTrouble(), registration, fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", webhookLabels, registration, selected.auditor)),
 		"blocks", blocks())
 	return Panel{
 		Title:       "In trouble",
 		Description: "A row for each webhook that fails, is slow, has no backend, a critical finding or an alert: what it blocks, since when an alert is pending or firing, how much of the chosen time range, and what to do first. At most ten, the worst first; the totals stand above.",
-		Kind:        Table, Unit: share, Width: 24, Height: 9,
+		Kind:        Table, Unit: unitPercent, Width: 24, Height: 9,
 		Queries: []Query{
-			{Expr: filled(orNone("("+filled(filled(advised(rows), "owner", "unknown"), "blocks", "nothing critical")+")",
-				registered, "trouble", "No webhook is in trouble"), "name", "none")},
-			best("time() - min by (" + each + `) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`),
+			{Expr: withDefault(orNone("("+withDefault(withDefault(withCommand(rows), "owner", "unknown"), "blocks", "nothing critical")+")",
+				registeredWebhooks, "trouble", "No webhook is in trouble"), "name", "none")},
+			best("time() - min by (" + webhookLabels + `) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`),
 			best("(" + ratio(whole.failures(), whole.calls()) + ") > 0"),
-			best("(" + whole.latency("0.99") + ")\n> on (" + each + ") " + whole.threshold()),
-			{Expr: fmt.Sprintf("bottomk(20, time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s))", each, registered, changed("")), GrafanaOnly: true},
+			best("(" + whole.latency("0.99") + ")\n> on (" + webhookLabels + ") " + whole.threshold()),
+			{Expr: fmt.Sprintf("bottomk(20, time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s))", webhookLabels, registeredWebhooks, changed("")), GrafanaOnly: true},
 		},
 		Columns: []Column{
-			{Field: "rank", Title: "#", Unit: text, ConsoleOnly: true},
-			{Field: "name", Title: "Webhook", Unit: text, Width: 230, Links: drillDown("__data.fields")},
+			{Field: "rank", Title: "#", Unit: unitText, ConsoleOnly: true},
+			{Field: "name", Title: "Webhook", Unit: unitText, Width: 230, Links: drillDown("__data.fields")},
 			typeColumn,
-			{Field: "trouble", Title: "What is wrong", Unit: text, Width: 262, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
-			{Field: "B", Title: "Since", Unit: seconds, Width: 75},
-			{Field: "C", Title: "Failed", Unit: share, Width: 70, Thresholds: []Threshold{{red, 0}}},
-			{Field: "D", Title: "p99", Unit: seconds, Width: 70, Thresholds: []Threshold{{orange, 0}}},
-			{Field: "blocks", Title: "Intercepts", Unit: text, Width: 140},
-			{Field: "owner", Title: "Owner", Unit: text, Width: 90},
-			{Field: "E", Title: "Changed", Unit: seconds, Width: 80},
-			{Field: "cluster", Title: "Cluster", Unit: text, Width: 80},
-			{Field: command, Title: "First command", Unit: text},
-			at, hiddenColumn("runbook"),
+			{Field: "trouble", Title: "What is wrong", Unit: unitText, Width: 262, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
+			{Field: "B", Title: "Since", Unit: unitSeconds, Width: 75},
+			{Field: "C", Title: "Failed", Unit: unitPercent, Width: 70, Thresholds: []Threshold{{red, 0}}},
+			{Field: "D", Title: "p99", Unit: unitSeconds, Width: 70, Thresholds: []Threshold{{orange, 0}}},
+			{Field: "blocks", Title: "Intercepts", Unit: unitText, Width: 140},
+			{Field: "owner", Title: "Owner", Unit: unitText, Width: 90},
+			{Field: "E", Title: "Changed", Unit: unitSeconds, Width: 80},
+			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 80},
+			{Field: command, Title: "First command", Unit: unitText},
+			linkCluster, hiddenColumn("runbook"),
 		},
 		Unknown: unknownTable,
 	}
 }
 
 func hiddenColumn(field string) Column {
-	return Column{Field: field, Title: field, Unit: text, Hidden: true}
+	return Column{Field: field, Title: field, Unit: unitText, Hidden: true}
 }
 
 // changed is the time at which each configuration changed last.
@@ -144,13 +144,13 @@ func changesPanel() Panel {
 	return Panel{
 		Title:       "What changed just before",
 		Description: "The configurations that changed last, the newest first: most incidents begin with one of them.",
-		Kind:        Table, Unit: ago, Width: 10, Height: 8,
-		Queries: []Query{{Expr: fmt.Sprintf("bottomk(%d, time() - %s)", top, changed(""))}},
+		Kind:        Table, Unit: unitAge, Width: 10, Height: 8,
+		Queries: []Query{{Expr: fmt.Sprintf("bottomk(%d, time() - %s)", topSeries, changed(""))}},
 		Columns: []Column{
-			{Field: "A", Title: "Changed ago", Unit: ago, Width: 110},
-			{Field: "configuration", Title: "Configuration", Unit: text},
+			{Field: "A", Title: "Changed ago", Unit: unitAge, Width: 110},
+			{Field: "configuration", Title: "Configuration", Unit: unitText},
 			typeColumn,
-			{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
+			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 110},
 		},
 		Unknown: unknownTable,
 	}
@@ -158,21 +158,21 @@ func changesPanel() Panel {
 
 // inventoryPanels are how much there is, and who waits for whom.
 func inventoryPanels() []Panel {
-	total := stat("Webhooks", "Webhooks that are registered.", "count("+registered+")", blue).with(count, Threshold{blue, 0})
-	informational := stat("Informational", "Findings of severity info, of the chosen webhooks.", counted(found(`severity="info"`, every), registered), blue)
+	total := statPanel("Webhooks", "Webhooks that are registered.", "count("+registeredWebhooks+")", blue).withUnit(unitCount, Threshold{blue, 0})
+	informational := statPanel("Informational", "Findings of severity info, of the chosen webhooks.", countOrZero(findingsIn(`severity="info"`, selected), registeredWebhooks), blue)
 	informational.Thresholds = []Threshold{{blue, 0}}
 	reach := func(class string) string {
-		return fmt.Sprintf(`max by (cluster, type, name, class, group, resource) (webhook_auditor_webhook_reach{class=%q,%s})`, class, every.auditor)
+		return fmt.Sprintf(`max by (cluster, type, name, class, group, resource) (webhook_auditor_webhook_reach{class=%q,%s})`, class, selected.auditor)
 	}
 	return []Panel{total, informational, {
 		Title:       "Who waits for whom",
 		Description: "Which virtual, critical and sensitive resources wait for which webhooks. At most sixty pairs, virtual and critical resources first.",
-		Kind:        Matrix, Unit: count, Width: 24, Height: 10,
-		Queries: []Query{{Expr: "topk(60, " + spelledReach("(3 * "+reach("virtual")+"\nor 2 * "+reach("critical")+"\nor "+reach("sensitive")+")") + ")"}},
+		Kind:        Matrix, Unit: unitCount, Width: 24, Height: 10,
+		Queries: []Query{{Expr: "topk(60, " + withReachedName("(3 * "+reach("virtual")+"\nor 2 * "+reach("critical")+"\nor "+reach("sensitive")+")") + ")"}},
 		Columns: []Column{
-			{Field: "name", Title: "Webhook", Unit: text},
-			{Field: "what", Title: "Resource", Unit: text},
-			{Field: "class", Title: "Class", Unit: text, ConsoleOnly: true},
+			{Field: "name", Title: "Webhook", Unit: unitText},
+			{Field: "what", Title: "Resource", Unit: unitText},
+			{Field: "class", Title: "Class", Unit: unitText, ConsoleOnly: true},
 		},
 		Texts:   []Text{{"3", "virtual", red}, {"2", "critical", orange}, {"1", "sensitive", blue}, {"0", " ", ""}},
 		Unknown: unknownTable,

@@ -7,7 +7,7 @@ import (
 
 // one is the webhook that the board "Webhook" is about. A webhook and a CRD may
 // have the same name, so conversions count for the type "conversion" alone.
-var one = scope{
+var oneWebhook = scope{
 	admission:  `cluster=~"$cluster",type="$type",name="$name"`,
 	conversion: `cluster=~"$cluster",crd_name="$name"`,
 	auditor:    `cluster=~"$cluster",type="$type",configuration=~"$configuration",name="$name"`,
@@ -37,48 +37,48 @@ func webhook() Board {
 				Metric: of + `,configuration=~"$configuration"}`, Value: "name",
 			},
 			logs,
-		}, handedOn),
+		}, keptChoices),
 		Alerts:  `type="$type",name="$name"`,
 		Changes: `type="$type",configuration=~"$configuration"`,
 		Links:   []Link{backToBoard(), toBoard("The auditor", "auditor")},
 		Rows: []Row{
-			{Panels: append(portrait(), dossier()...)},
+			{Panels: append(webhookStats(), webhookTables()...)},
 			{Title: "Calls", Panels: append(callPanels(), answerPanels()...)},
 			{Title: "Backend", Panels: backendPanels()},
 		},
 	}
 }
 
-func (p Panel) with(unit Unit, thresholds ...Threshold) Panel {
+func (p Panel) withUnit(unit Unit, thresholds ...Threshold) Panel {
 	p.Unit, p.Thresholds = unit, thresholds
 	return p
 }
 
-func (p Panel) saying(texts ...Text) Panel {
+func (p Panel) withTexts(texts ...Text) Panel {
 	p.Texts = texts
 	return p
 }
 
-func portrait() []Panel {
-	whole := one.over(chosen)
-	failed, rejected := overall(whole.failures(), whole.calls()), overall(whole.rejections(), whole.calls())
+func webhookStats() []Panel {
+	whole := oneWebhook.over(chosen)
+	failed, rejected := overallRatio(whole.failures(), whole.calls()), overallRatio(whole.rejections(), whole.calls())
 	slow := []Threshold{{blue, 0}, {orange, 0.5}, {red, 1}}
 	return []Panel{
-		stat("Findings", "Findings of severity critical or warning that nobody acknowledged.",
-			counted(findingsOf(`severity!="info",`), registeredOnce()), red),
-		stat("Backend", "Whether the backend has a ready endpoint.",
-			`min(max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{`+one.auditor+`}))`, red).
-			with(count, Threshold{red, 0}, Threshold{green, 1}).saying(Text{"0", "not ready", red}, Text{"1", "ready", green}),
-		stat("If it fails", "What happens to requests while the webhook fails: closed refuses them, open lets them pass unchecked.",
-			fmt.Sprintf(`max(max by (cluster) (webhook_auditor_webhook_failure_impact{impact="closed",%[1]s}) or 0 * max by (cluster) (webhook_auditor_webhook_failure_impact{impact="open",%[1]s}))`, one.admission), orange).
-			with(count, Threshold{blue, 0}, Threshold{orange, 1}).saying(Text{"0", "open", blue}, Text{"1", "closed", orange}),
-		stat("p99 now", "One call of a hundred takes longer than this.", "max("+one.latency("0.99")+")", red).with(seconds, slow...),
-		stat("Slow from", "The latency from which the auditor calls it slow.", `max(max by (cluster, type, name) (webhook_auditor_webhook_latency_threshold_seconds{`+one.admission+`}))`, blue).with(seconds, Threshold{blue, 0}),
-		stat("Timeout", "How long the API server waits for one call.", `max(max by (cluster, configuration) (webhook_auditor_webhook_timeout_seconds{`+one.auditor+`}))`, blue).with(seconds, Threshold{blue, 0}),
-		stat("Failed", "Share of calls in the chosen time range that failed, closed or open.", failed, red).with(share, Threshold{green, 0}, Threshold{orange, 0.001}, Threshold{red, 0.01}),
-		stat("Rejected", "Share of calls in the chosen time range that the webhook answered with no.", rejected, blue).with(share, Threshold{blue, 0}),
+		statPanel("Findings", "Findings of severity critical or warning that nobody acknowledged.",
+			countOrZero(findingsOf(`severity!="info",`), registeredOnce()), red),
+		statPanel("Backend", "Whether the backend has a ready endpoint.",
+			`min(max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{`+oneWebhook.auditor+`}))`, red).
+			withUnit(unitCount, Threshold{red, 0}, Threshold{green, 1}).withTexts(Text{"0", "not ready", red}, Text{"1", "ready", green}),
+		statPanel("If it fails", "What happens to requests while the webhook fails: closed refuses them, open lets them pass unchecked.",
+			fmt.Sprintf(`max(max by (cluster) (webhook_auditor_webhook_failure_impact{impact="closed",%[1]s}) or 0 * max by (cluster) (webhook_auditor_webhook_failure_impact{impact="open",%[1]s}))`, oneWebhook.admission), orange).
+			withUnit(unitCount, Threshold{blue, 0}, Threshold{orange, 1}).withTexts(Text{"0", "open", blue}, Text{"1", "closed", orange}),
+		statPanel("p99 now", "One call of a hundred takes longer than this.", "max("+oneWebhook.latency("0.99")+")", red).withUnit(unitSeconds, slow...),
+		statPanel("Slow from", "The latency from which the auditor calls it slow.", `max(max by (cluster, type, name) (webhook_auditor_webhook_latency_threshold_seconds{`+oneWebhook.admission+`}))`, blue).withUnit(unitSeconds, Threshold{blue, 0}),
+		statPanel("Timeout", "How long the API server waits for one call.", `max(max by (cluster, configuration) (webhook_auditor_webhook_timeout_seconds{`+oneWebhook.auditor+`}))`, blue).withUnit(unitSeconds, Threshold{blue, 0}),
+		statPanel("Failed", "Share of calls in the chosen time range that failed, closed or open.", failed, red).withUnit(unitPercent, Threshold{green, 0}, Threshold{orange, 0.001}, Threshold{red, 0.01}),
+		statPanel("Rejected", "Share of calls in the chosen time range that the webhook answered with no.", rejected, blue).withUnit(unitPercent, Threshold{blue, 0}),
 		budgetPanel(),
-		stat("Calls", "Calls per second, over the chosen time range.", "sum("+whole.calls()+")", blue).with(rate, Threshold{blue, 0}),
+		statPanel("Calls", "Calls per second, over the chosen time range.", "sum("+whole.calls()+")", blue).withUnit(unitRate, Threshold{blue, 0}),
 		untilExpiry("CA expiry", "Until the last valid CA of its bundle expires.", "webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"),
 		untilExpiry("Cert expiry", "Until the certificate expires that it showed to the last probe.", "webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"),
 	}
@@ -86,60 +86,60 @@ func portrait() []Panel {
 
 // untilExpiry is the days until the first of the webhook's certificates expires.
 func untilExpiry(title, description, metric string) Panel {
-	left := fmt.Sprintf(`min((max by (cluster, configuration) (%s{%s}) - time()) / 86400)`, metric, one.auditor)
-	return stat(title, description, left, red).with(days, Threshold{red, -1e9}, Threshold{orange, 7}, Threshold{green, 30})
+	left := fmt.Sprintf(`min((max by (cluster, configuration) (%s{%s}) - time()) / 86400)`, metric, oneWebhook.auditor)
+	return statPanel(title, description, left, red).withUnit(unitDays, Threshold{red, -1e9}, Threshold{orange, 7}, Threshold{green, 30})
 }
 
 // budgetPanel is what is left of the calls that may fail: one of a hundred, in
 // thirty days. It is asked of one webhook alone: of all, it would read more
 // samples than Prometheus allows.
 func budgetPanel() Panel {
-	month := one.over("[30d]")
-	left := "1 - 100 * " + overall(month.failures(), month.calls())
-	return stat("Budget left", "What is left of the failure budget of the last thirty days: one call of a hundred may fail. Below zero it is overdrawn.", left, red).
-		with(share, Threshold{red, -1e9}, Threshold{orange, 0}, Threshold{green, 0.25})
+	month := oneWebhook.over("[30d]")
+	left := "1 - 100 * " + overallRatio(month.failures(), month.calls())
+	return statPanel("Budget left", "What is left of the failure budget of the last thirty days: one call of a hundred may fail. Below zero it is overdrawn.", left, red).
+		withUnit(unitPercent, Threshold{red, -1e9}, Threshold{orange, 0}, Threshold{green, 0.25})
 }
 
 // findingsOf is one series per finding of the webhook.
 func findingsOf(matcher string) string {
-	return `max by (cluster, severity, check, configuration, group, resource) (webhook_auditor_finding{` + matcher + one.auditor + `})`
+	return `max by (cluster, severity, check, configuration, group, resource) (webhook_auditor_finding{` + matcher + oneWebhook.auditor + `})`
 }
 
 func registeredOnce() string {
-	return `max by (cluster, configuration) (webhook_auditor_webhook_info{` + one.auditor + `})`
+	return `max by (cluster, configuration) (webhook_auditor_webhook_info{` + oneWebhook.auditor + `})`
 }
 
 // dossier is what is written about the webhook: registration, findings, reach
 // and alerts.
-func dossier() []Panel {
+func webhookTables() []Panel {
 	return slices.Concat([]Panel{registrationPanel(), findingsPanel()}, reachPanels(), []Panel{alertsPanel()})
 }
 
 func registrationPanel() Panel {
 	const labels = "cluster, type, configuration, failure_policy, match_policy, backend, service_namespace, service_name, approved, owner"
-	info := `max by (` + labels + `) (webhook_auditor_webhook_info{` + one.auditor + `})`
+	info := `max by (` + labels + `) (webhook_auditor_webhook_info{` + oneWebhook.auditor + `})`
 	changed := `max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{cluster=~"$cluster",type="$type",configuration=~"$configuration"})`
 	expr := fmt.Sprintf("(time() - %s) * on (cluster, type, configuration) group_right () %s\nor -1 * %s", changed, info, info)
 	for _, label := range []string{"owner", "match_policy", "service_namespace", "service_name"} {
-		expr = filled("("+expr+")", label, "none")
+		expr = withDefault("("+expr+")", label, "none")
 	}
 	return Panel{
 		Title:       "Registration and owner",
 		Description: "What the configuration says, who installed it, and how long ago it changed. One row per configuration that registers this name.",
-		Kind:        Table, Unit: text, Width: 24, Height: 4,
-		Queries: []Query{{Expr: orNone("topk(20, "+advised(expr)+")", anyRegistered, "configuration", "Not registered")}},
+		Kind:        Table, Unit: unitText, Width: 24, Height: 4,
+		Queries: []Query{{Expr: orNone("topk(20, "+withCommand(expr)+")", anyRegistered, "configuration", "Not registered")}},
 		Columns: []Column{
-			{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
-			{Field: "configuration", Title: "Configuration", Unit: text},
-			{Field: "owner", Title: "Owner", Unit: text},
-			{Field: "A", Title: "Changed ago", Unit: ago, Width: 110, Texts: []Text{{Value: "-1", Text: "unknown"}, {Value: "0", Text: " "}}},
-			{Field: "failure_policy", Title: "On failure", Unit: text, Width: 95},
-			{Field: "match_policy", Title: "Match", Unit: text, Width: 100},
-			{Field: "backend", Title: "Backend", Unit: text, Width: 90},
-			{Field: "service_namespace", Title: "Namespace", Unit: text, Links: []Link{logsOf}},
-			{Field: "service_name", Title: "Service", Unit: text},
-			{Field: "approved", Title: "Approved", Unit: text, Width: 95},
-			{Field: command, Title: "First command", Unit: text, Width: 240},
+			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 110},
+			{Field: "configuration", Title: "Configuration", Unit: unitText},
+			{Field: "owner", Title: "Owner", Unit: unitText},
+			{Field: "A", Title: "Changed ago", Unit: unitAge, Width: 110, Texts: []Text{{Value: "-1", Text: "unknown"}, {Value: "0", Text: " "}}},
+			{Field: "failure_policy", Title: "On failure", Unit: unitText, Width: 95},
+			{Field: "match_policy", Title: "Match", Unit: unitText, Width: 100},
+			{Field: "backend", Title: "Backend", Unit: unitText, Width: 90},
+			{Field: "service_namespace", Title: "Namespace", Unit: unitText, Links: []Link{logsOf}},
+			{Field: "service_name", Title: "Service", Unit: unitText},
+			{Field: "approved", Title: "Approved", Unit: unitText, Width: 95},
+			{Field: command, Title: "First command", Unit: unitText, Width: 240},
 		},
 		Unknown: unknownTable,
 	}
@@ -157,19 +157,19 @@ var logsOf = Link{
 func findingsPanel() Panel {
 	names := []string{"info", "warning", "critical"}
 	byRank := func(n int) string {
-		return labeled(findingsOf(`severity="`+names[n-1]+`",`), "rank", fmt.Sprint(len(names)+1-n), "rank")
+		return withLabel(findingsOf(`severity="`+names[n-1]+`",`), "rank", fmt.Sprint(len(names)+1-n), "rank")
 	}
 	return Panel{
 		Title:       "Findings and runbooks",
 		Description: "What the auditor found wrong with it. The check leads to its runbook.",
-		Kind:        Table, Unit: count, Width: 8, Height: 8,
-		Queries: []Query{{Expr: orNone("topk(20, "+filled(spelledReach(fmt.Sprintf("(3 * %s\nor 2 * %s\nor %s)",
+		Kind:        Table, Unit: unitCount, Width: 8, Height: 8,
+		Queries: []Query{{Expr: orNone("topk(20, "+withDefault(withReachedName(fmt.Sprintf("(3 * %s\nor 2 * %s\nor %s)",
 			byRank(3), byRank(2), byRank(1))), "what", "all of it")+")", registeredOnce(), "severity", "none")}},
 		Columns: []Column{
-			{Field: "rank", Title: "#", Unit: text, ConsoleOnly: true},
-			{Field: "severity", Title: "Severity", Unit: text, Width: 90, Texts: severities},
-			{Field: "check", Title: "Check", Unit: text, Links: []Link{runbook}},
-			{Field: "what", Title: "Resource", Unit: text, Width: 140},
+			{Field: "rank", Title: "#", Unit: unitText, ConsoleOnly: true},
+			{Field: "severity", Title: "Severity", Unit: unitText, Width: 90, Texts: severities},
+			{Field: "check", Title: "Check", Unit: unitText, Links: []Link{runbook}},
+			{Field: "what", Title: "Resource", Unit: unitText, Width: 140},
 		},
 		Unknown: unknownTable,
 	}
@@ -179,25 +179,25 @@ func reachPanels() []Panel {
 	return []Panel{{
 		Title:       "Resources it reaches",
 		Description: "The critical, virtual and sensitive resources that it is called for, at most fifty. The totals stand beside.",
-		Kind:        Table, Unit: count, Width: 6, Height: 8,
-		Queries: []Query{{Expr: orNone("topk(50, "+spelledReach(`max by (cluster, class, group, resource) (webhook_auditor_webhook_reach{`+one.auditor+`})`)+")",
+		Kind:        Table, Unit: unitCount, Width: 6, Height: 8,
+		Queries: []Query{{Expr: orNone("topk(50, "+withReachedName(`max by (cluster, class, group, resource) (webhook_auditor_webhook_reach{`+oneWebhook.auditor+`})`)+")",
 			registeredOnce(), "what", "None that is critical, virtual or sensitive")}},
 		Columns: []Column{
-			{Field: "what", Title: "Resource", Unit: text},
-			{Field: "class", Title: "Class", Unit: text, Width: 95},
+			{Field: "what", Title: "Resource", Unit: unitText},
+			{Field: "class", Title: "Class", Unit: unitText, Width: 95},
 		},
 		Unknown: unknownTable,
 	}, {
 		Title:       "By class",
 		Description: "How many resources of each class it is called for.",
-		Kind:        Bars, Unit: count, Width: 4, Height: 8,
+		Kind:        BarGauge, Unit: unitCount, Width: 4, Height: 8,
 		Queries: []Query{{
-			Expr:   `max by (cluster, class) (webhook_auditor_webhook_reached_resources{` + one.auditor + `})`,
+			Expr:   `max by (cluster, class) (webhook_auditor_webhook_reached_resources{` + oneWebhook.auditor + `})`,
 			Legend: "{{class}} {{cluster}}",
 		}},
 		Columns: []Column{
-			{Field: "class", Title: "Class", Unit: text},
-			{Field: "A", Title: "Resources", Unit: count},
+			{Field: "class", Title: "Class", Unit: unitText},
+			{Field: "A", Title: "Resources", Unit: unitCount},
 		},
 		Thresholds: []Threshold{{blue, 0}},
 		Unknown:    unknownTable,
@@ -208,24 +208,24 @@ func alertsPanel() Panel {
 	return Panel{
 		Title:       "Alerts",
 		Description: "Alerts about it, firing or about to.",
-		Kind:        Table, Unit: count, Width: 6, Height: 8,
+		Kind:        Table, Unit: unitCount, Width: 6, Height: 8,
 		Queries: []Query{{Expr: `topk(20, max by (cluster, alertname, alertstate) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",type="$type",name="$name"}))`}},
 		Columns: []Column{
-			{Field: "alertname", Title: "Alert", Unit: text},
-			{Field: "alertstate", Title: "State", Unit: text, Width: 80, Texts: []Text{{"firing", "firing", red}, {"pending", "pending", yellow}}},
+			{Field: "alertname", Title: "Alert", Unit: unitText},
+			{Field: "alertstate", Title: "State", Unit: unitText, Width: 80, Texts: []Text{{"firing", "firing", red}, {"pending", "pending", yellow}}},
 		},
 		Unknown: "No alert about it, or no rules.",
 	}
 }
 
 func callPanels() []Panel {
-	quantile := func(q, legend string) Query { return Query{Expr: one.latency(q), Legend: legend} }
-	threshold := `max by (cluster) (webhook_auditor_webhook_latency_threshold_seconds{` + one.admission + `})`
+	quantile := func(q, legend string) Query { return Query{Expr: oneWebhook.latency(q), Legend: legend} }
+	threshold := `max by (cluster) (webhook_auditor_webhook_latency_threshold_seconds{` + oneWebhook.admission + `})`
 	return []Panel{
 		{
 			Title:       "Latency",
 			Description: "What its calls take, and from where on the auditor calls it slow.",
-			Kind:        Lines, Unit: seconds, Width: 12, Height: 8,
+			Kind:        TimeSeries, Unit: unitSeconds, Width: 12, Height: 8,
 			Queries: []Query{
 				quantile("0.5", "p50"), quantile("0.9", "p90"), quantile("0.99", "p99"),
 				{Expr: threshold, Legend: "threshold", Total: true},
@@ -234,12 +234,12 @@ func callPanels() []Panel {
 		{
 			Title:       "Failures and rejections",
 			Description: "Calls that failed and refused the request, that failed and let it pass, and that the webhook answered with no.",
-			Kind:        Lines, Unit: rate, Width: 12, Height: 8,
+			Kind:        TimeSeries, Unit: unitRate, Width: 12, Height: 8,
 			Queries: []Query{
-				{Expr: "sum(" + one.closed() + ")", Legend: "failed closed", Color: red},
-				{Expr: "sum(" + one.open() + ")", Legend: "failed open", Color: orange},
-				{Expr: "sum(" + one.rejections() + ")", Legend: "rejected", Color: blue},
-				{Expr: "sum(" + one.calls() + ")", Legend: "all calls", Total: true},
+				{Expr: "sum(" + oneWebhook.closed() + ")", Legend: "failed closed", Color: red},
+				{Expr: "sum(" + oneWebhook.open() + ")", Legend: "failed open", Color: orange},
+				{Expr: "sum(" + oneWebhook.rejections() + ")", Legend: "rejected", Color: blue},
+				{Expr: "sum(" + oneWebhook.calls() + ")", Legend: "all calls", Total: true},
 			},
 		},
 	}
@@ -256,29 +256,29 @@ func answerPanels() []Panel {
 		{
 			Title:       "Calls by operation",
 			Description: "How often the API server calls it. Conversions carry no operation.",
-			Kind:        Stack, Unit: rate, Width: 12, Height: 8,
+			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
 			Queries: requests("operation"),
 		},
 		{
 			Title:       "Answers by code",
 			Description: "200 is an answer, yes or no; 400 and above are refusals and failures; 0 is an error inside the API server.",
-			Kind:        Stack, Unit: rate, Width: 12, Height: 8,
+			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
 			Queries: requests("code"),
-			Shades:  families,
+			Shades:  codeColors,
 		},
 		{
 			Title:       "Conversions by version",
 			Description: "Conversions per second from one version of the CRD to another.",
-			Kind:        Stack, Unit: rate, Width: 12, Height: 8,
+			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
 			Queries: []Query{
-				{Expr: "sum by (from_version, to_version) (" + one.conversions("_count", `succeeded="true"`) + ")", Legend: "{{from_version}} to {{to_version}}", Color: green},
-				{Expr: "sum by (from_version, to_version) (" + one.conversions("_count", `succeeded="false"`) + ")", Legend: "{{from_version}} to {{to_version}} failed", Color: red},
+				{Expr: "sum by (from_version, to_version) (" + oneWebhook.conversions("_count", `succeeded="true"`) + ")", Legend: "{{from_version}} to {{to_version}}", Color: green},
+				{Expr: "sum by (from_version, to_version) (" + oneWebhook.conversions("_count", `succeeded="false"`) + ")", Legend: "{{from_version}} to {{to_version}} failed", Color: red},
 			},
 		},
 		{
 			Title:       "Match conditions",
 			Description: "Calls that its matchConditions spared, and evaluations of them that failed: with failurePolicy Fail a failed one refuses the request, and no other series shows it.",
-			Kind:        Lines, Unit: rate, Width: 12, Height: 8,
+			Kind:        TimeSeries, Unit: unitRate, Width: 12, Height: 8,
 			Queries: []Query{
 				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_exclusions_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} spared"},
 				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_evaluation_errors_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} failed"},
@@ -287,9 +287,9 @@ func answerPanels() []Panel {
 		{
 			Title:       "Latency that all admission webhooks add to the resources it reaches",
 			Description: "Mean seconds that the whole chain adds to a write of a critical, virtual or sensitive resource in its reach; this webhook is one part of it. The ten worst of the chosen time range.",
-			Kind:        Lines, Unit: seconds, Width: 24, Height: 8,
+			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 8,
 			Queries: []Query{{
-				Expr:   spelled("(" + leaders(inReach(admissionLatency(recent)), inReach(admissionLatency(ranked)), place) + ")"),
+				Expr:   withResourceName("(" + topBy(inReach(admissionLatency(recent)), inReach(admissionLatency(ranked)), resourceLabels) + ")"),
 				Legend: "{{what}} {{cluster}}",
 			}},
 		},
@@ -298,7 +298,7 @@ func answerPanels() []Panel {
 
 // inReach keeps the resources that the webhook reaches.
 func inReach(expr string) string {
-	return fmt.Sprintf("(%s) and on (cluster, group, resource) max by (cluster, group, resource) (webhook_auditor_webhook_reach{%s})", expr, one.auditor)
+	return fmt.Sprintf("(%s) and on (cluster, group, resource) max by (cluster, group, resource) (webhook_auditor_webhook_reach{%s})", expr, oneWebhook.auditor)
 }
 
 func backendPanels() []Panel {
@@ -307,18 +307,18 @@ func backendPanels() []Panel {
 		{
 			Title:       "Backend over time",
 			Description: "Whether an endpoint was ready, and whether the probe's TLS dial succeeded. Empty stretches: it could not be known.",
-			Kind:        States, Unit: count, Width: 12, Height: 6,
+			Kind:        StateTimeline, Unit: unitCount, Width: 12, Height: 6,
 			Queries: []Query{
-				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{` + one.auditor + `})`, Legend: "endpoints of {{configuration}} {{cluster}}"},
-				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_success{` + one.auditor + `})`, Legend: "probe of {{configuration}} {{cluster}}"},
+				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{` + oneWebhook.auditor + `})`, Legend: "endpoints of {{configuration}} {{cluster}}"},
+				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_success{` + oneWebhook.auditor + `})`, Legend: "probe of {{configuration}} {{cluster}}"},
 			},
 			Texts: ready,
 		},
 		{
 			Title:       "Duration of the probe",
 			Description: "What the TLS dial of the last probe took.",
-			Kind:        Lines, Unit: seconds, Width: 12, Height: 6,
-			Queries: []Query{{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_duration_seconds{` + one.auditor + `})`, Legend: "{{configuration}} {{cluster}}"}},
+			Kind:        TimeSeries, Unit: unitSeconds, Width: 12, Height: 6,
+			Queries: []Query{{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_duration_seconds{` + oneWebhook.auditor + `})`, Legend: "{{configuration}} {{cluster}}"}},
 		},
 	}
 }

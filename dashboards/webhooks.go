@@ -3,7 +3,7 @@ package dashboards
 import "fmt"
 
 // every is each webhook that the variables let through.
-var every = scope{
+var selected = scope{
 	admission:  `cluster=~"$cluster",type=~"$type",name=~"$name"`,
 	conversion: `cluster=~"$cluster",type=~"$type",crd_name=~"$name"`,
 	auditor:    `cluster=~"$cluster",type=~"$type",name=~"$name"`,
@@ -33,7 +33,7 @@ func webhooks() Board {
 		Changes: `type=~"$type"`,
 		Links:   []Link{toBoard("All clusters", "fleet"), toBoard("The auditor", "auditor")},
 		Rows: []Row{
-			{Panels: append(verdict(), culprits()...)},
+			{Panels: append(summaryPanels(), troublePanels()...)},
 			{Title: "Latency per webhook", Panels: latencyPanels()},
 			{Title: "Failures and rejections per webhook", Panels: failurePanels()},
 			{Title: "Per resource", Panels: resourcePanels()},
@@ -55,21 +55,21 @@ var logs = Variable{Name: "logs", Plugin: "loki", Hidden: true, GrafanaOnly: tru
 
 // sameData is what all links between boards keep: where the data comes from and
 // when.
-const sameData = "${datasource:queryparam}&${__url_time_range}"
+const keptParameters = "${datasource:queryparam}&${__url_time_range}"
 
 // toBoard leads to another board without the choices that mean nothing there.
 func toBoard(title, name string) Link {
-	return Link{Title: title, URL: "/d/webhook-auditor-" + name + "?${cluster:queryparam}&" + sameData}
+	return Link{Title: title, URL: "/d/webhook-auditor-" + name + "?${cluster:queryparam}&" + keptParameters}
 }
 
 // backToBoard leads back to all webhooks with the choices made there, which
 // drillDown handed on.
 func backToBoard() Link {
-	return Link{Title: "All webhooks", URL: "/d/webhook-auditor-webhooks?var-type=${all_type:raw}&var-name=${all_name:raw}&${cluster:queryparam}&" + sameData}
+	return Link{Title: "All webhooks", URL: "/d/webhook-auditor-webhooks?var-type=${all_type:raw}&var-name=${all_name:raw}&${cluster:queryparam}&" + keptParameters}
 }
 
 // handedOn are the choices of the board of all webhooks.
-var handedOn = []Variable{{Name: "all_type", Hidden: true}, {Name: "all_name", Hidden: true}}
+var keptChoices = []Variable{{Name: "all_type", Hidden: true}, {Name: "all_name", Hidden: true}}
 
 // drillDown leads from a series or a row to the board of its webhook, in its
 // own cluster. field is where Grafana finds the labels: __field.labels or
@@ -78,18 +78,18 @@ func drillDown(field string) []Link {
 	return []Link{{
 		Title: "Open this webhook",
 		URL: fmt.Sprintf("/d/webhook-auditor-webhook?var-type=${%[1]s.type}&var-name=${%[1]s.name}&var-cluster=${%[1]s.at}"+
-			"&var-all_type=${type:raw}&var-all_name=${name:raw}&%[2]s", field, sameData),
+			"&var-all_type=${type:raw}&var-all_name=${name:raw}&%[2]s", field, keptParameters),
 	}}
 }
 
 // at is the column that drillDown takes the cluster from.
-var at = Column{Field: "at", Title: "At", Unit: text, Hidden: true}
+var linkCluster = Column{Field: "at", Title: "At", Unit: unitText, Hidden: true}
 
 // types are what people call the types.
 var types = []Text{{Value: "admit", Text: "mutating"}}
 
 // typeColumn shows a type as people call it, and leaves its value to links.
-var typeColumn = Column{Field: "type", Title: "Type", Unit: text, Width: 95, Texts: types}
+var typeColumn = Column{Field: "type", Title: "Type", Unit: unitText, Width: 95, Texts: types}
 
 const (
 	grey   = "#808080"
@@ -102,60 +102,60 @@ const (
 )
 
 // registered is one series per webhook of the inventory.
-var registered = `max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{` + every.auditor + `})`
+var registeredWebhooks = `max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{` + selected.auditor + `})`
 
 // unready is one series of value 0 per webhook without a ready backend.
-const unready = `max by (cluster, type, configuration, name) (webhook_auditor_webhook_backend_ready{cluster=~"$cluster",type=~"$type",name=~"$name"}) == 0`
+const unreadyBackends = `max by (cluster, type, configuration, name) (webhook_auditor_webhook_backend_ready{cluster=~"$cluster",type=~"$type",name=~"$name"}) == 0`
 
 // found is one series per finding: what it says of several resources counts
 // once.
-func found(matcher string, s scope) string {
+func findingsIn(matcher string, s scope) string {
 	return `max by (cluster, severity, check, type, configuration, name) (webhook_auditor_finding{` + join(matcher, s.auditor) + `})`
 }
 
 // firing is one series per alert and webhook that somebody should act on.
-const firing = `max by (cluster, alertname, severity, type, name) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",alertstate="firing",severity=~"critical|warning",type=~"$type",name=~"$name"})`
+const firingAlerts = `max by (cluster, alertname, severity, type, name) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",alertstate="firing",severity=~"critical|warning",type=~"$type",name=~"$name"})`
 
-func stat(title, description, expr, color string) Panel {
+func statPanel(title, description, expr, color string) Panel {
 	return Panel{
-		Title: title, Description: description, Kind: Number, Unit: count, Width: 4, Height: 3,
+		Title: title, Description: description, Kind: Stat, Unit: unitCount, Width: 4, Height: 3,
 		Queries:    []Query{{Expr: expr}},
 		Thresholds: []Threshold{{green, 0}, {color, 1}},
 		Unknown:    "unknown",
 	}
 }
 
-func verdict() []Panel {
-	called := `sum by (` + each + `) (apiserver_admission_webhook_request_total{` + every.admission + `})`
-	alerts := stat("Alerts", "Alerts of severity critical or warning about these webhooks that are firing. None can also mean that the rules are not installed.", "count("+firing+")", orange)
+func summaryPanels() []Panel {
+	called := `sum by (` + webhookLabels + `) (apiserver_admission_webhook_request_total{` + selected.admission + `})`
+	alerts := statPanel("Alerts", "Alerts of severity critical or warning about these webhooks that are firing. None can also mean that the rules are not installed.", "count("+firingAlerts+")", orange)
 	alerts.Unknown = "none"
 	return []Panel{
-		stat("Failing now", "Webhooks of which some calls fail, closed or open.", counted("("+every.failures()+") > 0", called), red),
-		stat("Down now", "Webhooks without a ready backend: the Service, its port or its endpoints are missing.", counted(unready, registered), red),
-		stat("Slow now", "Webhooks whose p99 is above their threshold.",
-			counted("("+every.latency("0.99")+")\n> on ("+each+") "+every.threshold(), called), orange),
-		stat("Critical", "Findings of severity critical, of the chosen webhooks.", counted(found(`severity="critical"`, every), registered), red),
-		stat("Warnings", "Findings of severity warning, of the chosen webhooks.", counted(found(`severity="warning"`, every), registered), orange),
+		statPanel("Failing now", "Webhooks of which some calls fail, closed or open.", countOrZero("("+selected.failures()+") > 0", called), red),
+		statPanel("Down now", "Webhooks without a ready backend: the Service, its port or its endpoints are missing.", countOrZero(unreadyBackends, registeredWebhooks), red),
+		statPanel("Slow now", "Webhooks whose p99 is above their threshold.",
+			countOrZero("("+selected.latency("0.99")+")\n> on ("+webhookLabels+") "+selected.threshold(), called), orange),
+		statPanel("Critical", "Findings of severity critical, of the chosen webhooks.", countOrZero(findingsIn(`severity="critical"`, selected), registeredWebhooks), red),
+		statPanel("Warnings", "Findings of severity warning, of the chosen webhooks.", countOrZero(findingsIn(`severity="warning"`, selected), registeredWebhooks), orange),
 		alerts,
 	}
 }
 
 // culprits says what is wrong in sentences: whatever else is on the board, who
 // it is and what to do stands here.
-func culprits() []Panel {
+func troublePanels() []Panel {
 	return []Panel{troublePanel(), changesPanel(), {
 		Title:       "Findings, the worst first",
 		Description: "What the auditor found wrong with the configuration of webhooks. At most twenty; the totals stand above.",
-		Kind:        Table, Unit: count, Width: 14, Height: 8,
-		Queries: []Query{{Expr: orNone("topk(20, 2 * "+found(`severity="critical"`, every)+"\nor "+found(`severity="warning"`, every)+")",
-			registered, "severity", "none")}},
+		Kind:        Table, Unit: unitCount, Width: 14, Height: 8,
+		Queries: []Query{{Expr: orNone("topk(20, 2 * "+findingsIn(`severity="critical"`, selected)+"\nor "+findingsIn(`severity="warning"`, selected)+")",
+			registeredWebhooks, "severity", "none")}},
 		Columns: []Column{
-			{Field: "severity", Title: "Severity", Unit: text, Width: 90, Texts: severities},
-			{Field: "check", Title: "Check", Unit: text, Links: []Link{runbook}},
-			{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
+			{Field: "severity", Title: "Severity", Unit: unitText, Width: 90, Texts: severities},
+			{Field: "check", Title: "Check", Unit: unitText, Links: []Link{runbook}},
+			{Field: "name", Title: "Webhook", Unit: unitText, Links: drillDown("__data.fields")},
 			typeColumn,
-			{Field: "cluster", Title: "Cluster", Unit: text, Width: 80},
-			at,
+			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 80},
+			linkCluster,
 		},
 		Unknown: unknownTable,
 	}}
@@ -175,9 +175,9 @@ func latencyPanels() []Panel {
 		return Panel{
 			Title:       name + " latency",
 			Description: what + " The ten slowest webhooks of the chosen time range, and all webhooks together.",
-			Kind:        Lines, Unit: seconds, Width: 24, Height: 9,
+			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{
-				{Expr: leaders(every.latency(q), every.over(ranked).latency(q), each), Legend: "{{name}} {{cluster}}"},
+				{Expr: topBy(selected.latency(q), selected.over(ranked).latency(q), webhookLabels), Legend: "{{name}} {{cluster}}"},
 				{Expr: allLatency(q), Legend: "all admission webhooks", Total: true},
 			},
 			Thresholds: slow,
@@ -185,15 +185,15 @@ func latencyPanels() []Panel {
 		}
 	}
 	excess := func(s scope) string {
-		return "(" + s.latency("0.99") + ")\n/ on (" + each + ") (" + s.threshold() + ")"
+		return "(" + s.latency("0.99") + ")\n/ on (" + webhookLabels + ") (" + s.threshold() + ")"
 	}
 	return []Panel{
 		quantile("0.99", "p99", "One call of a hundred takes longer than this."),
 		{
 			Title:       "p99 as a multiple of its threshold",
 			Description: "Above 1 the webhook is slow for what it intercepts: 0.5 s where it reaches a critical resource, else 1 s, unless the policy says otherwise. The ten worst of the chosen time range.",
-			Kind:        Lines, Unit: times, Width: 24, Height: 9,
-			Queries:    []Query{{Expr: leaders(excess(every), excess(every.over(ranked)), each), Legend: "{{name}} {{cluster}}"}},
+			Kind:        TimeSeries, Unit: unitTimes, Width: 24, Height: 9,
+			Queries:    []Query{{Expr: topBy(excess(selected), excess(selected.over(ranked)), webhookLabels), Legend: "{{name}} {{cluster}}"}},
 			Thresholds: []Threshold{{red, 1}},
 			Links:      drillDown("__field.labels"),
 		},
@@ -201,10 +201,10 @@ func latencyPanels() []Panel {
 		{
 			Title:       "Time that requests wait for webhooks",
 			Description: "Seconds of waiting per second: latency times calls. Who leads here costs the cluster most, even if each call is quick. The ten costliest of the chosen time range.",
-			Kind:        Lines, Unit: seconds, Width: 24, Height: 9,
+			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{
-				{Expr: leaders(every.waiting(), every.over(ranked).waiting(), each), Legend: "{{name}} {{cluster}}"},
-				{Expr: "sum(" + every.waiting() + ")", Legend: "all webhooks", Total: true},
+				{Expr: topBy(selected.waitTime(), selected.over(ranked).waitTime(), webhookLabels), Legend: "{{name}} {{cluster}}"},
+				{Expr: "sum(" + selected.waitTime() + ")", Legend: "all webhooks", Total: true},
 			},
 			Links: drillDown("__field.labels"),
 		},
@@ -214,21 +214,21 @@ func latencyPanels() []Panel {
 // allLatency is the quantile over the calls of all admission webhooks.
 func allLatency(q string) string {
 	return either(
-		fmt.Sprintf("histogram_quantile(%s, sum by (le) (%s))", q, every.admissions("admission_duration_seconds_bucket", "")),
-		fmt.Sprintf("histogram_quantile(%s, sum(%s))", q, every.admissions("admission_duration_seconds", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum by (le) (%s))", q, selected.admissions("admission_duration_seconds_bucket", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum(%s))", q, selected.admissions("admission_duration_seconds", "")),
 	)
 }
 
 func failurePanels() []Panel {
 	shares := func(title, description string, part func(scope) string) Panel {
-		now, whole := every, every.over(ranked)
+		now, whole := selected, selected.over(ranked)
 		return Panel{
 			Title:       title,
 			Description: description + " The ten worst of the chosen time range, and the share over all webhooks.",
-			Kind:        Lines, Unit: share, Width: 24, Height: 9,
+			Kind:        TimeSeries, Unit: unitPercent, Width: 24, Height: 9,
 			Queries: []Query{
-				{Expr: leaders(ratio(part(now), now.calls()), ratio(part(whole), whole.calls()), each), Legend: "{{name}} {{cluster}}"},
-				{Expr: overall(part(now), now.calls()), Legend: "all webhooks", Total: true},
+				{Expr: topBy(ratio(part(now), now.calls()), ratio(part(whole), whole.calls()), webhookLabels), Legend: "{{name}} {{cluster}}"},
+				{Expr: overallRatio(part(now), now.calls()), Legend: "all webhooks", Total: true},
 			},
 			Links: drillDown("__field.labels"),
 		}
@@ -240,7 +240,7 @@ func failurePanels() []Panel {
 		{
 			Title:       "Failed conversions by kind of failure",
 			Description: "Failed calls of conversion webhooks, all CRDs together: the API server does not tell the kind by CRD. Who it is stands under Failing closed.",
-			Kind:        Stack, Unit: rate, Width: 12, Height: 8,
+			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
 			Queries: []Query{{
 				Expr:   `sum by (failure_type) (rate(apiserver_conversion_webhook_request_total{cluster=~"$cluster",result="failure"}[$__rate_interval]))`,
 				Legend: "{{failure_type}}",
@@ -249,37 +249,37 @@ func failurePanels() []Panel {
 		{
 			Title:       "Answers other than 200, by webhook",
 			Description: "Calls per second that did not end in 200: refusals, failures and malformed answers. The ten most frequent of the chosen time range; all together in the panel beside.",
-			Kind:        Lines, Unit: rate, Width: 24, Height: 9,
+			Kind:        TimeSeries, Unit: unitRate, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr:   leaders(codes(recent), codes(ranked), each+", code"),
+				Expr:   topBy(callsByCode(recent), callsByCode(ranked), webhookLabels+", code"),
 				Legend: "{{code}} {{name}} {{cluster}}",
 			}, {
-				Expr:   `sum(rate(apiserver_admission_webhook_request_total{code!="200",` + every.admission + `}[$__rate_interval]))`,
+				Expr:   `sum(rate(apiserver_admission_webhook_request_total{code!="200",` + selected.admission + `}[$__rate_interval]))`,
 				Legend: "all webhooks", Total: true,
 			}},
-			Shades: families,
+			Shades: codeColors,
 			Links:  drillDown("__field.labels"),
 		},
 	}
 }
 
 // families are the colors of response codes.
-var families = []Shade{{"^2", green}, {"^4", orange}, {"^5", red}, {"^0", purple}}
+var codeColors = []Shade{{"^2", green}, {"^4", orange}, {"^5", red}, {"^0", purple}}
 
-func codes(window string) string {
-	return `sum by (` + each + `, code) (rate(apiserver_admission_webhook_request_total{code!="200",` + every.admission + `}` + window + `))`
+func callsByCode(window string) string {
+	return `sum by (` + webhookLabels + `, code) (rate(apiserver_admission_webhook_request_total{code!="200",` + selected.admission + `}` + window + `))`
 }
 
 func resourcePanels() []Panel {
-	now, whole := every, every.over(ranked)
+	now, whole := selected, selected.over(ranked)
 	const by = "cluster, group, resource"
 	return []Panel{
 		{
 			Title:       "Latency that admission webhooks add, by resource",
 			Description: "Mean seconds that all admission webhooks together add to a write: the API server's request duration with and without them. The ten worst of the chosen time range. Narrowing to a webhook does not change it.",
-			Kind:        Lines, Unit: seconds, Width: 24, Height: 9,
+			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr:   spelled(leaders(admissionLatency(recent), admissionLatency(ranked), place)),
+				Expr:   withResourceName(topBy(admissionLatency(recent), admissionLatency(ranked), resourceLabels)),
 				Legend: "{{what}} {{cluster}}",
 			}},
 			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
@@ -287,38 +287,38 @@ func resourcePanels() []Panel {
 		{
 			Title:       "Latency that conversion adds, by CRD",
 			Description: "Mean seconds of the conversion of one object. The ten worst of the chosen time range. A list of stored objects in another version pays it for each of them.",
-			Kind:        Lines, Unit: seconds, Width: 24, Height: 9,
-			Queries:    []Query{{Expr: leaders(conversionLatency(now), conversionLatency(whole), each), Legend: "{{name}} {{cluster}}"}},
+			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
+			Queries:    []Query{{Expr: topBy(conversionLatency(now), conversionLatency(whole), webhookLabels), Legend: "{{name}} {{cluster}}"}},
 			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
 			Links:      drillDown("__field.labels"),
 		},
 		{
 			Title:       "Failed calls of the webhooks in the chain, by resource",
 			Description: "Upper bound: the failed share of all calls of all webhooks that reach the critical, virtual or sensitive resource, and of the conversions of a CRD's objects. The API server does not tell on which resource a call failed. The ten worst of the chosen time range.",
-			Kind:        Lines, Unit: share, Width: 24, Height: 9,
+			Kind:        TimeSeries, Unit: unitPercent, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr:   spelledReach(leaders(resourceFailures(now), resourceFailures(whole), by)),
+				Expr:   withReachedName(topBy(resourceFailures(now), resourceFailures(whole), by)),
 				Legend: "{{what}} {{cluster}}",
 			}},
 		},
 		{
 			Title:       "Writes that end in an internal error, by resource",
 			Description: "Share of writes answered with 5xx, of any resource: a webhook that fails closed ends as one, but other errors do too. The ten worst of the chosen time range. Narrowing to a webhook does not change it.",
-			Kind:        Lines, Unit: share, Width: 24, Height: 9,
-			Queries: []Query{{Expr: spelled("(" + leaders(errors5xx(recent), errors5xx(ranked), place) + ")"), Legend: "{{what}} {{cluster}}"}},
+			Kind:        TimeSeries, Unit: unitPercent, Width: 24, Height: 9,
+			Queries: []Query{{Expr: withResourceName("(" + topBy(errors5xx(recent), errors5xx(ranked), resourceLabels) + ")"), Legend: "{{what}} {{cluster}}"}},
 		},
 		{
 			Title:       "Admission budget of critical resources",
 			Description: "The longest that a write can take if every webhook of its chain uses up its timeout. Clients give up after 30 s or less, leases after 10 s. The ten longest.",
-			Kind:        Bars, Unit: seconds, Width: 24, Height: 9,
+			Kind:        BarGauge, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr:   fmt.Sprintf("topk(%d, %s)", top, spelledReach(`max by (cluster, group, resource, operation) (webhook_auditor_admission_budget_seconds{cluster=~"$cluster"}) > 0`)),
+				Expr:   fmt.Sprintf("topk(%d, %s)", topSeries, withReachedName(`max by (cluster, group, resource, operation) (webhook_auditor_admission_budget_seconds{cluster=~"$cluster"}) > 0`)),
 				Legend: "{{operation}} {{what}} {{cluster}}",
 			}},
 			Columns: []Column{
-				{Field: "operation", Title: "Operation", Unit: text},
-				{Field: "what", Title: "Resource", Unit: text},
-				{Field: "A", Title: "Longest write", Unit: seconds},
+				{Field: "operation", Title: "Operation", Unit: unitText},
+				{Field: "what", Title: "Resource", Unit: unitText},
+				{Field: "A", Title: "Longest write", Unit: unitSeconds},
 			},
 			Thresholds: []Threshold{{green, 0}, {orange, 10}, {red, 30}},
 			Unknown:    "No webhook reaches a critical resource, or nothing is known.",
@@ -327,14 +327,14 @@ func resourcePanels() []Panel {
 }
 
 func overallPanels() []Panel {
-	byCode := `sum by (code) (rate(apiserver_admission_webhook_request_total{` + every.admission + `}[$__rate_interval]))`
+	byCode := `sum by (code) (rate(apiserver_admission_webhook_request_total{` + selected.admission + `}[$__rate_interval]))`
 	return []Panel{
 		{
 			Title:       "Latency of the admission steps, p99",
 			Description: "All of admission: built-in plugins, policies and webhooks, by step and operation. If this is high and no webhook is, the cause lies in a plugin or a policy.",
-			Kind:        Lines, Unit: seconds, Width: 24, Height: 9,
+			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr: worded(either(
+				Expr: withTypeNames(either(
 					`histogram_quantile(0.99, sum by (type, operation, le) (rate(apiserver_admission_step_admission_duration_seconds_bucket{cluster=~"$cluster"}[$__rate_interval])))`,
 					`histogram_quantile(0.99, sum by (type, operation) (rate(apiserver_admission_step_admission_duration_seconds{cluster=~"$cluster"}[$__rate_interval])))`,
 				)),
@@ -345,16 +345,16 @@ func overallPanels() []Panel {
 		{
 			Title:       "Answers of webhooks by code",
 			Description: "Calls of admission webhooks per second. 200 is an answer, yes or no; 400 and above are refusals and failures, which the code alone does not tell apart; 0 is an error inside the API server.",
-			Kind:        Stack, Unit: rate, Width: 12, Height: 9,
+			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 9,
 			Queries: []Query{{Expr: byCode, Legend: "{{code}}"}},
-			Shades:  families,
+			Shades:  codeColors,
 		},
 		{
 			Title:       "Calls of webhooks by type and operation",
 			Description: "How much the API server asks its admission webhooks.",
-			Kind:        Stack, Unit: rate, Width: 12, Height: 9,
+			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 9,
 			Queries: []Query{{
-				Expr:   worded(`sum by (type, operation) (rate(apiserver_admission_webhook_request_total{` + every.admission + `}[$__rate_interval]))`),
+				Expr:   withTypeNames(`sum by (type, operation) (rate(apiserver_admission_webhook_request_total{` + selected.admission + `}[$__rate_interval]))`),
 				Legend: "{{type}} {{operation}}",
 			}},
 		},
@@ -366,14 +366,14 @@ func certificatePanels() []Panel {
 		return Panel{
 			Title:       title,
 			Description: description + " The ten that expire first; a webhook without such a certificate is not listed.",
-			Kind:        Table, Unit: days, Width: 12, Height: 9,
-			Queries: []Query{{Expr: fmt.Sprintf(`bottomk(%d, (max by (cluster, type, configuration, name) (%s{%s}) - time()) / 86400)`, top, metric, every.auditor)}},
+			Kind:        Table, Unit: unitDays, Width: 12, Height: 9,
+			Queries: []Query{{Expr: fmt.Sprintf(`bottomk(%d, (max by (cluster, type, configuration, name) (%s{%s}) - time()) / 86400)`, topSeries, metric, selected.auditor)}},
 			Columns: []Column{
-				{Field: "cluster", Title: "Cluster", Unit: text, Width: 110},
-				{Field: "name", Title: "Webhook", Unit: text, Links: drillDown("__data.fields")},
-				typeColumn, at,
-				{Field: "configuration", Title: "Configuration", Unit: text, Width: 170},
-				{Field: "A", Title: "Days left", Unit: days, Width: 95, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
+				{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 110},
+				{Field: "name", Title: "Webhook", Unit: unitText, Links: drillDown("__data.fields")},
+				typeColumn, linkCluster,
+				{Field: "configuration", Title: "Configuration", Unit: unitText, Width: 170},
+				{Field: "A", Title: "Days left", Unit: unitDays, Width: 95, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
 			},
 			Unknown: "Unknown: no such certificate was seen.",
 		}

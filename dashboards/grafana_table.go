@@ -1,0 +1,153 @@
+package dashboards
+
+import (
+	"slices"
+
+	"github.com/grafana/grafana-foundation-sdk/go/common"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+)
+
+type (
+	override  = dashboard.DashboardFieldConfigSourceOverrides
+	property  = dashboard.DynamicConfigValue
+	transform = dashboard.DataTransformerConfig
+)
+
+func overrides(p Panel) []override {
+	out := []override{}
+	for _, s := range p.Shades {
+		// Several series of a family differ in shade.
+		out = append(out, overrideOf("byRegexp", "/"+s.Pattern+"/", fixedColor(dashboard.FieldColorModeIdShades, s.Color)))
+	}
+	for i, q := range p.Queries {
+		if q.Total {
+			out = append(out, overrideOf("byFrameRefID", letter(i),
+				fixedColor(dashboard.FieldColorModeIdFixed, "text"),
+				property{Id: "custom.lineStyle", Value: common.LineStyle{Fill: new(common.LineStyleFillDash), Dash: []float64{8, 8}}},
+				property{Id: "custom.lineWidth", Value: 1},
+				property{Id: "links", Value: []dashboard.DashboardLink{}}))
+		}
+		if q.Color != "" {
+			out = append(out, overrideOf("byFrameRefID", letter(i), fixedColor(dashboard.FieldColorModeIdFixed, q.Color)))
+		}
+	}
+	switch p.Kind {
+	case Matrix:
+		corner := p.Columns[0].Field + `\` + p.Columns[1].Field
+		out = append(out, overrideOf("byName", corner, property{Id: "displayName", Value: p.Columns[0].Title}))
+	case Table:
+		for _, c := range grafanaColumns(p) {
+			out = append(out, overrideOf("byName", grafanaField(p, c), columnProperties(c)...))
+		}
+	}
+	return out
+}
+
+func overrideOf(matcher, options string, properties ...property) override {
+	return override{Matcher: dashboard.MatcherConfig{Id: matcher, Options: options}, Properties: properties}
+}
+
+func fixedColor(mode dashboard.FieldColorModeId, color string) property {
+	return property{Id: "color", Value: dashboard.FieldColor{Mode: mode, FixedColor: new(color)}}
+}
+
+// grafanaColumns are the columns that Grafana draws.
+func grafanaColumns(p Panel) []Column {
+	return slices.DeleteFunc(slices.Clone(p.Columns), func(c Column) bool { return c.ConsoleOnly })
+}
+
+// columnProperties style a column. Without a noValue of its own, each empty
+// cell would say what the whole table says when it is empty.
+func columnProperties(c Column) []property {
+	out := []property{{Id: "displayName", Value: c.Title}, {Id: "unit", Value: c.Unit.Grafana}, {Id: "noValue", Value: ""}}
+	if c.Unit.Decimals >= 0 && c.Unit != unitText {
+		out = append(out, property{Id: "decimals", Value: c.Unit.Decimals})
+	}
+	if c.Width > 0 {
+		out = append(out, property{Id: "custom.width", Value: c.Width})
+	}
+	if len(c.Thresholds) > 0 {
+		out = append(out, property{Id: "thresholds", Value: thresholds(c.Thresholds)})
+	}
+	if len(c.Texts) > 0 {
+		out = append(out, property{Id: "mappings", Value: mappings(c.Texts)})
+	}
+	if c.Field == command {
+		out = append(out, property{Id: "custom.inspect", Value: true})
+	}
+	if c.Hidden {
+		// The first is Grafana's until 12.1, the second from 12.2 on.
+		out = append(out, property{Id: "custom.hidden", Value: true}, property{Id: "custom.hideFrom", Value: common.HideSeriesConfig{Viz: true}})
+	}
+	if len(c.Thresholds) > 0 || slices.ContainsFunc(c.Texts, func(t Text) bool { return t.Color != "" }) {
+		out = append(out, property{Id: "custom.cellOptions", Value: coloredCells()})
+	}
+	if len(c.Links) > 0 {
+		out = append(out, property{Id: "links", Value: dataLinks(c.Links)})
+	}
+	return out
+}
+
+func plainCells() *common.TableCellOptions {
+	return &common.TableCellOptions{TableAutoCellOptions: &common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto}}
+}
+
+func coloredCells() *common.TableCellOptions {
+	return &common.TableCellOptions{TableColorTextCellOptions: &common.TableColorTextCellOptions{Type: common.TableCellDisplayModeColorText}}
+}
+
+// grafanaField is the column's name in Grafana's frames: Prometheus' values are
+// called by their query where there are several.
+func grafanaField(p Panel, c Column) string {
+	switch {
+	case !isLetter(c.Field):
+		return c.Field
+	case len(p.Queries) == 1:
+		return "Value"
+	}
+	return "Value #" + c.Field
+}
+
+func isLetter(field string) bool { return len(field) == 1 && field[0] >= 'A' && field[0] <= 'Z' }
+
+// transformations join the queries of a table to one row per webhook, and keep
+// its columns in their order.
+func transformations(p Panel) []transform {
+	switch p.Kind {
+	case Matrix:
+		return []transform{{Id: "groupingToMatrix", Options: object{
+			"rowField": p.Columns[0].Field, "columnField": p.Columns[1].Field, "valueField": "Value", "emptyValue": "zero",
+		}}}
+	case Table:
+		return append(joinQueries(p), selectColumns(p)...)
+	}
+	return nil
+}
+
+// joinQueries merges the answers of several queries into rows. Where others only
+// add to the rows, the first query chooses them.
+func joinQueries(p Panel) []transform {
+	if len(p.Queries) == 1 {
+		return nil
+	}
+	out := []transform{{Id: "merge", Options: object{}}}
+	if slices.ContainsFunc(p.Queries, func(q Query) bool { return q.GrafanaOnly }) {
+		first := grafanaField(p, Column{Field: letter(0)})
+		filter := object{"fieldName": first, "config": object{"id": "isNotNull", "options": object{}}}
+		out = append(out, transform{Id: "filterByValue", Options: object{"type": "include", "match": "all", "filters": []object{filter}}})
+	}
+	return out
+}
+
+// selectColumns keeps the columns of the table, in their order.
+func selectColumns(p Panel) []transform {
+	names, index := []string{}, object{}
+	for i, c := range grafanaColumns(p) {
+		names = append(names, grafanaField(p, c))
+		index[grafanaField(p, c)] = i
+	}
+	return []transform{
+		{Id: "filterFieldsByName", Options: object{"include": object{"names": names}}},
+		{Id: "organize", Options: object{"indexByName": index, "excludeByName": object{}, "renameByName": object{}}},
+	}
+}
