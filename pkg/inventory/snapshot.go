@@ -41,6 +41,8 @@ type Snapshot struct {
 	Nodes int
 	// Probes are what dialing the backends showed, where that was done.
 	Probes map[Ref]Probe
+	// Observed is what API servers measured; nil where no source was read.
+	Observed *Observation
 
 	// What the input does not cover is unknown, never missing.
 	NamespacesKnown  bool

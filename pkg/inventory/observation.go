@@ -1,0 +1,141 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Series names a webhook as the API server's metrics do: configurations that
+// register the same name share their series.
+type Series struct {
+	Type Type
+	Name string
+}
+
+// Series returns the name of the webhook's series.
+func (r Ref) Series() Series { return Series{r.Type, r.Name} }
+
+// Observation is what API servers measured of their webhooks in a span of time.
+type Observation struct {
+	// Source is "apiserver" or "prometheus".
+	Source string
+	// Servers are the API servers that were asked, or the Prometheus.
+	Servers []ObservedServer
+	// OfServers counts the cluster's API servers; 0 where it is not known.
+	OfServers int
+	// Scraped counts the API servers that Prometheus scrapes.
+	Scraped int
+	// Webhooks are those that were called, by their series.
+	Webhooks map[Series]Behavior
+	// CalledLastWeek are the webhooks that were called within NeverCalledSpan; nil
+	// where the source does not cover all of that.
+	CalledLastWeek map[Series]bool
+	// Seconds is what all admission webhooks took together.
+	Seconds float64
+}
+
+// NeverCalledSpan is how long a webhook must not be called to count as never
+// called: a week has every day's and every weekend's jobs.
+const NeverCalledSpan = 7 * 24 * time.Hour
+
+// ObservedServer is one source of an Observation.
+type ObservedServer struct {
+	Address string
+	// From and To are the ends of the span.
+	From, To time.Time
+	// Restarted says that the API server started within the span, so that From is
+	// its start.
+	Restarted bool
+}
+
+// Behavior is what was measured of one webhook. Counts are fractions where
+// Prometheus extrapolates them.
+type Behavior struct {
+	Calls, CallsPerSecond float64
+	// Refused counts the requests that the webhook refused on purpose.
+	Refused float64
+	// FailedOpen counts the calls that failed and whose requests passed.
+	FailedOpen float64
+	// Failures counts the other failures by their kind: the API server's
+	// error_type, FailureMatchCondition or FailureConversion.
+	Failures map[string]float64
+	// Seconds is the sum of what the calls took.
+	Seconds  float64
+	P50, P99 Quantile
+}
+
+// The kinds of failures that the API server's label error_type does not have.
+const (
+	FailureMatchCondition = "match_condition_error"
+	FailureConversion     = "conversion_failed"
+)
+
+// Quantile is a quantile of the seconds that calls take.
+type Quantile struct {
+	Seconds float64
+	// Known is false where no call was measured.
+	Known bool
+	// Beyond says that it is more than Seconds, the highest edge of the
+	// histogram.
+	Beyond bool
+}
+
+// Failed counts all failures.
+func (b Behavior) Failed() float64 {
+	failed := b.FailedOpen
+	for _, kind := range slices.Sorted(maps.Keys(b.Failures)) {
+		failed += b.Failures[kind]
+	}
+	return failed
+}
+
+// asked counts the requests: those whose matchConditions failed are no calls.
+func (b Behavior) asked() float64 { return b.Calls + b.Failures[FailureMatchCondition] }
+
+// FailedShare is the share of the requests for which the webhook failed.
+func (b Behavior) FailedShare() float64 { return share(b.Failed(), b.asked()) }
+
+// RefusedShare is the share of the calls that the webhook refused on purpose.
+func (b Behavior) RefusedShare() float64 { return share(b.Refused, b.Calls) }
+
+// Share is the webhook's part of the time that all admission webhooks took.
+func (o *Observation) Share(b Behavior) float64 { return share(b.Seconds, o.Seconds) }
+
+// share is a part of a whole, 0 of nothing. Both are counted in different
+// series, which may be a call apart.
+func share(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return min(part/whole, 1)
+}
+
+// Of returns what was measured of the webhook; nothing, where it was not called.
+func (o *Observation) Of(ref Ref) Behavior { return o.Webhooks[ref.Series()] }
+
+// Unregistered are the series of webhooks that were called and that nothing
+// registers, sorted.
+func (o *Observation) Unregistered(webhooks []Webhook) []Series {
+	registered := map[Series]bool{}
+	for i := range webhooks {
+		registered[webhooks[i].Series()] = true
+	}
+	var out []Series
+	for series := range o.Webhooks {
+		if !registered[series] {
+			out = append(out, series)
+		}
+	}
+	slices.SortFunc(out, func(a, b Series) int { return Ref{Type: a.Type, Name: a.Name}.Compare(Ref{Type: b.Type, Name: b.Name}) })
+	return out
+}
+
+// WithObservation returns the Snapshot with what was observed, nil where no
+// source could be read, and why some could not.
+func (s *Snapshot) WithObservation(o *Observation, errors []Error) *Snapshot {
+	out := *s
+	out.Observed = o
+	out.Errors = slices.Concat(s.Errors, errors)
+	return &out
+}

@@ -1,0 +1,238 @@
+// Package observed reads what API servers measure of their webhooks: from the
+// series that they serve themselves, or from a Prometheus that has collected
+// them. Sources may be slow, wrong or hostile: what is read of them is bounded
+// in bytes, series and time.
+package observed
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// The API server's series. oldConversions is the name up to Kubernetes 1.27.
+const (
+	requests             = "apiserver_admission_webhook_request_total"
+	rejections           = "apiserver_admission_webhook_rejection_count"
+	failedOpen           = "apiserver_admission_webhook_fail_open_count"
+	admissionSeconds     = "apiserver_admission_webhook_admission_duration_seconds"
+	matchConditionErrors = "apiserver_admission_match_condition_evaluation_errors_total"
+	conversions          = "apiserver_crd_conversion_webhook_duration_seconds"
+	oldConversions       = "apiserver_crd_webhook_conversion_duration_seconds"
+	processStart         = "process_start_time_seconds"
+)
+
+var families = []string{requests, rejections, failedOpen, admissionSeconds, matchConditionErrors, conversions, oldConversions, processStart}
+
+// The bounds. A large cluster's API server serves 100 MB of series, of which
+// 5,000 webhooks take 30 MB.
+const (
+	maxRead   = 512 << 20
+	maxKept   = 64 << 20
+	maxLine   = 64 << 10
+	maxSeries = 1_000_000
+	// maxName is more than any name in Kubernetes.
+	maxName = 512
+)
+
+// exposition is what an API server serves of its webhooks at one time.
+type exposition struct {
+	// started is when the process started; zero where it does not say so.
+	started time.Time
+	samples map[string]sample
+}
+
+// sample is one number of a series.
+type sample struct {
+	measure
+	series inventory.Series
+	value  float64
+}
+
+// measure is what a number counts.
+type measure struct {
+	what what
+	// kind is the error_type of a rejection.
+	kind string
+	// edge is the upper bound of a bucket.
+	edge float64
+}
+
+type what int
+
+const (
+	called what = iota
+	calledOrUnevaluated
+	rejected
+	openFailures
+	conditionErrors
+	timed
+	seconds
+	bucket
+	median
+	slowest
+	unconverted
+)
+
+// parse reads a text exposition.
+func parse(r io.Reader) (exposition, error) {
+	kept, err := relevant(r)
+	if err != nil {
+		return exposition{}, err
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	parsed, err := parser.TextToMetricFamilies(bytes.NewReader(kept))
+	if err != nil {
+		return exposition{}, fmt.Errorf("reading its metrics: %w", shortened(err))
+	}
+	out := exposition{samples: map[string]sample{}}
+	for name, family := range parsed {
+		if name == processStart {
+			out.started = startTime(family)
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			out.add(name, m)
+		}
+	}
+	return out, nil
+}
+
+// relevant returns the lines about webhooks: the others are nearly all, and are
+// not kept.
+func relevant(r io.Reader) ([]byte, error) {
+	limited := &io.LimitedReader{R: r, N: maxRead}
+	lines := bufio.NewScanner(limited)
+	lines.Buffer(make([]byte, 0, 16<<10), maxLine)
+	var out bytes.Buffer
+	n, all := 0, 0
+	for lines.Scan() {
+		all++
+		line := lines.Bytes()
+		if !concerns(line) {
+			continue
+		}
+		if n++; n > maxSeries || out.Len()+len(line) > maxKept {
+			return nil, errors.New("reading its metrics: more series on webhooks than any cluster has")
+		}
+		out.Write(line)
+		out.WriteByte('\n')
+	}
+	switch {
+	case errors.Is(lines.Err(), bufio.ErrTooLong):
+		return nil, errors.New("reading its metrics: a line is too long for a series")
+	case lines.Err() != nil:
+		return nil, fmt.Errorf("reading its metrics: %w", lines.Err())
+	case limited.N == 0:
+		return nil, fmt.Errorf("reading its metrics: more than %d MiB", maxRead>>20)
+	case n == 0 && all > 0:
+		return nil, errors.New("reading its metrics: none of an API server are among them")
+	}
+	return out.Bytes(), nil
+}
+
+func concerns(line []byte) bool {
+	line = bytes.TrimPrefix(line, []byte("# TYPE "))
+	return slices.ContainsFunc(families, func(family string) bool { return bytes.HasPrefix(line, []byte(family)) })
+}
+
+func startTime(family *dto.MetricFamily) time.Time {
+	var newest float64
+	for _, m := range family.GetMetric() {
+		newest = max(newest, m.GetGauge().GetValue(), m.GetUntyped().GetValue())
+	}
+	if !counts(newest) || newest > math.MaxInt32 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(newest * 1000))
+}
+
+// counts reports whether a number can be a count: hostile ones cannot.
+func counts(v float64) bool { return v > 0 && !math.IsInf(v, 1) }
+
+// add keeps what the series says of a webhook.
+func (e exposition) add(family string, m *dto.Metric) {
+	labels := map[string]string{}
+	var id strings.Builder
+	id.WriteString(family)
+	for _, l := range m.GetLabel() {
+		labels[l.GetName()] = l.GetValue()
+		fmt.Fprintf(&id, "|%s=%q", l.GetName(), l.GetValue())
+	}
+	series, ok := seriesOf(family, labels)
+	if !ok {
+		return
+	}
+	for _, n := range numbersOf(family, labels, m) {
+		key := fmt.Sprintf("%s|%d|%g", id.String(), n.what, n.edge)
+		e.samples[key] = sample{measure: n.measure, series: series, value: n.value}
+	}
+}
+
+// seriesOf says which webhook the labels are about.
+func seriesOf(family string, labels map[string]string) (inventory.Series, bool) {
+	series := inventory.Series{Type: inventory.Type(labels["type"]), Name: labels["name"]}
+	known := series.Type == inventory.Mutating || series.Type == inventory.Validating
+	switch family {
+	case conversions, oldConversions:
+		series = inventory.Series{Type: inventory.Conversion, Name: labels["crd_name"]}
+		known = true
+	case matchConditionErrors:
+		known = known && labels["kind"] == "webhook"
+	}
+	return series, known && series.Name != "" && len(series.Name) <= maxName && len(labels["error_type"]) <= maxName
+}
+
+type number struct {
+	measure
+	value float64
+}
+
+// numbersOf returns what a series of a webhook says.
+func numbersOf(family string, labels map[string]string, m *dto.Metric) []number {
+	value := max(m.GetCounter().GetValue(), m.GetUntyped().GetValue())
+	switch family {
+	case requests:
+		return []number{{measure{what: called}, value}}
+	case rejections:
+		return []number{{measure{what: rejected, kind: labels["error_type"]}, value}}
+	case failedOpen:
+		return []number{{measure{what: openFailures}, value}}
+	case matchConditionErrors:
+		return []number{{measure{what: conditionErrors}, value}}
+	}
+	h := m.GetHistogram()
+	out := []number{{measure{what: timed}, float64(h.GetSampleCount())}, {measure{what: seconds}, h.GetSampleSum()}}
+	if labels["succeeded"] == "false" {
+		out = append(out, number{measure{what: unconverted}, float64(h.GetSampleCount())})
+	}
+	for _, b := range h.GetBucket() {
+		if edge := b.GetUpperBound(); !math.IsNaN(edge) {
+			out = append(out, number{measure{what: bucket, edge: edge}, float64(b.GetCumulativeCount())})
+		}
+	}
+	return out
+}
+
+// shortened bounds an error that may quote what a server sent.
+func shortened(err error) error {
+	text := strings.Map(printable, err.Error())
+	if runes := []rune(text); len(runes) > maxError {
+		text = string(runes[:maxError-1]) + "…"
+	}
+	return errors.New(text)
+}
+
+const maxError = 300

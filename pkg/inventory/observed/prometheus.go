@@ -1,0 +1,273 @@
+package observed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/api"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// The bounds of what a Prometheus may answer.
+const (
+	prometheusLimit = 20 * time.Second
+	maxAnswer       = 64 << 20
+)
+
+// Prometheus says where the series of the API servers are, and over which range.
+type Prometheus struct {
+	URL string
+	// TokenFile holds a bearer token, CAFile the CAs to trust besides the
+	// system's; "" for neither.
+	TokenFile, CAFile string
+	// Selector holds label matchers that choose one cluster of several, as
+	// cluster="prod"; "" for all series.
+	Selector string
+	Range    time.Duration
+}
+
+// Observe asks for the range that ends now. The error names what could not be
+// read; the Observation is nil then.
+func (p Prometheus) Observe(ctx context.Context) (*inventory.Observation, []inventory.Error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, prometheusLimit, fmt.Errorf("no answer within %s", prometheusLimit))
+	defer cancel()
+	o, err := p.observe(ctx, time.Now())
+	if err != nil {
+		return nil, []inventory.Error{{Object: "Prometheus " + p.address(), Message: shortened(timedOut(ctx, err)).Error()}}
+	}
+	return o, nil
+}
+
+// address is the URL without credentials.
+func (p Prometheus) address() string {
+	u, err := url.Parse(p.URL)
+	if err != nil {
+		return "(unreadable URL)"
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}
+
+func (p Prometheus) observe(ctx context.Context, now time.Time) (*inventory.Observation, error) {
+	asked, err := p.client()
+	if err != nil {
+		return nil, err
+	}
+	c := asking{asked, now, p.Selector}
+	all, err := c.all(ctx, p.Range)
+	if err != nil {
+		return nil, err
+	}
+	o := &inventory.Observation{
+		Source:  "prometheus",
+		Servers: []inventory.ObservedServer{{Address: p.address(), From: now.Add(-p.Range), To: now}},
+	}
+	o.Webhooks, o.Seconds = all.behaviors()
+	if o.Scraped, err = c.number(ctx, scrapedServers); err != nil {
+		return nil, err
+	}
+	if o.Scraped == 0 {
+		return nil, errors.New("it has no series of API servers" + c.choice() + ": see that it scrapes them, and keeps " + scraped)
+	}
+	o.CalledLastWeek, err = c.calledLastWeek(ctx)
+	return o, err
+}
+
+// all asks for what happened in the range. The rules record calls together with
+// the requests whose matchConditions failed.
+func (a asking) all(ctx context.Context, span time.Duration) (tallies, error) {
+	all := tallies{}
+	list := questions
+	if recorded := recordedQuestion.over(span); len(recorded) > 0 {
+		answers, err := a.ask(ctx, recorded[0])
+		if err != nil {
+			return nil, err
+		}
+		all.answers(recordedQuestion, answers, span)
+		if len(answers) > 0 {
+			list = slices.DeleteFunc(slices.Clone(list), func(q question) bool { return q.what == called })
+		}
+	}
+	if err := a.each(ctx, all, list, span); err != nil {
+		return nil, err
+	}
+	if len(all) > 0 && !all.bucketed() {
+		return all, a.each(ctx, all, nativeQuestions, span)
+	}
+	return all, nil
+}
+
+func (a asking) each(ctx context.Context, all tallies, list []question, span time.Duration) error {
+	for _, q := range list {
+		answers, err := a.first(ctx, q.over(span))
+		if err != nil {
+			return err
+		}
+		all.answers(q, answers, span)
+	}
+	return nil
+}
+
+// client follows no redirects: the token is for this address alone.
+func (p Prometheus) client() (promv1.API, error) {
+	c := config.HTTPClientConfig{EnableHTTP2: true, TLSConfig: config.TLSConfig{CAFile: p.CAFile}}
+	if p.TokenFile != "" {
+		c.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: p.TokenFile}
+	}
+	client, err := config.NewClientFromConfig(c, "webhook-auditor")
+	if err != nil {
+		return nil, fmt.Errorf("preparing to ask it: %w", err)
+	}
+	client.Transport = bounded{client.Transport}
+	asked, err := api.NewClient(api.Config{Address: p.URL, Client: client})
+	if err != nil {
+		return nil, fmt.Errorf("preparing to ask it: %w", err)
+	}
+	return promv1.NewAPI(asked), nil
+}
+
+// bounded ends answers that are too long.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		response.Body = boundedBody{http.MaxBytesReader(nil, response.Body, maxAnswer)}
+	}
+	return response, err
+}
+
+type boundedBody struct{ io.ReadCloser }
+
+// Read implements io.Reader.
+func (b boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		err = fmt.Errorf("its answer is longer than %d MiB", maxAnswer>>20)
+	}
+	return n, err
+}
+
+// asking is a Prometheus that is asked about one time.
+type asking struct {
+	promv1.API
+	now      time.Time
+	selector string
+}
+
+func (a asking) choice() string {
+	if a.selector == "" {
+		return ""
+	}
+	return " with " + a.selector
+}
+
+// first returns the first answer that is not empty.
+func (a asking) first(ctx context.Context, expressions []string) (model.Vector, error) {
+	for _, e := range expressions {
+		answer, err := a.ask(ctx, e)
+		if err != nil || len(answer) > 0 {
+			return answer, err
+		}
+	}
+	return nil, nil
+}
+
+func (a asking) ask(ctx context.Context, expression string) (model.Vector, error) {
+	value, _, _, err := a.Query(ctx, strings.ReplaceAll(expression, "SELECTOR", a.selector), a.now)
+	var failure *promv1.Error
+	switch {
+	case errors.As(err, &failure):
+		return nil, explained(failure)
+	case err != nil:
+		return nil, err
+	}
+	vector, ok := value.(model.Vector)
+	if !ok {
+		return nil, fmt.Errorf("it answers with a %s where a vector was asked for", value.Type())
+	}
+	return vector, nil
+}
+
+// explained says what an error means for the one who chose the address.
+func explained(e *promv1.Error) error {
+	switch {
+	case e.Type == promv1.ErrBadResponse:
+		return fmt.Errorf("its answer is not that of Prometheus' HTTP API (%s): --prometheus-url must be the address that /api/v1/query follows", e.Msg)
+	case strings.HasSuffix(e.Msg, " 401"), strings.HasSuffix(e.Msg, " 403"):
+		return fmt.Errorf("it refuses the credentials (%s): name a file with a bearer token by --prometheus-token-file", e.Msg)
+	}
+	return fmt.Errorf("%s: %s", e.Type, e.Msg)
+}
+
+func (a asking) number(ctx context.Context, expression string) (int, error) {
+	answer, err := a.ask(ctx, expression)
+	if err != nil || len(answer) == 0 {
+		return 0, err
+	}
+	value := float64(answer[0].Value)
+	if math.IsNaN(value) || value < 0 || value > maxSeries {
+		return 0, fmt.Errorf("it answers %g where a number of API servers was asked for", value)
+	}
+	return int(value), nil
+}
+
+func (a asking) calledLastWeek(ctx context.Context) (map[inventory.Series]bool, error) {
+	covered, err := a.ask(ctx, coversLastWeek)
+	if err != nil || len(covered) == 0 {
+		return nil, err
+	}
+	answer, err := a.ask(ctx, calledLastWeek)
+	if err != nil {
+		return nil, err
+	}
+	out := map[inventory.Series]bool{}
+	for _, s := range answer {
+		out[inventory.Series{Type: inventory.Type(s.Metric["type"]), Name: string(s.Metric["name"])}] = true
+	}
+	return out, nil
+}
+
+// answers adds what was answered to a question.
+func (t tallies) answers(q question, answers model.Vector, span time.Duration) {
+	for _, s := range answers {
+		t.answer(q, s, span.Seconds())
+	}
+}
+
+func (t tallies) answer(q question, s *model.Sample, span float64) {
+	series := inventory.Series{Type: inventory.Type(s.Metric["type"]), Name: string(s.Metric["name"])}
+	if q.of == inventory.Conversion {
+		series = inventory.Series{Type: q.of, Name: string(s.Metric["crd_name"])}
+	}
+	known := series.Type == inventory.Mutating || series.Type == inventory.Validating || q.of == inventory.Conversion
+	if !known || series.Name == "" || len(series.Name) > maxName {
+		return
+	}
+	m := q.measure
+	m.kind = string(s.Metric["error_type"])
+	value := float64(s.Value)
+	if m.what == bucket {
+		edge, err := strconv.ParseFloat(string(s.Metric["le"]), 64)
+		if err != nil || math.IsNaN(edge) {
+			return
+		}
+		m.edge = edge
+	}
+	t.count(series, m, value, span)
+}

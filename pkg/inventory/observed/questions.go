@@ -1,0 +1,114 @@
+package observed
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// question is what a Prometheus is asked, and what the answer counts.
+type question struct {
+	measure
+	// of is the type of webhook where the answer has no label of it.
+	of inventory.Type
+	// recorded is the rules' series of the same, without the window at its end;
+	// "" where there is none.
+	recorded string
+	// expression computes it from the API servers' series. It is asked where
+	// nothing is recorded.
+	expression string
+}
+
+// The series that the project's rules record.
+const (
+	recordedCalls       = "cluster_type_name:webhook_auditor_calls:increase"
+	recordedOpen        = "cluster_instance_type_name:webhook_auditor_calls_failed_open:increase"
+	recordedUnevaluated = "cluster_instance_type_name:webhook_auditor_match_condition_errors:increase"
+)
+
+// recordedWindows are those of the rules.
+var recordedWindows = []time.Duration{2 * time.Minute, 5 * time.Minute, 30 * time.Minute, 6 * time.Hour}
+
+// scraped is a series that each API server has, whatever it is asked.
+const scraped = "apiserver_admission_step_admission_duration_seconds_count"
+
+// questions are about what happened in the range.
+var questions = []question{
+	{measure{what: called}, "", "", grown("type, name", requests)},
+	{measure{what: conditionErrors}, "", recordedUnevaluated, grown("type, name", matchConditionErrors+`{kind="webhook",SELECTOR}`)},
+	{measure{what: rejected}, "", "", grown("type, name, error_type", rejections)},
+	{measure{what: openFailures}, "", recordedOpen, grown("type, name", failedOpen)},
+	{measure{what: seconds}, "", "", grown("type, name", admissionSeconds+"_sum")},
+	{measure{what: bucket}, "", "", buckets("type, name", admissionSeconds)},
+	{measure{what: timed}, inventory.Conversion, "", grown("crd_name", conversions+"_count")},
+	{measure{what: unconverted}, inventory.Conversion, "", grown("crd_name", conversions+`_count{succeeded="false",SELECTOR}`)},
+	{measure{what: seconds}, inventory.Conversion, "", grown("crd_name", conversions+"_sum")},
+	{measure{what: bucket}, inventory.Conversion, "", buckets("crd_name", conversions)},
+}
+
+// calledOrUnevaluated is recorded in one series.
+var recordedQuestion = question{measure{what: calledOrUnevaluated}, "", recordedCalls, ""}
+
+// nativeQuestions are asked where Prometheus keeps native histograms alone.
+var nativeQuestions = []question{
+	{measure{what: median}, "", "", native("0.5", "type, name", admissionSeconds)},
+	{measure{what: slowest}, "", "", native("0.99", "type, name", admissionSeconds)},
+	{measure{what: median}, inventory.Conversion, "", native("0.5", "crd_name", conversions)},
+	{measure{what: slowest}, inventory.Conversion, "", native("0.99", "crd_name", conversions)},
+}
+
+// grown sums by how much a counter grew. A counter starts with the first call
+// that it counts, which increase does not see: one that is new has counted all
+// of the range, where its API server was scraped before.
+func grown(by, counter string) string {
+	if !strings.Contains(counter, "{") {
+		counter += "{SELECTOR}"
+	}
+	return growth(by, counter) + " > 0"
+}
+
+func growth(by, counter string) string {
+	return strings.NewReplacer("BY", by, "COUNTER", counter, "SCRAPED", scraped+"{SELECTOR}").Replace(
+		`sum by (BY) ((COUNTER unless COUNTER offset RANGE and on (instance) SCRAPED offset RANGE) or increase(COUNTER[RANGE]))`,
+	)
+}
+
+// buckets are those of a histogram, the empty ones as well: they are its edges.
+func buckets(by, histogram string) string { return growth(by+", le", histogram+"_bucket{SELECTOR}") }
+
+func native(q, by, histogram string) string {
+	return "histogram_quantile(" + q + ", sum by (" + by + ") (rate(" + histogram + "{SELECTOR}[RANGE])))"
+}
+
+// scrapedServers counts the API servers that are scraped.
+const scrapedServers = `count(group by (instance) (` + scraped + `{SELECTOR}))`
+
+// coversLastWeek answers where the API servers were scraped all week, but for
+// some hours.
+const coversLastWeek = `count_over_time((group(` + scraped + `{SELECTOR}))[7d:1h]) >= 160`
+
+// calledLastWeek are the webhooks with a counter that grew in the week, or that
+// was new in it.
+const calledLastWeek = `group by (type, name) (
+	increase(` + requests + `{SELECTOR}[7d]) > 0 or (last_over_time(` + requests + `{SELECTOR}[7d]) unless ` + requests + `{SELECTOR} offset 7d)
+	or increase(` + matchConditionErrors + `{kind="webhook",SELECTOR}[7d]) > 0
+	or (last_over_time(` + matchConditionErrors + `{kind="webhook",SELECTOR}[7d]) unless ` + matchConditionErrors + `{kind="webhook",SELECTOR} offset 7d)
+)`
+
+// over returns what to ask for the range: what is recorded, then what computes
+// it.
+func (q question) over(span time.Duration) []string {
+	var out []string
+	window := model.Duration(span).String()
+	if q.recorded != "" && slices.Contains(recordedWindows, span) {
+		out = append(out, "sum by (type, name) ("+q.recorded+window+"{SELECTOR})")
+	}
+	if q.expression != "" {
+		out = append(out, strings.ReplaceAll(q.expression, "RANGE", window))
+	}
+	return out
+}

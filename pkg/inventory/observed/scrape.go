@@ -1,0 +1,193 @@
+package observed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// scrapeLimit is how long one scrape may take, from the dial to the last byte.
+// Prometheus gives up after as long by default.
+const scrapeLimit = 10 * time.Second
+
+// Target is an API server.
+type Target struct {
+	Address string
+	// Fetch asks for the API server's metrics as text.
+	Fetch func(context.Context) (io.ReadCloser, error)
+}
+
+// Scrape is what an API server served at one time, or why nothing could be read.
+type Scrape struct {
+	address string
+	at      time.Time
+	exposition
+	err error
+}
+
+// ScrapeAll scrapes the API servers side by side.
+func ScrapeAll(ctx context.Context, targets []Target) []Scrape {
+	out := make([]Scrape, len(targets))
+	var group sync.WaitGroup
+	for i, target := range targets {
+		group.Go(func() { out[i] = target.scrape(ctx) })
+	}
+	group.Wait()
+	return out
+}
+
+// scrape asks once. The API server collects before it answers, so that what it
+// sends is of the time of its first byte.
+func (t Target) scrape(ctx context.Context) Scrape {
+	ctx, cancel := context.WithTimeoutCause(ctx, scrapeLimit, fmt.Errorf("no answer within %s", scrapeLimit))
+	defer cancel()
+	s := Scrape{address: t.Address}
+	body, err := t.Fetch(ctx)
+	if err != nil {
+		s.err = timedOut(ctx, err)
+		return s
+	}
+	defer body.Close()
+	s.at = time.Now()
+	s.exposition, err = parse(body)
+	s.err = timedOut(ctx, err)
+	return s
+}
+
+// timedOut returns the limit as the error where that is what ended a call.
+func timedOut(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// errOther says that a load balancer chose another API server.
+var errOther = errors.New("the two scrapes were answered by different API servers behind this address: repeat the command, or name one API server in the kubeconfig")
+
+// Difference is what happened between two scrapes of the same targets. The
+// errors name the targets of which one could not be read; the Observation is nil
+// where none could.
+func Difference(before, after []Scrape) (*inventory.Observation, []inventory.Error) {
+	var errs []inventory.Error
+	o := &inventory.Observation{Source: "apiserver"}
+	all := tallies{}
+	for i := range after {
+		server, err := all.between(before[i], after[i])
+		if err != nil {
+			errs = append(errs, inventory.Error{Object: "metrics of API server " + after[i].address, Message: err.Error()})
+			continue
+		}
+		o.Servers = append(o.Servers, server)
+	}
+	if len(o.Servers) == 0 {
+		return nil, errs
+	}
+	o.Webhooks, o.Seconds = all.behaviors()
+	return o, errs
+}
+
+// between adds what one API server counted between two scrapes.
+func (t tallies) between(before, after Scrape) (inventory.ObservedServer, error) {
+	if err := errors.Join(before.err, after.err); err != nil {
+		return inventory.ObservedServer{}, shortened(firstOf(after.err, before.err))
+	}
+	server := inventory.ObservedServer{Address: after.address, From: before.at, To: after.at}
+	past := before.samples
+	switch {
+	case after.started.Equal(before.started):
+	case after.started.After(before.at):
+		server.From, server.Restarted, past = after.started, true, nil
+	default:
+		return inventory.ObservedServer{}, errOther
+	}
+	span := server.To.Sub(server.From).Seconds()
+	if span <= 0 {
+		return inventory.ObservedServer{}, errors.New("no time passed between its scrapes")
+	}
+	for id, s := range after.samples {
+		value := s.value - past[id].value
+		if value < 0 { // the counter started anew
+			value = s.value
+		}
+		t.count(s.series, s.measure, value, span)
+	}
+	return server, nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moved reports whether a target was another API server the second time.
+func moved(before, after []Scrape) bool {
+	for i := range after {
+		if _, err := (tallies{}).between(before[i], after[i]); errors.Is(err, errOther) {
+			return true
+		}
+	}
+	return false
+}
+
+// attempts bounds the spans in which a load balancer may choose other API
+// servers.
+const attempts = 3
+
+// APIServers scrapes the targets twice, a span apart.
+func APIServers(ctx context.Context, targets []Target, span time.Duration) (*inventory.Observation, []inventory.Error) {
+	before := ScrapeAll(ctx, targets)
+	for attempt := 1; ; attempt++ {
+		if err := pause(ctx, before, span); err != nil {
+			return nil, []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}
+		}
+		after := ScrapeAll(ctx, answering(targets, before))
+		if attempt == attempts || !moved(before, after) {
+			return Difference(before, after)
+		}
+		before = after
+	}
+}
+
+// answering has those targets fail at once that failed before: two timeouts are
+// no better than one.
+func answering(targets []Target, before []Scrape) []Target {
+	out := make([]Target, len(targets))
+	for i, t := range targets {
+		if err := before[i].err; err != nil {
+			t.Fetch = func(context.Context) (io.ReadCloser, error) { return nil, err }
+		}
+		out[i] = t
+	}
+	return out
+}
+
+// pause waits for the span, unless there is nothing to wait for.
+func pause(ctx context.Context, before []Scrape, span time.Duration) error {
+	failed := 0
+	for _, s := range before {
+		if s.err != nil {
+			failed++
+		}
+	}
+	if failed == len(before) {
+		return nil
+	}
+	timer := time.NewTimer(span)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

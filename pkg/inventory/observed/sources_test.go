@@ -1,0 +1,343 @@
+package observed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/promqltest"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// serve answers every request alike, until the test ends.
+func serve(t *testing.T, answer http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// get is a Target's Fetch.
+func get(url string) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		if response.StatusCode != http.StatusOK {
+			return nil, errors.New(response.Status)
+		}
+		return response.Body, nil
+	}
+}
+
+// hang answers nothing until the client gives up.
+func hang(_ http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body) // the server notices the end of a connection only then
+	<-r.Context().Done()
+}
+
+var errImpatient = errors.New("no answer within the test's patience")
+
+func impatient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, errImpatient)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func write(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }
+}
+
+// TestBadAPIServers: each bad source is named with its reason, and the good one
+// beside it is read all the same.
+func TestBadAPIServers(t *testing.T) {
+	good := started(noon) + fmt.Sprintf(oneCall, 1)
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"forbidden":          {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }, "403"},
+		"HTML":               {write("<html>\n<body>Sign in</body></html>\n"), "none of an API server"},
+		"another exporter":   {write("# TYPE go_goroutines gauge\ngo_goroutines 1\n"), "none of an API server"},
+		"broken":             {write(good + "apiserver_admission_webhook_request_total{name=\n"), "parsing error"},
+		"control characters": {write("apiserver_admission_webhook_request_total{\x1b[31m\x00\n"), "parsing error"},
+		"one endless line":   {write(strings.Repeat("x", 1<<20)), "a line is too long"},
+		"endless": {func(w http.ResponseWriter, _ *http.Request) {
+			line := strings.Repeat("apiserver_admission_webhook_request_total{name=\"a\",type=\"admit\"} 1\n", 10_000)
+			for {
+				if _, err := io.WriteString(w, line); err != nil {
+					return
+				}
+			}
+		}, "more series"},
+		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000000")
+			io.WriteString(w, good)
+		}, "unexpected EOF"},
+		"silent": {hang, errImpatient.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad, fine := serve(t, c.answer), serve(t, write(good))
+			targets := []Target{{"bad:6443", get(bad.URL)}, {"fine:6443", get(fine.URL)}}
+			ctx := t.Context()
+			if name == "silent" {
+				ctx = impatient(t)
+			}
+			before := ScrapeAll(ctx, targets)
+			o, errs := Difference(before, ScrapeAll(t.Context(), answering(targets, before)))
+			if len(errs) != 1 || !strings.Contains(errs[0].Object, "bad:6443") || !strings.Contains(errs[0].Message, c.want) {
+				t.Errorf("errors are %v, want one of bad:6443 with %q", errs, c.want)
+			}
+			for _, e := range errs {
+				if strings.ContainsAny(e.Message, "\x00\x1b\n") {
+					t.Errorf("the error carries control characters: %q", e.Message)
+				}
+			}
+			if o == nil || len(o.Servers) != 1 || o.Servers[0].Address != "fine:6443" {
+				t.Errorf("the other API server was not read: %+v", o)
+			}
+		})
+	}
+}
+
+// TestNothingToWaitFor: where no API server can be scraped, the span is not
+// waited for.
+func TestNothingToWaitFor(t *testing.T) {
+	refuse := func(context.Context) (io.ReadCloser, error) { return nil, errors.New("forbidden") }
+	o, errs := APIServers(t.Context(), []Target{{"a", refuse}, {"b", refuse}}, 24*time.Hour)
+	if o != nil || len(errs) != 2 {
+		t.Errorf("got %v, %v", o, errs)
+	}
+}
+
+// TestLoadBalancer: behind one address another API server answers each time, in
+// turn, until the same one answers twice.
+func TestLoadBalancer(t *testing.T) {
+	n := 0
+	fetch := func(context.Context) (io.ReadCloser, error) {
+		n++
+		text := started(noon.Add(-time.Hour)) + fmt.Sprintf(oneCall, 1000+n)
+		if n == 1 {
+			text = started(noon.Add(-2*time.Hour)) + fmt.Sprintf(oneCall, 5)
+		}
+		return io.NopCloser(strings.NewReader(text)), nil
+	}
+	o, errs := APIServers(t.Context(), []Target{{"lb", fetch}}, time.Millisecond)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if b := o.Of(inventory.Ref{Type: inventory.Validating, Name: "a"}); b.Calls != 1 {
+		t.Errorf("%g calls, want the one between the scrapes of the same API server", b.Calls)
+	}
+}
+
+func TestBadPrometheus(t *testing.T) {
+	page := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		io.WriteString(w, "<html>Sign in</html>")
+	}
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"HTML":         {page, "--prometheus-url must be"},
+		"unauthorized": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, "--prometheus-token-file"},
+		"forbidden":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, "--prometheus-token-file"},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://elsewhere.invalid/", http.StatusFound)
+		}, "bad response code 302"},
+		"overloaded": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "server error: 503"},
+		"a matrix":   {write(`{"status":"success","data":{"resultType":"matrix","result":[]}}`), "matrix"},
+		"no data":    {write(`{"status":"success","data":{"resultType":"vector","result":[]}}`), "no series of API servers"},
+		"NaN":        {write(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"name":"a","type":"admit","le":"1"},"value":[1,"NaN"]}]}}`), "NaN"},
+		"endless": {func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := io.WriteString(w, strings.Repeat(" ", 1<<20)); err != nil {
+					return
+				}
+			}
+		}, "longer than"},
+		"silent": {hang, errImpatient.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := serve(t, c.answer)
+			ctx := t.Context()
+			if name == "silent" {
+				ctx = impatient(t)
+			}
+			secret := strings.Replace(server.URL, "http://", "http://user:secret@", 1)
+			o, errs := Prometheus{URL: secret, Range: 5 * time.Minute}.Observe(ctx)
+			if o != nil || len(errs) != 1 || !strings.Contains(errs[0].Message, c.want) || !strings.Contains(errs[0].Object, server.URL) {
+				t.Errorf("got %+v, %v, want an error with %q", o, errs, c.want)
+			}
+			if strings.Contains(fmt.Sprint(errs), "secret") {
+				t.Errorf("the error shows the password: %v", errs)
+			}
+		})
+	}
+}
+
+// TestToken: the token of the file goes to Prometheus, read anew each time.
+func TestToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan string, 100)
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Get("Authorization")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	Prometheus{URL: server.URL, TokenFile: file, Range: time.Minute}.Observe(t.Context())
+	if got := <-seen; got != "Bearer s3cret" {
+		t.Errorf("Authorization: %q", got)
+	}
+	_, errs := Prometheus{URL: server.URL, TokenFile: file + "-missing", Range: time.Minute}.Observe(t.Context())
+	if len(errs) != 1 || !strings.Contains(errs[0].Message, "token-missing") {
+		t.Errorf("a missing file is not named: %v", errs)
+	}
+}
+
+// prometheus answers queries as Prometheus does, of series in the notation of
+// its rule tests, one sample a minute.
+func prometheus(t *testing.T, series string, at time.Duration) *httptest.Server {
+	t.Helper()
+	storage := promqltest.LoadedStorage(t, "load 1m"+series)
+	t.Cleanup(func() { storage.Close() })
+	engine := promqltest.NewTestEngine(t, false, 0, 10_000_000)
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		query, err := engine.NewInstantQuery(r.Context(), storage, nil, r.FormValue("query"), time.Unix(0, 0).Add(at))
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			json.NewEncoder(w).Encode(map[string]string{"status": "error", "errorType": "bad_data", "error": err.Error()})
+			return
+		}
+		defer query.Close()
+		vector, err := query.Exec(r.Context()).Vector()
+		if err != nil {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			json.NewEncoder(w).Encode(map[string]string{"status": "error", "errorType": "execution", "error": err.Error()})
+			return
+		}
+		json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "vector", "result": answered(vector)}})
+	})
+}
+
+func answered(vector promql.Vector) []map[string]any {
+	out := []map[string]any{}
+	for _, s := range vector {
+		out = append(out, map[string]any{"metric": s.Metric.Map(), "value": []any{float64(s.T) / 1000, model.SampleValue(s.F).String()}})
+	}
+	return out
+}
+
+const collected = `
+	apiserver_admission_step_admission_duration_seconds_count{instance="a",type="admit"} 0+1x30000
+	apiserver_admission_step_admission_duration_seconds_count{instance="b",type="admit"} 0+1x30000
+	apiserver_admission_webhook_request_total{instance="a",name="pods",type="admit",code="200",operation="CREATE"} 0+60x30000
+	apiserver_admission_webhook_request_total{instance="b",name="pods",type="admit",code="200",operation="CREATE"} 0+30x30000
+	apiserver_admission_webhook_request_total{instance="a",name="once",type="validating",code="200",operation="CREATE"} _x10800 3x19200
+	apiserver_admission_webhook_request_total{instance="a",name="long-ago",type="validating",code="200",operation="CREATE"} 7x30000
+	apiserver_admission_webhook_rejection_count{instance="a",name="pods",type="admit",error_type="no_error",operation="CREATE"} 0+9x30000
+	apiserver_admission_webhook_rejection_count{instance="a",name="pods",type="admit",error_type="calling_webhook_error",operation="CREATE"} 0+6x30000
+	apiserver_admission_webhook_fail_open_count{instance="b",name="pods",type="admit"} 0+3x30000
+	apiserver_admission_webhook_admission_duration_seconds_sum{instance="a",name="pods",type="admit"} 0+6x30000
+	apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="pods",type="admit",le="0.1"} 0+30x30000
+	apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="pods",type="admit",le="0.5"} 0+60x30000
+	apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="pods",type="admit",le="1.0"} 0+60x30000
+	apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="pods",type="admit",le="+Inf"} 0+60x30000
+	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="true"} 0+12x30000
+	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="false"} 0+12x30000
+	cluster_type_name:webhook_auditor_calls:increase5m{name="recorded",type="admit"} 0x30000
+`
+
+// TestPrometheus: what Prometheus computes, in its own engine, 10 days after the
+// start.
+func TestPrometheus(t *testing.T) {
+	server := prometheus(t, collected, 10*24*time.Hour)
+	o, errs := Prometheus{URL: server.URL, Range: 10 * time.Minute}.Observe(t.Context())
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	b := o.Webhooks[inventory.Series{Type: inventory.Mutating, Name: "pods"}]
+	for what, c := range map[string]struct{ got, want float64 }{
+		"calls a second": {b.CallsPerSecond, 1.5},
+		"calls":          {b.Calls, 900},
+		"refused":        {b.RefusedShare(), 0.1},
+		"failed":         {b.FailedShare(), 0.1},
+		"failed closed":  {b.Failures["calling_webhook_error"], 60},
+		"failed open":    {b.FailedOpen, 30},
+		"p50":            {b.P50.Seconds, 0.1},
+		"p99":            {b.P99.Seconds, 0.492},
+		"share":          {o.Share(b), 1},
+		"scraped":        {float64(o.Scraped), 2},
+		"conversions":    {o.Webhooks[inventory.Series{Type: inventory.Conversion, Name: "widgets.example.com"}].FailedShare(), 0.5},
+	} {
+		if math.Abs(c.got-c.want) > 0.01*c.want {
+			t.Errorf("%s: %g, want %g", what, c.got, c.want)
+		}
+	}
+	week := o.CalledLastWeek
+	pods, once, longAgo := inventory.Series{Type: inventory.Mutating, Name: "pods"}, inventory.Series{Type: inventory.Validating, Name: "once"}, inventory.Series{Type: inventory.Validating, Name: "long-ago"}
+	if !week[pods] || !week[once] || week[longAgo] {
+		t.Errorf("called in the last week: %v", week)
+	}
+}
+
+// TestShortMemory: a Prometheus that was started yesterday knows of no week.
+func TestShortMemory(t *testing.T) {
+	server := prometheus(t, collected, 24*time.Hour)
+	o, errs := Prometheus{URL: server.URL, Range: 10 * time.Minute}.Observe(t.Context())
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if o.CalledLastWeek != nil {
+		t.Errorf("it tells of a week: %v", o.CalledLastWeek)
+	}
+}
+
+// TestRecorded: what the rules record is read, for the windows that they record.
+func TestRecorded(t *testing.T) {
+	server := prometheus(t, strings.ReplaceAll(collected, `type="admit"} 0x30000`, `type="admit"} 150x30000`), 24*time.Hour)
+	for span, want := range map[time.Duration]float64{5 * time.Minute: 0.5, 10 * time.Minute: 0} {
+		o, errs := Prometheus{URL: server.URL, Range: span}.Observe(t.Context())
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		if got := o.Webhooks[inventory.Series{Type: inventory.Mutating, Name: "recorded"}].CallsPerSecond; got != want {
+			t.Errorf("in %s: %g calls a second, want %g", span, got, want)
+		}
+	}
+}
+
+// TestSelector: one cluster of several is chosen.
+func TestSelector(t *testing.T) {
+	both := strings.ReplaceAll(collected, `instance="a"`, `cluster="x",instance="a"`)
+	server := prometheus(t, both, 24*time.Hour)
+	o, errs := Prometheus{URL: server.URL, Range: 10 * time.Minute, Selector: `cluster="x"`}.Observe(t.Context())
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if got := o.Webhooks[inventory.Series{Type: inventory.Mutating, Name: "pods"}].CallsPerSecond; math.Abs(got-1) > 0.01 {
+		t.Errorf("%g calls a second, want 1", got)
+	}
+}

@@ -1,0 +1,164 @@
+package observed
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"unicode"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// tally adds up what is counted of one webhook.
+type tally struct {
+	called, perSecond          float64
+	refused, failedOpen, spent float64
+	// calledOrUnevaluated are the calls and the failed matchConditions together;
+	// 0 where both are counted apart.
+	calledOrUnevaluated float64
+	failures            map[string]float64
+	// buckets are the calls that took no longer than each edge.
+	buckets map[float64]float64
+	// p50 and p99 are set where there are no buckets.
+	p50, p99 inventory.Quantile
+}
+
+// tallies are those of all webhooks.
+type tallies map[inventory.Series]*tally
+
+// refusal is the error_type of a request that the webhook refused on purpose.
+// All other kinds are failures, also those that API servers do not have yet.
+const refusal = "no_error"
+
+// count adds a number of a webhook, counted in a span of so many seconds.
+func (t tallies) count(series inventory.Series, m measure, value, span float64) {
+	empty := value == 0 && m.what == bucket // still an edge of the histogram
+	if !counts(value) && !empty {
+		return
+	}
+	w := t[series]
+	if w == nil {
+		w = &tally{failures: map[string]float64{}, buckets: map[float64]float64{}}
+		t[series] = w
+	}
+	switch m.what {
+	case called:
+		w.call(value, span)
+	case calledOrUnevaluated:
+		w.calledOrUnevaluated += value
+		w.perSecond += value / span
+	case rejected:
+		w.reject(m.kind, value)
+	case openFailures:
+		w.failedOpen += value
+	case conditionErrors:
+		w.failures[inventory.FailureMatchCondition] += value
+	case unconverted:
+		w.failures[inventory.FailureConversion] += value
+	case timed:
+		if series.Type == inventory.Conversion {
+			w.call(value, span)
+		}
+	case seconds:
+		w.spent += value
+	case bucket:
+		w.buckets[m.edge] += value
+	case median:
+		w.p50 = inventory.Quantile{Seconds: value, Known: true}
+	case slowest:
+		w.p99 = inventory.Quantile{Seconds: value, Known: true}
+	}
+}
+
+func (t *tally) call(value, span float64) {
+	t.called += value
+	t.perSecond += value / span
+}
+
+// bucketed reports whether there are buckets of any webhook.
+func (t tallies) bucketed() bool {
+	for _, w := range t {
+		if len(w.buckets) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *tally) reject(kind string, value float64) {
+	if kind == refusal {
+		t.refused += value
+		return
+	}
+	t.failures[kind] += value
+}
+
+// behaviors are the results. What admission took is the sum that shares are of.
+func (t tallies) behaviors() (map[inventory.Series]inventory.Behavior, float64) {
+	out := make(map[inventory.Series]inventory.Behavior, len(t))
+	total := 0.0
+	for series, w := range t {
+		b := w.behavior()
+		if b.Calls == 0 && b.Failed() == 0 {
+			continue
+		}
+		out[series] = b
+		if series.Type != inventory.Conversion {
+			total += b.Seconds
+		}
+	}
+	return out, total
+}
+
+func (t *tally) behavior() inventory.Behavior {
+	if together := t.calledOrUnevaluated; together > 0 {
+		t.called = max(0, together-t.failures[inventory.FailureMatchCondition])
+		t.perSecond *= t.called / together
+	}
+	b := inventory.Behavior{
+		Calls: t.called, CallsPerSecond: t.perSecond,
+		Refused: t.refused, FailedOpen: t.failedOpen, Failures: t.failures,
+		Seconds: t.spent, P50: t.p50, P99: t.p99,
+	}
+	if len(t.buckets) > 0 {
+		b.P50, b.P99 = quantile(0.5, t.buckets), quantile(0.99, t.buckets)
+	}
+	return b
+}
+
+// quantile computes what PromQL's histogram_quantile does: linear within a
+// bucket. Beyond the last finite edge it is that edge.
+func quantile(q float64, buckets map[float64]float64) inventory.Quantile {
+	edges := slices.Sorted(maps.Keys(buckets))
+	if len(edges) < 2 || !math.IsInf(edges[len(edges)-1], 1) {
+		return inventory.Quantile{}
+	}
+	counts := make([]float64, len(edges))
+	for i, edge := range edges {
+		counts[i] = buckets[edge]
+		if i > 0 { // scrapes of several API servers may disagree
+			counts[i] = max(counts[i], counts[i-1])
+		}
+	}
+	last := len(edges) - 1
+	rank := q * counts[last]
+	if rank <= 0 {
+		return inventory.Quantile{}
+	}
+	i := slices.IndexFunc(counts, func(n float64) bool { return n >= rank })
+	switch {
+	case i == last:
+		return inventory.Quantile{Seconds: edges[last-1], Known: true, Beyond: true}
+	case i == 0:
+		return inventory.Quantile{Seconds: edges[0] * rank / counts[0], Known: true}
+	}
+	within := (rank - counts[i-1]) / (counts[i] - counts[i-1])
+	return inventory.Quantile{Seconds: edges[i-1] + (edges[i]-edges[i-1])*within, Known: true}
+}
+
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return ' '
+}
