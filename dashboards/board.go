@@ -81,6 +81,9 @@ type Query struct {
 	Color string
 	// GrafanaOnly marks a query whose rows the console cannot join with others.
 	GrafanaOnly bool
+	// List is the label whose values stand side by side in one cell, where the
+	// query has several rows for a webhook. It needs GrafanaOnly.
+	List string
 }
 
 // Threshold is the color that values have from From on.
@@ -104,6 +107,8 @@ type Column struct {
 	Thresholds []Threshold
 	Texts      []Text
 	Links      []Link
+	// Wrap shows what does not fit on further lines.
+	Wrap bool
 	// Hidden columns are there for links alone. ConsoleOnly ones order the rows
 	// where the console would sort them by their first column.
 	Hidden, ConsoleOnly bool

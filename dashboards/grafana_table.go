@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -82,6 +83,9 @@ func columnProperties(c Column) []property {
 	if len(c.Thresholds) > 0 || slices.ContainsFunc(c.Texts, func(t Text) bool { return t.Color != "" }) {
 		out = append(out, property{Id: "custom.cellOptions", Value: coloredCells()})
 	}
+	if c.Wrap {
+		out = append(out, property{Id: "custom.cellOptions", Value: common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto, WrapText: new(true)}})
+	}
 	if len(c.Links) > 0 {
 		out = append(out, property{Id: "links", Value: dataLinks(c.Links)})
 	}
@@ -105,8 +109,14 @@ func grafanaField(p Panel, c Column) string {
 	case len(p.Queries) == 1:
 		return "Value"
 	}
+	if label := p.Queries[c.Field[0]-'A'].List; label != "" {
+		return listField(label)
+	}
 	return "Value #" + c.Field
 }
+
+// listField is what Grafana calls a field of all values of a group.
+func listField(label string) string { return label + " (allValues)" }
 
 func isLetter(field string) bool { return len(field) == 1 && field[0] >= 'A' && field[0] <= 'Z' }
 
@@ -124,17 +134,38 @@ func transformations(p Panel) []transform {
 	return nil
 }
 
+// listValues makes one row for each webhook of the queries that have several.
+func listValues(p Panel) []transform {
+	var out []transform
+	for i, q := range p.Queries {
+		if q.List == "" {
+			continue
+		}
+		fields := object{q.List: object{"operation": "aggregate", "aggregations": []string{"allValues"}}}
+		for label := range strings.SplitSeq(webhookLabels, ", ") {
+			fields[label] = object{"operation": "groupby", "aggregations": []string{}}
+		}
+		out = append(out, transform{
+			Id: "groupBy", Options: object{"fields": fields},
+			Filter: &dashboard.MatcherConfig{Id: "byRefId", Options: letter(i)},
+		})
+	}
+	return out
+}
+
 // joinQueries merges the answers of several queries into rows. Where others only
-// add to the rows, the first query chooses them.
+// add to the rows, the first query chooses and orders them.
 func joinQueries(p Panel) []transform {
 	if len(p.Queries) == 1 {
 		return nil
 	}
-	out := []transform{{Id: "merge", Options: object{}}}
+	out := append(listValues(p), transform{Id: "merge", Options: object{}})
 	if slices.ContainsFunc(p.Queries, func(q Query) bool { return q.GrafanaOnly }) {
 		first := grafanaField(p, Column{Field: letter(0)})
 		filter := object{"fieldName": first, "config": object{"id": "isNotNull", "options": object{}}}
-		out = append(out, transform{Id: "filterByValue", Options: object{"type": "include", "match": "all", "filters": []object{filter}}})
+		out = append(out,
+			transform{Id: "filterByValue", Options: object{"type": "include", "match": "all", "filters": []object{filter}}},
+			transform{Id: "sortBy", Options: object{"fields": object{}, "sort": []object{{"field": first, "desc": true}}}})
 	}
 	return out
 }

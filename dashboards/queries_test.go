@@ -144,7 +144,7 @@ func placeholders(legend string) []string {
 }
 
 // choices stands in for the variables, as a person might have set them.
-var choices = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__from", "0",
+var choices = strings.NewReplacer("$__rate_interval", "5m", "$__interval", "1m", "$__range", "1h", "$__from", "0",
 	`=~"$type"`, `=~".*"`, `=~"${type:raw}"`, `=~".*"`, "${type:raw}", "admit", "$cluster", ".*", "$type", "admit", "$configuration", ".*", "$name", "x")
 
 func parse(t *testing.T, expr string) parser.Expr {

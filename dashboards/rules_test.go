@@ -174,7 +174,7 @@ func checkBase(board object) (out []string) {
 func checkRegions(board object) (out []string) {
 	for _, a := range objects(below(board, "annotations", "list")) {
 		expr, _ := below(a, "target", "expr").(string)
-		starts := strings.Contains(expr, "unless") && strings.Contains(expr, "offset") || a["useValueForTime"] == true
+		starts := strings.Contains(expr, "unless") && strings.Contains(expr, "offset $__interval)") || a["useValueForTime"] == true
 		if strings.Contains(expr, "ALERTS") && !strings.Contains(expr, `severity=~"critical|warning"`) || !starts {
 			out = append(out, expr)
 		}

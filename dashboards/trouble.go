@@ -69,15 +69,42 @@ func evidence() string {
 // registration are the labels that tell where a webhook is registered.
 const registration = "configuration, owner, service_namespace, service_name"
 
+// criticalReach is one series per webhook and critical resource that it
+// intercepts.
+var criticalReach = fmt.Sprintf(`max by (%s, group, resource) (webhook_auditor_webhook_reach{class="critical",%s})`, webhookLabels, selected.auditor)
+
+// criticalTotal is how many critical resources each webhook intercepts, where
+// there are any.
+var criticalTotal = fmt.Sprintf(`max by (%s) (webhook_auditor_webhook_reached_resources{class="critical",%s})`, webhookLabels, selected.auditor)
+
 // blocks is one series per webhook that intercepts critical resources: how many
-// and one of them.
+// and one of them. Grafana, which can join them, lists criticalNames.
 func blocks() string {
-	example := fmt.Sprintf(`label_join(max by (%s, group, resource) (webhook_auditor_webhook_reach{class="critical",%s}), "one", ".", "resource", "group")`, webhookLabels, selected.auditor)
+	example := fmt.Sprintf(`label_join(%s, "one", ".", "resource", "group")`, criticalReach)
 	example = fmt.Sprintf(`label_replace(%s, "one", "$1", "one", "(.*)[.]")`, example)
-	number := fmt.Sprintf(`count_values by (%s) ("number", max by (%s) (webhook_auditor_webhook_reached_resources{class="critical",%s}) > 0)`, webhookLabels, webhookLabels, selected.auditor)
+	number := fmt.Sprintf(`count_values by (%s) ("number", %s > 0)`, webhookLabels, criticalTotal)
 	both := fmt.Sprintf("%s\n* on (%s) group_left (one) topk by (%s) (1, %s)", number, webhookLabels, webhookLabels, example)
 	both = fmt.Sprintf(`label_join(%s, "blocks", " critical, as ", "number", "one")`, both)
-	return fmt.Sprintf(`label_replace(%s, "blocks", "$1", "blocks", "1 critical, as (.+)")`, both)
+	both = fmt.Sprintf(`label_replace(%s, "blocks", "$1", "blocks", "1 critical, as (.+)")`, both)
+	return fmt.Sprintf("%s\nor on (%s) %s", both, webhookLabels, withLabel("("+isRegistered+")", "blocks", nothingCritical, "blocks"))
+}
+
+// isRegistered is one series per webhook that the auditor knows.
+var isRegistered = fmt.Sprintf("max by (%s) (webhook_auditor_webhook_info{%s})", webhookLabels, selected.auditor)
+
+const nothingCritical = "nothing critical"
+
+// mostNames is how many critical resources are named in a cell.
+const mostNames = 5
+
+// criticalNames names in the label "what" the critical resources that each
+// webhook in trouble intercepts, a series each. Of a webhook that the auditor
+// does not know nothing can be said.
+func criticalNames() string {
+	names := fmt.Sprintf("topk by (%s) (%d, %s)", webhookLabels, mostNames, withReachedName(criticalReach))
+	more := fmt.Sprintf(`label_replace(count_values by (%s) ("number", %s - %d > 0), "what", "and $1 more", "number", "(.+)")`, webhookLabels, criticalTotal, mostNames)
+	return fmt.Sprintf("(%[1]s\nor %[2]s\nor on (%[3]s) %[4]s\nor on (%[3]s) %[5]s)\nand on (%[3]s) %[6]s", names, more, webhookLabels,
+		withLabel("("+isRegistered+")", "what", nothingCritical, "what"), withLabel("("+evidence()+")", "what", "unknown", "what"), inTrouble())
 }
 
 // command is the column of a command to paste, which opens in full.
@@ -101,15 +128,16 @@ func troublePanel() Panel {
 		"blocks", blocks())
 	return Panel{
 		Title:       "In trouble",
-		Description: "A row for each webhook that fails, is slow, has no backend, a critical finding or an alert: what it blocks, since when an alert is pending or firing, how much of the chosen time range, and what to do first. At most ten, the worst first; the totals stand above.",
+		Description: "A row for each webhook that fails, is slow, has no backend, a critical finding or an alert: the critical resources that it intercepts, since when an alert is pending or firing, how much of the chosen time range, and what to do first. At most ten, the worst first; the totals stand above.",
 		Kind:        Table, Unit: unitPercent, Width: 24, Height: 9,
 		Queries: []Query{
-			{Expr: withDefault(orNone("("+withDefault(withDefault(withCommand(rows), "owner", "unknown"), "blocks", "nothing critical")+")",
+			{Expr: withDefault(orNone("("+withDefault(withDefault(withCommand(rows), "owner", "unknown"), "blocks", "unknown")+")",
 				registeredWebhooks, "trouble", "No webhook is in trouble"), "name", "none")},
 			best("time() - min by (" + webhookLabels + `) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`),
 			best("(" + ratio(whole.failures(), whole.calls()) + ") > 0"),
-			best("(" + whole.latency("0.99") + ")\n> on (" + webhookLabels + ") " + whole.threshold()),
+			best("(" + selected.latency("0.99") + ")\n> on (" + webhookLabels + ") " + selected.threshold()),
 			{Expr: fmt.Sprintf("bottomk(20, time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s))", webhookLabels, registeredWebhooks, changed("")), GrafanaOnly: true},
+			{Expr: criticalNames(), GrafanaOnly: true, List: "what"},
 		},
 		Columns: []Column{
 			{Field: "rank", Title: "#", Unit: unitText, ConsoleOnly: true},
@@ -119,7 +147,8 @@ func troublePanel() Panel {
 			{Field: "B", Title: "Since", Unit: unitSeconds, Width: 75},
 			{Field: "C", Title: "Failed", Unit: unitPercent, Width: 70, Thresholds: []Threshold{{red, 0}}},
 			{Field: "D", Title: "p99", Unit: unitSeconds, Width: 70, Thresholds: []Threshold{{orange, 0}}},
-			{Field: "blocks", Title: "Intercepts", Unit: unitText, Width: 140},
+			{Field: "F", Title: "Intercepts", Unit: unitText, Width: 170, Wrap: true},
+			{Field: "blocks", Title: "Intercepts", Unit: unitText, ConsoleOnly: true},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 90},
 			{Field: "E", Title: "Changed", Unit: unitSeconds, Width: 80},
 			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 80},

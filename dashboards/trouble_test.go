@@ -1,6 +1,7 @@
 package dashboards
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -43,7 +44,7 @@ func TestTrouble(t *testing.T) {
 			"trouble": "Calls fail, requests are refused", "cluster": "north", "do": command, "rank": "1",
 		}}},
 		{"failing, not in the inventory", failing, []map[string]string{{
-			"trouble": "Calls fail, requests are refused", "owner": "unknown", "blocks": "nothing critical",
+			"trouble": "Calls fail, requests are refused", "owner": "unknown", "blocks": "unknown",
 		}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -57,6 +58,54 @@ func TestTrouble(t *testing.T) {
 						t.Errorf("%s is %q, not %q", label, got[i][label], value)
 					}
 				}
+			}
+		})
+	}
+}
+
+// TestCriticalNames: the first table names what a webhook in trouble blocks, a
+// few by name and the others by number.
+func TestCriticalNames(t *testing.T) {
+	const labels = `{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com"`
+	webhook := "\n  webhook_auditor_webhook_info" + labels + "} 1x20" +
+		"\n  webhook_auditor_webhook_backend_ready" + labels + "} 0x20"
+	reach := func(resources ...string) string {
+		out := fmt.Sprintf("\n  webhook_auditor_webhook_reached_resources%s,class=\"critical\"} %dx20", labels, len(resources))
+		for _, r := range resources {
+			out += fmt.Sprintf("\n  webhook_auditor_webhook_reach%s,class=\"critical\",group=\"apps\",resource=%q} 1x20", labels, r)
+		}
+		return out
+	}
+	const healthy = `
+  webhook_auditor_webhook_info{cluster="north",type="admit",configuration="other",name="other.example.com"} 1x20
+  webhook_auditor_webhook_reach{cluster="north",type="admit",configuration="other",name="other.example.com",class="critical",group="",resource="nodes"} 1x20
+`
+	const failing = `
+  apiserver_admission_webhook_request_total{cluster="north",type="admit",name="sidecar.example.com",code="503"} 0+60x20
+  apiserver_admission_webhook_rejection_count{cluster="north",type="admit",name="sidecar.example.com",error_type="calling_webhook_error"} 0+60x20
+`
+	for _, test := range []struct {
+		name, series string
+		want         []string
+	}{
+		{"healthy", healthy, nil},
+		{"two", healthy + webhook + reach("a", "b") + "\n", []string{"a.apps", "b.apps"}},
+		{"seven", webhook + reach("a", "b", "c", "d", "e", "f", "g") + "\n", []string{"…", "…", "…", "…", "…", "and 2 more"}},
+		{"none", webhook + reach() + "\n", []string{"nothing critical"}},
+		{"not in the inventory", failing, []string{"unknown"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			for _, row := range rows(t, test.series, criticalNames()) {
+				got = append(got, row["what"])
+			}
+			if len(got) > mostNames { // which are named is up to Prometheus
+				for i := range mostNames {
+					got[i] = "…"
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
 	}

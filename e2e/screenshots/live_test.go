@@ -188,7 +188,7 @@ func (p api) exports(t *testing.T, name string, labels map[string]bool) {
 }
 
 // choices stands in for Grafana's variables.
-var choices = strings.NewReplacer(`=~"${type:raw}"`, `=~".*"`, "${type:raw}", "validating", `=~"$type"`, `=~".*"`, "$__rate_interval", "10s", "$__range", "1m", "$__from", "0",
+var choices = strings.NewReplacer(`=~"${type:raw}"`, `=~".*"`, "${type:raw}", "validating", `=~"$type"`, `=~".*"`, "$__rate_interval", "10s", "$__interval", "10s", "$__range", "1m", "$__from", "0",
 	"$cluster", ".*", "$type", "validating", "$configuration", ".*", "$name", "allow.example.com")
 
 // expressions returns every expression of the committed boards by where it

@@ -94,7 +94,7 @@ async function costs(prometheus) {
 async function annotated(prometheus) {
   const board = JSON.parse(readFileSync(join(boards, 'webhooks.json')));
   for (const { name, target } of board.annotations.list) {
-    const series = await ask(prometheus, target, { variables: current(board, {}), list: board.templating.list, range: ranges.incident, pixels: 700 });
+    const series = await ask(prometheus, target, { variables: current(board, {}), list: board.templating.list, range: ranges.incident, pixels: 100 });
     if (!series.length) complain(`annotations ${name}: nothing to show`);
   }
 }
@@ -111,13 +111,16 @@ function seen(page) {
     const places = [...document.querySelectorAll('[data-panel] *')]
       .filter((e) => e.children.length === 0 && e.textContent)
       .map((e) => ({ text: e.textContent, box: e.getBoundingClientRect().toJSON() }));
-    return { panels, places, links: [...document.querySelectorAll('a[href*="var-name="]')].map((a) => a.getAttribute('href')) };
+    const { lines, regions } = document.body.dataset;
+    return { panels, places, lines: Number(lines), regions: Number(regions), links: [...document.querySelectorAll('a[href*="var-name="]')].map((a) => a.getAttribute('href')) };
   });
 }
 
 // complete holds that each panel is drawn and says something that is true.
-function complete(name, { says = {} }, { panels }) {
+function complete(name, { says = {}, state }, { panels, lines, regions }) {
   if (!panels.length) complain(`${name}: no panels`);
+  if (regions) complain(`${name}: ${regions} annotations cover the charts`);
+  if (!lines && state === 'incident') complain(`${name}: no annotation marks the incident`);
   for (const p of panels) {
     if (!p.ready || p.error) complain(`${name}: ${p.title}: ${p.error ?? 'not ready'}`);
     if (/\bNo data\b|NaN|undefined|\{\{|-∞/.test(p.text)) complain(`${name}: ${p.title}: ${/.*(No data|NaN|undefined|\{\{|-∞).*/.exec(p.text)[0]}`);

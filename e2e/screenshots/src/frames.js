@@ -7,10 +7,10 @@ import { firstValueFrom } from 'rxjs';
 import { ask } from './interpolate.js';
 
 // The transformers that boards use; Grafana's list names some twice.
-const { mergeTransformer, filterFieldsByNameTransformer, organizeFieldsTransformer, orderFieldsTransformer, renameFieldsTransformer, filterFieldsTransformer, noopTransformer, filterByValueTransformer, groupingToMatrixTransformer } = standardTransformers;
+const { mergeTransformer, filterFieldsByNameTransformer, organizeFieldsTransformer, orderFieldsTransformer, renameFieldsTransformer, filterFieldsTransformer, noopTransformer, filterByValueTransformer, groupingToMatrixTransformer, groupByTransformer, sortByTransformer } = standardTransformers;
 
 standardTransformersRegistry.setInit(() =>
-  [mergeTransformer, filterFieldsByNameTransformer, organizeFieldsTransformer, orderFieldsTransformer, renameFieldsTransformer, filterFieldsTransformer, noopTransformer, filterByValueTransformer, groupingToMatrixTransformer].map((t) => ({ id: t.id, name: t.name, transformation: () => Promise.resolve(t), editor: () => null, imageDark: '', imageLight: '' })),
+  [mergeTransformer, filterFieldsByNameTransformer, organizeFieldsTransformer, orderFieldsTransformer, renameFieldsTransformer, filterFieldsTransformer, noopTransformer, filterByValueTransformer, groupingToMatrixTransformer, groupByTransformer, sortByTransformer].map((t) => ({ id: t.id, name: t.name, transformation: () => Promise.resolve(t), editor: () => null, imageDark: '', imageLight: '' })),
 );
 
 const legend = (target, labels) =>

@@ -11,7 +11,7 @@ const scrapeInterval = 15;
 
 // step is how far apart the points of a chart are: the range over its pixels,
 // but no less than the query's own interval.
-function step(range, target, pixels) {
+export function step(range, target, pixels) {
   return Math.max(Math.ceil((range.end - range.start) / pixels), seconds(target.interval ?? '15s'));
 }
 
@@ -55,6 +55,7 @@ export async function ask(base, target, { variables, list, range, pixels }) {
   const all = {
     ...variables,
     __rate_interval: `${rateInterval(range, target, pixels)}s`,
+    __interval: `${step(range, target, pixels)}s`,
     __range: `${range.end - range.start}s`,
     __from: `${range.start * 1000}`,
   };

@@ -5,6 +5,7 @@ import { createTheme, ThemeContext } from '@grafana/data';
 import { GlobalStyles, PanelChrome } from '@grafana/ui';
 import { Component, StrictMode, useEffect, useState } from 'react';
 import { createRoot } from 'react-dom/client';
+import { marks } from './annotations.js';
 import { load, style } from './frames.js';
 import { current } from './interpolate.js';
 import { panels } from './panels.jsx';
@@ -35,7 +36,7 @@ function replaceVariables(variables) {
     });
 }
 
-function Panel({ panel, variables, list, width, height }) {
+function Panel({ panel, variables, list, annotations, width, height }) {
   const [state, setState] = useState({});
   useEffect(() => {
     load(panel, { variables, list, range, pixels: width }).then(
@@ -52,7 +53,7 @@ function Panel({ panel, variables, list, width, height }) {
           if (state.error) return <pre>{state.error.message}</pre>;
           if (!state.frames) return null;
           if (empty && panel.type !== 'stat') return <Nothing text={panel.fieldConfig.defaults.noValue ?? 'No data'} />;
-          return <Guard><Draw {...{ panel, range, theme }} frames={state.frames} width={w} height={h} replaceVariables={replaceVariables(variables)} /></Guard>;
+          return <Guard><Draw {...{ panel, range, theme, annotations }} frames={state.frames} width={w} height={h} replaceVariables={replaceVariables(variables)} /></Guard>;
         }}
       </PanelChrome>
     </div>
@@ -90,8 +91,7 @@ function Header({ board, variables }) {
   );
 }
 
-function Board({ board }) {
-  const variables = current(board, given);
+function Board({ board, variables, annotations }) {
   const column = (innerWidth - 2 * margin + gap) / 24;
   const bottom = Math.max(...board.panels.map((p) => p.gridPos.y + p.gridPos.h));
   return (
@@ -103,7 +103,7 @@ function Board({ board }) {
           const at = { position: 'absolute', left: x * column, top: y * unit, width: w * column - gap, height: h * unit - gap };
           return (
             <div key={p.id} style={at}>
-              {p.type === 'row' ? <h6 style={{ padding: 6, margin: 0, color: theme.colors.text.primary }}>&#9662; {p.title}</h6> : <Panel panel={p} variables={variables} list={board.templating.list} width={at.width} height={at.height} />}
+              {p.type === 'row' ? <h6 style={{ padding: 6, margin: 0, color: theme.colors.text.primary }}>&#9662; {p.title}</h6> : <Panel panel={p} variables={variables} list={board.templating.list} annotations={annotations} width={at.width} height={at.height} />}
             </div>
           );
         })}
@@ -119,11 +119,15 @@ const restore = (value) => {
   if (value && typeof value === 'object') Object.values(value).forEach(restore);
 };
 restore(board.panels);
+const variables = current(board, given);
+const annotations = await marks('', board, { variables, list: board.templating.list, range });
+document.body.dataset.lines = annotations.filter(({ from, to }) => from === to).length;
+document.body.dataset.regions = annotations.filter(({ from, to }) => from !== to).length;
 createRoot(document.getElementById('root')).render(
   <StrictMode>
     <ThemeContext.Provider value={theme}>
       <GlobalStyles />
-      <Board board={board} />
+      <Board {...{ board, variables, annotations }} />
     </ThemeContext.Provider>
   </StrictMode>,
 );

@@ -3,6 +3,7 @@
 import { dateTime, getDisplayValueAlignmentFactors, getFieldDisplayValues, outerJoinDataFrames } from '@grafana/data';
 import { BarGauge, BigValue, TimeSeries, VizRepeater } from '@grafana/ui';
 import { TableNG } from '@grafana/ui/unstable';
+import { useLayoutEffect } from 'react';
 
 const timeRange = ({ start, end }) => {
   const from = dateTime(start * 1000);
@@ -15,8 +16,40 @@ const timeRange = ({ start, end }) => {
 // has the color of the name "Value", since colors follow names.
 const aligned = (frames, fields) => outerJoinDataFrames({ frames, joinBy: fields.x, keep: fields.y, keepOriginIndices: true, keepDisplayNames: true });
 
-function Chart({ panel, frames, range, width, height }) {
-  return <TimeSeries frames={frames} timeRange={timeRange(range)} timeZone="utc" width={width} height={height} legend={panel.options.legend} options={panel.options} preparePlotFrame={aligned} />;
+// Marks draws annotations as Grafana's own plugin of the chart does: a dashed
+// line at what happened once, a shaded region over what lasted.
+function Marks({ config, annotations, theme }) {
+  useLayoutEffect(() => {
+    config.addHook('draw', (u) => {
+      const { ctx, bbox } = u;
+      const x = (time) => Math.round(u.valToPos(time * 1000, 'x', true));
+      ctx.save();
+      ctx.lineWidth = 2;
+      ctx.setLineDash([5, 5]);
+      for (const { from, to, color } of annotations) {
+        ctx.fillStyle = ctx.strokeStyle = theme.visualization.getColorByName(color);
+        for (const time of new Set([from, to])) {
+          ctx.beginPath();
+          ctx.moveTo(x(time), bbox.top);
+          ctx.lineTo(x(time), bbox.top + bbox.height);
+          ctx.stroke();
+        }
+        ctx.globalAlpha = 0.1;
+        if (to > from) ctx.fillRect(x(from), bbox.top, x(to) - x(from), bbox.height);
+        ctx.globalAlpha = 1;
+      }
+      ctx.restore();
+    });
+  }, [config]);
+  return null;
+}
+
+function Chart({ panel, frames, range, annotations, theme, width, height }) {
+  return (
+    <TimeSeries frames={frames} timeRange={timeRange(range)} timeZone="utc" width={width} height={height} legend={panel.options.legend} options={panel.options} preparePlotFrame={aligned}>
+      {(config) => <Marks {...{ config, annotations, theme }} />}
+    </TimeSeries>
+  );
 }
 
 const displayed = ({ panel, frames, theme, replaceVariables }) =>
