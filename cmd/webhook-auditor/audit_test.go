@@ -40,12 +40,12 @@ const fixtures = "../../pkg/classify/testdata/"
 func TestBaseline(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, after []string
-		added, mended []string
+		added, resolved []string
 		code          int
 	}{
 		"nothing":        {[]string{fixtures + "service-missing.yaml"}, []string{fixtures + "service-missing.yaml"}, nil, nil, exitOK},
 		"added":          {[]string{"testdata/webhooks.yaml"}, []string{"testdata/webhooks.yaml", "testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"virtual-resource"}, nil, exitFindings},
-		"mended":         {[]string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"testdata/webhooks.yaml", "--server-version", "v1.36"}, []string{"critical-resource"}, []string{"virtual-resource"}, exitOK},
+		"resolved":         {[]string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"testdata/webhooks.yaml", "--server-version", "v1.36"}, []string{"critical-resource"}, []string{"virtual-resource"}, exitOK},
 		"the upgrade":    {[]string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"testdata/reviews.yaml", "--server-version", "v1.37"}, []string{"dead-rule"}, []string{"virtual-resource"}, exitOK},
 		"a downgrade":    {[]string{"testdata/reviews.yaml", "--server-version", "v1.37"}, []string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"virtual-resource"}, []string{"dead-rule"}, exitFindings},
 		"could not look": {[]string{"testdata/webhooks.yaml"}, []string{"testdata/webhooks.yaml", "testdata/nowhere.yaml"}, nil, nil, exitError},
@@ -60,8 +60,8 @@ func TestBaseline(t *testing.T) {
 			if got := checks(c.Added); !slices.Equal(got, tc.added) {
 				t.Errorf("added %q, want %q", got, tc.added)
 			}
-			if got := checks(c.Mended); !slices.Equal(got, tc.mended) {
-				t.Errorf("mended %q, want %q", got, tc.mended)
+			if got := checks(c.Resolved); !slices.Equal(got, tc.resolved) {
+				t.Errorf("resolved %q, want %q", got, tc.resolved)
 			}
 			if r.code != tc.code {
 				t.Errorf("exit code %d, want %d: %s", r.code, tc.code, r.err)
@@ -79,7 +79,7 @@ func TestBaselineForms(t *testing.T) {
 			t.Errorf("%s: exit code %d, no dead-rule in:\n%s%s", form, r.code, r.out, r.err)
 		}
 		if form != "sarif" && !strings.Contains(r.out, "virtual-resource") {
-			t.Errorf("%s: nothing mended in:\n%s", form, r.out)
+			t.Errorf("%s: nothing resolved in:\n%s", form, r.out)
 		}
 	}
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// seriesDropped tells that a bound was hit. It is about the other families, so
-// the collector itself emits it.
+// seriesDropped counts what the bounds of the other families drop; the collector
+// itself emits it.
 var seriesDropped = Family{
 	Name:   "series_dropped",
-	Help:   "How many series of a family are not exported because it reached its bound.",
+	Help:   "Number of series of a family that are dropped because it reached its bound.",
 	Labels: []string{"family"},
 }
 
-// collector says the current Report as metrics. It has no state. It is no
+// collector returns the current Report as metrics. It has no state. It is no
 // prometheus.Collector, because a registry keeps several copies of each series,
 // sorts them and compares them: with 5,000 webhooks, a scrape would take more
 // memory than all the rest of the program.
@@ -50,29 +50,29 @@ func (c collector) Gather() ([]*dto.MetricFamily, error) {
 }
 
 func collect(r *classify.Report, families []Family) []*dto.MetricFamily {
-	shared := newShared()
+	memory := newArena()
 	dropped := map[string]int{}
 	var out []*dto.MetricFamily
 	for _, f := range families {
-		s := newSender(f, shared)
+		s := newFamilyWriter(f, memory)
 		f.Collect(r, s.send)
 		dropped[f.Series()] = s.dropped
 		out = s.appendTo(out)
 	}
-	s := newSender(seriesDropped, shared)
+	s := newFamilyWriter(seriesDropped, memory)
 	for _, f := range families {
 		s.send(float64(dropped[f.Series()]), f.Series())
 	}
 	return s.appendTo(out)
 }
 
-// sender keeps a family within its bound and free of duplicates: one duplicate
-// would fail the scrape of everything.
-type sender struct {
+// familyWriter keeps a family within its bound and free of duplicates: one
+// duplicate would fail the whole scrape.
+type familyWriter struct {
 	Family
-	*shared
-	// names are the labels as series carry them: sorted. order tells where in
-	// the family's order the value of each is.
+	*arena
+	// names are the labels as series carry them: sorted. order is the index of
+	// each in the family's order.
 	names   []string
 	order   []int
 	metrics []*dto.Metric
@@ -81,9 +81,9 @@ type sender struct {
 	perWebhook map[[3]string]int
 }
 
-func newSender(f Family, shared *shared) *sender {
-	clear(shared.seen)
-	s := &sender{Family: f, shared: shared, names: slices.Sorted(slices.Values(f.Labels))}
+func newFamilyWriter(f Family, a *arena) *familyWriter {
+	clear(a.seen)
+	s := &familyWriter{Family: f, arena: a, names: slices.Sorted(slices.Values(f.Labels))}
 	for _, name := range s.names {
 		s.order = append(s.order, slices.Index(f.Labels, name))
 	}
@@ -91,7 +91,7 @@ func newSender(f Family, shared *shared) *sender {
 }
 
 // send sends one series.
-func (s *sender) send(value float64, labels ...string) {
+func (s *familyWriter) send(value float64, labels ...string) {
 	if len(s.metrics) >= s.bound() || s.exceeds(labels) {
 		s.dropped++
 		return
@@ -116,7 +116,7 @@ func (s *sender) send(value float64, labels ...string) {
 }
 
 // exceeds reports whether the webhook has all series that it may have.
-func (s *sender) exceeds(labels []string) bool {
+func (s *familyWriter) exceeds(labels []string) bool {
 	if s.PerWebhook == 0 {
 		return false
 	}
@@ -129,7 +129,7 @@ func (s *sender) exceeds(labels []string) bool {
 }
 
 // appendTo appends the family, if it has any series.
-func (s *sender) appendTo(out []*dto.MetricFamily) []*dto.MetricFamily {
+func (s *familyWriter) appendTo(out []*dto.MetricFamily) []*dto.MetricFamily {
 	if len(s.metrics) == 0 {
 		return out
 	}
@@ -150,10 +150,10 @@ func makeValid(labels []string) {
 	}
 }
 
-// shared is what the series of one scrape have in common, and what is seen of
+// arena holds what the series of one scrape have in common, and what is seen of
 // the family under way. It hands out memory by the block: a scrape is tens of
 // thousands of small objects that are forgotten together.
-type shared struct {
+type arena struct {
 	seed    maphash.Seed
 	seen    map[uint64]struct{}
 	pairs   map[[2]string]*dto.LabelPair
@@ -162,8 +162,8 @@ type shared struct {
 	free    []*dto.LabelPair
 }
 
-func newShared() *shared {
-	return &shared{
+func newArena() *arena {
+	return &arena{
 		seed:   maphash.MakeSeed(),
 		seen:   map[uint64]struct{}{},
 		pairs:  map[[2]string]*dto.LabelPair{},
@@ -174,7 +174,7 @@ func newShared() *shared {
 // atOnce is how many objects are allocated at once.
 const atOnce = 512
 
-func (s *shared) metric() *dto.Metric {
+func (s *arena) metric() *dto.Metric {
 	if len(s.metrics) == 0 {
 		s.metrics = make([]dto.Metric, atOnce)
 	}
@@ -183,7 +183,7 @@ func (s *shared) metric() *dto.Metric {
 	return m
 }
 
-func (s *shared) labels(n int) []*dto.LabelPair {
+func (s *arena) labels(n int) []*dto.LabelPair {
 	if len(s.free) < n {
 		s.free = make([]*dto.LabelPair, max(n, 8*atOnce))
 	}
@@ -193,7 +193,7 @@ func (s *shared) labels(n int) []*dto.LabelPair {
 }
 
 // pair returns the label, each once.
-func (s *shared) pair(name, value string) *dto.LabelPair {
+func (s *arena) pair(name, value string) *dto.LabelPair {
 	key := [2]string{name, value}
 	pair, known := s.pairs[key]
 	if !known {
@@ -204,7 +204,7 @@ func (s *shared) pair(name, value string) *dto.LabelPair {
 }
 
 // gauge returns the value, each once: nearly all are 1.
-func (s *shared) gauge(value float64) *dto.Gauge {
+func (s *arena) gauge(value float64) *dto.Gauge {
 	gauge, known := s.values[value]
 	if !known {
 		gauge = &dto.Gauge{Value: new(value)}
@@ -213,7 +213,7 @@ func (s *shared) gauge(value float64) *dto.Gauge {
 	return gauge
 }
 
-func (s *shared) hash(labels []string) uint64 {
+func (s *arena) hash(labels []string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
 	for _, l := range labels {

@@ -17,7 +17,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
-// NewHandler serves what the program says over HTTP: /metrics, /healthz,
+// NewHandler serves /metrics, /healthz,
 // /readyz (ready once current returns a Report) and a page of links at /. The
 // metrics are those families of the Report, of the process, and the collectors
 // given.
@@ -40,8 +40,8 @@ func metricsHandler(current func() *classify.Report, families []Family, own ...p
 	everything := newScraper(collector{current, families, registry}, promhttp.HandlerFor(collector{current, families, registry}, promhttp.HandlerOpts{
 		Registry:          registry,
 		EnableOpenMetrics: true,
-		// What can be said is said: one bad series must not hide a dead webhook.
-		// promhttp_metric_handler_errors_total tells.
+		// One bad series must not hide the others;
+		// promhttp_metric_handler_errors_total counts it.
 		ErrorHandling: promhttp.ContinueOnError,
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +75,7 @@ func named(families []Family, names []string) []Family {
 	return out
 }
 
-// foreign tells whether a series is none of the Families'.
+// foreign reports whether a series is none of the Families'.
 func foreign(name string) bool {
 	return !slices.ContainsFunc(Families, func(f Family) bool { return f.Series() == name })
 }
@@ -104,7 +104,7 @@ var landingPage = template.Must(template.New("landing").Parse(`<!DOCTYPE html>
 <body>
 <h1>webhook-auditor</h1>
 <p>{{.State}}</p>
-{{range .Errors}}<p>Could not look at {{.}}</p>
+{{range .Errors}}<p>Cannot read {{.}}</p>
 {{end}}<ul>
 <li><a href="metrics">metrics</a></li>
 <li><a href="healthz">healthz</a></li>

@@ -39,7 +39,7 @@ type Family struct {
 	Help string
 	// Labels are names that the API server's own series use for the same thing.
 	Labels []string
-	// Counter says that the values only grow; all others are gauges.
+	// Counter marks a counter; all others are gauges.
 	Counter bool
 	// Max bounds the number of series; 0 stands for maxSeries.
 	Max int
@@ -75,117 +75,117 @@ func (f Family) bound() int {
 var Families = []Family{
 	{
 		Name:    "webhook_info",
-		Help:    "What is registered; always 1.",
+		Help:    "Information about a registered webhook; value is always 1.",
 		Labels:  refLabels("failure_policy", "match_policy", "backend", "service_namespace", "service_name", "approved", "owner"),
 		Collect: webhookInfo,
 	},
 	{
 		Name:    "webhook_timeout_seconds",
-		Help:    "How long the API server waits for the webhook.",
+		Help:    "Timeout of a call of the API server.",
 		Labels:  refLabels(),
 		Collect: perWebhook(timeoutSeconds),
 	},
 	{
 		Name:    "webhook_latency_threshold_seconds",
-		Help:    "From which latency the webhooks of this name are slow; the smallest threshold of all that share the name. Always a bucket edge of the API server's histogram.",
+		Help:    "Latency above which calls of the webhooks with this name are slow; the smallest threshold of all that share the name. Always a bucket boundary of the API server's histogram.",
 		Labels:  []string{"type", "name", "service_namespace"},
 		Collect: latencyThreshold,
 	},
 	{
 		Name:    "webhook_failure_impact",
-		Help:    "What happens to requests while webhooks of this name fail: closed (they are refused, by at least one of them) or open; always 1.",
+		Help:    "What happens to requests while webhooks of this name fail: closed (at least one of them refuses requests) or open; value is always 1.",
 		Labels:  []string{"type", "name", "service_namespace", "impact"},
 		Collect: failureImpact,
 	},
 	{
 		Name:       "webhook_reach",
-		Help:       "A resource of the class that the webhook is called for; always 1. The class core has totals only, see " + Prefix + "webhook_reached_resources.",
+		Help:       "A resource of the class that the webhook is called for; value is always 1. The class core has totals only, see " + Prefix + "webhook_reached_resources.",
 		Labels:     refLabels("class", "group", "resource"),
 		PerWebhook: maxPerWebhook,
 		Collect:    reach,
 	},
 	{
 		Name:    "webhook_reached_resources",
-		Help:    "How many resources of the class the webhook is called for.",
+		Help:    "Number of resources of the class that the webhook is called for.",
 		Labels:  refLabels("class"),
 		Max:     maxSeries * len(classify.Classes),
 		Collect: reachedResources,
 	},
 	{
 		Name:    "webhook_backend_ready",
-		Help:    "Whether somebody is there to answer the API server's call: 1 or 0. Absent where it cannot be known.",
+		Help:    "Whether the backend has a ready endpoint (1) or not (0); absent if unknown.",
 		Labels:  refLabels(),
 		Collect: perWebhook(backendReady),
 	},
 	{
 		Name:    "webhook_ca_bundle_not_after_timestamp_seconds",
-		Help:    "When the last valid CA of the webhook's bundle expires. Absent without one.",
+		Help:    "Expiry of the last valid CA of the CA bundle; absent if there is none.",
 		Labels:  refLabels(),
 		Collect: caBundleNotAfter,
 	},
 	{
 		Name:    "webhook_probe_success",
-		Help:    "Whether a TLS dial of the backend, from where the auditor runs, ended as a call of the API server needs it: 1 or 0. Absent where the dial tells nothing (it timed out) or is off.",
+		Help:    "Whether a TLS dial of the backend from the auditor succeeded (1) or not (0); absent if it was inconclusive (a timeout) or is off.",
 		Labels:  refLabels(),
 		Collect: perProbe(probeSuccess),
 	},
 	{
 		Name:    "webhook_probe_duration_seconds",
-		Help:    "How long the TLS dial of the backend lasted, up to the end of the handshake or the refusal. Absent where the dial tells nothing or is off.",
+		Help:    "Duration of the TLS dial of the backend, up to the end of the handshake or the refusal; absent if it was inconclusive or is off.",
 		Labels:  refLabels(),
 		Collect: perProbe(probeDuration),
 	},
 	{
 		Name:    "webhook_serving_certificate_not_after_timestamp_seconds",
-		Help:    "When the certificate expires that the backend showed when it was dialed. Absent without one.",
+		Help:    "Expiry of the serving certificate that the backend presented when it was dialed; absent if there was none.",
 		Labels:  refLabels(),
 		Collect: perProbe(servingNotAfter),
 	},
 	{
 		Name:    "webhook_configuration_changed_timestamp_seconds",
-		Help:    "The last change of the configuration that was seen or is recorded in it. Absent where none is.",
+		Help:    "Time of the last change of the configuration, watched or recorded in it; absent if unknown.",
 		Labels:  []string{"type", "configuration"},
 		Collect: configurationChanged,
 	},
 	{
 		Name:    "finding",
-		Help:    "A finding that nobody acknowledged; 1 while it lasts.",
+		Help:    "A finding that is not acknowledged; value is always 1.",
 		Labels:  []string{"check", "severity", "type", "configuration", "name", "group", "resource"},
 		Collect: openFindings,
 	},
 	{
 		Name:    "findings",
-		Help:    "How many findings there are, including those that are not exported one by one.",
+		Help:    "Number of findings, including those beyond the bound of webhook_auditor_finding.",
 		Labels:  []string{"severity", "acknowledged"},
 		Collect: findingTotals,
 	},
 	{
 		Name:    "admission_budget_seconds",
-		Help:    "How long a request to a critical resource waits at worst: if every webhook that it meets answers just before its timeout.",
+		Help:    "Longest time that a request to a critical resource can wait: the timeouts of all webhooks that it meets.",
 		Labels:  []string{"group", "resource", "operation"},
 		Collect: admissionBudget,
 	},
 	{
 		Name:    "snapshot_timestamp_seconds",
-		Help:    "The oldest moment at which every watch needed was known current. Stands still while one is broken.",
+		Help:    "Time at which all watches were last known to be current; does not advance while any watch is broken.",
 		Collect: snapshotTimestamp,
 	},
 	{
 		Name:    "watch_errors_total",
-		Help:    "How often a list or watch of the resource failed, as of the snapshot.",
+		Help:    "Number of failed lists and watches of the resource, as of the snapshot.",
 		Labels:  []string{"group", "resource"},
 		Counter: true,
 		Collect: watchErrors,
 	},
 	{
 		Name:    "resource_version_regressions_total",
-		Help:    "How often the API server's resource version went back, as after a restore of etcd; everything is then listed again.",
+		Help:    "Number of times the resource version of the API server decreased, as after a restore of etcd; everything is then listed again.",
 		Counter: true,
 		Collect: regressions,
 	},
 	{
 		Name:   "condition",
-		Help:   "The operator's conditions as they are now; always 1.",
+		Help:   "Current conditions of the operator; value is always 1.",
 		Labels: []string{"condition", "status", "reason"},
 		Collect: func(r *classify.Report, emit func(float64, ...string)) {
 			for _, c := range r.Conditions {
@@ -382,13 +382,13 @@ func regressions(r *classify.Report, emit func(float64, ...string)) {
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // sameName is what the webhooks that share a type and a name have in common. The
-// API server's series tell no more than that, so joins need it merged.
+// API server's series have no more labels than that, so joins need it merged.
 type sameName struct {
 	Type inventory.Type
 	Name string
 	// threshold is the smallest of all.
 	threshold float64
-	// failsClosed says that at least one of them fails closed.
+	// failsClosed reports whether at least one of them fails closed.
 	failsClosed bool
 	// serviceNamespace is "" where they disagree or call a URL.
 	serviceNamespace string

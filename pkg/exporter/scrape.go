@@ -120,9 +120,9 @@ func (s *scraper) compressor() *flate.Writer {
 func conditionFamily(r *classify.Report) []*dto.MetricFamily {
 	var out []*dto.MetricFamily
 	for _, f := range named(Families, []string{Prefix + condition}) {
-		sender := newSender(f, newShared())
-		f.Collect(r, sender.send)
-		out = sender.appendTo(out)
+		writer := newFamilyWriter(f, newArena())
+		f.Collect(r, writer.send)
+		out = writer.appendTo(out)
 	}
 	return out
 }
@@ -186,18 +186,18 @@ func (s *scraper) fingerprints(r *classify.Report) map[string]uint64 {
 // blocks.
 func (s *scraper) encodeChanged(r *classify.Report, e encoder, before map[string]block) map[string]block {
 	out := make(map[string]block, len(s.families)+1)
-	shared := newShared()
-	drops := newSender(seriesDropped, newShared())
+	memory := newArena()
+	drops := newFamilyWriter(seriesDropped, newArena())
 	changed := false
 	for _, f := range s.families {
 		name := f.Series()
 		b, known := before[name]
 		if f.Name != condition && (!known || b.sum != s.sums[name]) {
 			changed = true
-			sender := newSender(f, shared)
-			f.Collect(r, sender.send)
-			b = e.encode(sender.appendTo(nil))
-			b.sum, b.dropped = s.sums[name], sender.dropped
+			writer := newFamilyWriter(f, memory)
+			f.Collect(r, writer.send)
+			b = e.encode(writer.appendTo(nil))
+			b.sum, b.dropped = s.sums[name], writer.dropped
 		}
 		if f.Name != condition {
 			out[name] = b
@@ -256,7 +256,7 @@ func (e encoding) finish() []byte {
 	return b.Bytes()
 }
 
-// gzipHeader begins a gzip stream that says nothing of a file. Source: RFC 1952.
+// gzipHeader begins a gzip stream without a file name. Source: RFC 1952.
 var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
 
 // write writes the blocks, sorted by name, as one text.

@@ -6,23 +6,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// evaluationDuration is not derived from a Report: it is about how a Report
-// comes about.
+// evaluationDuration is about the evaluation, not derived from a Report.
 var evaluationDuration = Family{
 	Name: "evaluation_duration_seconds",
-	Help: "How long the checks took on one snapshot.",
+	Help: "Duration of the evaluation of one snapshot.",
 }
 
 // evaluationRunning shows an evaluation that does not end.
 var evaluationRunning = Family{
 	Name: "evaluation_running_seconds",
-	Help: "How long the evaluation under way has been running; 0 while there is none. Until it ends, the metrics show the report before it.",
+	Help: "Running time of the current evaluation; 0 if there is none. Until it ends, the metrics show the previous report.",
 }
 
 // conditionWriteErrors counts what the operator could not write.
 var conditionWriteErrors = Family{
 	Name:    "condition_write_errors_total",
-	Help:    "How often the lease, the conditions or an Event could not be written.",
+	Help:    "Number of failed writes of the lease, the conditions and Events.",
 	Counter: true,
 }
 
@@ -41,7 +40,7 @@ var (
 // libraryMessages counts what libraries log.
 var libraryMessages = Family{
 	Name:    "library_messages_total",
-	Help:    "How many messages the libraries net/http and klog logged. The log has the first of a kind, and once a minute how many more there were.",
+	Help:    "Number of messages that the libraries net/http and klog logged. The log has the first of a kind, and once a minute the number of the others.",
 	Labels:  []string{"library"},
 	Counter: true,
 }
@@ -49,7 +48,7 @@ var libraryMessages = Family{
 // buildInfo is what prometheus/common exports of a program's version.
 var buildInfo = Family{
 	Name:   "build_info",
-	Help:   "What was built, from what and for which platform; always 1.",
+	Help:   "Information about the build; value is always 1.",
 	Labels: []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"},
 }
 

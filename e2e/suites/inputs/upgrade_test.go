@@ -14,9 +14,9 @@ type gate struct {
 	name  string
 	start *testenv.Shared
 	next  string
-	// mended and added are what the other release makes of a webhook for
+	// resolved and added are what the other release makes of a webhook for
 	// TokenReviews.
-	mended, added string
+	resolved, added string
 	code          int
 }
 
@@ -24,8 +24,8 @@ type gate struct {
 // cluster, compared with what they are now.
 func TestUpgradeGate(t *testing.T) {
 	for _, g := range []gate{
-		{name: "to a server that spares reviews", start: older, next: "v1.37", mended: "virtual-resource", added: "dead-rule"},
-		{name: "to a server that does not", start: stock, next: "v1.36", mended: "dead-rule", added: "virtual-resource", code: 3},
+		{name: "to a server that spares reviews", start: older, next: "v1.37", resolved: "virtual-resource", added: "dead-rule"},
+		{name: "to a server that does not", start: stock, next: "v1.36", resolved: "dead-rule", added: "virtual-resource", code: 3},
 	} {
 		t.Run(g.name, func(t *testing.T) {
 			w := g.start.Use(t)
@@ -33,8 +33,8 @@ func TestUpgradeGate(t *testing.T) {
 			w.Validate(t, b.Namespace, testenv.Hook(b, "/allow/upgrade", testenv.Rule("authentication.k8s.io", "tokenreviews")))
 			cluster := []string{"--kubeconfig=" + w.Plane.Kubeconfig(), "--aggregator-routing=true"}
 			now, got := testenv.Report(t, append(cluster, "--fail-on=never")...)
-			if got.Code != 0 || !now.HasFinding(g.mended, b.Namespace) || now.HasFinding(g.added, b.Namespace) {
-				t.Fatalf("exit code %d, %s: want %s now\n%s", got.Code, got.Stderr, g.mended, got.Stdout)
+			if got.Code != 0 || !now.HasFinding(g.resolved, b.Namespace) || now.HasFinding(g.added, b.Namespace) {
+				t.Fatalf("exit code %d, %s: want %s now\n%s", got.Code, got.Stderr, g.resolved, got.Stdout)
 			}
 			before := filepath.Join(t.TempDir(), "before.json")
 			testenv.Must(t, os.WriteFile(before, []byte(got.Stdout), 0o600))
@@ -42,7 +42,7 @@ func TestUpgradeGate(t *testing.T) {
 			var change struct {
 				Server        string
 				Baseline      struct{ Server string }
-				Added, Mended []struct{ Check, Configuration string }
+				Added, Resolved []struct{ Check, Configuration string }
 			}
 			testenv.Must(t, json.Unmarshal([]byte(got.Stdout), &change))
 			find := func(of []struct{ Check, Configuration string }, check string) bool {
@@ -53,8 +53,8 @@ func TestUpgradeGate(t *testing.T) {
 				}
 				return false
 			}
-			if !find(change.Added, g.added) || !find(change.Mended, g.mended) || got.Code != g.code {
-				t.Errorf("exit code %d, want %d; added %v, mended %v", got.Code, g.code, change.Added, change.Mended)
+			if !find(change.Added, g.added) || !find(change.Resolved, g.resolved) || got.Code != g.code {
+				t.Errorf("exit code %d, want %d; added %v, resolved %v", got.Code, g.code, change.Added, change.Resolved)
 			}
 			if change.Server != g.next || change.Baseline.Server == g.next {
 				t.Errorf("judged for %s, compared with %s", change.Server, change.Baseline.Server)

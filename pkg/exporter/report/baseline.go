@@ -9,12 +9,12 @@ import (
 type Diff struct {
 	// Added are the findings that are new, or worse than before.
 	Added []Finding
-	// Mended are the findings that are gone.
-	Mended []Finding
+	// Resolved are the findings that are gone.
+	Resolved []Finding
 }
 
-// findingID tells findings apart across Documents. Its place in a file, its
-// severity and its words may change; it is the same finding.
+// findingID identifies a finding across Documents. Its position in a file, its
+// severity and its message may change; it is the same finding.
 type findingID struct {
 	check string
 	inventory.Ref
@@ -26,7 +26,7 @@ func (f Finding) id() findingID {
 }
 
 // Compare returns the findings that after adds to before and those that it
-// mends. Acknowledged findings count as accepted, not as mended: one whose
+// resolves. Acknowledged findings are accepted, not resolved: one whose
 // acknowledgement ends is added, one that becomes acknowledged is neither.
 func Compare(before, after Document) Diff {
 	var d Diff
@@ -38,7 +38,7 @@ func Compare(before, after Document) Diff {
 	}
 	for _, f := range before.Findings {
 		if _, still := current[f.id()]; !still && !f.Acknowledged {
-			d.Mended = append(d.Mended, f)
+			d.Resolved = append(d.Resolved, f)
 		}
 	}
 	return d

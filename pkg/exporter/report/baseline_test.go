@@ -21,16 +21,16 @@ func TestCompare(t *testing.T) {
 	other := with(func(f *Finding) { f.Resource = "pods" })
 	sibling := with(func(f *Finding) { f.Type = "admit" })
 	for name, tc := range map[string]struct {
-		before, after, added, mended []Finding
+		before, after, added, resolved []Finding
 	}{
 		"nothing":                    {},
 		"the same":                   {before: []Finding{base}, after: []Finding{base}},
 		"moved and reworded":         {before: []Finding{base}, after: []Finding{moved}},
 		"new":                        {after: []Finding{base}, added: []Finding{base}},
-		"gone":                       {before: []Finding{base}, mended: []Finding{base}},
+		"gone":                       {before: []Finding{base}, resolved: []Finding{base}},
 		"worse":                      {before: []Finding{base}, after: []Finding{worse}, added: []Finding{worse}},
 		"milder":                     {before: []Finding{worse}, after: []Finding{base}},
-		"another resource":           {before: []Finding{base}, after: []Finding{other}, added: []Finding{other}, mended: []Finding{base}},
+		"another resource":           {before: []Finding{base}, after: []Finding{other}, added: []Finding{other}, resolved: []Finding{base}},
 		"another type":               {before: []Finding{base}, after: []Finding{base, sibling}, added: []Finding{sibling}},
 		"new, but acknowledged":      {after: []Finding{accepted}},
 		"acknowledged now":           {before: []Finding{base}, after: []Finding{accepted}},
@@ -42,7 +42,7 @@ func TestCompare(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Compare(Document{Findings: tc.before}, Document{Findings: tc.after})
-			if diff := cmp.Diff(Diff{Added: tc.added, Mended: tc.mended}, got); diff != "" {
+			if diff := cmp.Diff(Diff{Added: tc.added, Resolved: tc.resolved}, got); diff != "" {
 				t.Errorf("difference differs (-want +got):\n%s", diff)
 			}
 		})

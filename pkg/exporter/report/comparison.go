@@ -11,8 +11,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// Comparison is what "audit --baseline -o json" prints: what a change adds and
-// what it mends.
+// Comparison is what "audit --baseline -o json" prints: the findings that a
+// change adds and resolves.
 type Comparison struct {
 	Version string    `json:"version"`
 	Taken   time.Time `json:"taken"`
@@ -21,9 +21,9 @@ type Comparison struct {
 	Baseline Baseline `json:"baseline"`
 	// Added are the findings that are new, or worse than before.
 	Added []Finding `json:"added"`
-	// Mended are the findings that are gone.
-	Mended []Finding `json:"mended"`
-	// Errors are what could not be looked at after the change.
+	// Resolved are the findings that are gone.
+	Resolved []Finding `json:"resolved"`
+	// Errors are what cannot be read after the change.
 	Errors []Error          `json:"errors"`
 	Totals ComparisonTotals `json:"totals"`
 	// Inputs are the paths that were read after the change; absent for a
@@ -40,7 +40,7 @@ type Baseline struct {
 // ComparisonTotals count what a Comparison holds.
 type ComparisonTotals struct {
 	Added  FindingTotals `json:"added"`
-	Mended FindingTotals `json:"mended"`
+	Resolved FindingTotals `json:"resolved"`
 }
 
 // NewComparison compares the Documents before and after a change.
@@ -52,9 +52,9 @@ func NewComparison(before, after Document) Comparison {
 		Server:   after.Server,
 		Baseline: Baseline{before.Taken, before.Server},
 		Added:    append([]Finding{}, d.Added...),
-		Mended:   append([]Finding{}, d.Mended...),
+		Resolved:   append([]Finding{}, d.Resolved...),
 		Errors:   append([]Error{}, after.Errors...),
-		Totals:   ComparisonTotals{countFindings(d.Added), countFindings(d.Mended)},
+		Totals:   ComparisonTotals{countFindings(d.Added), countFindings(d.Resolved)},
 		Inputs:   after.Inputs,
 	}
 }
@@ -90,19 +90,19 @@ func WriteComparisonJSON(w io.Writer, c Comparison) error {
 	return nil
 }
 
-// WriteComparisonText writes what is added, with what to do about it, and what
-// is mended, for a terminal.
+// WriteComparisonText writes the findings added, with their fixes, and those
+// resolved, for a terminal.
 func WriteComparisonText(w io.Writer, c Comparison, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
 	for _, group := range groupByFix(c.Added) {
 		p.group(group)
 	}
-	for _, f := range c.Mended {
+	for _, f := range c.Resolved {
 		line := slices.Concat(words("webhook", dim), words(f.Name, dim), words(shortenLists(f.Message), dim), words(particulars(f), dim))
-		p.paragraph(word{fmt.Sprintf("%-*s", margin, "MENDED"), green}, line)
+		p.paragraph(word{fmt.Sprintf("%-*s", margin, "RESOLVED"), green}, line)
 	}
-	if len(c.Mended) > 0 {
+	if len(c.Resolved) > 0 {
 		p.newline()
 	}
 	for _, line := range readLines(c.Inputs, c.Taken) {
@@ -114,18 +114,18 @@ func WriteComparisonText(w io.Writer, c Comparison, o TextOptions) error {
 
 // summary is the Comparison in one line.
 func (c Comparison) summary() string {
-	added, mended := "Nothing added", "nothing mended"
+	added, resolved := "Nothing added", "nothing resolved"
 	if len(c.Added) > 0 {
 		added = "Added: " + c.Totals.Added.String()
 	}
-	if len(c.Mended) > 0 {
-		mended = "mended: " + c.Totals.Mended.String()
+	if len(c.Resolved) > 0 {
+		resolved = "resolved: " + c.Totals.Resolved.String()
 	}
-	return fmt.Sprintf("%s; %s. Compared with %s of %s%s.%s", added, mended,
-		clean(c.Baseline.Server), moment(c.Baseline.Taken), c.upgrade(), blindSpots(Document{Errors: c.Errors}))
+	return fmt.Sprintf("%s; %s. Compared with %s of %s%s.%s", added, resolved,
+		clean(c.Baseline.Server), formatTime(c.Baseline.Taken), c.upgrade(), unread(Document{Errors: c.Errors}))
 }
 
-// upgrade says that the two are of different releases.
+// upgrade is the server version, where the two differ in it.
 func (c Comparison) upgrade() string {
 	if c.Server == c.Baseline.Server {
 		return ""
@@ -142,9 +142,9 @@ func WriteComparisonMarkdown(w io.Writer, c Comparison) error {
 		writeTable(b, c.Added)
 		writeFixes(b, c.Added)
 	}
-	if len(c.Mended) > 0 {
-		b.WriteString("\n#### Mended\n")
-		writeTable(b, c.Mended)
+	if len(c.Resolved) > 0 {
+		b.WriteString("\n#### Resolved\n")
+		writeTable(b, c.Resolved)
 	}
 	writeErrorList(b, c.Errors)
 	writeFoot(b, c.Inputs, c.Taken)

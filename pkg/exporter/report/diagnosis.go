@@ -15,16 +15,16 @@ import (
 // Diagnosis is what "explain --error -o json" prints.
 type Diagnosis struct {
 	Version string `json:"version"`
-	// Errors are those of the text that speak of webhooks, in its order.
+	// Errors are those of the text that are about webhooks, in its order.
 	Errors []DiagnosedError `json:"errors"`
 	// Inputs are the paths that were read; absent for a cluster.
 	Inputs []Input `json:"inputs,omitempty"`
 }
 
-// DiagnosedError is one error of an API server, and what the facts say to it.
+// DiagnosedError is one error of an API server, with what the Snapshot has on it.
 type DiagnosedError struct {
-	// Webhook is the name of an admission webhook; Converted is what a
-	// conversion was asked for. Both are empty where the error tells neither.
+	// Webhook is the name of an admission webhook; Converted is the kind that was
+	// to be converted. Both are empty where the error names neither.
 	Webhook   string         `json:"webhook"`
 	Converted string         `json:"converted,omitempty"`
 	URL       string         `json:"url,omitempty"`
@@ -39,8 +39,7 @@ type DiagnosedError struct {
 	Notes    []string  `json:"notes"`
 }
 
-// NewDiagnosis returns the answers that the Snapshot gave as they are handed
-// out.
+// NewDiagnosis returns the answers as JSON prints them.
 func NewDiagnosis(answers []classify.Answer, s *inventory.Snapshot) Diagnosis {
 	d := Diagnosis{Version: documentVersion, Errors: make([]DiagnosedError, 0, len(answers)), Inputs: newInputs(s)}
 	for _, a := range answers {
@@ -60,7 +59,7 @@ func NewDiagnosis(answers []classify.Answer, s *inventory.Snapshot) Diagnosis {
 	return d
 }
 
-// converted writes what a conversion was asked for as the API server does.
+// converted writes the kind that was to be converted as the API server does.
 func converted(c classify.Complaint) string {
 	if c.Kind == "" {
 		return ""
@@ -116,7 +115,7 @@ func (p printer) answer(a classify.Answer) {
 		p.labeled("note:", words(note, cyan))
 	}
 	if others := otherChecks(a); len(others) > 0 {
-		p.labeled("also:", words(fmt.Sprintf("found of it besides: %s", strings.Join(others, ", ")), dim))
+		p.labeled("also:", words(fmt.Sprintf("other findings about it: %s", strings.Join(others, ", ")), dim))
 	}
 }
 

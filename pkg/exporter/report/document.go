@@ -16,10 +16,10 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Project is where the program's documentation lives.
+// Project is the address of the program's documentation.
 const Project = "https://github.com/webhook-auditor/webhook-auditor"
 
-// runbooks is where the runbooks live that the checks embed.
+// runbooks is the address of the checks' runbooks.
 const runbooks = Project + "/blob/main/pkg/classify/"
 
 // RunbookURL returns the address of a check's runbook.
@@ -29,8 +29,8 @@ func RunbookURL(check string) string { return runbooks + check + ".md" }
 // changes its meaning, not when one is added.
 const documentVersion = "v1"
 
-// Document is a Report as it is handed out: what "audit -o json" prints, and
-// what all other renderings are made of. It can be read again.
+// Document is a Report as "audit -o json" prints it; all other formats are
+// rendered from it. ReadDocument reads it.
 type Document struct {
 	Version string `json:"version"`
 	// Taken is when the facts were true: now for a cluster and for manifests,
@@ -42,18 +42,18 @@ type Document struct {
 	Webhooks []Webhook `json:"webhooks"`
 	// Findings are sorted, the worst first.
 	Findings []Finding `json:"findings"`
-	// Errors are what could not be looked at.
+	// Errors are what cannot be read.
 	Errors []Error `json:"errors"`
 	Totals Totals  `json:"totals"`
 	// Inputs are the paths that were read; absent for a cluster.
 	Inputs []Input `json:"inputs,omitempty"`
 }
 
-// Input is what one path was taken for, and what it lacks.
+// Input is the detected type of one path, and what it lacks.
 type Input struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
-	// Taken is when it was collected; absent where it does not tell.
+	// Taken is when it was collected; absent if unknown.
 	Taken time.Time `json:"taken,omitzero"`
 	// Objects counts what was read, Skipped the objects of other kinds.
 	Objects int      `json:"objects"`
@@ -69,7 +69,7 @@ type Webhook struct {
 	FailurePolicy  string         `json:"failurePolicy"`
 	MatchPolicy    string         `json:"matchPolicy"`
 	TimeoutSeconds int            `json:"timeoutSeconds"`
-	// Owner is who installed it, "" where nobody is known.
+	// Owner is the tool and the release that installed it, "" if unknown.
 	Owner   string  `json:"owner"`
 	Backend Backend `json:"backend"`
 	// Reach are the resources of each class that it is called for.
@@ -110,7 +110,7 @@ type Finding struct {
 	Source Source `json:"source,omitzero"`
 }
 
-// Source is a place in a file.
+// Source is a position in a file.
 type Source struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
@@ -124,7 +124,7 @@ func (s Source) String() string {
 	return fmt.Sprintf("%s:%d", s.File, s.Line)
 }
 
-// Error is something that could not be looked at.
+// Error is an object or a file that cannot be read.
 type Error struct {
 	// Source is a file, or the object of a cluster.
 	Source  string `json:"source"`
@@ -146,14 +146,14 @@ type Totals struct {
 	Findings FindingTotals `json:"findings"`
 }
 
-// FindingTotals count the findings that nobody acknowledged.
+// FindingTotals count the findings that are not acknowledged.
 type FindingTotals struct {
 	Critical int `json:"critical"`
 	Warning  int `json:"warning"`
 	Info     int `json:"info"`
 }
 
-// NewDocument returns the Report as it is handed out.
+// NewDocument returns the Document of a Report.
 func NewDocument(r *classify.Report) Document {
 	totals := r.Totals()
 	d := Document{
@@ -250,7 +250,7 @@ func newFinding(f classify.Finding) Finding {
 	}
 }
 
-// newError keeps the place apart, so that editors can jump to it.
+// newError keeps the position apart, so that editors can jump to it.
 func newError(e inventory.Error) Error {
 	switch {
 	case e.Source.File == "":
@@ -261,7 +261,7 @@ func newError(e inventory.Error) Error {
 	return Error{Source: e.Source.File, Line: e.Source.Line, Message: e.Object + ": " + e.Message}
 }
 
-// acknowledged counts the findings that somebody accepted.
+// acknowledged counts the findings that are acknowledged.
 func (d Document) acknowledged() int {
 	n := 0
 	for _, f := range d.Findings {

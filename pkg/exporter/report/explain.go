@@ -12,7 +12,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Explanation is a chain as it is handed out: what "explain -o json" prints.
+// Explanation is a chain as "explain -o json" prints it.
 type Explanation struct {
 	Version string           `json:"version"`
 	Request ExplainedRequest `json:"request"`
@@ -47,9 +47,9 @@ type ChainStep struct {
 	FailurePolicy  string           `json:"failurePolicy"`
 	TimeoutSeconds int              `json:"timeoutSeconds"`
 	Called         inventory.Called `json:"called"`
-	// Refuses says that the request is refused instead of sent.
+	// Refuses is set where the request is refused instead of sent to the webhook.
 	Refuses bool `json:"refuses,omitempty"`
-	// Detail says what decides, where that is not the request alone.
+	// Detail is what decides, where that is not the request alone.
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -61,7 +61,7 @@ type SkippedStep struct {
 	Why           inventory.Why  `json:"why"`
 }
 
-// NewExplanation returns the chain as it is handed out.
+// NewExplanation returns the chain as JSON prints it.
 func NewExplanation(c inventory.Chain) Explanation {
 	r := c.Request
 	e := Explanation{
@@ -91,8 +91,8 @@ func NewExplanation(c inventory.Chain) Explanation {
 
 func wholeSeconds(d time.Duration) int { return int(d.Seconds()) }
 
-// WriteExplainJSON writes the chain as JSON, which says what line of many
-// requests it answers; 0 is none.
+// WriteExplainJSON writes the chain as JSON, with the line of the request in a
+// file of requests; 0 is none.
 func WriteExplainJSON(w io.Writer, c inventory.Chain, line int) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -124,7 +124,7 @@ var deadlines = []struct {
 func WriteExplainText(w io.Writer, c inventory.Chain, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
-	p.paragraph(word{}, slices.Concat(words(title(c.Request), bold), words(tally(c), plain)))
+	p.paragraph(word{}, slices.Concat(words(title(c.Request), bold), words(summary(c), plain)))
 	for _, note := range c.Request.Notes {
 		p.paragraph(word{"note: ", cyan}, words(note, plain))
 	}
@@ -146,7 +146,7 @@ func title(r inventory.Request) string {
 	return text
 }
 
-func tally(c inventory.Chain) string {
+func summary(c inventory.Chain) string {
 	if len(c.Steps) == 0 {
 		return fmt.Sprintf("meets no webhook; %d skipped.", len(c.Skipped))
 	}
@@ -174,7 +174,7 @@ func (p printer) steps(c inventory.Chain) {
 	p.newline()
 }
 
-// again says that a mutating webhook may be called a second time.
+// again is a note on a mutating webhook that may be called a second time.
 func again(c inventory.Chain, i int) string {
 	if one := (inventory.Budget{}).Add(c.Steps[i].Webhook, c.Request.Operation); one.Reinvocable > 0 {
 		return ", again if the object is changed after it"
@@ -244,7 +244,7 @@ func (p printer) skipped(c inventory.Chain) {
 	}
 }
 
-// reason says in words why a webhook is skipped.
+// reason is why a webhook is skipped.
 func reason(step inventory.Step) string {
 	switch step.Why {
 	case inventory.WhyExcluded:

@@ -24,13 +24,13 @@ func WriteMarkdown(w io.Writer, d Document) error {
 	return flush(b)
 }
 
-// writeFoot says what was read, and as of when it is judged.
+// writeFoot writes what was read, and as of when it is evaluated.
 func writeFoot(b *bufio.Writer, inputs []Input, taken time.Time) {
 	b.WriteString("\n<sub>")
 	for _, line := range readLines(inputs, taken) {
 		b.WriteString(escape(line) + "<br>")
 	}
-	b.WriteString("webhook-auditor, snapshot of " + moment(taken) + "</sub>\n")
+	b.WriteString("webhook-auditor, snapshot of " + formatTime(taken) + "</sub>\n")
 }
 
 func writeTable(b *bufio.Writer, findings []Finding) {
@@ -56,7 +56,7 @@ func where(f Finding) string {
 	return s
 }
 
-// writeFixes writes each cure once, under the numbers of the rows it is for.
+// writeFixes writes each fix once, under the numbers of the rows it is for.
 func writeFixes(b *bufio.Writer, findings []Finding) {
 	if len(findings) == 0 {
 		return
@@ -100,7 +100,7 @@ func writeErrorList(b *bufio.Writer, errors []Error) {
 	if len(errors) == 0 {
 		return
 	}
-	b.WriteString("\n#### Could not be looked at\n\n")
+	b.WriteString("\n#### Errors\n\n")
 	for i, e := range errors {
 		if i == MaxErrors {
 			fmt.Fprintf(b, "- and %d more\n", len(errors)-i)

@@ -15,15 +15,15 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// sarifLevels say our severities in the words of SARIF.
+// sarifLevels are the levels of SARIF for our severities.
 var sarifLevels = map[classify.Severity]string{
 	classify.Critical: sarif.LevelError,
 	classify.Warning:  sarif.LevelWarning,
 	classify.Info:     sarif.LevelNote,
 }
 
-// fingerprintName is the fingerprint that GitHub tells alerts apart by. Given
-// none, it takes the text of the line, which many webhooks share.
+// fingerprintName is the fingerprint by which GitHub identifies alerts. Without
+// it, GitHub takes the text of the line, which many webhooks share.
 const fingerprintName = "primaryLocationLineHash"
 
 // WriteSARIF writes the findings as SARIF 2.1.0, for code review. The version is
@@ -79,16 +79,16 @@ func sarifResult(f Finding) *sarif.Result {
 	return result
 }
 
-// sarifLocation names the webhook, and its place where it came from a file.
+// sarifLocation names the webhook, and its position where it came from a file.
 func sarifLocation(f Finding) *sarif.Location {
 	logical := sarif.NewLogicalLocation().
 		WithName(f.Name).
 		WithFullyQualifiedName(strings.Join([]string{string(f.Type), f.Configuration, f.Name}, "/")).
 		WithKind("resource")
-	return place(sarif.NewLocation().AddLogicalLocation(logical), f.Source)
+	return withPosition(sarif.NewLocation().AddLogicalLocation(logical), f.Source)
 }
 
-func place(l *sarif.Location, s Source) *sarif.Location {
+func withPosition(l *sarif.Location, s Source) *sarif.Location {
 	if s.File == "" {
 		return l
 	}
@@ -116,8 +116,7 @@ func fingerprint(f Finding) string {
 	return fmt.Sprintf("%x", sum[:16])
 }
 
-// sarifInvocation tells what could not be looked at, and what the rest was
-// taken for.
+// sarifInvocation has the errors, and the detected type of each input.
 func sarifInvocation(d Document) *sarif.Invocation {
 	invocation := sarif.NewInvocation().WithExecutionSuccessful(len(d.Errors) == 0)
 	for _, e := range d.Errors {

@@ -35,8 +35,8 @@ var severityStyles = map[classify.Severity]style{
 }
 
 // WriteText writes the findings for a terminal: the worst first, one line each,
-// with what to do about it under it, and the totals. What could not be looked
-// at is counted here and listed by WriteErrors.
+// with their fixes, and the totals. Errors are counted here and listed by
+// WriteErrors.
 func WriteText(w io.Writer, d Document, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
@@ -57,8 +57,8 @@ func WriteText(w io.Writer, d Document, o TextOptions) error {
 	return flush(b)
 }
 
-// WriteErrors writes what could not be looked at, one line each, and nothing
-// where there is nothing: errors are not findings.
+// WriteErrors writes what cannot be read, one line each, and nothing where there
+// are no errors: errors are not findings.
 func WriteErrors(w io.Writer, d Document, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
@@ -67,7 +67,7 @@ func WriteErrors(w io.Writer, d Document, o TextOptions) error {
 			p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", counted(len(d.Errors)-i, "error")), plain))
 			break
 		}
-		p.paragraph(word{fmt.Sprintf("%-*s", margin, "ERROR"), red}, words("could not look at "+e.String(), plain))
+		p.paragraph(word{fmt.Sprintf("%-*s", margin, "ERROR"), red}, words("cannot read "+e.String(), plain))
 	}
 	return flush(b)
 }
@@ -79,7 +79,7 @@ func flush(b *bufio.Writer) error {
 	return nil
 }
 
-// split parts the findings that need somebody from those that were accepted.
+// split separates the acknowledged findings.
 func split(findings []Finding) (open, acknowledged []Finding) {
 	for _, f := range findings {
 		if f.Acknowledged {
@@ -91,8 +91,8 @@ func split(findings []Finding) (open, acknowledged []Finding) {
 	return open, acknowledged
 }
 
-// groupByFix puts neighbors together that have the same cure, so that it is
-// read once.
+// groupByFix groups neighbors that have the same fix, so that it is printed
+// once.
 func groupByFix(findings []Finding) [][]Finding {
 	var out [][]Finding
 	for i, f := range findings {
@@ -133,7 +133,7 @@ func (p printer) finding(f Finding) {
 	p.paragraph(word{fmt.Sprintf("%-*s", margin, strings.ToUpper(f.Severity.String())), severity}, line)
 }
 
-// particulars tell which check it was and where the webhook is registered.
+// particulars are the check and the configuration that registers the webhook.
 func particulars(f Finding) string {
 	parts := []string{string(f.Type)}
 	// A conversion is registered by the CRD that it is named after.
@@ -166,7 +166,7 @@ func (p printer) fix(label, fix string) {
 	}
 }
 
-// fixLines returns the lines of a fix that say something.
+// fixLines returns the lines of a fix that are not empty.
 func fixLines(fix string) []string {
 	var out []string
 	for line := range strings.Lines(fix) {
@@ -179,17 +179,17 @@ func fixLines(fix string) []string {
 
 func indented(line string) bool { return strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") }
 
-// Summary is what was found, or that nothing was, and what was read, in a line.
+// Summary is what was found and what was read, in a line.
 func (d Document) Summary() string {
 	switch {
 	case len(d.Findings) > 0:
 		return foundIn(d)
 	case d.Totals.Webhooks == 0:
-		return "No webhooks found." + blindSpots(d)
+		return "No webhooks found." + unread(d)
 	case len(d.Errors) > 0:
-		return "Nothing to report on what could be read." + lookedAt(d) + blindSpots(d)
+		return "No problems found in what could be read." + audited(d) + unread(d)
 	}
-	return "All is well: nothing to report." + lookedAt(d)
+	return "No problems found." + audited(d)
 }
 
 // foundIn is the totals in one line.
@@ -199,10 +199,10 @@ func foundIn(d Document) string {
 	if a := d.acknowledged(); a > 0 {
 		s += fmt.Sprintf(", %d acknowledged", a)
 	}
-	return s + "." + lookedAt(d) + blindSpots(d)
+	return s + "." + audited(d) + unread(d)
 }
 
-func lookedAt(d Document) string {
+func audited(d Document) string {
 	if d.Totals.Webhooks == 0 {
 		return " No webhooks found."
 	}
@@ -218,12 +218,12 @@ func lookedAt(d Document) string {
 			types = append(types, fmt.Sprintf("%d %s", byType[t], t))
 		}
 	}
-	return fmt.Sprintf(" Looked at %s (%s) in %s of %s.", counted(d.Totals.Webhooks, "webhook"),
+	return fmt.Sprintf(" Audited %s (%s) in %s of %s.", counted(d.Totals.Webhooks, "webhook"),
 		strings.Join(types, ", "), counted(len(configurations), "configuration"), d.server())
 }
 
-// server names the API server; where files do not tell which it is for, they
-// are judged for the newest one.
+// server is the version of the API server; files without one are evaluated for
+// the newest one.
 func (d Document) server() string {
 	if d.Server == (inventory.Version{}).String() {
 		return "a server of unknown version"
@@ -231,11 +231,11 @@ func (d Document) server() string {
 	return "server " + clean(d.Server)
 }
 
-func blindSpots(d Document) string {
+func unread(d Document) string {
 	if len(d.Errors) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Not everything could be looked at: %s.", counted(len(d.Errors), "error"))
+	return fmt.Sprintf(" Some of the input cannot be read: %s.", counted(len(d.Errors), "error"))
 }
 
 // counted returns "1 webhook", "2 webhooks".

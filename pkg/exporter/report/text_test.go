@@ -91,8 +91,8 @@ func TestWriteErrors(t *testing.T) {
 	}{
 		{"none", NewDocument(reporttest.Healthy()), nil},
 		{"two", NewDocument(reporttest.Blind(reporttest.Healthy())), []string{
-			`ERROR     could not look at x.yaml:3: ValidatingWebhookConfiguration/broken: reading namespaceSelector: unknown operator "Like"`,
-			`ERROR     could not look at customresourcedefinitions.apiextensions.k8s.io: listing is forbidden: grant the verb list`,
+			`ERROR     cannot read x.yaml:3: ValidatingWebhookConfiguration/broken: reading namespaceSelector: unknown operator "Like"`,
+			`ERROR     cannot read customresourcedefinitions.apiextensions.k8s.io: listing is forbidden: grant the verb list`,
 		}},
 		{"more than a person reads", many, []string{"… and 2 errors more; -o json lists them all."}},
 	} {

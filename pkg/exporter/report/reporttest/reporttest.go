@@ -42,7 +42,7 @@ var (
 
 	NoEndpoints = &classify.Check{
 		Name:      "no-ready-endpoints",
-		Summary:   "Nobody is ready behind the Service that the API server calls.",
+		Summary:   "The Service that the API server calls has no ready endpoint.",
 		Severity:  classify.Critical,
 		Condition: map[inventory.Type]string{inventory.Validating: "ValidatingAdmissionWebhookConfigurationError"},
 		Reason:    "WebhookServiceNoEndpoints",
@@ -155,7 +155,7 @@ func Report() *classify.Report {
 	}
 }
 
-// Blind adds to a report what could not be looked at.
+// Blind adds errors to a report.
 func Blind(r *classify.Report) *classify.Report {
 	r.Snapshot.Errors = []inventory.Error{
 		{Source: inventory.Source{File: "x.yaml", Line: 3}, Object: "ValidatingWebhookConfiguration/broken", Message: "reading namespaceSelector: unknown operator \"Like\""},
