@@ -102,12 +102,12 @@ func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 	if err := report.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
-	return verdict(document, limit)
+	return exitStatus(document, limit)
 }
 
-// verdict is the exit code of a report: what could not be looked at outranks
-// what was found.
-func verdict(d report.Document, limit classify.Severity) error {
+// exitStatus is the error of a report, which is an exit code: errors outrank
+// findings.
+func exitStatus(d report.Document, limit classify.Severity) error {
 	switch {
 	case len(d.Errors) > 0:
 		return errIncomplete
@@ -128,7 +128,7 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 	return a.probe.look(ctx, snapshot, s)
 }
 
-// read reads a cluster, saying on a terminal how far it is.
+// read reads a cluster, with its progress on a terminal.
 func (a *clusterFlags) read(ctx context.Context, in *input, s streams) (*inventory.Snapshot, error) {
 	config, err := a.config()
 	if err != nil {
@@ -157,10 +157,10 @@ func (a *clusterFlags) read(ctx context.Context, in *input, s streams) (*invento
 	if err != nil {
 		return nil, err
 	}
-	return judgedFor(objects, server).Snapshot(time.Now()), nil
+	return forServer(objects, server).Snapshot(time.Now()), nil
 }
 
-// input says how files are read, and by which Policy they are judged.
+// input are the flags of files and of the Policy.
 type input struct {
 	server, config string
 }
@@ -176,7 +176,7 @@ func inputFlags(flags *pflag.FlagSet) *input {
 	return in
 }
 
-// policy reads --config; nobody's decisions are the default Policy.
+// policy reads --config; without it, it is the default Policy.
 func (in *input) policy(ctx context.Context, notices io.Writer) (classify.Policy, error) {
 	text, err := in.policyText(ctx, notices)
 	if err != nil {
@@ -208,7 +208,7 @@ func (in *input) parsePolicy(text []byte) (classify.Policy, error) {
 	return policy, nil
 }
 
-// read reads files, saying on a terminal how far it is.
+// read reads files, with their progress on a terminal.
 func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
 	server, err := in.version(s.err)
 	if err != nil {
@@ -221,11 +221,11 @@ func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
 	line.clear()
 	objects.Inputs = summary.Inputs
 	objects.Errors = append(objects.Errors, summary.Empty...)
-	return judgedFor(objects, server).Snapshot(collected(summary.Inputs, time.Now())), nil
+	return forServer(objects, server).Snapshot(collected(summary.Inputs, time.Now())), nil
 }
 
-// collected is when the newest of the inputs was, and now where they do not
-// tell: an archive is judged as of its own time.
+// collected is the time of the newest input, and now if that is unknown: an
+// archive is evaluated as of its own time.
 func collected(inputs []inventory.Input, now time.Time) time.Time {
 	var newest time.Time
 	for _, i := range inputs {
@@ -250,15 +250,16 @@ func (in *input) version(notices io.Writer) (inventory.Version, error) {
 		return version, usageError{fmt.Errorf("--server-version: %w", err)}
 	}
 	if nearest := version.Recorded(); nearest.Major != version.Major || nearest.Minor != version.Minor {
-		fmt.Fprintf(notices, "webhook-auditor: warning: --server-version %s: this binary knows %s to %s: the resources of %s are taken for those of this server\n",
+		fmt.Fprintf(notices, "webhook-auditor: warning: --server-version %s: this binary knows %s to %s: assuming the resources of %s\n",
 			in.server, inventory.Oldest, inventory.Newest, nearest)
 	}
 	return version, nil
 }
 
-// judgedFor makes the objects those of another release, where one is named: what
-// the gates of a server are now says nothing of that. What it serves stays.
-func judgedFor(objects inventory.Objects, server inventory.Version) inventory.Objects {
+// forServer makes the objects those of another release, if one is given: the
+// feature gates of the current server are not those of that release. The
+// resources stay.
+func forServer(objects inventory.Objects, server inventory.Version) inventory.Objects {
 	if server.Known() {
 		objects.Server, objects.ReviewsExcluded = server, nil
 	}

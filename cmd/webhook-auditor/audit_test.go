@@ -39,13 +39,13 @@ const fixtures = "../../pkg/classify/testdata/"
 // TestBaseline: a change is judged by what it adds.
 func TestBaseline(t *testing.T) {
 	for name, tc := range map[string]struct {
-		before, after []string
+		before, after   []string
 		added, resolved []string
-		code          int
+		code            int
 	}{
 		"nothing":        {[]string{fixtures + "service-missing.yaml"}, []string{fixtures + "service-missing.yaml"}, nil, nil, exitOK},
 		"added":          {[]string{"testdata/webhooks.yaml"}, []string{"testdata/webhooks.yaml", "testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"virtual-resource"}, nil, exitFindings},
-		"resolved":         {[]string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"testdata/webhooks.yaml", "--server-version", "v1.36"}, []string{"critical-resource"}, []string{"virtual-resource"}, exitOK},
+		"resolved":       {[]string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"testdata/webhooks.yaml", "--server-version", "v1.36"}, []string{"critical-resource"}, []string{"virtual-resource"}, exitOK},
 		"the upgrade":    {[]string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"testdata/reviews.yaml", "--server-version", "v1.37"}, []string{"dead-rule"}, []string{"virtual-resource"}, exitOK},
 		"a downgrade":    {[]string{"testdata/reviews.yaml", "--server-version", "v1.37"}, []string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"virtual-resource"}, []string{"dead-rule"}, exitFindings},
 		"could not look": {[]string{"testdata/webhooks.yaml"}, []string{"testdata/webhooks.yaml", "testdata/nowhere.yaml"}, nil, nil, exitError},

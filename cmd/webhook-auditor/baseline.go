@@ -25,7 +25,8 @@ func (a *audit) before() (report.Document, error) {
 	return d, nil
 }
 
-// compare prints what the change adds and mends; what it adds is judged.
+// compare prints what the change adds and resolves; what it adds makes the exit
+// code.
 func (a *audit) compare(before, after report.Document, limit classify.Severity, s streams) error {
 	c := report.NewComparison(before, after)
 	if err := comparisonWriters()[a.output](s.out, c); err != nil {
@@ -35,7 +36,7 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 		return fmt.Errorf("writing the errors: %w", err)
 	}
 	after.Findings = c.Added
-	return verdict(after, limit)
+	return exitStatus(after, limit)
 }
 
 // comparisonWriters are the forms of a comparison: those of the report.

@@ -60,11 +60,11 @@ func TestLongEvaluationIsReported(t *testing.T) {
 
 // TestEvaluationEndsWithItsContext: what is not complete is not published.
 func TestEvaluationEndsWithItsContext(t *testing.T) {
-	b := newTestBoard(&bytes.Buffer{})
+	d := newTestDaemon(&bytes.Buffer{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	b.publish(ctx, dead(time.Now()))
-	if b.current() != nil {
+	d.publish(ctx, dead(time.Now()))
+	if d.current() != nil {
 		t.Error("an evaluation that was ended is published")
 	}
 }

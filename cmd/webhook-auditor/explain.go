@@ -92,7 +92,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err := write(s.out, chain, 0); err != nil {
 		return err
 	}
-	return told(snapshot, s)
+	return reportErrors(snapshot, s)
 }
 
 // writer returns what writes the answer to a line of --requests, or to line 0,

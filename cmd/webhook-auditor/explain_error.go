@@ -47,10 +47,10 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	if err := write(s.out, answers, snapshot); err != nil {
 		return err
 	}
-	return told(snapshot, s)
+	return reportErrors(snapshot, s)
 }
 
-// complaints reads what was pasted, or all of the standard input.
+// complaints are the errors in the text of --error, or of standard input.
 func (e *explain) complaints(s streams) ([]classify.Complaint, error) {
 	text := e.errorText
 	if text == "-" {
@@ -79,11 +79,11 @@ func (e *explain) diagnosisWriters() map[string]writeDiagnosis {
 	}
 }
 
-// told says what could not be looked at, and makes it the exit code.
-func told(snapshot *inventory.Snapshot, s streams) error {
+// reportErrors prints what cannot be read, and makes it the exit code.
+func reportErrors(snapshot *inventory.Snapshot, s streams) error {
 	document := report.NewDocument(&classify.Report{Snapshot: snapshot})
 	if err := report.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
-	return verdict(document, 0)
+	return exitStatus(document, 0)
 }

@@ -35,11 +35,11 @@ func (r *requestFlags) object(s streams) (map[string]any, error) {
 	}
 	switch {
 	case len(found) != 1:
-		return nil, usageError{fmt.Errorf("reading the object %s: %d objects in it: want one", r.file, len(found))}
+		return nil, usageError{fmt.Errorf("reading the object %s: must be one object, not %d", r.file, len(found))}
 	case text(found[0], "kind") == "" || text(found[0], "apiVersion") == "":
-		return nil, usageError{fmt.Errorf("reading the object %s: want apiVersion and kind", r.file)}
+		return nil, usageError{fmt.Errorf("reading the object %s: must have apiVersion and kind", r.file)}
 	case found[0]["items"] != nil:
-		return nil, usageError{fmt.Errorf("reading the object %s: it is a list: want one object", r.file)}
+		return nil, usageError{fmt.Errorf("reading the object %s: must be one object, not a list", r.file)}
 	}
 	return found[0], nil
 }

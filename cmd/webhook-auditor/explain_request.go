@@ -51,7 +51,7 @@ type question struct {
 func (r *requestFlags) read(args []string, s streams) (question, error) {
 	if r.file == "" {
 		if len(args) < 2 || len(args) > 3 {
-			return question{}, usageError{errors.New("explain: want OPERATION RESOURCE[/SUB] [NAME], as in: webhook-auditor explain create pods -n default; or --filename; or --requests; or --error")}
+			return question{}, usageError{errors.New("explain: must be given OPERATION RESOURCE[/SUB] [NAME], for example: webhook-auditor explain create pods -n default; or --filename, --requests or --error")}
 		}
 		return r.describe(question{operation: args[0], resource: args[1], subject: r.subject}, args[2:])
 	}

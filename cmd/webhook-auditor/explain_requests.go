@@ -21,7 +21,7 @@ import (
 // understood spoils no other.
 func (e *explain) explainEach(ctx context.Context, args []string, s streams) error {
 	if len(args) > 0 || e.request.given() {
-		return usageError{errors.New("explain: --requests names the requests: want neither OPERATION and RESOURCE nor what else describes a request with it, but in its lines")}
+		return usageError{errors.New("explain: --requests: must be given without a request: OPERATION, RESOURCE and flags of a request belong in its lines")}
 	}
 	write, err := e.writer()
 	if err != nil {
@@ -59,12 +59,12 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 			return err
 		}
 	}
-	err = told(snapshot, s)
+	err = reportErrors(snapshot, s)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case total == 0:
-		return usageError{fmt.Errorf("explain --requests %s: no request in it: want a line as in: create pods -n default", e.requests)}
+		return usageError{fmt.Errorf("explain: --requests %s: must have a line with a request, for example: create pods -n default", e.requests)}
 	case refused > 0:
 		return usageError{fmt.Errorf("explain: %d of %d requests not understood", refused, total)}
 	}
@@ -76,7 +76,7 @@ func (e *explain) open(s streams) (io.ReadCloser, error) {
 	if e.requests != "-" {
 		info, err := os.Stat(e.requests)
 		if err == nil && info.IsDir() {
-			err = fmt.Errorf("%s is a directory: want a file of requests", e.requests)
+			err = fmt.Errorf("%s is a directory: must be a file of requests", e.requests)
 		}
 		if err != nil {
 			return nil, usageError{fmt.Errorf("reading the requests: %w", err)}
@@ -84,7 +84,7 @@ func (e *explain) open(s streams) (io.ReadCloser, error) {
 		return os.Open(e.requests)
 	}
 	if slices.Contains(e.from, "-") {
-		return nil, usageError{errors.New("explain: the standard input holds either --requests or what is read --from, not both")}
+		return nil, usageError{errors.New("explain: --requests and --from: must not both read standard input")}
 	}
 	return io.NopCloser(s.in), nil
 }
@@ -96,8 +96,8 @@ type numbered struct {
 	err    error
 }
 
-// lines reads lines until there are no more or the context ends: somebody may be
-// typing them, and give up.
+// lines reads lines until there are no more or the context ends: a user may type
+// them, and interrupt.
 func lines(ctx context.Context, from io.Reader) iter.Seq[numbered] {
 	read := make(chan numbered)
 	go func() {
@@ -148,9 +148,9 @@ func explainLine(words []string, snapshot *inventory.Snapshot) (inventory.Chain,
 	}
 	switch {
 	case request.file == "" && flags.NArg() < 2:
-		return inventory.Chain{}, errors.New("want OPERATION RESOURCE[/SUB] [NAME], as in: create pods -n default; or -f FILE")
+		return inventory.Chain{}, errors.New("must be OPERATION RESOURCE[/SUB] [NAME], for example: create pods -n default; or -f FILE")
 	case request.file == "-":
-		return inventory.Chain{}, errors.New("the object of a line cannot come from the standard input: want -f FILE")
+		return inventory.Chain{}, errors.New("-f: must be a file: standard input has the requests")
 	}
 	asked, err := request.read(flags.Args(), streams{})
 	if err != nil {

@@ -142,7 +142,7 @@ func TestExplainRequests(t *testing.T) {
 	if want := []string{"2: shop: 0 called, 1 skipped", "6: shop: 1 called, 0 skipped", "7: default: 0 called, 1 skipped"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for _, want := range []string{"-:3: explain: ", `"unicorns"`, "-:5: reading the object: ", "-:8: want OPERATION", "-:9: unknown flag: --from; a line takes", "-:10: the object of a line", "5 of 8 requests not understood"} {
+	for _, want := range []string{"-:3: explain: ", `"unicorns"`, "-:5: reading the object: ", "-:8: must be OPERATION", "-:9: unknown flag: --from; a line takes", "-:10: -f: must be a file", "5 of 8 requests not understood"} {
 		if !strings.Contains(r.err, want) {
 			t.Errorf("no %q in:\n%s", want, r.err)
 		}

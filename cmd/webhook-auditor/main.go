@@ -1,5 +1,5 @@
-// Command webhook-auditor tells what the admission and conversion webhooks of a
-// cluster intercept, whether they work, and what breaks if they do not.
+// Command webhook-auditor reports what the admission and conversion webhooks of
+// a cluster intercept, whether they work, and what fails if they do not.
 package main
 
 import (

@@ -77,7 +77,7 @@ func printPatches(b []byte, d report.Document, s streams) error {
 	if err := report.WriteErrors(s.err, d, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
-	return verdict(d, 0)
+	return exitStatus(d, 0)
 }
 
 // lastApplied reads what "kubectl apply" recorded of the configurations, by

@@ -76,22 +76,22 @@ func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time
 
 // policyChanged evaluates the last Snapshot by the new Policy; an invalid one
 // leaves the last good one in effect. Each change is logged once.
-func (b *board) policyChanged(ctx context.Context, policy classify.Policy, err error) {
+func (d *daemon) policyChanged(ctx context.Context, policy classify.Policy, err error) {
 	if err != nil {
-		b.policy.Failed()
-		b.log.Warn("cannot reload the Policy; the last good one stays in effect", "err", err)
+		d.policy.Failed()
+		d.log.Warn("cannot reload the Policy; the last good one stays in effect", "err", err)
 		return
 	}
-	b.log.Info("reloaded the Policy")
-	b.setPolicy(ctx, policy)
-	b.policy.Succeeded(time.Now())
+	d.log.Info("reloaded the Policy")
+	d.setPolicy(ctx, policy)
+	d.policy.Succeeded(time.Now())
 }
 
-func (b *board) setPolicy(ctx context.Context, policy classify.Policy) {
-	b.evaluating.Lock()
-	defer b.evaluating.Unlock()
-	b.judge = classify.Succession{Policy: policy}
-	if last := b.current(); last != nil {
-		b.evaluate(ctx, last.Snapshot)
+func (d *daemon) setPolicy(ctx context.Context, policy classify.Policy) {
+	d.evaluating.Lock()
+	defer d.evaluating.Unlock()
+	d.judge = classify.Succession{Policy: policy}
+	if last := d.current(); last != nil {
+		d.evaluate(ctx, last.Snapshot)
 	}
 }

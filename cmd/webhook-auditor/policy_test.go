@@ -18,9 +18,9 @@ import (
 // acknowledging is a Policy that acknowledges all findings on dead.
 const acknowledging = "acknowledgements: [{configuration: policy, reason: its software is being replaced}]\n"
 
-// followed is a board that follows a Policy file.
+// followed is a daemon that follows a Policy file.
 type followed struct {
-	*board
+	*daemon
 	file string
 	log  *bytes.Buffer
 	tick chan time.Time
@@ -30,7 +30,7 @@ type followed struct {
 func follow(t *testing.T, file, content string) followed {
 	t.Helper()
 	var log bytes.Buffer
-	f := followed{newTestBoard(&log), file, &log, make(chan time.Time)}
+	f := followed{newTestDaemon(&log), file, &log, make(chan time.Time)}
 	in := &input{config: file}
 	f.write(t, content)
 	if !in.rereadable() {
@@ -174,14 +174,14 @@ func TestPipeIsReadOnce(t *testing.T) {
 
 // TestPolicyBeforeTheFirstSnapshot: it is in effect from the first one on.
 func TestPolicyBeforeTheFirstSnapshot(t *testing.T) {
-	b := newTestBoard(&bytes.Buffer{})
+	d := newTestDaemon(&bytes.Buffer{})
 	policy, err := classify.ParsePolicy([]byte(acknowledging))
-	b.policyChanged(t.Context(), policy, err)
-	if b.current() != nil {
+	d.policyChanged(t.Context(), policy, err)
+	if d.current() != nil {
 		t.Error("a Report before the first Snapshot")
 	}
-	b.publish(t.Context(), dead(time.Now()))
-	if got := b.current().Totals(); got.Acknowledged != 1 {
+	d.publish(t.Context(), dead(time.Now()))
+	if got := d.current().Totals(); got.Acknowledged != 1 {
 		t.Errorf("%+v, want 1 acknowledged", got)
 	}
 }

@@ -100,7 +100,7 @@ func allFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	}
 }
 
-// write writes the artifact's files where they differ, and says so.
+// write writes the artifact's files where they differ, and prints their names.
 func (a artifact) write(dir string, w io.Writer) error {
 	files, err := a.files()
 	if err != nil {
@@ -112,10 +112,10 @@ func (a artifact) write(dir string, w io.Writer) error {
 			continue
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("writing what is derived: %w", err)
+			return fmt.Errorf("writing derived files: %w", err)
 		}
 		if err := os.WriteFile(path, want, 0o644); err != nil {
-			return fmt.Errorf("writing what is derived: %w", err)
+			return fmt.Errorf("writing derived files: %w", err)
 		}
 		fmt.Fprintf(w, "wrote %s\n", name)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/probe"
 )
 
-// probeFlags say whether backends are dialed.
+// probeFlags are the flags of the probe.
 type probeFlags struct {
 	mode string
 	urls bool

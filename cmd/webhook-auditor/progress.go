@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// progress is one line on a terminal that tells how far a long read is. It is
-// silent where nobody watches, and in the first moments: most reads are short.
+// progress is one line on a terminal that shows how far a long read is. It is
+// silent without a terminal, and at first: most reads are short.
 type progress struct {
 	w io.Writer
 	// width is how long the line may be: one that wraps cannot be drawn over.
@@ -18,15 +18,15 @@ type progress struct {
 	shown int
 }
 
-// patience is how long a read lasts before it is worth a line, and redraw how
-// often the line changes.
+// showAfter is how long a read lasts before the line appears, and redraw how
+// often it changes.
 const (
-	patience = 500 * time.Millisecond
-	redraw   = 100 * time.Millisecond
+	showAfter = 500 * time.Millisecond
+	redraw    = 100 * time.Millisecond
 )
 
 func newProgress(w io.Writer) *progress {
-	p := &progress{next: time.Now().Add(patience)}
+	p := &progress{next: time.Now().Add(showAfter)}
 	if width, ok := terminal(w); ok {
 		p.w, p.width = w, width
 	}

@@ -133,25 +133,25 @@ func (o *operatorFlags) run(ctx context.Context, s streams) error {
 	log := promslog.New(&promslog.Config{Level: o.level, Format: o.format, Writer: s.err})
 	o.web.names = o.names()
 	log.Info("starting", "version", version.Info(), "cluster", config.Host)
-	b := newBoard(policy, operator.NewTracker(o.conditions()), log)
-	klog.SetSlogLogger(slog.New(newLibraryLog(log.Handler(), "klog", b.messages)))
+	d := newDaemon(policy, operator.NewTracker(o.conditions()), log)
+	klog.SetSlogLogger(slog.New(newLibraryLog(log.Handler(), "klog", d.messages)))
 	group, ctx := errgroup.WithContext(ctx)
 	if o.elect {
-		if b.writer, err = o.writer(config, b); err != nil {
+		if d.writer, err = o.writer(config, d); err != nil {
 			return err
 		}
-		b.writer.Seed(ctx)
-		group.Go(func() error { b.writer.Run(ctx); return ctx.Err() })
+		d.writer.Seed(ctx)
+		group.Go(func() error { d.writer.Run(ctx); return ctx.Err() })
 	}
-	publish := o.probe.join(ctx, group, saveMemory(func(s *inventory.Snapshot) { b.publish(ctx, s) }))
+	publish := o.probe.join(ctx, group, saveMemory(func(s *inventory.Snapshot) { d.publish(ctx, s) }))
 	group.Go(func() error {
-		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, OnStartupErrors: b.waiting}, publish)
+		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, OnStartupErrors: d.waiting}, publish)
 	})
 	if o.input.rereadable() {
-		changed := func(policy classify.Policy, err error) { b.policyChanged(ctx, policy, err) }
+		changed := func(policy classify.Policy, err error) { d.policyChanged(ctx, policy, err) }
 		group.Go(func() error { return o.input.followPolicy(ctx, text, time.Tick(policyInterval), changed) })
 	}
-	group.Go(func() error { return o.web.serve(ctx, config, b) })
+	group.Go(func() error { return o.web.serve(ctx, config, d) })
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -176,8 +176,8 @@ func (o *operatorFlags) conditions() operator.TrackerOptions {
 	return operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version}
 }
 
-// writer writes what the board shows to the cluster.
-func (o *operatorFlags) writer(config *rest.Config, b *board) (*operator.Writer, error) {
+// writer writes what the daemon shows to the cluster.
+func (o *operatorFlags) writer(config *rest.Config, d *daemon) (*operator.Writer, error) {
 	identity, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("naming this replica: %w", err)
@@ -186,7 +186,7 @@ func (o *operatorFlags) writer(config *rest.Config, b *board) (*operator.Writer,
 		Identity:  fmt.Sprintf("%s_%d", identity, os.Getpid()),
 		Namespace: o.namespace,
 		Version:   version.Version,
-		Tracker:   b.tracker,
-		Outcome:   b.wrote,
+		Tracker:   d.tracker,
+		Outcome:   d.wrote,
 	})
 }

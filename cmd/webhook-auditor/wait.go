@@ -62,7 +62,7 @@ func await[T any](ctx context.Context, w waiting, do func() (T, error)) (T, erro
 		case <-notice:
 			fmt.Fprintf(w.notices, "webhook-auditor: waiting for %s\n", w.what)
 		case <-limit:
-			return none, fmt.Errorf("%s: nothing came within %s: %s", w.what, w.limit, w.cure)
+			return none, fmt.Errorf("%s: timed out after %s: %s", w.what, w.limit, w.cure)
 		}
 	}
 }

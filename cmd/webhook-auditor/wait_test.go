@@ -117,7 +117,7 @@ func TestAwaitLimit(t *testing.T) {
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
 	_, err := await(t.Context(), w, func() (int, error) { <-never; return 0, nil })
-	if err == nil || !strings.Contains(err.Error(), "the thing: nothing came within 1ns: make it come") {
+	if err == nil || !strings.Contains(err.Error(), "the thing: timed out after 1ns: make it come") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -79,18 +79,18 @@ func loopback(address string) bool {
 }
 
 // serve answers until the context ends.
-func (f *webFlags) serve(ctx context.Context, config *rest.Config, b *board) error {
+func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) error {
 	server := &http.Server{
-		Handler:           b.evaluations.guardReady(exporter.NewHandler(b.current, exporter.Bounded(f.maxSeries), b.evaluations, b.writeErrors, b.policy, b.messages)),
+		Handler:           d.evaluations.guardReady(exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), d.evaluations, d.writeErrors, d.policy, d.messages)),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(newLibraryLog(b.log.Handler(), "net/http", b.messages), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(newLibraryLog(d.log.Handler(), "net/http", d.messages), slog.LevelWarn),
 	}
 	serve := f.toolkit
 	if f.ownTLS() {
 		serve = f.inCluster
 	}
-	err := serveUntil(ctx, server, func() error { return serve(ctx, server, config, b) })
+	err := serveUntil(ctx, server, func() error { return serve(ctx, server, config, d) })
 	if err != nil {
 		return fmt.Errorf("serving on %v: %w", f.listen, err)
 	}
@@ -121,27 +121,27 @@ func serveUntil(ctx context.Context, server *http.Server, serve func() error) er
 }
 
 // toolkit serves as Prometheus' own programs do.
-func (f *webFlags) toolkit(_ context.Context, server *http.Server, _ *rest.Config, b *board) error {
+func (f *webFlags) toolkit(_ context.Context, server *http.Server, _ *rest.Config, d *daemon) error {
 	systemd := false
 	return web.ListenAndServe(server, &web.FlagConfig{
 		WebListenAddresses: &f.listen,
 		WebSystemdSocket:   &systemd,
 		WebConfigFile:      &f.config,
-	}, b.log)
+	}, d.log)
 }
 
 // inCluster serves HTTPS, to whom the API server lets get /metrics. The probes
 // of the kubelet need no name.
-func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *rest.Config, b *board) error {
-	pair, ca := f.pair(b), &access.ClientCA{}
+func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *rest.Config, d *daemon) error {
+	pair, ca := f.pair(d), &access.ClientCA{}
 	if _, err := pair.Get(nil); err != nil {
 		return err
 	}
-	if err := f.clientCAs(ctx, ca, config, b); err != nil {
+	if err := f.clientCAs(ctx, ca, config, d); err != nil {
 		return err
 	}
 	if !f.anonymous {
-		reviewer, err := f.reviewer(config, b)
+		reviewer, err := f.reviewer(config, d)
 		if err != nil {
 			return err
 		}
@@ -152,44 +152,44 @@ func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *r
 }
 
 // pair is what is served with.
-func (f *webFlags) pair(b *board) *access.KeyPair {
-	pair := &access.KeyPair{CertFile: f.certFile, KeyFile: f.key, Told: b.serving}
+func (f *webFlags) pair(d *daemon) *access.KeyPair {
+	pair := &access.KeyPair{CertFile: f.certFile, KeyFile: f.key, Told: d.serving}
 	if f.selfSigned {
 		pair.SelfSigned = &access.SelfSigned{Names: f.names, Now: time.Now}
 	}
 	return pair
 }
 
-// reviewer asks the API server who may scrape.
-func (f *webFlags) reviewer(config *rest.Config, b *board) (*access.Reviewer, error) {
+// reviewer has the API server review who may scrape.
+func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, error) {
 	config = rest.CopyConfig(config)
 	// The Reviewer limits what unknown users cause; a limit of the client would
 	// have known ones wait for them.
 	config.QPS = -1
 	tokens, err := authenticationclient.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("preparing to ask who may scrape: %w", err)
+		return nil, fmt.Errorf("preparing to review who may scrape: %w", err)
 	}
 	subjects, err := authorizationclient.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("preparing to ask who may scrape: %w", err)
+		return nil, fmt.Errorf("preparing to review who may scrape: %w", err)
 	}
 	return &access.Reviewer{
 		Tokens:   tokens.TokenReviews(),
 		Subjects: subjects.SubjectAccessReviews(),
 		Trusted:  f.trusted,
-		Told:     b.reviewed,
+		Told:     d.reviewed,
 		Now:      time.Now,
 	}, nil
 }
 
-func (f *webFlags) clientCAs(ctx context.Context, ca *access.ClientCA, config *rest.Config, b *board) error {
+func (f *webFlags) clientCAs(ctx context.Context, ca *access.ClientCA, config *rest.Config, d *daemon) error {
 	if f.clientCA == "" {
 		client, err := coreclient.NewForConfig(config)
 		if err != nil {
 			return fmt.Errorf("preparing to read the client CA: %w", err)
 		}
-		go ca.Follow(ctx, client, b.clientCA)
+		go ca.Follow(ctx, client, d.clientCA)
 		return nil
 	}
 	pem, err := os.ReadFile(f.clientCA)

@@ -204,8 +204,8 @@ func namesOnce(t *testing.T, a *auditor.Auditor, webhook string) {
 		if n := strings.Count(log, "webhook="+webhook); n != 1 {
 			return fmt.Errorf("the log names the webhook %d times, want once:\n%s", n, log)
 		}
-		if !strings.Contains(after, "it works again") {
-			return fmt.Errorf("the log does not say that it works again:\n%s", log)
+		if !strings.Contains(after, "recovered") {
+			return fmt.Errorf("the log does not say that recovered:\n%s", log)
 		}
 		return nil
 	})

@@ -14,7 +14,7 @@ import (
 
 // TestFaultStaleGrant blocks the reviews for longer than a grant is believed
 // without asking: who was let in before is let in all the same, the log says
-// once which webhook is to blame, and later that it works again.
+// once which webhook is to blame, and later that recovered.
 func TestFaultStaleGrant(t *testing.T) {
 	const granted = 2 * time.Minute
 	g := guard(t)
@@ -23,7 +23,7 @@ func TestFaultStaleGrant(t *testing.T) {
 	g.answers(t, known, "/metrics", http.StatusOK)
 	begun := time.Now()
 	g.block(t)
-	for !contains(g.process.Output(), "could not ask who may scrape") || time.Since(begun) < granted+10*time.Second {
+	for !contains(g.process.Output(), "cannot review who may scrape") || time.Since(begun) < granted+10*time.Second {
 		if time.Since(begun) > 2*granted {
 			t.Fatal("nobody asked again")
 		}
@@ -38,8 +38,8 @@ func TestFaultStaleGrant(t *testing.T) {
 	g.answers(t, known, "/metrics", http.StatusOK)
 	testenv.Eventually(t, func() error {
 		log := g.process.Output()
-		if strings.Count(log, "webhook=all.e2e.example.com") != 1 || !contains(log, "it works again") {
-			return errors.New("the log does not say once which webhook is to blame, and that it works again")
+		if strings.Count(log, "webhook=all.e2e.example.com") != 1 || !contains(log, "recovered") {
+			return errors.New("the log does not say once which webhook is to blame, and that recovered")
 		}
 		return nil
 	})

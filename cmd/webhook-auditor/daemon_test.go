@@ -37,41 +37,41 @@ func dead(taken time.Time) *inventory.Snapshot {
 	}.Snapshot(taken)
 }
 
-func newTestBoard(log *bytes.Buffer) *board {
-	return newBoard(classify.DefaultPolicy(), operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUpOn, Inertia: time.Hour}), slog.New(slog.NewTextHandler(log, nil)))
+func newTestDaemon(log *bytes.Buffer) *daemon {
+	return newDaemon(classify.DefaultPolicy(), operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUpOn, Inertia: time.Hour}), slog.New(slog.NewTextHandler(log, nil)))
 }
 
 // TestConditionsFollowTheClock: the inertia passes between two Snapshots.
 func TestConditionsFollowTheClock(t *testing.T) {
 	for age, want := range map[time.Duration]metav1.ConditionStatus{time.Minute: metav1.ConditionFalse, 2 * time.Hour: metav1.ConditionTrue} {
-		b := newTestBoard(&bytes.Buffer{})
-		b.publish(t.Context(), dead(time.Now().Add(-age)))
-		conditions := b.current().Conditions
+		d := newTestDaemon(&bytes.Buffer{})
+		d.publish(t.Context(), dead(time.Now().Add(-age)))
+		conditions := d.current().Conditions
 		i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == operator.Degraded })
 		if conditions[i].Status != want {
 			t.Errorf("after %s: Degraded=%s, want %s", age, conditions[i].Status, want)
 		}
 	}
-	if newTestBoard(&bytes.Buffer{}).current() != nil {
+	if newTestDaemon(&bytes.Buffer{}).current() != nil {
 		t.Error("a report before the first snapshot")
 	}
 }
 
-// TestTroublesAreLoggedOnce, with the webhook that is to blame, and once when
+// TestFailuresAreLoggedOnce, with the webhook that is to blame, and once when
 // they are over.
-func TestTroublesAreLoggedOnce(t *testing.T) {
+func TestFailuresAreLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
-	b := newTestBoard(&log)
+	d := newTestDaemon(&log)
 	for range 3 {
-		b.wrote(1, errors.New(`renewing lease x: failed calling webhook "all.example.com": no`))
+		d.wrote(1, errors.New(`renewing lease x: failed calling webhook "all.example.com": no`))
 	}
-	b.wrote(0, nil)
-	b.wrote(0, nil)
+	d.wrote(0, nil)
+	d.wrote(0, nil)
 	if n := strings.Count(log.String(), "webhook=all.example.com"); n != 1 {
-		t.Errorf("said %d times which webhook it is:\n%s", n, log.String())
+		t.Errorf("logged the webhook %d times:\n%s", n, log.String())
 	}
-	if n := strings.Count(log.String(), "it works again"); n != 1 {
-		t.Errorf("said %d times that it works again:\n%s", n, log.String())
+	if n := strings.Count(log.String(), "recovered"); n != 1 {
+		t.Errorf("logged the recovery %d times:\n%s", n, log.String())
 	}
 }
 
@@ -79,20 +79,20 @@ func TestTroublesAreLoggedOnce(t *testing.T) {
 // of access is named once, and what works again is what failed.
 func TestBothReviewsAreOneTrouble(t *testing.T) {
 	var log bytes.Buffer
-	b := newTestBoard(&log)
+	d := newTestDaemon(&log)
 	dead := errors.New(`reviewing: failed calling webhook "all.example.com": no`)
 	for range 2 {
-		b.reviewed(access.Token, dead)
-		b.reviewed(access.Access, dead)
+		d.reviewed(access.Token, dead)
+		d.reviewed(access.Access, dead)
 	}
-	b.reviewed(access.Token, nil)
-	if strings.Contains(log.String(), "it works again") {
+	d.reviewed(access.Token, nil)
+	if strings.Contains(log.String(), "recovered") {
 		t.Errorf("one of them still fails:\n%s", log.String())
 	}
-	b.reviewed(access.Access, nil)
-	for _, words := range []string{"webhook=all.example.com", "it works again"} {
+	d.reviewed(access.Access, nil)
+	for _, words := range []string{"webhook=all.example.com", "recovered"} {
 		if n := strings.Count(log.String(), words); n != 1 {
-			t.Errorf("said %q %d times:\n%s", words, n, log.String())
+			t.Errorf("logged %q %d times:\n%s", words, n, log.String())
 		}
 	}
 }
