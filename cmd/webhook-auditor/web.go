@@ -153,7 +153,7 @@ func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *r
 
 // pair is what is served with.
 func (f *webFlags) pair(d *daemon) *access.KeyPair {
-	pair := &access.KeyPair{CertFile: f.certFile, KeyFile: f.key, Told: d.serving}
+	pair := &access.KeyPair{CertFile: f.certFile, KeyFile: f.key, OnChange: d.serving}
 	if f.selfSigned {
 		pair.SelfSigned = &access.SelfSigned{Names: f.names, Now: time.Now}
 	}
@@ -178,7 +178,7 @@ func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, e
 		Tokens:   tokens.TokenReviews(),
 		Subjects: subjects.SubjectAccessReviews(),
 		Trusted:  f.trusted,
-		Told:     d.reviewed,
+		OnReview: d.reviewed,
 		Now:      time.Now,
 	}, nil
 }

@@ -1,10 +1,10 @@
-// Package access says who may scrape: a client certificate of the cluster, or a
-// bearer token that the API server vouches for, with the right to get the path.
+// Package access authenticates and authorizes scrapes: by a client certificate of
+// the cluster's CA or a TokenReview, and a SubjectAccessReview of the path.
 //
-// Scraping must outlive the outage it reports, and a webhook may block the very
-// reviews that are asked here (on servers older than 1.37). Hence certificates
-// come first and need no TokenReview, some names need no review at all, and
-// what a review once granted is believed for long while reviews fail.
+// Scraping must work during the outage it reports, and a webhook may block the
+// reviews (on servers older than 1.37). Hence certificates come first and need
+// no TokenReview, trusted users need no review at all, and a grant stays cached
+// for long while reviews fail.
 package access
 
 import (
@@ -26,25 +26,25 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 )
 
-// How long answers are believed. Stale is for grants while reviews fail.
+// The lifetimes of cached answers; stale is for grants while reviews fail.
 const (
 	granted = 2 * time.Minute
 	refused = 10 * time.Second
 	stale   = 2 * time.Hour
 )
 
-// maxAnswers bounds the memory that strangers with made-up tokens can take.
+// maxAnswers bounds the cache, whose keys unknown users choose.
 const maxAnswers = 1000
 
 // reviewTimeout bounds a review. It outlasts the default timeout of a webhook
 // that blocks it, or the API server's answer would not name the webhook.
 const reviewTimeout = 12 * time.Second
 
-// How long a scrape waits for a review: those known for so short that the two
-// reviews fit well into the timeout of a scrape.
+// How long a scrape waits for a review. Known users wait 1 s so that both reviews
+// fit in a 10 s scrape timeout.
 const (
-	waitKnown    = time.Second
-	waitStranger = 5 * time.Second
+	waitKnown   = time.Second
+	waitUnknown = 5 * time.Second
 )
 
 // Kind is a kind of review.
@@ -56,22 +56,21 @@ const (
 	Access Kind = "access"
 )
 
-// Reviewer asks the API server and remembers its answers. It is safe for
+// Reviewer reviews by the API server and caches the answers. It is safe for
 // concurrent use.
 type Reviewer struct {
 	Tokens   authenticationclient.TokenReviewInterface
 	Subjects authorizationclient.SubjectAccessReviewInterface
 	// Trusted are the users that may scrape without a SubjectAccessReview.
 	Trusted []string
-	// Told is told of each review, by its kind, why it could not be asked, nil if
-	// it could.
-	Told func(kind Kind, err error)
-	Now  func() time.Time
+	// OnReview is called after each review with its error, nil if it succeeded.
+	OnReview func(kind Kind, err error)
+	Now      func() time.Time
 
-	mu       sync.Mutex
-	answers  map[question]answer
-	underWay map[question]*review
-	limits   limits
+	mu      sync.Mutex
+	answers map[reviewKey]answer
+	running map[reviewKey]*review
+	limits  limits
 }
 
 // user is an authenticated user, as a TokenReview or a certificate names it.
@@ -81,27 +80,27 @@ type user struct {
 	extra     map[string]authorizationv1.ExtraValue
 }
 
-// answer is what a review said, and when.
+// answer is the result of a review, and its time.
 type answer struct {
-	user  user
-	ok    bool
-	asked time.Time
+	user user
+	ok   bool
+	time time.Time
 }
 
 // The ways to be refused.
 var (
-	errUnauthenticated = errors.New("want a client certificate or a bearer token")
+	errUnauthenticated = errors.New("must have a client certificate or a bearer token")
 	errForbidden       = errors.New("forbidden")
 	errLimited         = errors.New("too many requests of unknown users; try again later")
 )
 
-// Guard lets only those through who may get the path.
+// Guard admits only users who may get the path.
 func (v *Reviewer) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := v.admit(r)
 		switch {
 		case err == nil:
-			v.letIn(address(r))
+			v.admitted(address(r))
 			next.ServeHTTP(w, r)
 		case errors.Is(err, errUnauthenticated):
 			http.Error(w, err.Error(), http.StatusUnauthorized)
@@ -111,7 +110,7 @@ func (v *Reviewer) Guard(next http.Handler) http.Handler {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, err.Error(), http.StatusTooManyRequests)
 		default:
-			http.Error(w, "the API server could not be asked who may read this; a client certificate of a trusted name needs no asking", http.StatusServiceUnavailable)
+			http.Error(w, "the API server cannot review this request; a client certificate of a --web.trusted-user needs no review", http.StatusServiceUnavailable)
 		}
 	})
 }
@@ -146,7 +145,7 @@ func (v *Reviewer) authenticate(r *http.Request, c *caller) (user, error) {
 	if !ok || token == "" {
 		return user{}, errUnauthenticated
 	}
-	found, err := v.remembered(question{Token, digest(token)}, c, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
+	found, err := v.remembered(reviewKey{Token, digest(token)}, c, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
 	if err == nil && !found.ok {
 		err = errUnauthenticated
 	}
@@ -162,7 +161,7 @@ func (v *Reviewer) authorize(u user, path string, c *caller) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reviewing access: of %s: %w", u.name, err)
 	}
-	key := question{Access, digest(string(text))}
+	key := reviewKey{Access, digest(string(text))}
 	found, err := v.remembered(key, c, func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, spec) })
 	return found.ok, err
 }
@@ -170,26 +169,25 @@ func (v *Reviewer) authorize(u user, path string, c *caller) (bool, error) {
 // digest keeps tokens out of memory dumps.
 func digest(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
 
-// question is what a review asks.
-type question struct {
+// reviewKey identifies a review.
+type reviewKey struct {
 	kind   Kind
 	digest string
 }
 
-// errSlow says that a review takes longer than a scrape may wait.
+// errSlow means that a review takes longer than a scrape may wait.
 var errSlow = errors.New("the review takes too long")
 
-// remembered asks unless a recent answer is known; where asking fails or takes
-// long, an old grant still counts. What was granted before is asked again
-// whatever the limits say.
-func (v *Reviewer) remembered(key question, c *caller, ask func(context.Context) (answer, error)) (answer, error) {
+// remembered reviews unless a recent answer is cached; where the review fails or
+// takes long, an old grant still counts. A grant is renewed outside the limits.
+func (v *Reviewer) remembered(key reviewKey, c *caller, ask func(context.Context) (answer, error)) (answer, error) {
 	known, found := v.recall(key)
-	age := v.Now().Sub(known.asked)
+	age := v.Now().Sub(known.time)
 	if found && (known.ok && age < granted || !known.ok && age < refused) {
 		return known, nil
 	}
 	old := found && known.ok && age < stale
-	if !old && !v.mayAsk(c) {
+	if !old && !v.mayReview(c) {
 		return answer{}, errLimited
 	}
 	fresh, err := v.await(v.review(key, ask), old)
@@ -204,11 +202,11 @@ func (v *Reviewer) remembered(key question, c *caller, ask func(context.Context)
 
 // await waits for a review as long as a scrape can.
 func (v *Reviewer) await(r *review, known bool) (answer, error) {
-	patience := waitStranger
+	timeout := waitUnknown
 	if known {
-		patience = waitKnown
+		timeout = waitKnown
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-r.done:
@@ -218,7 +216,7 @@ func (v *Reviewer) await(r *review, known bool) (answer, error) {
 	}
 }
 
-// review is one that is under way, for all who wait for it.
+// review is one that is running, for all scrapes that wait for it.
 type review struct {
 	done   chan struct{}
 	answer answer
@@ -226,46 +224,46 @@ type review struct {
 }
 
 // review begins a review, or joins the one of the same key.
-func (v *Reviewer) review(key question, ask func(context.Context) (answer, error)) *review {
+func (v *Reviewer) review(key reviewKey, ask func(context.Context) (answer, error)) *review {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if r := v.underWay[key]; r != nil {
+	if r := v.running[key]; r != nil {
 		return r
 	}
-	if v.underWay == nil {
-		v.underWay = map[question]*review{}
+	if v.running == nil {
+		v.running = map[reviewKey]*review{}
 	}
 	r := &review{done: make(chan struct{})}
-	v.underWay[key] = r
+	v.running[key] = r
 	go v.finish(key, r, ask)
 	return r
 }
 
-// finish does not end with the scrape that asked: the answer is of use for the
-// next one.
-func (v *Reviewer) finish(key question, r *review, ask func(context.Context) (answer, error)) {
+// finish does not end with the scrape that began the review: the next one uses
+// the answer.
+func (v *Reviewer) finish(key reviewKey, r *review, ask func(context.Context) (answer, error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), reviewTimeout)
 	defer cancel()
 	r.answer, r.err = ask(ctx)
-	v.Told(key.kind, r.err)
+	v.OnReview(key.kind, r.err)
 	if r.err == nil {
-		r.answer.asked = v.Now()
+		r.answer.time = v.Now()
 		v.remember(key, r.answer)
 	}
 	v.mu.Lock()
-	delete(v.underWay, key)
+	delete(v.running, key)
 	v.mu.Unlock()
 	close(r.done)
 }
 
-func (v *Reviewer) recall(key question) (answer, bool) {
+func (v *Reviewer) recall(key reviewKey) (answer, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known, found := v.answers[key]
 	return known, found
 }
 
-func (v *Reviewer) remember(key question, a answer) {
+func (v *Reviewer) remember(key reviewKey, a answer) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.answers == nil || len(v.answers) >= maxAnswers {
@@ -274,16 +272,16 @@ func (v *Reviewer) remember(key question, a answer) {
 	v.answers[key] = a
 }
 
-// forget drops refusals, or everything where nothing but grants is known.
+// forget drops refusals, or everything if all answers are grants.
 func (v *Reviewer) forget() {
-	kept := map[question]answer{}
+	kept := map[reviewKey]answer{}
 	for key, a := range v.answers {
-		if a.ok && v.Now().Sub(a.asked) < stale {
+		if a.ok && v.Now().Sub(a.time) < stale {
 			kept[key] = a
 		}
 	}
 	if len(kept) >= maxAnswers {
-		kept = map[question]answer{}
+		kept = map[reviewKey]answer{}
 	}
 	v.answers = kept
 }
@@ -298,8 +296,7 @@ func (v *Reviewer) reviewToken(ctx context.Context, token string) (answer, error
 	return answer{user: user{u.Username, u.UID, u.Groups, extra(u.Extra)}, ok: got.Status.Authenticated}, nil
 }
 
-// extra is what else a TokenReview says of a user, as a SubjectAccessReview takes
-// it.
+// extra converts the extra of a TokenReview to that of a SubjectAccessReview.
 func extra(of map[string]authenticationv1.ExtraValue) map[string]authorizationv1.ExtraValue {
 	if of == nil {
 		return nil

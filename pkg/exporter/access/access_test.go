@@ -58,7 +58,7 @@ func newServer() *server {
 		Tokens:   kube.AuthenticationV1().TokenReviews(),
 		Subjects: kube.AuthorizationV1().SubjectAccessReviews(),
 		Trusted:  []string{"prometheus"},
-		Told: func(_ Kind, err error) {
+		OnReview: func(_ Kind, err error) {
 			if err != nil {
 				s.failed++
 			}
@@ -175,7 +175,7 @@ func TestStrangersAreLimited(t *testing.T) {
 		newcomer int
 	}{
 		"one address":    {func(int) string { return "10.0.0.1:1" }, addressBurst, http.StatusOK},
-		"many addresses": {func(i int) string { return fmt.Sprintf("10.0.%d.%d:1", 1+i/250, i%250) }, strangerBurst, http.StatusTooManyRequests},
+		"many addresses": {func(i int) string { return fmt.Sprintf("10.0.%d.%d:1", 1+i/250, i%250) }, unknownBurst, http.StatusTooManyRequests},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer()

@@ -8,27 +8,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The limits of reviews that are asked for users who were not let in before:
-// those from one address, and those from all addresses from which no user was
-// ever let in. So a flood keeps out neither a scraper whose token was renewed
-// nor one at another address.
+// The limits of reviews of users without a cached grant: of one address, and of
+// all addresses without an admitted user. So a flood keeps out neither a scraper
+// whose token was renewed nor one at another address.
 const (
-	addressBurst  = 10
-	addressRate   = 1 // a second
-	strangerBurst = 40
-	strangerRate  = 5
+	addressBurst = 10
+	addressRate  = 1 // a second
+	unknownBurst = 40
+	unknownRate  = 5
 )
 
 // limits bound the reviews that unknown users cause.
 type limits struct {
-	strangers *rate.Limiter
+	unknown   *rate.Limiter
 	addresses map[string]*origin
 }
 
 // origin is an address that requests come from.
 type origin struct {
 	limiter *rate.Limiter
-	// known says that a user was let in from there.
+	// known is set once a user was admitted from there.
 	known bool
 }
 
@@ -41,24 +40,24 @@ func address(r *http.Request) string {
 	return host
 }
 
-// caller is who sent a request.
+// caller is the sender of a request.
 type caller struct {
 	from string
-	// counted says that the request counts already: the reviews of a token and of
-	// what its user may do are one of an unknown user.
+	// counted is set once the request counts: its TokenReview and its
+	// SubjectAccessReview count as one.
 	counted bool
 }
 
-// mayAsk reports whether a review may be asked for an unknown user.
-func (v *Reviewer) mayAsk(c *caller) bool {
+// mayReview reports whether the limits allow a review for an unknown user.
+func (v *Reviewer) mayReview(c *caller) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	c.counted = c.counted || v.limits.allow(c.from, v.Now())
 	return c.counted
 }
 
-// letIn notes that a user was let in from the address.
-func (v *Reviewer) letIn(from string) {
+// admitted notes that a user was admitted from the address.
+func (v *Reviewer) admitted(from string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.limits.origin(from).known = true
@@ -66,15 +65,15 @@ func (v *Reviewer) letIn(from string) {
 
 func (l *limits) allow(from string, now time.Time) bool {
 	o := l.origin(from)
-	return o.limiter.AllowN(now, 1) && (o.known || l.strangers.AllowN(now, 1))
+	return o.limiter.AllowN(now, 1) && (o.known || l.unknown.AllowN(now, 1))
 }
 
 func (l *limits) origin(from string) *origin {
 	if o := l.addresses[from]; o != nil {
 		return o
 	}
-	if l.strangers == nil {
-		l.strangers = rate.NewLimiter(strangerRate, strangerBurst)
+	if l.unknown == nil {
+		l.unknown = rate.NewLimiter(unknownRate, unknownBurst)
 	}
 	if l.addresses == nil || len(l.addresses) >= maxAnswers {
 		l.forget()

@@ -14,7 +14,7 @@ import (
 )
 
 // How long a self-signed certificate is valid, how long before its end it is
-// replaced, and by how much the clocks of those who connect may be behind.
+// replaced, and by how much the clocks of clients may be behind.
 const (
 	selfSignedFor = 90 * 24 * time.Hour
 	renewedBefore = 30 * 24 * time.Hour
@@ -22,8 +22,8 @@ const (
 )
 
 // SelfSigned makes a serving certificate in memory, signed with its own key,
-// and another one before it expires. It keeps what is said from those who
-// listen in, but who connects cannot tell by it with whom it speaks.
+// and another one before it expires. It encrypts but does not
+// authenticate the server.
 type SelfSigned struct {
 	// Names are the DNS names and IP addresses that it is for.
 	Names []string

@@ -30,7 +30,7 @@ func newPair(t *testing.T) *told {
 		CertFile:   filepath.Join(dir, "tls.crt"),
 		KeyFile:    filepath.Join(dir, "tls.key"),
 		SelfSigned: &SelfSigned{Names: []string{"auditor.example.svc", "127.0.0.1"}, Now: func() time.Time { return p.now }},
-		Told: func(c *x509.Certificate, err error) {
+		OnChange: func(c *x509.Certificate, err error) {
 			p.certs, p.errs = append(p.certs, c), append(p.errs, err)
 		},
 	}

@@ -21,20 +21,20 @@ type KeyPair struct {
 	CertFile, KeyFile string
 	// SelfSigned, if any, stands in until the files hold a pair.
 	SelfSigned *SelfSigned
-	// Told, if any, is told of each certificate that is served with from then
-	// on, of one that stands in with the reason; and, without a certificate, of
-	// each failure to read the files while the last good pair goes on. It may
+	// OnChange, if set, is called with each certificate when it is first served,
+	// with the reason if it is self-signed; and without a certificate on each
+	// failure to read the files while the last good pair stays in use. It may
 	// not block.
-	Told func(*x509.Certificate, error)
+	OnChange func(*x509.Certificate, error)
 
 	mu      sync.Mutex
 	current *tls.Certificate
 	stamp   [2]time.Time
-	// told is the certificate that Told was told of last.
-	told *tls.Certificate
+	// reported is the last certificate that OnChange got.
+	reported *tls.Certificate
 }
 
-// errNoFiles is why a certificate stands in where none was asked for.
+// errNoFiles is why a certificate stands in without files.
 var errNoFiles = errors.New("no certificate is given")
 
 // Get is a tls.Config's GetCertificate. A pair that cannot be read, as half
@@ -51,8 +51,8 @@ func (p *KeyPair) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		}
 	}
 	switch {
-	case served != p.told:
-		p.told = served
+	case served != p.reported:
+		p.reported = served
 		p.tell(served.Leaf, reason)
 	case p.current != nil && reason != nil:
 		p.tell(nil, reason)
@@ -69,8 +69,8 @@ func (p *KeyPair) standIn(reason error) (*tls.Certificate, error) {
 }
 
 func (p *KeyPair) tell(leaf *x509.Certificate, err error) {
-	if p.Told != nil {
-		p.Told(leaf, err)
+	if p.OnChange != nil {
+		p.OnChange(leaf, err)
 	}
 }
 
@@ -113,9 +113,9 @@ func (c *ClientCA) Set(pem []byte) error {
 }
 
 // Follow reads the bundle that the API server publishes for its extensions,
-// now and every few minutes, until the context ends. Each reading is told with
-// its error, nil if it worked; without the bundle tokens still work.
-func (c *ClientCA) Follow(ctx context.Context, configMaps coreclient.ConfigMapsGetter, told func(error)) {
+// now and every few minutes, until the context ends. It reports each reading
+// with its error, nil on success; without the bundle tokens still work.
+func (c *ClientCA) Follow(ctx context.Context, configMaps coreclient.ConfigMapsGetter, report func(error)) {
 	const every, soon = 5 * time.Minute, 5 * time.Second
 	for {
 		err, pause := c.read(ctx, configMaps), every
@@ -123,7 +123,7 @@ func (c *ClientCA) Follow(ctx context.Context, configMaps coreclient.ConfigMapsG
 			pause = soon
 		}
 		if ctx.Err() == nil {
-			told(err)
+			report(err)
 		}
 		select {
 		case <-ctx.Done():

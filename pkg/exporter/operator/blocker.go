@@ -2,7 +2,7 @@ package operator
 
 import "regexp"
 
-// blocked is how the API server says that a webhook is why it refused.
+// blocked matches the API server's error when a webhook caused a refusal.
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/errors and
 // mutating/validating dispatchers.
 var blocked = regexp.MustCompile(`failed calling webhook "([^"]+)"|admission webhook "([^"]+)" denied the request`)

@@ -17,17 +17,17 @@ const (
 	Progressing = "Progressing"
 	Degraded    = "Degraded"
 	Upgradeable = "Upgradeable"
-	// EvaluationConditionsDetected says what would degrade, without degrading.
+	// EvaluationConditionsDetected is what would degrade, without degrading.
 	EvaluationConditionsDetected = "EvaluationConditionsDetected"
 )
 
-// asExpected is the reason of a condition that has nothing to say.
+// asExpected is the reason of a condition without problems.
 const asExpected = "AsExpected"
 
 // notReady is the reason of a condition with several reasons at once.
 const notReady = "WebhookServiceNotReady"
 
-// RollUp says which condition the others are rolled up to.
+// RollUp selects the condition that the others roll up to.
 type RollUp string
 
 // The values of --degraded.
@@ -44,7 +44,7 @@ type conditionOptions struct {
 	Inertia time.Duration
 	// Now is the time by which an error lasts.
 	Now time.Time
-	// RollingOut says that another version of this program wrote last.
+	// RollingOut is set if another version of this program wrote last.
 	RollingOut bool
 }
 

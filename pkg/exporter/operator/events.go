@@ -20,7 +20,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// eventNamespace is where Events on cluster-scoped objects live.
+// eventNamespace is the namespace of Events on cluster-scoped objects.
 const eventNamespace = metav1.NamespaceDefault
 
 // The bounds of Events, which are for people: so many at once, for a node that
@@ -112,7 +112,7 @@ func (t transition) key() string {
 
 // eventQueue records Events for critical findings that come and go. It loses
 // none while the API server or a webhook refuses them, but for those beyond the
-// bounds: these are counted, and the next Event says how many they are.
+// bounds: these are counted in the next Event.
 type eventQueue struct {
 	// seen is the last Report that was compared.
 	seen *classify.Report
@@ -246,7 +246,7 @@ func (t transition) name(window time.Time) string {
 	return fmt.Sprintf("webhook-auditor.%016x", h.Sum64())
 }
 
-// event is the Event of the transition, which says how many others got none.
+// event is the Event of the transition, with the number of those that got none.
 func (t transition) event(window time.Time, omitted int) *corev1.Event {
 	f, at := t.finding, metav1.NewTime(t.at)
 	kind, reason, message := corev1.EventTypeWarning, "CriticalFinding", fmt.Sprintf("%s: webhook %s %s", f.Check.Name, f.Webhook.Name, f.Message)

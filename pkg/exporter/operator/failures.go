@@ -10,8 +10,8 @@ import (
 // that is not due is not one that works again.
 type failures struct {
 	failing map[string]error
-	// failed counts those that failed since the last conclusion; recovered says
-	// that one works again since.
+	// failed counts those that failed since the last report; recovered is
+	// set if one succeeded again since.
 	failed    int
 	recovered bool
 }
@@ -38,9 +38,9 @@ func (f *failures) keepOnly(operation string) {
 	}
 }
 
-// conclude returns how many operations failed since the last conclusion, and
+// report returns how many operations failed since the last report, and
 // whether one works again.
-func (f *failures) conclude() (failed int, recovered bool) {
+func (f *failures) report() (failed int, recovered bool) {
 	failed, recovered = f.failed, f.recovered
 	f.failed, f.recovered = 0, false
 	return failed, recovered

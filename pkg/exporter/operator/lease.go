@@ -11,8 +11,8 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// The times of the lease: how long a holder is believed without a renewal, and
-// how often everybody looks.
+// The times of the lease: how long it is valid without a renewal, and how often
+// each replica reads it.
 const (
 	leaseDuration = 15 * time.Second
 	leaseInterval = 2 * time.Second
@@ -22,8 +22,8 @@ const (
 // which steps down when a renewal fails: under a dead catch-all webhook no
 // renewal succeeds, while the conditions, whose writes still work, are needed
 // most. Writing is idempotent (server-side apply, one field manager), so two
-// writers are harmless, and none is not. Hence a holder goes on until it sees
-// another one.
+// writers are harmless, and none is not. Hence a holder keeps
+// writing until it sees another one.
 type lease struct {
 	client   coordinationclient.LeaseInterface
 	name     string
@@ -34,22 +34,22 @@ type lease struct {
 	leading  bool
 }
 
-// try looks at the lease once and reports whether this replica writes. Its
-// error says why the lease could not be kept, which is not losing it.
+// try reads the lease once and reports whether this replica writes. An error is
+// why the lease cannot be renewed, which is not losing it.
 func (l *lease) try(ctx context.Context) (bool, error) {
 	found, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return l.settle(l.create(ctx))
+		return l.result(l.create(ctx))
 	case err != nil:
-		return l.settle(fmt.Errorf("reading lease %s: %w", l.name, err))
+		return l.result(fmt.Errorf("reading lease %s: %w", l.name, err))
 	}
 	l.observe(found.Spec)
 	if !l.mine(found.Spec) && !l.expired() {
 		l.leading = false
 		return false, nil
 	}
-	return l.settle(l.take(ctx, found))
+	return l.result(l.take(ctx, found))
 }
 
 // observe notes when the lease last changed, by our own clock: that of the
@@ -80,10 +80,10 @@ func (l *lease) expired() bool {
 	return deref(l.seen.HolderIdentity) == "" || l.now().Sub(l.changed) > leaseDuration
 }
 
-// settle draws the conclusion of an attempt to hold the lease. Who lost a race
-// saw another holder; who was kept from writing by a webhook, lacks the
-// permission, or could not reach the server, did not.
-func (l *lease) settle(err error) (bool, error) {
+// result is that of an attempt to hold the lease. A replica that lost a race saw
+// another holder; one that a webhook kept from writing, that lacks the
+// permission, or that cannot reach the server, did not.
+func (l *lease) result(err error) (bool, error) {
 	switch {
 	case err == nil:
 		l.leading = true

@@ -39,8 +39,7 @@ const followPeriod = 30 * time.Second
 
 // Options are what a Writer needs to know.
 type Options struct {
-	// Identity tells this replica from the others; Namespace is where the lease
-	// is. Without a Namespace there is no election, and this replica writes.
+	// Identity is unique to this replica; Namespace is that of the lease. Without a Namespace there is no election, and this replica writes.
 	Identity, Namespace string
 	// Version is the version of this program.
 	Version string
@@ -64,7 +63,7 @@ type Writer struct {
 
 	events   eventQueue
 	statuses map[string]*status
-	// leading says that this replica writes, elected that this was decided.
+	// leading is set while this replica writes, elected once that is decided.
 	leading, elected bool
 	// followed is when this replica last read the conditions of another one.
 	followed time.Time
@@ -123,7 +122,7 @@ func (w *Writer) Seed(ctx context.Context) {
 	w.follow(ctx, targets)
 }
 
-// Notify says that the Tracker has another Report. It never blocks.
+// Notify has the Writer look for another Report. It never blocks.
 func (w *Writer) Notify() {
 	select {
 	case w.wakeup <- struct{}{}:
@@ -159,7 +158,7 @@ func (w *Writer) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaseInterval)
 	defer cancel()
 	w.failures.note("lease", w.lease.release(ctx))
-	w.conclude(ctx)
+	w.reportOutcome(ctx)
 }
 
 // onReport writes what another Report changed. The lease is only looked at
@@ -205,7 +204,7 @@ func (w *Writer) write(ctx context.Context, report *classify.Report) {
 	} else {
 		w.standBy(ctx, report)
 	}
-	w.conclude(ctx)
+	w.reportOutcome(ctx)
 }
 
 // standBy follows the replica that writes.
@@ -237,10 +236,10 @@ func (w *Writer) follow(ctx context.Context, from []target) {
 	}
 }
 
-// conclude reports what failed, and what works again. What was cut short by
+// reportOutcome reports what failed, and what works again. What was cut short by
 // SIGTERM is no failure.
-func (w *Writer) conclude(ctx context.Context) {
-	failed, changed := w.failures.conclude()
+func (w *Writer) reportOutcome(ctx context.Context) {
+	failed, changed := w.failures.report()
 	if ctx.Err() == nil && (failed > 0 || changed) {
 		w.options.Outcome(failed, w.failures.err())
 	}
@@ -264,5 +263,5 @@ func (w *Writer) ownersOf(ctx context.Context) []metav1.OwnerReference {
 	return w.owners
 }
 
-// refused reports whether an error says that a permission is missing.
+// refused reports whether an error is a missing permission.
 func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }

@@ -28,9 +28,9 @@ var applyOptions = metav1.ApplyOptions{FieldManager: manager, Force: true}
 type target struct {
 	schema.GroupVersionResource
 	kind, name string
-	// rest is what the API wants there besides the status.
-	rest map[string]any
-	// status is what its status says besides the conditions.
+	// content is what the API requires besides the status.
+	content map[string]any
+	// status is its status besides the conditions.
 	status func(o Options, r *classify.Report) map[string]any
 }
 
@@ -40,7 +40,7 @@ var targets = []target{
 		GroupVersionResource: schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "clusteroperators"},
 		kind:                 "ClusterOperator",
 		name:                 "webhook-auditor",
-		rest:                 map[string]any{"spec": map[string]any{}},
+		content:              map[string]any{"spec": map[string]any{}},
 		status:               clusterOperatorStatus,
 	},
 	{
@@ -87,7 +87,7 @@ func webhookAuditStatus(o Options, r *classify.Report) map[string]any {
 	}
 }
 
-// recorded is what a target in the cluster says.
+// recorded is the state of a target in the cluster.
 type recorded struct {
 	conditions []metav1.Condition
 	version    string
@@ -107,8 +107,8 @@ func (t target) servedBy(s *inventory.Snapshot) bool {
 	})
 }
 
-// read returns what the target says now: nothing where the object or its API
-// does not exist.
+// read returns the state of the target: nothing where the object or its API does
+// not exist.
 func (t target) read(ctx context.Context, client dynamic.Interface) (recorded, error) {
 	found, err := client.Resource(t.GroupVersionResource).Get(ctx, t.name, metav1.GetOptions{})
 	switch {
@@ -137,7 +137,7 @@ func (t target) read(ctx context.Context, client dynamic.Interface) (recorded, e
 	return p, nil
 }
 
-// absent reports whether an error says that there is no such API or object.
+// absent reports whether an error is a missing API or object.
 func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
 // applyStatus writes the status. The conditions that an older build wrote and
@@ -156,18 +156,18 @@ func (t target) apply(ctx context.Context, client dynamic.Interface, owners []me
 	return err
 }
 
-func (t target) object(rest map[string]any) *unstructured.Unstructured {
+func (t target) object(fields map[string]any) *unstructured.Unstructured {
 	content := map[string]any{
 		"apiVersion": t.GroupVersion().String(),
 		"kind":       t.kind,
 		"metadata":   map[string]any{"name": t.name},
 	}
-	maps.Copy(content, rest)
+	maps.Copy(content, fields)
 	return &unstructured.Unstructured{Object: content}
 }
 
 func (t target) owned(owners []metav1.OwnerReference) *unstructured.Unstructured {
-	object := t.object(t.rest)
+	object := t.object(t.content)
 	if len(owners) > 0 {
 		object.SetOwnerReferences(owners)
 	}
@@ -179,7 +179,7 @@ func (t target) statusOf(o Options, r *classify.Report, conditions []metav1.Cond
 	status := t.status(o, r)
 	list := make([]any, 0, len(conditions))
 	for _, c := range conditions {
-		one, err := plain(c)
+		one, err := toUnstructured(c)
 		if err != nil {
 			return nil, err
 		}
@@ -189,7 +189,7 @@ func (t target) statusOf(o Options, r *classify.Report, conditions []metav1.Cond
 	return status, nil
 }
 
-func plain(c metav1.Condition) (map[string]any, error) {
+func toUnstructured(c metav1.Condition) (map[string]any, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("writing condition %s: %w", c.Type, err)

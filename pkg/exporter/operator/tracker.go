@@ -77,7 +77,7 @@ func (t *Tracker) advance(now time.Time) {
 	})
 }
 
-// adopt continues the history that the cluster's status tells: of this program
+// adopt continues the history in the cluster's status: of this program
 // before it was restarted, or of the replica that writes. An error that only
 // one side sees is left alone, as the other is about to see it.
 func (t *Tracker) adopt(found recorded) {

@@ -12,7 +12,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// The bounds of status writes of one target: a few at once, for a human who
+// The bounds of status writes of one target: a burst, for a user who
 // changes things one after the other, and then few, for a Service that flaps.
 const (
 	statusInterval = 10 * time.Second
@@ -21,7 +21,7 @@ const (
 
 // status is what this replica knows of a target since it writes.
 type status struct {
-	// read says that the object was read, or may not be.
+	// read is set once the object was read, or may not be.
 	read bool
 	// owners are those that the object has.
 	owners []metav1.OwnerReference

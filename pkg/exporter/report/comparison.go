@@ -39,7 +39,7 @@ type Baseline struct {
 
 // ComparisonTotals count what a Comparison holds.
 type ComparisonTotals struct {
-	Added  FindingTotals `json:"added"`
+	Added    FindingTotals `json:"added"`
 	Resolved FindingTotals `json:"resolved"`
 }
 
@@ -52,7 +52,7 @@ func NewComparison(before, after Document) Comparison {
 		Server:   after.Server,
 		Baseline: Baseline{before.Taken, before.Server},
 		Added:    append([]Finding{}, d.Added...),
-		Resolved:   append([]Finding{}, d.Resolved...),
+		Resolved: append([]Finding{}, d.Resolved...),
 		Errors:   append([]Error{}, after.Errors...),
 		Totals:   ComparisonTotals{countFindings(d.Added), countFindings(d.Resolved)},
 		Inputs:   after.Inputs,
