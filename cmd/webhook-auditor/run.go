@@ -143,7 +143,7 @@ func (o *operatorFlags) run(ctx context.Context, s streams) error {
 		d.writer.Seed(ctx)
 		group.Go(func() error { d.writer.Run(ctx); return ctx.Err() })
 	}
-	publish := o.probe.join(ctx, group, saveMemory(func(s *inventory.Snapshot) { d.publish(ctx, s) }))
+	publish := o.probe.join(ctx, group, func(s *inventory.Snapshot) { d.publish(ctx, s) })
 	group.Go(func() error {
 		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, OnStartupErrors: d.waiting}, publish)
 	})
