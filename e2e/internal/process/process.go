@@ -46,6 +46,11 @@ func Run(path, log string, args ...string) (*Process, error) {
 	return run(path, log, surroundings{}, args...)
 }
 
+// RunWith is Run with further environment variables, as NAME=VALUE.
+func RunWith(environment []string, path, log string, args ...string) (*Process, error) {
+	return run(path, log, surroundings{environment: append(os.Environ(), environment...)}, args...)
+}
+
 // surroundings are where a program runs; what is empty is as for this one.
 type surroundings struct {
 	dir         string

@@ -17,7 +17,7 @@ type gate struct {
 	// resolved and added are what the other release makes of a webhook for
 	// TokenReviews.
 	resolved, added string
-	code          int
+	code            int
 }
 
 // TestUpgradeGate: what another release would make of the webhooks of a live
@@ -40,8 +40,8 @@ func TestUpgradeGate(t *testing.T) {
 			testenv.Must(t, os.WriteFile(before, []byte(got.Stdout), 0o600))
 			got = testenv.Command(t, append([]string{"audit", "-o=json", "--baseline=" + before, "--server-version=" + g.next}, cluster...)...)
 			var change struct {
-				Server        string
-				Baseline      struct{ Server string }
+				Server          string
+				Baseline        struct{ Server string }
 				Added, Resolved []struct{ Check, Configuration string }
 			}
 			testenv.Must(t, json.Unmarshal([]byte(got.Stdout), &change))
