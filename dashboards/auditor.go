@@ -67,7 +67,7 @@ func findingPanels() []Panel {
 		},
 		{
 			Title:       "Findings by severity",
-			Description: "All findings that nobody acknowledged.",
+			Description: "All findings that are not acknowledged.",
 			Kind:        StackedTimeSeries, Unit: unitCount, Width: 12, Height: 8,
 			Queries: []Query{bySeverity("info", blue), bySeverity("warning", orange), bySeverity("critical", red)},
 		},
@@ -86,7 +86,7 @@ func findingPanels() []Panel {
 	}
 }
 
-// meaning is one series per condition, whose value tells what its status means:
+// conditionStates is one series per condition, whose value stands for what its status means:
 // errors are good while False, Available and Upgradeable while True, and
 // Progressing passes either way.
 func conditionStates() string {

@@ -1,4 +1,4 @@
-// Package dashboards holds the boards on which people find the webhook that
+// Package dashboards holds the boards on which users find the webhook that
 // breaks their cluster: one table of panels, drawn in two dialects (Grafana's
 // and the OpenShift console's) and delivered in several forms.
 package dashboards
@@ -61,7 +61,7 @@ type Panel struct {
 	// Shades are the colors of series by what their legend matches; all others
 	// have a color by their name.
 	Shades []Shade
-	// Unknown is what a panel says that no series answers. What is known to be
+	// Unknown is the text of a panel without series. What is known to be
 	// empty is a row of the query: see orNone.
 	Unknown string
 }
@@ -168,5 +168,5 @@ type Variable struct {
 // Choice is one fixed choice of a Variable.
 type Choice struct{ Text, Value string }
 
-// Boards are all boards, in the order in which a person meets them.
+// Boards are all boards, in the order in which a user meets them.
 func Boards() []Board { return []Board{webhooks(), webhook(), fleet(), auditor()} }

@@ -138,7 +138,7 @@ func consoleColumns(t *testing.T, title string, p object) {
 	}
 	for _, target := range objects(p["targets"]) {
 		if target["instant"] != true || target["format"] != "table" {
-			t.Errorf("%s: tables ask for this moment only", title)
+			t.Errorf("%s: tables need instant queries", title)
 		}
 	}
 }

@@ -9,15 +9,15 @@ import (
 // range at its end: a plain topk would choose anew at each step and draw more
 // lines than it promises.
 const (
-	recent = "[$__rate_interval]"
-	chosen = "[$__range]"
-	ranked = "[$__range] @ end()"
+	rateWindow  = "[$__rate_interval]"
+	rangeWindow = "[$__range]"
+	rankWindow  = "[$__range] @ end()"
 )
 
-// top is how many series a chart shows.
+// topSeries is how many series a chart shows.
 const topSeries = 10
 
-// each is what one webhook is in every expression: conversions take the name
+// webhookLabels identify a webhook in every expression: conversions take the name
 // of their CRD and the type "conversion", as the auditor's series have them.
 const webhookLabels = "cluster, type, name"
 
@@ -122,18 +122,18 @@ func ratio(part, whole string) string {
 	return fmt.Sprintf("clamp_max((%s) / ((%s) > 0), 1)", part, whole)
 }
 
-// overall divides the sums. A part that never happened has no series: it is 0.
+// overallRatio divides the sums. A part that never happened has no series: it is 0.
 func overallRatio(part, whole string) string {
 	return fmt.Sprintf("clamp_max((sum(%s) or 0 * sum(%s))\n/ (sum(%s) > 0), 1)", part, whole, whole)
 }
 
-// leaders returns the series of now that lead the ranking of the whole range.
+// topBy returns the series of now that lead the ranking of the whole range.
 func topBy(now, ranking, by string) string {
 	return fmt.Sprintf("(%s)\nand on (%s) topk(%d, (%s) > 0)", now, by, topSeries, ranking)
 }
 
-// counted counts the series of expr; it is 0 only where all has series: a
-// number nobody measured must not look like good news.
+// countOrZero counts the series of expr; it is 0 only where all has series: a
+// number that was not measured must not look like good news.
 func countOrZero(expr, all string) string {
 	return fmt.Sprintf("count(%s)\nor 0 * count(%s)", expr, all)
 }
@@ -150,7 +150,7 @@ func join(matchers ...string) string {
 	return strings.Join(out, ",")
 }
 
-// waiting returns the seconds per second that requests wait for each webhook.
+// waitTime returns the seconds per second that requests wait for each webhook.
 func (s scope) waitTime() string {
 	return either(
 		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions("admission_duration_seconds_sum", "")),
@@ -160,29 +160,29 @@ func (s scope) waitTime() string {
 	)
 }
 
-// filled gives the label a text where it is missing: Prometheus leaves empty
+// withDefault gives the label a text where it is missing: Prometheus leaves empty
 // labels out, and with them a table's column.
 func withDefault(expr, label, text string) string { return withLabel(expr, label, text, label) }
 
-// labeled sets the label to the text on series without the label absent.
+// withLabel sets the label to the text on series without the label absent.
 func withLabel(expr, label, text, absent string) string {
 	return fmt.Sprintf(`label_replace(%s, %q, %q, %q, "")`, expr, label, text, absent)
 }
 
-// orNone says in the label that there are no rows, where measured has series:
-// without a measurement nothing can be said.
+// orNone adds a row whose label has the text none where there are no rows but
+// measured has series: without a measurement the table stays empty.
 func orNone(rows, measured, label, none string) string {
 	return rows + "\nor on () " + withLabel(fmt.Sprintf("(0 * max(%s))", measured), label, none, label)
 }
 
-// linked adds the label "at", the cluster as links to other boards name it:
+// withLinkCluster adds the label "at", the cluster as links to other boards name it:
 // the choice "All" stands for series without a cluster.
 func withLinkCluster(expr string) string {
 	expr = fmt.Sprintf(`label_replace(%s, "at", "$1", "cluster", "(.+)")`, expr)
 	return withLabel(expr, "at", "All", "cluster")
 }
 
-// worded writes a type as people say it.
+// withTypeNames shows the type "admit" as "mutating".
 func withTypeNames(expr string) string {
 	return fmt.Sprintf(`label_replace(%s, "type", "mutating", "type", "admit")`, expr)
 }

@@ -14,12 +14,12 @@ func fleet() Board {
 	}
 }
 
-// fleetWide is each webhook of the chosen clusters.
+// allWebhooks is each webhook of the chosen clusters.
 var allWebhooks = scope{
 	admission:  `cluster=~"$cluster"`,
 	conversion: `cluster=~"$cluster"`,
 	auditor:    `cluster=~"$cluster"`,
-	window:     recent,
+	window:     rateWindow,
 }
 
 func clustersPanel() Panel {
@@ -37,7 +37,7 @@ func clustersPanel() Panel {
 	bad := func(color string) []Threshold { return []Threshold{{green, 0}, {color, 1}} }
 	return Panel{
 		Title:       "Clusters",
-		Description: "Webhooks that fail or are slow now, findings that nobody acknowledged, and how old the auditor's view of the cluster is. An empty cell: not measured there.",
+		Description: "Webhooks that fail or are slow now, findings that are not acknowledged, and how old the auditor's view of the cluster is. An empty cell: not measured there.",
 		Kind:        Table, Unit: unitCount, Width: 24, Height: 16,
 		Queries: []Query{
 			number("("+allWebhooks.failures()+") > 0", called),

@@ -21,7 +21,7 @@ type object = map[string]any
 const schemaVersion = 42
 
 // minStep keeps four minutes of samples in every rate: enough for scrapes once
-// a minute, whatever the data source says its interval is.
+// a minute, whatever interval the data source is set to.
 const minStep = "1m"
 
 // tag is on all boards, so that they list each other.

@@ -109,7 +109,7 @@ func statOptions(Panel) any {
 func barOptions(Panel) any {
 	return bargauge.Options{
 		DisplayMode: common.BarGaugeDisplayModeBasic, ValueMode: common.BarGaugeValueModeColor, NamePlacement: common.BarGaugeNamePlacementLeft,
-		ShowUnfilled: true, Sizing: common.BarGaugeSizingAuto, MinVizWidth: 8, MinVizHeight: 16, MaxVizHeight: 300,
+		ShowUnfilled: true, Sizing: common.BarGaugeSizingAuto, MinVizWidth: 8, MinVizHeight: 16, MaxVizHeight: 40,
 		Orientation: common.VizOrientationHorizontal, Legend: noLegend(), ReduceOptions: lastValue(),
 		Text: &common.VizTextDisplayOptions{TitleSize: new(12.0), ValueSize: new(14.0)},
 	}

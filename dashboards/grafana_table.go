@@ -58,7 +58,7 @@ func grafanaColumns(p Panel) []Column {
 }
 
 // columnProperties style a column. Without a noValue of its own, each empty
-// cell would say what the whole table says when it is empty.
+// cell would show the text of the empty table.
 func columnProperties(c Column) []property {
 	out := []property{{Id: "displayName", Value: c.Title}, {Id: "unit", Value: c.Unit.Grafana}, {Id: "noValue", Value: ""}}
 	if c.Unit.Decimals >= 0 && c.Unit != unitText {

@@ -44,7 +44,7 @@ func TestLint(t *testing.T) {
 	for name, board := range drawn(t) {
 		t.Run(name, func(t *testing.T) {
 			if board["editable"] != false {
-				t.Error("people would edit what the next rollout overwrites")
+				t.Error("users would edit what the next rollout overwrites")
 			}
 			for _, key := range []string{"title", "description", "uid"} {
 				if board[key] == "" {

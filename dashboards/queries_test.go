@@ -143,7 +143,7 @@ func placeholders(legend string) []string {
 	return out
 }
 
-// choices stands in for the variables, as a person might have set them.
+// choices stands in for the variables, as a user might have set them.
 var choices = strings.NewReplacer("$__rate_interval", "5m", "$__interval", "1m", "$__range", "1h", "$__from", "0",
 	`=~"$type"`, `=~".*"`, `=~"${type:raw}"`, `=~".*"`, "${type:raw}", "admit", "$cluster", ".*", "$type", "admit", "$configuration", ".*", "$name", "x")
 
@@ -289,8 +289,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestFamilies holds what the boards were told of the auditor's series against
-// what the exporter says of them.
+// TestFamilies compares the labels that the boards expect of the auditor's series
+// with those of the exporter.
 func TestFamilies(t *testing.T) {
 	for _, f := range exporter.Families {
 		want, ok := promised[f.Name]

@@ -22,7 +22,7 @@ import (
 // server, of the auditor and of Prometheus with the project's rules.
 const hour = "../e2e/screenshots/recorded/hour.om.gz"
 
-// TestRecorded holds that the pictures show what this very program says: each
+// TestRecorded holds that the pictures show what this program exports: each
 // check, class, alert, condition and series of the recording exists.
 func TestRecorded(t *testing.T) {
 	file, err := os.Open(hour)

@@ -129,7 +129,7 @@ func renderPerses(form Form, draw func(Board) (object, error)) (map[string][]byt
 	return map[string][]byte{streamName(form): bytes.Join(docs, []byte("---\n"))}, nil
 }
 
-// encode writes JSON as a person would read it: PromQL is full of < and >. One
+// encode writes JSON for readers: PromQL is full of < and >. One
 // blank indents it, as kubectl apply keeps the object of a board once more in an
 // annotation of limited size.
 func encode(v any) ([]byte, error) {

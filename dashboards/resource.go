@@ -5,7 +5,7 @@ import "fmt"
 // writes selects the requests that meet admission.
 const writes = `verb=~"POST|PUT|PATCH|APPLY|DELETE|DELETECOLLECTION|CONNECT"`
 
-// place is what a resource is in the API server's series.
+// resourceLabels identify a resource in the API server's series.
 const resourceLabels = "cluster, group, resource, subresource"
 
 // admissionLatency returns the mean seconds that all admission webhooks
@@ -37,7 +37,7 @@ func conversionLatency(s scope) string {
 
 // resourceFailures returns the share of failed calls among the calls of all
 // webhooks that reach a resource, conversions included. It is an upper bound:
-// the API server does not tell on which resource a call failed.
+// the API server does not export on which resource a call failed.
 func resourceFailures(s scope) string {
 	reach := either(
 		`max by (cluster, type, name, group, resource) (webhook_auditor_webhook_reach{cluster=~"$cluster"})`,
@@ -65,7 +65,7 @@ func errors5xx(window string) string {
 	return ratio(writes(`code=~"5.."`), writes(""))
 }
 
-// spelled adds the label "what": the resource as kubectl writes it.
+// withResourceName adds the label "what": the resource as kubectl writes it.
 func withResourceName(expr string) string {
 	expr = fmt.Sprintf(`label_join(%s, "what", ".", "resource", "group")`, expr)
 	expr = fmt.Sprintf(`label_replace(%s, "what", "$1", "what", "(.*)[.]")`, expr)
@@ -73,7 +73,7 @@ func withResourceName(expr string) string {
 	return fmt.Sprintf(`label_replace(%s, "what", "$1", "what", "(.*)/")`, expr)
 }
 
-// spelledReach is spelled for series of the auditor, which write a subresource
+// withReachedName is withResourceName for series of the auditor, which write a subresource
 // into the label resource.
 func withReachedName(expr string) string {
 	expr = fmt.Sprintf(`label_replace(%s, "subresource", "$1", "resource", ".+/(.+)")`, expr)

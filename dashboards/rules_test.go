@@ -40,7 +40,7 @@ var grafanaRules = []rule{
 		},
 	},
 	{
-		"the base step of thresholds is grey: it is the color of what nobody measured",
+		"the base step of thresholds is grey: it is the color of what was not measured",
 		checkBase,
 		panelOf(object{"title": "x", "thresholds": object{"mode": "absolute", "steps": []any{object{"color": "green", "value": nil}}}}),
 	},
@@ -50,7 +50,7 @@ var grafanaRules = []rule{
 		object{"annotations": object{"list": []any{object{"name": "Alerts", "target": object{"expr": `ALERTS{alertstate="firing"}`}}}}},
 	},
 	{
-		"what nobody measured is not good news: neither a table nor a number says that there is nothing",
+		"what was not measured is not good news: neither a table nor a number says that there is nothing",
 		checkUnknown,
 		panelOf(object{"title": "x", "type": "table", "fieldConfig": object{"defaults": object{"noValue": "Nothing is wrong with it."}}}),
 	},
@@ -182,13 +182,13 @@ func checkRegions(board object) (out []string) {
 	return out
 }
 
-// silent is what may be said where no series answers.
-var silent = regexp.MustCompile(`(?i)^unknown|nothing (is known|measured)|^none$|or no rules|or nothing is known`)
+// noData matches the texts that panels without series may show.
+var noData = regexp.MustCompile(`(?i)^unknown|nothing (is known|measured)|^none$|or no rules|or nothing is known`)
 
 func checkUnknown(board object) (out []string) {
 	for _, p := range objects(board["panels"]) {
-		if says := below(p, "fieldConfig", "defaults", "noValue"); p["type"] != "row" && !silent.MatchString(fmt.Sprint(says)) {
-			out = append(out, fmt.Sprintf("%v says %v", p["title"], says))
+		if text := below(p, "fieldConfig", "defaults", "noValue"); p["type"] != "row" && !noData.MatchString(fmt.Sprint(text)) {
+			out = append(out, fmt.Sprintf("%v shows %v", p["title"], text))
 		}
 	}
 	return out
@@ -299,7 +299,7 @@ func TestConsoleWords(t *testing.T) {
 	for name, board := range consoleBoards(t) {
 		inside(board, func(o object) {
 			if o["type"] == "singlestat" && !slices.ContainsFunc(objects(o["valueMaps"]), func(m object) bool { return m["value"] == "null" && m["text"] != "" }) {
-				t.Errorf("%s: %v: says nothing where there is no value", name, o["title"])
+				t.Errorf("%s: %v: no text where there is no value", name, o["title"])
 			}
 			if o["type"] == "singlestat" && o["format"] == "s" && o["postfix"] == nil {
 				t.Errorf("%s: %v: bare seconds", name, o["title"])

@@ -41,7 +41,8 @@ func inTrouble() string {
 	var out []string
 	all := troubles()
 	for i, t := range all {
-		expr := fmt.Sprintf("(0 * (%s) + %d)", t.expr, len(all)-i)
+		// Within a rank the worst is first.
+		expr := fmt.Sprintf("(%d + clamp_max((%s) / 1000, 0.9))", len(all)-i, t.expr)
 		expr = withLabel(expr, "trouble", t.message, "trouble")
 		expr = withLabel(expr, "runbook", t.runbook, "runbook")
 		out = append(out, withLabel(expr, "rank", fmt.Sprint(i+1), "rank"))
@@ -49,8 +50,8 @@ func inTrouble() string {
 	return fmt.Sprintf("topk(%d, %s)", topSeries, strings.Join(out, "\nor on ("+webhookLabels+") "))
 }
 
-// joined adds labels of the expression from to each webhook of expr, if there
-// are any; where several series tell, one of them stands for all.
+// joinLabels adds labels of the expression from to each webhook of expr, if there
+// are any; of several series, one stands for all.
 func joinLabels(expr, labels, from string) string {
 	return fmt.Sprintf("(%s)\n* on (%s) group_left (%s) (topk by (%s) (1, %s) or on (%s) (%s))",
 		expr, webhookLabels, labels, webhookLabels, from, webhookLabels, evidence())
@@ -66,7 +67,7 @@ func evidence() string {
 	)
 }
 
-// registration are the labels that tell where a webhook is registered.
+// registration are the labels of where a webhook is registered.
 const registration = "configuration, owner, service_namespace, service_name"
 
 // criticalReach is one series per webhook and critical resource that it
@@ -98,8 +99,8 @@ const nothingCritical = "nothing critical"
 const mostNames = 5
 
 // criticalNames names in the label "what" the critical resources that each
-// webhook in trouble intercepts, a series each. Of a webhook that the auditor
-// does not know nothing can be said.
+// webhook in trouble intercepts, a series each. A webhook that the
+// auditor does not know has "unknown".
 func criticalNames() string {
 	names := fmt.Sprintf("topk by (%s) (%d, %s)", webhookLabels, mostNames, withReachedName(criticalReach))
 	more := fmt.Sprintf(`label_replace(count_values by (%s) ("number", %s - %d > 0), "what", "and $1 more", "number", "(.+)")`, webhookLabels, criticalTotal, mostNames)
@@ -110,7 +111,7 @@ func criticalNames() string {
 // command is the column of a command to paste, which opens in full.
 const command = "do"
 
-// advised adds the label "do": a command to paste. Names of Kubernetes objects
+// withCommand adds the label "do": a command to paste. Names of Kubernetes objects
 // need no quotes, but are quoted all the same.
 func withCommand(expr string) string {
 	expr = fmt.Sprintf(`label_join(%s, "do", "/", "type", "configuration")`, expr)
@@ -122,7 +123,7 @@ func withCommand(expr string) string {
 }
 
 func troublePanel() Panel {
-	whole := selected.over(chosen)
+	whole := selected.over(rangeWindow)
 	best := func(expr string) Query { return Query{Expr: "topk(20, " + expr + ")", GrafanaOnly: true} }
 	rows := joinLabels(joinLabels(inTrouble(), registration, fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", webhookLabels, registration, selected.auditor)),
 		"blocks", blocks())
@@ -146,7 +147,7 @@ func troublePanel() Panel {
 			{Field: "trouble", Title: "What is wrong", Unit: unitText, Width: 262, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
 			{Field: "B", Title: "Since", Unit: unitSeconds, Width: 75},
 			{Field: "C", Title: "Failed", Unit: unitPercent, Width: 70, Thresholds: []Threshold{{red, 0}}},
-			{Field: "D", Title: "p99", Unit: unitSeconds, Width: 70, Thresholds: []Threshold{{orange, 0}}},
+			{Field: "D", Title: "p99", Unit: unitSeconds, Width: 80, Thresholds: []Threshold{{orange, 0}}},
 			{Field: "F", Title: "Intercepts", Unit: unitText, Width: 170, Wrap: true},
 			{Field: "blocks", Title: "Intercepts", Unit: unitText, ConsoleOnly: true},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 90},
@@ -185,7 +186,8 @@ func changesPanel() Panel {
 	}
 }
 
-// inventoryPanels are how much there is, and who waits for whom.
+// inventoryPanels show how much there is, and which resources wait for which
+// webhooks.
 func inventoryPanels() []Panel {
 	total := statPanel("Webhooks", "Webhooks that are registered.", "count("+registeredWebhooks+")", blue).withUnit(unitCount, Threshold{blue, 0})
 	informational := statPanel("Informational", "Findings of severity info, of the chosen webhooks.", countOrZero(findingsIn(`severity="info"`, selected), registeredWebhooks), blue)

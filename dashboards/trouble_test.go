@@ -18,9 +18,9 @@ const inventory = `
   webhook_auditor_webhook_reached_resources{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com",class="critical"} 1x20
 `
 
-// TestTrouble evaluates the first table: who is in trouble stands in it once, in
-// its own cluster and with what to do; where nobody is, it says so; and without
-// a measurement it says nothing.
+// TestTrouble evaluates the first table: each webhook in trouble has one row, in
+// its own cluster and with what to do; without any the table has a row for that,
+// and without a measurement it is empty.
 func TestTrouble(t *testing.T) {
 	const down = `
   webhook_auditor_webhook_backend_ready{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com"} 0x20

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// one is the webhook that the board "Webhook" is about. A webhook and a CRD may
+// oneWebhook is the webhook that the board "Webhook" is about. A webhook and a CRD may
 // have the same name, so conversions count for the type "conversion" alone.
 var oneWebhook = scope{
 	admission:  `cluster=~"$cluster",type="$type",name="$name"`,
 	conversion: `cluster=~"$cluster",crd_name="$name"`,
 	auditor:    `cluster=~"$cluster",type="$type",configuration=~"$configuration",name="$name"`,
 	guard:      ` and on (type) label_replace(vector(1), "type", "$type", "", "")`,
-	window:     recent,
+	window:     rateWindow,
 }
 
 // webhook is the board about one webhook: all that is known of it.
@@ -60,11 +60,11 @@ func (p Panel) withTexts(texts ...Text) Panel {
 }
 
 func webhookStats() []Panel {
-	whole := oneWebhook.over(chosen)
+	whole := oneWebhook.over(rangeWindow)
 	failed, rejected := overallRatio(whole.failures(), whole.calls()), overallRatio(whole.rejections(), whole.calls())
 	slow := []Threshold{{blue, 0}, {orange, 0.5}, {red, 1}}
 	return []Panel{
-		statPanel("Findings", "Findings of severity critical or warning that nobody acknowledged.",
+		statPanel("Findings", "Findings of severity critical or warning that are not acknowledged.",
 			countOrZero(findingsOf(`severity!="info",`), registeredOnce()), red),
 		statPanel("Backend", "Whether the backend has a ready endpoint.",
 			`min(max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{`+oneWebhook.auditor+`}))`, red).
@@ -289,7 +289,7 @@ func answerPanels() []Panel {
 			Description: "Mean seconds that the whole chain adds to a write of a critical, virtual or sensitive resource in its reach; this webhook is one part of it. The ten worst of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 8,
 			Queries: []Query{{
-				Expr:   withResourceName("(" + topBy(inReach(admissionLatency(recent)), inReach(admissionLatency(ranked)), resourceLabels) + ")"),
+				Expr:   withResourceName("(" + topBy(inReach(admissionLatency(rateWindow)), inReach(admissionLatency(rankWindow)), resourceLabels) + ")"),
 				Legend: "{{what}} {{cluster}}",
 			}},
 		},

@@ -2,12 +2,12 @@ package dashboards
 
 import "fmt"
 
-// every is each webhook that the variables let through.
+// selected is each webhook that the variables let through.
 var selected = scope{
 	admission:  `cluster=~"$cluster",type=~"$type",name=~"$name"`,
 	conversion: `cluster=~"$cluster",type=~"$type",crd_name=~"$name"`,
 	auditor:    `cluster=~"$cluster",type=~"$type",name=~"$name"`,
-	window:     recent,
+	window:     rateWindow,
 }
 
 // webhooks is the board to open first: is anything wrong, and with whom?
@@ -53,7 +53,7 @@ var clusterVariable = Variable{
 // Grafana has.
 var logs = Variable{Name: "logs", Plugin: "loki", Hidden: true, GrafanaOnly: true}
 
-// sameData is what all links between boards keep: where the data comes from and
+// keptParameters is what all links between boards keep: where the data comes from and
 // when.
 const keptParameters = "${datasource:queryparam}&${__url_time_range}"
 
@@ -68,7 +68,7 @@ func backToBoard() Link {
 	return Link{Title: "All webhooks", URL: "/d/webhook-auditor-webhooks?var-type=${all_type:raw}&var-name=${all_name:raw}&${cluster:queryparam}&" + keptParameters}
 }
 
-// handedOn are the choices of the board of all webhooks.
+// keptChoices are the choices of the board of all webhooks.
 var keptChoices = []Variable{{Name: "all_type", Hidden: true}, {Name: "all_name", Hidden: true}}
 
 // drillDown leads from a series or a row to the board of its webhook, in its
@@ -82,14 +82,14 @@ func drillDown(field string) []Link {
 	}}
 }
 
-// at is the column that drillDown takes the cluster from.
+// linkCluster is the column that drillDown takes the cluster from.
 var linkCluster = Column{Field: "at", Title: "At", Unit: unitText, Hidden: true}
 
-// types are what people call the types.
-var types = []Text{{Value: "admit", Text: "mutating"}}
+// typeNames are the usual names of types.
+var typeNames = []Text{{Value: "admit", Text: "mutating"}}
 
-// typeColumn shows a type as people call it, and leaves its value to links.
-var typeColumn = Column{Field: "type", Title: "Type", Unit: unitText, Width: 95, Texts: types}
+// typeColumn shows the usual name of a type, and leaves its value to links.
+var typeColumn = Column{Field: "type", Title: "Type", Unit: unitText, Width: 95, Texts: typeNames}
 
 const (
 	grey   = "#808080"
@@ -101,19 +101,19 @@ const (
 	purple = "purple"
 )
 
-// registered is one series per webhook of the inventory.
+// registeredWebhooks is one series per webhook of the inventory.
 var registeredWebhooks = `max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{` + selected.auditor + `})`
 
-// unready is one series of value 0 per webhook without a ready backend.
+// unreadyBackends is one series of value 0 per webhook without a ready backend.
 const unreadyBackends = `max by (cluster, type, configuration, name) (webhook_auditor_webhook_backend_ready{cluster=~"$cluster",type=~"$type",name=~"$name"}) == 0`
 
-// found is one series per finding: what it says of several resources counts
-// once.
+// findingsIn is one series per finding: one about several resources counts once.
 func findingsIn(matcher string, s scope) string {
 	return `max by (cluster, severity, check, type, configuration, name) (webhook_auditor_finding{` + join(matcher, s.auditor) + `})`
 }
 
-// firing is one series per alert and webhook that somebody should act on.
+// firingAlerts is one series per webhook and alert of severity critical or
+// warning.
 const firingAlerts = `max by (cluster, alertname, severity, type, name) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",alertstate="firing",severity=~"critical|warning",type=~"$type",name=~"$name"})`
 
 func statPanel(title, description, expr, color string) Panel {
@@ -140,8 +140,8 @@ func summaryPanels() []Panel {
 	}
 }
 
-// culprits says what is wrong in sentences: whatever else is on the board, who
-// it is and what to do stands here.
+// troublePanels are the tables of the first screen: which webhooks, what is wrong
+// with them and what to do.
 func troublePanels() []Panel {
 	return []Panel{troublePanel(), changesPanel(), {
 		Title:       "Findings, the worst first",
@@ -161,10 +161,10 @@ func troublePanels() []Panel {
 	}}
 }
 
-// unknownTable is what a table says that nothing answers.
+// unknownTable is the text of a table without series.
 const unknownTable = "Unknown: the auditor exports nothing that was chosen."
 
-// notMeasured is what a chart says that nothing answers.
+// notMeasured is the text of a chart without series.
 const notMeasured = "Nothing measured in this time."
 
 var severities = []Text{{"critical", "critical", red}, {"warning", "warning", orange}, {"info", "info", blue}, {"none", "none", green}}
@@ -177,7 +177,7 @@ func latencyPanels() []Panel {
 			Description: what + " The ten slowest webhooks of the chosen time range, and all webhooks together.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{
-				{Expr: topBy(selected.latency(q), selected.over(ranked).latency(q), webhookLabels), Legend: "{{name}} {{cluster}}"},
+				{Expr: topBy(selected.latency(q), selected.over(rankWindow).latency(q), webhookLabels), Legend: "{{name}} {{cluster}}"},
 				{Expr: allLatency(q), Legend: "all admission webhooks", Total: true},
 			},
 			Thresholds: slow,
@@ -191,19 +191,19 @@ func latencyPanels() []Panel {
 		quantile("0.99", "p99", "One call of a hundred takes longer than this."),
 		{
 			Title:       "p99 as a multiple of its threshold",
-			Description: "Above 1 the webhook is slow for what it intercepts: 0.5 s where it reaches a critical resource, else 1 s, unless the policy says otherwise. The ten worst of the chosen time range.",
+			Description: "Above 1 the webhook is slow for what it intercepts: 0.5 s where it reaches a critical resource, else 1 s, unless the Policy sets others. The ten worst of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitTimes, Width: 24, Height: 9,
-			Queries:    []Query{{Expr: topBy(excess(selected), excess(selected.over(ranked)), webhookLabels), Legend: "{{name}} {{cluster}}"}},
+			Queries:    []Query{{Expr: topBy(excess(selected), excess(selected.over(rankWindow)), webhookLabels), Legend: "{{name}} {{cluster}}"}},
 			Thresholds: []Threshold{{red, 1}},
 			Links:      drillDown("__field.labels"),
 		},
 		quantile("0.5", "p50", "Half of the calls take longer than this."),
 		{
 			Title:       "Time that requests wait for webhooks",
-			Description: "Seconds of waiting per second: latency times calls. Who leads here costs the cluster most, even if each call is quick. The ten costliest of the chosen time range.",
+			Description: "Seconds of waiting per second: latency times calls. The first of them costs the cluster most, even if each call is quick. The ten costliest of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{
-				{Expr: topBy(selected.waitTime(), selected.over(ranked).waitTime(), webhookLabels), Legend: "{{name}} {{cluster}}"},
+				{Expr: topBy(selected.waitTime(), selected.over(rankWindow).waitTime(), webhookLabels), Legend: "{{name}} {{cluster}}"},
 				{Expr: "sum(" + selected.waitTime() + ")", Legend: "all webhooks", Total: true},
 			},
 			Links: drillDown("__field.labels"),
@@ -221,7 +221,7 @@ func allLatency(q string) string {
 
 func failurePanels() []Panel {
 	shares := func(title, description string, part func(scope) string) Panel {
-		now, whole := selected, selected.over(ranked)
+		now, whole := selected, selected.over(rankWindow)
 		return Panel{
 			Title:       title,
 			Description: description + " The ten worst of the chosen time range, and the share over all webhooks.",
@@ -239,7 +239,7 @@ func failurePanels() []Panel {
 		shares("Rejections", "Share of calls that the webhook answered with no. That is its work, unless it is many more than usual.", scope.rejections),
 		{
 			Title:       "Failed conversions by kind of failure",
-			Description: "Failed calls of conversion webhooks, all CRDs together: the API server does not tell the kind by CRD. Who it is stands under Failing closed.",
+			Description: "Failed calls of conversion webhooks, all CRDs together: the API server does not export the kind by CRD. Failing closed shows the CRDs.",
 			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
 			Queries: []Query{{
 				Expr:   `sum by (failure_type) (rate(apiserver_conversion_webhook_request_total{cluster=~"$cluster",result="failure"}[$__rate_interval]))`,
@@ -251,7 +251,7 @@ func failurePanels() []Panel {
 			Description: "Calls per second that did not end in 200: refusals, failures and malformed answers. The ten most frequent of the chosen time range; all together in the panel beside.",
 			Kind:        TimeSeries, Unit: unitRate, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr:   topBy(callsByCode(recent), callsByCode(ranked), webhookLabels+", code"),
+				Expr:   topBy(callsByCode(rateWindow), callsByCode(rankWindow), webhookLabels+", code"),
 				Legend: "{{code}} {{name}} {{cluster}}",
 			}, {
 				Expr:   `sum(rate(apiserver_admission_webhook_request_total{code!="200",` + selected.admission + `}[$__rate_interval]))`,
@@ -263,7 +263,7 @@ func failurePanels() []Panel {
 	}
 }
 
-// families are the colors of response codes.
+// codeColors are the colors of response codes.
 var codeColors = []Shade{{"^2", green}, {"^4", orange}, {"^5", red}, {"^0", purple}}
 
 func callsByCode(window string) string {
@@ -271,7 +271,7 @@ func callsByCode(window string) string {
 }
 
 func resourcePanels() []Panel {
-	now, whole := selected, selected.over(ranked)
+	now, whole := selected, selected.over(rankWindow)
 	const by = "cluster, group, resource"
 	return []Panel{
 		{
@@ -279,7 +279,7 @@ func resourcePanels() []Panel {
 			Description: "Mean seconds that all admission webhooks together add to a write: the API server's request duration with and without them. The ten worst of the chosen time range. Narrowing to a webhook does not change it.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr:   withResourceName(topBy(admissionLatency(recent), admissionLatency(ranked), resourceLabels)),
+				Expr:   withResourceName(topBy(admissionLatency(rateWindow), admissionLatency(rankWindow), resourceLabels)),
 				Legend: "{{what}} {{cluster}}",
 			}},
 			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
@@ -294,7 +294,7 @@ func resourcePanels() []Panel {
 		},
 		{
 			Title:       "Failed calls of the webhooks in the chain, by resource",
-			Description: "Upper bound: the failed share of all calls of all webhooks that reach the critical, virtual or sensitive resource, and of the conversions of a CRD's objects. The API server does not tell on which resource a call failed. The ten worst of the chosen time range.",
+			Description: "Upper bound: the failed share of all calls of all webhooks that reach the critical, virtual or sensitive resource, and of the conversions of a CRD's objects. The API server does not export on which resource a call failed. The ten worst of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitPercent, Width: 24, Height: 9,
 			Queries: []Query{{
 				Expr:   withReachedName(topBy(resourceFailures(now), resourceFailures(whole), by)),
@@ -305,7 +305,7 @@ func resourcePanels() []Panel {
 			Title:       "Writes that end in an internal error, by resource",
 			Description: "Share of writes answered with 5xx, of any resource: a webhook that fails closed ends as one, but other errors do too. The ten worst of the chosen time range. Narrowing to a webhook does not change it.",
 			Kind:        TimeSeries, Unit: unitPercent, Width: 24, Height: 9,
-			Queries: []Query{{Expr: withResourceName("(" + topBy(errors5xx(recent), errors5xx(ranked), resourceLabels) + ")"), Legend: "{{what}} {{cluster}}"}},
+			Queries: []Query{{Expr: withResourceName("(" + topBy(errors5xx(rateWindow), errors5xx(rankWindow), resourceLabels) + ")"), Legend: "{{what}} {{cluster}}"}},
 		},
 		{
 			Title:       "Admission budget of critical resources",

@@ -127,7 +127,7 @@ func startPrometheus(t *testing.T, plane *cluster.ControlPlane, a *auditor.Audit
 	return prometheus
 }
 
-// scraped tells whether both were scraped.
+// scraped returns an error until both are scraped.
 func (p api) scraped(ctx context.Context) error {
 	var answer struct {
 		Data struct{ Result []any }
@@ -177,7 +177,7 @@ func (p api) exports(t *testing.T, name string, labels map[string]bool) {
 	t.Helper()
 	found, _ := p.get(t, "labels", url.Values{"match[]": {name}}).([]any)
 	if len(found) == 0 {
-		t.Errorf("nobody exports %s", name)
+		t.Errorf("no series %s is exported", name)
 		return
 	}
 	for label := range labels {

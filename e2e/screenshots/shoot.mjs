@@ -1,4 +1,4 @@
-// Draws every board from a recorded hour, holds what a person must see against
+// Draws every board from a recorded hour, compares what a user must see with
 // the page, and writes the pictures.
 // Usage: node shoot.mjs PROMETHEUS PROMTOOL FOLDER
 import { spawn, spawnSync } from 'node:child_process';
@@ -18,7 +18,7 @@ const boards = join(here, '../../dashboards');
 const mostSeries = 100;
 const mostSeconds = 1;
 
-// The first is how most people sit, the second half of their screen.
+// A laptop, and half of its screen.
 const sizes = [{ width: 1440, height: 900 }, { width: 820, height: 1180 }];
 const themes = ['dark', 'light'];
 
@@ -85,7 +85,7 @@ async function costs(prometheus) {
   for (const { title, seconds, series } of await measure(prometheus, board, {}, ranges.incident)) {
     console.log(`  ${seconds.toFixed(2)} s ${String(series).padStart(4)} series  ${title}`);
     if (series > mostSeries) complain(`${title}: ${series} series`);
-    // A clock is no judge on a busy machine: this one a person reads.
+    // On a busy machine a duration proves nothing: it is printed for readers.
     if (seconds > mostSeconds) console.log(`  ! over ${mostSeconds} s, at a load of ${loadavg()[0].toFixed(1)} on ${cpus().length} processors`);
   }
 }
@@ -99,7 +99,7 @@ async function annotated(prometheus) {
   }
 }
 
-// seen reads the page as a person would.
+// seen reads what the page shows.
 function seen(page) {
   return page.evaluate(() => {
     const panels = [...document.querySelectorAll('[data-panel]')].map((e) => ({
@@ -116,7 +116,7 @@ function seen(page) {
   });
 }
 
-// complete holds that each panel is drawn and says something that is true.
+// complete holds that each panel is drawn, and that its texts are true.
 function complete(name, { says = {}, state }, { panels, lines, regions }) {
   if (!panels.length) complain(`${name}: no panels`);
   if (regions) complain(`${name}: ${regions} annotations cover the charts`);
@@ -130,8 +130,8 @@ function complete(name, { says = {}, state }, { panels, lines, regions }) {
   }
 }
 
-// first holds that who is to blame stands on the first screen, and how to get
-// there.
+// first holds that the broken webhook is on the first screen, with a link to its
+// board.
 function first(name, { panels, places, links }, viewport) {
   const inside = ({ box }) => box.width > 0 && box.top >= 0 && box.left >= 0 && box.bottom <= viewport.height && box.right <= viewport.width;
   if (!places.some((p) => p.text.includes(culprit.name) && inside(p))) complain(`${name}: ${culprit.name} is not on the first screen`);

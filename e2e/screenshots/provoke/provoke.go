@@ -1,4 +1,4 @@
-// Package provoke makes a control plane export all that it can say about
+// Package provoke makes a control plane export all its series about
 // webhooks.
 package provoke
 

@@ -6,7 +6,7 @@ const seconds = (duration) => {
   return n * { s: 1, m: 60, h: 3600, d: 86400 }[unit];
 };
 
-// The scrape interval that Grafana assumes where the data source says nothing.
+// The scrape interval that Grafana assumes where the data source sets none.
 const scrapeInterval = 15;
 
 // step is how far apart the points of a chart are: the range over its pixels,

@@ -21,7 +21,7 @@ const gap = 8;
 const margin = 16;
 
 // replaceVariables fills in links: the values of the row or series, and what
-// the person chose at the top of the board.
+// the user chose at the top of the board.
 function replaceVariables(variables) {
   return (text, scoped) =>
     text.replace(/\$\{([^}]+)\}/g, (whole, name) => {

@@ -1,5 +1,5 @@
 // Each panel with the component that Grafana's own panel plugin wraps. The
-// state timeline lives in Grafana's server build alone; bands stand in for it.
+// state timeline is in Grafana's server build alone; bands stand in for it.
 import { dateTime, getDisplayValueAlignmentFactors, getFieldDisplayValues, outerJoinDataFrames } from '@grafana/data';
 import { BarGauge, BigValue, TimeSeries, VizRepeater } from '@grafana/ui';
 import { TableNG } from '@grafana/ui/unstable';
