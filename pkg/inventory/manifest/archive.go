@@ -12,19 +12,18 @@ import (
 	"strings"
 )
 
-// limits bound what an archive may cost. A large must-gather has 100,000 entries
+// limits bound the cost of an archive. A large must-gather has 100,000 entries
 // and 20 GB, most of it logs that are not read.
 type limits struct {
-	// objects is the most that is kept of all that is read: some 2 KiB each.
+	// objects is the most that is kept of all inputs: some 2 KiB each.
 	// The largest clusters have 150,000 Pods.
 	objects int
 	// entries counts the files of an archive.
 	entries int
 	// member is the most that is read of one of them, members of all.
 	member, members int64
-	// ratio is what nothing but a bomb is compressed to, once free bytes were
-	// seen: logs come to 30, deflate cannot do more than 1032. What is passed
-	// over costs time alone.
+	// ratio is a compression that only bombs have, once free bytes were read: logs
+	// come to 30, deflate cannot exceed 1032. Skipped bytes cost CPU, not memory.
 	ratio, free int64
 }
 
@@ -46,7 +45,7 @@ func isTar(start []byte) bool {
 	return len(start) >= tarMagicEnd && string(start[tarMagicEnd-5:]) == "ustar"
 }
 
-// unreadable names the format of a file that holds more files but is not read.
+// unreadable names the format of an archive that is not read.
 func unreadable(start []byte) string {
 	for _, known := range []struct{ magic, format string }{
 		{"\xfd7zXZ\x00", "an xz archive"},
@@ -62,7 +61,7 @@ func unreadable(start []byte) string {
 	return ""
 }
 
-// gzip reads what is compressed in a file: an archive or a manifest.
+// gzip reads a compressed file: an archive or a manifest.
 func (f *feeder) gzip(c content) {
 	packed := &counter{r: c.r}
 	r, err := gzip.NewReader(packed)
@@ -85,7 +84,7 @@ func (f *feeder) gzip(c content) {
 	f.text(c)
 }
 
-// counter counts the bytes that were read.
+// counter counts the bytes read.
 type counter struct {
 	r io.Reader
 	n int64
@@ -97,7 +96,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// guard stops a decompression that yields more than anything real does.
+// guard stops reading a decompression bomb.
 type guard struct {
 	r      io.Reader
 	n      int64
@@ -114,10 +113,10 @@ func (g *guard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// archive reads the files of a tar archive as they come by; nothing is
-// unpacked to disk.
+// archive reads the files of a tar archive in their order; nothing is unpacked
+// to disk.
 func (f *feeder) archive(c content) {
-	f.in().archive = true
+	f.input().archive = true
 	r := tar.NewReader(c.r)
 	budget := f.limits.members
 	last := "its start"
@@ -136,7 +135,7 @@ func (f *feeder) archive(c content) {
 	f.fail(c.name, 0, fmt.Errorf("more than %d entries: what follows %s is not read", f.limits.entries, last))
 }
 
-// broken says in words what an unexpected end of an archive is.
+// broken names the unexpected end of an archive.
 func broken(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the archive is truncated")
@@ -144,7 +143,7 @@ func broken(err error) error {
 	return err
 }
 
-// allowance bounds what is read of a member, and of all members.
+// allowance bounds the bytes read of a member, and of all members.
 type allowance struct {
 	r      io.Reader
 	budget *int64
@@ -165,7 +164,7 @@ func (a *allowance) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exhausted says what was exceeded, or that the member just ends here.
+// exhausted names the limit that is exceeded, or returns the end of the member.
 func (a *allowance) exhausted() error {
 	if n, err := a.r.Read(make([]byte, 1)); n == 0 {
 		return err
@@ -184,18 +183,18 @@ func (f *feeder) entry(archive content, h *tar.Header, r io.Reader) {
 		return
 	}
 	name := path.Clean(h.Name)
-	f.in().layout = f.in().layout.with(recognize(name))
+	f.input().layout = f.input().layout.with(recognize(name))
 	c, read := f.content(full, name)
 	switch {
-	case h.Typeflag == tar.TypeReg && f.in().stamps(name):
-		f.in().readStamp(r)
+	case h.Typeflag == tar.TypeReg && f.input().isTimestamp(name):
+		f.input().readTimestamp(r)
 	case !read || h.Typeflag == tar.TypeDir:
 	case h.Typeflag == tar.TypeSymlink || h.Typeflag == tar.TypeLink:
 		f.fail(full, 0, fmt.Errorf("a link to %s: links in archives are not followed", h.Linkname))
 	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse:
 		f.fail(full, 0, errors.New("not a regular file"))
 	default:
-		f.in().written(h.ModTime)
+		f.input().written(h.ModTime)
 		c.r = r
 		f.text(c)
 	}

@@ -6,86 +6,40 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// maxErrors bounds what is reported of an input that is broken all over.
+// maxErrors bounds the errors that are reported.
 const maxErrors = 1000
 
-// collector puts outcomes together, in their order.
+// collector joins outcomes, in their order.
 type collector struct {
-	// limit is the most objects that are kept; full says that there were more.
+	// limit is the most objects that are kept; full is set where there are more.
 	limit    int
 	full     bool
 	progress func(files, objects int)
 	files    int
-	// skipped counts by input what was not read.
+	// skipped counts by input the objects that are not read.
 	skipped map[int]int
 
 	objects []kept
-	// index leads from a key to its place in objects.
+	// index leads from a key to its index in objects.
 	index     map[inventory.SourceKey]int
 	errors    []inventory.Error
 	dropped   int
 	openShift bool
 
-	// failed says that something in the current file could not be read, listed
-	// that there was a list in it.
+	// failed is set where an object of the current file cannot be read, listed
+	// where there is a list in it.
 	failed, listed bool
-	claims         []claim
-	// items are the outcomes of a list of which some are still to come.
-	items []outcome
+	complete       []completeness
 }
 
-// kept is an object and where it was read.
+// kept is an object and the file it is from.
 type kept struct {
 	object
 	file  string
 	input int
 }
 
-func (c *collector) collect(t task, o outcome) {
-	switch {
-	case t.fileDone:
-		c.fileDone(t.claims)
-	case t.whole == nil:
-		c.add(o)
-	default:
-		if c.items = append(c.items, o); t.last {
-			c.list(t)
-		}
-	}
-}
-
-func (c *collector) fileDone(claims []claim) {
-	c.files++
-	if !c.failed && c.listed {
-		c.claims = append(c.claims, claims...)
-	}
-	c.failed, c.listed = false, false
-	if c.progress != nil {
-		c.progress(c.files, len(c.objects))
-	}
-}
-
-// list adds the items of a list. One that is broken may have been cut at the
-// wrong place: then the whole list is read in one piece. If that fails too,
-// the items are as good as it gets.
-func (c *collector) list(t task) {
-	items := c.items
-	c.items, c.listed = nil, true
-	for _, item := range items {
-		if item.broken && !t.whole.json {
-			if whole := t.whole.read(); !whole.broken {
-				c.add(whole)
-				return
-			}
-			break
-		}
-	}
-	for _, item := range items {
-		c.add(item)
-	}
-}
-
-func (c *collector) add(o outcome) {
+func (c *collector) collect(o outcome) {
 	c.failed = c.failed || len(o.errors) > 0
 	c.listed = c.listed || o.listed
 	fit := max(0, min(len(o.errors), maxErrors-len(c.errors)))
@@ -96,15 +50,30 @@ func (c *collector) add(o outcome) {
 	for _, object := range o.objects {
 		c.keep(kept{object: object, file: o.file, input: o.input})
 	}
+	if o.fileDone {
+		c.fileDone(o.complete)
+	}
 }
 
-// keep puts an object in the place of an earlier one of its name, or behind the
-// others, if there is room.
+// fileDone keeps what a file is complete of, if it is a list and readable.
+func (c *collector) fileDone(complete []completeness) {
+	c.files++
+	if !c.failed && c.listed {
+		c.complete = append(c.complete, complete...)
+	}
+	c.failed, c.listed = false, false
+	if c.progress != nil {
+		c.progress(c.files, len(c.objects))
+	}
+}
+
+// keep replaces an earlier object of the same name, or appends the object if
+// there is room.
 func (c *collector) keep(k kept) {
-	at, again := c.index[k.key]
+	i, known := c.index[k.key]
 	switch {
-	case again:
-		c.objects[at] = k
+	case known:
+		c.objects[i] = k
 	case len(c.objects) < c.limit:
 		c.index[k.key] = len(c.objects)
 		c.objects = append(c.objects, k)
@@ -113,8 +82,8 @@ func (c *collector) keep(k kept) {
 	}
 }
 
-// overflow says, once, that there is no room for an object. Its file holds no
-// longer all that there is.
+// overflow reports, once, that there is no room for an object. Its file is not
+// complete then.
 func (c *collector) overflow(at inventory.Source) {
 	c.failed = true
 	if !c.full {
@@ -123,16 +92,16 @@ func (c *collector) overflow(at inventory.Source) {
 	}
 }
 
-// contents are what was read from an input.
+// contents describe what was read from an input.
 type contents struct {
 	objects, skipped int
-	// kinds are those that told anything.
+	// kinds are those of which an object was read.
 	kinds map[string]bool
-	// removed names the objects in versions that no server takes any more.
+	// removed are the objects in versions that Kubernetes 1.22 removed.
 	removed []string
 }
 
-// contents returns those of each of the inputs.
+// contents returns those of each input.
 func (c *collector) contents(inputs int) []contents {
 	out := make([]contents, inputs)
 	for i := range out {
@@ -150,7 +119,7 @@ func (c *collector) contents(inputs int) []contents {
 	return out
 }
 
-// allErrors are the errors, and how many more there were.
+// allErrors returns the errors, and how many more there are.
 func (c *collector) allErrors() []inventory.Error {
 	if c.dropped == 0 {
 		return c.errors

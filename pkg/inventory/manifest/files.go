@@ -15,59 +15,59 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// stdinName is how places in the standard input are written.
+// stdinName is the file name of positions in the standard input.
 const stdinName = "<stdin>"
 
-// feeder finds the files to read and cuts them into tasks.
+// feeder finds the files to read and cuts them into jobs.
 type feeder struct {
 	stdin  io.Reader
 	limits limits
-	inputs []source
-	emit   func(task)
+	inputs []input
+	emit   func(job)
 }
 
-// source is what is known of a path before anything in it was parsed.
-type source struct {
+// input is what is known of a path before anything in it is parsed.
+type input struct {
 	path string
-	// absent says that it could not be opened.
+	// absent is set where the path cannot be opened.
 	absent  bool
 	archive bool
 	layout  layout
-	// listed says that a file lists the webhook configurations, be it none.
+	// listed is set where a file lists the webhook configurations, be it none.
 	listed bool
-	// hosted are the folders of other clusters that were left out.
+	// hosted are the folders of hosted clusters, which are left out.
 	hosted map[string]bool
-	// stamped is when it was collected, as it says itself; newest is when the
-	// newest of its files was written. Zero is unknown.
-	stamped, newest time.Time
+	// collected is when it was collected, as its timestamp file says; newest is
+	// when the newest of its files was written. Zero is unknown.
+	collected, newest time.Time
 }
 
 // content is a file and how to read it.
 type content struct {
-	name    string
-	r       io.Reader
-	lenient bool
-	implied typeMeta
-	claims  []claim
+	name     string
+	r        io.Reader
+	lenient  bool
+	implied  typeMeta
+	complete []completeness
 }
 
-func (f *feeder) feed(paths []string, emit func(task)) {
+func (f *feeder) feed(paths []string, emit func(job)) {
 	f.emit = emit
-	for _, path := range paths {
-		f.inputs = append(f.inputs, source{path: path, hosted: map[string]bool{}})
-		f.path(path)
+	for _, name := range paths {
+		f.inputs = append(f.inputs, input{path: name, hosted: map[string]bool{}})
+		f.path(name)
 	}
 }
 
-// in returns the input that is being read.
-func (f *feeder) in() *source { return &f.inputs[len(f.inputs)-1] }
+// input returns the input that is being read.
+func (f *feeder) input() *input { return &f.inputs[len(f.inputs)-1] }
 
-// fail reports what could not be read.
+// fail reports what cannot be read.
 func (f *feeder) fail(file string, line int, err error) {
-	f.emit(failure(inventory.Source{File: file, Line: line}, reason(err)))
+	f.emit(done(outcome{errors: []inventory.Error{{Source: inventory.Source{File: file, Line: line}, Message: reason(err)}}}))
 }
 
-// reason leaves out the path that the place says already.
+// reason leaves out the path, which the error's source has.
 func reason(err error) string {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
@@ -76,30 +76,30 @@ func reason(err error) string {
 	return err.Error()
 }
 
-func (f *feeder) path(path string) {
-	if path == "-" {
+func (f *feeder) path(name string) {
+	if name == "-" {
 		f.file(content{name: stdinName, r: f.stdin})
 		return
 	}
-	file, err := os.Open(path)
+	file, err := os.Open(name)
 	if err != nil {
-		f.in().absent = true
-		f.fail(path, 0, err)
+		f.input().absent = true
+		f.fail(name, 0, err)
 		return
 	}
 	defer file.Close()
 	switch info, err := file.Stat(); {
 	case err != nil:
-		f.fail(path, 0, err)
+		f.fail(name, 0, err)
 	case info.IsDir():
-		f.directory(path)
+		f.directory(name)
 	default:
-		f.file(content{name: path, r: file})
+		f.file(content{name: name, r: file})
 	}
 }
 
-// directory reads what is in a directory and below it. Links are followed to
-// files inside of it, never out.
+// directory reads the files of a directory and of those below it. Links are
+// followed inside of the directory only.
 func (f *feeder) directory(dir string) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -107,7 +107,7 @@ func (f *feeder) directory(dir string) {
 		return
 	}
 	defer root.Close()
-	f.in().layout = survey(root.FS(), filepath.Base(dir))
+	f.input().layout = survey(root.FS(), filepath.Base(dir))
 	walk(root.FS(), func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			f.fail(filepath.Join(dir, name), 0, err)
@@ -118,13 +118,13 @@ func (f *feeder) directory(dir string) {
 	})
 }
 
-// walk visits a tree; its errors are those that visit was told.
+// walk visits a tree and passes errors to visit.
 func walk(tree fs.FS, visit fs.WalkDirFunc) {
 	// visit never returns an error but fs.SkipAll.
 	_ = fs.WalkDir(tree, ".", visit)
 }
 
-// survey looks for names that tell the layout of a directory.
+// survey looks for the names by which the layout of a directory is recognized.
 func survey(tree fs.FS, base string) layout {
 	found := recognize(base)
 	if found != plain {
@@ -146,8 +146,8 @@ func survey(tree fs.FS, base string) layout {
 func (f *feeder) member(root *os.Root, dir, name string) {
 	full := filepath.Join(dir, name)
 	c, read := f.content(full, name)
-	stamps := f.in().layout != plain && f.in().stamps(name)
-	if !read && !stamps {
+	timestamp := f.input().layout != plain && f.input().isTimestamp(name)
+	if !read && !timestamp {
 		return
 	}
 	info, err := root.Stat(name)
@@ -167,11 +167,11 @@ func (f *feeder) member(root *os.Root, dir, name string) {
 		return
 	}
 	defer file.Close()
-	if stamps {
-		f.in().readStamp(file)
+	if timestamp {
+		f.input().readTimestamp(file)
 		return
 	}
-	f.in().written(info.ModTime())
+	f.input().written(info.ModTime())
 	c.r = file
 	f.text(c)
 }
@@ -179,19 +179,19 @@ func (f *feeder) member(root *os.Root, dir, name string) {
 // content says how to read a file of a directory or archive, and false for one
 // that is not read.
 func (f *feeder) content(full, name string) (content, bool) {
-	in := f.in()
+	in := f.input()
 	in.noteHosted(name)
 	role, read := in.layout.role(name)
 	in.listed = in.listed || read && configurationList.MatchString(name)
 	return content{
-		name:    full,
-		lenient: in.layout == plain,
-		implied: role.implied,
-		claims:  in.layout.claims(len(f.inputs)-1, name),
+		name:     full,
+		lenient:  in.layout == plain,
+		implied:  role.implied,
+		complete: in.layout.completeness(len(f.inputs)-1, name),
 	}, read
 }
 
-// file reads a file that was named, whatever it is.
+// file reads a file that the user names, whatever its format.
 func (f *feeder) file(c content) {
 	r := bufio.NewReaderSize(c.r, tarMagicEnd)
 	c.r = r
@@ -210,16 +210,15 @@ func (f *feeder) file(c content) {
 	}
 }
 
-// text cuts a file of YAML or JSON into tasks.
+// text cuts a file of YAML or JSON into jobs.
 func (f *feeder) text(c content) {
-	defer func() { f.emit(task{fileDone: true, claims: c.claims}) }()
+	defer func() { f.emit(done(outcome{fileDone: true, complete: c.complete})) }()
 	r := bufio.NewReader(c.r)
 	if err := skipMark(r); err != nil {
 		f.fail(c.name, 1, err)
 		return
 	}
 	s := newSplitter(r)
-	objects := false // in a folder, a file that is none of Kubernetes' may hold anything
 	for {
 		d, err := s.next()
 		switch {
@@ -228,21 +227,38 @@ func (f *feeder) text(c content) {
 		case err != nil:
 			f.fail(c.name, s.line+1, err)
 			return
-		case d.trailing && (!c.lenient || objects):
-			f.fail(c.name, d.line, errors.New("something follows the JSON object: must be another object, or set apart by a line ---"))
 		case d.tooLarge:
 			f.fail(c.name, d.line, fmt.Errorf("a document of more than %d MiB: split the file", maxDocument>>20))
 		default:
-			objects = objects || d.json && bytes.Contains(d.data, []byte(`"apiVersion"`))
-			tasks(text{
-				place:   place{c.name, d.line},
-				input:   len(f.inputs) - 1,
-				data:    d.data,
-				json:    d.json,
-				implied: c.implied,
-				lenient: c.lenient,
-			}, f.emit)
+			f.document(text{
+				position: position{c.name, d.line},
+				input:    len(f.inputs) - 1,
+				data:     d.data,
+				implied:  c.implied,
+				lenient:  c.lenient,
+			})
 		}
+	}
+}
+
+// minCut is the size from which the items of a list are parsed by themselves,
+// side by side: a parsed document takes some 15 times its size.
+const minCut = 1 << 20
+
+// document cuts a document into jobs.
+func (f *feeder) document(t text) {
+	if len(t.data) < minCut {
+		f.emit(job{len(t.data), t.read})
+		return
+	}
+	l, isList := t.cut()
+	if !isList {
+		f.emit(job{len(t.data), t.read})
+		return
+	}
+	f.emit(done(l.outcome))
+	for _, item := range l.items {
+		f.emit(job{len(item.data), item.read})
 	}
 }
 

@@ -3,26 +3,37 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
-	"math/rand/v2"
-	"reflect"
-	"slices"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// FuzzRead reads anything as a file. Whatever it is, all that is said of it has
-// a place in it.
+// documents are those of the test data.
+func documents(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/read/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, strings.Split(string(data), "---\n")...)
+	}
+	return out
+}
+
+// FuzzRead reads anything as a file. Whatever it is, all objects and errors have
+// a line of it.
 func FuzzRead(f *testing.F) {
 	for _, d := range documents(f) {
 		f.Add([]byte(d))
@@ -69,160 +80,53 @@ func FuzzReadArchive(f *testing.F) {
 	})
 }
 
-// FuzzItems holds the items that a list is cut into against those that the
-// whole list has: where each can be parsed by itself, they are the same.
-func FuzzItems(f *testing.F) {
-	f.Add([]byte{0, 5, 2, 1, 0, 5})
-	f.Add([]byte{2, 7, 4, 9, 2, 7, 0, 14})
-	f.Add([]byte{0, 7, 4, 11, 4, 5, 0, 5})
-	f.Fuzz(func(t *testing.T, data []byte) { compareItems(t, shape(data)) })
-}
-
-func TestItems(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 20_000 {
-		data := make([]byte, 2+2*random.IntN(8))
-		for i := range data {
-			data[i] = byte(random.Uint32())
-		}
-		compareItems(t, shape(data))
-	}
-}
-
-func compareItems(t *testing.T, shaped []byte) {
-	t.Helper()
-	whole := text{data: slices.Concat([]byte("a: b\nitems:\n"), shaped, []byte("kind: List\n"))}
-	around, spans := items(whole)
-	want, p := whole.parse()
-	if p != nil || len(spans) == 0 {
-		return
-	}
-	if _, p := (text{data: around}).parse(); p != nil {
-		return
-	}
-	got := node{kind: sequence, line: 3}
-	for _, s := range spans {
-		n, p := text{data: whole.data[s.start:s.end], item: true}.parse()
-		if p != nil {
-			return
-		}
-		shift(&n, s.line-1)
-		got.items = append(got.items, n)
-	}
-	if list := want.get("items"); !sameNode(got, *list) && list.line == 3 {
-		t.Errorf("%s: %s", whole.data, cmp.Diff(*list, got, cmp.AllowUnexported(node{})))
-	}
-}
-
-// shift moves a node down.
-func shift(n *node, lines int) {
-	n.line += lines
-	for i := range n.items {
-		shift(&n.items[i], lines)
-	}
-}
-
-// FuzzParseJSON holds the reader of JSON against encoding/json.
-func FuzzParseJSON(f *testing.F) {
+// FuzzToJSON compares the JSON of a YAML document with kubectl's: where both
+// convert it, both mean the same.
+func FuzzToJSON(f *testing.F) {
 	for _, d := range documents(f) {
 		f.Add([]byte(d))
 	}
-	for _, d := range []string{`{"a": ["\u00e9\n", -1.5e+3, true, null], "b": {}}`, ` [ ] `, `{"a": 01}`, `"\ud83d\ude00"`, `[1,]`, `{"a" 1}`, `{"a":1,}`, `[1 2]`, `"a`, `{} {}`, `"\x"`, "\"\t\"", "1e", "-"} {
-		f.Add([]byte(d))
+	for _, d := range oddScalars {
+		f.Add([]byte("a: " + d + "\n" + d + ": b\n"))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if !utf8.Valid(data) {
-			return
-		}
-		n, p := parseJSON(data)
-		d := json.NewDecoder(bytes.NewReader(data))
-		d.UseNumber()
-		var want any
-		valid := json.Valid(data) && d.Decode(&want) == nil
-		refused := p != nil && (strings.Contains(p.message, "twice") || strings.Contains(p.message, "nested deeper"))
-		switch {
-		case valid != (p == nil) && !refused:
-			t.Errorf("%q: valid %t, %v", data, valid, p)
-		case p == nil && !reflect.DeepEqual(anyOf(&n), want):
-			t.Errorf("%q: got %#v, want %#v", data, anyOf(&n), want)
-		}
-	})
+	f.Fuzz(compareJSON)
 }
 
-// anyOf is a node of JSON as encoding/json decodes it.
-func anyOf(n *node) any {
-	switch {
-	case n.kind == sequence:
-		out := []any{}
-		for i := range n.items {
-			out = append(out, anyOf(&n.items[i]))
-		}
-		return out
-	case n.kind == mapping:
-		out := map[string]any{}
-		for i := 0; i < len(n.items); i += 2 {
-			out[n.items[i].text] = anyOf(&n.items[i+1])
-		}
-		return out
-	case !n.plain:
-		return n.text
-	case n.text == "null":
-		return nil
-	case n.text == "true" || n.text == "false":
-		return n.text == "true"
-	}
-	return json.Number(n.text)
+// oddScalars are those that YAML 1.1 and 1.2 or a naive reader take for
+// different values.
+var oddScalars = []string{
+	"yes", "No", "on", "y", "~", "null", "Null", "nULL", "''", "'yes'", "0x1F", "0b11", "0o17", "0777", "08", "1_000", "-1", "+1", "1.20", "1e3", "1.", ".5",
+	"-.5", "443.0", "12:30:45", "2026-11-22", "10.0.0.1", "1.2.3", "9223372036854775807", "18446744073709551615", "99999999999999999999", "1e400", "0x", "-",
+	"...", "!!str 1", "!!int '1'", "!local x", "&a b", "\"\\u00e9\\n\"", "<<", "'<<'", "_1", "1_", "0.1e1", "-0", "0", "00", "=", ".inf", "-.INF", ".nan",
 }
 
-// FuzzDecode holds what becomes of a document against the API machinery: where
-// both understand it, both understand the same.
-func FuzzDecode(f *testing.F) {
-	for _, d := range documents(f) {
-		f.Add([]byte(d))
+func TestToJSON(t *testing.T) {
+	for _, scalar := range oddScalars {
+		for _, d := range []string{"a: " + scalar + "\n", scalar + ": a\n", "- " + scalar + "\n", "[" + scalar + "]\n"} {
+			compareJSON(t, []byte(d))
+		}
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		n, p := text{data: data}.parse()
-		if p != nil || n.kind != mapping {
-			return
-		}
-		for _, into := range []func() any{
-			func() any { return &admissionv1.ValidatingWebhookConfiguration{} },
-			func() any { return &admissionv1.MutatingWebhookConfiguration{} },
-			func() any { return &corev1.Service{} },
-			func() any { return &discoveryv1.EndpointSlice{} },
-			func() any { return &metav1.PartialObjectMetadata{} },
-		} {
-			compareDecoders(t, data, &n, into)
-		}
-	})
 }
 
-func compareDecoders(t *testing.T, data []byte, n *node, into func() any) {
-	t.Helper()
-	d, got, want := newDecoder(), into(), into()
-	if p := d.decode(n, got); p != nil || len(d.soft) > 0 {
+func compareJSON(t *testing.T, data []byte) {
+	got, p := toJSON(data)
+	want, err := yaml.YAMLToJSONStrict(data)
+	if p != nil || err != nil {
 		return
 	}
-	asJSON, err := yaml.YAMLToJSONStrict(data)
-	if err != nil || kjson.UnmarshalCaseSensitivePreserveInts(asJSON, want) != nil {
-		return
+	var gotValue, wantValue any
+	if err := json.Unmarshal(got, &gotValue); err != nil {
+		t.Fatalf("%q became %q: %v", data, got, err)
 	}
-	dropFields(want)
-	if !reflect.DeepEqual(got, want) {
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%q as %T: %s", data, got, diff)
-		}
+	if err := json.Unmarshal(want, &wantValue); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// dropFields drops the one part that is not read.
-func dropFields(object any) {
-	o := object.(metav1.Object)
-	fields := o.GetManagedFields()
-	for i := range fields {
-		fields[i].FieldsV1 = nil
+	if diff := cmp.Diff(wantValue, gotValue); diff != "" {
+		t.Errorf("%q: %s", data, diff)
 	}
-	o.SetManagedFields(fields)
+	if lines := bytes.Count(data, []byte("\n")); bytes.Count(got, []byte("\n")) > lines {
+		t.Errorf("%q of %d lines became %q", data, lines, got)
+	}
 }
 
 // TestReadKeepsOrder reads more documents than are under way at once.

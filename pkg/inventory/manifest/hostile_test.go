@@ -304,11 +304,12 @@ func TestDeepNesting(t *testing.T) {
 		blocks.WriteString(strings.Repeat(" ", i) + "a:\n")
 	}
 	for name, text := range map[string]string{
-		"JSON":         `{"apiVersion": "v1", "kind": "Namespace", "metadata": ` + strings.Repeat(`{"a": `, depth) + strings.Repeat("}", depth) + "}\n",
-		"brackets":     "apiVersion: v1\nkind: Namespace\nmetadata: " + strings.Repeat("[", depth) + strings.Repeat("]", depth) + "\n",
-		"braces":       "apiVersion: v1\nkind: Namespace\nmetadata: " + strings.Repeat("{a: ", depth) + strings.Repeat("}", depth) + "\n",
-		"an open list": "apiVersion: v1\nkind: Namespace\nmetadata: " + strings.Repeat("[", depth) + "\n",
-		"dashes":       "apiVersion: v1\nkind: Namespace\nmetadata:\n" + strings.Repeat("- ", depth) + "a\n",
+		"truncated JSON": `{"apiVersion": "v1", "kind": "Namespace", "metadata": ` + strings.Repeat(`{"a": `, depth) + "\n",
+		"JSON":           `{"apiVersion": "v1", "kind": "Namespace", "metadata": ` + strings.Repeat(`{"a": `, depth) + strings.Repeat("}", depth) + "}\n",
+		"brackets":       "apiVersion: v1\nkind: Namespace\nmetadata: " + strings.Repeat("[", depth) + strings.Repeat("]", depth) + "\n",
+		"braces":         "apiVersion: v1\nkind: Namespace\nmetadata: " + strings.Repeat("{a: ", depth) + strings.Repeat("}", depth) + "\n",
+		"an open list":   "apiVersion: v1\nkind: Namespace\nmetadata: " + strings.Repeat("[", depth) + "\n",
+		"dashes":         "apiVersion: v1\nkind: Namespace\nmetadata:\n" + strings.Repeat("- ", depth) + "a\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(text + "---\n" + namespace("b"))})

@@ -4,171 +4,289 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"iter"
 	"strconv"
-	"strings"
 )
 
-// maxDepth is how deep a JSON document may be nested.
-const maxDepth = 1000
-
-// parseJSON reads one JSON value. YAML's parser would do for most of it, but
-// not for tabs, surrogate pairs and long keys; and encoding/json knows no
-// lines.
-func parseJSON(data []byte) (node, *problem) {
-	r := jsonReader{text: string(data), line: 1}
-	n := r.value(0)
-	if r.space(); r.problem == nil && (r.bad || r.at < len(r.text)) {
-		r.problem = jsonProblem(data)
-	}
-	if r.problem != nil {
-		return node{}, r.problem
-	}
-	return n, nil
-}
-
-// jsonReader makes nodes of JSON, and counts lines.
-type jsonReader struct {
-	text string
-	at   int
+// problem is why a document or a value in it cannot be read.
+type problem struct {
+	// line counts from the first line of the text, 1.
 	line int
-	// bad says that the text is not JSON. Why is found out only then, by
-	// encoding/json.
-	bad bool
-	// problem is something that JSON allows and an object does not.
-	problem *problem
+	// path leads from the object to the value, "webhooks[0].rules".
+	path    string
+	message string
+	// object is what cannot be read, where that is known.
+	object string
 }
 
-func (r *jsonReader) space() {
-	for ; r.at < len(r.text); r.at++ {
-		switch r.text[r.at] {
-		case '\n':
-			r.line++
-		case ' ', '\t', '\r':
-		default:
-			return
+// of adds which webhook of a configuration the problem is about.
+func (p *problem) of(data []byte) *problem {
+	var i int
+	if _, err := fmt.Sscanf(p.path, "webhooks[%d]", &i); err != nil {
+		return p
+	}
+	if all := hooks(data); i < len(all) && all[i].name != "" {
+		p.message += " (webhook " + all[i].name + ")"
+	}
+	return p
+}
+
+func (p *problem) Error() string {
+	if p.path == "" {
+		return p.message
+	}
+	return p.path + ": " + p.message
+}
+
+func problemf(line int, format string, args ...any) *problem {
+	return &problem{line: line, message: fmt.Sprintf(format, args...)}
+}
+
+// encoding/json does not say where in the text a value is. members and elements
+// do, for JSON that it, or toJSON, found valid: there, only strings and brackets
+// matter.
+
+// members iterates over the keys and values of an object.
+func members(object []byte) iter.Seq2[string, span] {
+	return func(yield func(string, span) bool) {
+		for i := 1; i < len(object); i++ {
+			if i += spaces(object[i:]); i == len(object) || object[i] != '"' {
+				return
+			}
+			end := valueEnd(object, i)
+			key := object[i:end]
+			i = end + spaces(object[end:]) + 1 // the colon
+			value := valueAt(object, i)
+			i = value.end + spaces(object[value.end:]) // the comma
+			if !yield(unquote(key), value) {
+				return
+			}
 		}
 	}
 }
 
-// take reports whether the next character is c, and takes it then.
-func (r *jsonReader) take(c byte) bool {
-	r.space()
-	if r.at < len(r.text) && r.text[r.at] == c {
-		r.at++
-		return true
+// elements iterates over the values of a list.
+func elements(list []byte) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		for i := 1; i < len(list); i++ {
+			value := valueAt(list, i)
+			i = value.end + spaces(list[value.end:]) // the comma
+			if value.start == value.end || !yield(value) {
+				return
+			}
+		}
 	}
-	return false
 }
 
-func (r *jsonReader) value(depth int) node {
-	r.space()
-	line := r.line
-	if depth > maxDepth {
-		r.problem = problemf(line, "nested deeper than %d", maxDepth)
-	}
-	switch {
-	case r.bad || r.problem != nil:
-		return node{}
-	case r.take('{'):
-		return r.object(line, depth)
-	case r.take('['):
-		return node{kind: sequence, line: line, items: r.list(depth)}
-	case r.take('"'):
-		return node{line: line, text: r.str()}
-	}
-	return node{line: line, text: r.word(), plain: true}
+// valueAt returns the value that starts at the offset or behind spaces there.
+func valueAt(data []byte, at int) span {
+	at = min(at, len(data))
+	start := at + spaces(data[at:])
+	return span{start: start, end: valueEnd(data, start)}
 }
 
-func (r *jsonReader) object(line, depth int) node {
-	var items []node
-	if r.take('}') {
-		return node{kind: mapping, line: line}
+func spaces(data []byte) int {
+	for i, c := range data {
+		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return i
+		}
 	}
-	for !r.bad && r.problem == nil {
-		r.space()
-		keyLine := r.line
-		r.bad = r.bad || !r.take('"')
-		items = append(items, node{line: keyLine, text: r.str()})
-		r.bad = r.bad || !r.take(':')
-		items = append(items, r.value(depth+1))
-		if !r.take(',') {
+	return len(data)
+}
+
+// valueEnd returns the end of the value that starts at the offset.
+func valueEnd(data []byte, start int) int {
+	depth := 0
+	for i := start; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			i = stringEnd(data, i)
+			if depth == 0 {
+				return min(i+1, len(data))
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return i
+			} else if depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(data)
+}
+
+// stringEnd returns the offset of the quote that ends the string.
+func stringEnd(data []byte, start int) int {
+	for i := start + 1; i < len(data); i++ {
+		length := bytes.IndexByte(data[i:], '"')
+		if length < 0 {
 			break
 		}
+		escape := bytes.IndexByte(data[i:i+length], '\\')
+		if escape < 0 {
+			return i + length
+		}
+		i += escape + 1
 	}
-	if r.bad = r.bad || !r.take('}'); r.bad || r.problem != nil {
-		return node{}
-	}
-	n, p := newMapping(line, items)
-	r.problem = p
-	return n
+	return len(data)
 }
 
-func (r *jsonReader) list(depth int) []node {
-	var items []node
-	if r.take(']') {
-		return nil
+// unquote returns the text of a string, "" for any other value.
+func unquote(value []byte) string {
+	if n := len(value); n > 1 && value[0] == '"' && bytes.IndexByte(value, '\\') < 0 {
+		return string(value[1 : n-1])
 	}
-	for !r.bad && r.problem == nil {
-		items = append(items, r.value(depth+1))
-		if !r.take(',') {
-			break
+	var text string
+	_ = json.Unmarshal(value, &text) // another value is not a string
+	return text
+}
+
+// lineCounter counts lines up to offsets that do not decrease.
+type lineCounter struct {
+	data          []byte
+	counted, line int
+}
+
+func newLineCounter(data []byte) *lineCounter { return &lineCounter{data: data, line: 1} }
+
+func (c *lineCounter) at(offset int) int {
+	c.line += bytes.Count(c.data[c.counted:offset], []byte("\n"))
+	c.counted = offset
+	return c.line
+}
+
+// envelope is the outermost level of a JSON object.
+type envelope struct {
+	meta typeMeta
+	// list is set where the object has items, which are in items.
+	list  bool
+	items []span
+	// server is set where the object tells the version of the API server.
+	server bool
+}
+
+func newEnvelope(object []byte) envelope {
+	var e envelope
+	for key, value := range members(object) {
+		switch text := object[value.start:value.end]; key {
+		case "apiVersion":
+			e.meta.apiVersion = unquote(text)
+		case "kind":
+			e.meta.kind = unquote(text)
+		case "items":
+			if len(text) > 0 && text[0] == '[' {
+				e.list = true
+				e.items = itemsOf(object, value)
+			}
+		case "gitVersion", "serverVersion":
+			e.server = true
 		}
 	}
-	r.bad = r.bad || !r.take(']')
+	return e
+}
+
+// itemsOf returns the elements of the list in the object, with their lines.
+func itemsOf(object []byte, list span) []span {
+	var items []span
+	lines := newLineCounter(object)
+	for item := range elements(object[list.start:list.end]) {
+		start := list.start + item.start
+		items = append(items, span{start: start, end: list.start + item.end, line: lines.at(start)})
+	}
 	return items
 }
 
-// str reads a string of which the quote was taken.
-func (r *jsonReader) str() string {
-	start, escaped := r.at, false
-	for ; r.at < len(r.text); r.at++ {
-		switch c := r.text[r.at]; {
-		case c == '"':
-			r.at++
-			return r.unescape(start, escaped)
-		case c == '\\':
-			escaped = true
-			r.at++
-		case c < ' ':
-			r.bad = true
+// hook is the position of a webhook in its configuration.
+type hook struct {
+	name string
+	line int
+}
+
+// hooks returns the webhooks of a configuration with the line of each name, or
+// of the entry where that is missing.
+func hooks(object []byte) []hook {
+	var out []hook
+	for key, value := range members(object) {
+		if key != "webhooks" {
+			continue
+		}
+		for _, entry := range itemsOf(object, value) {
+			text := object[entry.start:entry.end]
+			h := hook{line: entry.line}
+			for key, value := range members(text) {
+				if key == "name" {
+					h = hook{unquote(text[value.start:value.end]), entry.line + bytes.Count(text[:value.start], []byte("\n"))}
+				}
+			}
+			out = append(out, h)
 		}
 	}
-	r.bad = true
-	return ""
+	return out
 }
 
-func (r *jsonReader) unescape(start int, escaped bool) string {
-	if !escaped {
-		return r.text[start : r.at-1]
-	}
-	var s string
-	if err := json.Unmarshal([]byte(r.text[start-1:r.at]), &s); err != nil {
-		r.bad = true
-	}
-	return s
+// walker reads a value token by token, to find what an error is about.
+type walker struct {
+	*json.Decoder
+	data []byte
 }
 
-// words are what a value that is no string begins and ends with.
-const words = "+-.0123456789Eaeflnrstu"
-
-// word reads a number, true, false or null.
-func (r *jsonReader) word() string {
-	start := r.at
-	for r.at < len(r.text) && strings.IndexByte(words, r.text[r.at]) >= 0 {
-		r.at++
-	}
-	word := r.text[start:r.at]
-	r.bad = r.bad || !json.Valid([]byte(word))
-	return word
+func newWalker(data []byte) walker {
+	w := walker{json.NewDecoder(bytes.NewReader(data)), data}
+	w.UseNumber()
+	return w
 }
 
-// jsonProblem says where and why the data is not JSON.
+// line returns the line of the last token.
+func (w walker) line() int { return 1 + bytes.Count(w.data[:w.InputOffset()], []byte("\n")) }
+
+// maxPath is more than a value in an object of Kubernetes has.
+const maxPath = 4 << 10
+
+// walk visits the values and keys in the next value, in their order, until
+// visit returns true. A key is visited with the path of its value.
+func (w walker) walk(path string, visit func(path string, token json.Token, isKey bool) bool) bool {
+	token, err := w.Token()
+	if err != nil || visit(path, token, false) || len(path) > maxPath {
+		return true
+	}
+	found := false
+	switch token {
+	case json.Delim('{'):
+		for !found && w.More() {
+			key, err := w.Token()
+			name, _ := key.(string)
+			below := name
+			if path != "" {
+				below = path + "." + name
+			}
+			found = err != nil || visit(below, key, true) || w.walk(below, visit)
+		}
+	case json.Delim('['):
+		for i := 0; !found && w.More(); i++ {
+			found = w.walk(path+"["+strconv.Itoa(i)+"]", visit)
+		}
+	default:
+		return false
+	}
+	if !found {
+		_, err = w.Token() // the closing delimiter
+	}
+	return found || err != nil
+}
+
+// jsonProblem says where and why data is not one JSON value.
 func jsonProblem(data []byte) *problem {
 	end := len(data)
 	var whole json.RawMessage
 	err := json.Unmarshal(data, &whole)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		end = min(end, int(syntax.Offset))
 	}
 	before := bytes.TrimRight(data[:end], "\r\n")
@@ -177,62 +295,4 @@ func jsonProblem(data []byte) *problem {
 		return problemf(line, "the JSON ends in the middle of a value: the file is truncated")
 	}
 	return problemf(line, "not JSON: %v", err)
-}
-
-// appendJSON writes a node as JSON, for the few types of the API that read
-// nothing else.
-func appendJSON(b []byte, n *node) []byte {
-	switch n.kind {
-	case mapping:
-		return appendObject(b, n)
-	case sequence:
-		b = append(b, '[')
-		for i := range n.items {
-			b = appendJSON(comma(b, i), &n.items[i])
-		}
-		return append(b, ']')
-	}
-	return appendScalar(b, n)
-}
-
-func appendObject(b []byte, n *node) []byte {
-	b = append(b, '{')
-	for i := 0; i < len(n.items); i += 2 {
-		b = append(appendString(comma(b, i), n.items[i].text), ':')
-		b = appendJSON(b, &n.items[i+1])
-	}
-	return append(b, '}')
-}
-
-func comma(b []byte, i int) []byte {
-	if i == 0 {
-		return b
-	}
-	return append(b, ',')
-}
-
-func appendScalar(b []byte, n *node) []byte {
-	if n.plain {
-		switch resolve(n.text) {
-		case null:
-			return append(b, "null"...)
-		case boolean:
-			return strconv.AppendBool(b, truth(n.text))
-		case integer:
-			if i, ok := parseWhole(n.text); ok {
-				return strconv.AppendInt(b, i, 10)
-			}
-		case float:
-			if f, err := strconv.ParseFloat(n.text, 64); err == nil && json.Valid([]byte(n.text)) {
-				return strconv.AppendFloat(b, f, 'g', -1, 64)
-			}
-		}
-	}
-	return appendString(b, n.text)
-}
-
-func appendString(b []byte, s string) []byte {
-	// Strings always marshal.
-	quoted, _ := json.Marshal(s)
-	return append(b, quoted...)
 }

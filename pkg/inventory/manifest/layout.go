@@ -12,7 +12,7 @@ import (
 type layout uint8
 
 const (
-	// plain files are manifests: nothing is known to be complete.
+	// plain files are manifests: none of them is known to be complete.
 	plain layout = iota
 	// mustGather is what oc adm must-gather writes.
 	mustGather
@@ -29,9 +29,9 @@ func (l layout) name() string {
 	return [...]string{"manifests", "must-gather", "oc adm inspect", "insights archive", "cluster-info dump"}[l]
 }
 
-// with is what is known of the layout after one more file. The marks of an
-// insights archive outweigh those of a must-gather, for it has folders of a
-// must-gather in it: cluster-scoped-resources, with the roles and bindings.
+// with returns the layout after one more file. A file of an insights archive
+// outweighs those of a must-gather: an insights archive has a folder
+// cluster-scoped-resources, too, with roles and bindings.
 func (l layout) with(mark layout) layout {
 	if l == plain || mark == insights {
 		return mark
@@ -39,8 +39,8 @@ func (l layout) with(mark layout) layout {
 	return l
 }
 
-// recognize says what layout a file of that path belongs to; plain is no
-// evidence for anything.
+// recognize returns the layout that a file of that path belongs to; plain where
+// any layout may have such a file.
 func recognize(name string) layout {
 	segments := strings.Split(name, "/")
 	base := segments[len(segments)-1]
@@ -49,19 +49,19 @@ func recognize(name string) layout {
 		return inspect
 	case strings.HasPrefix(segments[0], "must-gather.local."):
 		return mustGather
-	case insightsMark(segments):
+	case onlyInsights(segments):
 		return insights
 	case slices.Contains(segments, "cluster-scoped-resources"),
 		base == "must-gather.logs", base == "event-filter.html":
 		return mustGather
-	case stem == "replication-controllers" && dumped(base):
+	case stem == "replication-controllers" && isDumped(base):
 		return clusterDump
 	}
 	return plain
 }
 
-// insightsMark reports whether only an insights archive has such a file.
-func insightsMark(segments []string) bool {
+// onlyInsights reports whether only an insights archive has such a file.
+func onlyInsights(segments []string) bool {
 	n := len(segments)
 	if n < 2 || !strings.HasSuffix(segments[n-1], ".json") {
 		return false
@@ -76,47 +76,45 @@ func insightsMark(segments []string) bool {
 		segments[n-2] == "config" && segments[n-1] == "version.json"
 }
 
-// role is what a file of a layout is for.
-type role struct {
-	// implied is the type of objects that do not say theirs.
+// fileRole is the content of a file by its path in a layout.
+type fileRole struct {
+	// implied is the type of objects that do not state theirs.
 	implied typeMeta
-	// collected says of what the file holds all that there is in the
-	// namespace.
-	collected collected
+	// complete are the objects of the namespace that are all in the file.
+	complete  objectSet
 	namespace string
 }
 
-// claim says that a file holds all that there was of something, if its input
-// turns out to have the layout, and the file to be a list and readable: a full
-// disk leaves empty files behind.
-type claim struct {
+// completeness is that a file holds all objects of a set. It is confirmed if the
+// input has the layout and the file is a readable list: a full disk leaves empty
+// files behind.
+type completeness struct {
 	input  int
 	layout layout
-	role
+	fileRole
 }
 
-// claims returns what a file may claim. While an archive's layout is not known
-// yet, that is up to each of the layouts.
-func (l layout) claims(input int, name string) []claim {
+// completeness returns what a file may be complete of. While the layout of an
+// archive is not known yet, each layout counts.
+func (l layout) completeness(input int, name string) []completeness {
 	layouts := []layout{l}
 	if l == plain {
-		// A packed archive may be recognized only further on.
 		layouts = []layout{mustGather, inspect, clusterDump}
 	}
-	var out []claim
+	var out []completeness
 	for _, l := range layouts {
-		if r, ok := l.role(name); ok && r.collected != nothing {
-			out = append(out, claim{input: input, layout: l, role: r})
+		if r, ok := l.role(name); ok && r.complete != nothing {
+			out = append(out, completeness{input: input, layout: l, fileRole: r})
 		}
 	}
 	return out
 }
 
-// collected is a kind of objects that a file holds all of.
-type collected uint8
+// objectSet are objects that a file may hold all of.
+type objectSet uint8
 
 const (
-	nothing collected = iota
+	nothing objectSet = iota
 	allServices
 	allSlices
 	allEndpoints
@@ -124,9 +122,9 @@ const (
 	allNodes
 )
 
-// role returns what a file is for. It reports false for those that are not
-// read: logs, and kinds that nobody asks for.
-func (l layout) role(name string) (role, bool) {
+// role returns the role of a file. It reports false for those that are not
+// read: logs, and kinds that no check needs.
+func (l layout) role(name string) (fileRole, bool) {
 	segments := strings.Split(name, "/")
 	switch l {
 	case mustGather, inspect:
@@ -136,24 +134,24 @@ func (l layout) role(name string) (role, bool) {
 	case clusterDump:
 		return clusterDumpRole(segments)
 	}
-	// An archive may be recognized only further on.
-	unsaid, _ := insightsRole(segments)
-	return role{implied: unsaid.implied}, manifestName(name)
+	// An archive may be recognized by a later file.
+	in, _ := insightsRole(segments)
+	return fileRole{implied: in.implied}, isManifest(name)
 }
 
-// firstRole asks for both layouts: a packed insights archive may be recognized
-// only further on, and a folder may hold one of each.
-func firstRole(segments []string, layouts ...func([]string) (role, bool)) (role, bool) {
+// firstRole tries both layouts: an insights archive may be recognized by a later
+// file, and a folder may hold one of each.
+func firstRole(segments []string, layouts ...func([]string) (fileRole, bool)) (fileRole, bool) {
 	for _, roleIn := range layouts {
 		if r, read := roleIn(segments); read {
 			return r, true
 		}
 	}
-	return role{}, false
+	return fileRole{}, false
 }
 
-// manifestName reports whether a file of a directory is read, as kubectl does.
-func manifestName(name string) bool {
+// isManifest reports whether a file of a directory is read, as kubectl does.
+func isManifest(name string) bool {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".yaml", ".yml", ".json":
 		return true
@@ -171,41 +169,40 @@ var clusterScoped = map[string][]string{
 	"core":                         {"namespaces", "nodes"},
 }
 
-// mustGatherRole reads cluster-scoped-resources/GROUP/RESOURCE.yaml,
+// mustGatherRole knows cluster-scoped-resources/GROUP/RESOURCE.yaml,
 // namespaces/NS/NS.yaml and namespaces/NS/GROUP/RESOURCE.yaml, or a file for
-// each object in a folder of the resource. All of that may stand in folders of
-// the images that collected it.
-func mustGatherRole(segments []string) (role, bool) {
-	if !manifestName(segments[len(segments)-1]) || slices.ContainsFunc(segments, hosted) {
-		return role{}, false
+// each object in a folder of the resource. These may be in folders of the images
+// that collected them.
+func mustGatherRole(segments []string) (fileRole, bool) {
+	if !isManifest(segments[len(segments)-1]) || slices.ContainsFunc(segments, isHosted) {
+		return fileRole{}, false
 	}
 	if i := slices.Index(segments, "cluster-scoped-resources"); i >= 0 {
 		group, resource, _ := resourceOf(segments[i+1:])
-		return role{}, slices.Contains(clusterScoped[group], resource)
+		return fileRole{}, slices.Contains(clusterScoped[group], resource)
 	}
 	i := slices.Index(segments, "namespaces")
 	if i < 0 || len(segments) < i+3 {
-		return role{}, false
+		return fileRole{}, false
 	}
 	namespace, rest := segments[i+1], segments[i+2:]
 	if len(rest) == 1 {
-		return role{}, strings.TrimSuffix(rest[0], path.Ext(rest[0])) == namespace
+		return fileRole{}, strings.TrimSuffix(rest[0], path.Ext(rest[0])) == namespace
 	}
 	group, resource, all := resourceOf(rest)
 	c, read := namespaced[group+"/"+resource]
 	if !all {
 		c = nothing
 	}
-	return role{collected: c, namespace: namespace}, read
+	return fileRole{complete: c, namespace: namespace}, read
 }
 
-// hosted reports whether the folder holds another cluster, one that is hosted
-// on this one.
-func hosted(segment string) bool { return strings.HasPrefix(segment, "hostedcluster-") }
+// isHosted reports whether the folder is of a cluster that is hosted on this one.
+func isHosted(segment string) bool { return strings.HasPrefix(segment, "hostedcluster-") }
 
 // namespaced are the resources in the namespaces of a must-gather that are
-// read, and what a list of them tells.
-var namespaced = map[string]collected{
+// read, and what a list of them is complete of.
+var namespaced = map[string]objectSet{
 	"core/services":                   allServices,
 	"core/endpoints":                  allEndpoints,
 	"core/pods":                       allPods,
@@ -228,7 +225,7 @@ func resourceOf(segments []string) (group, resource string, all bool) {
 }
 
 // insightsTypes are the files of an insights archive that are read. Its
-// objects do not say their types.
+// objects do not state their types.
 var insightsTypes = map[string]typeMeta{
 	"version.json":                    {"config.openshift.io/v1", "ClusterVersion"},
 	"clusteroperator":                 {"config.openshift.io/v1", "ClusterOperator"},
@@ -238,18 +235,18 @@ var insightsTypes = map[string]typeMeta{
 	"apiservice":                      {"apiregistration.k8s.io/v1", "APIService"},
 }
 
-func insightsRole(segments []string) (role, bool) {
+func insightsRole(segments []string) (fileRole, bool) {
 	i := slices.Index(segments, "config")
 	if i < 0 || !strings.HasSuffix(segments[len(segments)-1], ".json") || len(segments) < i+2 || len(segments) > i+3 {
-		return role{}, false
+		return fileRole{}, false
 	}
 	implied, read := insightsTypes[segments[i+1]]
-	return role{implied: implied}, read
+	return fileRole{implied: implied}, read
 }
 
-// dumpedLists are the files of a cluster-info dump that are read, and what
-// they tell.
-var dumpedLists = map[string]collected{
+// dumpedLists are the files of a cluster-info dump that are read, and what they
+// are complete of.
+var dumpedLists = map[string]objectSet{
 	"services":    allServices,
 	"pods":        allPods,
 	"deployments": nothing,
@@ -257,22 +254,21 @@ var dumpedLists = map[string]collected{
 	"nodes":       allNodes,
 }
 
-// dumped reports whether kubectl cluster-info dump could have written a file of
-// that name.
-func dumped(base string) bool {
+// isDumped reports whether kubectl cluster-info dump writes files of that name.
+func isDumped(base string) bool {
 	ext := path.Ext(base)
 	return ext == ".json" || ext == ".yaml"
 }
 
-// clusterDumpRole reads nodes.json and NAMESPACE/RESOURCE.json.
-func clusterDumpRole(segments []string) (role, bool) {
+// clusterDumpRole knows nodes.json and NAMESPACE/RESOURCE.json.
+func clusterDumpRole(segments []string) (fileRole, bool) {
 	n := len(segments)
 	stem := strings.TrimSuffix(segments[n-1], path.Ext(segments[n-1]))
 	c, read := dumpedLists[stem]
-	if !read || !dumped(segments[n-1]) || c != allNodes && n < 2 {
-		return role{}, false
+	if !read || !isDumped(segments[n-1]) || c != allNodes && n < 2 {
+		return fileRole{}, false
 	}
-	r := role{collected: c}
+	r := fileRole{complete: c}
 	if c != allNodes {
 		r.namespace = segments[n-2]
 	}

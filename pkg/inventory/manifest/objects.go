@@ -14,21 +14,21 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// result is what all objects make together.
-func (c *collector) result(inputs []source) inventory.Objects {
+// result returns all that was read.
+func (c *collector) result(inputs []input) inventory.Objects {
 	out := inventory.Objects{
 		OpenShift: c.openShift,
 		Sources:   make(map[inventory.SourceKey]inventory.Source, len(c.objects)),
 		Errors:    c.allErrors(),
 	}
-	known := granted(c.claims, inputs)
+	known := confirmed(c.complete, inputs)
 	var best server
 	for _, k := range c.objects {
 		addSources(out.Sources, k)
 		if s, ok := k.value.(server); ok && s.known() && s.better(best) {
 			best = s
 		}
-		if !known.saidByPods(k.key) {
+		if !known.replacedByPods(k.key) {
 			put(&out, k.value)
 		}
 	}
@@ -40,7 +40,7 @@ func (c *collector) result(inputs []source) inventory.Objects {
 	return out
 }
 
-// addSources notes where an object and its webhooks were read.
+// addSources adds the positions of an object and its webhooks.
 func addSources(sources map[inventory.SourceKey]inventory.Source, k kept) {
 	sources[k.key] = inventory.Source{File: k.file, Line: k.line}
 	for i, h := range k.hooks {
@@ -85,20 +85,20 @@ func putWorkload(out *inventory.Objects, value any) {
 	}
 }
 
-// coverage says of which namespaces all objects of a kind were collected.
-type coverage map[collected]map[string]bool
+// coverage are the namespaces of which all objects of a set were collected.
+type coverage map[objectSet]map[string]bool
 
-// granted are the claims that hold.
-func granted(claims []claim, inputs []source) coverage {
+// confirmed returns what the files are complete of, by the layout of their input.
+func confirmed(complete []completeness, inputs []input) coverage {
 	out := coverage{}
-	for _, c := range claims {
+	for _, c := range complete {
 		if inputs[c.input].layout != c.layout {
 			continue
 		}
-		if out[c.collected] == nil {
-			out[c.collected] = map[string]bool{}
+		if out[c.complete] == nil {
+			out[c.complete] = map[string]bool{}
 		}
-		out[c.collected][c.namespace] = true
+		out[c.complete][c.namespace] = true
 	}
 	return out
 }
@@ -114,14 +114,14 @@ func (c coverage) endpoints() map[string]bool {
 	return out
 }
 
-// saidByPods reports whether the object only stands in for Pods that are known
-// themselves. DaemonSets say more: they run where there is no Pod yet.
-func (c coverage) saidByPods(key inventory.SourceKey) bool {
+// replacedByPods reports whether the Pods of the workload are known. DaemonSets
+// are kept: they show on which nodes a Pod is still missing.
+func (c coverage) replacedByPods(key inventory.SourceKey) bool {
 	return c[allPods][key.Namespace] && (key.Kind == inventory.KindDeployment || key.Kind == inventory.KindStatefulSet)
 }
 
 // nodes counts the Nodes of an input that has all of them: a must-gather does.
-func (c *collector) nodes(known coverage, inputs []source) int {
+func (c *collector) nodes(known coverage, inputs []input) int {
 	count := map[int]int{}
 	for _, k := range c.objects {
 		if k.key.Kind == "Node" && (inputs[k.input].layout == mustGather || known[allNodes] != nil) {
@@ -136,7 +136,7 @@ func (c *collector) nodes(known coverage, inputs []source) int {
 }
 
 // addMirrored adds the endpoints of namespaces that have no slices. Where there
-// are slices, the endpoints say the same again.
+// are slices, the endpoints are the same again.
 func addMirrored(out *inventory.Objects, objects []kept) {
 	sliced := map[string]bool{}
 	for _, s := range out.EndpointSlices {

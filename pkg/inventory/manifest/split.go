@@ -8,25 +8,19 @@ import (
 	"strings"
 )
 
-// maxDocument is the most that one document may hold, a List of a whole
-// cluster's webhooks included.
+// maxDocument bounds the size of one document, a List of all webhooks of a
+// cluster included.
 const maxDocument = 64 << 20
 
-// document is a piece of a file that can be parsed by itself.
+// document is a part of a file that can be parsed by itself.
 type document struct {
 	// line is the number of its first line in the file.
 	line int
 	data []byte
-	// json says that it begins as JSON does.
-	json bool
-	// tooLarge says that data was dropped.
+	// tooLarge is set where data was dropped.
 	tooLarge bool
-	// trailing says that it follows an object of JSON, and is neither another one
-	// nor set apart by a marker.
-	trailing bool
 }
 
-// add appends what fits.
 func (d *document) add(line []byte) {
 	if len(d.data)+len(line) > maxDocument {
 		d.tooLarge, d.data = true, nil
@@ -36,52 +30,19 @@ func (d *document) add(line []byte) {
 	}
 }
 
-// splitter cuts a stream into documents by looking at how lines begin and at
-// the braces of JSON.
+// splitter cuts a file into documents, as apimachinery's YAMLReader does. It
+// also counts lines, bounds the size, takes what follows a marker on its line,
+// separates JSON objects and skips container logs, none of which YAMLReader can.
 type splitter struct {
 	r *bufio.Reader
 	// line is the number of the last line read.
 	line int
-	// again is the rest of a line that was handed back.
-	again []byte
-	// afterJSON says that the last document was an object of JSON.
-	afterJSON bool
+	// unread is the last line where it belongs to the next document.
+	unread []byte
 }
 
 func newSplitter(r io.Reader) *splitter {
 	return &splitter{r: bufio.NewReaderSize(r, 256<<10)}
-}
-
-// next returns the next document, or io.EOF. After any other error what was
-// read of a document is lost: half of one says nothing.
-func (s *splitter) next() (document, error) {
-	line, err := s.first()
-	if err != nil {
-		return document{}, err
-	}
-	d := document{line: s.line, json: beginsJSON(line)}
-	d.trailing = s.afterJSON && !opensJSON(line)
-	s.afterJSON = false
-	var open nesting
-	for ; err == nil; line, err = s.readLine() {
-		if s.line > d.line && ends(line) {
-			s.again = line
-			return d, nil
-		}
-		end := len(line)
-		if d.json {
-			end = open.end(line)
-		}
-		d.add(line[:end])
-		if d.json && open.depth == 0 {
-			s.again, s.afterJSON = line[end:], true
-			return d, nil
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		return d, nil
-	}
-	return document{}, err
 }
 
 // The output of kubectl cluster-info dump has the logs of all containers
@@ -91,24 +52,44 @@ const (
 	logsEnd   = "==== END logs for container "
 )
 
-// first skips what stands between documents and returns the first line of the
-// next.
-func (s *splitter) first() ([]byte, error) {
+// next returns the next document, or io.EOF. After any other error the start of
+// a document is dropped.
+func (s *splitter) next() (document, error) {
+	var d document
+	closed := false // the last line ended a JSON object, or a part of it
 	for {
 		line, err := s.readLine()
+		content := bytes.TrimSpace(line)
+		started := d.line > 0
 		switch {
+		case errors.Is(err, io.EOF) && started:
+			return d, nil
 		case err != nil:
-			return nil, err
+			return document{}, err
 		case bytes.HasPrefix(line, []byte(logsStart)):
 			s.skipLogs()
+			if started {
+				return d, nil
+			}
 			continue
-		case ends(line):
-			// What follows the marker on its line belongs to the document.
+		case started && (isMarker(line) || closed && bytes.HasPrefix(content, []byte("{"))):
+			s.unread = line
+			return d, nil
+		case isMarker(line):
+			// The rest of the line belongs to the document.
 			copy(line, "   ")
-			s.afterJSON = false
+			content = bytes.TrimSpace(line)
 		}
-		if hasContent(line) {
-			return line, nil
+		if !started && isBlank(content) {
+			continue
+		}
+		if !started {
+			d.line = s.line
+		}
+		d.add(line)
+		if len(content) > 0 {
+			// Two braces in a row are two objects: in one, a comma is between them.
+			closed = content[len(content)-1] == '}' && isJSON(d.data)
 		}
 	}
 }
@@ -122,12 +103,12 @@ func (s *splitter) skipLogs() {
 	}
 }
 
-// readLine returns the next line, cut off after maxDocument and a byte, or the
-// error if there is nothing more. It is valid until the next call.
+// readLine returns the next line, cut off after maxDocument and a byte. It is
+// valid until the next call.
 func (s *splitter) readLine() ([]byte, error) {
-	if again := s.again; len(again) > 0 {
-		s.again = nil
-		return again, nil
+	if line := s.unread; line != nil {
+		s.unread = nil
+		return line, nil
 	}
 	line, err := s.r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -152,61 +133,23 @@ func (s *splitter) readLong(line []byte) ([]byte, error) {
 	}
 }
 
-// ends reports whether the line is one that ends a document.
-func ends(line []byte) bool {
+// isMarker reports whether the line ends a YAML document or starts one.
+func isMarker(line []byte) bool {
 	if !bytes.HasPrefix(line, []byte("---")) && !bytes.HasPrefix(line, []byte("...")) {
 		return false
 	}
 	return len(line) == 3 || strings.IndexByte(" \t\r\n", line[3]) >= 0
 }
 
-// hasContent reports whether the line is neither blank nor a comment nor a
-// directive.
-func hasContent(line []byte) bool {
-	line = bytes.TrimSpace(line)
-	return len(line) > 0 && line[0] != '#' && line[0] != '%'
+// isBlank reports whether the trimmed line is empty, a comment or a directive.
+func isBlank(content []byte) bool {
+	return len(content) == 0 || content[0] == '#' || content[0] == '%'
 }
 
-// beginsJSON reports whether a document that begins with the line is an object
-// of JSON. One in YAML's flow style has no quotes after its brace.
-func beginsJSON(line []byte) bool {
-	rest, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("{"))
-	rest = bytes.TrimSpace(rest)
-	return ok && (len(rest) == 0 || rest[0] == '"' || rest[0] == '}')
-}
-
-// opensJSON reports whether the line begins an object or a list.
-func opensJSON(line []byte) bool {
-	line = bytes.TrimSpace(line)
-	return len(line) > 0 && (line[0] == '{' || line[0] == '[')
-}
-
-// nesting follows the braces and brackets of JSON.
-type nesting struct {
-	depth   int
-	quoted  bool
-	escaped bool
-}
-
-// end returns where in the line the outermost value ends, else its length.
-func (n *nesting) end(line []byte) int {
-	for i, c := range line {
-		switch {
-		case n.escaped:
-			n.escaped = false
-		case n.quoted:
-			n.escaped = c == '\\'
-			n.quoted = c != '"'
-		case c == '"':
-			n.quoted = true
-		case c == '{' || c == '[':
-			n.depth++
-		case c == '}' || c == ']':
-			if n.depth--; n.depth <= 0 {
-				n.depth = 0
-				return i + 1
-			}
-		}
-	}
-	return len(line)
+// isJSON reports whether data starts as a JSON object does. One in YAML's flow
+// style has no quote after its brace.
+func isJSON(data []byte) bool {
+	rest, isObject := bytes.CutPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))
+	rest = bytes.TrimLeft(rest, " \t\r")
+	return isObject && (len(rest) == 0 || strings.IndexByte("\"}\n", rest[0]) >= 0)
 }

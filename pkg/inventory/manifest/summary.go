@@ -12,25 +12,25 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Summary says what was read.
+// Summary describes what was read.
 type Summary struct {
-	// Objects counts what was read, and Skipped what was not: other kinds, and
-	// YAML that is no object of Kubernetes.
+	// Objects counts the objects read, Skipped those of other kinds and YAML that
+	// is no object of Kubernetes.
 	Objects, Skipped int
 	Inputs           []Input
-	// Empty are what was collected or packed and has no webhook in it, where
-	// nothing else has: that none is registered is not known by that.
+	// Empty are archives and collections without a webhook, where no other input
+	// has one: that none is registered does not follow.
 	Empty []inventory.Error
 }
 
-// Input is what one path was taken for.
+// Input is how one path was read.
 type Input = inventory.Input
 
-// lacks are what an input may lack: what counts as having it, and what follows
-// if it has not.
+// lacks are what an input may lack: the kinds of which it needs one, and what
+// follows if it has none.
 var lacks = []struct {
-	kinds  []string
-	lacked string
+	kinds   []string
+	message string
 }{
 	{[]string{inventory.KindValidating, inventory.KindMutating}, "no webhook configurations: nothing to audit but conversions"},
 	{[]string{inventory.KindCRD}, "no CustomResourceDefinitions: conversions are unknown"},
@@ -40,33 +40,32 @@ var lacks = []struct {
 	{[]string{inventory.KindPod, inventory.KindDeployment, inventory.KindStatefulSet, inventory.KindDaemonSet}, "no Pods or workloads: what runs behind Services is unknown"},
 }
 
-// input says what a source was taken for and what it lacked, going by what was
-// read from it.
-func (s source) input(read contents, server inventory.Version) Input {
-	if s.absent {
-		return Input{Path: s.path}
+// summary returns how the input was read and what it lacks.
+func (in *input) summary(read contents, server inventory.Version) Input {
+	if in.absent {
+		return Input{Path: in.path}
 	}
-	in := Input{Path: s.path, Kind: s.layout.name(), Taken: s.taken(), Objects: read.objects, Skipped: read.skipped}
-	if s.archive {
-		in.Kind += " (archive)"
+	out := Input{Path: in.path, Kind: in.layout.name(), Taken: in.taken(), Objects: read.objects, Skipped: read.skipped}
+	if in.archive {
+		out.Kind += " (archive)"
 	}
-	in.Lacks = lacking(read.kinds)
+	out.Lacks = lacking(read.kinds)
 	if !server.Known() && len(read.kinds) > 0 {
-		in.Lacks = append(in.Lacks, versionLack(read.kinds)...)
+		out.Lacks = append(out.Lacks, versionLack(read.kinds)...)
 	}
 	if len(read.removed) > 0 {
-		in.Lacks = append(in.Lacks, removedVersions(read.removed))
+		out.Lacks = append(out.Lacks, removedVersions(read.removed))
 	}
-	if s.layout == insights {
-		in.Lacks = append(in.Lacks, "no CA bundles: insights archives blank them")
+	if in.layout == insights {
+		out.Lacks = append(out.Lacks, "no CA bundles: insights archives blank them")
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.hosted)) {
-		in.Lacks = append(in.Lacks, fmt.Sprintf("%s is another cluster: audit it by itself", name))
+	for _, name := range slices.Sorted(maps.Keys(in.hosted)) {
+		out.Lacks = append(out.Lacks, fmt.Sprintf("%s is another cluster: audit it by itself", name))
 	}
-	return in
+	return out
 }
 
-// lacking says what follows from the kinds that there are not.
+// lacking returns what follows from the kinds that are missing.
 func lacking(kinds map[string]bool) []string {
 	if len(kinds) == 0 {
 		return []string{"nothing that tells of webhooks"}
@@ -74,13 +73,13 @@ func lacking(kinds map[string]bool) []string {
 	var out []string
 	for _, l := range lacks {
 		if !slices.ContainsFunc(l.kinds, func(kind string) bool { return kinds[kind] }) {
-			out = append(out, l.lacked)
+			out = append(out, l.message)
 		}
 	}
 	return out
 }
 
-// versionLack says what the version of the server is taken from, where nothing
+// versionLack says how the version of the server is guessed, where no object
 // states it.
 func versionLack(kinds map[string]bool) []string {
 	switch {
@@ -92,14 +91,14 @@ func versionLack(kinds map[string]bool) []string {
 	return []string{"no server version: it is taken to be the newest known"}
 }
 
-// noteHosted remembers the folder of another cluster that is left out.
-func (s *source) noteHosted(name string) {
-	if s.layout != mustGather && s.layout != inspect {
+// noteHosted keeps the folder of a hosted cluster, which is left out.
+func (in *input) noteHosted(name string) {
+	if in.layout != mustGather && in.layout != inspect {
 		return
 	}
 	segments := strings.Split(name, "/")
-	if i := slices.IndexFunc(segments, hosted); i >= 0 {
-		s.hosted[strings.Join(segments[:i+1], "/")] = true
+	if i := slices.IndexFunc(segments, isHosted); i >= 0 {
+		in.hosted[strings.Join(segments[:i+1], "/")] = true
 	}
 }
 
@@ -107,8 +106,8 @@ func (s *source) noteHosted(name string) {
 // configurations of a type.
 var configurationList = regexp.MustCompile(`(^|/)admissionregistration\.k8s\.io/(validating|mutating)webhookconfigurations\.[a-z]+$`)
 
-// empty is Summary.Empty.
-func empty(o inventory.Objects, inputs []source) []inventory.Error {
+// withoutWebhooks is Summary.Empty.
+func withoutWebhooks(o inventory.Objects, inputs []input) []inventory.Error {
 	if len(o.Validating)+len(o.Mutating) > 0 || slices.ContainsFunc(o.CRDs, convertedByWebhook) {
 		return nil
 	}
@@ -133,12 +132,12 @@ func convertedByWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter
 }
 
-// name is the path as places in it are written.
-func (s source) name() string {
-	if s.path == "-" {
+// name is the file name of positions in the input.
+func (in *input) name() string {
+	if in.path == "-" {
 		return stdinName
 	}
-	return s.path
+	return in.path
 }
 
 // removedVersions names the objects in versions of the API that are gone.

@@ -231,7 +231,7 @@ func TestLayouts(t *testing.T) {
 			files: tree{
 				"inspect.local.7/namespaces/a/a.yaml":                        "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n",
 				"inspect.local.7/namespaces/a/core/services.yaml":            emptyList,
-				"inspect.local.7/cluster-scoped-resources/core/nodes/n.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n",
+				"inspect.local.7/cluster-scoped-resources/core/nodes/n.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n",
 			},
 			path:  "inspect.local.7",
 			kind:  "oc adm inspect",

@@ -1,19 +1,23 @@
 package manifest
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// server is what an object tells of the API server's version.
+// server is the version of the API server as one object states it.
 type server struct {
-	// trust orders the sources: the API server's own word counts most.
+	// trust orders the sources: the API server's own answer counts most.
 	trust   int
 	version inventory.Version
 }
 
-// Where a version comes from, the least trusted first.
+// The sources of a version, the least trusted first.
 const (
 	fromKubelet = iota + 1
 	fromOpenShift
@@ -21,11 +25,11 @@ const (
 	fromServer
 )
 
-// known reports whether the object told a version at all.
+// known reports whether the object states a version at all.
 func (s server) known() bool { return s.version.Known() }
 
-// better reports whether s is to be believed rather than o. Of the kubelets
-// the newest counts: none is newer than its API server.
+// better reports whether s is more reliable than o. Of the kubelets the newest
+// counts: none is newer than its API server.
 func (s server) better(o server) bool {
 	if s.trust != o.trust {
 		return s.trust > o.trust
@@ -42,45 +46,76 @@ func newServer(trust int, version string) server {
 }
 
 // readVersion reads what the API server answers to /version, or what kubectl
-// version makes of it.
-func readVersion(n *node) server {
-	if s := n.get("serverVersion"); s != nil {
-		n = s
+// version prints of it.
+func readVersion(data []byte) server {
+	var v struct {
+		GitVersion    string `json:"gitVersion"`
+		ServerVersion struct {
+			GitVersion string `json:"gitVersion"`
+		} `json:"serverVersion"`
 	}
-	return newServer(fromServer, n.str("gitVersion"))
+	// What is no version says nothing of the server.
+	_ = json.Unmarshal(data, &v)
+	return newServer(fromServer, cmp.Or(v.ServerVersion.GitVersion, v.GitVersion))
 }
 
-func readNode(_ *decoder, n *node, _ typeMeta) (any, *problem) {
-	return newServer(fromKubelet, n.str("status", "nodeInfo", "kubeletVersion")), nil
+// node is a Node as far as it is read.
+type node struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	Status struct {
+		NodeInfo struct {
+			KubeletVersion string `json:"kubeletVersion"`
+		} `json:"nodeInfo"`
+	} `json:"status"`
 }
 
-// readClusterOperator reads the version that the operator of kube-apiserver
-// reports of its operand.
-func readClusterOperator(_ *decoder, n *node, _ typeMeta) (any, *problem) {
-	versions := n.get("status").get("versions")
-	if n.str("metadata", "name") != "kube-apiserver" || versions == nil {
-		return server{}, nil
-	}
-	for i := range versions.items {
-		if versions.items[i].str("name") == "kube-apiserver" {
-			return newServer(fromOperator, versions.items[i].str("version")), nil
+// clusterOperator is a ClusterOperator as far as it is read.
+type clusterOperator struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	Status struct {
+		Versions []struct {
+			Name    string `json:"name"`
+			Version string `json:"version"`
+		} `json:"versions"`
+	} `json:"status"`
+}
+
+// server returns the version that the operator of kube-apiserver reports of its
+// operand.
+func (c *clusterOperator) server() server {
+	for _, v := range c.Status.Versions {
+		if c.Name == "kube-apiserver" && v.Name == "kube-apiserver" {
+			return newServer(fromOperator, v.Version)
 		}
 	}
-	return server{}, nil
+	return server{}
 }
 
-// readClusterVersion reads the newest version that was rolled out completely.
-func readClusterVersion(_ *decoder, n *node, _ typeMeta) (any, *problem) {
-	history := n.get("status").get("history")
-	if history == nil {
-		return openShift(n.str("status", "desired", "version")), nil
-	}
-	for i := range history.items {
-		if history.items[i].str("state") == "Completed" {
-			return openShift(history.items[i].str("version")), nil
+// clusterVersion is a ClusterVersion as far as it is read.
+type clusterVersion struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	Status struct {
+		Desired struct {
+			Version string `json:"version"`
+		} `json:"desired"`
+		History []struct {
+			State   string `json:"state"`
+			Version string `json:"version"`
+		} `json:"history"`
+	} `json:"status"`
+}
+
+// server returns the newest version that was rolled out completely.
+func (c *clusterVersion) server() server {
+	for _, h := range c.Status.History {
+		if h.State == "Completed" {
+			return openShift(h.Version)
 		}
 	}
-	return openShift(n.str("status", "desired", "version")), nil
+	return openShift(c.Status.Desired.Version)
 }
 
 // openShift maps a version of OpenShift 4 to the Kubernetes in it: each minor

@@ -2,68 +2,82 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // maxExpanded bounds the values that aliases stand for: a few hundred bytes of
 // nested aliases would be billions otherwise.
 const maxExpanded = 1 << 20
 
-// parseYAML reads one YAML document. The third version of the library is the
-// one that keeps lines; what its scalars mean is up to resolve.
-func parseYAML(data []byte) (node, *problem) {
-	var y yaml.Node
+// toJSON converts one YAML document to JSON as kubectl does. Each value is on
+// the line that it has in the document, so that a line of the JSON is one of
+// the file. The third version of the library is the one that keeps lines.
+func toJSON(data []byte) ([]byte, *problem) {
+	if !utf8.Valid(data) {
+		line := lineOf(data, func(l []byte) bool { return !utf8.Valid(l) })
+		return nil, problemf(line, "not UTF-8: convert the file first, as with iconv")
+	}
+	var document yaml.Node
 	lines := physicalLines(data)
-	if err := yaml.Unmarshal(data, &y); err != nil {
-		return node{}, yamlProblem(err, data).on(lines)
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		p := yamlProblem(err, data)
+		p.line = lines.physical(p.line)
+		return nil, p
 	}
-	if y.Kind == 0 {
-		return node{plain: true, line: 1}, nil
+	if bytes.IndexByte(data, '&') >= 0 {
+		a := aliases{lines: lines, open: map[*yaml.Node]bool{}, sizes: map[*yaml.Node]int{}}
+		if _, p := a.size(&document); p != nil {
+			return nil, p
+		}
 	}
-	c := converter{anchors: map[*yaml.Node]anchored{}, lines: lines}
-	return c.convert(&y)
+	w := jsonWriter{line: 1, lines: lines, out: make([]byte, 0, len(data))}
+	if p := w.value(&document); p != nil {
+		return nil, p
+	}
+	return w.out, nil
 }
 
-// physicalLines leads from the lines that YAML counts to those that everybody
-// else does: it takes a lone carriage return and three characters of Unicode
-// for line breaks too. It is nil where there are none.
-func physicalLines(data []byte) []int {
-	if !oddBreaks(data) {
+// lineTable leads from the lines that YAML counts to those of the file. It is
+// nil where they are the same.
+type lineTable []int
+
+var anyBreak = regexp.MustCompile(`\r\n|[\r\n\x{85}\x{2028}\x{2029}]`)
+
+// physicalLines returns the table of a document with line breaks that only YAML
+// takes for such: a lone carriage return and three characters of Unicode.
+func physicalLines(data []byte) lineTable {
+	unusual := bytes.Count(data, []byte("\r")) != bytes.Count(data, []byte("\r\n"))
+	for _, b := range []string{"\u0085", "\u2028", "\u2029"} {
+		unusual = unusual || bytes.Contains(data, []byte(b))
+	}
+	if !unusual {
 		return nil
 	}
-	lines := []int{0, 1}
+	lines := lineTable{0, 1}
 	for _, b := range anyBreak.FindAll(data, -1) {
-		physical := lines[len(lines)-1]
+		line := lines[len(lines)-1]
 		if b[len(b)-1] == '\n' {
-			physical++
+			line++
 		}
-		lines = append(lines, physical)
+		lines = append(lines, line)
 	}
 	return lines
 }
 
-func oddBreaks(data []byte) bool {
-	for _, b := range []string{"\u0085", "\u2028", "\u2029"} {
-		if bytes.Contains(data, []byte(b)) {
-			return true
-		}
+func (t lineTable) physical(line int) int {
+	if t == nil {
+		return line
 	}
-	return bytes.Count(data, []byte("\r")) != bytes.Count(data, []byte("\r\n"))
-}
-
-var anyBreak = regexp.MustCompile(`\r\n|[\r\n\x{85}\x{2028}\x{2029}]`)
-
-// on puts a problem on its physical line.
-func (p *problem) on(lines []int) *problem {
-	if lines != nil {
-		p.line = lines[min(p.line, len(lines)-1)]
-	}
-	return p
+	return t[min(line, len(t)-1)]
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
@@ -91,7 +105,7 @@ func yamlProblem(err error, data []byte) *problem {
 		alias, _, _ = strings.Cut(alias, "'")
 		line = lineOf(data, func(l []byte) bool { return bytes.Contains(l, []byte("*"+alias)) })
 	case strings.HasPrefix(message, "control characters"):
-		line = lineOf(data, func(l []byte) bool { return bytes.ContainsFunc(l, control) })
+		line = lineOf(data, func(l []byte) bool { return bytes.ContainsFunc(l, isControl) })
 	}
 	return problemf(max(line, 1), "not YAML: %s", message)
 }
@@ -100,148 +114,278 @@ func tabIndented(line []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")) && len(bytes.TrimSpace(line)) > 0
 }
 
-func control(r rune) bool {
+func isControl(r rune) bool {
 	return unicode.IsControl(r) && r != '\t' && r != '\n' && r != '\r' && r != '\u0085'
 }
 
-// lineOf returns the number of the first line that is so, or 0.
-func lineOf(data []byte, is func([]byte) bool) int {
+// lineOf returns the number of the first line that matches, or 0.
+func lineOf(data []byte, matches func([]byte) bool) int {
 	number := 0
 	for line := range bytes.Lines(data) {
-		if number++; is(line) {
+		if number++; matches(line) {
 			return number
 		}
 	}
 	return 0
 }
 
-// converter turns the library's nodes into ours, aliases written out.
-type converter struct {
-	anchors map[*yaml.Node]anchored
-	// size counts the nodes so far, expanded those that aliases stand for.
-	size, expanded int
-	// lines are the physical ones, nil where they are those of the nodes.
-	lines []int
+// aliases checks that a document stays small with its aliases written out.
+type aliases struct {
+	lines lineTable
+	// open are the anchors around the current value, sizes those of anchors.
+	open  map[*yaml.Node]bool
+	sizes map[*yaml.Node]int
+	// expanded is the size of what aliases stand for.
+	expanded int
 }
 
-// anchored is the value of an anchor, and how many nodes it is made of.
-type anchored struct {
-	node node
-	size int
-}
-
-func (c *converter) convert(y *yaml.Node) (node, *problem) {
-	before := c.size
-	c.size++
-	n, p := c.value(y)
-	if p == nil && y.Anchor != "" {
-		c.anchors[y] = anchored{node: n, size: c.size - before}
+// size returns the number of values that a node stands for; a long text counts
+// as several.
+func (a *aliases) size(n *yaml.Node) (int, *problem) {
+	if n.Kind == yaml.AliasNode {
+		size := a.sizes[n.Alias]
+		a.expanded += size
+		switch {
+		case a.open[n.Alias]:
+			return 0, problemf(a.lines.physical(n.Line), "the alias *%s stands inside its own anchor", n.Value)
+		case a.expanded > maxExpanded:
+			return 0, problemf(a.lines.physical(n.Line), "aliases for more than %d values", maxExpanded)
+		}
+		return size, nil
 	}
-	return n, p
+	if n.Anchor != "" {
+		a.open[n] = true
+	}
+	size := 1 + len(n.Value)/64
+	for _, child := range n.Content {
+		s, p := a.size(child)
+		if p != nil {
+			return 0, p
+		}
+		size += s
+	}
+	delete(a.open, n)
+	if n.Anchor != "" {
+		a.sizes[n] = size
+	}
+	return size, nil
 }
 
-func (c *converter) value(y *yaml.Node) (node, *problem) {
-	switch y.Kind {
+// jsonWriter writes YAML nodes as JSON, with aliases and merge keys resolved.
+type jsonWriter struct {
+	out []byte
+	// line is the current line of out.
+	line  int
+	lines lineTable
+	// aliases counts those that are being written.
+	aliases int
+}
+
+func (w *jsonWriter) value(n *yaml.Node) *problem {
+	w.moveTo(n)
+	switch n.Kind {
 	case yaml.DocumentNode:
-		return c.convert(y.Content[0])
+		return w.value(n.Content[0])
 	case yaml.AliasNode:
-		return c.alias(y)
+		w.aliases++
+		defer func() { w.aliases-- }()
+		return w.value(n.Alias)
 	case yaml.SequenceNode:
-		items, p := c.items(y)
-		return node{kind: sequence, line: c.line(y), items: items}, p
+		return w.sequence(n)
 	case yaml.MappingNode:
-		items, p := c.items(y)
-		if p != nil {
-			return node{}, p
-		}
-		n, p := newMapping(c.line(y), items)
-		if p != nil {
-			return node{}, p
-		}
-		return merge(n)
+		return w.mapping(n)
+	case yaml.ScalarNode:
+		w.out = appendScalar(w.out, n)
+	default: // an empty document
+		w.out = append(w.out, "null"...)
 	}
-	return c.scalar(y), nil
+	return nil
 }
 
-// line returns the physical line of a node.
-func (c *converter) line(y *yaml.Node) int {
-	if c.lines == nil {
-		return y.Line
+// moveTo starts lines up to the one of the node. Within aliases there are none
+// to start: their values have the line of the alias.
+func (w *jsonWriter) moveTo(n *yaml.Node) {
+	for line := w.lines.physical(n.Line); w.line < line && w.aliases == 0; w.line++ {
+		w.out = append(w.out, '\n')
 	}
-	return c.lines[min(y.Line, len(c.lines)-1)]
 }
 
-func (c *converter) items(y *yaml.Node) ([]node, *problem) {
-	items := make([]node, len(y.Content))
-	for i, content := range y.Content {
-		n, p := c.convert(content)
+func (w *jsonWriter) sequence(n *yaml.Node) *problem {
+	w.out = append(w.out, '[')
+	for i, item := range n.Content {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		if p := w.value(item); p != nil {
+			return p
+		}
+	}
+	w.out = append(w.out, ']')
+	return nil
+}
+
+func (w *jsonWriter) mapping(n *yaml.Node) *problem {
+	content, p := w.merged(n)
+	if p != nil {
+		return p
+	}
+	w.out = append(w.out, '{')
+	for i := 0; i < len(content); i += 2 {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		if p := w.key(content[i]); p != nil {
+			return p
+		}
+		w.out = append(w.out, ':')
+		if p := w.value(content[i+1]); p != nil {
+			return p
+		}
+	}
+	w.out = append(w.out, '}')
+	return nil
+}
+
+// key writes a key as kubectl does: those that YAML takes for booleans and
+// numbers are not what they look like.
+func (w *jsonWriter) key(n *yaml.Node) *problem {
+	w.moveTo(n)
+	n = resolve(n)
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return problemf(w.line, "a mapping as a key")
+	case n.Kind == yaml.SequenceNode:
+		return problemf(w.line, "a list as a key")
+	case !isPlain(n) || !isUnquoted(n.Value):
+		w.out = appendString(w.out, n.Value)
+		return nil
+	}
+	object, err := sigsyaml.YAMLToJSON([]byte(n.Value + ": 0"))
+	key, _, found := strings.Cut(string(object), ":0}")
+	if err != nil || !found {
+		return problemf(w.line, "%s as a key", cmp.Or(n.Value, "null"))
+	}
+	w.out = append(w.out, strings.TrimPrefix(key, "{")...)
+	return nil
+}
+
+// merged returns the keys and values of a mapping with the key << of YAML 1.1
+// resolved: the keys of the mappings it names are added where they are missing.
+func (w *jsonWriter) merged(n *yaml.Node) ([]*yaml.Node, *problem) {
+	at := mergeKey(n.Content)
+	if at < 0 {
+		return n.Content, nil
+	}
+	content := append(append([]*yaml.Node{}, n.Content[:at]...), n.Content[at+2:]...)
+	present := map[string]bool{}
+	for i := 0; i < len(content); i += 2 {
+		present[content[i].Value] = true
+	}
+	sources := []*yaml.Node{n.Content[at+1]}
+	if resolve(sources[0]).Kind == yaml.SequenceNode {
+		sources = resolve(sources[0]).Content
+	}
+	for _, source := range sources {
+		if resolve(source).Kind != yaml.MappingNode {
+			return nil, problemf(w.lines.physical(source.Line), "<< must be a mapping, or a list of them")
+		}
+		added, p := w.merged(resolve(source))
 		if p != nil {
 			return nil, p
 		}
-		items[i] = n
+		for i := 0; i < len(added); i += 2 {
+			if !present[added[i].Value] {
+				present[added[i].Value] = true
+				content = append(content, added[i], added[i+1])
+			}
+		}
 	}
-	return items, nil
+	return content, nil
 }
 
-func (c *converter) alias(y *yaml.Node) (node, *problem) {
-	known, ok := c.anchors[y.Alias]
-	if !ok {
-		return node{}, problemf(c.line(y), "the alias *%s stands inside its own anchor", y.Value)
-	}
-	c.size += known.size
-	if c.expanded += known.size; c.expanded > maxExpanded {
-		return node{}, problemf(c.line(y), "aliases for more than %d values", maxExpanded)
-	}
-	return known.node, nil
-}
-
-func (c *converter) scalar(y *yaml.Node) node {
-	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
-	n := node{line: c.line(y), text: y.Value, plain: y.Style&quoted == 0}
-	if y.Style&yaml.TaggedStyle != 0 {
-		n.plain = strings.HasPrefix(y.Tag, "!!") && y.Tag != "!!str"
+// resolve returns the node that an alias stands for, else the node itself.
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
 	}
 	return n
 }
 
-// mergeKey is the key of YAML 1.1 that merge resolves.
-const mergeKey = "<<"
-
-// merge resolves the key << of YAML 1.1: the keys of the mappings it names are
-// added where they are not given.
-func merge(n node) (node, *problem) {
-	i := mergeAt(n.items)
-	if i < 0 {
-		return n, nil
-	}
-	out := node{kind: mapping, line: n.line}
-	out.items = append(append(out.items, n.items[:i]...), n.items[i+2:]...)
-	sources := []node{n.items[i+1]}
-	if sources[0].kind == sequence {
-		sources = sources[0].items
-	}
-	for _, source := range sources {
-		if source.kind != mapping {
-			return node{}, problemf(source.line, "<< wants a mapping, or a list of them")
-		}
-		addAbsent(&out, source)
-	}
-	return out, nil
-}
-
-func mergeAt(items []node) int {
-	for i := 0; i < len(items); i += 2 {
-		if items[i].plain && items[i].text == mergeKey {
+func mergeKey(content []*yaml.Node) int {
+	for i := 0; i < len(content); i += 2 {
+		if content[i].Value == "<<" && isPlain(content[i]) {
 			return i
 		}
 	}
 	return -1
 }
 
-func addAbsent(n *node, source node) {
-	for i := 0; i < len(source.items); i += 2 {
-		if n.get(source.items[i].text) == nil {
-			n.items = append(n.items, source.items[i:i+2]...)
+// isPlain reports whether the type of a scalar follows from its text; all
+// others are strings.
+func isPlain(n *yaml.Node) bool {
+	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	if n.Style&yaml.TaggedStyle != 0 {
+		return strings.HasPrefix(n.Tag, "!!") && n.Tag != "!!str"
+	}
+	return n.Style&quoted == 0
+}
+
+// appendScalar writes a scalar as kubectl does: by the rules of YAML 1.1, where
+// yes and on are booleans and 0777 is octal, which are those of sigs.k8s.io/yaml.
+func appendScalar(out []byte, n *yaml.Node) []byte {
+	switch {
+	case !isPlain(n) || !isUnquoted(n.Value):
+		return appendString(out, n.Value)
+	case n.Value == "":
+		return append(out, "null"...)
+	case n.Value == "true", n.Value == "false", isDecimal(n.Value):
+		return append(out, n.Value...)
+	}
+	converted, err := sigsyaml.YAMLToJSON([]byte(n.Value))
+	converted = bytes.TrimSpace(converted)
+	switch {
+	case err != nil || len(converted) == 0:
+		return appendString(out, n.Value)
+	case bytes.ContainsAny(converted, ".") && json.Valid([]byte(n.Value)):
+		// 1.20 as it stands in the file: an error shall quote it so.
+		return append(out, n.Value...)
+	}
+	return append(out, converted...)
+}
+
+// isDecimal reports whether YAML and JSON write the number in the same way.
+func isDecimal(text string) bool {
+	return len(text) < 19 && text[0] != '0' && strings.Trim(text, "0123456789") == ""
+}
+
+// isUnquoted reports whether a plain scalar may be something else than a string.
+func isUnquoted(text string) bool {
+	if text == "" || len(text) <= len("false") && yaml11[strings.ToLower(text)] {
+		return true
+	}
+	if strings.IndexByte("+-.0123456789", text[0]) < 0 || !strings.ContainsAny(text, "0123456789") {
+		return false
+	}
+	digits := strings.ReplaceAll(text, "_", "")
+	_, notFloat := strconv.ParseFloat(digits, 64)
+	_, notInt := strconv.ParseInt(digits, 0, 64)
+	return notFloat == nil || notInt == nil
+}
+
+// yaml11 are the words that YAML 1.1 takes for null, booleans and numbers.
+var yaml11 = map[string]bool{
+	"~": true, "null": true, "y": true, "yes": true, "true": true, "on": true, "n": true, "no": true, "false": true, "off": true,
+	".inf": true, "-.inf": true, "+.inf": true, ".nan": true,
+}
+
+func appendString(out []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			quoted, _ := json.Marshal(s) // strings always marshal
+			return append(out, quoted...)
 		}
 	}
+	out = append(out, '"')
+	out = append(out, s...)
+	return append(out, '"')
 }

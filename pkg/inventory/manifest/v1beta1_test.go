@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -262,6 +263,26 @@ func TestAliases(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"a": "d", "c": "b"}, o.Namespaces[0].Annotations); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestAliasesOfLargeValues refuses what would take gigabytes once it is written
+// out, though it is few values, and merge keys that double with each line.
+func TestAliasesOfLargeValues(t *testing.T) {
+	large := namespace("large") + "  labels:\n    a: &a " + strings.Repeat("x", 1<<20) + "\n" + strings.Repeat("    b: *a\n", 10_000)
+	var merges strings.Builder
+	merges.WriteString(namespace("merges") + "  a: &a {x: y}\n")
+	for c := 'b'; c <= 'z'; c++ {
+		fmt.Fprintf(&merges, "  %c: &%c {<<: [*%c, *%c]}\n", c, c, c-1, c-1)
+	}
+	o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(large + "---\n" + merges.String() + "---\n" + namespace("fine"))})
+	if len(o.Errors) != 2 || len(o.Namespaces) != 1 {
+		t.Errorf("%d namespaces, errors %v", len(o.Namespaces), o.Errors)
+	}
+	for _, e := range o.Errors {
+		if !strings.Contains(e.Message, "aliases for more than") {
+			t.Error(e)
+		}
 	}
 }
 

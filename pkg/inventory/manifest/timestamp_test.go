@@ -32,7 +32,7 @@ func TestTaken(t *testing.T) {
 		"a dump":                 {tree{"dump/a/replication-controllers.json": "{}", "dump/a/services.json": "{}"}, april},
 		"manifests":              {tree{"a.yaml": namespace("a"), "timestamp": stamps}, time.Time{}},
 		"a log is newer, unread": {tree{namespaceFile: namespace("a"), "must-gather.local.1/image/namespaces/a/a.log": "x"}, april},
-		"recognized further on":  {tree{"a/timestamp": stamps, "b/cluster-scoped-resources/core/nodes/n.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n"}, march},
+		"recognized further on":  {tree{"a/timestamp": stamps, "b/cluster-scoped-resources/core/nodes/n.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"}, march},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())

@@ -1,0 +1,147 @@
+package manifest
+
+import (
+	"cmp"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// webhook points to the fields of a webhook whose defaults changed with v1.
+type webhook struct {
+	failurePolicy  **admissionv1.FailurePolicyType
+	matchPolicy    **admissionv1.MatchPolicyType
+	sideEffects    **admissionv1.SideEffectClass
+	timeoutSeconds **int32
+	reviewVersions *[]string
+}
+
+func (t typeMeta) isV1beta1() bool { return t.version() == "v1beta1" }
+
+// defaultWebhook makes the defaults of v1beta1 explicit, where those of v1 are
+// others.
+// Source: k8s.io/kubernetes/pkg/apis/admissionregistration/v1beta1/defaults.go.
+func (t typeMeta) defaultWebhook(w webhook) {
+	if !t.isV1beta1() {
+		return
+	}
+	*w.failurePolicy = cmp.Or(*w.failurePolicy, new(admissionv1.Ignore))
+	*w.matchPolicy = cmp.Or(*w.matchPolicy, new(admissionv1.Exact))
+	*w.sideEffects = cmp.Or(*w.sideEffects, new(admissionv1.SideEffectClassUnknown))
+	*w.timeoutSeconds = cmp.Or(*w.timeoutSeconds, new(int32(30)))
+	if len(*w.reviewVersions) == 0 {
+		*w.reviewVersions = []string{"v1beta1"}
+	}
+}
+
+// ignored is the value of a field that is not read.
+type ignored struct{}
+
+func (*ignored) UnmarshalJSON([]byte) error { return nil }
+
+// crd is a CustomResourceDefinition of v1 or v1beta1, without its schemas: they
+// are most of its bytes.
+type crd struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   crdSpec                                        `json:"spec"`
+	Status apiextensionsv1.CustomResourceDefinitionStatus `json:"status"`
+}
+
+type crdSpec struct {
+	apiextensionsv1.CustomResourceDefinitionSpec `json:",inline"`
+
+	Versions   []crdVersion   `json:"versions"`
+	Conversion *crdConversion `json:"conversion"`
+	// Version and Subresources are those of v1beta1.
+	Version      string                                      `json:"version"`
+	Subresources *apiextensionsv1.CustomResourceSubresources `json:"subresources"`
+}
+
+type crdVersion struct {
+	apiextensionsv1.CustomResourceDefinitionVersion `json:",inline"`
+
+	Schema  ignored `json:"schema"`
+	Columns ignored `json:"additionalPrinterColumns"`
+}
+
+type crdConversion struct {
+	apiextensionsv1.CustomResourceConversion `json:",inline"`
+	// ClientConfig and ReviewVersions are those of v1beta1.
+	ClientConfig   *apiextensionsv1.WebhookClientConfig `json:"webhookClientConfig"`
+	ReviewVersions []string                             `json:"conversionReviewVersions"`
+}
+
+// v1 converts as the API server does.
+// Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1
+// (defaults.go, conversion.go).
+func (c *crd) v1(t typeMeta) *apiextensionsv1.CustomResourceDefinition {
+	out := &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   c.TypeMeta,
+		ObjectMeta: c.ObjectMeta,
+		Spec:       c.Spec.CustomResourceDefinitionSpec,
+		Status:     c.Status,
+	}
+	for _, v := range c.Spec.Versions {
+		out.Spec.Versions = append(out.Spec.Versions, v.CustomResourceDefinitionVersion)
+	}
+	if c.Spec.Conversion != nil {
+		out.Spec.Conversion = &c.Spec.Conversion.CustomResourceConversion
+	}
+	if t.isV1beta1() {
+		c.Spec.convert(&out.Spec)
+	}
+	return out
+}
+
+// convert sets the fields of v1 from those of v1beta1.
+func (s *crdSpec) convert(out *apiextensionsv1.CustomResourceDefinitionSpec) {
+	out.Scope = cmp.Or(out.Scope, apiextensionsv1.NamespaceScoped)
+	if len(out.Versions) == 0 && s.Version != "" {
+		out.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: s.Version, Served: true, Storage: true}}
+	}
+	for i := range out.Versions {
+		out.Versions[i].Subresources = cmp.Or(out.Versions[i].Subresources, s.Subresources)
+	}
+	if c := s.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
+		out.Conversion.Webhook = &apiextensionsv1.WebhookConversion{ClientConfig: c.ClientConfig, ConversionReviewVersions: c.ReviewVersions}
+		if len(c.ReviewVersions) == 0 {
+			out.Conversion.Webhook.ConversionReviewVersions = []string{"v1beta1"}
+		}
+	}
+}
+
+// endpointSlice is an EndpointSlice of v1 or v1beta1.
+type endpointSlice struct {
+	discoveryv1.EndpointSlice `json:",inline"`
+
+	Endpoints []endpoint `json:"endpoints"`
+}
+
+type endpoint struct {
+	discoveryv1.Endpoint `json:",inline"`
+	// Topology is that of v1beta1.
+	Topology map[string]string `json:"topology"`
+}
+
+func (s *endpointSlice) v1() *discoveryv1.EndpointSlice {
+	out := s.EndpointSlice
+	out.Endpoints = make([]discoveryv1.Endpoint, len(s.Endpoints))
+	for i, e := range s.Endpoints {
+		e.NodeName = cmp.Or(e.NodeName, label(e.Topology, corev1.LabelHostname))
+		e.Zone = cmp.Or(e.Zone, label(e.Topology, corev1.LabelTopologyZone))
+		out.Endpoints[i] = e.Endpoint
+	}
+	return &out
+}
+
+func label(labels map[string]string, key string) *string {
+	if value, ok := labels[key]; ok {
+		return &value
+	}
+	return nil
+}
