@@ -17,6 +17,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 //go:embed *.tmpl
@@ -83,7 +84,7 @@ func sensitiveResources(p classify.Policy) []sensitive {
 	s := &inventory.Snapshot{ReviewsExcluded: true}
 	var out []sensitive
 	for _, r := range p.Classes[classify.ClassSensitive] {
-		if !slices.Contains(s.NeverSent(), r.Parent()) {
+		if !slices.Contains(admission.NeverSent(s), r.Parent()) {
 			out = append(out, describe(r))
 		}
 	}

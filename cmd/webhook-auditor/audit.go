@@ -202,6 +202,9 @@ func (in *input) policyText(ctx context.Context, notices io.Writer) ([]byte, err
 
 func (in *input) parsePolicy(text []byte) (classify.Policy, error) {
 	policy, err := classify.ParsePolicy(text)
+	if err == nil {
+		err = misspelled(policy)
+	}
 	if err != nil {
 		return classify.Policy{}, usageError{fmt.Errorf("reading the policy %s: %w", in.config, err)}
 	}

@@ -78,7 +78,7 @@ func (d *daemon) evaluate(ctx context.Context, s *inventory.Snapshot) {
 	if d.writer != nil {
 		d.writer.Notify()
 	}
-	d.unread(s.Errors, s)
+	d.unread(report.Errors, s)
 	d.logChanges(before, report)
 	if before != nil && s.Regressions > before.Snapshot.Regressions {
 		d.log.Warn("resource version of the API server went back, as after a restore of etcd; listing everything again")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // explain are the flags of the command explain.
@@ -85,22 +86,23 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	chain, err := asked.chain(snapshot)
+	matcher := admission.New(snapshot)
+	chain, err := asked.chain(matcher)
 	if err != nil {
 		return err
 	}
 	if err := write(s.out, chain, 0); err != nil {
 		return err
 	}
-	return reportErrors(snapshot, s)
+	return reportErrors(matcher, s)
 }
 
 // writer returns what writes the answer to a line of --requests, or to line 0,
 // the command line.
-func (e *explain) writer() (func(io.Writer, inventory.Chain, int) error, error) {
+func (e *explain) writer() (func(io.Writer, admission.Chain, int) error, error) {
 	switch e.output {
 	case "text":
-		return func(w io.Writer, c inventory.Chain, _ int) error {
+		return func(w io.Writer, c admission.Chain, _ int) error {
 			return report.WriteExplainText(w, c, textOptions(w))
 		}, nil
 	case "json":

@@ -9,6 +9,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // maxErrorText bounds what is read of a log.
@@ -47,7 +48,7 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	if err := write(s.out, answers, snapshot); err != nil {
 		return err
 	}
-	return reportErrors(snapshot, s)
+	return reportErrors(evaluated.Matcher, s)
 }
 
 // complaints are the errors in the text of --error, or of standard input.
@@ -80,8 +81,8 @@ func (e *explain) diagnosisWriters() map[string]writeDiagnosis {
 }
 
 // reportErrors prints what cannot be read, and makes it the exit code.
-func reportErrors(snapshot *inventory.Snapshot, s streams) error {
-	document := report.NewDocument(&classify.Report{Snapshot: snapshot})
+func reportErrors(matcher *admission.Matcher, s streams) error {
+	document := report.NewDocument(&classify.Report{Snapshot: matcher.Snapshot, Errors: matcher.Errors()})
 	if err := report.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // asWritten is what a file leaves open.
@@ -18,7 +18,7 @@ const asWritten = "the object is taken as it is written: the API server fills in
 
 // requestFlags describe a request, together with OPERATION RESOURCE [NAME].
 type requestFlags struct {
-	subject inventory.Subject
+	subject admission.Subject
 	labels  string
 	// labeled says whether the labels are known, given whether anything is.
 	labeled, given func() bool
@@ -42,7 +42,7 @@ func registerRequest(flags *pflag.FlagSet) *requestFlags {
 // question is a request to explain.
 type question struct {
 	operation, resource string
-	subject             inventory.Subject
+	subject             admission.Subject
 	notes               []string
 }
 
@@ -92,12 +92,12 @@ func (r *requestFlags) describe(q question, name []string) (question, error) {
 }
 
 // chain is what becomes of the request where the Snapshot was taken.
-func (q question) chain(snapshot *inventory.Snapshot) (inventory.Chain, error) {
-	request, err := snapshot.OpenRequest(q.operation, q.resource, q.subject)
+func (q question) chain(matcher *admission.Matcher) (admission.Chain, error) {
+	request, err := typedRequest(matcher, q.operation, q.resource, q.subject)
 	if err != nil {
-		return inventory.Chain{}, usageError{fmt.Errorf("explain: %w", err)}
+		return admission.Chain{}, usageError{fmt.Errorf("explain: %w", err)}
 	}
 	request.Notes = append(request.Notes, q.notes...)
-	request.Notes = append(request.Notes, report.InputNotes(snapshot)...)
-	return snapshot.Chain(request), nil
+	request.Notes = append(request.Notes, report.InputNotes(matcher.Snapshot)...)
+	return matcher.Chain(request), nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // explainEach answers "explain --requests": what it asks is read once, however
@@ -36,6 +36,7 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 	if err != nil {
 		return err
 	}
+	matcher := admission.New(snapshot)
 	total, refused := 0, 0
 	for line := range lines(ctx, file) {
 		if line.err != nil {
@@ -46,7 +47,7 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 			continue
 		}
 		total++
-		chain, err := explainLine(words, snapshot)
+		chain, err := explainLine(words, matcher)
 		if err != nil {
 			refused++
 			fmt.Fprintf(s.err, "webhook-auditor: %s:%d: %v\n", e.requests, line.number, err)
@@ -59,7 +60,7 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 			return err
 		}
 	}
-	err = reportErrors(snapshot, s)
+	err = reportErrors(matcher, s)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -139,22 +140,22 @@ func offer(ctx context.Context, to chan<- numbered, line numbered) bool {
 }
 
 // explainLine answers a request that is written as on the command line.
-func explainLine(words []string, snapshot *inventory.Snapshot) (inventory.Chain, error) {
+func explainLine(words []string, matcher *admission.Matcher) (admission.Chain, error) {
 	flags := pflag.NewFlagSet("explain", pflag.ContinueOnError)
 	flags.Usage = func() {} // that of the command would not help
 	request := registerRequest(flags)
 	if err := flags.Parse(words); err != nil {
-		return inventory.Chain{}, fmt.Errorf("%w; a line takes -n, -l, -f and --api-version, the command line all else", err)
+		return admission.Chain{}, fmt.Errorf("%w; a line takes -n, -l, -f and --api-version, the command line all else", err)
 	}
 	switch {
 	case request.file == "" && flags.NArg() < 2:
-		return inventory.Chain{}, errors.New("must be OPERATION RESOURCE[/SUB] [NAME], for example: create pods -n default; or -f FILE")
+		return admission.Chain{}, errors.New("must be OPERATION RESOURCE[/SUB] [NAME], for example: create pods -n default; or -f FILE")
 	case request.file == "-":
-		return inventory.Chain{}, errors.New("-f: must be a file: standard input has the requests")
+		return admission.Chain{}, errors.New("-f: must be a file: standard input has the requests")
 	}
 	asked, err := request.read(flags.Args(), streams{})
 	if err != nil {
-		return inventory.Chain{}, err
+		return admission.Chain{}, err
 	}
-	return asked.chain(snapshot)
+	return asked.chain(matcher)
 }

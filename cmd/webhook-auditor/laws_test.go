@@ -13,7 +13,8 @@ var rooms = []struct {
 	path  string
 	never []string
 }{
-	{"pkg/inventory", []string{"k8s.io/client-go", "github.com/prometheus"}},
+	{"pkg/inventory", []string{"k8s.io/client-go", "github.com/prometheus", "github.com/google/cel-go", module + "pkg/inventory/admission"}},
+	{"pkg/inventory/admission", []string{"k8s.io/client-go", "github.com/prometheus"}},
 	{"pkg/inventory/cluster", []string{"github.com/prometheus"}},
 	{"pkg/inventory/manifest", []string{"k8s.io/client-go"}},
 	{"pkg/inventory/observed", []string{"k8s.io/client-go"}},

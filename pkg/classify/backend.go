@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // backendConditions are the operator conditions of a backend that cannot be
@@ -77,9 +78,9 @@ func consequences(p Profile) (Severity, string) {
 	switch {
 	case p.Type == inventory.Conversion:
 		return conversionConsequences(p)
-	case len(p.Reached) == 0 && p.FailsClosed():
+	case len(p.Matched) == 0 && p.FailsClosed():
 		return Critical, "whatever it intercepts is refused (failurePolicy Fail)"
-	case len(p.Reached) == 0:
+	case len(p.Matched) == 0:
 		return Warning, "requests pass without it (failurePolicy Ignore)"
 	case p.FailsClosed():
 		return Critical, intercepted(p) + " is refused (failurePolicy Fail)"
@@ -88,10 +89,10 @@ func consequences(p Profile) (Severity, string) {
 }
 
 func conversionConsequences(p Profile) (Severity, string) {
-	switch p.Snapshot.ConversionNeed(p.CRD) {
-	case inventory.NeverConverted:
+	switch p.Matcher.ConversionNeed(p.CRD) {
+	case admission.NeverConverted:
 		return Info, "only one version is in use, so nothing calls it"
-	case inventory.ClientsConvert:
+	case admission.ClientsConvert:
 		return Warning, fmt.Sprintf("clients of versions other than %s get errors, and so may lists and watches once a cache has to be filled", p.CRD.StorageVersion())
 	}
 	return Critical, "objects stored in another version cannot be read: garbage collection, namespace deletion in the whole cluster and resource quota stop"

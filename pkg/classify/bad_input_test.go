@@ -40,13 +40,13 @@ func TestBadInput(t *testing.T) {
 		}},
 		CRDs: []*apiextensionsv1.CustomResourceDefinition{{ObjectMeta: metav1.ObjectMeta{Name: "empty"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{Conversion: conversion}}},
 	}
-	s := o.Snapshot(taken)
-	if !slices.Contains(said(evaluate(t, DefaultPolicy(), s)), "critical-resource rest.example.com") {
+	r := evaluate(t, DefaultPolicy(), o.Snapshot(taken))
+	if !slices.Contains(said(r), "critical-resource rest.example.com") {
 		t.Error("the rest is not judged")
 	}
 	for _, want := range []string{"reading caBundle of webhook bundle.example.com", "reading namespaceSelector of webhook operator.example.com", `reading matchCondition "broken" of webhook condition.example.com: line 1, column 9: Syntax error`} {
-		if !slices.ContainsFunc(s.Errors, func(e inventory.Error) bool { return strings.Contains(e.Error(), want) }) {
-			t.Errorf("no error says %q: %v", want, s.Errors)
+		if !slices.ContainsFunc(r.Errors, func(e inventory.Error) bool { return strings.Contains(e.Error(), want) }) {
+			t.Errorf("no error says %q: %v", want, r.Errors)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var blocksAuditor = &Check{
@@ -45,11 +46,11 @@ func blocked(p Profile) []Problem {
 			continue
 		}
 		for _, n := range auditorNeeds {
-			subject := inventory.Subject{Namespace: namespace, Labels: n.labels}
-			switch p.Snapshot.InterceptsSubject(p.Webhook, n.resource, n.operation, subject).Called {
-			case inventory.No:
+			subject := admission.Subject{Namespace: namespace, Labels: n.labels}
+			switch p.Matcher.InterceptsSubject(p.Webhook, n.resource, n.operation, subject).Match {
+			case admission.No:
 				continue
-			case inventory.Yes:
+			case admission.Yes:
 				severity = Warning
 			}
 			what = append(what, n.name)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Cost is what webhooks cost the requests to a resource in the worst case, in
@@ -21,7 +22,7 @@ type Cost struct {
 	// Namespace is one where it is worst; "" for a cluster-scoped resource, and
 	// where the namespaces are not known.
 	Namespace string
-	inventory.Budget
+	admission.Budget
 	// chain are the places of the webhooks in the Report's profiles.
 	chain []int
 }
@@ -35,6 +36,7 @@ type Excess struct {
 // books know which webhooks are called for the resources, and where.
 type books struct {
 	work     *work
+	matcher  *admission.Matcher
 	snapshot *inventory.Snapshot
 	profiles []Profile
 	// chains are the places of the webhooks that a resource is sent to.
@@ -61,8 +63,8 @@ type unusualNamespace struct {
 
 // newBooks costs the webhooks and, for each selector, the namespaces with a label
 // that it asks for.
-func newBooks(w *work, s *inventory.Snapshot, profiles []Profile, resources []inventory.Resource) books {
-	b := books{work: w, snapshot: s, profiles: profiles, chains: map[inventory.Resource][]int{}, selector: map[int]int{}}
+func newBooks(w *work, m *admission.Matcher, profiles []Profile, resources []inventory.Resource) books {
+	b := books{work: w, matcher: m, snapshot: m.Snapshot, profiles: profiles, chains: map[inventory.Resource][]int{}, selector: map[int]int{}}
 	for _, r := range resources {
 		b.chains[r] = sentTo(profiles, r)
 	}
@@ -74,7 +76,7 @@ func newBooks(w *work, s *inventory.Snapshot, profiles []Profile, resources []in
 			}
 		}
 	}
-	if s.NamespacesKnown {
+	if m.Snapshot.NamespacesKnown {
 		b.namespaces = b.tellApart()
 	}
 	return b
@@ -179,16 +181,16 @@ func labelsOf(r labels.Requirement) []label {
 // through once.
 func sentTo(profiles []Profile, r inventory.Resource) []int {
 	var out []int
-	known := map[*inventory.Reached]bool{}
+	known := map[*admission.MatchedResource]bool{}
 	for i := range profiles {
 		p := &profiles[i]
-		if len(p.Reached) == 0 || p.Type == inventory.Conversion {
+		if len(p.Matched) == 0 || p.Type == inventory.Conversion {
 			continue
 		}
-		first := &p.Reached[0]
+		first := &p.Matched[0]
 		reaches, ok := known[first]
 		if !ok {
-			_, reaches = find(p.Reached, r)
+			_, reaches = find(p.Matched, r)
 			known[first] = reaches
 		}
 		if reaches {
@@ -198,8 +200,8 @@ func sentTo(profiles []Profile, r inventory.Resource) []int {
 	return out
 }
 
-func find(sorted []inventory.Reached, r inventory.Resource) (int, bool) {
-	return slices.BinarySearchFunc(sorted, r, func(reached inventory.Reached, r inventory.Resource) int {
+func find(sorted []admission.MatchedResource, r inventory.Resource) (int, bool) {
+	return slices.BinarySearchFunc(sorted, r, func(reached admission.MatchedResource, r inventory.Resource) int {
 		return reached.Resource.Compare(r)
 	})
 }
@@ -223,7 +225,7 @@ func (b *books) add(selector inventory.Selector, known map[string]int) int {
 func (b books) costs(resources []inventory.Resource) []Cost {
 	var out []Cost
 	for _, r := range resources {
-		for _, op := range b.snapshot.Operations(r) {
+		for _, op := range b.matcher.Operations(r) {
 			out = append(out, b.worst(r, op))
 		}
 	}
@@ -234,11 +236,11 @@ func (b books) costs(resources []inventory.Resource) []Cost {
 // usual one, changed by the selectors that treat it otherwise.
 func (b books) worst(r inventory.Resource, op inventory.Operation) Cost {
 	chain, namespaced := b.called(r, op)
-	bySelector := make([]inventory.Budget, len(b.selectors))
+	bySelector := make([]admission.Budget, len(b.selectors))
 	for _, i := range chain {
 		bySelector[b.selector[i]] = bySelector[b.selector[i]].Add(b.profiles[i].Webhook, op)
 	}
-	everywhere := inventory.Budget{}
+	everywhere := admission.Budget{}
 	for _, here := range bySelector {
 		everywhere = everywhere.Plus(here)
 	}
@@ -247,7 +249,7 @@ func (b books) worst(r inventory.Resource, op inventory.Operation) Cost {
 	}
 	usual := b.usualCosts(bySelector)
 	worst := 0
-	var budget inventory.Budget
+	var budget admission.Budget
 	for n, namespace := range b.namespaces {
 		here := usual.in(namespace)
 		if cmp.Or(cmp.Compare(here.Total(), budget.Total()), cmp.Compare(here.Webhooks, budget.Webhooks)) > 0 {
@@ -266,15 +268,15 @@ func (b books) selects(n unusualNamespace, selector int) bool {
 
 // usualCosts are what the requests cost in a usual namespace.
 type usualCosts struct {
-	bySelector []inventory.Budget
+	bySelector []admission.Budget
 	usual      []bool
-	sum        inventory.Budget
+	sum        admission.Budget
 	// slowest are the selectors that let a usual namespace through, by their
 	// slowest validating webhook.
 	slowest []int
 }
 
-func (b books) usualCosts(bySelector []inventory.Budget) usualCosts {
+func (b books) usualCosts(bySelector []admission.Budget) usualCosts {
 	c := usualCosts{bySelector: bySelector, usual: b.usual}
 	for i, here := range bySelector {
 		if b.usual[i] && here.Webhooks > 0 {
@@ -288,7 +290,7 @@ func (b books) usualCosts(bySelector []inventory.Budget) usualCosts {
 
 // in is what they cost in a namespace. It costs the selectors that treat it
 // otherwise.
-func (c usualCosts) in(n unusualNamespace) inventory.Budget {
+func (c usualCosts) in(n unusualNamespace) admission.Budget {
 	out := c.sum
 	out.Validating = 0
 	for _, i := range n.differs {
@@ -313,7 +315,7 @@ func (c usualCosts) in(n unusualNamespace) inventory.Budget {
 // called returns the webhooks that the operation may meet in some namespace.
 func (b books) called(r inventory.Resource, op inventory.Operation) (chain []int, namespaced bool) {
 	for _, i := range b.chains[r] {
-		reached := b.profiles[i].Reached
+		reached := b.profiles[i].Matched
 		at, _ := find(reached, r)
 		if reached[at].Operations.Has(op) {
 			chain, namespaced = append(chain, i), reached[at].Namespaced
@@ -324,7 +326,7 @@ func (b books) called(r inventory.Resource, op inventory.Operation) (chain []int
 
 // findCosts computes what the critical resources cost, and tells each webhook
 // of a chain that exceeds a budget of the Policy.
-func (p *Policy) findCosts(w *work, s *inventory.Snapshot, profiles []Profile) []Cost {
+func (p *Policy) findCosts(w *work, m *admission.Matcher, profiles []Profile) []Cost {
 	critical := slices.Clone(p.Classes[ClassCritical])
 	slices.SortFunc(critical, inventory.Resource.Compare)
 	critical = slices.Compact(critical)
@@ -332,7 +334,7 @@ func (p *Policy) findCosts(w *work, s *inventory.Snapshot, profiles []Profile) [
 	for _, allowed := range p.Budgets {
 		resources = append(resources, allowed.Resource)
 	}
-	b := newBooks(w, s, profiles, resources)
+	b := newBooks(w, m, profiles, resources)
 	if w.ended {
 		return nil
 	}

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Class is a class of resources.
@@ -182,7 +183,7 @@ type members struct {
 	crds    map[string]*inventory.CRD
 	// sorted are what is reached, by class, of those seen already: webhooks that
 	// ask for the same share what they reach.
-	sorted map[*inventory.Reached]map[Class][]inventory.Resource
+	sorted map[*admission.MatchedResource]map[Class][]inventory.Resource
 	// platformWebhooks and platformNamespaces are the Policy's globs.
 	platformWebhooks, platformNamespaces globs
 }
@@ -192,7 +193,7 @@ func (p Policy) members(s *inventory.Snapshot) members {
 		classes:            map[inventory.Resource][]Class{},
 		groups:             map[string]bool{},
 		crds:               s.CRDs,
-		sorted:             map[*inventory.Reached]map[Class][]inventory.Resource{},
+		sorted:             map[*admission.MatchedResource]map[Class][]inventory.Resource{},
 		platformWebhooks:   newGlobs(p.PlatformWebhooks),
 		platformNamespaces: newGlobs(p.PlatformNamespaces),
 	}
@@ -218,7 +219,7 @@ func (m members) core(r inventory.Resource) bool {
 }
 
 // reach sorts what a webhook reaches into the classes.
-func (m members) reach(reached []inventory.Reached) map[Class][]inventory.Resource {
+func (m members) reach(reached []admission.MatchedResource) map[Class][]inventory.Resource {
 	if len(reached) == 0 {
 		return nil
 	}
@@ -230,7 +231,7 @@ func (m members) reach(reached []inventory.Reached) map[Class][]inventory.Resour
 	return out
 }
 
-func (m members) sort(reached []inventory.Reached) map[Class][]inventory.Resource {
+func (m members) sort(reached []admission.MatchedResource) map[Class][]inventory.Resource {
 	out := map[Class][]inventory.Resource{}
 	for _, r := range reached {
 		for _, class := range m.classes[r.Resource] {

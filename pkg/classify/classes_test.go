@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // purposes say by kind why a resource belongs to a class: its members are the
@@ -102,8 +103,8 @@ func TestMembersAreReached(t *testing.T) {
 	for class, members := range defaultClasses() {
 		for _, r := range members {
 			s := files(t, registering(fmt.Sprintf(`{operations: ["*"], apiGroups: [%q], apiVersions: ["*"], resources: [%q]}`, r.Group, r.Path()))+openshiftCRD)
-			reached := slices.Contains(evaluate(t, DefaultPolicy(), s).Profiles[0].Reach[class], r)
-			if never := slices.Contains(s.NeverSent(), r.Parent()); reached == never {
+			reached := slices.Contains(evaluate(t, DefaultPolicy(), s).Profiles[0].ByClass[class], r)
+			if never := slices.Contains(admission.NeverSent(s), r.Parent()); reached == never {
 				t.Errorf("%s: %s: reached: %t, want %t", class, r, reached, !never)
 			}
 		}

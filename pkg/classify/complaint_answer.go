@@ -113,7 +113,7 @@ func (r *Report) unregistered(c Complaint) []string {
 		out = append(out, fmt.Sprintf("The Service of the error is called by %s.", some(others)))
 	}
 	switch {
-	case len(r.Snapshot.Errors) > 0:
+	case len(r.Errors) > 0:
 		out = append(out, "Some of the input could not be read: the webhook may be in it.")
 	case len(r.Profiles) == 0:
 		out = append(out, "Nothing that was read registers any webhook: see that it is of the cluster that said so, and all of it.")

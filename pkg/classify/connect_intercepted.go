@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var connectIntercepted = &Check{
@@ -31,15 +32,15 @@ func brokenGlass(p Profile) (blocked []inventory.Resource, unsure string) {
 		return nil, ""
 	}
 	const namespace = metav1.NamespaceSystem
-	for _, r := range p.Reached {
+	for _, r := range p.Matched {
 		if !r.Operations.Has(inventory.Connect) || r.Group != "" {
 			continue
 		}
-		verdict := p.Snapshot.Intercepts(p.Webhook, r.Resource, inventory.Connect, namespace)
+		verdict := p.Matcher.Intercepts(p.Webhook, r.Resource, inventory.Connect, namespace)
 		if presumed(verdict) {
 			unsure = unless(p, []string{namespace})
 		}
-		if presumed(verdict) || verdict.Called == inventory.Yes {
+		if presumed(verdict) || verdict.Match == admission.Yes {
 			blocked = append(blocked, r.Resource)
 		}
 	}

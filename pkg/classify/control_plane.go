@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // defaultControlPlane is what nodes need to join, a control plane to recover
@@ -85,11 +86,11 @@ type Vital struct {
 	inventory.Resource
 	// Namespace is "" for a cluster-scoped resource.
 	Namespace string
-	// Called is yes, or maybe where a matchCondition decides, or a label of the
+	// Match is yes, or maybe where a matchCondition decides, or a label of the
 	// namespace that is not known.
-	Called inventory.Called
-	// Why is what decides where Called is maybe.
-	Why inventory.Why
+	Match admission.Match
+	// Reason is what decides where Match is maybe.
+	Reason admission.Reason
 }
 
 // vitalRequests are the requests on the control plane's path, by resource.
@@ -97,7 +98,7 @@ type vitalRequests map[inventory.Resource][]vitalRequest
 
 type vitalRequest struct {
 	namespace string
-	request   inventory.Request
+	request   admission.Request
 }
 
 // unlabeled are the labels of what the control plane writes: none that a
@@ -123,14 +124,20 @@ func (p Policy) controlPlaneOf(s *inventory.Snapshot) map[string][]inventory.Res
 }
 
 // vitalRequests makes each request once, for all webhooks.
-func (p Policy) vitalRequests(s *inventory.Snapshot) vitalRequests {
+func (p Policy) vitalRequests(w *work, m *admission.Matcher) vitalRequests {
 	out := vitalRequests{}
-	for namespace, resources := range p.controlPlaneOf(s) {
+	for namespace, resources := range p.controlPlaneOf(m.Snapshot) {
 		for _, r := range resources {
-			for _, op := range []string{"create", "update"} {
-				if request, err := s.Request(op, r.String(), inventory.Subject{Namespace: namespace, Labels: unlabeled}); err == nil {
-					out[r] = append(out[r], vitalRequest{namespace, request})
+			for _, op := range m.Operations(r) { // none where the API server does not serve it
+				if op == inventory.Delete {
+					continue
 				}
+				request, err := m.Request(op, r, admission.Subject{Namespace: namespace, Labels: unlabeled})
+				if err != nil {
+					w.fail(err)
+					return nil
+				}
+				out[r] = append(out[r], vitalRequest{namespace, request})
 			}
 		}
 	}
@@ -140,7 +147,7 @@ func (p Policy) vitalRequests(s *inventory.Snapshot) vitalRequests {
 // vital returns the requests on the control plane's path that the webhook is
 // called for, sorted. Labels that a namespace would need to have for it, and is
 // not known to have, are taken to be absent.
-func (v vitalRequests) vital(work *work, w *inventory.Webhook, reached []inventory.Reached) []Vital {
+func (v vitalRequests) vital(work *work, w *inventory.Webhook, reached []admission.MatchedResource) []Vital {
 	var out []Vital
 	for _, r := range reached {
 		for _, vital := range v[r.Resource] {
@@ -150,8 +157,8 @@ func (v vitalRequests) vital(work *work, w *inventory.Webhook, reached []invento
 			if !work.step() {
 				return nil
 			}
-			if verdict := w.Reaches(vital.request); verdict.Called != inventory.No && !verdict.OptIn {
-				out = append(out, Vital{r.Resource, vital.namespace, verdict.Called, verdict.Why})
+			if verdict := vital.request.Match(w); verdict.Match != admission.No && !verdict.OptIn {
+				out = append(out, Vital{r.Resource, vital.namespace, verdict.Match, verdict.Reason})
 			}
 		}
 	}
@@ -163,6 +170,6 @@ func compareVital(a, b Vital) int {
 	return cmp.Or(
 		cmp.Compare(a.Namespace, b.Namespace), // nodes and the like first
 		a.Resource.Compare(b.Resource),
-		-cmp.Compare(a.Called, b.Called), // yes before maybe
+		-cmp.Compare(a.Match, b.Match), // yes before maybe
 	)
 }

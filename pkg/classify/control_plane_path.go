@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var controlPlanePath = &Check{
@@ -72,7 +73,7 @@ func resourcesOf(vital []Vital) []inventory.Resource {
 // certainty returns what the webhook is certainly called for, as a warning. What
 // it may be called for is worth knowing where there is nothing else.
 func certainty(vital []Vital) (Severity, []Vital) {
-	sure := slices.DeleteFunc(slices.Clone(vital), func(v Vital) bool { return v.Called != inventory.Yes })
+	sure := slices.DeleteFunc(slices.Clone(vital), func(v Vital) bool { return v.Match != admission.Yes })
 	if len(sure) == 0 {
 		return Info, vital
 	}
@@ -92,8 +93,8 @@ func unlessOf(p Profile, vital []Vital) string {
 	var namespaces []string
 	decided := true
 	for _, v := range vital {
-		decided = decided && v.Called == inventory.Yes
-		if v.Called == inventory.Maybe && v.Why == inventory.WhyNamespaceSelector {
+		decided = decided && v.Match == admission.Yes
+		if v.Match == admission.Maybe && v.Reason == admission.ReasonNamespaceSelector {
 			namespaces = append(namespaces, cmp.Or(v.Namespace, "the namespace"))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var conversionUnneeded = &Check{
@@ -11,7 +12,7 @@ var conversionUnneeded = &Check{
 	Summary:  "A CRD names a conversion webhook that is never called, because only one version is served and stored.",
 	Severity: Info,
 	Find: func(p Profile) []Problem {
-		if p.Type != inventory.Conversion || p.CRD.StorageVersion() == "" || p.Snapshot.ConversionNeed(p.CRD) != inventory.NeverConverted {
+		if p.Type != inventory.Conversion || p.CRD.StorageVersion() == "" || p.Matcher.ConversionNeed(p.CRD) != admission.NeverConverted {
 			return nil
 		}
 		return []Problem{{

@@ -13,7 +13,7 @@ var coreResource = &Check{
 	Alerts:   map[Severity]string{Info: "WebhookOnCoreResource"},
 	For:      15 * time.Minute,
 	Find: func(p Profile) []Problem {
-		core := p.Reach[ClassCore]
+		core := p.ByClass[ClassCore]
 		if len(core) == 0 || p.Approved || p.Platform || !strings.HasPrefix(p.Webhook.Backend.Namespace(), "openshift-") {
 			return nil
 		}

@@ -12,7 +12,7 @@ var criticalResource = &Check{
 	Alerts:   map[Severity]string{Info: "WebhookOnCriticalResource"},
 	For:      15 * time.Minute,
 	Find: func(p Profile) []Problem {
-		critical := p.Reach[ClassCritical]
+		critical := p.ByClass[ClassCritical]
 		if len(critical) == 0 || p.Approved || p.Platform || !p.ThirdParty {
 			return nil
 		}

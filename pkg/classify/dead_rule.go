@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var deadRule = &Check{
@@ -90,7 +91,7 @@ func servesGroup(s *inventory.Snapshot, group string) bool {
 func servedByName(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) []inventory.Served {
 	var out []inventory.Served
 	for _, served := range s.Served {
-		if slices.Contains(rule.APIGroups, served.Group) && inventory.NamesResource(rule, served.Resource) {
+		if slices.Contains(rule.APIGroups, served.Group) && admission.NamesResource(rule, served.Resource) {
 			out = append(out, served)
 		}
 	}
@@ -98,7 +99,7 @@ func servedByName(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) [
 }
 
 func allNever(s *inventory.Snapshot, served []inventory.Served) bool {
-	never := s.NeverSent()
+	never := admission.NeverSent(s)
 	return !slices.ContainsFunc(served, func(r inventory.Served) bool { return !slices.Contains(never, r.Parent()) })
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // part is something that has to start: the Pods behind a Service that webhooks
@@ -39,15 +40,15 @@ type podNeeds struct {
 
 // need is a request and what it does.
 type need struct {
-	request inventory.Request
+	request admission.Request
 	what    string
 	// verdict is that of the webhook that refuses it.
-	verdict inventory.Verdict
+	verdict admission.Verdict
 }
 
 // certain reports whether the webhook certainly refuses the request. Else
 // labels of the namespace decide that are not known.
-func (n need) certain() bool { return n.verdict.Called == inventory.Yes }
+func (n need) certain() bool { return n.verdict.Match == admission.Yes }
 
 // possible is true of all that a webhook may refuse.
 func (need) possible() bool { return true }
@@ -61,12 +62,12 @@ type blocker struct {
 // findDeadlocks looks for the cycles in which webhooks with failurePolicy Fail
 // keep what serves them from starting. It costs a few questions for each class
 // of webhooks and of Pods; see startGraph.
-func findDeadlocks(w *work, s *inventory.Snapshot, profiles []Profile) {
-	blockers := findBlockers(w, s, profiles)
+func findDeadlocks(w *work, m *admission.Matcher, profiles []Profile) {
+	blockers := findBlockers(w, m.Snapshot, profiles)
 	if len(blockers) == 0 {
 		return
 	}
-	g := newStartGraph(w, s, blockers)
+	g := newStartGraph(w, m, blockers)
 	if w.ended {
 		return
 	}
@@ -89,7 +90,7 @@ func findDeadlocks(w *work, s *inventory.Snapshot, profiles []Profile) {
 	}
 }
 
-// starting says what is refused with each of inventory.PodWrites.
+// starting says what is refused with each of admission.PodWrites.
 var starting = map[inventory.Resource]string{
 	{Name: "pods"}:                                  "the Pods of",
 	{Name: "pods", Subresource: "binding"}:          "to let the scheduler place the Pods of",
@@ -129,7 +130,7 @@ func mayBlock(p *Profile) bool {
 	if p.Type == inventory.Conversion || !p.FailsClosed() || p.Webhook.Backend.Kind == inventory.BackendURL {
 		return false
 	}
-	return slices.ContainsFunc(p.Reached, func(r inventory.Reached) bool {
+	return slices.ContainsFunc(p.Matched, func(r admission.MatchedResource) bool {
 		return starting[r.Resource] != "" || r.Resource == endpointSlices || r.Resource == leases
 	})
 }
@@ -228,7 +229,7 @@ func everyPodsParts(s *inventory.Snapshot) []*part {
 type question struct {
 	operation inventory.Operation
 	resource  inventory.Resource
-	subject   inventory.Subject
+	subject   admission.Subject
 	what      string
 }
 
@@ -238,8 +239,8 @@ func podQuestions(namespace string, labels map[string]string) []question {
 		labels = unlabeled
 	}
 	var out []question
-	for _, w := range inventory.PodWrites {
-		subject := inventory.Subject{Namespace: namespace, Labels: unlabeled}
+	for _, w := range admission.PodWrites {
+		subject := admission.Subject{Namespace: namespace, Labels: unlabeled}
 		if w.Labeled {
 			subject.Labels = labels
 		}
@@ -256,19 +257,26 @@ func reachQuestions(service inventory.Service) []question {
 	}
 	labels[discoveryv1.LabelServiceName] = service.Name
 	return []question{
-		{inventory.Update, endpointSlices, inventory.Subject{Namespace: service.Namespace, Labels: labels}, "the endpoints of"},
-		{inventory.Update, leases, inventory.Subject{Namespace: service.Namespace, Labels: unlabeled}, "the leases by which a leader is elected among the Pods of"},
+		{inventory.Update, endpointSlices, admission.Subject{Namespace: service.Namespace, Labels: labels}, "the endpoints of"},
+		{inventory.Update, leases, admission.Subject{Namespace: service.Namespace, Labels: unlabeled}, "the leases by which a leader is elected among the Pods of"},
 	}
 }
 
-func needs(s *inventory.Snapshot, questions []question) []need {
+// needs returns the requests of the questions. What the API server does not serve,
+// nothing waits for.
+func needs(m *admission.Matcher, questions []question) ([]need, error) {
 	var out []need
 	for _, q := range questions {
-		if request, err := s.Request(string(q.operation), q.resource.String(), q.subject); err == nil {
-			out = append(out, need{request: request, what: q.what})
+		if !slices.Contains(m.Operations(q.resource), q.operation) {
+			continue
 		}
+		request, err := m.Request(q.operation, q.resource, q.subject)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, need{request: request, what: q.what})
 	}
-	return out
+	return out, nil
 }
 
 // unless says what would keep the webhook from refusing it; "" where nothing

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // mentions are the labels that selectors tell apart, and the values of each.
@@ -61,12 +62,12 @@ func (m mentions) of(holder labelHolder, known map[string]string) []label {
 }
 
 // newStartGraph sorts the webhooks, and what has to start, into classes.
-func newStartGraph(w *work, s *inventory.Snapshot, blockers []*blocker) *startGraph {
-	g := &startGraph{work: w, nodes: everyPodsParts(s)}
-	classifier := partClassifier{snapshot: s, graph: g, namespace: mentions{}, object: mentions{}, known: map[string]int{}, signatures: map[*podNeeds]string{}}
+func newStartGraph(w *work, m *admission.Matcher, blockers []*blocker) *startGraph {
+	g := &startGraph{work: w, nodes: everyPodsParts(m.Snapshot)}
+	classifier := partClassifier{matcher: m, snapshot: m.Snapshot, graph: g, namespace: mentions{}, object: mentions{}, known: map[string]int{}, signatures: map[*podNeeds]string{}}
 	byKey := map[string]*blockerClass{}
 	for _, b := range blockers {
-		key := b.profile.MatchKey()
+		key := admission.MatchKey(b.profile.Webhook)
 		class := byKey[key]
 		if class == nil {
 			class = &blockerClass{anchors: anchorsOf(b.profile)}
@@ -95,6 +96,7 @@ func newStartGraph(w *work, s *inventory.Snapshot, blockers []*blocker) *startGr
 
 // partClassifier sorts parts into classes.
 type partClassifier struct {
+	matcher           *admission.Matcher
 	snapshot          *inventory.Snapshot
 	graph             *startGraph
 	namespace, object mentions
@@ -139,7 +141,11 @@ func (c *partClassifier) class(p *part) *startClass {
 			carried[l] = true
 		}
 	}
-	return &startClass{needs: needs(c.snapshot, questions), network: p.pods.network, labels: slices.Collect(maps.Keys(carried))}
+	needs, err := needs(c.matcher, questions)
+	if err != nil {
+		c.graph.work.fail(err)
+	}
+	return &startClass{needs: needs, network: p.pods.network, labels: slices.Collect(maps.Keys(carried))}
 }
 
 // signature is the same for parts that no webhook tells apart.

@@ -184,7 +184,7 @@ func (g *startGraph) refuses(node, class int) (refused need, refuses bool) {
 		if !g.work.step() {
 			return need{}, false
 		}
-		n.verdict = webhook.Reaches(n.request)
+		n.verdict = n.request.Match(webhook.Webhook)
 		switch {
 		case n.certain():
 			return n, true

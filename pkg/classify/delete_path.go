@@ -15,7 +15,7 @@ var deletePath = &Check{
 			return nil
 		}
 		var blocked []inventory.Resource
-		for _, r := range p.Reached {
+		for _, r := range p.Matched {
 			if op, ok := deletions[r.Resource]; ok && r.Operations.Has(op) {
 				blocked = append(blocked, r.Resource)
 			}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // mixed is a cluster of few webhooks that have much to do with each other:
@@ -121,8 +122,8 @@ func TestSameAsPairByPair(t *testing.T) {
 // other, and following what waits for what.
 func pairByPair(s *inventory.Snapshot, profiles []Profile) map[int]*Deadlock {
 	blockers := findBlockers(newWork(context.Background()), s, profiles)
-	possible := reachable(s, blockers, need.possible)
-	certain := reachable(s, blockers, need.certain)
+	possible := reachable(admission.New(s), blockers, need.possible)
+	certain := reachable(admission.New(s), blockers, need.certain)
 	out := map[int]*Deadlock{}
 	for i := range profiles {
 		out[i] = nil
@@ -139,11 +140,15 @@ func pairByPair(s *inventory.Snapshot, profiles []Profile) map[int]*Deadlock {
 	return out
 }
 
-func reachable(s *inventory.Snapshot, blockers []*blocker, counts func(need) bool) []Deadlock {
-	nodes := everyPodsParts(s)
+func reachable(m *admission.Matcher, blockers []*blocker, counts func(need) bool) []Deadlock {
+	nodes := everyPodsParts(m.Snapshot)
 	refuses := func(b *blocker, p *part) bool {
-		return slices.ContainsFunc(needs(s, slices.Concat(p.pods.questions, p.reach)), func(n need) bool {
-			n.verdict = b.profile.Reaches(n.request)
+		all, err := needs(m, slices.Concat(p.pods.questions, p.reach))
+		if err != nil {
+			panic(err)
+		}
+		return slices.ContainsFunc(all, func(n need) bool {
+			n.verdict = n.request.Match(b.profile.Webhook)
 			return (n.certain() || presumed(n.verdict)) && counts(n)
 		})
 	}
@@ -201,8 +206,8 @@ func othersOf(profiles []Profile, self int) []string {
 		if !reinvocable(profiles[self].Webhook) || !reinvocable(profiles[i].Webhook) || profiles[i].Configuration == profiles[self].Configuration {
 			continue
 		}
-		for _, r := range profiles[self].Reached {
-			if _, both := find(profiles[i].Reached, r.Resource); both {
+		for _, r := range profiles[self].Matched {
+			if _, both := find(profiles[i].Matched, r.Resource); both {
 				out = appendMissing(out, profiles[i].Configuration)
 			}
 		}
@@ -219,10 +224,10 @@ func dearest(s *inventory.Snapshot, profiles []Profile, c Cost) time.Duration {
 	}
 	var most time.Duration
 	for _, name := range names {
-		var b inventory.Budget
+		var b admission.Budget
 		for i := range profiles {
-			at, reached := find(profiles[i].Reached, c.Resource)
-			if !reached || !profiles[i].Reached[at].Operations.Has(c.Operation) {
+			at, reached := find(profiles[i].Matched, c.Resource)
+			if !reached || !profiles[i].Matched[at].Operations.Has(c.Operation) {
 				continue
 			}
 			if known, _ := namespaceLabels(s, name); !s.NamespacesKnown || profiles[i].NamespaceSelector.Parsed.Matches(labels.Set(known)) {

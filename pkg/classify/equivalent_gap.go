@@ -7,6 +7,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var equivalentGap = &Check{
@@ -28,7 +29,7 @@ var equivalentGap = &Check{
 // webhooks of one configuration, one for each version, leave no gap. It goes once
 // through the rules of a configuration and once through what webhooks match that
 // match the same.
-func findGaps(w *work, s *inventory.Snapshot, profiles []Profile) {
+func findGaps(w *work, m *admission.Matcher, profiles []Profile) {
 	siblings := map[configurationKey][]*inventory.Webhook{}
 	for i := range profiles {
 		key := configurationOf(profiles[i].Ref)
@@ -36,7 +37,7 @@ func findGaps(w *work, s *inventory.Snapshot, profiles []Profile) {
 	}
 	type asked struct {
 		configuration configurationKey
-		matched       *inventory.Reached
+		matched       *admission.MatchedResource
 	}
 	gapsOf := map[configurationKey]func(inventory.Resource) []string{}
 	known := map[asked][]string{}
@@ -47,19 +48,19 @@ func findGaps(w *work, s *inventory.Snapshot, profiles []Profile) {
 		}
 		key := configurationOf(p.Ref)
 		if gapsOf[key] == nil {
-			gapsOf[key] = s.Gaps(siblings[key])
+			gapsOf[key] = m.UnmatchedVersions(siblings[key])
 		}
-		question := asked{key, &p.Reached[0]}
+		question := asked{key, &p.Matched[0]}
 		gaps, seen := known[question]
 		if !seen {
-			gaps = gapsIn(w, p.Reached, gapsOf[key])
+			gaps = gapsIn(w, p.Matched, gapsOf[key])
 			known[question] = gaps
 		}
 		p.Gaps = gaps
 	}
 }
 
-func gapsIn(w *work, reached []inventory.Reached, of func(inventory.Resource) []string) []string {
+func gapsIn(w *work, reached []admission.MatchedResource, of func(inventory.Resource) []string) []string {
 	var out []string
 	for _, r := range reached {
 		if !w.step() {
@@ -75,5 +76,5 @@ func gapsIn(w *work, reached []inventory.Reached, of func(inventory.Resource) []
 
 // isExact reports whether equivalent versions pass the webhook by.
 func isExact(p *Profile) bool {
-	return p.MatchPolicy == admissionv1.Exact && p.Type != inventory.Conversion && len(p.Reached) > 0
+	return p.MatchPolicy == admissionv1.Exact && p.Type != inventory.Conversion && len(p.Matched) > 0
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var failingMatchCondition = &Check{
@@ -21,7 +22,7 @@ var failingMatchCondition = &Check{
 }
 
 func findFailingMatchCondition(p Profile) []Problem {
-	failing := p.Snapshot.FailingConditions(p.Webhook)
+	failing := p.Matcher.FailingConditions(p.Webhook)
 	if len(failing) == 0 {
 		return nil
 	}
@@ -44,10 +45,10 @@ func findFailingMatchCondition(p Profile) []Problem {
 
 // failedRequests names what a matchCondition fails for: "CREATE of nodes; DELETE
 // of pods (rules[0])".
-func failedRequests(p Profile, failing []inventory.FailingCondition) string {
-	var order []inventory.Operations
+func failedRequests(p Profile, failing []admission.FailingCondition) string {
+	var order []admission.Operations
 	var all []inventory.Resource
-	byOperations := map[inventory.Operations][]inventory.Resource{}
+	byOperations := map[admission.Operations][]inventory.Resource{}
 	for _, f := range failing {
 		if byOperations[f.Operations] == nil {
 			order = append(order, f.Operations)
@@ -64,7 +65,7 @@ func failedRequests(p Profile, failing []inventory.FailingCondition) string {
 
 // unlessSkipped: a matchCondition that is false beside the one that fails skips
 // the webhook, and the request passes.
-func unlessSkipped(failing []inventory.FailingCondition) string {
+func unlessSkipped(failing []admission.FailingCondition) string {
 	for _, f := range failing {
 		if !f.Alone {
 			return ", unless another matchCondition is false"

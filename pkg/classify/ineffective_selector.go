@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var ineffectiveSelector = &Check{
@@ -16,10 +17,10 @@ var ineffectiveSelector = &Check{
 	Summary:  "A namespaceSelector excludes nothing: no namespaced resource is intercepted, or no namespace carries its labels.",
 	Severity: Info,
 	Find: func(p Profile) []Problem {
-		if len(p.Reached) == 0 || p.NamespaceSelector.Empty() {
+		if len(p.Matched) == 0 || p.NamespaceSelector.Empty() {
 			return nil
 		}
-		clusterScoped := !slices.ContainsFunc(p.Reached, heedsNamespaces)
+		clusterScoped := !slices.ContainsFunc(p.Matched, heedsNamespaces)
 		if !clusterScoped && !pretends(p) {
 			return nil
 		}
@@ -29,7 +30,7 @@ var ineffectiveSelector = &Check{
 			return nil
 		case clusterScoped:
 			return []Problem{{
-				Message: fmt.Sprintf("has a namespaceSelector (%s) without effect: it never exempts cluster-scoped resources, and it is called for no others (%s)", strings.Join(own, ","), listed(reachedNames(p.Reached))),
+				Message: fmt.Sprintf("has a namespaceSelector (%s) without effect: it never exempts cluster-scoped resources, and it is called for no others (%s)", strings.Join(own, ","), listed(reachedNames(p.Matched))),
 				Fix:     patch(p, set(p, "namespaceSelector", struct{}{})),
 			}}
 		}
@@ -42,7 +43,7 @@ var ineffectiveSelector = &Check{
 
 // heedsNamespaces reports whether a namespaceSelector has a say: Namespaces
 // count by their own labels.
-func heedsNamespaces(r inventory.Reached) bool { return r.Namespaced || r.Name == "namespaces" }
+func heedsNamespaces(r admission.MatchedResource) bool { return r.Namespaced || r.Name == "namespaces" }
 
 // ownRequirements are those that the webhook's author wrote, rather than
 // somebody who writes them into all webhooks alike.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // OperatorError is an operator condition that findings turn True, without its
@@ -62,7 +63,7 @@ func (r *Report) OperatorErrors() []OperatorError {
 		out = append(out, OperatorError{
 			Name:         e.name,
 			Degradations: degradations[e.name],
-			Unreadable:   unreadable(r.Snapshot.Errors, e.from),
+			Unreadable:   unreadable(r.Errors, e.from),
 		})
 	}
 	return out
@@ -123,7 +124,7 @@ func (p *Profile) beingReplaced() bool {
 }
 
 func (p *Profile) blocksControllers() bool {
-	return p.Type == inventory.Conversion && p.Snapshot.ConversionNeed(p.CRD) == inventory.ControllersConvert
+	return p.Type == inventory.Conversion && p.Matcher.ConversionNeed(p.CRD) == admission.ControllersConvert
 }
 
 // degradationMessage says what was found of which webhook.

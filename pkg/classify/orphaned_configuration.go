@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var orphanedConfiguration = &Check{
@@ -44,7 +45,7 @@ func fateOf(s *inventory.Snapshot, namespace string) string {
 
 // orphanSeverity: nobody calls an unneeded conversion.
 func orphanSeverity(p Profile) Severity {
-	if p.Type == inventory.Conversion && p.Snapshot.ConversionNeed(p.CRD) == inventory.NeverConverted {
+	if p.Type == inventory.Conversion && p.Matcher.ConversionNeed(p.CRD) == admission.NeverConverted {
 		return Info
 	}
 	return Warning

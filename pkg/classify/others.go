@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Others are other configurations: what messages name of them, for each of
@@ -118,7 +119,7 @@ func findReinvoked(w *work, profiles []Profile) {
 
 // reinvokedClass are the reinvocable webhooks that match the same resources.
 type reinvokedClass struct {
-	reached        []inventory.Reached
+	reached        []admission.MatchedResource
 	configurations []string
 	// union is filled in with the first of them that asks.
 	union *Others
@@ -126,18 +127,18 @@ type reinvokedClass struct {
 }
 
 func reinvokedClasses(w *work, profiles []Profile) ([]*reinvokedClass, map[int]*reinvokedClass) {
-	known := map[*inventory.Reached]*reinvokedClass{}
+	known := map[*admission.MatchedResource]*reinvokedClass{}
 	places := map[int]*reinvokedClass{}
 	var out []*reinvokedClass
 	for i := range profiles {
 		p := &profiles[i]
-		if !reinvocable(p.Webhook) || len(p.Reached) == 0 || !w.step() {
+		if !reinvocable(p.Webhook) || len(p.Matched) == 0 || !w.step() {
 			continue
 		}
-		c := known[&p.Reached[0]]
+		c := known[&p.Matched[0]]
 		if c == nil {
-			c = &reinvokedClass{reached: p.Reached}
-			known[&p.Reached[0]] = c
+			c = &reinvokedClass{reached: p.Matched}
+			known[&p.Matched[0]] = c
 			out = append(out, c)
 		}
 		c.configurations = append(c.configurations, p.Configuration)

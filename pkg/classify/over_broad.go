@@ -20,7 +20,7 @@ var overBroad = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("covers everything through %s: %d resources%s", sentence(broad, 0), len(p.Reached), classed(p)),
+			Message: fmt.Sprintf("covers everything through %s: %d resources%s", sentence(broad, 0), len(p.Matched), classed(p)),
 			Fix:     fmt.Sprintf("list in %s of %s the groups and resources that it looks at%s", sentence(broad, 0), object(p), byOwner(p)),
 		}}
 	},
@@ -41,7 +41,7 @@ func broadRules(p Profile) []string {
 func classed(p Profile) string {
 	var parts []string
 	for _, class := range []Class{ClassCritical, ClassVirtual, ClassSensitive} {
-		if r := p.Reach[class]; len(r) > 0 {
+		if r := p.ByClass[class]; len(r) > 0 {
 			parts = append(parts, fmt.Sprintf("%s: %s", class, listed(r)))
 		}
 	}

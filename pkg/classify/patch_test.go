@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // manual are the checks whose fix holds no command, each with the reason.
@@ -135,7 +136,7 @@ func TestFixes(t *testing.T) {
 // refusedBy are the requests that a matchCondition refuses by its failure, of
 // those that could be made where system and others live.
 func refusedBy(s *inventory.Snapshot) map[string]bool {
-	out := map[string]bool{}
+	m, out := admission.New(s), map[string]bool{}
 	for i := range s.Webhooks {
 		w := &s.Webhooks[i]
 		if len(w.MatchConditions) == 0 {
@@ -144,7 +145,7 @@ func refusedBy(s *inventory.Snapshot) map[string]bool {
 		for _, served := range s.Served {
 			for _, op := range served.Operations() {
 				for _, namespace := range []string{"kube-system", "default"} {
-					if s.Intercepts(w, served.Resource, op, namespace).Refused {
+					if m.Intercepts(w, served.Resource, op, namespace).Refused {
 						out[fmt.Sprintf("%s of %s in %s by %s", op, served.Resource, namespace, w.Name)] = true
 					}
 				}

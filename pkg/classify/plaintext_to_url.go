@@ -13,7 +13,7 @@ var plaintextToURL = &Check{
 	Severity: Info,
 	Find: func(p Profile) []Problem {
 		b := p.Webhook.Backend
-		secret := secrets(p.Reach[ClassSensitive])
+		secret := secrets(p.ByClass[ClassSensitive])
 		if b.Kind != inventory.BackendURL || b.Loopback() || b.Namespace() != "" || optIn(p.ObjectSelector) || len(secret) == 0 {
 			return nil
 		}

@@ -80,7 +80,7 @@ func (p Policy) threshold(profile Profile) float64 {
 	if set := p.LatencyThresholds[profile.Name]; set > 0 {
 		return set
 	}
-	if len(profile.Reach[ClassCritical]) > 0 || len(profile.Reach[ClassVital]) > 0 {
+	if len(profile.ByClass[ClassCritical]) > 0 || len(profile.ByClass[ClassVital]) > 0 {
 		return slowCritical
 	}
 	return slow

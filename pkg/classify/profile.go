@@ -2,6 +2,7 @@ package classify
 
 import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Profile is what is derived of a webhook before it is judged.
@@ -9,14 +10,16 @@ type Profile struct {
 	*inventory.Webhook
 	// Snapshot holds the facts around the webhook.
 	Snapshot *inventory.Snapshot
+	// Matcher answers what the API server does with requests.
+	Matcher *admission.Matcher
 	// Policy holds what the cluster's owner decided.
 	Policy *Policy
 	// Reached are all resources that the webhook is called for.
-	Reached []inventory.Reached
+	Matched []admission.MatchedResource
 	// Idle are the places of the rules that reach nothing.
 	Idle []int
 	// Reach are the reached resources of each class.
-	Reach map[Class][]inventory.Resource
+	ByClass map[Class][]inventory.Resource
 	// Approval is the value of the annotation webhook-approved.openshift.io.
 	Approval string
 	// Approved says that Approval is a URL.
@@ -56,21 +59,22 @@ type Profile struct {
 }
 
 // profiles derives what is known of each webhook, then what concerns several.
-func (p Policy) profiles(w *work, s *inventory.Snapshot) []Profile {
+func (p Policy) profiles(w *work, a *admission.Matcher) []Profile {
+	s := a.Snapshot
 	m := p.members(s)
 	out := make([]Profile, len(s.Webhooks))
 	for i := range s.Webhooks {
 		if !w.step() {
 			return out
 		}
-		out[i] = p.profile(s, &s.Webhooks[i], m)
+		out[i] = p.profile(a, &s.Webhooks[i], m)
 	}
 	for _, find := range []func(){
-		func() { p.findVital(w, s, out) },
-		func() { p.findRunLevelZero(w, s, out) },
-		func() { findDeadlocks(w, s, out) },
+		func() { p.findVital(w, a, out) },
+		func() { p.findRunLevelZero(w, a, out) },
+		func() { findDeadlocks(w, a, out) },
 		func() { findTwins(w, out) },
-		func() { findGaps(w, s, out) },
+		func() { findGaps(w, a, out) },
 		func() { findReinvoked(w, out) },
 	} {
 		if w.ended {
@@ -81,16 +85,17 @@ func (p Policy) profiles(w *work, s *inventory.Snapshot) []Profile {
 	return out
 }
 
-func (p *Policy) profile(s *inventory.Snapshot, w *inventory.Webhook, m members) Profile {
-	reached := s.Reach(w)
+func (p *Policy) profile(a *admission.Matcher, w *inventory.Webhook, m members) Profile {
+	s, reached := a.Snapshot, a.MatchedResources(w)
 	state := s.State(w.Backend)
 	profile := Profile{
 		Webhook:      w,
 		Snapshot:     s,
+		Matcher:      a,
 		Policy:       p,
-		Reached:      reached,
-		Idle:         s.IdleRules(w),
-		Reach:        m.reach(reached),
+		Matched:      reached,
+		Idle:         a.UnusedRules(w),
+		ByClass:      m.reach(reached),
 		Approval:     w.Object.Annotations[ApprovalAnnotation],
 		Platform:     m.platformWebhooks.match(w.Configuration) || m.platformWebhooks.match(w.Name) || stock(s, w),
 		ThirdParty:   !m.platformNamespaces.match(w.Backend.Namespace()),
@@ -115,8 +120,8 @@ func ready(s inventory.BackendState) *bool {
 // findVital asks only of the webhooks that could hold the control plane up, and
 // of those that are called for the same only once. It costs the requests on the
 // control plane's path that each matches.
-func (p Policy) findVital(w *work, s *inventory.Snapshot, profiles []Profile) {
-	requests := p.vitalRequests(s)
+func (p Policy) findVital(w *work, m *admission.Matcher, profiles []Profile) {
+	requests := p.vitalRequests(w, m)
 	shortest := secondsOf(min(p.LeaseTimeoutSeconds, p.ControlPlaneTimeoutSeconds))
 	known := map[string][]Vital{}
 	for i := range profiles {
@@ -124,10 +129,10 @@ func (p Policy) findVital(w *work, s *inventory.Snapshot, profiles []Profile) {
 		if h.Type == inventory.Conversion || !h.FailsClosed() && h.Timeout <= shortest {
 			continue
 		}
-		key := h.MatchKey()
+		key := admission.MatchKey(h.Webhook)
 		vital, seen := known[key]
 		if !seen {
-			vital = requests.vital(w, h.Webhook, h.Reached)
+			vital = requests.vital(w, h.Webhook, h.Matched)
 			known[key] = vital
 		}
 		h.Vital = vital

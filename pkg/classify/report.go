@@ -3,23 +3,29 @@ package classify
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Report is the opinion on one Snapshot.
 type Report struct {
 	Snapshot *inventory.Snapshot
+	// Matcher answers what the API server of the Snapshot does with requests.
+	Matcher *admission.Matcher
 	// Profiles are in the order of the Snapshot's webhooks.
 	Profiles []Profile
 	// Costs are what the webhooks cost the requests to the critical resources.
 	Costs []Cost
 	// Findings are sorted: the worst first, then by check, webhook, resource.
 	Findings []Finding
+	// Errors are what could not be read of the Snapshot and its matchConditions.
+	Errors []inventory.Error
 	// Conditions are the operator's conditions where the Report comes from
 	// operator.Tracker, which keeps their history; otherwise there are none.
 	Conditions []metav1.Condition
@@ -41,24 +47,31 @@ func (r *Report) SameAs(o *Report) bool {
 	return r == o || r.evaluation != nil && r.evaluation == o.evaluation
 }
 
-// Evaluate judges the Snapshot. It returns an error only when ctx ends first.
+// Evaluate judges the Snapshot. It returns an error when ctx ends first, or when a
+// check asks for a request that the API server would not serve.
 // It costs a step for each webhook and each resource that one matches, as all
 // that it is made of; TestGrowth holds it to that.
 func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
 	w := newWork(ctx)
 	r := p.evaluate(w, s)
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), w.err); err != nil {
 		return nil, fmt.Errorf("evaluating %d webhooks: %w", len(s.Webhooks), err)
 	}
 	return r, nil
 }
 
 func (p Policy) evaluate(w *work, s *inventory.Snapshot) *Report {
-	r := &Report{Snapshot: s, evaluation: &evaluation{}, Profiles: p.profiles(w, s), ends: make([]int, 0, len(s.Webhooks))}
+	m := admission.New(s)
+	r := &Report{
+		Snapshot: s, Matcher: m, evaluation: &evaluation{},
+		Errors:   m.Errors(),
+		Profiles: p.profiles(w, m),
+		ends:     make([]int, 0, len(s.Webhooks)),
+	}
 	if w.ended {
 		return r
 	}
-	r.Costs = p.findCosts(w, s, r.Profiles)
+	r.Costs = p.findCosts(w, m, r.Profiles)
 	for i := range r.Profiles {
 		if !w.step() {
 			return r

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var runLevelZero = &Check{
@@ -33,8 +34,8 @@ type RunLevelZero struct {
 // findRunLevelZero finds which webhooks reach namespaced core resources in the
 // namespaces on run level 0 that exist. Of webhooks that are called for the same
 // it asks once; it costs the core resources that each matches.
-func (p Policy) findRunLevelZero(w *work, s *inventory.Snapshot, profiles []Profile) {
-	zero := p.onRunLevel(s, "0")
+func (p Policy) findRunLevelZero(w *work, m *admission.Matcher, profiles []Profile) {
+	zero := p.onRunLevel(m.Snapshot, "0")
 	if len(zero) == 0 {
 		return
 	}
@@ -44,7 +45,7 @@ func (p Policy) findRunLevelZero(w *work, s *inventory.Snapshot, profiles []Prof
 		if h.Type == inventory.Conversion {
 			continue
 		}
-		key := h.MatchKey()
+		key := admission.MatchKey(h.Webhook)
 		reach, seen := known[key]
 		if !seen {
 			reach = reachZero(w, h, zero)
@@ -59,10 +60,10 @@ func (p Policy) findRunLevelZero(w *work, s *inventory.Snapshot, profiles []Prof
 func reachZero(w *work, p *Profile, zero []string) RunLevelZero {
 	var out RunLevelZero
 	core := map[inventory.Resource]bool{}
-	for _, r := range p.Reach[ClassCore] {
+	for _, r := range p.ByClass[ClassCore] {
 		core[r] = true
 	}
-	for _, r := range p.Reached {
+	for _, r := range p.Matched {
 		if !r.Namespaced || !core[r.Resource] {
 			continue
 		}
@@ -72,7 +73,7 @@ func reachZero(w *work, p *Profile, zero []string) RunLevelZero {
 			if !w.step() {
 				return out
 			}
-			if (!found || !slices.Contains(out.Namespaces, ns)) && p.Snapshot.Intercepts(p.Webhook, r.Resource, op, ns).Called == inventory.Yes {
+			if (!found || !slices.Contains(out.Namespaces, ns)) && p.Matcher.Intercepts(p.Webhook, r.Resource, op, ns).Match == admission.Yes {
 				found = true
 				if !slices.Contains(out.Namespaces, ns) {
 					out.Namespaces = append(out.Namespaces, ns)

@@ -12,7 +12,7 @@ var sensitiveResource = &Check{
 	Alerts:   map[Severity]string{Info: "WebhookOnSensitiveResource"},
 	For:      15 * time.Minute,
 	Find: func(p Profile) []Problem {
-		sensitive := p.Reach[ClassSensitive]
+		sensitive := p.ByClass[ClassSensitive]
 		if len(sensitive) == 0 || p.Approved || p.Platform {
 			return nil
 		}

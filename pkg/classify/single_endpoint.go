@@ -11,7 +11,7 @@ var singleEndpoint = &Check{
 	Summary:  "A webhook that critical resources wait for has a single ready endpoint, or all on one node.",
 	Severity: Info,
 	Find: func(p Profile) []Problem {
-		if !p.FailsClosed() || len(p.Reach[ClassCritical]) == 0 || !p.State.Known || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 {
+		if !p.FailsClosed() || len(p.ByClass[ClassCritical]) == 0 || !p.State.Known || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 {
 			return nil
 		}
 		where := aloneAt(p)
@@ -19,7 +19,7 @@ var singleEndpoint = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is called for %s with failurePolicy Fail, but its Service %s has %s: when that goes, they are refused", listed(p.Reach[ClassCritical]), p.State.Service.Key(), where),
+			Message: fmt.Sprintf("is called for %s with failurePolicy Fail, but its Service %s has %s: when that goes, they are refused", listed(p.ByClass[ClassCritical]), p.State.Service.Key(), where),
 			Fix:     fmt.Sprintf("run two replicas on different nodes, with a PodDisruptionBudget: kubectl scale %s deployment/NAME --replicas=2%s", flagged("-n", p.State.Service.Namespace), byOwner(p)),
 		}}
 	},

@@ -45,7 +45,8 @@ func (c *Succession) next(ctx context.Context, s *inventory.Snapshot) (*Report, 
 // again judges the webhooks anew whose endpoints moved.
 func (p Policy) again(before *Report, s *inventory.Snapshot, moved map[inventory.Key]bool) *Report {
 	r := &Report{
-		Snapshot: s, evaluation: &evaluation{},
+		Snapshot: s, Matcher: before.Matcher, evaluation: &evaluation{},
+		Errors:   before.Errors,
 		Profiles: slices.Clone(before.Profiles),
 		Costs:    before.Costs,
 		found:    make([]Finding, 0, len(before.found)+len(Checks)),

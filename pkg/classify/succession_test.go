@@ -99,7 +99,7 @@ func opinion(r *Report) Report {
 	out := Report{Costs: r.Costs, Findings: r.Findings, Profiles: slices.Clone(r.Profiles)}
 	for i := range out.Profiles {
 		p := &out.Profiles[i]
-		p.Webhook, p.Snapshot, p.Policy = nil, nil, nil
+		p.Webhook, p.Snapshot, p.Matcher, p.Policy = nil, nil, nil, nil
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
@@ -68,16 +69,16 @@ func TestUnknownLabels(t *testing.T) {
 	for name, test := range map[string]struct {
 		selector, namespaces string
 		want                 Severity // 0: no finding
-		called               inventory.Called
+		called               admission.Match
 	}{
-		"excludes by value":             {excludes, "", Info, inventory.Maybe},
-		"excludes by presence":          {absent, "", Info, inventory.Maybe},
-		"excludes by name":              {byName, "", Warning, inventory.Yes},
-		"opts in":                       {optsIn, "", 0, inventory.Maybe},
-		"namespace carries the label":   {excludes, namespaces("example.com/admission-webhooks: disabled"), 0, inventory.No},
-		"namespace carries none":        {excludes, namespaces(""), Warning, inventory.Yes},
-		"namespace carries the opt-in":  {optsIn, namespaces("example.com/inject: enabled"), Warning, inventory.Yes},
-		"namespace carries another one": {absent, namespaces("team: a"), Warning, inventory.Yes},
+		"excludes by value":             {excludes, "", Info, admission.Maybe},
+		"excludes by presence":          {absent, "", Info, admission.Maybe},
+		"excludes by name":              {byName, "", Warning, admission.Yes},
+		"opts in":                       {optsIn, "", 0, admission.Maybe},
+		"namespace carries the label":   {excludes, namespaces("example.com/admission-webhooks: disabled"), 0, admission.No},
+		"namespace carries none":        {excludes, namespaces(""), Warning, admission.Yes},
+		"namespace carries the opt-in":  {optsIn, namespaces("example.com/inject: enabled"), Warning, admission.Yes},
+		"namespace carries another one": {absent, namespaces("team: a"), Warning, admission.Yes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := files(t, strings.Replace(proxied, "SELECTOR", test.selector, 1)+test.namespaces)
@@ -93,7 +94,7 @@ func TestUnknownLabels(t *testing.T) {
 						continue
 					}
 					got = f.Severity
-					if unsure := strings.Contains(f.Message, "unless its namespaceSelector"); unsure != (test.called == inventory.Maybe) {
+					if unsure := strings.Contains(f.Message, "unless its namespaceSelector"); unsure != (test.called == admission.Maybe) {
 						t.Errorf("%s: says %q", check.Name, f.Message)
 					}
 				}
@@ -102,11 +103,11 @@ func TestUnknownLabels(t *testing.T) {
 				}
 			}
 			for _, namespace := range []string{"mesh", "kube-system"} {
-				r, err := s.Request("create", "pods", inventory.Subject{Namespace: namespace})
+				r, err := admission.New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, admission.Subject{Namespace: namespace})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := s.Webhooks[0].Reaches(r); got.Called != test.called {
+				if got := r.Match(&s.Webhooks[0]); got.Match != test.called {
 					t.Errorf("explain says %+v in %s, want %s", got, namespace, test.called)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var virtualResource = &Check{
@@ -24,7 +25,7 @@ var virtualResource = &Check{
 }
 
 func findVirtualResource(p Profile) []Problem {
-	virtual := p.Reach[ClassVirtual]
+	virtual := p.ByClass[ClassVirtual]
 	if len(virtual) == 0 {
 		return nil
 	}
@@ -120,15 +121,15 @@ func decidedBy(virtual []inventory.Resource, say func(decision) string) string {
 // pods/binding is delayed as the Pod itself was. Where a wildcard reaches the
 // legacy bindings alone, hardly any request is refused.
 func virtualSeverity(p Profile, virtual []inventory.Resource) Severity {
-	named := func(r inventory.Reached) bool { return r.Named && slices.Contains(virtual, r.Resource) }
-	read := func(r inventory.Reached) bool { return named(r) && r.Resource != placement }
+	named := func(r admission.MatchedResource) bool { return r.Named && slices.Contains(virtual, r.Resource) }
+	read := func(r admission.MatchedResource) bool { return named(r) && r.Resource != placement }
 	legacy := slices.Equal(virtual, []inventory.Resource{legacyBindings})
 	switch {
-	case p.FailsClosed() && legacy && !slices.ContainsFunc(p.Reached, named):
+	case p.FailsClosed() && legacy && !slices.ContainsFunc(p.Matched, named):
 		return Warning
 	case p.FailsClosed():
 		return Critical
-	case slices.ContainsFunc(p.Reached, read):
+	case slices.ContainsFunc(p.Matched, read):
 		return Warning
 	}
 	return Info

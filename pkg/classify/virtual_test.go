@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // TestVirtualDecisions: every resource of the class says what it decides, and
@@ -60,7 +61,7 @@ func TestRequestsTo(t *testing.T) {
 	} {
 		s := files(t, registering(`{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: ["*/*"]}`)+
 			"  matchConditions: [{name: exclude, expression: '!("+requestsTo(test.exclude)+")'}]\n")
-		reached := reachedNames(s.Reach(&s.Webhooks[0]))
+		reached := reachedNames(admission.New(s).MatchedResources(&s.Webhooks[0]))
 		for _, r := range test.left {
 			if !slices.Contains(reached, r) {
 				t.Errorf("%s excludes %s", requestsTo(test.exclude), r)

@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // maxListed bounds the resources that one message names.
@@ -34,7 +35,7 @@ func byRule(p Profile, resources []inventory.Resource) string {
 // rulesFor names the rules that cover the resources.
 func rulesFor(p Profile, resources []inventory.Resource) string {
 	var names []string
-	for _, i := range p.Snapshot.RulesFor(p.Webhook, resources) {
+	for _, i := range p.Matcher.RulesFor(p.Webhook, resources) {
 		names = append(names, fmt.Sprintf("rules[%d]", i))
 	}
 	return some(names)
@@ -72,7 +73,7 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // reachedNames returns the resources of a reach.
-func reachedNames(reached []inventory.Reached) []inventory.Resource {
+func reachedNames(reached []admission.MatchedResource) []inventory.Resource {
 	out := make([]inventory.Resource, len(reached))
 	for i, r := range reached {
 		out[i] = r.Resource
@@ -82,15 +83,15 @@ func reachedNames(reached []inventory.Reached) []inventory.Resource {
 
 // intercepted says what a webhook is called for: "CREATE and UPDATE of pods".
 func intercepted(p Profile) string {
-	var ops inventory.Operations
-	for _, r := range p.Reached {
+	var ops admission.Operations
+	for _, r := range p.Matched {
 		ops |= r.Operations
 	}
-	return operations(ops) + " of " + listed(reachedNames(p.Reached))
+	return operations(ops) + " of " + listed(reachedNames(p.Matched))
 }
 
 // operations lists the operations as prose does.
-func operations(ops inventory.Operations) string {
+func operations(ops admission.Operations) string {
 	var words []string
 	for _, op := range ops.List() {
 		words = append(words, string(op))
@@ -109,8 +110,8 @@ func object(p Profile) string {
 
 // presumed reports whether the webhook is called unless the namespace has a
 // label that is not known.
-func presumed(v inventory.Verdict) bool {
-	return v.Called == inventory.Maybe && v.Why == inventory.WhyNamespaceSelector && !v.OptIn
+func presumed(v admission.Verdict) bool {
+	return v.Match == admission.Maybe && v.Reason == admission.ReasonNamespaceSelector && !v.OptIn
 }
 
 // unless says what could keep the webhook from being called: labels of the

@@ -97,7 +97,7 @@ func TestLanding(t *testing.T) {
 	}
 	r := reporttest.Report()
 	r.Snapshot.Current = time.Date(2026, 11, 21, 2, 59, 0, 0, time.UTC)
-	r.Snapshot.Errors = []inventory.Error{{Object: "services", Message: "list services is forbidden"}}
+	r.Errors = []inventory.Error{{Object: "services", Message: "list services is forbidden"}}
 	h := NewHandler(current(r), Families)
 	_, body := get(t, h, "/")
 	for _, want := range []string{"2 critical, 1 warning, 2 info", "As of 2026-11-21T02:59:00Z.", "<p>Cannot read services: list services is forbidden</p>", `href="metrics"`, `href="healthz"`, `href="readyz"`, report.Project} {

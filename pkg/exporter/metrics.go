@@ -296,7 +296,7 @@ func reach(r *classify.Report, emit func(float64, ...string)) {
 	for _, class := range classify.ListedClasses {
 		for i := range r.Profiles {
 			p := &r.Profiles[i]
-			for _, res := range p.Reach[class] {
+			for _, res := range p.ByClass[class] {
 				emit(1, string(p.Type), p.Configuration, p.Name, string(class), res.Group, res.Path())
 			}
 		}
@@ -307,7 +307,7 @@ func reachedResources(r *classify.Report, emit func(float64, ...string)) {
 	for i := range r.Profiles {
 		p := &r.Profiles[i]
 		for _, class := range classify.Classes {
-			emit(float64(len(p.Reach[class])), string(p.Type), p.Configuration, p.Name, string(class))
+			emit(float64(len(p.ByClass[class])), string(p.Type), p.Configuration, p.Name, string(class))
 		}
 	}
 }

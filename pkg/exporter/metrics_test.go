@@ -272,7 +272,7 @@ func TestBoundKeepsCriticalReach(t *testing.T) {
 	for i := range many {
 		many[i] = inventory.Resource{Name: fmt.Sprint("r", i)}
 	}
-	r.Profiles[0].Reach[classify.ClassSensitive] = many
+	r.Profiles[0].ByClass[classify.ClassSensitive] = many
 	got := exposed(t, r, "webhook_reach")
 	if n := strings.Count(got, `class="critical"`); n != 2 {
 		t.Errorf("got %d critical series, want 2", n)
@@ -330,7 +330,7 @@ func large(n int) *classify.Report {
 		w.Object.LastChanged = reporttest.Taken
 		r.Profiles = append(r.Profiles, classify.Profile{
 			Webhook: w, Threshold: 0.5, BackendReady: new(true),
-			Reach: map[classify.Class][]inventory.Resource{classify.ClassCritical: resources, classify.ClassCore: resources},
+			ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: resources, classify.ClassCore: resources},
 		})
 		r.Findings = append(r.Findings, classify.Finding{Check: reporttest.CriticalResource, Webhook: ref, Problem: classify.Problem{Severity: classify.Info, Message: "is called for pods", Fix: "Have it approved."}})
 	}

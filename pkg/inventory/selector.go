@@ -1,16 +1,48 @@
 package inventory
 
 import (
-	"encoding/binary"
 	"maps"
 	"slices"
+	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/util/sets"
 )
+
+// Selector is a label selector with its parsed form. One that cannot be parsed
+// has Err set; it excludes nothing, for the API server refuses what meets it.
+type Selector struct {
+	Raw    *metav1.LabelSelector
+	Parsed labels.Selector
+	Err    error
+	// Key is the same for selectors that say the same; "" selects everything.
+	Key string
+}
+
+// NewSelector parses a label selector; nil selects everything, as the API
+// server's defaulting makes it.
+func NewSelector(raw *metav1.LabelSelector) Selector {
+	if raw == nil {
+		raw = &metav1.LabelSelector{}
+	}
+	return newSelector(raw, selectorKey(raw))
+}
+
+func newSelector(raw *metav1.LabelSelector, key string) Selector {
+	parsed, err := metav1.LabelSelectorAsSelector(raw)
+	if err != nil {
+		parsed = labels.Everything()
+	}
+	return Selector{Raw: raw, Parsed: parsed, Err: err, Key: key}
+}
+
+// Empty reports whether the selector selects everything.
+func (s Selector) Empty() bool {
+	return s.Raw == nil || len(s.Raw.MatchLabels)+len(s.Raw.MatchExpressions) == 0
+}
+
+// String returns what the selector wants, as kubectl writes it.
+func (s Selector) String() string { return metav1.FormatLabelSelector(s.Raw) }
 
 // selectors are those parsed already: most webhooks of a cluster share a few,
 // and parsing one checks the form of each key and value.
@@ -23,157 +55,27 @@ func (known selectors) parse(raw *metav1.LabelSelector) Selector {
 	key := selectorKey(raw)
 	s, ok := known[key]
 	if !ok {
-		s = NewSelector(raw)
+		s = newSelector(raw, key)
 		known[key] = s
 	}
 	return s
 }
 
-// selectorKey writes a selector down, so that no two read alike.
+// selectorKey writes a selector down: equal selectors have equal keys, and only
+// they do.
 func selectorKey(raw *metav1.LabelSelector) string {
-	key := binary.AppendUvarint(make([]byte, 0, 128), uint64(len(raw.MatchLabels)))
+	key := make([]byte, 0, 128)
 	for _, name := range slices.Sorted(maps.Keys(raw.MatchLabels)) {
-		key = appendList(key, name, raw.MatchLabels[name])
+		key = strconv.AppendQuote(key, name)
+		key = strconv.AppendQuote(append(key, '='), raw.MatchLabels[name])
 	}
 	for i := range raw.MatchExpressions {
 		e := &raw.MatchExpressions[i]
-		key = appendList(key, e.Key, string(e.Operator))
-		key = appendList(key, e.Values...)
-	}
-	return string(key)
-}
-
-// appendList writes down strings, each with its length.
-func appendList(key []byte, all ...string) []byte {
-	key = binary.AppendUvarint(key, uint64(len(all)))
-	for _, s := range all {
-		key = binary.AppendUvarint(key, uint64(len(s)))
-		key = append(key, s...)
-	}
-	return key
-}
-
-// labelSet is what is known of an object's labels.
-type labelSet struct {
-	known map[string]string
-	// complete says that the object carries no others.
-	complete bool
-	// present is a key that the object carries with a value that is not known.
-	present string
-}
-
-var (
-	// anyLabels are those of an object of which nothing is known.
-	anyLabels = labelSet{}
-	// anyNamespaceLabels are those of a namespace of which nothing is known: the
-	// API server gives the name's label to all.
-	anyNamespaceLabels = labelSet{present: corev1.LabelMetadataName}
-)
-
-// match says whether the selector selects an object with the labels: maybe
-// where the labels that are not known decide.
-func (s Selector) match(l labelSet) Called {
-	switch {
-	case s.Empty():
-		return Yes
-	case l.complete:
-		return certain(s.Parsed.Matches(labels.Set(l.known)))
-	}
-	all, _ := s.Parsed.Requirements()
-	if len(all) == 1 { // as nearly all selectors have
-		return l.matchKey(all)
-	}
-	answer := Yes
-	for _, requirements := range byKey(all) {
-		switch l.matchKey(requirements) {
-		case No:
-			return No
-		case Maybe:
-			answer = Maybe
+		key = strconv.AppendQuote(append(key, ','), e.Key)
+		key = append(append(key, ' '), e.Operator...)
+		for _, value := range e.Values {
+			key = strconv.AppendQuote(key, value)
 		}
-	}
-	return answer
-}
-
-func certain(yes bool) Called {
-	if yes {
-		return Yes
-	}
-	return No
-}
-
-// byKey groups the requirements: those on different keys never contradict each
-// other.
-func byKey(all labels.Requirements) map[string][]labels.Requirement {
-	groups := map[string][]labels.Requirement{}
-	for _, r := range all {
-		groups[r.Key()] = append(groups[r.Key()], r)
-	}
-	return groups
-}
-
-// matchKey judges the requirements on one key.
-func (l labelSet) matchKey(requirements []labels.Requirement) Called {
-	key := requirements[0].Key()
-	if value, ok := l.known[key]; ok {
-		return certain(allMatch(requirements, labels.Set{key: value}))
-	}
-	if key != l.present && allMatch(requirements, labels.Set{}) || someValue(requirements) {
-		return Maybe
-	}
-	return No
-}
-
-func allMatch(requirements []labels.Requirement, set labels.Set) bool {
-	for i := range requirements {
-		if !requirements[i].Matches(set) {
-			return false
-		}
-	}
-	return true
-}
-
-// someValue reports whether a label with the key can fulfill the requirements,
-// whatever its value. It takes sets, for lists of values may be long.
-func someValue(requirements []labels.Requirement) bool {
-	if len(requirements) == 1 {
-		return requirements[0].Operator() != selection.DoesNotExist
-	}
-	var allowed, forbidden []sets.Set[string]
-	for i := range requirements {
-		values := sets.New(requirements[i].ValuesUnsorted()...)
-		switch requirements[i].Operator() {
-		case selection.DoesNotExist:
-			return false
-		case selection.In, selection.Equals, selection.DoubleEquals:
-			allowed = append(allowed, values)
-		case selection.NotIn, selection.NotEquals:
-			forbidden = append(forbidden, values)
-		}
-	}
-	if len(allowed) == 0 {
-		return true // no list holds all values
-	}
-	for value := range allowed[0] {
-		lacks := func(s sets.Set[string]) bool { return !s.Has(value) }
-		has := func(s sets.Set[string]) bool { return s.Has(value) }
-		if !slices.ContainsFunc(allowed, lacks) && !slices.ContainsFunc(forbidden, has) {
-			return true
-		}
-	}
-	return false
-}
-
-// MatchKey identifies what a webhook is called for: those with the same key are
-// called for the same requests.
-func (w *Webhook) MatchKey() string {
-	key := appendList(nil, rulesKey(w), conditionsKey(w))
-	for _, s := range []Selector{w.NamespaceSelector, w.ObjectSelector} {
-		selector := ""
-		if s.Raw != nil {
-			selector = selectorKey(s.Raw)
-		}
-		key = appendList(key, selector)
 	}
 	return string(key)
 }

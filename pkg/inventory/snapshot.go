@@ -65,7 +65,7 @@ type Snapshot struct {
 	// version went back, as after a restore of etcd from a backup.
 	Regressions int64
 
-	index     *index
+	unmoved   *unmoved
 	placement *placement
 	// unreadable are the Errors about what the webhooks hold.
 	unreadable []Error
@@ -241,4 +241,14 @@ type CRDVersion struct {
 	Name            string
 	Served, Storage bool
 	Subresources    []string
+}
+
+// StorageVersion returns the version in which new objects are stored.
+func (c *CRD) StorageVersion() string {
+	for _, v := range c.Versions {
+		if v.Storage {
+			return v.Name
+		}
+	}
+	return ""
 }

@@ -23,10 +23,9 @@ func TestUnreadableURLs(t *testing.T) {
 		"https://h.example.com/#secret":       "a fragment",
 		"https://user:secret@h.example.com/":  "credentials",
 	} {
-		w := validating("v", func(w *admissionv1.ValidatingWebhook) {
-			w.ClientConfig = admissionv1.WebhookClientConfig{URL: &url}
-		})
-		s := Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
+		w := admissionv1.ValidatingWebhook{Name: "v.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &url}}
+		c := &admissionv1.ValidatingWebhookConfiguration{Webhooks: []admissionv1.ValidatingWebhook{w}}
+		s := Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{c}}.Snapshot(time.Time{})
 		var errs []string
 		for _, e := range s.Errors {
 			errs = append(errs, e.Error())

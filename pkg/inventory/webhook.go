@@ -8,8 +8,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Type is the type of a webhook, spelled as the API server's own metrics spell
@@ -106,32 +104,6 @@ func (o Owner) String() string {
 		return ""
 	}
 	return o.Tool + "/" + o.Name
-}
-
-// Selector is a label selector with its parsed form. One that cannot be parsed
-// has Err set; it excludes nothing, for the API server refuses what meets it.
-type Selector struct {
-	Raw    *metav1.LabelSelector
-	Parsed labels.Selector
-	Err    error
-}
-
-// NewSelector parses a label selector; nil selects everything, as the API
-// server's defaulting makes it.
-func NewSelector(raw *metav1.LabelSelector) Selector {
-	if raw == nil {
-		raw = &metav1.LabelSelector{}
-	}
-	parsed, err := metav1.LabelSelectorAsSelector(raw)
-	if err != nil {
-		parsed = labels.Everything()
-	}
-	return Selector{Raw: raw, Parsed: parsed, Err: err}
-}
-
-// Empty reports whether the selector selects everything.
-func (s Selector) Empty() bool {
-	return s.Raw == nil || len(s.Raw.MatchLabels)+len(s.Raw.MatchExpressions) == 0
 }
 
 // FailsClosed reports whether requests are refused when the webhook cannot be

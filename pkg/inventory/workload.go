@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,48 +78,15 @@ const DNSLabel = "k8s-app"
 // DNSApps are the values of DNSLabel.
 var DNSApps = []string{"kube-dns", "coredns"}
 
-// PodWrite is a request that somebody makes for a Pod to run.
-type PodWrite struct {
-	Resource
-	Operation
-	// Labeled says that what is written carries the Pod's labels.
-	Labeled bool
-}
-
-// PodWrites are the requests without which no Pod starts: it is created, placed
-// on a node, given a token and reported to run.
-var PodWrites = []PodWrite{
-	{Resource{Name: "pods"}, Create, true},
-	{Resource{Name: "pods", Subresource: "binding"}, Create, false},
-	{Resource{Name: "serviceaccounts", Subresource: "token"}, Create, false},
-	{Resource{Name: "pods", Subresource: "status"}, Update, true},
-}
-
-// HoldsUp reports whether the webhook may keep Pods of the namespace from
-// starting: it fails closed and is called for what they need.
-func (s *Snapshot) HoldsUp(w *Webhook, namespace string) bool {
-	return w.FailsClosed() && slices.ContainsFunc(PodWrites, func(p PodWrite) bool {
-		return w.asksFor(p.Resource) && s.Intercepts(w, p.Resource, p.Operation, namespace).Called != No
-	})
-}
-
-// asksFor reports whether a rule covers the resource in any version: of most
-// webhooks no more needs to be asked.
-func (w *Webhook) asksFor(r Resource) bool {
-	return slices.ContainsFunc(w.Rules, func(rule admissionv1.RuleWithOperations) bool {
-		return covers(rule.APIGroups, r.Group) && coversName(rule.Resources, r)
-	})
-}
-
 // workloads are the workloads of the objects, sorted. Pods of one controller
 // count as one: they differ in nothing that admission would see.
 func (o Objects) workloads() []Workload {
 	var out []Workload
 	for _, d := range o.Deployments {
-		out = append(out, newWorkload(KindDeployment, &d.ObjectMeta, &d.Spec.Template, orDefault(d.Spec.Replicas, 1)))
+		out = append(out, newWorkload(KindDeployment, &d.ObjectMeta, &d.Spec.Template, ptr.Deref(d.Spec.Replicas, 1)))
 	}
 	for _, s := range o.StatefulSets {
-		out = append(out, newWorkload(KindStatefulSet, &s.ObjectMeta, &s.Spec.Template, orDefault(s.Spec.Replicas, 1)))
+		out = append(out, newWorkload(KindStatefulSet, &s.ObjectMeta, &s.Spec.Template, ptr.Deref(s.Spec.Replicas, 1)))
 	}
 	for _, d := range o.DaemonSets {
 		out = append(out, newDaemon(d))

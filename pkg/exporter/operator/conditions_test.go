@@ -210,8 +210,8 @@ func TestRollUpElsewhere(t *testing.T) {
 }
 
 func TestUnknownWhileItCannotLook(t *testing.T) {
-	s := &inventory.Snapshot{Taken: noon, Errors: []inventory.Error{{Object: "mutatingwebhookconfigurations.admissionregistration.k8s.io", Message: "list is forbidden"}}}
-	got := states(evaluated(&classify.Report{Snapshot: s}, nil, patient))
+	errs := []inventory.Error{{Object: "mutatingwebhookconfigurations.admissionregistration.k8s.io", Message: "list is forbidden"}}
+	got := states(evaluated(&classify.Report{Snapshot: &inventory.Snapshot{Taken: noon}, Errors: errs}, nil, patient))
 	want := []string{"VirtualResourceAdmissionError=Unknown CannotLook", "MutatingAdmissionWebhookConfigurationError=Unknown CannotLook"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

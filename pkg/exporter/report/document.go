@@ -162,7 +162,7 @@ func NewDocument(r *classify.Report) Document {
 		Server:   r.Snapshot.Server.String(),
 		Webhooks: make([]Webhook, 0, len(r.Profiles)),
 		Findings: make([]Finding, 0, len(r.Findings)),
-		Errors:   make([]Error, 0, len(r.Snapshot.Errors)),
+		Errors:   make([]Error, 0, len(r.Errors)),
 		Totals: Totals{
 			Webhooks: len(r.Profiles),
 			Findings: FindingTotals{totals.Critical, totals.Warning, totals.Info},
@@ -175,7 +175,7 @@ func NewDocument(r *classify.Report) Document {
 	for _, f := range r.Findings {
 		d.Findings = append(d.Findings, newFinding(f))
 	}
-	for _, e := range r.Snapshot.Errors {
+	for _, e := range r.Errors {
 		d.Errors = append(d.Errors, newError(e))
 	}
 	d.Inputs = newInputs(r.Snapshot)
@@ -201,7 +201,7 @@ func newWebhook(p *classify.Profile) Webhook {
 		TimeoutSeconds: int(p.Timeout.Seconds()),
 		Owner:          p.Object.Owner.String(),
 		Backend:        newBackend(p.Webhook.Backend),
-		Reach:          newReach(p.Reach),
+		Reach:          newReach(p.ByClass),
 		Approved:       p.Approved,
 	}
 }

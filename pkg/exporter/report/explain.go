@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Explanation is a chain as "explain -o json" prints it.
@@ -40,13 +41,13 @@ type ExplainedRequest struct {
 type ChainStep struct {
 	// Step counts from 1. Validating webhooks share one: they are called at
 	// once.
-	Step           int              `json:"step"`
-	Type           inventory.Type   `json:"type"`
-	Configuration  string           `json:"configuration"`
-	Name           string           `json:"name"`
-	FailurePolicy  string           `json:"failurePolicy"`
-	TimeoutSeconds int              `json:"timeoutSeconds"`
-	Called         inventory.Called `json:"called"`
+	Step           int             `json:"step"`
+	Type           inventory.Type  `json:"type"`
+	Configuration  string          `json:"configuration"`
+	Name           string          `json:"name"`
+	FailurePolicy  string          `json:"failurePolicy"`
+	TimeoutSeconds int             `json:"timeoutSeconds"`
+	Called         admission.Match `json:"called"`
 	// Refuses is set where the request is refused instead of sent to the webhook.
 	Refuses bool `json:"refuses,omitempty"`
 	// Detail is what decides, where that is not the request alone.
@@ -55,14 +56,14 @@ type ChainStep struct {
 
 // SkippedStep is a webhook that is not called.
 type SkippedStep struct {
-	Type          inventory.Type `json:"type"`
-	Configuration string         `json:"configuration"`
-	Name          string         `json:"name"`
-	Why           inventory.Why  `json:"why"`
+	Type          inventory.Type   `json:"type"`
+	Configuration string           `json:"configuration"`
+	Name          string           `json:"name"`
+	Why           admission.Reason `json:"why"`
 }
 
 // NewExplanation returns the chain as JSON prints it.
-func NewExplanation(c inventory.Chain) Explanation {
+func NewExplanation(c admission.Chain) Explanation {
 	r := c.Request
 	e := Explanation{
 		Version:       documentVersion,
@@ -80,11 +81,11 @@ func NewExplanation(c inventory.Chain) Explanation {
 		e.Chain = append(e.Chain, ChainStep{
 			Step: place, Type: w.Type, Configuration: w.Configuration, Name: w.Name,
 			FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
-			Called: step.Called, Refuses: step.Refused, Detail: step.Detail,
+			Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
 		})
 	}
 	for _, step := range c.Skipped {
-		e.Skipped = append(e.Skipped, SkippedStep{step.Webhook.Type, step.Webhook.Configuration, step.Webhook.Name, step.Why})
+		e.Skipped = append(e.Skipped, SkippedStep{step.Webhook.Type, step.Webhook.Configuration, step.Webhook.Name, step.Reason})
 	}
 	return e
 }
@@ -93,7 +94,7 @@ func wholeSeconds(d time.Duration) int { return int(d.Seconds()) }
 
 // WriteExplainJSON writes the chain as JSON, with the line of the request in a
 // file of requests; 0 is none.
-func WriteExplainJSON(w io.Writer, c inventory.Chain, line int) error {
+func WriteExplainJSON(w io.Writer, c admission.Chain, line int) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
@@ -121,7 +122,7 @@ var deadlines = []struct {
 
 // WriteExplainText writes the chain for a terminal: what is called in which
 // order, what it costs at worst, and what is skipped.
-func WriteExplainText(w io.Writer, c inventory.Chain, o TextOptions) error {
+func WriteExplainText(w io.Writer, c admission.Chain, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
 	p.paragraph(word{}, slices.Concat(words(title(c.Request), bold), words(summary(c), plain)))
@@ -138,7 +139,7 @@ func WriteExplainText(w io.Writer, c inventory.Chain, o TextOptions) error {
 	return flush(b)
 }
 
-func title(r inventory.Request) string {
+func title(r admission.Request) string {
 	text := fmt.Sprintf("%s %s (%s)", r.Operation, r.Resource, r.Version)
 	if r.Namespace != "" {
 		text += " in namespace " + r.Namespace
@@ -146,7 +147,7 @@ func title(r inventory.Request) string {
 	return text
 }
 
-func summary(c inventory.Chain) string {
+func summary(c admission.Chain) string {
 	if len(c.Steps) == 0 {
 		return fmt.Sprintf("meets no webhook; %d skipped.", len(c.Skipped))
 	}
@@ -154,7 +155,7 @@ func summary(c inventory.Chain) string {
 }
 
 // steps writes one line per webhook that is called.
-func (p printer) steps(c inventory.Chain) {
+func (p printer) steps(c admission.Chain) {
 	e := NewExplanation(c)
 	for i, step := range e.Chain {
 		label := fmt.Sprintf("%*d. ", margin-2, step.Step)
@@ -166,7 +167,7 @@ func (p printer) steps(c inventory.Chain) {
 		switch {
 		case step.Refuses:
 			line = append(line, words("refused: "+step.Detail, red)...)
-		case step.Called == inventory.Maybe:
+		case step.Called == admission.Maybe:
 			line = append(line, words("maybe: "+step.Detail, yellow)...)
 		}
 		p.paragraph(word{label, plain}, line)
@@ -175,15 +176,15 @@ func (p printer) steps(c inventory.Chain) {
 }
 
 // again is a note on a mutating webhook that may be called a second time.
-func again(c inventory.Chain, i int) string {
-	if one := (inventory.Budget{}).Add(c.Steps[i].Webhook, c.Request.Operation); one.Reinvocable > 0 {
+func again(c admission.Chain, i int) string {
+	if one := (admission.Budget{}).Add(c.Steps[i].Webhook, c.Request.Operation); one.Reinvocable > 0 {
 		return ", again if the object is changed after it"
 	}
 	return ""
 }
 
 // budget writes the worst case and the deadlines that it misses.
-func (p printer) budget(b inventory.Budget) {
+func (p printer) budget(b admission.Budget) {
 	var parts []string
 	for _, part := range []struct {
 		seconds time.Duration
@@ -210,12 +211,12 @@ func (p printer) budget(b inventory.Budget) {
 }
 
 // conversion writes that the object is converted as well.
-func (p printer) conversion(step *inventory.Step) {
+func (p printer) conversion(step *admission.Step) {
 	if step == nil {
 		return
 	}
 	verb := "calls"
-	if step.Called == inventory.Maybe {
+	if step.Match == admission.Maybe {
 		verb = "may call"
 	}
 	text := fmt.Sprintf("besides, storing it %s the conversion webhook of %s (%d s each time, not counted above): %s",
@@ -226,10 +227,10 @@ func (p printer) conversion(step *inventory.Step) {
 
 // skipped writes what stands in the way of the webhooks that are not called.
 // Those whose rules ask for something else are only counted: they are most.
-func (p printer) skipped(c inventory.Chain) {
+func (p printer) skipped(c admission.Chain) {
 	others := 0
 	for _, step := range c.Skipped {
-		if step.Why == inventory.WhyRules {
+		if step.Reason == admission.ReasonRules {
 			others++
 			continue
 		}
@@ -245,16 +246,16 @@ func (p printer) skipped(c inventory.Chain) {
 }
 
 // reason is why a webhook is skipped.
-func reason(step inventory.Step) string {
-	switch step.Why {
-	case inventory.WhyExcluded:
+func reason(step admission.Step) string {
+	switch step.Reason {
+	case admission.ReasonExcluded:
 		return "excluded: the API server calls no webhook for it"
-	case inventory.WhyScope:
+	case admission.ReasonScope:
 		return "scope: its rules ask for the other scope"
-	case inventory.WhyNamespaceSelector:
+	case admission.ReasonNamespaceSelector:
 		return "namespaceSelector: the namespace is not selected by " + step.Webhook.NamespaceSelector.String()
-	case inventory.WhyObjectSelector:
+	case admission.ReasonObjectSelector:
 		return "objectSelector: the object is not selected by " + step.Webhook.ObjectSelector.String()
 	}
-	return fmt.Sprintf("%s: %s", step.Why, step.Detail)
+	return fmt.Sprintf("%s: %s", step.Reason, step.Detail)
 }

@@ -10,10 +10,11 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // chain is what the creation of a Pod meets where everything happens at once.
-func chain() inventory.Chain {
+func chain() admission.Chain {
 	hook := func(t inventory.Type, name string, seconds int) *inventory.Webhook {
 		return &inventory.Webhook{
 			Ref:           inventory.Ref{Type: t, Configuration: "conf", Name: name + ".example.com"},
@@ -25,27 +26,27 @@ func chain() inventory.Chain {
 	again.Reinvocation = admissionv1.IfNeededReinvocationPolicy
 	elsewhere := hook(inventory.Validating, "elsewhere", 10)
 	elsewhere.NamespaceSelector = inventory.NewSelector(&metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}})
-	yes := inventory.Verdict{Called: inventory.Yes}
-	return inventory.Chain{
-		Request: inventory.Request{
+	yes := admission.Verdict{Match: admission.Yes}
+	return admission.Chain{
+		Request: admission.Request{
 			Operation: inventory.Create,
 			Resource:  inventory.Resource{Name: "pods"},
 			Version:   "v1",
 			Namespace: "team-a",
 			Notes:     []string{"po is taken to be pods"},
 		},
-		Steps: []inventory.Step{
+		Steps: []admission.Step{
 			{Webhook: hook(inventory.Mutating, "defaults", 5), Verdict: yes},
 			{Webhook: again, Verdict: yes},
-			{Webhook: hook(inventory.Validating, "policy", 7), Verdict: inventory.Verdict{Called: inventory.Maybe, Why: inventory.WhyMatchConditions, Detail: `matchCondition "not-admin" needs more than is known of the request`}},
-			{Webhook: hook(inventory.Validating, "broken", 3), Verdict: inventory.Verdict{Called: inventory.Yes, Refused: true, Why: inventory.WhyMatchConditions, Detail: `matchCondition "c" fails: division by zero, which refuses the request (failurePolicy Fail)`}},
+			{Webhook: hook(inventory.Validating, "policy", 7), Verdict: admission.Verdict{Match: admission.Maybe, Reason: admission.ReasonMatchConditions, Detail: `matchCondition "not-admin" needs more than is known of the request`}},
+			{Webhook: hook(inventory.Validating, "broken", 3), Verdict: admission.Verdict{Match: admission.Yes, Refused: true, Reason: admission.ReasonMatchConditions, Detail: `matchCondition "c" fails: division by zero, which refuses the request (failurePolicy Fail)`}},
 		},
-		Skipped: []inventory.Step{
-			{Webhook: hook(inventory.Mutating, "deployments", 10), Verdict: inventory.Verdict{Called: inventory.No, Why: inventory.WhyRules}},
-			{Webhook: elsewhere, Verdict: inventory.Verdict{Called: inventory.No, Why: inventory.WhyNamespaceSelector}},
-			{Webhook: hook(inventory.Validating, "conditional", 10), Verdict: inventory.Verdict{Called: inventory.No, Why: inventory.WhyMatchConditions, Detail: `matchCondition "no-teams" is false`}},
+		Skipped: []admission.Step{
+			{Webhook: hook(inventory.Mutating, "deployments", 10), Verdict: admission.Verdict{Match: admission.No, Reason: admission.ReasonRules}},
+			{Webhook: elsewhere, Verdict: admission.Verdict{Match: admission.No, Reason: admission.ReasonNamespaceSelector}},
+			{Webhook: hook(inventory.Validating, "conditional", 10), Verdict: admission.Verdict{Match: admission.No, Reason: admission.ReasonMatchConditions, Detail: `matchCondition "no-teams" is false`}},
 		},
-		Conversion: &inventory.Step{Webhook: hook(inventory.Conversion, "pods", 30), Verdict: inventory.Verdict{Called: inventory.Maybe, Detail: "the object may be stored in another version than v1"}},
+		Conversion: &admission.Step{Webhook: hook(inventory.Conversion, "pods", 30), Verdict: admission.Verdict{Match: admission.Maybe, Detail: "the object may be stored in another version than v1"}},
 	}
 }
 
@@ -63,7 +64,7 @@ func TestExplain(t *testing.T) {
 
 func TestExplainNothing(t *testing.T) {
 	var text, document bytes.Buffer
-	c := inventory.Chain{Request: chain().Request}
+	c := admission.Chain{Request: chain().Request}
 	if err := WriteExplainText(&text, c, TextOptions{}); err != nil {
 		t.Fatal(err)
 	}

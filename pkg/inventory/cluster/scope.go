@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // watchScope is a part of the cluster that is watched because of a webhook. The
@@ -49,6 +50,7 @@ func wantedScopes(s *inventory.Snapshot) map[watchScope]bool {
 		out[watchScope{key, webhookService}] = true
 	}
 	systems := present(s, inventory.SystemNamespaces)
+	matcher := admission.New(s)
 	for i := range s.Webhooks {
 		w := &s.Webhooks[i]
 		if !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
@@ -56,11 +58,11 @@ func wantedScopes(s *inventory.Snapshot) map[watchScope]bool {
 		}
 		out[watchScope{inventory.Key{Namespace: s.State(w.Backend).Service.Namespace}, podsOfNamespace}] = true
 		systems = slices.DeleteFunc(systems, func(namespace string) bool { // one webhook is enough
-			holdsUp := s.HoldsUp(w, namespace)
-			if holdsUp {
+			blocks := matcher.BlocksPods(w, namespace)
+			if blocks {
 				out[watchScope{inventory.Key{Namespace: namespace}, nodeWorkloads}] = true
 			}
-			return holdsUp
+			return blocks
 		})
 	}
 	return out

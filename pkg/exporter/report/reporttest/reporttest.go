@@ -15,6 +15,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -107,16 +108,16 @@ func Report() *classify.Report {
 	return &classify.Report{
 		Snapshot: &inventory.Snapshot{Taken: Taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}, Probes: probes()},
 		Profiles: []classify.Profile{
-			{Webhook: inject, Threshold: 0.5, Reach: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}},
+			{Webhook: inject, Threshold: 0.5, ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}},
 			{Webhook: Webhook(widgets, Service("widgets", "convert")), Threshold: 1, BackendReady: new(true)},
-			{Webhook: policy, Threshold: 0.5, BackendReady: new(false), Approved: true, Reach: map[classify.Class][]inventory.Resource{
+			{Webhook: policy, Threshold: 0.5, BackendReady: new(false), Approved: true, ByClass: map[classify.Class][]inventory.Resource{
 				classify.ClassCritical: {pods},
 				classify.ClassCore:     {pods, deployments},
 			}},
 			{Webhook: Webhook(quotaPolicy, Service("policy", "policy")), Threshold: 1},
 		},
 		Costs: []classify.Cost{
-			{Resource: pods, Operation: inventory.Create, Budget: inventory.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Webhooks: 2}},
+			{Resource: pods, Operation: inventory.Create, Budget: admission.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Webhooks: 2}},
 			{Resource: pods, Operation: inventory.Delete},
 		},
 		Findings: []classify.Finding{
@@ -157,7 +158,7 @@ func Report() *classify.Report {
 
 // Blind adds errors to a report.
 func Blind(r *classify.Report) *classify.Report {
-	r.Snapshot.Errors = []inventory.Error{
+	r.Errors = []inventory.Error{
 		{Source: inventory.Source{File: "x.yaml", Line: 3}, Object: "ValidatingWebhookConfiguration/broken", Message: "reading namespaceSelector: unknown operator \"Like\""},
 		{Object: "customresourcedefinitions.apiextensions.k8s.io", Message: "listing is forbidden: grant the verb list"},
 	}

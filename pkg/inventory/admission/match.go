@@ -1,41 +1,42 @@
-package inventory
+package admission
 
 import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Called says whether a webhook is called for a request.
-type Called string
+// Match says whether a webhook is called for a request.
+type Match string
 
 // The answers. Maybe depends on what the request leaves open.
 const (
-	Yes   Called = "yes"
-	No    Called = "no"
-	Maybe Called = "maybe"
+	Yes   Match = "yes"
+	No    Match = "no"
+	Maybe Match = "maybe"
 )
 
-// Why is what keeps a webhook from being called, or may do so.
-type Why string
+// Reason is what keeps a webhook from being called, or may do so.
+type Reason string
 
-// The reasons, in the order in which they are looked for. WhyExcluded: the API
+// The reasons, in the order in which they are looked for. ReasonExcluded: the API
 // server calls no webhook at all for the resource.
 const (
-	WhyExcluded          Why = "excluded"
-	WhyRules             Why = "rules"
-	WhyScope             Why = "scope"
-	WhyNamespaceSelector Why = "namespaceSelector"
-	WhyObjectSelector    Why = "objectSelector"
-	WhyMatchConditions   Why = "matchConditions"
+	ReasonExcluded          Reason = "excluded"
+	ReasonRules             Reason = "rules"
+	ReasonScope             Reason = "scope"
+	ReasonNamespaceSelector Reason = "namespaceSelector"
+	ReasonObjectSelector    Reason = "objectSelector"
+	ReasonMatchConditions   Reason = "matchConditions"
 )
 
 // Verdict says whether a webhook is called for a request.
 type Verdict struct {
-	Called Called
-	// Why is "" where the webhook is certainly called.
-	Why Why
+	Match Match
+	// Reason is "" where the webhook is certainly called.
+	Reason Reason
 	// Refused says that the API server refuses the request instead of calling
 	// the webhook, because it cannot tell whether to.
 	Refused bool
@@ -51,19 +52,19 @@ type Verdict struct {
 // order does not matter for the answer; they are asked in the order in which
 // people want to hear of them. Source: ShouldCallHook in
 // k8s.io/apiserver/pkg/admission/plugin/webhook/generic.
-func (w *Webhook) Reaches(r Request) Verdict {
-	if r.circumstances == nil || w.Type == Conversion {
-		return Verdict{Called: No, Why: WhyRules}
+func (r Request) Match(w *inventory.Webhook) Verdict {
+	if r.circumstances == nil || w.Type == inventory.Conversion {
+		return Verdict{Match: No, Reason: ReasonRules}
 	}
 	if r.never {
-		return Verdict{Called: No, Why: WhyExcluded}
+		return Verdict{Match: No, Reason: ReasonExcluded}
 	}
-	kind, why := w.invocation(r)
+	kind, why := r.invocation(w)
 	if why != "" {
-		return Verdict{Called: No, Why: why}
+		return Verdict{Match: No, Reason: why}
 	}
-	verdict := w.selectsNamespace(r).and(w.selectsObject(r))
-	if verdict.Called == No || verdict.Refused {
+	verdict := r.selectsNamespace(w).and(r.selectsObject(w))
+	if verdict.Match == No || verdict.Refused {
 		return verdict
 	}
 	return verdict.and(r.conditions(w, kind))
@@ -71,18 +72,18 @@ func (w *Webhook) Reaches(r Request) Verdict {
 
 // reachesEither is Reaches, and Maybe where that depends on whether the object
 // of an update exists.
-func (w *Webhook) reachesEither(r Request) Verdict {
-	verdict := w.Reaches(r)
+func (r Request) matchEither(w *inventory.Webhook) Verdict {
+	verdict := r.Match(w)
 	if r.circumstances == nil || r.created == nil {
 		return verdict
 	}
-	created := w.Reaches(*r.created)
+	created := r.created.Match(w)
 	switch {
-	case verdict.Called == No && created.Called != No:
-		return Verdict{Called: Maybe, Why: verdict.Why, Detail: "only if the object does not exist: the request creates it then"}
-	case verdict.Called == Yes && created.Called == No:
-		return Verdict{Called: Maybe, Why: created.Why, Refused: false, Detail: "only if the object exists: the request creates it otherwise"}
-	case verdict.Called == Yes && created.Called == Maybe:
+	case verdict.Match == No && created.Match != No:
+		return Verdict{Match: Maybe, Reason: verdict.Reason, Detail: "only if the object does not exist: the request creates it then"}
+	case verdict.Match == Yes && created.Match == No:
+		return Verdict{Match: Maybe, Reason: created.Reason, Refused: false, Detail: "only if the object exists: the request creates it otherwise"}
+	case verdict.Match == Yes && created.Match == Maybe:
 		return created
 	}
 	return verdict
@@ -92,14 +93,14 @@ func (w *Webhook) reachesEither(r Request) Verdict {
 // gives the reason.
 func (v Verdict) and(o Verdict) Verdict {
 	switch {
-	case v.Called == No || o.Called == Yes && !o.Refused:
+	case v.Match == No || o.Match == Yes && !o.Refused:
 		return v
-	case o.Called == No:
+	case o.Match == No:
 		return o
-	case v.Called == Maybe && o.Refused:
+	case v.Match == Maybe && o.Refused:
 		v.Detail += "; if it does, " + o.Detail
 		return v
-	case v.Called == Maybe:
+	case v.Match == Maybe:
 		v.Detail += "; " + o.Detail
 		return v
 	}
@@ -109,14 +110,14 @@ func (v Verdict) and(o Verdict) Verdict {
 // invocation returns the kind in which the webhook gets the request's object,
 // or why no rule covers it: a rule that covers the request itself decides, else
 // the first that covers something equivalent.
-func (w *Webhook) invocation(r Request) (Kind, Why) {
+func (r Request) invocation(w *inventory.Webhook) (Kind, Reason) {
 	own := apiVersion{r.Resource, r.Version, r.Kind, r.namespaced, true}
 	scope := false
 	for i := range w.Rules {
 		switch ruleCovers(&w.Rules[i], own, r.Operation) {
 		case "":
 			return r.Kind, ""
-		case WhyScope:
+		case ReasonScope:
 			scope = true
 		}
 	}
@@ -128,9 +129,9 @@ func (w *Webhook) invocation(r Request) (Kind, Why) {
 		}
 	}
 	if scope {
-		return Kind{}, WhyScope
+		return Kind{}, ReasonScope
 	}
-	return Kind{}, WhyRules
+	return Kind{}, ReasonRules
 }
 
 // equivalent returns the kind of what the rule covers of the request's
@@ -153,24 +154,24 @@ func equivalent(rule *admissionv1.RuleWithOperations, r Request) (Kind, bool) {
 }
 
 // ruleCovers returns "" if the rule covers the operation on the version of the
-// resource, WhyScope if nothing but the scope is against it, else WhyRules.
-func ruleCovers(rule *admissionv1.RuleWithOperations, v apiVersion, op Operation) Why {
+// resource, ReasonScope if nothing but the scope is against it, else ReasonRules.
+func ruleCovers(rule *admissionv1.RuleWithOperations, v apiVersion, op inventory.Operation) Reason {
 	switch {
 	case !coversName(rule.Resources, v.Resource),
 		!covers(rule.APIGroups, v.Group),
 		!covers(rule.APIVersions, v.Version),
 		!ruleOperations(rule).Has(op):
-		return WhyRules
+		return ReasonRules
 	case !coversScope(rule.Scope, v.Resource, v.Namespaced):
-		return WhyScope
+		return ReasonScope
 	}
 	return ""
 }
 
 // unreadable is the verdict of a selector that cannot be read. The API server
 // stores none such; in files they occur.
-func unreadable(s Selector, field string) Verdict {
-	return Verdict{Called: Yes, Refused: true, Detail: fmt.Sprintf("its %s cannot be read, which refuses the request: %v", field, s.Err)}
+func unreadable(s inventory.Selector, field string) Verdict {
+	return Verdict{Match: Yes, Refused: true, Detail: fmt.Sprintf("its %s cannot be read, which refuses the request: %v", field, s.Err)}
 }
 
 // cluster reports whether the request is about something outside namespaces,
@@ -179,31 +180,31 @@ func (r Request) cluster() bool {
 	return r.Namespace == "" && !r.anywhere && r.Resource.Name != "namespaces"
 }
 
-func (w *Webhook) selectsNamespace(r Request) Verdict {
+func (r Request) selectsNamespace(w *inventory.Webhook) Verdict {
 	if r.cluster() {
-		return Verdict{Called: Yes}
+		return Verdict{Match: Yes}
 	}
 	if w.NamespaceSelector.Err != nil {
 		return unreadable(w.NamespaceSelector, "namespaceSelector")
 	}
-	switch w.NamespaceSelector.match(r.namespace) {
+	switch r.namespace.match(w.NamespaceSelector) {
 	case Yes:
-		return Verdict{Called: Yes}
+		return Verdict{Match: Yes}
 	case Maybe:
-		return w.selectsUnknown(r)
+		return r.selectsUnknown(w)
 	}
-	return Verdict{Called: No, Why: WhyNamespaceSelector}
+	return Verdict{Match: No, Reason: ReasonNamespaceSelector}
 }
 
 // selectsUnknown is the verdict where labels of the namespace decide that are
 // not known. A namespace without any is either selected or not.
-func (w *Webhook) selectsUnknown(r Request) Verdict {
-	verdict := Verdict{Called: Maybe, Why: WhyNamespaceSelector, Detail: "the labels of the namespace are not known"}
+func (r Request) selectsUnknown(w *inventory.Webhook) Verdict {
+	verdict := Verdict{Match: Maybe, Reason: ReasonNamespaceSelector, Detail: "the labels of the namespace are not known"}
 	if r.anywhere {
 		return verdict
 	}
 	unlabeled := labelSet{known: r.namespace.known, complete: true}
-	verdict.OptIn = w.NamespaceSelector.match(unlabeled) == No
+	verdict.OptIn = unlabeled.match(w.NamespaceSelector) == No
 	condition := "unless it has one that the namespaceSelector excludes"
 	if verdict.OptIn {
 		condition = "only if it has those that the namespaceSelector asks for"
@@ -215,23 +216,20 @@ func (w *Webhook) selectsUnknown(r Request) Verdict {
 // selectsObject asks the objectSelector about the object as the request makes
 // it and, in an update, as the request finds it: either is enough. What a
 // CONNECT sends carries no labels at all.
-func (w *Webhook) selectsObject(r Request) Verdict {
-	called, unknown := w.ObjectSelector.match(r.object), "the labels of the object are not known"
-	if called == No && r.Operation == Update {
-		called, unknown = w.ObjectSelector.match(r.before), "the labels that the object had before are not known"
+func (r Request) selectsObject(w *inventory.Webhook) Verdict {
+	called, unknown := r.object.match(w.ObjectSelector), "the labels of the object are not known"
+	if called == No && r.Operation == inventory.Update {
+		called, unknown = r.before.match(w.ObjectSelector), "the labels that the object had before are not known"
 	}
 	switch {
 	case w.ObjectSelector.Err != nil:
 		return unreadable(w.ObjectSelector, "objectSelector")
 	case w.ObjectSelector.Empty():
-		return Verdict{Called: Yes}
-	case r.Operation == Connect || called == No:
-		return Verdict{Called: No, Why: WhyObjectSelector}
+		return Verdict{Match: Yes}
+	case r.Operation == inventory.Connect || called == No:
+		return Verdict{Match: No, Reason: ReasonObjectSelector}
 	case called == Maybe:
-		return Verdict{Called: Maybe, Why: WhyObjectSelector, Detail: unknown}
+		return Verdict{Match: Maybe, Reason: ReasonObjectSelector, Detail: unknown}
 	}
-	return Verdict{Called: Yes}
+	return Verdict{Match: Yes}
 }
-
-// String returns what the selector wants, as kubectl writes it.
-func (s Selector) String() string { return metav1.FormatLabelSelector(s.Raw) }

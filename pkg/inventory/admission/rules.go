@@ -1,22 +1,26 @@
-package inventory
+package admission
 
 import (
 	"slices"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // Operations is a set of admission operations.
 type Operations uint8
 
-var operationBits = map[Operation]Operations{Create: 1, Update: 2, Delete: 4, Connect: 8}
+var operationBits = map[inventory.Operation]Operations{inventory.Create: 1, inventory.Update: 2, inventory.Delete: 4, inventory.Connect: 8}
 
 // allOperations is the set of all operations.
 const allOperations Operations = 15
 
 // OperationsOf returns the set of the operations.
-func OperationsOf(ops ...Operation) Operations {
+func OperationsOf(ops ...inventory.Operation) Operations {
 	var set Operations
 	for _, op := range ops {
 		set |= operationBits[op]
@@ -25,12 +29,12 @@ func OperationsOf(ops ...Operation) Operations {
 }
 
 // Has reports whether the operation is in the set.
-func (o Operations) Has(op Operation) bool { return o&operationBits[op] != 0 }
+func (o Operations) Has(op inventory.Operation) bool { return o&operationBits[op] != 0 }
 
 // List returns the operations in the order CREATE, UPDATE, DELETE, CONNECT.
-func (o Operations) List() []Operation {
-	var out []Operation
-	for _, op := range []Operation{Create, Update, Delete, Connect} {
+func (o Operations) List() []inventory.Operation {
+	var out []inventory.Operation
+	for _, op := range []inventory.Operation{inventory.Create, inventory.Update, inventory.Delete, inventory.Connect} {
 		if o.Has(op) {
 			out = append(out, op)
 		}
@@ -45,7 +49,7 @@ func ruleOperations(rule *admissionv1.RuleWithOperations) Operations {
 		if op == admissionv1.OperationAll {
 			return allOperations
 		}
-		set |= operationBits[Operation(op)]
+		set |= operationBits[inventory.Operation(op)]
 	}
 	return set
 }
@@ -53,11 +57,11 @@ func ruleOperations(rule *admissionv1.RuleWithOperations) Operations {
 // coversScope reports whether the rule's scope admits a resource. Namespaces
 // count as cluster-scoped, whatever their requests say. Source:
 // k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.
-func coversScope(scope *admissionv1.ScopeType, r Resource, namespaced bool) bool {
+func coversScope(scope *admissionv1.ScopeType, r inventory.Resource, namespaced bool) bool {
 	if r.Group == "" && r.Name == "namespaces" {
 		namespaced = false
 	}
-	switch orDefault(scope, admissionv1.AllScopes) {
+	switch ptr.Deref(scope, admissionv1.AllScopes) {
 	case admissionv1.NamespacedScope:
 		return namespaced
 	case admissionv1.ClusterScope:
@@ -69,18 +73,18 @@ func coversScope(scope *admissionv1.ScopeType, r Resource, namespaced bool) bool
 // coversName reports whether one of the rule's resources covers r: "*" is every
 // resource but no subresource, "*/*" everything, "*/scale" that subresource of
 // all, and "pods/*" the subresources of pods as well as plain pods.
-func coversName(resources []string, r Resource) bool {
+func coversName(resources []string, r inventory.Resource) bool {
 	return slices.ContainsFunc(resources, func(pattern string) bool { return patternCovers(pattern, r) })
 }
 
-func patternCovers(pattern string, r Resource) bool {
+func patternCovers(pattern string, r inventory.Resource) bool {
 	name, sub, _ := strings.Cut(pattern, "/")
 	return (name == "*" || name == r.Name) && (sub == "*" || sub == r.Subresource)
 }
 
 // names reports whether the rule spells the resource's name, rather than
 // covering it by a wildcard.
-func names(resources []string, r Resource) bool {
+func names(resources []string, r inventory.Resource) bool {
 	return slices.ContainsFunc(resources, func(pattern string) bool {
 		return !strings.HasPrefix(pattern, "*") && patternCovers(pattern, r)
 	})
@@ -93,7 +97,7 @@ func covers(list []string, value string) bool {
 
 // exemptKinds are never sent to webhooks that are registered through the API.
 // Source: rules.IsExemptAdmissionConfigurationResource.
-var exemptKinds = []Resource{
+var exemptKinds = []inventory.Resource{
 	{Group: "admissionregistration.k8s.io", Name: "validatingwebhookconfigurations"},
 	{Group: "admissionregistration.k8s.io", Name: "mutatingwebhookconfigurations"},
 	{Group: "admissionregistration.k8s.io", Name: "validatingadmissionpolicies"},
@@ -105,7 +109,7 @@ var exemptKinds = []Resource{
 // excludedReviews are not sent to any webhook where the gate
 // ExcludeAdmissionWebhookVirtualResources is on. Source:
 // k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion.
-var excludedReviews = []Resource{
+var excludedReviews = []inventory.Resource{
 	{Group: "authentication.k8s.io", Name: "selfsubjectreviews"},
 	{Group: "authentication.k8s.io", Name: "tokenreviews"},
 	{Group: "authorization.k8s.io", Name: "localsubjectaccessreviews"},
@@ -115,7 +119,7 @@ var excludedReviews = []Resource{
 }
 
 // NeverSent returns the resources for which this server calls no webhook.
-func (s *Snapshot) NeverSent() []Resource {
+func NeverSent(s *inventory.Snapshot) []inventory.Resource {
 	if s.ReviewsExcluded {
 		return slices.Concat(exemptKinds, excludedReviews)
 	}
@@ -124,7 +128,7 @@ func (s *Snapshot) NeverSent() []Resource {
 
 // cohabitants are resources that are stored as one and therefore equivalent.
 // Source: k8s.io/kubernetes/pkg/kubeapiserver/default_storage_factory_builder.go.
-var cohabitants = [][]Resource{
+var cohabitants = [][]inventory.Resource{
 	{{Name: "events"}, {Group: "events.k8s.io", Name: "events"}},
 	{{Group: "apps", Name: "deployments"}, {Group: "extensions", Name: "deployments"}},
 	{{Group: "apps", Name: "daemonsets"}, {Group: "extensions", Name: "daemonsets"}},
@@ -137,10 +141,10 @@ var cohabitants = [][]Resource{
 
 // storedAs returns the resource that stands for all that are stored as one
 // with r.
-func storedAs(r Resource) Resource {
+func storedAs(r inventory.Resource) inventory.Resource {
 	for _, set := range cohabitants {
 		if slices.Contains(set, r.Parent()) {
-			return Resource{Group: set[0].Group, Name: set[0].Name, Subresource: r.Subresource}
+			return inventory.Resource{Group: set[0].Group, Name: set[0].Name, Subresource: r.Subresource}
 		}
 	}
 	return r

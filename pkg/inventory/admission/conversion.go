@@ -1,10 +1,12 @@
-package inventory
+package admission
 
 import (
 	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // ConversionNeed says who breaks when the conversion webhook of a CRD is dead.
@@ -27,8 +29,8 @@ const (
 // ConversionNeed computes the need from the CRD alone. The controllers read
 // the version that discovery prefers: the best version of the whole group, or
 // the CRD's own best where it does not serve that one.
-func (s *Snapshot) ConversionNeed(c *CRD) ConversionNeed {
-	stored := c.stored()
+func (m *Matcher) ConversionNeed(c *inventory.CRD) ConversionNeed {
+	stored := storedVersions(c)
 	inUse := slices.Clone(stored)
 	for _, v := range c.Versions {
 		if v.Served {
@@ -39,7 +41,7 @@ func (s *Snapshot) ConversionNeed(c *CRD) ConversionNeed {
 	switch {
 	case len(slices.Compact(inUse)) <= 1:
 		return NeverConverted
-	case len(stored) == 1 && s.PreferredVersion(c) == stored[0]:
+	case len(stored) == 1 && m.PreferredVersion(c) == stored[0]:
 		return ClientsConvert
 	}
 	return ControllersConvert
@@ -47,7 +49,7 @@ func (s *Snapshot) ConversionNeed(c *CRD) ConversionNeed {
 
 // stored returns the versions in which objects may be stored. Manifests carry
 // no status; they start with the storage version alone.
-func (c *CRD) stored() []string {
+func storedVersions(c *inventory.CRD) []string {
 	out := slices.Clone(c.StoredVersions)
 	for _, v := range c.Versions {
 		if v.Storage && !slices.Contains(out, v.Name) {
@@ -60,9 +62,9 @@ func (c *CRD) stored() []string {
 // PreferredVersion returns the version in which controllers read the CRD: the
 // one that discovery prefers. Source:
 // k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go.
-func (s *Snapshot) PreferredVersion(c *CRD) string {
-	best := s.lookup().preferred[c.Resource.Group]
-	own := c.servedVersions()
+func (m *Matcher) PreferredVersion(c *inventory.CRD) string {
+	best := m.index.preferred[c.Resource.Group]
+	own := servedVersionsOf(c)
 	if slices.Contains(own, best) {
 		return best
 	}
@@ -70,10 +72,10 @@ func (s *Snapshot) PreferredVersion(c *CRD) string {
 }
 
 // preferredVersions are the best version that CRDs serve of each group.
-func preferredVersions(crds map[string]*CRD) map[string]string {
+func preferredVersions(crds map[string]*inventory.CRD) map[string]string {
 	served := map[string][]string{}
 	for _, c := range crds {
-		served[c.Resource.Group] = append(served[c.Resource.Group], c.servedVersions()...)
+		served[c.Resource.Group] = append(served[c.Resource.Group], servedVersionsOf(c)...)
 	}
 	out := make(map[string]string, len(served))
 	for group, versions := range served {
@@ -83,7 +85,7 @@ func preferredVersions(crds map[string]*CRD) map[string]string {
 	return out
 }
 
-func (c *CRD) servedVersions() []string {
+func servedVersionsOf(c *inventory.CRD) []string {
 	var out []string
 	for _, v := range c.Versions {
 		if v.Served {
@@ -91,16 +93,6 @@ func (c *CRD) servedVersions() []string {
 		}
 	}
 	return out
-}
-
-// StorageVersion returns the version in which new objects are stored.
-func (c *CRD) StorageVersion() string {
-	for _, v := range c.Versions {
-		if v.Storage {
-			return v.Name
-		}
-	}
-	return ""
 }
 
 func preferred(versions []string) string {

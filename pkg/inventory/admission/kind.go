@@ -1,4 +1,8 @@
-package inventory
+package admission
+
+import (
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
 
 // Kind is the kind of an object.
 type Kind struct {
@@ -18,13 +22,13 @@ var foreignKinds = map[string]Kind{
 
 // foreignReviews are the resources whose kind belongs to another group. Source:
 // github.com/openshift/oauth-apiserver/pkg/oauth/apiserver/registry/tokenreviews.
-var foreignReviews = map[Resource]Kind{
+var foreignReviews = map[inventory.Resource]Kind{
 	{Group: "oauth.openshift.io", Name: "tokenreviews"}: {Group: "authentication.k8s.io", Version: "v1", Kind: "TokenReview"},
 }
 
 // kindOf returns the kind in which admission meets a version of a resource:
 // discovery tells no more than its name.
-func kindOf(served Served, parent string) Kind {
+func kindOf(served inventory.Served, parent string) Kind {
 	foreign := foreignKinds[served.Subresource]
 	review, isReview := foreignReviews[served.Resource]
 	switch {
@@ -36,12 +40,4 @@ func kindOf(served Served, parent string) Kind {
 		return foreign
 	}
 	return Kind{Kind: served.Kind, Unsure: true}
-}
-
-// kindOf returns the name of the kind of the CRD's objects or subresource.
-func (c *CRD) kindOf(subresource string) string {
-	if subresource == "scale" {
-		return foreignKinds["scale"].Kind
-	}
-	return c.CustomKind
 }

@@ -2,9 +2,12 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/utils/ptr"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -42,14 +45,7 @@ func (o Objects) snapshot(taken time.Time, before *Snapshot, still parts) *Snaps
 	s.Workloads = kept(still.workloads, before.Workloads, o.workloads)
 	s.Served = kept(still.served, before.Served, func() []Served { return o.served(s.CRDs) })
 	s.Webhooks = kept(still.webhooks, before.Webhooks, func() []Webhook { return inOrder(o.webhooks(s.CRDs)) })
-	switch {
-	case !still.served:
-		s.index = newIndex(s)
-	case still.webhooks && still.namespaces:
-		s.index = before.index
-	default:
-		s.index = before.index.forgetful()
-	}
+	s.unmoved = kept(still.served && still.webhooks && still.namespaces, before.unmoved, func() *unmoved { return &unmoved{} })
 	s.unreadable = kept(still.webhooks, before.unreadable, s.unreadableParts)
 	s.Errors = append(s.Errors, s.unreadable...)
 	return s
@@ -58,7 +54,7 @@ func (o Objects) snapshot(taken time.Time, before *Snapshot, still parts) *Snaps
 // unreadableParts reads what the webhooks hold in a form of its own, and tells
 // what of it cannot be read.
 func (s *Snapshot) unreadableParts() []Error {
-	return slices.Concat(selectorErrors(s.Webhooks), urlErrors(s.Webhooks), s.conditionErrors(), readAuthorities(s.Webhooks))
+	return slices.Concat(selectorErrors(s.Webhooks), urlErrors(s.Webhooks), readAuthorities(s.Webhooks))
 }
 
 // inOrder returns the webhooks in the order in which they are called. It moves
@@ -101,11 +97,22 @@ func (o Objects) namespaces() map[string]Namespace {
 	for _, n := range o.Namespaces {
 		out[n.Name] = Namespace{
 			Name:        n.Name,
-			Labels:      named(labelSet{known: n.Labels}, n.Name).known,
+			Labels:      WithNameLabel(n.Labels, n.Name),
 			Annotations: n.Annotations,
 			Terminating: n.DeletionTimestamp != nil,
 		}
 	}
+	return out
+}
+
+// WithNameLabel adds the label that the API server gives to every namespace.
+func WithNameLabel(labels map[string]string, namespace string) map[string]string {
+	if namespace == "" || labels[corev1.LabelMetadataName] == namespace {
+		return labels
+	}
+	out := make(map[string]string, len(labels)+1)
+	maps.Copy(out, labels)
+	out[corev1.LabelMetadataName] = namespace
 	return out
 }
 
@@ -139,11 +146,11 @@ func endpoints(slice *discoveryv1.EndpointSlice) []Endpoint {
 	out := make([]Endpoint, 0, len(slice.Endpoints))
 	for _, e := range slice.Endpoints {
 		out = append(out, Endpoint{
-			Ready:   orDefault(e.Conditions.Ready, true) && len(e.Addresses) > 0,
+			Ready:   ptr.Deref(e.Conditions.Ready, true) && len(e.Addresses) > 0,
 			Address: strings.Join(e.Addresses[:min(1, len(e.Addresses))], ""),
 			Ports:   ports,
-			Node:    orDefault(e.NodeName, ""),
-			Zone:    orDefault(e.Zone, ""),
+			Node:    ptr.Deref(e.NodeName, ""),
+			Zone:    ptr.Deref(e.Zone, ""),
 		})
 	}
 	return out
@@ -164,7 +171,7 @@ func (o Objects) apiServices() map[string]APIService {
 	for _, a := range o.APIServices {
 		api := APIService{Name: a.Name, Group: a.Spec.Group, Version: a.Spec.Version}
 		if ref := a.Spec.Service; ref != nil {
-			api.Service = &ServiceRef{Namespace: ref.Namespace, Name: ref.Name, Port: orDefault(ref.Port, defaultPort)}
+			api.Service = &ServiceRef{Namespace: ref.Namespace, Name: ref.Name, Port: ptr.Deref(ref.Port, defaultPort)}
 		}
 		out[a.Name] = api
 	}
@@ -253,10 +260,18 @@ func (c *CRD) served() []Served {
 		out = append(out, Served{c.Resource, v.Name, c.CustomKind, c.Namespaced, storedVerbs})
 		for _, sub := range v.Subresources {
 			r := Resource{c.Resource.Group, c.Resource.Name, sub}
-			out = append(out, Served{r, v.Name, c.kindOf(sub), c.Namespaced, subresourceVerbs})
+			out = append(out, Served{r, v.Name, c.SubresourceKind(sub), c.Namespaced, subresourceVerbs})
 		}
 	}
 	return out
+}
+
+// SubresourceKind returns the name of the kind of the CRD's objects or subresource.
+func (c *CRD) SubresourceKind(subresource string) string {
+	if subresource == "scale" {
+		return "Scale"
+	}
+	return c.CustomKind
 }
 
 func selectorErrors(webhooks []Webhook) []Error {

@@ -1,4 +1,4 @@
-package inventory
+package admission
 
 import (
 	"maps"
@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // written reads "key operator value,value; …" as a selector and "key=value; …"
@@ -46,7 +48,7 @@ func FuzzSelectors(f *testing.F) {
 		raw, all := written(selector, object)
 		_, known := written("", part)
 		maps.DeleteFunc(known, func(key, value string) bool { return all[key] != value })
-		s := selectors{}.parse(raw)
+		s := inventory.NewSelector(raw)
 		want, err := metav1.LabelSelectorAsSelector(raw)
 		if (err == nil) != (s.Err == nil) {
 			t.Fatalf("error %v, want %v", s.Err, err)
@@ -55,10 +57,10 @@ func FuzzSelectors(f *testing.F) {
 			return // nothing is excluded, and the webhook is told of
 		}
 		matches := want.Matches(labels.Set(all))
-		if got := s.match(labelSet{known: all, complete: true}); got != certain(matches) {
+		if got := (labelSet{known: all, complete: true}).match(s); got != certain(matches) {
 			t.Errorf("%q on %v: %s, want %t", selector, all, got, matches)
 		}
-		if got := s.match(labelSet{known: known}); got != Maybe && got != certain(matches) {
+		if got := (labelSet{known: known}).match(s); got != Maybe && got != certain(matches) {
 			t.Errorf("%q on %v, of which %v is known: %s, want %t", selector, all, known, got, matches)
 		}
 	})

@@ -1,17 +1,21 @@
-package inventory
+package admission
 
 import (
 	"maps"
 	"slices"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Reached is a resource for which a webhook is called: some request that the
+// MatchedResource is a resource for which a webhook is called: some request that the
 // server can serve would be sent.
-type Reached struct {
-	Resource
+type MatchedResource struct {
+	inventory.Resource
 	Namespaced bool
 	// Operations are those that the server serves and a rule asks for.
 	Operations Operations
@@ -27,28 +31,25 @@ type index struct {
 	groups  map[string]*groupEntries
 	// groupNames are the keys of groups.
 	groupNames []string
-	// at finds the target of a resource, and byName all that go by a name.
-	at     map[Resource]int
-	byName map[string][]int
+	// at finds the target of a resource.
+	at map[inventory.Resource]int
 	// preferred is the best version of each group with CRDs.
 	preferred map[string]string
 	// stored are all versions of what is stored as one.
-	stored   map[Resource][]apiVersion
+	stored   map[inventory.Resource][]apiVersion
 	programs *programs
 	asked    *answers[question, Request]
 	sets     *answers[setQuestion, bool]
-	reached  *answers[reachKey, []Reached]
+	reached  *answers[reachKey, []MatchedResource]
 	failing  *answers[reachKey, []FailingCondition]
 }
 
 // target is a served resource in all its versions.
 type target struct {
-	Resource
+	inventory.Resource
 	namespaced bool
 	operations Operations
 	never      bool
-	// aliases are other names, in lower case.
-	aliases []string
 }
 
 // entry is one version of a resource that a rule may cover.
@@ -101,23 +102,14 @@ func (g *groupEntries) each(resources []string, visit func(*entry)) {
 	}
 }
 
-// lookup returns the Snapshot's index. Only a Snapshot that was not made of
-// Objects has none.
-func (s *Snapshot) lookup() *index {
-	if s.index == nil {
-		return newIndex(s)
-	}
-	return s.index
-}
-
-func newIndex(s *Snapshot) *index {
+func newIndex(s *inventory.Snapshot) *index {
 	x := (&index{
 		groups: map[string]*groupEntries{},
-		at:     map[Resource]int{},
-		stored: map[Resource][]apiVersion{},
+		at:     map[inventory.Resource]int{},
+		stored: map[inventory.Resource][]apiVersion{},
 	}).forgetful()
-	never := s.NeverSent()
-	byStorage := map[Resource][]int{}
+	never := NeverSent(s)
+	byStorage := map[inventory.Resource][]int{}
 	for _, served := range s.Served {
 		i, seen := x.at[served.Resource]
 		if !seen {
@@ -127,14 +119,13 @@ func newIndex(s *Snapshot) *index {
 				Resource:   served.Resource,
 				namespaced: served.Namespaced,
 				never:      slices.Contains(never, served.Parent()),
-				aliases:    s.aliases(served),
 			})
 			key := storedAs(served.Resource)
 			byStorage[key] = append(byStorage[key], i)
 		}
 		x.targets[i].operations |= OperationsOf(served.Operations()...)
 	}
-	for _, v := range s.versions() {
+	for _, v := range versions(s) {
 		e := entry{apiVersion: v, equivalent: byStorage[storedAs(v.Resource)]}
 		if v.Served {
 			e.exact = []int{x.at[v.Resource]}
@@ -146,7 +137,6 @@ func newIndex(s *Snapshot) *index {
 		x.stored[storedAs(v.Resource)] = append(x.stored[storedAs(v.Resource)], v)
 	}
 	x.groupNames = slices.Collect(maps.Keys(x.groups))
-	x.indexNames()
 	x.preferred = preferredVersions(s.CRDs)
 	return x
 }
@@ -158,38 +148,29 @@ func (x *index) forgetful() *index {
 	out.programs = newPrograms()
 	out.asked = newAnswers[question, Request]()
 	out.sets = newAnswers[setQuestion, bool]()
-	out.reached = newAnswers[reachKey, []Reached]()
+	out.reached = newAnswers[reachKey, []MatchedResource]()
 	out.failing = newAnswers[reachKey, []FailingCondition]()
 	return &out
-}
-
-// aliases are the singular and, for CRDs, the short names.
-func (s *Snapshot) aliases(served Served) []string {
-	out := []string{strings.ToLower(served.Kind)}
-	if crd := s.CRDs[served.Name+"."+served.Group]; crd != nil {
-		out = append(out, crd.Aliases...)
-	}
-	return out
 }
 
 // versions are all versions of all served resources, and those that CRDs
 // declare but do not serve: a rule on them reaches the served ones by
 // equivalence.
-func (s *Snapshot) versions() []apiVersion {
-	kinds := map[Resource]string{}
+func versions(s *inventory.Snapshot) []apiVersion {
+	kinds := map[inventory.Resource]string{}
 	for _, served := range s.Served {
 		if served.Subresource == "" {
 			kinds[served.Resource] = served.Kind
 		}
 	}
 	out := make([]apiVersion, 0, len(s.Served))
-	serves := map[Resource]bool{}
+	serves := map[inventory.Resource]bool{}
 	for _, served := range s.Served {
 		serves[served.Resource] = true
 		out = append(out, apiVersion{served.Resource, served.Version, kindOf(served, kinds[served.Parent()]), served.Namespaced, true})
 	}
 	for _, c := range s.CRDs {
-		for _, v := range c.declared() {
+		for _, v := range declaredVersions(c) {
 			if serves[v.Resource] {
 				out = append(out, v)
 			}
@@ -198,15 +179,15 @@ func (s *Snapshot) versions() []apiVersion {
 	return out
 }
 
-// declared are the versions that the CRD declares without serving them.
-func (c *CRD) declared() []apiVersion {
+// declaredVersions are the versions that the CRD declares without serving them.
+func declaredVersions(c *inventory.CRD) []apiVersion {
 	var out []apiVersion
 	for _, v := range c.Versions {
 		if v.Served {
 			continue
 		}
 		for _, sub := range append([]string{""}, v.Subresources...) {
-			served := Served{Resource: Resource{c.Resource.Group, c.Resource.Name, sub}, Version: v.Name, Kind: c.kindOf(sub)}
+			served := inventory.Served{Resource: inventory.Resource{Group: c.Resource.Group, Name: c.Resource.Name, Subresource: sub}, Version: v.Name, Kind: c.SubresourceKind(sub)}
 			out = append(out, apiVersion{served.Resource, v.Name, kindOf(served, c.CustomKind), c.Namespaced, false})
 		}
 	}
@@ -214,13 +195,13 @@ func (c *CRD) declared() []apiVersion {
 }
 
 // never reports whether the API server calls no webhook for the resource.
-func (x *index) never(r Resource) bool {
+func (x *index) never(r inventory.Resource) bool {
 	i, ok := x.at[r]
 	return ok && x.targets[i].never
 }
 
 // operations returns what the API server serves of the resource.
-func (x *index) operations(r Resource) Operations {
+func (x *index) operations(r inventory.Resource) Operations {
 	if i, ok := x.at[r]; ok {
 		return x.targets[i].operations
 	}
@@ -229,10 +210,12 @@ func (x *index) operations(r Resource) Operations {
 
 // Operations returns the admission operations that the server can meet on the
 // resource; none where it does not serve it.
-func (s *Snapshot) Operations(r Resource) []Operation { return s.lookup().operations(r).List() }
+func (m *Matcher) Operations(r inventory.Resource) []inventory.Operation {
+	return m.index.operations(r).List()
+}
 
 // servedVersions returns the versions in which requests can be made.
-func (x *index) servedVersions(r Resource) []apiVersion {
+func (x *index) servedVersions(r inventory.Resource) []apiVersion {
 	var out []apiVersion
 	for _, v := range x.stored[storedAs(r)] {
 		if v.Served && v.Resource == r {
@@ -257,12 +240,12 @@ func (x *index) equivalents(v apiVersion) []apiVersion {
 // not known of a request takes nothing away: selectors and matchConditions
 // exclude only what they provably exclude. Webhooks that ask for the same share
 // the result, which must not be written to.
-func (s *Snapshot) Reach(w *Webhook) []Reached {
-	if w.Type == Conversion {
-		return []Reached{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(Create, Update, Delete), Named: true}}
+func (m *Matcher) MatchedResources(w *inventory.Webhook) []MatchedResource {
+	if w.Type == inventory.Conversion {
+		return []MatchedResource{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(inventory.Create, inventory.Update, inventory.Delete), Named: true}}
 	}
 	key := newReachKey(w)
-	return s.lookup().reached.of(key, func() []Reached { return s.reach(w, key.selected) })
+	return m.index.reached.of(key, func() []MatchedResource { return m.reach(w, key.selected) })
 }
 
 // reachKey identifies webhooks that ask for the same.
@@ -272,13 +255,13 @@ type reachKey struct {
 	conditions string
 }
 
-func newReachKey(w *Webhook) reachKey {
+func newReachKey(w *inventory.Webhook) reachKey {
 	return reachKey{rulesKey(w), selectable(w), conditionsKey(w)}
 }
 
 // rulesKey writes down what the rules say, each string with its length so that
 // no two lists read alike.
-func rulesKey(w *Webhook) string {
+func rulesKey(w *inventory.Webhook) string {
 	key := append(make([]byte, 0, 256), w.MatchPolicy...)
 	for i := range w.Rules {
 		rule := &w.Rules[i]
@@ -286,7 +269,7 @@ func rulesKey(w *Webhook) string {
 		key = appendList(key, rule.APIGroups...)
 		key = appendList(key, rule.APIVersions...)
 		key = appendList(key, rule.Resources...)
-		key = appendList(key, string(orDefault(rule.Scope, admissionv1.AllScopes)))
+		key = appendList(key, string(ptr.Deref(rule.Scope, admissionv1.AllScopes)))
 	}
 	return string(key)
 }
@@ -297,10 +280,10 @@ type hit struct {
 	named      bool
 }
 
-func (s *Snapshot) reach(w *Webhook, selected selectableOperations) []Reached {
-	var out []Reached
-	for _, r := range s.covered(w, selected) {
-		if r.Operations = s.conditional(w, r.Resource, r.Operations); r.Operations != 0 {
+func (m *Matcher) reach(w *inventory.Webhook, selected selectableOperations) []MatchedResource {
+	var out []MatchedResource
+	for _, r := range m.covered(w, selected) {
+		if r.Operations = m.conditional(w, r.Resource, r.Operations); r.Operations != 0 {
 			out = append(out, r)
 		}
 	}
@@ -309,8 +292,8 @@ func (s *Snapshot) reach(w *Webhook, selected selectableOperations) []Reached {
 
 // covered returns what the rules and selectors let through, sorted. It costs the
 // targets that the rules cover.
-func (s *Snapshot) covered(w *Webhook, selected selectableOperations) []Reached {
-	x := s.lookup()
+func (m *Matcher) covered(w *inventory.Webhook, selected selectableOperations) []MatchedResource {
+	x := m.index
 	hits := map[int]hit{}
 	for i := range w.Rules {
 		x.matches(&w.Rules[i], w.MatchPolicy, func(target int, ops Operations, named bool) {
@@ -318,11 +301,11 @@ func (s *Snapshot) covered(w *Webhook, selected selectableOperations) []Reached 
 			hits[target] = hit{h.operations | ops, h.named || named}
 		})
 	}
-	out := make([]Reached, 0, len(hits))
+	out := make([]MatchedResource, 0, len(hits))
 	for _, i := range slices.Sorted(maps.Keys(hits)) {
 		t, h := &x.targets[i], hits[i]
 		if ops := h.operations & selected.of(t); !t.never && ops != 0 {
-			out = append(out, Reached{t.Resource, t.namespaced, ops, h.named})
+			out = append(out, MatchedResource{t.Resource, t.namespaced, ops, h.named})
 		}
 	}
 	return slices.Clip(out)
@@ -330,11 +313,11 @@ func (s *Snapshot) covered(w *Webhook, selected selectableOperations) []Reached 
 
 // RulesFor returns the places of the webhook's rules that cover one of the
 // resources, itself or by equivalence.
-func (s *Snapshot) RulesFor(w *Webhook, resources []Resource) []int {
+func (m *Matcher) RulesFor(w *inventory.Webhook, resources []inventory.Resource) []int {
 	if len(w.Rules) == 1 {
 		return []int{0}
 	}
-	x := s.lookup()
+	x := m.index
 	wanted := make(map[int]bool, len(resources))
 	for _, r := range resources {
 		if at, served := x.at[r]; served {
@@ -379,19 +362,19 @@ func (o selectableOperations) of(t *target) Operations {
 // selectable: the options of a CONNECT carry no labels, so that an
 // objectSelector never matches them; a namespaceSelector exempts no
 // cluster-scoped resource, but Namespaces by their own labels.
-func selectable(w *Webhook) selectableOperations {
+func selectable(w *inventory.Webhook) selectableOperations {
 	all := allOperations
 	switch {
-	case w.ObjectSelector.match(anyLabels) == No:
+	case anyLabels.match(w.ObjectSelector) == No:
 		all = 0
 	case !w.ObjectSelector.Empty():
-		all &^= operationBits[Connect]
+		all &^= operationBits[inventory.Connect]
 	}
 	o := selectableOperations{all, all, all}
-	if w.NamespaceSelector.match(anyNamespaceLabels) == No {
+	if anyNamespaceLabels.match(w.NamespaceSelector) == No {
 		o.namespaced = 0
 	}
-	if w.NamespaceSelector.match(anyLabels) == No {
+	if anyLabels.match(w.NamespaceSelector) == No {
 		o.namespaces = 0
 	}
 	return o
@@ -399,14 +382,14 @@ func selectable(w *Webhook) selectableOperations {
 
 // conditional takes away the operations that the matchConditions exclude in
 // every version of the resource.
-func (s *Snapshot) conditional(w *Webhook, r Resource, ops Operations) Operations {
+func (m *Matcher) conditional(w *inventory.Webhook, r inventory.Resource, ops Operations) Operations {
 	if len(w.MatchConditions) == 0 {
 		return ops
 	}
-	x := s.lookup()
+	x := m.index
 	conditions := conditionsKey(w)
 	for _, op := range ops.List() {
-		possible := x.sets.of(setQuestion{conditions, r, op}, func() bool { return s.possible(w, r, op) })
+		possible := x.sets.of(setQuestion{conditions, r, op}, func() bool { return m.possible(w, r, op) })
 		if !possible {
 			ops &^= operationBits[op]
 		}
@@ -417,16 +400,16 @@ func (s *Snapshot) conditional(w *Webhook, r Resource, ops Operations) Operation
 // setQuestion asks whether the matchConditions can let any request through.
 type setQuestion struct {
 	conditions string
-	Resource
-	op Operation
+	inventory.Resource
+	op inventory.Operation
 }
 
 // possible asks the matchConditions about a request of which nothing is known
 // but its resource and operation.
-func (s *Snapshot) possible(w *Webhook, r Resource, op Operation) bool {
-	for _, v := range s.lookup().servedVersions(r) {
-		request := s.ask(v, op, Subject{})
-		if request.conditions(w, request.anyKind()).Called != No {
+func (m *Matcher) possible(w *inventory.Webhook, r inventory.Resource, op inventory.Operation) bool {
+	for _, v := range m.index.servedVersions(r) {
+		request := m.ask(v, op, Subject{})
+		if request.conditions(w, request.anyKind()).Match != No {
 			return true
 		}
 	}

@@ -1,6 +1,8 @@
-package inventory
+package admission
 
-import "sync"
+import (
+	"sync"
+)
 
 // maxAnswers bounds what is remembered: questions about each of ten thousand
 // namespaces must not add up.

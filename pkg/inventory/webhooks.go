@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,10 +104,10 @@ func (o Objects) admissionWebhook(r *registration, known selectors) Webhook {
 		Object:            o.webhookObject(r),
 		Index:             r.index,
 		Backend:           newBackend(w.ClientConfig),
-		FailurePolicy:     orDefault(w.FailurePolicy, admissionv1.Fail),
-		MatchPolicy:       orDefault(w.MatchPolicy, admissionv1.Equivalent),
-		SideEffects:       orDefault(w.SideEffects, admissionv1.SideEffectClassUnknown),
-		Reinvocation:      orDefault(r.reinvocation, admissionv1.NeverReinvocationPolicy),
+		FailurePolicy:     ptr.Deref(w.FailurePolicy, admissionv1.Fail),
+		MatchPolicy:       ptr.Deref(w.MatchPolicy, admissionv1.Equivalent),
+		SideEffects:       ptr.Deref(w.SideEffects, admissionv1.SideEffectClassUnknown),
+		Reinvocation:      ptr.Deref(r.reinvocation, admissionv1.NeverReinvocationPolicy),
 		Timeout:           timeout(w.TimeoutSeconds),
 		ReviewVersions:    w.AdmissionReviewVersions,
 		Rules:             w.Rules,
@@ -122,25 +124,18 @@ func timeout(seconds *int32) time.Duration {
 	return time.Duration(*seconds) * time.Second
 }
 
-func orDefault[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
-}
-
 func newBackend(c admissionv1.WebhookClientConfig) Backend {
 	b := Backend{CABundle: c.CABundle}
 	if c.Service == nil {
-		b.Kind, b.URL = BackendURL, orDefault(c.URL, "")
+		b.Kind, b.URL = BackendURL, ptr.Deref(c.URL, "")
 		return b
 	}
 	b.Kind = BackendService
 	b.Service = ServiceRef{
 		Namespace: c.Service.Namespace,
 		Name:      c.Service.Name,
-		Port:      orDefault(c.Service.Port, defaultPort),
-		Path:      orDefault(c.Service.Path, ""),
+		Port:      ptr.Deref(c.Service.Port, defaultPort),
+		Path:      ptr.Deref(c.Service.Path, ""),
 	}
 	if b.Service.Key() == (Key{"default", "kubernetes"}) && b.Service.Port == defaultPort {
 		b.Kind = BackendAPIServer
@@ -239,7 +234,7 @@ func writers(m *metav1.ObjectMeta) []string {
 // ownerOf tells who manages an object. What an owner reference or a GitOps
 // tool says outranks the tool that rendered the manifest.
 func ownerOf(m *metav1.ObjectMeta) Owner {
-	if i := slices.IndexFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return orDefault(r.Controller, false) }); i >= 0 {
+	if i := slices.IndexFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return ptr.Deref(r.Controller, false) }); i >= 0 {
 		return Owner{Tool: m.OwnerReferences[i].Kind, Name: m.OwnerReferences[i].Name}
 	}
 	for _, known := range []struct{ tool, label string }{

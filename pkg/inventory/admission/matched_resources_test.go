@@ -1,4 +1,4 @@
-package inventory
+package admission
 
 import (
 	"fmt"
@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // widgets serves two versions, declares a third, and has both subresources.
@@ -41,13 +43,13 @@ func widgets() *apiextensionsv1.CustomResourceDefinition {
 // oracle answers as the API server does: one request at a time, through the
 // upstream matcher and registry.
 type oracle struct {
-	snapshot *Snapshot
+	snapshot *inventory.Snapshot
 	registry runtime.EquivalentResourceRegistry
 }
 
-func newOracle(s *Snapshot) oracle {
+func newOracle(s *inventory.Snapshot) oracle {
 	registry := runtime.NewEquivalentResourceRegistryWithIdentity(func(gr schema.GroupResource) string {
-		stored := storedAs(Resource{Group: gr.Group, Name: gr.Resource})
+		stored := storedAs(inventory.Resource{Group: gr.Group, Name: gr.Resource})
 		return stored.Group + "/" + stored.Name
 	})
 	for _, served := range s.Served {
@@ -63,15 +65,15 @@ func newOracle(s *Snapshot) oracle {
 	return oracle{s, registry}
 }
 
-func gvr(r Resource, version string) schema.GroupVersionResource {
+func gvr(r inventory.Resource, version string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: r.Group, Version: version, Resource: r.Name}
 }
 
-func gvk(s Served) schema.GroupVersionKind {
+func gvk(s inventory.Served) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: s.Group, Version: s.Version, Kind: s.Kind}
 }
 
-func (o oracle) called(w *Webhook, served Served, op Operation) bool {
+func (o oracle) called(w *inventory.Webhook, served inventory.Served, op inventory.Operation) bool {
 	attr := attributes(served, gvr(served.Resource, served.Version), op)
 	if rules.IsExemptAdmissionConfigurationResource(attr) || o.snapshot.ReviewsExcluded && slices.Contains(excludedReviews, served.Resource) {
 		return false
@@ -87,7 +89,7 @@ func (o oracle) called(w *Webhook, served Served, op Operation) bool {
 	})
 }
 
-func attributes(served Served, resource schema.GroupVersionResource, op Operation) admission.Attributes {
+func attributes(served inventory.Served, resource schema.GroupVersionResource, op inventory.Operation) admission.Attributes {
 	namespace := ""
 	if served.Namespaced || served.Name == "namespaces" {
 		namespace = "default"
@@ -103,8 +105,8 @@ func matches(list []admissionv1.RuleWithOperations, attr admission.Attributes) b
 }
 
 // want asks the oracle for every request that the server can serve.
-func (o oracle) want(w *Webhook) map[string]string {
-	out := map[Resource]Operations{}
+func (o oracle) want(w *inventory.Webhook) map[string]string {
+	out := map[inventory.Resource]Operations{}
 	for _, served := range o.snapshot.Served {
 		for _, op := range served.Operations() {
 			if o.called(w, served, op) {
@@ -115,7 +117,7 @@ func (o oracle) want(w *Webhook) map[string]string {
 	return readable(out)
 }
 
-func readable(reach map[Resource]Operations) map[string]string {
+func readable(reach map[inventory.Resource]Operations) map[string]string {
 	out := map[string]string{}
 	for r, ops := range reach {
 		out[r.String()] = fmt.Sprint(ops.List())
@@ -123,9 +125,9 @@ func readable(reach map[Resource]Operations) map[string]string {
 	return out
 }
 
-func got(s *Snapshot, w *Webhook) map[string]string {
-	out := map[Resource]Operations{}
-	for _, r := range s.Reach(w) {
+func got(m *Matcher, w *inventory.Webhook) map[string]string {
+	out := map[inventory.Resource]Operations{}
+	for _, r := range m.MatchedResources(w) {
 		out[r.Resource] = r.Operations
 	}
 	return readable(out)
@@ -153,8 +155,8 @@ func some[T any](r *rand.Rand, from []T) []T {
 	return out
 }
 
-func generated(r *rand.Rand) *Webhook {
-	w := &Webhook{Ref: Ref{Type: Validating, Configuration: "generated", Name: "generated.example.com"}, MatchPolicy: admissionv1.Equivalent}
+func generated(r *rand.Rand) *inventory.Webhook {
+	w := &inventory.Webhook{Ref: inventory.Ref{Type: inventory.Validating, Configuration: "generated", Name: "generated.example.com"}, MatchPolicy: admissionv1.Equivalent}
 	if r.IntN(3) == 0 {
 		w.MatchPolicy = admissionv1.Exact
 	}
@@ -176,16 +178,16 @@ func FuzzReachAgreesWithTheAPIServer(f *testing.F) {
 	for seed := range uint64(400) {
 		f.Add(seed)
 	}
-	var snapshots []*Snapshot
+	var matchers []*Matcher
 	for _, minor := range []int{36, 37} {
-		o := Objects{Server: Version{Major: 1, Minor: minor}, CRDs: []*apiextensionsv1.CustomResourceDefinition{widgets()}}
-		snapshots = append(snapshots, o.Snapshot(time.Time{}))
+		o := inventory.Objects{Server: inventory.Version{Major: 1, Minor: minor}, CRDs: []*apiextensionsv1.CustomResourceDefinition{widgets()}}
+		matchers = append(matchers, New(o.Snapshot(time.Time{})))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		w := generated(rand.New(rand.NewPCG(seed, 0)))
-		for _, s := range snapshots {
-			if diff := cmp.Diff(newOracle(s).want(w), got(s, w)); diff != "" {
-				t.Errorf("server %s, policy %s, rules %+v: -upstream +ours\n%s", s.Server, w.MatchPolicy, w.Rules, diff)
+		for _, m := range matchers {
+			if diff := cmp.Diff(newOracle(m.Snapshot).want(w), got(m, w)); diff != "" {
+				t.Errorf("server %s, policy %s, rules %+v: -upstream +ours\n%s", m.Snapshot.Server, w.MatchPolicy, w.Rules, diff)
 			}
 		}
 	})

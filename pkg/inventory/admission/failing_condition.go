@@ -1,10 +1,14 @@
-package inventory
+package admission
+
+import (
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
 
 // FailingCondition is a matchCondition that fails for every request to a
 // resource, so that its webhook is never called for that: the API server refuses
 // the request, or skips the webhook, as its failurePolicy says.
 type FailingCondition struct {
-	Resource
+	inventory.Resource
 	// Operations are those for which it fails.
 	Operations Operations
 	// Index is its place among the webhook's matchConditions.
@@ -20,20 +24,20 @@ type FailingCondition struct {
 // resource, sorted. What is not known of a request, such as its object or user,
 // makes no failure. Webhooks that ask for the same share the result, which must
 // not be written to.
-func (s *Snapshot) FailingConditions(w *Webhook) []FailingCondition {
-	if w.Type == Conversion || len(w.MatchConditions) == 0 {
+func (m *Matcher) FailingConditions(w *inventory.Webhook) []FailingCondition {
+	if w.Type == inventory.Conversion || len(w.MatchConditions) == 0 {
 		return nil
 	}
 	key := newReachKey(w)
-	return s.lookup().failing.of(key, func() []FailingCondition { return s.failingConditions(w, key.selected) })
+	return m.index.failing.of(key, func() []FailingCondition { return m.failingConditions(w, key.selected) })
 }
 
-func (s *Snapshot) failingConditions(w *Webhook, selected selectableOperations) []FailingCondition {
+func (m *Matcher) failingConditions(w *inventory.Webhook, selected selectableOperations) []FailingCondition {
 	var out []FailingCondition
-	for _, r := range s.covered(w, selected) {
+	for _, r := range m.covered(w, selected) {
 		first := len(out)
 		for _, op := range r.Operations.List() {
-			f, fails := s.alwaysFails(w, r.Resource, op)
+			f, fails := m.alwaysFails(w, r.Resource, op)
 			switch {
 			case !fails:
 			case len(out) > first && out[first].Index == f.Index && out[first].Alone == f.Alone:
@@ -48,11 +52,11 @@ func (s *Snapshot) failingConditions(w *Webhook, selected selectableOperations) 
 
 // alwaysFails asks the matchConditions about a request of which nothing is known
 // but its resource and operation, in every version.
-func (s *Snapshot) alwaysFails(w *Webhook, r Resource, op Operation) (FailingCondition, bool) {
+func (m *Matcher) alwaysFails(w *inventory.Webhook, r inventory.Resource, op inventory.Operation) (FailingCondition, bool) {
 	out := FailingCondition{Resource: r, Operations: OperationsOf(op), Alone: true}
-	versions := s.lookup().servedVersions(r)
+	versions := m.index.servedVersions(r)
 	for i, v := range versions {
-		request := s.ask(v, op, Subject{})
+		request := m.ask(v, op, Subject{})
 		f, fails := request.failing(w, request.anyKind())
 		if !fails {
 			return FailingCondition{}, false
@@ -67,16 +71,16 @@ func (s *Snapshot) alwaysFails(w *Webhook, r Resource, op Operation) (FailingCon
 
 // failing returns the first matchCondition that fails. Where another one is
 // false, none counts.
-func (r Request) failing(w *Webhook, kind Kind) (FailingCondition, bool) {
+func (r Request) failing(w *inventory.Webhook, kind Kind) (FailingCondition, bool) {
 	out, fails := FailingCondition{Alone: true}, false
 	for i, c := range w.MatchConditions {
 		o := r.memo.outcome(r, kind, c.Expression)
 		switch {
-		case o.Called == No:
+		case o.Match == No:
 			return FailingCondition{}, false
 		case o.failure != nil && !fails:
 			out.Index, out.Reason, fails = i, o.failure.Error(), true
-		case o.failure == nil && o.Called == Maybe:
+		case o.failure == nil && o.Match == Maybe:
 			out.Alone = false
 		}
 	}

@@ -1,13 +1,14 @@
-package inventory
+package admission
 
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // Subject is the object that a request is about, as far as it is known.
@@ -22,13 +23,15 @@ type Subject struct {
 	Version string
 	// Object is the object itself; nil where it is not known.
 	Object map[string]any
+	// Patch says that an update is a PATCH, which creates no object.
+	Patch bool
 }
 
-// Request is one request as admission sees it. Snapshot.Request makes it: what
+// Request is one request as admission sees it. Matcher.Request makes it: what
 // else the API server knows of it comes from there.
 type Request struct {
-	Operation Operation
-	Resource  Resource
+	Operation inventory.Operation
+	Resource  inventory.Resource
 	Version   string
 	Kind      Kind
 	// Namespace is "" for cluster-scoped resources, and a Namespace's own name.
@@ -64,63 +67,70 @@ type circumstances struct {
 
 // apiVersion is a version of a resource with its kind.
 type apiVersion struct {
-	Resource
+	inventory.Resource
 	Version    string
 	Kind       Kind
 	Namespaced bool
 	Served     bool
 }
 
-// Request reads what a user of kubectl types: an operation (create, update,
-// patch, delete, connect) and a resource (pods, deployments.apps, pods/exec, or
-// a singular, kind or short name). An update leaves the labels of its object as
-// they are, and finds the object.
-func (s *Snapshot) Request(operation, resource string, subject Subject) (Request, error) {
-	request, _, err := s.typed(operation, resource, subject)
-	return request, err
+// Request returns the request to the resource, or why the API server would not
+// serve it. An update leaves the labels of its object as they are, and finds the
+// object.
+func (m *Matcher) Request(op inventory.Operation, r inventory.Resource, subject Subject) (Request, error) {
+	v, err := m.served(op, r, subject.Version)
+	if err != nil {
+		return Request{}, err
+	}
+	subject, moved := v.place(subject)
+	request := m.request(v, op, subject)
+	if err := m.otherKind(request, subject.Object); err != nil {
+		return Request{}, err
+	}
+	notes := []string{moved, m.ownLabels(request, subject), parentNote(request, subject.Object)}
+	request.Notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
+	return request, nil
 }
 
-// OpenRequest is Request where an update may change the labels, and may find no
-// object.
-func (s *Snapshot) OpenRequest(operation, resource string, subject Subject) (Request, error) {
-	r, v, err := s.typed(operation, resource, subject)
-	if err != nil || r.Operation != Update {
-		return r, err
+// OpenRequest is Request where an update may change the labels of its object, and
+// may create it unless it is a PATCH.
+func (m *Matcher) OpenRequest(op inventory.Operation, r inventory.Resource, subject Subject) (Request, error) {
+	request, err := m.Request(op, r, subject)
+	if err != nil || op != inventory.Update {
+		return request, err
+	}
+	v, err := m.served(op, r, subject.Version)
+	if err != nil {
+		return Request{}, err
 	}
 	if !isScale(v) {
-		r.before = named(anyLabels, namespaceName(r))
+		request.before = named(anyLabels, namespaceName(request))
 	}
-	if strings.EqualFold(operation, "update") && createdByUpdate[r.Resource] {
+	if !subject.Patch && createdByUpdate[r] {
 		subject, _ = v.place(subject)
-		created := s.request(v, Create, subject)
-		r.created = &created
-		r.Notes = append(r.Notes, fmt.Sprintf("where the object does not exist, and the client may create it, a PUT of %s is a CREATE", r.Resource))
+		created := m.request(v, inventory.Create, subject)
+		request.created = &created
+		request.Notes = append(request.Notes, fmt.Sprintf("where the object does not exist, and the client may create it, a PUT of %s is a CREATE", r))
 	}
-	return r, nil
+	return request, nil
 }
 
-// typed reads what was typed, and the version of the resource that it is about.
-func (s *Snapshot) typed(operation, resource string, subject Subject) (Request, apiVersion, error) {
-	r, notes, err := s.resolve(resource)
-	if err != nil {
-		return Request{}, apiVersion{}, err
+// Serves reports whether the API server serves the resource.
+func (m *Matcher) Serves(r inventory.Resource) bool {
+	_, ok := m.index.at[r]
+	return ok
+}
+
+// served returns the version in which the API server serves the operation.
+func (m *Matcher) served(op inventory.Operation, r inventory.Resource, version string) (apiVersion, error) {
+	if !m.Serves(r) {
+		return apiVersion{}, fmt.Errorf("reading resource %q: the API server does not serve it", r)
 	}
-	op, note, err := s.operation(operation, r)
-	if err != nil {
-		return Request{}, apiVersion{}, err
+	if served := m.index.operations(r); !served.Has(op) {
+		verb := strings.ToLower(string(op))
+		return apiVersion{}, fmt.Errorf("reading operation %q: the API server does not %s %s; it takes %s", verb, verb, r, verbs(served))
 	}
-	v, err := s.version(r, subject.Version)
-	if err != nil {
-		return Request{}, apiVersion{}, err
-	}
-	subject, more := v.place(subject)
-	request := s.request(v, op, subject)
-	if err := s.otherKind(request, subject.Object); err != nil {
-		return Request{}, apiVersion{}, err
-	}
-	notes = append(notes, note, more, s.ownLabels(request, subject), parentNote(request, subject.Object))
-	request.Notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
-	return request, v, nil
+	return m.version(r, version)
 }
 
 // place puts the object where it lives, as kubectl does.
@@ -140,7 +150,7 @@ func (v apiVersion) place(subject Subject) (Subject, string) {
 // createdByUpdate are the resources of which a PUT creates the object that does
 // not exist, for a client that may create them: to admission it is a CREATE.
 // Source: AllowCreateOnUpdate of the strategies in k8s.io/kubernetes/pkg/registry.
-var createdByUpdate = map[Resource]bool{
+var createdByUpdate = map[inventory.Resource]bool{
 	{Name: "endpoints"}:                       true,
 	{Name: "events"}:                          true,
 	{Name: "limitranges"}:                     true,
@@ -158,12 +168,12 @@ var createdByUpdate = map[Resource]bool{
 
 // otherKind refuses an object that the request cannot be about: neither of the
 // kind that it sends nor of that of the resource.
-func (s *Snapshot) otherKind(r Request, object map[string]any) error {
+func (m *Matcher) otherKind(r Request, object map[string]any) error {
 	kind := nested(object, "kind")
 	if kind == "" || kind == r.Kind.Kind {
 		return nil
 	}
-	for _, parent := range s.lookup().servedVersions(r.Resource.Parent()) {
+	for _, parent := range m.index.servedVersions(r.Resource.Parent()) {
 		if parent.Kind.Kind == kind {
 			return nil
 		}
@@ -181,20 +191,20 @@ func parentNote(r Request, object map[string]any) string {
 
 // ownLabels says whose labels were given, where that is easily mistaken: an
 // Eviction carries none of its Pod.
-func (s *Snapshot) ownLabels(r Request, subject Subject) string {
+func (m *Matcher) ownLabels(r Request, subject Subject) string {
 	if subject.Labels != nil && subject.Object == nil && r.Kind.Kind == scaleKind && r.Resource.Subresource == "scale" {
 		return "a Scale carries no labels, whatever those of its parent: the labels given are left out"
 	}
-	parents := s.lookup().servedVersions(r.Resource.Parent())
-	if subject.Labels == nil || r.Operation == Connect || len(parents) == 0 || parents[0].Kind.Kind == r.Kind.Kind {
+	parents := m.index.servedVersions(r.Resource.Parent())
+	if subject.Labels == nil || r.Operation == inventory.Connect || len(parents) == 0 || parents[0].Kind.Kind == r.Kind.Kind {
 		return ""
 	}
 	return fmt.Sprintf("objectSelectors meet the labels of the %s that is sent, not those of the %s", r.Kind.Kind, parents[0].Kind.Kind)
 }
 
 // request fills in what the API server knows.
-func (s *Snapshot) request(v apiVersion, op Operation, subject Subject) Request {
-	x := s.lookup()
+func (m *Matcher) request(v apiVersion, op inventory.Operation, subject Subject) Request {
+	x := m.index
 	sent := subject
 	if kind := nested(subject.Object, "kind"); kind != "" && kind != v.Kind.Kind {
 		sent.Object = nil // it is the parent of what is sent, of which nothing is known
@@ -224,44 +234,36 @@ func (s *Snapshot) request(v apiVersion, op Operation, subject Subject) Request 
 		r.before = labelSet{complete: true}
 	}
 	r.anywhere = r.Namespace == "" && (v.Namespaced || isNamespaces(r.Resource))
-	r.namespace = s.selectedLabels(r)
+	r.namespace = m.selectedLabels(r)
 	return r
 }
 
 // selectedLabels are the labels that a namespaceSelector meets: those of the
 // namespace, but of a Namespace that is written its own. Source:
 // k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace.
-func (s *Snapshot) selectedLabels(r Request) labelSet {
+func (m *Matcher) selectedLabels(r Request) labelSet {
 	switch {
-	case r.Resource.Name == "namespaces" && r.Resource.Subresource == "" && (r.Operation == Create || r.Operation == Update):
+	case r.Resource.Name == "namespaces" && r.Resource.Subresource == "" && (r.Operation == inventory.Create || r.Operation == inventory.Update):
 		return r.object
 	case r.anywhere:
 		return anyNamespaceLabels
 	}
-	return s.namespaceLabels(r.Namespace)
+	return m.namespaceLabels(r.Namespace)
 }
 
 // namespaceLabels are those of a namespace. Of one that the input lacks only
 // the name is known, unless the input holds all namespaces: then it does not
 // exist, and starts with its name alone.
-func (s *Snapshot) namespaceLabels(name string) labelSet {
-	if n, ok := s.Namespaces[name]; ok {
+func (m *Matcher) namespaceLabels(name string) labelSet {
+	if n, ok := m.Snapshot.Namespaces[name]; ok {
 		return named(labelSet{known: n.Labels, complete: true}, name)
 	}
-	return named(labelSet{complete: s.NamespacesKnown}, name)
+	return named(labelSet{complete: m.Snapshot.NamespacesKnown}, name)
 }
 
 // named adds the label that the API server gives to every namespace.
 func named(l labelSet, name string) labelSet {
-	if name == "" || l.known[corev1.LabelMetadataName] == name {
-		return l
-	}
-	known := maps.Clone(l.known)
-	if known == nil {
-		known = map[string]string{}
-	}
-	known[corev1.LabelMetadataName] = name
-	return labelSet{known: known, complete: l.complete}
+	return labelSet{known: inventory.WithNameLabel(l.known, name), complete: l.complete}
 }
 
 // objectLabels are those of the object that is written or deleted. The API
@@ -313,49 +315,49 @@ func nested(object map[string]any, path ...string) string {
 	return text
 }
 
-func isNamespaces(r Resource) bool { return r.Group == "" && r.Name == "namespaces" }
+func isNamespaces(r inventory.Resource) bool { return r.Group == "" && r.Name == "namespaces" }
 
 // Intercepts says whether the webhook is called for the requests to a resource
 // of an existing namespace: no if for none, yes if for all, else maybe. A
 // Namespace is its own namespace.
-func (s *Snapshot) Intercepts(w *Webhook, r Resource, op Operation, namespace string) Verdict {
-	return s.InterceptsSubject(w, r, op, Subject{Namespace: namespace})
+func (m *Matcher) Intercepts(w *inventory.Webhook, r inventory.Resource, op inventory.Operation, namespace string) Verdict {
+	return m.InterceptsSubject(w, r, op, Subject{Namespace: namespace})
 }
 
 // InterceptsSubject is Intercepts for one object. Writing a Namespace is taken
 // to leave its labels as they are.
-func (s *Snapshot) InterceptsSubject(w *Webhook, r Resource, op Operation, subject Subject) Verdict {
+func (m *Matcher) InterceptsSubject(w *inventory.Webhook, r inventory.Resource, op inventory.Operation, subject Subject) Verdict {
 	var all Verdict
-	for _, v := range s.lookup().servedVersions(r) {
-		verdict := w.Reaches(s.ask(v, op, subject))
-		switch all.Called {
+	for _, v := range m.index.servedVersions(r) {
+		verdict := m.ask(v, op, subject).Match(w)
+		switch all.Match {
 		case "":
 			all = verdict
-		case verdict.Called:
+		case verdict.Match:
 		default:
-			all.Called = Maybe
+			all.Match = Maybe
 		}
 	}
-	if all.Called == "" {
-		return Verdict{Called: No, Why: WhyRules}
+	if all.Match == "" {
+		return Verdict{Match: No, Reason: ReasonRules}
 	}
 	return all
 }
 
 // ask makes the request, or finds it: thousands of webhooks are asked the same.
-func (s *Snapshot) ask(v apiVersion, op Operation, subject Subject) Request {
+func (m *Matcher) ask(v apiVersion, op inventory.Operation, subject Subject) Request {
 	if subject.Object != nil || subject.Labels != nil {
-		return s.request(v, op, s.settle(v, subject))
+		return m.request(v, op, m.settle(v, subject))
 	}
 	key := question{v.Resource, v.Version, op, subject.Namespace, subject.Name}
-	return s.lookup().asked.of(key, func() Request { return s.request(v, op, s.settle(v, subject)) })
+	return m.index.asked.of(key, func() Request { return m.request(v, op, m.settle(v, subject)) })
 }
 
 // settle puts the object of a program's question where it lives.
-func (s *Snapshot) settle(v apiVersion, subject Subject) Subject {
+func (m *Matcher) settle(v apiVersion, subject Subject) Subject {
 	if isNamespaces(v.Resource) {
 		subject.Name = cmp.Or(subject.Name, subject.Namespace)
-		if l := s.namespaceLabels(subject.Name); subject.Labels == nil && l.complete {
+		if l := m.namespaceLabels(subject.Name); subject.Labels == nil && l.complete {
 			subject.Labels = l.known
 		}
 	}
@@ -367,44 +369,14 @@ func (s *Snapshot) settle(v apiVersion, subject Subject) Subject {
 
 // question identifies a Request of which no more is known.
 type question struct {
-	Resource
+	inventory.Resource
 	version         string
-	op              Operation
+	op              inventory.Operation
 	namespace, name string
 }
 
-// operation reads the operation, and says what it is where it differs from
-// what was typed.
-func (s *Snapshot) operation(typed string, r Resource) (Operation, string, error) {
-	served := s.lookup().operations(r)
-	op, known := typedOperations[strings.ToLower(typed)]
-	if connects[r] && (known || slices.Contains(readingVerbs, strings.ToLower(typed))) {
-		return Connect, connectNote(op, r), nil
-	}
-	switch {
-	case !known && slices.Contains(readingVerbs, strings.ToLower(typed)):
-		return "", "", fmt.Errorf("reading operation %q: no webhook is ever called for reading; want create, update, patch, delete or connect", typed)
-	case !known:
-		return "", "", fmt.Errorf("reading operation %q: want create, update, patch, delete or connect", typed)
-	case !served.Has(op):
-		return "", "", fmt.Errorf("reading operation %q: the API server does not %s %s; it takes %s", typed, strings.ToLower(string(op)), r, spoken(served))
-	}
-	return op, "", nil
-}
-
-var typedOperations = map[string]Operation{"create": Create, "update": Update, "patch": Update, "delete": Delete, "connect": Connect}
-
-var readingVerbs = []string{"get", "list", "watch"}
-
-func connectNote(op Operation, r Resource) string {
-	if op == Connect {
-		return ""
-	}
-	return fmt.Sprintf("admission sees every request to %s as CONNECT", r)
-}
-
-// spoken lists the operations as they are typed.
-func spoken(ops Operations) string {
+// verbs lists the operations as they are typed.
+func verbs(ops Operations) string {
 	var words []string
 	for _, op := range ops.List() {
 		words = append(words, strings.ToLower(string(op)))
@@ -413,15 +385,15 @@ func spoken(ops Operations) string {
 }
 
 // version finds the version that is asked for, else the preferred one.
-func (s *Snapshot) version(r Resource, typed string) (apiVersion, error) {
-	served := s.lookup().servedVersions(r)
+func (m *Matcher) version(r inventory.Resource, typed string) (apiVersion, error) {
+	served := m.index.servedVersions(r)
 	var names []string
 	for _, v := range served {
 		names = append(names, v.Version)
 	}
 	want := strings.TrimPrefix(typed, r.Group+"/")
 	if typed == "" {
-		want = s.preferredOf(r, names)
+		want = m.preferredOf(r, names)
 	}
 	if i := slices.Index(names, want); i >= 0 {
 		return served[i], nil
@@ -429,49 +401,11 @@ func (s *Snapshot) version(r Resource, typed string) (apiVersion, error) {
 	return apiVersion{}, fmt.Errorf("reading API version %q: %s is served in %s", typed, r, strings.Join(names, ", "))
 }
 
-func (s *Snapshot) preferredOf(r Resource, versions []string) string {
-	if crd := s.CRDs[r.Name+"."+r.Group]; crd != nil {
-		if best := s.PreferredVersion(crd); slices.Contains(versions, best) {
+func (m *Matcher) preferredOf(r inventory.Resource, versions []string) string {
+	if crd := m.Snapshot.CRDs[r.Name+"."+r.Group]; crd != nil {
+		if best := m.PreferredVersion(crd); slices.Contains(versions, best) {
 			return best
 		}
 	}
 	return preferred(versions)
-}
-
-// resolve finds the resource that a user of kubectl means: RESOURCE or
-// RESOURCE.GROUP, with /SUBRESOURCE.
-func (s *Snapshot) resolve(typed string) (Resource, []string, error) {
-	main, sub, _ := strings.Cut(strings.TrimSpace(typed), "/")
-	name, group, qualified := strings.Cut(main, ".")
-	x := s.lookup()
-	found := x.named(strings.ToLower(name))
-	if qualified {
-		found = slices.DeleteFunc(found, func(r Resource) bool { return r.Group != group })
-	}
-	if len(found) == 0 {
-		return Resource{}, nil, fmt.Errorf("reading resource %q: the API server does not serve it%s", typed, suggested(x.similar(main)))
-	}
-	r := Resource{Group: found[0].Group, Name: found[0].Name, Subresource: sub}
-	if len(x.servedVersions(r)) == 0 {
-		return Resource{}, nil, fmt.Errorf("reading resource %q: %s has no subresource %s%s", typed, found[0], sub, suggested(x.subresources(found[0])))
-	}
-	return r, ambiguous(main, found), nil
-}
-
-func suggested(candidates []string) string {
-	if len(candidates) == 0 {
-		return ""
-	}
-	return "; did you mean " + strings.Join(candidates, ", ") + "?"
-}
-
-func ambiguous(typed string, found []Resource) []string {
-	if len(found) == 1 {
-		return nil
-	}
-	var others []string
-	for _, r := range found[1:] {
-		others = append(others, r.String())
-	}
-	return []string{fmt.Sprintf("%s is taken to be %s; there is also %s", typed, found[0], strings.Join(others, ", "))}
 }

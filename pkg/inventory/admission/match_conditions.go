@@ -1,7 +1,8 @@
-package inventory
+package admission
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,8 @@ import (
 	"github.com/google/cel-go/interpreter"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // longCost is what an expression may cost before we stop following it: real
@@ -27,10 +30,10 @@ const cheapCost = 2_000
 
 // outcome is what one expression says of one request.
 type outcome struct {
-	Called
+	Match
 	// failure is why the API server gets no value either.
 	failure error
-	// doubt is why Called is Maybe.
+	// doubt is why Match is Maybe.
 	doubt string
 }
 
@@ -38,18 +41,18 @@ type outcome struct {
 // webhook; else any error refuses the request or, with failurePolicy Ignore,
 // skips the webhook. Source:
 // k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions.
-func (r Request) conditions(w *Webhook, kind Kind) Verdict {
-	verdict := Verdict{Called: Yes}
+func (r Request) conditions(w *inventory.Webhook, kind Kind) Verdict {
+	verdict := Verdict{Match: Yes}
 	var failed string
 	for _, c := range w.MatchConditions {
 		o := r.memo.outcome(r, kind, c.Expression)
 		switch {
-		case o.Called == No:
-			return Verdict{Called: No, Why: WhyMatchConditions, Detail: fmt.Sprintf("matchCondition %q is false", c.Name)}
+		case o.Match == No:
+			return Verdict{Match: No, Reason: ReasonMatchConditions, Detail: fmt.Sprintf("matchCondition %q is false", c.Name)}
 		case o.failure != nil:
 			failed = fmt.Sprintf("matchCondition %q fails: %v", c.Name, o.failure)
-		case o.Called == Maybe && verdict.Called == Yes:
-			verdict = Verdict{Called: Maybe, Why: WhyMatchConditions, Detail: fmt.Sprintf("matchCondition %q %s", c.Name, o.doubt)}
+		case o.Match == Maybe && verdict.Match == Yes:
+			verdict = Verdict{Match: Maybe, Reason: ReasonMatchConditions, Detail: fmt.Sprintf("matchCondition %q %s", c.Name, o.doubt)}
 		}
 	}
 	if failed != "" {
@@ -59,18 +62,18 @@ func (r Request) conditions(w *Webhook, kind Kind) Verdict {
 }
 
 // failedConditions is the verdict of an error beside which none is false, yet.
-func failedConditions(w *Webhook, rest Verdict, failed string) Verdict {
+func failedConditions(w *inventory.Webhook, rest Verdict, failed string) Verdict {
 	switch {
 	case !w.FailsClosed():
-		return Verdict{Called: No, Why: WhyMatchConditions, Detail: failed + " (failurePolicy Ignore)"}
-	case rest.Called == Maybe:
-		return Verdict{Called: Maybe, Why: WhyMatchConditions, Detail: failed + ", which refuses the request unless another one is false"}
+		return Verdict{Match: No, Reason: ReasonMatchConditions, Detail: failed + " (failurePolicy Ignore)"}
+	case rest.Match == Maybe:
+		return Verdict{Match: Maybe, Reason: ReasonMatchConditions, Detail: failed + ", which refuses the request unless another one is false"}
 	}
-	return Verdict{Called: Yes, Refused: true, Why: WhyMatchConditions, Detail: failed + ", which refuses the request (failurePolicy Fail)"}
+	return Verdict{Match: Yes, Refused: true, Reason: ReasonMatchConditions, Detail: failed + ", which refuses the request (failurePolicy Fail)"}
 }
 
 // conditionsKey identifies what the matchConditions of a webhook say.
-func conditionsKey(w *Webhook) string {
+func conditionsKey(w *inventory.Webhook) string {
 	var b strings.Builder
 	b.WriteString(string(w.FailurePolicy))
 	for _, c := range w.MatchConditions {
@@ -151,15 +154,15 @@ func issue(issues *cel.Issues) error {
 	return fmt.Errorf("line %d, column %d: %s", all[0].Location.Line(), all[0].Location.Column()+1, message)
 }
 
-// conditionErrors tells of the matchConditions that do not compile: no API
-// server stores such, but files may hold them.
-func (s *Snapshot) conditionErrors() []Error {
-	var out []Error
-	for i := range s.Webhooks {
-		w := &s.Webhooks[i]
+// Errors returns the errors of the Snapshot and the matchConditions that do not
+// compile. The API server stores none such, but files may hold them.
+func (m *Matcher) Errors() []inventory.Error {
+	out := slices.Clone(m.Snapshot.Errors)
+	for i := range m.Snapshot.Webhooks {
+		w := &m.Snapshot.Webhooks[i]
 		for _, c := range w.MatchConditions {
-			if p := s.index.programs.of(c.Expression); p.err != nil {
-				out = append(out, Error{
+			if p := m.index.programs.of(c.Expression); p.err != nil {
+				out = append(out, inventory.Error{
 					Source:  w.Object.Source,
 					Object:  w.Object.Kind + "/" + w.Configuration,
 					Message: fmt.Sprintf("reading matchCondition %q of webhook %s: %v", c.Name, w.Name, p.err),
@@ -183,23 +186,23 @@ func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {
 // run evaluates the expression as far as the request is known.
 func (p *program) run(r Request, kind Kind) outcome {
 	if p.err != nil {
-		return outcome{Called: Maybe, doubt: "does not compile: " + p.err.Error()}
+		return outcome{Match: Maybe, doubt: "does not compile: " + p.err.Error()}
 	}
 	run, limit := p.long, uint64(longCost)
 	if r.anywhere {
 		run, limit = p.cheap, cheapCost
 		if p.dear.Load() {
-			return outcome{Called: Maybe, doubt: p.tooLong()}
+			return outcome{Match: Maybe, doubt: p.tooLong()}
 		}
 	}
 	vars, err := cel.PartialVars(r.variables(kind), r.unknowns(kind)...)
 	if err != nil {
-		return outcome{Called: Maybe, doubt: err.Error()}
+		return outcome{Match: Maybe, doubt: err.Error()}
 	}
 	value, details, err := run.Eval(vars)
 	if cost := details.ActualCost(); cost != nil && *cost > limit {
 		p.dear.Store(true)
-		return outcome{Called: Maybe, doubt: p.tooLong()}
+		return outcome{Match: Maybe, doubt: p.tooLong()}
 	}
 	return outcomeOf(value, err)
 }
@@ -228,13 +231,13 @@ const authorizerName = "authorizer"
 func outcomeOf(value ref.Val, err error) outcome {
 	switch {
 	case err != nil:
-		return outcome{Called: Maybe, failure: err}
+		return outcome{Match: Maybe, failure: err}
 	case value == types.True:
-		return outcome{Called: Yes}
+		return outcome{Match: Yes}
 	case value == types.False:
-		return outcome{Called: No}
+		return outcome{Match: No}
 	}
-	return outcome{Called: Maybe, doubt: "needs more than is known of the request"}
+	return outcome{Match: Maybe, doubt: "needs more than is known of the request"}
 }
 
 // variables are what an expression may read, in the API's own JSON: empty
@@ -268,7 +271,7 @@ func (r Request) variables(kind Kind) map[string]any {
 
 // carries is the variable that holds the object of the request.
 func (r Request) carries() string {
-	if r.Operation == Delete {
+	if r.Operation == inventory.Delete {
 		return "oldObject"
 	}
 	return "object"
@@ -303,7 +306,7 @@ func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
 	if r.Object == nil || kind != r.Kind {
 		out = append(out, cel.AttributePattern(r.carries()))
 	}
-	if r.Operation == Update {
+	if r.Operation == inventory.Update {
 		out = append(out, cel.AttributePattern("oldObject"))
 	}
 	return out

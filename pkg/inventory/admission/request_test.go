@@ -1,4 +1,4 @@
-package inventory
+package admission
 
 import (
 	"context"
@@ -27,6 +27,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // judge decides as the API server does, by its own matchers: one request at a
@@ -39,7 +41,7 @@ type judge struct {
 	allows authorizer.Decision
 }
 
-func newJudge(s *Snapshot) *judge {
+func newJudge(s *inventory.Snapshot) *judge {
 	lister := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for _, n := range s.Namespaces {
 		// An error is impossible: the key function knows the type.
@@ -66,7 +68,7 @@ const (
 )
 
 // registered is a webhook as the upstream matchers take it.
-type registered struct{ *Webhook }
+type registered struct{ *inventory.Webhook }
 
 func (w registered) GetParsedNamespaceSelector() (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(w.NamespaceSelector.Raw)
@@ -76,8 +78,8 @@ func (w registered) GetParsedObjectSelector() (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(w.ObjectSelector.Raw)
 }
 
-func (j *judge) decide(w *Webhook, attr admission.Attributes) string {
-	if rules.IsExemptAdmissionConfigurationResource(attr) || j.snapshot.ReviewsExcluded && slices.Contains(excludedReviews, Resource{Group: attr.GetResource().Group, Name: attr.GetResource().Resource}) {
+func (j *judge) decide(w *inventory.Webhook, attr admission.Attributes) string {
+	if rules.IsExemptAdmissionConfigurationResource(attr) || j.snapshot.ReviewsExcluded && slices.Contains(excludedReviews, inventory.Resource{Group: attr.GetResource().Group, Name: attr.GetResource().Resource}) {
 		return skipped
 	}
 	inNamespace, err := j.namespaces.MatchNamespaceSelector(registered{w}, attr)
@@ -94,7 +96,7 @@ func (j *judge) decide(w *Webhook, attr admission.Attributes) string {
 
 // kind is that in which the webhook gets the object; empty where no rule
 // covers it.
-func (j *judge) kind(w *Webhook, attr admission.Attributes) schema.GroupVersionKind {
+func (j *judge) kind(w *inventory.Webhook, attr admission.Attributes) schema.GroupVersionKind {
 	if matches(w.Rules, attr) {
 		return attr.GetKind()
 	}
@@ -119,7 +121,7 @@ type elsewhere struct {
 
 func (e elsewhere) GetResource() schema.GroupVersionResource { return e.resource }
 
-func (j *judge) conditions(w *Webhook, attr admission.Attributes, kind schema.GroupVersionKind) string {
+func (j *judge) conditions(w *inventory.Webhook, attr admission.Attributes, kind schema.GroupVersionKind) string {
 	var expressions []plugin.ExpressionAccessor
 	for _, c := range w.MatchConditions {
 		expressions = append(expressions, (*matchconditions.MatchCondition)(&c))
@@ -168,13 +170,13 @@ func complete(r *rand.Rand, q Request, v apiVersion) admission.Attributes {
 	}
 	var now, before runtime.Object
 	switch q.Operation {
-	case Create:
+	case inventory.Create:
 		now = object
-	case Update:
+	case inventory.Update:
 		now, before = object, object.DeepCopy()
-	case Delete:
+	case inventory.Delete:
 		before = object
-	case Connect:
+	case inventory.Connect:
 		now = &corev1.PodExecOptions{}
 	}
 	who := &user.DefaultInfo{Name: pick(r, "alice", "system:admin"), Groups: [][]string{nil, {"system:masters"}, {"dev"}}[r.IntN(3)]}
@@ -198,9 +200,9 @@ func someLabels(r *rand.Rand) map[string]string {
 	return out
 }
 
-func someSelector(r *rand.Rand) Selector {
+func someSelector(r *rand.Rand) inventory.Selector {
 	if r.IntN(2) == 0 {
-		return NewSelector(nil)
+		return inventory.NewSelector(nil)
 	}
 	raw := &metav1.LabelSelector{}
 	if r.IntN(3) == 0 {
@@ -213,7 +215,7 @@ func someSelector(r *rand.Rand) Selector {
 		}
 		raw.MatchExpressions = append(raw.MatchExpressions, e)
 	}
-	return NewSelector(raw)
+	return inventory.NewSelector(raw)
 }
 
 // The atoms of generated expressions: those that a request alone decides, and
@@ -303,18 +305,18 @@ func someConditions(r *rand.Rand, atoms []string) []admissionv1.MatchCondition {
 
 // worlds are two servers with four namespaces, before and after reviews were
 // excluded.
-func worlds() []*Snapshot {
-	var out []*Snapshot
+func worlds() []*Matcher {
+	var out []*Matcher
 	for _, minor := range []int{36, 37} {
-		out = append(out, Objects{
-			Server: Version{Major: 1, Minor: minor},
+		out = append(out, New(inventory.Objects{
+			Server: inventory.Version{Major: 1, Minor: minor},
 			CRDs:   []*apiextensionsv1.CustomResourceDefinition{widgets()},
 			Namespaces: []*metav1.PartialObjectMetadata{
 				newNamespace("default", nil), newNamespace("kube-system", nil),
 				newNamespace("team-a", map[string]string{"tier": "a"}),
 				newNamespace("team-b", map[string]string{"tier": "b", "app": "a"}),
 			},
-		}.Snapshot(time.Time{}))
+		}.Snapshot(time.Time{})))
 	}
 	return out
 }
@@ -323,7 +325,7 @@ func newNamespace(name string, labels map[string]string) *metav1.PartialObjectMe
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: named(labelSet{known: labels}, name).known}}
 }
 
-func someWebhook(r *rand.Rand) *Webhook {
+func someWebhook(r *rand.Rand) *inventory.Webhook {
 	w := generated(r)
 	if r.IntN(3) > 0 { // else hardly any request gets past the rules
 		w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"*"}, []string{"*/*"}
@@ -335,13 +337,13 @@ func someWebhook(r *rand.Rand) *Webhook {
 
 // someRequest is a request that the server serves, of which something may not
 // be known.
-func someRequest(r *rand.Rand, s *Snapshot) (Request, apiVersion) {
-	all := s.lookup().targets
+func someRequest(r *rand.Rand, m *Matcher) (Request, apiVersion) {
+	all := m.index.targets
 	t := all[r.IntN(len(all))]
 	for t.operations == 0 || len(t.Resource.Name) == 0 {
 		t = all[r.IntN(len(all))]
 	}
-	versions := s.lookup().servedVersions(t.Resource)
+	versions := m.index.servedVersions(t.Resource)
 	v, op := versions[r.IntN(len(versions))], pick(r, t.operations.List()...)
 	subject := Subject{Name: pick(r, "", "pod")}
 	if v.Namespaced {
@@ -353,16 +355,16 @@ func someRequest(r *rand.Rand, s *Snapshot) (Request, apiVersion) {
 	if r.IntN(2) == 0 {
 		subject.Labels = someLabels(r)
 	}
-	return s.request(v, op, subject), v
+	return m.request(v, op, subject), v
 }
 
 // agrees holds a verdict against what the API server does with the request,
 // whatever is true of what is not known.
 func agrees(v Verdict, decision string) bool {
 	switch {
-	case v.Called == Maybe:
+	case v.Match == Maybe:
 		return true
-	case v.Called == No:
+	case v.Match == No:
 		return decision == skipped
 	case v.Refused:
 		return decision == refused
@@ -376,30 +378,30 @@ func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
 	for seed := range uint64(500) {
 		f.Add(seed)
 	}
-	snapshots := worlds()
-	judges := []*judge{newJudge(snapshots[0]), newJudge(snapshots[1])}
+	matchers := worlds()
+	judges := []*judge{newJudge(matchers[0].Snapshot), newJudge(matchers[1].Snapshot)}
 	atoms := slices.Concat(decided, decided, open, broken)
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := someWebhook(r)
 		w.MatchConditions = someConditions(r, atoms)
-		for i, s := range snapshots {
-			reach, failing := reachOf(s, w), failingOf(s, w)
+		for i, m := range matchers {
+			reach, failing := reachOf(m, w), failingOf(m, w)
 			for range 20 {
-				q, v := someRequest(r, s)
-				verdict := w.Reaches(q)
+				q, v := someRequest(r, m)
+				verdict := q.Match(w)
 				for range 4 {
 					judges[i].allows = pick(r, authorizer.DecisionAllow, authorizer.DecisionDeny)
 					attr := complete(r, q, v)
 					got := judges[i].decide(w, attr)
 					if !agrees(verdict, got) {
-						t.Fatalf("%s: %+v, but the API server: %s\nrequest %+v in %s as %+v\nwebhook %s", s.Server, verdict, got, q, q.Namespace, attr.GetObject(), describe(w))
+						t.Fatalf("%s: %+v, but the API server: %s\nrequest %+v in %s as %+v\nwebhook %s", m.Snapshot.Server, verdict, got, q, q.Namespace, attr.GetObject(), describe(w))
 					}
 					if got == called && !reach[q.Resource].Has(q.Operation) {
-						t.Fatalf("%s: reach lacks %s %s\nwebhook %s", s.Server, q.Operation, q.Resource, describe(w))
+						t.Fatalf("%s: reach lacks %s %s\nwebhook %s", m.Snapshot.Server, q.Operation, q.Resource, describe(w))
 					}
 					if got == called && failing[q.Resource].Has(q.Operation) {
-						t.Fatalf("%s: a matchCondition is said to fail always, but the API server calls it for %s %s\nwebhook %s", s.Server, q.Operation, q.Resource, describe(w))
+						t.Fatalf("%s: a matchCondition is said to fail always, but the API server calls it for %s %s\nwebhook %s", m.Snapshot.Server, q.Operation, q.Resource, describe(w))
 					}
 				}
 			}
@@ -407,21 +409,21 @@ func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
 	})
 }
 
-func describe(w *Webhook) string {
+func describe(w *inventory.Webhook) string {
 	return fmt.Sprintf("%s %s rules %v namespaceSelector %s objectSelector %s conditions %v", w.FailurePolicy, w.MatchPolicy, w.Rules, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions)
 }
 
-func reachOf(s *Snapshot, w *Webhook) map[Resource]Operations {
-	out := map[Resource]Operations{}
-	for _, r := range s.Reach(w) {
+func reachOf(m *Matcher, w *inventory.Webhook) map[inventory.Resource]Operations {
+	out := map[inventory.Resource]Operations{}
+	for _, r := range m.MatchedResources(w) {
 		out[r.Resource] = r.Operations
 	}
 	return out
 }
 
-func failingOf(s *Snapshot, w *Webhook) map[Resource]Operations {
-	out := map[Resource]Operations{}
-	for _, f := range s.FailingConditions(w) {
+func failingOf(m *Matcher, w *inventory.Webhook) map[inventory.Resource]Operations {
+	out := map[inventory.Resource]Operations{}
+	for _, f := range m.FailingConditions(w) {
 		out[f.Resource] |= f.Operations
 	}
 	return out
@@ -430,19 +432,19 @@ func failingOf(s *Snapshot, w *Webhook) map[Resource]Operations {
 // TestVerdictIsCertainWhereTheRequestDecides: maybe is for what is not known.
 func TestVerdictIsCertainWhereTheRequestDecides(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	s := worlds()[1]
+	m := worlds()[1]
 	// What the object is, the request decides only where it has none.
 	atoms := slices.DeleteFunc(slices.Clone(decided), func(e string) bool { return e == `object == null` })
 	asked := 0
 	for range 5000 {
 		w := someWebhook(r)
 		w.MatchConditions = someConditions(r, atoms)
-		q, _ := someRequest(r, s)
+		q, _ := someRequest(r, m)
 		if !q.object.complete || q.Kind.Unsure {
 			continue
 		}
 		asked++
-		if verdict := w.Reaches(q); verdict.Called == Maybe {
+		if verdict := q.Match(w); verdict.Match == Maybe {
 			t.Fatalf("%+v\nrequest %+v\nwebhook %s", verdict, q, describe(w))
 		}
 	}
@@ -455,20 +457,20 @@ func TestVerdictIsCertainWhereTheRequestDecides(t *testing.T) {
 // selectors tell apart.
 func TestReachIsExactForSelectors(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
-	s := worlds()[1]
+	m := worlds()[1]
 	everything := admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{"*"}, Rule: admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}}
 	for range 2000 {
 		w := someWebhook(r)
 		w.Rules = []admissionv1.RuleWithOperations{everything}
-		pods := reachOf(s, w)[Resource{Name: "pods"}]
+		pods := reachOf(m, w)[inventory.Resource{Name: "pods"}]
 		want := selectsSome(w.ObjectSelector, allLabels("", "a", "b", "default", "kube-system", "team-a", "other")) && selectsSome(w.NamespaceSelector, allLabels("a", "b", "default", "kube-system", "team-a", "other"))
-		if pods.Has(Create) != want {
+		if pods.Has(inventory.Create) != want {
 			t.Fatalf("pods reached: %v, want %v; %s", pods.List(), want, describe(w))
 		}
 	}
 }
 
-func selectsSome(s Selector, all []map[string]string) bool {
+func selectsSome(s inventory.Selector, all []map[string]string) bool {
 	return slices.ContainsFunc(all, func(l map[string]string) bool { return s.Parsed.Matches(labels.Set(l)) })
 }
 

@@ -1,18 +1,20 @@
-package inventory
+package admission
 
 import (
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// IdleRules returns the places of the rules that reach nothing that this server
+// UnusedRules returns the places of the rules that reach nothing that this server
 // serves and sends to webhooks.
-func (s *Snapshot) IdleRules(w *Webhook) []int {
-	x := s.lookup()
+func (m *Matcher) UnusedRules(w *inventory.Webhook) []int {
+	x := m.index
 	possible := allOperations
 	if !w.ObjectSelector.Empty() {
-		possible &^= operationBits[Connect] // what it sends carries no labels
+		possible &^= operationBits[inventory.Connect] // what it sends carries no labels
 	}
 	var out []int
 	for i := range w.Rules {
@@ -47,12 +49,12 @@ func (x *index) anyReached(entries *groupEntries, rule *admissionv1.RuleWithOper
 	return found
 }
 
-// Gaps returns for resources the served versions of what is stored as one with
+// UnmatchedVersions returns for resources the served versions of what is stored as one with
 // them that no rule of the webhooks covers, as "apps/v1 deployments". Where only
 // one is served there is nothing to pass a webhook by. It goes through the rules
 // once, for any number of resources.
-func (s *Snapshot) Gaps(webhooks []*Webhook) func(Resource) []string {
-	x := s.lookup()
+func (m *Matcher) UnmatchedVersions(webhooks []*inventory.Webhook) func(inventory.Resource) []string {
+	x := m.index
 	covered := map[versionOf]bool{}
 	seen := map[string]bool{}
 	for _, w := range webhooks {
@@ -63,7 +65,7 @@ func (s *Snapshot) Gaps(webhooks []*Webhook) func(Resource) []string {
 			}
 		}
 	}
-	return func(r Resource) []string {
+	return func(r inventory.Resource) []string {
 		var out []string
 		served := 0
 		for _, v := range x.stored[storedAs(r)] {
@@ -85,7 +87,7 @@ func (s *Snapshot) Gaps(webhooks []*Webhook) func(Resource) []string {
 
 // versionOf is a version of a resource.
 type versionOf struct {
-	Resource
+	inventory.Resource
 	version string
 }
 
@@ -109,6 +111,6 @@ func groupVersion(group, version string) string {
 
 // NamesResource reports whether the rule's resources cover the resource,
 // whatever its group.
-func NamesResource(rule *admissionv1.RuleWithOperations, r Resource) bool {
+func NamesResource(rule *admissionv1.RuleWithOperations, r inventory.Resource) bool {
 	return coversName(rule.Resources, r)
 }

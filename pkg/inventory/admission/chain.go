@@ -1,4 +1,4 @@
-package inventory
+package admission
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // Chain is what one request meets.
@@ -24,27 +26,27 @@ type Chain struct {
 
 // Step is a webhook and the verdict on it.
 type Step struct {
-	Webhook *Webhook
+	Webhook *inventory.Webhook
 	Verdict
 }
 
 // Chain returns what the request meets, in the order of the Snapshot's
 // webhooks: that in which the API server calls them.
-func (s *Snapshot) Chain(r Request) Chain {
+func (m *Matcher) Chain(r Request) Chain {
 	c := Chain{Request: r}
-	for i := range s.Webhooks {
-		w := &s.Webhooks[i]
-		if w.Type == Conversion {
+	for i := range m.Snapshot.Webhooks {
+		w := &m.Snapshot.Webhooks[i]
+		if w.Type == inventory.Conversion {
 			continue
 		}
-		step := Step{w, w.reachesEither(r)}
-		if step.Called == No {
+		step := Step{w, r.matchEither(w)}
+		if step.Match == No {
 			c.Skipped = append(c.Skipped, step)
 		} else {
 			c.Steps = append(c.Steps, step)
 		}
 	}
-	c.Conversion = s.conversion(c)
+	c.Conversion = m.conversion(c)
 	c.Request.Notes = slices.Concat(r.Notes, c.labelNotes())
 	return c
 }
@@ -53,14 +55,14 @@ func (s *Snapshot) Chain(r Request) Chain {
 // objectSelector decided by them.
 func (c Chain) labelNotes() []string {
 	decided := func(step Step) bool {
-		return step.Why == WhyObjectSelector || step.Called == Yes && !step.Webhook.ObjectSelector.Empty()
+		return step.Reason == ReasonObjectSelector || step.Match == Yes && !step.Webhook.ObjectSelector.Empty()
 	}
 	known := c.Request.circumstances != nil && c.Request.object.complete
 	if !known || !slices.ContainsFunc(c.Steps, decided) && !slices.ContainsFunc(c.Skipped, decided) {
 		return nil
 	}
 	var out []string
-	if c.Request.Object == nil && slices.ContainsFunc(c.Steps, func(step Step) bool { return step.Webhook.Type == Mutating }) {
+	if c.Request.Object == nil && slices.ContainsFunc(c.Steps, func(step Step) bool { return step.Webhook.Type == inventory.Mutating }) {
 		out = append(out, "objectSelectors are asked about the labels as given: a mutating webhook may change them before the others are asked")
 	}
 	return out
@@ -85,15 +87,15 @@ type Budget struct {
 
 // Add adds what the webhook costs a request that meets it. None can change what
 // is deleted, so that none is called again for that.
-func (b Budget) Add(w *Webhook, op Operation) Budget {
+func (b Budget) Add(w *inventory.Webhook, op inventory.Operation) Budget {
 	b.Webhooks++
 	switch w.Type {
-	case Mutating:
+	case inventory.Mutating:
 		b.Mutating += w.Timeout
-		if w.Reinvocation == admissionv1.IfNeededReinvocationPolicy && op != Delete {
+		if w.Reinvocation == admissionv1.IfNeededReinvocationPolicy && op != inventory.Delete {
 			b.Reinvocable += w.Timeout
 		}
-	case Validating:
+	case inventory.Validating:
 		b.Validating = max(b.Validating, w.Timeout)
 	}
 	return b
@@ -124,31 +126,31 @@ func (c Chain) Budget() Budget {
 // conversion tells whether the request's objects are converted by a webhook:
 // between the version of the request, the stored one and those that the called
 // webhooks ask for.
-func (s *Snapshot) conversion(c Chain) *Step {
-	i := slices.IndexFunc(s.Webhooks, func(w Webhook) bool {
-		return w.Type == Conversion && w.CRD.Resource == c.Request.Resource.Parent()
+func (m *Matcher) conversion(c Chain) *Step {
+	i := slices.IndexFunc(m.Snapshot.Webhooks, func(w inventory.Webhook) bool {
+		return w.Type == inventory.Conversion && w.CRD.Resource == c.Request.Resource.Parent()
 	})
 	if i < 0 {
 		return nil
 	}
-	w := &s.Webhooks[i]
+	w := &m.Snapshot.Webhooks[i]
 	if detail := c.converted(w.CRD); detail != "" {
-		return &Step{w, Verdict{Called: Yes, Detail: detail}}
+		return &Step{w, Verdict{Match: Yes, Detail: detail}}
 	}
-	if stored := w.CRD.stored(); len(stored) > 1 && c.Request.Operation != Create {
-		return &Step{w, Verdict{Called: Maybe, Detail: fmt.Sprintf("the object may be stored in another version than %s", w.CRD.StorageVersion())}}
+	if stored := storedVersions(w.CRD); len(stored) > 1 && c.Request.Operation != inventory.Create {
+		return &Step{w, Verdict{Match: Maybe, Detail: fmt.Sprintf("the object may be stored in another version than %s", w.CRD.StorageVersion())}}
 	}
 	return nil
 }
 
 // converted says why objects are converted for certain, "" if they are not.
-func (c Chain) converted(crd *CRD) string {
+func (c Chain) converted(crd *inventory.CRD) string {
 	if storage := crd.StorageVersion(); storage != c.Request.Version {
 		return fmt.Sprintf("the request is in %s, the object is stored in %s", c.Request.Version, storage)
 	}
 	for _, step := range c.Steps {
-		kind, _ := step.Webhook.invocation(c.Request)
-		if step.Called == Yes && kind != c.Request.Kind {
+		kind, _ := c.Request.invocation(step.Webhook)
+		if step.Match == Yes && kind != c.Request.Kind {
 			return fmt.Sprintf("webhook %s asks for it in another version than %s", step.Webhook.Name, c.Request.Version)
 		}
 	}

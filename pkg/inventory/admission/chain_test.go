@@ -1,4 +1,4 @@
-package inventory
+package admission
 
 import (
 	"fmt"
@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // pods is a rule on all of pods, and nothing else.
@@ -36,11 +38,11 @@ func validating(configuration string, change func(*admissionv1.ValidatingWebhook
 
 // chained is a cluster whose webhooks come in another order than they are
 // called.
-func chained() Objects {
+func chained() inventory.Objects {
 	not := func(key, value string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: []string{value}}}}
 	}
-	return Objects{
+	return inventory.Objects{
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{
 			validating("z-slow", func(w *admissionv1.ValidatingWebhook) { w.TimeoutSeconds = new(int32(7)) }),
 			validating("a-quick", func(w *admissionv1.ValidatingWebhook) { w.TimeoutSeconds = new(int32(1)) }),
@@ -68,17 +70,17 @@ func chained() Objects {
 
 func TestChain(t *testing.T) {
 	s := chained().Snapshot(time.Time{})
-	r, err := s.Request("create", "pod", Subject{Namespace: "team-a", Labels: map[string]string{"app": "web"}})
+	r, err := New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{Namespace: "team-a", Labels: map[string]string{"app": "web"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := s.Chain(r)
+	c := New(s).Chain(r)
 	var steps, skipped []string
 	for _, step := range c.Steps {
-		steps = append(steps, fmt.Sprintf("%s %s %s", step.Webhook.Type, step.Webhook.Configuration, step.Called))
+		steps = append(steps, fmt.Sprintf("%s %s %s", step.Webhook.Type, step.Webhook.Configuration, step.Match))
 	}
 	for _, step := range c.Skipped {
-		skipped = append(skipped, fmt.Sprintf("%s %s", step.Webhook.Configuration, step.Why))
+		skipped = append(skipped, fmt.Sprintf("%s %s", step.Webhook.Configuration, step.Reason))
 	}
 	if diff := cmp.Diff([]string{"admit a-defaults yes", "admit b-sidecar yes", "validating a-quick yes", "validating g-who maybe", "validating z-slow yes"}, steps); diff != "" {
 		t.Errorf("steps: -want +got\n%s", diff)
@@ -96,8 +98,8 @@ func TestChain(t *testing.T) {
 // TestReinvocationOfOne: the API server's own plugins may change the object in
 // answer to what a webhook did; what is deleted nobody changes.
 func TestReinvocationOfOne(t *testing.T) {
-	w := &Webhook{Ref: Ref{Type: Mutating}, Timeout: 5 * time.Second, Reinvocation: admissionv1.IfNeededReinvocationPolicy}
-	for op, want := range map[Operation]time.Duration{Create: 10 * time.Second, Delete: 5 * time.Second} {
+	w := &inventory.Webhook{Ref: inventory.Ref{Type: inventory.Mutating}, Timeout: 5 * time.Second, Reinvocation: admissionv1.IfNeededReinvocationPolicy}
+	for op, want := range map[inventory.Operation]time.Duration{inventory.Create: 10 * time.Second, inventory.Delete: 5 * time.Second} {
 		if got := (Budget{}).Add(w, op).Total(); got != want {
 			t.Errorf("%s: budget %s, want %s", op, got, want)
 		}
@@ -107,72 +109,63 @@ func TestReinvocationOfOne(t *testing.T) {
 func TestRequest(t *testing.T) {
 	o := chained()
 	o.CRDs = []*apiextensionsv1.CustomResourceDefinition{widgets()}
-	o.CRDs[0].Spec.Names.ShortNames = []string{"wd"}
-	s := o.Snapshot(time.Time{})
+	m := New(o.Snapshot(time.Time{}))
 	for _, test := range []struct {
-		operation, resource string
-		subject             Subject
-		want, note          string
+		op         inventory.Operation
+		resource   string
+		subject    Subject
+		want, note string
 	}{
-		{"create", "pods", Subject{}, "CREATE v1 pods in default", ""},
-		{"CREATE", "pods", Subject{Namespace: "a"}, "CREATE v1 pods in a", ""},
-		{"patch", "deploy", Subject{}, "UPDATE v1 deployments.apps in default", ""},
-		{"update", "Deployment", Subject{}, "UPDATE v1 deployments.apps in default", ""},
-		{"update", "deployments.apps/scale", Subject{}, "UPDATE v1 deployments.apps/scale in default", ""},
-		{"delete", "hpa", Subject{}, "DELETE v2 horizontalpodautoscalers.autoscaling in default", ""},
-		{"delete", "hpa", Subject{Version: "v1"}, "DELETE v1 horizontalpodautoscalers.autoscaling in default", ""},
-		{"delete", "hpa", Subject{Version: "autoscaling/v1"}, "DELETE v1 horizontalpodautoscalers.autoscaling in default", ""},
-		{"create", "pods/exec", Subject{}, "CONNECT v1 pods/exec in default", "admission sees every request to pods/exec as CONNECT"},
-		{"get", "pods/exec", Subject{}, "CONNECT v1 pods/exec in default", "admission sees every request to pods/exec as CONNECT"},
-		{"connect", "nodes/proxy", Subject{}, "CONNECT v1 nodes/proxy in ", ""},
-		{"update", "nodes", Subject{Namespace: "a"}, "UPDATE v1 nodes in ", "nodes is cluster-scoped: namespace a is left out"},
-		{"update", "ns", Subject{Name: "team-a"}, "UPDATE v1 namespaces in team-a", ""},
-		{"create", "events", Subject{}, "CREATE v1 events in default", "events is taken to be events; there is also events.events.k8s.io"},
-		{"create", "wd", Subject{}, "CREATE v1 widgets.example.com in default", ""},
-		{"update", "widgets.example.com/status", Subject{}, "UPDATE v1 widgets.example.com/status in default", ""},
-		{"create", "pods", Subject{Object: map[string]any{"metadata": map[string]any{"namespace": "b"}}}, "CREATE v1 pods in b", ""},
+		{inventory.Create, "pods", Subject{}, "CREATE v1 pods in default", ""},
+		{inventory.Create, "pods", Subject{Namespace: "a"}, "CREATE v1 pods in a", ""},
+		{inventory.Update, "deployments.apps/scale", Subject{}, "UPDATE v1 deployments.apps/scale in default", ""},
+		{inventory.Delete, "horizontalpodautoscalers.autoscaling", Subject{}, "DELETE v2 horizontalpodautoscalers.autoscaling in default", ""},
+		{inventory.Delete, "horizontalpodautoscalers.autoscaling", Subject{Version: "v1"}, "DELETE v1 horizontalpodautoscalers.autoscaling in default", ""},
+		{inventory.Delete, "horizontalpodautoscalers.autoscaling", Subject{Version: "autoscaling/v1"}, "DELETE v1 horizontalpodautoscalers.autoscaling in default", ""},
+		{inventory.Connect, "nodes/proxy", Subject{}, "CONNECT v1 nodes/proxy in ", ""},
+		{inventory.Update, "nodes", Subject{Namespace: "a"}, "UPDATE v1 nodes in ", "nodes is cluster-scoped: namespace a is left out"},
+		{inventory.Update, "namespaces", Subject{Name: "team-a"}, "UPDATE v1 namespaces in team-a", ""},
+		{inventory.Update, "widgets.example.com/status", Subject{}, "UPDATE v1 widgets.example.com/status in default", ""},
+		{inventory.Create, "pods", Subject{Object: map[string]any{"metadata": map[string]any{"namespace": "b"}}}, "CREATE v1 pods in b", ""},
 	} {
-		r, err := s.Request(test.operation, test.resource, test.subject)
+		r, err := m.Request(test.op, inventory.ParseResource(test.resource), test.subject)
 		if err != nil {
-			t.Errorf("%s %s: %v", test.operation, test.resource, err)
+			t.Errorf("%s %s: %v", test.op, test.resource, err)
 			continue
 		}
 		if got := fmt.Sprintf("%s %s %s in %s", r.Operation, r.Version, r.Resource, r.Namespace); got != test.want {
-			t.Errorf("%s %s: %s, want %s", test.operation, test.resource, got, test.want)
+			t.Errorf("%s %s: %s, want %s", test.op, test.resource, got, test.want)
 		}
 		if got := strings.Join(r.Notes, "; "); got != test.note {
-			t.Errorf("%s %s: note %q, want %q", test.operation, test.resource, got, test.note)
+			t.Errorf("%s %s: note %q, want %q", test.op, test.resource, got, test.note)
 		}
 	}
 }
 
+// TestRequestErrors: a request that the API server would not serve is an error,
+// never a request that no webhook is called for.
 func TestRequestErrors(t *testing.T) {
-	s := Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{widgets()}}.Snapshot(time.Time{})
+	m := New(inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{widgets()}}.Snapshot(time.Time{}))
 	for _, test := range []struct {
-		operation, resource, version string
-		want                         string
+		op                      inventory.Operation
+		resource, version, want string
 	}{
-		{"create", "podz", "", "did you mean pods"},
-		{"create", "deployment.extensions", "", "did you mean deployments.apps"},
-		{"create", "pods/exce", "", "did you mean pods/attach"},
-		{"create", "quux", "", `reading resource "quux": the API server does not serve it`},
-		{"get", "pods", "", "no webhook is ever called for reading"},
-		{"make", "pods", "", "want create, update, patch, delete or connect"},
-		{"connect", "pods", "", "it takes create, update, delete"},
-		{"delete", "pods/status", "", "it takes update"},
-		{"update", "tokenreviews", "", "it takes create"},
-		{"create", "pods", "v2", "pods is served in v1"},
-		{"create", "widgets", "v1alpha1", "widgets.example.com is served in v1, v1beta1"},
+		{inventory.Create, "podz", "", `reading resource "podz": the API server does not serve it`},
+		{inventory.Create, "pods/exce", "", `reading resource "pods/exce": the API server does not serve it`},
+		{inventory.Connect, "pods", "", "it takes create, update, delete"},
+		{inventory.Delete, "pods/status", "", "it takes update"},
+		{inventory.Update, "tokenreviews.authentication.k8s.io", "", "it takes create"},
+		{"CREAT", "pods", "", "it takes create"},
+		{inventory.Create, "pods", "v2", "pods is served in v1"},
+		{inventory.Create, "widgets.example.com", "v1alpha1", "widgets.example.com is served in v1, v1beta1"},
 	} {
-		_, err := s.Request(test.operation, test.resource, Subject{Version: test.version})
+		_, err := m.Request(test.op, inventory.ParseResource(test.resource), Subject{Version: test.version})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s %s %s: %v, want %q", test.operation, test.resource, test.version, err, test.want)
+			t.Errorf("%s %s %s: %v, want %q", test.op, test.resource, test.version, err, test.want)
 		}
 	}
 }
 
-// TestConversionInTheChain: the storage converts what is not written in the
-// stored version, or what a webhook asks for in another.
 func TestConversionInTheChain(t *testing.T) {
 	crd := widgets()
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
@@ -183,26 +176,28 @@ func TestConversionInTheChain(t *testing.T) {
 		w.Rules[0].APIGroups, w.Rules[0].APIVersions, w.Rules[0].Resources = []string{"example.com"}, []string{"v1beta1"}, []string{"widgets"}
 	})
 	for _, test := range []struct {
-		name, operation, version string
-		webhooks                 []*admissionv1.ValidatingWebhookConfiguration
-		stored                   []string
-		want                     Called
+		name     string
+		op       inventory.Operation
+		version  string
+		webhooks []*admissionv1.ValidatingWebhookConfiguration
+		stored   []string
+		want     Match
 	}{
-		{"in the stored version", "create", "v1", nil, nil, ""},
-		{"in another version", "create", "v1beta1", nil, nil, Yes},
-		{"a webhook asks for another version", "create", "v1", []*admissionv1.ValidatingWebhookConfiguration{hook}, nil, Yes},
-		{"created while old objects are stored", "create", "v1", nil, []string{"v1beta1", "v1"}, ""},
-		{"an old object may be updated", "update", "v1", nil, []string{"v1beta1", "v1"}, Maybe},
+		{"in the stored version", inventory.Create, "v1", nil, nil, ""},
+		{"in another version", inventory.Create, "v1beta1", nil, nil, Yes},
+		{"a webhook asks for another version", inventory.Create, "v1", []*admissionv1.ValidatingWebhookConfiguration{hook}, nil, Yes},
+		{"created while old objects are stored", inventory.Create, "v1", nil, []string{"v1beta1", "v1"}, ""},
+		{"an old object may be updated", inventory.Update, "v1", nil, []string{"v1beta1", "v1"}, Maybe},
 	} {
 		crd.Status.StoredVersions = test.stored
-		s := Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}, Validating: test.webhooks}.Snapshot(time.Time{})
-		r, err := s.Request(test.operation, "widgets", Subject{Version: test.version})
+		s := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}, Validating: test.webhooks}.Snapshot(time.Time{})
+		r, err := New(s).Request(test.op, inventory.Resource{Group: "example.com", Name: "widgets"}, Subject{Version: test.version})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got Called
-		if step := s.Chain(r).Conversion; step != nil {
-			got = step.Called
+		var got Match
+		if step := New(s).Chain(r).Conversion; step != nil {
+			got = step.Match
 		}
 		if got != test.want {
 			t.Errorf("%s: conversion %q, want %q", test.name, got, test.want)
@@ -212,7 +207,7 @@ func TestConversionInTheChain(t *testing.T) {
 
 // TestConditionsOnAnObject: what the object decides is decided once it is given.
 func TestConditionsOnAnObject(t *testing.T) {
-	s := Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("v", func(w *admissionv1.ValidatingWebhook) {
+	s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("v", func(w *admissionv1.ValidatingWebhook) {
 		w.MatchConditions = []admissionv1.MatchCondition{{Name: "privileged", Expression: `object.spec.containers.exists(c, c.?securityContext.privileged.orValue(false))`}}
 	})}}.Snapshot(time.Time{})
 	pod := func(privileged bool) map[string]any {
@@ -220,13 +215,13 @@ func TestConditionsOnAnObject(t *testing.T) {
 	}
 	for _, test := range []struct {
 		object map[string]any
-		want   Called
+		want   Match
 	}{{nil, Maybe}, {pod(true), Yes}, {pod(false), No}} {
-		r, err := s.Request("create", "pods", Subject{Object: test.object})
+		r, err := New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{Object: test.object})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Webhooks[0].Reaches(r); got.Called != test.want {
+		if got := r.Match(&s.Webhooks[0]); got.Match != test.want {
 			t.Errorf("%v: %+v, want %s", test.object, got, test.want)
 		}
 	}
@@ -239,7 +234,7 @@ func TestBadConditions(t *testing.T) {
 	for _, test := range []struct {
 		name, expression string
 		policy           admissionv1.FailurePolicyType
-		want             Called
+		want             Match
 		refused          bool
 	}{
 		{"does not parse", `request.`, admissionv1.Fail, Maybe, false},
@@ -259,19 +254,19 @@ func TestBadConditions(t *testing.T) {
 			w.FailurePolicy = &test.policy
 			w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: test.expression}}
 		})
-		s := Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
-		r, err := s.Request("create", "pods", Subject{})
+		s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
+		r, err := New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := s.Webhooks[0].Reaches(r)
-		if got.Called != test.want || got.Refused != test.refused {
+		got := r.Match(&s.Webhooks[0])
+		if got.Match != test.want || got.Refused != test.refused {
 			t.Errorf("%s: %+v, want %s, refused %v", test.name, got, test.want, test.refused)
 		}
-		if got.Called != Yes && got.Detail == "" {
+		if got.Match != Yes && got.Detail == "" {
 			t.Errorf("%s: no detail", test.name)
 		}
-		s.Reach(&s.Webhooks[0])
+		New(s).MatchedResources(&s.Webhooks[0])
 	}
 }
 
@@ -281,33 +276,33 @@ func TestBadSelectors(t *testing.T) {
 	w := validating("v", func(w *admissionv1.ValidatingWebhook) {
 		w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like", Values: []string{"b"}}}}
 	})
-	s := Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
+	s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
 	if len(s.Errors) != 1 {
 		t.Errorf("errors %v, want one about the selector", s.Errors)
 	}
-	r, err := s.Request("create", "pods", Subject{})
+	r, err := New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Webhooks[0].Reaches(r); got.Called != Yes || !got.Refused {
+	if got := r.Match(&s.Webhooks[0]); got.Match != Yes || !got.Refused {
 		t.Errorf("%+v, want the request refused", got)
 	}
-	if len(s.Reach(&s.Webhooks[0])) == 0 {
+	if len(New(s).MatchedResources(&s.Webhooks[0])) == 0 {
 		t.Error("the selector excludes everything")
 	}
 }
 
-// TestSnapshotsMayBeAskedAtOnce: what is remembered is remembered for all.
-func TestSnapshotsMayBeAskedAtOnce(t *testing.T) {
+// TestConcurrentUse: what is remembered is remembered for all.
+func TestConcurrentUse(t *testing.T) {
 	s := crowd(50)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			for i := range s.Webhooks {
-				s.Reach(&s.Webhooks[i])
-				s.Intercepts(&s.Webhooks[i], Resource{Name: "pods"}, Create, "default")
+			for i := range s.Snapshot.Webhooks {
+				s.MatchedResources(&s.Snapshot.Webhooks[i])
+				s.Intercepts(&s.Snapshot.Webhooks[i], inventory.Resource{Name: "pods"}, inventory.Create, "default")
 			}
-			if r, err := s.Request("create", "leases", Subject{}); err != nil || len(s.Chain(r).Steps) == 0 {
+			if r, err := s.Request(inventory.Create, inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, Subject{}); err != nil || len(s.Chain(r).Steps) == 0 {
 				t.Errorf("nothing is called: %v", err)
 			}
 		})
@@ -316,8 +311,8 @@ func TestSnapshotsMayBeAskedAtOnce(t *testing.T) {
 }
 
 // crowd is a cluster with many webhooks, of every sort that clusters have.
-func crowd(n int) *Snapshot {
-	o := Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{widgets()}}
+func crowd(n int) *Matcher {
+	o := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{widgets()}}
 	for i := range n {
 		o.Validating = append(o.Validating, validating(fmt.Sprintf("v-%05d", i), func(w *admissionv1.ValidatingWebhook) {
 			if i%3 > 0 {
@@ -334,13 +329,13 @@ func crowd(n int) *Snapshot {
 			}
 		}))
 	}
-	return o.Snapshot(time.Time{})
+	return New(o.Snapshot(time.Time{}))
 }
 
 func BenchmarkChain5000(b *testing.B) {
 	s := crowd(5000)
 	for b.Loop() {
-		r, err := s.Request("create", "pods", Subject{Namespace: "default"})
+		r, err := s.Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{Namespace: "default"})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -353,8 +348,8 @@ func BenchmarkChain5000(b *testing.B) {
 func BenchmarkReach5000(b *testing.B) {
 	s := crowd(5000)
 	for b.Loop() {
-		for i := range s.Webhooks {
-			s.Reach(&s.Webhooks[i])
+		for i := range s.Snapshot.Webhooks {
+			s.MatchedResources(&s.Snapshot.Webhooks[i])
 		}
 	}
 }
@@ -365,8 +360,8 @@ func BenchmarkReachWith5000Rules(b *testing.B) {
 			w.Rules = append(w.Rules, pods())
 		}
 	})
-	s := Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
+	s := New(inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{}))
 	for b.Loop() {
-		s.Reach(&s.Webhooks[0])
+		s.MatchedResources(&s.Snapshot.Webhooks[0])
 	}
 }

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// shortNames are those of the built-in resources. Source: the ShortNames of
+// k8s.io/kubernetes/pkg/registry; those of CRDs come with them.
+var shortNames = map[string]inventory.Resource{
+	"cj":     {Group: "batch", Name: "cronjobs"},
+	"cm":     {Name: "configmaps"},
+	"crd":    {Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"},
+	"crds":   {Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"},
+	"cs":     {Name: "componentstatuses"},
+	"csr":    {Group: "certificates.k8s.io", Name: "certificatesigningrequests"},
+	"deploy": {Group: "apps", Name: "deployments"},
+	"ds":     {Group: "apps", Name: "daemonsets"},
+	"ep":     {Name: "endpoints"},
+	"ev":     {Name: "events"},
+	"hpa":    {Group: "autoscaling", Name: "horizontalpodautoscalers"},
+	"ing":    {Group: "networking.k8s.io", Name: "ingresses"},
+	"limits": {Name: "limitranges"},
+	"netpol": {Group: "networking.k8s.io", Name: "networkpolicies"},
+	"no":     {Name: "nodes"},
+	"ns":     {Name: "namespaces"},
+	"pc":     {Group: "scheduling.k8s.io", Name: "priorityclasses"},
+	"pdb":    {Group: "policy", Name: "poddisruptionbudgets"},
+	"po":     {Name: "pods"},
+	"pv":     {Name: "persistentvolumes"},
+	"pvc":    {Name: "persistentvolumeclaims"},
+	"quota":  {Name: "resourcequotas"},
+	"rc":     {Name: "replicationcontrollers"},
+	"rs":     {Group: "apps", Name: "replicasets"},
+	"sa":     {Name: "serviceaccounts"},
+	"sc":     {Group: "storage.k8s.io", Name: "storageclasses"},
+	"sts":    {Group: "apps", Name: "statefulsets"},
+	"svc":    {Name: "services"},
+}
+
+// resourceNames are the names that kubectl takes for the served resources:
+// plural, singular, kind and short names.
+type resourceNames struct {
+	// parents are the resources that are no subresources, and subresources the
+	// others, as the Snapshot has them.
+	parents, subresources []inventory.Resource
+	byName                map[string][]inventory.Resource
+}
+
+func newResourceNames(s *inventory.Snapshot) resourceNames {
+	n := resourceNames{byName: map[string][]inventory.Resource{}}
+	seen := map[inventory.Resource]bool{}
+	for _, served := range s.Served {
+		r := served.Resource
+		switch {
+		case seen[r]:
+		case r.Subresource != "":
+			n.subresources = append(n.subresources, r)
+		default:
+			n.parents = append(n.parents, r)
+			n.add(r, r.Name, strings.ToLower(served.Kind))
+			if crd := s.CRDs[r.Name+"."+r.Group]; crd != nil {
+				n.add(r, crd.Aliases...)
+			}
+		}
+		seen[r] = true
+	}
+	for name, r := range shortNames {
+		if seen[r] {
+			n.add(r, name)
+		}
+	}
+	for _, all := range n.byName { // the one that kubectl takes comes first
+		slices.SortStableFunc(all, func(a, b inventory.Resource) int {
+			return cmp.Or(cmp.Compare(precedence(a), precedence(b)), a.Compare(b))
+		})
+	}
+	return n
+}
+
+func (n resourceNames) add(r inventory.Resource, names ...string) {
+	for _, name := range names {
+		if !slices.Contains(n.byName[name], r) {
+			n.byName[name] = append(n.byName[name], r)
+		}
+	}
+}
+
+// precedence sorts the core group first, then Kubernetes' own groups, as
+// discovery lists them.
+func precedence(r inventory.Resource) int {
+	switch {
+	case r.Group == "":
+		return 0
+	case !strings.Contains(r.Group, ".") || strings.HasSuffix(r.Group, ".k8s.io"):
+		return 1
+	}
+	return 2
+}
+
+// resolve finds the resource that a user of kubectl means: RESOURCE or
+// RESOURCE.GROUP, with /SUBRESOURCE. The note lists others of that name.
+func (n resourceNames) resolve(typed string) (r inventory.Resource, note string, err error) {
+	main, sub, _ := strings.Cut(strings.TrimSpace(typed), "/")
+	name, group, qualified := strings.Cut(main, ".")
+	found := slices.Clone(n.byName[strings.ToLower(name)])
+	if qualified {
+		found = slices.DeleteFunc(found, func(r inventory.Resource) bool { return r.Group != group })
+	}
+	if len(found) == 0 {
+		return inventory.Resource{}, "", fmt.Errorf("reading resource %q: the API server does not serve it%s", typed, suggested(n.similar(main)))
+	}
+	r = inventory.Resource{Group: found[0].Group, Name: found[0].Name, Subresource: sub}
+	if sub != "" && !slices.Contains(n.subresources, r) {
+		return inventory.Resource{}, "", fmt.Errorf("reading resource %q: %s has no subresource %s%s", typed, found[0], sub, suggested(n.subresourcesOf(found[0])))
+	}
+	return r, ambiguous(main, found), nil
+}
+
+// subresourcesOf returns the resource's subresources, as they are typed.
+func (n resourceNames) subresourcesOf(parent inventory.Resource) []string {
+	var out []string
+	for _, r := range n.subresources {
+		if r.Parent() == parent {
+			out = append(out, r.String())
+		}
+	}
+	return out
+}
+
+// ambiguous names the other resources of a name, "" if there are none.
+func ambiguous(typed string, found []inventory.Resource) string {
+	if len(found) == 1 {
+		return ""
+	}
+	var others []string
+	for _, r := range found[1:] {
+		others = append(others, r.String())
+	}
+	return fmt.Sprintf("%s is taken to be %s; there is also %s", typed, found[0], strings.Join(others, ", "))
+}
+
+// operationsByName are the operations as users type them.
+var operationsByName = map[string]inventory.Operation{
+	"create": inventory.Create, "update": inventory.Update, "patch": inventory.Update, "delete": inventory.Delete, "connect": inventory.Connect,
+}
+
+// resolveOperation finds the operation that a user means. The API server admits
+// every request to some subresources as CONNECT, which the note says.
+func resolveOperation(typed string, served []inventory.Operation, r inventory.Resource) (op inventory.Operation, note string, err error) {
+	op, known := operationsByName[strings.ToLower(typed)]
+	reads := slices.Contains([]string{"get", "list", "watch"}, strings.ToLower(typed))
+	connects := slices.Equal(served, []inventory.Operation{inventory.Connect})
+	switch {
+	case connects && op == inventory.Connect:
+		return op, "", nil
+	case connects && (known || reads):
+		return inventory.Connect, fmt.Sprintf("admission sees every request to %s as CONNECT", r), nil
+	case reads:
+		return "", "", fmt.Errorf("reading operation %q: no webhook is ever called for reading; want create, update, patch, delete or connect", typed)
+	case !known:
+		return "", "", fmt.Errorf("reading operation %q: want create, update, patch, delete or connect", typed)
+	}
+	return op, "", nil
+}
+
+// typedRequest is the request that a user of kubectl means.
+func typedRequest(m *admission.Matcher, operation, resource string, subject admission.Subject) (admission.Request, error) {
+	r, other, err := newResourceNames(m.Snapshot).resolve(resource)
+	if err != nil {
+		return admission.Request{}, err
+	}
+	op, connect, err := resolveOperation(operation, m.Operations(r), r)
+	if err != nil {
+		return admission.Request{}, err
+	}
+	subject.Patch = strings.EqualFold(operation, "patch")
+	request, err := m.OpenRequest(op, r, subject)
+	if err != nil {
+		return admission.Request{}, err
+	}
+	request.Notes = slices.DeleteFunc(append([]string{other, connect}, request.Notes...), func(s string) bool { return s == "" })
+	return request, nil
+}

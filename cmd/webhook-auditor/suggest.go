@@ -1,0 +1,110 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// maxSuggested bounds the names that an error suggests.
+const maxSuggested = 5
+
+// similar returns the names of resources that look like the typed one, the
+// nearest first.
+func (n resourceNames) similar(typed string) []string {
+	name, _, _ := strings.Cut(strings.ToLower(typed), ".")
+	type candidate struct {
+		name     string
+		distance int
+	}
+	var near []candidate
+	for _, r := range n.parents {
+		d := editDistance(name, r.Name)
+		if strings.Contains(r.Name, name) && len(name) > 2 {
+			d = min(d, 1)
+		}
+		if d <= 1+len(name)/4 {
+			near = append(near, candidate{r.String(), d})
+		}
+	}
+	slices.SortStableFunc(near, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+	var out []string
+	for _, c := range near[:min(len(near), maxSuggested)] {
+		out = append(out, c.name)
+	}
+	return out
+}
+
+// maxTypo is how many letters a misspelled resource differs by.
+const maxTypo = 2
+
+// misspelled returns an error for each resource of the Policy that no release of
+// Kubernetes or OpenShift serves while it serves one of nearly that name in the
+// same group. Resources that resemble none may be custom, alpha or newer.
+func misspelled(p classify.Policy) error {
+	recorded := map[inventory.Resource]bool{}
+	for v := inventory.Oldest; v.Minor <= inventory.Newest.Minor; v.Minor++ {
+		for _, served := range inventory.Builtins(v, true) {
+			recorded[served.Resource] = true
+		}
+	}
+	var out []error
+	for _, r := range resourcesOf(p) {
+		if recorded[r] {
+			continue
+		}
+		near := slices.DeleteFunc(slices.SortedFunc(maps.Keys(recorded), inventory.Resource.Compare), func(known inventory.Resource) bool {
+			return known.Group != r.Group || editDistance(known.Path(), r.Path()) > maxTypo
+		})
+		if len(near) > 0 {
+			out = append(out, fmt.Errorf("%s is served by no API server; did you mean %s?", r, near[0]))
+		}
+	}
+	return errors.Join(out...)
+}
+
+// resourcesOf returns the resources that the Policy names, sorted.
+func resourcesOf(p classify.Policy) []inventory.Resource {
+	out := slices.Concat(slices.Collect(maps.Values(p.ControlPlane))...)
+	out = append(out, slices.Concat(slices.Collect(maps.Values(p.Classes))...)...)
+	for _, b := range p.Budgets {
+		out = append(out, b.Resource)
+	}
+	slices.SortFunc(out, inventory.Resource.Compare)
+	return slices.Compact(out)
+}
+
+// suggested completes an error by what the user may have meant.
+func suggested(candidates []string) string {
+	if len(candidates) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(candidates, ", ") + "?"
+}
+
+// editDistance is Levenshtein's: how many letters to change, add or take away.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

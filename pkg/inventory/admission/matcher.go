@@ -1,0 +1,20 @@
+// Package admission computes what an API server does at admission: which
+// webhooks it calls for a request, in which order and how long that may take,
+// and which resources a webhook is called for. It is pure: it knows one
+// inventory.Snapshot and nothing else.
+package admission
+
+import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+
+// Matcher answers for the webhooks and the API server of one Snapshot. It is
+// safe for concurrent use.
+type Matcher struct {
+	Snapshot *inventory.Snapshot
+	index    *index
+}
+
+// New returns the Matcher of a Snapshot. It costs the resources that the API
+// server serves.
+func New(s *inventory.Snapshot) *Matcher {
+	return &Matcher{Snapshot: s, index: newIndex(s)}
+}

@@ -1,0 +1,42 @@
+package admission
+
+import (
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// PodWrite is a request that somebody makes for a Pod to run.
+type PodWrite struct {
+	inventory.Resource
+	inventory.Operation
+	// Labeled says that what is written carries the Pod's labels.
+	Labeled bool
+}
+
+// PodWrites are the requests without which no Pod starts: it is created, placed
+// on a node, given a token and reported to run.
+var PodWrites = []PodWrite{
+	{inventory.Resource{Name: "pods"}, inventory.Create, true},
+	{inventory.Resource{Name: "pods", Subresource: "binding"}, inventory.Create, false},
+	{inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, inventory.Create, false},
+	{inventory.Resource{Name: "pods", Subresource: "status"}, inventory.Update, true},
+}
+
+// BlocksPods reports whether the webhook may keep Pods of the namespace from
+// starting: it fails closed and is called for what they need.
+func (m *Matcher) BlocksPods(w *inventory.Webhook, namespace string) bool {
+	return w.FailsClosed() && slices.ContainsFunc(PodWrites, func(p PodWrite) bool {
+		return rulesCover(w, p.Resource) && m.Intercepts(w, p.Resource, p.Operation, namespace).Match != No
+	})
+}
+
+// asksFor reports whether a rule covers the resource in any version: of most
+// webhooks no more needs to be asked.
+func rulesCover(w *inventory.Webhook, r inventory.Resource) bool {
+	return slices.ContainsFunc(w.Rules, func(rule admissionv1.RuleWithOperations) bool {
+		return covers(rule.APIGroups, r.Group) && coversName(rule.Resources, r)
+	})
+}

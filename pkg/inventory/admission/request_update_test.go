@@ -1,0 +1,105 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// TestUpdates: what a user says of an update is not all that admission meets.
+// The answers agree with e2e/suites/explain, which asks a real API server.
+func TestUpdates(t *testing.T) {
+	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	notWeb := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"web"}}}}
+	system := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "kube-system"}}
+	labeled := func(value string) Subject { return Subject{Name: "x", Labels: map[string]string{"app": value}} }
+	patched := func(value string) Subject { s := labeled(value); s.Patch = true; return s }
+	on := func(ops ...admissionv1.OperationType) func(*admissionv1.ValidatingWebhook) {
+		return func(w *admissionv1.ValidatingWebhook) { w.Rules[0].Operations = ops }
+	}
+	with := func(selector *metav1.LabelSelector) func(*admissionv1.ValidatingWebhook) {
+		return func(w *admissionv1.ValidatingWebhook) { w.ObjectSelector = selector }
+	}
+	inSystem := func(w *admissionv1.ValidatingWebhook) { w.NamespaceSelector = system }
+	for name, test := range map[string]struct {
+		webhook  func(*admissionv1.ValidatingWebhook)
+		op       inventory.Operation
+		resource string
+		subject  Subject
+		want     Match
+	}{
+		"the new labels match":             {with(web), inventory.Update, "pods", labeled("web"), Yes},
+		"the old labels may match":         {with(web), inventory.Update, "pods", labeled("db"), Maybe},
+		"so in a patch":                    {with(web), inventory.Update, "pods", patched("db"), Maybe},
+		"in an update of the status":       {with(web), inventory.Update, "pods/status", patched("db"), Maybe},
+		"a creation has no old labels":     {with(web), inventory.Create, "pods", labeled("db"), No},
+		"a deletion has no new labels":     {with(web), inventory.Delete, "pods", labeled("db"), No},
+		"a Scale carries no labels":        {with(web), inventory.Update, "deployments.apps/scale", labeled("web"), No},
+		"nor one of which nothing is said": {with(web), inventory.Update, "statefulsets.apps/scale", Subject{Patch: true}, No},
+		"what asks for none sees a Scale":  {with(notWeb), inventory.Update, "deployments.apps/scale", labeled("web"), Yes},
+		"a PUT may create a status":        {on(admissionv1.Create), inventory.Update, "services/status", labeled("web"), Maybe},
+		"and does not always update it":    {on(admissionv1.Update), inventory.Update, "services/status", labeled("web"), Maybe},
+		"webhooks on both see it":          {on(admissionv1.Create, admissionv1.Update), inventory.Update, "services/status", labeled("web"), Yes},
+		"a PUT may create a lease":         {on(admissionv1.Create), inventory.Update, "leases.coordination.k8s.io", labeled("web"), Maybe},
+		"a patch does not":                 {on(admissionv1.Create), inventory.Update, "leases.coordination.k8s.io", patched("web"), No},
+		"a PUT never creates a pod":        {on(admissionv1.Create), inventory.Update, "pods", labeled("web"), No},
+		"a Namespace by its own name":      {inSystem, inventory.Update, "namespaces", Subject{Name: "kube-system", Labels: map[string]string{}}, Yes},
+		"whatever labels it had":           {inSystem, inventory.Update, "namespaces", Subject{Name: "x", Labels: map[string]string{}}, No},
+		"its status":                       {inSystem, inventory.Update, "namespaces/status", Subject{Name: "kube-system"}, Yes},
+		"its end":                          {inSystem, inventory.Delete, "namespaces", Subject{Name: "kube-system"}, Yes},
+		"a new one":                        {inSystem, inventory.Create, "namespaces", Subject{Name: "x"}, No},
+		"one without a name":               {inSystem, inventory.Create, "namespaces", Subject{}, Maybe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("a", func(w *admissionv1.ValidatingWebhook) {
+				w.Rules[0].APIGroups, w.Rules[0].APIVersions, w.Rules[0].Resources = []string{"*"}, []string{"*"}, []string{"*/*"}
+				test.webhook(w)
+			})}}
+			s := o.Snapshot(time.Time{})
+			r, err := New(s).OpenRequest(test.op, inventory.ParseResource(test.resource), test.subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := New(s).Chain(r)
+			got := No
+			if len(c.Steps) > 0 {
+				got = c.Steps[0].Match
+			}
+			if got != test.want {
+				t.Errorf("called %s, want %s; chain %+v, skipped %+v", got, test.want, c.Steps, c.Skipped)
+			}
+		})
+	}
+}
+
+// TestAuthorizer: what asks the authorizer is not told to be too expensive.
+func TestAuthorizer(t *testing.T) {
+	const heavy = `range.all(i, range.all(j, range.all(k, i + j + k >= 0)))`
+	hundred := "[" + strings.Repeat("1, ", 99) + "1]"
+	for expression, want := range map[string]string{
+		`authorizer.group("").resource("pods").check("get").allowed()`:                                        "asks the authorizer",
+		`object.metadata.name == "a" || authorizer.requestResource.check("get").allowed()`:                    "asks the authorizer",
+		strings.ReplaceAll(heavy, "range", hundred) + ` && request.userInfo.username == "a"`:                  "costs too much",
+		`request.userInfo.username == "a"`:                                                                    "needs more than is known",
+		strings.ReplaceAll(heavy, "range", hundred) + ` && authorizer.requestResource.check("get").allowed()`: "asks the authorizer",
+	} {
+		w := validating("a", func(w *admissionv1.ValidatingWebhook) {
+			w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: expression}}
+		})
+		s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
+		r, err := New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{Name: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := New(s).Chain(r)
+		if len(c.Steps) != 1 || c.Steps[0].Match != Maybe || !strings.Contains(c.Steps[0].Detail, want) {
+			t.Errorf("%.60s: %+v, want maybe because it %s", expression, c, want)
+		}
+	}
+}
