@@ -3,70 +3,107 @@ package rules
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/rules"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// findingTests are the promtool tests of the alerts on findings. They are
-// derived, as the alerts are.
-const findingTests = "tests/findings.yaml"
+// The findings of TestFindingAlerts are reported for a while, and a scrape fails
+// in between.
+const (
+	findingBegins = 6 * time.Minute
+	findingEnds   = 80 * time.Minute
+	findingLooked = 120 * time.Minute // when the last alert is resolved
+)
 
-func TestUpToDateFindings(t *testing.T) {
-	tests := unitTests{RuleFiles: []string{"../prometheus.yaml"}, EvaluationInterval: model.Duration(tick)}
-	for _, a := range findingAlerts(classify.Checks) {
-		test := findingTest(a)
-		for i, got := range evaluate(t, tick, &test) {
-			at := &test.AlertRuleTests[i]
-			if len(got) != len(at.ExpAlerts) {
-				t.Fatalf("%s: %d alerts %s fire after %s, want %d", test.Name, len(got), at.Alertname, at.EvalTime, len(at.ExpAlerts))
-			}
-			at.ExpAlerts = got
-		}
-		tests.Tests = append(tests.Tests, test)
-	}
-	golden(t, findingTests, encodeUnitTests(t, tests))
+// findingOf is a finding that an alert is about: of a webhook of its own, that
+// two auditors report.
+type findingOf struct {
+	Alert
+	webhook, kind string
 }
 
-// findingTest lets two auditors report a finding for long enough, with a
-// failed scrape in the middle, and then no more.
-func findingTest(a Alert) unitTest {
-	wait := max(int(a.For/tick), 20)
-	values := fmt.Sprintf("_x10 1x%d _ 1x%d stale", wait/2, wait)
-	scraped := 3*wait + int(a.KeepFiring/tick)
-	kind := "validating"
-	if strings.HasPrefix(a.Name, "WebhookConversion") {
-		kind = "conversion"
+func findingsOfAll() []findingOf {
+	var out []findingOf
+	for i, a := range findingAlerts(classify.Checks) {
+		kind := "validating"
+		if strings.HasPrefix(a.Name, "WebhookConversion") {
+			kind = "conversion"
+		}
+		out = append(out, findingOf{a, fmt.Sprintf("w%d.example.com", i), kind})
 	}
-	severity := selected.FindStringSubmatch(a.Expr)[1]
-	webhook := fmt.Sprintf(`type=%q,configuration="policy",name="pods.policy.example.com"`, kind)
-	found := fmt.Sprintf(`check=%q,severity=%q,%s,group="",resource=""`, a.Labels["check"], severity, webhook)
-	known := webhook + `,service_namespace="policy"`
-	test := unitTest{
-		Name:     a.Labels["check"] + " as " + a.Name,
-		Interval: model.Duration(tick),
-		AlertRuleTests: []alertTest{
-			{EvalTime: model.Duration(5*time.Minute + a.For - tick), Alertname: a.Name, ExpAlerts: []expAlert{}},
-			{EvalTime: model.Duration(5*time.Minute + a.For + tick), Alertname: a.Name, ExpAlerts: []expAlert{{}}},
-			{EvalTime: model.Duration(15*time.Minute + time.Duration(wait*3/2)*tick + a.KeepFiring), Alertname: a.Name, ExpAlerts: []expAlert{}},
-		},
-	}
+	return out
+}
+
+// series are those of the finding and of the webhook, which pages if the
+// cluster's stability depends on it.
+func (f findingOf) series() []string {
+	webhook := fmt.Sprintf(`type=%q,configuration="policy",name=%q`, f.kind, f.webhook)
+	finding := fmt.Sprintf(`check=%q,severity=%q,%s,group="",resource=""`, f.Labels["check"], selected.FindStringSubmatch(f.Expr)[1], webhook)
+	half := int((findingEnds - findingBegins) / time.Minute / 2)
+	values := fmt.Sprintf("_x%d 1x%d _ 1x%d stale", int(findingBegins/time.Minute), half-1, half-2)
+	lasts := int(findingLooked / time.Minute)
+	var out []string
 	for _, pod := range []string{"one", "two"} {
-		target := fmt.Sprintf(`instance=%q,pod=%q,namespace="webhook-auditor",endpoint="https",container="auditor"`, pod, pod)
-		test.InputSeries = append(test.InputSeries,
-			inputSeries{"webhook_auditor_finding{" + target + "," + found + "}", values},
-			inputSeries{"webhook_auditor_webhook_info{" + target + "," + known + "}", fmt.Sprintf("1x%d", scraped)},
-			inputSeries{"webhook_auditor_snapshot_timestamp_seconds{" + target + "}", fmt.Sprintf("0+30x%d", scraped)})
-		if a.Severity == classify.Critical {
-			test.InputSeries = append(test.InputSeries,
-				inputSeries{"webhook_auditor_webhook_reach{" + target + "," + webhook + `,class="critical",group="",resource="pods"}`, fmt.Sprintf("1x%d", scraped)})
+		target := fmt.Sprintf(`instance=%[1]q,pod=%[1]q,namespace="webhook-auditor",endpoint="https",container="auditor"`, pod)
+		out = append(out,
+			fmt.Sprintf(`webhook_auditor_finding{%s,%s} %s`, target, finding, values),
+			fmt.Sprintf(`webhook_auditor_webhook_info{%s,%s,service_namespace="policy"} 1x%d`, target, webhook, lasts))
+		if f.Severity == classify.Critical {
+			out = append(out, fmt.Sprintf(`webhook_auditor_webhook_reach{%s,%s,class="critical",group="",resource="pods"} 1x%d`, target, webhook, lasts))
 		}
 	}
-	return test
+	return out
+}
+
+// TestFindingAlerts holds that each alert on findings is silent before its time,
+// fires once for what two auditors report, whatever happens to a scrape, and
+// resolves.
+func TestFindingAlerts(t *testing.T) {
+	findings := findingsOfAll()
+	series := []string{fmt.Sprintf(`webhook_auditor_snapshot_timestamp_seconds{instance="one",pod="one"} 0+60x%d`, int(findingLooked/time.Minute))}
+	var names []string
+	for _, f := range findings {
+		series, names = append(series, f.series()...), append(names, f.Name)
+	}
+	p := playFile(t, fileOf(t, names...), time.Minute, series)
+	p.tick = 3 * time.Minute
+	for at := p.tick; at <= findingLooked; at += p.tick {
+		fires := map[string]bool{}
+		for _, a := range p.until(at) {
+			name := a.Labels.Get("name")
+			if fires[name] {
+				t.Fatalf("two alerts fire about %s after %s", name, at)
+			}
+			fires[name] = true
+			if want := labelled(findings, a); a.Labels.String() != want {
+				t.Fatalf("%s fires, want %s", a.Labels, want)
+			}
+		}
+		for _, f := range findings {
+			silent := at < findingBegins+f.For || at > findingEnds+5*time.Minute+f.KeepFiring+p.tick
+			must := at >= findingBegins+f.For+p.tick && at < findingEnds
+			if fires[f.webhook] && silent || !fires[f.webhook] && must {
+				t.Errorf("%s of %s fires after %s: %t", f.Name, f.Labels["check"], at, fires[f.webhook])
+			}
+		}
+	}
+}
+
+// labelled are the labels that the alert must have.
+func labelled(findings []findingOf, a *rules.Alert) string {
+	i := slices.IndexFunc(findings, func(f findingOf) bool { return f.webhook == a.Labels.Get("name") })
+	if i < 0 {
+		return "one about a webhook that has a finding"
+	}
+	f := findings[i]
+	return fmt.Sprintf(`{alertname=%q, check=%q, component="webhook-auditor", configuration="policy", name=%q, namespace="policy", severity=%q, type=%q}`,
+		f.Name, f.Labels["check"], f.webhook, f.Severity, f.kind)
 }
 
 // selected finds the severity of the findings that an alert selects.

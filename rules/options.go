@@ -152,7 +152,7 @@ func (o Options) apiServers(a Alert) (string, error) {
 		return "", err
 	}
 	called, err := o.query(`group by (instance) (` + selecting(calling, by) + ` > 0)`)
-	return "{{ $apiservers := \"\" }}{{ $failed := " + failed + " }}{{ if lt (len $failed) (len " + called + ") }}{{ range $failed | sortByLabel \"instance\" }}" +
+	return "{{ $apiservers := \"\" }}{{ $failed := " + failed + " }}{{ if lt (len $failed) (len (" + called + ")) }}{{ range $failed | sortByLabel \"instance\" }}" +
 		"{{ $apiservers = printf \"%s %s\" $apiservers (label \"instance\" .) }}{{ end }}{{ end }}", err
 }
 

@@ -1,0 +1,106 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/rules"
+)
+
+// annotated is where the annotations of all alerts are, for people to read.
+const annotated = "testdata/annotations.md"
+
+// TestAnnotations holds what Prometheus makes of each alert's templates with the
+// values of an incident.
+func TestAnnotations(t *testing.T) {
+	texts := map[string]string{}
+	for name, traces := range incidents() {
+		p := playFile(t, fileOf(t, alertsNeeded(name)...), minute, mishaps[0].befall(traces))
+		p.now = begun * minute
+		if name == "WebhookUnwatched" {
+			p.now = 0
+		}
+		texts[name] = text(firingOf(p.until(looked*minute), name))
+	}
+	maps.Copy(texts, findingTexts(t))
+	var b strings.Builder
+	b.WriteString("# What the alerts say\n\nRendered by Prometheus with the values of an incident. A test compares it; `make generate` writes it.\n")
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		fmt.Fprintf(&b, "\n## %s\n\n%s", name, texts[name])
+	}
+	if strings.Contains(b.String(), "error expanding template") || strings.Contains(b.String(), "\n\n\n") {
+		t.Error("an alert is missing, or has a template that Prometheus cannot expand")
+	}
+	golden(t, annotated, []byte(b.String()))
+}
+
+// incidents are, for each signal alert, the series of one, with names as they
+// are in clusters.
+func incidents() map[string][]trace {
+	out := map[string][]trace{"WebhookUnwatched": nil}
+	maps.Copy(out, troubles)
+	for _, name := range []string{"WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen"} {
+		other := grows(requested("200"), 10).renamed(`instance="a"`, `instance="10.0.0.2:6443"`)
+		out[name] = append(slices.Clip(out[name]), other, known("webhook_info", knownHook+`,configuration="policy",failure_policy="Fail"`, 1))
+	}
+	for name, traces := range out {
+		var renamed []trace
+		for _, tr := range traces {
+			for _, pair := range [][2]string{
+				{`instance="a"`, `instance="10.0.0.1:6443"`},
+				{`instance="other"`, `instance="10.0.0.2:6443"`},
+				{`instance="x",pod="x"`, `instance="10.1.0.7:8443",pod="webhook-auditor-5d4c-x2x9q"`},
+				{`crd_name="w"`, `crd_name="backups.storage.example.com"`},
+				{`name="w",type="conversion"`, `name="backups.storage.example.com",type="conversion"`},
+				{`name="w"`, `name="pods.policy.example.com"`},
+			} {
+				tr = tr.renamed(pair[0], pair[1])
+			}
+			renamed = append(renamed, tr)
+		}
+		out[name] = renamed
+	}
+	return out
+}
+
+// alertsNeeded are the alerts to evaluate, so that one of the name fires.
+func alertsNeeded(name string) []string {
+	if name == "WebhookUnwatched" {
+		return []string{"WebhookAuditorDown", name}
+	}
+	return []string{name}
+}
+
+func firingOf(alerts []*rules.Alert, name string) []*rules.Alert {
+	return slices.DeleteFunc(alerts, func(a *rules.Alert) bool { return a.Labels.Get("alertname") != name })
+}
+
+// findingTexts are what the alerts on findings say, one for each check.
+func findingTexts(t *testing.T) map[string]string {
+	t.Helper()
+	var series, names []string
+	for _, f := range findingsOfAll() {
+		series, names = append(series, f.series()...), append(names, f.Name)
+	}
+	p := playFile(t, fileOf(t, names...), time.Minute, series)
+	p.tick = 3 * time.Minute
+	texts := map[string]string{}
+	for _, a := range p.until(findingEnds - p.tick) {
+		texts[a.Labels.Get("alertname")+" ("+a.Labels.Get("check")+")"] = text([]*rules.Alert{a})
+	}
+	return texts
+}
+
+// text writes the annotations of the first of the alerts.
+func text(alerts []*rules.Alert) string {
+	if len(alerts) == 0 {
+		return ""
+	}
+	a := alerts[0]
+	return fmt.Sprintf("- labels: `%s`\n- summary: %s\n- description: %s\n- runbook_url: %s\n",
+		a.Labels.String(), a.Annotations.Get("summary"), a.Annotations.Get("description"), a.Annotations.Get("runbook_url"))
+}
