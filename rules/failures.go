@@ -33,7 +33,7 @@ func failureAlerts() []Alert {
 			Threshold:   0.06,
 			Expr:        withBackend("WebhookFailingClosed", `(`+either(failure.burning)+`) > $threshold unless on (type, name) `+harmless),
 			Summary:     `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests. It is called for resources that the cluster's stability depends on, or nobody knows for which.` + ofSome + itsBackend + registration + ` If it cannot be repaired at once,` + breakGlass,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests. It is called for resources that the cluster's stability depends on, or no auditor has reported for which ones.` + ofSome + itsBackend + registration + ` If it cannot be repaired at once,` + breakGlass,
 		},
 		{
 			Name:        "WebhookCallsFailing",

@@ -63,6 +63,8 @@ type Options struct {
 	compact bool
 }
 
+func (o Options) disables(a Alert) bool { return slices.Contains(o.Disabled, a.Name) }
+
 func (o Options) severity(a Alert) classify.Severity {
 	if o.Severities == EnhancementSeverities && a.Enhancement.Severity != 0 {
 		return a.Enhancement.Severity

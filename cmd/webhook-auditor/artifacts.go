@@ -73,12 +73,12 @@ func policyArtifact(name, summary, file string, write func(classify.Policy) ([]b
 
 func ruleFiles() (map[string][]byte, error) {
 	out := map[string][]byte{}
-	for _, form := range rules.Committed {
+	for form, file := range rules.Committed {
 		b, err := rules.Render(form, rules.Options{})
 		if err != nil {
 			return nil, err
 		}
-		out["rules/"+string(form)+".yaml"] = b
+		out["rules/"+file] = b
 	}
 	return out, nil
 }
