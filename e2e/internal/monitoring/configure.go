@@ -120,7 +120,7 @@ func (s *Stack) secured(job, host string, byName ...object) object {
 // times scaled as those of the alerts, and receivers that notify who is given.
 func (s *Stack) alertmanagerConfig() (object, error) {
 	o := s.options
-	config, err := readYAML(o.Routes)
+	config, err := ReadYAML(o.Routes)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (s *Stack) alertmanagerConfig() (object, error) {
 	if !ok || !ok2 {
 		return nil, fmt.Errorf("%s lacks a route or receivers", o.Routes)
 	}
-	if err := scale(route, o.TimeScale); err != nil {
+	if err := ScaleRoute(route, o.TimeScale); err != nil {
 		return nil, fmt.Errorf("scaling the routes of %s: %w", o.Routes, err)
 	}
 	for i, r := range receivers {
@@ -148,10 +148,10 @@ func (s *Stack) alertmanagerConfig() (object, error) {
 	return config, nil
 }
 
-// scale scales how long a route and those below it wait for further alerts. How
+// ScaleRoute scales how long a route and those below it wait for further alerts. How
 // often a page is repeated stays as it is: a test that repeats pages could not
 // count incidents.
-func scale(route object, by float64) error {
+func ScaleRoute(route object, by float64) error {
 	for _, key := range []string{"group_wait", "group_interval"} {
 		text, ok := route[key].(string)
 		if !ok {
@@ -166,7 +166,7 @@ func scale(route object, by float64) error {
 	below, _ := route["routes"].([]any)
 	for _, r := range below {
 		if child, ok := r.(object); ok {
-			if err := scale(child, by); err != nil {
+			if err := ScaleRoute(child, by); err != nil {
 				return err
 			}
 		}
@@ -178,7 +178,8 @@ func scaled(wait time.Duration, by float64) string {
 	return model.Duration(time.Duration(float64(wait) * by).Round(time.Millisecond)).String()
 }
 
-func readYAML(path string) (object, error) {
+// ReadYAML reads a file of one document.
+func ReadYAML(path string) (object, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -18,8 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/auditor"
-	"github.com/webhook-auditor/webhook-auditor/e2e/process"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
 // routeScale makes the minute that a page waits 600 ms.
@@ -47,16 +50,14 @@ type printedAlerts map[string]map[string]string
 
 func printAlerts(t *testing.T, args ...string) printedAlerts {
 	t.Helper()
-	path, err := binary()
-	must(t, err)
-	printed, err := auditor.Command(t.Context(), path, append([]string{"print", "rules", "--form=prometheus"}, args...)...)
-	must(t, err)
+	printed, err := auditor.Command(t.Context(), testenv.Binary(t), append([]string{"print", "rules", "--form=prometheus"}, args...)...)
+	testenv.Must(t, err)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
-	must(t, os.WriteFile(file, []byte(printed.Stdout), 0o600))
-	text, err := readYAML(file)
-	must(t, err)
+	testenv.Must(t, os.WriteFile(file, []byte(printed.Stdout), 0o600))
+	text, err := monitoring.ReadYAML(file)
+	testenv.Must(t, err)
 	encoded, err := json.Marshal(text)
-	must(t, err)
+	testenv.Must(t, err)
 	var read struct {
 		Groups []struct {
 			Rules []struct {
@@ -65,7 +66,7 @@ func printAlerts(t *testing.T, args ...string) printedAlerts {
 			}
 		}
 	}
-	must(t, json.Unmarshal(encoded, &read))
+	testenv.Must(t, json.Unmarshal(encoded, &read))
 	out := printedAlerts{}
 	for _, g := range read.Groups {
 		for _, r := range g.Rules {
@@ -109,8 +110,10 @@ func routings(ours, enhancement printedAlerts) []routing {
 		{"eight webhooks behind a dead backend", dead, map[string][]string{"page": {strings.TrimSpace(strings.Repeat("WebhookBackendDown ", 8))}}},
 		{
 			"a critical alert explains the warnings about the same webhook alone",
-			[]sent{ours.about("one", "WebhookFailingClosed"), ours.about("one", "WebhookCallsFailing").explained(), ours.about("one", "WebhookMatchConditionErrors").explained(),
-				ours.about("two", "WebhookCallsFailing"), ours.about("one", "WebhookCaBundleExpiring")},
+			[]sent{
+				ours.about("one", "WebhookFailingClosed"), ours.about("one", "WebhookCallsFailing").explained(), ours.about("one", "WebhookMatchConditionErrors").explained(),
+				ours.about("two", "WebhookCallsFailing"), ours.about("one", "WebhookCaBundleExpiring"),
+			},
 			map[string][]string{"page": {"WebhookFailingClosed"}, "ticket": {"WebhookCaBundleExpiring WebhookCallsFailing"}},
 		},
 		{
@@ -130,8 +133,10 @@ func routings(ours, enhancement printedAlerts) []routing {
 		},
 		{
 			"the auditor is away",
-			[]sent{ours.of("WebhookAuditorDown"), ours.of("WebhookAuditorStale").explained(), ours.of("WebhookInputMetricsMissing", "series", "x").explained(),
-				ours.about("one", "WebhookNotInInventory").explained(), ours.of("TargetDown", "job", "webhook-auditor").explained()},
+			[]sent{
+				ours.of("WebhookAuditorDown"), ours.of("WebhookAuditorStale").explained(), ours.of("WebhookInputMetricsMissing", "series", "x").explained(),
+				ours.about("one", "WebhookNotInInventory").explained(), ours.of("TargetDown", "job", "webhook-auditor").explained(),
+			},
 			map[string][]string{"ticket": {"WebhookAuditorDown"}},
 		},
 		{
@@ -188,69 +193,71 @@ func TestNotifications(t *testing.T) {
 	pager := newPager(t)
 	alertmanager := startAlertmanager(t, r.URL, pager.URL)
 
-	must(t, send(t.Context(), alertmanager, all, func(sent) bool { return true }, time.Time{}))
+	testenv.Must(t, send(t.Context(), alertmanager, all, func(sent) bool { return true }, time.Time{}))
 	eventually(t, func(context.Context) error { return r.notified(all) })
-	must(t, pager.showed("trigger", "WebhookFailingClosed (critical), webhook one", "Runbook: https://example.com/WebhookFailingClosed.md", "start with kubectl"))
+	testenv.Must(t, pager.showed("trigger", "WebhookFailingClosed (critical), webhook one", "Runbook: https://example.com/WebhookFailingClosed.md", "start with kubectl"))
 
 	now := time.Now()
-	must(t, send(t.Context(), alertmanager, all, func(s sent) bool { return s.suppressed }, now))
-	must(t, send(t.Context(), alertmanager, all, func(s sent) bool { return !s.suppressed }, now))
+	testenv.Must(t, send(t.Context(), alertmanager, all, func(s sent) bool { return s.suppressed }, now))
+	testenv.Must(t, send(t.Context(), alertmanager, all, func(s sent) bool { return !s.suppressed }, now))
 	eventually(t, func(context.Context) error { return r.resolved(all) })
-	must(t, r.notified(all)) // and nothing else, in between
-	must(t, pager.showed("resolve", ""))
+	testenv.Must(t, r.notified(all)) // and nothing else, in between
+	testenv.Must(t, pager.showed("resolve", ""))
 }
 
 // startAlertmanager runs one with the routes and templates of the example until
 // the end of the test, and returns its URL.
 func startAlertmanager(t *testing.T, notify, pager string) string {
 	t.Helper()
-	config, err := readYAML("../../rules/alertmanager.yaml")
-	must(t, err)
-	route := config["route"].(object)
-	must(t, scale(route, routeScale))
+	config, err := monitoring.ReadYAML("../../../rules/alertmanager.yaml")
+	testenv.Must(t, err)
+	route := config["route"].(map[string]any)
+	testenv.Must(t, monitoring.ScaleRoute(route, routeScale))
 	route["group_wait"], route["group_interval"] = "1s", "1s" // of what is not ours
-	templates, err := filepath.Abs("../../rules/*.tmpl")
-	must(t, err)
+	templates, err := filepath.Abs("../../../rules/*.tmpl")
+	testenv.Must(t, err)
 	config["templates"] = []string{templates}
-	config["global"] = object{"pagerduty_url": pager}
+	config["global"] = map[string]any{"pagerduty_url": pager}
 	for _, listed := range config["receivers"].([]any) {
-		toWebhook(listed.(object), notify)
+		toWebhook(listed.(map[string]any), notify)
 	}
 	dir := t.TempDir()
 	text, err := json.Marshal(config)
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "alertmanager.json"), text, 0o600))
+	testenv.Must(t, err)
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "alertmanager.json"), text, 0o600))
 	ports, err := process.FreePorts(1)
-	must(t, err)
+	testenv.Must(t, err)
 	url := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
-	program, err := filepath.Abs("../bin/alertmanager")
-	must(t, err)
+	binaries, err := programs.Monitoring()
+	testenv.Must(t, err)
+	program, err := filepath.Abs(filepath.Join(binaries, "alertmanager"))
+	testenv.Must(t, err)
 	p, err := process.SparinglyIn(dir, program, filepath.Join(dir, "log"), "--config.file=alertmanager.json", "--storage.path=data",
-		"--web.listen-address="+address(url), "--cluster.listen-address=")
-	must(t, err)
-	t.Cleanup(func() { must(t, p.Stop()) })
-	must(t, p.Await(t.Context(), func(ctx context.Context) error { return get(ctx, url+"/-/ready", nil) }))
+		"--web.listen-address="+monitoring.Address(url), "--cluster.listen-address=")
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, p.Stop()) })
+	testenv.Must(t, p.Await(t.Context(), func(ctx context.Context) error { return monitoring.Get(ctx, url+"/-/ready", nil) }))
 	return url
 }
 
 // toWebhook has a receiver of the example post its notifications, resolved ones
 // if it sends these, and pages be sent to the pager as well.
-func toWebhook(receiver object, notify string) {
+func toWebhook(receiver map[string]any, notify string) {
 	resolved := true
 	if emails, ok := receiver["email_configs"].([]any); ok {
-		resolved, _ = emails[0].(object)["send_resolved"].(bool)
+		resolved, _ = emails[0].(map[string]any)["send_resolved"].(bool)
 	}
 	if pages, ok := receiver["pagerduty_configs"].([]any); ok {
-		resolved, _ = pages[0].(object)["send_resolved"].(bool)
+		resolved, _ = pages[0].(map[string]any)["send_resolved"].(bool)
 	}
 	delete(receiver, "email_configs")
-	receiver["webhook_configs"] = []object{{"url": notify, "send_resolved": resolved}}
+	receiver["webhook_configs"] = []map[string]any{{"url": notify, "send_resolved": resolved}}
 }
 
 // send sends the selected alerts of all incidents at once; those that have ended
 // say when.
 func send(ctx context.Context, alertmanager string, all []routing, selected func(sent) bool, ended time.Time) error {
-	var posted []object
+	var posted []map[string]any
 	for _, r := range all {
 		for _, s := range r.alerts {
 			if !selected(s) {
@@ -258,7 +265,7 @@ func send(ctx context.Context, alertmanager string, all []routing, selected func
 			}
 			labels := maps.Clone(s.labels)
 			labels["cluster"] = r.name
-			alert := object{"labels": labels, "annotations": map[string]string{
+			alert := map[string]any{"labels": labels, "annotations": map[string]string{
 				"summary":     "Something is wrong.",
 				"description": "start with kubectl",
 				"runbook_url": "https://example.com/" + labels["alertname"] + ".md",
