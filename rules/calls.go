@@ -122,7 +122,7 @@ func (f failure) burn() Record {
 			and on (type, name) ` + f.sum("increase30m") + ` >= 5
 		)`
 	long := `(
-			clamp_max(` + f.sum("increase6h") + ` / on (type, name) ` + calls("6h") + `, 1) > 0.06
+			clamp_max(` + f.sum("increase6h") + ` / on (type, name) ` + calls("6h") + `, 1) >= 0.06
 			and on (type, name) ` + f.most("slots6h") + ` >= 3
 			and on (type, name) ` + f.sum("increase6h") + ` >= 5
 			and on (type, name) ` + f.sum("increase75m") + ` > 0

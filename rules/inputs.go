@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/prometheus/prometheus/promql/parser"
 )
 
 // An input is something that alerts read and that may be missing.
@@ -103,16 +101,15 @@ type readers map[string][]string
 func readersOf(groups ...[]Alert) readers {
 	out := readers{}
 	for _, a := range slices.Concat(groups...) {
-		expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(a.Expr, "$threshold", "1"))
+		names, err := seriesOf(a)
 		if err != nil {
-			continue // rendering it says what is wrong
+			continue // rendering the alert returns this error
 		}
-		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-			if s, ok := node.(*parser.VectorSelector); ok && !slices.Contains(out[s.Name], a.Name) {
-				out[s.Name] = append(out[s.Name], a.Name)
+		for _, name := range names {
+			if !slices.Contains(out[name], a.Name) {
+				out[name] = append(out[name], a.Name)
 			}
-			return nil
-		})
+		}
 	}
 	return out
 }

@@ -114,7 +114,7 @@ func (o Options) expr(text string) (string, error) {
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 		o.changeTimes(node)
 		o.changeLabels(node)
-		if n, ok := node.(*parser.VectorSelector); ok && n.Name != activeAlerts {
+		if n, ok := node.(*parser.VectorSelector); ok && !isOurs(n.Name) {
 			n.LabelMatchers = append(n.LabelMatchers, matchers...)
 		}
 		return nil
@@ -124,6 +124,10 @@ func (o Options) expr(text string) (string, error) {
 	}
 	return parser.Prettify(expr), nil
 }
+
+// isOurs reports whether Prometheus writes the series for the rules: they are of
+// what is selected already.
+func isOurs(series string) bool { return series == activeAlerts || strings.Contains(series, ":") }
 
 // activeAlerts is the series of alerts that Prometheus writes itself. It carries
 // the labels of the alerts, which need not be those of what is selected.

@@ -80,7 +80,9 @@ func ruleFiles() (map[string][]byte, error) {
 		}
 		out["rules/"+file] = b
 	}
-	return out, nil
+	adjustable, err := rules.WriteAdjustable()
+	out["rules/adjustable.json"] = adjustable
+	return out, err
 }
 
 // uncommitted is what git ignores: kustomize and Helm read it, but it repeats

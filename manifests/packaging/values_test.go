@@ -119,6 +119,11 @@ var uses = map[string]struct{ values, want string }{
 	"prometheusOperator.enabled":   {`{prometheusOperator: {enabled: true}}`, "kind: PrometheusRule"},
 	"prometheusOperator.labels":    {`{prometheusOperator: {enabled: true, labels: {release: mine}}}`, "release: mine"},
 	"prometheusOperator.interval":  {`{prometheusOperator: {enabled: true, interval: 7s}}`, "interval: 7s"},
+	"alerts.clusterLabel":          {`{prometheusOperator: {enabled: true}, alerts: {clusterLabel: fleet}}`, "on (fleet, type, name)"},
+	"alerts.runbookBaseURL":        {`{prometheusOperator: {enabled: true}, alerts: {runbookBaseURL: "https://example.com/"}}`, "runbook_url: https://example.com/rules/runbooks/WebhookSlow.md"},
+	"alerts.labels":                {`{prometheusOperator: {enabled: true}, alerts: {labels: {team: platform}}}`, "team: platform"},
+	"alerts.disabled":              {`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookSlow]}}`, "kind: PrometheusRule"},
+	"alerts.thresholds":            {`{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookFailingOpen: 0.123}}}`, "0.123"},
 	"grafana.enabled":              {`{grafana: {enabled: true}}`, "grafana_dashboard:"},
 	"openshift.enabled":            {`{openshift: {enabled: true}}`, "kind: AlertingRule"},
 }
@@ -162,6 +167,8 @@ func written(t *testing.T, values string) string {
 // nobody keeps.
 func TestTyposAreRefused(t *testing.T) {
 	for _, wrong := range []string{
+		`{alerts: {clusterLabel: a-b}}`, `{alerts: {labels: {severity: page}}}`, `{alerts: {thresholds: {WebhookSlow: 5}}}`, `{alerts: {runbookBaseURL: example.com}}`,
+		`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookNone]}}`, `{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookAuditorDown: 0.1}}}`,
 		`{replica: 3}`, `{image: {repo: x}}`, `{grafana: true}`, `{replicas: many}`, `{extraArgs: [degraded]}`, `{networkPolicy: {apiServerPorts: []}}`,
 	} {
 		if _, err := templated(t, namespace, wrong); err == nil {

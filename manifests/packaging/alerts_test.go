@@ -1,0 +1,74 @@
+package packaging
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestAlertsAreThoseOfTheCommandLine: the chart makes of its values what "print
+// rules" makes of its options, in both forms.
+func TestAlertsAreThoseOfTheCommandLine(t *testing.T) {
+	for _, test := range []struct{ values, flags string }{
+		{`{}`, ``},
+		{`{clusterLabel: clusterid}`, `--cluster-label=clusterid`},
+		{`{runbookBaseURL: "https://example.com/books"}`, `--runbook-base-url=https://example.com/books`},
+		{`{labels: {team: platform}}`, `--alert-labels=team=platform`},
+		{`{disabled: [WebhookSlow, WebhookBackendDown]}`, `--disable=WebhookSlow,WebhookBackendDown`},
+		{`{thresholds: {WebhookFailingClosed: 0.1, WebhookRejectionsHigh: 0.25}}`, `--threshold=WebhookFailingClosed=0.1,WebhookRejectionsHigh=0.25`},
+	} {
+		for form, platform := range map[string]string{
+			"prometheusrule": `prometheusOperator: {enabled: true}`,
+			"alertingrule":   `openshift: {enabled: true}`,
+		} {
+			t.Run(form+test.flags, func(t *testing.T) {
+				got, err := templated(t, namespace, `{`+platform+`, alerts: `+test.values+`}`)
+				if err != nil {
+					t.Fatal(err)
+				}
+				args := append([]string{"print", "rules", "--form=" + form}, strings.Fields(test.flags)...)
+				text, err := exec.CommandContext(t.Context(), "../../bin/webhook-auditor", args...).Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := objects{}
+				want.add(t, text)
+				if len(want) == 0 {
+					t.Fatal("no rules are printed")
+				}
+				for id, object := range want {
+					if got[id] == nil {
+						t.Fatalf("the chart has no %s", id)
+					}
+					if diff := cmp.Diff(expressions(object), expressions(got[id])); diff != "" {
+						t.Errorf("-print +chart:\n%s", diff)
+					}
+				}
+			})
+		}
+	}
+}
+
+// expressions drops white space from all texts of an object, in which the line
+// breaks of long expressions are.
+func expressions(value any) any {
+	switch v := value.(type) {
+	case string:
+		return strings.Join(strings.Fields(v), "")
+	case []any:
+		out := make([]any, len(v))
+		for i, element := range v {
+			out[i] = expressions(element)
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for key, element := range v {
+			out[key] = expressions(element)
+		}
+		return out
+	}
+	return value
+}

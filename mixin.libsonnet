@@ -1,0 +1,115 @@
+// The alerts, the records and the boards of webhook-auditor as a monitoring
+// mixin. It reads what the repository holds in other forms, and changes what
+// the options of "webhook-auditor print rules" change; a test compares both.
+local groups = std.parseYaml(importstr 'rules/prometheus.yaml').groups;
+local adjustable = import 'rules/adjustable.json';
+local project = 'https://github.com/webhook-auditor/webhook-auditor/blob/main';
+
+local replace(text, pairs) = std.foldl(function(t, p) std.strReplace(t, p[0], p[1]), pairs, text);
+
+local partsOfNames = { [c]: true for c in std.stringChars('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:"') };
+
+// select adds label matchers to the selectors of a series. Where its name is a
+// part of another, or of a text, it is no selector.
+local select(text, name, matchers) =
+  local parts = std.split(text, name);
+  local selected(before, after) =
+    local next = std.substr(after, 0, 1);
+    if std.objectHas(partsOfNames, std.substr(before, std.length(before) - 1, 1)) || std.objectHas(partsOfNames, next) then name + after
+    else if next == '{' then name + '{' + matchers + ',' + std.substr(after, 1, std.length(after))
+    else name + '{' + matchers + '}' + after;
+  std.join('', [parts[0]] + [selected(parts[i - 1], parts[i]) for i in std.range(1, std.length(parts) - 1)]);
+
+{
+  _config+:: {
+    // The label that tells clusters apart in a shared store.
+    clusterLabel: 'cluster',
+    // Label matchers added to every selector, as 'job="kube-apiserver"'.
+    selector: '',
+    // The URL that the paths of the runbooks are appended to.
+    runbookBaseURL: project,
+    // 'default', or 'enhancement' for those of OpenShift's enhancement.
+    severities: 'default',
+    // Labels added to every alert.
+    alertLabels: {},
+    // Names of alerts to leave out.
+    disabled: [],
+    // Thresholds of alerts by name, as { WebhookFailingOpen: 0.1 }.
+    thresholds: {},
+  },
+
+  local c = $._config,
+  local enhancement =
+    if std.member(['default', 'enhancement'], c.severities) then c.severities == 'enhancement'
+    else error 'severities "%s": must be default or enhancement' % c.severities,
+  local known(name, what) =
+    if std.objectHas(adjustable.alerts, name) then name else error '%s "%s": there is no such alert' % [what, name],
+  local disabled = [known(name, 'disabled alert') for name in c.disabled],
+  local thresholds = {
+    [known(name, 'threshold of')]:
+      if !std.objectHas(adjustable.alerts[name], 'threshold') then error 'threshold of %s: the alert has none' % name
+      else if c.thresholds[name] <= 0 || c.thresholds[name] >= 1 then error 'threshold of %s: must be above 0 and below 1' % name
+      else '' + c.thresholds[name]
+    for name in std.objectFields(c.thresholds)
+  },
+
+  // ours is what the installation makes of an expression.
+  local ours(text) =
+    local labelled = replace(text, [
+      ['(cluster)', '(' + c.clusterLabel + ')'],
+      ['(cluster,', '(' + c.clusterLabel + ','],
+      ['{cluster=', '{' + c.clusterLabel + '='],
+      [',cluster!=', ',' + c.clusterLabel + '!='],
+      ['{cluster!=', '{' + c.clusterLabel + '!='],
+    ]);
+    if c.selector == '' then labelled
+    else std.foldl(function(t, name) select(t, name, c.selector), adjustable.series, labelled),
+
+  // described is what it makes of the queries in a template, which are between
+  // back quotes, and of their arguments.
+  local described(template) =
+    local parts = std.split(template, '`');
+    std.strReplace(std.join('`', [if i % 2 == 1 then ours(parts[i]) else parts[i] for i in std.range(0, std.length(parts) - 1)]),
+                   '$labels.cluster ', '$labels.' + c.clusterLabel + ' '),
+
+  local alert(rule) =
+    local of = adjustable.alerts[rule.alert];
+    local threshold =
+      if std.objectHas(thresholds, rule.alert) then thresholds[rule.alert]
+      else if enhancement && std.objectHas(of, 'enhancementThreshold') then of.enhancementThreshold
+      else std.get(of, 'threshold', '');
+    rule {
+      expr: ours(if threshold == '' then super.expr else replace(super.expr, [
+        [' ' + of.threshold + after, ' ' + threshold + after]
+        for after in [' ', '\n', ')']
+      ])),
+      labels+: c.alertLabels + (if enhancement && std.objectHas(of, 'enhancementSeverity') then { severity: of.enhancementSeverity } else {}),
+      annotations+: {
+        description: described(super.description),
+        runbook_url: c.runbookBaseURL + std.strReplace(super.runbook_url, project, ''),
+      },
+    },
+
+  // Prometheus refuses two groups of one name in a file.
+  prometheusRules+:: {
+    groups+: [
+      { name: g.name + '.rules', rules: [r { expr: ours(r.expr) } for r in g.rules if 'record' in r] }
+      for g in groups
+      if std.length([r for r in g.rules if 'record' in r]) > 0
+    ],
+  },
+
+  prometheusAlerts+:: {
+    groups+: [
+      { name: g.name, rules: [alert(r) for r in g.rules if 'alert' in r && !std.member(disabled, r.alert)] }
+      for g in groups
+    ],
+  },
+
+  grafanaDashboards+:: {
+    'webhook-auditor.json': import 'dashboards/auditor.json',
+    'webhook-auditor-fleet.json': import 'dashboards/fleet.json',
+    'webhook-auditor-webhook.json': import 'dashboards/webhook.json',
+    'webhook-auditor-webhooks.json': import 'dashboards/webhooks.json',
+  },
+}

@@ -1,0 +1,67 @@
+package rules
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// Adjustable is what the mixin and the chart need of the alerts to change in a
+// rendered file what Options change.
+type Adjustable struct {
+	Alerts map[string]Adjustments `json:"alerts"`
+	// Series are the names of all series that the rules read of others.
+	Series []string `json:"series"`
+}
+
+// Adjustments are the threshold of an alert, as it is written in its expression
+// after "> ", and how the enhancement differs; what it lacks is "".
+type Adjustments struct {
+	Threshold            string `json:"threshold,omitempty"`
+	EnhancementThreshold string `json:"enhancementThreshold,omitempty"`
+	EnhancementSeverity  string `json:"enhancementSeverity,omitempty"`
+}
+
+// WriteAdjustable returns what can be adjusted, as JSON.
+func WriteAdjustable() ([]byte, error) {
+	out := Adjustable{Alerts: map[string]Adjustments{}}
+	for _, g := range Groups() {
+		for _, a := range g.Alerts {
+			of := Adjustments{Threshold: optional(a.Threshold), EnhancementThreshold: optional(a.Enhancement.Threshold)}
+			if a.Enhancement.Severity != 0 {
+				of.EnhancementSeverity = a.Enhancement.Severity.String()
+			}
+			out.Alerts[a.Name] = of
+		}
+		for _, a := range g.inlined().Alerts {
+			names, err := seriesOf(a)
+			if err != nil {
+				return nil, err
+			}
+			out.Series = append(out.Series, names...)
+		}
+	}
+	slices.Sort(out.Series)
+	out.Series = slices.Compact(out.Series)
+	text, err := json.MarshalIndent(out, "", "  ")
+	return append(text, '\n'), err
+}
+
+// seriesOf are the names of the series that an alert reads, and that Prometheus
+// does not write itself.
+func seriesOf(a Alert) ([]string, error) {
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(a.Expr, "$threshold", "1"))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		if s, ok := node.(*parser.VectorSelector); ok && !isOurs(s.Name) {
+			names = append(names, s.Name)
+		}
+		return nil
+	})
+	return names, nil
+}

@@ -1,0 +1,155 @@
+package rules
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-jsonnet"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// mixin is what jsonnet makes of the mixin.
+type mixin struct {
+	Alerts, Rules monitoringv1.PrometheusRuleSpec
+	Boards        map[string]struct {
+		Title  string
+		Panels []any
+	}
+}
+
+func evaluateMixin(config string) (mixin, error) {
+	var out mixin
+	vm := jsonnet.MakeVM()
+	vm.Importer(&jsonnet.FileImporter{JPaths: []string{".."}})
+	text, err := vm.EvaluateAnonymousSnippet("test.jsonnet", `
+		local mixin = (import 'mixin.libsonnet') + { _config+:: `+config+` };
+		{ alerts: mixin.prometheusAlerts, rules: mixin.prometheusRules, boards: mixin.grafanaDashboards }`)
+	if err != nil {
+		return out, err
+	}
+	return out, json.Unmarshal([]byte(text), &out)
+}
+
+// TestMixin holds that the mixin and "print rules" make the same of the same
+// options.
+func TestMixin(t *testing.T) {
+	halved := map[string]float64{}
+	for _, a := range all() {
+		if a.Threshold > 0 {
+			halved[a.Name] = a.Threshold / 2
+		}
+	}
+	thresholds, err := json.Marshal(halved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for config, o := range map[string]Options{
+		`{}`:                                     {},
+		`{clusterLabel: 'fleet'}`:                {ClusterLabel: "fleet"},
+		`{selector: 'env!="test",region="one"'}`: {Selector: `env!="test",region="one"`},
+		`{runbookBaseURL: 'https://example.com/books'}`:                    {RunbookBaseURL: "https://example.com/books"},
+		`{severities: 'enhancement'}`:                                      {Severities: EnhancementSeverities},
+		`{alertLabels: {team: 'platform'}}`:                                {Labels: map[string]string{"team": "platform"}},
+		`{disabled: ['WebhookSlow']}`:                                      {Disabled: []string{"WebhookSlow"}},
+		`{thresholds: ` + string(thresholds) + `}`:                         {Thresholds: halved},
+		`{thresholds: {WebhookRejectionsHigh: 0.25}, clusterLabel: 'one'}`: {Thresholds: map[string]float64{"WebhookRejectionsHigh": 0.25}, ClusterLabel: "one"},
+	} {
+		t.Run(config, func(t *testing.T) {
+			got, err := evaluateMixin(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			groups, err := o.groups(true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			alerts, records := comparable(t, groups)
+			gotAlerts, none := comparable(t, got.Alerts.Groups)
+			noneEither, gotRecords := comparable(t, got.Rules.Groups)
+			if diff := cmp.Diff(alerts, gotAlerts); diff != "" || len(none) > 0 {
+				t.Errorf("alerts (-print rules +mixin):\n%s", diff)
+			}
+			if diff := cmp.Diff(records, gotRecords); diff != "" || len(noneEither) > 0 {
+				t.Errorf("records (-print rules +mixin):\n%s", diff)
+			}
+			for name, board := range got.Boards {
+				if board.Title == "" || len(board.Panels) == 0 {
+					t.Errorf("%s is no board", name)
+				}
+			}
+			if len(got.Boards) != 4 {
+				t.Errorf("%d boards, want 4", len(got.Boards))
+			}
+		})
+	}
+}
+
+// comparable are the rules as texts, without differences in white space.
+func comparable(t *testing.T, groups []monitoringv1.RuleGroup) (alerts, records []string) {
+	t.Helper()
+	for _, g := range groups {
+		for _, r := range g.Rules {
+			expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr.String())
+			if err != nil {
+				t.Fatalf("%s%s: %v", r.Record, r.Alert, err)
+			}
+			if r.Record != "" {
+				records = append(records, r.Record+" "+expr.String())
+				continue
+			}
+			annotations := strings.Join(strings.Fields(ordered(fmt.Sprint(r.Annotations))), "")
+			alerts = append(alerts, fmt.Sprintln(r.Alert, expr, *r.For, keeps(r), r.Labels, annotations))
+		}
+	}
+	return alerts, records
+}
+
+var (
+	templateQuery  = regexp.MustCompile("query \\(printf `([^`]*)`((?: \\$labels\\.\\w+)*)\\)")
+	seriesMatchers = regexp.MustCompile(`\{[^{}]+\}`)
+)
+
+// ordered writes the labels into the queries of a template, and their matchers
+// in order: where labels are renamed, Prometheus orders them in another way.
+func ordered(template string) string {
+	return templateQuery.ReplaceAllStringFunc(template, func(query string) string {
+		parts := templateQuery.FindStringSubmatch(query)
+		text := parts[1]
+		for _, label := range strings.Fields(parts[2]) {
+			text = strings.Replace(text, "%q", label, 1)
+		}
+		return seriesMatchers.ReplaceAllStringFunc(text, func(matchers string) string {
+			all := strings.Split(strings.Trim(matchers, "{}"), ",")
+			slices.Sort(all)
+			return strings.Join(all, ",")
+		})
+	})
+}
+
+func keeps(r monitoringv1.Rule) string {
+	if r.KeepFiringFor == nil {
+		return ""
+	}
+	return string(*r.KeepFiringFor)
+}
+
+// TestMixinRefusesOptions holds that an error names what is wrong.
+func TestMixinRefusesOptions(t *testing.T) {
+	for config, want := range map[string]string{
+		`{severities: 'mine'}`:                    `severities "mine"`,
+		`{disabled: ['WebhookNone']}`:             `disabled alert "WebhookNone"`,
+		`{thresholds: {Slow: 0.1}}`:               `threshold of "Slow"`,
+		`{thresholds: {WebhookAuditorDown: 0.1}}`: `threshold of WebhookAuditorDown: the alert has none`,
+		`{thresholds: {WebhookSlow: 5}}`:          `threshold of WebhookSlow: must be above 0 and below 1`,
+	} {
+		if _, err := evaluateMixin(config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one that says %q", config, err, want)
+		}
+	}
+}
