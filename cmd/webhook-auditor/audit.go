@@ -30,23 +30,30 @@ type audit struct {
 	output string
 	failOn string
 	// baseline is the file of the report to compare with.
-	baseline string
+	baseline  string
+	namespace string
 }
 
 func auditCommand(s streams) *cobra.Command {
 	a := &audit{}
 	c := &cobra.Command{
-		Use:   "audit [PATH…|-]",
+		Use:   "audit [PATH…|-] [TYPE/NAME[/WEBHOOK]…]",
 		Short: "Report what is wrong with the webhooks of a cluster or of files",
 		Long: `Report what is wrong with the webhooks of a cluster or of files.
 
 Without a PATH, the cluster of the kubeconfig is read. A PATH is a file, a
 directory or an archive: YAML, JSON, a must-gather, "-" for standard input.
+TYPE/NAME narrows the report: TYPE is validatingwebhookconfiguration,
+mutatingwebhookconfiguration or crd.
 
 Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 2 usage error, 3 findings at or above --fail-on.`,
 		Example: `  # Report on the cluster of the current kubeconfig context
   webhook-auditor audit
+
+  # Report on one configuration, and on the webhooks of one namespace
+  webhook-auditor audit validatingwebhookconfiguration/policy
+  webhook-auditor audit -n cert-manager
 
   # Report on manifests before they are applied
   helm template policy | webhook-auditor audit -
@@ -61,15 +68,20 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	enumFlag(flags, &a.output, enum{"output", "o", "output format", formats()})
 	enumFlag(flags, &a.failOn, enum{"fail-on", "", "exit with code 3 on findings of this severity or higher", []string{"critical", "warning", "info", "never"}})
 	flags.StringVar(&a.baseline, "baseline", "", "file written by audit -o json: show only findings added or resolved since this report; the exit code counts added ones")
+	flags.StringVarP(&a.namespace, "namespace", "n", "", "report only on webhooks whose Service is in this namespace")
 	a.input = inputFlags(groups.FlagSet("input"))
 	a.access = registerCluster(groups.FlagSet("cluster"))
 	a.probe.register(groups.FlagSet("probe"))
 	addFlags(c, &groups)
 	a.access.completeContext(c)
+	completeFlag(c, "namespace", candidates(a.access.namespaces).complete)
+	c.ValidArgsFunction = a.completeArguments
 	return c
 }
 
-func (a *audit) run(ctx context.Context, paths []string, s streams) error {
+func (a *audit) run(ctx context.Context, args []string, s streams) error {
+	targets, paths := splitTargets(args)
+	selected := selection{targets, a.namespace}
 	limit, err := parseFailOn(a.failOn)
 	if err := cmp.Or(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths)); err != nil {
 		return err
@@ -93,8 +105,12 @@ func (a *audit) run(ctx context.Context, paths []string, s streams) error {
 		return err
 	}
 	document := report.NewDocument(evaluated)
+	if err := selected.check(document); err != nil {
+		return err
+	}
+	document = selected.of(document)
 	if a.baseline != "" {
-		return a.compare(before, document, limit, s)
+		return a.compare(selected.of(before), document, limit, s)
 	}
 	if err := writers()[a.output](s.out, document); err != nil {
 		return fmt.Errorf("writing the report: %w", err)

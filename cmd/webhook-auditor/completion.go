@@ -10,9 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	admissionclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -143,7 +145,12 @@ func (e *explain) namespaces(ctx context.Context) []string {
 	if len(e.from) > 0 {
 		return slices.Collect(maps.Keys(e.input.readQuietly(e.from).Namespaces))
 	}
-	return e.access.names(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	return e.access.namespaces(ctx)
+}
+
+// namespaces are those of the cluster.
+func (a *clusterFlags) namespaces(ctx context.Context) []string {
+	return a.names(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
 }
 
 // names are the objects of a resource of the cluster.
@@ -215,6 +222,102 @@ func serverVersions() []string {
 	var out []string
 	for v := inventory.Oldest; v.Minor <= inventory.Newest.Minor; v.Minor++ {
 		out = append(out, v.String())
+	}
+	return out
+}
+
+// completeArguments completes TYPE/NAME/WEBHOOK; other arguments are files.
+func (a *audit) completeArguments(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	resource, name, isTarget := strings.Cut(typed, "/")
+	registers, ok := resourceType(resource)
+	switch {
+	case !isTarget && typed == "":
+		return nil, cobra.ShellCompDirectiveDefault
+	case !isTarget:
+		types := slices.DeleteFunc(slices.Sorted(maps.Keys(resourceTypes)), func(s string) bool { return !strings.HasPrefix(s, typed) })
+		for i := range types {
+			types[i] += "/"
+		}
+		return types, cobra.ShellCompDirectiveNoSpace
+	case !ok:
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	_, paths := splitTargets(args)
+	configuration, _, isWebhook := strings.Cut(name, "/")
+	find := candidates(func(ctx context.Context) []string {
+		var out []string
+		for _, ref := range a.registered(ctx, registers, paths) {
+			switch {
+			case !isWebhook:
+				out = append(out, resource+"/"+ref.Configuration)
+			case ref.Configuration == configuration && ref.Name != "":
+				out = append(out, resource+"/"+configuration+"/"+ref.Name)
+			}
+		}
+		return out
+	})
+	return find.complete(c, args, typed)
+}
+
+// registered are the webhooks of a type in the files on the command line, or in
+// the cluster.
+func (a *audit) registered(ctx context.Context, t inventory.Type, paths []string) []inventory.Ref {
+	if len(paths) == 0 {
+		return a.access.registered(ctx, t)
+	}
+	var out []inventory.Ref
+	for _, w := range a.input.readQuietly(paths).Webhooks {
+		if w.Type == t {
+			out = append(out, w.Ref)
+		}
+	}
+	return out
+}
+
+// registered are the webhooks of a type in the cluster. Of conversions, whose
+// CRDs are large, it lists the names of the CRDs alone.
+func (a *clusterFlags) registered(ctx context.Context, t inventory.Type) []inventory.Ref {
+	if t == inventory.Conversion {
+		var out []inventory.Ref
+		for _, name := range a.names(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
+			out = append(out, inventory.Ref{Type: t, Configuration: name, Name: name})
+		}
+		return out
+	}
+	config, err := a.completionConfig()
+	if err != nil {
+		return nil
+	}
+	client, err := admissionclient.NewForConfig(config)
+	if err != nil {
+		return nil
+	}
+	var objects inventory.Objects
+	options := metav1.ListOptions{Limit: maxCompletions}
+	if t == inventory.Mutating {
+		list, err := client.MutatingWebhookConfigurations().List(ctx, options)
+		if err != nil {
+			return nil
+		}
+		for i := range list.Items {
+			objects.Mutating = append(objects.Mutating, &list.Items[i])
+		}
+	} else {
+		list, err := client.ValidatingWebhookConfigurations().List(ctx, options)
+		if err != nil {
+			return nil
+		}
+		for i := range list.Items {
+			objects.Validating = append(objects.Validating, &list.Items[i])
+		}
+	}
+	return refs(objects.Snapshot(time.Now()).Webhooks)
+}
+
+func refs(webhooks []inventory.Webhook) []inventory.Ref {
+	var out []inventory.Ref
+	for _, w := range webhooks {
+		out = append(out, w.Ref)
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -48,6 +49,10 @@ func TestCompletion(t *testing.T) {
 		"versions":         {[]string{"audit", "--server-version", "v1.3"}, serverVersions()},
 		"levels":           {[]string{"run", "--log.level", ""}, []string{"debug", "info", "warn", "error"}},
 		"forms":            {[]string{"print", "rules", "--severities", "e"}, []string{"enhancement"}},
+		"types":            {[]string{"audit", "v"}, []string{"validatingwebhookconfiguration/"}},
+		"configurations":   {[]string{"audit", "testdata/webhooks.yaml", "validatingwebhookconfiguration/"}, []string{"validatingwebhookconfiguration/policy"}},
+		"webhook names":    {[]string{"audit", "testdata/webhooks.yaml", "validatingwebhookconfigurations/policy/i"}, []string{"validatingwebhookconfigurations/policy/images.policy.example.com"}},
+		"paths":            {[]string{"audit", "testdata/w"}, []string{}},
 		"no files":         {[]string{"explain", "--from", "testdata/nowhere.yaml", "-n", ""}, []string{}},
 		"standard input":   {[]string{"explain", "--from", "-", "create", "po"}, []string{}},
 		"no kubeconfig":    {[]string{"explain", "--kubeconfig", "testdata/nowhere", "create", "po"}, []string{}},
@@ -66,9 +71,14 @@ func TestClusterCompletion(t *testing.T) {
 	kubeconfig := fakeCluster(t)
 	explain := []string{"explain", "--kubeconfig", kubeconfig}
 	for name, tc := range map[string]struct{ args, want []string }{
-		"resources":  {append(explain, "create", ""), []string{"pods", "pods/exec", "widgets.example.com"}},
-		"namespaces": {append(explain, "-n", "s"), []string{"shop", "staging"}},
-		"contexts":   {append(explain, "--context", ""), []string{"here", "there"}},
+		"resources":   {append(explain, "create", ""), []string{"pods", "pods/exec", "widgets.example.com"}},
+		"namespaces":  {append(explain, "-n", "s"), []string{"shop", "staging"}},
+		"of Services": {[]string{"audit", "--kubeconfig", kubeconfig, "-n", "st"}, []string{"staging"}},
+		"mutating":    {[]string{"audit", "--kubeconfig", kubeconfig, "mutatingwebhookconfiguration/"}, []string{}},
+		"validating":  {[]string{"audit", "--kubeconfig", kubeconfig, "validatingwebhookconfiguration/"}, []string{"validatingwebhookconfiguration/policy"}},
+		"webhooks":    {[]string{"audit", "--kubeconfig", kubeconfig, "validatingwebhookconfiguration/policy/"}, []string{"validatingwebhookconfiguration/policy/images.policy.example.com"}},
+		"CRDs":        {[]string{"audit", "--kubeconfig", kubeconfig, "crd/w"}, []string{"crd/widgets.example.com"}},
+		"contexts":    {append(explain, "--context", ""), []string{"here", "there"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := completed(t, tc.args...); !slices.Equal(got, tc.want) {
@@ -78,14 +88,19 @@ func TestClusterCompletion(t *testing.T) {
 	}
 }
 
+// named are objects of names.
+func named(names ...string) metav1.PartialObjectMetadataList {
+	var list metav1.PartialObjectMetadataList
+	for _, name := range names {
+		list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	list.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList"))
+	return list
+}
+
 // fakeCluster serves what completions read; it returns a kubeconfig.
 func fakeCluster(t *testing.T) string {
 	t.Helper()
-	namespaces := metav1.PartialObjectMetadataList{}
-	for _, name := range []string{"shop", "staging", "default"} {
-		namespaces.Items = append(namespaces.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	namespaces.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList"))
 	widgets := metav1.GroupVersionForDiscovery{GroupVersion: "example.com/v1", Version: "v1"}
 	answers := map[string]any{
 		"/api":  metav1.APIVersions{Versions: []string{"v1"}},
@@ -98,7 +113,14 @@ func fakeCluster(t *testing.T) string {
 		"/apis/example.com/v1": metav1.APIResourceList{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{
 			{Name: "widgets", Kind: "Widget", Namespaced: true, Verbs: []string{"create", "list"}},
 		}},
-		"/api/v1/namespaces": namespaces,
+		"/api/v1/namespaces": named("shop", "staging", "default"),
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": named("widgets.example.com", "gadgets.example.com"),
+		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": admissionv1.ValidatingWebhookConfigurationList{
+			Items: []admissionv1.ValidatingWebhookConfiguration{{
+				ObjectMeta: metav1.ObjectMeta{Name: "policy"},
+				Webhooks:   []admissionv1.ValidatingWebhook{{Name: "images.policy.example.com"}},
+			}},
+		},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.URL.Path]

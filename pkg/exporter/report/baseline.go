@@ -22,7 +22,7 @@ type findingID struct {
 }
 
 func (f Finding) id() findingID {
-	return findingID{f.Check, inventory.Ref{Type: f.Type, Configuration: f.Configuration, Name: f.Name}, f.Resource}
+	return findingID{f.Check, f.ref(), f.Resource}
 }
 
 // Compare returns the findings that after adds to before and those that it

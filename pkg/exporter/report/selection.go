@@ -1,0 +1,38 @@
+package report
+
+import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+
+// Select returns the Document of the webhooks that keep selects: their findings,
+// and the totals of these. Errors stay, as they may hide more.
+func (d Document) Select(keep func(Webhook) bool) Document {
+	selected := map[inventory.Ref]bool{}
+	webhooks := make([]Webhook, 0, len(d.Webhooks))
+	for _, w := range d.Webhooks {
+		if keep(w) {
+			webhooks = append(webhooks, w)
+			selected[w.ref()] = true
+		}
+	}
+	findings := make([]Finding, 0, len(d.Findings))
+	var open []Finding
+	for _, f := range d.Findings {
+		if !selected[f.ref()] {
+			continue
+		}
+		findings = append(findings, f)
+		if !f.Acknowledged {
+			open = append(open, f)
+		}
+	}
+	d.Webhooks, d.Findings = webhooks, findings
+	d.Totals = Totals{Webhooks: len(webhooks), Findings: countFindings(open)}
+	return d
+}
+
+func (w Webhook) ref() inventory.Ref {
+	return inventory.Ref{Type: w.Type, Configuration: w.Configuration, Name: w.Name}
+}
+
+func (f Finding) ref() inventory.Ref {
+	return inventory.Ref{Type: f.Type, Configuration: f.Configuration, Name: f.Name}
+}

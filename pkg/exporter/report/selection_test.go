@@ -1,0 +1,26 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
+)
+
+func TestSelect(t *testing.T) {
+	d := NewDocument(reporttest.Blind(reporttest.Report()))
+	if diff := cmp.Diff(d, d.Select(func(Webhook) bool { return true })); diff != "" {
+		t.Errorf("selecting all changes the document:\n%s", diff)
+	}
+	narrow := d.Select(func(w Webhook) bool { return w.Configuration == "policy" })
+	if narrow.Totals != (Totals{2, FindingTotals{Critical: 1, Warning: 1, Info: 1}}) || len(narrow.Webhooks) != 2 || len(narrow.Findings) != 4 {
+		t.Errorf("totals %+v of %d webhooks and %d findings", narrow.Totals, len(narrow.Webhooks), len(narrow.Findings))
+	}
+	if len(narrow.Errors) != len(d.Errors) {
+		t.Errorf("%d errors, want %d", len(narrow.Errors), len(d.Errors))
+	}
+	if none := d.Select(func(Webhook) bool { return false }); none.Webhooks == nil || none.Findings == nil || none.Totals != (Totals{}) {
+		t.Errorf("got %+v", none)
+	}
+}
