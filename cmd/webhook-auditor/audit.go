@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -83,7 +83,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := splitTargets(args)
 	selected := selection{targets, a.namespace}
 	limit, err := parseFailOn(a.failOn)
-	if err := cmp.Or(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths)); err != nil {
+	if err := errors.Join(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths)); err != nil {
 		return err
 	}
 	policy, err := a.input.policy(ctx, s.err)
@@ -112,7 +112,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if a.baseline != "" {
 		return a.compare(selected.of(before), document, limit, s)
 	}
-	if err := writers()[a.output](s.out, document); err != nil {
+	if err := writers(limit)[a.output](s.out, document); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	if err := report.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
@@ -285,17 +285,22 @@ func forServer(objects inventory.Objects, server inventory.Version) inventory.Ob
 	return objects
 }
 
-// writers are the forms of the report.
-func writers() map[string]func(io.Writer, report.Document) error {
+// writers are the output formats; findings at or above the limit fail.
+func writers(limit classify.Severity) map[string]func(io.Writer, report.Document) error {
 	return map[string]func(io.Writer, report.Document) error{
 		"text":     func(w io.Writer, d report.Document) error { return report.WriteText(w, d, textOptions(w)) },
+		"table":    report.WriteTable,
+		"wide":     report.WriteWideTable,
 		"json":     report.WriteJSON,
 		"markdown": report.WriteMarkdown,
 		"sarif":    func(w io.Writer, d report.Document) error { return report.WriteSARIF(w, d, version.Version) },
+		"junit":    func(w io.Writer, d report.Document) error { return report.WriteJUnit(w, d, limit) },
 	}
 }
 
-func formats() []string { return []string{"text", "json", "markdown", "sarif"} }
+func formats() []string {
+	return []string{"text", "table", "wide", "json", "markdown", "sarif", "junit"}
+}
 
 func parseFailOn(s string) (classify.Severity, error) {
 	if s == "never" {

@@ -29,7 +29,7 @@ func (a *audit) before() (report.Document, error) {
 // code.
 func (a *audit) compare(before, after report.Document, limit classify.Severity, s streams) error {
 	c := report.NewComparison(before, after)
-	if err := comparisonWriters()[a.output](s.out, c); err != nil {
+	if err := comparisonWriters(limit)[a.output](s.out, c); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	if err := report.WriteErrors(s.err, after, textOptions(s.err)); err != nil {
@@ -39,16 +39,21 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 	return exitStatus(after, limit)
 }
 
-// comparisonWriters are the forms of a comparison: those of the report.
-func comparisonWriters() map[string]func(io.Writer, report.Comparison) error {
+// comparisonWriters are the output formats of a comparison: those of the report.
+func comparisonWriters(limit classify.Severity) map[string]func(io.Writer, report.Comparison) error {
 	return map[string]func(io.Writer, report.Comparison) error{
 		"text": func(w io.Writer, c report.Comparison) error {
 			return report.WriteComparisonText(w, c, textOptions(w))
 		},
+		"table":    report.WriteComparisonTable,
+		"wide":     report.WriteComparisonWideTable,
 		"json":     report.WriteComparisonJSON,
 		"markdown": report.WriteComparisonMarkdown,
 		"sarif": func(w io.Writer, c report.Comparison) error {
 			return report.WriteComparisonSARIF(w, c, version.Version)
+		},
+		"junit": func(w io.Writer, c report.Comparison) error {
+			return report.WriteComparisonJUnit(w, c, limit)
 		},
 	}
 }

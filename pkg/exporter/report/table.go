@@ -1,0 +1,106 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// column is a column of a table of findings.
+type column struct {
+	title string
+	value func(Finding) string
+}
+
+// tableColumns are those of a table, wideColumns those of a wide one.
+var (
+	tableColumns = []column{
+		{"SEVERITY", severityColumn},
+		{"CHECK", func(f Finding) string { return f.Check }},
+		{"TYPE", func(f Finding) string { return string(f.Type) }},
+		{"CONFIGURATION", func(f Finding) string { return f.Configuration }},
+		{"WEBHOOK", func(f Finding) string { return f.Name }},
+	}
+	wideColumns = append(slices.Clone(tableColumns), []column{
+		{"RESOURCE", func(f Finding) string { return f.Resource }},
+		{"SOURCE", func(f Finding) string { return f.Source.String() }},
+		{"MESSAGE", func(f Finding) string { return shortenLists(f.Message) }},
+	}...)
+)
+
+func severityColumn(f Finding) string {
+	if f.Acknowledged {
+		return f.Severity.String() + " (acknowledged)"
+	}
+	return f.Severity.String()
+}
+
+// WriteTable writes the findings, one line each, and the totals.
+func WriteTable(w io.Writer, d Document) error { return writeRows(w, d, tableColumns) }
+
+// WriteWideTable is WriteTable with more columns.
+func WriteWideTable(w io.Writer, d Document) error { return writeRows(w, d, wideColumns) }
+
+func writeRows(w io.Writer, d Document, columns []column) error {
+	t := newTable(w, columns)
+	t.rows("", d.Findings)
+	return t.end(d.Summary())
+}
+
+// WriteComparisonTable writes the findings added and resolved, one line each.
+func WriteComparisonTable(w io.Writer, c Comparison) error { return writeChanges(w, c, tableColumns) }
+
+// WriteComparisonWideTable is WriteComparisonTable with more columns.
+func WriteComparisonWideTable(w io.Writer, c Comparison) error {
+	return writeChanges(w, c, wideColumns)
+}
+
+func writeChanges(w io.Writer, c Comparison, columns []column) error {
+	t := newTable(w, append([]column{{title: "CHANGE"}}, columns...))
+	t.columns = columns
+	t.rows("added\t", c.Added)
+	t.rows("resolved\t", c.Resolved)
+	return t.end(c.summary())
+}
+
+// table aligns rows; without a row it has no header.
+type table struct {
+	*tabwriter.Writer
+	columns []column
+	header  string
+}
+
+func newTable(w io.Writer, columns []column) *table {
+	var titles []string
+	for _, c := range columns {
+		titles = append(titles, c.title)
+	}
+	return &table{tabwriter.NewWriter(w, 0, 8, 3, ' ', 0), columns, strings.Join(titles, "\t") + "\n"}
+}
+
+// rows writes a line for each finding, after a prefix.
+func (t *table) rows(prefix string, findings []Finding) {
+	for _, f := range findings {
+		fmt.Fprint(t, t.header)
+		t.header = ""
+		cells := make([]string, 0, len(t.columns))
+		for _, c := range t.columns {
+			cells = append(cells, clean(c.value(f)))
+		}
+		fmt.Fprintln(t, prefix+strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+	}
+}
+
+// end writes the totals below the rows.
+func (t *table) end(summary string) error {
+	if t.header == "" {
+		fmt.Fprintln(t)
+	}
+	fmt.Fprintln(t, summary)
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("writing report: %w", err)
+	}
+	return nil
+}
