@@ -36,7 +36,7 @@ func TestTrouble(t *testing.T) {
 		want         []map[string]string
 	}{
 		{"nothing measured", "", nil},
-		{"healthy", inventory, []map[string]string{{"trouble": "No webhook is in trouble"}}},
+		{"healthy", inventory, []map[string]string{{"trouble": "No webhook is in trouble", "runbook": "dashboards/README.md"}}},
 		{"down", inventory + down, []map[string]string{{
 			"trouble": "No backend is ready", "cluster": "north", "blocks": "pods", "owner": "helm/mesh", "do": command,
 		}}},

@@ -240,7 +240,7 @@ func failurePanels() []Panel {
 		{
 			Title:       "Failed conversions by kind of failure",
 			Description: "Failed calls of conversion webhooks, all CRDs together: the API server does not export the kind by CRD. Failing closed shows the CRDs.",
-			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
+			Kind:        StackedTimeSeries, Unit: unitRate, Width: 24, Height: 8,
 			Queries: []Query{{
 				Expr:   `sum by (failure_type) (rate(apiserver_conversion_webhook_request_total{cluster=~"$cluster",result="failure"}[$__rate_interval]))`,
 				Legend: "{{failure_type}}",
