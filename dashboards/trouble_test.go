@@ -70,11 +70,12 @@ func TestCriticalNames(t *testing.T) {
 	webhook := "\n  webhook_auditor_webhook_info" + labels + "} 1x20" +
 		"\n  webhook_auditor_webhook_backend_ready" + labels + "} 0x20"
 	reach := func(resources ...string) string {
-		out := fmt.Sprintf("\n  webhook_auditor_webhook_reached_resources%s,class=\"critical\"} %dx20", labels, len(resources))
+		var out strings.Builder
+		fmt.Fprintf(&out, "\n  webhook_auditor_webhook_reached_resources%s,class=\"critical\"} %dx20", labels, len(resources))
 		for _, r := range resources {
-			out += fmt.Sprintf("\n  webhook_auditor_webhook_reach%s,class=\"critical\",group=\"apps\",resource=%q} 1x20", labels, r)
+			fmt.Fprintf(&out, "\n  webhook_auditor_webhook_reach%s,class=\"critical\",group=\"apps\",resource=%q} 1x20", labels, r)
 		}
-		return out
+		return out.String()
 	}
 	const healthy = `
   webhook_auditor_webhook_info{cluster="north",type="admit",configuration="other",name="other.example.com"} 1x20
