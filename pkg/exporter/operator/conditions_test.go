@@ -255,3 +255,29 @@ func TestMessagesAreBoundedAndStable(t *testing.T) {
 		t.Error("the same Report gives another message")
 	}
 }
+
+// TestUpgradeableStaysTrue: no finding, no unreadable resource and no upgrade in
+// progress keeps a cluster from being upgraded.
+func TestUpgradeableStaysTrue(t *testing.T) {
+	upgrading := troubled(t, "service-missing", admission(inventory.Validating))
+	upgrading.Snapshot.Upgrading = true
+	unreadable := troubled(t, "virtual-resource", admission(inventory.Mutating))
+	unreadable.Snapshot.Errors = []inventory.Error{{Object: "services"}}
+	for name, r := range map[string]*classify.Report{
+		"no finding":         {Snapshot: &inventory.Snapshot{Taken: noon}},
+		"service missing":    troubled(t, "service-missing", admission(inventory.Validating)),
+		"virtual resource":   troubled(t, "virtual-resource", admission(inventory.Validating)),
+		"cluster upgrading":  upgrading,
+		"unreadable objects": unreadable,
+	} {
+		for _, mode := range []RollUp{RollUpOn, RollUpEvaluate, RollUpOff} {
+			o := conditionOptions{RollUp: mode}
+			first := evaluated(r, nil, o)
+			for _, conditions := range [][]metav1.Condition{first, evaluated(later(r, time.Hour), first, o)} {
+				if !was(conditions, Upgradeable, metav1.ConditionTrue) {
+					t.Errorf("%s, roll-up %s: not Upgradeable: %+v", name, mode, conditions)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package classify
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// reported evaluates manifests, as a cluster that has nothing else.
+func reported(t *testing.T, manifests string) *Report {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(manifests), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return evaluate(t, DefaultPolicy(), fixture(t, file))
+}
+
+// TestConversionDegradesByNeed: a dead conversion is an error of the operator as
+// soon as a client needs it, and stops controllers only where they read a version
+// that is not the stored one.
+func TestConversionDegradesByNeed(t *testing.T) {
+	const conversion, controllers = "CRDConversionWebhookConfigurationError", "ResourceControllersError"
+	for name, test := range map[string]struct {
+		versions string
+		want     []string
+	}{
+		"one version":         {"[{name: v1, served: true, storage: true}]", nil},
+		"clients need it":     {"[{name: v1, served: true, storage: true}, {name: v1beta1, served: true, storage: false}]", []string{conversion}},
+		"controllers need it": {"[{name: v1, served: true, storage: false}, {name: v1beta1, served: true, storage: true}]", []string{conversion, controllers}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report := reported(t, fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  scope: Namespaced
+  versions: %s
+  conversion:
+    strategy: Webhook
+    webhook:
+      conversionReviewVersions: [v1]
+      clientConfig: {service: {namespace: gone, name: gone}}
+`, test.versions))
+			var got []string
+			for _, e := range report.OperatorErrors() {
+				if len(e.Degradations) > 0 {
+					got = append(got, e.Name)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("conditions that are True: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+// webhookFor is a webhook that is called for the creation of a resource.
+func webhookFor(group, resource, annotations string) string {
+	return fmt.Sprintf(`apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: policy, annotations: {%s}}
+webhooks:
+- name: one.policy.example.com
+  clientConfig: {url: "https://hooks.example.com/"}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  rules: [{apiGroups: [%q], apiVersions: [v1], operations: [CREATE], resources: [%q]}]
+`, annotations, group, resource)
+}
+
+// TestApprovalSilencesNoVirtualResource: an approval removes what is reported
+// because nobody approved it, and never virtual-resource.
+func TestApprovalSilencesNoVirtualResource(t *testing.T) {
+	const approved = ApprovalAnnotation + `: "https://example.com/pull/1"`
+	for _, test := range []struct {
+		check, group, resource string
+		silenced               bool
+	}{
+		{"virtual-resource", "", "bindings", false},
+		{"virtual-resource", "", "pods/binding", false},
+		{"critical-resource", "", "pods", true},
+		{"sensitive-resource", "", "secrets", true},
+	} {
+		for annotations, want := range map[string]bool{"": true, approved: !test.silenced} {
+			got := strings.Contains(fmt.Sprint(checksOf(reported(t, webhookFor(test.group, test.resource, annotations)))), test.check)
+			if got != want {
+				t.Errorf("%s on %s with annotations {%s}: reported: %t, want %t", test.check, test.resource, annotations, got, want)
+			}
+		}
+	}
+}
+
+func checksOf(r *Report) []string {
+	var out []string
+	for _, f := range r.Findings {
+		out = append(out, f.Check.Name)
+	}
+	return out
+}
+
+// TestLatencyThreshold: a webhook on critical resources is slow from 0.5 s, any
+// other from 1 s, and the Policy may set another bucket edge by the webhook's name.
+func TestLatencyThreshold(t *testing.T) {
+	policy := DefaultPolicy()
+	for resource, want := range map[string]float64{"pods": 0.5, "configmaps": 1} {
+		report := reported(t, webhookFor("", resource, ""))
+		if got := report.Profiles[0].Threshold; got != want {
+			t.Errorf("on %s: %g s, want %g s", resource, got, want)
+		}
+		policy.LatencyThresholds = map[string]float64{"one.policy.example.com": 2.5}
+		if got := evaluate(t, policy, report.Snapshot).Profiles[0].Threshold; got != 2.5 {
+			t.Errorf("on %s, with 2.5 s in the Policy: %g s", resource, got)
+		}
+	}
+}
