@@ -7,6 +7,7 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
+cd "$here" # the version of Go depends on the folder
 bin=$here/bin
 names='etcd kube-apiserver kube-controller-manager'
 

@@ -13,8 +13,11 @@ import (
 // Suite shares environments between the tests of one package, as each costs
 // seconds to start, and stops them after the last test.
 type Suite struct {
-	mu    sync.Mutex
-	stops []func() error
+	// starting is held while an environment starts: on a loaded machine, several
+	// starts at once take so long that each misses its deadline.
+	starting sync.Mutex
+	mu       sync.Mutex
+	stops    []func() error
 }
 
 // Main is the TestMain of the package.
@@ -53,6 +56,8 @@ type Shared struct {
 // Shared returns an environment that is prepared once, after its start.
 func (s *Suite) Shared(options cluster.Options, prepare ...func(*Env) error) *Shared {
 	return &Shared{start: sync.OnceValues(func() (*Env, error) {
+		s.starting.Lock()
+		defer s.starting.Unlock()
 		env, err := start(options, s.atEnd)
 		if err != nil {
 			return nil, err
