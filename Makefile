@@ -4,18 +4,15 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
+# No target changes the flags of the compiler for tests, so that "go test ./..." and
+# make share what they compile.
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/suites/installations manifests/packaging
-
-export CGO_ENABLED = 0
-# The same everywhere, so that what one target compiles serves the others, and
-# without what debuggers read, which costs a tenth of the time.
-export GOFLAGS = -trimpath -gcflags=all=-dwarf=false
 
 .PHONY: build manifests control-plane monitoring servers unit test packaging installations e2e e2e-alerts e2e-others test-faults demo screenshots lint generate image clean
 
 build: ## the binary, static, in bin/
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
 
 manifests: build ## what is derived; kustomize and Helm need of it what git ignores: the AlertingRules for OpenShift
 	bin/webhook-auditor print all --write .

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -244,27 +243,16 @@ func insights(t *testing.T, w environment, dir string) []string {
 
 func dumpAndConfiguration(t *testing.T, w environment, dir string) []string {
 	root := filepath.Join(dir, "dump")
-	w.kubectl(t, "cluster-info", "dump", "--namespaces", scene, "--output-directory", root)
+	w.Kubectl(t, "cluster-info", "dump", "--namespaces", scene, "--output-directory", root)
 	return []string{root, configurationOf(t, w, dir)}
 }
 
 // configurationOf writes the configuration of the scene as kubectl prints it.
 func configurationOf(t *testing.T, w environment, dir string) string {
 	file := filepath.Join(dir, "configuration.yaml")
-	text := w.kubectl(t, "get", "validatingwebhookconfiguration", scene, "-o", "yaml")
+	text := w.Kubectl(t, "get", "validatingwebhookconfiguration", scene, "-o", "yaml")
 	testenv.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
-}
-
-// kubectl runs kubectl as the administrator and returns what it prints.
-func (w environment) kubectl(t *testing.T, args ...string) string {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), "bin/kubectl", append([]string{"--kubeconfig=" + w.Plane.Kubeconfig(), "--cache-dir=" + w.Plane.Cache()}, args...)...)
-	out, err := command.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", command, err, out)
-	}
-	return string(out)
 }
 
 // packedIn packs a folder, beside it; "" for a file.
@@ -293,7 +281,7 @@ func TestRendered(t *testing.T) {
 	testenv.Must(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(sound), 0o600))
 	testenv.Must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte("namePrefix: our-\nresources: [policy.yaml]\n"), 0o600))
 	for name, test := range map[string]struct{ text, configuration string }{
-		"kustomize": {w.kubectl(t, "kustomize", dir), "our-sound"},
+		"kustomize": {w.Kubectl(t, "kustomize", dir), "our-sound"},
 		// helm template names the template of each document, and leaves empty ones.
 		"helm template": {"---\n# Source: policy/templates/serviceaccount.yaml\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: policy\n---\n" +
 			"# Source: policy/templates/empty.yaml\n---\n# Source: policy/templates/webhooks.yaml\n" + sound, "sound"},

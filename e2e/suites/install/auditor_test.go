@@ -165,7 +165,7 @@ func (a *auditor) scrape(ctx context.Context, token string) (metrics.Metrics, er
 // ClusterRole that is installed for that.
 func scraper(t testing.TB, w *testenv.Env, name string) string {
 	t.Helper()
-	kubectl(t, w, "create", "serviceaccount", name)
-	kubectl(t, w, "create", "clusterrolebinding", name, "--clusterrole=webhook-auditor-metrics-reader", "--serviceaccount=default:"+name)
-	return strings.TrimSpace(kubectl(t, w, "create", "token", name))
+	w.Kubectl(t, "create", "serviceaccount", name)
+	w.Kubectl(t, "create", "clusterrolebinding", name, "--clusterrole=webhook-auditor-metrics-reader", "--serviceaccount=default:"+name)
+	return strings.TrimSpace(w.Kubectl(t, "create", "token", name))
 }

@@ -3,8 +3,6 @@
 package install
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -25,21 +22,6 @@ import (
 
 // manifests is the folder of what is installed.
 const manifests = "../../../manifests/"
-
-// kubectl runs kubectl as the administrator and returns what it prints.
-func kubectl(t testing.TB, w *testenv.Env, args ...string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	command := exec.CommandContext(ctx, "../../bin/kubectl", append([]string{"--kubeconfig=" + w.Plane.Kubeconfig(), "--cache-dir=" + w.Plane.Cache()}, args...)...)
-	var stderr bytes.Buffer
-	command.Stderr = &stderr
-	output, err := command.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", command, err, output, stderr.String())
-	}
-	return string(output)
-}
 
 // broken is an environment with a critical finding: a dead webhook of either type.
 func broken(t testing.TB, flags ...string) *testenv.Env {

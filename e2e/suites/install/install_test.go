@@ -32,7 +32,7 @@ var ways = []way{
 		name: "overlays/kubernetes", namespace: "webhook-auditor", from: []string{"-k", manifests + "overlays/kubernetes"},
 		prepare: prometheusOperator,
 		uninstall: func(t *testing.T, w *testenv.Env) {
-			kubectl(t, w, "delete", "namespace", "webhook-auditor")
+			w.Kubectl(t, "delete", "namespace", "webhook-auditor")
 			forgotten(t, w)
 		},
 	},
@@ -50,9 +50,9 @@ func TestInstall(t *testing.T) {
 	for i, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			way.prepare(t, w)
-			kubectl(t, w, "delete", "events", "--all", "--namespace=default")
-			kubectl(t, w, append([]string{"apply"}, way.from...)...)
-			kubectl(t, w, append([]string{"diff"}, way.from...)...) // fails if to apply it again would change anything
+			w.Kubectl(t, "delete", "events", "--all", "--namespace=default")
+			w.Kubectl(t, append([]string{"apply"}, way.from...)...)
+			w.Kubectl(t, append([]string{"diff"}, way.from...)...) // fails if to apply it again would change anything
 			runs(t, w, way.namespace)
 			a := start(t, w, way.namespace, "--degraded.inertia=0s")
 			a.works(t, w, way.namespace, fmt.Sprintf("scraper-%d", i))
@@ -63,7 +63,7 @@ func TestInstall(t *testing.T) {
 				testenv.Must(t, a.Stop()) // as the kubelet would
 				way.uninstall(t, w)
 			}
-			kubectl(t, w, append([]string{"delete", "--ignore-not-found"}, way.from...)...)
+			w.Kubectl(t, append([]string{"delete", "--ignore-not-found"}, way.from...)...)
 			testenv.Must(t, a.Stop()) // in vain it tried to write since then
 			leaves(t, w)
 		})
@@ -128,7 +128,7 @@ func line(t *testing.T, w *testenv.Env) error {
 	t.Helper()
 	for form, want := range states {
 		args := append([]string{"get", "webhookaudit"}, strings.Fields(form)...)
-		got := kubectl(t, w, args...)
+		got := w.Kubectl(t, args...)
 		if !want.MatchString(got) {
 			return fmt.Errorf("kubectl %s:\n%s", strings.Join(args, " "), got)
 		}
@@ -148,7 +148,7 @@ func leaves(t *testing.T, w *testenv.Env) {
 	t.Helper()
 	const all = "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,roles,rolebindings,deployments,services,configmaps"
 	testenv.Eventually(t, func() error {
-		left := kubectl(t, w, "get", all, "--all-namespaces", "--selector=app.kubernetes.io/name=webhook-auditor", "--output=name")
+		left := w.Kubectl(t, "get", all, "--all-namespaces", "--selector=app.kubernetes.io/name=webhook-auditor", "--output=name")
 		if left != "" {
 			return fmt.Errorf("still there:\n%s", left)
 		}

@@ -70,7 +70,7 @@ func TestEachPermission(t *testing.T) {
 	w.Validate(t, "system", h)
 	openShift(t, w)
 	prometheusOperator(t, w)
-	kubectl(t, w, "apply", "--server-side", "-k", manifests+"overlays/openshift")
+	w.Kubectl(t, "apply", "--server-side", "-k", manifests+"overlays/openshift")
 	token := scraper(t, w, "scraper")
 	all := grants(t, w)
 	noWildcards(t, all)
@@ -80,7 +80,7 @@ func TestEachPermission(t *testing.T) {
 		if first(without) {
 			t.Run(without.String(), func(t *testing.T) {
 				for _, target := range testenv.Targets {
-					kubectl(t, w, "delete", target.Resource.Resource, target.Name, "--ignore-not-found")
+					w.Kubectl(t, "delete", target.Resource.Resource, target.Name, "--ignore-not-found")
 				}
 				r := &run{name: fmt.Sprintf("lacks-%d", i), without: without, rest: remove(all, i)}
 				r.start(t, w)
