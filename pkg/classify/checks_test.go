@@ -88,7 +88,7 @@ func source(t *testing.T, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: add pkg/classify/%s", err, file)
 	}
 	return string(b)
 }
@@ -143,10 +143,10 @@ func TestChecks(t *testing.T) {
 			want := wants(source(t, file))
 			report := judged(t, file)
 			if diff := cmp.Diff(want, found(report, want)); diff != "" {
-				t.Errorf("%s: by line, -wanted +found:\n%s", file, diff)
+				t.Errorf("%s: by line, -wanted +found; correct the check, or the comments \"# want CHECK\" of the file:\n%s", file, diff)
 			}
 			if !slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Check == check }) {
-				t.Errorf("%s shows no finding of the check", file)
+				t.Errorf("%s shows no finding of the check: add a webhook that it reports, with \"# want %s\" on its line", file, check.Name)
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func TestRunbooks(t *testing.T) {
 	for _, check := range Checks {
 		m := sections.FindStringSubmatch(check.Runbook())
 		if m == nil || m[1] != check.Name {
-			t.Errorf("%s.md: want the title %q and the sections Meaning, Impact, Diagnosis and Mitigation", check.Name, "# "+check.Name)
+			t.Errorf("pkg/classify/%s.md: add it, with the title %q and the sections Meaning, Impact, Diagnosis and Mitigation", check.Name, "# "+check.Name)
 		}
 	}
 }

@@ -17,20 +17,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// manual are the checks whose fix holds no command, each with the reason.
-var manual = map[string]string{
-	"budget-exceeded":         "which webhook gives way is for people to decide",
-	"ca-bundle-expiring":      "the CA is for its owner to renew",
-	"ca-bundle-invalid":       "the CA is for its owner to renew",
-	"ca-bundle-missing":       "the CA is for its owner to put in",
-	"dead-rule":               "what was meant is not known",
-	"failing-match-condition": "what was meant is not known",
-	"duplicate-name":          "the name is for its owner to choose",
-	"metadata-fight":          "which writer gives way is for people to decide",
-	"over-broad":              "what the webhook looks at is not known",
-	"serving-certificate":     "the certificate is for its owner to renew",
-	"single-endpoint":         "what runs behind the Service is not known by name",
-}
 
 // changing matches the commands of a fix that change a webhook's object.
 var changing = regexp.MustCompile(`kubectl (patch|annotate|delete) `)
@@ -127,8 +113,12 @@ func TestFixes(t *testing.T) {
 		}
 	}
 	for _, c := range Checks {
-		if by := manual[c.Name] != ""; by == applied[c.Name] {
-			t.Errorf("%s: listed as without a command: %t, a command was applied: %t", c.Name, by, applied[c.Name])
+		file := "testdata/" + c.Name + ".yaml"
+		switch why := header(source(t, file), "no command"); {
+		case why == "" && !applied[c.Name]:
+			t.Errorf("%s: no Fix has a command: give it one, or say why not in %s: # no command: REASON", c.Name, file)
+		case why != "" && applied[c.Name]:
+			t.Errorf("%s: a Fix has a command: remove \"# no command\" from %s", c.Name, file)
 		}
 	}
 }
