@@ -37,7 +37,7 @@ test: ## everything
 packaging: manifests ## kustomize, Helm and install.yaml say the same; the image holds what it should
 	cd manifests/packaging && $(GO) test -count=1 ./...
 
-installations: build ## what is said of real software, against its released manifests
+installations: build ## the findings on real software, from its released manifests
 	cd e2e/suites/installations && nice $(GO) test -count=1 -timeout 20m ./...
 
 e2e: manifests control-plane monitoring ## the finished binary against a real control plane

@@ -43,7 +43,7 @@ complete() {
 	done
 }
 
-# heartbeat says every 15 seconds that process $1 is still at work.
+# heartbeat says every 15 seconds that process $1 still runs.
 heartbeat() {
 	begun=$(date +%s)
 	while kill -0 "$1" 2>/dev/null; do

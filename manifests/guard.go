@@ -91,7 +91,7 @@ func sensitiveResources(p classify.Policy) []sensitive {
 	return out
 }
 
-// describe tells which rules cover a resource as the newest server serves it.
+// describe says which rules cover a resource as the newest server serves it.
 // Of one that is not built in, nothing but its name is known.
 func describe(r inventory.Resource) sensitive {
 	var versions, operations, scopes []string

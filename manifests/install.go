@@ -13,7 +13,7 @@ import (
 //go:embed base
 var base embed.FS
 
-// Image is the image that the manifests name: whoever builds it says where it
+// Image is the image that the manifests name: the builder of it says where it
 // is.
 const Image = "webhook-auditor:latest"
 

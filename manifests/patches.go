@@ -25,7 +25,7 @@ type patched struct {
 
 // RunLevelPatches writes what "kubectl apply" takes to give webhooks that were
 // registered before the run-level guard what the guard would give them; nothing
-// where none lacks it. Applied tells what a configuration was last applied as,
+// where none lacks it. Applied is what a configuration was last applied as,
 // "" if never: what was applied before and is left out now would be deleted.
 func RunLevelPatches(profiles []classify.Profile, applied func(inventory.Object) string) ([]byte, error) {
 	var b bytes.Buffer

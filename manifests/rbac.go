@@ -97,7 +97,7 @@ func RBAC(namespace string) ([]byte, error) {
 		roleBinding(metav1.NamespaceDefault, name+"-events", name+"-events", auditor),
 		role(metav1.NamespaceSystem, name+"-client-ca", clientCA()),
 		roleBinding(metav1.NamespaceSystem, name+"-client-ca", name+"-client-ca", auditor),
-		// For whoever scrapes; the auditor itself needs it not.
+		// For the scraper; the auditor itself does not need it.
 		clusterRole(name+"-metrics-reader", []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}),
 	)
 }

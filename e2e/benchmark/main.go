@@ -102,7 +102,7 @@ func compare(programs []program) error {
 	return nil
 }
 
-// measure runs the program once. Whoever finds something says so with an exit
+// measure runs the program once. A program that finds something reports it with an exit
 // code other than 0; only one that a signal ended, or that could not look, does
 // not count.
 func (p program) measure() (cost, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
 )
 
-// timeScale makes a minute of the alerts three seconds, as nobody watches a
+// timeScale makes a minute of the alerts three seconds, as no user watches a
 // demo for a quarter of an hour.
 const timeScale = 0.05
 
@@ -40,8 +40,8 @@ func (d *demo) startAlerts(ctx context.Context, binaries string, timeScale float
 }
 
 // sendRequests plays the users of the cluster, who meet healthy and broken
-// webhooks, until the demo ends. What becomes of a request is for the alerts to
-// tell: each is printed once. Users may delete whatever they like meanwhile.
+// webhooks, until the demo ends. The outcome of a request shows in the alerts,
+// each of which is printed once. Users may delete whatever they like meanwhile.
 func (d *demo) sendRequests(ctx context.Context) error {
 	kube, err := kubernetes.NewForConfig(d.plane.Config())
 	if err != nil {
@@ -52,7 +52,7 @@ func (d *demo) sendRequests(ctx context.Context) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	stored := false
-	told, begun := map[string]bool{}, time.Now()
+	printed, begun := map[string]bool{}, time.Now()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -60,7 +60,7 @@ func (d *demo) sendRequests(ctx context.Context) error {
 		_, _ = kube.CoreV1().ConfigMaps("legacy").Create(ctx, &corev1.ConfigMap{ObjectMeta: generated}, dryRun)
 		_, _ = kube.BatchV1().Jobs("policy").Create(ctx, &batchv1.Job{ObjectMeta: generated, Spec: job}, dryRun)
 		_, _ = backups(objects, "v2").Get(ctx, "daily", metav1.GetOptions{})
-		d.tellAlerts(ctx, told, begun)
+		d.printAlerts(ctx, printed, begun)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -69,21 +69,21 @@ func (d *demo) sendRequests(ctx context.Context) error {
 	}
 }
 
-// tellAlerts prints the alerts that Alertmanager has and that were not told
+// printAlerts prints the alerts that Alertmanager has and that were not printed
 // before.
-func (d *demo) tellAlerts(ctx context.Context, told map[string]bool, begun time.Time) {
+func (d *demo) printAlerts(ctx context.Context, printed map[string]bool, begun time.Time) {
 	all, err := d.alerts.Alerts(ctx)
 	if err != nil {
-		return // it is asked again in a moment
+		return // it is asked again soon
 	}
 	for _, a := range all {
 		line := fmt.Sprintf("%s (%s): %s", a.Labels["alertname"], a.Labels["severity"], a.Annotations["summary"])
-		if told[line] {
+		if printed[line] {
 			continue
 		}
-		told[line] = true
+		printed[line] = true
 		if a.Status.State == "suppressed" {
-			line += " (nobody is woken: another alert explains it)"
+			line += " (suppressed: another alert explains it)"
 		}
 		d.say("alert after %.0f s: %s", time.Since(begun).Seconds(), line)
 	}

@@ -1,4 +1,4 @@
-// Command demo shows webhook-auditor at work: it starts a real control plane on
+// Command demo shows what webhook-auditor does: it starts a real control plane on
 // this machine, registers healthy webhooks and one of each broken kind, runs
 // the auditor against it and prints the report. It then sends requests to the
 // broken webhooks while Prometheus and Alertmanager watch, until Ctrl-C; with
@@ -28,7 +28,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	signal.Ignore(syscall.SIGPIPE) // whoever reads the output may end before us: what runs must be stopped all the same
+	signal.Ignore(syscall.SIGPIPE) // the reader of the output may end first: what runs must be stopped all the same
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)

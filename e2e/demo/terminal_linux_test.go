@@ -49,7 +49,7 @@ func open(t *testing.T, cmd *exec.Cmd) *terminal {
 			s.shown.Write(part[:n])
 			s.mu.Unlock()
 			if err != nil {
-				return // nobody has it open any more
+				return // no process has it open any more
 			}
 		}
 	}()

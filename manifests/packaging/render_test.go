@@ -1,6 +1,6 @@
 // Package packaging holds that the three ways to install the auditor say the
 // same, and builds its image. It is a module of its own, because kustomize and
-// Helm are heavy and nobody else needs them.
+// Helm are heavy and no other package needs them.
 package packaging
 
 import (

@@ -163,8 +163,8 @@ func written(t *testing.T, values string) string {
 	return out.String()
 }
 
-// TestTyposAreRefused: a value that nobody reads would be a decision that
-// nobody keeps.
+// TestTyposAreRefused: a value that is not read would be a decision that
+// has no effect.
 func TestTyposAreRefused(t *testing.T) {
 	for _, wrong := range []string{
 		`{alerts: {clusterLabel: a-b}}`, `{alerts: {labels: {severity: page}}}`, `{alerts: {thresholds: {WebhookSlow: 5}}}`, `{alerts: {runbookBaseURL: example.com}}`,

@@ -32,7 +32,7 @@ type Auditor struct {
 	dir     string
 }
 
-// Start runs the auditor and returns once it is ready. Whoever starts it must
+// Start runs the auditor and returns once it is ready. The caller must
 // Stop it.
 func Start(ctx context.Context, o Options) (*Auditor, error) {
 	ctx, cancel := context.WithTimeout(ctx, starting)
@@ -47,7 +47,7 @@ func Start(ctx context.Context, o Options) (*Auditor, error) {
 	return a, nil
 }
 
-// Launch runs the auditor and does not wait until it is ready. Whoever launches
+// Launch runs the auditor and does not wait until it is ready. The caller
 // it must Stop it.
 func Launch(o Options) (*Auditor, error) {
 	ports, err := process.FreePorts(1)
@@ -67,7 +67,7 @@ func Launch(o Options) (*Auditor, error) {
 	return &Auditor{URL: "http://" + address, process: p, dir: dir}, nil
 }
 
-// Ready tells whether the auditor has a snapshot to serve.
+// Ready reports whether the auditor has a snapshot to serve.
 func (a *Auditor) Ready(ctx context.Context) error {
 	response, err := a.get(ctx, "/readyz")
 	if err != nil {

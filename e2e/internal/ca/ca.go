@@ -22,7 +22,7 @@ const validity = 365 * 24 * time.Hour
 type Pair struct{ Certificate, Key []byte }
 
 // Authority signs certificates. Every control plane and every webhook server
-// has its own, so that nobody can talk to a stranger on a recycled port.
+// has its own, so that no client trusts another server on a recycled port.
 type Authority struct {
 	Bundle      []byte // its own certificate in PEM, as caBundle fields want it
 	certificate *x509.Certificate

@@ -41,8 +41,8 @@ type ControlPlane struct {
 	ports      struct{ apiServer, controllers int }
 }
 
-// Start brings a control plane up and returns once it answers. Whoever starts
-// it must Stop it.
+// Start brings a control plane up and returns once it answers. The caller must Stop
+// it.
 func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	const attempts = 3 // a port may be taken between choosing and using it
 	var failures []error

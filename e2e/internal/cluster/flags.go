@@ -51,7 +51,7 @@ const (
 const etcdSocket = "etcd.sock"
 
 // store is where etcd listens: a socket in a folder that is ours alone, so that
-// nobody else's etcd is mistaken for ours, and nobody else writes to it.
+// no other etcd is mistaken for ours, and no other program writes to it.
 func (c *ControlPlane) store() string { return "unix://" + c.folder.path(etcdSocket) }
 
 func (c *ControlPlane) etcdFlags() []string {
@@ -60,7 +60,7 @@ func (c *ControlPlane) etcdFlags() []string {
 		"listen-client-urls":    c.store(),
 		"advertise-client-urls": c.store(),
 		"listen-peer-urls":      "http://127.0.0.1:0", // a single member has no peers
-		"unsafe-no-fsync":       "true",               // the data lives as long as the process
+		"unsafe-no-fsync":       "true",               // the data is kept as long as the process runs
 		"log-level":             "warn",
 	})
 }

@@ -25,8 +25,8 @@ type Options struct {
 	Binaries  string       // folder with prometheus and alertmanager
 	Auditor   string       // the auditor's binary, which prints the rules
 	Routes    string       // Alertmanager's configuration, whose receivers are replaced
-	Notify    string       // URL that is told of all notifications; empty: nobody is
-	TimeScale float64      // of all waiting times, so that nobody waits as long as an alert does
+	Notify    string       // URL that gets all notifications; empty: none
+	TimeScale float64      // of all waiting times, so that no test waits as long as an alert does
 	APIServer *rest.Config // whose series are scraped, with its credentials
 	Targets
 }
@@ -53,8 +53,8 @@ type Stack struct {
 	processes []*process.Process
 }
 
-// Start runs both and returns once they are ready. Whoever starts them must
-// Stop them.
+// Start runs both and returns once they are ready. The caller must Stop
+// them.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	ctx, cancel := context.WithTimeout(ctx, starting)
 	defer cancel()

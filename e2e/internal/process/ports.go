@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// FreePorts finds n loopback ports that nobody listens on. They are all held
-// until the last is found, so that they differ; somebody else may still take
+// FreePorts finds n loopback ports that are free. They are all held
+// until the last is found, so that they differ; another program may still take
 // one before its use, which is why a control plane that does not come up is
 // tried again.
 func FreePorts(n int) ([]int, error) {

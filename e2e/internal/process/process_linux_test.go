@@ -59,8 +59,8 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	}
 }
 
-// running tells whether the process exists and is not just waiting to be
-// reaped by whoever inherited it.
+// running reports whether the process exists and is not just waiting to be
+// reaped by the process that inherited it.
 func running(pid string) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	if err != nil {

@@ -35,7 +35,7 @@ type Proxy struct {
 	end context.CancelFunc
 }
 
-// Start runs a proxy to the API server of the config. Whoever starts it must
+// Start runs a proxy to the API server of the config. The caller must
 // Close it.
 func Start(config *rest.Config) (*Proxy, error) {
 	target, err := url.Parse(config.Host)

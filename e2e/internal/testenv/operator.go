@@ -179,14 +179,14 @@ func (e *Env) Progressing(t testing.TB, status metav1.ConditionStatus) {
 	made.Object["spec"] = map[string]any{"clusterID": "00000000-0000-4000-8000-000000000000"}
 	_, err := client.Apply(t.Context(), "version", made, options)
 	Must(t, err)
-	told := version()
-	told.Object["status"] = map[string]any{
+	reported := version()
+	reported.Object["status"] = map[string]any{
 		"availableUpdates": nil, "observedGeneration": int64(1), "versionHash": "x",
 		"desired": map[string]any{"version": "4.22.0", "image": "x"},
 		"conditions": []any{map[string]any{
 			"type": "Progressing", "status": string(status), "reason": "Test", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
 		}},
 	}
-	_, err = client.ApplyStatus(t.Context(), "version", told, options)
+	_, err = client.ApplyStatus(t.Context(), "version", reported, options)
 	Must(t, err)
 }

@@ -25,7 +25,7 @@ const labelPatch = `[{"op":"add","path":"/metadata/annotations","value":{"e2e.ex
 
 // Parse reads a behaviour off a URL path, for webhooks that are registered in
 // files: "/deny", "/patch", "/garbage", "/delay/700ms", "/fail-every/10" and
-// any series of them. What is not one of these words is a name to tell webhooks
+// any series of them. What is not one of these words is a name to distinguish webhooks
 // apart by: "/deny/pods.example.com".
 func Parse(path string) (Behaviour, error) {
 	var b Behaviour
@@ -64,7 +64,7 @@ func (b *Behaviour) set(word, argument string) (int, error) {
 	return 0, nil
 }
 
-// fails tells whether the nth call, counted from 1, fails.
+// fails reports whether the nth call, counted from 1, fails.
 func (b Behaviour) fails(nth int) bool {
 	return b.FailEvery > 0 && nth%b.FailEvery == 0
 }

@@ -33,7 +33,7 @@ type Server struct {
 	calls        []Call
 }
 
-// Start runs a webhook server; whoever starts it must Close it.
+// Start runs a webhook server; the caller must Close it.
 func Start() (*Server, error) {
 	signer, err := ca.New("webhooks")
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client has gone
 	}
 	if behaviour.fails(nth) {
-		http.Error(w, "failing as told", http.StatusInternalServerError)
+		http.Error(w, "failing as configured", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -193,7 +193,7 @@ func (s *Server) record(call Call) (Behaviour, int, error) {
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, call)
 	s.counts[call.Path]++
-	if b, told := s.behaviours[call.Path]; told {
+	if b, set := s.behaviours[call.Path]; set {
 		return b, s.counts[call.Path], nil
 	}
 	b, err := Parse(call.Path)

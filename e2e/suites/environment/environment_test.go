@@ -223,7 +223,7 @@ func TestReviewsAreSentToWebhooksByOlderServersOnly(t *testing.T) {
 				return err
 			})
 			w.Hooks.ForgetCallsOf("/allow/reviews")
-			review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "of nobody"}}
+			review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "invalid"}}
 			_, err := w.Kube.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{})
 			testenv.Must(t, err)
 			calls := slices.DeleteFunc(w.Hooks.CallsOf("/allow/reviews"), func(c webhook.Call) bool { return c.Resource != "tokenreviews" })

@@ -16,7 +16,7 @@ import (
 
 // TestALoneWebhookIsCalledAgain: the API server gives the container that a
 // webhook added the limits of the namespace, and calls the webhook once more
-// because of that. Both calls are in the worst case that explain tells.
+// because of that. Both calls are in the worst case that explain prints.
 func TestALoneWebhookIsCalledAgain(t *testing.T) {
 	const path = "/sidecar"
 	w := environment{stock.Use(t)}
@@ -42,9 +42,9 @@ func TestALoneWebhookIsCalledAgain(t *testing.T) {
 		}
 		return nil
 	})
-	said := testenv.Command(t, "explain", "create", "pods", "--namespace="+b.Namespace, "--kubeconfig="+w.Plane.Kubeconfig(), "-o=json")
+	explained := testenv.Command(t, "explain", "create", "pods", "--namespace="+b.Namespace, "--kubeconfig="+w.Plane.Kubeconfig(), "-o=json")
 	var chain struct{ BudgetSeconds int }
-	if err := json.Unmarshal([]byte(said.Stdout), &chain); err != nil || chain.BudgetSeconds != 14 {
-		t.Errorf("want a worst case of 14 s, have %v, %+v", err, said)
+	if err := json.Unmarshal([]byte(explained.Stdout), &chain); err != nil || chain.BudgetSeconds != 14 {
+		t.Errorf("want a worst case of 14 s, have %v, %+v", err, explained)
 	}
 }

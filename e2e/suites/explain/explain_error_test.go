@@ -148,9 +148,9 @@ func certified(dns string, left time.Duration) func(*testing.T, webhook.Backend,
 	}
 }
 
-// complaint is what an API server said of the webhook of a configuration, and
+// complaint is what an API server answered about the webhook of a configuration, and
 // what is to be made of it.
-type complaint struct{ name, said, cause, related, configuration string }
+type complaint struct{ name, message, cause, related, configuration string }
 
 // TestExplainError: what the API server really says is understood, and found
 // in the cluster.
@@ -163,11 +163,11 @@ func TestExplainError(t *testing.T) {
 		h := testenv.Hook(b, "/allow/pasted", testenv.Rule("", "configmaps"))
 		m.breaks(t, b, &h)
 		w.Validate(t, b.Namespace, h)
-		said := refusal(t, m.name, func() error {
+		message := refusal(t, m.name, func() error {
 			_, err := w.CreateConfigMap(t, b.Namespace)
 			return err
 		})
-		all = append(all, complaint{m.name, said, m.cause, m.related, b.Namespace})
+		all = append(all, complaint{m.name, message, m.cause, m.related, b.Namespace})
 	}
 	w.explained(t, all)
 }
@@ -194,11 +194,11 @@ func TestExplainErrorOfConversions(t *testing.T) {
 		if m.breaks != nil {
 			testenv.Must(t, m.breaks(b, t.Context()))
 		}
-		said := refusal(t, m.name, func() error {
+		message := refusal(t, m.name, func() error {
 			_, err := w.WidgetClient(group, "v2").Get(t.Context(), "one", metav1.GetOptions{})
 			return err
 		})
-		all = append(all, complaint{m.name, said, m.cause, "", name})
+		all = append(all, complaint{m.name, message, m.cause, "", name})
 	}
 	w.explained(t, all)
 }
@@ -213,33 +213,33 @@ func TestExplainErrorOfPatches(t *testing.T) {
 	h := testenv.Hook(b, "/patch", testenv.Rule("", "configmaps"))
 	h.Rules[0].Operations = []admissionv1.OperationType{admissionv1.Delete}
 	w.Mutate(t, b.Namespace, testenv.Mutating(h))
-	said := refusal(t, "patch", func() error {
+	message := refusal(t, "patch", func() error {
 		return w.Kube.CoreV1().ConfigMaps(b.Namespace).Delete(t.Context(), made.Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 	})
-	w.explained(t, []complaint{{"patch", said, "patch", "", b.Namespace}})
+	w.explained(t, []complaint{{"patch", message, "patch", "", b.Namespace}})
 }
 
 // refusal makes a request until it fails, and returns how.
 func refusal(t *testing.T, name string, request func() error) string {
 	t.Helper()
-	var said error
+	var refused error
 	testenv.Eventually(t, func() error {
-		if said = request(); said == nil {
+		if refused = request(); refused == nil {
 			return fmt.Errorf("%s: the request went through", name)
 		}
 		return nil
 	})
-	return said.Error()
+	return refused.Error()
 }
 
-// explained pastes all that was said, as it stands in a log, and holds the
+// explained pastes all messages, as it stands in a log, and holds the
 // answers against what is to be made of it.
 func (w environment) explained(t *testing.T, all []complaint) {
 	t.Helper()
 	for batch := range slices.Chunk(all, 10) {
 		var log strings.Builder
 		for _, c := range batch {
-			log.WriteString("Error from server: " + c.said + "\n")
+			log.WriteString("Error from server: " + c.message + "\n")
 		}
 		answers := w.diagnose(t, log.String())
 		if len(answers) != len(batch) {
@@ -248,7 +248,7 @@ func (w environment) explained(t *testing.T, all []complaint) {
 		for i, c := range batch {
 			got := answers[i]
 			if got.Cause != c.cause || len(got.Webhooks) != 1 || got.Webhooks[0].Configuration != c.configuration {
-				t.Errorf("%s: %s\nis explained as %+v, want %s of %s", c.name, c.said, got, c.cause, c.configuration)
+				t.Errorf("%s: %s\nis explained as %+v, want %s of %s", c.name, c.message, got, c.cause, c.configuration)
 			}
 			if c.related != "" && (len(got.Findings) == 0 || got.Findings[0].Check != c.related) {
 				t.Errorf("%s: findings %+v, want %s first", c.name, got.Findings, c.related)

@@ -28,7 +28,7 @@ import (
 var dryRun = []string{metav1.DryRunAll}
 
 // The namespaces in which requests are made, with the labels that selectors
-// tell apart.
+// distinguish.
 var explainedNamespaces = map[string]map[string]string{
 	"explain-a": {"tier": "a"},
 	"explain-b": {"tier": "b", "app": "a"},
@@ -249,7 +249,7 @@ func labeled(labels map[string]string) string {
 type target struct{ namespace, name, subresource string }
 
 // change updates, patches or deletes an object that exists. Where explain is
-// told the labels, they may be new ones.
+// given the labels, they may be new ones.
 func (q requests) change(r *rand.Rand, k explained, out request, at target) request {
 	if k.resource == "namespaces" || r.IntN(2) == 0 {
 		out.args = append(out.args, at.name)

@@ -108,10 +108,10 @@ func (e explainer) round(t *testing.T, r *rand.Rand, round int, total *tally) {
 		t.Errorf("%s: of files explain says %s, of the cluster %s", asked[0], a, b)
 	}
 	for i, q := range asked {
-		said := answers[i]
+		answer := answers[i]
 		e.Hooks.Forget()
 		err := q.do(t.Context())
-		c.compare(t, q, c.of(said), outcome{calledPaths(e.Hooks.Calls(), c.prefix), err}, total)
+		c.compare(t, q, c.of(answer), outcome{calledPaths(e.Hooks.Calls(), c.prefix), err}, total)
 	}
 	for _, remove := range c.remove {
 		testenv.Must(t, remove())
@@ -240,7 +240,7 @@ func (e explainer) written(t *testing.T, c *configurations) string {
 }
 
 // generated is a webhook with any rules, selectors and matchConditions. Its
-// path is its name, by which its calls are told.
+// path is its name, by which its calls are recognized.
 func (e explainer) generated(r *rand.Rand, configuration string, place int) admissionv1.ValidatingWebhook {
 	name := fmt.Sprintf("hook-%d.%s.example.com", place, configuration)
 	policies := []admissionv1.FailurePolicyType{admissionv1.Fail, admissionv1.Ignore}
@@ -344,7 +344,7 @@ type outcome struct {
 	err   error
 }
 
-// calledPaths are the webhooks of a round that our own request met: nobody else
+// calledPaths are the webhooks of a round that our own request met: no other client
 // makes dry runs, or connects to anything.
 func calledPaths(calls []webhook.Call, prefix string) []string {
 	var out []string
@@ -388,7 +388,7 @@ func (c *configurations) disagreement(p prediction, got outcome) string {
 	return c.disorder(p, got.paths)
 }
 
-// refusedByCondition tells the error of a matchCondition from all others.
+// refusedByCondition distinguishes the error of a matchCondition from all others.
 func refusedByCondition(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "resulted in error")
 }

@@ -32,7 +32,7 @@ import (
 // fault is gone: the longest pause between failing calls, and some.
 const recovery = time.Minute
 
-// How long faults last: those that a load balancer or an operator mends, and
+// How long faults last: those that a load balancer or an operator resolves, and
 // those that a supervisor does.
 const (
 	outage = time.Minute
@@ -60,7 +60,7 @@ func newStage(t *testing.T) *stage {
 	w.Operated(t)
 	s := newAct(t, w, elected...)
 	s.missing(t, "before")
-	s.tells(t, "before")
+	s.awaitReported(t, "before")
 	return s
 }
 
@@ -88,7 +88,7 @@ func (s *stage) missing(t *testing.T, name string) {
 	t.Helper()
 	h := testenv.CatchAll("configmaps")
 	h.Name = name + ".e2e.example.com"
-	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "nobody"}}
+	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "none"}}
 	testenv.EventuallyWithin(t, recovery, func() error {
 		_, err := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.ValidatingWebhook{h},
@@ -97,8 +97,8 @@ func (s *stage) missing(t *testing.T, name string) {
 	})
 }
 
-// tells waits until the metrics and the conditions tell of a webhook.
-func (s *stage) tells(t *testing.T, name string) {
+// awaitReported waits until the metrics and the conditions have a webhook.
+func (s *stage) awaitReported(t *testing.T, name string) {
 	t.Helper()
 	s.exports(t, name)
 	for _, target := range testenv.Targets {
@@ -108,7 +108,7 @@ func (s *stage) tells(t *testing.T, name string) {
 	}
 }
 
-// exports waits until the metrics tell of a webhook.
+// exports waits until the metrics have a webhook.
 func (s *stage) exports(t *testing.T, name string) {
 	t.Helper()
 	testenv.EventuallyWithin(t, recovery, func() error {
@@ -165,7 +165,7 @@ func (s *stage) survived(t *testing.T) {
 	t.Helper()
 	name := strings.ToLower(strings.ReplaceAll(path.Base(t.Name()), "_", "-"))
 	s.missing(t, name)
-	s.tells(t, name)
+	s.awaitReported(t, name)
 	s.Unregister(t, name)
 	testenv.EventuallyWithin(t, recovery, func() error {
 		return s.scrapes(t.Context(), metrics.Absent(info, metrics.Labels{"configuration": name}))
@@ -227,8 +227,8 @@ func expireWatches(t *testing.T, s *stage) {
 }
 
 // TestFaultErrors answers every request with an error, for a minute: of each
-// kind to an auditor of its own, all in the same minute. They are mended one
-// after the other, and whoever is mended is the only one that can tell.
+// kind to an auditor of its own, all in the same minute. They are resolved one
+// after the other, and only the auditor without its fault can report.
 func TestFaultErrors(t *testing.T) {
 	t.Parallel()
 	w := testenv.New(t, cluster.Options{WithoutControllers: true})
@@ -277,7 +277,7 @@ func catchAll(t *testing.T, s *stage) {
 	fresh.exports(t, "under-catch-all")
 	testenv.Must(t, fresh.Stop())
 	s.Unregister(t, "all")
-	s.tells(t, "under-catch-all")
+	s.awaitReported(t, "under-catch-all")
 	s.Unregister(t, "under-catch-all")
 }
 
@@ -293,7 +293,7 @@ func stampFuture(t *testing.T, s *stage) {
 	}
 	_, err = client.Update(t.Context(), made, metav1.UpdateOptions{})
 	testenv.Must(t, err)
-	s.tells(t, "stamped")
+	s.awaitReported(t, "stamped")
 	s.Unregister(t, "stamped")
 }
 

@@ -89,7 +89,7 @@ func crowd(i int) string { return fmt.Sprintf("crowd-%d", i) }
 func (s *stage) register(ctx context.Context, i int) error {
 	h := testenv.CatchAll("configmaps")
 	h.ClientConfig.Service.Namespace = crowd(i / 10)
-	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "nobody"}}
+	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "none"}}
 	_, err := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: crowd(i)}, Webhooks: []admissionv1.ValidatingWebhook{h},
 	}, metav1.CreateOptions{})
@@ -166,5 +166,5 @@ func TestFaultTerminatedDuringAWrite(t *testing.T) {
 		testenv.Must(t, s.Condition(t.Context(), testenv.ClusterOperator, metav1.Condition{Type: name, Status: metav1.ConditionTrue}))
 	}
 	other := &stage{Env: s.Env, Auditor: s.replica(t, elected...), proxy: s.proxy}
-	other.tells(t, "last")
+	other.awaitReported(t, "last")
 }

@@ -57,7 +57,7 @@ func (p *pair) broken(t *testing.T, name string, replicas ...*auditor.Auditor) {
 	t.Helper()
 	h := testenv.CatchAll("configmaps")
 	h.Name = name + ".e2e.example.com"
-	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "nobody"}}
+	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "none"}}
 	p.Validate(t, name, h)
 	for _, a := range replicas {
 		_, err := a.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": name}))
@@ -65,8 +65,8 @@ func (p *pair) broken(t *testing.T, name string, replicas ...*auditor.Auditor) {
 	}
 }
 
-// told waits until the conditions tell of a webhook.
-func (p *pair) told(t *testing.T, name string) {
+// awaitConditions waits until the conditions name a webhook.
+func (p *pair) awaitConditions(t *testing.T, name string) {
 	t.Helper()
 	for _, target := range testenv.Targets {
 		testenv.EventuallyWithin(t, takeover, func() error {
@@ -75,7 +75,7 @@ func (p *pair) told(t *testing.T, name string) {
 	}
 }
 
-// TestFaultTakeOver kills the one that writes: the other goes on, and tells what
+// TestFaultTakeOver kills the one that writes: the other goes on, and reports what
 // happened in between.
 func TestFaultTakeOver(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestFaultTakeOver(t *testing.T) {
 	p.leader.Kill()
 	p.broken(t, "meanwhile", p.other)
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
-	p.told(t, "meanwhile")
+	p.awaitConditions(t, "meanwhile")
 	p.Announced(t, "meanwhile", "Warning", "service-missing")
 }
 
@@ -98,7 +98,7 @@ func TestFaultCleanStop(t *testing.T) {
 	}
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
 	p.broken(t, "afterwards", p.other)
-	p.told(t, "afterwards")
+	p.awaitConditions(t, "afterwards")
 }
 
 // TestFaultDeadCatchAll: a dead webhook on everything but subresources keeps the
@@ -109,7 +109,7 @@ func TestFaultDeadCatchAll(t *testing.T) {
 	p := newPair(t)
 	p.Validate(t, "all", testenv.CatchAll("*"))
 	p.broken(t, "first", p.leader, p.other)
-	p.told(t, "first")
+	p.awaitConditions(t, "first")
 	if err := p.renewed(t); err == nil {
 		t.Error("the lease can be written, so the test shows nothing")
 	}
@@ -117,7 +117,7 @@ func TestFaultDeadCatchAll(t *testing.T) {
 	fresh := p.Run(t, elected...)
 	p.other.Kill()
 	p.broken(t, "second", fresh)
-	p.told(t, "second")
+	p.awaitConditions(t, "second")
 	p.Unregister(t, "all")
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, fresh) })
 	p.Announced(t, "second", "Warning", "service-missing")
@@ -134,7 +134,7 @@ func TestFaultHanging(t *testing.T) {
 	b := p.Backend(t, "hanging")
 	p.Validate(t, "all", testenv.Hanging(b, "*"))
 	p.broken(t, "first", p.leader, p.other)
-	p.told(t, "first")
+	p.awaitConditions(t, "first")
 	counted(t, p.leader)
 	p.Unregister(t, "all")
 	p.Announced(t, "first", "Warning", "service-missing")
@@ -158,11 +158,11 @@ func TestFaultHanging(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	p.Unregister(t, "subresources")
-	p.told(t, "second")
+	p.awaitConditions(t, "second")
 	p.Announced(t, "second", "Warning", "service-missing")
 }
 
-// renewed tries to write the lease, as somebody who changes nothing.
+// renewed tries to write the lease, as a client that changes nothing.
 func (p *pair) renewed(t *testing.T) error {
 	leases := p.Kube.CoordinationV1().Leases(testenv.Home)
 	lease, err := leases.Get(t.Context(), "webhook-auditor", metav1.GetOptions{})
@@ -172,7 +172,7 @@ func (p *pair) renewed(t *testing.T) error {
 	return err
 }
 
-// TestFaultDeadCatchAllOnSubresources blocks every write: it is counted, and said
+// TestFaultDeadCatchAllOnSubresources blocks every write: it is counted, and logged
 // once with the webhook's name; metrics go on, and writing when it heals.
 func TestFaultDeadCatchAllOnSubresources(t *testing.T) {
 	t.Parallel()
@@ -189,12 +189,12 @@ func TestFaultDeadCatchAllOnSubresources(t *testing.T) {
 		}
 	}
 	p.Unregister(t, "all")
-	p.told(t, "unwritten")
+	p.awaitConditions(t, "unwritten")
 	p.Announced(t, "unwritten", "Warning", "service-missing")
 	namesOnce(t, p.leader, "all.e2e.example.com")
 }
 
-// namesOnce wants the log to tell once which webhook blocks, and then that it
+// namesOnce wants the log to name once the webhook that blocks, and then that it
 // works again.
 func namesOnce(t *testing.T, a *auditor.Auditor, webhook string) {
 	t.Helper()
@@ -223,8 +223,8 @@ func counted(t *testing.T, a *auditor.Auditor) {
 	testenv.Must(t, err)
 }
 
-// TestFaultSkewedHolder: somebody whose clock is ten minutes ahead holds the lease
-// and renews it; nobody else writes. When it stops, the clock of the other
+// TestFaultSkewedHolder: a replica whose clock is ten minutes ahead holds the lease
+// and renews it; no other replica writes. When it stops, the clock of the other
 // decides, not the stamp.
 func TestFaultSkewedHolder(t *testing.T) {
 	t.Parallel()
@@ -246,7 +246,7 @@ func TestFaultSkewedHolder(t *testing.T) {
 	}
 	for _, target := range testenv.Targets {
 		if _, _, err := w.Status(t.Context(), target); !apierrors.IsNotFound(err) {
-			t.Errorf("%s was written while somebody else held the lease: %v", target.Name, err)
+			t.Errorf("%s was written while another replica held the lease: %v", target.Name, err)
 		}
 	}
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })

@@ -85,7 +85,7 @@ func (w environment) creatingConfigMaps(t *testing.T, b webhook.Backend) func() 
 }
 
 // convertingWidgets writes a widget in one version and reads it in the other.
-// The write matters: as long as nobody writes, the watch caches go on serving
+// The write matters: as long as no client writes, the watch caches go on serving
 // what they converted before the webhook died.
 func (w environment) convertingWidgets(t *testing.T, group string) func() error {
 	return func() error {
@@ -129,7 +129,7 @@ func TestAggregatedBackends(t *testing.T) {
 	w.Validate(t, b.Namespace, h)
 	testenv.Eventually(t, func() error {
 		if _, err := w.CreateConfigMap(t, b.Namespace); err == nil || !strings.Contains(err.Error(), "could not find the requested resource") {
-			return fmt.Errorf("want what nobody serves, have %v", err)
+			return fmt.Errorf("want a resource that is not served, have %v", err)
 		}
 		return nil
 	})
@@ -140,7 +140,7 @@ func TestAggregatedBackends(t *testing.T) {
 	scraper.AwaitNoFinding("service-missing", labels)
 }
 
-// comesAndGoes breaks the backend twice and mends it twice, and wants the
+// comesAndGoes breaks the backend twice and restores it twice, and wants the
 // auditor to say each time what the API server does.
 func (x trouble) comesAndGoes(t *testing.T, w environment, b webhook.Backend, s subject) {
 	scraper := w.Scraper(t)

@@ -123,7 +123,7 @@ type virtual struct {
 
 var (
 	tokenReviews = virtual{"tokenreviews", testenv.Rule("authentication.k8s.io", "tokenreviews"), func(t *testing.T, w environment, _ webhook.Backend) error {
-		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "of nobody"}}
+		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "invalid"}}
 		_, err := w.Kube.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{})
 		return err
 	}}
@@ -140,7 +140,7 @@ var (
 
 func binding(b webhook.Backend) *corev1.Binding {
 	return &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Name: "nobody", Namespace: b.Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: "missing", Namespace: b.Namespace},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: "nowhere"},
 	}
 }

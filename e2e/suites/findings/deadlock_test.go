@@ -22,7 +22,7 @@ import (
 type needed struct {
 	name   string
 	labels map[string]string
-	// step is how the finding tells that the webhook's Pods need it.
+	// step is how the finding says that the webhook's Pods need it.
 	step         string
 	make, unmake func(context.Context, environment, map[string]string) error
 }
@@ -131,7 +131,7 @@ func (w environment) startsIn(t *testing.T, namespace string, labels map[string]
 }
 
 // watchesSystem waits until so many watches of DaemonSets in one namespace are
-// open: nobody but the auditor has any.
+// open: only the auditor has any.
 func (w environment) watchesSystem(t *testing.T, want float64) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
@@ -145,7 +145,7 @@ func (w environment) watchesSystem(t *testing.T, want float64) {
 
 var patchInFix = regexp.MustCompile(`kubectl patch (\S+) (\S+) --type=json -p '([^']*)'`)
 
-// clear applies the patch that the finding comes with, whose message must tell
+// clear applies the patch that the finding comes with, whose message must have
 // the step.
 func (w environment) clear(t *testing.T, check, configuration, step string) {
 	t.Helper()
@@ -156,7 +156,7 @@ func (w environment) clear(t *testing.T, check, configuration, step string) {
 	}
 	f := d.Findings[i]
 	if !strings.Contains(f.Message, step) {
-		t.Errorf("%q does not tell that the Pods %s", f.Message, step)
+		t.Errorf("%q does not say that the Pods %s", f.Message, step)
 	}
 	m := patchInFix.FindStringSubmatch(f.Fix)
 	if m == nil || m[1] != "validatingwebhookconfiguration" || m[2] != configuration {

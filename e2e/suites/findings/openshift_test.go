@@ -16,7 +16,7 @@ import (
 )
 
 // TestOpenShiftResources registers webhooks on resources of OpenShift. As long
-// as nobody serves them there is nothing to say; OpenShift's own CRDs bring the
+// as they are not served nothing is reported; OpenShift's own CRDs bring the
 // findings, and take them along.
 func TestOpenShiftResources(t *testing.T) {
 	t.Parallel()

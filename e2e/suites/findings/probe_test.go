@@ -25,7 +25,7 @@ const (
 type pitfall struct {
 	name, check string
 	// dns is the name in the certificate, left how long it is valid yet; where
-	// dns is "", nobody listens.
+	// dns is "", connections are refused.
 	dns  string
 	left time.Duration
 	// stranger says that the CA bundle is another one's.
@@ -87,7 +87,7 @@ func dialSucceeds(scraper testenv.Scraper, labels metrics.Labels) {
 	scraper.Await("when the certificate ends", metrics.Present(servingNotAfter, labels))
 }
 
-// TestProbeOnce: "audit" dials only when it is told to, and has no clock to
+// TestProbeOnce: "audit" dials only with --probe=tls, and has no clock to
 // wait for.
 func TestProbeOnce(t *testing.T) {
 	t.Parallel()

@@ -198,8 +198,8 @@ func allOwned(prefix string) []owned {
 }
 
 // TestReapplyIsNoHotLoop: however its owner brings a configuration to the state
-// that it wants, the guard leaves nothing to do for anybody who watches, and
-// nobody's name in the managed fields.
+// that it wants, the guard leaves nothing to do for any client that watches, and
+// no other name in the managed fields.
 func TestReapplyIsNoHotLoop(t *testing.T) {
 	t.Parallel()
 	w := useGuarded(t)

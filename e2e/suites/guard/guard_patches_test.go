@@ -19,7 +19,7 @@ func usePrevious(t *testing.T) environment {
 }
 
 // TestRunLevelPatches: what is printed for webhooks that are older than the
-// guard gives them what the guard would, whoever owns them, and keeps no owner
+// guard gives them what the guard would, for each kind of owner, and keeps no owner
 // from changing them.
 func TestRunLevelPatches(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestRunLevelPatches(t *testing.T) {
 }
 
 // insist makes the configuration as its owner wants it, who takes selectors
-// over that somebody else wrote.
+// over that another client wrote.
 func (o owned) insist(t *testing.T, w environment, before *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	if o.owner.name != "server-side apply" {

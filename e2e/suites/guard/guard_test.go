@@ -159,7 +159,7 @@ func configuration(kind, name string, hooks ...any) *unstructured.Unstructured {
 	}}
 }
 
-// idle is a webhook for a resource that nobody serves.
+// idle is a webhook for a resource that is not served.
 func idle(name string) map[string]any {
 	return map[string]any{
 		"name":                    name + ".guard.example.com",
@@ -217,7 +217,7 @@ func (w environment) unregisterLater(t *testing.T, object *unstructured.Unstruct
 func (w environment) annotate(t *testing.T, object *unstructured.Unstructured, annotation, value string) *unstructured.Unstructured {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, annotation, value)
-	made, err := w.configurations(object.GetKind()).Patch(t.Context(), object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "somebody"})
+	made, err := w.configurations(object.GetKind()).Patch(t.Context(), object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "other"})
 	testenv.Must(t, err)
 	return made
 }
@@ -265,7 +265,7 @@ func TestGuardCoversAnyNumberOfWebhooks(t *testing.T) {
 	}
 }
 
-// wantUnchanged wants a write to have changed nothing that anybody watches.
+// wantUnchanged wants a write to have changed nothing that clients watch.
 func wantUnchanged(t *testing.T, before, after *unstructured.Unstructured) {
 	t.Helper()
 	if before.GetGeneration() != after.GetGeneration() || before.GetResourceVersion() != after.GetResourceVersion() {

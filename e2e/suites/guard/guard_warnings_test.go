@@ -25,7 +25,7 @@ var unseen = map[string]string{
 	"core-resource.yaml: core-resource validating openshift-policy crd.example.com": "that the resource is a part of OpenShift stands in its CRD",
 }
 
-// approvalWarning is what the policy says of webhooks that nobody approved.
+// approvalWarning is what the policy says of unapproved webhooks.
 var approvalWarning = regexp.MustCompile(`unapproved webhooks (on security-sensitive resources|in openshift-\* namespaces on core resources): ([^;]*);`)
 
 // optInWarning is what it says of who opts in.
@@ -82,9 +82,9 @@ func (w environment) warn(t *testing.T) {
 // wantWarning registers a webhook for secrets, in a dry run.
 func (w environment) wantWarning(t *testing.T, want string) error {
 	t.Helper()
-	said, err := w.dryRun(t, configuration("ValidatingWebhookConfiguration", "guard-warned", covering("secrets")))
-	if err == nil && !strings.Contains(strings.Join(said, "\n"), want) {
-		err = fmt.Errorf("want the warning %q, have %q", want, said)
+	printed, err := w.dryRun(t, configuration("ValidatingWebhookConfiguration", "guard-warned", covering("secrets")))
+	if err == nil && !strings.Contains(strings.Join(printed, "\n"), want) {
+		err = fmt.Errorf("want the warning %q, have %q", want, printed)
 	}
 	return err
 }
@@ -122,11 +122,11 @@ func (w environment) warned(t *testing.T, file string) map[string]bool {
 		if _, ok := guardedKinds[o.GetKind()]; !ok {
 			continue
 		}
-		said, err := w.dryRun(t, o)
+		printed, err := w.dryRun(t, o)
 		if err != nil {
 			t.Errorf("registering %s of %s: %v", o.GetName(), file, err)
 		}
-		for _, line := range said {
+		for _, line := range printed {
 			m := approvalWarning.FindStringSubmatch(line)
 			if m == nil && !strings.Contains(line, optInWarning) {
 				t.Errorf("registering %s of %s: the policy says %q", o.GetName(), file, line)
@@ -188,13 +188,13 @@ func foundIn(t *testing.T, args ...string) []found {
 // warns of.
 func (w environment) dryRun(t *testing.T, object *unstructured.Unstructured) ([]string, error) {
 	t.Helper()
-	heard := &warnings{}
+	received := &warnings{}
 	config := w.Plane.Config()
-	config.WarningHandler = heard
+	config.WarningHandler = received
 	client, err := dynamic.NewForConfig(config)
 	testenv.Must(t, err)
 	_, err = client.Resource(guardedKinds[object.GetKind()]).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	return heard.byPolicy(), err
+	return received.byPolicy(), err
 }
 
 // warnings collects what the API server warns of.
@@ -254,10 +254,10 @@ func TestRegistrationWarnings(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				object := configuration(kind, "guard-warned", test.hooks...)
 				object.SetAnnotations(test.annotations)
-				said, err := w.dryRun(t, object)
+				printed, err := w.dryRun(t, object)
 				testenv.Must(t, err)
-				if test.want == "" && len(said) > 0 || len(said) > 1 || !strings.Contains(strings.Join(said, ""), test.want) {
-					t.Errorf("says %q, want %q", said, test.want)
+				if test.want == "" && len(printed) > 0 || len(printed) > 1 || !strings.Contains(strings.Join(printed, ""), test.want) {
+					t.Errorf("prints %q, want %q", printed, test.want)
 				}
 			})
 		}

@@ -32,7 +32,7 @@ func TestKubeconfigThatPointsNowhere(t *testing.T) {
 	for _, test := range []struct{ name, kubeconfig, want string }{
 		{"no such file", filepath.Join(dir, "missing"), filepath.Join(dir, "missing") + ": no such file"},
 		{"not YAML", broken, broken},
-		{"nobody listens", closed, "connection refused"},
+		{"connection refused", closed, "connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := testenv.Command(t, "audit", "--kubeconfig="+test.kubeconfig)
@@ -71,7 +71,7 @@ func TestMissingPermission(t *testing.T) {
 				t.Errorf("want one error about the verb list on %s, and exit code 1: %+v", resource, got)
 			}
 			if !testenv.ContainsAll(got.Stderr, "list "+resource+" is forbidden", user) {
-				t.Errorf("stderr does not tell: %q", got.Stderr)
+				t.Errorf("stderr lacks the reason: %q", got.Stderr)
 			}
 			for _, configuration := range []string{"access-validating", "access-mutating", crd} {
 				if seen, want := d.HasWebhookOf(configuration), configuration != hides; seen != want {
@@ -103,13 +103,13 @@ func TestPermissionIsGrantedLater(t *testing.T) {
 	labels := testenv.Identity("validating", empty.Namespace, empty.Namespace+".e2e.example.com")
 	scraper.Await("unknown is not ready nor unready", metrics.Absent(testenv.BackendReady, labels))
 	if output := a.Output(); !testenv.ContainsAll(output, "list "+resource+" is forbidden", user) {
-		t.Errorf("the log does not tell what is missing:\n%s", output)
+		t.Errorf("the log does not say what is missing:\n%s", output)
 	}
 	testenv.Must(t, w.setPermissions(t.Context(), user, w.permissions(t)))
 	scraper.AwaitFinding("no-ready-endpoints", "critical", labels)
 }
 
-// permissions let somebody list and watch whatever is served, but for the given
+// permissions let a user list and watch whatever is served, but for the given
 // resources.
 func (w environment) permissions(t *testing.T, without ...string) []rbacv1.PolicyRule {
 	t.Helper()
@@ -130,7 +130,7 @@ func (w environment) permissions(t *testing.T, without ...string) []rbacv1.Polic
 	return rules
 }
 
-// user writes a kubeconfig for somebody who may do what the rules say.
+// user writes a kubeconfig for a user who may do what the rules grant.
 func (w environment) user(t *testing.T, name string, rules []rbacv1.PolicyRule) string {
 	t.Helper()
 	roles := w.Kube.RbacV1().ClusterRoles()
@@ -149,7 +149,7 @@ func (w environment) user(t *testing.T, name string, rules []rbacv1.PolicyRule) 
 	testenv.Must(t, err)
 	client, err := kubernetes.NewForConfig(config)
 	testenv.Must(t, err)
-	testenv.Eventually(t, func() error { // the API server takes roles in a moment later
+	testenv.Eventually(t, func() error { // the API server takes some time to read roles
 		_, err := client.CoreV1().ConfigMaps(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
 		return err
 	})

@@ -100,7 +100,7 @@ func TestBadFiles(t *testing.T) {
 				t.Errorf("want %s:%d and %q, have %+v", file, test.line, test.want, e)
 			}
 			if !testenv.ContainsAll(got.Stderr, append(test.want, file)...) || testenv.ContainsAll(got.Stderr, "secret") {
-				t.Errorf("stderr does not tell, or too much: %q", got.Stderr)
+				t.Errorf("stderr lacks the reason, or has a secret: %q", got.Stderr)
 			}
 			if !d.HasFinding("sensitive-resource", "sound") || d.HasFinding("sensitive-resource", "bad") == test.lost {
 				t.Errorf("findings are lost: %+v", d.Findings)

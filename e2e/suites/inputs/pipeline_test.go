@@ -57,7 +57,7 @@ func TestPipelines(t *testing.T) {
 			}
 			shell(t, checkout, "rm -rf before && git worktree prune && cp manifests/sound.yaml manifests/more.yaml && sed -i.bak 's/name: sound/name: more/; s/secrets/pods/' manifests/more.yaml")
 			if code := pipeline(t, checkout, commands); code != 3 {
-				t.Errorf("exit code %d with a webhook for pods of everybody, want 3", code)
+				t.Errorf("exit code %d with a webhook for all pods, want 3", code)
 			}
 			if name == "GitHub" {
 				annotated(t, filepath.Join(checkout, "webhooks.sarif"))

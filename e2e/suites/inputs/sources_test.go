@@ -36,10 +36,10 @@ type source struct {
 	kind string
 	// finds are the checks that find something, of those two.
 	finds []string
-	// lacks are parts of what the first path is said to lack; whole is what it
-	// is said to have.
+	// lacks are parts of what is reported as missing from the first path; whole
+	// must not be among it.
 	lacks, whole []string
-	// dated says that it tells when it was collected.
+	// dated means that it has the time at which it was collected.
 	dated bool
 }
 
@@ -110,7 +110,7 @@ func (w environment) setScene(t *testing.T) {
 	w.Validate(t, scene, here, gone)
 }
 
-// audited holds what is said of the paths against the source.
+// audited compares what is reported on the paths with the source.
 func (s source) audited(t *testing.T, kind string, paths ...string) {
 	t.Helper()
 	d, got := testenv.Report(t, append([]string{"--fail-on=never", "--aggregator-routing=true"}, paths...)...)
@@ -123,12 +123,12 @@ func (s source) audited(t *testing.T, kind string, paths ...string) {
 	lacks := strings.Join(d.Inputs[0].Lacks, "; ")
 	for _, part := range s.lacks {
 		if !strings.Contains(lacks, part) {
-			t.Errorf("not said: %s; but: %s", part, lacks)
+			t.Errorf("not reported as missing: %s; but: %s", part, lacks)
 		}
 	}
 	for _, part := range s.whole {
 		if strings.Contains(lacks, part) {
-			t.Errorf("said, and not so: %s", part)
+			t.Errorf("wrongly reported as missing: %s", part)
 		}
 	}
 	for _, check := range []string{"no-ready-endpoints", "service-missing"} {

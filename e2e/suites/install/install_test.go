@@ -70,21 +70,21 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// works wants the auditor to tell what is broken in all its ways, with a
+// works wants the auditor to report what is broken in all its ways, with a
 // certificate of its own making as with one that is given, and never to be
 // refused anything.
 func (a *auditor) works(t *testing.T, w *testenv.Env, namespace, reader string) {
 	t.Helper()
 	token := scraper(t, w, reader)
-	a.tells(t, token)
+	a.awaitFinding(t, token)
 	a.serving(t)
-	a.tells(t, token)
+	a.awaitFinding(t, token)
 	testenv.Eventually(t, func() error { return line(t, w) })
 	w.Announced(t, "validating", "Warning", "service-missing")
 	testenv.Eventually(t, func() error {
 		lease, err := w.Kube.CoordinationV1().Leases(namespace).Get(t.Context(), account, metav1.GetOptions{})
 		if err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
-			err = fmt.Errorf("nobody holds the lease")
+			err = fmt.Errorf("the lease has no holder")
 		}
 		return err
 	})
@@ -99,8 +99,8 @@ func (a *auditor) works(t *testing.T, w *testenv.Env, namespace, reader string) 
 	}
 }
 
-// tells waits until a scrape tells what is broken.
-func (a *auditor) tells(t *testing.T, token string) {
+// awaitFinding waits until a scrape has what is broken.
+func (a *auditor) awaitFinding(t *testing.T, token string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		scrape, err := a.scrape(t.Context(), token)
@@ -143,7 +143,7 @@ func line(t *testing.T, w *testenv.Env) error {
 }
 
 // leaves wants nothing to be left once the auditor is uninstalled: a
-// ClusterOperator that nobody writes to would page for ever.
+// ClusterOperator that is no longer written would page for ever.
 func leaves(t *testing.T, w *testenv.Env) {
 	t.Helper()
 	const all = "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,roles,rolebindings,deployments,services,configmaps"

@@ -19,7 +19,7 @@ const (
 	home = "openshift-webhook-auditor"
 	// reviews is a configuration on what the newest servers send nowhere.
 	reviews = "reviews"
-	// gates is where the API server tells what it sends.
+	// gates is where the API server shows what it sends.
 	gates = "/metrics"
 )
 
@@ -46,7 +46,7 @@ func (g grant) kind() string {
 func (g grant) String() string { return g.verb() + " " + g.kind() }
 
 // refused is how the log says that the grant is missing. That of the metrics is
-// missed in silence: without them the version tells what reviews are sent to.
+// missed in silence: without them the version decides whether reviews are sent to.
 func (g grant) refused() *regexp.Regexp {
 	if g.thing() == gates {
 		return regexp.MustCompile("")
@@ -58,7 +58,7 @@ func (g grant) refused() *regexp.Regexp {
 // TestEachPermission takes one permission after the other away: each is needed,
 // the log says which is missing, and the rest works. The API server streams no
 // lists, as older ones do not, for else "list" is hardly needed; and it sends
-// reviews to webhooks, which only its metrics tell. What nodes need is read
+// reviews to webhooks, which only its metrics show. What nodes need is read
 // because a webhook looks at the Pods of kube-system.
 func TestEachPermission(t *testing.T) {
 	t.Parallel()
@@ -206,7 +206,7 @@ func (r *run) lacks(t *testing.T, token string) {
 	})
 }
 
-// remains wants the metrics to tell of what can still be seen.
+// remains wants the metrics to have what can still be seen.
 func remains(m metrics.Metrics, without grant) error {
 	for configuration, kind := range map[string]string{
 		"validating": "validatingwebhookconfigurations.admissionregistration.k8s.io",
@@ -222,7 +222,7 @@ func remains(m metrics.Metrics, without grant) error {
 	return sent(m, without)
 }
 
-// sent wants the metrics to tell whether reviews are sent to webhooks: they
+// sent wants the metrics to show whether reviews are sent to webhooks: they
 // are, but who may not ask takes the version's word that they are not.
 func sent(m metrics.Metrics, without grant) error {
 	check := "virtual-resource"

@@ -20,7 +20,7 @@ type hit struct{ check, webhook, because string }
 var installations = []installation{
 	{"github.com/open-policy-agent/gatekeeper/v3", "v3.23.1", "deploy/gatekeeper.yaml", 3, []hit{{
 		"control-plane-path", "check-ignore-label.gatekeeper.sh",
-		"while Gatekeeper is down no namespace can be created or changed, on purpose: whoever could label one would be exempt",
+		"while Gatekeeper is down no namespace can be created or changed, on purpose: a user who could label one would be exempt",
 	}}},
 	{"github.com/cloudnative-pg/cloudnative-pg", "v1.27.0", "releases/cnpg-1.27.0.yaml", 9, nil},
 	{"go.universe.tf/metallb", "v0.16.2", "config/manifests/metallb-native.yaml", 7, nil},
@@ -36,7 +36,7 @@ var installations = []installation{
 	{"github.com/projectcapsule/capsule", "v0.6.0", "config/install.yaml", 16, []hit{
 		{"control-plane-path", "owner.namespace.capsule.clastix.io", "while Capsule is down no namespace can be created or changed"},
 		{"control-plane-path", "namespaces.capsule.clastix.io", "the same"},
-		{"control-plane-path", "nodes.capsule.clastix.io", "while Capsule is down no Node can be changed by anybody, kubelets included"},
+		{"control-plane-path", "nodes.capsule.clastix.io", "while Capsule is down no Node can be changed by any client, kubelets included"},
 		{"virtual-resource", "cordoning.tenant.capsule.clastix.io", "its wildcard takes in bindings: in the namespaces of tenants nothing could be bound while it is down"},
 	}},
 	{"github.com/kserve/kserve", "v0.15.0", "install/v0.15.0/kserve.yaml", 8, nil},

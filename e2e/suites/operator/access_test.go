@@ -153,22 +153,22 @@ func TestAccess(t *testing.T) {
 	known, stranger := g.account(t, "known"), g.account(t, "stranger")
 	g.allow(t, "known")
 	trusted := g.certificate(t, prometheus)
-	nobody := scraper{}
-	g.answers(t, nobody, "/readyz", http.StatusOK)
+	anonymous := scraper{}
+	g.answers(t, anonymous, "/readyz", http.StatusOK)
 	for _, test := range []struct {
 		name string
 		scraper
 		path string
 		want int
 	}{
-		{"anonymous", nobody, "/metrics", http.StatusUnauthorized},
-		{"anonymous probe", nobody, "/healthz", http.StatusOK},
+		{"anonymous", anonymous, "/metrics", http.StatusUnauthorized},
+		{"anonymous probe", anonymous, "/healthz", http.StatusOK},
 		{"made-up token", scraper{token: "made-up"}, "/metrics", http.StatusUnauthorized},
 		{"token with the right", known, "/metrics", http.StatusOK},
 		{"token without the right", stranger, "/metrics", http.StatusForbidden},
 		{"trusted certificate", trusted, "/metrics", http.StatusOK},
 		{"certificate with the right", g.certificate(t, "admin", "system:masters"), "/metrics", http.StatusOK},
-		{"certificate without the right", g.certificate(t, "somebody"), "/metrics", http.StatusForbidden},
+		{"certificate without the right", g.certificate(t, "other"), "/metrics", http.StatusForbidden},
 	} {
 		t.Run(test.name, func(t *testing.T) { g.answers(t, test.scraper, test.path, test.want) })
 	}
@@ -183,7 +183,7 @@ func TestAccess(t *testing.T) {
 	t.Run("blocked reviews", func(t *testing.T) { g.outlives(t, known, stranger, trusted) })
 }
 
-// refuses wants a certificate that somebody else signed, under the name of the
+// refuses wants a certificate that another CA signed, under the name of the
 // CA that is asked for, to be worth nothing.
 func (g *guarded) refuses(t *testing.T) {
 	signer, err := ca.New("e2e")

@@ -144,8 +144,8 @@ func interceptReviews(t *testing.T, w *testenv.Env) {
 	w.Reaches(t, testenv.Well("Degraded"))
 }
 
-// tolerate registers what is no reason to degrade, and then what is: all that
-// Degraded tells is the latter.
+// tolerate registers what is no reason to degrade, and then what is: 
+// Degraded reports the latter alone.
 func tolerate(t *testing.T, w *testenv.Env) {
 	ignored := w.Backend(t, "tolerated-ignore")
 	testenv.Must(t, ignored.DeleteService(t.Context()))
@@ -172,7 +172,7 @@ func tolerate(t *testing.T, w *testenv.Env) {
 		testenv.Must(t, err)
 		for _, c := range status.Conditions {
 			if contains(c.Message, "tolerated-ignore", "tolerated-flaky", "tolerated-sensitive", "tolerated-core") {
-				t.Errorf("%s tells of what is tolerated: %s", c.Type, c.Message)
+				t.Errorf("%s reports what is tolerated: %s", c.Type, c.Message)
 			}
 		}
 	}

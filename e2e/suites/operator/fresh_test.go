@@ -35,7 +35,7 @@ func TestFreshCluster(t *testing.T) {
 }
 
 // isQuiet watches a cluster as it comes, without a single webhook: nothing is
-// found, nothing is asked for, nothing is computed, nothing is said.
+// found, nothing is asked for, nothing is computed, nothing is logged.
 func isQuiet(t *testing.T, w *testenv.Env) {
 	d, result := testenv.Report(t, "--kubeconfig="+w.Plane.Kubeconfig())
 	if result.Code != 0 || result.Stderr != "" || len(d.Webhooks)+len(d.Findings)+len(d.Errors) != 0 {
@@ -85,7 +85,7 @@ func activityOf(t *testing.T, scraper testenv.Scraper, w *testenv.Env) activity 
 	}
 }
 
-// snapshotTime is the moment of which the auditor tells.
+// snapshotTime is the time of the auditor's snapshot.
 func snapshotTime(scrape metrics.Metrics) time.Time {
 	return time.UnixMilli(int64(1000 * scrape.Select(snapshotTimestamp, nil).Sum()))
 }
@@ -163,7 +163,7 @@ func losesItsAPIServer(t *testing.T, w *testenv.Env) {
 	// The last watch to recover may be another than the one that was oldest.
 	testenv.Eventually(t, func() error {
 		if output := scraper.Output(); !strings.Contains(output, "resource readable again") || strings.Contains(output, "panic") {
-			return fmt.Errorf("the log does not tell of the recovery:\n%s", output)
+			return fmt.Errorf("the log lacks the recovery:\n%s", output)
 		}
 		return nil
 	})
@@ -205,6 +205,6 @@ func nothingLeft(t *testing.T, plane *cluster.ControlPlane, pids []int) {
 	address := strings.TrimPrefix(plane.Config().Host, "https://")
 	if conn, err := net.DialTimeout("tcp", address, time.Second); err == nil {
 		conn.Close()
-		t.Errorf("somebody still listens on %s", address)
+		t.Errorf("a process still listens on %s", address)
 	}
 }

@@ -25,7 +25,7 @@ func TestFaultStaleGrant(t *testing.T) {
 	g.block(t)
 	for !contains(g.process.Output(), "cannot review who may scrape") || time.Since(begun) < granted+10*time.Second {
 		if time.Since(begun) > 2*granted {
-			t.Fatal("nobody asked again")
+			t.Fatal("the API server was not asked again")
 		}
 		if got, _, err := g.get(t.Context(), known, "/metrics"); err != nil || got != http.StatusOK {
 			t.Fatalf("after %s: %d %v", time.Since(begun), got, err)

@@ -16,7 +16,7 @@ import (
 )
 
 // TestVersions operates on servers of each version there is, and there on what
-// somebody else left behind. TestConditions has one more, with the gate off.
+// another writer left behind. TestConditions has one more, with the gate off.
 func TestVersions(t *testing.T) {
 	for _, version := range []struct {
 		flag    string
@@ -60,11 +60,11 @@ func sends(t *testing.T, w *testenv.Env, a *auditor.Auditor, reviews bool) {
 }
 
 // olderBuild: a condition that an older build wrote and this one dropped
-// leaves; one that somebody else added stays.
+// leaves; one that another writer added stays.
 func olderBuild(t *testing.T, w *testenv.Env) *auditor.Auditor {
 	for _, target := range testenv.Targets {
 		w.Wrote(t, target, "webhook-auditor", testenv.Well("DroppedError"))
-		w.Wrote(t, target, "somebody-else", testenv.Well("ForeignCondition"))
+		w.Wrote(t, target, "another-writer", testenv.Well("ForeignCondition"))
 	}
 	a := w.Run(t, elected...)
 	w.Reaches(t, testenv.Well("Degraded"))
@@ -83,7 +83,7 @@ func olderBuild(t *testing.T, w *testenv.Env) *auditor.Auditor {
 }
 
 // futureStamps: a writer whose clock was ten minutes ahead does not delay what
-// is to be told now.
+// is to be reported now.
 func futureStamps(t *testing.T, w *testenv.Env) *auditor.Auditor {
 	const condition = "ValidatingAdmissionWebhookConfigurationError"
 	ahead := metav1.Condition{Type: condition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(10 * time.Minute))}

@@ -39,7 +39,7 @@ const (
 
 // BenchmarkScale measures what a large cluster costs: the memory of the auditor
 // and how soon an isolated change shows on /metrics. It takes five minutes, and
-// runs only where somebody asks for it:
+// runs only with -bench:
 //
 //	go test -run '^$' -bench Scale -timeout 30m .
 func BenchmarkScale(b *testing.B) {
@@ -70,7 +70,7 @@ func measureScale(b *testing.B, flags ...string) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// memory reads one line of what Linux tells of a process, in MiB.
+// memory reads one line of what Linux reports of a process, in MiB.
 func memory(b *testing.B, pid int, line string) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -198,8 +198,8 @@ func (c bigCluster) createConfiguration(ctx context.Context, i int) error {
 }
 
 // delays loses and regains an endpoint over and over, with pauses in between,
-// and measures from the moment the API server acknowledges the change to the
-// moment an answer of /metrics tells of it. What is asked for is one family, so
+// and measures from the time the API server acknowledges the change to the
+// time an answer of /metrics shows it. What is asked for is one family, so
 // that the questions cost little of what they measure.
 func (c bigCluster) delays(b *testing.B, a *auditor.Auditor) []time.Duration {
 	b.Helper()

@@ -22,7 +22,7 @@ import (
 
 const (
 	binary = "webhook-auditor"
-	// user is nobody in particular, and a number, so that the kubelet sees that
+	// user is an unprivileged one, and a number, so that the kubelet sees that
 	// it is not root.
 	user = "65532:65532"
 	tag  = "latest"
@@ -114,7 +114,7 @@ func (b build) config(architecture string) *v1.ConfigFile {
 			ExposedPorts: map[string]struct{}{"8443/tcp": {}},
 			Labels: map[string]string{
 				"org.opencontainers.image.title":       "webhook-auditor",
-				"org.opencontainers.image.description": "Tells which admission and conversion webhooks put the cluster at risk.",
+				"org.opencontainers.image.description": "Reports which admission and conversion webhooks put the cluster at risk.",
 				"org.opencontainers.image.source":      "https://github.com/webhook-auditor/webhook-auditor",
 				"org.opencontainers.image.licenses":    "Apache-2.0",
 				"org.opencontainers.image.version":     b.version,

@@ -77,7 +77,7 @@ func checkConfig(t *testing.T, image v1.Image, architecture string) {
 	}
 }
 
-// checkLayer wants nothing but one static binary that everybody may run.
+// checkLayer wants nothing but one static binary that all users may run.
 func checkLayer(t *testing.T, image v1.Image, machine elf.Machine) {
 	t.Helper()
 	layers, err := image.Layers()

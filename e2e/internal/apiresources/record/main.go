@@ -1,7 +1,7 @@
 // Command record writes what API servers serve into the folder given as
 // argument, v1.37.txt, v1.36.txt and so on: the one that runs here, at its own
-// version and emulating each older one it can, and older ones as their sources
-// tell.
+// version and emulating each older one it can, and older ones
+// from their sources.
 package main
 
 import (
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// discoveryOf is the folder in the sources of a release that tells what it
+// discoveryOf is the folder in the sources of a release that lists what it
 // serves.
 func discoveryOf(ctx context.Context, release string) (string, error) {
 	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", "k8s.io/kubernetes@"+release)
