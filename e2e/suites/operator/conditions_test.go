@@ -144,7 +144,7 @@ func interceptReviews(t *testing.T, w *testenv.Env) {
 	w.Reaches(t, testenv.Well("Degraded"))
 }
 
-// tolerate registers what is no reason to degrade, and then what is: 
+// tolerate registers what is no reason to degrade, and then what is:
 // Degraded reports the latter alone.
 func tolerate(t *testing.T, w *testenv.Env) {
 	ignored := w.Backend(t, "tolerated-ignore")
