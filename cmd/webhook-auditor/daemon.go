@@ -24,7 +24,7 @@ import (
 type daemon struct {
 	// evaluating guards judge: Snapshots and Policies change at the same time.
 	evaluating sync.Mutex
-	judge      classify.Succession
+	decided    classify.Policy
 	tracker    *operator.Tracker
 	log        *slog.Logger
 	writer     *operator.Writer // nil where nothing is written to the cluster
@@ -44,7 +44,7 @@ type daemon struct {
 
 func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logger) *daemon {
 	d := &daemon{
-		judge:       classify.Succession{Policy: policy},
+		decided:     policy,
 		tracker:     tracker,
 		log:         log,
 		evaluations: newEvaluations(log),
@@ -69,7 +69,7 @@ func (d *daemon) publish(ctx context.Context, s *inventory.Snapshot) {
 // evaluate makes the Report of the Snapshot the current one, unless ctx ends
 // first.
 func (d *daemon) evaluate(ctx context.Context, s *inventory.Snapshot) {
-	report, err := d.evaluations.measure(func() (*classify.Report, error) { return d.judge.Evaluate(ctx, s) })
+	report, err := d.evaluations.measure(func() (*classify.Report, error) { return d.decided.Evaluate(ctx, s) })
 	if err != nil {
 		return
 	}

@@ -116,7 +116,7 @@ func (r *Report) acknowledgeAnnotated() {
 		profile.Stale = unused(known[key])
 		delete(known, key) // said once, with the configuration's first webhook
 		if len(profile.Stale) > 0 {
-			r.Findings = add(r.Findings, staleAcknowledgement, *profile)
+			r.Findings = appendFindings(r.Findings, staleAcknowledgement, profile)
 		}
 	}
 }

@@ -10,7 +10,7 @@ var approvalInvalid = &Check{
 	Name:     "approval-invalid",
 	Summary:  "An approval or an opt-in has a value that says nothing, and so has no effect.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		optIn := p.Object.Annotations[OptInAnnotation]
 		switch {
 		case p.Approval != "" && !p.Approved:

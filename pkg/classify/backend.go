@@ -33,8 +33,8 @@ const (
 )
 
 // findFault reports a backend with the fault, as severe as its consequences.
-func findFault(fault inventory.BackendFault) func(Profile) []Problem {
-	return func(p Profile) []Problem {
+func findFault(fault inventory.BackendFault) func(*Profile) []Problem {
+	return func(p *Profile) []Problem {
 		if p.State.Fault != fault {
 			return nil
 		}
@@ -54,7 +54,7 @@ func findFault(fault inventory.BackendFault) func(Profile) []Problem {
 
 // called names what is really called: behind the API server itself, the
 // Service of an APIService.
-func called(p Profile) string {
+func called(p *Profile) string {
 	if p.Webhook.Backend.Kind == inventory.BackendAPIServer {
 		return fmt.Sprintf("Service %s:%d through the API server", p.State.Service.Key(), p.State.Service.Port)
 	}
@@ -62,7 +62,7 @@ func called(p Profile) string {
 }
 
 // backend is called, quoted as a Fix needs it.
-func backend(p Profile) string {
+func backend(p *Profile) string {
 	switch b := p.Webhook.Backend; b.Kind {
 	case inventory.BackendAPIServer:
 		return fmt.Sprintf("Service %s through the API server", quoted(fmt.Sprintf("%s:%d", p.State.Service.Key(), p.State.Service.Port)))
@@ -74,7 +74,7 @@ func backend(p Profile) string {
 }
 
 // consequences says how bad a dead backend is, and what it breaks.
-func consequences(p Profile) (Severity, string) {
+func consequences(p *Profile) (Severity, string) {
 	switch {
 	case p.Type == inventory.Conversion:
 		return conversionConsequences(p)
@@ -88,7 +88,7 @@ func consequences(p Profile) (Severity, string) {
 	return Warning, intercepted(p) + " passes without it (failurePolicy Ignore)"
 }
 
-func conversionConsequences(p Profile) (Severity, string) {
+func conversionConsequences(p *Profile) (Severity, string) {
 	switch p.Matcher.ConversionNeed(p.CRD) {
 	case admission.NeverConverted:
 		return Info, "only one version is in use, so nothing calls it"
@@ -99,14 +99,14 @@ func conversionConsequences(p Profile) (Severity, string) {
 }
 
 // repair is the way out of a dead backend.
-func repair(p Profile) string {
+func repair(p *Profile) string {
 	if p.Type == inventory.Conversion {
 		return fmt.Sprintf("%s; never force-delete the objects: they are healthy, only unreadable; if its software is gone for good and the versions differ in name only: %s", restore(p), noConversion(p))
 	}
 	return fmt.Sprintf("%s; if its software is gone for good: kubectl delete %s%s", restore(p), object(p), byOwner(p))
 }
 
-func restore(p Profile) string {
+func restore(p *Profile) string {
 	switch {
 	case p.State.APIService != "":
 		return fmt.Sprintf("bring APIService %s back (kubectl get apiservices)", quoted(p.State.APIService))
@@ -118,7 +118,7 @@ func restore(p Profile) string {
 
 // callOther has the webhook call a port that its Service has: the one, if there
 // is no other.
-func callOther(p Profile, ports []corev1.ServicePort) string {
+func callOther(p *Profile, ports []corev1.ServicePort) string {
 	give := fmt.Sprintf("give Service %s port %d", quoted(p.State.Service.Key().String()), p.State.Service.Port)
 	switch {
 	case len(ports) != 1:

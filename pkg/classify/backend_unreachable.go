@@ -13,7 +13,7 @@ var backendUnreachable = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookBackendUnreachable"},
 	For:      15 * time.Minute,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		probe := p.Snapshot.Probes[p.Ref]
 		if probe.Answer != inventory.AnswerUnreachable {
 			return nil
@@ -29,7 +29,7 @@ var backendUnreachable = &Check{
 }
 
 // reach is how to find out whether nobody listens or the way is barred.
-func reach(p Profile) string {
+func reach(p *Profile) string {
 	if p.Webhook.Backend.Kind == inventory.BackendURL {
 		return fmt.Sprintf("see that %s resolves and listens, from the hosts of the API servers too; if it is gone for good: kubectl delete %s",
 			quoted(p.Webhook.Backend.Host()), object(p))

@@ -15,7 +15,7 @@ var blocksAuditor = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookBlocksAuditor"},
 	For:      15 * time.Minute,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if !p.FailsClosed() || p.Type == inventory.Conversion || p.Platform {
 			return nil
 		}
@@ -37,7 +37,7 @@ var auditorNeeds = []struct {
 
 // blocked looks at the namespaces that exist: where webhook-auditor is not
 // installed, nothing of it can be blocked.
-func blocked(p Profile) []Problem {
+func blocked(p *Profile) []Problem {
 	var what, where []string
 	var resources []inventory.Resource
 	severity := Info

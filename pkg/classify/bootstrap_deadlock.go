@@ -14,7 +14,7 @@ var bootstrapDeadlock = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookBootstrapDeadlock"},
 	For:      15 * time.Minute,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if p.Deadlock == nil || p.Platform {
 			return nil
 		}

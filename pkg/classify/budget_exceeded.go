@@ -14,7 +14,7 @@ var budgetExceeded = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookBudgetExceeded"},
 	For:      15 * time.Minute,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		var out []Problem
 		for _, e := range p.Excesses {
 			if !contributes(p, e) {
@@ -33,7 +33,7 @@ var budgetExceeded = &Check{
 // contributes reports whether the budget would be exceeded by less without the
 // webhook: of the validating ones, which are called at once, only the slowest
 // take time.
-func contributes(p Profile, e Excess) bool {
+func contributes(p *Profile, e Excess) bool {
 	tooMany := e.Allowed.Webhooks > 0 && e.Webhooks > e.Allowed.Webhooks
 	return tooMany || p.Type == inventory.Mutating || p.Timeout == e.Validating
 }
@@ -59,7 +59,7 @@ func allowance(b Budget) string {
 }
 
 // cheaper is how to get back under the budget.
-func cheaper(p Profile, e Excess) string {
+func cheaper(p *Profile, e Excess) string {
 	command := fmt.Sprintf("webhook-auditor explain %s %s", strings.ToLower(string(e.Operation)), quoted(e.Resource.String()))
 	if e.Namespace != "" {
 		command += " " + flagged("-n", e.Namespace)

@@ -11,7 +11,7 @@ var caBundleExpiring = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookCaBundleExpiring"},
 	For:      time.Hour,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		a, taken := p.Webhook.Backend.Authority, p.Snapshot.Taken
 		if a == nil || !a.ValidAt(taken) {
 			return nil
@@ -28,7 +28,7 @@ var caBundleExpiring = &Check{
 }
 
 // renew is how a CA bundle is renewed: by who injects it, else by hand.
-func renew(p Profile) string {
+func renew(p *Profile) string {
 	if injector := injectorOf(p.Object.Annotations); injector.name != "" {
 		return fmt.Sprintf("have %s renew the CA and inject it again: %s", injector.name, injector.look)
 	}

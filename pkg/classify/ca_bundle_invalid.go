@@ -15,7 +15,7 @@ var caBundleInvalid = &Check{
 	NonCriticalAlert: "WebhookCaBundleInvalidNonCritical",
 	ConversionAlert:  "WebhookConversionCaBundleInvalid",
 	For:              5 * time.Minute,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		a := p.Webhook.Backend.Authority
 		if a == nil || a.Placeholder || a.TooLarge || a.Blanked || a.ValidAt(p.Snapshot.Taken) {
 			return nil

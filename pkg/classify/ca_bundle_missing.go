@@ -20,7 +20,7 @@ var caBundleMissing = &Check{
 // findMissingBundle looks at objects that live in a cluster: a manifest is
 // still to be filled in by whoever is meant to. A URL may well have a
 // certificate of a public CA, and the API server trusts itself.
-func findMissingBundle(p Profile) []Problem {
+func findMissingBundle(p *Profile) []Problem {
 	a, changed := p.Webhook.Backend.Authority, p.Object.LastChanged
 	switch {
 	case a != nil && !a.Placeholder,

@@ -80,7 +80,7 @@ type Check struct {
 	For time.Duration
 	// Find returns what is wrong with the webhook of the Profile: at most one
 	// Problem, or one per resource where Problem.Resource is set.
-	Find func(Profile) []Problem
+	Find func(*Profile) []Problem
 }
 
 // Problem is what a Check returns: only the what. Message completes the

@@ -184,6 +184,8 @@ type members struct {
 	// sorted are what is reached, by class, of those seen already: webhooks that
 	// ask for the same share what they reach.
 	sorted map[*admission.MatchedResource]map[Class][]inventory.Resource
+	// known are the facts by matchKey.
+	known map[string]matchFacts
 	// platformWebhooks and platformNamespaces are the Policy's globs.
 	platformWebhooks, platformNamespaces globs
 }
@@ -194,6 +196,7 @@ func (p Policy) members(s *inventory.Snapshot) members {
 		groups:             map[string]bool{},
 		crds:               s.CRDs,
 		sorted:             map[*admission.MatchedResource]map[Class][]inventory.Resource{},
+		known:              map[string]matchFacts{},
 		platformWebhooks:   newGlobs(p.PlatformWebhooks),
 		platformNamespaces: newGlobs(p.PlatformNamespaces),
 	}

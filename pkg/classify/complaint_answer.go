@@ -126,7 +126,7 @@ func (r *Report) others(c Complaint) []string {
 	var out []string
 	for i := range r.Profiles {
 		if p := &r.Profiles[i]; c.calls(p.Webhook) {
-			out = append(out, fmt.Sprintf("webhook %s of %s", p.Name, object(*p)))
+			out = append(out, fmt.Sprintf("webhook %s of %s", p.Name, object(p)))
 		}
 	}
 	return out
@@ -164,7 +164,7 @@ func meanwhile(cause Cause, profiles []*Profile) string {
 	if len(profiles) != 1 {
 		return ""
 	}
-	p := *profiles[0]
+	p := profiles[0]
 	switch {
 	case p.Type == inventory.Conversion:
 		return "; never force-delete the objects: they are healthy, only unreadable"
@@ -180,7 +180,7 @@ func sound(cause Cause, profiles []*Profile) []string {
 	for _, p := range profiles {
 		if s := p.State; s.Known && s.Fault == inventory.Sound && slices.Contains(callFailures, cause) {
 			out = append(out, fmt.Sprintf("As of the facts, %s has %s: what the error tells of is over, comes and goes, or is between the API server and them.",
-				called(*p), readyEndpoints(s.Ready)))
+				called(p), readyEndpoints(s.Ready)))
 		}
 	}
 	return slices.Compact(out)
@@ -223,7 +223,7 @@ func shared(profiles, callers []*Profile) []string {
 	}
 	names := make([]string, len(callers))
 	for i, p := range callers {
-		names[i] = object(*p)
+		names[i] = object(p)
 	}
 	return []string{fmt.Sprintf("%d webhooks are registered under that name; the URL of the error is that of %s.", len(profiles), some(names))}
 }

@@ -13,7 +13,7 @@ var connectIntercepted = &Check{
 	Name:     "connect-intercepted",
 	Summary:  "A webhook with failurePolicy Fail stands between administrators and exec, attach, port-forward or proxy in system namespaces.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		blocked, unsure := brokenGlass(p)
 		if len(blocked) == 0 || p.Platform {
 			return nil
@@ -27,7 +27,7 @@ var connectIntercepted = &Check{
 
 // brokenGlass returns what administrators connect to in an emergency, and what
 // would leave it alone all the same.
-func brokenGlass(p Profile) (blocked []inventory.Resource, unsure string) {
+func brokenGlass(p *Profile) (blocked []inventory.Resource, unsure string) {
 	if !p.FailsClosed() || p.Type == inventory.Conversion {
 		return nil, ""
 	}

@@ -16,7 +16,7 @@ var controlPlanePath = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookControlPlanePath"},
 	For:      15 * time.Minute,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		switch {
 		case p.Platform || len(p.Vital) == 0:
 			return nil
@@ -27,7 +27,7 @@ var controlPlanePath = &Check{
 	},
 }
 
-func blocksControlPlane(p Profile) Problem {
+func blocksControlPlane(p *Profile) Problem {
 	severity, sure := certainty(p.Vital)
 	return Problem{
 		Severity: severity,
@@ -39,7 +39,7 @@ func blocksControlPlane(p Profile) Problem {
 
 // delaysControlPlane: with failurePolicy Ignore a hanging backend costs the
 // timeout; clients of the API server give up first where that is long.
-func delaysControlPlane(p Profile) []Problem {
+func delaysControlPlane(p *Profile) []Problem {
 	if limit := secondsOf(p.Policy.ControlPlaneTimeoutSeconds); p.Timeout > limit {
 		return []Problem{delay(p, p.Vital, limit)}
 	}
@@ -52,7 +52,7 @@ func delaysControlPlane(p Profile) []Problem {
 	return nil
 }
 
-func delay(p Profile, vital []Vital, limit time.Duration) Problem {
+func delay(p *Profile, vital []Vital, limit time.Duration) Problem {
 	severity, sure := certainty(vital)
 	return Problem{
 		Severity: severity,
@@ -89,7 +89,7 @@ func isOrMayBe(s Severity) string {
 
 // unlessOf says what would keep the webhook off the path; "" where nothing
 // would.
-func unlessOf(p Profile, vital []Vital) string {
+func unlessOf(p *Profile, vital []Vital) string {
 	var namespaces []string
 	decided := true
 	for _, v := range vital {
@@ -119,7 +119,7 @@ func vitalNames(vital []Vital) string {
 // leaveAlone keeps the webhook off the path: by namespace where there is one,
 // else by a matchCondition, for a namespaceSelector never exempts a
 // cluster-scoped resource.
-func leaveAlone(p Profile, vital []Vital) []edit {
+func leaveAlone(p *Profile, vital []Vital) []edit {
 	var namespaces []string
 	var clusterScoped []inventory.Resource
 	for _, v := range vital {

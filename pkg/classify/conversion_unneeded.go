@@ -11,7 +11,7 @@ var conversionUnneeded = &Check{
 	Name:     "conversion-unneeded",
 	Summary:  "A CRD names a conversion webhook that is never called, because only one version is served and stored.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if p.Type != inventory.Conversion || p.CRD.StorageVersion() == "" || p.Matcher.ConversionNeed(p.CRD) != admission.NeverConverted {
 			return nil
 		}
@@ -23,6 +23,6 @@ var conversionUnneeded = &Check{
 }
 
 // noConversion is the command that takes the conversion webhook out of a CRD.
-func noConversion(p Profile) string {
+func noConversion(p *Profile) string {
 	return fmt.Sprintf(`kubectl patch %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'%s`, object(p), byOwner(p))
 }

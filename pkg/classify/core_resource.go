@@ -12,7 +12,7 @@ var coreResource = &Check{
 	Severity: Info,
 	Alerts:   map[Severity]string{Info: "WebhookOnCoreResource"},
 	For:      15 * time.Minute,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		core := p.ByClass[ClassCore]
 		if len(core) == 0 || p.Approved || p.Platform || !strings.HasPrefix(p.Webhook.Backend.Namespace(), "openshift-") {
 			return nil

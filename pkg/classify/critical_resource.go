@@ -11,7 +11,7 @@ var criticalResource = &Check{
 	Severity: Info,
 	Alerts:   map[Severity]string{Info: "WebhookOnCriticalResource"},
 	For:      15 * time.Minute,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		critical := p.ByClass[ClassCritical]
 		if len(critical) == 0 || p.Approved || p.Platform || !p.ThirdParty {
 			return nil

@@ -15,7 +15,7 @@ var deadRule = &Check{
 	Name:     "dead-rule",
 	Summary:  "A rule names only resources for which this API server never calls a webhook.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		var dead, reasons []string
 		for _, i := range p.Idle {
 			if reason := whyDead(p, &p.Rules[i]); reason != "" {
@@ -36,7 +36,7 @@ var deadRule = &Check{
 // whyDead says why a rule that reaches nothing does so; "" where that may
 // change by itself. Wildcards are left alone, for their intent is not known,
 // and so are groups that are not served: optional integrations name them.
-func whyDead(p Profile, rule *admissionv1.RuleWithOperations) string {
+func whyDead(p *Profile, rule *admissionv1.RuleWithOperations) string {
 	if wildcards(rule) {
 		return ""
 	}
@@ -63,7 +63,7 @@ func whyDead(p Profile, rule *admissionv1.RuleWithOperations) string {
 
 // onlyConnects reports whether a rule that reaches nothing would reach CONNECTs
 // if it were not for the objectSelector.
-func onlyConnects(p Profile, served []inventory.Served, rule *admissionv1.RuleWithOperations) bool {
+func onlyConnects(p *Profile, served []inventory.Served, rule *admissionv1.RuleWithOperations) bool {
 	return !p.ObjectSelector.Empty() && covers(operationNames(rule), string(inventory.Connect)) &&
 		slices.ContainsFunc(served, func(s inventory.Served) bool { return slices.Contains(s.Operations(), inventory.Connect) })
 }

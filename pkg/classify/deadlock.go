@@ -285,7 +285,7 @@ func (n need) unless(p *Profile) string {
 	if n.certain() {
 		return ""
 	}
-	return unless(*p, []string{n.request.Namespace})
+	return unless(p, []string{n.request.Namespace})
 }
 
 // namespaceLabels are those that are known of a namespace.

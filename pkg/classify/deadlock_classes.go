@@ -67,7 +67,7 @@ func newStartGraph(w *work, m *admission.Matcher, blockers []*blocker) *startGra
 	classifier := partClassifier{matcher: m, snapshot: m.Snapshot, graph: g, namespace: mentions{}, object: mentions{}, known: map[string]int{}, signatures: map[*podNeeds]string{}}
 	byKey := map[string]*blockerClass{}
 	for _, b := range blockers {
-		key := admission.MatchKey(b.profile.Webhook)
+		key := b.profile.matchKey
 		class := byKey[key]
 		if class == nil {
 			class = &blockerClass{anchors: anchorsOf(b.profile)}

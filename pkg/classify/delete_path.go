@@ -10,7 +10,7 @@ var deletePath = &Check{
 	Name:     "delete-path",
 	Summary:  "A webhook with failurePolicy Fail stands in the way of deleting or evicting Pods, or deleting namespaces.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if !p.FailsClosed() || p.Type == inventory.Conversion || p.Platform || optIn(p.NamespaceSelector) || optIn(p.ObjectSelector) {
 			return nil
 		}

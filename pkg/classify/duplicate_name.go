@@ -9,7 +9,7 @@ var duplicateName = &Check{
 	Name:     "duplicate-name",
 	Summary:  "Webhooks of one type share a name, so that the API server's metrics merge them.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if p.Twins.Total == 0 {
 			return nil
 		}

@@ -14,7 +14,7 @@ var equivalentGap = &Check{
 	Name:     "equivalent-gap",
 	Summary:  "A webhook with matchPolicy Exact is passed by through another version of the same resource.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if len(p.Gaps) == 0 {
 			return nil
 		}

@@ -21,7 +21,7 @@ var failingMatchCondition = &Check{
 	Find: findFailingMatchCondition,
 }
 
-func findFailingMatchCondition(p Profile) []Problem {
+func findFailingMatchCondition(p *Profile) []Problem {
 	failing := p.Matcher.FailingConditions(p.Webhook)
 	if len(failing) == 0 {
 		return nil
@@ -45,7 +45,7 @@ func findFailingMatchCondition(p Profile) []Problem {
 
 // failedRequests names what a matchCondition fails for: "CREATE of nodes; DELETE
 // of pods (rules[0])".
-func failedRequests(p Profile, failing []admission.FailingCondition) string {
+func failedRequests(p *Profile, failing []admission.FailingCondition) string {
 	var order []admission.Operations
 	var all []inventory.Resource
 	byOperations := map[admission.Operations][]inventory.Resource{}

@@ -16,7 +16,7 @@ var ineffectiveSelector = &Check{
 	Name:     "ineffective-selector",
 	Summary:  "A namespaceSelector excludes nothing: no namespaced resource is intercepted, or no namespace carries its labels.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if len(p.Matched) == 0 || p.NamespaceSelector.Empty() {
 			return nil
 		}
@@ -47,7 +47,7 @@ func heedsNamespaces(r admission.MatchedResource) bool { return r.Namespaced || 
 
 // ownRequirements are those that the webhook's author wrote, rather than
 // somebody who writes them into all webhooks alike.
-func ownRequirements(p Profile) []string {
+func ownRequirements(p *Profile) []string {
 	raw := p.NamespaceSelector.Raw
 	if raw == nil || p.NamespaceSelector.Err != nil || p.Type == inventory.Conversion {
 		return nil
@@ -69,7 +69,7 @@ func ownRequirements(p Profile) []string {
 
 // imposed reports whether others write requirements on the key into webhooks:
 // OLM, the admission enforcer of AKS, a guard of run levels.
-func imposed(p Profile, key string) bool {
+func imposed(p *Profile, key string) bool {
 	return strings.HasPrefix(key, "olm.operatorgroup.uid/") ||
 		key == "kubernetes.azure.com/managedby" || key == "control-plane" ||
 		key == p.Policy.RunLevelLabel
@@ -77,7 +77,7 @@ func imposed(p Profile, key string) bool {
 
 // pretends reports whether the selector looks as if it kept the webhook off the
 // control plane's path, and excludes no namespace that exists.
-func pretends(p Profile) bool {
+func pretends(p *Profile) bool {
 	if !p.FailsClosed() || len(p.Vital) == 0 || optIn(p.NamespaceSelector) || !p.Snapshot.NamespacesKnown || len(p.Snapshot.Namespaces) == 0 {
 		return false
 	}

@@ -10,7 +10,7 @@ var longTimeout = &Check{
 	Name:     "long-timeout",
 	Summary:  "A webhook may hold every request that it intercepts for longer than 15 s.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if p.Platform || p.Type == inventory.Conversion || p.Timeout <= secondsOf(p.Policy.LongTimeoutSeconds) {
 			return nil
 		}

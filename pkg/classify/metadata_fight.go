@@ -9,7 +9,7 @@ var metadataFight = &Check{
 	Name:     "metadata-fight",
 	Summary:  "A configuration is rewritten more than once a minute, day in and day out.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		o := p.Object
 		age := p.Snapshot.Taken.Sub(o.CreationTimestamp)
 		quiet := p.Snapshot.Taken.Sub(o.LastChanged)
@@ -31,7 +31,7 @@ const (
 	recent = 10 * time.Minute
 )
 
-func writers(p Profile) string {
+func writers(p *Profile) string {
 	if len(p.Object.Writers) == 0 {
 		return ""
 	}

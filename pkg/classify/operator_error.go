@@ -93,7 +93,7 @@ func (r *Report) degradations() map[string][]Degradation {
 			}
 		}
 		p := profiles[f.Webhook]
-		if p == nil || !degrades(f, *p) {
+		if p == nil || !degrades(f, p) {
 			continue
 		}
 		d := Degradation{Reason: f.Check.Reason, Message: degradationMessage(f), Transient: p.beingReplaced()}
@@ -109,7 +109,7 @@ func (r *Report) degradations() map[string][]Degradation {
 // degrades reports whether a finding counts for conditions at all: never one
 // that is acknowledged, nor of a webhook that fails open, nor one that is only
 // possible. A dead conversion counts as soon as any client needs it.
-func degrades(f Finding, p Profile) bool {
+func degrades(f Finding, p *Profile) bool {
 	if f.Acknowledged || p.Webhook == nil || !p.FailsClosed() {
 		return false
 	}

@@ -14,7 +14,7 @@ var orphanedConfiguration = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookOrphanedConfiguration"},
 	For:      5 * time.Minute,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if p.Webhook.Backend.Kind != inventory.BackendService {
 			return nil
 		}
@@ -44,7 +44,7 @@ func fateOf(s *inventory.Snapshot, namespace string) string {
 }
 
 // orphanSeverity: nobody calls an unneeded conversion.
-func orphanSeverity(p Profile) Severity {
+func orphanSeverity(p *Profile) Severity {
 	if p.Type == inventory.Conversion && p.Matcher.ConversionNeed(p.CRD) == admission.NeverConverted {
 		return Info
 	}
@@ -52,7 +52,7 @@ func orphanSeverity(p Profile) Severity {
 }
 
 // bury is how to remove what was left over.
-func bury(p Profile) string {
+func bury(p *Profile) string {
 	if p.Type == inventory.Conversion {
 		return "if its software is gone for good and the versions differ in name only: " + noConversion(p)
 	}

@@ -14,7 +14,7 @@ var overBroad = &Check{
 	Name:     "over-broad",
 	Summary:  "A rule covers every resource of every group.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		broad := broadRules(p)
 		if len(broad) == 0 || optIn(p.NamespaceSelector) || optIn(p.ObjectSelector) {
 			return nil
@@ -26,7 +26,7 @@ var overBroad = &Check{
 	},
 }
 
-func broadRules(p Profile) []string {
+func broadRules(p *Profile) []string {
 	var out []string
 	for i, rule := range p.Rules {
 		everything := slices.ContainsFunc(rule.Resources, func(r string) bool { return r == "*" || r == "*/*" })
@@ -38,7 +38,7 @@ func broadRules(p Profile) []string {
 }
 
 // classed names what of each class a webhook reaches.
-func classed(p Profile) string {
+func classed(p *Profile) string {
 	var parts []string
 	for _, class := range []Class{ClassCritical, ClassVirtual, ClassSensitive} {
 		if r := p.ByClass[class]; len(r) > 0 {

@@ -32,13 +32,13 @@ type condition struct {
 
 // patch is the command that makes the edits to the webhook. It tests the
 // webhook's name first, so that it never hits another one that took its place.
-func patch(p Profile, edits ...edit) string {
+func patch(p *Profile, edits ...edit) string {
 	test := edit{"test", at(p, "name"), p.Name}
 	return fmt.Sprintf("kubectl patch %s --type=json -p %s%s", object(p), quoted(document(append([]edit{test}, edits...))), byOwner(p))
 }
 
 // at returns the JSON pointer to a field of the webhook.
-func at(p Profile, field string) string { return fmt.Sprintf("/webhooks/%d/%s", p.Index, field) }
+func at(p *Profile, field string) string { return fmt.Sprintf("/webhooks/%d/%s", p.Index, field) }
 
 // document writes the edits as a JSON patch.
 func document(edits []edit) string {
@@ -52,15 +52,15 @@ func document(edits []edit) string {
 }
 
 // set replaces a field of the webhook, or adds it.
-func set(p Profile, field string, value any) edit { return edit{"add", at(p, field), value} }
+func set(p *Profile, field string, value any) edit { return edit{"add", at(p, field), value} }
 
 // excludeNamespaces keeps the webhook away from what lives in the namespaces.
-func excludeNamespaces(p Profile, namespaces []string) edit {
+func excludeNamespaces(p *Profile, namespaces []string) edit {
 	return excludeLabel(p, expression{"kubernetes.io/metadata.name", "NotIn", namespaces})
 }
 
 // excludeLabel adds a requirement to the webhook's namespaceSelector.
-func excludeLabel(p Profile, e expression) edit {
+func excludeLabel(p *Profile, e expression) edit {
 	switch {
 	case p.NamespaceSelector.Empty():
 		return set(p, "namespaceSelector", map[string][]expression{"matchExpressions": {e}})
@@ -72,7 +72,7 @@ func excludeLabel(p Profile, e expression) edit {
 
 // excludeRequests adds a matchCondition that is false for the requests, which
 // the CEL expression describes.
-func excludeRequests(p Profile, requests string) edit {
+func excludeRequests(p *Profile, requests string) edit {
 	c := condition{Name: "exclude", Expression: "!(" + requests + ")"}
 	for i := 2; slices.ContainsFunc(p.MatchConditions, hasName(c.Name)); i++ {
 		c.Name = fmt.Sprintf("exclude-%d", i)
@@ -112,7 +112,7 @@ func requestsTo(resources []inventory.Resource) string {
 }
 
 // byOwner says where to make a change that would be reverted otherwise.
-func byOwner(p Profile) string {
+func byOwner(p *Profile) string {
 	owner := p.Object.Owner
 	name := quoted(owner.Name)
 	switch owner.Tool {

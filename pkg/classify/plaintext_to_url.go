@@ -11,7 +11,7 @@ var plaintextToURL = &Check{
 	Name:     "plaintext-to-url",
 	Summary:  "Secrets or tokens leave the cluster for a webhook that is called by URL.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		b := p.Webhook.Backend
 		secret := secrets(p.ByClass[ClassSensitive])
 		if b.Kind != inventory.BackendURL || b.Loopback() || b.Namespace() != "" || optIn(p.ObjectSelector) || len(secret) == 0 {

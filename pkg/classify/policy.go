@@ -76,7 +76,7 @@ const (
 	OptInAnnotation = "webhook.openshift.io/run-level-0-opt-in"
 )
 
-func (p Policy) threshold(profile Profile) float64 {
+func (p Policy) threshold(profile *Profile) float64 {
 	if set := p.LatencyThresholds[profile.Name]; set > 0 {
 		return set
 	}

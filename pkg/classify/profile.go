@@ -56,6 +56,31 @@ type Profile struct {
 	Excesses []Excess
 	// Stale are the acknowledgements in its annotation that cover nothing.
 	Stale []string
+
+	// matchKey is the same for webhooks that are called for the same requests.
+	matchKey string
+}
+
+// matchFacts are what webhooks with one matchKey have in common.
+type matchFacts struct {
+	matched []admission.MatchedResource
+	unused  []int
+	byClass map[Class][]inventory.Resource
+}
+
+// matchFactsOf computes the facts once for each matchKey.
+func matchFactsOf(a *admission.Matcher, m members, w *inventory.Webhook, key string) matchFacts {
+	if w.Type == inventory.Conversion { // it has no rules: what it matches is its CRD
+		matched := a.MatchedResources(w)
+		return matchFacts{matched: matched, byClass: m.sort(matched)}
+	}
+	facts, known := m.known[key]
+	if !known {
+		matched := a.MatchedResources(w)
+		facts = matchFacts{matched, a.UnusedRules(w), m.reach(matched)}
+		m.known[key] = facts
+	}
+	return facts
 }
 
 // profiles derives what is known of each webhook, then what concerns several.
@@ -86,24 +111,26 @@ func (p Policy) profiles(w *work, a *admission.Matcher) []Profile {
 }
 
 func (p *Policy) profile(a *admission.Matcher, w *inventory.Webhook, m members) Profile {
-	s, reached := a.Snapshot, a.MatchedResources(w)
+	s, key := a.Snapshot, admission.MatchKey(w)
+	facts := matchFactsOf(a, m, w, key)
 	state := s.State(w.Backend)
 	profile := Profile{
 		Webhook:      w,
 		Snapshot:     s,
 		Matcher:      a,
 		Policy:       p,
-		Matched:      reached,
-		Idle:         a.UnusedRules(w),
-		ByClass:      m.reach(reached),
+		Matched:      facts.matched,
+		Idle:         facts.unused,
+		ByClass:      facts.byClass,
 		Approval:     w.Object.Annotations[ApprovalAnnotation],
 		Platform:     m.platformWebhooks.match(w.Configuration) || m.platformWebhooks.match(w.Name) || stock(s, w),
 		ThirdParty:   !m.platformNamespaces.match(w.Backend.Namespace()),
 		State:        state,
 		BackendReady: ready(state),
+		matchKey:     key,
 	}
 	profile.Approved = approvalURL.MatchString(profile.Approval)
-	profile.Threshold = p.threshold(profile)
+	profile.Threshold = p.threshold(&profile)
 	return profile
 }
 
@@ -129,7 +156,7 @@ func (p Policy) findVital(w *work, m *admission.Matcher, profiles []Profile) {
 		if h.Type == inventory.Conversion || !h.FailsClosed() && h.Timeout <= shortest {
 			continue
 		}
-		key := admission.MatchKey(h.Webhook)
+		key := h.matchKey
 		vital, seen := known[key]
 		if !seen {
 			vital = requests.vital(w, h.Webhook, h.Matched)

@@ -12,7 +12,7 @@ var reinvocationOrder = &Check{
 	Name:     "reinvocation-order",
 	Summary:  "A webhook that is called again has side effects, or meets another one that is called again.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if !reinvocable(p.Webhook) {
 			return nil
 		}

@@ -30,10 +30,6 @@ type Report struct {
 	// operator.Tracker, which keeps their history; otherwise there are none.
 	Conditions []metav1.Condition
 
-	// found are the findings of the webhooks before any is acknowledged, in the
-	// order of the Profiles, and ends where those of each end.
-	found []Finding
-	ends  []int
 	// evaluation is the same for all copies of a Report.
 	evaluation *evaluation
 }
@@ -62,12 +58,7 @@ func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, e
 
 func (p Policy) evaluate(w *work, s *inventory.Snapshot) *Report {
 	m := admission.New(s)
-	r := &Report{
-		Snapshot: s, Matcher: m, evaluation: &evaluation{},
-		Errors:   m.Errors(),
-		Profiles: p.profiles(w, m),
-		ends:     make([]int, 0, len(s.Webhooks)),
-	}
+	r := &Report{Snapshot: s, Matcher: m, evaluation: &evaluation{}, Errors: m.Errors(), Profiles: p.profiles(w, m)}
 	if w.ended {
 		return r
 	}
@@ -76,22 +67,10 @@ func (p Policy) evaluate(w *work, s *inventory.Snapshot) *Report {
 		if !w.step() {
 			return r
 		}
-		r.judge(r.Profiles[i])
+		for _, check := range Checks {
+			r.Findings = appendFindings(r.Findings, check, &r.Profiles[i])
+		}
 	}
-	return p.sum(r)
-}
-
-// judge adds what the checks find of the next webhook.
-func (r *Report) judge(profile Profile) {
-	for _, check := range Checks {
-		r.found = add(r.found, check, profile)
-	}
-	r.ends = append(r.ends, len(r.found))
-}
-
-// sum fills in what concerns all findings together.
-func (p Policy) sum(r *Report) *Report {
-	r.Findings = slices.Clone(r.found)
 	p.acknowledge(r)
 	r.Findings = sorted(r.Findings)
 	return r
@@ -111,8 +90,8 @@ func sorted(findings []Finding) []Finding {
 	return out
 }
 
-// add adds what the check finds of the webhook.
-func add(findings []Finding, check *Check, profile Profile) []Finding {
+// appendFindings appends what the check finds of the webhook.
+func appendFindings(findings []Finding, check *Check, profile *Profile) []Finding {
 	for _, problem := range check.Find(profile) {
 		problem.Severity = cmp.Or(problem.Severity, check.Severity)
 		findings = append(findings, Finding{

@@ -12,7 +12,7 @@ var reviewVersion = &Check{
 	Name:     "review-version",
 	Summary:  "A webhook does not take version v1 of the reviews that the API server sends.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if p.Platform || len(p.ReviewVersions) == 0 || slices.Contains(p.ReviewVersions, "v1") {
 			return nil
 		}
@@ -23,7 +23,7 @@ var reviewVersion = &Check{
 	},
 }
 
-func takeV1(p Profile) string {
+func takeV1(p *Profile) string {
 	if p.Type == inventory.Conversion {
 		return fmt.Sprintf(`kubectl patch %s --type=json -p '[{"op":"add","path":"/spec/conversion/webhook/conversionReviewVersions/-","value":"v1"}]'%s`, object(p), byOwner(p))
 	}

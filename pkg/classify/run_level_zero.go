@@ -12,7 +12,7 @@ var runLevelZero = &Check{
 	Name:     "run-level-zero",
 	Summary:  "A webhook is called for core resources in namespaces on run level 0, and did not opt in.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		reach := p.RunLevelZero
 		if len(reach.Namespaces) == 0 || p.Platform || p.Object.Annotations[OptInAnnotation] == "true" {
 			return nil
@@ -45,7 +45,7 @@ func (p Policy) findRunLevelZero(w *work, m *admission.Matcher, profiles []Profi
 		if h.Type == inventory.Conversion {
 			continue
 		}
-		key := admission.MatchKey(h.Webhook)
+		key := h.matchKey
 		reach, seen := known[key]
 		if !seen {
 			reach = reachZero(w, h, zero)
@@ -101,7 +101,7 @@ func (p Policy) onRunLevel(s *inventory.Snapshot, level string) []string {
 }
 
 // excludeRunLevelZero adds what the namespaceSelector lacks.
-func excludeRunLevelZero(p Profile) []edit {
+func excludeRunLevelZero(p *Profile) []edit {
 	var edits []edit
 	for i, r := range p.lackedExclusions() {
 		e := expression{r.Key, string(r.Operator), r.Values}

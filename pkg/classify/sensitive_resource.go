@@ -11,7 +11,7 @@ var sensitiveResource = &Check{
 	Severity: Info,
 	Alerts:   map[Severity]string{Info: "WebhookOnSensitiveResource"},
 	For:      15 * time.Minute,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		sensitive := p.ByClass[ClassSensitive]
 		if len(sensitive) == 0 || p.Approved || p.Platform {
 			return nil

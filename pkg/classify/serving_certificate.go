@@ -16,7 +16,7 @@ var servingCertificate = &Check{
 	Find:     findServingCertificate,
 }
 
-func findServingCertificate(p Profile) []Problem {
+func findServingCertificate(p *Profile) []Problem {
 	probe, dialed := p.Snapshot.Probes[p.Ref]
 	if !dialed {
 		return nil
@@ -43,7 +43,7 @@ func findServingCertificate(p Profile) []Problem {
 
 // certificateFaults say of a certificate why the API server refuses it. What
 // is due to the CA bundle alone is told by the checks of that.
-func certificateFaults(p Profile, c *inventory.ServingCertificate) []string {
+func certificateFaults(p *Profile, c *inventory.ServingCertificate) []string {
 	if c == nil {
 		return nil
 	}
@@ -64,7 +64,7 @@ func certificateFaults(p Profile, c *inventory.ServingCertificate) []string {
 }
 
 // bundled reports whether there is a CA bundle to measure the certificate by.
-func bundled(p Profile) bool {
+func bundled(p *Profile) bool {
 	a := p.Webhook.Backend.Authority
 	return a != nil && a.ValidAt(p.Snapshot.Taken)
 }
@@ -72,7 +72,7 @@ func bundled(p Profile) bool {
 // overdue reports a certificate that should have been renewed by now. Those
 // who renew certificates do so with a third of their time left: a certificate
 // that lives for a day is not reported all day long.
-func overdue(p Profile, c *inventory.ServingCertificate) []Problem {
+func overdue(p *Profile, c *inventory.ServingCertificate) []Problem {
 	if c == nil {
 		return nil
 	}
@@ -87,7 +87,7 @@ func overdue(p Profile, c *inventory.ServingCertificate) []Problem {
 }
 
 // mend is how the backend gets a certificate that is accepted.
-func mend(p Profile, c *inventory.ServingCertificate) string {
+func mend(p *Profile, c *inventory.ServingCertificate) string {
 	const restart = "restart its Pods if they do not read it again"
 	injector := injectorOf(p.Object.Annotations)
 	switch {

@@ -10,7 +10,7 @@ var singleEndpoint = &Check{
 	Name:     "single-endpoint",
 	Summary:  "A webhook that critical resources wait for has a single ready endpoint, or all on one node.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if !p.FailsClosed() || len(p.ByClass[ClassCritical]) == 0 || !p.State.Known || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 {
 			return nil
 		}
@@ -26,7 +26,7 @@ var singleEndpoint = &Check{
 }
 
 // aloneAt says where all ready endpoints are if one fault takes them away.
-func aloneAt(p Profile) string {
+func aloneAt(p *Profile) string {
 	if p.State.Ready == 1 {
 		return "a single ready endpoint"
 	}

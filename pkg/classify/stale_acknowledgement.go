@@ -6,7 +6,7 @@ var staleAcknowledgement = &Check{
 	Name:     "stale-acknowledgement",
 	Summary:  "An acknowledgement covers no finding, or has ended.",
 	Severity: Info,
-	Find: func(p Profile) []Problem {
+	Find: func(p *Profile) []Problem {
 		if len(p.Stale) == 0 {
 			return nil
 		}

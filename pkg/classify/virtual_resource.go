@@ -24,7 +24,7 @@ var virtualResource = &Check{
 	Find:   findVirtualResource,
 }
 
-func findVirtualResource(p Profile) []Problem {
+func findVirtualResource(p *Profile) []Problem {
 	virtual := p.ByClass[ClassVirtual]
 	if len(virtual) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func decidedBy(virtual []inventory.Resource, say func(decision) string) string {
 // name still delays and reads them; a mere wildcard shows no intent, and
 // pods/binding is delayed as the Pod itself was. Where a wildcard reaches the
 // legacy bindings alone, hardly any request is refused.
-func virtualSeverity(p Profile, virtual []inventory.Resource) Severity {
+func virtualSeverity(p *Profile, virtual []inventory.Resource) Severity {
 	named := func(r admission.MatchedResource) bool { return r.Named && slices.Contains(virtual, r.Resource) }
 	read := func(r admission.MatchedResource) bool { return named(r) && r.Resource != placement }
 	legacy := slices.Equal(virtual, []inventory.Resource{legacyBindings})

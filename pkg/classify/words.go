@@ -25,7 +25,7 @@ func listed(resources []inventory.Resource) string {
 }
 
 // byRule names the resources, and the rules that cover them.
-func byRule(p Profile, resources []inventory.Resource) string {
+func byRule(p *Profile, resources []inventory.Resource) string {
 	if len(p.Rules) == 0 {
 		return listed(resources)
 	}
@@ -33,7 +33,7 @@ func byRule(p Profile, resources []inventory.Resource) string {
 }
 
 // rulesFor names the rules that cover the resources.
-func rulesFor(p Profile, resources []inventory.Resource) string {
+func rulesFor(p *Profile, resources []inventory.Resource) string {
 	var names []string
 	for _, i := range p.Matcher.RulesFor(p.Webhook, resources) {
 		names = append(names, fmt.Sprintf("rules[%d]", i))
@@ -82,7 +82,7 @@ func reachedNames(reached []admission.MatchedResource) []inventory.Resource {
 }
 
 // intercepted says what a webhook is called for: "CREATE and UPDATE of pods".
-func intercepted(p Profile) string {
+func intercepted(p *Profile) string {
 	var ops admission.Operations
 	for _, r := range p.Matched {
 		ops |= r.Operations
@@ -100,7 +100,7 @@ func operations(ops admission.Operations) string {
 }
 
 // object names the configuration as kubectl takes it, quoted for a shell.
-func object(p Profile) string {
+func object(p *Profile) string {
 	kind := p.Object.Kind
 	if p.Type == inventory.Conversion {
 		kind = "crd"
@@ -116,7 +116,7 @@ func presumed(v admission.Verdict) bool {
 
 // unless says what could keep the webhook from being called: labels of the
 // namespaces that are not known, and its matchConditions.
-func unless(p Profile, namespaces []string) string {
+func unless(p *Profile, namespaces []string) string {
 	var reasons []string
 	if len(namespaces) > 0 {
 		reasons = append(reasons, fmt.Sprintf("its namespaceSelector (%s) excludes %s by labels that the input does not show", p.NamespaceSelector, some(distinct(namespaces))))
@@ -133,12 +133,12 @@ func hasName(name string) func(admissionv1.MatchCondition) bool {
 }
 
 // approve is how to make an informational finding go away for good.
-func approve(p Profile, check string) string {
+func approve(p *Profile, check string) string {
 	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or %s",
 		object(p), ApprovalAnnotation, accept(p, check))
 }
 
 // accept is how to keep a finding that is known, out of everyone's way.
-func accept(p Profile, check string) string {
+func accept(p *Profile, check string) string {
 	return fmt.Sprintf("accept the finding: kubectl annotate %s %s='%s: REASON'", object(p), AcknowledgeAnnotation, check)
 }

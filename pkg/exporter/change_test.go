@@ -121,8 +121,7 @@ func BenchmarkChange5000(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			o := crowd()
-			var facts inventory.Succession
-			opinions := classify.Succession{Policy: classify.DefaultPolicy()}
+			policy := classify.DefaultPolicy()
 			var report *classify.Report
 			h := NewHandler(func() *classify.Report { return report }, Families)
 			b.ReportAllocs()
@@ -130,7 +129,7 @@ func BenchmarkChange5000(b *testing.B) {
 				o.EndpointSlices, o.Validating = slices.Clone(o.EndpointSlices), slices.Clone(o.Validating)
 				change(&o, n)
 				var err error
-				if report, err = opinions.Evaluate(b.Context(), facts.Snapshot(o, reporttest.Taken)); err != nil {
+				if report, err = policy.Evaluate(b.Context(), o.Snapshot(reporttest.Taken)); err != nil {
 					b.Fatal(err)
 				}
 				h.ServeHTTP(&counter{header: http.Header{}}, httptest.NewRequest(http.MethodGet, "/metrics?name[]=webhook_auditor_findings", nil))

@@ -169,14 +169,15 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 // not known and the two ways lead to ports of different names, a fault on one of
 // them is one of that routing.
 func (s *Snapshot) readiness(service Service, state BackendState) BackendState {
-	through := map[Routing]BackendState{}
-	for _, routing := range []Routing{RoutingClusterIP, RoutingEndpoints} {
-		through[routing] = service.readiness(state, service.portName(state.Service.Port, routing))
+	portByIP := service.portName(state.Service.Port, RoutingClusterIP)
+	portByEndpoint := service.portName(state.Service.Port, RoutingEndpoints)
+	switch {
+	case s.Routing == RoutingEndpoints:
+		return service.readiness(state, portByEndpoint)
+	case s.Routing == RoutingClusterIP || portByIP == portByEndpoint:
+		return service.readiness(state, portByIP)
 	}
-	if s.Routing != RoutingUnknown {
-		return through[s.Routing]
-	}
-	byIP, byEndpoint := through[RoutingClusterIP], through[RoutingEndpoints]
+	byIP, byEndpoint := service.readiness(state, portByIP), service.readiness(state, portByEndpoint)
 	switch {
 	case byIP.Fault == Sound && byEndpoint.Fault != Sound:
 		byEndpoint.Routing = RoutingEndpoints

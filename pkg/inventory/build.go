@@ -14,11 +14,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Snapshot turns raw objects into facts. It never writes to the objects.
-func (o Objects) Snapshot(taken time.Time) *Snapshot { return o.snapshot(taken, &Snapshot{}, parts{}) }
-
-// snapshot takes the parts that hold still from the Snapshot before.
-func (o Objects) snapshot(taken time.Time, before *Snapshot, still parts) *Snapshot {
+// Snapshot turns the objects into facts. It never writes to the objects.
+func (o Objects) Snapshot(taken time.Time) *Snapshot {
+	crds := o.crds()
 	s := &Snapshot{
 		Taken:            taken,
 		Server:           o.Server,
@@ -26,35 +24,26 @@ func (o Objects) snapshot(taken time.Time, before *Snapshot, still parts) *Snaps
 		Upgrading:        o.Upgrading,
 		Routing:          o.Routing,
 		ReviewsExcluded:  o.reviewsExcluded(),
+		Webhooks:         inOrder(o.webhooks(crds)),
+		Served:           o.served(crds),
+		Namespaces:       o.namespaces(),
 		Services:         o.services(),
+		CRDs:             crds,
+		APIServices:      o.apiServices(),
+		Workloads:        o.workloads(),
 		Nodes:            o.Nodes,
 		NamespacesKnown:  o.NamespacesKnown,
 		APIServicesKnown: o.APIServicesKnown,
 		ServicesKnown:    o.ServicesKnown,
 		EndpointsKnown:   o.EndpointsKnown,
-		Errors:           slices.Clone(o.Errors),
 		Inputs:           o.Inputs,
 		Current:          o.Current,
 		WatchErrors:      o.WatchErrors,
-		placement:        &placement{},
 		Regressions:      o.Regressions,
+		placement:        &placement{},
 	}
-	s.Namespaces = kept(still.namespaces, before.Namespaces, o.namespaces)
-	s.CRDs = kept(still.crds, before.CRDs, o.crds)
-	s.APIServices = kept(still.apiServices, before.APIServices, o.apiServices)
-	s.Workloads = kept(still.workloads, before.Workloads, o.workloads)
-	s.Served = kept(still.served, before.Served, func() []Served { return o.served(s.CRDs) })
-	s.Webhooks = kept(still.webhooks, before.Webhooks, func() []Webhook { return inOrder(o.webhooks(s.CRDs)) })
-	s.unmoved = kept(still.served && still.webhooks && still.namespaces, before.unmoved, func() *unmoved { return &unmoved{} })
-	s.unreadable = kept(still.webhooks, before.unreadable, s.unreadableParts)
-	s.Errors = append(s.Errors, s.unreadable...)
+	s.Errors = slices.Concat(o.Errors, selectorErrors(s.Webhooks), urlErrors(s.Webhooks), readAuthorities(s.Webhooks))
 	return s
-}
-
-// unreadableParts reads what the webhooks hold in a form of its own, and tells
-// what of it cannot be read.
-func (s *Snapshot) unreadableParts() []Error {
-	return slices.Concat(selectorErrors(s.Webhooks), urlErrors(s.Webhooks), readAuthorities(s.Webhooks))
 }
 
 // inOrder returns the webhooks in the order in which they are called. It moves

@@ -65,10 +65,7 @@ type Snapshot struct {
 	// version went back, as after a restore of etcd from a backup.
 	Regressions int64
 
-	unmoved   *unmoved
 	placement *placement
-	// unreadable are the Errors about what the webhooks hold.
-	unreadable []Error
 }
 
 // Error is something that could not be looked at. It is never a finding.

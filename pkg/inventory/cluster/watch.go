@@ -62,7 +62,6 @@ type watcher struct {
 	// The loop alone uses these.
 	clusterWide   []*objectWatch
 	scoped        map[watchScope]scopedWatch
-	snapshots     inventory.Succession
 	startupErrors []inventory.Error
 
 	mu         sync.Mutex
@@ -323,5 +322,5 @@ func (w *watcher) snapshot() *inventory.Snapshot {
 	w.mu.Unlock()
 	o := w.options.assemble(all, info)
 	o.WatchErrors, o.Regressions, o.Current = errors, regressions, current
-	return w.snapshots.Snapshot(o, taken)
+	return o.Snapshot(taken)
 }
