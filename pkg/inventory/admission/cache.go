@@ -1,39 +1,38 @@
 package admission
 
-import (
-	"sync"
-)
+import "sync"
 
-// maxAnswers bounds what is remembered: questions about each of ten thousand
-// namespaces must not add up.
-const maxAnswers = 10_000
+// maxCached bounds a cache: the requests to each of ten thousand namespaces must
+// not add up.
+const maxCached = 10_000
 
-// answers remembers the answers to questions about one Snapshot, which always
-// answers the same. It may be asked from several goroutines.
-type answers[Q comparable, A any] struct {
+// resultCache holds what was computed of one Snapshot. It is safe for concurrent
+// use.
+type resultCache[Q comparable, A any] struct {
 	mu    sync.Mutex
 	known map[Q]A
 }
 
-func newAnswers[Q comparable, A any]() *answers[Q, A] {
-	return &answers[Q, A]{known: map[Q]A{}}
+func newResultCache[Q comparable, A any]() *resultCache[Q, A] {
+	return &resultCache[Q, A]{known: map[Q]A{}}
 }
 
-// of returns the remembered answer, or finds it. Two who ask at once may both
-// find it: the lock is not held meanwhile, for an answer may need others.
-func (a *answers[Q, A]) of(question Q, find func() A) A {
-	a.mu.Lock()
-	answer, ok := a.known[question]
-	a.mu.Unlock()
+// getOrCompute returns the cached result, or computes it. Concurrent callers may
+// both compute it: the lock is not held meanwhile, because a result may need
+// others.
+func (c *resultCache[Q, A]) getOrCompute(key Q, compute func() A) A {
+	c.mu.Lock()
+	result, ok := c.known[key]
+	c.mu.Unlock()
 	if ok {
-		return answer
+		return result
 	}
-	answer = find()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.known) >= maxAnswers {
-		clear(a.known)
+	result = compute()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= maxCached {
+		clear(c.known)
 	}
-	a.known[question] = answer
-	return answer
+	c.known[key] = result
+	return result
 }

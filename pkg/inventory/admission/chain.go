@@ -57,7 +57,7 @@ func (c Chain) labelNotes() []string {
 	decided := func(step Step) bool {
 		return step.Reason == ReasonObjectSelector || step.Match == Yes && !step.Webhook.ObjectSelector.Empty()
 	}
-	known := c.Request.circumstances != nil && c.Request.object.complete
+	known := c.Request.requestContext != nil && c.Request.object.complete
 	if !known || !slices.ContainsFunc(c.Steps, decided) && !slices.ContainsFunc(c.Skipped, decided) {
 		return nil
 	}

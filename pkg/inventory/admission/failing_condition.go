@@ -29,7 +29,7 @@ func (m *Matcher) FailingConditions(w *inventory.Webhook) []FailingCondition {
 		return nil
 	}
 	key := newReachKey(w)
-	return m.index.failing.of(key, func() []FailingCondition { return m.failingConditions(w, key.selected) })
+	return m.index.failing.getOrCompute(key, func() []FailingCondition { return m.failingConditions(w, key.selected) })
 }
 
 func (m *Matcher) failingConditions(w *inventory.Webhook, selected selectableOperations) []FailingCondition {
@@ -57,7 +57,7 @@ func (m *Matcher) alwaysFails(w *inventory.Webhook, r inventory.Resource, op inv
 	versions := m.index.servedVersions(r)
 	for i, v := range versions {
 		request := m.ask(v, op, Subject{})
-		f, fails := request.failing(w, request.anyKind())
+		f, fails := request.failing(w, request.unresolvedKind())
 		if !fails {
 			return FailingCondition{}, false
 		}
@@ -74,7 +74,7 @@ func (m *Matcher) alwaysFails(w *inventory.Webhook, r inventory.Resource, op inv
 func (r Request) failing(w *inventory.Webhook, kind Kind) (FailingCondition, bool) {
 	out, fails := FailingCondition{Alone: true}, false
 	for i, c := range w.MatchConditions {
-		o := r.memo.outcome(r, kind, c.Expression)
+		o := r.cached.outcome(r, kind, c.Expression)
 		switch {
 		case o.Match == No:
 			return FailingCondition{}, false

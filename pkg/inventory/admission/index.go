@@ -38,10 +38,10 @@ type index struct {
 	// stored are all versions of what is stored as one.
 	stored   map[inventory.Resource][]apiVersion
 	programs *programs
-	asked    *answers[question, Request]
-	sets     *answers[setQuestion, bool]
-	reached  *answers[reachKey, []MatchedResource]
-	failing  *answers[reachKey, []FailingCondition]
+	asked    *resultCache[question, Request]
+	sets     *resultCache[conditionsQuery, bool]
+	reached  *resultCache[reachKey, []MatchedResource]
+	failing  *resultCache[reachKey, []FailingCondition]
 }
 
 // target is a served resource in all its versions.
@@ -107,7 +107,7 @@ func newIndex(s *inventory.Snapshot) *index {
 		groups: map[string]*groupEntries{},
 		at:     map[inventory.Resource]int{},
 		stored: map[inventory.Resource][]apiVersion{},
-	}).forgetful()
+	}).withoutCaches()
 	never := NeverSent(s)
 	byStorage := map[inventory.Resource][]int{}
 	for _, served := range s.Served {
@@ -141,15 +141,15 @@ func newIndex(s *inventory.Snapshot) *index {
 	return x
 }
 
-// forgetful returns the index without the answers: they depend on the webhooks
+// withoutCaches returns the index with empty caches: the results depend on the webhooks
 // and the namespaces.
-func (x *index) forgetful() *index {
+func (x *index) withoutCaches() *index {
 	out := *x
 	out.programs = newPrograms()
-	out.asked = newAnswers[question, Request]()
-	out.sets = newAnswers[setQuestion, bool]()
-	out.reached = newAnswers[reachKey, []MatchedResource]()
-	out.failing = newAnswers[reachKey, []FailingCondition]()
+	out.asked = newResultCache[question, Request]()
+	out.sets = newResultCache[conditionsQuery, bool]()
+	out.reached = newResultCache[reachKey, []MatchedResource]()
+	out.failing = newResultCache[reachKey, []FailingCondition]()
 	return &out
 }
 
@@ -245,7 +245,7 @@ func (m *Matcher) MatchedResources(w *inventory.Webhook) []MatchedResource {
 		return []MatchedResource{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(inventory.Create, inventory.Update, inventory.Delete), Named: true}}
 	}
 	key := newReachKey(w)
-	return m.index.reached.of(key, func() []MatchedResource { return m.reach(w, key.selected) })
+	return m.index.reached.getOrCompute(key, func() []MatchedResource { return m.reach(w, key.selected) })
 }
 
 // reachKey identifies webhooks that ask for the same.
@@ -337,8 +337,8 @@ func (m *Matcher) RulesFor(w *inventory.Webhook, resources []inventory.Resource)
 	return out
 }
 
-// anyKind is the kind in which webhooks get the object, whatever their rules.
-func (r Request) anyKind() Kind {
+// unresolvedKind is the kind in which webhooks get the object, whatever their rules.
+func (r Request) unresolvedKind() Kind {
 	if len(r.equivalents) == 0 {
 		return r.Kind
 	}
@@ -389,7 +389,7 @@ func (m *Matcher) conditional(w *inventory.Webhook, r inventory.Resource, ops Op
 	x := m.index
 	conditions := conditionsKey(w)
 	for _, op := range ops.List() {
-		possible := x.sets.of(setQuestion{conditions, r, op}, func() bool { return m.possible(w, r, op) })
+		possible := x.sets.getOrCompute(conditionsQuery{conditions, r, op}, func() bool { return m.possible(w, r, op) })
 		if !possible {
 			ops &^= operationBits[op]
 		}
@@ -397,8 +397,8 @@ func (m *Matcher) conditional(w *inventory.Webhook, r inventory.Resource, ops Op
 	return ops
 }
 
-// setQuestion asks whether the matchConditions can let any request through.
-type setQuestion struct {
+// conditionsQuery asks whether the matchConditions may let a request through.
+type conditionsQuery struct {
 	conditions string
 	inventory.Resource
 	op inventory.Operation
@@ -409,7 +409,7 @@ type setQuestion struct {
 func (m *Matcher) possible(w *inventory.Webhook, r inventory.Resource, op inventory.Operation) bool {
 	for _, v := range m.index.servedVersions(r) {
 		request := m.ask(v, op, Subject{})
-		if request.conditions(w, request.anyKind()).Match != No {
+		if request.conditions(w, request.unresolvedKind()).Match != No {
 			return true
 		}
 	}
@@ -426,7 +426,7 @@ func (x *index) covered(groups []string) []string {
 
 // matches calls mark with each target that the rule covers, itself or by
 // equivalence, with the operations and whether the rule spells its name.
-func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, mark func(target int, ops Operations, named bool)) {
+func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, visit func(target int, ops Operations, named bool)) {
 	ops := ruleOperations(rule)
 	for _, group := range x.covered(rule.APIGroups) {
 		x.groups[group].each(rule.Resources, func(e *entry) {
@@ -438,7 +438,7 @@ func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1
 				targets = e.exact
 			}
 			for _, i := range targets {
-				mark(i, ops&x.targets[i].operations, names(rule.Resources, e.Resource))
+				visit(i, ops&x.targets[i].operations, names(rule.Resources, e.Resource))
 			}
 		})
 	}

@@ -53,7 +53,7 @@ type Verdict struct {
 // people want to hear of them. Source: ShouldCallHook in
 // k8s.io/apiserver/pkg/admission/plugin/webhook/generic.
 func (r Request) Match(w *inventory.Webhook) Verdict {
-	if r.circumstances == nil || w.Type == inventory.Conversion {
+	if r.requestContext == nil || w.Type == inventory.Conversion {
 		return Verdict{Match: No, Reason: ReasonRules}
 	}
 	if r.never {
@@ -74,7 +74,7 @@ func (r Request) Match(w *inventory.Webhook) Verdict {
 // of an update exists.
 func (r Request) matchEither(w *inventory.Webhook) Verdict {
 	verdict := r.Match(w)
-	if r.circumstances == nil || r.created == nil {
+	if r.requestContext == nil || r.created == nil {
 		return verdict
 	}
 	created := r.created.Match(w)
@@ -177,7 +177,7 @@ func unreadable(s inventory.Selector, field string) Verdict {
 // cluster reports whether the request is about something outside namespaces,
 // which no namespaceSelector exempts.
 func (r Request) cluster() bool {
-	return r.Namespace == "" && !r.anywhere && r.Resource.Name != "namespaces"
+	return r.Namespace == "" && !r.namespaceUnknown && r.Resource.Name != "namespaces"
 }
 
 func (r Request) selectsNamespace(w *inventory.Webhook) Verdict {
@@ -200,7 +200,7 @@ func (r Request) selectsNamespace(w *inventory.Webhook) Verdict {
 // not known. A namespace without any is either selected or not.
 func (r Request) selectsUnknown(w *inventory.Webhook) Verdict {
 	verdict := Verdict{Match: Maybe, Reason: ReasonNamespaceSelector, Detail: "the labels of the namespace are not known"}
-	if r.anywhere {
+	if r.namespaceUnknown {
 		return verdict
 	}
 	unlabeled := labelSet{known: r.namespace.known, complete: true}

@@ -19,14 +19,14 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// longCost is what an expression may cost before we stop following it: real
+// maxCost is what an expression may cost before we stop following it: real
 // ones cost some dozens. The API server stops at ten times as much, and takes
 // seconds to get there.
-const longCost = 100_000
+const maxCost = 100_000
 
-// cheapCost is the same where thousands of questions are asked about requests
+// lowCost is the same where thousands of questions are asked about requests
 // of which little is known.
-const cheapCost = 2_000
+const lowCost = 2_000
 
 // outcome is what one expression says of one request.
 type outcome struct {
@@ -45,7 +45,7 @@ func (r Request) conditions(w *inventory.Webhook, kind Kind) Verdict {
 	verdict := Verdict{Match: Yes}
 	var failed string
 	for _, c := range w.MatchConditions {
-		o := r.memo.outcome(r, kind, c.Expression)
+		o := r.cached.outcome(r, kind, c.Expression)
 		switch {
 		case o.Match == No:
 			return Verdict{Match: No, Reason: ReasonMatchConditions, Detail: fmt.Sprintf("matchCondition %q is false", c.Name)}
@@ -83,10 +83,10 @@ func conditionsKey(w *inventory.Webhook) string {
 	return b.String()
 }
 
-// memo remembers what expressions say of one request.
-type memo struct {
+// conditionCache holds the results of expressions for one request.
+type conditionCache struct {
 	programs *programs
-	outcomes *answers[expressionOn, outcome]
+	outcomes *resultCache[expressionOn, outcome]
 }
 
 // expressionOn is an expression on a request in the version of a kind.
@@ -95,31 +95,33 @@ type expressionOn struct {
 	Kind
 }
 
-func newMemo(p *programs) *memo {
-	return &memo{programs: p, outcomes: newAnswers[expressionOn, outcome]()}
+func newConditionCache(p *programs) *conditionCache {
+	return &conditionCache{programs: p, outcomes: newResultCache[expressionOn, outcome]()}
 }
 
-func (m *memo) outcome(r Request, kind Kind, expression string) outcome {
-	return m.outcomes.of(expressionOn{expression, kind}, func() outcome {
+func (m *conditionCache) outcome(r Request, kind Kind, expression string) outcome {
+	return m.outcomes.getOrCompute(expressionOn{expression, kind}, func() outcome {
 		return m.programs.of(expression).run(r, kind)
 	})
 }
 
 // programs are compiled expressions.
-type programs struct{ known *answers[string, *program] }
+type programs struct {
+	known *resultCache[string, *program]
+}
 
-func newPrograms() *programs { return &programs{newAnswers[string, *program]()} }
+func newPrograms() *programs { return &programs{newResultCache[string, *program]()} }
 
 func (p *programs) of(expression string) *program {
-	return p.known.of(expression, func() *program { return compile(expression) })
+	return p.known.getOrCompute(expression, func() *program { return compile(expression) })
 }
 
 // program is a compiled expression, or why it is none.
 type program struct {
-	long, cheap cel.Program
-	// dear says that the expression costs too much to be asked thousands of
+	full, low cel.Program
+	// expensive is set once the expression cost more than lowCost: it is not
 	// times.
-	dear atomic.Bool
+	expensive atomic.Bool
 	// authorizes says that the expression asks the authorizer.
 	authorizes bool
 	err        error
@@ -138,8 +140,8 @@ func compile(expression string) *program {
 		return &program{err: fmt.Errorf("want a bool, got %v", ast.OutputType())}
 	}
 	p := &program{authorizes: asksAuthorizer(ast)}
-	if p.long, p.err = newProgram(env, ast, longCost); p.err == nil {
-		p.cheap, p.err = newProgram(env, ast, cheapCost)
+	if p.full, p.err = newProgram(env, ast, maxCost); p.err == nil {
+		p.low, p.err = newProgram(env, ast, lowCost)
 	}
 	return p
 }
@@ -188,10 +190,10 @@ func (p *program) run(r Request, kind Kind) outcome {
 	if p.err != nil {
 		return outcome{Match: Maybe, doubt: "does not compile: " + p.err.Error()}
 	}
-	run, limit := p.long, uint64(longCost)
-	if r.anywhere {
-		run, limit = p.cheap, cheapCost
-		if p.dear.Load() {
+	run, limit := p.full, uint64(maxCost)
+	if r.namespaceUnknown {
+		run, limit = p.low, lowCost
+		if p.expensive.Load() {
 			return outcome{Match: Maybe, doubt: p.tooLong()}
 		}
 	}
@@ -201,7 +203,7 @@ func (p *program) run(r Request, kind Kind) outcome {
 	}
 	value, details, err := run.Eval(vars)
 	if cost := details.ActualCost(); cost != nil && *cost > limit {
-		p.dear.Store(true)
+		p.expensive.Store(true)
 		return outcome{Match: Maybe, doubt: p.tooLong()}
 	}
 	return outcomeOf(value, err)
@@ -264,13 +266,13 @@ func (r Request) variables(kind Kind) map[string]any {
 	}
 	vars := map[string]any{"request": request, "object": nil, "oldObject": nil, "namespaceObject": nil}
 	if r.Object != nil {
-		vars[r.carries()] = r.Object
+		vars[r.objectVariable()] = r.Object
 	}
 	return vars
 }
 
-// carries is the variable that holds the object of the request.
-func (r Request) carries() string {
+// objectVariable is the variable that holds the object of the request.
+func (r Request) objectVariable() string {
 	if r.Operation == inventory.Delete {
 		return "oldObject"
 	}
@@ -293,7 +295,7 @@ func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
 	if r.Name == "" {
 		out = append(out, request("name"))
 	}
-	if r.anywhere {
+	if r.namespaceUnknown {
 		out = append(out, request("namespace"))
 	}
 	if kind.Unsure {
@@ -304,7 +306,7 @@ func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
 	}
 	// Where the webhook gets another version, the object is converted first.
 	if r.Object == nil || kind != r.Kind {
-		out = append(out, cel.AttributePattern(r.carries()))
+		out = append(out, cel.AttributePattern(r.objectVariable()))
 	}
 	if r.Operation == inventory.Update {
 		out = append(out, cel.AttributePattern("oldObject"))

@@ -42,17 +42,17 @@ type Request struct {
 	// Notes say how what was typed was understood, where that is not obvious.
 	Notes []string
 
-	*circumstances
+	*requestContext
 }
 
-// circumstances are what the API server knows of a request beyond what it
-// carries. All fields are read-only but the memo.
-type circumstances struct {
+// requestContext is what the API server knows of a request beyond what it
+// carries. All fields are read-only but the cache.
+type requestContext struct {
 	namespaced bool
 	// never says that the API server calls no webhook for it.
 	never bool
-	// anywhere says that Namespace is not known.
-	anywhere bool
+	// namespaceUnknown is set where Namespace is not known.
+	namespaceUnknown bool
 	// namespace and object are the labels that the selectors meet, before those
 	// that an updated object carried until then.
 	namespace, object, before labelSet
@@ -62,7 +62,7 @@ type circumstances struct {
 	// equivalents are the other versions, and resources, that are stored as one
 	// with it.
 	equivalents []apiVersion
-	memo        *memo
+	cached      *conditionCache
 }
 
 // apiVersion is a version of a resource with its kind.
@@ -217,12 +217,12 @@ func (m *Matcher) request(v apiVersion, op inventory.Operation, subject Subject)
 		Namespace: subject.Namespace,
 		Name:      cmp.Or(subject.Name, nested(subject.Object, "metadata", "name")),
 		Object:    sent.Object,
-		circumstances: &circumstances{
+		requestContext: &requestContext{
 			namespaced:  v.Namespaced,
 			never:       x.never(v.Resource),
 			object:      objectLabels(v, sent),
 			equivalents: x.equivalents(v),
-			memo:        newMemo(x.programs),
+			cached:      newConditionCache(x.programs),
 		},
 	}
 	if isNamespaces(r.Resource) {
@@ -233,7 +233,7 @@ func (m *Matcher) request(v apiVersion, op inventory.Operation, subject Subject)
 	if isScale(v) {
 		r.before = labelSet{complete: true}
 	}
-	r.anywhere = r.Namespace == "" && (v.Namespaced || isNamespaces(r.Resource))
+	r.namespaceUnknown = r.Namespace == "" && (v.Namespaced || isNamespaces(r.Resource))
 	r.namespace = m.selectedLabels(r)
 	return r
 }
@@ -245,7 +245,7 @@ func (m *Matcher) selectedLabels(r Request) labelSet {
 	switch {
 	case r.Resource.Name == "namespaces" && r.Resource.Subresource == "" && (r.Operation == inventory.Create || r.Operation == inventory.Update):
 		return r.object
-	case r.anywhere:
+	case r.namespaceUnknown:
 		return anyNamespaceLabels
 	}
 	return m.namespaceLabels(r.Namespace)
@@ -347,14 +347,14 @@ func (m *Matcher) InterceptsSubject(w *inventory.Webhook, r inventory.Resource, 
 // ask makes the request, or finds it: thousands of webhooks are asked the same.
 func (m *Matcher) ask(v apiVersion, op inventory.Operation, subject Subject) Request {
 	if subject.Object != nil || subject.Labels != nil {
-		return m.request(v, op, m.settle(v, subject))
+		return m.request(v, op, m.withScope(v, subject))
 	}
 	key := question{v.Resource, v.Version, op, subject.Namespace, subject.Name}
-	return m.index.asked.of(key, func() Request { return m.request(v, op, m.settle(v, subject)) })
+	return m.index.asked.getOrCompute(key, func() Request { return m.request(v, op, m.withScope(v, subject)) })
 }
 
-// settle puts the object of a program's question where it lives.
-func (m *Matcher) settle(v apiVersion, subject Subject) Subject {
+// withScope fills in the namespace or the name, as the scope of the resource has it.
+func (m *Matcher) withScope(v apiVersion, subject Subject) Subject {
 	if isNamespaces(v.Resource) {
 		subject.Name = cmp.Or(subject.Name, subject.Namespace)
 		if l := m.namespaceLabels(subject.Name); subject.Labels == nil && l.complete {

@@ -165,7 +165,7 @@ func complete(r *rand.Rand, q Request, v apiVersion) admission.Attributes {
 		object.SetAnnotations(map[string]string{"skip": pick(r, "true", "false")})
 	}
 	namespace := q.Namespace
-	if q.anywhere {
+	if q.namespaceUnknown {
 		namespace = pick(r, "default", "kube-system", "team-a", "team-b")
 	}
 	var now, before runtime.Object

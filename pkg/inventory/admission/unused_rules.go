@@ -18,21 +18,21 @@ func (m *Matcher) UnusedRules(w *inventory.Webhook) []int {
 	}
 	var out []int
 	for i := range w.Rules {
-		if x.idle(&w.Rules[i], w.MatchPolicy, possible) {
+		if x.unused(&w.Rules[i], w.MatchPolicy, possible) {
 			out = append(out, i)
 		}
 	}
 	return out
 }
 
-func (x *index) idle(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, possible Operations) bool {
+func (x *index) unused(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, possible Operations) bool {
 	ops := ruleOperations(rule) & possible
 	return !slices.ContainsFunc(x.covered(rule.APIGroups), func(group string) bool {
-		return x.anyReached(x.groups[group], rule, policy, ops)
+		return x.matchesAny(x.groups[group], rule, policy, ops)
 	})
 }
 
-func (x *index) anyReached(entries *groupEntries, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, ops Operations) bool {
+func (x *index) matchesAny(entries *groupEntries, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, ops Operations) bool {
 	found := false
 	entries.each(rule.Resources, func(e *entry) {
 		if found || !covers(rule.APIVersions, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
