@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -41,9 +42,9 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	if err != nil {
 		return err
 	}
-	answers := make([]classify.Answer, len(complaints))
+	answers := make([]diagnose.Answer, len(complaints))
 	for i, c := range complaints {
-		answers[i] = evaluated.Answer(c)
+		answers[i] = diagnose.Explain(evaluated, c)
 	}
 	if err := write(s.out, answers, snapshot); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 }
 
 // complaints are the errors in the text of --error, or of standard input.
-func (e *explain) complaints(s streams) ([]classify.Complaint, error) {
+func (e *explain) complaints(s streams) ([]diagnose.APIServerError, error) {
 	text := e.errorText
 	if text == "-" {
 		b, err := io.ReadAll(io.LimitReader(s.in, maxErrorText))
@@ -61,7 +62,7 @@ func (e *explain) complaints(s streams) ([]classify.Complaint, error) {
 		}
 		text = string(b)
 	}
-	found := classify.ParseComplaints(text)
+	found := diagnose.Parse(text)
 	if len(found) == 0 {
 		return nil, usageError{errors.New(`explain --error: no webhook error recognized; pass the complete message in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`)}
 	}
@@ -69,11 +70,11 @@ func (e *explain) complaints(s streams) ([]classify.Complaint, error) {
 }
 
 // writeDiagnosis writes the answers that a Snapshot gave.
-type writeDiagnosis func(io.Writer, []classify.Answer, *inventory.Snapshot) error
+type writeDiagnosis func(io.Writer, []diagnose.Answer, *inventory.Snapshot) error
 
 func (e *explain) diagnosisWriters() map[string]writeDiagnosis {
 	return map[string]writeDiagnosis{
-		"text": func(w io.Writer, a []classify.Answer, s *inventory.Snapshot) error {
+		"text": func(w io.Writer, a []diagnose.Answer, s *inventory.Snapshot) error {
 			return report.WriteDiagnosisText(w, a, s, textOptions(w))
 		},
 		"json": report.WriteDiagnosisJSON,

@@ -19,6 +19,7 @@ var rooms = []struct {
 	{"pkg/inventory/manifest", []string{"k8s.io/client-go"}},
 	{"pkg/inventory/observed", []string{"k8s.io/client-go"}},
 	{"pkg/classify", []string{"k8s.io/client-go", "github.com/prometheus"}},
+	{"pkg/classify/diagnose", []string{"k8s.io/client-go", "github.com/prometheus"}},
 	{"pkg/exporter", []string{"k8s.io/client-go"}},
 	{"pkg/exporter/report", []string{"k8s.io/client-go", "github.com/prometheus"}},
 	{"rules", []string{"k8s.io/client-go"}},

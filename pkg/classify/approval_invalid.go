@@ -16,12 +16,12 @@ var approvalInvalid = &Check{
 		case p.Approval != "" && !p.Approved:
 			return []Problem{{
 				Message: fmt.Sprintf("is not approved by %s: %q, which is not the URL of a pull request", ApprovalAnnotation, p.Approval),
-				Fix:     fmt.Sprintf("kubectl annotate --overwrite %s %s=https://HOST/PULL-REQUEST%s", object(p), ApprovalAnnotation, byOwner(p)),
+				Fix:     fmt.Sprintf("kubectl annotate --overwrite %s %s=https://HOST/PULL-REQUEST%s", ObjectName(p), ApprovalAnnotation, byOwner(p)),
 			}}
 		case optIn != "" && optIn != "true" && optIn != "false" && p.Type != inventory.Conversion:
 			return []Problem{{
 				Message: fmt.Sprintf("does not opt in to run level 0 by %s: %q, which is neither true nor false", OptInAnnotation, optIn),
-				Fix:     fmt.Sprintf("kubectl annotate --overwrite %s %s=true%s", object(p), OptInAnnotation, byOwner(p)),
+				Fix:     fmt.Sprintf("kubectl annotate --overwrite %s %s=true%s", ObjectName(p), OptInAnnotation, byOwner(p)),
 			}}
 		}
 		return nil

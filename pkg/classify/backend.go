@@ -46,15 +46,15 @@ func findFault(fault inventory.BackendFault) func(*Profile) []Problem {
 		}
 		return []Problem{{
 			Severity: severity,
-			Message:  fmt.Sprintf("calls %s, which %s; %s", called(p), detail, consequence),
+			Message:  fmt.Sprintf("calls %s, which %s; %s", BackendName(p), detail, consequence),
 			Fix:      repair(p),
 		}}
 	}
 }
 
-// called names what is really called: behind the API server itself, the
+// BackendName names what is really called: behind the API server itself, the
 // Service of an APIService.
-func called(p *Profile) string {
+func BackendName(p *Profile) string {
 	if p.Webhook.Backend.Kind == inventory.BackendAPIServer {
 		return fmt.Sprintf("Service %s:%d through the API server", p.State.Service.Key(), p.State.Service.Port)
 	}
@@ -103,7 +103,7 @@ func repair(p *Profile) string {
 	if p.Type == inventory.Conversion {
 		return fmt.Sprintf("%s; never force-delete the objects: they are healthy, only unreadable; if its software is gone for good and the versions differ in name only: %s", restore(p), noConversion(p))
 	}
-	return fmt.Sprintf("%s; if its software is gone for good: kubectl delete %s%s", restore(p), object(p), byOwner(p))
+	return fmt.Sprintf("%s; if its software is gone for good: kubectl delete %s%s", restore(p), ObjectName(p), byOwner(p))
 }
 
 func restore(p *Profile) string {
@@ -113,7 +113,7 @@ func restore(p *Profile) string {
 	case p.State.Fault == inventory.PortNotFound:
 		return callOther(p, p.Snapshot.Services[p.State.Service.Key()].Ports)
 	}
-	return fmt.Sprintf("bring %s back (kubectl get service,endpointslices,pods %s)", backend(p), flagged("-n", p.State.Service.Namespace))
+	return fmt.Sprintf("bring %s back (kubectl get service,endpointslices,pods %s)", backend(p), ShellFlag("-n", p.State.Service.Namespace))
 }
 
 // callOther has the webhook call a port that its Service has: the one, if there
@@ -124,7 +124,7 @@ func callOther(p *Profile, ports []corev1.ServicePort) string {
 	case len(ports) != 1:
 		return "set clientConfig.service.port to a port of the Service, or " + give
 	case p.Type == inventory.Conversion:
-		return fmt.Sprintf(`call the port that the Service has: kubectl patch %s --type=json -p '[{"op":"add","path":"/spec/conversion/webhook/clientConfig/service/port","value":%d}]'%s; or %s`, object(p), ports[0].Port, byOwner(p), give)
+		return fmt.Sprintf(`call the port that the Service has: kubectl patch %s --type=json -p '[{"op":"add","path":"/spec/conversion/webhook/clientConfig/service/port","value":%d}]'%s; or %s`, ObjectName(p), ports[0].Port, byOwner(p), give)
 	}
 	return fmt.Sprintf("call the port that the Service has: %s; or %s", patch(p, set(p, "clientConfig/service/port", ports[0].Port)), give)
 }

@@ -22,7 +22,7 @@ var backendUnreachable = &Check{
 		return []Problem{{
 			Severity: min(severity, Warning),
 			Message: fmt.Sprintf("calls %s, which cannot be reached from where the auditor runs (%s); if the API server fares no better, %s",
-				called(p), probe.Error, consequence),
+				BackendName(p), probe.Error, consequence),
 			Fix: reach(p),
 		}}
 	},
@@ -32,8 +32,8 @@ var backendUnreachable = &Check{
 func reach(p *Profile) string {
 	if p.Webhook.Backend.Kind == inventory.BackendURL {
 		return fmt.Sprintf("see that %s resolves and listens, from the hosts of the API servers too; if it is gone for good: kubectl delete %s",
-			quoted(p.Webhook.Backend.Host()), object(p))
+			quoted(p.Webhook.Backend.Host()), ObjectName(p))
 	}
 	return fmt.Sprintf("see that the Pods listen on the targetPort of the Service, and that network policies let the API servers in: kubectl get service,endpointslices,pods,networkpolicies %s",
-		flagged("-n", p.Webhook.Backend.Service.Namespace))
+		ShellFlag("-n", p.Webhook.Backend.Service.Namespace))
 }

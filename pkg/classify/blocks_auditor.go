@@ -64,7 +64,7 @@ func blocked(p *Profile) []Problem {
 	what, where = distinct(what), distinct(where)
 	return []Problem{{
 		Severity: severity,
-		Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, %s in %s are refused (failurePolicy Fail)", rulesFor(p, resources), some(what), some(where)),
+		Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, %s in %s are refused (failurePolicy Fail)", rulesFor(p, resources), JoinBounded(what), JoinBounded(where)),
 		Fix:      patch(p, excludeNamespaces(p, where)),
 	}}
 }

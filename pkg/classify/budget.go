@@ -312,7 +312,7 @@ func (c usualCosts) in(n unusualNamespace) admission.Budget {
 	return out
 }
 
-// called returns the webhooks that the operation may meet in some namespace.
+// BackendName returns the webhooks that the operation may meet in some namespace.
 func (b books) called(r inventory.Resource, op inventory.Operation) (chain []int, namespaced bool) {
 	for _, i := range b.chains[r] {
 		reached := b.profiles[i].Matched

@@ -62,7 +62,7 @@ func allowance(b Budget) string {
 func cheaper(p *Profile, e Excess) string {
 	command := fmt.Sprintf("webhook-auditor explain %s %s", strings.ToLower(string(e.Operation)), quoted(e.Resource.String()))
 	if e.Namespace != "" {
-		command += " " + flagged("-n", e.Namespace)
+		command += " " + ShellFlag("-n", e.Namespace)
 	}
 	return fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its %s, or register fewer webhooks for it; what takes how long: %s%s",
 		seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p, []inventory.Resource{e.Resource}), command, byOwner(p))

@@ -32,5 +32,5 @@ func renew(p *Profile) string {
 	if injector := injectorOf(p.Object.Annotations); injector.name != "" {
 		return fmt.Sprintf("have %s renew the CA and inject it again: %s", injector.name, injector.look)
 	}
-	return fmt.Sprintf("renew the CA that signs the certificate of %s, add it to clientConfig.caBundle of %s while the old one is still there, then replace the certificate%s", backend(p), object(p), byOwner(p))
+	return fmt.Sprintf("renew the CA that signs the certificate of %s, add it to clientConfig.caBundle of %s while the old one is still there, then replace the certificate%s", backend(p), ObjectName(p), byOwner(p))
 }

@@ -145,7 +145,7 @@ func (p Policy) vitalRequests(w *work, m *admission.Matcher) vitalRequests {
 }
 
 // vital returns the requests on the control plane's path that the webhook is
-// called for, sorted. Labels that a namespace would need to have for it, and is
+// BackendName for, sorted. Labels that a namespace would need to have for it, and is
 // not known to have, are taken to be absent.
 func (v vitalRequests) vital(work *work, w *inventory.Webhook, reached []admission.MatchedResource) []Vital {
 	var out []Vital

@@ -113,7 +113,7 @@ func vitalNames(vital []Vital) string {
 			names[i] += " in " + v.Namespace
 		}
 	}
-	return some(names)
+	return JoinBounded(names)
 }
 
 // leaveAlone keeps the webhook off the path: by namespace where there is one,

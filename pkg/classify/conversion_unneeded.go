@@ -24,5 +24,5 @@ var conversionUnneeded = &Check{
 
 // noConversion is the command that takes the conversion webhook out of a CRD.
 func noConversion(p *Profile) string {
-	return fmt.Sprintf(`kubectl patch %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'%s`, object(p), byOwner(p))
+	return fmt.Sprintf(`kubectl patch %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'%s`, ObjectName(p), byOwner(p))
 }

@@ -27,8 +27,8 @@ var deadRule = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("has no effect through %s: %s", some(dead), some(slices.Compact(reasons))),
-			Fix:     fmt.Sprintf("remove or correct %s in %s%s", some(dead), object(p), byOwner(p)),
+			Message: fmt.Sprintf("has no effect through %s: %s", JoinBounded(dead), JoinBounded(slices.Compact(reasons))),
+			Fix:     fmt.Sprintf("remove or correct %s in %s%s", JoinBounded(dead), ObjectName(p), byOwner(p)),
 		}}
 	},
 }

@@ -19,7 +19,7 @@ var duplicateName = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("has the same name as one in %s: the API server's metrics and errors do not tell them apart", where),
-			Fix:     fmt.Sprintf("give it a name of its own in %s, one that ends in a domain of its owner%s", object(p), byOwner(p)),
+			Fix:     fmt.Sprintf("give it a name of its own in %s, one that ends in a domain of its owner%s", ObjectName(p), byOwner(p)),
 		}}
 	},
 }

@@ -19,7 +19,7 @@ var equivalentGap = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is not called when its resources are written as %s, for its matchPolicy is Exact", some(p.Gaps)),
+			Message: fmt.Sprintf("is not called when its resources are written as %s, for its matchPolicy is Exact", JoinBounded(p.Gaps)),
 			Fix:     patch(p, set(p, "matchPolicy", string(admissionv1.Equivalent))),
 		}}
 	},

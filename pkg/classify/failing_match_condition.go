@@ -33,7 +33,7 @@ func findFailingMatchCondition(p *Profile) []Problem {
 		Message: fmt.Sprintf("is never called for %s: matchCondition %q always fails there (%s), which skips the webhook (failurePolicy Ignore)",
 			failedRequests(p, failing), condition, first.Reason),
 		Fix: fmt.Sprintf("correct matchCondition %q of %s: ask first whether what it reads is there, as in has(request.subResource) && request.subResource == \"status\" or object != null && object.spec.paused%s",
-			condition, object(p), byOwner(p)),
+			condition, ObjectName(p), byOwner(p)),
 	}
 	if p.FailsClosed() {
 		problem.Severity = Critical

@@ -18,7 +18,7 @@ var metadataFight = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("belongs to a configuration that was rewritten %d times in %s: two writers undo each other's changes%s", o.Generation, age.Round(time.Minute), writers(p)),
-			Fix:     fmt.Sprintf("see who writes: kubectl get %s -o yaml --show-managed-fields; then leave the selectors and the CA bundle to one of them", object(p)),
+			Fix:     fmt.Sprintf("see who writes: kubectl get %s -o yaml --show-managed-fields; then leave the selectors and the CA bundle to one of them", ObjectName(p)),
 		}}
 	},
 }
@@ -35,5 +35,5 @@ func writers(p *Profile) string {
 	if len(p.Object.Writers) == 0 {
 		return ""
 	}
-	return " (" + some(p.Object.Writers) + ")"
+	return " (" + JoinBounded(p.Object.Writers) + ")"
 }

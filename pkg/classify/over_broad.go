@@ -21,7 +21,7 @@ var overBroad = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("covers everything through %s: %d resources%s", sentence(broad, 0), len(p.Matched), classed(p)),
-			Fix:     fmt.Sprintf("list in %s of %s the groups and resources that it looks at%s", sentence(broad, 0), object(p), byOwner(p)),
+			Fix:     fmt.Sprintf("list in %s of %s the groups and resources that it looks at%s", sentence(broad, 0), ObjectName(p), byOwner(p)),
 		}}
 	},
 }

@@ -34,7 +34,7 @@ type condition struct {
 // webhook's name first, so that it never hits another one that took its place.
 func patch(p *Profile, edits ...edit) string {
 	test := edit{"test", at(p, "name"), p.Name}
-	return fmt.Sprintf("kubectl patch %s --type=json -p %s%s", object(p), quoted(document(append([]edit{test}, edits...))), byOwner(p))
+	return fmt.Sprintf("kubectl patch %s --type=json -p %s%s", ObjectName(p), quoted(document(append([]edit{test}, edits...))), byOwner(p))
 }
 
 // at returns the JSON pointer to a field of the webhook.
@@ -128,4 +128,10 @@ func byOwner(p *Profile) string {
 		return fmt.Sprintf("; Flux reverts that: change the source of %s", name)
 	}
 	return fmt.Sprintf("; %s owns the object and reverts that: change it there", quoted(owner.String()))
+}
+
+// DeleteCommand lets requests through by deleting the configuration, after a
+// backup of it.
+func DeleteCommand(p *Profile) string {
+	return fmt.Sprintf("kubectl get %s -o yaml > backup.yaml && kubectl delete %s%s", ObjectName(p), ObjectName(p), byOwner(p))
 }

@@ -18,9 +18,9 @@ var runLevelZero = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is called for %s in %s, on run level 0, without having opted in", byRule(p, reach.Resources), some(reach.Namespaces)),
+			Message: fmt.Sprintf("is called for %s in %s, on run level 0, without having opted in", byRule(p, reach.Resources), JoinBounded(reach.Namespaces)),
 			Fix: fmt.Sprintf("%s; or opt in: kubectl annotate %s %s=true%s",
-				patch(p, excludeRunLevelZero(p)...), object(p), OptInAnnotation, guardMissing(p.Snapshot)),
+				patch(p, excludeRunLevelZero(p)...), ObjectName(p), OptInAnnotation, guardMissing(p.Snapshot)),
 		}}
 	},
 }

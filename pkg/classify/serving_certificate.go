@@ -26,7 +26,7 @@ func findServingCertificate(p *Profile) []Problem {
 	if probe.Answer == inventory.AnswerNoTLS {
 		return []Problem{{
 			Severity: severity,
-			Message:  fmt.Sprintf("calls %s, which does not answer with TLS where the auditor dials it (%s); %s", called(p), probe.Error, consequence),
+			Message:  fmt.Sprintf("calls %s, which does not answer with TLS where the auditor dials it (%s); %s", BackendName(p), probe.Error, consequence),
 			Fix:      "see that the port leads to the HTTPS listener of the backend, with TLS 1.2 or newer",
 		}}
 	}
@@ -36,7 +36,7 @@ func findServingCertificate(p *Profile) []Problem {
 	}
 	return []Problem{{
 		Severity: severity,
-		Message:  fmt.Sprintf("calls %s, which shows the auditor a certificate that %s; the API server refuses it, and %s", called(p), sentence(faults, 0), consequence),
+		Message:  fmt.Sprintf("calls %s, which shows the auditor a certificate that %s; the API server refuses it, and %s", BackendName(p), sentence(faults, 0), consequence),
 		Fix:      mend(p, probe.Certificate),
 	}}
 }
@@ -81,7 +81,7 @@ func overdue(p *Profile, c *inventory.ServingCertificate) []Problem {
 		return nil
 	}
 	return []Problem{{
-		Message: fmt.Sprintf("calls %s, which shows the auditor a certificate that expires on %s; from then on the API server refuses it", called(p), day(c.NotAfter)),
+		Message: fmt.Sprintf("calls %s, which shows the auditor a certificate that expires on %s; from then on the API server refuses it", BackendName(p), day(c.NotAfter)),
 		Fix:     mend(p, c),
 	}}
 }
@@ -97,5 +97,5 @@ func mend(p *Profile, c *inventory.ServingCertificate) string {
 		return fmt.Sprintf("have the backend serve the certificate that %s signed last (%s); else %s", injector.name, restart, injector.look)
 	}
 	return fmt.Sprintf("put the CA that signed the certificate into clientConfig.caBundle of %s, or have the backend serve the one that the CA bundle vouches for (%s)%s",
-		object(p), restart, byOwner(p))
+		ObjectName(p), restart, byOwner(p))
 }

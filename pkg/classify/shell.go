@@ -20,9 +20,9 @@ func quoted(text string) string {
 	}, text))
 }
 
-// flagged returns the flag with its value. Where the value would be taken for a
+// ShellFlag returns the flag with its value. Where the value would be taken for a
 // flag itself, both are one word.
-func flagged(flag, value string) string {
+func ShellFlag(flag, value string) string {
 	if strings.HasPrefix(value, "-") {
 		return flag + "=" + quoted(value)
 	}

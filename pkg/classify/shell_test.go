@@ -187,7 +187,7 @@ func fixesOf(t *testing.T, name string) map[string]string {
 		}
 		for i := range report.Profiles {
 			p := &report.Profiles[i]
-			keep("explain", p, report.Answer(Complaint{Webhook: p.Name, Cause: CauseOther}).Fix)
+			keep("explain", p, "to let requests through meanwhile: "+DeleteCommand(p))
 		}
 	}
 	return out

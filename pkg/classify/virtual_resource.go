@@ -38,7 +38,7 @@ func findVirtualResource(p *Profile) []Problem {
 	return []Problem{{
 		Severity: virtualSeverity(p, virtual),
 		Message:  fmt.Sprintf("intercepts %s, never stored; %s: %s", byRule(p, virtual), consequence, decided),
-		Fix:      fmt.Sprintf("take them out of the rules of %s, or exclude them: %s", object(p), patch(p, excludeRequests(p, requestsTo(virtual)))),
+		Fix:      fmt.Sprintf("take them out of the rules of %s, or exclude them: %s", ObjectName(p), patch(p, excludeRequests(p, requestsTo(virtual)))),
 	}}
 }
 

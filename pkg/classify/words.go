@@ -38,11 +38,11 @@ func rulesFor(p *Profile, resources []inventory.Resource) string {
 	for _, i := range p.Matcher.RulesFor(p.Webhook, resources) {
 		names = append(names, fmt.Sprintf("rules[%d]", i))
 	}
-	return some(names)
+	return JoinBounded(names)
 }
 
-// some joins the first words and counts the rest.
-func some(words []string) string {
+// JoinBounded joins the first words and counts the rest.
+func JoinBounded(words []string) string {
 	shown := words[:min(len(words), maxListed)]
 	return sentence(slices.Clip(shown), len(words)-len(shown))
 }
@@ -99,8 +99,8 @@ func operations(ops admission.Operations) string {
 	return sentence(words, 0)
 }
 
-// object names the configuration as kubectl takes it, quoted for a shell.
-func object(p *Profile) string {
+// ObjectName names the configuration as kubectl takes it, quoted for a shell.
+func ObjectName(p *Profile) string {
 	kind := p.Object.Kind
 	if p.Type == inventory.Conversion {
 		kind = "crd"
@@ -119,7 +119,7 @@ func presumed(v admission.Verdict) bool {
 func unless(p *Profile, namespaces []string) string {
 	var reasons []string
 	if len(namespaces) > 0 {
-		reasons = append(reasons, fmt.Sprintf("its namespaceSelector (%s) excludes %s by labels that the input does not show", p.NamespaceSelector, some(distinct(namespaces))))
+		reasons = append(reasons, fmt.Sprintf("its namespaceSelector (%s) excludes %s by labels that the input does not show", p.NamespaceSelector, JoinBounded(distinct(namespaces))))
 	}
 	if len(p.MatchConditions) > 0 {
 		reasons = append(reasons, "a matchCondition is false")
@@ -135,10 +135,10 @@ func hasName(name string) func(admissionv1.MatchCondition) bool {
 // approve is how to make an informational finding go away for good.
 func approve(p *Profile, check string) string {
 	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or %s",
-		object(p), ApprovalAnnotation, accept(p, check))
+		ObjectName(p), ApprovalAnnotation, accept(p, check))
 }
 
 // accept is how to keep a finding that is known, out of everyone's way.
 func accept(p *Profile, check string) string {
-	return fmt.Sprintf("accept the finding: kubectl annotate %s %s='%s: REASON'", object(p), AcknowledgeAnnotation, check)
+	return fmt.Sprintf("accept the finding: kubectl annotate %s %s='%s: REASON'", ObjectName(p), AcknowledgeAnnotation, check)
 }

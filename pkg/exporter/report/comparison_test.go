@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
@@ -36,13 +36,13 @@ func TestComparison(t *testing.T) {
 
 func TestDiagnosis(t *testing.T) {
 	r := reporttest.Report()
-	var answers []classify.Answer
+	var answers []diagnose.Answer
 	for _, text := range []string{
 		`failed calling webhook "pods.policy.example.com": failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": no endpoints available for service "policy"`,
 		`admission webhook "gone.example.com" denied the request: no`,
 	} {
-		for _, c := range classify.ParseComplaints(text) {
-			answers = append(answers, r.Answer(c))
+		for _, c := range diagnose.Parse(text) {
+			answers = append(answers, diagnose.Explain(r, c))
 		}
 	}
 	s := reporttest.Gathered(r).Snapshot

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -28,7 +29,7 @@ type DiagnosedError struct {
 	Webhook   string         `json:"webhook"`
 	Converted string         `json:"converted,omitempty"`
 	URL       string         `json:"url,omitempty"`
-	Cause     classify.Cause `json:"cause"`
+	Cause     diagnose.Cause `json:"cause"`
 	Meaning   string         `json:"meaning"`
 	Detail    string         `json:"detail"`
 	Fix       string         `json:"fix"`
@@ -40,11 +41,11 @@ type DiagnosedError struct {
 }
 
 // NewDiagnosis returns the answers as JSON prints them.
-func NewDiagnosis(answers []classify.Answer, s *inventory.Snapshot) Diagnosis {
+func NewDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) Diagnosis {
 	d := Diagnosis{Version: documentVersion, Errors: make([]DiagnosedError, 0, len(answers)), Inputs: newInputs(s)}
 	for _, a := range answers {
 		e := DiagnosedError{
-			Webhook: a.Webhook, Converted: converted(a.Complaint), URL: a.URL,
+			Webhook: a.Webhook, Converted: converted(a.APIServerError), URL: a.URL,
 			Cause: a.Cause, Meaning: a.Meaning, Detail: a.Detail, Fix: a.Fix,
 			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...),
 		}
@@ -60,7 +61,7 @@ func NewDiagnosis(answers []classify.Answer, s *inventory.Snapshot) Diagnosis {
 }
 
 // converted writes the kind that was to be converted as the API server does.
-func converted(c classify.Complaint) string {
+func converted(c diagnose.APIServerError) string {
 	if c.Kind == "" {
 		return ""
 	}
@@ -68,7 +69,7 @@ func converted(c classify.Complaint) string {
 }
 
 // WriteDiagnosisJSON writes the answers as JSON.
-func WriteDiagnosisJSON(w io.Writer, answers []classify.Answer, s *inventory.Snapshot) error {
+func WriteDiagnosisJSON(w io.Writer, answers []diagnose.Answer, s *inventory.Snapshot) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
@@ -80,7 +81,7 @@ func WriteDiagnosisJSON(w io.Writer, answers []classify.Answer, s *inventory.Sna
 
 // WriteDiagnosisText writes the answers for a terminal: what happened, to
 // which webhook, what is known of it and the way out.
-func WriteDiagnosisText(w io.Writer, answers []classify.Answer, s *inventory.Snapshot, o TextOptions) error {
+func WriteDiagnosisText(w io.Writer, answers []diagnose.Answer, s *inventory.Snapshot, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
 	for i, a := range answers {
@@ -98,8 +99,8 @@ func WriteDiagnosisText(w io.Writer, answers []classify.Answer, s *inventory.Sna
 	return flush(b)
 }
 
-func (p printer) answer(a classify.Answer) {
-	p.paragraph(word{}, slices.Concat(words(complained(a.Complaint), bold), words(string(a.Cause), red)))
+func (p printer) answer(a diagnose.Answer) {
+	p.paragraph(word{}, slices.Concat(words(complained(a.APIServerError), bold), words(string(a.Cause), red)))
 	p.labeled("means:", words(a.Meaning, plain))
 	if a.Detail != "" {
 		p.labeled("error:", words(clean(a.Detail), dim))
@@ -124,7 +125,7 @@ func (p printer) labeled(label string, text []word) {
 	p.paragraph(word{fmt.Sprintf("%-*s", margin, label), bold}, text)
 }
 
-func complained(c classify.Complaint) string {
+func complained(c diagnose.APIServerError) string {
 	switch {
 	case c.Kind != "":
 		return "Conversion of " + converted(c) + ":"
@@ -151,7 +152,7 @@ func registered(p *classify.Profile) []word {
 }
 
 // otherChecks names the checks of the findings that have another cause.
-func otherChecks(a classify.Answer) []string {
+func otherChecks(a diagnose.Answer) []string {
 	var out []string
 	for _, f := range a.Findings[a.Related:] {
 		if !slices.Contains(out, f.Check.Name) {

@@ -1,4 +1,4 @@
-package classify
+package diagnose
 
 import (
 	"cmp"
@@ -9,9 +9,9 @@ import (
 	"unicode"
 )
 
-// Complaint is what an API server said of a webhook, in an error that somebody
+// APIServerError is what an API server said of a webhook, in an error that somebody
 // pasted: from kubectl, an Event, a condition or the log of a controller.
-type Complaint struct {
+type APIServerError struct {
 	// Webhook is the name of an admission webhook; "" where the error does not
 	// tell, and for a conversion.
 	Webhook string
@@ -33,26 +33,26 @@ const (
 	maxDetail     = 1000
 )
 
-// shape is a form in which an API server names a webhook.
-type shape struct {
+// errorPattern is a form in which an API server names a webhook.
+type errorPattern struct {
 	*regexp.Regexp
 	// read fills in what the groups of the expression hold.
-	read func(c *Complaint, groups []string)
+	read func(c *APIServerError, groups []string)
 	// causes are those that the rest of the error is searched for, otherwise
 	// the cause where none is found.
 	causes    []cause
 	otherwise Cause
 }
 
-// shapes are all forms, and where the source has them: k8s.io/apiserver
+// patterns are all forms, and where the source has them: k8s.io/apiserver
 // pkg/util/webhook/error.go, pkg/admission/plugin/webhook/errors, the
 // dispatchers beside it, pkg/admission/plugin/cel, and
 // k8s.io/apiextensions-apiserver pkg/apiserver/conversion.
-func shapes() []shape {
-	named := func(c *Complaint, groups []string) { c.Webhook = groups[1] }
-	converting := func(c *Complaint, groups []string) { c.Group, c.Version, c.Kind = groups[1], groups[2], groups[3] }
-	failing := func(c *Complaint, groups []string) { c.Expression = groups[1] }
-	return []shape{
+func patterns() []errorPattern {
+	named := func(c *APIServerError, groups []string) { c.Webhook = groups[1] }
+	converting := func(c *APIServerError, groups []string) { c.Group, c.Version, c.Kind = groups[1], groups[2], groups[3] }
+	failing := func(c *APIServerError, groups []string) { c.Expression = groups[1] }
+	return []errorPattern{
 		{regexp.MustCompile(`failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses(), CauseOther},
 		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, nil, CauseDenied},
 		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, CauseDryRun},
@@ -61,17 +61,17 @@ func shapes() []shape {
 		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) failed[:,]?`), converting, callCauses(), CauseConversion},
 		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) returned`), converting, nil, CauseAnswer},
 		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, CauseCondition},
-		{regexp.MustCompile(`request did not complete within requested timeout`), func(*Complaint, []string) {}, nil, CauseRequestTimeout},
+		{regexp.MustCompile(`request did not complete within requested timeout`), func(*APIServerError, []string) {}, nil, CauseRequestTimeout},
 	}
 }
 
-// ParseComplaints finds what a text says of webhooks, each once, in the order
+// Parse finds what a text says of webhooks, each once, in the order
 // of the text. It returns none where the text speaks of no webhook.
-func ParseComplaints(text string) []Complaint {
-	var out []Complaint
-	forms := shapes()
+func Parse(text string) []APIServerError {
+	var out []APIServerError
+	forms := patterns()
 	for _, record := range records(text) {
-		for _, c := range complaints(unwrapped(record), forms) {
+		for _, c := range parsed(unwrapped(record), forms) {
 			if len(out) < maxComplaints && !slices.ContainsFunc(out, c.same) {
 				out = append(out, c)
 			}
@@ -80,8 +80,8 @@ func ParseComplaints(text string) []Complaint {
 	return out
 }
 
-// same reports whether two complaints differ in their words alone.
-func (c Complaint) same(o Complaint) bool {
+// same reports whether two parsed differ in their words alone.
+func (c APIServerError) same(o APIServerError) bool {
 	c.Detail, o.Detail = "", ""
 	return c == o
 }
@@ -100,10 +100,10 @@ func records(text string) []string {
 	return append(out, text[begin:])
 }
 
-// complaints reads one record: each error ends where the next one begins.
-func complaints(text string, forms []shape) []Complaint {
+// parsed reads one record: each error ends where the next one begins.
+func parsed(text string, forms []errorPattern) []APIServerError {
 	type hit struct {
-		shape
+		errorPattern
 		begin, end int
 	}
 	var hits []hit
@@ -113,13 +113,13 @@ func complaints(text string, forms []shape) []Complaint {
 		}
 	}
 	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(a.begin, b.begin) })
-	out := make([]Complaint, len(hits))
+	out := make([]APIServerError, len(hits))
 	for i, h := range hits {
 		rest := text[h.end:]
 		if i+1 < len(hits) {
 			rest = text[h.end:max(h.end, hits[i+1].begin)]
 		}
-		out[i] = h.complaint(text[h.begin:h.end], rest)
+		out[i] = h.parse(text[h.begin:h.end], rest)
 	}
 	return out
 }
@@ -140,10 +140,10 @@ func unwrapped(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// complaint reads one hit: what the shape covers, and what follows.
-func (s shape) complaint(hit, rest string) Complaint {
+// complaint reads one hit: what the errorPattern covers, and what follows.
+func (s errorPattern) parse(hit, rest string) APIServerError {
 	rest = strings.TrimSpace(rest)
-	c := Complaint{Cause: s.otherwise, URL: calledURL(rest), Detail: shortened(rest)}
+	c := APIServerError{Cause: s.otherwise, URL: calledURL(rest), Detail: shortened(rest)}
 	s.read(&c, s.FindStringSubmatch(hit))
 	for _, known := range s.causes {
 		if known.FindString(rest) != "" {
@@ -166,7 +166,7 @@ func calledURL(rest string) string {
 }
 
 // service returns the Service of a URL that was called, "" for another host.
-func (c Complaint) service() (namespace, name string, port int32) {
+func (c APIServerError) service() (namespace, name string, port int32) {
 	m := regexp.MustCompile(`^https://([^./]+)\.([^./]+)\.svc(?::(\d+))?(?:/|$)`).FindStringSubmatch(c.URL)
 	if m == nil {
 		return "", "", 0

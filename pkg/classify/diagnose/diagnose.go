@@ -1,24 +1,25 @@
-package classify
+package diagnose
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Answer is what a Report has to say to a Complaint.
+// Answer is what a Report has to say to a APIServerError.
 type Answer struct {
-	Complaint
+	APIServerError
 	// Meaning is the Cause in words.
 	Meaning string
 	// Fix is the way out.
 	Fix string
 	// Profiles are the webhooks that it is about: all that register the name.
-	Profiles []*Profile
+	Profiles []*classify.Profile
 	// Findings are those about them; the first Related look for the Cause.
-	Findings []Finding
+	Findings []classify.Finding
 	Related  int
 	// Notes say what else is worth knowing, in whole sentences.
 	Notes []string
@@ -28,18 +29,18 @@ type Answer struct {
 // may tell.
 const ofTheService = "in the namespace of the Service"
 
-// Answer looks the Complaint up in the Report.
-func (r *Report) Answer(c Complaint) Answer {
+// Explain looks the error up in the Report.
+func Explain(r *classify.Report, c APIServerError) Answer {
 	advice := c.Cause.Advice()
-	a := Answer{Complaint: c, Meaning: advice.Meaning, Fix: advice.Fix, Profiles: r.about(c)}
+	a := Answer{APIServerError: c, Meaning: advice.Meaning, Fix: advice.Fix, Profiles: about(r, c)}
 	callers := c.callers(a.Profiles)
 	if namespace, _, _ := c.service(); namespace != "" {
-		a.Fix = strings.ReplaceAll(a.Fix, ofTheService, flagged("-n", namespace))
+		a.Fix = strings.ReplaceAll(a.Fix, ofTheService, classify.ShellFlag("-n", namespace))
 	}
-	a.Findings, a.Related = r.findingsOf(callers, advice.Checks)
+	a.Findings, a.Related = findingsOf(r, callers, advice.Checks)
 	switch {
 	case len(a.Profiles) == 0:
-		a.Notes = r.unregistered(c)
+		a.Notes = unregistered(r, c)
 	case a.Related > 0:
 		a.Fix = a.Findings[0].Fix
 	default:
@@ -51,9 +52,9 @@ func (r *Report) Answer(c Complaint) Answer {
 	return a
 }
 
-// about returns the webhooks that the Complaint is about.
-func (r *Report) about(c Complaint) []*Profile {
-	var out []*Profile
+// about returns the webhooks that the APIServerError is about.
+func about(r *classify.Report, c APIServerError) []*classify.Profile {
+	var out []*classify.Profile
 	for i := range r.Profiles {
 		if p := &r.Profiles[i]; c.concerns(p) {
 			out = append(out, p)
@@ -62,7 +63,7 @@ func (r *Report) about(c Complaint) []*Profile {
 	return out
 }
 
-func (c Complaint) concerns(p *Profile) bool {
+func (c APIServerError) concerns(p *classify.Profile) bool {
 	switch {
 	case c.Kind != "":
 		return p.Type == inventory.Conversion && p.CRD.Resource.Group == c.Group && p.CRD.CustomKind == c.Kind
@@ -81,12 +82,12 @@ func (c Complaint) concerns(p *Profile) bool {
 
 // findingsOf returns the findings about the webhooks, those of the checks
 // first, and how many of these there are.
-func (r *Report) findingsOf(profiles []*Profile, checks []*Check) ([]Finding, int) {
-	var related, others []Finding
+func findingsOf(r *classify.Report, profiles []*classify.Profile, checks []string) ([]classify.Finding, int) {
+	var related, others []classify.Finding
 	for _, f := range r.Findings {
 		switch {
-		case !slices.ContainsFunc(profiles, func(p *Profile) bool { return p.Ref == f.Webhook }):
-		case slices.ContainsFunc(checks, func(c *Check) bool { return c.Name == f.Check.Name }):
+		case !slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Ref == f.Webhook }):
+		case slices.ContainsFunc(checks, func(name string) bool { return name == f.Check.Name }):
 			related = append(related, f)
 		default:
 			others = append(others, f)
@@ -97,7 +98,7 @@ func (r *Report) findingsOf(profiles []*Profile, checks []*Check) ([]Finding, in
 
 // unregistered says how an API server comes to speak of a webhook that nothing
 // registers.
-func (r *Report) unregistered(c Complaint) []string {
+func unregistered(r *classify.Report, c APIServerError) []string {
 	var out []string
 	switch {
 	case c.Kind != "":
@@ -109,8 +110,8 @@ func (r *Report) unregistered(c Complaint) []string {
 	default:
 		out = append(out, fmt.Sprintf("No configuration registers webhook %s: it was deleted or renamed since, or it is in a manifest on the API server's own disk (v1.36 and newer), or the error is another cluster's.", c.Webhook))
 	}
-	if others := r.others(c); len(others) > 0 {
-		out = append(out, fmt.Sprintf("The Service of the error is called by %s.", some(others)))
+	if others := others(r, c); len(others) > 0 {
+		out = append(out, fmt.Sprintf("The Service of the error is called by %s.", classify.JoinBounded(others)))
 	}
 	switch {
 	case len(r.Errors) > 0:
@@ -122,11 +123,11 @@ func (r *Report) unregistered(c Complaint) []string {
 }
 
 // others names the webhooks that call the Service of the error.
-func (r *Report) others(c Complaint) []string {
+func others(r *classify.Report, c APIServerError) []string {
 	var out []string
 	for i := range r.Profiles {
 		if p := &r.Profiles[i]; c.calls(p.Webhook) {
-			out = append(out, fmt.Sprintf("webhook %s of %s", p.Name, object(p)))
+			out = append(out, fmt.Sprintf("webhook %s of %s", p.Name, classify.ObjectName(p)))
 		}
 	}
 	return out
@@ -134,8 +135,8 @@ func (r *Report) others(c Complaint) []string {
 
 // callers are those of the webhooks that call the Service of the error; all of
 // them where it does not tell.
-func (c Complaint) callers(profiles []*Profile) []*Profile {
-	var out []*Profile
+func (c APIServerError) callers(profiles []*classify.Profile) []*classify.Profile {
+	var out []*classify.Profile
 	for _, p := range profiles {
 		if c.calls(p.Webhook) {
 			out = append(out, p)
@@ -148,7 +149,7 @@ func (c Complaint) callers(profiles []*Profile) []*Profile {
 }
 
 // calls reports whether the URL of the error is what the webhook calls.
-func (c Complaint) calls(w *inventory.Webhook) bool {
+func (c APIServerError) calls(w *inventory.Webhook) bool {
 	namespace, name, port := c.service()
 	s := w.Backend.Service
 	return name != "" && w.Backend.Kind != inventory.BackendURL && s.Namespace == namespace && s.Name == name && s.Port == port
@@ -156,7 +157,7 @@ func (c Complaint) calls(w *inventory.Webhook) bool {
 
 // meanwhile is how to let requests through until the backend is well again;
 // "" where it is not the call that fails, or not certain whose.
-func meanwhile(cause Cause, profiles []*Profile) string {
+func meanwhile(cause Cause, profiles []*classify.Profile) string {
 	switch cause {
 	case CauseDenied, CauseDryRun, CauseCondition, CauseClientGone, CauseRequestTimeout, CausePatch, CauseTunnel:
 		return ""
@@ -171,16 +172,16 @@ func meanwhile(cause Cause, profiles []*Profile) string {
 	case !p.FailsClosed():
 		return ""
 	}
-	return fmt.Sprintf("; to let requests through meanwhile: kubectl get %s -o yaml > backup.yaml && kubectl delete %s%s", object(p), object(p), byOwner(p))
+	return "; to let requests through meanwhile: " + classify.DeleteCommand(p)
 }
 
 // sound says that the objects show nothing of the cause.
-func sound(cause Cause, profiles []*Profile) []string {
+func sound(cause Cause, profiles []*classify.Profile) []string {
 	var out []string
 	for _, p := range profiles {
 		if s := p.State; s.Known && s.Fault == inventory.Sound && slices.Contains(callFailures, cause) {
 			out = append(out, fmt.Sprintf("As of the facts, %s has %s: what the error tells of is over, comes and goes, or is between the API server and them.",
-				called(p), readyEndpoints(s.Ready)))
+				classify.BackendName(p), readyEndpoints(s.Ready)))
 		}
 	}
 	return slices.Compact(out)
@@ -188,9 +189,9 @@ func sound(cause Cause, profiles []*Profile) []string {
 
 // failsOpen says that the call may have failed, but not the request: API servers log
 // both alike.
-func failsOpen(cause Cause, callers []*Profile) []string {
+func failsOpen(cause Cause, callers []*classify.Profile) []string {
 	if len(callers) == 0 || slices.Contains(answered, cause) ||
-		slices.ContainsFunc(callers, func(p *Profile) bool { return p.Type == inventory.Conversion || p.FailsClosed() }) {
+		slices.ContainsFunc(callers, func(p *classify.Profile) bool { return p.Type == inventory.Conversion || p.FailsClosed() }) {
 		return nil
 	}
 	return []string{"Its failurePolicy is Ignore: the request went on without the webhook, or the policy was Fail at the time."}
@@ -214,7 +215,7 @@ func readyEndpoints(n int) string {
 }
 
 // shared says which of several webhooks of one name the error is about.
-func shared(profiles, callers []*Profile) []string {
+func shared(profiles, callers []*classify.Profile) []string {
 	switch {
 	case len(profiles) < 2:
 		return nil
@@ -223,7 +224,7 @@ func shared(profiles, callers []*Profile) []string {
 	}
 	names := make([]string, len(callers))
 	for i, p := range callers {
-		names[i] = object(p)
+		names[i] = classify.ObjectName(p)
 	}
-	return []string{fmt.Sprintf("%d webhooks are registered under that name; the URL of the error is that of %s.", len(profiles), some(names))}
+	return []string{fmt.Sprintf("%d webhooks are registered under that name; the URL of the error is that of %s.", len(profiles), classify.JoinBounded(names))}
 }

@@ -1,4 +1,4 @@
-package classify
+package diagnose
 
 import "regexp"
 
@@ -94,8 +94,8 @@ func callCauses() []cause {
 // a better one.
 type Advice struct {
 	Meaning, Fix string
-	// Checks are those that look for the same.
-	Checks []*Check
+	// Checks are the names of those that look for the same.
+	Checks []string
 }
 
 // Advice returns what is known of the Cause.
@@ -103,34 +103,34 @@ func (c Cause) Advice() Advice {
 	return advices[c]
 }
 
-var certificates = []*Check{servingCertificate, caBundleInvalid, caBundleMissing}
+var certificates = []string{"serving-certificate", "ca-bundle-invalid", "ca-bundle-missing"}
 
 // advices say it in words. Meanings are sentences without an end; fixes too.
 var advices = map[Cause]Advice{
 	CauseServiceMissing: {
 		"the API server looked the webhook's Service up and there is none of that name in the namespace",
 		"install what the Service belongs to again; if it is gone for good, delete the configuration that still names it",
-		[]*Check{serviceMissing, orphanedConfiguration},
+		[]string{"service-missing", "orphaned-configuration"},
 	},
 	CausePortMissing: {
 		"the Service is there, but has no port of the number that clientConfig.service.port names (443 if it names none)",
 		"give the Service that port, or set clientConfig.service.port to one that it has",
-		[]*Check{servicePortMissing},
+		[]string{"service-port-missing"},
 	},
 	CauseNoEndpoints: {
 		"the Service is there, but no Pod behind the port is ready",
 		"bring the Pods back: kubectl get endpointslices,pods " + ofTheService + "; look for Pods that the webhook itself refuses",
-		[]*Check{noReadyEndpoints, bootstrapDeadlock, singleEndpoint},
+		[]string{"no-ready-endpoints", "bootstrap-deadlock", "single-endpoint"},
 	},
 	CauseUnroutable: {
 		"the API server cannot call this type of Service in the way that it routes (--enable-aggregator-routing)",
 		"give the Service a cluster IP, or endpoints in place of an external name",
-		[]*Check{serviceUnroutable},
+		[]string{"service-unroutable"},
 	},
 	CauseBundle: {
 		"the caBundle holds no certificate that can be read, so that the API server makes no call at all",
 		"put the CA that signed the serving certificate into caBundle: PEM, encoded in base64 once",
-		[]*Check{caBundleInvalid, caBundleMissing},
+		[]string{"ca-bundle-invalid", "ca-bundle-missing"},
 	},
 	CauseAuthority: {
 		"the backend answered with a certificate that no CA of caBundle signed: one of the two was renewed without the other, or the bundle was never injected, or was reverted",
@@ -140,22 +140,22 @@ var advices = map[Cause]Advice{
 	CauseExpired: {
 		"the certificate of the backend, or its CA, is out of its time; or the clock of the API server's host is",
 		"renew the certificate and restart the Pods that serve the old one",
-		[]*Check{servingCertificate, caBundleInvalid, caBundleExpiring},
+		[]string{"serving-certificate", "ca-bundle-invalid", "ca-bundle-expiring"},
 	},
 	CauseName: {
 		"the certificate is not for the name that is called, SERVICE.NAMESPACE.svc; a common name does not count, only DNS names do",
 		"issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc; after a move to another namespace, a new one",
-		[]*Check{servingCertificate},
+		[]string{"serving-certificate"},
 	},
 	CauseNoTLS: {
 		"something answers at the port, but not with TLS",
 		"point the targetPort of the Service to the HTTPS listener of the backend",
-		[]*Check{servingCertificate},
+		[]string{"serving-certificate"},
 	},
 	CauseTLS: {
 		"the TLS handshake failed: the two sides have no version or cipher in common, or the backend demands a client certificate, which the API server sends only if its --admission-control-config-file has one",
 		"look at the log of the backend for its side of the story",
-		[]*Check{servingCertificate},
+		[]string{"serving-certificate"},
 	},
 	CauseProxy: {
 		"the API server tried to reach the webhook through an HTTP proxy",
@@ -170,32 +170,32 @@ var advices = map[Cause]Advice{
 	CauseRefused: {
 		"the host answered that nobody listens at the port: the Pod is gone or not up yet, or the targetPort is wrong",
 		"see that the Pods run and listen on the targetPort of the Service, and that their readiness probe asks the webhook server itself",
-		[]*Check{backendUnreachable, noReadyEndpoints, singleEndpoint},
+		[]string{"backend-unreachable", "no-ready-endpoints", "single-endpoint"},
 	},
 	CauseNoRoute: {
 		"there is no way from the API server to the address of the Pod or the Service: the node is gone, or the network between them is",
 		"see that the node of the Pod is up and that the hosts of the control plane reach the Pod network",
-		[]*Check{backendUnreachable},
+		[]string{"backend-unreachable"},
 	},
 	CauseDNS: {
 		"the API server's host cannot resolve the name: webhooks by URL and ExternalName need its DNS, which does not know the cluster's own names",
 		"use clientConfig.service in place of a URL that ends with .svc; else have the DNS of the control plane resolve the host",
-		[]*Check{backendUnreachable},
+		[]string{"backend-unreachable"},
 	},
 	CauseConnectTimeout: {
 		"no connection came about in time: packets are dropped, by a firewall, a network policy or a security group between the API server and the nodes; or the Pod's node is gone",
 		"allow the hosts of the control plane to reach the port that the Pod listens on (not only 443: that is the port of the Service), on all nodes",
-		[]*Check{backendUnreachable},
+		[]string{"backend-unreachable"},
 	},
 	CauseTimeout: {
 		"the webhook did not answer within its timeoutSeconds: it is slow or hangs, or packets to it are dropped",
 		"look at the load of the backend, its log and its own calls to the API server; lower timeoutSeconds, so that it holds requests up for less",
-		[]*Check{longTimeout, budgetExceeded, controlPlanePath},
+		[]string{"long-timeout", "budget-exceeded", "control-plane-path"},
 	},
 	CauseCutOff: {
 		"the connection was closed in the middle of the call: the backend crashed or was stopped without draining, or it or a mesh in between demands a client certificate, or a load balancer did it",
 		"look for restarts of the Pods; have them drain before they stop (preStop), and exempt them from the mutual TLS of a mesh",
-		[]*Check{singleEndpoint, noReadyEndpoints},
+		[]string{"single-endpoint", "no-ready-endpoints"},
 	},
 	CauseNotFound: {
 		"something answered that does not know the path: clientConfig.service.path is wrong, or another server listens at the port",
@@ -220,17 +220,17 @@ var advices = map[Cause]Advice{
 	CauseAnswer: {
 		"the backend answered, but not with a review that the API server understands",
 		"look at the log and version of the backend: it must answer in the version of the review that it was sent, with the same uid",
-		[]*Check{reviewVersion},
+		[]string{"review-version"},
 	},
 	CauseRegistration: {
 		"the API server cannot make sense of the registration itself",
 		"correct the configuration: one of clientConfig.url and .service, sideEffects None or NoneOnDryRun, admissionReviewVersions with v1",
-		[]*Check{reviewVersion},
+		[]string{"review-version"},
 	},
 	CauseClientGone: {
 		"the client gave up, or was ended, while the webhook was called: the webhook is slow rather than broken",
 		"see how long the chain of the request may take: webhook-auditor explain OPERATION RESOURCE",
-		[]*Check{longTimeout, budgetExceeded},
+		[]string{"long-timeout", "budget-exceeded"},
 	},
 	CauseDenied: {
 		"the webhook works: it was called and said no, by its own rules",
@@ -240,7 +240,7 @@ var advices = map[Cause]Advice{
 	CauseDryRun: {
 		"the request was a dry run (kubectl diff, --dry-run=server), and the webhook does not declare that it has no side effects: it was not called",
 		"set sideEffects of the webhook to None, or NoneOnDryRun",
-		[]*Check{reinvocationOrder},
+		[]string{"reinvocation-order"},
 	},
 	CausePatch: {
 		"the mutating webhook answered a request with a patch where there is no object to change (DELETE, CONNECT)",
@@ -255,12 +255,12 @@ var advices = map[Cause]Advice{
 	CauseConversion: {
 		"the conversion webhook was called and could not convert the object: the words after the colon are its own",
 		"look at the log of the backend; never force-delete the objects: they are healthy, only unreadable",
-		[]*Check{conversionUnneeded},
+		[]string{"conversion-unneeded"},
 	},
 	CauseRequestTimeout: {
 		"the request took longer than the API server allows in all (60 s), most likely in a chain of slow webhooks, of which failurePolicy Ignore does not save it",
 		"see which webhooks it meets: webhook-auditor explain OPERATION RESOURCE",
-		[]*Check{budgetExceeded, longTimeout},
+		[]string{"budget-exceeded", "long-timeout"},
 	},
 	CauseAPIServer: {
 		"the API server itself failed at calling the webhook",

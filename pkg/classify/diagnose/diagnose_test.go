@@ -1,8 +1,13 @@
-package classify
+package diagnose
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
 // call wraps an error as the API server does that calls an admission webhook.
@@ -66,7 +71,7 @@ func TestCauses(t *testing.T) {
 		`Error from server (BadRequest): admission webhook "w.example.com" does not support dry run`:                                                                                                 CauseDryRun,
 		`Internal error occurred: admission webhook "w.example.com" attempted to modify the object, which is not supported for this operation`:                                                       CausePatch,
 	} {
-		got := ParseComplaints(text)
+		got := Parse(text)
 		if len(got) != 1 || got[0].Cause != want || got[0].Webhook != "w.example.com" {
 			t.Errorf("%s\nis read as %+v, want %s", text, got, want)
 		}
@@ -83,7 +88,7 @@ func TestConversionCauses(t *testing.T) {
 		`conversion webhook for stable.example.com/v1, Kind=CronTab returned invalid metadata: must have the same UID: a != b`:                                                                                                                                                                                                                                   CauseAnswer,
 		`conversion webhook for stable.example.com/v1, Kind=CronTab returned 0 objects, expected 1`:                                                                                                                                                                                                                                                              CauseAnswer,
 	} {
-		got := ParseComplaints(text)
+		got := Parse(text)
 		if len(got) != 1 || got[0].Cause != want || got[0].Webhook != "" || got[0].Group != "stable.example.com" || got[0].Version != "v1" || got[0].Kind != "CronTab" {
 			t.Errorf("%s\nis read as %+v, want %s", text, got, want)
 		}
@@ -92,7 +97,7 @@ func TestConversionCauses(t *testing.T) {
 
 // TestWrappers: the same error, carried about by others.
 func TestWrappers(t *testing.T) {
-	want := Complaint{
+	want := APIServerError{
 		Webhook: "w.example.com", URL: "https://hook.policy.svc:443/validate", Cause: CauseRefused,
 	}
 	refused := call(`dial tcp 10.96.7.7:443: connect: connection refused`)
@@ -108,7 +113,7 @@ func TestWrappers(t *testing.T) {
 		"Helm":         "Error: INSTALLATION FAILED: 1 error occurred:\n\t* " + refused + "\n\n",
 		"twice":        "E1121 1 a " + refused + "\nE1121 2 b " + refused + "\n",
 	} {
-		got := ParseComplaints(text)
+		got := Parse(text)
 		if len(got) != 1 || !got[0].same(want) {
 			t.Errorf("%s: %s\nis read as %+v, want %+v", name, text, got, want)
 		}
@@ -120,7 +125,7 @@ func TestSeveralComplaints(t *testing.T) {
 		`admission webhook "other.example.com" denied the request: no: expression 'object.spec.x > 1' resulted in error: no such key: x` + "\n" +
 		"Error from server (Timeout): Timeout: request did not complete within requested timeout - context deadline exceeded"
 	var got []string
-	for _, c := range ParseComplaints(text) {
+	for _, c := range Parse(text) {
 		got = append(got, string(c.Cause)+" "+c.Webhook+c.Expression)
 		if strings.Contains(c.Detail, "all is well") {
 			t.Errorf("detail %q has the next line in it", c.Detail)
@@ -134,7 +139,7 @@ func TestSeveralComplaints(t *testing.T) {
 
 func TestNoComplaint(t *testing.T) {
 	for _, text := range []string{"", "connection refused", `pods "x" not found`, "StorageError: corrupt object, Code: 7", strings.Repeat(`\`, 1<<16)} {
-		if got := ParseComplaints(text); len(got) != 0 {
+		if got := Parse(text); len(got) != 0 {
 			t.Errorf("%.50q is read as %+v", text, got)
 		}
 	}
@@ -144,9 +149,9 @@ func FuzzParseComplaints(f *testing.F) {
 	f.Add(call(`service "hook" not found`))
 	f.Add(`conversion webhook for a/v1, Kind=B failed: x`)
 	f.Fuzz(func(t *testing.T, text string) {
-		found := ParseComplaints(text)
+		found := Parse(text)
 		if len(found) > maxComplaints {
-			t.Errorf("%d complaints", len(found))
+			t.Errorf("%d parsed", len(found))
 		}
 		for _, c := range found {
 			if len([]rune(c.Detail)) > maxDetail || c.Cause.Advice().Meaning == "" {
@@ -170,7 +175,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestAnswers looks complaints up in the fixtures of the checks.
+// TestAnswers looks parsed up in the fixtures of the checks.
 func TestAnswers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fixture, text string
@@ -193,11 +198,11 @@ func TestAnswers(t *testing.T) {
 		"a static manifest":              {"backend-unreachable", `failed calling webhook "a.static.k8s.io": EOF`, 0, "", "", "staticManifestsDir"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			complaints := ParseComplaints(tc.text)
-			if len(complaints) != 1 {
-				t.Fatalf("read %+v", complaints)
+			parsed := Parse(tc.text)
+			if len(parsed) != 1 {
+				t.Fatalf("read %+v", parsed)
 			}
-			a := judged(t, "testdata/"+tc.fixture+".yaml").Answer(complaints[0])
+			a := Explain(evaluated(t, "../testdata/"+tc.fixture+".yaml"), parsed[0])
 			related := ""
 			if a.Related > 0 {
 				related = a.Findings[0].Check.Name
@@ -206,5 +211,29 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("registered %d, related %q, fix %q, notes %q; want %+v", len(a.Profiles), related, a.Fix, a.Notes, tc)
 			}
 		})
+	}
+}
+
+// evaluated is the Report on a fixture, read as a cluster that holds no more.
+func evaluated(t *testing.T, file string) *classify.Report {
+	t.Helper()
+	o, _ := manifest.Read([]string{file}, manifest.Options{})
+	o.NamespacesKnown, o.APIServicesKnown = true, true
+	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+	r, err := classify.DefaultPolicy().Evaluate(t.Context(), o.Snapshot(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestChecksExist: a cause that names no check would never point at a finding.
+func TestChecksExist(t *testing.T) {
+	for cause, advice := range advices {
+		for _, name := range advice.Checks {
+			if !slices.ContainsFunc(classify.Checks, func(c *classify.Check) bool { return c.Name == name }) {
+				t.Errorf("%s: no check is named %q", cause, name)
+			}
+		}
 	}
 }
