@@ -145,7 +145,7 @@ func TestOrphanedRunbooks(t *testing.T) {
 // TestOwnSeries holds that the expressions read only series and labels that
 // the exporter has.
 func TestOwnSeries(t *testing.T) {
-	known := map[string][]string{exporter.Prefix + "build_info": nil}
+	known := map[string][]string{exporter.Prefix + "build_info": nil, exporter.Prefix + "policy_last_reload_successful": nil}
 	for _, f := range exporter.Families {
 		known[f.Series()] = f.Labels
 	}

@@ -132,10 +132,11 @@ var troubles = map[string][]trace{
 		perRequest("apiserver_request_sli_duration_seconds_count", "", 10),
 		reach,
 	},
-	"WebhookInputMetricsMissing": {seesAll, stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0)},
-	"WebhookAuditorDown":         {},
-	"WebhookNoneReachable":       unreachable(),
-	"WebhookAuditorStale":        {build, blindSince},
+	"WebhookInputMetricsMissing":  {seesAll, stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0)},
+	"WebhookAuditorDown":          {},
+	"WebhookNoneReachable":        unreachable(),
+	"WebhookAuditorStale":         {build, blindSince},
+	"WebhookAuditorPolicyInvalid": {stays(`webhook_auditor_policy_last_reload_successful{instance="x",pod="x"}`, 0)},
 }
 
 // unreachable are two webhooks that one API server does not reach and another
@@ -192,7 +193,7 @@ func casualties(t *testing.T) []casualty {
 
 // solitary tells whether the alert is about all that there is, or is not.
 func (s casualty) solitary() bool {
-	return slices.Contains([]string{"WebhookInputMetricsMissing", "WebhookAuditorDown", "WebhookAuditorStale", "WebhookNoneReachable", "WebhookResourceLatencyHigh"}, s.Name)
+	return slices.Contains([]string{"WebhookInputMetricsMissing", "WebhookAuditorDown", "WebhookAuditorStale", "WebhookAuditorPolicyInvalid", "WebhookNoneReachable", "WebhookResourceLatencyHigh"}, s.Name)
 }
 
 // hasBackend tells whether the alert says where the webhook's backend is.

@@ -40,6 +40,14 @@ func selfAlerts() []Alert {
 			Summary:     `The data of a webhook auditor is stale.`,
 			Description: `The webhook auditor {{ with $labels.pod }}in Pod {{ . }}{{ else }}at {{ $labels.instance }}{{ end }} {{ if $value }}last knew its view of the cluster to be current {{ $value | humanizeDuration }} ago: one of its watches is broken, and what it reports since may be wrong{{ else }}has not seen the cluster since it started, and reports nothing{{ end }}. Its log says why; mostly its ClusterRole lacks a permission or the API server cannot be reached.`,
 		},
+		{
+			Name:        "WebhookAuditorPolicyInvalid",
+			Severity:    classify.Warning,
+			For:         5 * time.Minute,
+			Expr:        `group(last_over_time(webhook_auditor_policy_last_reload_successful[5m]) == 0)`,
+			Summary:     `The webhook auditor cannot load its Policy.`,
+			Description: `The Policy of the webhook auditor was changed to one that is invalid. The last good Policy stays in effect until the Pods restart, which then do not start: correct the ConfigMap, or the value policy of the Helm chart. The auditor's log names the key ("kubectl logs" of its Pods), and "webhook-auditor audit --config" checks a file before it is applied.`,
+		},
 	}
 }
 
