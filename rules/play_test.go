@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,27 +47,46 @@ func playFile(t testing.TB, file string, tick time.Duration, series []string) *p
 	script := fmt.Sprintf("load %s\n  %s\n", tick, strings.Join(series, "\n  "))
 	stored := promqltest.LoadedStorage(t, script)
 	t.Cleanup(func() { _ = stored.Close() })
-	manager := rules.NewManager(&rules.ManagerOptions{
-		QueryFunc:  rules.EngineQueryFunc(promqltest.NewTestEngine(t, false, 0, 50_000_000), stored),
-		NotifyFunc: func(context.Context, string, ...*rules.Alert) {},
-		Appendable: stored,
-		Queryable:  stored,
-		Context:    t.Context(),
-		Logger:     promslog.NewNopLogger(),
-		Parser:     parser.NewParser(parser.Options{}),
-	})
-	byName, errs := manager.LoadGroups(tick, labels.EmptyLabels(), "", nil, false, file)
-	if errs != nil {
-		t.Fatal(errs)
-	}
 	p := &player{t: t, tick: tick, storage: stored}
-	for _, g := range byName {
+	p.load(file)
+	for _, g := range p.groups {
 		for _, r := range g.AlertingRules() {
 			r.SetRestored(true) // has ALERTS written, as a Prometheus does once it runs
 		}
-		p.groups = append(p.groups, g)
 	}
 	return p
+}
+
+// load reads the rules, as Prometheus does when it starts.
+func (p *player) load(file string) {
+	p.t.Helper()
+	manager := rules.NewManager(&rules.ManagerOptions{
+		QueryFunc:       rules.EngineQueryFunc(promqltest.NewTestEngine(p.t, false, 0, 50_000_000), p.storage),
+		NotifyFunc:      func(context.Context, string, ...*rules.Alert) {},
+		Appendable:      p.storage,
+		Queryable:       p.storage,
+		Context:         p.t.Context(),
+		Logger:          promslog.NewNopLogger(),
+		Parser:          parser.NewParser(parser.Options{}),
+		OutageTolerance: time.Hour,
+		ForGracePeriod:  10 * time.Minute,
+	})
+	byName, errs := manager.LoadGroups(p.tick, labels.EmptyLabels(), "", nil, false, file)
+	if errs != nil {
+		p.t.Fatal(errs)
+	}
+	p.groups = slices.Collect(maps.Values(byName))
+}
+
+// restart starts Prometheus anew: it evaluates once, and restores the alerts.
+func (p *player) restart(file string, at time.Duration) {
+	p.t.Helper()
+	p.load(file)
+	for _, g := range p.groups {
+		g.Eval(p.t.Context(), time.Unix(0, 0).Add(at))
+		g.RestoreForState(time.Unix(0, 0).Add(at))
+	}
+	p.now = at + p.tick
 }
 
 // only leaves out the groups that hold none of the alerts.

@@ -1,0 +1,271 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// An expectation is when an alert must fire, and when it must not, in minutes.
+type expectation struct {
+	name, alert string
+	traces      []trace
+	// scrape and step are how many minutes are between scrapes and evaluations.
+	scrape, step int
+	// from is when evaluating begins; the alert is silent before silent, and
+	// fires all the time between begins and ends. It never fires if ends is 0.
+	from, silent, begins, ends int
+	// last is when evaluating ends.
+	last int
+}
+
+// counts is a counter that says at each minute what it counted until then.
+func counts(series string, until func(minute int) int) trace {
+	return trace{series, func(minute int) string {
+		if n := until(minute); n > 0 {
+			return number(float64(n))
+		}
+		return "_"
+	}}
+}
+
+// since counts so many a minute from a minute on.
+func since(begin, perMinute int) func(int) int {
+	return func(minute int) int { return max(minute-begin, 0) * perMinute }
+}
+
+// lines writes a value each scrape.
+func (e expectation) lines() []string {
+	var out []string
+	for _, t := range e.traces {
+		var b strings.Builder
+		b.WriteString(t.series)
+		for minute := 0; minute <= e.last; minute += e.scrape {
+			b.WriteString(" " + t.at(minute))
+		}
+		out = append(out, b.String())
+	}
+	return out
+}
+
+// gaps has the first minutes of each period without a scrape.
+func (t trace) gaps(missing, period int) trace {
+	return trace{t.series, func(minute int) string {
+		if minute%period < missing {
+			return "stale"
+		}
+		return t.at(minute)
+	}}
+}
+
+func gapped(traces []trace) []trace {
+	var out []trace
+	for _, t := range traces {
+		out = append(out, t.gaps(4, 10))
+	}
+	return out
+}
+
+// pages is a webhook on critical resources, of which all calls fail from minute
+// 60 on.
+func pages(errorType string) []trace {
+	return []trace{
+		counts(requested("200"), func(m int) int { return 60 * min(m, 60) }), counts(requested("503"), since(60, 60)),
+		counts(rejected(errorType), since(60, 60)), limited(knownHook, 0.5), reach, seesAll,
+	}
+}
+
+// inTurn are matchConditions that cannot be evaluated on one API server after the
+// other.
+func inTurn() []trace {
+	out := []trace{limited(knownHook, 0.5), reach, seesAll, known("webhook_failure_impact", knownHook+`,impact="closed"`, 1)}
+	for i, instance := range []string{"a", "b", "c"} {
+		series := strings.Replace(matchConditionErrors, "{", `{`+strings.Replace(calledHook, `"a"`, `"`+instance+`"`, 1)+`,`, 1)
+		out = append(out, counts(series, func(m int) int {
+			total := 0
+			for past := 60; past < m; past++ {
+				if past/5%3 == i {
+					total += 20
+				}
+			}
+			return total
+		}))
+	}
+	return out
+}
+
+// idleThenRefusing answered everything, was idle for six and a half hours, and
+// then refuses half of what it is asked.
+func idleThenRefusing() []trace {
+	return []trace{
+		counts(requested("200"), func(m int) int { return 100*min(m, 60) + since(450, 10)(m) }),
+		counts(requested("403"), since(450, 10)), counts(rejected("no_error"), since(450, 10)), limited(knownHook, 1),
+	}
+}
+
+// clumpy is called ten times each ten minutes, and each call takes ten seconds.
+func clumpy() []trace {
+	calls := func(m int) int { return 10 * max(0, (m-60)/10) }
+	quick := stays(admissionSeconds+`_bucket{`+calledHook+`,le="1"}`, 1)
+	return []trace{
+		quick, counts(admissionSeconds+`_count{`+calledHook+`}`, func(m int) int { return 1 + calls(m) }),
+		counts(requested("200"), func(m int) int { return 1 + calls(m) }), limited(knownHook, 1),
+	}
+}
+
+var buildOfEast = stays(`webhook_auditor_build_info{cluster="east",instance="x",pod="x"}`, 1)
+
+var expectations = []expectation{
+	{"an unknown error_type is a failure", "WebhookFailingClosed", pages("something_new"), 1, 1, 50, 60, 70, 150, 150},
+	{"patches that do not apply refuse everything", "WebhookFailingClosed", pages("apiserver_internal_error"), 1, 1, 50, 60, 70, 150, 150},
+	{"matchConditions that fail on one API server after the other", "WebhookFailingClosed", inTurn(), 1, 1, 50, 60, 85, 150, 150},
+	{"scrapes fail in 4 of 10 minutes", "WebhookFailingClosed", gapped(pages("calling_webhook_error")), 1, 1, 50, 60, 80, 180, 180},
+	{"scrapes each two minutes", "WebhookFailingClosed", pages("calling_webhook_error"), 2, 1, 50, 60, 78, 150, 150},
+	{"a webhook that is slow in clumps", "WebhookSlow", clumpy(), 1, 1, 50, 60, 120, 240, 240},
+	{"refusals after idle hours, for as long as they last", "WebhookRejectionsHigh", idleThenRefusing(), 1, 1, 440, 450, 490, 700, 700},
+	{"an auditor that is away for a day and a half", "WebhookAuditorDown", []trace{build.except(30, 5000, "_").except(30, 31, "stale")}, 1, 4, 0, 30, 52, 2160, 2160},
+	{"the auditor of one of several clusters is away for a day and a half", "WebhookAuditorDown", []trace{buildOfEast.except(30, 5000, "_").except(30, 31, "stale")}, 1, 4, 0, 30, 52, 2160, 2160},
+}
+
+// TestExpectations plays what a person on call expects of one alert.
+func TestExpectations(t *testing.T) {
+	for _, e := range expectations {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			p := playFile(t, fileOf(t, e.alert), time.Duration(e.scrape)*time.Minute, e.lines())
+			p.tick, p.now = time.Duration(e.step)*time.Minute, time.Duration(e.from)*time.Minute
+			identity := ""
+			for minute := e.from; minute <= e.last; minute += e.step {
+				alerts := firingOf(p.until(time.Duration(minute)*time.Minute), e.alert)
+				switch must := minute >= e.begins && minute <= e.ends; {
+				case minute < e.silent && len(alerts) > 0:
+					t.Fatalf("fires after %d minutes: %s", minute, alerts[0].Labels)
+				case must && len(alerts) != 1:
+					t.Fatalf("%d alerts fire after %d minutes, want one", len(alerts), minute)
+				case must && identity != "" && alerts[0].Labels.String() != identity:
+					t.Fatalf("after %d minutes %s fires, before it was %s", minute, alerts[0].Labels, identity)
+				case must:
+					identity = alerts[0].Labels.String()
+				}
+			}
+		})
+	}
+}
+
+// TestNoHistory holds that a Prometheus that has just started, with counters that
+// counted failures and refusals long ago, raises nothing.
+func TestNoHistory(t *testing.T) {
+	traces := []trace{
+		stays(requested("503"), 12), stays(requested("403"), 7), stays(rejected("calling_webhook_error"), 12), stays(rejected("no_error"), 7),
+		stays(failedOpen+`{instance="a",name="w",type="validating"}`, 5), stays(conversions("false"), 9), limited(knownHook, 0.5), reach,
+		stays(strings.Replace(matchConditionErrors, "{", "{"+calledHook+",", 1), 8), stays(gcErrors+`{instance="k"}`, 3),
+		grows(scraped+`{instance="a"}`, 1), seesAll, info,
+	}
+	for _, slow := range durations(admissionSeconds, calledHook, "1", 1) {
+		traces = append(traces, slow.idle())
+	}
+	var names []string
+	for _, a := range callsGroup().Alerts {
+		names = append(names, a.Name)
+	}
+	p := playFile(t, fileOf(t, names...), minute, mishaps[0].befall(traces))
+	for at := time.Duration(0); at <= 100*time.Minute; at += minute {
+		if got := p.firing(at); len(got) > 0 {
+			t.Fatalf("%q fire after %s", got, at)
+		}
+	}
+}
+
+// TestFederation has a big cluster and a small one in one store, whose webhooks
+// have the same name: what fails in the small one is not hidden.
+func TestFederation(t *testing.T) {
+	traces := pages("calling_webhook_error")
+	var all []trace
+	for _, tr := range traces {
+		all = append(all, tr.renamed("{", `{cluster="small",`))
+	}
+	all = append(all, counts(requested("200"), since(0, 60000)).renamed("{", `{cluster="big",`), limited(knownHook, 0.5).renamed("{", `{cluster="big",`))
+	p := playFile(t, fileOf(t, "WebhookFailingClosed"), minute, mishaps[0].befall(all))
+	p.now = 55 * minute
+	var clusters []string
+	for _, a := range p.until(75 * minute) {
+		clusters = append(clusters, a.Labels.Get("cluster"))
+	}
+	if !slices.Equal(clusters, []string{"small"}) {
+		t.Errorf("alerts fire for the clusters %q, want for the small one alone", clusters)
+	}
+}
+
+// bornLate are the series that exist only once what they count has happened: that
+// one is missing says nothing.
+var bornLate = []string{"apiserver_admission_match_condition_evaluation_errors_total", "apiserver_crd_conversion_webhook_duration_seconds_sum"}
+
+// TestInputsAreComplete holds the table of inputs against the expressions: each
+// series of others, each edge of a histogram and each label that is selected by
+// is looked for.
+func TestInputsAreComplete(t *testing.T) {
+	var table strings.Builder
+	for _, i := range inputs() {
+		table.WriteString(i.series + "\n" + i.sought + "\n")
+	}
+	for _, a := range all() {
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(a.Expr, "$threshold", "1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+			s, ok := node.(*parser.VectorSelector)
+			if !ok || a.Name == "WebhookInputMetricsMissing" || isOurs(s.Name) || strings.HasPrefix(s.Name, "webhook_auditor_") || slices.Contains(bornLate, s.Name) {
+				return nil
+			}
+			if !strings.Contains(table.String(), s.Name) {
+				t.Errorf("%s reads %s: inputs() does not look for it", a.Name, s.Name)
+			}
+			for _, m := range s.LabelMatchers {
+				if want := lookedFor(s.Name, m); want != "" && !strings.Contains(table.String(), want) {
+					t.Errorf("%s selects by %s: inputs() does not look for %q", a.Name, m, want)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// lookedFor is what the table must have for a matcher of an admission or
+// conversion series.
+func lookedFor(series string, m *labels.Matcher) string {
+	switch {
+	case m.Name == "le":
+		edge, _, _ := strings.Cut(m.Value, "|")
+		return series + `{le="` + strings.TrimSuffix(edge, ".0")
+	case slices.Contains([]string{"error_type", "code", "succeeded"}, m.Name) && m.Value != "":
+		return "label " + m.Name + " of " + series
+	}
+	return ""
+}
+
+// TestRestart restarts Prometheus in the middle of an outage: it fires the same
+// alerts as before, with the same labels.
+func TestRestart(t *testing.T) {
+	finding := `webhook_auditor_finding{instance="one",pod="one",check="service-missing",severity="critical",type="validating",configuration="c",name="w",group="",resource=""}`
+	file := fileOf(t, "WebhookFailingClosed", "WebhookBackendDown", "WebhookAllCallsFailing")
+	p := playFile(t, file, tick, slices.Concat(called("0+20x240"), failed("0+10x240"), others(240), auditor("one", "policy", "x240"), []string{finding + " 1x240"}))
+	p.now = 20 * time.Minute
+	identities := func(at time.Duration) []string {
+		var out []string
+		for _, a := range p.until(at) {
+			out = append(out, a.Labels.String())
+		}
+		slices.Sort(out)
+		return out
+	}
+	before := identities(40 * time.Minute)
+	p.restart(file, 42*time.Minute)
+	if after := identities(50 * time.Minute); len(before) != 2 || !slices.Equal(before, after) {
+		t.Errorf("%q fire after the restart, %q before", after, before)
+	}
+}
