@@ -23,7 +23,7 @@ func admissionAlerts() []Alert {
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
 			KeepFiring:  15 * time.Minute,
-			Expr:        withBackend("WebhookMatchConditionErrors", sustained(matchConditionErrors)),
+			Expr:        withBackend("WebhookMatchConditionErrors", recurring(matchConditionErrors)),
 			Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
 			Description: `The API server could not evaluate a matchCondition of ` + admissionWebhook + ` for {{ $value | printf "%.0f" }} requests in the last 15 minutes. With failurePolicy Fail it refuses those requests with code 403, with Ignore it lets them pass without the webhook. Correct the CEL expression: mostly it reads a field that some objects lack, and needs has() or an optional.` + registration,
 		},
@@ -32,7 +32,7 @@ func admissionAlerts() []Alert {
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
 			KeepFiring:  15 * time.Minute,
-			Expr:        withBackend("WebhookInternalErrors", sustained(rejections+`{error_type!~"no_error|calling_webhook_error"}`)),
+			Expr:        withBackend("WebhookInternalErrors", recurring(rejections+`{error_type!~"no_error|calling_webhook_error"}`)),
 			Summary:     `The API server cannot use what webhook {{ $labels.name }} answers.`,
 			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 15 minutes because the API server could not make use of ` + admissionWebhook + `: it answers with a patch that does not apply or that stands where none is allowed, or a dry-run request met it although its sideEffects forbid that. The failurePolicy does not matter here.` + itsBackend + registration,
 		},
@@ -48,10 +48,10 @@ func admissionAlerts() []Alert {
 	}
 }
 
-// sustained returns how often a webhook's counters grew in the last 15 minutes,
+// recurring returns how often a webhook's counters grew in the last 15 minutes,
 // where they did in the 15 minutes before as well: often enough to be no
 // accident, whatever the traffic and whichever API server it meets.
-func sustained(counter string) string {
+func recurring(counter string) string {
 	return `sum by (type, name) (increase(` + counter + `[15m])) > 0 and on (type, name) sum by (type, name) (increase(` + counter + `[15m] offset 15m)) > 0`
 }
 

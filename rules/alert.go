@@ -10,7 +10,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// Alert is one alert. All that is said of it anywhere is derived from this
+// Alert is one alert. Everything about it is derived from this
 // literal and from its runbook.
 type Alert struct {
 	Name     string
@@ -33,7 +33,7 @@ type Alert struct {
 	// Runbook is the path of the runbook in the repository; "" stands for the
 	// one that has the alert's name.
 	Runbook string
-	// Labels are added to the alert; they tell alerts that share a name apart.
+	// Labels are added to the alert; they distinguish alerts that share a name.
 	Labels map[string]string
 }
 
@@ -44,19 +44,19 @@ type Enhancement struct {
 	Threshold float64
 }
 
-// Record is an expression that is recorded under its name, as
+// RecordingRule is an expression that is recorded under its name, as
 // level:metric:operations. Where nothing can be recorded, Inline stands in the
 // expressions that read it, or Expr where Inline is "".
-type Record struct {
+type RecordingRule struct {
 	Name, Expr, Inline string
 }
 
 // Group is a group of rules. Prometheus evaluates one after the other: the
 // records, in their order, then the alerts.
 type Group struct {
-	Name    string
-	Records []Record
-	Alerts  []Alert
+	Name           string
+	RecordingRules []RecordingRule
+	Alerts         []Alert
 }
 
 // inlined returns the group with all records written out. A record may read
@@ -64,8 +64,8 @@ type Group struct {
 func (g Group) inlined() Group {
 	out := Group{Name: g.Name}
 	for _, a := range g.Alerts {
-		for i := len(g.Records) - 1; i >= 0; i-- {
-			a.Expr = strings.ReplaceAll(a.Expr, g.Records[i].Name, "("+g.Records[i].written()+")")
+		for i := len(g.RecordingRules) - 1; i >= 0; i-- {
+			a.Expr = strings.ReplaceAll(a.Expr, g.RecordingRules[i].Name, "("+g.RecordingRules[i].written()+")")
 		}
 		out.Alerts = append(out.Alerts, a)
 	}
@@ -73,7 +73,7 @@ func (g Group) inlined() Group {
 }
 
 // written is what stands for the record where nothing can be recorded.
-func (r Record) written() string {
+func (r RecordingRule) written() string {
 	if r.Inline != "" {
 		return r.Inline
 	}

@@ -42,7 +42,7 @@ func TestAnnotations(t *testing.T) {
 // are in clusters.
 func incidents() map[string][]trace {
 	out := map[string][]trace{"WebhookUnwatched": nil}
-	maps.Copy(out, troubles)
+	maps.Copy(out, triggers)
 	for _, name := range []string{"WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen"} {
 		other := grows(requested("200"), 10).renamed(`instance="a"`, `instance="10.0.0.2:6443"`)
 		out[name] = append(slices.Clip(out[name]), other, known("webhook_info", knownHook+`,configuration="policy",failure_policy="Fail"`, 1))

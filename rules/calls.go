@@ -29,8 +29,8 @@ const (
 // calls are the records of how often each webhook was called in the window.
 func calls(window string) string { return `cluster_type_name:webhook_auditor_calls:increase` + window }
 
-func callsRecord(window string) Record {
-	return Record{Name: calls(window), Expr: strings.ReplaceAll(`
+func callsRecord(window string) RecordingRule {
+	return RecordingRule{Name: calls(window), Expr: strings.ReplaceAll(`
 		sum by (type, name) (increase(`+requests+`[WINDOW]) or increase(`+matchConditionErrors+`[WINDOW])) > 0
 		or `+asWebhook(`sum by (crd_name) (increase(`+converted+`_count[WINDOW])) > 0`), "WINDOW", window)}
 }
@@ -78,15 +78,15 @@ func (f failure) most(operations string) string {
 func (f failure) burning() string { return `cluster_type_name:` + f.metric + `:ratio_burning` }
 
 // increases are the records that cutOff and burning need.
-func (f failure) increases() []Record {
-	var out []Record
+func (f failure) increases() []RecordingRule {
+	var out []RecordingRule
 	for _, window := range []string{"2m", "5m", "15m", "30m", "75m", "6h"} {
-		out = append(out, Record{Name: f.on("increase" + window), Expr: strings.ReplaceAll(f.increase, "WINDOW", window)})
+		out = append(out, RecordingRule{Name: f.on("increase" + window), Expr: strings.ReplaceAll(f.increase, "WINDOW", window)})
 	}
 	return append(
 		out,
-		Record{Name: f.on("minutes30m"), Expr: `count_over_time((` + strings.ReplaceAll(f.increase, "WINDOW", "3m") + `)[30m:1m])`},
-		Record{Name: f.on("slots6h"), Expr: `count_over_time((` + strings.ReplaceAll(f.increase, "WINDOW", "6m") + `)[6h:5m])`},
+		RecordingRule{Name: f.on("minutes30m"), Expr: `count_over_time((` + strings.ReplaceAll(f.increase, "WINDOW", "3m") + `)[30m:1m])`},
+		RecordingRule{Name: f.on("slots6h"), Expr: `count_over_time((` + strings.ReplaceAll(f.increase, "WINDOW", "6m") + `)[6h:5m])`},
 	)
 }
 
@@ -101,7 +101,7 @@ func (f failure) recovered() string {
 		)`
 }
 
-// burn is the share of the calls that fail where it pages, by two legs.
+// burn is the share of the calls that fail where it pages, by two windows.
 //
 // The short one is for webhooks that are called all the time: over a fifth in
 // the last 5 minutes, and failures in 6 of the last 30 minutes. A failure is
@@ -115,7 +115,7 @@ func (f failure) recovered() string {
 // until the webhook is not called any more.
 //
 // Either ends within two minutes where enough calls are answered.
-func (f failure) burn() Record {
+func (f failure) burn() RecordingRule {
 	short := `(
 			clamp_max(` + f.sum("increase5m") + ` / on (type, name) ` + calls("5m") + `, 1) > 0.2
 			and on (type, name) ` + f.most("minutes30m") + ` >= 6
@@ -128,10 +128,10 @@ func (f failure) burn() Record {
 			and on (type, name) ` + f.sum("increase75m") + ` > 0
 			unless on (type, name) (` + calls("30m") + ` >= 5 unless on (type, name) ` + f.sum("increase30m") + ` / on (type, name) ` + calls("30m") + ` > 0.03)
 		)`
-	return Record{Name: f.burning(), Expr: `(` + short + ` or on (type, name) ` + long + `) unless on (type, name) ` + f.recovered()}
+	return RecordingRule{Name: f.burning(), Expr: `(` + short + ` or on (type, name) ` + long + `) unless on (type, name) ` + f.recovered()}
 }
 
-// failing is the share of the calls that fail where somebody should know: where
+// failing is the share of the calls that fail where it is worth a warning: where
 // it pages, and where it is over the alert's threshold for a while, be it in 10
 // of the last 30 minutes or in 3 slots of 5 minutes.
 func (f failure) failing() string {
@@ -169,7 +169,7 @@ const backendDown = `(
 // cutOffRecords select the API servers of which all calls fail, while other API
 // servers reach two of the webhooks, or where the webhooks have two backends that
 // are not known to be down: it is not for a backend that they cannot be called.
-var cutOffRecords = []Record{
+var cutOffRecords = []RecordingRule{
 	{
 		Name: noneReachable,
 		Expr: `
@@ -192,18 +192,18 @@ var cutOffRecords = []Record{
 func callsGroup() Group {
 	g := Group{Name: "webhook-auditor-calls"}
 	for _, window := range []string{"2m", "5m", "30m", "6h"} {
-		g.Records = append(g.Records, callsRecord(window))
+		g.RecordingRules = append(g.RecordingRules, callsRecord(window))
 	}
-	g.Records = append(g.Records, inventoryRecords...)
+	g.RecordingRules = append(g.RecordingRules, inventoryRecords...)
 	failures := []failure{closed, open, unevaluated, conversion}
 	for _, f := range failures {
-		g.Records = append(g.Records, f.increases()...)
+		g.RecordingRules = append(g.RecordingRules, f.increases()...)
 	}
-	g.Records = append(g.Records, cutOffRecords...)
+	g.RecordingRules = append(g.RecordingRules, cutOffRecords...)
 	for _, f := range failures {
-		g.Records = append(g.Records, f.burn())
+		g.RecordingRules = append(g.RecordingRules, f.burn())
 	}
-	g.Records = append(g.Records, latencyRecords...)
+	g.RecordingRules = append(g.RecordingRules, latencyRecords...)
 	g.Alerts = slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts())
 	return g
 }

@@ -210,7 +210,7 @@ var bornLate = []string{"apiserver_admission_match_condition_evaluation_errors_t
 func TestInputsAreComplete(t *testing.T) {
 	var table strings.Builder
 	for _, i := range inputs() {
-		table.WriteString(i.series + "\n" + i.sought + "\n")
+		table.WriteString(i.series + "\n" + i.expr + "\n")
 	}
 	for _, a := range all() {
 		expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(a.Expr, "$threshold", "1"))

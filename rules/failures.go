@@ -63,7 +63,7 @@ func failureAlerts() []Alert {
 			Enhancement: Enhancement{Severity: classify.Critical},
 			For:         15 * time.Minute,
 			KeepFiring:  5 * time.Minute,
-			Expr:        withBackend("WebhookAllCallsFailing", silent("type, name", []string{failedClosed, failedOpen}, []string{requests + `{code="200"}`, intended})),
+			Expr:        withBackend("WebhookAllCallsFailing", withoutAnswers("type, name", []string{failedClosed, failedOpen}, []string{requests + `{code="200"}`, intended})),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
 			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + ofSome + itsBackend + registration,
 		},
@@ -79,28 +79,28 @@ func failureAlerts() []Alert {
 	}
 }
 
-// silent returns how many calls failed in the last hour where none was
+// withoutAnswers returns how many calls failed in the last hour where none was
 // answered. It is for webhooks that are called too seldom for a ratio. A counter
 // that did not exist an hour ago, when its API server was scraped, has counted
 // all of them.
-func silent(by string, failures, answers []string) string {
-	var legs []string
+func withoutAnswers(by string, failures, answers []string) string {
+	var operands []string
 	for _, counter := range failures {
-		legs = append(legs, strings.NewReplacer("BY", by, "COUNTER", counter).Replace(`
+		operands = append(operands, strings.NewReplacer("BY", by, "COUNTER", counter).Replace(`
 			(sum by (BY) ((COUNTER unless last_over_time(COUNTER[5m] offset 1h) and on (instance) last_over_time(`+scraped+`[5m] offset 1h)) or increase(COUNTER[1h])) >= 3) < 20`))
 	}
-	return `(` + strings.Join(legs, " or on ("+by+") ") + `) unless on (` + by + `) (` + grew(answers) + `)`
+	return `(` + strings.Join(operands, " or on ("+by+") ") + `) unless on (` + by + `) (` + increased(answers) + `)`
 }
 
 // scraped is a series that each API server has, whatever it is asked.
 const scraped = `apiserver_admission_step_admission_duration_seconds_count`
 
-// grew returns the counters that do not say what they said an hour ago; a scrape
+// increased returns the counters that do not have the value of an hour ago; a scrape
 // that failed then or now makes no difference.
-func grew(counters []string) string {
-	var legs []string
+func increased(counters []string) string {
+	var operands []string
 	for _, c := range counters {
-		legs = append(legs, strings.ReplaceAll(`(last_over_time(COUNT[5m]) unless last_over_time(COUNT[5m]) == last_over_time(COUNT[5m] offset 1h))`, "COUNT", c))
+		operands = append(operands, strings.ReplaceAll(`(last_over_time(COUNT[5m]) unless last_over_time(COUNT[5m]) == last_over_time(COUNT[5m] offset 1h))`, "COUNT", c))
 	}
-	return strings.Join(legs, " or ")
+	return strings.Join(operands, " or ")
 }

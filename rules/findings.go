@@ -23,7 +23,7 @@ const perRegistration = `(type, configuration, name)`
 
 // All is read over 5 minutes: a failed scrape or a restart must not let an alert
 // start anew.
-var findingRecords = []Record{
+var findingRecords = []RecordingRule{
 	{
 		Name: registered,
 		Expr: `
@@ -40,12 +40,12 @@ var findingRecords = []Record{
 }
 
 func findingsGroup(checks []*classify.Check) Group {
-	return Group{Name: "webhook-auditor-findings", Records: findingRecords, Alerts: findingAlerts(checks)}
+	return Group{Name: "webhook-auditor-findings", RecordingRules: findingRecords, Alerts: findingAlerts(checks)}
 }
 
 // findingAlerts derives the alerts from the checks: one for each check and
 // severity that has one. Those of several checks may share a name; the label
-// check tells them apart.
+// check distinguishes them.
 func findingAlerts(checks []*classify.Check) []Alert {
 	var alerts []Alert
 	for _, c := range checks {

@@ -12,8 +12,8 @@ type input struct {
 	series string
 	// where selects what only exists where the input must exist as well.
 	where string
-	// sought selects the input; "" stands for an input that where lacks.
-	sought string
+	// expr selects the input; "" stands for an input that where lacks.
+	expr string
 }
 
 const (
@@ -66,15 +66,15 @@ func inputs() []input {
 
 // missing returns one series for each input that is missing.
 func missing() string {
-	var legs []string
+	var operands []string
 	for _, i := range inputs() {
 		lacks := `group(` + i.where + `)`
-		if i.sought != "" {
-			lacks += ` unless on () group(` + i.sought + `)`
+		if i.expr != "" {
+			lacks += ` unless on () group(` + i.expr + `)`
 		}
-		legs = append(legs, fmt.Sprintf(`label_replace(%s, "series", %q, "", "")`, lacks, strings.ReplaceAll(i.series, `"`, "")))
+		operands = append(operands, fmt.Sprintf(`label_replace(%s, "series", %q, "", "")`, lacks, strings.ReplaceAll(i.series, `"`, "")))
 	}
-	return strings.Join(legs, " or ")
+	return strings.Join(operands, " or ")
 }
 
 // blindAlerts is a template of the alerts that read the missing input.

@@ -16,14 +16,14 @@ const (
 
 // remembered records what now yields of the auditor's series, which it must
 // write as SERIES. Of each webhook there may be one series.
-func remembered(name, series, now string) Record {
+func remembered(name, series, now string) RecordingRule {
 	at := func(lookup string) string { return strings.ReplaceAll(now, "SERIES", lookup) }
 	current := at("last_over_time(" + series + "[5m])")
 	inline := at(series + " offset 1d")
 	for _, ago := range []string{"6h", "1h", "20m"} {
 		inline = at(series+" offset "+ago) + " or on (type, name) ((" + inline + ") unless on () group(webhook_auditor_snapshot_timestamp_seconds offset " + ago + "))"
 	}
-	return Record{
+	return RecordingRule{
 		Name:   name,
 		Expr:   current + " or on (type, name) (" + name + " and on () " + auditorWithin + " unless on () " + auditorSeen + ")",
 		Inline: current + " or on (type, name) ((" + inline + ") unless on () " + auditorSeen + ")",
@@ -54,7 +54,7 @@ func oneOf(expr string) string {
 	return `topk by (type, name) (1, ` + expr + `)`
 }
 
-var inventoryRecords = []Record{
+var inventoryRecords = []RecordingRule{
 	remembered(thresholds, `webhook_auditor_webhook_latency_threshold_seconds`,
 		oneOf(`max by (type, name, namespace) (label_replace(SERIES, "namespace", "$1", "service_namespace", "(.*)"))`)),
 	remembered(onVital, `webhook_auditor_webhook_reach{`+vitalClasses+`}`, `group by (type, name) (SERIES)`),
@@ -71,7 +71,7 @@ var inventoryRecords = []Record{
 }
 
 // harmless are the webhooks that the auditor knows to reach nothing which the
-// cluster's stability depends on. What nobody knows may.
+// cluster's stability depends on. An unknown webhook may.
 const harmless = `(` + thresholds + ` unless on (type, name) ` + onVital + `)`
 
 // withBackend labels the webhooks that an alert is about with the namespaces of

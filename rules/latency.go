@@ -44,7 +44,7 @@ const (
 	// hundred is: mostly none.
 	slowCount = `cluster_type_name:webhook_auditor_calls_slow:increase6m`
 	// slowShort is the share of slow calls of webhooks that are called all the
-	// time: fewer than five calls tell nothing.
+	// time: fewer than five calls are too few.
 	slowShort = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6m`
 	// slowLong is that of webhooks which are called now and then: slow in 3 slots
 	// of 5 minutes, and 5 times, in 6 hours, until they are quick for half an
@@ -76,7 +76,7 @@ const answered = `sum by (type, name) (increase(` + admissionSeconds + `_count[W
 // notQuick counts the calls that are not.
 const notQuick = answered + ` - on (type, name) (` + quick + ` < on (type, name) ` + tooFew + ` * (` + answered + `))`
 
-var latencyRecords = []Record{
+var latencyRecords = []RecordingRule{
 	{Name: slowCount, Expr: strings.ReplaceAll(notQuick, "WINDOW", "6m")},
 	{Name: slowShort, Expr: slowCount + ` / on (type, name) (` + strings.ReplaceAll(answered, "WINDOW", "6m") + ` >= 5)`},
 	{

@@ -34,12 +34,12 @@ func all() []Alert {
 func TestRecordNames(t *testing.T) {
 	name := regexp.MustCompile(`^cluster(_[a-z]+)*:webhook_auditor_[a-z_]+:[a-z0-9_]+$`)
 	for _, g := range Groups() {
-		for i, r := range g.Records {
+		for i, r := range g.RecordingRules {
 			if !name.MatchString(r.Name) {
 				t.Errorf("%s: want a name as level:metric:operations", r.Name)
 			}
 			read := slices.ContainsFunc(g.Alerts, func(a Alert) bool { return strings.Contains(a.Expr, r.Name) })
-			for j, other := range g.Records {
+			for j, other := range g.RecordingRules {
 				read = read || j > i && strings.Contains(other.Expr, r.Name)
 				if i != j && strings.Contains(other.Name, r.Name) {
 					t.Errorf("%s is a part of %s", r.Name, other.Name)

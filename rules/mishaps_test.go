@@ -108,8 +108,8 @@ func limited(webhook string, seconds float64) trace {
 	return known("webhook_latency_threshold_seconds", webhook, seconds)
 }
 
-// troubles are, for each signal alert, what it fires on.
-var troubles = map[string][]trace{
+// triggers are, for each signal alert, what it fires on.
+var triggers = map[string][]trace{
 	"WebhookCallsFailing":         {grows(requested("200"), 27), grows(requested("503"), 3), grows(rejected("calling_webhook_error"), 3), limited(knownHook, 1)},
 	"WebhookFailingClosed":        {grows(requested("200"), 20), grows(requested("503"), 10), grows(rejected("calling_webhook_error"), 10), limited(knownHook, 0.5), reach},
 	"WebhookFailingOpen":          {grows(requested("200"), 27), grows(requested("503"), 3), grows(failedOpen+`{instance="a",name="w",type="validating"}`, 3), limited(knownHook, 1)},
@@ -168,7 +168,7 @@ func casualties(t *testing.T) []casualty {
 	var out []casualty
 	for _, g := range Groups() {
 		for _, a := range g.Alerts {
-			traces, exists := troubles[a.Name]
+			traces, exists := triggers[a.Name]
 			if check := a.Labels["check"]; check == classify.Checks[0].Name {
 				found := fmt.Sprintf(`check=%q,severity=%q,configuration="c",group="",resource=""`, check, a.Severity)
 				traces, exists = []trace{stays(`webhook_auditor_finding{`+knownHook+`,`+found+`}`, 1), info}, true

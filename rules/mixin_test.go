@@ -121,7 +121,7 @@ func ordered(template string) string {
 	return templateQuery.ReplaceAllStringFunc(template, func(query string) string {
 		parts := templateQuery.FindStringSubmatch(query)
 		text := parts[1]
-		for _, label := range strings.Fields(parts[2]) {
+		for label := range strings.FieldsSeq(parts[2]) {
 			text = strings.Replace(text, "%q", label, 1)
 		}
 		return seriesMatchers.ReplaceAllStringFunc(text, func(matchers string) string {

@@ -28,14 +28,14 @@ const (
 	EnhancementSeverities Severities = "enhancement"
 )
 
-// DefaultClusterLabel is the label that tells clusters apart where none is
+// DefaultClusterLabel is the label that distinguishes clusters where none is
 // given, as in kubernetes-mixin. Where no series carries it there is one cluster.
 const DefaultClusterLabel = "cluster"
 
 // Options say how the rules of one installation differ from the committed
 // ones; the zero value changes nothing.
 type Options struct {
-	// ClusterLabel is the label that tells clusters apart where several share
+	// ClusterLabel is the label that distinguishes clusters where several share
 	// a store; every aggregation and every join keeps it. "" stands for
 	// DefaultClusterLabel.
 	ClusterLabel string
@@ -84,7 +84,7 @@ func (o Options) threshold(a Alert) float64 {
 	return a.Threshold
 }
 
-// clusterLabel returns the label that tells clusters apart.
+// clusterLabel returns the label that distinguishes clusters.
 func (o Options) clusterLabel() string { return cmp.Or(o.ClusterLabel, DefaultClusterLabel) }
 
 // scale returns how long a waiting time or a window is.
@@ -226,7 +226,7 @@ func (o Options) changeLabels(node parser.Node) {
 	}
 }
 
-// check refuses options that would render alerts nobody wants.
+// check refuses options that would render wrong alerts.
 func (o Options) check() error {
 	switch {
 	case o.ClusterLabel != "" && !model.LegacyValidation.IsValidLabelName(o.ClusterLabel):

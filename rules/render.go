@@ -119,7 +119,7 @@ func forOpenShift(g monitoringv1.RuleGroup) openshiftv1.RuleGroup {
 const Component = "webhook-auditor"
 
 // groups renders the groups, and records what they share if that is asked for.
-// What was recorded of a selection could not be told from what another
+// What was recorded of a selection could not be distinguished from what another
 // installation's rules record.
 func (o Options) groups(record bool) ([]monitoringv1.RuleGroup, error) {
 	if err := o.check(); err != nil {
@@ -132,7 +132,7 @@ func (o Options) groups(record bool) ([]monitoringv1.RuleGroup, error) {
 			g = g.inlined()
 		}
 		group := monitoringv1.RuleGroup{Name: g.Name}
-		for _, r := range g.Records {
+		for _, r := range g.RecordingRules {
 			expr, err := o.expr(r.Expr)
 			if err != nil {
 				return nil, fmt.Errorf("rendering %s: %w", r.Name, err)

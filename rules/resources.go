@@ -27,7 +27,7 @@ const writes = `verb=~"POST|PUT|PATCH|APPLY|DELETE|DELETECOLLECTION|CONNECT"`
 // level indicator leaves out what it waits for admission webhooks (and in
 // queues), but not conversions. Dry runs are in one of the two series only.
 // Resources that a webhook reaches which is known to be slow are left out: its
-// own alert tells what to do. The auditor lists those of the classes alone.
+// own alert has the cure. The auditor lists those of the classes alone.
 const perResource = `
 	(
 		label_replace(
