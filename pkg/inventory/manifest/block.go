@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"iter"
 	"regexp"
 )
 
@@ -78,37 +79,40 @@ func (s span) in(outer span) span {
 	return span{outer.start + s.start, outer.start + s.end, outer.line + s.line - 1}
 }
 
-// blockItems returns the items of a list in block style, each from its dash to
-// the next. A quoted scalar with a dash at the start of one of its lines is
-// taken for items that cannot be parsed.
-func blockItems(data []byte) []span {
-	var items []span
-	listed, column, offset, number := false, -1, 0, 0
-	for line := range bytes.Lines(data) {
-		indent, content := cutIndent(line)
-		number++
-		switch {
-		case len(content) == 0 || content[0] == '#':
-		case !listed:
-			listed = indent == 0 && string(content) == "items:"
-		case isDash(content) && (column < 0 || indent == column):
-			column = indent
-			items = append(closeLast(items, offset), span{start: offset, line: number})
-		case indent <= column || column < 0:
-			return closeLast(items, offset)
+// blockItems iterates over the items of a list in block style, each from its
+// dash to the next. A quoted scalar with a dash at the start of one of its lines
+// is taken for items that cannot be parsed.
+func blockItems(data []byte) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		var item span
+		listed, column, offset, number := false, -1, 0, 0
+		for line := range bytes.Lines(data) {
+			indent, content := cutIndent(line)
+			number++
+			switch {
+			case len(content) == 0 || content[0] == '#':
+			case !listed:
+				listed = indent == 0 && string(content) == "items:"
+			case isDash(content) && (column < 0 || indent == column):
+				column, item.end = indent, offset
+				if item.line > 0 && !yield(item) {
+					return
+				}
+				item = span{start: offset, line: number}
+			case indent <= column || column < 0: // the end of the list
+				if item.end = offset; item.line > 0 {
+					yield(item)
+				}
+				return
+			}
+			offset += len(line)
 		}
-		offset += len(line)
+		if item.end = offset; item.line > 0 {
+			yield(item)
+		}
 	}
-	return closeLast(items, len(data))
 }
 
 func isDash(content []byte) bool {
 	return content[0] == '-' && (len(content) == 1 || content[1] == ' ')
-}
-
-func closeLast(items []span, end int) []span {
-	if n := len(items); n > 0 {
-		items[n-1].end = end
-	}
-	return items
 }

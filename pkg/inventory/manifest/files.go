@@ -257,7 +257,7 @@ func (f *feeder) document(t text) {
 		return
 	}
 	f.emit(done(l.outcome))
-	for _, item := range l.items {
+	for item := range l.items {
 		f.emit(job{len(item.data), item.read})
 	}
 }

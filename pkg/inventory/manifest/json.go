@@ -167,13 +167,13 @@ type envelope struct {
 	meta typeMeta
 	// list is set where the object has items, which are in items.
 	list  bool
-	items []span
+	items iter.Seq[span]
 	// server is set where the object tells the version of the API server.
 	server bool
 }
 
 func newEnvelope(object []byte) envelope {
-	var e envelope
+	e := envelope{items: func(func(span) bool) {}}
 	for key, value := range members(object) {
 		switch text := object[value.start:value.end]; key {
 		case "apiVersion":
@@ -192,15 +192,26 @@ func newEnvelope(object []byte) envelope {
 	return e
 }
 
-// itemsOf returns the elements of the list in the object, with their lines.
-func itemsOf(object []byte, list span) []span {
-	var items []span
-	lines := newLineCounter(object)
-	for item := range elements(object[list.start:list.end]) {
-		start := list.start + item.start
-		items = append(items, span{start: start, end: list.start + item.end, line: lines.at(start)})
+// itemsOf iterates over the elements of a list in the object, with their lines.
+func itemsOf(object []byte, list span) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		lines := newLineCounter(object)
+		for item := range elements(object[list.start:list.end]) {
+			start := list.start + item.start
+			if !yield(span{start: start, end: list.start + item.end, line: lines.at(start)}) {
+				return
+			}
+		}
 	}
-	return items
+}
+
+// count returns the number of items, and 1 for an empty list.
+func count(items iter.Seq[span]) int {
+	n := 0
+	for range items {
+		n++
+	}
+	return max(n, 1)
 }
 
 // hook is the position of a webhook in its configuration.
@@ -217,7 +228,7 @@ func hooks(object []byte) []hook {
 		if key != "webhooks" {
 			continue
 		}
-		for _, entry := range itemsOf(object, value) {
+		for entry := range itemsOf(object, value) {
 			text := object[entry.start:entry.end]
 			h := hook{line: entry.line}
 			for key, value := range members(text) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"iter"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -50,7 +51,7 @@ func (t text) read() outcome {
 // items of a list that is broken are read one by one.
 func (o *outcome) yaml(t text) *problem {
 	if meta := blockType(t.data); meta.isSkipped() {
-		o.skip(meta, max(1, len(blockItems(t.data))))
+		o.skip(meta, count(blockItems(t.data)))
 		return nil
 	}
 	if len(t.data) > maxObject {
@@ -88,7 +89,7 @@ func (o *outcome) readItems(t text) bool {
 	}
 	o.add(l.outcome)
 	before := len(o.errors)
-	for _, item := range l.items {
+	for item := range l.items {
 		o.add(item.read())
 	}
 	return len(o.errors) > before
@@ -138,7 +139,7 @@ func (o *outcome) truncated(t text, s span) *problem {
 	}
 	o.listed = true
 	t.implied = e.meta.item()
-	for _, item := range e.items {
+	for item := range e.items {
 		if json.Valid(value[item.start:item.end]) {
 			o.value(t, item.in(s))
 		}
@@ -176,11 +177,11 @@ func (o *outcome) list(t text, s span, e envelope) {
 		o.fail(position{t.file, t.line + s.line - 1}, "", p)
 	}
 	if e.meta.isSkipped() {
-		o.skip(e.meta, max(1, len(e.items)))
+		o.skip(e.meta, count(e.items))
 		return
 	}
 	t.implied = e.meta.item()
-	for _, item := range e.items {
+	for item := range e.items {
 		o.value(t, item.in(s))
 	}
 }
@@ -196,7 +197,7 @@ func (t typeMeta) incomplete() *problem {
 
 // cutList is a list whose items are read by themselves, side by side.
 type cutList struct {
-	items []text
+	items iter.Seq[text]
 	// outcome is what is known without reading the items.
 	outcome outcome
 }
@@ -204,35 +205,48 @@ type cutList struct {
 // cut cuts a list into its items, if the text is one.
 func (t text) cut() (cutList, bool) {
 	e := t.outline()
-	if len(e.items) == 0 || !e.meta.isList() && e.meta.kind != "" {
+	if !e.list || !e.meta.isList() && e.meta.kind != "" {
 		return cutList{}, false
 	}
-	l := cutList{outcome: outcome{file: t.file, input: t.input, listed: true}}
+	l := cutList{outcome: outcome{file: t.file, input: t.input, listed: true}, items: func(func(text) bool) {}}
 	if p := e.meta.incomplete(); p != nil {
 		l.outcome.fail(t.position, "", p)
 	}
 	if e.meta.isSkipped() {
-		l.outcome.skip(e.meta, len(e.items))
+		l.outcome.skip(e.meta, count(e.items))
 		return l, true
 	}
-	for _, s := range e.items {
-		item := t
-		item.data = t.data[s.start:s.end]
-		item.line = t.line + s.line - 1
-		item.implied = e.meta.item()
-		if !isJSON(t.data) {
-			// Without its dash, an item is a document.
-			item.data[bytes.IndexByte(item.data, '-')] = ' '
+	l.items = func(yield func(text) bool) {
+		for s := range e.items {
+			// Without a key, it is no object.
+			if bytes.IndexByte(t.data[s.start:s.end], ':') >= 0 && !yield(t.item(s, e.meta.item())) {
+				return
+			}
 		}
-		l.items = append(l.items, item)
 	}
 	return l, true
+}
+
+// item returns an item of the list as a text of its own.
+func (t text) item(s span, implied typeMeta) text {
+	yaml := !isJSON(t.data)
+	t.data, t.line, t.implied = t.data[s.start:s.end], t.line+s.line-1, implied
+	if yaml {
+		// Without its dash, an item is a document.
+		t.data[bytes.IndexByte(t.data, '-')] = ' '
+	}
+	return t
 }
 
 // outline returns the type and the items of a list without parsing these.
 func (t text) outline() envelope {
 	if !isJSON(t.data) {
-		return envelope{meta: blockType(t.data), items: blockItems(t.data)}
+		e := envelope{meta: blockType(t.data), items: blockItems(t.data)}
+		for range e.items {
+			e.list = true
+			break
+		}
+		return e
 	}
 	whole := valueAt(t.data, 0)
 	if value := t.data[whole.start:]; json.Valid(value) && whole.start == 0 {
