@@ -195,7 +195,7 @@ func (o *outcome) object(data []byte, at position, meta typeMeta) {
 	case !known:
 		o.skip(meta, 1)
 	case !slices.Contains(d.versions, meta.version()):
-		o.fail(at, join(meta.kind, metadataName(data)), problemf(1, "%s is not a version that this binary knows: want %s", meta.apiVersion, strings.Join(d.versions, " or ")))
+		o.fail(at, join(meta.kind, metadataName(data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.apiVersion, strings.Join(d.versions, " or ")))
 	default:
 		o.decode(data, at, meta)
 	}

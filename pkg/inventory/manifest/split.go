@@ -30,7 +30,7 @@ func (d *document) add(line []byte) {
 	}
 }
 
-// splitter cuts a file into documents, as apimachinery's YAMLReader does. It
+// splitter cuts a file into documents, as the YAMLReader of apimachinery does. It
 // also counts lines, bounds the size, takes what follows a marker on its line,
 // separates JSON objects and skips container logs, none of which YAMLReader can.
 type splitter struct {

@@ -68,7 +68,7 @@ func (in *input) summary(read contents, server inventory.Version) Input {
 // lacking returns what follows from the kinds that are missing.
 func lacking(kinds map[string]bool) []string {
 	if len(kinds) == 0 {
-		return []string{"nothing that tells of webhooks"}
+		return []string{"no webhook configurations, CRDs or related objects found"}
 	}
 	var out []string
 	for _, l := range lacks {
