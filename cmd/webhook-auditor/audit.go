@@ -32,6 +32,8 @@ type audit struct {
 	// baseline is the file of the report to compare with.
 	baseline  string
 	namespace string
+	// watch keeps reporting.
+	watch bool
 }
 
 func auditCommand(s streams) *cobra.Command {
@@ -61,7 +63,12 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
   # Show what changed since an earlier report
   webhook-auditor audit -o json --fail-on never > before.json
   webhook-auditor audit --baseline before.json`,
-		RunE: running(s, a.run),
+		RunE: func(c *cobra.Command, args []string) error {
+			if a.watch {
+				return untilStopped(s, a.run)(c, args)
+			}
+			return running(s, a.run)(c, args)
+		},
 	}
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("report")
@@ -69,6 +76,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	enumFlag(flags, &a.failOn, enum{"fail-on", "", "exit with code 3 on findings of this severity or higher", []string{"critical", "warning", "info", "never"}})
 	flags.StringVar(&a.baseline, "baseline", "", "file written by audit -o json: show only findings added or resolved since this report; the exit code counts added ones")
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "report only on webhooks whose Service is in this namespace")
+	flags.BoolVarP(&a.watch, "watch", "w", false, "after the report, print findings added or resolved by each change of the cluster")
 	a.input = inputFlags(groups.FlagSet("input"))
 	a.access = registerCluster(groups.FlagSet("cluster"))
 	a.probe.register(groups.FlagSet("probe"))
@@ -83,12 +91,15 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := splitTargets(args)
 	selected := selection{targets, a.namespace}
 	limit, err := parseFailOn(a.failOn)
-	if err := errors.Join(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths)); err != nil {
+	if err := errors.Join(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths), a.checkWatch(paths)); err != nil {
 		return err
 	}
 	policy, err := a.input.policy(ctx, s.err)
 	if err != nil {
 		return err
+	}
+	if a.watch {
+		return (&reportWatch{audit: a, policy: policy, selected: selected, limit: limit}).run(ctx, s)
 	}
 	var before report.Document
 	if a.baseline != "" {
@@ -112,13 +123,21 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if a.baseline != "" {
 		return a.compare(selected.of(before), document, limit, s)
 	}
-	if err := writers(limit)[a.output](s.out, document); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	if err := report.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
-		return fmt.Errorf("writing the errors: %w", err)
+	if err := a.print(document, limit, s); err != nil {
+		return err
 	}
 	return exitStatus(document, limit)
+}
+
+// print prints a report, and its errors on stderr.
+func (a *audit) print(d report.Document, limit classify.Severity, s streams) error {
+	if err := writers(limit)[a.output](s.out, d); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if err := report.WriteErrors(s.err, d, textOptions(s.err)); err != nil {
+		return fmt.Errorf("writing the errors: %w", err)
+	}
+	return nil
 }
 
 // exitStatus is the error of a report, which is an exit code: errors outrank
@@ -146,29 +165,18 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 
 // read reads a cluster, with its progress on a terminal.
 func (a *clusterFlags) read(ctx context.Context, in *input, s streams) (*inventory.Snapshot, error) {
-	config, err := a.config()
+	clients, routing, err := a.connect(ctx, s)
 	if err != nil {
-		return nil, err
-	}
-	routing, err := parseRouting(a.routing)
-	if err != nil {
-		return nil, err
-	}
-	if err := awaitCredentials(ctx, config, s.err); err != nil {
 		return nil, err
 	}
 	server, err := in.version(s.err)
 	if err != nil {
 		return nil, err
 	}
-	clients, err := cluster.NewClients(config)
-	if err != nil {
-		return nil, err
-	}
 	line := newProgress(s.err)
 	defer line.clear()
 	objects, err := cluster.Read(ctx, clients, cluster.Options{Routing: routing}, func(resource string, n int) {
-		line.show("reading %s: %d %s", config.Host, n, resource)
+		line.show("reading the cluster: %d %s", n, resource)
 	})
 	if err != nil {
 		return nil, err

@@ -29,14 +29,22 @@ func (a *audit) before() (report.Document, error) {
 // code.
 func (a *audit) compare(before, after report.Document, limit classify.Severity, s streams) error {
 	c := report.NewComparison(before, after)
-	if err := comparisonWriters(limit)[a.output](s.out, c); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	if err := report.WriteErrors(s.err, after, textOptions(s.err)); err != nil {
-		return fmt.Errorf("writing the errors: %w", err)
+	if err := a.printComparison(c, limit, s); err != nil {
+		return err
 	}
 	after.Findings = c.Added
 	return exitStatus(after, limit)
+}
+
+// printComparison prints a comparison, and its errors on stderr.
+func (a *audit) printComparison(c report.Comparison, limit classify.Severity, s streams) error {
+	if err := comparisonWriters(limit)[a.output](s.out, c); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if err := report.WriteErrors(s.err, report.Document{Errors: c.Errors}, textOptions(s.err)); err != nil {
+		return fmt.Errorf("writing the errors: %w", err)
+	}
+	return nil
 }
 
 // comparisonWriters are the output formats of a comparison: those of the report.

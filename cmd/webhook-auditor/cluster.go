@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/pflag"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
 
 // clusterFlags name a cluster and how its API server routes.
@@ -46,6 +48,23 @@ func (a *clusterFlags) config() (*rest.Config, error) {
 	}
 	config.UserAgent = "webhook-auditor"
 	return config, nil
+}
+
+// connect returns the clients of the cluster, and how its API server routes.
+func (a *clusterFlags) connect(ctx context.Context, s streams) (cluster.Clients, inventory.Routing, error) {
+	config, err := a.config()
+	if err != nil {
+		return cluster.Clients{}, "", err
+	}
+	routing, err := parseRouting(a.routing)
+	if err != nil {
+		return cluster.Clients{}, "", err
+	}
+	if err := awaitCredentials(ctx, config, s.err); err != nil {
+		return cluster.Clients{}, "", err
+	}
+	clients, err := cluster.NewClients(config)
+	return clients, routing, err
 }
 
 func parseRouting(s string) (inventory.Routing, error) {

@@ -156,6 +156,16 @@ func running(s streams, do action) func(*cobra.Command, []string) error {
 	}
 }
 
+// untilStopped is running for what ends with its context, in its own time.
+func untilStopped(s streams, do action) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		if err := do(c.Context(), args, s); err != nil {
+			return ranError{err}
+		}
+		return nil
+	}
+}
+
 // noArguments refuses arguments.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {

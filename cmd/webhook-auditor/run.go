@@ -51,13 +51,7 @@ func runCommand(s streams) *cobra.Command {
   webhook-auditor run --leader-elect --namespace=webhook-auditor --web.self-signed`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		// It ends with its context, after the requests in flight.
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.run(c.Context(), s); err != nil {
-				return ranError{err}
-			}
-			return nil
-		},
+		RunE:              untilStopped(s, o.run),
 	}
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("operator")
@@ -103,7 +97,7 @@ func (o *operatorFlags) check() error {
 	return cmp.Or(oneOf("degraded", o.degraded, degradedModes()), o.probe.check(), o.web.check())
 }
 
-func (o *operatorFlags) run(ctx context.Context, s streams) error {
+func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err := o.check(); err != nil {
 		return err
 	}
