@@ -57,6 +57,9 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
   webhook-auditor audit validatingwebhookconfiguration/policy
   webhook-auditor audit -n cert-manager
 
+  # Print what each change of the cluster adds and resolves
+  webhook-auditor audit --watch -o table
+
   # Report on manifests before they are applied
   helm template policy | webhook-auditor audit -
 
