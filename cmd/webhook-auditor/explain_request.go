@@ -47,7 +47,7 @@ type question struct {
 }
 
 // read reads OPERATION RESOURCE [NAME], and with --filename the object, which
-// says what it is itself; nobody has to say that it is created.
+// says what it is itself; without an operation, it is created.
 func (r *requestFlags) read(args []string, s streams) (question, error) {
 	if r.file == "" {
 		if len(args) < 2 || len(args) > 3 {

@@ -153,7 +153,7 @@ func Config(pair *KeyPair, ca *ClientCA) *tls.Config {
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		pool := ca.pool.Load()
 		if pool == nil {
-			return nil, nil // the base: nobody's certificate is asked for
+			return nil, nil // the base: without client certificates
 		}
 		verified := base.Clone()
 		verified.ClientAuth, verified.ClientCAs = tls.VerifyClientCertIfGiven, pool

@@ -88,7 +88,7 @@ func (l *lease) result(err error) (bool, error) {
 	case err == nil:
 		l.leading = true
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return false, nil // the next look tells who won
+		return false, nil // the next read shows the holder
 	case Blocker(err) != "", apierrors.IsForbidden(err):
 		l.leading = true // two writers are harmless, none is not
 	}
