@@ -24,11 +24,12 @@ import (
 
 // audit are the flags of the command audit.
 type audit struct {
-	access *clusterFlags
-	input  *input
-	probe  probeFlags
-	output string
-	failOn string
+	access  *clusterFlags
+	input   *input
+	probe   probeFlags
+	observe observeFlags
+	output  string
+	failOn  string
 	// baseline is the file of the report to compare with.
 	baseline  string
 	namespace string
@@ -83,6 +84,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	a.input = inputFlags(groups.FlagSet("input"))
 	a.access = registerCluster(groups.FlagSet("cluster"))
 	a.probe.register(groups.FlagSet("probe"))
+	a.observe.register(groups.FlagSet("observation"))
 	addFlags(c, &groups)
 	a.access.completeContext(c)
 	completeFlag(c, "namespace", candidates(a.access.namespaces).complete)
@@ -94,7 +96,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := splitTargets(args)
 	selected := selection{targets, a.namespace}
 	limit, err := parseFailOn(a.failOn)
-	if err := errors.Join(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths), a.checkWatch(paths)); err != nil {
+	if err := errors.Join(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths), a.checkWatch(paths), a.observe.check(paths)); err != nil {
 		return err
 	}
 	policy, err := a.input.policy(ctx, s.err)
@@ -156,14 +158,23 @@ func exitStatus(d report.Document, limit classify.Severity) error {
 }
 
 func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inventory.Snapshot, error) {
+	observed := a.observe.start(ctx, a.access, s)
 	if len(paths) > 0 {
-		return a.input.read(paths, s)
+		snapshot, err := a.input.read(paths, s)
+		if err != nil {
+			return nil, err
+		}
+		return observed(snapshot), nil
 	}
 	snapshot, err := a.access.read(ctx, a.input, s)
 	if err != nil {
 		return nil, err
 	}
-	return a.probe.look(ctx, snapshot, s)
+	snapshot, err = a.probe.look(ctx, snapshot, s)
+	if err != nil {
+		return nil, err
+	}
+	return observed(snapshot), nil
 }
 
 // read reads a cluster, with its progress on a terminal.

@@ -16,6 +16,7 @@ import (
 type explain struct {
 	access  *clusterFlags
 	input   *input
+	observe observeFlags
 	from    []string
 	request *requestFlags
 	// requests is a file of requests, errorText the error to explain.
@@ -56,6 +57,7 @@ that names a webhook means, and how to resolve it.`,
 	flags.StringArrayVar(&e.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
 	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", []string{"text", "json"}})
+	e.observe.register(groups.FlagSet("observation"))
 	e.access = registerCluster(groups.FlagSet("cluster"))
 	setValues(flags, "server-version", serverVersions())
 	addFlags(c, &groups)
@@ -68,6 +70,9 @@ that names a webhook means, and how to resolve it.`,
 }
 
 func (e *explain) run(ctx context.Context, args []string, s streams) error {
+	if err := e.observe.check(e.from); err != nil {
+		return err
+	}
 	switch {
 	case e.isError():
 		return e.diagnose(ctx, args, s)
@@ -91,19 +96,18 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := write(s.out, chain, 0); err != nil {
+	if err := write(s.out, report.Explained{Chain: chain, Observed: snapshot.Observed}); err != nil {
 		return err
 	}
 	return reportErrors(matcher, s)
 }
 
-// writer returns what writes the answer to a line of --requests, or to line 0,
-// the command line.
-func (e *explain) writer() (func(io.Writer, admission.Chain, int) error, error) {
+// writer returns what writes an answer.
+func (e *explain) writer() (func(io.Writer, report.Explained) error, error) {
 	switch e.output {
 	case "text":
-		return func(w io.Writer, c admission.Chain, _ int) error {
-			return report.WriteExplainText(w, c, textOptions(w))
+		return func(w io.Writer, x report.Explained) error {
+			return report.WriteExplainText(w, x, textOptions(w))
 		}, nil
 	case "json":
 		return report.WriteExplainJSON, nil
@@ -112,8 +116,14 @@ func (e *explain) writer() (func(io.Writer, admission.Chain, int) error, error) 
 }
 
 func (e *explain) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {
+	observed := e.observe.start(ctx, e.access, s)
+	read := func() (*inventory.Snapshot, error) { return e.access.read(ctx, e.input, s) }
 	if len(e.from) > 0 {
-		return e.input.read(e.from, s)
+		read = func() (*inventory.Snapshot, error) { return e.input.read(e.from, s) }
 	}
-	return e.access.read(ctx, e.input, s)
+	snapshot, err := read()
+	if err != nil {
+		return nil, err
+	}
+	return observed(snapshot), nil
 }

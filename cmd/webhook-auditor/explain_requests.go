@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
@@ -56,7 +57,7 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 		if e.output == "text" && total-refused > 1 {
 			fmt.Fprintln(s.out)
 		}
-		if err := write(s.out, chain, line.number); err != nil {
+		if err := write(s.out, report.Explained{Chain: chain, Line: line.number, Observed: snapshot.Observed}); err != nil {
 			return err
 		}
 	}

@@ -130,6 +130,7 @@ var Checks = []*Check{
 	longTimeout,
 	singleEndpoint,
 	deadRule,
+	neverCalled,
 	ineffectiveSelector,
 	equivalentGap,
 	duplicateName,

@@ -23,8 +23,9 @@ import (
 var taken = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // fixture reads a file as a cluster that holds just what the file says. Its
-// comments "# server: v1.36", "# routing: cluster-ip" and "# probe: …" say the
-// rest: a manifest cannot answer a dial.
+// comments "# server: v1.36", "# routing: cluster-ip", "# probe: …" and
+// "# called-last-week: TYPE NAME, …" say the rest: a manifest cannot answer a
+// dial, and has no metrics.
 func fixture(t *testing.T, file string) *inventory.Snapshot {
 	t.Helper()
 	o, _ := manifest.Read([]string{file}, manifest.Options{})
@@ -42,7 +43,20 @@ func fixture(t *testing.T, file string) *inventory.Snapshot {
 	}
 	o.Routing = inventory.Routing(header(text, "routing"))
 	s := o.Snapshot(taken)
-	return s.WithProbes(probes(t, s, text))
+	return observe(s.WithProbes(probes(t, s, text)), header(text, "called-last-week"))
+}
+
+// observe adds what a Prometheus knows of the last week, if anything.
+func observe(s *inventory.Snapshot, called string) *inventory.Snapshot {
+	if called == "" {
+		return s
+	}
+	o := &inventory.Observation{Scraped: 3, CalledLastWeek: map[inventory.Series]bool{}}
+	for webhook := range strings.SplitSeq(called, ", ") {
+		kind, name, _ := strings.Cut(webhook, " ")
+		o.CalledLastWeek[inventory.Series{Type: inventory.Type(kind), Name: name}] = true
+	}
+	return s.WithObservation(o, nil)
 }
 
 // probes reads the comments `# probe: WEBHOOK {"Answer": "unreachable"}`, the

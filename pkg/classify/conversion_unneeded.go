@@ -22,7 +22,11 @@ var conversionUnneeded = &Check{
 	},
 }
 
-// noConversion is the command that takes the conversion webhook out of a CRD.
-func noConversion(p *Profile) string {
-	return fmt.Sprintf(`kubectl patch %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'%s`, ObjectName(p), byOwner(p))
+// noConversion is withoutConversion, and who reverts it.
+func noConversion(p *Profile) string { return withoutConversion(p) + byOwner(p) }
+
+// withoutConversion is the command that takes the conversion webhook out of a
+// CRD.
+func withoutConversion(p *Profile) string {
+	return fmt.Sprintf(`kubectl patch %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, ObjectName(p))
 }

@@ -113,21 +113,29 @@ func requestsTo(resources []inventory.Resource) string {
 
 // byOwner says where to make a change that would be reverted otherwise.
 func byOwner(p *Profile) string {
-	owner := p.Object.Owner
+	if by := revertedBy(p.Object.Owner); by != "" {
+		return "; " + by
+	}
+	return ""
+}
+
+// revertedBy says who undoes a change of the object, and where to change it for
+// good; "" where nothing is known to own it.
+func revertedBy(owner inventory.Owner) string {
 	name := quoted(owner.Name)
 	switch owner.Tool {
 	case "":
 		return ""
 	case "helm":
-		return fmt.Sprintf("; the next helm upgrade reverts that: change the values or templates of release %s", name)
+		return fmt.Sprintf("the next helm upgrade reverts that: change the values or templates of release %s", name)
 	case "olm":
-		return fmt.Sprintf("; OLM reverts that: change the ClusterServiceVersion %s, or the settings of its operator", name)
+		return fmt.Sprintf("OLM reverts that: change the ClusterServiceVersion %s, or the settings of its operator", name)
 	case "argocd":
-		return fmt.Sprintf("; Argo CD reverts that: change the source of application %s", name)
+		return fmt.Sprintf("Argo CD reverts that: change the source of application %s", name)
 	case "flux":
-		return fmt.Sprintf("; Flux reverts that: change the source of %s", name)
+		return fmt.Sprintf("Flux reverts that: change the source of %s", name)
 	}
-	return fmt.Sprintf("; %s owns the object and reverts that: change it there", quoted(owner.String()))
+	return fmt.Sprintf("%s owns the object and reverts that: change it there", quoted(owner.String()))
 }
 
 // DeleteCommand lets requests through by deleting the configuration, after a

@@ -17,7 +17,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-
 // changing matches the commands of a fix that change a webhook's object.
 var changing = regexp.MustCompile(`kubectl (patch|annotate|delete) `)
 
@@ -197,4 +196,4 @@ func apply(t *testing.T, file string, c change) string {
 var probed = regexp.MustCompile(`^# probe: (\S+) `)
 
 // settings are the comments by which a fixture says what no manifest does.
-var settings = regexp.MustCompile(`^# (server|routing|policy|probe): `)
+var settings = regexp.MustCompile(`^# (server|routing|policy|probe|called-last-week): `)

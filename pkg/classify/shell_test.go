@@ -188,6 +188,8 @@ func fixesOf(t *testing.T, name string) map[string]string {
 		for i := range report.Profiles {
 			p := &report.Profiles[i]
 			keep("explain", p, "to let requests through meanwhile: "+DeleteCommand(p))
+			c := p.Commands()
+			keep("commands", p, strings.Join(slices.Concat([]string{c.Save, c.Disable, c.Restore}, c.Inspect), "; "))
 		}
 	}
 	return out
@@ -213,7 +215,23 @@ func renamed(t *testing.T, file, name string) *Report {
 			probes[snapshot.Webhooks[i].Ref] = probe
 		}
 	}
-	return evaluate(t, policy, snapshot.WithProbes(probes))
+	return evaluate(t, policy, calledLike(s, snapshot.WithProbes(probes)))
+}
+
+// calledLike adds to a Snapshot which webhooks were called, where that is known
+// of the same webhooks of another.
+func calledLike(other, s *inventory.Snapshot) *inventory.Snapshot {
+	if other.Observed == nil {
+		return s
+	}
+	o := *other.Observed
+	o.CalledLastWeek = map[inventory.Series]bool{}
+	for i, w := range other.Webhooks {
+		if other.Observed.CalledLastWeek[w.Series()] {
+			o.CalledLastWeek[s.Webhooks[i].Series()] = true
+		}
+	}
+	return s.WithObservation(&o, nil)
 }
 
 // renamedFile writes the fixture anew: what its objects are called by, and what

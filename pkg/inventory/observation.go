@@ -39,6 +39,12 @@ type Observation struct {
 // called: a week has every day's and every weekend's jobs.
 const NeverCalledSpan = 7 * 24 * time.Hour
 
+// CoversLastWeek reports whether a webhook that is not in CalledLastWeek was not
+// called: all API servers of the cluster were scraped all that time.
+func (o *Observation) CoversLastWeek() bool {
+	return o.CalledLastWeek != nil && o.Scraped >= max(1, o.OfServers)
+}
+
 // ObservedServer is one source of an Observation.
 type ObservedServer struct {
 	Address string

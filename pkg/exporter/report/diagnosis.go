@@ -50,7 +50,7 @@ func NewDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) Diagnosis {
 			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...),
 		}
 		for _, p := range a.Profiles {
-			e.Webhooks = append(e.Webhooks, newWebhook(p))
+			e.Webhooks = append(e.Webhooks, newWebhook(p, s.Observed))
 		}
 		for _, f := range a.Findings {
 			e.Findings = append(e.Findings, newFinding(f))

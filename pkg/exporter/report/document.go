@@ -47,6 +47,10 @@ type Document struct {
 	Totals Totals  `json:"totals"`
 	// Inputs are the paths that were read; absent for a cluster.
 	Inputs []Input `json:"inputs,omitempty"`
+	// Observed is where observed values come from; absent without a source.
+	Observed *Observation `json:"observed,omitempty"`
+	// Unregistered are webhooks that were called and that nothing registers.
+	Unregistered []TopWebhook `json:"unregistered,omitempty"`
 }
 
 // Input is the detected type of one path, and what it lacks.
@@ -75,6 +79,8 @@ type Webhook struct {
 	// Reach are the resources of each class that it is called for.
 	Reach    map[classify.Class][]string `json:"reach"`
 	Approved bool                        `json:"approved"`
+	// Observed is what was measured of it; absent without a source.
+	Observed *Observed `json:"observed,omitempty"`
 }
 
 // Backend is what the API server calls: a Service or a URL.
@@ -169,7 +175,7 @@ func NewDocument(r *classify.Report) Document {
 		},
 	}
 	for i := range r.Profiles {
-		d.Webhooks = append(d.Webhooks, newWebhook(&r.Profiles[i]))
+		d.Webhooks = append(d.Webhooks, newWebhook(&r.Profiles[i], r.Snapshot.Observed))
 	}
 	slices.SortStableFunc(d.Webhooks, Webhook.compare)
 	for _, f := range r.Findings {
@@ -179,6 +185,10 @@ func NewDocument(r *classify.Report) Document {
 		d.Errors = append(d.Errors, newError(e))
 	}
 	d.Inputs = newInputs(r.Snapshot)
+	d.Observed = newObservation(r.Snapshot.Observed)
+	if o := r.Snapshot.Observed; o != nil {
+		d.Unregistered = unregistered(o, r.Snapshot.Webhooks)
+	}
 	return d
 }
 
@@ -191,7 +201,7 @@ func newInputs(s *inventory.Snapshot) []Input {
 	return out
 }
 
-func newWebhook(p *classify.Profile) Webhook {
+func newWebhook(p *classify.Profile, o *inventory.Observation) Webhook {
 	return Webhook{
 		Type:           p.Type,
 		Configuration:  p.Configuration,
@@ -203,6 +213,7 @@ func newWebhook(p *classify.Profile) Webhook {
 		Backend:        newBackend(p.Webhook.Backend),
 		Reach:          newReach(p.ByClass),
 		Approved:       p.Approved,
+		Observed:       newObserved(o, p.Series()),
 	}
 }
 

@@ -2,7 +2,6 @@ package report
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -23,8 +22,34 @@ type Explanation struct {
 	// BudgetSeconds is the worst case: how long the request waits if every
 	// webhook answers just before its timeout.
 	BudgetSeconds int `json:"budgetSeconds"`
+	// ObservedSeconds is what the chain took, where that was observed.
+	ObservedSeconds *ObservedSeconds `json:"observedSeconds,omitempty"`
+	// Observed is where observed values come from.
+	Observed *Observation `json:"observed,omitempty"`
 	// Line is which of many requests it answers; 0 where there is one.
 	Line int `json:"line,omitempty"`
+}
+
+// ObservedSeconds is what a chain took: the sum of the mutating webhooks, which
+// are called one by one, and the slowest validating one. The sum of quantiles is
+// no quantile of the sum, but near it.
+type ObservedSeconds struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	// Beyond says that a quantile is more than could be measured.
+	Beyond bool `json:"beyond,omitempty"`
+	// Measured counts the webhooks that were called, Webhooks those of the chain.
+	Measured int `json:"measured"`
+	Webhooks int `json:"webhooks"`
+}
+
+// Explained is a chain, and what goes with it.
+type Explained struct {
+	admission.Chain
+	// Line is which of many requests it answers; 0 where there is one.
+	Line int
+	// Observed is nil where no source was read.
+	Observed *inventory.Observation
 }
 
 // ExplainedRequest is the request of an Explanation.
@@ -52,6 +77,8 @@ type ChainStep struct {
 	Refuses bool `json:"refuses,omitempty"`
 	// Detail is what decides, where that is not the request alone.
 	Detail string `json:"detail,omitempty"`
+	// Observed is what was measured of the webhook, for all its requests.
+	Observed *Observed `json:"observed,omitempty"`
 }
 
 // SkippedStep is a webhook that is not called.
@@ -63,7 +90,7 @@ type SkippedStep struct {
 }
 
 // NewExplanation returns the chain as JSON prints it.
-func NewExplanation(c admission.Chain) Explanation {
+func NewExplanation(c Explained) Explanation {
 	r := c.Request
 	e := Explanation{
 		Version:       documentVersion,
@@ -71,6 +98,10 @@ func NewExplanation(c admission.Chain) Explanation {
 		Chain:         make([]ChainStep, 0, len(c.Steps)),
 		Skipped:       make([]SkippedStep, 0, len(c.Skipped)),
 		BudgetSeconds: wholeSeconds(c.Budget().Total()),
+		Line:          c.Line,
+	}
+	if c.Observed != nil {
+		e.Observed, e.ObservedSeconds = newObservation(c.Observed), observedSeconds(c)
 	}
 	place := 0
 	for i, step := range c.Steps {
@@ -82,6 +113,7 @@ func NewExplanation(c admission.Chain) Explanation {
 			Step: place, Type: w.Type, Configuration: w.Configuration, Name: w.Name,
 			FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
 			Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
+			Observed: newObserved(c.Observed, w.Series()),
 		})
 	}
 	for _, step := range c.Skipped {
@@ -92,18 +124,32 @@ func NewExplanation(c admission.Chain) Explanation {
 
 func wholeSeconds(d time.Duration) int { return int(d.Seconds()) }
 
-// WriteExplainJSON writes the chain as JSON, with the line of the request in a
-// file of requests; 0 is none.
-func WriteExplainJSON(w io.Writer, c admission.Chain, line int) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	explanation := NewExplanation(c)
-	explanation.Line = line
-	if err := e.Encode(explanation); err != nil {
-		return fmt.Errorf("writing the chain: %w", err)
+// observedSeconds adds up what was measured of the webhooks of a chain.
+func observedSeconds(c Explained) *ObservedSeconds {
+	out := &ObservedSeconds{Webhooks: len(c.Steps)}
+	var slowest50, slowest99 float64
+	for _, step := range c.Steps {
+		b := c.Observed.Of(step.Webhook.Ref)
+		if !b.P50.Known {
+			continue
+		}
+		out.Measured++
+		out.Beyond = out.Beyond || b.P99.Beyond
+		if step.Webhook.Type == inventory.Mutating {
+			out.P50 += b.P50.Seconds
+			out.P99 += b.P99.Seconds
+			continue
+		}
+		slowest50, slowest99 = max(slowest50, b.P50.Seconds), max(slowest99, b.P99.Seconds)
 	}
-	return nil
+	out.P50 += slowest50
+	out.P99 += slowest99
+	return out
+}
+
+// WriteExplainJSON writes the chain as JSON.
+func WriteExplainJSON(w io.Writer, c Explained) error {
+	return encode(w, NewExplanation(c), "the chain")
 }
 
 // deadlines are what a worst case is held against.
@@ -122,20 +168,22 @@ var deadlines = []struct {
 
 // WriteExplainText writes the chain for a terminal: what is called in which
 // order, what it costs at worst, and what is skipped.
-func WriteExplainText(w io.Writer, c admission.Chain, o TextOptions) error {
+func WriteExplainText(w io.Writer, c Explained, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
-	p.paragraph(word{}, slices.Concat(words(title(c.Request), bold), words(summary(c), plain)))
+	p.paragraph(word{}, slices.Concat(words(title(c.Request), bold), words(summary(c.Chain), plain)))
 	for _, note := range c.Request.Notes {
 		p.paragraph(word{"note: ", cyan}, words(note, plain))
 	}
 	p.newline()
 	if len(c.Steps) > 0 {
-		p.steps(c)
+		e := NewExplanation(c)
+		p.steps(c.Chain, e)
 		p.budget(c.Budget())
+		p.observed(e)
 	}
 	p.conversion(c.Conversion)
-	p.skipped(c)
+	p.skipped(c.Chain)
 	return flush(b)
 }
 
@@ -155,8 +203,7 @@ func summary(c admission.Chain) string {
 }
 
 // steps writes one line per webhook that is called.
-func (p printer) steps(c admission.Chain) {
-	e := NewExplanation(c)
+func (p printer) steps(c admission.Chain, e Explanation) {
 	for i, step := range e.Chain {
 		label := fmt.Sprintf("%*d. ", margin-2, step.Step)
 		line := slices.Concat(
@@ -164,6 +211,9 @@ func (p printer) steps(c admission.Chain) {
 			words(fmt.Sprintf("failurePolicy %s, %d s%s", step.FailurePolicy, step.TimeoutSeconds, again(c, i)), plain),
 			words("[configuration "+step.Configuration+"]", dim),
 		)
+		if step.Observed != nil {
+			line = append(line, words("observed: "+observedText(*step.Observed), cyan)...)
+		}
 		switch {
 		case step.Refuses:
 			line = append(line, words("refused: "+step.Detail, red)...)
@@ -207,6 +257,21 @@ func (p printer) budget(b admission.Budget) {
 		text = fmt.Sprintf("the %d s %s", wholeSeconds(d.after), d.whose)
 		p.paragraph(label, words(text, plain))
 	}
+	p.newline()
+}
+
+// observed sets what the chain took beside its worst case.
+func (p printer) observed(e Explanation) {
+	if e.ObservedSeconds == nil {
+		return
+	}
+	o := e.ObservedSeconds
+	text := fmt.Sprintf("none of its %s was called", counted(o.Webhooks, "webhook"))
+	if o.Measured > 0 {
+		text = fmt.Sprintf("half of the requests wait about %s, one in a hundred %s, by the calls of %d of its %s", quantile(&o.P50, false), quantile(&o.P99, o.Beyond), o.Measured, counted(o.Webhooks, "webhook"))
+	}
+	p.paragraph(word{fmt.Sprintf("%-*s", margin, "observed:"), bold}, words(text, plain))
+	p.paragraph(word{strings.Repeat(" ", margin), plain}, words(e.Observed.sourceLine(), dim))
 	p.newline()
 }
 

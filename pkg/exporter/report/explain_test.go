@@ -52,11 +52,11 @@ func chain() admission.Chain {
 
 func TestExplain(t *testing.T) {
 	var text, document bytes.Buffer
-	if err := WriteExplainText(&text, chain(), TextOptions{Width: 100}); err != nil {
+	if err := WriteExplainText(&text, Explained{Chain: chain()}, TextOptions{Width: 100}); err != nil {
 		t.Fatal(err)
 	}
 	reporttest.Golden(t, "explain.txt", text.Bytes())
-	if err := WriteExplainJSON(&document, chain(), 0); err != nil {
+	if err := WriteExplainJSON(&document, Explained{Chain: chain()}); err != nil {
 		t.Fatal(err)
 	}
 	reporttest.Golden(t, "explain.json", document.Bytes())
@@ -65,11 +65,11 @@ func TestExplain(t *testing.T) {
 func TestExplainNothing(t *testing.T) {
 	var text, document bytes.Buffer
 	c := admission.Chain{Request: chain().Request}
-	if err := WriteExplainText(&text, c, TextOptions{}); err != nil {
+	if err := WriteExplainText(&text, Explained{Chain: c}, TextOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	reporttest.Golden(t, "explain-nothing.txt", text.Bytes())
-	if err := WriteExplainJSON(&document, c, 0); err != nil {
+	if err := WriteExplainJSON(&document, Explained{Chain: c}); err != nil {
 		t.Fatal(err)
 	}
 	reporttest.Golden(t, "explain-nothing.json", document.Bytes())

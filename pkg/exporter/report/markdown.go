@@ -19,6 +19,7 @@ func WriteMarkdown(w io.Writer, d Document) error {
 		writeTable(b, append(open, acknowledged...))
 		writeFixes(b, open)
 	}
+	writeObserved(b, d)
 	writeErrorList(b, d.Errors)
 	writeFoot(b, d.Inputs, d.Taken)
 	return flush(b)

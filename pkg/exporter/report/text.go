@@ -50,6 +50,7 @@ func WriteText(w io.Writer, d Document, o TextOptions) error {
 	if len(acknowledged) > 0 {
 		p.newline()
 	}
+	p.observedTable(d)
 	for _, line := range readLines(d.Inputs, d.Taken) {
 		p.paragraph(word{}, words(line, plain))
 	}

@@ -341,3 +341,18 @@ func TestSelector(t *testing.T) {
 		t.Errorf("%g calls a second, want 1", got)
 	}
 }
+
+// TestRecordedNames: what is asked for is what the rules record.
+func TestRecordedNames(t *testing.T) {
+	rules, err := os.ReadFile("../../../rules/prometheus.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{recordedCalls, recordedOpen, recordedUnevaluated} {
+		for _, window := range recordedWindows {
+			if record := "record: " + name + model.Duration(window).String() + "\n"; !strings.Contains(string(rules), record) {
+				t.Errorf("no rule has %s", record)
+			}
+		}
+	}
+}

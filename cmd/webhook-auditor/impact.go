@@ -1,0 +1,204 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// impactFlags are the flags of the command impact.
+type impactFlags struct {
+	access         *clusterFlags
+	input          *input
+	observe        observeFlags
+	from           []string
+	down           []string
+	nodes, deleted []string
+	output, failOn string
+}
+
+func impactCommand(s streams) *cobra.Command {
+	i := &impactFlags{}
+	c := &cobra.Command{
+		Use:   "impact CONFIGURATION[/NAME] | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
+		Short: "Show what a webhook adds to the cluster, or what happens when its backend, a node or a configuration goes away",
+		Long: `Show what a webhook adds to the cluster and what its failure does: the section
+"API Extensions" of an enhancement, filled in. CONFIGURATION is the object that
+registers it: a webhook configuration, or a CRD with a conversion webhook.
+
+With --down, --down-node or --delete, show what happens when Services, nodes or
+configurations go away: which requests are refused, which pass unchecked, which
+findings appear and go, and in which order things come back.
+
+Exit code: 0 nothing appears at or above --fail-on, 1 some of the input cannot
+be read or has no such object, 2 usage error, 3 findings appear at or above
+--fail-on.`,
+		Example: `  # Show the impact of a webhook, for an enhancement
+  webhook-auditor impact policy -o markdown
+
+  # May this node be drained?
+  webhook-auditor impact --down-node worker-1
+
+  # What would break if this Service were down, in a must-gather?
+  webhook-auditor impact --down policy/policy --from must-gather`,
+		RunE: running(s, i.run),
+	}
+	var groups cliflag.NamedFlagSets
+	flags := groups.FlagSet("change")
+	flags.StringArrayVar(&i.down, "down", nil, "Service without endpoints, as NAMESPACE/SERVICE; may be repeated")
+	flags.StringArrayVar(&i.nodes, "down-node", nil, "node without Pods; may be repeated")
+	flags.StringArrayVar(&i.deleted, "delete", nil, "webhook configuration that is deleted; may be repeated")
+	flags = groups.FlagSet("output")
+	enumFlag(flags, &i.output, enum{"output", "o", "output format", impactFormats})
+	enumFlag(flags, &i.failOn, enum{"fail-on", "", "exit with code 3 if findings of this severity or higher appear", []string{"critical", "warning", "info", "never"}})
+	flags = groups.FlagSet("input")
+	flags.StringArrayVar(&i.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
+	i.input = inputFlags(flags)
+	i.observe.register(groups.FlagSet("observation"))
+	i.access = registerCluster(groups.FlagSet("cluster"))
+	addFlags(c, &groups)
+	i.access.completeContext(c)
+	return c
+}
+
+var impactFormats = []string{"text", "json", "markdown"}
+
+var cardWriters = map[string]func(io.Writer, []impact.Card, report.TextOptions) error{
+	"text": report.WriteImpactText, "json": report.WriteImpactJSON, "markdown": report.WriteImpactMarkdown,
+}
+
+var consequenceWriters = map[string]func(io.Writer, report.Consequences, report.TextOptions) error{
+	"text": report.WriteConsequencesText, "json": report.WriteConsequencesJSON, "markdown": report.WriteConsequencesMarkdown,
+}
+
+func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
+	change, err := i.change()
+	limit, failing := parseFailOn(i.failOn)
+	if err := errors.Join(err, failing, i.checkArguments(args), oneOf("output", i.output, impactFormats), i.observe.check(i.from)); err != nil {
+		return err
+	}
+	policy, err := i.input.policy(ctx, s.err)
+	if err != nil {
+		return err
+	}
+	observed := i.observe.start(ctx, i.access, s)
+	snapshot, err := i.snapshot(ctx, s)
+	if err != nil {
+		return err
+	}
+	evaluated, err := policy.Evaluate(ctx, observed(snapshot))
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		return i.card(evaluated, args[0], s)
+	}
+	if err := change.Check(evaluated.Snapshot); err != nil {
+		return suggesting(err)
+	}
+	consequences, err := change.Evaluate(ctx, policy, evaluated)
+	if err != nil {
+		return err
+	}
+	document := report.NewConsequences(consequences, evaluated)
+	if err := consequenceWriters[i.output](s.out, document, textOptions(s.out)); err != nil {
+		return err
+	}
+	return cmp.Or(printErrors(document.Errors, s), exitStatus(report.Document{Findings: document.Appearing}, limit))
+}
+
+func (i *impactFlags) checkArguments(args []string) error {
+	changes := len(i.down) + len(i.nodes) + len(i.deleted)
+	switch {
+	case len(args) > 1:
+		return usageError{fmt.Errorf("impact: unexpected argument %q", args[1])}
+	case len(args)+changes == 0:
+		return usageError{errors.New("impact: must be given CONFIGURATION[/NAME], --down, --down-node or --delete")}
+	case len(args) > 0 && changes > 0:
+		return usageError{errors.New("impact: --down, --down-node and --delete must be given without CONFIGURATION")}
+	}
+	return nil
+}
+
+func (i *impactFlags) change() (impact.Change, error) {
+	c := impact.Change{Nodes: i.nodes, Configurations: i.deleted}
+	for _, name := range i.down {
+		namespace, service, ok := strings.Cut(name, "/")
+		if !ok || namespace == "" || service == "" || strings.Contains(service, "/") {
+			return c, usageError{fmt.Errorf("--down: must be NAMESPACE/SERVICE, not %q", name)}
+		}
+		c.Services = append(c.Services, inventory.Key{Namespace: namespace, Name: service})
+	}
+	return c, nil
+}
+
+func (i *impactFlags) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {
+	if len(i.from) > 0 {
+		return i.input.read(i.from, s)
+	}
+	return i.access.read(ctx, i.input, s)
+}
+
+// card prints the cards of a configuration. A webhook's name may hold no slash,
+// and that of a configuration neither.
+func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
+	configuration, name, _ := strings.Cut(named, "/")
+	cards := impact.Cards(r, configuration, name)
+	if len(cards) == 0 {
+		return suggesting(impact.UnknownError{What: "webhook or configuration", Name: named, Known: registeredNames(r.Snapshot)})
+	}
+	if err := cardWriters[i.output](s.out, cards, textOptions(s.out)); err != nil {
+		return err
+	}
+	return printErrors(report.NewDocument(r).Errors, s)
+}
+
+// registeredNames are what a user may have meant: configurations, and their
+// webhooks.
+func registeredNames(s *inventory.Snapshot) []string {
+	var out []string
+	for j := range s.Webhooks {
+		w := &s.Webhooks[j]
+		out = append(out, w.Configuration, w.Configuration+"/"+w.Name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// suggesting adds the names to an error that look like the one that is not known.
+func suggesting(err error) error {
+	var unknown impact.UnknownError
+	if errors.As(err, &unknown) {
+		return fmt.Errorf("%w%s", err, suggested(suggestions(unknown.Name, unknown.Known)))
+	}
+	return err
+}
+
+// suggestions are the names that look like what was typed, or contain it; all of
+// them where they are few and none does.
+func suggestions(typed string, known []string) []string {
+	distance := func(name string) int {
+		if len(typed) > 2 && strings.Contains(name, typed) {
+			return 1
+		}
+		return editDistance(typed, name)
+	}
+	near := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return distance(name) > 1+len(typed)/4 })
+	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(distance(a), distance(b)) })
+	if len(near) == 0 && len(known) <= maxSuggested {
+		near = known
+	}
+	return near[:min(len(near), maxSuggested)]
+}

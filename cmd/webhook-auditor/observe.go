@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/spf13/pflag"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
+)
+
+// observeFlags say what is observed of the webhooks, and where.
+type observeFlags struct {
+	source     string
+	span       time.Duration
+	prometheus observed.Prometheus
+	// paths are the files that are read instead of a cluster.
+	paths []string
+}
+
+// The defaults of --observe-for, and its bounds.
+const (
+	scrapeSpan     = 10 * time.Second
+	prometheusSpan = 5 * time.Minute
+	minScrapeSpan  = time.Second
+	maxScrapeSpan  = 10 * time.Minute
+	minPrometheus  = time.Minute
+	maxPrometheus  = 30 * 24 * time.Hour
+)
+
+func (o *observeFlags) register(flags *pflag.FlagSet) {
+	enumFlag(flags, &o.source, enum{"observe", "", "add what the API servers measure of webhooks: scrape their /metrics twice", []string{"off", "apiserver"}})
+	flags.DurationVar(&o.span, "observe-for", 0, "time between the two scrapes, or range to read from Prometheus (default 10s, or 5m for Prometheus)")
+	flags.StringVar(&o.prometheus.URL, "prometheus-url", "", "URL of a Prometheus that scrapes the API servers: add what they measured of webhooks")
+	flags.StringVar(&o.prometheus.TokenFile, "prometheus-token-file", "", "file with a bearer token for Prometheus (default: the service account's, in a Pod, for a Service by HTTPS)")
+	flags.StringVar(&o.prometheus.CAFile, "prometheus-ca-file", "", "file with the CAs that sign the certificate of Prometheus (default: the system's, or the service CA of OpenShift)")
+	flags.StringVar(&o.prometheus.Selector, "prometheus-selector", "", `label matchers that select one cluster of several in Prometheus, for example 'cluster="prod"'`)
+}
+
+// enabled reports whether anything is to be observed.
+func (o *observeFlags) enabled() bool { return o.source == "apiserver" || o.prometheus.URL != "" }
+
+// check reads the flags. Files have no API server to scrape.
+func (o *observeFlags) check(paths []string) error {
+	o.paths = paths
+	if err := oneOf("observe", o.source, []string{"off", "apiserver"}); err != nil {
+		return err
+	}
+	switch {
+	case o.source == "apiserver" && o.prometheus.URL != "":
+		return usageError{errors.New("--observe=apiserver: must be given without --prometheus-url: both are sources of the same")}
+	case o.source == "apiserver" && len(paths) > 0:
+		return usageError{errors.New("--observe=apiserver: must be given without files: they have no API server to scrape")}
+	case o.prometheus.URL != "":
+		return o.checkPrometheus()
+	case o.prometheus.TokenFile+o.prometheus.CAFile+o.prometheus.Selector != "":
+		return usageError{errors.New("--prometheus-token-file, --prometheus-ca-file and --prometheus-selector: must be given with --prometheus-url")}
+	case o.source == "apiserver":
+		return o.checkSpan(scrapeSpan, minScrapeSpan, maxScrapeSpan)
+	case o.span != 0:
+		return usageError{errors.New("--observe-for: must be given with --observe=apiserver or --prometheus-url")}
+	}
+	return nil
+}
+
+func (o *observeFlags) checkSpan(preset, least, most time.Duration) error {
+	if o.span == 0 {
+		o.span = preset
+	}
+	if o.span < least || o.span > most {
+		return usageError{fmt.Errorf("--observe-for: must be from %s to %s, not %s", least, most, o.span)}
+	}
+	return nil
+}
+
+func (o *observeFlags) checkPrometheus() error {
+	u, err := url.Parse(o.prometheus.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return usageError{errors.New("--prometheus-url: must be http://HOST[:PORT][/PATH] or https://…")}
+	}
+	if s := o.prometheus.Selector; s != "" {
+		if _, err := parser.NewParser(parser.Options{}).ParseMetricSelector("{" + s + "}"); err != nil {
+			return usageError{fmt.Errorf("--prometheus-selector: must be label matchers, as cluster=\"prod\": %w", err)}
+		}
+	}
+	o.serviceAccount(u)
+	if o.prometheus.TokenFile != "" && u.Scheme != "https" && !loopback(net.JoinHostPort(u.Hostname(), "0")) {
+		return usageError{errors.New("--prometheus-token-file: must be used with an https:// URL: a token must not be sent in the clear")}
+	}
+	o.prometheus.Range = o.span
+	if err := o.checkSpan(prometheusSpan, minPrometheus, maxPrometheus); err != nil {
+		return err
+	}
+	o.prometheus.Range = o.span
+	return nil
+}
+
+// serviceAccountDir is where a Pod finds its credentials.
+const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// serviceAccount has a Pod use its own credentials for Services of its cluster,
+// as OpenShift's monitoring asks for.
+func (o *observeFlags) serviceAccount(u *url.URL) {
+	inCluster := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+	ofCluster := strings.HasSuffix(u.Hostname(), ".svc") || strings.HasSuffix(u.Hostname(), ".svc.cluster.local")
+	if !inCluster || !ofCluster || u.Scheme != "https" {
+		return
+	}
+	for _, file := range []struct {
+		flag *string
+		name string
+	}{{&o.prometheus.TokenFile, "token"}, {&o.prometheus.CAFile, "service-ca.crt"}} {
+		path := filepath.Join(serviceAccountDir, file.name)
+		if _, err := os.Stat(path); err == nil && *file.flag == "" {
+			*file.flag = path
+		}
+	}
+}
+
+// observation is what was observed, and what could not be.
+type observation struct {
+	observed *inventory.Observation
+	errors   []inventory.Error
+}
+
+// start observes beside what else is read. The function that it returns waits
+// for that, and adds it to a Snapshot.
+func (o *observeFlags) start(ctx context.Context, access *clusterFlags, s streams) func(*inventory.Snapshot) *inventory.Snapshot {
+	if !o.enabled() {
+		return func(snapshot *inventory.Snapshot) *inventory.Snapshot { return snapshot }
+	}
+	done := make(chan observation, 1)
+	go func() { done <- o.observe(ctx, access, s) }()
+	return func(snapshot *inventory.Snapshot) *inventory.Snapshot {
+		line := newProgress(s.err)
+		defer line.clear()
+		line.show("observing for %s", o.span)
+		found := <-done
+		return snapshot.WithObservation(found.observed, found.errors)
+	}
+}
+
+func (o *observeFlags) observe(ctx context.Context, access *clusterFlags, s streams) observation {
+	var out observation
+	if o.prometheus.URL != "" {
+		out.observed, out.errors = o.prometheus.Observe(ctx)
+		if config, err := access.config(); err == nil && out.observed != nil && len(o.paths) == 0 {
+			out.observed.OfServers = cluster.CountAPIServers(ctx, config)
+		}
+		return out
+	}
+	targets, all, err := o.targets(ctx, access, s)
+	if err != nil {
+		return observation{nil, []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}}
+	}
+	out.observed, out.errors = observed.APIServers(ctx, targets, o.span)
+	if out.observed != nil {
+		out.observed.OfServers = all
+	}
+	return out
+}
+
+func (o *observeFlags) targets(ctx context.Context, access *clusterFlags, s streams) ([]observed.Target, int, error) {
+	config, err := access.config()
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := awaitCredentials(ctx, config, s.err); err != nil {
+		return nil, 0, err
+	}
+	servers, all, err := cluster.MetricsServers(ctx, config)
+	if err != nil {
+		return nil, 0, err
+	}
+	var out []observed.Target
+	for _, server := range servers {
+		out = append(out, observed.Target(server))
+	}
+	return out, all, nil
+}

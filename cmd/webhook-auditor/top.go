@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+)
+
+// top are the flags of the command top.
+type top struct {
+	access       *clusterFlags
+	input        *input
+	observe      observeFlags
+	output, sort string
+	watch        bool
+}
+
+func topCommand(s streams) *cobra.Command {
+	t := &top{}
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Show which webhooks cost most now, as the API servers measure it",
+		Long: `Show which webhooks cost most now, as the API servers measure it.
+
+Without --prometheus-url, the API servers' /metrics are scraped twice, some
+seconds apart, which needs permission to get the nonResourceURL /metrics.
+SHARE is a webhook's part of the time that all admission webhooks took.`,
+		Example: `  # Show the webhooks that cost most in the next 10 seconds
+  webhook-auditor top
+
+  # Show the slowest webhooks of the last hour, of all API servers
+  webhook-auditor top --prometheus-url https://prometheus.example.com --observe-for 1h --sort p99`,
+		Args: noArguments,
+		RunE: running(s, t.run),
+	}
+	var groups cliflag.NamedFlagSets
+	flags := groups.FlagSet("output")
+	enumFlag(flags, &t.output, enum{"output", "o", "output format", []string{"text", "json"}})
+	enumFlag(flags, &t.sort, enum{"sort", "", "sort by this column", report.SortKeys})
+	flags.BoolVarP(&t.watch, "watch", "w", false, "repeat until interrupted")
+	t.observe.register(groups.FlagSet("observation"))
+	t.input = inputFlags(groups.FlagSet("input"))
+	t.access = registerCluster(groups.FlagSet("cluster"))
+	addFlags(c, &groups)
+	t.access.completeContext(c)
+	return c
+}
+
+func (t *top) run(ctx context.Context, _ []string, s streams) error {
+	if t.observe.prometheus.URL == "" {
+		t.observe.source = "apiserver"
+	}
+	if err := errors.Join(oneOf("output", t.output, []string{"text", "json"}), oneOf("sort", t.sort, report.SortKeys), t.observe.check(nil)); err != nil {
+		return err
+	}
+	err := t.show(ctx, s)
+	for t.watch && ctx.Err() == nil && (err == nil || errors.Is(err, errIncomplete)) {
+		if t.output == "text" {
+			fmt.Fprintln(s.out)
+		}
+		err = t.show(ctx, s)
+	}
+	return err
+}
+
+// show prints one table.
+func (t *top) show(ctx context.Context, s streams) error {
+	policy, err := t.input.policy(ctx, s.err)
+	if err != nil {
+		return err
+	}
+	observed := t.observe.start(ctx, t.access, s)
+	snapshot, err := t.access.read(ctx, t.input, s)
+	if err != nil {
+		return err
+	}
+	evaluated, err := policy.Evaluate(ctx, observed(snapshot))
+	if err != nil {
+		return err
+	}
+	table := report.NewTop(evaluated, t.sort)
+	if t.output == "json" {
+		err = report.WriteTopJSON(s.out, table)
+	} else {
+		err = report.WriteTopText(s.out, table, textOptions(s.out))
+	}
+	return cmp.Or(err, printErrors(table.Errors, s))
+}
+
+// printErrors prints what cannot be read; the report is incomplete then.
+func printErrors(list []report.Error, s streams) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return cmp.Or(report.WriteErrors(s.err, report.Document{Errors: list}, textOptions(s.err)), errIncomplete)
+}

@@ -1,0 +1,43 @@
+package classify
+
+import (
+	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Commands are what a user types about one webhook. Names in them are quoted for
+// a shell.
+type Commands struct {
+	// Save keeps the object that Disable changes, Restore brings it back.
+	Save, Disable, Restore string
+	// Reverts says who undoes Disable; "" where nothing is known to.
+	Reverts string
+	// Inspect shows the backend.
+	Inspect []string
+}
+
+// Commands returns the commands about the webhook.
+func (p *Profile) Commands() Commands {
+	of := ObjectName(p)
+	c := Commands{
+		Save:    fmt.Sprintf("kubectl get %s -o yaml > backup.yaml", of),
+		Disable: "kubectl delete " + of,
+		Restore: "kubectl create -f backup.yaml",
+		Reverts: revertedBy(p.Object.Owner),
+	}
+	if p.Type == inventory.Conversion {
+		c.Disable = withoutConversion(p)
+		c.Restore = "kubectl replace -f backup.yaml"
+	}
+	if service := p.State.Service; service.Name != "" {
+		namespace := ShellFlag("-n", service.Namespace)
+		c.Inspect = []string{
+			fmt.Sprintf("kubectl get %s %s -o wide", typed("service", service.Name), namespace),
+			fmt.Sprintf("kubectl get endpointslices %s %s", namespace, ShellFlag("-l", "kubernetes.io/service-name="+service.Name)),
+			fmt.Sprintf("kubectl get pods %s -o wide", namespace),
+			fmt.Sprintf("kubectl get events %s --sort-by=.lastTimestamp", namespace),
+		}
+	}
+	return c
+}

@@ -1,0 +1,169 @@
+package impact
+
+import (
+	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// Outcome is what becomes of requests.
+type Outcome string
+
+// The outcomes. Unconverted are those that need an object in another version
+// than it is stored in.
+const (
+	Refused     Outcome = "refused"
+	Unchecked   Outcome = "unchecked"
+	Unconverted Outcome = "unconverted"
+)
+
+// Consequences are what a Change leads to.
+type Consequences struct {
+	Change Change
+	// Effects are about the webhooks that cannot be called any more, or that are
+	// gone, those that refuse requests first.
+	Effects []Effect
+	// Appearing and Disappearing are findings.
+	Appearing, Disappearing []classify.Finding
+	// Recovery says in which order the Services come back whose Pods have to be
+	// created anew; Stuck are those that wait for each other.
+	Recovery []Wave
+	Stuck    []Blocked
+	// Weakened are webhooks that keep fewer ready endpoints.
+	Weakened []Weakened
+	// Unknown are webhooks of which the input does not tell whether they can
+	// still be called.
+	Unknown []inventory.Ref
+}
+
+// Effect is what becomes of the requests that one webhook is called for.
+type Effect struct {
+	Outcome Outcome
+	Profile *classify.Profile
+	// Deleted says that nothing registers the webhook any more.
+	Deleted bool
+	// Resources are those that the requests are for.
+	Resources []admission.MatchedResource
+	// Namespaces are those that the namespaceSelector selects, where the input
+	// knows all; nil where it selects all, or is not known to select any.
+	Namespaces []string
+	// Unless says what else decides: objectSelector, matchConditions.
+	Unless []string
+	// Stops are functions of the cluster that stop.
+	Stops []Stop
+}
+
+// Weakened is a webhook that keeps some of its ready endpoints.
+type Weakened struct {
+	Webhook       inventory.Ref
+	Before, After int
+}
+
+// compare finds what changed between two Reports.
+func compare(c Change, before, after *classify.Report) *Consequences {
+	out := &Consequences{Change: c}
+	now := map[identity]*classify.Profile{}
+	for i := range after.Profiles {
+		now[identityOf(&after.Profiles[i])] = &after.Profiles[i]
+	}
+	for i := range before.Profiles {
+		was := &before.Profiles[i]
+		out.add(was, now[identityOf(was)])
+	}
+	slices.SortStableFunc(out.Effects, func(a, b Effect) int { return rank(a.Outcome) - rank(b.Outcome) })
+	out.Appearing, out.Disappearing = missingFrom(before, after), missingFrom(after, before)
+	out.Recovery, out.Stuck = recovery(c, before.Snapshot, after)
+	return out
+}
+
+// identity tells webhooks apart: legacy configurations may name two alike.
+type identity struct {
+	inventory.Ref
+	index int
+}
+
+func identityOf(p *classify.Profile) identity { return identity{p.Ref, p.Index} }
+
+func rank(o Outcome) int { return slices.Index([]Outcome{Refused, Unconverted, Unchecked}, o) }
+
+func (c *Consequences) add(was, is *classify.Profile) {
+	switch {
+	case is == nil:
+		effect := effectOf(was, Unchecked)
+		effect.Deleted = true
+		c.Effects = append(c.Effects, effect)
+	case is.State.Fault != inventory.Sound && was.State.Fault == inventory.Sound:
+		c.Effects = append(c.Effects, effectOf(was, outcomeOf(was)))
+	case is.State.Ready < was.State.Ready:
+		c.Weakened = append(c.Weakened, Weakened{was.Ref, was.State.Ready, is.State.Ready})
+	case !is.State.Known:
+		c.Unknown = append(c.Unknown, was.Ref)
+	}
+}
+
+// outcomeOf is what becomes of requests while the webhook cannot be called.
+func outcomeOf(p *classify.Profile) Outcome {
+	switch {
+	case p.Type == inventory.Conversion:
+		return Unconverted
+	case p.FailsClosed():
+		return Refused
+	}
+	return Unchecked
+}
+
+func effectOf(p *classify.Profile, outcome Outcome) Effect {
+	e := Effect{Outcome: outcome, Profile: p, Resources: p.Matched}
+	if p.Type == inventory.Conversion {
+		return e
+	}
+	if p.Snapshot.NamespacesKnown && !p.NamespaceSelector.Empty() {
+		e.Namespaces = SelectedNamespaces(p)
+	}
+	if !p.ObjectSelector.Empty() {
+		e.Unless = append(e.Unless, "the objectSelector "+p.ObjectSelector.String()+" does not select the object")
+	}
+	if len(p.MatchConditions) > 0 {
+		e.Unless = append(e.Unless, "a matchCondition is false")
+	}
+	if outcome == Refused {
+		e.Stops = Stops(p)
+	}
+	return e
+}
+
+// SelectedNamespaces are the namespaces that the webhook's selector selects,
+// sorted; never nil.
+func SelectedNamespaces(p *classify.Profile) []string {
+	out := []string{}
+	for name, namespace := range p.Snapshot.Namespaces {
+		if p.NamespaceSelector.Parsed.Matches(labelSet(namespace.Labels)) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// missingFrom returns the findings of b that a lacks.
+func missingFrom(a, b *classify.Report) []classify.Finding {
+	type key struct {
+		check    *classify.Check
+		webhook  inventory.Ref
+		resource inventory.Resource
+		severity classify.Severity
+	}
+	known := map[key]bool{}
+	for _, f := range a.Findings {
+		known[key{f.Check, f.Webhook, f.Resource, f.Severity}] = true
+	}
+	var out []classify.Finding
+	for _, f := range b.Findings {
+		if !known[key{f.Check, f.Webhook, f.Resource, f.Severity}] {
+			out = append(out, f)
+		}
+	}
+	return out
+}

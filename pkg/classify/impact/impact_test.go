@@ -1,0 +1,275 @@
+package impact
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
+)
+
+// cluster reads a file as a cluster that holds just what the file says.
+func cluster(t *testing.T, file string) *classify.Report {
+	t.Helper()
+	o, _ := manifest.Read([]string{file}, manifest.Options{})
+	if len(o.Errors) > 0 {
+		t.Fatal(o.Errors)
+	}
+	o.NamespacesKnown, o.APIServicesKnown = true, true
+	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+	return evaluate(t, o.Snapshot(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+}
+
+func evaluate(t *testing.T, s *inventory.Snapshot) *classify.Report {
+	t.Helper()
+	r, err := classify.DefaultPolicy().Evaluate(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func consequences(t *testing.T, c Change, r *classify.Report) *Consequences {
+	t.Helper()
+	if err := c.Check(r.Snapshot); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.Evaluate(t.Context(), classify.DefaultPolicy(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+var (
+	policy   = inventory.Key{Namespace: "policy", Name: "policy"}
+	injector = inventory.Key{Namespace: "inject", Name: "injector"}
+	secrets  = inventory.Key{Namespace: "shop", Name: "secrets"}
+)
+
+// summary writes consequences for comparison.
+func summary(c *Consequences) []string {
+	var out []string
+	for _, e := range c.Effects {
+		line := fmt.Sprintf("%s: %s", e.Outcome, e.Profile.Name)
+		for _, r := range e.Resources {
+			line += fmt.Sprintf(" %s %s", operations(r.Operations), r.Resource)
+		}
+		if e.Namespaces != nil {
+			line += " in " + strings.Join(e.Namespaces, ",")
+		}
+		out = append(out, line)
+	}
+	for _, f := range c.Appearing {
+		out = append(out, "+"+f.Check.Name+" "+f.Webhook.Name)
+	}
+	for _, f := range c.Disappearing {
+		out = append(out, "-"+f.Check.Name+" "+f.Webhook.Name)
+	}
+	for i, w := range c.Recovery {
+		out = append(out, fmt.Sprintf("%d. %v", i+1, w.Services))
+	}
+	for _, s := range c.Stuck {
+		out = append(out, fmt.Sprintf("stuck: %s by %s", s.Service, s.By[0].Name))
+	}
+	for _, w := range c.Weakened {
+		out = append(out, fmt.Sprintf("weakened: %s %d of %d", w.Webhook.Name, w.After, w.Before))
+	}
+	return out
+}
+
+func TestChange(t *testing.T) {
+	const (
+		podsRefused = "refused: pods.policy.example.com CREATE, DELETE pods in inject,policy,shop"
+		inject      = "refused: deployments.inject.example.com CREATE, UPDATE deployments.apps in shop"
+	)
+	for name, c := range map[string]struct {
+		change Change
+		want   []string
+	}{
+		// Its own Pods are refused while it is down: it does not come back.
+		"a Service that refuses its own Pods": {
+			Change{Services: []inventory.Key{policy}},
+			[]string{podsRefused, "+no-ready-endpoints pods.policy.example.com", "stuck: policy/policy by pods.policy.example.com"},
+		},
+		// The policy engine refuses the injector's Pods as well, but is up.
+		"a Service": {
+			Change{Services: []inventory.Key{injector}},
+			[]string{inject, "+no-ready-endpoints deployments.inject.example.com", "1. [inject/injector]"},
+		},
+		"a node with one of two endpoints": {
+			Change{Nodes: []string{"b"}},
+			[]string{
+				"unchecked: secrets.shop.example.com CREATE, UPDATE secrets",
+				"+no-ready-endpoints secrets.shop.example.com", "+single-endpoint pods.policy.example.com",
+				"1. [shop/secrets]", "weakened: pods.policy.example.com 1 of 2",
+			},
+		},
+		"a configuration": {
+			Change{Configurations: []string{"policy"}},
+			[]string{
+				"unchecked: pods.policy.example.com CREATE, DELETE pods in inject,policy,shop",
+			},
+		},
+		"two Services": {
+			Change{Services: []inventory.Key{injector, secrets}},
+			[]string{
+				inject, "unchecked: secrets.shop.example.com CREATE, UPDATE secrets",
+				"+no-ready-endpoints deployments.inject.example.com", "+no-ready-endpoints secrets.shop.example.com",
+				"1. [inject/injector shop/secrets]",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := cluster(t, "testdata/cluster.yaml")
+			got := summary(consequences(t, c.change, r))
+			if name == "a configuration" { // its findings go with it
+				got = slices.DeleteFunc(got, func(line string) bool { return strings.HasPrefix(line, "-") })
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(cluster(t, "testdata/cluster.yaml").Snapshot.Services, r.Snapshot.Services); diff != "" {
+				t.Errorf("the Snapshot was written to: %s", diff)
+			}
+		})
+	}
+}
+
+// TestRecovery: what a webhook refuses comes back after the webhook's own
+// backend.
+func TestRecovery(t *testing.T) {
+	r := cluster(t, "testdata/cluster.yaml")
+	s := *r.Snapshot
+	s.Webhooks = slices.Clone(s.Webhooks)
+	for i := range s.Webhooks {
+		if w := &s.Webhooks[i]; w.Configuration == "policy" { // leaves its own namespace alone
+			w.NamespaceSelector.Raw = w.NamespaceSelector.Raw.DeepCopy()
+			w.NamespaceSelector.Raw.MatchExpressions[0].Values = []string{"kube-system", "policy"}
+			w.NamespaceSelector = inventory.NewSelector(w.NamespaceSelector.Raw)
+		}
+	}
+	c := consequences(t, Change{Services: []inventory.Key{injector, policy}}, evaluate(t, &s))
+	got := summary(c)[len(summary(c))-2:]
+	if diff := cmp.Diff([]string{"1. [policy/policy]", "2. [inject/injector]"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(c.Recovery[1].After) != 1 || c.Recovery[1].After[0].Name != "pods.policy.example.com" {
+		t.Errorf("the second waits for %v", c.Recovery[1].After)
+	}
+}
+
+// TestFilesWithoutServices: a Service that the files lack can be down as well.
+func TestFilesWithoutServices(t *testing.T) {
+	r := cluster(t, "testdata/cluster.yaml")
+	s := *r.Snapshot
+	s.Services, s.ServicesKnown, s.EndpointsKnown = nil, inventory.Coverage{}, inventory.Coverage{}
+	c := consequences(t, Change{Services: []inventory.Key{injector}}, evaluate(t, &s))
+	if len(c.Effects) != 1 || c.Effects[0].Outcome != Refused {
+		t.Errorf("effects: %v", summary(c))
+	}
+	if len(c.Unknown) != 2 {
+		t.Errorf("unknown are %v, want the two others", c.Unknown)
+	}
+}
+
+// TestDrainOfFiles: files that have the endpoints of a Service have all of them.
+func TestDrainOfFiles(t *testing.T) {
+	r := cluster(t, "testdata/cluster.yaml")
+	s := *r.Snapshot
+	s.EndpointsKnown = inventory.Coverage{}
+	got := summary(consequences(t, Change{Nodes: []string{"a"}}, evaluate(t, &s)))
+	if len(got) == 0 || !strings.HasPrefix(got[0], "refused: deployments.inject.example.com") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestUnknownNames(t *testing.T) {
+	r := cluster(t, "testdata/cluster.yaml")
+	for _, c := range []Change{
+		{Services: []inventory.Key{{Namespace: "policy", Name: "polcy"}}},
+		{Nodes: []string{"c"}},
+		{Configurations: []string{"polcy"}},
+	} {
+		var unknown UnknownError
+		if err := c.Check(r.Snapshot); !errors.As(err, &unknown) || len(unknown.Known) == 0 {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}
+
+// TestCards: every webhook of every fixture has an answer, or a blank, to each
+// question, and queries that Prometheus can read.
+func TestCards(t *testing.T) {
+	files, err := filepath.Glob("../testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range append(files, "testdata/cluster.yaml") {
+		r := cluster(t, file)
+		for i := range r.Profiles {
+			p := &r.Profiles[i]
+			for _, s := range NewCard(r, p).Sections {
+				if len(s.Answers)+len(s.Blanks)+len(s.Queries) == 0 {
+					t.Errorf("%s: %s: %s: neither an answer nor a blank", file, p.Name, s.ID)
+				}
+				for _, q := range s.Queries {
+					if _, err := parser.NewParser(parser.Options{}).ParseExpr(q.Expression); err != nil {
+						t.Errorf("%s: %s: %s: %v", file, p.Name, q.Expression, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// answers are those to one question about one webhook.
+func answers(t *testing.T, r *classify.Report, configuration, id string) string {
+	t.Helper()
+	cards := Cards(r, configuration, "")
+	if len(cards) != 1 {
+		t.Fatalf("%d cards", len(cards))
+	}
+	i := slices.IndexFunc(cards[0].Sections, func(s Section) bool { return s.ID == id })
+	return strings.Join(slices.Concat(cards[0].Sections[i].Answers, cards[0].Sections[i].Commands), "\n")
+}
+
+func TestCard(t *testing.T) {
+	r := cluster(t, "testdata/cluster.yaml")
+	observed := *r.Snapshot
+	observed.Observed = &inventory.Observation{Seconds: 10, Webhooks: map[inventory.Series]inventory.Behavior{
+		{Type: inventory.Validating, Name: "pods.policy.example.com"}: {
+			Calls: 100, CallsPerSecond: 10, Seconds: 5, Refused: 20, Failures: map[string]float64{"calling_webhook_error": 10},
+			P50: inventory.Quantile{Seconds: 0.05, Known: true}, P99: inventory.Quantile{Seconds: 25, Known: true, Beyond: true},
+		},
+	}}
+	for _, c := range []struct {
+		report                  *classify.Report
+		configuration, id, want string
+	}{
+		{r, "policy", "adds", "CREATE, DELETE on pods of the core API group"},
+		{r, "policy", "adds", "which are 3 of this cluster: inject, policy, shop"},
+		{r, "policy", "effects", "refused are (failurePolicy Fail): pods (CREATE, DELETE)"},
+		{r, "policy", "effects", "creation of Pods"},
+		{r, "policy", "disabling", "kubectl delete validatingwebhookconfiguration policy"},
+		{r, "policy", "disabling", "the next helm upgrade reverts that"},
+		{r, "inject", "effects", "adds up to 3 s to each request that it is called for, and as much again"},
+		{r, "secrets", "cluster-health", "no function of the cluster itself"},
+		{r, "secrets", "failure-modes", "a matchCondition cannot be evaluated: the request is let through"},
+		{evaluate(t, &observed), "policy", "effects", "10 calls a second, half of them within 0.05 s, 99 of 100 within more than 25 s, 10% failed (calling_webhook_error), 20% refused on purpose, 50% of the time"},
+		{evaluate(t, &observed), "inject", "effects", "observed: it was not called"},
+	} {
+		if got := answers(t, c.report, c.configuration, c.id); !strings.Contains(got, c.want) {
+			t.Errorf("%s of %s: want %q in:\n%s", c.id, c.configuration, c.want, got)
+		}
+	}
+}

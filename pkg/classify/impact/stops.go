@@ -1,0 +1,87 @@
+package impact
+
+import (
+	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// Stop is a function of a cluster that a webhook can stop.
+type Stop struct {
+	Function string
+	// Match is yes, or maybe where labels or matchConditions decide.
+	Match admission.Match
+}
+
+// function is one that needs a request.
+type function struct {
+	name      string
+	resource  inventory.Resource
+	operation inventory.Operation
+	// namespace is "" for cluster-scoped resources, and for any namespace.
+	namespace string
+}
+
+// functions are what a cluster does by requests that webhooks may meet. Sources:
+// client-go's leaderelection, kubelet, kube-scheduler and the controllers of
+// kube-controller-manager.
+var functions = []function{
+	{"leader election of the scheduler and the controllers", inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, inventory.Update, "kube-system"},
+	{"heartbeats of nodes, which turn NotReady without", inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, inventory.Update, "kube-node-lease"},
+	{"nodes joining the cluster", inventory.Resource{Name: "nodes"}, inventory.Create, ""},
+	{"certificates of kubelets, for nodes that join and for rotation", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests"}, inventory.Create, ""},
+	{"the status of nodes", inventory.Resource{Name: "nodes", Subresource: "status"}, inventory.Update, ""},
+	{"creation of Pods, also those of Deployments, Jobs and nodes", inventory.Resource{Name: "pods"}, inventory.Create, ""},
+	{"scheduling", inventory.Resource{Name: "pods", Subresource: "binding"}, inventory.Create, ""},
+	{"the status of Pods, by which they turn ready", inventory.Resource{Name: "pods", Subresource: "status"}, inventory.Update, ""},
+	{"tokens of Pods, without which they do not start", inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, inventory.Create, ""},
+	{"the endpoints of Services following their Pods", inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, inventory.Update, ""},
+	{"removal of Pods: garbage collection and node drains", inventory.Resource{Name: "pods"}, inventory.Delete, ""},
+	{"evictions: node drains", inventory.Resource{Name: "pods", Subresource: "eviction"}, inventory.Create, ""},
+	{"deletion of namespaces", inventory.Resource{Name: "namespaces"}, inventory.Delete, ""},
+	{"deletion of namespaces: they stay Terminating", inventory.Resource{Name: "namespaces", Subresource: "finalize"}, inventory.Update, ""},
+	{"creation of namespaces", inventory.Resource{Name: "namespaces"}, inventory.Create, ""},
+	{"quota: usage is not written any more", inventory.Resource{Name: "resourcequotas", Subresource: "status"}, inventory.Update, ""},
+	{"installation of CRDs", inventory.Resource{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"}, inventory.Create, ""},
+	{"Events", inventory.Resource{Name: "events"}, inventory.Create, ""},
+	{"kubectl exec", inventory.Resource{Name: "pods", Subresource: "exec"}, inventory.Connect, ""},
+}
+
+// Stops are the functions of the cluster that need requests for which the
+// webhook is called. A conversion stops the controllers that read everything,
+// where they read another version than is stored.
+func Stops(p *classify.Profile) []Stop {
+	if p.Type == inventory.Conversion {
+		if p.Matcher.ConversionNeed(p.CRD) != admission.ControllersConvert {
+			return nil
+		}
+		return []Stop{{"garbage collection", admission.Maybe}, {"deletion of namespaces, in the whole cluster", admission.Maybe}, {"resource quota", admission.Maybe}}
+	}
+	var out []Stop
+	for _, f := range functions {
+		if m := f.match(p); m != admission.No {
+			out = append(out, Stop{f.name, m})
+		}
+	}
+	return out
+}
+
+func (f function) match(p *classify.Profile) admission.Match {
+	i := slices.IndexFunc(p.Matched, func(r admission.MatchedResource) bool { return r.Resource == f.resource })
+	if i < 0 || !p.Matched[i].Operations.Has(f.operation) {
+		return admission.No
+	}
+	if f.namespace == "" && p.Matched[i].Namespaced {
+		if p.NamespaceSelector.Empty() && p.ObjectSelector.Empty() && len(p.MatchConditions) == 0 {
+			return admission.Yes
+		}
+		return admission.Maybe
+	}
+	v := p.Matcher.Intercepts(p.Webhook, f.resource, f.operation, f.namespace)
+	if v.OptIn {
+		return admission.No
+	}
+	return v.Match
+}

@@ -1,0 +1,260 @@
+package impact
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// maxListed bounds what one sentence names. The JSON report has all resources.
+const maxListed = 10
+
+// some joins the first words and counts the rest.
+func some(words []string) string {
+	shown := words[:min(len(words), maxListed)]
+	if more := len(words) - len(shown); more > 0 {
+		return strings.Join(shown, ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(shown, ", ")
+}
+
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// kindOf names a type of webhook as prose does.
+func kindOf(t inventory.Type) string {
+	if t == inventory.Mutating {
+		return "mutating"
+	}
+	return string(t)
+}
+
+func installed(p *classify.Profile) string {
+	if owner := p.Object.Owner.String(); owner != "" {
+		return ", installed by " + owner
+	}
+	return ""
+}
+
+// ruleInWords writes a rule as prose.
+func ruleInWords(r *admissionv1.RuleWithOperations) string {
+	var ops []string
+	for _, op := range r.Operations {
+		if op == admissionv1.OperationAll {
+			ops = []string{"every operation"}
+			break
+		}
+		ops = append(ops, string(op))
+	}
+	text := some(ops) + " on " + anyOr(r.Resources, "every resource") + " of " + groups(r.APIGroups)
+	if !slices.Contains(r.APIVersions, "*") {
+		text += " in " + some(r.APIVersions)
+	}
+	switch scope := ptr.Deref(r.Scope, admissionv1.AllScopes); scope {
+	case admissionv1.NamespacedScope:
+		text += ", namespaced ones"
+	case admissionv1.ClusterScope:
+		text += ", cluster-scoped ones"
+	case admissionv1.AllScopes:
+	}
+	return text
+}
+
+func anyOr(words []string, all string) string {
+	if slices.Contains(words, "*/*") {
+		return all + " and subresource"
+	}
+	if slices.Contains(words, "*") {
+		return all
+	}
+	return some(words)
+}
+
+func groups(list []string) string {
+	if slices.Contains(list, "*") {
+		return "every API group"
+	}
+	var out []string
+	for _, g := range list {
+		if g == "" {
+			g = "the core API group"
+		}
+		out = append(out, g)
+	}
+	return some(out)
+}
+
+// matched lists the resources that the webhook is called for, with operations.
+func matched(p *classify.Profile) string {
+	if p.Type == inventory.Conversion {
+		return p.CRD.Resource.String()
+	}
+	return resources(p.Matched)
+}
+
+func resources(list []admission.MatchedResource) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	var out []string
+	for _, r := range list {
+		out = append(out, fmt.Sprintf("%s (%s)", r.Resource, operations(r.Operations)))
+	}
+	return some(out)
+}
+
+func operations(ops admission.Operations) string {
+	var out []string
+	for _, op := range ops.List() {
+		out = append(out, string(op))
+	}
+	return strings.Join(out, ", ")
+}
+
+// selected names the namespaces that are selected, where all are known.
+func selected(p *classify.Profile) string {
+	if !p.Snapshot.NamespacesKnown {
+		return ""
+	}
+	names := SelectedNamespaces(p)
+	switch len(names) {
+	case 0:
+		return ", of which this cluster has none"
+	case len(p.Snapshot.Namespaces):
+		return ", which are all of this cluster"
+	}
+	return fmt.Sprintf(", which are %d of this cluster: %s", len(names), some(names))
+}
+
+func conversionInWords(p *classify.Profile) string {
+	var versions []string
+	for _, v := range p.CRD.Versions {
+		if v.Served {
+			versions = append(versions, v.Name)
+		}
+	}
+	return fmt.Sprintf("it converts %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(versions), p.CRD.StorageVersion())
+}
+
+// latency says what the webhook adds at worst.
+func latency(p *classify.Profile) string {
+	limit := seconds(p.Timeout)
+	switch {
+	case p.Type == inventory.Conversion:
+		return fmt.Sprintf("adds up to %s for each object that is read or written in another version than it is stored in", limit)
+	case p.Type == inventory.Mutating && p.Reinvocation == admissionv1.IfNeededReinvocationPolicy:
+		return fmt.Sprintf("adds up to %s to each request that it is called for, and as much again where it is called again", limit)
+	case p.Type == inventory.Mutating:
+		return fmt.Sprintf("adds up to %s to each request that it is called for, besides what the other mutating webhooks take", limit)
+	}
+	return fmt.Sprintf("adds up to %s to each request that it is called for; validating webhooks are called at the same time, so that the slowest counts", limit)
+}
+
+func refusedOrPassed(p *classify.Profile) string {
+	if p.FailsClosed() {
+		return "refused"
+	}
+	return "let through"
+}
+
+// whenDown says what becomes of requests while the webhook cannot be called.
+func whenDown(p *classify.Profile) string {
+	switch {
+	case p.Type == inventory.Conversion:
+		return conversionDown(p)
+	case p.FailsClosed():
+		return "refused are (failurePolicy Fail): " + matched(p)
+	}
+	return "let through without it are (failurePolicy Ignore): " + matched(p)
+}
+
+func conversionDown(p *classify.Profile) string {
+	switch p.Matcher.ConversionNeed(p.CRD) {
+	case admission.NeverConverted:
+		return "nothing happens: only one version is in use, so nothing calls it"
+	case admission.ClientsConvert:
+		return fmt.Sprintf("clients of versions of %s other than %s get errors", p.CRD.Resource, p.CRD.StorageVersion())
+	}
+	return fmt.Sprintf("objects of %s that are stored in another version cannot be read: garbage collection, namespace deletion in the whole cluster and resource quota stop", p.CRD.Resource)
+}
+
+// dependency says what the API server needs to call the webhook.
+func dependency(p *classify.Profile) string {
+	b := p.Webhook.Backend
+	switch b.Kind {
+	case inventory.BackendURL:
+		return fmt.Sprintf("adds a dependency of these requests on the host %s and, where it is a name, on the DNS of the control plane", b.Host())
+	case inventory.BackendAPIServer:
+		return "adds a dependency of these requests on the aggregation layer of the API server"
+	}
+	text := fmt.Sprintf("adds a dependency of these requests on the network between the API servers and the Pods of Service %s", p.State.Service.Key())
+	if p.State.Known && p.State.Fault == inventory.Sound {
+		text += ", which has " + counted(p.State.Ready, "ready endpoint")
+	}
+	return text
+}
+
+// symptom is what the API server's errors say of the webhook.
+func symptom(p *classify.Profile) string {
+	if p.Type == inventory.Conversion {
+		return fmt.Sprintf(`errors of clients and controllers say "conversion webhook for %s/…, Kind=%s failed"; webhook-auditor explain --error 'MESSAGE' explains them`, p.CRD.Resource.Group, p.CRD.CustomKind)
+	}
+	if p.FailsClosed() {
+		return fmt.Sprintf(`errors of clients, and Events of controllers that create Pods, say "failed calling webhook \"%s\""; a refusal on purpose says "admission webhook \"%s\" denied the request"; webhook-auditor explain --error 'MESSAGE' explains them`, p.Name, p.Name)
+	}
+	return fmt.Sprintf(`the API server's log says "failed calling webhook, failing open %s"; clients see nothing`, p.Name)
+}
+
+// perhaps says that something else decides.
+func perhaps(m admission.Match) string {
+	if m == admission.Maybe {
+		return ", for what its selectors and matchConditions select"
+	}
+	return ""
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// observedInWords says what was measured.
+func observedInWords(o *inventory.Observation, b inventory.Behavior) string {
+	if b.Calls == 0 && b.Failed() == 0 {
+		return "it was not called"
+	}
+	text := fmt.Sprintf("%.3g calls a second", b.CallsPerSecond)
+	if b.P50.Known {
+		text += fmt.Sprintf(", half of them within %s, 99 of 100 within %s", quantile(b.P50), quantile(b.P99))
+	}
+	if b.Failed() > 0 {
+		kinds := slices.Sorted(maps.Keys(b.Failures))
+		if b.FailedOpen > 0 {
+			kinds = append(kinds, "failed open")
+		}
+		text += fmt.Sprintf(", %.2g%% failed (%s)", 100*b.FailedShare(), some(kinds))
+	}
+	if b.Refused > 0 {
+		text += fmt.Sprintf(", %.2g%% refused on purpose", 100*b.RefusedShare())
+	}
+	if share := o.Share(b); share > 0 && o.Seconds > 0 {
+		text += fmt.Sprintf(", %.2g%% of the time that all admission webhooks took", 100*share)
+	}
+	return text
+}
+
+func quantile(q inventory.Quantile) string {
+	if q.Beyond {
+		return fmt.Sprintf("more than %g s", q.Seconds)
+	}
+	return fmt.Sprintf("%.2g s", q.Seconds)
+}

@@ -1,0 +1,158 @@
+package report
+
+import (
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Consequences is what "impact --down", "--down-node" and "--delete" print.
+type Consequences struct {
+	Version string         `json:"version"`
+	Change  ImpactChange   `json:"change"`
+	Effects []ImpactEffect `json:"effects"`
+	// Appearing and Disappearing are findings.
+	Appearing    []Finding `json:"appearing"`
+	Disappearing []Finding `json:"disappearing"`
+	// Recovery says in which order Services come back whose Pods have to be
+	// created anew, Stuck which never do without help.
+	Recovery []ImpactWave     `json:"recovery"`
+	Stuck    []ImpactStuck    `json:"stuck"`
+	Weakened []ImpactWeakened `json:"weakened"`
+	// Unknown are webhooks of which the input does not tell whether they can
+	// still be called.
+	Unknown []WebhookRef `json:"unknown"`
+	Errors  []Error      `json:"errors"`
+}
+
+// ImpactChange is what goes away.
+type ImpactChange struct {
+	Down   []string `json:"down,omitempty"`
+	Nodes  []string `json:"nodes,omitempty"`
+	Delete []string `json:"delete,omitempty"`
+}
+
+// WebhookRef names a webhook.
+type WebhookRef struct {
+	Type          inventory.Type `json:"type"`
+	Configuration string         `json:"configuration"`
+	Name          string         `json:"name"`
+}
+
+// ImpactEffect is what becomes of the requests that one webhook is called for.
+type ImpactEffect struct {
+	WebhookRef
+	// Outcome is refused, unchecked or unconverted.
+	Outcome impact.Outcome `json:"outcome"`
+	Deleted bool           `json:"deleted,omitempty"`
+	// Requests are those that the webhook is called for.
+	Requests []ImpactRequest `json:"requests"`
+	// Namespaces are those that its namespaceSelector selects; absent where it
+	// selects all, or the namespaces are not known.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// NamespaceSelector is what it asks for, "" for all.
+	NamespaceSelector string   `json:"namespaceSelector,omitempty"`
+	Unless            []string `json:"unless,omitempty"`
+	Stops             []string `json:"stops,omitempty"`
+}
+
+// ImpactRequest is a resource and what is done to it.
+type ImpactRequest struct {
+	Resource   string                `json:"resource"`
+	Operations []inventory.Operation `json:"operations"`
+}
+
+// ImpactWave are Services whose Pods can be created at the same time.
+type ImpactWave struct {
+	Services []string `json:"services"`
+}
+
+// ImpactStuck is a Service whose Pods are refused until a webhook is disabled.
+type ImpactStuck struct {
+	Service string       `json:"service"`
+	By      []WebhookRef `json:"by"`
+	// Commands disable those webhooks.
+	Commands []string `json:"commands"`
+}
+
+// ImpactWeakened is a webhook that keeps some of its ready endpoints.
+type ImpactWeakened struct {
+	WebhookRef
+	Before int `json:"before"`
+	After  int `json:"after"`
+}
+
+// NewConsequences returns the consequences as they are handed out.
+func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
+	out := Consequences{
+		Version: documentVersion, Effects: []ImpactEffect{}, Appearing: []Finding{}, Disappearing: []Finding{},
+		Recovery: []ImpactWave{}, Stuck: []ImpactStuck{}, Weakened: []ImpactWeakened{}, Unknown: []WebhookRef{}, Errors: []Error{},
+		Change: ImpactChange{Nodes: c.Change.Nodes, Delete: c.Change.Configurations},
+	}
+	for _, key := range c.Change.Services {
+		out.Change.Down = append(out.Change.Down, key.String())
+	}
+	for _, e := range c.Effects {
+		out.Effects = append(out.Effects, newEffect(e))
+	}
+	for _, f := range c.Appearing {
+		out.Appearing = append(out.Appearing, newFinding(f))
+	}
+	for _, f := range c.Disappearing {
+		out.Disappearing = append(out.Disappearing, newFinding(f))
+	}
+	for _, w := range c.Recovery {
+		out.Recovery = append(out.Recovery, ImpactWave{keyNames(w.Services)})
+	}
+	for _, s := range c.Stuck {
+		out.Stuck = append(out.Stuck, newStuck(s))
+	}
+	for _, w := range c.Weakened {
+		out.Weakened = append(out.Weakened, ImpactWeakened{WebhookRef(w.Webhook), w.Before, w.After})
+	}
+	for _, ref := range c.Unknown {
+		out.Unknown = append(out.Unknown, WebhookRef(ref))
+	}
+	for _, e := range r.Snapshot.Errors {
+		out.Errors = append(out.Errors, newError(e))
+	}
+	return out
+}
+
+func newEffect(e impact.Effect) ImpactEffect {
+	p := e.Profile
+	out := ImpactEffect{
+		WebhookRef: WebhookRef(p.Ref), Outcome: e.Outcome, Deleted: e.Deleted,
+		Requests: []ImpactRequest{}, Namespaces: e.Namespaces, Unless: e.Unless,
+	}
+	if p.Type == inventory.Conversion {
+		out.Requests = append(out.Requests, ImpactRequest{Resource: p.CRD.Resource.String(), Operations: []inventory.Operation{}})
+	} else if !p.NamespaceSelector.Empty() {
+		out.NamespaceSelector = p.NamespaceSelector.String()
+	}
+	for _, r := range e.Resources {
+		out.Requests = append(out.Requests, ImpactRequest{r.Resource.String(), r.Operations.List()})
+	}
+	for _, s := range e.Stops {
+		out.Stops = append(out.Stops, s.Function)
+	}
+	return out
+}
+
+func newStuck(s impact.Blocked) ImpactStuck {
+	out := ImpactStuck{Service: s.Service.String(), By: []WebhookRef{}, Commands: []string{}}
+	for _, p := range s.By {
+		out.By = append(out.By, WebhookRef(p.Ref))
+		commands := p.Commands()
+		out.Commands = append(out.Commands, commands.Save, commands.Disable)
+	}
+	return out
+}
+
+func keyNames(keys []inventory.Key) []string {
+	out := make([]string, len(keys))
+	for i, key := range keys {
+		out[i] = key.String()
+	}
+	return out
+}

@@ -1,0 +1,240 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Observation is where a Document's observed values come from.
+type Observation struct {
+	// Source is "apiserver" or "prometheus".
+	Source  string           `json:"source"`
+	Servers []ObservedServer `json:"servers"`
+	// OfServers counts the cluster's API servers; absent where it is not known.
+	OfServers int `json:"ofServers,omitempty"`
+	// Scraped counts the API servers that Prometheus scrapes.
+	Scraped int `json:"scraped,omitempty"`
+}
+
+// ObservedServer is an API server that answered, or the Prometheus, and the span
+// that its values are of.
+type ObservedServer struct {
+	Address  string    `json:"address"`
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	Seconds  float64   `json:"seconds"`
+	Restart  bool      `json:"restarted,omitempty"`
+	interval time.Duration
+}
+
+// Observed is what was measured of one webhook. Shares are from 0 to 1.
+type Observed struct {
+	Calls          float64 `json:"calls"`
+	CallsPerSecond float64 `json:"callsPerSecond"`
+	// P50Seconds and P99Seconds are absent where no call was measured.
+	P50Seconds *float64 `json:"p50Seconds,omitempty"`
+	P99Seconds *float64 `json:"p99Seconds,omitempty"`
+	// P99Beyond says that the quantile is more than P99Seconds, the highest edge
+	// of the API server's histogram; P50Beyond is the same.
+	P50Beyond bool `json:"p50Beyond,omitempty"`
+	P99Beyond bool `json:"p99Beyond,omitempty"`
+	// Failing is the share of the requests for which the webhook failed, Refused
+	// that of the calls that it refused on purpose.
+	Failing float64 `json:"failing"`
+	Refused float64 `json:"refused"`
+	// FailedOpen counts the failed calls whose requests passed, Failures the
+	// others by kind, RefusedCalls those refused on purpose.
+	FailedOpen   float64            `json:"failedOpen"`
+	Failures     map[string]float64 `json:"failures,omitempty"`
+	RefusedCalls float64            `json:"refusedCalls"`
+	// Share is the webhook's part of the time that all admission webhooks took.
+	Share float64 `json:"share"`
+}
+
+func newObservation(o *inventory.Observation) *Observation {
+	if o == nil {
+		return nil
+	}
+	out := &Observation{Source: o.Source, OfServers: o.OfServers, Scraped: o.Scraped}
+	for _, s := range o.Servers {
+		span := s.To.Sub(s.From)
+		out.Servers = append(out.Servers, ObservedServer{s.Address, s.From.UTC(), s.To.UTC(), span.Seconds(), s.Restarted, span})
+	}
+	return out
+}
+
+func newObserved(o *inventory.Observation, series inventory.Series) *Observed {
+	if o == nil {
+		return nil
+	}
+	b := o.Webhooks[series]
+	out := &Observed{
+		Calls: b.Calls, CallsPerSecond: b.CallsPerSecond,
+		P50Beyond: b.P50.Beyond, P99Beyond: b.P99.Beyond,
+		Failing: b.FailedShare(), Refused: b.RefusedShare(),
+		FailedOpen: b.FailedOpen, Failures: b.Failures, RefusedCalls: b.Refused,
+	}
+	if series.Type != inventory.Conversion {
+		out.Share = o.Share(b)
+	}
+	if b.P50.Known {
+		out.P50Seconds = &b.P50.Seconds
+	}
+	if b.P99.Known {
+		out.P99Seconds = &b.P99.Seconds
+	}
+	return out
+}
+
+// sourceLine says what the observed values are of.
+func (o *Observation) sourceLine() string {
+	if o.Source == "prometheus" {
+		return fmt.Sprintf("Observed by %s: the last %s, %s.", o.Servers[0].Address, o.Servers[0].interval, counted(o.Scraped, "API server"))
+	}
+	text := "Observed by API server "
+	for i, s := range o.Servers {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s in %s", s.Address, s.interval.Round(100*time.Millisecond))
+		if s.Restart {
+			text += " since its start"
+		}
+	}
+	switch {
+	case o.OfServers > len(o.Servers):
+		return text + fmt.Sprintf(": %d of %d API servers; the others may call webhooks too.", len(o.Servers), o.OfServers)
+	case o.OfServers == 0:
+		return text + "; whether there are others behind the address is not known."
+	}
+	return text + "."
+}
+
+// Top is what "top" prints: the webhooks by what was observed of them.
+type Top struct {
+	Version     string       `json:"version"`
+	Taken       time.Time    `json:"taken"`
+	Observation *Observation `json:"observed,omitempty"`
+	// Webhooks are those that were called, sorted.
+	Webhooks []TopWebhook `json:"webhooks"`
+	// NotCalled are registered and were not called in the span.
+	NotCalled []TopWebhook `json:"notCalled"`
+	Errors    []Error      `json:"errors"`
+}
+
+// TopWebhook is a line of a Top.
+type TopWebhook struct {
+	Type inventory.Type `json:"type"`
+	Name string         `json:"name"`
+	// Configurations are those that register the name, which share what is
+	// observed; none where nothing registers it.
+	Configurations   []string `json:"configurations"`
+	ThresholdSeconds float64  `json:"thresholdSeconds,omitempty"`
+	Observed         Observed `json:"observed"`
+}
+
+// NewTop returns the webhooks of the Report by what was observed of them.
+func NewTop(r *classify.Report, by string) Top {
+	t := Top{
+		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), Observation: newObservation(r.Snapshot.Observed),
+		Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Errors: []Error{},
+	}
+	for _, e := range r.Snapshot.Errors {
+		t.Errors = append(t.Errors, newError(e))
+	}
+	o := r.Snapshot.Observed
+	if o == nil {
+		return t
+	}
+	for series, line := range topLines(r) {
+		line.Observed = *newObserved(o, series)
+		if _, called := o.Webhooks[series]; called {
+			t.Webhooks = append(t.Webhooks, *line)
+		} else {
+			t.NotCalled = append(t.NotCalled, *line)
+		}
+	}
+	slices.SortFunc(t.Webhooks, func(a, b TopWebhook) int { return cmp.Or(sortKeys[by](b, a), a.compare(b)) })
+	slices.SortFunc(t.NotCalled, TopWebhook.compare)
+	return t
+}
+
+func topLines(r *classify.Report) map[inventory.Series]*TopWebhook {
+	out := map[inventory.Series]*TopWebhook{}
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		line := out[p.Series()]
+		if line == nil {
+			line = &TopWebhook{Type: p.Type, Name: p.Name, ThresholdSeconds: p.Threshold}
+			out[p.Series()] = line
+		}
+		line.ThresholdSeconds = min(line.ThresholdSeconds, p.Threshold)
+		if !slices.Contains(line.Configurations, p.Configuration) {
+			line.Configurations = append(line.Configurations, p.Configuration)
+		}
+	}
+	for _, line := range unregistered(r.Snapshot.Observed, r.Snapshot.Webhooks) {
+		out[inventory.Series{Type: line.Type, Name: line.Name}] = &line
+	}
+	return out
+}
+
+// unregistered are the webhooks that were called and that nothing registers.
+func unregistered(o *inventory.Observation, webhooks []inventory.Webhook) []TopWebhook {
+	var out []TopWebhook
+	for _, series := range o.Unregistered(webhooks) {
+		out = append(out, TopWebhook{Type: series.Type, Name: series.Name, Configurations: []string{}, Observed: *newObserved(o, series)})
+	}
+	return out
+}
+
+func (w TopWebhook) compare(o TopWebhook) int {
+	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Name, o.Name))
+}
+
+// SortKeys are the values of --sort: the first is the default.
+var SortKeys = []string{"share", "calls", "p50", "p99", "failing", "refused", "name"}
+
+var sortKeys = map[string]func(a, b TopWebhook) int{
+	"share": func(a, b TopWebhook) int {
+		return cmp.Or(cmp.Compare(a.Observed.Share, b.Observed.Share), cmp.Compare(a.Observed.CallsPerSecond, b.Observed.CallsPerSecond))
+	},
+	"calls": func(a, b TopWebhook) int { return cmp.Compare(a.Observed.CallsPerSecond, b.Observed.CallsPerSecond) },
+	"p50": func(a, b TopWebhook) int {
+		return cmp.Compare(value(a.Observed.P50Seconds), value(b.Observed.P50Seconds))
+	},
+	"p99": func(a, b TopWebhook) int {
+		return cmp.Compare(value(a.Observed.P99Seconds), value(b.Observed.P99Seconds))
+	},
+	"failing": func(a, b TopWebhook) int { return cmp.Compare(a.Observed.Failing, b.Observed.Failing) },
+	"refused": func(a, b TopWebhook) int { return cmp.Compare(a.Observed.Refused, b.Observed.Refused) },
+	"name":    func(TopWebhook, TopWebhook) int { return 0 },
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return -1
+	}
+	return *v
+}
+
+// WriteTopJSON writes the Top as JSON.
+func WriteTopJSON(w io.Writer, t Top) error { return encode(w, t, "the webhooks") }
+
+// encode writes a value as the JSON of this program.
+func encode(w io.Writer, value any, what string) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(value); err != nil {
+		return fmt.Errorf("writing %s: %w", what, err)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package report
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// observedReport has a webhook that was called, one that was not, and one that
+// nothing registers and that calls itself something hostile.
+func observedReport(o *inventory.Observation) *classify.Report {
+	profile := func(name string) classify.Profile {
+		w := &inventory.Webhook{Ref: inventory.Ref{Type: inventory.Validating, Configuration: "policy", Name: name}}
+		return classify.Profile{Webhook: w, Threshold: 0.5}
+	}
+	s := &inventory.Snapshot{Taken: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Observed: o}
+	r := &classify.Report{Snapshot: s, Profiles: []classify.Profile{profile("busy"), profile("idle")}}
+	for _, p := range r.Profiles {
+		s.Webhooks = append(s.Webhooks, *p.Webhook)
+	}
+	return r
+}
+
+func observation() *inventory.Observation {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	return &inventory.Observation{
+		Source: "apiserver", OfServers: 3, Seconds: 10,
+		Servers: []inventory.ObservedServer{{Address: "10.0.0.1:6443", From: from, To: from.Add(10 * time.Second)}},
+		Webhooks: map[inventory.Series]inventory.Behavior{
+			{Type: inventory.Validating, Name: "busy"}: {
+				Calls: 120, CallsPerSecond: 12, Seconds: 9, Refused: 30, Failures: map[string]float64{"calling_webhook_error": 12},
+				P50: inventory.Quantile{Seconds: 0.05, Known: true}, P99: inventory.Quantile{Seconds: 25, Known: true, Beyond: true},
+			},
+			{Type: inventory.Mutating, Name: "ghost\x1b[31m|x"}: {Calls: 1, CallsPerSecond: 0.1, Seconds: 1},
+		},
+	}
+}
+
+// TestObservedValues: where a source was read, reports show its values.
+func TestObservedValues(t *testing.T) {
+	d := NewDocument(observedReport(observation()))
+	var text, markdown, top strings.Builder
+	for _, err := range []error{
+		WriteText(&text, d, TextOptions{}),
+		WriteMarkdown(&markdown, d),
+		WriteTopText(&top, NewTop(observedReport(observation()), "share"), TextOptions{}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ name, got, want string }{
+		{"text", text.String(), "12.00    50ms  >25s  10.0%"},
+		{"text", text.String(), "10.0.0.1:6443 in 10s: 1 of 3 API servers; the others may call webhooks too."},
+		{"text", text.String(), "(not registered)"},
+		{"Markdown", markdown.String(), "| busy | validating | 12.00 | 50ms | &gt;25s | 10.0% | 25.0% | 90.0% | policy |"},
+		{"top", top.String(), "500ms"},
+		{"top", top.String(), "Registered, but not called in that time: idle."},
+	} {
+		if !strings.Contains(c.got, c.want) {
+			t.Errorf("%s: want %q in:\n%s", c.name, c.want, c.got)
+		}
+		if strings.Contains(c.got, "\x1b") {
+			t.Errorf("%s passes on a name that the terminal obeys", c.name)
+		}
+	}
+	if lines := strings.Split(top.String(), "\n"); !strings.HasPrefix(lines[1], "busy") {
+		t.Errorf("the webhook that takes most is not the first:\n%s", top.String())
+	}
+}
+
+// TestNothingObserved: without a source nothing changes.
+func TestNothingObserved(t *testing.T) {
+	d := NewDocument(observedReport(nil))
+	b, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, markdown strings.Builder
+	if err := WriteText(&text, d, TextOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteMarkdown(&markdown, d); err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range []string{string(b), text.String(), markdown.String()} {
+		if strings.Contains(strings.ToLower(got), "observed") {
+			t.Errorf("it speaks of what was observed: %s", got)
+		}
+	}
+}

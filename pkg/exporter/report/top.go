@@ -1,0 +1,179 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// WriteTopText writes the Top as a table, as kubectl top does.
+func WriteTopText(w io.Writer, t Top, o TextOptions) error {
+	b := bufio.NewWriter(w)
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, strings.Join(topHeadings, "\t"))
+	for _, line := range t.Webhooks {
+		fmt.Fprintln(table, strings.Join(topCells(line), "\t"))
+	}
+	table.Flush()
+	p := printer{b, o}
+	for _, note := range topNotes(t) {
+		p.paragraph(word{}, words(note, plain))
+	}
+	return flush(b)
+}
+
+var topHeadings = []string{"NAME", "TYPE", "CALLS/S", "P50", "P99", "THRESHOLD", "FAILING", "REFUSED", "SHARE", "CONFIGURATION"}
+
+func topCells(line TopWebhook) []string {
+	o := line.Observed
+	threshold, share := "-", "-"
+	if line.ThresholdSeconds > 0 {
+		threshold = inSeconds(line.ThresholdSeconds)
+	}
+	if line.Type != inventory.Conversion {
+		share = percent(o.Share)
+	}
+	return []string{
+		clean(line.Name), string(line.Type), fmt.Sprintf("%.2f", o.CallsPerSecond),
+		quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond), threshold,
+		percent(o.Failing), percent(o.Refused), share, clean(registeredBy(line)),
+	}
+}
+
+// registeredBy names the configurations that share the name.
+func registeredBy(line TopWebhook) string {
+	if len(line.Configurations) == 0 {
+		return "(not registered)"
+	}
+	return shortenLists(strings.Join(line.Configurations, ", "))
+}
+
+func topNotes(t Top) []string {
+	if t.Observation == nil {
+		return nil
+	}
+	var out []string
+	if len(t.Webhooks) == 0 {
+		out = append(out, "No webhook was called.")
+	}
+	if len(t.NotCalled) > 0 {
+		var names []string
+		for _, line := range t.NotCalled {
+			names = append(names, line.Name)
+		}
+		out = append(out, fmt.Sprintf("Registered, but not called in that time: %s.", shortenLists(strings.Join(names, ", "))))
+	}
+	return append(out, t.Observation.sourceLine())
+}
+
+// percent writes a share; what is not nothing never shows as nothing.
+func percent(share float64) string {
+	switch {
+	case share == 0:
+		return "0%"
+	case share < 0.001:
+		return "<0.1%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*share)
+}
+
+func quantile(seconds *float64, beyond bool) string {
+	switch {
+	case seconds == nil:
+		return "-"
+	case beyond:
+		return ">" + inSeconds(*seconds)
+	}
+	return inSeconds(*seconds)
+}
+
+// inSeconds writes seconds as 1.2s or 35ms.
+func inSeconds(s float64) string {
+	if s < 1 {
+		return fmt.Sprintf("%.3gms", 1000*s)
+	}
+	return fmt.Sprintf("%.3gs", s)
+}
+
+// observedText says on one line what was measured of a webhook.
+func observedText(o Observed) string {
+	if o.Calls == 0 && o.Failing == 0 {
+		return "not called"
+	}
+	text := fmt.Sprintf("%.2f calls/s, p50 %s, p99 %s", o.CallsPerSecond, quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond))
+	return text + fmt.Sprintf(", %s failing, %s refused", percent(o.Failing), percent(o.Refused))
+}
+
+// called are the lines of the webhooks that were called, the busiest first.
+func (d Document) called() []TopWebhook {
+	lines := map[inventory.Series]*TopWebhook{}
+	for _, w := range d.Webhooks {
+		if w.Observed == nil || w.Observed.Calls == 0 && w.Observed.Failing == 0 {
+			continue
+		}
+		series := inventory.Series{Type: w.Type, Name: w.Name}
+		if lines[series] == nil {
+			lines[series] = &TopWebhook{Type: w.Type, Name: w.Name, Observed: *w.Observed}
+		}
+		lines[series].Configurations = append(lines[series].Configurations, w.Configuration)
+	}
+	var out []TopWebhook
+	for _, line := range lines {
+		out = append(out, *line)
+	}
+	out = append(out, d.Unregistered...)
+	slices.SortFunc(out, func(a, b TopWebhook) int { return cmp.Or(sortKeys["share"](b, a), a.compare(b)) })
+	return out
+}
+
+// maxCalled bounds the webhooks whose observed values a report shows; "top" and
+// the JSON have them all.
+const maxCalled = 20
+
+// observedTable writes what was observed of the webhooks that were called.
+func (p printer) observedTable(d Document) {
+	if d.Observed == nil {
+		return
+	}
+	lines := d.called()
+	table := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, strings.Join(slices.Delete(slices.Clone(topHeadings), thresholdColumn, thresholdColumn+1), "\t"))
+	for _, line := range lines[:min(len(lines), maxCalled)] {
+		fmt.Fprintln(table, strings.Join(slices.Delete(topCells(line), thresholdColumn, thresholdColumn+1), "\t"))
+	}
+	table.Flush()
+	if more := len(lines) - maxCalled; more > 0 {
+		p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", counted(more, "webhook")), plain))
+	}
+	p.paragraph(word{}, words(d.Observed.sourceLine(), plain))
+	p.newline()
+}
+
+// thresholdColumn is the column that a report lacks: findings are about it.
+const thresholdColumn = 5
+
+// writeObserved writes the same as Markdown.
+func writeObserved(b *bufio.Writer, d Document) {
+	if d.Observed == nil {
+		return
+	}
+	lines := d.called()
+	b.WriteString("\n#### Observed\n\n" + escape(d.Observed.sourceLine()) + "\n")
+	if len(lines) == 0 {
+		return
+	}
+	b.WriteString("\n| Webhook | Type | Calls/s | p50 | p99 | Failing | Refused | Share | Configuration |\n| --- | --- | --: | --: | --: | --: | --: | --: | --- |\n")
+	for _, line := range lines[:min(len(lines), maxCalled)] {
+		cells := slices.Delete(topCells(line), thresholdColumn, thresholdColumn+1)
+		for i := range cells {
+			cells[i] = cell(escape(cells[i]))
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
+	}
+}
