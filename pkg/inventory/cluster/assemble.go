@@ -87,7 +87,9 @@ func coverage(all []contents, resource schema.GroupResource) inventory.Coverage 
 	known := map[inventory.Key]bool{}
 	for _, c := range all {
 		if c.GroupResource == resource && c.known {
-			known[c.scope.Key] = true
+			for _, key := range c.scope.keys() {
+				known[key] = true
+			}
 		}
 	}
 	return inventory.Coverage{Services: known}

@@ -31,9 +31,12 @@ func TestReferences(t *testing.T) {
 	}
 	keys := func() []string {
 		var out []string
-		for _, k := range slices.SortedFunc(maps.Keys(references(o.Snapshot(at(0)))), inventory.Key.Compare) {
-			out = append(out, k.String())
+		for namespace, names := range references(o.Snapshot(at(0))) {
+			for name := range names {
+				out = append(out, namespace+"/"+name)
+			}
 		}
+		slices.Sort(out)
 		return out
 	}
 	if got, want := keys(), []string{"a/a", "b/b", "c/c", "hive/hive"}; !slices.Equal(got, want) {
@@ -46,16 +49,17 @@ func TestReferences(t *testing.T) {
 }
 
 func TestCoverageIsPerService(t *testing.T) {
-	services := func(namespace, name string, known bool) contents {
-		scope := watchScope{Key: inventory.Key{Namespace: namespace, Name: name}}
+	services := func(namespace, names string, known bool) contents {
+		scope := watchScope{servicesOfNamespace, namespace, names}
 		return contents{resource: resource{GroupResource: corev1.Resource("services"), scope: scope}, known: known}
 	}
 	c := coverage([]contents{
-		services("policy", "read", true), services("policy", "slow", false),
+		services("policy", "read,too", true), services("policy", "slow", false),
 		{resource: resource{GroupResource: corev1.Resource("namespaces")}, known: true},
 	}, corev1.Resource("services"))
 	for key, want := range map[inventory.Key]bool{
 		{Namespace: "policy", Name: "read"}:   true,
+		{Namespace: "policy", Name: "too"}:    true,
 		{Namespace: "policy", Name: "slow"}:   false,
 		{Namespace: "policy", Name: "unread"}: false,
 		{}:                                    false,

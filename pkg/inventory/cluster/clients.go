@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	"k8s.io/client-go/discovery"
@@ -26,7 +28,17 @@ type Clients struct {
 	slices        *sliceclient.DiscoveryV1Client
 	metadata      metadata.Interface
 	discovery     *discovery.DiscoveryClient
+	// calls has room for the calls about scopes that are under way.
+	calls chan struct{}
 }
+
+// parallelCalls is how many calls about scopes are under way at a time. Nearly all
+// of such a call is waiting: the API server answers a list once its cache has caught
+// up with etcd, which takes up to 100 ms.
+const parallelCalls = 64
+
+// connectTimeout bounds the first call.
+const connectTimeout = 5 * time.Second
 
 // NewClients returns clients of the API server that the config names. They use
 // protobuf unless the config sets another content type, and no client-side rate
@@ -42,10 +54,8 @@ func NewClients(config *rest.Config) (Clients, error) {
 	}
 	// Warnings of the API server concern writes.
 	config.WarningHandler = rest.NoWarnings{}
-	// The many small streams of single Services are not compressed: each would
-	// hold on to 40 kB for the dictionary.
 	small := rest.CopyConfig(config)
-	small.DisableCompression = true
+	small.Wrap(func(next http.RoundTripper) http.RoundTripper { return uncompressed{next} })
 	large, err1 := rest.HTTPClientFor(config)
 	plain, err2 := rest.HTTPClientFor(small)
 	c, err3 := newClients(config, large, plain)
@@ -55,8 +65,27 @@ func NewClients(config *rest.Config) (Clients, error) {
 	return c, nil
 }
 
+// uncompressed asks for responses without compression, over the same connection as
+// the others: each of the many small streams would keep 40 kB for the dictionary.
+type uncompressed struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (u uncompressed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Accept-Encoding", "identity")
+	return u.next.RoundTrip(r)
+}
+
+// connect opens the connection that all calls share: calls that begin together
+// without one would each make a TLS handshake. Its failure is that of the calls.
+func (c Clients) connect(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	c.discovery.RESTClient().Get().AbsPath(versionPath).MaxRetries(0).Do(ctx)
+}
+
 func newClients(config *rest.Config, large, small *http.Client) (Clients, error) {
-	c := Clients{host: config.Host}
+	c := Clients{host: config.Host, calls: make(chan struct{}, parallelCalls)}
 	var errs [8]error
 	c.admission, errs[0] = admissionclient.NewForConfigAndClient(config, large)
 	c.apiextensions, errs[1] = apiextensionsclient.NewForConfigAndClient(config, large)

@@ -51,8 +51,10 @@ type objectWatch struct {
 	// revision is the newest resource version since the last list, and
 	// beforeList, while a list is read, the one before it began.
 	revision, beforeList string
-	// listedAt is the time of the last list.
+	// listedAt is the time of the last list, and streamed is set once a stream
+	// continued it.
 	listedAt time.Time
+	streamed bool
 	// mayWatch is set once the verb watch is known to be granted.
 	mayWatch bool
 	// outdated is set while the objects may differ from what the API server has
@@ -70,6 +72,8 @@ const (
 	recovered
 	// regressed is an API server whose resource version went back.
 	regressed
+	// crowded is a namespace with too many objects for this scope.
+	crowded
 )
 
 // progress is how far an objectWatch has come.
@@ -129,11 +133,13 @@ func (o *objectWatch) run(ctx context.Context, backoff wait.Backoff) {
 func (o *objectWatch) listForReflector(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	o.update(o.beginList)
 	list, err := o.listPages(ctx, func(int) {})
-	if err != nil {
+	switch {
+	case err == errCrowded:
+		o.onEvent(o, crowded)
+	case err != nil:
 		o.fail(ctx, "list", err)
-		return nil, err
 	}
-	return list, nil
+	return list, err
 }
 
 // watchForReflector opens a stream. That a stream cannot be opened that is to
@@ -143,6 +149,8 @@ func (o *objectWatch) listForReflector(ctx context.Context, _ metav1.ListOptions
 func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	initial := options.SendInitialEvents != nil
 	switch {
+	case initial && o.scope != watchScope{}:
+		return nil, errList
 	case initial:
 		options.ResourceVersion = ""
 		o.update(o.beginList)
@@ -180,6 +188,10 @@ func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.List
 var errOutdated = apierrors.NewResourceExpired("the last list is too old to resume from")
 
 var errClosed = errors.New("the API server closed the connection")
+
+// errList makes the Reflector list what belongs to a scope: to stream a list, the
+// API server goes through all objects of the kind in the whole cluster.
+var errList = errors.New("lists of a scope are not streamed")
 
 // notRetriable hides from the Reflector that a failed attempt to stream the
 // initial list could be repeated: it would sleep up to the longest pause without
@@ -220,7 +232,7 @@ func (o *objectWatch) relist() {
 func (o *objectWatch) mustRelist() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.outdated || !o.listedAt.IsZero() && time.Since(o.listedAt) > o.relistAfter
+	return o.outdated || o.streamed && time.Since(o.listedAt) > o.relistAfter
 }
 
 func (o *objectWatch) fail(ctx context.Context, verb string, err error) {
@@ -263,13 +275,13 @@ func (o *objectWatch) beginList() {
 // opened records a stream; a complete one continues what is known, another is to
 // send a list first.
 func (o *objectWatch) opened(s *stream, complete bool) {
-	o.stream, o.complete = s, complete
+	o.stream, o.complete, o.streamed = s, complete, complete
 	o.recover()
 }
 
 // listed records that a complete list of the resource version was read.
 func (o *objectWatch) listed(now time.Time, revision string) {
-	o.synced, o.complete, o.asOf = true, true, now
+	o.synced, o.complete, o.streamed, o.asOf = true, true, o.stream != nil, now
 	o.listedAt, o.revision, o.beforeList = now, revision, ""
 	o.recover()
 }
@@ -367,6 +379,9 @@ func (o *objectWatch) Add(obj any) error { return o.Update(obj) }
 // by that.
 func (o *objectWatch) Update(obj any) error {
 	stripped, key := o.stripped(obj)
+	if m, ok := stripped.(metav1.Object); ok && !o.keeps(m) {
+		return nil
+	}
 	o.mu.Lock()
 	changed := !apiequality.Semantic.DeepEqual(o.objects[key], stripped)
 	if changed {

@@ -26,6 +26,7 @@ const parallel = 8
 func Read(ctx context.Context, clients Clients, options Options, progress func(resource string, objects int)) (inventory.Objects, error) {
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	began := time.Now()
+	clients.connect(ctx)
 	r := reader{progress: progress, counts: map[string]int{}}
 	var info serverInfo
 	var group sync.WaitGroup
@@ -35,13 +36,35 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(r
 	if err := nothingRead(ctx, all, info); err != nil {
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
 	}
-	var scoped []resource
-	for _, scope := range slices.SortedFunc(maps.Keys(wantedScopes(assemble(all, info).Snapshot(began))), watchScope.compare) {
-		scoped = append(scoped, clients.scopedResources(scope)...)
-	}
-	o := options.assemble(slices.Concat(all, r.readAll(ctx, scoped)), info)
+	scoped := r.readScopes(ctx, clients, assemble(all, info).Snapshot(began))
+	o := options.assemble(slices.Concat(all, scoped), info)
 	o.Current = began
 	return o, ctx.Err()
+}
+
+// readScopes reads what belongs to the webhooks; what turns out to be crowded it
+// reads by name.
+func (r *reader) readScopes(ctx context.Context, clients Clients, s *inventory.Snapshot) []contents {
+	crowded, scopes := map[string]bool{}, wantedScopes(s, nil)
+	out := r.readAll(ctx, clients.resourcesOf(scopes))
+	out = slices.DeleteFunc(out, func(c contents) bool {
+		isCrowded := c.failure != nil && c.failure.err == errCrowded
+		if isCrowded {
+			crowded[c.scope.namespace] = true
+		}
+		return isCrowded
+	})
+	byName := wantedScopes(s, crowded)
+	maps.DeleteFunc(byName, func(scope watchScope, _ bool) bool { return scopes[scope] })
+	return append(out, r.readAll(ctx, clients.resourcesOf(byName))...)
+}
+
+func (c Clients) resourcesOf(scopes map[watchScope]bool) []resource {
+	var out []resource
+	for _, scope := range slices.SortedFunc(maps.Keys(scopes), watchScope.compare) {
+		out = append(out, c.scopedResources(scope)...)
+	}
+	return out
 }
 
 // nothingRead returns why nothing was read, if so.

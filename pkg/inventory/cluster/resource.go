@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -15,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/pager"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -37,8 +38,12 @@ type resource struct {
 	// serves is set if the API server serves other resources because of the
 	// objects.
 	serves bool
-	// strip drops what the inventory does not keep.
+	// strip drops what the inventory does not keep of an object, and keep, if
+	// any, selects the objects that it keeps.
 	strip func(metav1.Object)
+	keep  func(metav1.Object) bool
+	// singlePage makes a list fail that has more than a page.
+	singlePage bool
 
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -99,45 +104,95 @@ func (c Clients) clusterResources() []resource {
 
 // scopedResources are read in the scope.
 func (c Clients) scopedResources(scope watchScope) []resource {
+	var out []resource
 	switch scope.kind {
+	case oneService:
+		out = c.oneService(scope)
+	case servicesOfNamespace:
+		out = c.servicesOfNamespace(scope)
+	case endpointsOfServices:
+		out = c.endpointSlices(scope)
 	case podsOfNamespace:
-		return c.podResources(scope)
+		out = c.podResources(scope)
 	case nodeWorkloads:
-		return c.workloadResources(scope)
+		out = c.workloadResources(scope)
 	}
-	return c.serviceResources(scope)
+	for i := range out {
+		out[i] = out[i].limited(c.calls)
+	}
+	return out
+}
+
+// limited returns the resource with lists, and watches while they are opened, that
+// wait until there is room in calls.
+func (r resource) limited(calls chan struct{}) resource {
+	list, open := r.list, r.watch
+	r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return inTurn(ctx, calls, o, list)
+	}
+	r.watch = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		return inTurn(ctx, calls, o, open)
+	}
+	return r
+}
+
+func inTurn[T any](ctx context.Context, calls chan struct{}, o metav1.ListOptions, call func(context.Context, metav1.ListOptions) (T, error)) (T, error) {
+	select {
+	case calls <- struct{}{}:
+		defer func() { <-calls }()
+		return call(ctx, o)
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }
 
 // allScoped are the resources that are read in some scope.
 func (c Clients) allScoped() []resource {
 	none := watchScope{}
-	return slices.Concat(c.serviceResources(none), c.podResources(none), c.workloadResources(none))
+	return slices.Concat(c.oneService(none), c.endpointSlices(none), c.podResources(none), c.workloadResources(none))
 }
 
-func (c Clients) serviceResources(scope watchScope) []resource {
-	return []resource{
-		through(c.core.Services(scope.Namespace), resource{
-			GroupResource: corev1.Resource("services"),
-			scope:         scope,
-			example:       &corev1.Service{},
-			page:          500, strip: stripService,
-		}, func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, scope.Name).String()
-		}),
-		through(c.slices.EndpointSlices(scope.Namespace), resource{
-			GroupResource: discoveryv1.Resource("endpointslices"),
-			scope:         scope,
-			example:       &discoveryv1.EndpointSlice{},
-			page:          100, strip: stripSlice,
-		}, func(o *metav1.ListOptions) {
-			o.LabelSelector = labels.Set{discoveryv1.LabelServiceName: scope.Name}.String()
-		}),
-	}
+func (c Clients) oneService(scope watchScope) []resource {
+	return []resource{through(c.core.Services(scope.namespace), resource{
+		GroupResource: corev1.Resource("services"),
+		scope:         scope,
+		example:       &corev1.Service{},
+		page:          servicePage, strip: stripService,
+	}, func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, scope.services).String()
+	})}
+}
+
+// servicePage is also the number of Services that make a namespace crowded.
+const servicePage = 500
+
+func (c Clients) servicesOfNamespace(scope watchScope) []resource {
+	names := sets.New(scope.names()...)
+	return []resource{through(c.core.Services(scope.namespace), resource{
+		GroupResource: corev1.Resource("services"),
+		scope:         scope,
+		example:       &corev1.Service{},
+		page:          servicePage, strip: stripService,
+		keep:       func(service metav1.Object) bool { return names.Has(service.GetName()) },
+		singlePage: len(names) < manyServices,
+	}, unrestricted)}
+}
+
+func (c Clients) endpointSlices(scope watchScope) []resource {
+	return []resource{through(c.slices.EndpointSlices(scope.namespace), resource{
+		GroupResource: discoveryv1.Resource("endpointslices"),
+		scope:         scope,
+		example:       &discoveryv1.EndpointSlice{},
+		page:          100, strip: stripSlice,
+	}, func(o *metav1.ListOptions) {
+		o.LabelSelector = discoveryv1.LabelServiceName + " in (" + scope.services + ")"
+	})}
 }
 
 func (c Clients) podResources(scope watchScope) []resource {
 	return []resource{
-		through(c.core.Pods(scope.Namespace), resource{
+		through(c.core.Pods(scope.namespace), resource{
 			GroupResource: corev1.Resource("pods"),
 			scope:         scope,
 			example:       &corev1.Pod{},
@@ -150,13 +205,13 @@ func (c Clients) podResources(scope watchScope) []resource {
 // DNS.
 func (c Clients) workloadResources(scope watchScope) []resource {
 	return []resource{
-		through(c.apps.DaemonSets(scope.Namespace), resource{
+		through(c.apps.DaemonSets(scope.namespace), resource{
 			GroupResource: appsv1.Resource("daemonsets"),
 			scope:         scope,
 			example:       &appsv1.DaemonSet{},
 			page:          100, strip: stripDaemonSet,
 		}, unrestricted),
-		through(c.apps.Deployments(scope.Namespace), resource{
+		through(c.apps.Deployments(scope.namespace), resource{
 			GroupResource: appsv1.Resource("deployments"),
 			scope:         scope,
 			example:       &appsv1.Deployment{},
@@ -168,7 +223,7 @@ func (c Clients) workloadResources(scope watchScope) []resource {
 }
 
 func (r resource) failure(verb string, err error) failure {
-	return failure{verb: verb, resource: r.GroupResource.String(), namespace: r.scope.Namespace, err: err}
+	return failure{verb: verb, resource: r.GroupResource.String(), namespace: r.scope.namespace, err: err}
 }
 
 // listAttempts is how often a list is begun because its continue token expired. A
@@ -187,9 +242,12 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 			if err != nil {
 				return nil, err
 			}
+			if err := r.reduce(page); err != nil {
+				return nil, err
+			}
 			n += meta.LenList(page)
 			progress(n)
-			return page, r.stripAll(page)
+			return page, nil
 		}}
 		var list runtime.Object
 		if list, _, err = pages.ListWithAlloc(ctx, metav1.ListOptions{}); err == nil || !expired(err) {
@@ -199,14 +257,35 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 	return nil, err
 }
 
-func (r resource) stripAll(list runtime.Object) error {
-	return meta.EachListItem(list, func(item runtime.Object) error {
-		if obj, ok := item.(metav1.Object); ok {
-			r.strip(obj)
+// errCrowded is the error of a list that has more than the page it should have.
+var errCrowded = errors.New("the namespace is crowded")
+
+// reduce drops from a page what the inventory does not keep.
+func (r resource) reduce(page runtime.Object) error {
+	list, err := meta.ListAccessor(page)
+	if err != nil {
+		return err
+	}
+	if r.singlePage && list.GetContinue() != "" {
+		return errCrowded
+	}
+	var kept []runtime.Object
+	err = meta.EachListItem(page, func(item runtime.Object) error {
+		obj, ok := item.(metav1.Object)
+		if !ok || !r.keeps(obj) {
+			return nil
 		}
+		r.strip(obj)
+		kept = append(kept, item)
 		return nil
 	})
+	if err != nil || r.keep == nil {
+		return err
+	}
+	return meta.SetList(page, kept)
 }
+
+func (r resource) keeps(obj metav1.Object) bool { return r.keep == nil || r.keep(obj) }
 
 // expired reports whether the API server no longer has the state of a continue
 // token or a resource version. That is part of the protocol, not a failure: the

@@ -42,6 +42,7 @@ type Options struct {
 // watches ended, with the error of ctx. It calls publish from one goroutine.
 func Watch(ctx context.Context, clients Clients, options Options, publish func(*inventory.Snapshot)) error {
 	w := newWatcher(clients, options, publish)
+	clients.connect(ctx)
 	for _, r := range clients.clusterResources() {
 		w.clusterWide = append(w.clusterWide, w.startWatch(ctx, r))
 	}
@@ -61,7 +62,7 @@ type watcher struct {
 
 	// The loop alone uses these.
 	clusterWide   []*objectWatch
-	scoped        map[watchScope]scopedWatch
+	scoped        map[watchScope]*scopedWatch
 	startupErrors []inventory.Error
 
 	mu         sync.Mutex
@@ -72,12 +73,17 @@ type watcher struct {
 	// is set while everything is to be listed again because of it.
 	regressions int64
 	relist      bool
+	// crowded are the namespaces with too many Services to watch all of them.
+	crowded map[string]bool
 }
 
 // scopedWatch is the watches of one scope.
 type scopedWatch struct {
 	watches []*objectWatch
 	stop    context.CancelFunc
+	// retired is set once the scope is no longer wanted. Its watches go on until
+	// those that replace them were read: what is known stays known.
+	retired bool
 }
 
 func newWatcher(clients Clients, options Options, publish func(*inventory.Snapshot)) *watcher {
@@ -87,9 +93,10 @@ func newWatcher(clients Clients, options Options, publish func(*inventory.Snapsh
 		options:  options,
 		publish:  publish,
 		wakeup:   make(chan struct{}, 1),
-		scoped:   map[watchScope]scopedWatch{},
+		scoped:   map[watchScope]*scopedWatch{},
 		schedule: schedule{timing: options.timing(), started: now, compared: now},
 		errors:   map[string]int64{},
+		crowded:  map[string]bool{},
 	}
 	for _, r := range slices.Concat(clients.clusterResources(), clients.allScoped()) {
 		w.errors[r.GroupResource.String()] = 0
@@ -119,6 +126,7 @@ func (w *watcher) loop(ctx context.Context) {
 		case <-timer.C:
 		}
 		w.relistIfRegressed()
+		w.splitCrowded(ctx)
 		w.fetchIfDue(ctx)
 		w.publishIfDue(ctx)
 		timer.Reset(time.Until(w.times().next(time.Now(), w.status())))
@@ -139,9 +147,12 @@ func (w *watcher) onEvent(o *objectWatch, e event) {
 		w.schedule.servedChanged = now
 	}
 	w.schedule.recovered = w.schedule.recovered || e == recovered
-	if e == regressed && !w.relist {
+	switch {
+	case e == regressed && !w.relist:
 		w.regressions++
 		w.relist = true
+	case e == crowded:
+		w.crowded[o.scope.namespace] = true
 	}
 	w.signal()
 }
@@ -215,7 +226,7 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	// The Snapshot may lack changes from here on.
 	w.reschedule(func(s *schedule) { s.changed = time.Time{} })
 	s := w.snapshot()
-	if w.watchScopes(ctx, wantedScopes(s)) {
+	if w.watchScopes(ctx, w.wanted(s)) {
 		w.reschedule(func(s *schedule) { s.changed = cmp.Or(times.changed, s.changed) })
 		w.signal()
 		return
@@ -224,15 +235,21 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	w.publish(s)
 }
 
-// watchScopes starts and stops watches so that these scopes are watched. It
-// reports whether it started any. What it stopped leaves with the next Snapshot.
+func (w *watcher) wanted(s *inventory.Snapshot) map[watchScope]bool {
+	w.mu.Lock()
+	crowded := maps.Clone(w.crowded)
+	w.mu.Unlock()
+	return wantedScopes(s, crowded)
+}
+
+// watchScopes starts and retires watches so that these scopes are watched. It
+// reports whether it started any. Retired ones leave with a later Snapshot.
 func (w *watcher) watchScopes(ctx context.Context, wanted map[watchScope]bool) (started bool) {
 	for scope, watch := range w.scoped {
-		if !wanted[scope] {
-			watch.stop()
-			delete(w.scoped, scope)
+		if !wanted[scope] && !watch.retired {
 			w.reschedule(func(s *schedule) { s.noteChange(time.Now()) })
 		}
+		watch.retired = !wanted[scope]
 	}
 	for scope := range wanted {
 		if _, ok := w.scoped[scope]; !ok {
@@ -243,9 +260,30 @@ func (w *watcher) watchScopes(ctx context.Context, wanted map[watchScope]bool) (
 	return started
 }
 
-func (w *watcher) startScope(ctx context.Context, scope watchScope) scopedWatch {
+// splitCrowded watches Services by their names where their namespace turned out to be
+// crowded.
+func (w *watcher) splitCrowded(ctx context.Context) {
+	w.mu.Lock()
+	crowded := maps.Clone(w.crowded)
+	w.mu.Unlock()
+	for scope, watch := range maps.Clone(w.scoped) {
+		if scope.kind != servicesOfNamespace || watch.retired || !crowded[scope.namespace] {
+			continue
+		}
+		watch.retired = true
+		for _, key := range scope.keys() {
+			one := watchScope{oneService, key.Namespace, key.Name}
+			if w.scoped[one] == nil {
+				w.scoped[one] = w.startScope(ctx, one)
+			}
+			w.scoped[one].retired = false
+		}
+	}
+}
+
+func (w *watcher) startScope(ctx context.Context, scope watchScope) *scopedWatch {
 	ctx, stop := context.WithCancel(ctx)
-	out := scopedWatch{stop: stop}
+	out := &scopedWatch{stop: stop}
 	for _, r := range w.clients.scopedResources(scope) {
 		out.watches = append(out.watches, w.startWatch(ctx, r))
 	}
@@ -291,6 +329,9 @@ func (w *watcher) status() watchStatus {
 	out := watchStatus{empty: true, pending: w.serverInfo.attempted.IsZero() || first && w.serverInfo.unsettled()}
 	w.mu.Unlock()
 	for _, o := range w.watches() {
+		if watch := w.scoped[o.scope]; watch != nil && watch.retired {
+			continue
+		}
 		p := o.progress()
 		out.pending = out.pending || p == unanswered || p == failing && first
 		out.empty = out.empty && p < refused
@@ -308,14 +349,44 @@ func (w *watcher) watches() []*objectWatch {
 	return out
 }
 
+// contents returns what all watches hold at the time. It ends retired watches that
+// are replaced, and leaves them out.
+func (w *watcher) contents(now time.Time) []contents {
+	var out []contents
+	unread := map[watchScope]bool{}
+	for _, o := range w.watches() {
+		c := o.contents(now)
+		out = append(out, c)
+		if watch := w.scoped[o.scope]; !c.known && watch != nil && !watch.retired {
+			unread[o.scope] = true
+		}
+	}
+	for scope, watch := range w.scoped {
+		if !watch.retired || anyReplaces(unread, scope) {
+			continue
+		}
+		watch.stop()
+		delete(w.scoped, scope)
+		out = slices.DeleteFunc(out, func(c contents) bool { return c.scope == scope })
+	}
+	return out
+}
+
+func anyReplaces(unread map[watchScope]bool, retired watchScope) bool {
+	for scope := range unread {
+		if scope.replaces(retired) {
+			return true
+		}
+	}
+	return false
+}
+
 func (w *watcher) snapshot() *inventory.Snapshot {
 	taken := time.Now()
 	current := taken
-	var all []contents
-	for _, o := range w.watches() {
-		c := o.contents(taken)
+	all := w.contents(taken)
+	for _, c := range all {
 		current = earlier(current, c.current)
-		all = append(all, c)
 	}
 	w.mu.Lock()
 	info, errors, regressions := w.serverInfo, maps.Clone(w.errors), w.regressions

@@ -41,13 +41,18 @@ type recorder struct {
 // watching starts Watch; it ends with the test, or by stop.
 func watching(s *fakeServer, options Options) *recorder {
 	s.t.Helper()
+	return watchingWith(s.clients(), s, options)
+}
+
+func watchingWith(clients Clients, s *fakeServer, options Options) *recorder {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &recorder{t: s.t}
 	r.news = sync.NewCond(&r.mu)
 	done := make(chan error, 1)
 	options.test.fetchInterval = time.Millisecond
 	options.test.backoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Steps: 3, Cap: 20 * time.Millisecond}
-	go func() { done <- Watch(ctx, s.clients(), options, r.publish) }()
+	go func() { done <- Watch(ctx, clients, options, r.publish) }()
 	r.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done
@@ -297,7 +302,7 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 			}
 			r := watching(s, Options{test: timing{discoveryDelay: time.Hour}})
 			r.await("everything", whole)
-			eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+2*4+3+2 })
+			eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+4+3+3+2 })
 			r.stop()
 			counts := map[string]int{}
 			for _, ask := range s.asked() {
@@ -327,31 +332,35 @@ func lines(counts map[string]int) string {
 }
 
 // expectedRequests are all that populate's cluster takes, with a webhook on the
-// Pods of kube-system, where each source takes the verbs.
+// Pods of kube-system, where each resource of the cluster takes the verbs.
 func expectedRequests(verbs map[string]int) map[string]int {
-	out := map[string]int{"/version": 1, "/api": 1, "/apis": 1, "/metrics": 1}
-	paths := []string{
+	out := map[string]int{"/version": 2, "/api": 1, "/apis": 1, "/metrics": 1}
+	for _, path := range []string{
 		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations ",
 		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations ",
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions ",
 		"/apis/apiregistration.k8s.io/v1/apiservices ",
 		"/api/v1/namespaces ",
-	}
-	for _, key := range []inventory.Key{{Namespace: "policy", Name: "validate"}, {Namespace: "policy", Name: "mutate"}, {Namespace: "convert", Name: "convert"}, {Namespace: "hive", Name: "hive"}} {
-		paths = append(paths,
-			"/api/v1/namespaces/"+key.Namespace+"/services metadata.name="+key.Name,
-			"/apis/discovery.k8s.io/v1/namespaces/"+key.Namespace+"/endpointslices kubernetes.io/service-name="+key.Name)
-	}
-	for _, namespace := range []string{"policy", "convert", "hive"} {
-		paths = append(paths, "/api/v1/namespaces/"+namespace+"/pods ")
-	}
-	paths = append(paths,
-		"/apis/apps/v1/namespaces/kube-system/daemonsets ",
-		"/apis/apps/v1/namespaces/kube-system/deployments k8s-app in (kube-dns,coredns)")
-	for _, path := range paths {
+	} {
 		for verb, n := range verbs {
 			out[verb+" "+path] = n
 		}
+	}
+	for _, path := range []string{
+		"/api/v1/namespaces/policy/services metadata.name=mutate",
+		"/api/v1/namespaces/policy/services metadata.name=validate",
+		"/api/v1/namespaces/convert/services metadata.name=convert",
+		"/api/v1/namespaces/hive/services metadata.name=hive",
+		"/apis/discovery.k8s.io/v1/namespaces/policy/endpointslices kubernetes.io/service-name in (mutate,validate)",
+		"/apis/discovery.k8s.io/v1/namespaces/convert/endpointslices kubernetes.io/service-name in (convert)",
+		"/apis/discovery.k8s.io/v1/namespaces/hive/endpointslices kubernetes.io/service-name in (hive)",
+		"/api/v1/namespaces/policy/pods ",
+		"/api/v1/namespaces/convert/pods ",
+		"/api/v1/namespaces/hive/pods ",
+		"/apis/apps/v1/namespaces/kube-system/daemonsets ",
+		"/apis/apps/v1/namespaces/kube-system/deployments k8s-app in (kube-dns,coredns)",
+	} {
+		out["list "+path], out["watch "+path] = 1, 1
 	}
 	return out
 }
@@ -769,7 +778,7 @@ func TestWatchAfterAnUnseenRestore(t *testing.T) {
 	s.put(validating("lost", serviceClient("policy", "validate")))
 	r := watching(s, Options{test: timing{relist: time.Nanosecond}})
 	r.await("the state after the backup", webhooks(5))
-	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+2*4+3 })
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+4+3+3 })
 
 	s.restore(backup, namespace("third"), namespace("fourth"))
 	got := r.await("the restored state", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 4 && len(s.Namespaces) == 4 })
@@ -787,7 +796,7 @@ func TestWatchAfterARestoreDuringAnOutage(t *testing.T) {
 	s.put(validating("lost", serviceClient("policy", "validate")))
 	r := watching(s, Options{})
 	r.await("the state after the backup", webhooks(5))
-	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+2*4+3 })
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+4+3+3 })
 
 	s.end()
 	r.await("an Error", func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 })

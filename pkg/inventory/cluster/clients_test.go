@@ -1,0 +1,42 @@
+package cluster
+
+import (
+	"encoding/pem"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// TestOneConnection: all watches share one connection, also those of references that
+// are new.
+func TestOneConnection(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	var connections atomic.Int32
+	encrypted := httptest.NewUnstartedServer(s)
+	encrypted.EnableHTTP2 = true
+	encrypted.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	encrypted.StartTLS()
+	t.Cleanup(encrypted.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: encrypted.Certificate().Raw})
+	clients, err := NewClients(&rest.Config{Host: encrypted.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := watchingWith(clients, s, Options{})
+	r.await("everything", whole)
+	s.put(service("more", "more"), endpointSlice("more", "more", true), validating("more", serviceClient("more", "more")))
+	r.await("the new reference", webhooks(5))
+	r.stop()
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}

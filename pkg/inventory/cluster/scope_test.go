@@ -1,0 +1,168 @@
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+func TestServiceScopes(t *testing.T) {
+	numbered := func(n int) map[string]bool {
+		out := map[string]bool{}
+		for i := range n {
+			out[fmt.Sprintf("s%03d", i)] = true
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		name                                  string
+		services                              map[string]bool
+		crowded                               bool
+		byName, ofNamespace, endpointSelector int
+	}{
+		{"one", numbered(1), false, 1, 0, 1},
+		{"few", numbered(fewServices), false, fewServices, 0, 1},
+		{"more", numbered(fewServices + 1), false, 0, 1, 1},
+		{"more in a crowded namespace", numbered(fewServices + 1), true, fewServices + 1, 0, 1},
+		{"many in a crowded namespace", numbered(manyServices), true, 0, 1, 1},
+		{"more than one selector names", numbered(2*selectedServices + 1), false, 0, 1, 3},
+		{"an impossible name", map[string]bool{"a": true, "b": true, "no/name": true}, false, 3, 0, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			kinds, named := map[scopeKind]int{}, map[scopeKind]int{}
+			for _, scope := range serviceScopes("policy", tt.services, tt.crowded) {
+				kinds[scope.kind]++
+				named[scope.kind] += len(scope.keys())
+				if impossible := strings.Contains(scope.services, "/"); scope.possible() == impossible {
+					t.Errorf("%v is possible: %v", scope, !impossible)
+				}
+			}
+			if kinds[oneService] != tt.byName || kinds[servicesOfNamespace] != tt.ofNamespace || kinds[endpointsOfServices] != tt.endpointSelector {
+				t.Errorf("scopes are %v", kinds)
+			}
+			if n := len(tt.services); named[endpointsOfServices] != n || named[oneService]+named[servicesOfNamespace] != n {
+				t.Errorf("named are %v, want each of %d once", named, n)
+			}
+		})
+	}
+}
+
+// fiveServices are more than are watched one by one.
+func fiveServices(s *fakeServer) []admissionv1.WebhookClientConfig {
+	var out []admissionv1.WebhookClientConfig
+	for i := range 5 {
+		name := fmt.Sprintf("s%d", i)
+		s.put(service("policy", name), endpointSlice("policy", name, true))
+		out = append(out, serviceClient("policy", name))
+	}
+	return out
+}
+
+func inPolicy(name string) inventory.Key { return inventory.Key{Namespace: "policy", Name: name} }
+
+func TestWatchByNamespace(t *testing.T) {
+	s := startServer(t)
+	clients := fiveServices(s)
+	s.put(service("policy", "unrelated"), endpointSlice("policy", "unrelated", true), validating("five", clients...))
+	r := watching(s, Options{Debounce: time.Millisecond})
+	first := r.await("all Services", func(s *inventory.Snapshot) bool { return len(s.Services) > 0 })
+	if len(first.Services) != 5 || len(first.Errors) != 0 {
+		t.Errorf("Services %v, errors %v", first.Services, first.Errors)
+	}
+	want := []string{"endpointslices policy/kubernetes.io/service-name in (s0,s1,s2,s3,s4)", "pods policy/", "services policy/"}
+	eventually(t, "a stream for each kind", func() bool { return slices.Equal(inNamespace(s.watched()), want) })
+
+	s.remove(service("policy", "s3"))
+	r.await("the missing Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 4 && s.ServicesKnown.Has(inPolicy("s3")) })
+	s.put(service("policy", "more"))
+	s.put(validating("six", serviceClient("policy", "more")))
+	r.await("the sixth Service", func(s *inventory.Snapshot) bool {
+		if len(s.Services) < 4 || !s.ServicesKnown.Has(inPolicy("s3")) || !s.EndpointsKnown.Has(inPolicy("s0")) {
+			t.Errorf("with webhooks %v the Services are %v", refs(s), s.Services)
+		}
+		return len(s.Services) == 5 && len(s.Webhooks) == 6
+	})
+	want = []string{"endpointslices policy/kubernetes.io/service-name in (more,s0,s1,s2,s3,s4)", "pods policy/", "services policy/"}
+	eventually(t, "still a stream for each kind", func() bool { return slices.Equal(inNamespace(s.watched()), want) })
+}
+
+func inNamespace(watched []string) []string {
+	return slices.DeleteFunc(watched, func(w string) bool { return !strings.Contains(w, " ") })
+}
+
+// TestWatchKeepsWhatIsNotReplaced: what was known of the Services of a namespace
+// stays known as long as the watch for one more of them cannot be opened.
+func TestWatchKeepsWhatIsNotReplaced(t *testing.T) {
+	s := startServer(t)
+	s.put(validating("five", fiveServices(s)...))
+	r := watching(s, Options{Debounce: time.Millisecond, test: timing{newServiceWait: time.Millisecond}})
+	r.await("all Services", func(s *inventory.Snapshot) bool { return len(s.Services) == 5 })
+	s.refuse(http.StatusInternalServerError, func(r request) bool { return strings.Contains(r.query.Get("labelSelector"), "more") })
+	s.put(service("policy", "more"), validating("six", serviceClient("policy", "more")))
+	stays := func(until func(*inventory.Snapshot) bool) func(*inventory.Snapshot) bool {
+		return func(s *inventory.Snapshot) bool {
+			if n := len(s.Services[inPolicy("s0")].Endpoints); n != 1 || !s.EndpointsKnown.Has(inPolicy("s0")) {
+				t.Errorf("with webhooks %v Service s0 has %d endpoints, known in %v", refs(s), n, s.EndpointsKnown)
+			}
+			return until(s)
+		}
+	}
+	failing := r.await("the failure", stays(func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 6 && len(s.Errors) > 0 }))
+	if failing.EndpointsKnown.Has(inPolicy("more")) {
+		t.Error("endpoints that cannot be read are known")
+	}
+	s.put(endpointSlice("policy", "s1", true, true))
+	r.await("a change all the same", stays(func(s *inventory.Snapshot) bool { return len(s.Services[inPolicy("s1")].Endpoints) == 2 }))
+	s.heal()
+	r.await("the sixth Service", stays(func(s *inventory.Snapshot) bool {
+		return s.EndpointsKnown.Has(inPolicy("more")) && len(s.Errors) == 0 && len(s.Services) == 6
+	}))
+}
+
+// crowdNamespace fills a namespace with Services that no webhook refers to.
+func crowdNamespace(s *fakeServer) {
+	for i := range servicePage {
+		s.put(service("policy", fmt.Sprintf("unrelated-%d", i)))
+	}
+}
+
+func TestWatchInACrowdedNamespace(t *testing.T) {
+	s := startServer(t)
+	crowdNamespace(s)
+	s.put(validating("five", fiveServices(s)...))
+	r := watching(s, Options{Debounce: time.Millisecond})
+	got := r.await("anything", anything)
+	if len(got.Services) != 5 || !got.ServicesKnown.Has(inPolicy("s0")) || len(got.Errors) != 0 || watchErrors(got) != 0 {
+		t.Errorf("Services %v, errors %v, watch errors %v", got.Services, got.Errors, got.WatchErrors)
+	}
+	byName := func() bool {
+		watched := inNamespace(s.watched())
+		return slices.Contains(watched, "services policy/metadata.name=s4") && !slices.Contains(watched, "services policy/")
+	}
+	eventually(t, "Services watched by name", byName)
+	s.put(service("policy", "more"), validating("six", serviceClient("policy", "more")))
+	r.await("the sixth Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 6 })
+	if !byName() {
+		t.Errorf("watched are %v", inNamespace(s.watched()))
+	}
+}
+
+func TestReadInACrowdedNamespace(t *testing.T) {
+	s := startServer(t)
+	crowdNamespace(s)
+	s.put(validating("five", fiveServices(s)...))
+	objects, err := Read(t.Context(), s.clients(), Options{}, func(string, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := objects.Snapshot(time.Now()); len(got.Services) != 5 || !got.ServicesKnown.Has(inPolicy("s4")) || len(got.Errors) != 0 {
+		t.Errorf("Services %v, errors %v", got.Services, got.Errors)
+	}
+}
