@@ -126,6 +126,37 @@ func TestWatchKeepsWhatIsNotReplaced(t *testing.T) {
 	}))
 }
 
+// TestWatchShowsNothingTwice: while one of two selectors cannot be read, the
+// EndpointSlices of the other belong to a new watch and to one that it replaces.
+func TestWatchShowsNothingTwice(t *testing.T) {
+	s := startServer(t)
+	var clients []admissionv1.WebhookClientConfig
+	for i := range selectedServices + 1 {
+		name := fmt.Sprintf("s%03d", i)
+		s.put(service("policy", name), endpointSlice("policy", name, true))
+		clients = append(clients, serviceClient("policy", name))
+	}
+	s.put(validating("all", clients...))
+	r := watching(s, Options{Debounce: time.Millisecond, test: timing{newServiceWait: time.Millisecond}})
+	r.await("all Services", func(s *inventory.Snapshot) bool { return len(s.Services) == selectedServices+1 })
+	s.refuse(http.StatusInternalServerError, func(r request) bool { return strings.Contains(r.query.Get("labelSelector"), "(first,") })
+	s.put(service("policy", "first"), validating("one", serviceClient("policy", "first")))
+	eventually(t, "the other selector", func() bool {
+		return slices.Contains(s.watched(), "endpointslices policy/kubernetes.io/service-name in (s099,s100)")
+	})
+	s.put(endpointSlice("policy", "s100", false), endpointSlice("policy", "s000", false))
+	moved := func(s *inventory.Snapshot) bool {
+		for name, service := range s.Services {
+			if len(service.Endpoints) > 1 {
+				t.Errorf("Service %v has %d endpoints", name, len(service.Endpoints))
+			}
+		}
+		ready := func(name string) bool { return s.Services[inPolicy(name)].Endpoints[0].Ready }
+		return len(s.Errors) > 0 && !ready("s100") && !ready("s000") && ready("s050")
+	}
+	r.await("the change in both watches", moved)
+}
+
 // crowdNamespace fills a namespace with Services that no webhook refers to.
 func crowdNamespace(s *fakeServer) {
 	for i := range servicePage {

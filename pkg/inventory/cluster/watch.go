@@ -267,11 +267,12 @@ func (w *watcher) splitCrowded(ctx context.Context) {
 	crowded := maps.Clone(w.crowded)
 	w.mu.Unlock()
 	for scope, watch := range maps.Clone(w.scoped) {
-		if scope.kind != servicesOfNamespace || watch.retired || !crowded[scope.namespace] {
+		keys := scope.keys()
+		if scope.kind != servicesOfNamespace || watch.retired || !crowded[scope.namespace] || len(keys) >= manyServices {
 			continue
 		}
 		watch.retired = true
-		for _, key := range scope.keys() {
+		for _, key := range keys {
 			one := watchScope{oneService, key.Namespace, key.Name}
 			if w.scoped[one] == nil {
 				w.scoped[one] = w.startScope(ctx, one)
@@ -352,33 +353,42 @@ func (w *watcher) watches() []*objectWatch {
 // contents returns what all watches hold at the time. It ends retired watches that
 // are replaced, and leaves them out.
 func (w *watcher) contents(now time.Time) []contents {
-	var out []contents
-	unread := map[watchScope]bool{}
+	var wanted, retired []contents
 	for _, o := range w.watches() {
 		c := o.contents(now)
-		out = append(out, c)
-		if watch := w.scoped[o.scope]; !c.known && watch != nil && !watch.retired {
-			unread[o.scope] = true
+		if watch := w.scoped[o.scope]; watch != nil && watch.retired {
+			retired = append(retired, c)
+		} else {
+			wanted = append(wanted, c)
 		}
 	}
-	for scope, watch := range w.scoped {
-		if !watch.retired || anyReplaces(unread, scope) {
+	out := wanted
+	for _, old := range retired {
+		unread, keys := false, map[inventory.Key]bool{}
+		for _, c := range wanted {
+			if c.scope.replaces(old.scope) && c.GroupResource == old.GroupResource {
+				unread = unread || !c.known
+				for _, obj := range c.objects {
+					keys[keyOf(obj)] = true
+				}
+			}
+		}
+		if unread {
+			out = append(out, old.without(keys))
 			continue
 		}
-		watch.stop()
-		delete(w.scoped, scope)
-		out = slices.DeleteFunc(out, func(c contents) bool { return c.scope == scope })
+		if watch, ok := w.scoped[old.scope]; ok {
+			watch.stop()
+			delete(w.scoped, old.scope)
+		}
 	}
 	return out
 }
 
-func anyReplaces(unread map[watchScope]bool, retired watchScope) bool {
-	for scope := range unread {
-		if scope.replaces(retired) {
-			return true
-		}
-	}
-	return false
+// without leaves out objects that other contents have as well.
+func (c contents) without(keys map[inventory.Key]bool) contents {
+	c.objects = slices.DeleteFunc(slices.Clone(c.objects), func(obj any) bool { return keys[keyOf(obj)] })
+	return c
 }
 
 func (w *watcher) snapshot() *inventory.Snapshot {

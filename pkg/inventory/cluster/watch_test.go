@@ -536,9 +536,9 @@ func TestWatchRepeatsItself(t *testing.T) {
 	populate(s)
 	r := watching(s, Options{Resync: time.Millisecond})
 	first := r.await("everything", whole)
-	again := r.await("the same later", func(s *inventory.Snapshot) bool { return s.Taken.After(first.Taken) })
-	if !whole(again) || !again.Current.After(first.Current) {
-		t.Errorf("the repetition is current at %v, after %v, with errors %v", again.Current, first.Current, again.Errors)
+	again := r.await("the same, current later", func(s *inventory.Snapshot) bool { return s.Current.After(first.Current) })
+	if !whole(again) || !again.Taken.After(first.Taken) {
+		t.Errorf("the repetition is taken at %v, after %v, with errors %v", again.Taken, first.Taken, again.Errors)
 	}
 }
 
