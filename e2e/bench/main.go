@@ -46,7 +46,7 @@ func parse() options {
 	})
 	flag.StringVar(&o.servers, "servers", "bin", "folder with etcd and kube-apiserver")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each binary is measured; the table has the medians")
-	flag.IntVar(&o.changes, "changes", 40, "how many changes of each kind are measured per round")
+	flag.IntVar(&o.changes, "changes", 40, "how many changes of each kind are measured per round; 0 for none")
 	flag.DurationVar(&o.settle, "settle", 30*time.Second, "time without changes before the memory is read")
 	flag.Parse()
 	return o
@@ -79,7 +79,8 @@ func run(ctx context.Context, o options) (err error) {
 }
 
 // compare measures the bare LIST and each binary in turn, round after round, so
-// that all of them meet the same load of the machine.
+// that all of them meet the same load of the machine. It prints what there is
+// after each of them, should a later one fail.
 func compare(ctx context.Context, o options, c *filled) error {
 	table := newTable()
 	for range o.rounds {
@@ -87,10 +88,11 @@ func compare(ctx context.Context, o options, c *filled) error {
 			return err
 		}
 		for _, binary := range o.binaries {
-			if err := c.measureAuditor(ctx, o, binary, table.column(binary)); err != nil {
+			err := c.measureAuditor(ctx, o, binary, table.column(binary))
+			table.print(os.Stdout)
+			if err != nil {
 				return fmt.Errorf("measuring %s: %w", binary, err)
 			}
-			table.print(os.Stdout) // what there is, should a later round fail
 		}
 	}
 	return nil

@@ -27,7 +27,7 @@ const (
 	startTime = "exec → first complete /metrics, s"
 	serverCPU = "API server CPU of the start, s"
 	// patience bounds every wait.
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
 	// glance is the pause between two requests to the auditor while something is
 	// awaited, and isolation the time without a change before the next one.
 	glance    = time.Millisecond
@@ -122,20 +122,28 @@ func (c *filled) measureAuditor(ctx context.Context, o options, binary string, t
 		return err
 	}
 	to.add("goroutines", goroutines)
-	if err := c.measureChanges(ctx, o.changes, a, to); err != nil {
-		return err
+	if o.changes > 0 {
+		if err := c.measureChanges(ctx, o.changes, a, to); err != nil {
+			return err
+		}
 	}
 	to.add("peak RSS, MiB", memory(a.PID(), "VmHWM"))
 	return nil
 }
 
-// complete reports whether /metrics shows every webhook.
+// complete reports whether /metrics shows every webhook, and of each whether its
+// backend is ready.
 func (c *filled) complete(ctx context.Context, a *auditor.Auditor) bool {
 	if a.Ready(ctx) != nil {
 		return false
 	}
 	body, err := fetch(ctx, a.URL+"/metrics")
-	return err == nil && bytes.Count(body, []byte("\n"+auditor.Prefix+"webhook_info{")) == c.size.Configurations*c.size.Hooks
+	for _, family := range []string{"webhook_info", "webhook_backend_ready"} {
+		if bytes.Count(body, []byte("\n"+auditor.Prefix+family+"{")) != c.size.Configurations*c.size.Hooks {
+			return false
+		}
+	}
+	return err == nil
 }
 
 // measureChanges changes a webhook and the endpoint behind one over and over, and
