@@ -9,7 +9,7 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations e2e e2e-alerts e2e-others test-faults contributing demo screenshots lint generate image clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations e2e e2e-alerts e2e-others test-faults contributing bench demo screenshots lint generate image clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -62,6 +62,9 @@ test-faults: servers ## what breaks control planes, several at a time: they most
 
 contributing: ## follows CONTRIBUTING.md as printed, in copies of the repository
 	cd e2e && nice $(GO) test -count=1 -tags contributing -timeout 60m ./suites/contributing
+
+bench: build control-plane ## the start, the memory and the delays on a filled control plane; BENCH=large, BENCH=huge
+	cd e2e && $(GO) run ./bench --profile $(or $(BENCH),small) --binary ../bin/webhook-auditor
 
 # In the foreground of a terminal (+) the demo is a job of its own (set -m), so that
 # Ctrl-C is sent to it alone: make, and "go run" as well, would call it an error.

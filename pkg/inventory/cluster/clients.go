@@ -28,14 +28,14 @@ type Clients struct {
 	slices        *sliceclient.DiscoveryV1Client
 	metadata      metadata.Interface
 	discovery     *discovery.DiscoveryClient
-	// calls has room for the calls about scopes that are under way.
-	calls chan struct{}
+	// lists has room for the lists of scopes that are under way.
+	lists chan struct{}
 }
 
-// parallelCalls is how many calls about scopes are under way at a time. Nearly all
-// of such a call is waiting: the API server answers a list once its cache has caught
-// up with etcd, which takes up to 100 ms.
-const parallelCalls = 64
+// parallelLists is how many lists of scopes are under way at a time. Nearly all of
+// such a list is waiting: the API server answers once its cache has caught up with
+// etcd, which takes up to 100 ms.
+const parallelLists = 64
 
 // connectTimeout bounds the first call.
 const connectTimeout = 5 * time.Second
@@ -85,7 +85,7 @@ func (c Clients) connect(ctx context.Context) {
 }
 
 func newClients(config *rest.Config, large, small *http.Client) (Clients, error) {
-	c := Clients{host: config.Host, calls: make(chan struct{}, parallelCalls)}
+	c := Clients{host: config.Host, lists: make(chan struct{}, parallelLists)}
 	var errs [8]error
 	c.admission, errs[0] = admissionclient.NewForConfigAndClient(config, large)
 	c.apiextensions, errs[1] = apiextensionsclient.NewForConfigAndClient(config, large)

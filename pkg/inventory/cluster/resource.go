@@ -118,33 +118,25 @@ func (c Clients) scopedResources(scope watchScope) []resource {
 		out = c.workloadResources(scope)
 	}
 	for i := range out {
-		out[i] = out[i].limited(c.calls)
+		out[i] = out[i].limited(c.lists)
 	}
 	return out
 }
 
-// limited returns the resource with lists, and watches while they are opened, that
-// wait until there is room in calls.
-func (r resource) limited(calls chan struct{}) resource {
-	list, open := r.list, r.watch
+// limited returns the resource with lists that wait until there is room among those
+// under way. Watches do not wait: a proxy may answer them with their first event.
+func (r resource) limited(underWay chan struct{}) resource {
+	list := r.list
 	r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return inTurn(ctx, calls, o, list)
-	}
-	r.watch = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-		return inTurn(ctx, calls, o, open)
+		select {
+		case underWay <- struct{}{}:
+			defer func() { <-underWay }()
+			return list(ctx, o)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	return r
-}
-
-func inTurn[T any](ctx context.Context, calls chan struct{}, o metav1.ListOptions, call func(context.Context, metav1.ListOptions) (T, error)) (T, error) {
-	select {
-	case calls <- struct{}{}:
-		defer func() { <-calls }()
-		return call(ctx, o)
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
 }
 
 // allScoped are the resources that are read in some scope.
