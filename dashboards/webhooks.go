@@ -344,7 +344,7 @@ func overallPanels() []Panel {
 		},
 		{
 			Title:       "Answers of webhooks by code",
-			Description: "Calls of admission webhooks per second. 200 is an answer, yes or no; 400 and above are refusals and failures, which the code alone does not tell apart; 0 is an error inside the API server.",
+			Description: "Calls of admission webhooks per second. 200 is an answer, yes or no; 400 and above are refusals and failures, which the code alone does not distinguish; 0 is an error inside the API server.",
 			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 9,
 			Queries: []Query{{Expr: byCode, Legend: "{{code}}"}},
 			Shades:  codeColors,

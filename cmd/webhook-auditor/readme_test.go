@@ -31,7 +31,7 @@ func blocks(text, language string) []string {
 
 var called = regexp.MustCompile(`(?m)(?:^|\| |- (?:run: )?)webhook-auditor (.*)$`)
 
-// TestReadmeCommands: what the README tells people to type is understood.
+// TestReadmeCommands: the commands of the README are understood.
 func TestReadmeCommands(t *testing.T) {
 	text := readme(t)
 	var lines []string

@@ -71,7 +71,7 @@ func TestColour(t *testing.T) {
 	}
 }
 
-// TestProgress: a long read is told on a terminal, in a line that is drawn over.
+// TestProgress: a long read is shown on a terminal, in a line that is drawn over.
 func TestProgress(t *testing.T) {
 	s := newScreen(t)
 	line := newProgress(s.terminal)
@@ -89,7 +89,7 @@ func TestProgress(t *testing.T) {
 	var pipe bytes.Buffer
 	line = newProgress(&pipe)
 	line.next = time.Now()
-	line.show("nobody watches")
+	line.show("no terminal")
 	line.clear()
 	if pipe.Len() > 0 {
 		t.Errorf("not on a terminal: %q", &pipe)

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestWebFlags: nothing is served in the clear by accident, and nobody gives
+// TestWebFlags: nothing is served in the clear by accident, and no user gives
 // two certificates.
 func TestWebFlags(t *testing.T) {
 	for line, want := range map[string]string{

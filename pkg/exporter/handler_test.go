@@ -58,7 +58,7 @@ func TestMetricsFollowTheReport(t *testing.T) {
 	published.Store(reporttest.Healthy())
 	_, body := get(t, h, "/metrics")
 	if strings.Contains(body, series) {
-		t.Errorf("a mended finding stays: %s", series)
+		t.Errorf("a resolved finding stays: %s", series)
 	}
 	for _, want := range []string{"webhook_auditor_build_info{", "webhook_auditor_evaluation_duration_seconds_count 0", "go_goroutines ", "promhttp_metric_handler_errors_total{"} {
 		if !strings.Contains(body, want) {

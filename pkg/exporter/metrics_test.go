@@ -67,7 +67,7 @@ func TestFamilies(t *testing.T) {
 }
 
 // What rules, boards and scripts rely on. See CONTRACT: a name that goes from
-// here breaks somebody.
+// here breaks a user.
 func TestContract(t *testing.T) {
 	want := map[string][]string{
 		"webhook_info":                                            {"type", "configuration", "name", "failure_policy", "match_policy", "backend", "service_namespace", "service_name", "approved", "owner"},
@@ -122,7 +122,7 @@ func TestLint(t *testing.T) {
 }
 
 // A webhook's name is unique within one configuration only, and the API server
-// tells no more of it. Duplicate series would fail the scrape of everything.
+// has no more of it. Duplicate series would fail the scrape of everything.
 func TestSameNameInTwoConfigurations(t *testing.T) {
 	shared := func(configuration string, b inventory.Backend) *inventory.Webhook {
 		return reporttest.Webhook(inventory.Ref{Type: inventory.Mutating, Configuration: configuration, Name: "mpod.kb.io"}, b)

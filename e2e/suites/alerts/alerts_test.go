@@ -24,10 +24,10 @@ type incident struct {
 	prepares func(t *testing.T, s scenario)
 	breaks   func(ctx context.Context, s scenario) error
 	cures    func(ctx context.Context, s scenario) error
-	// active are the alerts that somebody is told of, suppressed those that one
+	// active are the alerts that notify a receiver, suppressed those that one
 	// of these explains. There are no others.
 	active, suppressed []string
-	// page is the one alert that wakes somebody up, if any.
+	// page is the one alert that pages, if any.
 	page string
 	// resource is the one that this incident alone slows down, if any.
 	resource string
@@ -204,7 +204,7 @@ var incidents = []incident{
 		active:   []string{"WebhookNotInInventory"},
 	},
 	{
-		// Approval or not: nobody may intercept what is never stored.
+		// Approval or not: no webhook may intercept what is never stored.
 		name:   "virtual",
 		breaks: appear(bindings),
 		cures:  disappear,
@@ -262,9 +262,9 @@ func TestAlerts(t *testing.T) {
 			i.prepares(t, sites[i.name])
 		}
 	}
-	told := newReceiver(t)
+	notified := newReceiver(t)
 	auditors, _ := w.auditors(t)
-	stack := w.watch(t, timeScale, monitoring.Targets{Controllers: w.Plane.ControllersURL(), Auditors: auditors}, told.URL)
+	stack := w.watch(t, timeScale, monitoring.Targets{Controllers: w.Plane.ControllersURL(), Auditors: auditors}, notified.URL)
 
 	began := time.Now()
 	eventually(t, stack.busy)
@@ -276,7 +276,7 @@ func TestAlerts(t *testing.T) {
 		testenv.Must(t, i.breaks(t.Context(), sites[i.name]))
 	}
 	each(t, stack, incidents, func(ctx context.Context, i incident, alerts []monitoring.Alert) error {
-		if err := errors.Join(i.fires(alerts), told.pagedOnce(i)); err != nil || len(i.active) == 0 {
+		if err := errors.Join(i.fires(alerts), notified.pagedOnce(i)); err != nil || len(i.active) == 0 {
 			return err
 		}
 		return i.cures(ctx, sites[i.name])
@@ -290,11 +290,11 @@ func TestAlerts(t *testing.T) {
 	testenv.Must(t, stack.quiet(t.Context()))
 	testenv.Must(t, stack.hadOnly(t.Context(), incidents))
 	for _, i := range incidents {
-		testenv.Must(t, told.pagedOnce(i))
+		testenv.Must(t, notified.pagedOnce(i))
 	}
 }
 
-// each tries something with every incident until it succeeded once, and tells
+// each tries something with every incident until it succeeded once, and logs
 // how long that took.
 func each(t *testing.T, stack alerting, incidents []incident, try func(context.Context, incident, []monitoring.Alert) error) {
 	t.Helper()
@@ -319,7 +319,7 @@ func each(t *testing.T, stack alerting, incidents []incident, try func(context.C
 	})
 }
 
-// owns tells whether an alert is about the incident.
+// owns reports whether an alert is about the incident.
 func (i incident) owns(label func(string) string) bool {
 	s := scenario{name: i.name}
 	if name := label("name"); name != "" {
@@ -399,7 +399,7 @@ func (s alerting) has(ctx context.Context, want ...string) error {
 }
 
 // hadOnly wants that the alerts about these incidents fired, and that no others
-// ever did, not even for a moment.
+// ever did, not even for a short time.
 func (s alerting) hadOnly(ctx context.Context, incidents []incident) error {
 	found, err := s.Query(ctx, `count by (alertname, name, group, resource) (last_over_time(ALERTS{alertstate="firing"}[1d]))`)
 	if err != nil {

@@ -107,7 +107,7 @@ func reported(t *testing.T, text string) {
 		"statefulsets.demo-operator.example.com": "core-resource",
 	} {
 		if !lineWith(report, name, check) {
-			t.Errorf("no line tells %s about %s", check, name)
+			t.Errorf("no line reports %s about %s", check, name)
 		}
 	}
 	for _, healthy := range []string{"policy.example.com", "secrets.validator.example.com"} {

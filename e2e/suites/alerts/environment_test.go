@@ -123,7 +123,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// pages are the alerts of each notification that woke somebody up for the
+// pages are the alerts of each notification that paged for the
 // incident.
 func (r *receiver) pages(i incident) [][]string {
 	r.mu.Lock()

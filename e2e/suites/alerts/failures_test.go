@@ -59,7 +59,7 @@ func impatient(t *testing.T, s scenario) {
 	s.traffic(t, 3, s.createConfigMap)
 }
 
-// seldomCalled is a webhook that nobody's request meets before it fails: not even
+// seldomCalled is a webhook that no request meets before it fails: not even
 // that of the controller which puts a ConfigMap into each new namespace.
 func seldomCalled(t *testing.T, s scenario) {
 	eventually(t, func(ctx context.Context) error {
@@ -105,7 +105,7 @@ func mutating(t *testing.T, s scenario) {
 
 func unregistered(t *testing.T, s scenario) { s.traffic(t, 1, s.createConfigMap) }
 
-// failingClosedForMany has so many users that a tenth of them is somebody at
+// failingClosedForMany has so many users that a tenth of them is a user at
 // any time.
 func failingClosedForMany(t *testing.T, s scenario) {
 	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
@@ -129,7 +129,7 @@ func onTemplates(t *testing.T, s scenario) {
 	s.traffic(t, users, s.touchTemplate)
 }
 
-// appear registers a webhook that nobody has approved.
+// appear registers a webhook that is not approved.
 func appear(rule admissionv1.Rule) func(context.Context, scenario) error {
 	return func(ctx context.Context, s scenario) error {
 		c := s.configuration(rule)
@@ -194,7 +194,7 @@ func behave(b webhook.Behaviour) func(context.Context, scenario) error {
 }
 
 // failAndRestartControllers has all conversions fail. The API server notices
-// once somebody writes, and controllers that have read everything before do not
+// once a client writes, and controllers that have read everything before do not
 // need to again until they start anew.
 func failAndRestartControllers(ctx context.Context, s scenario) error {
 	s.Hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})

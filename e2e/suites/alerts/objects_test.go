@@ -62,7 +62,7 @@ func (s scenario) makeNamespaces(t *testing.T) {
 	}, metav1.CreateOptions{})
 	testenv.Must(t, err)
 	_, err = namespaces.Create(t.Context(), &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{Name: "hanging", Finalizers: []string{"example.com/nobody"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "hanging", Finalizers: []string{"example.com/none"}},
 	}, metav1.CreateOptions{})
 	testenv.Must(t, err)
 	testenv.Must(t, namespaces.Delete(t.Context(), "hanging", metav1.DeleteOptions{}))

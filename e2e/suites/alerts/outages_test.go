@@ -19,7 +19,7 @@ import (
 )
 
 // TestWatchers breaks what watches the webhooks, one thing after the other, and
-// then, while everything is quiet, the conversion of a CRD that nobody uses.
+// then, while everything is quiet, the conversion of an unused CRD.
 func TestWatchers(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, cluster.Options{WithoutControllers: true}) // which would use every CRD

@@ -23,7 +23,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
-// runbooks are all documents that tell people what to type.
+// runbooks are all documents with commands to type.
 func runbooks(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -38,7 +38,7 @@ func runbooks(t *testing.T) []string {
 	return out
 }
 
-// commands are what a section of a runbook tells to type, a line each. Blocks
+// commands are what a section of a runbook has one type, a line each. Blocks
 // marked "node" ask a node, for which no API server can answer.
 func commands(t *testing.T, file, section string) []string {
 	t.Helper()
@@ -76,7 +76,7 @@ func reading(t *testing.T, file string) []string {
 
 var reads = regexp.MustCompile(`^(kubectl (get|describe|api-resources|auth can-i)|webhook-auditor (audit|explain|impact|print))( |$)`)
 
-// shell is where somebody types commands: a folder of one's own, and the
+// shell is where a user types commands: a folder of one's own, and the
 // variables that runbooks ask to be set.
 type shell struct {
 	dir  string
@@ -126,7 +126,7 @@ func (s shell) run(ctx context.Context, command string) (string, error) {
 	return stdout.String(), nil
 }
 
-// TestRunbooks types what the runbooks tell to type, in one cluster: first what
+// TestRunbooks types the commands of the runbooks, in one cluster: first what
 // only reads, then what breaks the glass.
 func TestRunbooks(t *testing.T) {
 	t.Parallel()
@@ -210,7 +210,7 @@ func (s scenario) isLockedOut(ctx context.Context) error {
 
 func (s scenario) isFree(ctx context.Context) error { return s.createConfigMap(ctx, 0) }
 
-// breakGlass types what the runbooks tell to do with a webhook configuration
+// breakGlass types what the runbooks do with a webhook configuration
 // while no request gets through.
 func breakGlass(t *testing.T, w environment) {
 	broken := 0
@@ -280,7 +280,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// breakGlassOfConversion types what the runbooks tell to do with a CRD whose
+// breakGlassOfConversion types what the runbooks do with a CRD whose
 // conversion is dead.
 func breakGlassOfConversion(t *testing.T, w environment) {
 	s := newScenario(t, w, "storage")

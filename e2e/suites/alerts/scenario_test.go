@@ -153,7 +153,7 @@ func (s scenario) widgets(version string) dynamic.ResourceInterface {
 
 // traffic sends requests until the end of the test, two a second at most from
 // each of the given number of users. Requests may fail; what became of them is
-// for the metrics to tell.
+// for the metrics to show.
 func (s scenario) traffic(t *testing.T, users int, request func(ctx context.Context, user int) error) {
 	t.Helper()
 	for user := range users {

@@ -126,7 +126,7 @@ func TestScrapingOutlivesBlockedReviews(t *testing.T) {
 		t.Errorf("after half a day: %d", got)
 	}
 	if s.failed == 0 {
-		t.Error("nobody was told")
+		t.Error("nothing was reported")
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// told is what a KeyPair told, and what of a moving clock it knows.
-type told struct {
+// observedPair is a KeyPair with what it reported, and its clock.
+type observedPair struct {
 	*KeyPair
 	now   time.Time
 	certs []*x509.Certificate
@@ -22,10 +22,10 @@ type told struct {
 
 // newPair is a KeyPair whose files do not exist yet, with a certificate that
 // stands in for them.
-func newPair(t *testing.T) *told {
+func newPair(t *testing.T) *observedPair {
 	t.Helper()
 	dir := t.TempDir()
-	p := &told{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+	p := &observedPair{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
 	p.KeyPair = &KeyPair{
 		CertFile:   filepath.Join(dir, "tls.crt"),
 		KeyFile:    filepath.Join(dir, "tls.key"),
@@ -37,7 +37,7 @@ func newPair(t *testing.T) *told {
 	return p
 }
 
-func (p *told) get(t *testing.T) *tls.Certificate {
+func (p *observedPair) get(t *testing.T) *tls.Certificate {
 	t.Helper()
 	c, err := p.Get(nil)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *told) get(t *testing.T) *tls.Certificate {
 }
 
 // write writes a pair of its own into the files.
-func (p *told) write(t *testing.T) {
+func (p *observedPair) write(t *testing.T) {
 	t.Helper()
 	made, err := (&SelfSigned{Names: []string{"from.files"}, Now: time.Now}).get()
 	if err != nil {
@@ -80,7 +80,7 @@ func TestSelfSignedCertificate(t *testing.T) {
 		}
 	}
 	if len(p.errs) != 1 || !errors.Is(p.errs[0], fs.ErrNotExist) || p.certs[0] != leaf {
-		t.Errorf("told %v, want once that the files are missing", p.errs)
+		t.Errorf("reported %v, want once that the files are missing", p.errs)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestSelfSignedCertificateIsRenewed(t *testing.T) {
 		t.Errorf("at %s still one that expires at %s", p.now, second.Leaf.NotAfter)
 	}
 	if len(p.certs) != 2 {
-		t.Errorf("told of %d certificates, want 2", len(p.certs))
+		t.Errorf("reported %d certificates, want 2", len(p.certs))
 	}
 }
 
@@ -127,7 +127,7 @@ func TestFilesTakeOver(t *testing.T) {
 	}
 	last := len(p.errs) - 1
 	if p.errs[last-1] != nil || p.certs[last-1] != given.Leaf || p.errs[last] == nil || p.certs[last] != nil {
-		t.Errorf("told %v", p.errs)
+		t.Errorf("reported %v", p.errs)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestTheHolderGoesOnUnderADeadWebhook(t *testing.T) {
 }
 
 // TestSomebodyWritesAfterARestartUnderADeadWebhook: the old holder is gone and
-// the lease cannot be taken; nobody to write would be worse than two.
+// the lease cannot be taken; no writer would be worse than two.
 func TestSomebodyWritesAfterARestartUnderADeadWebhook(t *testing.T) {
 	r := newReplicas()
 	want(t, "at first", r.a, true)

@@ -10,7 +10,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
-// change is one that upgrades the server, mends two findings, adds one and
+// change is one that upgrades the server, resolves two findings, adds one and
 // leaves the others.
 func change() Comparison {
 	before, after := NewDocument(reporttest.Report()), NewDocument(reporttest.Report())

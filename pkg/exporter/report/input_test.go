@@ -9,7 +9,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
-// TestInputsInAllForms: whoever reads a report learns what it was made from,
+// TestInputsInAllForms: each form of a report names what it was made from,
 // and as of when it is judged.
 func TestInputsInAllForms(t *testing.T) {
 	d := NewDocument(reporttest.Gathered(reporttest.Healthy()))

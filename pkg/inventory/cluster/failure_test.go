@@ -45,7 +45,7 @@ var explanations = []struct {
 		[]string{"/version: get /version is forbidden: grant the verb get on the non-resource URL /version to system:serviceaccount:audit:audit; nothing is known of it"},
 	},
 	{
-		"an API server that is away, for everybody and each time alike",
+		"an API server that is away, for all clients and each time alike",
 		[]failure{
 			{verb: "list", resource: "services", namespace: "a", err: unreachable(1001), asOf: at(5)},
 			{verb: "watch", resource: "namespaces", err: unreachable(1002), asOf: at(4)},

@@ -90,7 +90,7 @@ func TestNothingInArchives(t *testing.T) {
 	}
 }
 
-// TestServerVersionNamed: what the user says, no input has to tell.
+// TestServerVersionNamed: with the flag, no input needs to have it.
 func TestServerVersionNamed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "webhooks.yaml", hookYAML)
@@ -102,7 +102,7 @@ func TestServerVersionNamed(t *testing.T) {
 	}
 }
 
-// TestRemovedVersions: v1beta1 is read, and the user is told that no server takes
+// TestRemovedVersions: v1beta1 is read, and a warning says that no server takes
 // it.
 func TestRemovedVersions(t *testing.T) {
 	t.Chdir(t.TempDir())

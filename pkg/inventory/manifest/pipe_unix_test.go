@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPipe does not wait for anybody to write to a pipe in a directory.
+// TestPipe does not wait for a writer to a pipe in a directory.
 func TestPipe(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "dir/last.yaml", namespace("last"))

@@ -9,7 +9,7 @@ import (
 )
 
 // TestTaken: an archive says when it was collected, itself or by its files;
-// manifests are not of a moment.
+// manifests have no time.
 func TestTaken(t *testing.T) {
 	march, april := time.Date(2024, time.March, 1, 9, 0, 0, 0, time.UTC), time.Date(2024, time.April, 1, 9, 0, 0, 0, time.UTC)
 	const (

@@ -120,7 +120,7 @@ func mustGatherTree() tree {
 	}
 }
 
-// facts are what a whole tree tells besides its objects.
+// facts are what a whole tree has besides its objects.
 type facts struct {
 	Services, Endpoints      []string
 	Server                   string
@@ -200,7 +200,7 @@ func TestMustGather(t *testing.T) {
 	}
 }
 
-// TestMirroredEndpoints tells ready addresses from the others.
+// TestMirroredEndpoints distinguishes ready addresses from the others.
 func TestMirroredEndpoints(t *testing.T) {
 	t.Chdir(t.TempDir())
 	mustGatherTree().write(t, ".")

@@ -196,7 +196,7 @@ func TestServerVersion(t *testing.T) {
 	}
 }
 
-// TestOpenShift is told by any group that only OpenShift serves.
+// TestOpenShift: OpenShift is recognized by any group that only OpenShift serves.
 func TestOpenShift(t *testing.T) {
 	for text, want := range map[string]bool{
 		namespace("openshift-a"): false,

@@ -311,7 +311,7 @@ func TestShortMemory(t *testing.T) {
 		t.Fatal(errs)
 	}
 	if o.CalledLastWeek != nil {
-		t.Errorf("it tells of a week: %v", o.CalledLastWeek)
+		t.Errorf("it covers a week: %v", o.CalledLastWeek)
 	}
 }
 

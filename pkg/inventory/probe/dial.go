@@ -45,7 +45,7 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 }
 
 // shake dials and shakes hands, and hangs up as a good client does. It refuses
-// no certificate: that would make the backend log an error, and tell less.
+// no certificate: that would make the backend log an error, and show less.
 func (o Options) shake(ctx context.Context, address, serverName string) ([]*x509.Certificate, inventory.Answer, error) {
 	dial := o.Dial
 	if dial == nil {
@@ -83,7 +83,7 @@ func (o Options) shake(ctx context.Context, address, serverName string) ([]*x509
 const farewell = time.Second
 
 // hangUp says that nothing will come, and reads what the backend still has to
-// say: data that nobody read makes the system reset the connection, which
+// say: data that is not read makes the system reset the connection, which
 // backends log as an error.
 func hangUp(ctx context.Context, client *tls.Conn) {
 	deadline := time.Now().Add(farewell)
@@ -97,7 +97,7 @@ func hangUp(ctx context.Context, client *tls.Conn) {
 }
 
 // unconnected is the answer that a failed dial stands for. What times out or is
-// cut off tells nothing: a network policy may stand in the way of the auditor
+// cut off shows nothing: a network policy may stand in the way of the auditor
 // alone.
 func unconnected(err error) inventory.Answer {
 	if errors.Is(err, syscall.ECONNREFUSED) || lost(err) {
@@ -113,8 +113,8 @@ func lost(err error) bool {
 		errors.As(err, &name) && name.IsNotFound
 }
 
-// unshaken is the answer that a failed handshake stands for: either somebody
-// answered who cannot speak TLS with us, or nobody did.
+// unshaken is the answer that a failed handshake stands for: either a server
+// answered that cannot speak TLS with us, or none did.
 func unshaken(err error) inventory.Answer {
 	var alert *net.OpError
 	var network net.Error
@@ -172,7 +172,7 @@ func untrusted(chain []*x509.Certificate, roots *x509.CertPool, at time.Time) er
 	return err
 }
 
-// known leaves out what only the API server's own machine can tell: without a
+// known leaves out what only the API server's own machine can check: without a
 // CA bundle it is the CAs installed there that count, and those of this one
 // may be others, or none. But none of them signs names inside a cluster.
 func known(err error, bundle []byte, serverName string) error {

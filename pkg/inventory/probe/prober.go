@@ -1,5 +1,5 @@
 // Package probe dials the backends of webhooks as the API server does, looks at
-// their certificates, and hangs up before any request. It tells what is seen
+// their certificates, and hangs up before any request. It reports what is seen
 // from where the auditor runs.
 package probe
 
@@ -17,7 +17,7 @@ import (
 // Options are how backends are dialed. The zero Options are the defaults.
 type Options struct {
 	// URLs says that the backends that are URLs are dialed as well: they are
-	// somebody else's, who did not ask for it.
+	// another owner's, who did not ask for it.
 	URLs bool
 	// Interval is the least time between two dials of a backend that answered;
 	// 5 min if zero. One that gave no answer is dialed again sooner.
@@ -69,7 +69,7 @@ func Look(ctx context.Context, s *inventory.Snapshot, o Options) *inventory.Snap
 	return s.WithProbes(probes(targets, known))
 }
 
-// Prober stands between the watch of a cluster and whoever reads its Snapshots:
+// Prober stands between the watch of a cluster and the reader of its Snapshots:
 // it adds what dialing the backends shows.
 type Prober struct {
 	options Options
@@ -130,7 +130,7 @@ func (p *Prober) round(ctx context.Context) {
 	}
 	seen := p.options.dialAll(ctx, due)
 	if ctx.Err() != nil {
-		return // what was cut off tells nothing
+		return // what was cut off shows nothing
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +140,7 @@ func (p *Prober) round(ctx context.Context) {
 	p.announce()
 }
 
-// due returns what to dial now. What nobody calls any more is forgotten after
+// due returns what to dial now. What is no longer called is forgotten after
 // an interval: a backend that comes and goes is not dialed each time.
 func (p *Prober) due(now time.Time) []target {
 	p.mu.Lock()

@@ -121,7 +121,7 @@ func TestInconclusive(t *testing.T) {
 		p.Publish(objects(t, [][]byte{nil}, "10.0.0.1:8443").Snapshot(time.Now()))
 		d.want(t, "10.0.0.1:8443")
 		if b.last.Probes[ref(0)].Known() {
-			t.Errorf("the probe is %+v, want one that tells nothing", b.last.Probes[ref(0)])
+			t.Errorf("the probe is %+v, want one without a result", b.last.Probes[ref(0)])
 		}
 		for _, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
 			time.Sleep(pause*6/5 + time.Millisecond)

@@ -93,7 +93,7 @@ func (a authority) config(t *testing.T, name string, from, to time.Duration) *tl
 	return &tls.Config{Certificates: []tls.Certificate{a.serving(t, name, now.Add(from), now.Add(to))}}
 }
 
-// server is a real backend, and what it has to tell.
+// server is a real backend, and what it shows.
 type server struct {
 	address string
 	mu      sync.Mutex
@@ -150,7 +150,7 @@ func listen(t *testing.T) net.Listener {
 	return listener
 }
 
-// answering accepts connections and does with each as told.
+// answering accepts connections and does with each what it is given.
 func answering(t *testing.T, do func(net.Conn)) string {
 	t.Helper()
 	listener := listen(t)
@@ -174,7 +174,7 @@ func answering(t *testing.T, do func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// refusing is an address where nobody listens.
+// refusing is an address without a listener.
 func refusing(t *testing.T) string {
 	listener := listen(t)
 	listener.Close()

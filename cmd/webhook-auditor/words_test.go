@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// bannedWords are words that make a reader guess what is meant, each with what to
+// write instead.
+var bannedWords = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{words("tell", "tells", "told", "telling"), "reports, shows, returns, distinguishes"},
+	{words("heard"), "received, observed"},
+	{words("said"), "reported, printed, logged, answered"},
+	{words("nobody", "somebody", "anybody", "everybody", "whoever"), "the subject: a user, no client, the caller, the API server"},
+	{words("the door", "at the door", "doors"), "the function that converts it"},
+	{words("mend", "mends", "mended"), "resolve, fix, recover"},
+	{words("at work"), "running, in use"},
+	{words("moment", "moments"), "time"},
+	{words("lives"), "is in, is defined in"},
+}
+
+var anyBanned = func() *regexp.Regexp {
+	var all []string
+	for _, banned := range bannedWords {
+		all = append(all, banned.pattern.String())
+	}
+	return regexp.MustCompile(strings.Join(all, "|"))
+}()
+
+// wordsAllowed are files that must contain a banned word, with the reason.
+var wordsAllowed = map[string]string{
+	"cmd/webhook-auditor/words_test.go":              "lists them",
+	"manifests/parts/alertingrule/alertingrule.yaml": "is written by make and not committed; its texts are those of rules",
+}
+
+func words(all ...string) *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(` + strings.Join(all, "|") + `)\b`)
+}
+
+// wordsRemaining are folders that still have banned words, with their number. It
+// may only fall: lower it here when words are removed.
+var wordsRemaining = map[string]int{
+	"pkg/classify":  132,
+	"pkg/inventory": 43,
+	"rules":         97,
+}
+
+// TestWords holds comments, messages and documents to the words of Kubernetes and
+// Prometheus.
+func TestWords(t *testing.T) {
+	const root = "../.."
+	found := map[string][]string{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "dist", "node_modules"}, entry.Name()):
+			return filepath.SkipDir
+		case !entry.Type().IsRegular() || !isProse(path):
+			return nil
+		}
+		name := strings.TrimPrefix(filepath.ToSlash(path), root+"/")
+		if wordsAllowed[name] == "" {
+			folder := folderOf(name)
+			found[folder] = append(found[folder], bannedIn(t, path, name)...)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for folder, complaints := range found {
+		if len(complaints) > wordsRemaining[folder] {
+			t.Errorf("%d banned words in %q, want no more than %d:\n%s", len(complaints), folder, wordsRemaining[folder], strings.Join(complaints, "\n"))
+		}
+	}
+}
+
+// isProse reports whether people read the file.
+func isProse(path string) bool {
+	return slices.Contains([]string{".go", ".md", ".sh", ".yaml", ".mjs", ".tpl", ".tmpl"}, filepath.Ext(path)) || filepath.Base(path) == "Makefile"
+}
+
+// folderOf is the entry of wordsRemaining that a file belongs to, or "".
+func folderOf(name string) string {
+	for folder := range wordsRemaining {
+		if rest, inside := strings.CutPrefix(name, folder+"/"); inside && (folder != "pkg/inventory" || !strings.Contains(rest, "/") || strings.HasPrefix(rest, "admission/")) {
+			return folder
+		}
+	}
+	return ""
+}
+
+// codeSpan is a name in Markdown, which may be any word.
+var codeSpan = regexp.MustCompile("`[^`\n]*`")
+
+// bannedIn are the lines of a file with banned words, and what to write instead.
+func bannedIn(t *testing.T, path, name string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prose := string(text)
+	switch filepath.Ext(path) {
+	case ".go":
+		prose = proseOf(text)
+	case ".md":
+		prose = codeSpan.ReplaceAllString(prose, "")
+	}
+	var out []string
+	for i, line := range strings.Split(prose, "\n") {
+		if !anyBanned.MatchString(line) {
+			continue
+		}
+		for _, banned := range bannedWords {
+			if word := banned.pattern.FindString(line); word != "" {
+				out = append(out, fmt.Sprintf("%s:%d: %q: write instead %s", name, i+1, word, banned.instead))
+			}
+		}
+	}
+	return out
+}
+
+// proseOf blanks all but the comments and string literals of Go source, so that
+// lines keep their numbers.
+func proseOf(source []byte) string {
+	out := []byte(strings.Map(func(r rune) rune {
+		if r == '\n' {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(string(toASCII(source)), " ")))
+	files := token.NewFileSet()
+	file := files.AddFile("", files.Base(), len(source))
+	var s scanner.Scanner
+	s.Init(file, source, nil, scanner.ScanComments)
+	for {
+		pos, kind, literal := s.Scan()
+		if kind == token.EOF {
+			return string(out)
+		}
+		if kind == token.COMMENT || kind == token.STRING {
+			copy(out[file.Offset(pos):], literal)
+		}
+	}
+}
+
+// toASCII replaces each byte beyond ASCII by one space, so that offsets stay.
+func toASCII(source []byte) []byte {
+	out := slices.Clone(source)
+	for i, b := range out {
+		if b >= 0x80 {
+			out[i] = ' '
+		}
+	}
+	return out
+}
