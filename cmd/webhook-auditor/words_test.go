@@ -52,8 +52,8 @@ func words(all ...string) *regexp.Regexp {
 // may only fall: lower it here when words are removed.
 var wordsRemaining = map[string]int{
 	"pkg/classify":  132,
-	"pkg/inventory": 43,
-	"rules":         97,
+	"pkg/inventory": 40,
+	"rules":         93,
 }
 
 // TestWords holds comments, messages and documents to the words of Kubernetes and
