@@ -85,6 +85,7 @@ lint: ## go vet, gofumpt, staticcheck, go fix
 
 generate: manifests ## what is derived, written anew; a test compares it
 	$(GO) test ./rules -run Annotations -update
+	$(GO) test ./pkg/exporter -run TestFamilies -update
 
 image: ## the container image for amd64 and arm64, as an OCI archive in dist/; no daemon, no base image
 	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -out $(CURDIR)/dist/webhook-auditor-image.tar

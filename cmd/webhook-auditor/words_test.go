@@ -53,7 +53,7 @@ func words(all ...string) *regexp.Regexp {
 var wordsRemaining = map[string]int{
 	"pkg/classify":  132,
 	"pkg/inventory": 40,
-	"rules":         93,
+	"rules":         61,
 }
 
 // TestWords holds comments, messages and documents to the words of Kubernetes and

@@ -168,7 +168,7 @@ type envelope struct {
 	// list is set where the object has items, which are in items.
 	list  bool
 	items iter.Seq[span]
-	// server is set where the object tells the version of the API server.
+	// server is set where the object has the version of the API server.
 	server bool
 }
 
