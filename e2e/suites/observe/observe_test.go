@@ -75,7 +75,7 @@ type traffic struct {
 func (tr *traffic) send(ctx context.Context, w environment, namespace string, k kind) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "observe-", Labels: map[string]string{labelKey: k.name}}}
 	for ctx.Err() == nil {
-		// What comes of a request is for the counters to tell.
+		// The result of a request shows in the counters.
 		_, _ = w.Kube.CoreV1().ConfigMaps(namespace).Create(ctx, object, testenv.DryRun)
 		if ctx.Err() != nil {
 			return

@@ -19,7 +19,7 @@ type Consequences struct {
 	Recovery []ImpactWave     `json:"recovery"`
 	Stuck    []ImpactStuck    `json:"stuck"`
 	Weakened []ImpactWeakened `json:"weakened"`
-	// Unknown are webhooks of which the input does not tell whether they can
+	// Unknown are webhooks of which the input does not show whether they can
 	// still be called.
 	Unknown []WebhookRef `json:"unknown"`
 	Errors  []Error      `json:"errors"`

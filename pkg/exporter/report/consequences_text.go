@@ -110,7 +110,7 @@ func (c Consequences) blocks() []block {
 		c.effects(impact.Unchecked, "Requests that pass unchecked"),
 		{heading: "Functions of the cluster that stop", lines: c.stops()},
 		{heading: "Webhooks that keep fewer ready endpoints", lines: c.weakened()},
-		{heading: "Webhooks of which the input does not tell", lines: refNames(c.Unknown)},
+		{heading: "Webhooks that the input does not decide", lines: refNames(c.Unknown)},
 		{heading: "Findings that appear", lines: findingLines(c.Appearing)},
 		{heading: "Findings that go", lines: findingLines(c.Disappearing)},
 		{heading: "Order of recovery, where Pods have to be created anew", lines: c.order()},

@@ -125,7 +125,7 @@ func WriteImpactMarkdown(w io.Writer, cards []impact.Card, _ TextOptions) error 
 	return flush(b)
 }
 
-// markdownHeading is a heading of the template; several webhooks are told apart.
+// markdownHeading is a heading of the template; several webhooks are distinguished.
 func markdownHeading(heading string, c ImpactCard, several bool) string {
 	level := "####"
 	if heading == "API Extensions" {

@@ -221,7 +221,9 @@ func TestToken(t *testing.T) {
 // its rule tests, one sample a minute.
 func prometheus(t *testing.T, series string, at time.Duration) *httptest.Server {
 	t.Helper()
-	storage := promqltest.LoadedStorage(t, "load 1m"+series)
+	// The first sample sets the oldest time that the storage accepts, and series are
+	// loaded in any order: not all of them start at 0.
+	storage := promqltest.LoadedStorage(t, "load 1m\n\tstart 0\n\nload 1m"+series)
 	t.Cleanup(func() { storage.Close() })
 	engine := promqltest.NewTestEngine(t, false, 0, 10_000_000)
 	return serve(t, func(w http.ResponseWriter, r *http.Request) {
