@@ -17,7 +17,7 @@ func TestReadmeListsEveryFolder(t *testing.T) {
 	}
 	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`.+?`) \\|").FindAllStringSubmatch(string(text), -1) {
-		for _, name := range strings.Split(row[1], ", ") {
+		for name := range strings.SplitSeq(row[1], ", ") {
 			listed = append(listed, strings.Trim(name, "`"))
 		}
 	}

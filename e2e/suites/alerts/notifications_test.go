@@ -343,7 +343,7 @@ func (r *receiver) resolved(all []routing) error {
 	}
 	for _, routing := range all {
 		for receiver, notifications := range routing.want {
-			for _, name := range strings.Fields(strings.Join(notifications, " ")) {
+			for name := range strings.FieldsSeq(strings.Join(notifications, " ")) {
 				if over[fmt.Sprint(receiver, routing.name, name)] == (receiver == "digest") {
 					return fmt.Errorf("%s: %s of %s resolved: %t", routing.name, name, receiver, receiver == "digest")
 				}

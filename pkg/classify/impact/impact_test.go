@@ -60,14 +60,15 @@ var (
 func summary(c *Consequences) []string {
 	var out []string
 	for _, e := range c.Effects {
-		line := fmt.Sprintf("%s: %s", e.Outcome, e.Profile.Name)
+		var line strings.Builder
+		line.WriteString(fmt.Sprintf("%s: %s", e.Outcome, e.Profile.Name))
 		for _, r := range e.Resources {
-			line += fmt.Sprintf(" %s %s", operations(r.Operations), r.Resource)
+			line.WriteString(fmt.Sprintf(" %s %s", operations(r.Operations), r.Resource))
 		}
 		if e.Namespaces != nil {
-			line += " in " + strings.Join(e.Namespaces, ",")
+			line.WriteString(" in " + strings.Join(e.Namespaces, ","))
 		}
-		out = append(out, line)
+		out = append(out, line.String())
 	}
 	for _, f := range c.Appearing {
 		out = append(out, "+"+f.Check.Name+" "+f.Webhook.Name)

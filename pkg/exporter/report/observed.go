@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -98,23 +99,24 @@ func (o *Observation) sourceLine() string {
 	if o.Source == "prometheus" {
 		return fmt.Sprintf("Observed by %s: the last %s, %s.", o.Servers[0].Address, o.Servers[0].interval, counted(o.Scraped, "API server"))
 	}
-	text := "Observed by API server "
+	var text strings.Builder
+	text.WriteString("Observed by API server ")
 	for i, s := range o.Servers {
 		if i > 0 {
-			text += ", "
+			text.WriteString(", ")
 		}
-		text += fmt.Sprintf("%s in %s", s.Address, s.interval.Round(100*time.Millisecond))
+		text.WriteString(fmt.Sprintf("%s in %s", s.Address, s.interval.Round(100*time.Millisecond)))
 		if s.Restart {
-			text += " since its start"
+			text.WriteString(" since its start")
 		}
 	}
 	switch {
 	case o.OfServers > len(o.Servers):
-		return text + fmt.Sprintf(": %d of %d API servers; the others may call webhooks too.", len(o.Servers), o.OfServers)
+		return text.String() + fmt.Sprintf(": %d of %d API servers; the others may call webhooks too.", len(o.Servers), o.OfServers)
 	case o.OfServers == 0:
-		return text + "; whether there are others behind the address is not known."
+		return text.String() + "; whether there are others behind the address is not known."
 	}
-	return text + "."
+	return text.String() + "."
 }
 
 // Top is what "top" prints: the webhooks by what was observed of them.
