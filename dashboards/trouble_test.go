@@ -101,7 +101,7 @@ func TestCriticalNames(t *testing.T) {
 				got = append(got, row["what"])
 			}
 			slices.Sort(got[:min(len(got), mostNames)]) // Prometheus returns them in any order
-			if len(got) > mostNames { // which are named is up to Prometheus
+			if len(got) > mostNames {                   // which are named is up to Prometheus
 				for i := range mostNames {
 					got[i] = "…"
 				}
