@@ -221,9 +221,9 @@ func TestHelp(t *testing.T) {
 
 func TestDisplayName(t *testing.T) {
 	for file, want := range map[string]string{
-		"webhook-auditor":                         "webhook-auditor",
-		"/usr/bin/webhook-auditor":                "webhook-auditor",
-		"/root/.krew/bin/kubectl-webhook_auditor": "kubectl webhook-auditor",
+		"webhook-auditor":                       "webhook-auditor",
+		"/usr/bin/webhook-auditor":              "webhook-auditor",
+		"/opt/krew/bin/kubectl-webhook_auditor": "kubectl webhook-auditor",
 	} {
 		if got := displayName(file); got != want {
 			t.Errorf("%s: got %q, want %q", file, got, want)
