@@ -184,8 +184,23 @@ var cutOffRecords = []RecordingRule{
 			)`,
 	},
 	{Name: cutOff, Expr: `max_over_time(` + noneReachable + `[5m:1m])`},
+	// What an API server counted while it was cut off is in the windows for long
+	// after that. It is left out until calls of this API server fail again, which
+	// may be for another reason.
 	// Written out a dozen times in each alert this would cost more than it saves.
-	{Name: excluded, Expr: `group by (instance) (` + cutOff + `)`, Inline: `vector(0) < 0`},
+	{
+		Name: excluded,
+		Expr: `
+			group by (instance) (` + cutOff + `)
+			or on (instance)
+			` + excluded + ` and on (instance) (` + anyOn("increase75m") + `) unless on (instance) (` + anyOn("increase2m") + `)`,
+		Inline: `vector(0) < 0`,
+	},
+}
+
+// anyOn are the failures on each API server, of whatever kind.
+func anyOn(operations string) string {
+	return closed.on(operations) + ` or ` + open.on(operations) + ` or ` + unevaluated.on(operations) + ` or ` + conversion.on(operations)
 }
 
 // callsGroup has all alerts on calls in one group, as they share what they read.

@@ -1,0 +1,104 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A cutOffServer is one of three API servers that reaches no webhook for a while.
+type cutOffServer struct {
+	perHour int // calls of each of two webhooks on each API server
+	minutes int // how long it reaches none
+	// again is how many minutes later one webhook fails on it anew, for good; 0
+	// stands for never.
+	again int
+}
+
+const cutOffAt = 2 * hour
+
+func (c cutOffServer) restored() int { return cutOffAt + c.minutes*60 }
+
+// series are the calls of both webhooks until the end.
+func (c cutOffServer) series(end int) []string {
+	var out []string
+	for n, instance := range []string{"a", "b", "c"} {
+		for _, webhook := range []string{"v", "w"} {
+			tr := traffic{evenly(c.perHour), none}
+			if n == 2 {
+				tr.failures = c.failures(webhook)
+			}
+			out = append(out, tr.until(end, webhook, instance)...)
+		}
+	}
+	return out
+}
+
+func (c cutOffServer) failures(webhook string) func(int) int {
+	lost := until(c.restored(), from(cutOffAt, evenly(c.perHour)))
+	if c.again == 0 || webhook == "v" {
+		return lost
+	}
+	anew := from(c.restored()+c.again*60, evenly(c.perHour))
+	return func(s int) int { return lost(s) + anew(s) }
+}
+
+// until are the series of the webhook until the end.
+func (tr traffic) until(end int, webhook, instance string) []string {
+	const scrape = 30
+	answered := func(s int) int { return tr.calls(s) - tr.failures(s) }
+	var out []string
+	for _, s := range slices.Concat(called(counter(scrape, end, answered)), failed(counter(scrape, end, tr.failures))) {
+		out = append(out, strings.NewReplacer(`instance="a"`, fmt.Sprintf("instance=%q", instance), `name="w"`, fmt.Sprintf("name=%q", webhook)).Replace(s))
+	}
+	return out
+}
+
+// fired are the alerts that ever fire, with when they first do, as minutes after
+// the API server reaches webhooks again.
+func (c cutOffServer) fired(t *testing.T, minutes int) map[string]int {
+	t.Helper()
+	end := c.restored() + minutes*60
+	p := playFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookNoneReachable"), tick, c.series(end))
+	p.tick = minute
+	out := map[string]int{}
+	for p.now = cutOffAt * time.Second; p.now <= time.Duration(end)*time.Second; {
+		now := p.now
+		for _, name := range p.firing(now) {
+			if _, seen := out[name]; !seen {
+				out[name] = int(now/time.Minute) - c.restored()/60
+			}
+		}
+	}
+	return out
+}
+
+// TestNoPageAfterACutOff: what an API server counted while it reached no webhook
+// is none of single webhooks, neither then nor when it reaches them again.
+func TestNoPageAfterACutOff(t *testing.T) {
+	for _, c := range []cutOffServer{{60, 10, 0}, {60, 90, 0}, {3600, 30, 0}} {
+		t.Run(fmt.Sprintf("%d calls an hour, %d minutes", c.perHour, c.minutes), func(t *testing.T) {
+			t.Parallel()
+			if got := c.fired(t, 120); len(got) != 1 || got["WebhookNoneReachable"] >= 0 {
+				t.Errorf("%v fired, want WebhookNoneReachable alone, during the outage", got)
+			}
+		})
+	}
+}
+
+// TestFailuresAfterACutOff: a webhook that fails on that API server later has its
+// own alerts, as soon as if nothing had been.
+func TestFailuresAfterACutOff(t *testing.T) {
+	t.Parallel()
+	got := cutOffServer{3600, 30, 20}.fired(t, 60)
+	for _, alert := range []string{"WebhookCallsFailing w", "WebhookFailingClosed w"} {
+		if at, fired := got[alert]; !fired || at < 20 || at > 29 {
+			t.Errorf("%s fires after %d minutes (%t), want within 9 minutes of the 20th", alert, at, fired)
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("%v fired", got)
+	}
+}
