@@ -33,6 +33,7 @@ type ControlPlane struct {
 	Etcd        *Server
 	Controllers *Server // nil where there are none
 
+	joined     []*Server // further API servers
 	options    Options
 	folder     folder
 	kubeconfig string
@@ -89,7 +90,7 @@ func prepare(options Options) (*ControlPlane, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	c.Etcd = c.server("etcd", c.etcdFlags(), c.etcdHealthy)
-	c.APIServer = c.server("kube-apiserver", c.apiServerFlags(), c.apiServerReady)
+	c.APIServer = c.server("kube-apiserver", c.apiServerFlags(c.ports.apiServer), c.apiServerReady)
 	if !options.WithoutControllers {
 		c.Controllers = c.server("kube-controller-manager", c.controllerFlags(), c.controllersHealthy)
 	}
@@ -134,7 +135,27 @@ func (c *ControlPlane) servers() []*Server {
 	if c.Controllers != nil {
 		all = append(all, c.Controllers)
 	}
-	return all
+	return append(all, c.joined...)
+}
+
+// Join starts a further API server on the same etcd, with further flags, and
+// returns what Config does for the first one. It ends with the control plane.
+func (c *ControlPlane) Join(ctx context.Context, further ...string) (*rest.Config, error) {
+	ctx, cancel := context.WithTimeout(ctx, starting)
+	defer cancel()
+	ports, err := process.FreePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	config := c.Config()
+	config.Host = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
+	added := c.server("kube-apiserver", append(c.apiServerFlags(ports[0]), further...), func(ctx context.Context) error { return get(ctx, config, "/readyz") })
+	added.log = c.folder.path(fmt.Sprintf("kube-apiserver-%d.log", len(c.joined)+2))
+	c.joined = append(c.joined, added)
+	if err := added.Start(ctx); err != nil {
+		return nil, fmt.Errorf("starting a further API server: %w", err)
+	}
+	return config, nil
 }
 
 // Stop ends all processes, last started first, and removes their data.

@@ -65,14 +65,14 @@ func (c *ControlPlane) etcdFlags() []string {
 	})
 }
 
-func (c *ControlPlane) apiServerFlags() []string {
+func (c *ControlPlane) apiServerFlags(port int) []string {
 	f := flags(map[string]string{
 		"etcd-servers": c.store(),
 
 		"bind-address":             "127.0.0.1",
 		"advertise-address":        "127.0.0.1",
 		"endpoint-reconciler-type": "none", // or a loopback advertise-address is fatal
-		"secure-port":              fmt.Sprint(c.ports.apiServer),
+		"secure-port":              fmt.Sprint(port),
 		"tls-cert-file":            c.folder.path("serving.crt"),
 		"tls-private-key-file":     c.folder.path("serving.key"),
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/prometheus/common/model"
 )
@@ -15,6 +16,8 @@ import (
 type Alert struct {
 	Labels      map[string]string
 	Annotations map[string]string
+	Fingerprint string
+	StartsAt    time.Time
 	Status      struct {
 		State       string   // active, or suppressed where another alert explains it
 		InhibitedBy []string // fingerprints

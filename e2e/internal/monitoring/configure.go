@@ -82,10 +82,10 @@ func (s *Stack) writeRules(ctx context.Context) error {
 
 func (s *Stack) prometheusConfig() object {
 	o := s.options
-	apiServer := s.secured("apiserver", o.APIServer.Host, object{"regex": ofAPIServer, "action": "keep"}, object{"regex": o.Without, "action": "drop"})
+	apiServer := s.secured("apiserver", append([]string{o.APIServer.Host}, o.APIServers...), object{"regex": ofAPIServer, "action": "keep"}, object{"regex": o.Without, "action": "drop"})
 	jobs := []object{apiServer, {"job_name": "webhook-auditor", "static_configs": targets(o.Auditors...)}}
 	if o.Controllers != "" {
-		jobs = append(jobs, s.secured("kube-controller-manager", o.Controllers, object{"regex": ofControllers, "action": "keep"}))
+		jobs = append(jobs, s.secured("kube-controller-manager", []string{o.Controllers}, object{"regex": ofControllers, "action": "keep"}))
 	}
 	return object{
 		"global":         object{"scrape_interval": interval, "evaluation_interval": interval},
@@ -95,9 +95,9 @@ func (s *Stack) prometheusConfig() object {
 	}
 }
 
-// secured scrapes a server of the control plane, and keeps or drops series by
+// secured scrapes servers of the control plane, and keeps or drops series by
 // their names.
-func (s *Stack) secured(job, host string, byName ...object) object {
+func (s *Stack) secured(job string, hosts []string, byName ...object) object {
 	for _, rule := range byName {
 		rule["source_labels"] = []string{"__name__"}
 	}
@@ -106,7 +106,7 @@ func (s *Stack) secured(job, host string, byName ...object) object {
 		"scheme":   "https",
 		// Compressing for the loopback would cost a busy machine whole scrapes.
 		"enable_compression": false,
-		"static_configs":     targets(host),
+		"static_configs":     targets(hosts...),
 		"tls_config": object{
 			"ca_file":   s.path("ca.crt"),
 			"cert_file": s.path("client.crt"),

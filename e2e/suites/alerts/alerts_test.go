@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,14 +24,21 @@ type incident struct {
 	// is trouble by being there.
 	prepares func(t *testing.T, s scenario)
 	breaks   func(ctx context.Context, s scenario) error
-	cures    func(ctx context.Context, s scenario) error
+	// known says that the API server must have been scraped for an hour before.
+	known bool
+	cures func(ctx context.Context, s scenario) error
 	// active are the alerts that notify a receiver, suppressed those that one
 	// of these explains. There are no others.
 	active, suppressed []string
 	// page is the one alert that pages, if any.
 	page string
+	// webhooks is how many webhooks of the scenario have each of these alerts;
+	// 0 stands for one.
+	webhooks int
 	// resource is the one that this incident alone slows down, if any.
 	resource string
+	// instance is the API server that this incident is about, if any.
+	instance string
 }
 
 // incidents are the enhancement's test plan, and all other trouble that an API
@@ -99,9 +107,51 @@ var incidents = []incident{
 		page:       "WebhookFailingClosed",
 	},
 	{
+		// One page, and not one for each of them.
+		name:       "pods-backend-of-eight",
+		prepares:   eightOnPods,
+		breaks:     removeEndpoints,
+		cures:      restoreEndpoints,
+		active:     []string{"WebhookBackendDown"},
+		suppressed: []string{"WebhookCallsFailing", "WebhookFailingClosed"},
+		page:       "WebhookBackendDown",
+		webhooks:   8,
+	},
+	{
+		// A controller that reconciles every five minutes.
+		name:       "pods-refused-now-and-then",
+		prepares:   calledInClumps,
+		breaks:     behave(webhook.Behaviour{FailEvery: 1}),
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookFailingClosed"},
+		suppressed: []string{"WebhookCallsFailing"},
+		page:       "WebhookFailingClosed",
+	},
+	{
+		// The webhook answers each call, and the API server refuses each request.
+		name:       "pods-unusable-patch",
+		prepares:   mutatingPods,
+		breaks:     behave(webhook.Behaviour{Patch: `[{"op":"remove","path":"/metadata/nothing"}]`}),
+		cures:      behave(webhook.Behaviour{}),
+		active:     []string{"WebhookFailingClosed"},
+		suppressed: []string{"WebhookCallsFailing", "WebhookInternalErrors"},
+		page:       "WebhookFailingClosed",
+	},
+	{
+		// No call is made at all.
+		name:       "pods-match-conditions",
+		prepares:   failingClosedOnPods,
+		breaks:     askOnlyIf(`object.metadata.annotations["asked"] == "yes"`),
+		cures:      askOnlyIf(`true`),
+		active:     []string{"WebhookFailingClosed"},
+		suppressed: []string{"WebhookCallsFailing", "WebhookMatchConditionErrors"},
+		page:       "WebhookFailingClosed",
+	},
+	{
 		name:     "admission-seldom",
 		prepares: seldomCalled,
 		breaks:   failsThrice,
+		known:    true, // or the alert can fire for seconds only
 		cures:    answersAgain,
 		active:   []string{"WebhookAllCallsFailing"},
 	},
@@ -272,10 +322,16 @@ func TestAlerts(t *testing.T) {
 	testenv.Must(t, stack.hadOnly(t.Context(), nil))
 	t.Logf("healthy for %.0f s", time.Since(began).Seconds())
 
+	broken := map[string]bool{}
 	for _, i := range incidents {
-		testenv.Must(t, i.breaks(t.Context(), sites[i.name]))
+		if broken[i.name] = !i.known; broken[i.name] {
+			testenv.Must(t, i.breaks(t.Context(), sites[i.name]))
+		}
 	}
 	each(t, stack, incidents, func(ctx context.Context, i incident, alerts []monitoring.Alert) error {
+		if !broken[i.name] {
+			testenv.Must(t, i.breaksOnce(ctx, stack, sites[i.name], broken))
+		}
 		if err := errors.Join(i.fires(alerts), notified.pagedOnce(i)); err != nil || len(i.active) == 0 {
 			return err
 		}
@@ -292,6 +348,17 @@ func TestAlerts(t *testing.T) {
 	for _, i := range incidents {
 		testenv.Must(t, notified.pagedOnce(i))
 	}
+}
+
+// breaksOnce breaks the webhook once the API server was scraped for an hour.
+func (i incident) breaksOnce(ctx context.Context, stack alerting, s scenario, broken map[string]bool) error {
+	found, err := stack.Query(ctx, fmt.Sprintf(`last_over_time(apiserver_admission_step_admission_duration_seconds_count[%dms] offset %dms)`,
+		scaled(5*time.Minute).Milliseconds(), scaled(time.Hour).Milliseconds()))
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	broken[i.name] = true
+	return i.breaks(ctx, s)
 }
 
 // each tries something with every incident until it succeeded once, and logs
@@ -321,9 +388,12 @@ func each(t *testing.T, stack alerting, incidents []incident, try func(context.C
 
 // owns reports whether an alert is about the incident.
 func (i incident) owns(label func(string) string) bool {
+	if instance := label("instance"); instance != "" || i.instance != "" {
+		return instance == i.instance
+	}
 	s := scenario{name: i.name}
 	if name := label("name"); name != "" {
-		return name == s.webhook() || name == s.crd()
+		return name == s.webhook() || name == s.crd() || i.webhooks > 1 && strings.HasSuffix(name, "."+s.webhook())
 	}
 	return label("resource") != "" && (label("resource") == i.resource || label("group") == s.group())
 }
@@ -331,7 +401,12 @@ func (i incident) owns(label func(string) string) bool {
 // fires wants the alerts about the incident to be those it leads to, each as
 // active or suppressed as it must be.
 func (i incident) fires(alerts []monitoring.Alert) error {
-	return i.has(alerts, map[string][]string{"active": i.active, "suppressed": i.suppressed})
+	return i.has(alerts, map[string][]string{"active": i.each(i.active), "suppressed": i.each(i.suppressed)})
+}
+
+// each repeats the alerts for each webhook of the incident.
+func (i incident) each(alerts []string) []string {
+	return slices.Sorted(slices.Values(slices.Repeat(alerts, max(i.webhooks, 1))))
 }
 
 func (i incident) resolved(alerts []monitoring.Alert) error { return i.has(alerts, nil) }
@@ -401,7 +476,7 @@ func (s alerting) has(ctx context.Context, want ...string) error {
 // hadOnly wants that the alerts about these incidents fired, and that no others
 // ever did, not even for a short time.
 func (s alerting) hadOnly(ctx context.Context, incidents []incident) error {
-	found, err := s.Query(ctx, `count by (alertname, name, group, resource) (last_over_time(ALERTS{alertstate="firing"}[1d]))`)
+	found, err := s.Query(ctx, `count by (alertname, name, group, resource, instance) (last_over_time(ALERTS{alertstate="firing"}[1d]))`)
 	if err != nil {
 		return err
 	}
@@ -417,7 +492,7 @@ func (s alerting) hadOnly(ctx context.Context, incidents []incident) error {
 		had[incidents[n].name] = append(had[incidents[n].name], label("alertname"))
 	}
 	for _, i := range incidents {
-		want := slices.Sorted(slices.Values(slices.Concat(i.active, i.suppressed)))
+		want := i.each(slices.Concat(i.active, i.suppressed))
 		if have := slices.Sorted(slices.Values(had[i.name])); !slices.Equal(have, want) {
 			failures = append(failures, fmt.Errorf("%s had the alerts %q, want %q", i.name, have, want))
 		}
@@ -426,11 +501,11 @@ func (s alerting) hadOnly(ctx context.Context, incidents []incident) error {
 }
 
 // pagedOnce wants exactly one page about an incident that deserves one, with
-// one alert on it.
+// one alert for each of its webhooks on it.
 func (r *receiver) pagedOnce(i incident) error {
 	var want [][]string
 	if i.page != "" {
-		want = [][]string{{i.page}}
+		want = [][]string{i.each([]string{i.page})}
 	}
 	if pages := r.pages(i); !slices.EqualFunc(pages, want, slices.Equal) {
 		return fmt.Errorf("pages are %q, want %q", pages, want)

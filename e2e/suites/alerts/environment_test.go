@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -142,6 +143,24 @@ func (r *receiver) pages(i incident) [][]string {
 		}
 	}
 	return pages
+}
+
+// resolvedTimes wants so many notifications that the page of the incident is over.
+func (r *receiver) resolvedTimes(i incident, want int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, sent := range r.got {
+		for _, a := range sent.Alerts {
+			if sent.Receiver == "page" && a.Status == "resolved" && a.Labels["alertname"] == i.page && i.owns(func(label string) string { return a.Labels[label] }) {
+				n++
+			}
+		}
+	}
+	if n != want {
+		return fmt.Errorf("%s was resolved %d times, want %d", i.page, n, want)
+	}
+	return nil
 }
 
 // eventually calls try until it returns nil, for at most patience.

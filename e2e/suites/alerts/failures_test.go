@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,35 @@ func failingClosedOnPods(t *testing.T, s scenario) {
 	s.makePods(t, users)
 	testenv.Must(t, s.register(t.Context(), s.configuration(pods)))
 	s.traffic(t, users, s.touchPod)
+}
+
+// eightOnPods are eight webhooks with one backend.
+func eightOnPods(t *testing.T, s scenario) {
+	const users = 1
+	s.makePods(t, users)
+	c := s.configuration(pods)
+	one := c.Webhooks[0]
+	c.Webhooks = nil
+	for n := range 8 {
+		one.Name = fmt.Sprintf("w%d.%s", n, s.webhook())
+		c.Webhooks = append(c.Webhooks, one)
+	}
+	testenv.Must(t, s.register(t.Context(), c))
+	s.trafficEvery(t, time.Second, s.touchPod)
+}
+
+// calledInClumps is a webhook that is called a few times at once, as often as every
+// five minutes.
+func calledInClumps(t *testing.T, s scenario) {
+	const calls = 3
+	s.makePods(t, calls)
+	testenv.Must(t, s.register(t.Context(), s.configuration(pods)))
+	s.trafficEvery(t, scaled(5*time.Minute), func(ctx context.Context, _ int) error {
+		for pod := range calls {
+			_ = s.touchPod(ctx, pod) // the API server counts it
+		}
+		return nil
+	})
 }
 
 // failingOpenOnLeases is a webhook that leaders wait for.
@@ -101,6 +131,13 @@ func refusingOnce(t *testing.T, s scenario) {
 func mutating(t *testing.T, s scenario) {
 	testenv.Must(t, s.registerMutating(t.Context(), s.configuration(configMaps)))
 	s.traffic(t, 1, s.createConfigMap)
+}
+
+func mutatingPods(t *testing.T, s scenario) {
+	const users = 2
+	s.makePods(t, users)
+	testenv.Must(t, s.registerMutating(t.Context(), s.configuration(pods)))
+	s.traffic(t, users, s.touchPod)
 }
 
 func unregistered(t *testing.T, s scenario) { s.traffic(t, 1, s.createConfigMap) }

@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -59,6 +60,66 @@ func TestWatchers(t *testing.T) {
 	s.Hooks.Behave(s.path(), webhook.Behaviour{})
 	testenv.Must(t, s.readWidget(t.Context(), 0))
 	becomes(noControllers...)
+}
+
+// TestOutageWithoutAuditor stops the auditors in the middle of an outage: its page
+// is neither resolved nor sent anew, for as long as findings are kept,
+// nor when the auditors are back.
+func TestOutageWithoutAuditor(t *testing.T) {
+	t.Parallel()
+	outage := incident{
+		name:       "outage",
+		active:     []string{"WebhookBackendDown"},
+		suppressed: []string{"WebhookCallsFailing", "WebhookFailingClosed"},
+		page:       "WebhookBackendDown",
+	}
+	w := newEnvironment(t, cluster.Options{})
+	s := newScenario(t, w, outage.name)
+	failingClosedOnPods(t, s)
+	notified := newReceiver(t)
+	targets := monitoring.Targets{Controllers: w.Plane.ControllersURL()}
+	var stop func()
+	targets.Auditors, stop = w.auditors(t)
+	stack := w.watch(t, timeScale, targets, notified.URL)
+	eventually(t, func(ctx context.Context) error { return stack.called(ctx, 1) })
+
+	testenv.Must(t, removeEndpoints(t.Context(), s))
+	each(t, stack, []incident{outage}, fires)
+	began := stack.one(t, outage.page)
+	same := func() {
+		if now := stack.one(t, outage.page); now.Fingerprint != began.Fingerprint || !now.StartsAt.Equal(began.StartsAt) {
+			t.Fatalf("the page was %v since %s and is %v since %s", began.Labels, began.StartsAt, now.Labels, now.StartsAt)
+		}
+	}
+
+	stop()
+	eventually(t, func(ctx context.Context) error {
+		same()
+		return errors.Join(stack.fires(ctx, "WebhookAuditorDown"), stack.withoutAuditor(ctx, 45*time.Minute))
+	})
+	targets.Auditors, _ = w.auditors(t)
+	testenv.Must(t, stack.Scrape(t.Context(), targets))
+	eventually(t, func(ctx context.Context) error {
+		same()
+		return stack.has(ctx, "WebhookBackendDown", "WebhookCallsFailing", "WebhookFailingClosed")
+	})
+	each(t, stack, []incident{outage}, fires)
+	testenv.Must(t, notified.resolvedTimes(outage, 0))
+	testenv.Must(t, restoreEndpoints(t.Context(), s))
+	eventually(t, stack.quiet)
+	testenv.Must(t, notified.pagedOnce(outage))
+	eventually(t, func(context.Context) error { return notified.resolvedTimes(outage, 1) })
+}
+
+func fires(_ context.Context, i incident, alerts []monitoring.Alert) error { return i.fires(alerts) }
+
+// withoutAuditor wants no auditor to have been scraped for so long.
+func (s alerting) withoutAuditor(ctx context.Context, span time.Duration) error {
+	found, err := s.Query(ctx, fmt.Sprintf(`time() - max(last_over_time(webhook_auditor_snapshot_timestamp_seconds[1h])) > %f`, scaled(span).Seconds()))
+	if err == nil && len(found) == 0 {
+		err = errors.New("an auditor was scraped not long ago")
+	}
+	return err
 }
 
 // blindAuditor runs an auditor that reaches no API server, until the end of the

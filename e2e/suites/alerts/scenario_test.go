@@ -157,24 +157,34 @@ func (s scenario) widgets(version string) dynamic.ResourceInterface {
 func (s scenario) traffic(t *testing.T, users int, request func(ctx context.Context, user int) error) {
 	t.Helper()
 	for user := range users {
-		done := make(chan struct{})
-		ctx, cancel := context.WithCancel(context.Background())
-		t.Cleanup(func() { cancel(); <-done })
-		go func() {
-			defer close(done)
-			tick := time.NewTicker(500 * time.Millisecond)
-			defer tick.Stop()
-			for {
-				_ = request(ctx, user) // the API server counts it
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-				}
-			}
-		}()
+		s.trafficEvery(t, 500*time.Millisecond, func(ctx context.Context, _ int) error { return request(ctx, user) })
 	}
 }
+
+// trafficEvery sends a request each period at most until the end of the test,
+// from one user.
+func (s scenario) trafficEvery(t *testing.T, period time.Duration, request func(ctx context.Context, user int) error) {
+	t.Helper()
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(period)
+		defer tick.Stop()
+		for {
+			_ = request(ctx, 0) // the API server counts it
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+}
+
+// scaled is how long a span of the alerts takes here.
+func scaled(span time.Duration) time.Duration { return time.Duration(float64(span) * timeScale) }
 
 // createConfigMap is a dry run, which webhooks are asked about as about any
 // request.
