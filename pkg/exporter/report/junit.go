@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -17,23 +18,34 @@ type junitSuites struct {
 }
 
 type junitSuite struct {
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Errors   int         `xml:"errors,attr"`
-	Skipped  int         `xml:"skipped,attr"`
-	Cases    []junitCase `xml:"testcase"`
+	Name       string           `xml:"name,attr"`
+	Tests      int              `xml:"tests,attr"`
+	Failures   int              `xml:"failures,attr"`
+	Errors     int              `xml:"errors,attr"`
+	Skipped    int              `xml:"skipped,attr"`
+	Properties *junitProperties `xml:"properties"`
+	Cases      []junitCase      `xml:"testcase"`
 }
 
 type junitCase struct {
-	Class   string        `xml:"classname,attr"`
-	Name    string        `xml:"name,attr"`
-	File    string        `xml:"file,attr,omitempty"`
-	Line    int           `xml:"line,attr,omitempty"`
-	Failure *junitOutcome `xml:"failure"`
-	Error   *junitOutcome `xml:"error"`
-	Skipped *junitOutcome `xml:"skipped"`
-	Output  string        `xml:"system-out,omitempty"`
+	Class      string           `xml:"classname,attr"`
+	Name       string           `xml:"name,attr"`
+	File       string           `xml:"file,attr,omitempty"`
+	Line       int              `xml:"line,attr,omitempty"`
+	Properties *junitProperties `xml:"properties"`
+	Failure    *junitOutcome    `xml:"failure"`
+	Error      *junitOutcome    `xml:"error"`
+	Skipped    *junitOutcome    `xml:"skipped"`
+	Output     string           `xml:"system-out,omitempty"`
+}
+
+type junitProperties struct {
+	List []junitProperty `xml:"property"`
+}
+
+type junitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
 }
 
 type junitOutcome struct {
@@ -47,14 +59,19 @@ type junitOutcome struct {
 // pass with output; limit 0 fails none.
 func WriteJUnit(w io.Writer, d Document, limit classify.Severity) error {
 	suite := junitSuite{Name: "webhook-auditor"}
-	found := map[inventory.Ref]bool{}
+	if d.Observed != nil {
+		suite.Properties = &junitProperties{[]junitProperty{{"observed", clean(d.Observed.sourceLine())}}}
+	}
+	found, observed := map[inventory.Ref]bool{}, d.observed()
 	for _, f := range d.Findings {
 		found[f.ref()] = true
-		suite.add(findingCase(f, limit))
+		c := findingCase(f, limit)
+		c.Properties = observed[f.ref()].properties()
+		suite.add(c)
 	}
 	for _, webhook := range d.Webhooks {
 		if !found[webhook.ref()] {
-			suite.add(junitCase{Class: class(webhook.ref()), Name: webhook.Name})
+			suite.add(junitCase{Class: class(webhook.ref()), Name: webhook.Name, Properties: webhook.Observed.properties()})
 		}
 	}
 	for _, e := range d.Errors {
@@ -87,6 +104,24 @@ func (s *junitSuite) add(c junitCase) {
 		s.Skipped++
 	}
 	s.Cases = append(s.Cases, c)
+}
+
+// properties are the measured values under the names that they have in JSON; nil
+// without a source.
+func (o *Observed) properties() *junitProperties {
+	if o == nil {
+		return nil
+	}
+	out := &junitProperties{}
+	for _, p := range []struct {
+		name  string
+		value *float64
+	}{{"callsPerSecond", &o.CallsPerSecond}, {"p50Seconds", o.P50Seconds}, {"p99Seconds", o.P99Seconds}, {"failing", &o.Failing}, {"refused", &o.Refused}, {"share", &o.Share}} {
+		if p.value != nil {
+			out.List = append(out.List, junitProperty{"observed." + p.name, strconv.FormatFloat(*p.value, 'g', 6, 64)})
+		}
+	}
+	return out
 }
 
 func class(r inventory.Ref) string { return string(r.Type) + "/" + r.Configuration }

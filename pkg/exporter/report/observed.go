@@ -94,6 +94,15 @@ func newObserved(o *inventory.Observation, series inventory.Series) *Observed {
 	return out
 }
 
+// observed is what was measured of each webhook.
+func (d Document) observed() map[inventory.Ref]*Observed {
+	out := make(map[inventory.Ref]*Observed, len(d.Webhooks))
+	for _, w := range d.Webhooks {
+		out[w.ref()] = w.Observed
+	}
+	return out
+}
+
 // sourceLine says what the observed values are of.
 func (o *Observation) sourceLine() string {
 	if o.Source == "prometheus" {

@@ -1,12 +1,15 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -73,6 +76,40 @@ func TestObservedValues(t *testing.T) {
 	}
 }
 
+// writers are the formats of a report that are not JSON.
+var writers = map[string]func(io.Writer, Document) error{
+	"text":     func(w io.Writer, d Document) error { return WriteText(w, d, TextOptions{}) },
+	"Markdown": WriteMarkdown,
+	"table":    WriteTable,
+	"wide":     WriteWideTable,
+	"SARIF":    func(w io.Writer, d Document) error { return WriteSARIF(w, d, "") },
+	"JUnit":    func(w io.Writer, d Document) error { return WriteJUnit(w, d, classify.Critical) },
+}
+
+// TestObservedFindings: what was measured of a webhook stands beside its findings,
+// and its source is named once.
+func TestObservedFindings(t *testing.T) {
+	r := observedReport(observation())
+	check := &classify.Check{Name: "some-check", Severity: classify.Warning}
+	for _, p := range r.Profiles {
+		r.Findings = append(r.Findings, classify.Finding{Check: check, Webhook: p.Ref, Problem: classify.Problem{Severity: classify.Warning, Message: "is wrong"}})
+	}
+	d := NewDocument(r)
+	for name, want := range map[string][]string{
+		"table": {"WEBHOOK   CALLS/S   P99    FAILING\n", "busy      12.00     >25s   10.0%\n", "idle      0.00      -      0%\n"},
+		"wide":  {"CALLS/S   P50    P99    FAILING   REFUSED   RESOURCE", "busy      12.00     50ms   >25s   10.0%     25.0%"},
+		"SARIF": {`"callsPerSecond": 12,`, `"p99Beyond": true,`, `"refusedCalls": 30,`},
+		"JUnit": {`<property name="observed.p99Seconds" value="25"></property>`, `<property name="observed.refused" value="0.25"></property>`, `<property name="observed.callsPerSecond" value="0"></property>`},
+	} {
+		got := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return writers[name](b, d) }))
+		for _, w := range append(want, "10.0.0.1:6443 in 10s: 1 of 3 API servers") {
+			if strings.Count(got, w) != 1 {
+				t.Errorf("%s: want %q once in:\n%s", name, w, got)
+			}
+		}
+	}
+}
+
 // TestNothingObserved: without a source nothing changes.
 func TestNothingObserved(t *testing.T) {
 	d := NewDocument(observedReport(nil))
@@ -80,14 +117,11 @@ func TestNothingObserved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text, markdown strings.Builder
-	if err := WriteText(&text, d, TextOptions{}); err != nil {
-		t.Fatal(err)
+	outputs := []string{string(b)}
+	for _, write := range writers {
+		outputs = append(outputs, string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b, d) })))
 	}
-	if err := WriteMarkdown(&markdown, d); err != nil {
-		t.Fatal(err)
-	}
-	for _, got := range []string{string(b), text.String(), markdown.String()} {
+	for _, got := range outputs {
 		if strings.Contains(strings.ToLower(got), "observed") {
 			t.Errorf("it speaks of what was observed: %s", got)
 		}

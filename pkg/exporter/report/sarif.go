@@ -43,12 +43,12 @@ func newSARIF(d Document, checks []*classify.Check, version string) *sarif.Repor
 	for _, c := range checks {
 		run.Tool.Driver.AddRule(sarifRule(c))
 	}
-	seen := map[string]int{}
+	seen, observed := map[string]int{}, d.observed()
 	for _, f := range d.Findings {
 		id := fingerprint(f)
 		// The same object may stand in several files; each is a result.
 		seen[id]++
-		run.AddResult(sarifResult(f).
+		run.AddResult(sarifResult(f, observed[f.ref()]).
 			WithRuleIndex(run.GetRuleIndex(f.Check)).
 			WithPartialFingerprints(map[string]string{fingerprintName: fmt.Sprintf("%s:%d", id, seen[id])}))
 	}
@@ -68,13 +68,17 @@ func sarifRule(c *classify.Check) *sarif.ReportingDescriptor {
 		WithProperties(tags)
 }
 
-func sarifResult(f Finding) *sarif.Result {
+// sarifResult has what was measured of the webhook as a property, if anything was.
+func sarifResult(f Finding, o *Observed) *sarif.Result {
 	result := sarif.NewRuleResult(f.Check).
 		WithLevel(sarifLevels[f.Severity]).
 		WithMessage(sarif.NewTextMessage(clean("webhook "+f.Name+" "+f.Message) + ".\n" + f.Fix)).
 		AddLocation(sarifLocation(f))
 	if f.Acknowledged {
 		result.AddSuppression(sarif.NewSuppression().WithKind("external"))
+	}
+	if o != nil {
+		result.WithProperties(sarif.NewPropertyBag().Add("observed", o))
 	}
 	return result
 }
@@ -116,7 +120,8 @@ func fingerprint(f Finding) string {
 	return fmt.Sprintf("%x", sum[:16])
 }
 
-// sarifInvocation has the errors, and the detected type of each input.
+// sarifInvocation has the errors, the detected type of each input, and where
+// observed values come from.
 func sarifInvocation(d Document) *sarif.Invocation {
 	invocation := sarif.NewInvocation().WithExecutionSuccessful(len(d.Errors) == 0)
 	for _, e := range d.Errors {
@@ -124,6 +129,9 @@ func sarifInvocation(d Document) *sarif.Invocation {
 	}
 	for _, line := range readLines(d.Inputs, d.Taken) {
 		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, line))
+	}
+	if d.Observed != nil {
+		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, clean(d.Observed.sourceLine())))
 	}
 	return invocation
 }

@@ -37,15 +37,49 @@ func severityColumn(f Finding) string {
 	return f.Severity.String()
 }
 
+// observedColumns show what was measured of the webhooks that findings are
+// about; there are none without a source. wideObservedColumns are more of them.
+var (
+	observedColumns     = []string{"CALLS/S", "P99", "FAILING"}
+	wideObservedColumns = []string{"CALLS/S", "P50", "P99", "FAILING", "REFUSED"}
+)
+
+// withObserved inserts columns of what was measured before those of the details.
+func withObserved(columns []column, d Document, titles []string) []column {
+	if d.Observed == nil {
+		return columns
+	}
+	of := d.observed()
+	var added []column
+	for _, title := range titles {
+		at := slices.Index(topHeadings, title)
+		added = append(added, column{title, func(f Finding) string {
+			o := of[f.ref()]
+			if o == nil {
+				return "-"
+			}
+			return topCells(TopWebhook{Type: f.Type, Observed: *o})[at]
+		}})
+	}
+	return slices.Insert(slices.Clone(columns), len(tableColumns), added...)
+}
+
 // WriteTable writes the findings, one line each, and the totals.
-func WriteTable(w io.Writer, d Document) error { return writeRows(w, d, tableColumns) }
+func WriteTable(w io.Writer, d Document) error {
+	return writeRows(w, d, withObserved(tableColumns, d, observedColumns))
+}
 
 // WriteWideTable is WriteTable with more columns.
-func WriteWideTable(w io.Writer, d Document) error { return writeRows(w, d, wideColumns) }
+func WriteWideTable(w io.Writer, d Document) error {
+	return writeRows(w, d, withObserved(wideColumns, d, wideObservedColumns))
+}
 
 func writeRows(w io.Writer, d Document, columns []column) error {
 	t := newTable(w, columns)
 	t.rows("", d.Findings)
+	if d.Observed != nil {
+		return t.end(d.Summary() + "\n" + clean(d.Observed.sourceLine()))
+	}
 	return t.end(d.Summary())
 }
 
