@@ -63,7 +63,7 @@ func matchOrAny(glob, name string) bool { return glob == "" || match(glob, name)
 // acknowledge marks the findings that are known, and reports the
 // acknowledgements that cover none.
 func (p Policy) acknowledge(r *Report) {
-	var stale []Finding
+	var unused []Finding
 	for _, a := range p.Acknowledgements {
 		used, over := false, a.Until.over(r.Snapshot.Taken)
 		for i := range r.Findings {
@@ -74,18 +74,18 @@ func (p Policy) acknowledge(r *Report) {
 		}
 		switch {
 		case over:
-			stale = append(stale, a.stale("which ended on "+day(a.Until.Time)))
+			unused = append(unused, a.unusedFinding("which ended on "+day(a.Until.Time)))
 		case !used:
-			stale = append(stale, a.stale("which matches no finding"))
+			unused = append(unused, a.unusedFinding("which matches no finding"))
 		}
 	}
 	r.acknowledgeAnnotated()
-	r.Findings = append(r.Findings, stale...)
+	r.Findings = append(r.Findings, unused...)
 }
 
-// stale is the finding on an acknowledgement of the Policy; it belongs to no
+// unusedFinding is the finding on an acknowledgement of the Policy; it belongs to no
 // webhook, so it carries what the acknowledgement itself names.
-func (a Acknowledgement) stale(why string) Finding {
+func (a Acknowledgement) unusedFinding(why string) Finding {
 	return Finding{
 		Check:   staleAcknowledgement,
 		Webhook: inventory.Ref{Configuration: a.Configuration, Name: a.Name},
@@ -113,9 +113,9 @@ func (r *Report) acknowledgeAnnotated() {
 	for i := range r.Profiles {
 		profile := &r.Profiles[i]
 		key := configurationOf(profile.Ref)
-		profile.Stale = unused(known[key])
-		delete(known, key) // said once, with the configuration's first webhook
-		if len(profile.Stale) > 0 {
+		profile.UnusedAcknowledgements = uncovered(known[key])
+		delete(known, key) // reported once, with the configuration's first webhook
+		if len(profile.UnusedAcknowledgements) > 0 {
 			r.Findings = appendFindings(r.Findings, staleAcknowledgement, profile)
 		}
 	}
@@ -165,7 +165,7 @@ func acknowledged(annotation string) []string {
 	return out
 }
 
-func unused(checks map[string]bool) []string {
+func uncovered(checks map[string]bool) []string {
 	var out []string
 	for check, used := range checks {
 		if !used {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// said lists the findings as "check name", those that are acknowledged in
+// findingNames lists the findings as "check name", those that are acknowledged in
 // brackets.
-func said(r *Report) []string {
+func findingNames(r *Report) []string {
 	var out []string
 	for _, f := range r.Findings {
 		line := f.Check.Name + " " + f.Webhook.Name
@@ -62,8 +62,8 @@ func TestAcknowledgements(t *testing.T) {
 				if slices.Contains(c.known, finding) {
 					want = "[" + finding + "]"
 				}
-				if !slices.Contains(said(report), want) {
-					t.Errorf("no %s in %v", want, said(report))
+				if !slices.Contains(findingNames(report), want) {
+					t.Errorf("no %s in %v", want, findingNames(report))
 				}
 			}
 			checkStale(t, report, c.stale)
@@ -87,7 +87,7 @@ func checkStale(t *testing.T, r *Report, want string) {
 // TestAnnotationAcknowledges: info and warning findings of the configuration
 // are known, critical ones never.
 func TestAnnotationAcknowledges(t *testing.T) {
-	got := said(evaluate(t, DefaultPolicy(), fixture(t, "testdata/stale-acknowledgement.yaml")))
+	got := findingNames(evaluate(t, DefaultPolicy(), fixture(t, "testdata/stale-acknowledgement.yaml")))
 	for _, want := range []string{"[long-timeout used.example.com]", "long-timeout reasonless.example.com", "service-missing critical.example.com"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("no %s in %v", want, got)

@@ -42,7 +42,7 @@ func findFault(fault inventory.BackendFault) func(*Profile) []Problem {
 		detail := p.State.Detail
 		if p.State.Routing != inventory.RoutingUnknown {
 			severity = min(severity, Warning)
-			detail += "; whether this one does is not known, tell it with --aggregator-routing"
+			detail += "; whether this one does is not known: set --aggregator-routing"
 		}
 		return []Problem{{
 			Severity: severity,

@@ -28,7 +28,7 @@ var backendUnreachable = &Check{
 	},
 }
 
-// reach is how to find out whether nobody listens or the way is barred.
+// reach is how to find out whether no process listens or the network is blocked.
 func reach(p *Profile) string {
 	if p.Webhook.Backend.Kind == inventory.BackendURL {
 		return fmt.Sprintf("see that %s resolves and listens, from the hosts of the API servers too; if it is gone for good: kubectl delete %s",

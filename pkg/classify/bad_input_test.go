@@ -41,7 +41,7 @@ func TestBadInput(t *testing.T) {
 		CRDs: []*apiextensionsv1.CustomResourceDefinition{{ObjectMeta: metav1.ObjectMeta{Name: "empty"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{Conversion: conversion}}},
 	}
 	r := evaluate(t, DefaultPolicy(), o.Snapshot(taken))
-	if !slices.Contains(said(r), "critical-resource rest.example.com") {
+	if !slices.Contains(findingNames(r), "critical-resource rest.example.com") {
 		t.Error("the rest is not judged")
 	}
 	for _, want := range []string{"reading caBundle of webhook bundle.example.com", "reading namespaceSelector of webhook operator.example.com", `reading matchCondition "broken" of webhook condition.example.com: line 1, column 9: Syntax error`} {

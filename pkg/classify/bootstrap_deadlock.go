@@ -33,7 +33,7 @@ var bootstrapDeadlock = &Check{
 
 // Deadlock is a cycle of what needs what to start.
 type Deadlock struct {
-	// Steps tell the cycle, from the webhook's own Service back to it.
+	// Steps describe the cycle, from the webhook's own Service back to it.
 	Steps []string
 	// Certain says that the cycle does not hang on labels that are not known.
 	Certain bool

@@ -33,8 +33,9 @@ type Excess struct {
 	Allowed Budget
 }
 
-// books know which webhooks are called for the resources, and where.
-type books struct {
+// costIndex maps resources to the webhooks that are called for them, with the
+// namespaces that their selectors exempt.
+type costIndex struct {
 	work     *work
 	matcher  *admission.Matcher
 	snapshot *inventory.Snapshot
@@ -61,10 +62,10 @@ type unusualNamespace struct {
 	differs []int
 }
 
-// newBooks costs the webhooks and, for each selector, the namespaces with a label
+// newCostIndex costs the webhooks and, for each selector, the namespaces with a label
 // that it asks for.
-func newBooks(w *work, m *admission.Matcher, profiles []Profile, resources []inventory.Resource) books {
-	b := books{work: w, matcher: m, snapshot: m.Snapshot, profiles: profiles, chains: map[inventory.Resource][]int{}, selector: map[int]int{}}
+func newCostIndex(w *work, m *admission.Matcher, profiles []Profile, resources []inventory.Resource) costIndex {
+	b := costIndex{work: w, matcher: m, snapshot: m.Snapshot, profiles: profiles, chains: map[inventory.Resource][]int{}, selector: map[int]int{}}
 	for _, r := range resources {
 		b.chains[r] = sentTo(profiles, r)
 	}
@@ -77,13 +78,14 @@ func newBooks(w *work, m *admission.Matcher, profiles []Profile, resources []inv
 		}
 	}
 	if m.Snapshot.NamespacesKnown {
-		b.namespaces = b.tellApart()
+		b.namespaces = b.findUnusualNamespaces()
 	}
 	return b
 }
 
-// tellApart finds the namespaces that the selectors tell apart.
-func (b *books) tellApart() []unusualNamespace {
+// findUnusualNamespaces finds the namespaces that some selector treats otherwise
+// than one without labels, and one that is treated alike.
+func (b *costIndex) findUnusualNamespaces() []unusualNamespace {
 	names := map[string]map[string]string{}
 	for _, name := range []string{"default", "kube-system"} { // in every cluster
 		names[name], _ = namespaceLabels(b.snapshot, name)
@@ -207,7 +209,7 @@ func find(sorted []admission.MatchedResource, r inventory.Resource) (int, bool) 
 }
 
 // add returns the place of the selector among those that differ.
-func (b *books) add(selector inventory.Selector, known map[string]int) int {
+func (b *costIndex) add(selector inventory.Selector, known map[string]int) int {
 	key := ""
 	if !selector.Empty() {
 		key = selector.String()
@@ -222,7 +224,7 @@ func (b *books) add(selector inventory.Selector, known map[string]int) int {
 }
 
 // costs are those of each operation on the resources that the server serves.
-func (b books) costs(resources []inventory.Resource) []Cost {
+func (b costIndex) costs(resources []inventory.Resource) []Cost {
 	var out []Cost
 	for _, r := range resources {
 		for _, op := range b.matcher.Operations(r) {
@@ -234,7 +236,7 @@ func (b books) costs(resources []inventory.Resource) []Cost {
 
 // worst finds the namespace where the requests cost most: what they cost in a
 // usual one, changed by the selectors that treat it otherwise.
-func (b books) worst(r inventory.Resource, op inventory.Operation) Cost {
+func (b costIndex) worst(r inventory.Resource, op inventory.Operation) Cost {
 	chain, namespaced := b.called(r, op)
 	bySelector := make([]admission.Budget, len(b.selectors))
 	for _, i := range chain {
@@ -261,7 +263,7 @@ func (b books) worst(r inventory.Resource, op inventory.Operation) Cost {
 }
 
 // selects reports whether the selector lets the namespace through.
-func (b books) selects(n unusualNamespace, selector int) bool {
+func (b costIndex) selects(n unusualNamespace, selector int) bool {
 	_, differs := slices.BinarySearch(n.differs, selector)
 	return b.usual[selector] != differs
 }
@@ -276,7 +278,7 @@ type usualCosts struct {
 	slowest []int
 }
 
-func (b books) usualCosts(bySelector []admission.Budget) usualCosts {
+func (b costIndex) usualCosts(bySelector []admission.Budget) usualCosts {
 	c := usualCosts{bySelector: bySelector, usual: b.usual}
 	for i, here := range bySelector {
 		if b.usual[i] && here.Webhooks > 0 {
@@ -312,8 +314,8 @@ func (c usualCosts) in(n unusualNamespace) admission.Budget {
 	return out
 }
 
-// BackendName returns the webhooks that the operation may meet in some namespace.
-func (b books) called(r inventory.Resource, op inventory.Operation) (chain []int, namespaced bool) {
+// called returns the webhooks that the operation may meet in some namespace.
+func (b costIndex) called(r inventory.Resource, op inventory.Operation) (chain []int, namespaced bool) {
 	for _, i := range b.chains[r] {
 		reached := b.profiles[i].Matched
 		at, _ := find(reached, r)
@@ -324,8 +326,8 @@ func (b books) called(r inventory.Resource, op inventory.Operation) (chain []int
 	return chain, namespaced
 }
 
-// findCosts computes what the critical resources cost, and tells each webhook
-// of a chain that exceeds a budget of the Policy.
+// findCosts computes what the critical resources cost, and adds each exceeded
+// budget of the Policy to the webhooks of the chain.
 func (p *Policy) findCosts(w *work, m *admission.Matcher, profiles []Profile) []Cost {
 	critical := slices.Clone(p.Classes[ClassCritical])
 	slices.SortFunc(critical, inventory.Resource.Compare)
@@ -334,7 +336,7 @@ func (p *Policy) findCosts(w *work, m *admission.Matcher, profiles []Profile) []
 	for _, allowed := range p.Budgets {
 		resources = append(resources, allowed.Resource)
 	}
-	b := newBooks(w, m, profiles, resources)
+	b := newCostIndex(w, m, profiles, resources)
 	if w.ended {
 		return nil
 	}

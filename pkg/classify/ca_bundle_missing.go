@@ -17,8 +17,8 @@ var caBundleMissing = &Check{
 	Find:     findMissingBundle,
 }
 
-// findMissingBundle looks at objects that live in a cluster: a manifest is
-// still to be filled in by whoever is meant to. A URL may well have a
+// findMissingBundle looks at objects of a cluster alone: the bundle of a manifest
+// is still to be injected. A URL may well have a
 // certificate of a public CA, and the API server trusts itself.
 func findMissingBundle(p *Profile) []Problem {
 	a, changed := p.Webhook.Backend.Authority, p.Object.LastChanged
@@ -46,7 +46,7 @@ func findMissingBundle(p *Profile) []Problem {
 	}}
 }
 
-// injector fills CA bundles in, asked by an annotation.
+// injector injects CA bundles where an annotation asks for it.
 type injector struct{ annotation, name, look string }
 
 var injectors = []injector{
@@ -56,7 +56,8 @@ var injectors = []injector{
 	{"cert-manager.io/inject-apiserver-ca", "cert-manager", "see the log: kubectl logs -n cert-manager deployment/cert-manager-cainjector"},
 }
 
-// injectorOf returns who is asked to inject, the zero injector if nobody is.
+// injectorOf returns the injector that an annotation asks for, the zero injector
+// without one.
 func injectorOf(annotations map[string]string) injector {
 	for _, known := range injectors {
 		if value := annotations[known.annotation]; value != "" && !strings.EqualFold(value, "false") {

@@ -53,8 +53,8 @@ func (s *Severity) UnmarshalText(b []byte) error {
 	return fmt.Errorf("unknown severity %q: want info, warning or critical", b)
 }
 
-// Check is one thing that can be wrong with a webhook. All that is said of it
-// anywhere is derived from this literal and from the runbook with its name.
+// Check is one thing that can be wrong with a webhook. All documentation of it
+// is derived from this literal and from the runbook with its name.
 type Check struct {
 	// Name is in kebab-case; it is the stem of the runbook and of the fixture.
 	Name string

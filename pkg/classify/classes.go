@@ -34,7 +34,7 @@ var ListedClasses = []Class{ClassCritical, ClassVital, ClassVirtual, ClassSensit
 
 // defaultClasses are the members of the classes as the enhancement "Improving
 // Supportability of API Webhooks" (openshift/enhancements, 2021) lists them, with
-// the group that each resource belongs to. Core is told by group.
+// the group that each resource belongs to. Core is decided by group.
 func defaultClasses() map[Class][]inventory.Resource {
 	return map[Class][]inventory.Resource{
 		ClassCritical: {

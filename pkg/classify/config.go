@@ -61,7 +61,7 @@ func oneDocument(text []byte) error {
 }
 
 // unknownKeys looks for keys that the type does not have: one that is only
-// ignored would be a decision that nobody keeps.
+// ignored would be a decision without effect.
 func unknownKeys(value any, t reflect.Type, at string) error {
 	switch v := value.(type) {
 	case []any:
@@ -172,7 +172,7 @@ func globError(glob string) error {
 }
 
 // bucketEdges are those of the API server's histogram: of a threshold between
-// them no series could tell whether it was exceeded.
+// them no series could show whether it was exceeded.
 var bucketEdges = []float64{0.1, 0.5, 1, 2.5, 10}
 
 func (p Policy) numberErrors() []error {

@@ -81,8 +81,9 @@ var defaultControlPlane = map[string][]inventory.Resource{
 	},
 }
 
-// Vital is a request on the control plane's path that a webhook is called for.
-type Vital struct {
+// ControlPlaneMatch is a request on the control plane's path that a webhook is
+// called for.
+type ControlPlaneMatch struct {
 	inventory.Resource
 	// Namespace is "" for a cluster-scoped resource.
 	Namespace string
@@ -93,10 +94,10 @@ type Vital struct {
 	Reason admission.Reason
 }
 
-// vitalRequests are the requests on the control plane's path, by resource.
-type vitalRequests map[inventory.Resource][]vitalRequest
+// controlPlaneRequests are the requests on the control plane's path, by resource.
+type controlPlaneRequests map[inventory.Resource][]controlPlaneRequest
 
-type vitalRequest struct {
+type controlPlaneRequest struct {
 	namespace string
 	request   admission.Request
 }
@@ -123,9 +124,9 @@ func (p Policy) controlPlaneOf(s *inventory.Snapshot) map[string][]inventory.Res
 	return out
 }
 
-// vitalRequests makes each request once, for all webhooks.
-func (p Policy) vitalRequests(w *work, m *admission.Matcher) vitalRequests {
-	out := vitalRequests{}
+// controlPlaneRequests makes each request once, for all webhooks.
+func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlaneRequests {
+	out := controlPlaneRequests{}
 	for namespace, resources := range p.controlPlaneOf(m.Snapshot) {
 		for _, r := range resources {
 			for _, op := range m.Operations(r) { // none where the API server does not serve it
@@ -137,36 +138,36 @@ func (p Policy) vitalRequests(w *work, m *admission.Matcher) vitalRequests {
 					w.fail(err)
 					return nil
 				}
-				out[r] = append(out[r], vitalRequest{namespace, request})
+				out[r] = append(out[r], controlPlaneRequest{namespace, request})
 			}
 		}
 	}
 	return out
 }
 
-// vital returns the requests on the control plane's path that the webhook is
-// BackendName for, sorted. Labels that a namespace would need to have for it, and is
+// matchedBy returns the requests on the control plane's path that the webhook is
+// called for, sorted. Labels that a namespace would need to have for it, and is
 // not known to have, are taken to be absent.
-func (v vitalRequests) vital(work *work, w *inventory.Webhook, reached []admission.MatchedResource) []Vital {
-	var out []Vital
+func (v controlPlaneRequests) known(work *work, w *inventory.Webhook, reached []admission.MatchedResource) []ControlPlaneMatch {
+	var out []ControlPlaneMatch
 	for _, r := range reached {
-		for _, vital := range v[r.Resource] {
-			if !r.Operations.Has(vital.request.Operation) {
+		for _, known := range v[r.Resource] {
+			if !r.Operations.Has(known.request.Operation) {
 				continue
 			}
 			if !work.step() {
 				return nil
 			}
-			if verdict := vital.request.Match(w); verdict.Match != admission.No && !verdict.OptIn {
-				out = append(out, Vital{r.Resource, vital.namespace, verdict.Match, verdict.Reason})
+			if verdict := known.request.Match(w); verdict.Match != admission.No && !verdict.OptIn {
+				out = append(out, ControlPlaneMatch{r.Resource, known.namespace, verdict.Match, verdict.Reason})
 			}
 		}
 	}
-	slices.SortFunc(out, compareVital)
-	return slices.CompactFunc(out, func(a, b Vital) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
+	slices.SortFunc(out, compareControlPlaneMatches)
+	return slices.CompactFunc(out, func(a, b ControlPlaneMatch) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
 }
 
-func compareVital(a, b Vital) int {
+func compareControlPlaneMatches(a, b ControlPlaneMatch) int {
 	return cmp.Or(
 		cmp.Compare(a.Namespace, b.Namespace), // nodes and the like first
 		a.Resource.Compare(b.Resource),

@@ -18,7 +18,7 @@ var controlPlanePath = &Check{
 	For:      15 * time.Minute,
 	Find: func(p *Profile) []Problem {
 		switch {
-		case p.Platform || len(p.Vital) == 0:
+		case p.Platform || len(p.ControlPlane) == 0:
 			return nil
 		case p.FailsClosed():
 			return []Problem{blocksControlPlane(p)}
@@ -28,12 +28,12 @@ var controlPlanePath = &Check{
 }
 
 func blocksControlPlane(p *Profile) Problem {
-	severity, sure := certainty(p.Vital)
+	severity, sure := certainty(p.ControlPlane)
 	return Problem{
 		Severity: severity,
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: while it cannot be called, %s are refused (failurePolicy Fail)%s",
-			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), vitalNames(sure), unlessOf(p, sure)),
-		Fix: patch(p, leaveAlone(p, p.Vital)...),
+			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), unlessOf(p, sure)),
+		Fix: patch(p, leaveAlone(p, p.ControlPlane)...),
 	}
 }
 
@@ -41,9 +41,9 @@ func blocksControlPlane(p *Profile) Problem {
 // timeout; clients of the API server give up first where that is long.
 func delaysControlPlane(p *Profile) []Problem {
 	if limit := secondsOf(p.Policy.ControlPlaneTimeoutSeconds); p.Timeout > limit {
-		return []Problem{delay(p, p.Vital, limit)}
+		return []Problem{delay(p, p.ControlPlane, limit)}
 	}
-	leases := slices.DeleteFunc(slices.Clone(p.Vital), func(v Vital) bool {
+	leases := slices.DeleteFunc(slices.Clone(p.ControlPlane), func(v ControlPlaneMatch) bool {
 		return v.Resource != inventory.Resource{Group: "coordination.k8s.io", Name: "leases"} || v.Namespace != "kube-system"
 	})
 	if limit := secondsOf(p.Policy.LeaseTimeoutSeconds); p.Timeout > limit && len(leases) > 0 {
@@ -52,19 +52,19 @@ func delaysControlPlane(p *Profile) []Problem {
 	return nil
 }
 
-func delay(p *Profile, vital []Vital, limit time.Duration) Problem {
-	severity, sure := certainty(vital)
+func delay(p *Profile, matches []ControlPlaneMatch, limit time.Duration) Problem {
+	severity, sure := certainty(matches)
 	return Problem{
 		Severity: severity,
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: while its backend hangs, %s wait %s in spite of failurePolicy Ignore, longer than those who write them have%s",
-			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), vitalNames(sure), seconds(p.Timeout), unlessOf(p, sure)),
+			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), seconds(p.Timeout), unlessOf(p, sure)),
 		Fix: patch(p, set(p, "timeoutSeconds", int(limit.Seconds()))),
 	}
 }
 
-func resourcesOf(vital []Vital) []inventory.Resource {
-	out := make([]inventory.Resource, len(vital))
-	for i, v := range vital {
+func resourcesOf(matches []ControlPlaneMatch) []inventory.Resource {
+	out := make([]inventory.Resource, len(matches))
+	for i, v := range matches {
 		out[i] = v.Resource
 	}
 	return out
@@ -72,10 +72,10 @@ func resourcesOf(vital []Vital) []inventory.Resource {
 
 // certainty returns what the webhook is certainly called for, as a warning. What
 // it may be called for is worth knowing where there is nothing else.
-func certainty(vital []Vital) (Severity, []Vital) {
-	sure := slices.DeleteFunc(slices.Clone(vital), func(v Vital) bool { return v.Match != admission.Yes })
+func certainty(matches []ControlPlaneMatch) (Severity, []ControlPlaneMatch) {
+	sure := slices.DeleteFunc(slices.Clone(matches), func(v ControlPlaneMatch) bool { return v.Match != admission.Yes })
 	if len(sure) == 0 {
-		return Info, vital
+		return Info, matches
 	}
 	return Warning, sure
 }
@@ -89,10 +89,10 @@ func isOrMayBe(s Severity) string {
 
 // unlessOf says what would keep the webhook off the path; "" where nothing
 // would.
-func unlessOf(p *Profile, vital []Vital) string {
+func unlessOf(p *Profile, matches []ControlPlaneMatch) string {
 	var namespaces []string
 	decided := true
-	for _, v := range vital {
+	for _, v := range matches {
 		decided = decided && v.Match == admission.Yes
 		if v.Match == admission.Maybe && v.Reason == admission.ReasonNamespaceSelector {
 			namespaces = append(namespaces, cmp.Or(v.Namespace, "the namespace"))
@@ -104,10 +104,10 @@ func unlessOf(p *Profile, vital []Vital) string {
 	return unless(p, namespaces)
 }
 
-// vitalNames names what is on the path: "nodes, leases… in kube-system".
-func vitalNames(vital []Vital) string {
-	names := make([]string, len(vital))
-	for i, v := range vital {
+// controlPlaneNames names what is on the path: "nodes, leases… in kube-system".
+func controlPlaneNames(matches []ControlPlaneMatch) string {
+	names := make([]string, len(matches))
+	for i, v := range matches {
 		names[i] = v.String()
 		if v.Namespace != "" {
 			names[i] += " in " + v.Namespace
@@ -119,10 +119,10 @@ func vitalNames(vital []Vital) string {
 // leaveAlone keeps the webhook off the path: by namespace where there is one,
 // else by a matchCondition, for a namespaceSelector never exempts a
 // cluster-scoped resource.
-func leaveAlone(p *Profile, vital []Vital) []edit {
+func leaveAlone(p *Profile, matches []ControlPlaneMatch) []edit {
 	var namespaces []string
 	var clusterScoped []inventory.Resource
-	for _, v := range vital {
+	for _, v := range matches {
 		switch {
 		case v.Namespace == "":
 			clusterScoped = append(clusterScoped, v.Resource)

@@ -31,7 +31,7 @@ var notCore = map[string]string{
 
 // TestCoreIsComplete: every group that a real API server serves, that OpenShift's
 // API registers, that its documentation lists or that the stock webhooks are
-// BackendName for is core or an exception; and nothing else is either.
+// called for is core or an exception; and nothing else is either.
 func TestCoreIsComplete(t *testing.T) {
 	want := map[string]bool{}
 	for _, s := range inventory.Builtins(inventory.Newest, false) {

@@ -17,7 +17,7 @@ var deadRule = &Check{
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		var dead, reasons []string
-		for _, i := range p.Idle {
+		for _, i := range p.UnusedRules {
 			if reason := whyDead(p, &p.Rules[i]); reason != "" {
 				dead = append(dead, fmt.Sprintf("rules[%d]", i))
 				reasons = append(reasons, reason)

@@ -12,15 +12,16 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// part is something that has to start: the Pods behind a Service that webhooks
+// component is something that has to start: the Pods behind a Service that webhooks
 // are served by, or what every Pod needs: what its node runs, and DNS.
-type part struct {
+type component struct {
 	// name completes "the Pods of …".
 	name      string
 	namespace string
-	// pods is what its Pods need to run, reach what they need to be called then.
-	pods  *podNeeds
-	reach []question
+	// pods is what its Pods need to run, endpointRequests what they need besides to
+	// be called.
+	pods             *podNeeds
+	endpointRequests []requestSpec
 	// use completes "the Pods of … need it …", where every Pod does.
 	use string
 	// class is the place of its class in the graph.
@@ -30,16 +31,16 @@ type part struct {
 // podNeeds is what the Pods behind Services need that select the same.
 type podNeeds struct {
 	// name is that of the workload; "" where its Service says more.
-	name      string
-	questions []question
+	name     string
+	requests []requestSpec
 	// network says that they start only after what nodes and names need.
 	network bool
 	// static says that no admission can keep them from starting.
 	static bool
 }
 
-// need is a request and what it does.
-type need struct {
+// dependency is a request that a component waits for, and what it does.
+type dependency struct {
 	request admission.Request
 	what    string
 	// verdict is that of the webhook that refuses it.
@@ -48,40 +49,40 @@ type need struct {
 
 // certain reports whether the webhook certainly refuses the request. Else
 // labels of the namespace decide that are not known.
-func (n need) certain() bool { return n.verdict.Match == admission.Yes }
+func (n dependency) certain() bool { return n.verdict.Match == admission.Yes }
 
 // possible is true of all that a webhook may refuse.
-func (need) possible() bool { return true }
+func (dependency) possible() bool { return true }
 
-// blocker is a webhook that can keep others from starting, and what serves it.
-type blocker struct {
+// blockingWebhook is a webhook that can keep others from starting, and what serves it.
+type blockingWebhook struct {
 	profile *Profile
-	own     *part
+	own     *component
 }
 
 // findDeadlocks looks for the cycles in which webhooks with failurePolicy Fail
-// keep what serves them from starting. It costs a few questions for each class
+// keep what serves them from starting. It costs a few requests for each class
 // of webhooks and of Pods; see startGraph.
 func findDeadlocks(w *work, m *admission.Matcher, profiles []Profile) {
-	blockers := findBlockers(w, m.Snapshot, profiles)
-	if len(blockers) == 0 {
+	blocking := findBlockingWebhooks(w, m.Snapshot, profiles)
+	if len(blocking) == 0 {
 		return
 	}
-	g := newStartGraph(w, m, blockers)
+	g := newStartGraph(w, m, blocking)
 	if w.ended {
 		return
 	}
-	possible := g.deadlocks(need.possible)
+	possible := g.deadlocks(dependency.possible)
 	if len(possible) == 0 {
 		return
 	}
-	certain := g.deadlocks(need.certain)
+	certain := g.deadlocks(dependency.certain)
 	if w.ended {
 		return
 	}
-	for _, b := range blockers {
+	for _, b := range blocking {
 		d := possible[b]
-		if sure := certain[b]; sure != nil { // told rather than a possible one
+		if sure := certain[b]; sure != nil { // reported rather than a possible one
 			sure.Certain = true
 			sure.Namespaces, sure.More = d.Namespaces, d.More
 			d = sure
@@ -90,8 +91,8 @@ func findDeadlocks(w *work, m *admission.Matcher, profiles []Profile) {
 	}
 }
 
-// starting says what is refused with each of admission.PodWrites.
-var starting = map[inventory.Resource]string{
+// refusedStart says what is refused with each of admission.PodWrites.
+var refusedStart = map[inventory.Resource]string{
 	{Name: "pods"}:                                  "the Pods of",
 	{Name: "pods", Subresource: "binding"}:          "to let the scheduler place the Pods of",
 	{Name: "pods", Subresource: "status"}:           "to let the kubelet report on the Pods of",
@@ -104,41 +105,41 @@ var (
 	leases         = inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}
 )
 
-// findBlockers returns the webhooks that can keep others from starting, and
+// findBlockingWebhooks returns the webhooks that can keep others from starting, and
 // could be kept from it themselves.
-func findBlockers(w *work, s *inventory.Snapshot, profiles []Profile) []*blocker {
-	parts := backendParts{snapshot: s, byService: map[inventory.Key]*part{}, pods: map[selectedPods]*podNeeds{}}
-	var out []*blocker
+func findBlockingWebhooks(w *work, s *inventory.Snapshot, profiles []Profile) []*blockingWebhook {
+	components := backendComponents{snapshot: s, byService: map[inventory.Key]*component{}, pods: map[selectedPods]*podNeeds{}}
+	var out []*blockingWebhook
 	for i := range profiles {
 		p := &profiles[i]
 		if !w.step() {
 			return nil
 		}
-		if !mayBlock(p) {
+		if !canBlock(p) {
 			continue
 		}
-		if own := parts.of(p.State.Service.Key()); own != nil {
-			out = append(out, &blocker{p, own})
+		if own := components.of(p.State.Service.Key()); own != nil {
+			out = append(out, &blockingWebhook{p, own})
 		}
 	}
 	return out
 }
 
-// mayBlock reports whether the webhook could keep anything from starting: it
+// canBlock reports whether the webhook could keep anything from starting: it
 // fails closed, runs in the cluster, and is called for what starts.
-func mayBlock(p *Profile) bool {
+func canBlock(p *Profile) bool {
 	if p.Type == inventory.Conversion || !p.FailsClosed() || p.Webhook.Backend.Kind == inventory.BackendURL {
 		return false
 	}
 	return slices.ContainsFunc(p.Matched, func(r admission.MatchedResource) bool {
-		return starting[r.Resource] != "" || r.Resource == endpointSlices || r.Resource == leases
+		return refusedStart[r.Resource] != "" || r.Resource == endpointSlices || r.Resource == leases
 	})
 }
 
-// backendParts are the parts behind Services, each made once.
-type backendParts struct {
+// backendComponents are the components behind Services, each made once.
+type backendComponents struct {
 	snapshot  *inventory.Snapshot
-	byService map[inventory.Key]*part
+	byService map[inventory.Key]*component
 	pods      map[selectedPods]*podNeeds
 }
 
@@ -147,7 +148,7 @@ type selectedPods struct{ namespace, selector string }
 
 // of is what runs behind a Service; nil if nothing does that admission could
 // keep from starting: static Pods, or what the Service does not select.
-func (b backendParts) of(key inventory.Key) *part {
+func (b backendComponents) of(key inventory.Key) *component {
 	p, known := b.byService[key]
 	if !known {
 		p = b.build(key)
@@ -156,7 +157,7 @@ func (b backendParts) of(key inventory.Key) *part {
 	return p
 }
 
-func (b backendParts) build(key inventory.Key) *part {
+func (b backendComponents) build(key inventory.Key) *component {
 	service, known := b.snapshot.Services[key]
 	if !known || len(service.Selector) == 0 {
 		return nil
@@ -174,7 +175,7 @@ func (b backendParts) build(key inventory.Key) *part {
 	if name == "" {
 		name = "Service " + key.String()
 	}
-	return &part{name: name, namespace: service.Namespace, pods: pods, reach: reachQuestions(service)}
+	return &component{name: name, namespace: service.Namespace, pods: pods, endpointRequests: endpointRequests(service)}
 }
 
 // needsBehind is what the Pods need that a Service selects. Where the input
@@ -185,7 +186,7 @@ func needsBehind(s *inventory.Snapshot, service inventory.Service) *podNeeds {
 	workloads := s.Behind(service)
 	if len(workloads) == 0 {
 		out.network = true
-		out.questions = podQuestions(service.Namespace, service.Selector)
+		out.requests = podRequests(service.Namespace, service.Selector)
 	}
 	equal := map[string]bool{}
 	for _, w := range workloads {
@@ -196,7 +197,7 @@ func needsBehind(s *inventory.Snapshot, service inventory.Service) *podNeeds {
 		out.network = out.network || !w.HostNetwork
 		if set := labels.Set(w.PodLabels).String(); !equal[set] {
 			equal[set] = true
-			out.questions = append(out.questions, podQuestions(w.Namespace, w.PodLabels)...)
+			out.requests = append(out.requests, podRequests(w.Namespace, w.PodLabels)...)
 		}
 	}
 	return out
@@ -213,60 +214,60 @@ func useOf(w inventory.Workload) string {
 	return ""
 }
 
-// everyPodsParts are what every Pod needs.
-func everyPodsParts(s *inventory.Snapshot) []*part {
-	var out []*part
+// everyPodsComponents are what every Pod needs.
+func everyPodsComponents(s *inventory.Snapshot) []*component {
+	var out []*component
 	for _, w := range s.Workloads {
 		if use := useOf(w); use != "" && !w.Static {
-			pods := &podNeeds{questions: podQuestions(w.Namespace, w.PodLabels)}
-			out = append(out, &part{name: w.String(), namespace: w.Namespace, pods: pods, use: use})
+			pods := &podNeeds{requests: podRequests(w.Namespace, w.PodLabels)}
+			out = append(out, &component{name: w.String(), namespace: w.Namespace, pods: pods, use: use})
 		}
 	}
 	return out
 }
 
-// question is what a request is about that a part needs.
-type question struct {
+// requestSpec is a request that a component needs, before it is built.
+type requestSpec struct {
 	operation inventory.Operation
 	resource  inventory.Resource
 	subject   admission.Subject
 	what      string
 }
 
-// podQuestions is what a Pod needs to run.
-func podQuestions(namespace string, labels map[string]string) []question {
+// podRequests is what a Pod needs to run.
+func podRequests(namespace string, labels map[string]string) []requestSpec {
 	if labels == nil {
 		labels = unlabeled
 	}
-	var out []question
+	var out []requestSpec
 	for _, w := range admission.PodWrites {
 		subject := admission.Subject{Namespace: namespace, Labels: unlabeled}
 		if w.Labeled {
 			subject.Labels = labels
 		}
-		out = append(out, question{w.Operation, w.Resource, subject, starting[w.Resource]})
+		out = append(out, requestSpec{w.Operation, w.Resource, subject, refusedStart[w.Resource]})
 	}
 	return out
 }
 
-// reachQuestions is what a running Pod needs to be called.
-func reachQuestions(service inventory.Service) []question {
+// endpointRequests is what a running Pod needs to be called.
+func endpointRequests(service inventory.Service) []requestSpec {
 	labels := maps.Clone(service.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels[discoveryv1.LabelServiceName] = service.Name
-	return []question{
+	return []requestSpec{
 		{inventory.Update, endpointSlices, admission.Subject{Namespace: service.Namespace, Labels: labels}, "the endpoints of"},
 		{inventory.Update, leases, admission.Subject{Namespace: service.Namespace, Labels: unlabeled}, "the leases by which a leader is elected among the Pods of"},
 	}
 }
 
-// needs returns the requests of the questions. What the API server does not serve,
-// nothing waits for.
-func needs(m *admission.Matcher, questions []question) ([]need, error) {
-	var out []need
-	for _, q := range questions {
+// dependencies builds the requests. A request that the API server does not serve is
+// no dependency.
+func dependencies(m *admission.Matcher, requests []requestSpec) ([]dependency, error) {
+	var out []dependency
+	for _, q := range requests {
 		if !slices.Contains(m.Operations(q.resource), q.operation) {
 			continue
 		}
@@ -274,14 +275,14 @@ func needs(m *admission.Matcher, questions []question) ([]need, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, need{request: request, what: q.what})
+		out = append(out, dependency{request: request, what: q.what})
 	}
 	return out, nil
 }
 
 // unless says what would keep the webhook from refusing it; "" where nothing
 // would.
-func (n need) unless(p *Profile) string {
+func (n dependency) unless(p *Profile) string {
 	if n.certain() {
 		return ""
 	}

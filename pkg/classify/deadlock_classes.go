@@ -11,7 +11,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// mentions are the labels that selectors tell apart, and the values of each.
+// mentions are the labels that selectors ask for, and the values of each.
 type mentions map[string]map[string]bool
 
 func (m mentions) add(selector labels.Selector) {
@@ -30,7 +30,7 @@ func (m mentions) add(selector labels.Selector) {
 }
 
 // appendSignature appends what the selectors see of the labels: two sets of
-// labels that no selector tells apart read alike. It costs the labels, not the
+// labels between which no selector distinguishes have one signature. It costs the labels, not the
 // selectors.
 func (m mentions) appendSignature(b []byte, known map[string]string) []byte {
 	var keys []string
@@ -62,17 +62,17 @@ func (m mentions) of(holder labelHolder, known map[string]string) []label {
 }
 
 // newStartGraph sorts the webhooks, and what has to start, into classes.
-func newStartGraph(w *work, m *admission.Matcher, blockers []*blocker) *startGraph {
-	g := &startGraph{work: w, nodes: everyPodsParts(m.Snapshot)}
-	classifier := partClassifier{matcher: m, snapshot: m.Snapshot, graph: g, namespace: mentions{}, object: mentions{}, known: map[string]int{}, signatures: map[*podNeeds]string{}}
-	byKey := map[string]*blockerClass{}
-	for _, b := range blockers {
+func newStartGraph(w *work, m *admission.Matcher, blocking []*blockingWebhook) *startGraph {
+	g := &startGraph{work: w, nodes: everyPodsComponents(m.Snapshot)}
+	classifier := componentClassifier{matcher: m, snapshot: m.Snapshot, graph: g, namespace: mentions{}, object: mentions{}, known: map[string]int{}, signatures: map[*podNeeds]string{}}
+	byKey := map[string]*blockingClass{}
+	for _, b := range blocking {
 		key := b.profile.matchKey
 		class := byKey[key]
 		if class == nil {
-			class = &blockerClass{anchors: anchorsOf(b.profile)}
+			class = &blockingClass{anchors: anchorsOf(b.profile)}
 			byKey[key] = class
-			g.blockers = append(g.blockers, class)
+			g.blocking = append(g.blocking, class)
 			classifier.namespace.add(b.profile.NamespaceSelector.Parsed)
 			classifier.object.add(b.profile.ObjectSelector.Parsed)
 			classifier.byName = classifier.byName || len(b.profile.MatchConditions) > 0
@@ -82,7 +82,7 @@ func newStartGraph(w *work, m *admission.Matcher, blockers []*blocker) *startGra
 	for _, p := range g.nodes {
 		classifier.place(p)
 	}
-	for _, class := range g.blockers {
+	for _, class := range g.blocking {
 		for _, b := range class.members {
 			classifier.place(b.own)
 			class.backends = append(class.backends, b.own.class)
@@ -94,8 +94,8 @@ func newStartGraph(w *work, m *admission.Matcher, blockers []*blocker) *startGra
 	return g
 }
 
-// partClassifier sorts parts into classes.
-type partClassifier struct {
+// componentClassifier sorts components into classes.
+type componentClassifier struct {
 	matcher           *admission.Matcher
 	snapshot          *inventory.Snapshot
 	graph             *startGraph
@@ -106,16 +106,16 @@ type partClassifier struct {
 	known map[string]int
 	// signatures are those of Pods that several Services select.
 	signatures map[*podNeeds]string
-	placed     map[*part]bool
+	placed     map[*component]bool
 }
 
-// place finds the part's class, or makes it.
-func (c *partClassifier) place(p *part) {
+// place finds the component's class, or makes it.
+func (c *componentClassifier) place(p *component) {
 	if c.placed[p] || !c.graph.work.step() {
 		return
 	}
 	if c.placed == nil {
-		c.placed = map[*part]bool{}
+		c.placed = map[*component]bool{}
 	}
 	c.placed[p] = true
 	signature := c.signature(p)
@@ -126,30 +126,30 @@ func (c *partClassifier) place(p *part) {
 		c.graph.classes = append(c.graph.classes, c.class(p))
 	}
 	p.class = class
-	c.graph.classes[class].parts = append(c.graph.classes[class].parts, p)
+	c.graph.classes[class].components = append(c.graph.classes[class].components, p)
 }
 
-func (c *partClassifier) class(p *part) *startClass {
-	questions := slices.Concat(p.pods.questions, p.reach)
+func (c *componentClassifier) class(p *component) *startClass {
+	requests := slices.Concat(p.pods.requests, p.endpointRequests)
 	known, _ := namespaceLabels(c.snapshot, p.namespace)
 	carried := map[label]bool{}
 	for _, l := range c.namespace.of(ofNamespace, known) {
 		carried[l] = true
 	}
-	for _, q := range questions {
+	for _, q := range requests {
 		for _, l := range c.object.of(ofObject, q.subject.Labels) {
 			carried[l] = true
 		}
 	}
-	needs, err := needs(c.matcher, questions)
+	found, err := dependencies(c.matcher, requests)
 	if err != nil {
 		c.graph.work.fail(err)
 	}
-	return &startClass{needs: needs, network: p.pods.network, labels: slices.Collect(maps.Keys(carried))}
+	return &startClass{dependencies: found, network: p.pods.network, labels: slices.Collect(maps.Keys(carried))}
 }
 
-// signature is the same for parts that no webhook tells apart.
-func (c *partClassifier) signature(p *part) string {
+// signature is the same for components that all webhooks treat alike.
+func (c *componentClassifier) signature(p *component) string {
 	var b []byte
 	if c.byName {
 		b = strconv.AppendQuote(b, p.namespace)
@@ -159,14 +159,14 @@ func (c *partClassifier) signature(p *part) string {
 	b = c.namespace.appendSignature(b, known)
 	pods, seen := c.signatures[p.pods]
 	if !seen {
-		pods = strconv.FormatBool(p.pods.network) + string(c.appendQuestions(nil, p.pods.questions))
+		pods = strconv.FormatBool(p.pods.network) + string(c.appendRequests(nil, p.pods.requests))
 		c.signatures[p.pods] = pods
 	}
-	return string(c.appendQuestions(append(b, pods...), p.reach))
+	return string(c.appendRequests(append(b, pods...), p.endpointRequests))
 }
 
-func (c *partClassifier) appendQuestions(b []byte, questions []question) []byte {
-	for _, q := range questions {
+func (c *componentClassifier) appendRequests(b []byte, requests []requestSpec) []byte {
+	for _, q := range requests {
 		b = strconv.AppendQuote(b, q.what)
 		b = c.object.appendSignature(b, q.subject.Labels)
 	}

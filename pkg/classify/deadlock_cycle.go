@@ -9,14 +9,14 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// The bounds of what is told of one webhook.
+// The bounds of what is reported of one webhook.
 const (
 	// maxLeftAlone is the number of namespaces that a fix excludes; a namespace
 	// with a webhook in it that needs to be excluded is rare, more of them are a
 	// matter for a label.
 	maxLeftAlone = 16
 	// maxAsked is the number of steps spent on the shortest way round. A cycle
-	// that takes longer is told by its ends.
+	// that takes longer is reported by its first and last step.
 	maxAsked = 400
 )
 
@@ -26,12 +26,12 @@ type cycle struct {
 	webhooks int
 	// classes are those of what is kept from starting, in a stable order.
 	classes []int
-	// parts are one of each class, and namespaces all that they are in.
-	parts      map[int]*part
+	// components are one of each class, and namespaces all that they are in.
+	components map[int]*component
 	namespaces map[int][]string
 	known      map[placedIn]bool
 	// first is for a class a first step of a way round.
-	first map[int]hop
+	first map[int]wait
 }
 
 // placedIn is a class in a namespace.
@@ -41,14 +41,14 @@ type placedIn struct {
 }
 
 func newCycle() *cycle {
-	return &cycle{parts: map[int]*part{}, namespaces: map[int][]string{}, known: map[placedIn]bool{}, first: map[int]hop{}}
+	return &cycle{components: map[int]*component{}, namespaces: map[int][]string{}, known: map[placedIn]bool{}, first: map[int]wait{}}
 }
 
 // add adds what is kept from starting.
-func (c *cycle) add(p *part) {
-	if c.parts[p.class] == nil {
+func (c *cycle) add(p *component) {
+	if c.components[p.class] == nil {
 		c.classes = append(c.classes, p.class)
-		c.parts[p.class] = p
+		c.components[p.class] = p
 	}
 	if in := (placedIn{p.class, p.namespace}); !c.known[in] {
 		c.known[in] = true
@@ -58,15 +58,15 @@ func (c *cycle) add(p *part) {
 
 // deadlocks are the cycles that the refusals which count make, for each webhook
 // that takes part in one.
-func (g *startGraph) deadlocks(counts func(need) bool) map[*blocker]*Deadlock {
+func (g *startGraph) deadlocks(counts func(dependency) bool) map[*blockingWebhook]*Deadlock {
 	g.counts = counts
-	out := map[*blocker]*Deadlock{}
+	out := map[*blockingWebhook]*Deadlock{}
 	if g.connect(); g.work.ended {
 		return out
 	}
 	cycles := g.cycles()
-	for i, class := range g.blockers {
-		c := cycles[g.component[g.nodeOf(i)]]
+	for i, class := range g.blocking {
+		c := cycles[g.cycleOf[g.nodeOf(i)]]
 		if c == nil {
 			continue
 		}
@@ -85,21 +85,21 @@ func (g *startGraph) deadlocks(counts func(need) bool) map[*blocker]*Deadlock {
 
 // takesPart reports whether what serves the webhook waits for what it refuses:
 // the two are connected both ways.
-func (g *startGraph) takesPart(class int, b *blocker) bool {
-	return g.component[g.nodeOf(class)] == g.component[b.own.class]
+func (g *startGraph) takesPart(class int, b *blockingWebhook) bool {
+	return g.cycleOf[g.nodeOf(class)] == g.cycleOf[b.own.class]
 }
 
 // cycles are the components in which webhooks take part.
 func (g *startGraph) cycles() map[int]*cycle {
 	out := map[int]*cycle{}
-	for i, class := range g.blockers {
+	for i, class := range g.blocking {
 		class.entries = nil
 		entered := map[int]bool{}
 		for _, b := range class.members {
 			if !g.takesPart(i, b) {
 				continue
 			}
-			k := g.component[b.own.class]
+			k := g.cycleOf[b.own.class]
 			if out[k] == nil {
 				out[k] = newCycle()
 			}
@@ -111,9 +111,9 @@ func (g *startGraph) cycles() map[int]*cycle {
 			}
 		}
 	}
-	every := g.component[g.everyPod()]
+	every := g.cycleOf[g.everyPod()]
 	for _, p := range g.nodes {
-		if c := out[every]; c != nil && g.component[p.class] == every {
+		if c := out[every]; c != nil && g.cycleOf[p.class] == every {
 			c.add(p)
 		}
 	}
@@ -125,26 +125,26 @@ type refusals struct {
 	namespaces []string
 	more       bool
 	resources  []inventory.Resource
-	// part is one that they refuse, and need what of it.
-	part *part
-	need need
+	// component is one that they refuse, and dependency what of it.
+	component  *component
+	dependency dependency
 }
 
-// refusalsIn collects the namespaces in which the webhooks of a node refuse parts
-// of the cycle, up to a bound.
+// refusalsIn collects the namespaces in which the webhooks of a node refuse
+// components of the cycle, up to a bound.
 func (g *startGraph) refusalsIn(node int, c *cycle) refusals {
 	var out refusals
 	for _, class := range g.candidates(node, c) {
-		p := c.parts[class]
-		if p == nil || g.component[class] != g.component[node] {
+		p := c.components[class]
+		if p == nil || g.cycleOf[class] != g.cycleOf[node] {
 			continue
 		}
 		refused, ok := g.refuses(node, class)
 		if !ok {
 			continue
 		}
-		if out.part == nil {
-			out.part, out.need = p, refused
+		if out.component == nil {
+			out.component, out.dependency = p, refused
 		}
 		out.resources = appendMissing(out.resources, refused.request.Resource)
 		for _, namespace := range c.namespaces[class] {
@@ -160,7 +160,7 @@ func (g *startGraph) refusalsIn(node int, c *cycle) refusals {
 
 // candidates are the classes that the webhooks of a node could refuse.
 func (g *startGraph) candidates(node int, c *cycle) []int {
-	anchors := g.blockers[node-len(g.classes)].anchors
+	anchors := g.blocking[node-len(g.classes)].anchors
 	if len(anchors) == 0 {
 		return c.classes
 	}
@@ -180,18 +180,18 @@ func appendMissing[T comparable](list []T, value T) []T {
 	return append(list, value)
 }
 
-// deadlock tells how the webhook takes part in the cycle.
-func (g *startGraph) deadlock(node int, b *blocker, c *cycle, common refusals) *Deadlock {
+// deadlock describes how the webhook takes part in the cycle.
+func (g *startGraph) deadlock(node int, b *blockingWebhook, c *cycle, common refusals) *Deadlock {
 	d := &Deadlock{Webhooks: c.webhooks, Namespaces: slices.Clone(common.namespaces), More: common.more, Resources: slices.Clone(common.resources)}
 	if refused, own := g.refuses(node, b.own.class); own {
 		d.Steps = []string{b.last(b.own, refused)}
 		d.Namespaces = appendMissing(d.Namespaces, b.own.namespace)
 		d.Resources = appendMissing(d.Resources, refused.request.Resource)
-	} else if d.Steps = g.wayRound(node, b); d.Steps == nil && !g.work.ended && common.part != nil {
+	} else if d.Steps = g.wayRound(node, b); d.Steps == nil && !g.work.ended && common.component != nil {
 		d.Steps = []string{
-			g.firstHop(b.own, c).String(),
+			g.firstWait(b.own, c).String(),
 			fmt.Sprintf("and so on, through %d webhooks", c.webhooks),
-			b.last(common.part, common.need),
+			b.last(common.component, common.dependency),
 		}
 	}
 	slices.Sort(d.Namespaces)
@@ -199,7 +199,7 @@ func (g *startGraph) deadlock(node int, b *blocker, c *cycle, common refusals) *
 }
 
 // last is the last step of a way round: what the webhook itself refuses.
-func (b *blocker) last(p *part, refused need) string {
+func (b *blockingWebhook) last(p *component, refused dependency) string {
 	itself := ""
 	if p == b.own {
 		itself = ", which serves it"
@@ -207,48 +207,48 @@ func (b *blocker) last(p *part, refused need) string {
 	return fmt.Sprintf("this webhook refuses %s %s%s%s", refused.what, p.name, itself, refused.unless(b.profile))
 }
 
-// hop is a part that waits for another.
-type hop struct {
-	from, part *part
+// wait is a component that waits for another.
+type wait struct {
+	from, on *component
 	// because is the webhook that makes it wait, by refusing what; nil where every
-	// Pod needs the other part.
-	because *blocker
-	refused need
+	// Pod needs the other component.
+	because *blockingWebhook
+	refused dependency
 }
 
 // String says why the one waits for the other.
-func (h hop) String() string {
+func (h wait) String() string {
 	if h.because == nil {
-		return fmt.Sprintf("the Pods of %s need %s %s", h.from.name, h.part.name, h.part.use)
+		return fmt.Sprintf("the Pods of %s need %s %s", h.from.name, h.on.name, h.on.use)
 	}
 	w := h.because.profile
-	return fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s%s", w.Name, w.Configuration, h.part.name, h.refused.what, h.from.name, h.refused.unless(w))
+	return fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s%s", w.Name, w.Configuration, h.on.name, h.refused.what, h.from.name, h.refused.unless(w))
 }
 
 // wayRound finds the shortest way from what serves the webhook to what it
 // refuses; nil where that takes too long.
-func (g *startGraph) wayRound(node int, b *blocker) []string {
+func (g *startGraph) wayRound(node int, b *blockingWebhook) []string {
 	until := g.work.steps + maxAsked
-	via := map[*part]hop{b.own: {}}
+	via := map[*component]wait{b.own: {}}
 	come := map[int]bool{b.own.class: true}
-	for queue := []*part{b.own}; len(queue) > 0; queue = queue[1:] {
-		for h := range g.hops(queue[0], until) {
-			if come[h.part.class] {
+	for queue := []*component{b.own}; len(queue) > 0; queue = queue[1:] {
+		for h := range g.waits(queue[0], until) {
+			if come[h.on.class] {
 				continue
 			}
-			come[h.part.class] = true
-			via[h.part] = h
-			if refused, ok := g.refuses(node, h.part.class); ok {
-				return append(steps(via, h.part), b.last(h.part, refused))
+			come[h.on.class] = true
+			via[h.on] = h
+			if refused, ok := g.refuses(node, h.on.class); ok {
+				return append(steps(via, h.on), b.last(h.on, refused))
 			}
-			queue = append(queue, h.part)
+			queue = append(queue, h.on)
 		}
 	}
 	return nil
 }
 
-// steps are the hops that led to the part.
-func steps(via map[*part]hop, p *part) []string {
+// steps are the waits that lead to the component.
+func steps(via map[*component]wait, p *component) []string {
 	var out []string
 	for h := via[p]; h.from != nil; h = via[h.from] {
 		out = append(out, h.String())
@@ -257,42 +257,42 @@ func steps(via map[*part]hop, p *part) []string {
 	return out
 }
 
-// hops are what the part waits for in its cycle, one of each class, until that
+// waits are what the component waits for in its cycle, one of each class, until that
 // many steps are done.
-func (g *startGraph) hops(p *part, until int) iter.Seq[hop] {
-	return func(yield func(hop) bool) {
-		for _, r := range g.blockersOf(p.class) {
-			if r != nil && !g.hopsTo(r.nodes, p, until, yield) {
+func (g *startGraph) waits(p *component, until int) iter.Seq[wait] {
+	return func(yield func(wait) bool) {
+		for _, r := range g.refusersOf(p.class) {
+			if r != nil && !g.waitsOn(r.nodes, p, until, yield) {
 				return
 			}
 		}
-		if !p.pods.network || g.component[g.everyPod()] != g.component[p.class] {
+		if !p.pods.network || g.cycleOf[g.everyPod()] != g.cycleOf[p.class] {
 			return
 		}
 		for _, n := range g.nodes {
-			if g.work.steps >= until || !g.work.step() || !yield(hop{from: p, part: n}) {
+			if g.work.steps >= until || !g.work.step() || !yield(wait{from: p, on: n}) {
 				return
 			}
 		}
 	}
 }
 
-// hopsTo yields those that webhooks of the nodes make; false says that it is to
+// waitsOn yields those that webhooks of the nodes make; false says that it is to
 // stop.
-func (g *startGraph) hopsTo(nodes []int, p *part, until int, yield func(hop) bool) bool {
+func (g *startGraph) waitsOn(nodes []int, p *component, until int, yield func(wait) bool) bool {
 	for _, node := range nodes {
 		if g.work.steps >= until || !g.work.step() {
 			return false
 		}
-		if g.component[node] != g.component[p.class] {
+		if g.cycleOf[node] != g.cycleOf[p.class] {
 			continue
 		}
 		refused, ok := g.refuses(node, p.class)
 		if !ok {
 			continue
 		}
-		for _, b := range g.blockers[node-len(g.classes)].entries {
-			if g.work.steps >= until || !g.work.step() || !yield(hop{p, b.own, b, refused}) {
+		for _, b := range g.blocking[node-len(g.classes)].entries {
+			if g.work.steps >= until || !g.work.step() || !yield(wait{p, b.own, b, refused}) {
 				return false
 			}
 		}
@@ -300,11 +300,11 @@ func (g *startGraph) hopsTo(nodes []int, p *part, until int, yield func(hop) boo
 	return true
 }
 
-// firstHop is some hop from the part, which has one.
-func (g *startGraph) firstHop(p *part, c *cycle) hop {
+// firstWait is some wait of the component, which has one.
+func (g *startGraph) firstWait(p *component, c *cycle) wait {
 	found, known := c.first[p.class]
 	if !known {
-		for h := range g.hops(p, math.MaxInt) {
+		for h := range g.waits(p, math.MaxInt) {
 			found = h
 			break
 		}

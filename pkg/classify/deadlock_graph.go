@@ -8,53 +8,53 @@ import (
 )
 
 // startGraph is what waits for what to start. Its nodes are classes, because
-// thousands of webhooks differ in little: startClasses, blockerClasses and one
-// node for what every Pod needs. A class of parts waits for the classes of
+// thousands of webhooks differ in little: startClasses, blockingClasses and one
+// node for what every Pod needs. A class of components waits for the classes of
 // webhooks that refuse what it needs, and those wait for the Pods that serve
-// them. Who refuses what is asked only where it can tell something new, so that
-// finding all cycles costs a question for each class rather than for each pair
+// them. Whether one refuses the other is computed only where the answer can be new, so
+// that finding all cycles costs one Match for each class rather than for each pair
 // of them, unless most pairs have nothing to do with each other and no label
 // shows it.
 type startGraph struct {
 	work *work
 	// counts says which refusals count: all, or those that are certain.
-	counts   func(need) bool
+	counts   func(dependency) bool
 	classes  []*startClass
-	blockers []*blockerClass
-	// nodes are the parts that every Pod needs.
-	nodes []*part
-	// broad are the blockers that may refuse anything, and asking those that
+	blocking []*blockingClass
+	// nodes are the components that every Pod needs.
+	nodes []*component
+	// broad are the webhooks that may refuse anything, and requiring those that
 	// refuse only what carries the label.
-	broad  *roster
-	asking map[label]*roster
-	// all are the classes of parts, and carrying those with the label.
+	broad     *roster
+	requiring map[label]*roster
+	// all are the classes of components, and carrying those with the label.
 	all      *roster
 	carrying map[label]*roster
 	// seen are the nodes that the search under way has come to.
 	seen []bool
-	// component is the strongly connected component of each node: all that wait
-	// for each other.
-	component []int
+	// cycleOf is the strongly connected component of each node: all that wait for
+	// each other.
+	cycleOf []int
 }
 
-// startClass are the parts that no webhook tells apart.
+// startClass are the components that all webhooks treat alike.
 type startClass struct {
-	parts   []*part
-	needs   []need
-	network bool
-	labels  []label
+	components   []*component
+	dependencies []dependency
+	network      bool
+	labels       []label
 }
 
-// blockerClass are the webhooks that refuse the same.
-type blockerClass struct {
-	members []*blocker
+// blockingClass are the webhooks that refuse the same.
+type blockingClass struct {
+	members []*blockingWebhook
 	// anchors are labels one of which everything that it refuses carries; none
 	// where it may refuse anything.
 	anchors []label
 	// backends are the classes of what serves the members, each once.
 	backends []int
 	// entries are members that take part in a cycle, one for each of backends.
-	entries []*blocker
+	entries []*blockingWebhook
 }
 
 // label is a label of a namespace or of an object.
@@ -144,20 +144,20 @@ func oneOf(o selection.Operator) bool {
 
 // index makes the rosters.
 func (g *startGraph) index() {
-	g.broad, g.asking, g.all, g.carrying = &roster{}, map[label]*roster{}, &roster{}, map[label]*roster{}
+	g.broad, g.requiring, g.all, g.carrying = &roster{}, map[label]*roster{}, &roster{}, map[label]*roster{}
 	for c, class := range g.classes {
 		g.all.add(c)
 		for _, l := range class.labels {
 			addTo(g.carrying, l, c)
 		}
 	}
-	for b, class := range g.blockers {
+	for b, class := range g.blocking {
 		node := g.nodeOf(b)
 		if len(class.anchors) == 0 {
 			g.broad.add(node)
 		}
 		for _, l := range class.anchors {
-			addTo(g.asking, l, node)
+			addTo(g.requiring, l, node)
 		}
 	}
 }
@@ -169,20 +169,20 @@ func addTo(rosters map[label]*roster, l label, node int) {
 	rosters[l].add(node)
 }
 
-// Nodes are numbered: the classes of parts, then those of webhooks, then the one
+// Nodes are numbered: the classes of components, then those of webhooks, then the one
 // for what every Pod needs.
-func (g *startGraph) nodeOf(blocker int) int { return len(g.classes) + blocker }
+func (g *startGraph) nodeOf(class int) int { return len(g.classes) + class }
 
-func (g *startGraph) everyPod() int { return len(g.classes) + len(g.blockers) }
+func (g *startGraph) everyPod() int { return len(g.classes) + len(g.blocking) }
 
-// refuses says what the webhooks of a node keep the parts of a class from, if
+// refuses says what the webhooks of a node keep the components of a class from, if
 // anything: what they certainly refuse before what they refuse unless a label
 // that is not known exempts the namespace.
-func (g *startGraph) refuses(node, class int) (refused need, refuses bool) {
-	webhook := g.blockers[node-len(g.classes)].members[0].profile
-	for _, n := range g.classes[class].needs {
+func (g *startGraph) refuses(node, class int) (refused dependency, refuses bool) {
+	webhook := g.blocking[node-len(g.classes)].members[0].profile
+	for _, n := range g.classes[class].dependencies {
 		if !g.work.step() {
-			return need{}, false
+			return dependency{}, false
 		}
 		n.verdict = n.request.Match(webhook.Webhook)
 		switch {
@@ -203,14 +203,14 @@ func (g *startGraph) waitsFor(node int, visit func(int)) {
 			visit(p.class)
 		}
 	case node >= len(g.classes):
-		for _, class := range g.blockers[node-len(g.classes)].backends {
+		for _, class := range g.blocking[node-len(g.classes)].backends {
 			visit(class)
 		}
 	default:
-		for _, r := range g.blockersOf(node) {
-			r.unseen(g.seen, func(blocker int) bool {
-				if _, refused := g.refuses(blocker, node); refused {
-					visit(blocker)
+		for _, r := range g.refusersOf(node) {
+			r.unseen(g.seen, func(webhook int) bool {
+				if _, refused := g.refuses(webhook, node); refused {
+					visit(webhook)
 				}
 				return !g.work.ended
 			})
@@ -221,20 +221,20 @@ func (g *startGraph) waitsFor(node int, visit func(int)) {
 	}
 }
 
-// blockersOf are the rosters of the webhooks that could refuse what a class of
-// parts needs.
-func (g *startGraph) blockersOf(class int) []*roster {
+// refusersOf are the rosters of the webhooks that could refuse what a class of
+// components needs.
+func (g *startGraph) refusersOf(class int) []*roster {
 	out := []*roster{g.broad}
 	for _, l := range g.classes[class].labels {
-		out = append(out, g.asking[l])
+		out = append(out, g.requiring[l])
 	}
 	return out
 }
 
-// classesOf are the rosters of the parts that the webhooks of a node could
+// classesOf are the rosters of the components that the webhooks of a node could
 // refuse.
 func (g *startGraph) classesOf(node int) []*roster {
-	anchors := g.blockers[node-len(g.classes)].anchors
+	anchors := g.blocking[node-len(g.classes)].anchors
 	if len(anchors) == 0 {
 		return []*roster{g.all}
 	}
@@ -269,8 +269,8 @@ func (g *startGraph) waitedForBy(servers [][]int) func(int, func(int)) {
 				})
 			}
 		default:
-			for _, blocker := range servers[node] {
-				visit(blocker)
+			for _, webhook := range servers[node] {
+				visit(webhook)
 			}
 			if hasNode[node] {
 				visit(g.everyPod())
@@ -279,11 +279,11 @@ func (g *startGraph) waitedForBy(servers [][]int) func(int, func(int)) {
 	}
 }
 
-// servedBy are for each class of parts the nodes of the webhooks that it serves.
+// servedBy are for each class of components the nodes of the webhooks that it serves.
 func (g *startGraph) servedBy() [][]int {
 	out := make([][]int, len(g.classes))
-	for b, blocker := range g.blockers {
-		for _, class := range blocker.backends {
+	for b, blocking := range g.blocking {
+		for _, class := range blocking.backends {
 			out[class] = append(out[class], g.nodeOf(b))
 		}
 	}
@@ -303,8 +303,8 @@ func (g *startGraph) walk(node int, next func(int, func(int)), done func(int)) {
 }
 
 // connect finds the components, by Kosaraju's algorithm: unlike Tarjan's, it
-// never looks again at a node that it has seen, so that pairs of classes need not
-// be asked about one by one.
+// never looks again at a node that it has seen, so that not every
+// pair of classes has to be compared.
 func (g *startGraph) connect() {
 	n := g.everyPod() + 1
 	order := make([]int, 0, n)
@@ -315,11 +315,11 @@ func (g *startGraph) connect() {
 		}
 	}
 	g.restart()
-	g.component = make([]int, n)
+	g.cycleOf = make([]int, n)
 	before := g.waitedForBy(g.servedBy())
 	for _, node := range slices.Backward(order) {
 		if !g.seen[node] && !g.work.ended {
-			g.walk(node, before, func(done int) { g.component[done] = node })
+			g.walk(node, before, func(done int) { g.cycleOf[done] = node })
 		}
 	}
 }
@@ -329,7 +329,7 @@ func (g *startGraph) restart() {
 	g.seen = make([]bool, g.everyPod()+1)
 	g.broad.reset()
 	g.all.reset()
-	for _, rosters := range []map[label]*roster{g.asking, g.carrying} {
+	for _, rosters := range []map[label]*roster{g.requiring, g.carrying} {
 		for _, r := range rosters {
 			r.reset()
 		}

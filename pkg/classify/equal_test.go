@@ -121,13 +121,13 @@ func TestSameAsPairByPair(t *testing.T) {
 // pairByPair are the deadlocks by asking each webhook about the Pods of each
 // other, and following what waits for what.
 func pairByPair(s *inventory.Snapshot, profiles []Profile) map[int]*Deadlock {
-	blockers := findBlockers(newWork(context.Background()), s, profiles)
-	possible := reachable(admission.New(s), blockers, need.possible)
-	certain := reachable(admission.New(s), blockers, need.certain)
+	blocking := findBlockingWebhooks(newWork(context.Background()), s, profiles)
+	possible := reachable(admission.New(s), blocking, dependency.possible)
+	certain := reachable(admission.New(s), blocking, dependency.certain)
 	out := map[int]*Deadlock{}
 	for i := range profiles {
 		out[i] = nil
-		for j, b := range blockers {
+		for j, b := range blocking {
 			if b.profile == &profiles[i] && len(possible[j].Namespaces) > 0 {
 				d := possible[j]
 				if sure := certain[j]; len(sure.Namespaces) > 0 {
@@ -140,21 +140,21 @@ func pairByPair(s *inventory.Snapshot, profiles []Profile) map[int]*Deadlock {
 	return out
 }
 
-func reachable(m *admission.Matcher, blockers []*blocker, counts func(need) bool) []Deadlock {
-	nodes := everyPodsParts(m.Snapshot)
-	refuses := func(b *blocker, p *part) bool {
-		all, err := needs(m, slices.Concat(p.pods.questions, p.reach))
+func reachable(m *admission.Matcher, blocking []*blockingWebhook, counts func(dependency) bool) []Deadlock {
+	nodes := everyPodsComponents(m.Snapshot)
+	refuses := func(b *blockingWebhook, p *component) bool {
+		all, err := dependencies(m, slices.Concat(p.pods.requests, p.endpointRequests))
 		if err != nil {
 			panic(err)
 		}
-		return slices.ContainsFunc(all, func(n need) bool {
+		return slices.ContainsFunc(all, func(n dependency) bool {
 			n.verdict = n.request.Match(b.profile.Webhook)
 			return (n.certain() || presumed(n.verdict)) && counts(n)
 		})
 	}
-	after := func(p *part) []*part {
-		var out []*part
-		for _, b := range blockers {
+	after := func(p *component) []*component {
+		var out []*component
+		for _, b := range blocking {
 			if refuses(b, p) {
 				out = append(out, b.own)
 			}
@@ -164,13 +164,13 @@ func reachable(m *admission.Matcher, blockers []*blocker, counts func(need) bool
 		}
 		return out
 	}
-	from := map[*part]map[*part]bool{}
-	for _, b := range blockers {
+	from := map[*component]map[*component]bool{}
+	for _, b := range blocking {
 		if from[b.own] != nil {
 			continue
 		}
-		from[b.own] = map[*part]bool{b.own: true}
-		for queue := []*part{b.own}; len(queue) > 0; queue = queue[1:] {
+		from[b.own] = map[*component]bool{b.own: true}
+		for queue := []*component{b.own}; len(queue) > 0; queue = queue[1:] {
 			for _, p := range after(queue[0]) {
 				if !from[b.own][p] {
 					from[b.own][p] = true
@@ -179,8 +179,8 @@ func reachable(m *admission.Matcher, blockers []*blocker, counts func(need) bool
 			}
 		}
 	}
-	out := make([]Deadlock, len(blockers))
-	for i, b := range blockers {
+	out := make([]Deadlock, len(blocking))
+	for i, b := range blocking {
 		for p := range from[b.own] {
 			if refuses(b, p) {
 				out[i].Namespaces = appendMissing(out[i].Namespaces, p.namespace)
@@ -188,8 +188,8 @@ func reachable(m *admission.Matcher, blockers []*blocker, counts func(need) bool
 		}
 		slices.Sort(out[i].Namespaces)
 	}
-	for i, b := range blockers {
-		for j, other := range blockers {
+	for i, b := range blocking {
+		for j, other := range blocking {
 			if len(out[i].Namespaces) > 0 && len(out[j].Namespaces) > 0 && from[b.own][other.own] && from[other.own][b.own] {
 				out[i].Webhooks++
 			}

@@ -15,52 +15,53 @@ var equivalentGap = &Check{
 	Summary:  "A webhook with matchPolicy Exact is passed by through another version of the same resource.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if len(p.Gaps) == 0 {
+		if len(p.UnmatchedVersions) == 0 {
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is not called when its resources are written as %s, for its matchPolicy is Exact", JoinBounded(p.Gaps)),
+			Message: fmt.Sprintf("is not called when its resources are written as %s, for its matchPolicy is Exact", JoinBounded(p.UnmatchedVersions)),
 			Fix:     patch(p, set(p, "matchPolicy", string(admissionv1.Equivalent))),
 		}}
 	},
 }
 
-// findGaps finds what passes by the webhooks with matchPolicy Exact. Several
-// webhooks of one configuration, one for each version, leave no gap. It goes once
+// findUnmatchedVersions finds the versions for which webhooks with matchPolicy Exact
+// are not called. Several webhooks of one configuration, one for each version,
+// leave none. It goes once
 // through the rules of a configuration and once through what webhooks match that
 // match the same.
-func findGaps(w *work, m *admission.Matcher, profiles []Profile) {
+func findUnmatchedVersions(w *work, m *admission.Matcher, profiles []Profile) {
 	siblings := map[configurationKey][]*inventory.Webhook{}
 	for i := range profiles {
 		key := configurationOf(profiles[i].Ref)
 		siblings[key] = append(siblings[key], profiles[i].Webhook)
 	}
-	type asked struct {
+	type lookup struct {
 		configuration configurationKey
 		matched       *admission.MatchedResource
 	}
-	gapsOf := map[configurationKey]func(inventory.Resource) []string{}
-	known := map[asked][]string{}
+	unmatchedBy := map[configurationKey]func(inventory.Resource) []string{}
+	known := map[lookup][]string{}
 	for i := range profiles {
 		p := &profiles[i]
 		if !isExact(p) {
 			continue
 		}
 		key := configurationOf(p.Ref)
-		if gapsOf[key] == nil {
-			gapsOf[key] = m.UnmatchedVersions(siblings[key])
+		if unmatchedBy[key] == nil {
+			unmatchedBy[key] = m.UnmatchedVersions(siblings[key])
 		}
-		question := asked{key, &p.Matched[0]}
-		gaps, seen := known[question]
+		this := lookup{key, &p.Matched[0]}
+		versions, seen := known[this]
 		if !seen {
-			gaps = gapsIn(w, p.Matched, gapsOf[key])
-			known[question] = gaps
+			versions = unmatchedVersions(w, p.Matched, unmatchedBy[key])
+			known[this] = versions
 		}
-		p.Gaps = gaps
+		p.UnmatchedVersions = versions
 	}
 }
 
-func gapsIn(w *work, reached []admission.MatchedResource, of func(inventory.Resource) []string) []string {
+func unmatchedVersions(w *work, reached []admission.MatchedResource, of func(inventory.Resource) []string) []string {
 	var out []string
 	for _, r := range reached {
 		if !w.step() {

@@ -35,8 +35,8 @@ var ineffectiveSelector = &Check{
 			}}
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("has a namespaceSelector (%s) that excludes no namespace: none carries such a label, so that it is called for %s all the same", strings.Join(own, ","), vitalNames(p.Vital)),
-			Fix:     "exclude by a label that every namespace has: " + patch(p, leaveAlone(p, p.Vital)...),
+			Message: fmt.Sprintf("has a namespaceSelector (%s) that excludes no namespace: none carries such a label, so that it is called for %s all the same", strings.Join(own, ","), controlPlaneNames(p.ControlPlane)),
+			Fix:     "exclude by a label that every namespace has: " + patch(p, leaveAlone(p, p.ControlPlane)...),
 		}}
 	},
 }
@@ -46,7 +46,7 @@ var ineffectiveSelector = &Check{
 func heedsNamespaces(r admission.MatchedResource) bool { return r.Namespaced || r.Name == "namespaces" }
 
 // ownRequirements are those that the webhook's author wrote, rather than
-// somebody who writes them into all webhooks alike.
+// a controller that writes them into all webhooks alike.
 func ownRequirements(p *Profile) []string {
 	raw := p.NamespaceSelector.Raw
 	if raw == nil || p.NamespaceSelector.Err != nil || p.Type == inventory.Conversion {
@@ -78,7 +78,7 @@ func imposed(p *Profile, key string) bool {
 // pretends reports whether the selector looks as if it kept the webhook off the
 // control plane's path, and excludes no namespace that exists.
 func pretends(p *Profile) bool {
-	if !p.FailsClosed() || len(p.Vital) == 0 || optIn(p.NamespaceSelector) || !p.Snapshot.NamespacesKnown || len(p.Snapshot.Namespaces) == 0 {
+	if !p.FailsClosed() || len(p.ControlPlane) == 0 || optIn(p.NamespaceSelector) || !p.Snapshot.NamespacesKnown || len(p.Snapshot.Namespaces) == 0 {
 		return false
 	}
 	for _, e := range p.NamespaceSelector.Raw.MatchExpressions {

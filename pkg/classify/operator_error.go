@@ -25,7 +25,7 @@ type Degradation struct {
 	// Reason is the reason of the condition, Message a sentence.
 	Reason, Message string
 	// Transient says that the backend has no ready endpoint because its Pods are
-	// being replaced: it probably ends without anybody's doing.
+	// being replaced: it probably ends by itself.
 	Transient bool
 }
 

@@ -76,7 +76,7 @@ webhooks:
 }
 
 // TestApprovalSilencesNoVirtualResource: an approval removes what is reported
-// because nobody approved it, and never virtual-resource.
+// because an approval is missing, and never virtual-resource.
 func TestApprovalSilencesNoVirtualResource(t *testing.T) {
 	const approved = ApprovalAnnotation + `: "https://example.com/pull/1"`
 	for _, test := range []struct {

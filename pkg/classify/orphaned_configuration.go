@@ -30,8 +30,8 @@ var orphanedConfiguration = &Check{
 	},
 }
 
-// fateOf says what became of the namespace, "" if it lives. One in which a
-// Service is known lives, whether or not the input holds it.
+// fateOf says what became of the namespace, "" if it exists. One in which a
+// Service is known exists, whether or not the input holds it.
 func fateOf(s *inventory.Snapshot, namespace string) string {
 	ns, exists := s.Namespaces[namespace]
 	switch {
@@ -43,7 +43,7 @@ func fateOf(s *inventory.Snapshot, namespace string) string {
 	return "does not exist"
 }
 
-// orphanSeverity: nobody calls an unneeded conversion.
+// orphanSeverity: an unneeded conversion is never called.
 func orphanSeverity(p *Profile) Severity {
 	if p.Type == inventory.Conversion && p.Matcher.ConversionNeed(p.CRD) == admission.NeverConverted {
 		return Info

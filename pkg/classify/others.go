@@ -37,7 +37,7 @@ func without(sorted []string, self string) Others {
 	return o
 }
 
-// series is what the API server's own series tell of a webhook.
+// series is what identifies a webhook in the API server's own series.
 type series struct {
 	hookType inventory.Type
 	name     string
@@ -45,9 +45,9 @@ type series struct {
 
 func seriesOf(p *Profile) series { return series{p.Type, p.Name} }
 
-// findTwins finds the webhooks that share a name: the API server's own series
-// cannot tell them apart. It costs a step for each webhook, and sorting.
-func findTwins(w *work, profiles []Profile) {
+// findSameNames finds the webhooks that share a name: the API server's own series
+// do not distinguish them. It costs a step for each webhook, and sorting.
+func findSameNames(w *work, profiles []Profile) {
 	count := make(map[series]int, len(profiles))
 	for i := range profiles {
 		count[seriesOf(&profiles[i])]++
@@ -74,7 +74,7 @@ func findTwins(w *work, profiles []Profile) {
 		if again[key][self] {
 			self = "" // it has the name of another webhook in its own configuration
 		}
-		p.Twins = without(registered[key], self)
+		p.SameName = without(registered[key], self)
 	}
 }
 

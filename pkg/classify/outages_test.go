@@ -18,7 +18,7 @@ var (
 )
 
 // TestOutages: each outage that webhooks are known to have caused is predicted
-// by the checks that its story names, or is said to show in metrics alone.
+// by the checks that its story names, or marked as visible in metrics alone.
 func TestOutages(t *testing.T) {
 	for n := range outages {
 		files, err := filepath.Glob(fmt.Sprintf("testdata/outages/%02d-*.yaml", n+1))
@@ -42,7 +42,7 @@ func checkOutage(t *testing.T, file string) {
 			t.Error("neither a check nor an alert is named")
 		}
 		if totals := report.Totals(); totals.Critical+totals.Warning > 0 {
-			t.Errorf("is seen, although it is said not to be: %v", found)
+			t.Errorf("has findings, although it is marked as visible in metrics alone: %v", found)
 		}
 		return
 	}

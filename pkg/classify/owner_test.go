@@ -10,7 +10,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// TestOwners: a patch of an object that somebody manages says that it will be
+// TestOwners: a patch of an object that a tool manages says that it will be
 // reverted, and where to make the change instead.
 func TestOwners(t *testing.T) {
 	controller := true
@@ -18,7 +18,7 @@ func TestOwners(t *testing.T) {
 		meta metav1.ObjectMeta
 		want string
 	}{
-		"nobody":   {metav1.ObjectMeta{}, ""},
+		"no tool":  {metav1.ObjectMeta{}, ""},
 		"helm":     {metav1.ObjectMeta{Annotations: map[string]string{"meta.helm.sh/release-name": "scanner"}}, "the next helm upgrade reverts that: change the values or templates of release scanner"},
 		"olm":      {metav1.ObjectMeta{Labels: map[string]string{"olm.owner": "scanner.v1.2.3"}}, "OLM reverts that: change the ClusterServiceVersion scanner.v1.2.3"},
 		"argocd":   {metav1.ObjectMeta{Labels: map[string]string{"argocd.argoproj.io/instance": "security"}}, "Argo CD reverts that: change the source of application security"},

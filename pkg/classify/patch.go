@@ -54,7 +54,7 @@ func document(edits []edit) string {
 // set replaces a field of the webhook, or adds it.
 func set(p *Profile, field string, value any) edit { return edit{"add", at(p, field), value} }
 
-// excludeNamespaces keeps the webhook away from what lives in the namespaces.
+// excludeNamespaces excludes the objects in the namespaces.
 func excludeNamespaces(p *Profile, namespaces []string) edit {
 	return excludeLabel(p, expression{"kubernetes.io/metadata.name", "NotIn", namespaces})
 }

@@ -182,7 +182,7 @@ func apply(t *testing.T, file string, c change) string {
 		t.Errorf("%s has no object for %s", file, c.command)
 	}
 	all := strings.Join(out, "\n")
-	out = slices.DeleteFunc(out, func(line string) bool { // of what was deleted nobody can dial anything
+	out = slices.DeleteFunc(out, func(line string) bool { // the backend of a deleted webhook is not dialed
 		m := probed.FindStringSubmatch(line)
 		return m != nil && !strings.Contains(all, `"name":"`+m[1]+`"`)
 	})

@@ -44,7 +44,7 @@ type PolicyExample struct{ Title, Text, YAML string }
 var PolicyExamples = []PolicyExample{
 	{
 		"Acknowledge a critical finding",
-		"An annotation on the webhook's configuration covers findings of severity info and warning; a critical one is acknowledged here alone. With `until`, the finding comes back unless somebody decides again.",
+		"An annotation on the webhook's configuration covers findings of severity info and warning; a critical one is acknowledged here alone. With `until`, the finding comes back on that day.",
 		`acknowledgements:
 - check: no-ready-endpoints
   configuration: legacy-operator

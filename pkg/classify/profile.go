@@ -14,11 +14,11 @@ type Profile struct {
 	Matcher *admission.Matcher
 	// Policy holds what the cluster's owner decided.
 	Policy *Policy
-	// Reached are all resources that the webhook is called for.
+	// Matched are all resources that the webhook is called for.
 	Matched []admission.MatchedResource
-	// Idle are the places of the rules that reach nothing.
-	Idle []int
-	// Reach are the reached resources of each class.
+	// UnusedRules are the indexes of the rules that match nothing.
+	UnusedRules []int
+	// ByClass are the matched resources of each class.
 	ByClass map[Class][]inventory.Resource
 	// Approval is the value of the annotation webhook-approved.openshift.io.
 	Approval string
@@ -31,31 +31,33 @@ type Profile struct {
 	ThirdParty bool
 	// Threshold is the latency in seconds from which the webhook is slow.
 	Threshold float64
-	// State is what the objects tell of the backend.
+	// State says whether the API server can reach the backend.
 	State inventory.BackendState
 	// BackendReady is nil where it cannot be known.
 	BackendReady *bool
 
 	// What follows concerns several webhooks, and is computed once for all.
 
-	// Vital are the requests on the control plane's path that it is called for.
-	Vital []Vital
+	// ControlPlane are the requests on the control plane's path that it is called for.
+	ControlPlane []ControlPlaneMatch
 	// RunLevelZero are the core resources that it is called for in namespaces
 	// on run level 0, and those namespaces.
 	RunLevelZero RunLevelZero
 	// Deadlock is the cycle in which nothing starts any more, nil without one.
 	Deadlock *Deadlock
-	// Twins are the other configurations that register the webhook's name.
-	Twins Others
-	// Gaps are the versions of its resources that pass it by.
-	Gaps []string
+	// SameName are the other configurations that register the webhook's name.
+	SameName Others
+	// UnmatchedVersions are the versions of its resources for which it is not
+	// called.
+	UnmatchedVersions []string
 	// Reinvoked are the other configurations whose webhooks are called again
 	// for a resource that this one is called again for.
 	Reinvoked Others
 	// Excesses are the budgets that the requests exceed which it is called for.
 	Excesses []Excess
-	// Stale are the acknowledgements in its annotation that cover nothing.
-	Stale []string
+	// UnusedAcknowledgements are the checks that its annotation acknowledges without
+	// a finding.
+	UnusedAcknowledgements []string
 
 	// matchKey is the same for webhooks that are called for the same requests.
 	matchKey string
@@ -95,11 +97,11 @@ func (p Policy) profiles(w *work, a *admission.Matcher) []Profile {
 		out[i] = p.profile(a, &s.Webhooks[i], m)
 	}
 	for _, find := range []func(){
-		func() { p.findVital(w, a, out) },
+		func() { p.findControlPlaneMatches(w, a, out) },
 		func() { p.findRunLevelZero(w, a, out) },
 		func() { findDeadlocks(w, a, out) },
-		func() { findTwins(w, out) },
-		func() { findGaps(w, a, out) },
+		func() { findSameNames(w, out) },
+		func() { findUnmatchedVersions(w, a, out) },
 		func() { findReinvoked(w, out) },
 	} {
 		if w.ended {
@@ -120,7 +122,7 @@ func (p *Policy) profile(a *admission.Matcher, w *inventory.Webhook, m members) 
 		Matcher:      a,
 		Policy:       p,
 		Matched:      facts.matched,
-		Idle:         facts.unused,
+		UnusedRules:  facts.unused,
 		ByClass:      facts.byClass,
 		Approval:     w.Object.Annotations[ApprovalAnnotation],
 		Platform:     m.platformWebhooks.match(w.Configuration) || m.platformWebhooks.match(w.Name) || stock(s, w),
@@ -144,24 +146,24 @@ func ready(s inventory.BackendState) *bool {
 	return &ok
 }
 
-// findVital asks only of the webhooks that could hold the control plane up, and
+// findControlPlaneMatches asks only of the webhooks that could hold the control plane up, and
 // of those that are called for the same only once. It costs the requests on the
 // control plane's path that each matches.
-func (p Policy) findVital(w *work, m *admission.Matcher, profiles []Profile) {
-	requests := p.vitalRequests(w, m)
+func (p Policy) findControlPlaneMatches(w *work, m *admission.Matcher, profiles []Profile) {
+	requests := p.controlPlaneRequests(w, m)
 	shortest := secondsOf(min(p.LeaseTimeoutSeconds, p.ControlPlaneTimeoutSeconds))
-	known := map[string][]Vital{}
+	known := map[string][]ControlPlaneMatch{}
 	for i := range profiles {
 		h := &profiles[i]
 		if h.Type == inventory.Conversion || !h.FailsClosed() && h.Timeout <= shortest {
 			continue
 		}
 		key := h.matchKey
-		vital, seen := known[key]
+		matches, seen := known[key]
 		if !seen {
-			vital = requests.vital(w, h.Webhook, h.Matched)
-			known[key] = vital
+			matches = requests.known(w, h.Webhook, h.Matched)
+			known[key] = matches
 		}
-		h.Vital = vital
+		h.ControlPlane = matches
 	}
 }

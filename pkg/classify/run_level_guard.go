@@ -15,7 +15,7 @@ var guardedBy = inventory.Resource{Group: "admissionregistration.k8s.io", Name: 
 
 // RunLevelExclusions are the requirements that keep a namespaceSelector off
 // run level 0: one by the label, and one by name for the namespaces that the
-// Policy names. The Snapshot tells which ones a glob stands for.
+// Policy names. The Snapshot says which ones a glob stands for.
 func (p Policy) RunLevelExclusions(s *inventory.Snapshot) []metav1.LabelSelectorRequirement {
 	var out []metav1.LabelSelectorRequirement
 	if p.RunLevelLabel != "" {

@@ -37,12 +37,12 @@ func findServingCertificate(p *Profile) []Problem {
 	return []Problem{{
 		Severity: severity,
 		Message:  fmt.Sprintf("calls %s, which shows the auditor a certificate that %s; the API server refuses it, and %s", BackendName(p), sentence(faults, 0), consequence),
-		Fix:      mend(p, probe.Certificate),
+		Fix:      renewal(p, probe.Certificate),
 	}}
 }
 
 // certificateFaults say of a certificate why the API server refuses it. What
-// is due to the CA bundle alone is told by the checks of that.
+// is due to the CA bundle alone is reported by the checks of that.
 func certificateFaults(p *Profile, c *inventory.ServingCertificate) []string {
 	if c == nil {
 		return nil
@@ -71,7 +71,7 @@ func bundled(p *Profile) bool {
 
 // overdue reports a certificate that should have been renewed by now. Those
 // who renew certificates do so with a third of their time left: a certificate
-// that lives for a day is not reported all day long.
+// that is valid for a day is not reported all day long.
 func overdue(p *Profile, c *inventory.ServingCertificate) []Problem {
 	if c == nil {
 		return nil
@@ -82,12 +82,12 @@ func overdue(p *Profile, c *inventory.ServingCertificate) []Problem {
 	}
 	return []Problem{{
 		Message: fmt.Sprintf("calls %s, which shows the auditor a certificate that expires on %s; from then on the API server refuses it", BackendName(p), day(c.NotAfter)),
-		Fix:     mend(p, c),
+		Fix:     renewal(p, c),
 	}}
 }
 
-// mend is how the backend gets a certificate that is accepted.
-func mend(p *Profile, c *inventory.ServingCertificate) string {
+// renewal is how the backend gets a certificate that is accepted.
+func renewal(p *Profile, c *inventory.ServingCertificate) string {
 	const restart = "restart its Pods if they do not read it again"
 	injector := injectorOf(p.Object.Annotations)
 	switch {

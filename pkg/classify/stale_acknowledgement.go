@@ -7,11 +7,11 @@ var staleAcknowledgement = &Check{
 	Summary:  "An acknowledgement covers no finding, or has ended.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if len(p.Stale) == 0 {
+		if len(p.UnusedAcknowledgements) == 0 {
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is in a configuration whose annotation %s acknowledges %s, which covers no finding", AcknowledgeAnnotation, JoinBounded(p.Stale)),
+			Message: fmt.Sprintf("is in a configuration whose annotation %s acknowledges %s, which covers no finding", AcknowledgeAnnotation, JoinBounded(p.UnusedAcknowledgements)),
 			Fix:     fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s", ObjectName(p), AcknowledgeAnnotation, byOwner(p)),
 		}}
 	},

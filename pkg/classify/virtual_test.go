@@ -26,8 +26,8 @@ func TestVirtualDecisions(t *testing.T) {
 	}
 }
 
-// TestVirtualMessages: only what the scheduler writes is said to stop it, and
-// only what the Policy adds is left without a word.
+// TestVirtualMessages: only what the scheduler writes stops it in the message, and
+// only what the Policy adds has no such sentence.
 func TestVirtualMessages(t *testing.T) {
 	bindings := decidedBy([]inventory.Resource{legacyBindings}, decision.refused)
 	if strings.Contains(bindings, "no new Pod") || !strings.Contains(bindings, "kube-scheduler does not use") {

@@ -69,7 +69,7 @@ func sentence(words []string, more int) string {
 // seconds writes a duration as "3 s".
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// day writes a moment as the day it falls on.
+// day formats the date of t in UTC.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // reachedNames returns the resources of a reach.
@@ -127,7 +127,7 @@ func unless(p *Profile, namespaces []string) string {
 	return ", unless " + strings.Join(reasons, " or ")
 }
 
-// hasName tells whether a matchCondition has the name.
+// hasName returns a function that reports whether a matchCondition has the name.
 func hasName(name string) func(admissionv1.MatchCondition) bool {
 	return func(c admissionv1.MatchCondition) bool { return c.Name == name }
 }

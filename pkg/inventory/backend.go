@@ -24,7 +24,7 @@ const (
 	ServiceUnroutable BackendFault = "service-unroutable"
 )
 
-// BackendState is what the facts tell of a backend.
+// BackendState says whether the API server can reach a backend.
 type BackendState struct {
 	Fault BackendFault
 	// Detail completes "the Service …" where there is a Fault.
@@ -32,7 +32,8 @@ type BackendState struct {
 	// Routing is set where the fault holds in that mode only and the cluster's
 	// mode is not known.
 	Routing Routing
-	// Known is false where the input does not tell: unknown is never a fault.
+	// Known is false where the input lacks the Service or its endpoints: unknown is
+	// never a fault.
 	Known bool
 	// Service is the Service that is really called, after the APIService of a
 	// webhook served through the API server itself.
@@ -66,8 +67,8 @@ func (b Backend) Host() string {
 	return u.Hostname()
 }
 
-// urlFault tells why a URL cannot be called, "" where it can. One that was
-// blanked on purpose tells nothing. Source: ValidateWebhookURL of
+// urlFault says why a URL cannot be called, "" where it can. One that was
+// blanked on purpose is not judged. Source: ValidateWebhookURL of
 // k8s.io/apiserver/pkg/util/webhook.
 func (b Backend) urlFault() string {
 	if b.Kind != BackendURL || blanked([]byte(b.URL)) {
@@ -104,7 +105,7 @@ func (b Backend) String() string {
 	return fmt.Sprintf("Service %s:%d", b.Service.Key(), b.Service.Port)
 }
 
-// State tells whether the API server can reach the backend.
+// State reports whether the API server can reach the backend.
 func (s *Snapshot) State(b Backend) BackendState {
 	switch b.Kind {
 	case BackendURL:

@@ -210,7 +210,7 @@ func established(c *apiextensionsv1.CustomResourceDefinition) bool {
 	return len(c.Status.Conditions) == 0
 }
 
-// served is what discovery said, or the built-ins of the server's version for
+// served is what discovery returned, or the built-ins of the server's version for
 // files, and what the CRDs add: discovery lags behind them.
 func (o Objects) served(crds map[string]*CRD) []Served {
 	base := o.Discovered
@@ -282,8 +282,8 @@ func selectorErrors(webhooks []Webhook) []Error {
 	return out
 }
 
-// urlErrors tells of the URLs that nobody can call. The reason is told without
-// the URL, which may hold a token.
+// urlErrors are the URLs that the API server cannot call. The message lacks the
+// URL, which may hold a token.
 func urlErrors(webhooks []Webhook) []Error {
 	var out []Error
 	for _, w := range webhooks {

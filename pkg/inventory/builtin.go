@@ -15,7 +15,7 @@ import (
 //go:embed served/*.txt
 var recordings embed.FS
 
-// Newest is the newest release that this binary knows; files that tell no
+// Newest is the newest release that this binary knows; files without a
 // version are taken to be meant for it.
 var Newest = Version{Major: 1, Minor: 37}
 

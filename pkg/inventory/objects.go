@@ -12,9 +12,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Objects are the raw API objects, wherever they come from. Both doors (the
-// cluster's informers and the readers of files) fill it; Snapshot reads it and
-// never writes to the objects.
+// Objects are the raw API objects that pkg/inventory/cluster or
+// pkg/inventory/manifest read. Snapshot never writes to them.
 type Objects struct {
 	Validating     []*admissionv1.ValidatingWebhookConfiguration
 	Mutating       []*admissionv1.MutatingWebhookConfiguration
@@ -54,7 +53,7 @@ type Objects struct {
 
 	// Inputs are the paths that were read; nil for a cluster.
 	Inputs []Input
-	// Sources tells where an object, or one webhook in it, was read.
+	// Sources is where an object, or one webhook in it, was read.
 	Sources map[SourceKey]Source
 	Errors  []Error
 

@@ -27,7 +27,7 @@ type Probe struct {
 // Answer says how a backend takes a dial.
 type Answer string
 
-// The answers. AnswerNone is one that tells nothing: a dial that times out may
+// The answers. AnswerNone decides nothing: a dial that times out may
 // meet a network policy, one that is cut off a load balancer.
 const (
 	AnswerNone        Answer = ""
@@ -53,7 +53,7 @@ func (c *ServingCertificate) ValidAt(t time.Time) bool {
 	return !t.Before(c.NotBefore) && !t.After(c.NotAfter)
 }
 
-// Known reports whether the dial tells whether the backend can be called.
+// Known reports whether the dial shows if the backend can be called.
 func (p Probe) Known() bool { return p.Answer != AnswerNone }
 
 // Succeeds reports whether a call at the time gets through the handshake.
@@ -81,7 +81,7 @@ func (b Backend) ServerName() string {
 // Addresses returns where the API server finds the Service, as "host:port",
 // sorted: the ready endpoints while it routes to endpoints, else the cluster
 // IP. It asks no DNS for that, but for an ExternalName. It returns nil where
-// the facts do not tell.
+// they are not known.
 // Source: k8s.io/apiserver/pkg/util/proxy.
 func (s *Snapshot) Addresses(ref ServiceRef) []string {
 	service, ok := s.Services[ref.Key()]

@@ -9,10 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Snapshot is everything that is known of a cluster at one moment. It is never
+// Snapshot is everything that is known of a cluster at one time. It is never
 // written to after it was made.
 type Snapshot struct {
-	// Taken is the only clock that anybody downstream may read.
+	// Taken is the only clock that checks and exporters may read.
 	Taken  time.Time
 	Server Version
 	// OpenShift says that the input shows OpenShift's APIs.
@@ -54,8 +54,8 @@ type Snapshot struct {
 	Inputs []Input
 	// Errors are what could not be looked at.
 	Errors []Error
-	// Current is the oldest moment at which everything that was looked at was
-	// known to be current; it stands still while a watch is broken. Zero for
+	// Current is the time at which everything that was read was last known to be
+	// current; it stands still while a watch is broken. Zero for
 	// files.
 	Current time.Time
 	// WatchErrors counts the failed calls of the watches since the start, by
@@ -102,8 +102,8 @@ type Input struct {
 	// Kind is what the path was taken for: "manifests", "must-gather"; "" where
 	// it could not be opened.
 	Kind string
-	// Taken is when what it shows was so; zero where it does not tell, as
-	// manifests do not.
+	// Taken is when the input was recorded; zero where that is not known, as of
+	// manifests.
 	Taken time.Time
 	// Objects counts what was read of it, Skipped what was not: other kinds, and
 	// YAML that is no object of Kubernetes.
@@ -140,7 +140,7 @@ const (
 // zero Version is unknown.
 type Version struct {
 	Major, Minor int
-	// Git is the full version as the server tells it, "v1.37.1".
+	// Git is the full version as the server reports it, "v1.37.1".
 	Git string
 }
 
@@ -165,7 +165,7 @@ func (v Version) AtLeast(major, minor int) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor
 }
 
-// String returns the version as the server tells it, or "unknown".
+// String returns the version as the server reports it, or "unknown".
 func (v Version) String() string {
 	switch {
 	case v.Git != "":

@@ -35,7 +35,7 @@ func TestUnreadableURLs(t *testing.T) {
 			t.Errorf("%s: errors %q, want %q", url, got, want)
 		}
 		if strings.Contains(got, "secret") {
-			t.Errorf("%s: %q tells a secret", url, got)
+			t.Errorf("%s: %q shows a secret", url, got)
 		}
 	}
 }

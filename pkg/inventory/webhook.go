@@ -75,7 +75,7 @@ type Object struct {
 	Owner             Owner
 	CreationTimestamp time.Time
 	Generation        int64
-	// LastChanged is the newest moment that the object itself records
+	// LastChanged is the newest time that the object itself records
 	// (creation or managedFields); zero where it records none.
 	LastChanged time.Time
 	// Writers are the field managers that the object records, sorted.
@@ -91,14 +91,14 @@ type Source struct {
 	Line int
 }
 
-// Owner is who installed a webhook, as its metadata tells: "helm/policy",
+// Owner is who installed a webhook, by its metadata: "helm/policy",
 // "olm/kiali-operator.v1.2.3", "argocd/app", "Kind/name" of an owner reference.
 type Owner struct {
 	Tool string
 	Name string
 }
 
-// String returns "tool/name", or "" where nobody is known.
+// String returns "tool/name", or "" where no owner is known.
 func (o Owner) String() string {
 	if o.Tool == "" {
 		return ""

@@ -32,8 +32,7 @@ const (
 	defaultPort    = 443
 )
 
-// registration is what validating and mutating webhooks have in common: both
-// kinds of the API become this at the door, so that nothing is written twice.
+// registration is the common form of a validating or mutating webhook.
 type registration struct {
 	kind         string
 	hookType     Type
@@ -231,7 +230,7 @@ func writers(m *metav1.ObjectMeta) []string {
 	return slices.Compact(out)
 }
 
-// ownerOf tells who manages an object. What an owner reference or a GitOps
+// ownerOf returns who manages an object. What an owner reference or a GitOps
 // tool says outranks the tool that rendered the manifest.
 func ownerOf(m *metav1.ObjectMeta) Owner {
 	if i := slices.IndexFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return ptr.Deref(r.Controller, false) }); i >= 0 {

@@ -49,7 +49,7 @@ type cause struct {
 	Cause
 }
 
-// callCauses are the causes of a call that failed, the most telling first: an
+// callCauses are the causes of a call that failed, the most specific first: an
 // error names several.
 func callCauses() []cause {
 	var out []cause
@@ -90,7 +90,7 @@ func callCauses() []cause {
 	return out
 }
 
-// Advice is what a Cause means, and the way out of it where no finding tells
+// Advice is what a Cause means, and the way out of it where no finding has
 // a better one.
 type Advice struct {
 	Meaning, Fix string
@@ -168,7 +168,7 @@ var advices = map[Cause]Advice{
 		nil,
 	},
 	CauseRefused: {
-		"the host answered that nobody listens at the port: the Pod is gone or not up yet, or the targetPort is wrong",
+		"the host answered that no process listens on the port: the Pod is gone or not up yet, or the targetPort is wrong",
 		"see that the Pods run and listen on the targetPort of the Service, and that their readiness probe asks the webhook server itself",
 		[]string{"backend-unreachable", "no-ready-endpoints", "single-endpoint"},
 	},
@@ -233,7 +233,7 @@ var advices = map[Cause]Advice{
 		[]string{"long-timeout", "budget-exceeded"},
 	},
 	CauseDenied: {
-		"the webhook works: it was called and said no, by its own rules",
+		"the webhook works: it was called and denied the request, by its own rules",
 		"change the object, or the policy behind the webhook; the words after the colon are those of the webhook",
 		nil,
 	},

@@ -26,7 +26,7 @@ type Answer struct {
 }
 
 // ofTheService is what the advice says in place of a namespace that the error
-// may tell.
+// may name.
 const ofTheService = "in the namespace of the Service"
 
 // Explain looks the error up in the Report.
@@ -117,7 +117,7 @@ func unregistered(r *classify.Report, c APIServerError) []string {
 	case len(r.Errors) > 0:
 		out = append(out, "Some of the input could not be read: the webhook may be in it.")
 	case len(r.Profiles) == 0:
-		out = append(out, "Nothing that was read registers any webhook: see that it is of the cluster that said so, and all of it.")
+		out = append(out, "Nothing that was read registers any webhook: see that it is of the cluster that returned the error, and complete.")
 	}
 	return out
 }
@@ -134,7 +134,7 @@ func others(r *classify.Report, c APIServerError) []string {
 }
 
 // callers are those of the webhooks that call the Service of the error; all of
-// them where it does not tell.
+// them where it names none.
 func (c APIServerError) callers(profiles []*classify.Profile) []*classify.Profile {
 	var out []*classify.Profile
 	for _, p := range profiles {
@@ -180,7 +180,7 @@ func sound(cause Cause, profiles []*classify.Profile) []string {
 	var out []string
 	for _, p := range profiles {
 		if s := p.State; s.Known && s.Fault == inventory.Sound && slices.Contains(callFailures, cause) {
-			out = append(out, fmt.Sprintf("As of the facts, %s has %s: what the error tells of is over, comes and goes, or is between the API server and them.",
+			out = append(out, fmt.Sprintf("As of the facts, %s has %s: the cause of the error is over, comes and goes, or is between the API server and them.",
 				classify.BackendName(p), readyEndpoints(s.Ready)))
 		}
 	}
@@ -220,7 +220,7 @@ func shared(profiles, callers []*classify.Profile) []string {
 	case len(profiles) < 2:
 		return nil
 	case len(callers) == len(profiles):
-		return []string{fmt.Sprintf("%d webhooks are registered that it may be about, and the error does not tell them apart.", len(profiles))}
+		return []string{fmt.Sprintf("%d webhooks are registered that it may be about, and the error does not distinguish them.", len(profiles))}
 	}
 	names := make([]string, len(callers))
 	for i, p := range callers {

@@ -51,7 +51,7 @@ func TestCauses(t *testing.T) {
 		call(`quantum tunnelling`):                                                                                       CauseOther,
 		`Error from server (InternalError): Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server could not find the requested resource`:               CauseNotFound,
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server has asked for the client to provide credentials`:                                        CauseUnauthorized,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: an error on the server ("failing as told") has prevented the request from succeeding`:              CauseServerError,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: an error on the server ("failing as configured") has prevented the request from succeeding`:        CauseServerError,
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server responded with the status code 413 but did not return more information`:                 CauseTooLarge,
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server responded with the status code 418 but did not return more information`:                 CauseServerError,
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server does not allow this method on the requested resource`:                                   CauseNotFound,
@@ -184,9 +184,9 @@ func TestAnswers(t *testing.T) {
 		registered         int
 		related, fix, note string
 	}{
-		"a finding tells the way out":    {"service-missing", `failed calling webhook "closed.policy.example.com": service "gone" not found`, 1, "service-missing", "kubectl", ""},
+		"a finding has the way out":      {"service-missing", `failed calling webhook "closed.policy.example.com": service "gone" not found`, 1, "service-missing", "kubectl", ""},
 		"a conversion":                   {"service-missing", `conversion webhook for example.com/v1beta1, Kind=Client failed: Post "https://gone.policy.svc:443/convert?timeout=30s": service "gone" not found`, 1, "service-missing", "kubectl patch crd clients.example.com", ""},
-		"a conversion of nobody":         {"no-ready-endpoints", `conversion webhook for stable.example.com/v1, Kind=CronTab failed: no endpoints available for service "x"`, 0, "", "", "No CRD of kind CronTab in group stable.example.com"},
+		"a conversion of no CRD":         {"no-ready-endpoints", `conversion webhook for stable.example.com/v1, Kind=CronTab failed: no endpoints available for service "x"`, 0, "", "", "No CRD of kind CronTab in group stable.example.com"},
 		"nothing found, Fail":            {"backend-unreachable", `failed calling webhook "healthy.example.com": failed to call webhook: EOF`, 1, "", "kubectl delete validatingwebhookconfiguration policy", "has 2 ready endpoints"},
 		"nothing found, Ignore":          {"backend-unreachable", `failed calling webhook "open.example.com": failed to call webhook: EOF`, 1, "", "have them drain", "has 2 ready endpoints"},
 		"the request went on":            {"backend-unreachable", `failed calling webhook "open.example.com": failed to call webhook: EOF`, 1, "", "", "failurePolicy is Ignore: the request went on"},

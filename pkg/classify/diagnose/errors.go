@@ -9,20 +9,20 @@ import (
 	"unicode"
 )
 
-// APIServerError is what an API server said of a webhook, in an error that somebody
-// pasted: from kubectl, an Event, a condition or the log of a controller.
+// APIServerError is what an API server reported about a webhook, in an error that a
+// user pasted: from kubectl, an Event, a condition or the log of a controller.
 type APIServerError struct {
 	// Webhook is the name of an admission webhook; "" where the error does not
-	// tell, and for a conversion.
+	// name it, and for a conversion.
 	Webhook string
 	// Group, Version and Kind are what a conversion was asked for.
 	Group, Version, Kind string
 	// Expression is that of a matchCondition that failed.
 	Expression string
-	// URL is what was called, "" where the error does not tell.
+	// URL is what was called, "" where the error does not name it.
 	URL   string
 	Cause Cause
-	// Detail is the error behind the cause, as it was said.
+	// Detail is the error behind the cause, as it was printed.
 	Detail string
 }
 
@@ -102,24 +102,24 @@ func records(text string) []string {
 
 // parsed reads one record: each error ends where the next one begins.
 func parsed(text string, forms []errorPattern) []APIServerError {
-	type hit struct {
+	type match struct {
 		errorPattern
 		begin, end int
 	}
-	var hits []hit
+	var matches []match
 	for _, s := range forms {
 		for _, at := range s.FindAllStringIndex(text, -1) {
-			hits = append(hits, hit{s, at[0], at[1]})
+			matches = append(matches, match{s, at[0], at[1]})
 		}
 	}
-	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(a.begin, b.begin) })
-	out := make([]APIServerError, len(hits))
-	for i, h := range hits {
-		rest := text[h.end:]
-		if i+1 < len(hits) {
-			rest = text[h.end:max(h.end, hits[i+1].begin)]
+	slices.SortStableFunc(matches, func(a, b match) int { return cmp.Compare(a.begin, b.begin) })
+	out := make([]APIServerError, len(matches))
+	for i, m := range matches {
+		rest := text[m.end:]
+		if i+1 < len(matches) {
+			rest = text[m.end:max(m.end, matches[i+1].begin)]
 		}
-		out[i] = h.parse(text[h.begin:h.end], rest)
+		out[i] = m.parse(text[m.begin:m.end], rest)
 	}
 	return out
 }
@@ -140,11 +140,11 @@ func unwrapped(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// complaint reads one hit: what the errorPattern covers, and what follows.
-func (s errorPattern) parse(hit, rest string) APIServerError {
+// parse reads one match: what the errorPattern covers, and what follows.
+func (s errorPattern) parse(match, rest string) APIServerError {
 	rest = strings.TrimSpace(rest)
 	c := APIServerError{Cause: s.otherwise, URL: calledURL(rest), Detail: shortened(rest)}
-	s.read(&c, s.FindStringSubmatch(hit))
+	s.read(&c, s.FindStringSubmatch(match))
 	for _, known := range s.causes {
 		if known.FindString(rest) != "" {
 			c.Cause = known.Cause

@@ -126,7 +126,7 @@ func (c Card) modifies() Section {
 
 func (c Card) indicators() Section {
 	return Section{
-		ID: "slis", Heading: headingExtensions, Question: "Which SLIs tell the health of the API extensions",
+		ID: "slis", Heading: headingExtensions, Question: "Which SLIs show the health of the API extensions",
 		Answers: []string{
 			"the API servers' own series, and those of webhook-auditor",
 			"the operator's conditions MutatingAdmissionWebhookConfigurationError, ValidatingAdmissionWebhookConfigurationError and CRDConversionWebhookConfigurationError",

@@ -33,7 +33,7 @@ type Consequences struct {
 	Stuck    []Blocked
 	// Weakened are webhooks that keep fewer ready endpoints.
 	Weakened []Weakened
-	// Unknown are webhooks of which the input does not tell whether they can
+	// Unknown are webhooks of which the input does not show whether they can
 	// still be called.
 	Unknown []inventory.Ref
 }
@@ -78,7 +78,7 @@ func compare(c Change, before, after *classify.Report) *Consequences {
 	return out
 }
 
-// identity tells webhooks apart: legacy configurations may name two alike.
+// identity is unique to a webhook: legacy configurations may name two alike.
 type identity struct {
 	inventory.Ref
 	index int

@@ -123,7 +123,8 @@ func (c Chain) Budget() Budget {
 	return b
 }
 
-// conversion tells whether the request's objects are converted by a webhook:
+// conversion is the step that converts the request's objects by a webhook, nil
+// without one:
 // between the version of the request, the stored one and those that the called
 // webhooks ask for.
 func (m *Matcher) conversion(c Chain) *Step {

@@ -96,7 +96,7 @@ func TestChain(t *testing.T) {
 }
 
 // TestReinvocationOfOne: the API server's own plugins may change the object in
-// answer to what a webhook did; what is deleted nobody changes.
+// answer to what a webhook did; an object being deleted is not changed.
 func TestReinvocationOfOne(t *testing.T) {
 	w := &inventory.Webhook{Ref: inventory.Ref{Type: inventory.Mutating}, Timeout: 5 * time.Second, Reinvocation: admissionv1.IfNeededReinvocationPolicy}
 	for op, want := range map[inventory.Operation]time.Duration{inventory.Create: 10 * time.Second, inventory.Delete: 5 * time.Second} {
@@ -227,8 +227,8 @@ func TestConditionsOnAnObject(t *testing.T) {
 	}
 }
 
-// TestBadConditions: no expression makes us crash or hang, and what cannot be
-// told is not told.
+// TestBadConditions: no expression makes the matcher crash or hang, and what is not
+// known is not reported.
 func TestBadConditions(t *testing.T) {
 	nested := strings.Repeat("[1,2,3,4,5,6,7,8,9].all(x, ", 40) + "true" + strings.Repeat(")", 40)
 	for _, test := range []struct {
@@ -271,7 +271,7 @@ func TestBadConditions(t *testing.T) {
 }
 
 // TestBadSelectors: the API server accepts none such; what meets one in a file
-// is told as refused, and nothing is excluded by it.
+// is reported as refused, and nothing is excluded by it.
 func TestBadSelectors(t *testing.T) {
 	w := validating("v", func(w *admissionv1.ValidatingWebhook) {
 		w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like", Values: []string{"b"}}}}

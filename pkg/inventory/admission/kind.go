@@ -27,7 +27,7 @@ var foreignReviews = map[inventory.Resource]Kind{
 }
 
 // kindOf returns the kind in which admission meets a version of a resource:
-// discovery tells no more than its name.
+// discovery has no more than its name.
 func kindOf(served inventory.Served, parent string) Kind {
 	foreign := foreignKinds[served.Subresource]
 	review, isReview := foreignReviews[served.Resource]

@@ -54,7 +54,7 @@ func FuzzSelectors(f *testing.F) {
 			t.Fatalf("error %v, want %v", s.Err, err)
 		}
 		if err != nil {
-			return // nothing is excluded, and the webhook is told of
+			return // nothing is excluded, and the webhook is in Snapshot.Errors
 		}
 		matches := want.Matches(labels.Set(all))
 		if got := (labelSet{known: all, complete: true}).match(s); got != certain(matches) {

@@ -38,7 +38,7 @@ type Verdict struct {
 	// Reason is "" where the webhook is certainly called.
 	Reason Reason
 	// Refused says that the API server refuses the request instead of calling
-	// the webhook, because it cannot tell whether to.
+	// the webhook, because it cannot decide whether to.
 	Refused bool
 	// OptIn says that it is called only if the namespace, whose labels are not
 	// known, has the labels that the namespaceSelector asks for.

@@ -8,7 +8,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// PodWrite is a request that somebody makes for a Pod to run.
+// PodWrite is a request that a controller, the scheduler or the kubelet makes for
+// a Pod to run.
 type PodWrite struct {
 	inventory.Resource
 	inventory.Operation

@@ -133,7 +133,7 @@ func (m *Matcher) served(op inventory.Operation, r inventory.Resource, version s
 	return m.version(r, version)
 }
 
-// place puts the object where it lives, as kubectl does.
+// place puts the object into its namespace, as kubectl does.
 func (v apiVersion) place(subject Subject) (Subject, string) {
 	given := subject.Namespace
 	switch {

@@ -189,7 +189,7 @@ func groupVersionKind(k Kind) schema.GroupVersionKind {
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// someLabels are any of all that the generated selectors tell apart.
+// someLabels are any of those that the generated selectors ask for.
 func someLabels(r *rand.Rand) map[string]string {
 	out := map[string]string{}
 	for _, key := range []string{"app", "tier"} {
@@ -401,7 +401,7 @@ func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
 						t.Fatalf("%s: reach lacks %s %s\nwebhook %s", m.Snapshot.Server, q.Operation, q.Resource, describe(w))
 					}
 					if got == called && failing[q.Resource].Has(q.Operation) {
-						t.Fatalf("%s: a matchCondition is said to fail always, but the API server calls it for %s %s\nwebhook %s", m.Snapshot.Server, q.Operation, q.Resource, describe(w))
+						t.Fatalf("%s: a matchCondition is reported to fail always, but the API server calls it for %s %s\nwebhook %s", m.Snapshot.Server, q.Operation, q.Resource, describe(w))
 					}
 				}
 			}
@@ -454,7 +454,7 @@ func TestVerdictIsCertainWhereTheRequestDecides(t *testing.T) {
 }
 
 // TestReachIsExactForSelectors tries every set of labels that the generated
-// selectors tell apart.
+// selectors distinguish.
 func TestReachIsExactForSelectors(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	m := worlds()[1]

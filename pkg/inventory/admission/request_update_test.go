@@ -34,27 +34,27 @@ func TestUpdates(t *testing.T) {
 		subject  Subject
 		want     Match
 	}{
-		"the new labels match":             {with(web), inventory.Update, "pods", labeled("web"), Yes},
-		"the old labels may match":         {with(web), inventory.Update, "pods", labeled("db"), Maybe},
-		"so in a patch":                    {with(web), inventory.Update, "pods", patched("db"), Maybe},
-		"in an update of the status":       {with(web), inventory.Update, "pods/status", patched("db"), Maybe},
-		"a creation has no old labels":     {with(web), inventory.Create, "pods", labeled("db"), No},
-		"a deletion has no new labels":     {with(web), inventory.Delete, "pods", labeled("db"), No},
-		"a Scale carries no labels":        {with(web), inventory.Update, "deployments.apps/scale", labeled("web"), No},
-		"nor one of which nothing is said": {with(web), inventory.Update, "statefulsets.apps/scale", Subject{Patch: true}, No},
-		"what asks for none sees a Scale":  {with(notWeb), inventory.Update, "deployments.apps/scale", labeled("web"), Yes},
-		"a PUT may create a status":        {on(admissionv1.Create), inventory.Update, "services/status", labeled("web"), Maybe},
-		"and does not always update it":    {on(admissionv1.Update), inventory.Update, "services/status", labeled("web"), Maybe},
-		"webhooks on both see it":          {on(admissionv1.Create, admissionv1.Update), inventory.Update, "services/status", labeled("web"), Yes},
-		"a PUT may create a lease":         {on(admissionv1.Create), inventory.Update, "leases.coordination.k8s.io", labeled("web"), Maybe},
-		"a patch does not":                 {on(admissionv1.Create), inventory.Update, "leases.coordination.k8s.io", patched("web"), No},
-		"a PUT never creates a pod":        {on(admissionv1.Create), inventory.Update, "pods", labeled("web"), No},
-		"a Namespace by its own name":      {inSystem, inventory.Update, "namespaces", Subject{Name: "kube-system", Labels: map[string]string{}}, Yes},
-		"whatever labels it had":           {inSystem, inventory.Update, "namespaces", Subject{Name: "x", Labels: map[string]string{}}, No},
-		"its status":                       {inSystem, inventory.Update, "namespaces/status", Subject{Name: "kube-system"}, Yes},
-		"its end":                          {inSystem, inventory.Delete, "namespaces", Subject{Name: "kube-system"}, Yes},
-		"a new one":                        {inSystem, inventory.Create, "namespaces", Subject{Name: "x"}, No},
-		"one without a name":               {inSystem, inventory.Create, "namespaces", Subject{}, Maybe},
+		"the new labels match":            {with(web), inventory.Update, "pods", labeled("web"), Yes},
+		"the old labels may match":        {with(web), inventory.Update, "pods", labeled("db"), Maybe},
+		"so in a patch":                   {with(web), inventory.Update, "pods", patched("db"), Maybe},
+		"in an update of the status":      {with(web), inventory.Update, "pods/status", patched("db"), Maybe},
+		"a creation has no old labels":    {with(web), inventory.Create, "pods", labeled("db"), No},
+		"a deletion has no new labels":    {with(web), inventory.Delete, "pods", labeled("db"), No},
+		"a Scale carries no labels":       {with(web), inventory.Update, "deployments.apps/scale", labeled("web"), No},
+		"nor one with unknown labels":     {with(web), inventory.Update, "statefulsets.apps/scale", Subject{Patch: true}, No},
+		"what asks for none sees a Scale": {with(notWeb), inventory.Update, "deployments.apps/scale", labeled("web"), Yes},
+		"a PUT may create a status":       {on(admissionv1.Create), inventory.Update, "services/status", labeled("web"), Maybe},
+		"and does not always update it":   {on(admissionv1.Update), inventory.Update, "services/status", labeled("web"), Maybe},
+		"webhooks on both see it":         {on(admissionv1.Create, admissionv1.Update), inventory.Update, "services/status", labeled("web"), Yes},
+		"a PUT may create a lease":        {on(admissionv1.Create), inventory.Update, "leases.coordination.k8s.io", labeled("web"), Maybe},
+		"a patch does not":                {on(admissionv1.Create), inventory.Update, "leases.coordination.k8s.io", patched("web"), No},
+		"a PUT never creates a pod":       {on(admissionv1.Create), inventory.Update, "pods", labeled("web"), No},
+		"a Namespace by its own name":     {inSystem, inventory.Update, "namespaces", Subject{Name: "kube-system", Labels: map[string]string{}}, Yes},
+		"whatever labels it had":          {inSystem, inventory.Update, "namespaces", Subject{Name: "x", Labels: map[string]string{}}, No},
+		"its status":                      {inSystem, inventory.Update, "namespaces/status", Subject{Name: "kube-system"}, Yes},
+		"its end":                         {inSystem, inventory.Delete, "namespaces", Subject{Name: "kube-system"}, Yes},
+		"a new one":                       {inSystem, inventory.Create, "namespaces", Subject{Name: "x"}, No},
+		"one without a name":              {inSystem, inventory.Create, "namespaces", Subject{}, Maybe},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("a", func(w *admissionv1.ValidatingWebhook) {
@@ -78,7 +78,7 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
-// TestAuthorizer: what asks the authorizer is not told to be too expensive.
+// TestAuthorizer: what asks the authorizer is not reported as too expensive.
 func TestAuthorizer(t *testing.T) {
 	const heavy = `range.all(i, range.all(j, range.all(k, i + j + k >= 0)))`
 	hundred := "[" + strings.Repeat("1, ", 99) + "1]"
