@@ -53,7 +53,7 @@ func whyDead(p *Profile, rule *admissionv1.RuleWithOperations) string {
 		return fmt.Sprintf("a CONNECT to %s carries no labels, so that the objectSelector never selects it", named(rule))
 	case allNever(p.Snapshot, served):
 		return "the API server calls no webhook for " + named(rule)
-	case !slices.ContainsFunc(served, func(s inventory.Served) bool { return covers(rule.APIVersions, s.Version) }):
+	case !slices.ContainsFunc(served, func(s inventory.Served) bool { return admission.CoversVersion(rule, s.Version) }):
 		return fmt.Sprintf("the API server serves %s only in %s", named(rule), sentence(versionsOf(served), 0))
 	case rule.Scope != nil && *rule.Scope != admissionv1.AllScopes && !slices.ContainsFunc(served, func(s inventory.Served) bool { return s.Namespaced == (*rule.Scope == admissionv1.NamespacedScope) }):
 		return fmt.Sprintf("%s are never of scope %s", named(rule), *rule.Scope)
@@ -64,7 +64,7 @@ func whyDead(p *Profile, rule *admissionv1.RuleWithOperations) string {
 // onlyConnects reports whether a rule that reaches nothing would reach CONNECTs
 // if it were not for the objectSelector.
 func onlyConnects(p *Profile, served []inventory.Served, rule *admissionv1.RuleWithOperations) bool {
-	return !p.ObjectSelector.Empty() && covers(operationNames(rule), string(inventory.Connect)) &&
+	return !p.ObjectSelector.Empty() && admission.RuleOperations(rule).Has(inventory.Connect) &&
 		slices.ContainsFunc(served, func(s inventory.Served) bool { return slices.Contains(s.Operations(), inventory.Connect) })
 }
 
@@ -101,10 +101,6 @@ func servedByName(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) [
 func allNever(s *inventory.Snapshot, served []inventory.Served) bool {
 	never := admission.NeverSent(s)
 	return !slices.ContainsFunc(served, func(r inventory.Served) bool { return !slices.Contains(never, r.Parent()) })
-}
-
-func covers(list []string, value string) bool {
-	return slices.Contains(list, "*") || slices.Contains(list, value)
 }
 
 func versionsOf(served []inventory.Served) []string {

@@ -259,20 +259,21 @@ func noEndpoints(s Service, port string) string {
 	}
 	switch {
 	case ready > 0:
-		return fmt.Sprintf("has %s, but none on the port named %q", count(ready, "ready endpoint"), port)
+		return fmt.Sprintf("has %s, but none on the port named %q", Counted(ready, "ready endpoint"), port)
 	case len(s.Endpoints) > 0:
-		return fmt.Sprintf("has %s, none of them ready", count(len(s.Endpoints), "endpoint"))
+		return fmt.Sprintf("has %s, none of them ready", Counted(len(s.Endpoints), "endpoint"))
 	case len(s.Selector) == 0:
 		return "has no endpoints, and no selector that would find any"
 	}
 	return "has no endpoints"
 }
 
-func count(n int, thing string) string {
+// Counted returns "1 endpoint", "2 endpoints".
+func Counted(n int, noun string) string {
 	if n == 1 {
-		return "1 " + thing
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func portList(ports []corev1.ServicePort) string {

@@ -63,6 +63,34 @@ type Objects struct {
 	Regressions int64
 }
 
+// Add appends an object to the list of its type; others are left out.
+func (o *Objects) Add(object any) {
+	switch v := object.(type) {
+	case *admissionv1.ValidatingWebhookConfiguration:
+		o.Validating = append(o.Validating, v)
+	case *admissionv1.MutatingWebhookConfiguration:
+		o.Mutating = append(o.Mutating, v)
+	case *apiextensionsv1.CustomResourceDefinition:
+		o.CRDs = append(o.CRDs, v)
+	case *apiregistrationv1.APIService:
+		o.APIServices = append(o.APIServices, v)
+	case *metav1.PartialObjectMetadata:
+		o.Namespaces = append(o.Namespaces, v)
+	case *corev1.Service:
+		o.Services = append(o.Services, v)
+	case *discoveryv1.EndpointSlice:
+		o.EndpointSlices = append(o.EndpointSlices, v)
+	case *corev1.Pod:
+		o.Pods = append(o.Pods, v)
+	case *appsv1.Deployment:
+		o.Deployments = append(o.Deployments, v)
+	case *appsv1.StatefulSet:
+		o.StatefulSets = append(o.StatefulSets, v)
+	case *appsv1.DaemonSet:
+		o.DaemonSets = append(o.DaemonSets, v)
+	}
+}
+
 // SourceKey names an object of Objects, and a webhook of it where Webhook is
 // not "". Index is the place of the webhook in the object: several may have one
 // name.

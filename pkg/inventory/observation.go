@@ -97,10 +97,10 @@ func (b Behavior) Failed() float64 {
 }
 
 // asked counts the requests: those whose matchConditions failed are no calls.
-func (b Behavior) asked() float64 { return b.Calls + b.Failures[FailureMatchCondition] }
+func (b Behavior) requests() float64 { return b.Calls + b.Failures[FailureMatchCondition] }
 
 // FailedShare is the share of the requests for which the webhook failed.
-func (b Behavior) FailedShare() float64 { return share(b.Failed(), b.asked()) }
+func (b Behavior) FailedShare() float64 { return share(b.Failed(), b.requests()) }
 
 // RefusedShare is the share of the calls that the webhook refused on purpose.
 func (b Behavior) RefusedShare() float64 { return share(b.Refused, b.Calls) }

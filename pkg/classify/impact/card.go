@@ -101,7 +101,7 @@ func withSelectors(s Section, p *classify.Profile) Section {
 	for _, m := range p.MatchConditions {
 		s.Answers = append(s.Answers, fmt.Sprintf("only where the matchCondition %s is true: %s", m.Name, oneLine(m.Expression)))
 	}
-	s.Answers = append(s.Answers, fmt.Sprintf("that covers %s of this cluster: %s", counted(len(p.Matched), "resource"), matched(p)))
+	s.Answers = append(s.Answers, fmt.Sprintf("that covers %s of this cluster: %s", inventory.Counted(len(p.Matched), "resource"), matched(p)))
 	return s
 }
 

@@ -26,13 +26,6 @@ func some(words []string) string {
 	return strings.Join(shown, ", ")
 }
 
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // kindOf names a type of webhook as prose does.
 func kindOf(t inventory.Type) string {
 	if t == inventory.Mutating {
@@ -201,7 +194,7 @@ func dependency(p *classify.Profile) string {
 	}
 	text := fmt.Sprintf("adds a dependency of these requests on the network between the API servers and the Pods of Service %s", p.State.Service.Key())
 	if p.State.Known && p.State.Fault == inventory.Sound {
-		text += ", which has " + counted(p.State.Ready, "ready endpoint")
+		text += ", which has " + inventory.Counted(p.State.Ready, "ready endpoint")
 	}
 	return text
 }

@@ -75,14 +75,14 @@ func (c Consequences) verdict() string {
 		{impact.Unchecked, "requests pass without %s"},
 	} {
 		if n := counts[part.outcome]; n > 0 {
-			parts = append(parts, fmt.Sprintf(part.text, counted(n, "webhook")))
+			parts = append(parts, fmt.Sprintf(part.text, inventory.Counted(n, "webhook")))
 		}
 	}
 	switch {
 	case len(parts) > 0:
 		return "With " + c.Change.subject() + ": " + strings.Join(parts, ", ") + "."
 	case len(c.Unknown) > 0:
-		return "With " + c.Change.subject() + ": no webhook is known to lose its last ready endpoint, and of " + counted(len(c.Unknown), "webhook") + " it is not known."
+		return "With " + c.Change.subject() + ": no webhook is known to lose its last ready endpoint, and of " + inventory.Counted(len(c.Unknown), "webhook") + " it is not known."
 	}
 	return "With " + c.Change.subject() + ": no webhook loses its last ready endpoint; requests are answered as before."
 }

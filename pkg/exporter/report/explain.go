@@ -199,7 +199,7 @@ func summary(c admission.Chain) string {
 	if len(c.Steps) == 0 {
 		return fmt.Sprintf("meets no webhook; %d skipped.", len(c.Skipped))
 	}
-	return fmt.Sprintf("meets %s, %d s at worst; %d skipped.", counted(len(c.Steps), "webhook"), wholeSeconds(c.Budget().Total()), len(c.Skipped))
+	return fmt.Sprintf("meets %s, %d s at worst; %d skipped.", inventory.Counted(len(c.Steps), "webhook"), wholeSeconds(c.Budget().Total()), len(c.Skipped))
 }
 
 // steps writes one line per webhook that is called.
@@ -266,9 +266,9 @@ func (p printer) observed(e Explanation) {
 		return
 	}
 	o := e.ObservedSeconds
-	text := fmt.Sprintf("none of its %s was called", counted(o.Webhooks, "webhook"))
+	text := fmt.Sprintf("none of its %s was called", inventory.Counted(o.Webhooks, "webhook"))
 	if o.Measured > 0 {
-		text = fmt.Sprintf("half of the requests wait about %s, one in a hundred %s, by the calls of %d of its %s", quantile(&o.P50, false), quantile(&o.P99, o.Beyond), o.Measured, counted(o.Webhooks, "webhook"))
+		text = fmt.Sprintf("half of the requests wait about %s, one in a hundred %s, by the calls of %d of its %s", quantile(&o.P50, false), quantile(&o.P99, o.Beyond), o.Measured, inventory.Counted(o.Webhooks, "webhook"))
 	}
 	p.paragraph(word{fmt.Sprintf("%-*s", margin, "observed:"), bold}, words(text, plain))
 	p.paragraph(word{strings.Repeat(" ", margin), plain}, words(e.Observed.sourceLine(), dim))
@@ -306,7 +306,7 @@ func (p printer) skipped(c admission.Chain) {
 		p.paragraph(word{fmt.Sprintf("%-*s", margin, "skipped"), dim}, line)
 	}
 	if others > 0 {
-		p.paragraph(word{fmt.Sprintf("%-*s", margin, "skipped"), dim}, words(fmt.Sprintf("%s whose rules do not cover it", counted(others, "webhook")), plain))
+		p.paragraph(word{fmt.Sprintf("%-*s", margin, "skipped"), dim}, words(fmt.Sprintf("%s whose rules do not cover it", inventory.Counted(others, "webhook")), plain))
 	}
 }
 

@@ -35,7 +35,7 @@ func readLines(inputs []Input, taken time.Time) []string {
 // String returns the detected type of the input, and what it lacks.
 func (i Input) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "Read %s as %s: %s", i.name(), i.Kind, counted(i.Objects, "object"))
+	fmt.Fprintf(&s, "Read %s as %s: %s", i.name(), i.Kind, inventory.Counted(i.Objects, "object"))
 	if i.Skipped > 0 {
 		fmt.Fprintf(&s, ", %d of other kinds", i.Skipped)
 	}

@@ -106,7 +106,7 @@ func (d Document) observed() map[inventory.Ref]*Observed {
 // sourceLine says what the observed values are of.
 func (o *Observation) sourceLine() string {
 	if o.Source == "prometheus" {
-		return fmt.Sprintf("Observed by %s: the last %s, %s.", o.Servers[0].Address, o.Servers[0].interval, counted(o.Scraped, "API server"))
+		return fmt.Sprintf("Observed by %s: the last %s, %s.", o.Servers[0].Address, o.Servers[0].interval, inventory.Counted(o.Scraped, "API server"))
 	}
 	var text strings.Builder
 	text.WriteString("Observed by API server ")

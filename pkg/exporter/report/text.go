@@ -65,7 +65,7 @@ func WriteErrors(w io.Writer, d Document, o TextOptions) error {
 	p := printer{b, o}
 	for i, e := range d.Errors {
 		if i == MaxErrors {
-			p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", counted(len(d.Errors)-i, "error")), plain))
+			p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(len(d.Errors)-i, "error")), plain))
 			break
 		}
 		p.paragraph(word{fmt.Sprintf("%-*s", margin, "ERROR"), red}, words("cannot read "+e.String(), plain))
@@ -219,8 +219,8 @@ func audited(d Document) string {
 			types = append(types, fmt.Sprintf("%d %s", byType[t], t))
 		}
 	}
-	return fmt.Sprintf(" Audited %s (%s) in %s of %s.", counted(d.Totals.Webhooks, "webhook"),
-		strings.Join(types, ", "), counted(len(configurations), "configuration"), d.server())
+	return fmt.Sprintf(" Audited %s (%s) in %s of %s.", inventory.Counted(d.Totals.Webhooks, "webhook"),
+		strings.Join(types, ", "), inventory.Counted(len(configurations), "configuration"), d.server())
 }
 
 // server is the version of the API server; files without one are evaluated for
@@ -236,13 +236,5 @@ func unread(d Document) string {
 	if len(d.Errors) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Some of the input cannot be read: %s.", counted(len(d.Errors), "error"))
-}
-
-// counted returns "1 webhook", "2 webhooks".
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf(" Some of the input cannot be read: %s.", inventory.Counted(len(d.Errors), "error"))
 }

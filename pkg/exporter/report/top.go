@@ -149,7 +149,7 @@ func (p printer) observedTable(d Document) {
 	}
 	table.Flush()
 	if more := len(lines) - maxCalled; more > 0 {
-		p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", counted(more, "webhook")), plain))
+		p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(more, "webhook")), plain))
 	}
 	p.paragraph(word{}, words(d.Observed.sourceLine(), plain))
 	p.newline()

@@ -28,7 +28,7 @@ func (m *Matcher) FailingConditions(w *inventory.Webhook) []FailingCondition {
 	if w.Type == inventory.Conversion || len(w.MatchConditions) == 0 {
 		return nil
 	}
-	key := newReachKey(w)
+	key := newMatchFactsKey(w)
 	return m.index.failing.getOrCompute(key, func() []FailingCondition { return m.failingConditions(w, key.selected) })
 }
 
@@ -56,7 +56,7 @@ func (m *Matcher) alwaysFails(w *inventory.Webhook, r inventory.Resource, op inv
 	out := FailingCondition{Resource: r, Operations: OperationsOf(op), Alone: true}
 	versions := m.index.servedVersions(r)
 	for i, v := range versions {
-		request := m.ask(v, op, Subject{})
+		request := m.cachedRequest(v, op, Subject{})
 		f, fails := request.failing(w, request.unresolvedKind())
 		if !fails {
 			return FailingCondition{}, false

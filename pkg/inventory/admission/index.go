@@ -23,8 +23,7 @@ type MatchedResource struct {
 	Named bool
 }
 
-// index answers the set question "which resources does this rule cover"
-// without looking at every resource for every rule, and knows what is stored as
+// index finds the resources that a rule matches without looking at every resource for every rule, and knows what is stored as
 // one.
 type index struct {
 	targets []target
@@ -38,10 +37,10 @@ type index struct {
 	// stored are all versions of what is stored as one.
 	stored   map[inventory.Resource][]apiVersion
 	programs *programs
-	asked    *resultCache[question, Request]
-	sets     *resultCache[conditionsQuery, bool]
-	reached  *resultCache[reachKey, []MatchedResource]
-	failing  *resultCache[reachKey, []FailingCondition]
+	requests *resultCache[requestKey, Request]
+	possible *resultCache[conditionsQuery, bool]
+	matched  *resultCache[matchFactsKey, []MatchedResource]
+	failing  *resultCache[matchFactsKey, []FailingCondition]
 }
 
 // target is a served resource in all its versions.
@@ -55,7 +54,7 @@ type target struct {
 // entry is one version of a resource that a rule may cover.
 type entry struct {
 	apiVersion
-	// exact are the targets reached through this version itself: none for a
+	// exact are the targets matched through this version itself: none for a
 	// version that a CRD declares without serving it.
 	exact []int
 	// equivalent are the targets stored as one with it.
@@ -141,15 +140,15 @@ func newIndex(s *inventory.Snapshot) *index {
 	return x
 }
 
-// withoutCaches returns the index with empty caches: the results depend on the webhooks
-// and the namespaces.
+// withoutCaches returns the index with empty caches: cached results depend on the
+// webhooks and the namespaces.
 func (x *index) withoutCaches() *index {
 	out := *x
 	out.programs = newPrograms()
-	out.asked = newResultCache[question, Request]()
-	out.sets = newResultCache[conditionsQuery, bool]()
-	out.reached = newResultCache[reachKey, []MatchedResource]()
-	out.failing = newResultCache[reachKey, []FailingCondition]()
+	out.requests = newResultCache[requestKey, Request]()
+	out.possible = newResultCache[conditionsQuery, bool]()
+	out.matched = newResultCache[matchFactsKey, []MatchedResource]()
+	out.failing = newResultCache[matchFactsKey, []FailingCondition]()
 	return &out
 }
 
@@ -244,19 +243,19 @@ func (m *Matcher) MatchedResources(w *inventory.Webhook) []MatchedResource {
 	if w.Type == inventory.Conversion {
 		return []MatchedResource{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(inventory.Create, inventory.Update, inventory.Delete), Named: true}}
 	}
-	key := newReachKey(w)
-	return m.index.reached.getOrCompute(key, func() []MatchedResource { return m.reach(w, key.selected) })
+	key := newMatchFactsKey(w)
+	return m.index.matched.getOrCompute(key, func() []MatchedResource { return m.matchedResources(w, key.selected) })
 }
 
-// reachKey identifies webhooks that ask for the same.
-type reachKey struct {
+// matchFactsKey is the same for webhooks that match the same.
+type matchFactsKey struct {
 	rules      string
 	selected   selectableOperations
 	conditions string
 }
 
-func newReachKey(w *inventory.Webhook) reachKey {
-	return reachKey{rulesKey(w), selectable(w), conditionsKey(w)}
+func newMatchFactsKey(w *inventory.Webhook) matchFactsKey {
+	return matchFactsKey{rulesKey(w), selectable(w), conditionsKey(w)}
 }
 
 // rulesKey writes down what the rules say, each string with its length so that
@@ -265,7 +264,7 @@ func rulesKey(w *inventory.Webhook) string {
 	key := append(make([]byte, 0, 256), w.MatchPolicy...)
 	for i := range w.Rules {
 		rule := &w.Rules[i]
-		key = append(key, byte(ruleOperations(rule)))
+		key = append(key, byte(RuleOperations(rule)))
 		key = appendList(key, rule.APIGroups...)
 		key = appendList(key, rule.APIVersions...)
 		key = appendList(key, rule.Resources...)
@@ -274,13 +273,13 @@ func rulesKey(w *inventory.Webhook) string {
 	return string(key)
 }
 
-// hit is what rules ask of a target.
-type hit struct {
+// ruleMatch is what rules ask of a target.
+type ruleMatch struct {
 	operations Operations
 	named      bool
 }
 
-func (m *Matcher) reach(w *inventory.Webhook, selected selectableOperations) []MatchedResource {
+func (m *Matcher) matchedResources(w *inventory.Webhook, selected selectableOperations) []MatchedResource {
 	var out []MatchedResource
 	for _, r := range m.covered(w, selected) {
 		if r.Operations = m.conditional(w, r.Resource, r.Operations); r.Operations != 0 {
@@ -294,18 +293,18 @@ func (m *Matcher) reach(w *inventory.Webhook, selected selectableOperations) []M
 // targets that the rules cover.
 func (m *Matcher) covered(w *inventory.Webhook, selected selectableOperations) []MatchedResource {
 	x := m.index
-	hits := map[int]hit{}
+	matched := map[int]ruleMatch{}
 	for i := range w.Rules {
 		x.matches(&w.Rules[i], w.MatchPolicy, func(target int, ops Operations, named bool) {
-			h := hits[target]
-			hits[target] = hit{h.operations | ops, h.named || named}
+			match := matched[target]
+			matched[target] = ruleMatch{match.operations | ops, match.named || named}
 		})
 	}
-	out := make([]MatchedResource, 0, len(hits))
-	for _, i := range slices.Sorted(maps.Keys(hits)) {
-		t, h := &x.targets[i], hits[i]
-		if ops := h.operations & selected.of(t); !t.never && ops != 0 {
-			out = append(out, MatchedResource{t.Resource, t.namespaced, ops, h.named})
+	out := make([]MatchedResource, 0, len(matched))
+	for _, i := range slices.Sorted(maps.Keys(matched)) {
+		t, match := &x.targets[i], matched[i]
+		if ops := match.operations & selected.of(t); !t.never && ops != 0 {
+			out = append(out, MatchedResource{t.Resource, t.namespaced, ops, match.named})
 		}
 	}
 	return slices.Clip(out)
@@ -389,7 +388,7 @@ func (m *Matcher) conditional(w *inventory.Webhook, r inventory.Resource, ops Op
 	x := m.index
 	conditions := conditionsKey(w)
 	for _, op := range ops.List() {
-		possible := x.sets.getOrCompute(conditionsQuery{conditions, r, op}, func() bool { return m.possible(w, r, op) })
+		possible := x.possible.getOrCompute(conditionsQuery{conditions, r, op}, func() bool { return m.possible(w, r, op) })
 		if !possible {
 			ops &^= operationBits[op]
 		}
@@ -408,7 +407,7 @@ type conditionsQuery struct {
 // but its resource and operation.
 func (m *Matcher) possible(w *inventory.Webhook, r inventory.Resource, op inventory.Operation) bool {
 	for _, v := range m.index.servedVersions(r) {
-		request := m.ask(v, op, Subject{})
+		request := m.cachedRequest(v, op, Subject{})
 		if request.conditions(w, request.unresolvedKind()).Match != No {
 			return true
 		}
@@ -424,13 +423,13 @@ func (x *index) covered(groups []string) []string {
 	return groups
 }
 
-// matches calls mark with each target that the rule covers, itself or by
+// matches calls visit with each target that the rule covers, itself or by
 // equivalence, with the operations and whether the rule spells its name.
 func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, visit func(target int, ops Operations, named bool)) {
-	ops := ruleOperations(rule)
+	ops := RuleOperations(rule)
 	for _, group := range x.covered(rule.APIGroups) {
 		x.groups[group].each(rule.Resources, func(e *entry) {
-			if !covers(rule.APIVersions, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
+			if !CoversVersion(rule, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
 				return
 			}
 			targets := e.equivalent

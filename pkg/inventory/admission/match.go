@@ -159,8 +159,8 @@ func ruleCovers(rule *admissionv1.RuleWithOperations, v apiVersion, op inventory
 	switch {
 	case !coversName(rule.Resources, v.Resource),
 		!covers(rule.APIGroups, v.Group),
-		!covers(rule.APIVersions, v.Version),
-		!ruleOperations(rule).Has(op):
+		!CoversVersion(rule, v.Version),
+		!RuleOperations(rule).Has(op):
 		return ReasonRules
 	case !coversScope(rule.Scope, v.Resource, v.Namespaced):
 		return ReasonScope

@@ -329,7 +329,7 @@ func (m *Matcher) Intercepts(w *inventory.Webhook, r inventory.Resource, op inve
 func (m *Matcher) InterceptsSubject(w *inventory.Webhook, r inventory.Resource, op inventory.Operation, subject Subject) Verdict {
 	var all Verdict
 	for _, v := range m.index.servedVersions(r) {
-		verdict := m.ask(v, op, subject).Match(w)
+		verdict := m.cachedRequest(v, op, subject).Match(w)
 		switch all.Match {
 		case "":
 			all = verdict
@@ -344,13 +344,14 @@ func (m *Matcher) InterceptsSubject(w *inventory.Webhook, r inventory.Resource, 
 	return all
 }
 
-// ask makes the request, or finds it: thousands of webhooks are asked the same.
-func (m *Matcher) ask(v apiVersion, op inventory.Operation, subject Subject) Request {
+// cachedRequest makes the request once for all webhooks, where nothing but its
+// namespace and name is known.
+func (m *Matcher) cachedRequest(v apiVersion, op inventory.Operation, subject Subject) Request {
 	if subject.Object != nil || subject.Labels != nil {
 		return m.request(v, op, m.withScope(v, subject))
 	}
-	key := question{v.Resource, v.Version, op, subject.Namespace, subject.Name}
-	return m.index.asked.getOrCompute(key, func() Request { return m.request(v, op, m.withScope(v, subject)) })
+	key := requestKey{v.Resource, v.Version, op, subject.Namespace, subject.Name}
+	return m.index.requests.getOrCompute(key, func() Request { return m.request(v, op, m.withScope(v, subject)) })
 }
 
 // withScope fills in the namespace or the name, as the scope of the resource has it.
@@ -367,8 +368,8 @@ func (m *Matcher) withScope(v apiVersion, subject Subject) Subject {
 	return subject
 }
 
-// question identifies a Request of which no more is known.
-type question struct {
+// requestKey identifies a Request of which no more is known.
+type requestKey struct {
 	inventory.Resource
 	version         string
 	op              inventory.Operation

@@ -42,8 +42,8 @@ func (o Operations) List() []inventory.Operation {
 	return out
 }
 
-// ruleOperations returns the operations that a rule asks for.
-func ruleOperations(rule *admissionv1.RuleWithOperations) Operations {
+// RuleOperations returns the operations that a rule asks for.
+func RuleOperations(rule *admissionv1.RuleWithOperations) Operations {
 	var set Operations
 	for _, op := range rule.Operations {
 		if op == admissionv1.OperationAll {
@@ -70,6 +70,22 @@ func coversScope(scope *admissionv1.ScopeType, r inventory.Resource, namespaced 
 	return true
 }
 
+// NamesResource reports whether the rule's resources cover the resource,
+// whatever its group.
+func NamesResource(rule *admissionv1.RuleWithOperations, r inventory.Resource) bool {
+	return coversName(rule.Resources, r)
+}
+
+// CoversVersion reports whether the rule covers the API version.
+func CoversVersion(rule *admissionv1.RuleWithOperations, version string) bool {
+	return covers(rule.APIVersions, version)
+}
+
+// covers reports whether the list holds the value or a lone "*".
+func covers(list []string, value string) bool {
+	return slices.Contains(list, "*") || slices.Contains(list, value)
+}
+
 // coversName reports whether one of the rule's resources covers r: "*" is every
 // resource but no subresource, "*/*" everything, "*/scale" that subresource of
 // all, and "pods/*" the subresources of pods as well as plain pods.
@@ -88,11 +104,6 @@ func names(resources []string, r inventory.Resource) bool {
 	return slices.ContainsFunc(resources, func(pattern string) bool {
 		return !strings.HasPrefix(pattern, "*") && patternCovers(pattern, r)
 	})
-}
-
-// covers reports whether the list holds the value or a lone "*".
-func covers(list []string, value string) bool {
-	return slices.Contains(list, "*") || slices.Contains(list, value)
 }
 
 // exemptKinds are never sent to webhooks that are registered through the API.

@@ -26,7 +26,7 @@ func (m *Matcher) UnusedRules(w *inventory.Webhook) []int {
 }
 
 func (x *index) unused(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, possible Operations) bool {
-	ops := ruleOperations(rule) & possible
+	ops := RuleOperations(rule) & possible
 	return !slices.ContainsFunc(x.covered(rule.APIGroups), func(group string) bool {
 		return x.matchesAny(x.groups[group], rule, policy, ops)
 	})
@@ -35,7 +35,7 @@ func (x *index) unused(rule *admissionv1.RuleWithOperations, policy admissionv1.
 func (x *index) matchesAny(entries *groupEntries, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, ops Operations) bool {
 	found := false
 	entries.each(rule.Resources, func(e *entry) {
-		if found || !covers(rule.APIVersions, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
+		if found || !CoversVersion(rule, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
 			return
 		}
 		targets := e.equivalent
@@ -95,7 +95,7 @@ type versionOf struct {
 func (x *index) cover(covered map[versionOf]bool, rule *admissionv1.RuleWithOperations) {
 	for _, group := range x.covered(rule.APIGroups) {
 		x.groups[group].each(rule.Resources, func(e *entry) {
-			if covers(rule.APIVersions, e.Version) {
+			if CoversVersion(rule, e.Version) {
 				covered[versionOf{e.Resource, e.Version}] = true
 			}
 		})
@@ -107,10 +107,4 @@ func groupVersion(group, version string) string {
 		return version
 	}
 	return group + "/" + version
-}
-
-// NamesResource reports whether the rule's resources cover the resource,
-// whatever its group.
-func NamesResource(rule *admissionv1.RuleWithOperations, r inventory.Resource) bool {
-	return coversName(rule.Resources, r)
 }

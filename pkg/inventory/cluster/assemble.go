@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
@@ -39,7 +35,9 @@ func assemble(all []contents, info serverInfo) inventory.Objects {
 	}
 	failures := slices.Clone(info.failures)
 	for _, c := range all {
-		add(&o, c.objects)
+		for _, object := range c.objects {
+			o.Add(object)
+		}
 		switch c.GroupResource {
 		case corev1.Resource("namespaces"):
 			o.NamespacesKnown = c.known
@@ -52,33 +50,6 @@ func assemble(all []contents, info serverInfo) inventory.Objects {
 	}
 	o.Errors = slices.Concat(explain(failures), info.errors)
 	return o
-}
-
-func add(o *inventory.Objects, objects []any) {
-	for _, obj := range objects {
-		switch v := obj.(type) {
-		case *admissionv1.ValidatingWebhookConfiguration:
-			o.Validating = append(o.Validating, v)
-		case *admissionv1.MutatingWebhookConfiguration:
-			o.Mutating = append(o.Mutating, v)
-		case *apiextensionsv1.CustomResourceDefinition:
-			o.CRDs = append(o.CRDs, v)
-		case *apiregistrationv1.APIService:
-			o.APIServices = append(o.APIServices, v)
-		case *metav1.PartialObjectMetadata:
-			o.Namespaces = append(o.Namespaces, v)
-		case *corev1.Service:
-			o.Services = append(o.Services, v)
-		case *corev1.Pod:
-			o.Pods = append(o.Pods, v)
-		case *discoveryv1.EndpointSlice:
-			o.EndpointSlices = append(o.EndpointSlices, v)
-		case *appsv1.DaemonSet:
-			o.DaemonSets = append(o.DaemonSets, v)
-		case *appsv1.Deployment:
-			o.Deployments = append(o.Deployments, v)
-		}
-	}
 }
 
 // coverage returns for which Services the resource was read. One that is not read

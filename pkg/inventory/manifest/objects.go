@@ -2,14 +2,9 @@ package manifest
 
 import (
 	"maps"
+	"slices"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -29,9 +24,10 @@ func (c *collector) result(inputs []input) inventory.Objects {
 			best = s
 		}
 		if !known.replacedByPods(k.key) {
-			put(&out, k.value)
+			out.Add(k.value)
 		}
 	}
+	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return openShiftGroup(crd.Spec.Group) })
 	out.Server = best.version
 	out.Nodes = c.nodes(known, inputs)
 	out.ServicesKnown.Namespaces = known[allServices]
@@ -47,41 +43,6 @@ func addSources(sources map[inventory.SourceKey]inventory.Source, k kept) {
 		key := k.key
 		key.Webhook, key.Index = h.name, i
 		sources[key] = inventory.Source{File: k.file, Line: h.line}
-	}
-}
-
-func put(out *inventory.Objects, value any) {
-	switch v := value.(type) {
-	case *admissionv1.ValidatingWebhookConfiguration:
-		out.Validating = append(out.Validating, v)
-	case *admissionv1.MutatingWebhookConfiguration:
-		out.Mutating = append(out.Mutating, v)
-	case *apiextensionsv1.CustomResourceDefinition:
-		out.CRDs = append(out.CRDs, v)
-		out.OpenShift = out.OpenShift || openShiftGroup(v.Spec.Group)
-	case *metav1.PartialObjectMetadata:
-		out.Namespaces = append(out.Namespaces, v)
-	case *corev1.Service:
-		out.Services = append(out.Services, v)
-	case *discoveryv1.EndpointSlice:
-		out.EndpointSlices = append(out.EndpointSlices, v)
-	case *apiregistrationv1.APIService:
-		out.APIServices = append(out.APIServices, v)
-	default:
-		putWorkload(out, value)
-	}
-}
-
-func putWorkload(out *inventory.Objects, value any) {
-	switch v := value.(type) {
-	case *corev1.Pod:
-		out.Pods = append(out.Pods, v)
-	case *appsv1.Deployment:
-		out.Deployments = append(out.Deployments, v)
-	case *appsv1.StatefulSet:
-		out.StatefulSets = append(out.StatefulSets, v)
-	case *appsv1.DaemonSet:
-		out.DaemonSets = append(out.DaemonSets, v)
 	}
 }
 
