@@ -1,0 +1,225 @@
+package inputs
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// root is the repository.
+const root = "../../../"
+
+// integration is what the repository offers to one CI system.
+type integration struct {
+	// run runs its commands in a checkout and returns the exit code.
+	run func(t *testing.T, checkout string) int
+	// sarif is the file that it writes, if it compares with the target branch.
+	sarif string
+}
+
+var integrations = map[string]integration{
+	"GitHub action":    {runAction, "webhook-auditor.sarif"},
+	"GitLab component": {runComponent, "webhook-auditor.sarif"},
+	"pre-commit hook":  {runHook, ""},
+}
+
+// TestIntegrations runs what action.yml, the GitLab component and the pre-commit
+// hook run, on a checkout without a change, and with one that adds a webhook.
+func TestIntegrations(t *testing.T) {
+	for name, offered := range integrations {
+		t.Run(name, func(t *testing.T) {
+			checkout := cloned(t)
+			if code := offered.run(t, checkout); code != 0 {
+				t.Errorf("exit code %d without a change", code)
+			}
+			shell(t, checkout, "cp manifests/sound.yaml manifests/more.yaml && sed -i.bak 's/name: sound/name: more/; s/secrets/pods/' manifests/more.yaml")
+			if code := offered.run(t, checkout); code != 3 {
+				t.Errorf("exit code %d with a webhook for all pods, want 3", code)
+			}
+			if offered.sarif != "" {
+				annotated(t, filepath.Join(checkout, offered.sarif))
+			}
+		})
+	}
+}
+
+// action is what is read of a composite action.
+type action struct {
+	Inputs map[string]struct{ Default string }
+	Runs   struct {
+		Using string
+		Steps []struct {
+			Name, Uses, Shell, Run string
+			Env                    map[string]string
+		}
+	}
+}
+
+// input is an expression that is an input of the action.
+var input = regexp.MustCompile(`^\$\{\{ inputs\.([a-z-]+) \}\}$`)
+
+// runAction runs the steps of the action as a runner does. The inputs that have
+// a default which GitHub fills in are given.
+func runAction(t *testing.T, checkout string) int {
+	t.Helper()
+	var a action
+	testenv.Must(t, yaml.Unmarshal(text(t, "action.yml"), &a))
+	if a.Runs.Using != "composite" {
+		t.Fatalf("the action is %s", a.Runs.Using)
+	}
+	temp := filepath.Join(filepath.Dir(checkout), "temp") // kept, so that the auditor is built once
+	testenv.Must(t, os.MkdirAll(temp, 0o755))
+	given := map[string]string{"base": "main", "fail-on": "warning"}
+	environment := []string{
+		"RUNNER_TEMP=" + temp, "GITHUB_ACTION_PATH=" + absolute(t, root),
+		"GITHUB_STEP_SUMMARY=" + filepath.Join(temp, "summary.md"),
+	}
+	for _, step := range a.Runs.Steps {
+		if step.Uses != "" {
+			continue
+		}
+		if strings.Contains(step.Run, "${{") {
+			t.Errorf("%s: an expression becomes text of the script", step.Name)
+		}
+		variables := environment
+		for name, expression := range step.Env {
+			match := input.FindStringSubmatch(expression)
+			if match == nil {
+				t.Fatalf("%s: %s is %q, which is no input", step.Name, name, expression)
+			}
+			value, ok := given[match[1]]
+			if !ok {
+				value = a.Inputs[match[1]].Default
+			}
+			variables = append(variables, name+"="+value)
+		}
+		if code := bash(t, checkout, step.Run, variables); code != 0 {
+			return code
+		}
+	}
+	if summary := read(t, filepath.Join(temp, "summary.md")); len(summary) == 0 {
+		t.Error("the summary of the job is empty")
+	}
+	return 0
+}
+
+// component is what is read of a component of GitLab.
+type component struct {
+	Spec struct {
+		Inputs map[string]struct{ Default string }
+	}
+	Job struct {
+		Variables map[string]string
+		Script    []string
+	} `json:"webhook-auditor"`
+}
+
+// runComponent runs the script of the GitLab component.
+func runComponent(t *testing.T, checkout string) int {
+	t.Helper()
+	header, body, found := strings.Cut(string(text(t, "templates/webhook-auditor.yml")), "\n---\n")
+	if !found {
+		t.Fatal("the component has no header")
+	}
+	var c component
+	testenv.Must(t, yaml.Unmarshal([]byte(header), &c))
+	var values []string
+	for name, value := range c.Spec.Inputs {
+		if name == "fail-on" {
+			value.Default = "warning"
+		}
+		values = append(values, "$[[ inputs."+name+" ]]", value.Default)
+	}
+	filled := strings.NewReplacer(values...).Replace(body)
+	if strings.Contains(filled, "$[[") {
+		t.Errorf("an input is not declared:\n%s", filled)
+	}
+	testenv.Must(t, yaml.Unmarshal([]byte(filled), &c))
+	variables := []string{"CI_MERGE_REQUEST_TARGET_BRANCH_NAME=main"}
+	for name, value := range c.Job.Variables {
+		variables = append(variables, name+"="+value)
+	}
+	for _, command := range c.Job.Script {
+		if strings.HasPrefix(command, "go install ") {
+			continue
+		}
+		if code := bash(t, checkout, command, variables); code != 0 {
+			return code
+		}
+	}
+	return 0
+}
+
+// hook is one of .pre-commit-hooks.yaml.
+type hook struct {
+	ID, Language, Entry, Files string
+	PassFilenames              *bool `json:"pass_filenames"`
+	Args                       []string
+}
+
+// runHook runs the pre-commit hook with a report kept in the repository, as its
+// users configure it.
+func runHook(t *testing.T, checkout string) int {
+	t.Helper()
+	var hooks []hook
+	testenv.Must(t, yaml.Unmarshal(text(t, ".pre-commit-hooks.yaml"), &hooks))
+	if len(hooks) != 1 || hooks[0].PassFilenames == nil || *hooks[0].PassFilenames {
+		t.Fatalf("%+v, want one hook that reads all files together", hooks)
+	}
+	files := regexp.MustCompile(hooks[0].Files)
+	for name, want := range map[string]bool{"manifests/a.yaml": true, "a.yml": true, "list.json": true, "main.go": false} {
+		if files.MatchString(name) != want {
+			t.Errorf("%s starts the hook: %t", name, !want)
+		}
+	}
+	const report = "webhook-auditor.json"
+	if _, err := os.Stat(filepath.Join(checkout, report)); err != nil {
+		bash(t, checkout, "webhook-auditor audit . -o json --fail-on=never > "+report, nil)
+	}
+	arguments := append(hooks[0].Args, "--baseline="+report, "--fail-on=warning")
+	return bash(t, checkout, hooks[0].Entry+" "+strings.Join(arguments, " "), nil)
+}
+
+// bash runs a script as a runner of GitHub does, with the auditor on its PATH,
+// and returns the exit code.
+func bash(t *testing.T, dir, script string, environment []string) int {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
+	run.Dir = dir
+	run.Env = append(os.Environ(), "PATH="+filepath.Dir(testenv.Binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"), "GIT_CONFIG_GLOBAL="+os.DevNull)
+	run.Env = append(run.Env, environment...)
+	output, err := run.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s: %v", script, err)
+	}
+	if code := run.ProcessState.ExitCode(); code != 0 && code != 3 {
+		t.Fatalf("exit code %d:\n%s\n%s", code, script, output)
+	}
+	return run.ProcessState.ExitCode()
+}
+
+// text is a file of the repository.
+func text(t *testing.T, name string) []byte { return read(t, filepath.Join(root, name)) }
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	testenv.Must(t, err)
+	return content
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	out, err := filepath.Abs(path)
+	testenv.Must(t, err)
+	return out
+}
