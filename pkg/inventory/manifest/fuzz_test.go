@@ -92,6 +92,70 @@ func FuzzToJSON(f *testing.F) {
 	f.Fuzz(compareJSON)
 }
 
+// FuzzCutBundles converts YAML with and without marks in place of CA bundles:
+// the JSON and the errors are the same.
+func FuzzCutBundles(f *testing.F) {
+	for _, d := range documents(f) {
+		f.Add([]byte(d))
+	}
+	for _, d := range bundlePlaces {
+		f.Add([]byte(d))
+	}
+	f.Fuzz(compareCut)
+}
+
+// bundlePlaces have short bundles, for which compareCut puts long ones, where
+// YAML allows text.
+var bundlePlaces = []string{
+	"a: {b: 1}\nwebhooks:\n- clientConfig:\n    caBundle: B\n  name: a\n- clientConfig:\n    caBundle: B\r\n  name: b\n",
+	"caBundle: B\n",
+	"caBundle: B\n ",
+	"caBundle: B",
+	"caBundle: B # comment\n",
+	"caBundle: B: c\n",
+	"caBundle: B\n  C\n\n  caBundle: B\n",
+	"- caBundle: B\n  caBundle: B\n",
+	"# caBundle: B\na: 1\n",
+	"? caBundle: B\n: caBundle\n",
+	"? |\n  caBundle: B\n: |\n  caBundle: B\n  caBundle: B\n",
+	"a: >-\n  caBundle: B\n  caBundle: B\n\n  caBundle: B\n",
+	"a: \"caBundle: B\n  caBundle: B\n\"\n",
+	"a: \"\\caBundle: B\n\"\n",
+	"a: 'caBundle: B\n  '' caBundle: B\n'\n",
+	"a: {caBundle: B\n, b: [caBundle: B\n]}\n",
+	"a: [caBundle: B\n: c]\n",
+	"a: &caBundle: B\nb: *caBundle: B\n",
+	"%TAG caBundle: B\n---\na: !caBundle: B\n",
+	"a: &a\n  caBundle: B\nb: *a\n<<: *a\n",
+	"caBundle: B\ncaBundle: B\n\tc: d\n",
+	"caBundle: caBundle: B\n",
+	"a:\n  caBundle: B\n b: *unknown\n",
+}
+
+func TestCutBundles(t *testing.T) {
+	for _, d := range bundlePlaces {
+		compareCut(t, []byte(d))
+	}
+	data := []byte("- caBundle: " + strings.Repeat("A", 2*minBundle) + "\n")
+	if short, b := cutBundles(data); len(b.texts) != 1 || len(short) >= len(data) {
+		t.Errorf("%q, %q", short, b.texts)
+	}
+}
+
+func compareCut(t *testing.T, data []byte) {
+	for _, bundle := range []string{"caBundle: ABCDxyz059+/", "caBundle: 0123456789", "caBundle: +-======"} {
+		data := bytes.ReplaceAll(data, []byte("caBundle: B"), []byte(strings.Replace(bundle, ": ", ": "+strings.Repeat(bundle[10:], 200), 1)))
+		want, wantProblem := convertYAML(data, data, bundles{})
+		got, gotProblem := toJSON(data)
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%q: %s", data, diff)
+		}
+		if diff := cmp.Diff(wantProblem, gotProblem, cmp.AllowUnexported(problem{})); diff != "" {
+			t.Errorf("%q: %s", data, diff)
+		}
+	}
+}
+
 // oddScalars are those that YAML 1.1 and 1.2 or a naive reader take for
 // different values.
 var oddScalars = []string{

@@ -39,6 +39,8 @@ type splitter struct {
 	line int
 	// unread is the last line where it belongs to the next document.
 	unread []byte
+	// buffer is where documents grow; each is then copied to its size.
+	buffer []byte
 }
 
 func newSplitter(r io.Reader) *splitter {
@@ -55,7 +57,16 @@ const (
 // next returns the next document, or io.EOF. After any other error the start of
 // a document is dropped.
 func (s *splitter) next() (document, error) {
-	var d document
+	d, err := s.collect(document{data: s.buffer})
+	s.buffer = nil
+	if cap(d.data) <= minCut {
+		s.buffer = d.data[:0]
+	}
+	d.data = bytes.Clone(d.data)
+	return d, err
+}
+
+func (s *splitter) collect(d document) (document, error) {
 	closed := false // the last line ended a JSON object, or a part of it
 	for {
 		line, err := s.readLine()

@@ -22,17 +22,25 @@ const maxExpanded = 1 << 20
 // the line that it has in the document, so that a line of the JSON is one of
 // the file. The third version of the library is the one that keeps lines.
 func toJSON(data []byte) ([]byte, *problem) {
+	short, bundles := cutBundles(data)
+	return convertYAML(data, short, bundles)
+}
+
+// convertYAML converts data. It parses short, which is data with marks in place
+// of CA bundles.
+func convertYAML(data, short []byte, bundles bundles) ([]byte, *problem) {
 	if !utf8.Valid(data) {
 		line := lineOf(data, func(l []byte) bool { return !utf8.Valid(l) })
 		return nil, problemf(line, "not UTF-8: convert the file first, as with iconv")
 	}
 	var document yaml.Node
 	lines := physicalLines(data)
-	if err := yaml.Unmarshal(data, &document); err != nil {
+	if err := yaml.Unmarshal(short, &document); err != nil {
 		p := yamlProblem(err, data)
 		p.line = lines.physical(p.line)
 		return nil, p
 	}
+	bundles.restore(&document)
 	if bytes.IndexByte(data, '&') >= 0 {
 		a := aliases{lines: lines, open: map[*yaml.Node]bool{}, sizes: map[*yaml.Node]int{}}
 		if _, p := a.size(&document); p != nil {
