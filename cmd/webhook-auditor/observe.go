@@ -93,7 +93,9 @@ func (o *observeFlags) checkPrometheus() error {
 			return usageError{fmt.Errorf("--prometheus-selector: must be label matchers, as cluster=\"prod\": %w", err)}
 		}
 	}
-	o.serviceAccount(u)
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		o.serviceAccount(u, serviceAccountDir)
+	}
 	if o.prometheus.TokenFile != "" && u.Scheme != "https" && !loopback(net.JoinHostPort(u.Hostname(), "0")) {
 		return usageError{errors.New("--prometheus-token-file: must be used with an https:// URL: a token must not be sent in the clear")}
 	}
@@ -108,19 +110,18 @@ func (o *observeFlags) checkPrometheus() error {
 // serviceAccountDir is where a Pod finds its credentials.
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// serviceAccount has a Pod use its own credentials for Services of its cluster,
-// as OpenShift's monitoring asks for.
-func (o *observeFlags) serviceAccount(u *url.URL) {
-	inCluster := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+// serviceAccount has a Pod use its own credentials, in the folder, for Services of
+// its cluster, as OpenShift's monitoring asks for.
+func (o *observeFlags) serviceAccount(u *url.URL, dir string) {
 	ofCluster := strings.HasSuffix(u.Hostname(), ".svc") || strings.HasSuffix(u.Hostname(), ".svc.cluster.local")
-	if !inCluster || !ofCluster || u.Scheme != "https" {
+	if !ofCluster || u.Scheme != "https" {
 		return
 	}
 	for _, file := range []struct {
 		flag *string
 		name string
 	}{{&o.prometheus.TokenFile, "token"}, {&o.prometheus.CAFile, "service-ca.crt"}} {
-		path := filepath.Join(serviceAccountDir, file.name)
+		path := filepath.Join(dir, file.name)
 		if _, err := os.Stat(path); err == nil && *file.flag == "" {
 			*file.flag = path
 		}

@@ -1,16 +1,25 @@
 package main
 
 import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
@@ -129,6 +138,210 @@ func TestTopCommand(t *testing.T) {
 	}
 }
 
+// TestTopWatch: it repeats until the user ends it, which is no error, and has no
+// table cut short.
+func TestTopWatch(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	out := &tables{enough: func(text string) bool {
+		if strings.Count(text, "Observed by API server") == 2 {
+			interrupt()
+		}
+		return true
+	}}
+	var stderr strings.Builder
+	code := exit(run(ctx, []string{"top", "--watch", "--kubeconfig", scrapedCluster(t, counting()), "--observe-for", "1s"},
+		streams{in: strings.NewReader(""), out: out, err: &stderr}), &stderr)
+	if code != exitOK {
+		t.Errorf("exit code %d, stderr:\n%s", code, &stderr)
+	}
+	if text := out.String(); strings.Count(text, "ghost") != 2 || strings.Count(text, "CALLS/S") != 2 {
+		t.Errorf("stdout:\n%s", text)
+	}
+}
+
+// tables takes what is printed and calls a function with all of it.
+type tables struct {
+	strings.Builder
+	enough func(string) bool
+}
+
+// Write implements io.Writer.
+func (w *tables) Write(p []byte) (int, error) {
+	n, err := w.Builder.Write(p)
+	w.enough(w.String())
+	return n, err
+}
+
+// TestTopRepeatsOnceAnInterval: a source that answers or fails at once is asked
+// no more often.
+func TestTopRepeatsOnceAnInterval(t *testing.T) {
+	for name, failure := range map[string]error{"answers": nil, "fails": errIncomplete} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute-time.Second)
+				defer stop()
+				shown := 0
+				err := repeat(ctx, 10*time.Second, func() error {
+					shown++
+					return failure
+				})
+				if shown != 6 || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("shown %d times in a minute, want 6; error %v", shown, err)
+				}
+			})
+		})
+	}
+	broken := errors.New("connection refused")
+	if err := repeat(t.Context(), time.Hour, func() error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v, want an end at %v", err, broken)
+	}
+}
+
+// TestServiceAccount: a Pod uses its own credentials for Services by HTTPS alone,
+// and only where the user names none.
+func TestServiceAccount(t *testing.T) {
+	dir := t.TempDir()
+	token, ca := filepath.Join(dir, "token"), filepath.Join(dir, "service-ca.crt")
+	for _, file := range []string{token, ca} {
+		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		url, dir, token         string
+		wantedToken, wantedFile string
+	}{
+		"a Service":                {"https://prometheus-k8s.openshift-monitoring.svc:9091", dir, "", token, ca},
+		"its long name":            {"https://prometheus.monitoring.svc.cluster.local", dir, "", token, ca},
+		"a Service, its own token": {"https://prometheus.monitoring.svc", dir, "mine", "mine", ca},
+		"in the clear":             {"http://prometheus.monitoring.svc:9090", dir, "", "", ""},
+		"outside of the cluster":   {"https://prometheus.example.com", dir, "", "", ""},
+		"a name that ends alike":   {"https://svc.example.com/x.svc", dir, "", "", ""},
+		"a Pod without a token":    {"https://prometheus.monitoring.svc", t.TempDir(), "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, err := url.Parse(c.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := observeFlags{}
+			o.prometheus.TokenFile = c.token
+			o.serviceAccount(u, c.dir)
+			if o.prometheus.TokenFile != c.wantedToken || o.prometheus.CAFile != c.wantedFile {
+				t.Errorf("token of %q, CAs of %q, want %q and %q", o.prometheus.TokenFile, o.prometheus.CAFile, c.wantedToken, c.wantedFile)
+			}
+		})
+	}
+}
+
+// TestImpactOfAnArchive: a must-gather, as a folder and packed, has the same
+// answers as the cluster's objects.
+func TestImpactOfAnArchive(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "must-gather.local.1")
+	gather(t, folder)
+	packed := filepath.Join(t.TempDir(), "must-gather.tar.gz")
+	pack(t, folder, packed)
+	for _, question := range [][]string{
+		{"policy"},
+		{"inject", "-o", "json"},
+		{"secrets", "-o", "markdown"},
+		{"--down", "policy/policy"},
+		{"--down", "inject/injector", "-o", "json"},
+		{"--down-node", "a"},
+		{"--delete", "policy", "-o", "markdown"},
+	} {
+		ask := func(from string) string {
+			stdout, stderr, code := ran(t, append(append([]string{"impact"}, question...), "--from", from, "--fail-on", "never")...)
+			if code != exitOK {
+				t.Errorf("impact %s of %s: exit code %d: %s", question, from, code, stderr)
+			}
+			return taken.ReplaceAllString(stdout, "")
+		}
+		want := ask(impactCluster)
+		for _, archive := range []string{folder, packed} {
+			if got := ask(archive); got != want || got == "" {
+				t.Errorf("impact %s of %s:\n%s\nof the objects:\n%s", question, archive, got, want)
+			}
+		}
+	}
+	if _, stderr, code := ran(t, "impact", "polcy", "--from", packed); code != exitError || !strings.Contains(stderr, "did you mean policy?") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// taken are the lines that say when and of what the answer is.
+var taken = regexp.MustCompile(`(?m)^.*("taken"|"file"|"line"|must-gather|Judged as of).*\n`)
+
+// gather writes the objects of the cluster as "oc adm must-gather" does.
+func gather(t *testing.T, folder string) {
+	t.Helper()
+	text, err := os.ReadFile(impactCluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct{ Items []map[string]any }
+	if err := yaml.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	lists := map[string][]any{}
+	write := func(path string, object any) {
+		file := filepath.Join(folder, "image", path)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		text, err := yaml.Marshal(object)
+		if err == nil {
+			err = os.WriteFile(file, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, object := range list.Items {
+		metadata := object["metadata"].(map[string]any)
+		name, namespace := metadata["name"].(string), metadata["namespace"]
+		switch kind := object["kind"].(string); kind {
+		case "Namespace":
+			write("namespaces/"+name+"/"+name+".yaml", object)
+			lists["namespaces/"+name+"/core/services.yaml"] = nil
+			lists["namespaces/"+name+"/discovery.k8s.io/endpointslices.yaml"] = nil
+		case "Service":
+			path := fmt.Sprintf("namespaces/%s/core/services.yaml", namespace)
+			lists[path] = append(lists[path], object)
+		case "EndpointSlice":
+			path := fmt.Sprintf("namespaces/%s/discovery.k8s.io/endpointslices.yaml", namespace)
+			lists[path] = append(lists[path], object)
+		default:
+			write("cluster-scoped-resources/admissionregistration.k8s.io/"+strings.ToLower(kind)+"s/"+name+".yaml", object)
+		}
+	}
+	for path, items := range lists {
+		list := map[string]any{"apiVersion": "v1", "kind": "ServiceList", "metadata": map[string]any{"resourceVersion": "1"}, "items": items}
+		if strings.HasSuffix(path, "endpointslices.yaml") {
+			list["apiVersion"], list["kind"] = "discovery.k8s.io/v1", "EndpointSliceList"
+		}
+		write(path, list)
+	}
+}
+
+// pack writes a folder as a compressed archive.
+func pack(t *testing.T, folder, file string) {
+	t.Helper()
+	out, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compressed := gzip.NewWriter(out)
+	archive := tar.NewWriter(compressed)
+	if err := archive.AddFS(os.DirFS(filepath.Dir(folder))); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(archive.Close(), compressed.Close(), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestForbiddenMetrics: an API server that forbids /metrics is named; the rest
 // of the report is there.
 func TestForbiddenMetrics(t *testing.T) {
@@ -149,6 +362,9 @@ func TestBadPrometheusIsNamed(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"HTML":         func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html></html>") },
 		"unauthorized": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+		"NaN": func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"name":"a","type":"admit","le":"1"},"value":[1,"NaN"]}]}}`)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(answer)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -37,7 +38,13 @@ SHARE is a webhook's part of the time that all admission webhooks took.`,
   # Show the slowest webhooks of the last hour, of all API servers
   webhook-auditor top --prometheus-url https://prometheus.example.com --observe-for 1h --sort p99`,
 		Args: noArguments,
-		RunE: running(s, t.run),
+		RunE: func(c *cobra.Command, args []string) error {
+			err := running(s, t.run)(c, args)
+			if t.watch && c.Context().Err() != nil {
+				return nil // the user ends it so
+			}
+			return err
+		},
 	}
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("output")
@@ -59,14 +66,35 @@ func (t *top) run(ctx context.Context, _ []string, s streams) error {
 	if err := errors.Join(oneOf("output", t.output, []string{"text", "json"}), oneOf("sort", t.sort, report.SortKeys), t.observe.check(nil)); err != nil {
 		return err
 	}
-	err := t.show(ctx, s)
-	for t.watch && ctx.Err() == nil && (err == nil || errors.Is(err, errIncomplete)) {
-		if t.output == "text" {
+	if !t.watch {
+		return t.show(ctx, s)
+	}
+	first := true
+	return repeat(ctx, min(t.observe.span, scrapeSpan), func() error {
+		if !first && t.output == "text" {
 			fmt.Fprintln(s.out)
 		}
-		err = t.show(ctx, s)
+		first = false
+		return t.show(ctx, s)
+	})
+}
+
+// repeat shows until the context ends, once an interval at most. What is incomplete
+// is shown again.
+func repeat(ctx context.Context, interval time.Duration, show func() error) error {
+	for {
+		next := time.After(interval)
+		if err := show(); err != nil && !errors.Is(err, errIncomplete) {
+			return err
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 	}
-	return err
 }
 
 // show prints one table.
@@ -83,6 +111,9 @@ func (t *top) show(ctx context.Context, s streams) error {
 	evaluated, err := policy.Evaluate(ctx, observed(snapshot))
 	if err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // the table would be of less than the span
 	}
 	table := report.NewTop(evaluated, t.sort)
 	if t.output == "json" {

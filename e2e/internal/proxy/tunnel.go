@@ -80,14 +80,7 @@ func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
 		return
 	}
-	var both sync.WaitGroup
-	pass := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from) // either end may close its connection
-		_ = to.Close()
-	}
-	both.Go(func() { pass(backend, client) })
-	both.Go(func() { pass(client, backend) })
-	both.Wait()
+	join(client, backend)
 }
 
 // dial connects to a backend. As konnectivity does, it names agents as the cause

@@ -32,7 +32,11 @@ type top struct {
 }
 
 type source struct {
-	Servers []struct{ From, To time.Time }
+	Servers []struct {
+		Address  string
+		From, To time.Time
+	}
+	OfServers, Scraped int
 }
 
 type line struct {
@@ -62,11 +66,10 @@ const labelKey = "observe.example.com/webhook"
 
 func (k kind) webhook() string { return k.name + ".observe.example.com" }
 
-// pause is between two requests of a client, so that all get their turn.
-const pause = 20 * time.Millisecond
-
 // traffic counts the requests that the API server has answered.
 type traffic struct {
+	pause time.Duration // between two requests of a client, so that all get their turn
+
 	mu       sync.Mutex
 	answered map[string][]time.Time
 }
@@ -84,7 +87,7 @@ func (tr *traffic) send(ctx context.Context, w environment, namespace string, k 
 		tr.answered[k.name] = append(tr.answered[k.name], time.Now())
 		tr.mu.Unlock()
 		select {
-		case <-time.After(pause):
+		case <-time.After(tr.pause):
 		case <-ctx.Done():
 		}
 	}
@@ -115,8 +118,8 @@ func TestObservedIsWhatWasSent(t *testing.T) {
 		h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{labelKey: k.name}}
 		w.Validate(t, "observe-"+k.name, h)
 	}
-	w.awaitCalls(t, b.Namespace)
-	tr := &traffic{answered: map[string][]time.Time{}}
+	w.awaitCalls(t, b.Namespace, kinds)
+	tr := &traffic{pause: 20 * time.Millisecond, answered: map[string][]time.Time{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
 	for _, k := range kinds {
@@ -143,8 +146,8 @@ func TestObservedIsWhatWasSent(t *testing.T) {
 	})
 }
 
-// awaitCalls waits until the API server calls all webhooks.
-func (w environment) awaitCalls(t *testing.T, namespace string) {
+// awaitCalls waits until the API server calls these webhooks.
+func (w environment) awaitCalls(t *testing.T, namespace string, kinds []kind) {
 	t.Helper()
 	for _, k := range kinds {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "observe-", Labels: map[string]string{labelKey: k.name}}}

@@ -3,9 +3,11 @@ package observed
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -214,6 +216,24 @@ func TestToken(t *testing.T) {
 	_, errs := Prometheus{URL: server.URL, TokenFile: file + "-missing", Range: time.Minute}.Observe(t.Context())
 	if len(errs) != 1 || !strings.Contains(errs[0].Message, "token-missing") {
 		t.Errorf("a missing file is not named: %v", errs)
+	}
+}
+
+// TestCAFile: the certificate of Prometheus is verified by the CAs of the file.
+func TestCAFile(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake that is refused
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(file, certificate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for caFile, want := range map[string]string{file: "503", "": "certificate", file + "-missing": "ca.crt-missing"} {
+		_, errs := Prometheus{URL: server.URL, CAFile: caFile, Range: time.Minute}.Observe(t.Context())
+		if len(errs) != 1 || !strings.Contains(errs[0].Message, want) {
+			t.Errorf("with the CAs of %q: %v, want an error with %q", caFile, errs, want)
+		}
 	}
 }
 

@@ -1,0 +1,127 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// scraped are the webhooks whose calls Prometheus collects.
+var scraped = []kind{
+	{"p-failing", "/fail-every/1/p-failing", admissionv1.Fail, 1},
+	{"p-refusing", "/deny/p-refusing", admissionv1.Fail, 1},
+	{"p-open", "/fail-every/1/p-open", admissionv1.Ignore, 1},
+}
+
+// prometheus runs one that scrapes the API server and records as the project's
+// rules do, until the end of the test.
+func (w environment) prometheus(t *testing.T) *monitoring.Stack {
+	t.Helper()
+	binaries, err := programs.Monitoring()
+	testenv.Must(t, err)
+	stack, err := monitoring.Start(t.Context(), monitoring.Options{
+		Binaries:  binaries,
+		Auditor:   testenv.Binary(t),
+		Routes:    "../../../rules/alertmanager.yaml",
+		TimeScale: 1,
+		APIServer: w.Plane.Config(),
+	})
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, stack.Stop()) })
+	return stack
+}
+
+// TestPrometheusHasWhatWasSent: a real Prometheus is asked, for a range that the
+// rules do not record and for one that they do.
+func TestPrometheusHasWhatWasSent(t *testing.T) {
+	w := environment{stock.UseAlone(t)}
+	b := w.Backend(t, "observe-prometheus")
+	for _, k := range scraped {
+		h := testenv.Hook(b, k.path, testenv.Rule("", "configmaps"))
+		h.Name, h.FailurePolicy = k.webhook(), &k.policy
+		h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{labelKey: k.name}}
+		w.Validate(t, "observe-"+k.name, h)
+	}
+	w.awaitCalls(t, b.Namespace, scraped)
+	stack := w.prometheus(t)
+	tr := &traffic{pause: 200 * time.Millisecond, answered: map[string][]time.Time{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	for _, k := range scraped {
+		clients.Go(func() { tr.send(ctx, w, b.Namespace, k) })
+	}
+	defer clients.Wait()
+	defer stop()
+
+	const aMinute = 65 // seconds, and a few scrapes
+	testenv.EventuallyWithin(t, 3*time.Minute, func() error {
+		found, err := stack.Query(t.Context(), fmt.Sprintf(`count(apiserver_admission_webhook_request_total{name=~"p-.+"} offset %ds) == %d`, aMinute, len(scraped)))
+		if err == nil && len(found) == 0 {
+			err = errors.New("not all webhooks are scraped for a minute")
+		}
+		return err
+	})
+	for _, span := range []string{"1m", "5m"} {
+		testenv.Eventually(t, func() error {
+			return tr.prometheusHas(t, stack, "--observe-for="+span, "--kubeconfig="+w.Plane.Kubeconfig())
+		})
+	}
+	recorded, err := stack.Query(t.Context(), `cluster_type_name:webhook_auditor_calls:increase5m{name=~"p-.+"}`)
+	if testenv.Must(t, err); len(recorded) != len(scraped) {
+		t.Errorf("the rules record %v", recorded)
+	}
+}
+
+// prometheusHas wants what was sent within the span, or since the first scrape.
+func (tr *traffic) prometheusHas(t *testing.T, stack *monitoring.Stack, span, kubeconfig string) error {
+	t.Helper()
+	first, err := stack.Query(t.Context(), `min(min_over_time(timestamp(apiserver_admission_webhook_request_total{name=~"p-.+"})[10m:1s]))`)
+	if err != nil || len(first) == 0 {
+		return errors.Join(err, errors.New("nothing is scraped yet"))
+	}
+	result := testenv.Command(t, "audit", "-o", "json", "--prometheus-url="+stack.Prometheus, span, kubeconfig)
+	var out struct {
+		Observed source
+		Webhooks []struct {
+			Name     string
+			Observed *observed
+		}
+	}
+	if err := json.Unmarshal([]byte(result.Stdout), &out); err != nil {
+		return fmt.Errorf("%w: %s%s", err, result.Stdout, result.Stderr)
+	}
+	if len(out.Observed.Servers) != 1 || out.Observed.Scraped != 1 {
+		return fmt.Errorf("observed by %+v: %s", out.Observed, result.Stderr)
+	}
+	from, to := out.Observed.Servers[0].From, out.Observed.Servers[0].To
+	if began := time.UnixMilli(int64(float64(first[0].Value) * 1000)); began.After(from) {
+		from = began
+	}
+	seen := 0
+	for _, hook := range out.Webhooks {
+		for _, k := range scraped {
+			if k.webhook() != hook.Name || hook.Observed == nil {
+				continue
+			}
+			seen++
+			if sent, o := tr.within(k.name, from, to), *hook.Observed; !near(o.Calls, sent) || !near(o.Failing+o.Refused, 1) {
+				return fmt.Errorf("%s: %+v with %s, %g were sent", k.name, o, span, sent)
+			}
+		}
+	}
+	if seen != len(scraped) {
+		return fmt.Errorf("%d webhooks are observed, want %d", seen, len(scraped))
+	}
+	return nil
+}
