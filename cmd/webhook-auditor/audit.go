@@ -96,7 +96,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := splitTargets(args)
 	selected := selection{targets, a.namespace}
 	limit, err := parseFailOn(a.failOn)
-	if err := errors.Join(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths), a.checkWatch(paths), a.observe.check(paths)); err != nil {
+	if err := errors.Join(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths), a.checkWatch(paths), a.checkHTML(), a.observe.check(paths)); err != nil {
 		return err
 	}
 	policy, err := a.input.policy(ctx, s.err)
@@ -128,7 +128,12 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if a.baseline != "" {
 		return a.compare(selected.of(before), document, limit, s)
 	}
-	if err := a.print(document, limit, s); err != nil {
+	if a.output == htmlFormat {
+		err = a.printHTML(ctx, evaluated, document, s)
+	} else {
+		err = a.print(document, limit, s)
+	}
+	if err != nil {
 		return err
 	}
 	return exitStatus(document, limit)
@@ -321,7 +326,7 @@ func writers(limit classify.Severity) map[string]func(io.Writer, report.Document
 }
 
 func formats() []string {
-	return []string{"text", "table", "wide", "json", "markdown", "sarif", "junit"}
+	return []string{"text", "table", "wide", "json", "markdown", "sarif", "junit", htmlFormat}
 }
 
 func parseFailOn(s string) (classify.Severity, error) {

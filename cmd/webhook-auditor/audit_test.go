@@ -73,7 +73,7 @@ func TestBaseline(t *testing.T) {
 // TestBaselineForms: each form of the report is one of the comparison.
 func TestBaselineForms(t *testing.T) {
 	before := written(t, "testdata/reviews.yaml", "--server-version", "v1.36")
-	for _, form := range formats() {
+	for _, form := range slices.DeleteFunc(formats(), func(form string) bool { return form == htmlFormat }) {
 		r := execute(t, "", "audit", "testdata/reviews.yaml", "--server-version", "v1.37", "--baseline", before, "-o", form)
 		if r.code != exitOK || !strings.Contains(r.out, "dead-rule") {
 			t.Errorf("%s: exit code %d, no dead-rule in:\n%s%s", form, r.code, r.out, r.err)
@@ -81,6 +81,20 @@ func TestBaselineForms(t *testing.T) {
 		if form != "sarif" && form != "junit" && !strings.Contains(r.out, "virtual-resource") {
 			t.Errorf("%s: nothing resolved in:\n%s", form, r.out)
 		}
+	}
+}
+
+// TestAuditHTML: the pages are about the webhooks that are selected, and the exit
+// code is that of any other format.
+func TestAuditHTML(t *testing.T) {
+	const input = "../../pkg/classify/testdata/bootstrap-deadlock.yaml"
+	r := execute(t, "", "audit", input, "-o", "html", "--fail-on", "info")
+	if r.code != exitFindings || !strings.HasPrefix(r.out, "<!DOCTYPE html>") || !strings.HasSuffix(r.out, "</html>\n") {
+		t.Errorf("exit code %d, want %d and a page:\n%s%s", r.code, exitFindings, r.out, r.err)
+	}
+	all, some := strings.Count(r.out, `<tr data-type=`), execute(t, "", "audit", input, "-n", "host", "-o", "html")
+	if n := strings.Count(some.out, `<tr data-type=`); n == 0 || n >= all {
+		t.Errorf("%d of %d webhooks are shown", n, all)
 	}
 }
 
@@ -95,6 +109,8 @@ func TestAuditUsage(t *testing.T) {
 		"a probe of files":           {"testdata", "--probe", "tls"},
 		"URLs without a probe":       {"--probe.urls"},
 		"no such policy":             {"testdata", "--config", "testdata/nowhere.yaml"},
+		"a baseline of pages":        {"testdata", "--baseline", "testdata/nowhere.json", "-o", "html"},
+		"pages that are watched":     {"--watch", "-o", "html"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := execute(t, "", append([]string{"audit"}, args...)...)

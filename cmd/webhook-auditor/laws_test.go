@@ -22,6 +22,7 @@ var rooms = []struct {
 	{"pkg/classify/diagnose", []string{"k8s.io/client-go", "github.com/prometheus"}},
 	{"pkg/exporter", []string{"k8s.io/client-go"}},
 	{"pkg/exporter/report", []string{"k8s.io/client-go", "github.com/prometheus"}},
+	{"pkg/exporter/page", []string{"k8s.io/client-go"}},
 	{"rules", []string{"k8s.io/client-go"}},
 	{"dashboards", []string{"k8s.io/client-go"}},
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
 )
 
 // webFlags are the addresses to serve on, the certificate and the clients.
@@ -37,7 +38,7 @@ type webFlags struct {
 }
 
 func (f *webFlags) register(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.listen, "web.listen-address", []string{":8443"}, "addresses to serve /metrics, /healthz and /readyz on")
+	flags.StringSliceVar(&f.listen, "web.listen-address", []string{":8443"}, "addresses to serve the status page, /metrics, /healthz and /readyz on")
 	flags.StringVar(&f.config, "web.config.file", "", "file with TLS and authentication for use outside a cluster, see https://github.com/prometheus/exporter-toolkit")
 	flags.StringVar(&f.certFile, "web.tls-cert-file", "", "serving certificate, in a cluster; reloaded when it changes")
 	flags.StringVar(&f.key, "web.tls-private-key-file", "", "key of the serving certificate")
@@ -81,7 +82,7 @@ func loopback(address string) bool {
 // serve answers until the context ends.
 func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) error {
 	server := &http.Server{
-		Handler:           d.evaluations.guardReady(exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), d.evaluations, d.writeErrors, d.policy, d.messages)),
+		Handler:           d.evaluations.guardReady(f.handler(d)),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(newLibraryLog(d.log.Handler(), "net/http", d.messages), slog.LevelWarn),
@@ -95,6 +96,17 @@ func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) er
 		return fmt.Errorf("serving on %v: %w", f.listen, err)
 	}
 	return ctx.Err()
+}
+
+// handler serves the metrics, the probes and the pages.
+func (f *webFlags) handler(d *daemon) http.Handler {
+	metrics := exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), d.evaluations, d.writeErrors, d.policy, d.messages)
+	mux := http.NewServeMux()
+	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
+		mux.Handle(path, metrics)
+	}
+	mux.Handle("/", page.NewHandler(d.current, time.Now, pageOptions()))
+	return mux
 }
 
 // scrapeGrace is how long requests in flight may take after SIGTERM: as long as
@@ -130,7 +142,7 @@ func (f *webFlags) toolkit(_ context.Context, server *http.Server, _ *rest.Confi
 	}, d.log)
 }
 
-// inCluster serves HTTPS, to whom the API server lets get /metrics. The probes
+// inCluster serves HTTPS, the pages too, to whom the API server lets get /metrics. The probes
 // of the kubelet need no name.
 func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *rest.Config, d *daemon) error {
 	pair, ca := f.pair(d), &access.ClientCA{}
@@ -177,6 +189,7 @@ func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, e
 	return &access.Reviewer{
 		Tokens:   tokens.TokenReviews(),
 		Subjects: subjects.SubjectAccessReviews(),
+		Path:     "/metrics",
 		Trusted:  f.trusted,
 		OnReview: d.reviewed,
 		Now:      time.Now,

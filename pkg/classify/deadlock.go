@@ -64,7 +64,7 @@ type blockingWebhook struct {
 // keep what serves them from starting. It costs a few requests for each class
 // of webhooks and of Pods; see startGraph.
 func findDeadlocks(w *work, m *admission.Matcher, profiles []Profile) {
-	blocking := findBlockingWebhooks(w, m.Snapshot, profiles)
+	blocking := findBlockingWebhooks(w, m.Snapshot, pointers(profiles))
 	if len(blocking) == 0 {
 		return
 	}
@@ -107,11 +107,10 @@ var (
 
 // findBlockingWebhooks returns the webhooks that can keep others from starting, and
 // could be kept from it themselves.
-func findBlockingWebhooks(w *work, s *inventory.Snapshot, profiles []Profile) []*blockingWebhook {
+func findBlockingWebhooks(w *work, s *inventory.Snapshot, profiles []*Profile) []*blockingWebhook {
 	components := backendComponents{snapshot: s, byService: map[inventory.Key]*component{}, pods: map[selectedPods]*podNeeds{}}
 	var out []*blockingWebhook
-	for i := range profiles {
-		p := &profiles[i]
+	for _, p := range profiles {
 		if !w.step() {
 			return nil
 		}
@@ -121,6 +120,14 @@ func findBlockingWebhooks(w *work, s *inventory.Snapshot, profiles []Profile) []
 		if own := components.of(p.State.Service.Key()); own != nil {
 			out = append(out, &blockingWebhook{p, own})
 		}
+	}
+	return out
+}
+
+func pointers(profiles []Profile) []*Profile {
+	out := make([]*Profile, len(profiles))
+	for i := range profiles {
+		out[i] = &profiles[i]
 	}
 	return out
 }

@@ -121,7 +121,7 @@ func TestSameAsPairByPair(t *testing.T) {
 // pairByPair are the deadlocks by asking each webhook about the Pods of each
 // other, and following what waits for what.
 func pairByPair(s *inventory.Snapshot, profiles []Profile) map[int]*Deadlock {
-	blocking := findBlockingWebhooks(newWork(context.Background()), s, profiles)
+	blocking := findBlockingWebhooks(newWork(context.Background()), s, pointers(profiles))
 	possible := reachable(admission.New(s), blocking, dependency.possible)
 	certain := reachable(admission.New(s), blocking, dependency.certain)
 	out := map[int]*Deadlock{}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -41,6 +42,14 @@ type evaluation struct{ _ byte }
 // may differ.
 func (r *Report) SameAs(o *Report) bool {
 	return r == o || r.evaluation != nil && r.evaluation == o.evaluation
+}
+
+// AsOf is when all that the Report is about was known to be current.
+func (r *Report) AsOf() time.Time {
+	if r.Snapshot.Current.IsZero() {
+		return r.Snapshot.Taken
+	}
+	return r.Snapshot.Current
 }
 
 // Evaluate judges the Snapshot. It returns an error when ctx ends first, or when a

@@ -2,31 +2,25 @@ package exporter
 
 import (
 	"fmt"
-	"html/template"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	collectorversion "github.com/prometheus/client_golang/prometheus/collectors/version"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/prometheus/common/version"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
-// NewHandler serves /metrics, /healthz,
-// /readyz (ready once current returns a Report) and a page of links at /. The
-// metrics are those families of the Report, of the process, and the collectors
-// given.
+// NewHandler serves /metrics, /healthz and /readyz (ready once current returns a
+// Report). The metrics are those families of the Report, of the process, and the
+// collectors given.
 func NewHandler(current func() *classify.Report, families []Family, own ...prometheus.Collector) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metricsHandler(current, families, own...))
 	mux.HandleFunc("GET /healthz", healthz)
 	mux.HandleFunc("GET /readyz", readyz(current))
-	mux.HandleFunc("GET /{$}", landing(current))
 	return mux
 }
 
@@ -96,47 +90,4 @@ func readyz(current func() *classify.Report) http.HandlerFunc {
 		}
 		fmt.Fprintln(w, "ok")
 	}
-}
-
-var landingPage = template.Must(template.New("landing").Parse(`<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><title>webhook-auditor</title></head>
-<body>
-<h1>webhook-auditor</h1>
-<p>{{.State}}</p>
-{{range .Errors}}<p>Cannot read {{.}}</p>
-{{end}}<ul>
-<li><a href="metrics">metrics</a></li>
-<li><a href="healthz">healthz</a></li>
-<li><a href="readyz">readyz</a></li>
-<li><a href="{{.Project}}">documentation</a></li>
-</ul>
-<p>version {{.Version}}</p>
-</body>
-</html>
-`))
-
-func landing(current func() *classify.Report) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		page := struct {
-			State, Project, Version string
-			Errors                  []report.Error
-		}{"Waiting for the first snapshot.", report.Project, version.Version, nil}
-		if r := current(); r != nil {
-			d := report.NewDocument(r)
-			page.State = d.Summary() + " As of " + asOf(r).UTC().Format(time.RFC3339) + "."
-			page.Errors = d.Errors[:min(len(d.Errors), report.MaxErrors)]
-		}
-		// An error here is a client that went away.
-		_ = landingPage.Execute(w, page)
-	}
-}
-
-// asOf is when all that the Report is about was known to be current.
-func asOf(r *classify.Report) time.Time {
-	if r.Snapshot.Current.IsZero() {
-		return r.Snapshot.Taken
-	}
-	return r.Snapshot.Current
 }

@@ -7,12 +7,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // get returns the answer of a handler.
@@ -34,13 +31,13 @@ func get(t *testing.T, h http.Handler, target string, header ...string) (int, st
 func TestReadyOnceThereIsAReport(t *testing.T) {
 	var published atomic.Pointer[classify.Report]
 	h := NewHandler(published.Load, Families)
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200, "/": 200} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200} {
 		if got, body := get(t, h, path); got != want {
 			t.Errorf("%s before the first report: got %d, want %d: %s", path, got, want, body)
 		}
 	}
 	published.Store(reporttest.Report())
-	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/"} {
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 		if got, body := get(t, h, path); got != http.StatusOK {
 			t.Errorf("%s after the first report: got %d: %s", path, got, body)
 		}
@@ -86,23 +83,6 @@ func TestMetricsByName(t *testing.T) {
 		status, body := get(t, h, "/metrics?"+tc.names)
 		if status != http.StatusOK || !strings.Contains(body, tc.want) || strings.Contains(body, tc.not) {
 			t.Errorf("%s: got %d\n%s\nwant %q and no %q", tc.names, status, body, tc.want, tc.not)
-		}
-	}
-}
-
-func TestLanding(t *testing.T) {
-	waiting := NewHandler(current(nil), Families)
-	if _, body := get(t, waiting, "/"); !strings.Contains(body, "Waiting for the first snapshot.") {
-		t.Errorf("got:\n%s\nwant it to say that it waits", body)
-	}
-	r := reporttest.Report()
-	r.Snapshot.Current = time.Date(2026, 11, 21, 2, 59, 0, 0, time.UTC)
-	r.Errors = []inventory.Error{{Object: "services", Message: "list services is forbidden"}}
-	h := NewHandler(current(r), Families)
-	_, body := get(t, h, "/")
-	for _, want := range []string{"2 critical, 1 warning, 2 info", "As of 2026-11-21T02:59:00Z.", "<p>Cannot read services: list services is forbidden</p>", `href="metrics"`, `href="healthz"`, `href="readyz"`, report.Project} {
-		if !strings.Contains(body, want) {
-			t.Errorf("got:\n%s\nwant %s", body, want)
 		}
 	}
 }

@@ -365,7 +365,7 @@ func admissionBudget(r *classify.Report, emit func(float64, ...string)) {
 }
 
 func snapshotTimestamp(r *classify.Report, emit func(float64, ...string)) {
-	emit(seconds(asOf(r)))
+	emit(seconds(r.AsOf()))
 }
 
 func watchErrors(r *classify.Report, emit func(float64, ...string)) {

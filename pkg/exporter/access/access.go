@@ -61,6 +61,9 @@ const (
 type Reviewer struct {
 	Tokens   authenticationclient.TokenReviewInterface
 	Subjects authorizationclient.SubjectAccessReviewInterface
+	// Path is what users must be allowed to get, whatever path they ask for: all
+	// paths show the same facts.
+	Path string
 	// Trusted are the users that may scrape without a SubjectAccessReview.
 	Trusted []string
 	// OnReview is called after each review with its error, nil if it succeeded.
@@ -94,7 +97,7 @@ var (
 	errLimited         = errors.New("too many requests of unknown users; try again later")
 )
 
-// Guard admits only users who may get the path.
+// Guard admits only users who may get Path.
 func (v *Reviewer) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := v.admit(r)
@@ -124,12 +127,12 @@ func (v *Reviewer) admit(r *http.Request) error {
 	if slices.Contains(v.Trusted, u.name) {
 		return nil
 	}
-	allowed, err := v.authorize(u, r.URL.Path, c)
+	allowed, err := v.authorize(u, v.Path, c)
 	if err != nil {
 		return err
 	}
 	if !allowed {
-		return fmt.Errorf("%w: user %q may not get %s; grant the verb get on that nonResourceURL", errForbidden, u.name, r.URL.Path)
+		return fmt.Errorf("%w: user %q may not get %s; grant the verb get on that nonResourceURL", errForbidden, u.name, v.Path)
 	}
 	return nil
 }

@@ -1,0 +1,192 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// bootstrapPage shows which webhooks' Pods need which webhooks to be created.
+type bootstrapPage struct {
+	Cycles      []cycleRow
+	MoreCycles  int
+	Edges       []edgeRow
+	MoreEdges   int
+	Drawing     *drawing
+	Independent int
+	Truncated   bool
+	// NotDrawn counts the nodes that the drawing has no space for.
+	NotDrawn int
+}
+
+// cycleRow is a webhook in a deadlock, and how.
+type cycleRow struct {
+	Webhook link
+	Steps   []string
+	Certain bool
+}
+
+type edgeRow struct {
+	From, To string
+	Webhooks []link
+	More     int
+	Need     string
+	Cycle    bool
+}
+
+// The bounds of the page.
+const (
+	maxCycles       = 100
+	maxEdges        = 300
+	maxNodes        = 40
+	maxEdgeWebhooks = 5
+)
+
+func (v *view) bootstrap(ctx context.Context) *bootstrapPage {
+	g := v.Report.BootstrapGraph(ctx)
+	b := &bootstrapPage{Independent: g.Independent, Truncated: g.Truncated}
+	for _, p := range v.profiles {
+		if p.Deadlock == nil {
+			continue
+		}
+		if len(b.Cycles) == maxCycles {
+			b.MoreCycles++
+			continue
+		}
+		b.Cycles = append(b.Cycles, cycleRow{v.webhook(p.Ref), p.Deadlock.Steps, p.Deadlock.Certain})
+	}
+	for _, cyclic := range []bool{true, false} {
+		for _, e := range g.Edges {
+			switch {
+			case e.Cycle != cyclic:
+			case len(b.Edges) == maxEdges:
+				b.MoreEdges++
+			default:
+				b.Edges = append(b.Edges, v.edgeRow(g, e))
+			}
+		}
+	}
+	b.NotDrawn = max(len(g.Nodes)-maxNodes, 0)
+	b.Drawing = drawGraph(g)
+	return b
+}
+
+func (v *view) edgeRow(g classify.BootstrapGraph, e classify.BootstrapEdge) edgeRow {
+	row := edgeRow{From: nodeTitle(g.Nodes[e.From]), To: nodeTitle(g.Nodes[e.To]), Cycle: e.Cycle, More: max(len(e.Webhooks)-maxEdgeWebhooks, 0)}
+	for _, ref := range e.Webhooks[:min(len(e.Webhooks), maxEdgeWebhooks)] {
+		row.Webhooks = append(row.Webhooks, v.webhook(ref))
+	}
+	switch {
+	case len(e.Webhooks) == 0:
+		row.Need = "every Pod needs it " + g.Nodes[e.To].Use
+	case e.Certain:
+		row.Need = "refuses " + e.What + " it"
+	default:
+		row.Need = "refuses " + e.What + " it, unless a label exempts it that is not known"
+	}
+	return row
+}
+
+// nodeTitle names a group of workloads by its first.
+func nodeTitle(n classify.BootstrapNode) string {
+	if len(n.Names) > 1 {
+		return fmt.Sprintf("%s and %d more", n.Names[0], len(n.Names)-1)
+	}
+	return strings.Join(n.Names, "")
+}
+
+// drawing is a graph in columns: what others need is to the right.
+type drawing struct {
+	Width, Height int
+	Nodes         []drawnNode
+	Edges         []drawnEdge
+	Description   string
+}
+
+type drawnNode struct {
+	X, Y, W, H   int
+	Title, Lower string
+	Full         string
+	Style        string
+}
+
+// TextX and the others are where the texts of a node begin.
+func (n drawnNode) TextX() int  { return n.X + 10 }
+func (n drawnNode) TitleY() int { return n.Y + 18 }
+func (n drawnNode) LowerY() int { return n.Y + 35 }
+
+type drawnEdge struct{ Path, Style, Marker string }
+
+// The measures of a graph.
+const (
+	nodeWidth  = 230
+	nodeHeight = 44
+	columnGap  = 90
+	rowGap     = 18
+	drawMargin = 24
+)
+
+// drawGraph draws the first nodes of a graph; those of cycles come first.
+func drawGraph(g classify.BootstrapGraph) *drawing {
+	n := min(len(g.Nodes), maxNodes)
+	if n == 0 {
+		return nil
+	}
+	var edges [][2]int
+	for _, e := range g.Edges {
+		if e.From < n && e.To < n {
+			edges = append(edges, [2]int{e.From, e.To})
+		}
+	}
+	l := newLayout(n, edges)
+	d := &drawing{
+		Width:  2*drawMargin + l.columns*nodeWidth + max(l.columns-1, 0)*columnGap + columnGap/2,
+		Height: 2*drawMargin + l.rows*(nodeHeight+rowGap),
+	}
+	cyclic := 0
+	for i, node := range g.Nodes[:n] {
+		d.Nodes = append(d.Nodes, drawNode(node, l, i))
+		if node.Cycle {
+			cyclic++
+		}
+	}
+	for _, e := range g.Edges {
+		if e.From < n && e.To < n {
+			d.Edges = append(d.Edges, drawnEdge{l.path([2]int{e.From, e.To}), edgeStyle(e), "arrow" + cycleSuffix(e.Cycle)})
+		}
+	}
+	d.Description = fmt.Sprintf("%s, %d of them in a cycle; an arrow leads from Pods to those that they need. The tables below say the same.", counted(n, "group of workloads"), cyclic)
+	return d
+}
+
+func cycleSuffix(cycle bool) string {
+	if cycle {
+		return "-cycle"
+	}
+	return ""
+}
+
+func edgeStyle(e classify.BootstrapEdge) string {
+	style := "edge" + strings.Replace(cycleSuffix(e.Cycle), "-", " edge-", 1)
+	if !e.Certain {
+		style += " edge-maybe"
+	}
+	return style
+}
+
+func drawNode(node classify.BootstrapNode, l layout, i int) drawnNode {
+	p := l.positions[i]
+	out := drawnNode{X: p.x, Y: p.y, W: nodeWidth, H: nodeHeight, Full: strings.Join(node.Names[:min(len(node.Names), maxWords)], "\n"), Style: "node" + strings.Replace(cycleSuffix(node.Cycle), "-", " node-", 1)}
+	out.Title = shorten(strings.TrimPrefix(nodeTitle(node), "Service "), 32)
+	switch {
+	case node.Use != "":
+		out.Lower = "every Pod needs it " + node.Use
+	case len(node.Webhooks) == 1:
+		out.Lower = shorten(node.Webhooks[0].Name, 34)
+	default:
+		out.Lower = counted(len(node.Webhooks), "webhook")
+	}
+	return out
+}

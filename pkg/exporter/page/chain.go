@@ -1,0 +1,280 @@
+package page
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// chain is what one request meets, in order, with the seconds that each webhook
+// may take.
+type chain struct {
+	Worst      string
+	Parts      []string
+	Deadlines  []deadlineRow
+	Steps      []stepRow
+	MoreSteps  int
+	Conversion *conversionStep
+	Drawing    *waterfall
+	Observed   string
+}
+
+// conversionStep is the conversion that storing the object needs as well.
+type conversionStep struct {
+	Webhook link
+	Detail  string
+	Seconds string
+	Maybe   bool
+}
+
+type stepRow struct {
+	Number     int
+	Webhook    link
+	Type       string
+	Registered string
+	Policy     string
+	Seconds    string
+	Again      bool
+	Called     string
+	Detail     string
+	Refused    bool
+	Cells      *report.Cells
+}
+
+type deadlineRow struct {
+	Text   string
+	Missed bool
+}
+
+// deadlines are what a worst case is compared with.
+var deadlines = []struct {
+	after time.Duration
+	text  string
+}{
+	{10 * time.Second, "leaders and nodes renew their leases"},
+	{30 * time.Second, "most clients give up"},
+	{60 * time.Second, "the API server ends any request"},
+}
+
+func secondsText(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+
+func (v *view) chain(c admission.Chain) *chain {
+	budget := c.Budget()
+	out := &chain{Worst: secondsText(budget.Total()), Drawing: v.draw(c), Observed: report.SourceLine(v.Snapshot.Observed)}
+	for _, part := range []struct {
+		seconds time.Duration
+		what    string
+	}{
+		{budget.Mutating, "mutating, one after the other"},
+		{budget.Reinvocable, "called again"},
+		{budget.Validating, "the slowest validating one"},
+	} {
+		if part.seconds > 0 {
+			out.Parts = append(out.Parts, secondsText(part.seconds)+" "+part.what)
+		}
+	}
+	for _, d := range deadlines {
+		out.Deadlines = append(out.Deadlines, deadlineRow{secondsText(d.after) + ": " + d.text, budget.Total() >= d.after})
+	}
+	number := 0
+	for i, s := range c.Steps {
+		if i == 0 || s.Webhook.Type == inventory.Mutating || c.Steps[i-1].Webhook.Type == inventory.Mutating {
+			number++
+		}
+		if i < v.limits().steps {
+			out.Steps = append(out.Steps, v.step(c, s, number))
+		}
+	}
+	out.MoreSteps = len(c.Steps) - len(out.Steps)
+	if s := c.Conversion; s != nil {
+		out.Conversion = &conversionStep{v.webhook(s.Webhook.Ref), s.Detail, secondsText(s.Webhook.Timeout), s.Match == admission.Maybe}
+	}
+	return out
+}
+
+func (v *view) step(c admission.Chain, s admission.Step, number int) stepRow {
+	row := stepRow{
+		Number: number, Webhook: v.webhook(s.Webhook.Ref), Type: typeTitle(s.Webhook.Type), Registered: s.Webhook.Configuration,
+		Policy: string(s.Webhook.FailurePolicy), Seconds: secondsText(s.Webhook.Timeout),
+		Again: calledAgain(c, s), Called: string(s.Match), Detail: s.Detail, Refused: s.Refused,
+	}
+	if o := v.Snapshot.Observed; o != nil {
+		cells := report.ObservedCells(o, s.Webhook.Ref)
+		row.Cells = &cells
+	}
+	return row
+}
+
+// calledAgain reports whether the webhook may be called a second time.
+func calledAgain(c admission.Chain, s admission.Step) bool {
+	return admission.Budget{}.Add(s.Webhook, c.Request.Operation).Reinvocable > 0
+}
+
+// waterfall is the drawing of a chain: a bar for each webhook on one axis of
+// seconds, as if each took all of its timeout.
+type waterfall struct {
+	Width, Height int
+	Bars          []bar
+	Marks         []mark
+	Description   string
+	More          string
+}
+
+type bar struct {
+	Label    string
+	X, Y, W  int
+	TextY    int
+	Style    string
+	Seconds  string
+	SecondsX int
+	// Tick is where the observed p99 ends; 0 without one.
+	Tick int
+}
+
+// mark is a line of the axis.
+type mark struct {
+	X, Bottom int
+	Label     string
+	Deadline  bool
+	// Anchor is where the label is attached.
+	Anchor string
+}
+
+// The measures of a waterfall.
+const (
+	drawingWidth = 860
+	rowHeight    = 34
+	barTop       = 16
+	barHeight    = 12
+	axisHeight   = 28
+	plotLeft     = 8
+	plotWidth    = drawingWidth - 2*plotLeft - 44
+	maxLabel     = 70
+)
+
+// draw places the bars: the mutating webhooks one after the other, those that may
+// be called again once more, then the validating ones beside each other.
+func (v *view) draw(c admission.Chain) *waterfall {
+	if len(c.Steps) == 0 {
+		return nil
+	}
+	total := max(c.Budget().Total(), time.Second)
+	w := &waterfall{Width: drawingWidth}
+	scale := func(d time.Duration) int { return int(float64(plotWidth) * d.Seconds() / total.Seconds()) }
+	place := func(label, style string, begin, length time.Duration, p99 inventory.Quantile) {
+		y := len(w.Bars) * rowHeight
+		b := bar{Label: shorten(label, maxLabel), X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(length), 2), TextY: y + barTop - 4, Style: style, Seconds: secondsText(length)}
+		b.SecondsX = b.X + b.W + 5
+		if p99.Known {
+			b.Tick = b.X + min(scale(time.Duration(p99.Seconds*float64(time.Second))), b.W)
+		}
+		w.Bars = append(w.Bars, b)
+	}
+	var begin time.Duration
+	var again []admission.Step
+	omitted := 0
+	for _, s := range c.Steps {
+		p99 := v.p99(s.Webhook.Ref)
+		if len(w.Bars) < v.limits().steps/2 {
+			place(s.Webhook.Name, "bar bar-"+typeTitle(s.Webhook.Type)+maybe(s), begin, s.Webhook.Timeout, p99)
+		} else {
+			omitted++
+		}
+		if s.Webhook.Type == inventory.Mutating {
+			begin += s.Webhook.Timeout
+			if calledAgain(c, s) {
+				again = append(again, s)
+			}
+		}
+	}
+	if len(again) > 0 {
+		w.insertAgain(c, begin, scale)
+	}
+	w.finish(c, total, scale)
+	if omitted > 0 {
+		w.More = fmt.Sprintf("… and %d more, which are called as well", omitted)
+	}
+	return w
+}
+
+// p99 is the observed quantile; unknown without a source.
+func (v *view) p99(ref inventory.Ref) inventory.Quantile {
+	if v.Snapshot.Observed == nil {
+		return inventory.Quantile{}
+	}
+	return v.Snapshot.Observed.Of(ref).P99
+}
+
+func maybe(s admission.Step) string {
+	if s.Match == admission.Maybe {
+		return " bar-maybe"
+	}
+	return ""
+}
+
+// insertAgain adds a bar for what is called a second time, and moves the
+// validating webhooks behind it.
+func (w *waterfall) insertAgain(c admission.Chain, begin time.Duration, scale func(time.Duration) int) {
+	length := c.Budget().Reinvocable
+	validating := 0
+	for _, s := range c.Steps {
+		if s.Webhook.Type == inventory.Validating {
+			validating++
+		}
+	}
+	at := max(len(w.Bars)-validating, 0)
+	y := at * rowHeight
+	inserted := bar{Label: "called again if the object is changed after them", X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(length), 2), TextY: y + barTop - 4, Style: "bar bar-mutating bar-maybe", Seconds: secondsText(length)}
+	inserted.SecondsX = inserted.X + inserted.W + 5
+	for i := at; i < len(w.Bars); i++ {
+		b := &w.Bars[i]
+		b.Y, b.TextY = b.Y+rowHeight, b.TextY+rowHeight
+		b.X, b.SecondsX = b.X+scale(length), b.SecondsX+scale(length)
+		if b.Tick > 0 {
+			b.Tick += scale(length)
+		}
+	}
+	w.Bars = append(w.Bars[:at], append([]bar{inserted}, w.Bars[at:]...)...)
+}
+
+// labelRoom is the width that a label may need.
+const labelRoom = 460
+
+// finish draws the axis, and moves labels that would end outside of the drawing.
+func (w *waterfall) finish(c admission.Chain, total time.Duration, scale func(time.Duration) int) {
+	bottom := len(w.Bars) * rowHeight
+	w.Height = bottom + axisHeight
+	for _, d := range deadlines {
+		if d.after <= total {
+			w.Marks = append(w.Marks, mark{X: plotLeft + scale(d.after), Label: secondsText(d.after), Deadline: true, Bottom: bottom})
+		}
+	}
+	w.Marks = append(w.Marks, mark{X: plotLeft, Label: "0 s", Bottom: bottom, Anchor: "start"})
+	for i := range w.Marks {
+		if w.Marks[i].Anchor == "" {
+			w.Marks[i].Anchor = "middle"
+		}
+	}
+	w.Description = fmt.Sprintf("%s, at worst %s: the mutating webhooks one after the other, then the validating ones at once.", counted(len(c.Steps), "webhook"), secondsText(total))
+}
+
+// LabelX is where the label of a bar starts, so that it ends inside the drawing.
+func (b bar) LabelX() int { return max(min(b.X, drawingWidth-labelRoom), plotLeft) }
+
+// The observed p99 is drawn across the bar.
+func (b bar) TickTop() int    { return b.Y - 2 }
+func (b bar) TickBottom() int { return b.Y + barHeight + 2 }
+
+// shorten cuts a text in the middle: the end of a name matters as much as its
+// beginning.
+func shorten(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	half := (most - 1) / 2
+	return string(runes[:half]) + "…" + string(runes[len(runes)-half:])
+}

@@ -1,0 +1,120 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// checkList is the page of all checks.
+type checkList struct{ Rows []checkRow }
+
+type checkRow struct {
+	Check        link
+	Severity     string
+	Summary      string
+	Findings     int
+	Acknowledged int
+}
+
+// checkPage is the page of one check: its runbook and what it finds.
+type checkPage struct {
+	ID, Name, Summary, Severity string
+	Conditions, Alerts          string
+	Runbook                     template.HTML
+	Findings                    []findingRow
+	More                        int
+	All                         link
+}
+
+func (v *view) checkList() *checkList {
+	l := &checkList{}
+	counts := v.ofChecks()
+	for _, c := range classify.Checks {
+		row := checkRow{Check: v.check(c), Severity: c.Severity.String(), Summary: c.Summary}
+		for _, f := range counts[c] {
+			if f.Acknowledged {
+				row.Acknowledged++
+			} else {
+				row.Findings++
+			}
+		}
+		l.Rows = append(l.Rows, row)
+	}
+	return l
+}
+
+func (v *view) ofChecks() map[*classify.Check][]*classify.Finding {
+	out := map[*classify.Check][]*classify.Finding{}
+	for _, f := range v.findings {
+		out[f.Check] = append(out[f.Check], f)
+	}
+	return out
+}
+
+func (v *view) checkPage(c *classify.Check) *checkPage {
+	p := &checkPage{
+		ID: checkName(c.Name), Name: c.Name, Summary: c.Summary, Severity: c.Severity.String(),
+		Runbook: runbook(c.Name), All: v.search("all of them", url.Values{"finding": {c.Name}}),
+	}
+	var conditions, alerts []string
+	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
+		if name := c.Condition[t]; name != "" && !slices.Contains(conditions, name) {
+			conditions = append(conditions, name)
+		}
+	}
+	for _, s := range classify.Severities {
+		if name := c.Alerts[s]; name != "" {
+			alerts = append(alerts, fmt.Sprintf("%s (%s)", name, s))
+		}
+	}
+	p.Conditions, p.Alerts = strings.Join(conditions, ", "), strings.Join(alerts, ", ")
+	p.Findings, p.More = v.rows(v.ofChecks()[c], v.limits().ofCheck)
+	return p
+}
+
+// findCheck returns the check of the name, nil if there is none.
+func findCheck(name string) *classify.Check {
+	i := slices.IndexFunc(classify.Checks, func(c *classify.Check) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return classify.Checks[i]
+}
+
+// runbook is the rendered runbook of the check. The runbooks are part of the
+// program, and rendered once they are first looked at.
+func runbook(name string) template.HTML { return rendered()[name] }
+
+var rendered = sync.OnceValue(func() map[string]template.HTML {
+	markdown := goldmark.New(goldmark.WithExtensions(extension.Table))
+	out := map[string]template.HTML{}
+	for _, c := range classify.Checks {
+		var b bytes.Buffer
+		if err := markdown.Convert([]byte(withoutTitle(c.Runbook())), &b); err != nil {
+			panic(err) // unreachable: writing to memory does not fail
+		}
+		// A block that is wider than the page scrolls, also by the keyboard.
+		out[c.Name] = template.HTML(strings.ReplaceAll(b.String(), "<pre>", `<pre tabindex="0">`))
+	}
+	return out
+})
+
+// withoutTitle leaves out the first line, which is the name of the check.
+func withoutTitle(runbook string) string {
+	title, rest, _ := strings.Cut(runbook, "\n")
+	if !strings.HasPrefix(title, "# ") {
+		return runbook
+	}
+	return rest
+}

@@ -1,0 +1,98 @@
+package page
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+func escaped(text string) string { return url.QueryEscape(text) }
+
+// attack is a name that is a script wherever it is not escaped.
+const attack = `"><script>alert(1)</script><img src=x onerror=alert(2)>'{{.}}javascript:alert(3)`
+
+// hostileObjects are objects whose every name is an attack; an API server would
+// refuse most of them, files may hold them.
+func hostileObjects() inventory.Objects {
+	o := inventory.Objects{NamespacesKnown: true}
+	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+	o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: attack, Labels: map[string]string{"a": attack}}})
+	o.Services = append(o.Services, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: attack, Name: attack},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{attack: attack}, Ports: []corev1.ServicePort{{Name: attack, Port: 443}}},
+	})
+	for i, resource := range []string{"pods", "secrets", attack, "*"} {
+		w := validating(attack+fmt.Sprint(i), attack, resource)
+		w.MatchConditions = []admissionv1.MatchCondition{{Name: attack, Expression: attack}}
+		w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		if i%2 == 0 {
+			w.ObjectSelector, w.MatchConditions = nil, nil
+		}
+		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: attack + "../.." + resource, Labels: map[string]string{"olm.owner": attack},
+				Annotations: map[string]string{classify.ApprovalAnnotation: "javascript:" + attack},
+			},
+			Webhooks: []admissionv1.ValidatingWebhook{w},
+		})
+	}
+	byURL := validating(".", attack, "configmaps")
+	byURL.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://" + attack), CABundle: []byte(attack)}
+	o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ".."}, Webhooks: []admissionv1.ValidatingWebhook{byURL}})
+	return o
+}
+
+// validating is a webhook that a Service of that name in a namespace of that name
+// serves.
+func validating(name, backend, resource string) admissionv1.ValidatingWebhook {
+	return admissionv1.ValidatingWebhook{
+		Name:         name,
+		ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: backend, Name: backend}},
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{resource}},
+		}},
+		SideEffects:             new(admissionv1.SideEffectClassNone),
+		AdmissionReviewVersions: []string{"v1"},
+	}
+}
+
+// large is the cluster of 5,000 webhooks that the measurements of metrics use.
+func large(t testing.TB) *classify.Report {
+	t.Helper()
+	return evaluated(t, reporttest.Crowd().Snapshot(reporttest.Taken))
+}
+
+// longest are large as well: names of the maximum length, each webhook called for
+// everything, each backend missing, each namespace selected by name.
+func longest(t testing.TB) *classify.Report {
+	t.Helper()
+	o := inventory.Objects{NamespacesKnown: true}
+	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+	for i := range 2000 {
+		name := fmt.Sprintf("%04d%s", i, strings.Repeat("n", 59))
+		o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}})
+	}
+	for i := range 500 {
+		c := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%04d%s", i, strings.Repeat("c", 249))}}
+		for n := range 10 {
+			v := validating(fmt.Sprintf("%02d%s", n, strings.Repeat("h", 251)), fmt.Sprintf("%04d%s", i, strings.Repeat("s", 59)), "*")
+			v.Rules[0].APIGroups = []string{"*"}
+			c.Webhooks = append(c.Webhooks, admissionv1.MutatingWebhook{
+				Name: v.Name, ClientConfig: v.ClientConfig, Rules: v.Rules, SideEffects: v.SideEffects,
+				AdmissionReviewVersions: v.AdmissionReviewVersions, ReinvocationPolicy: new(admissionv1.IfNeededReinvocationPolicy),
+			})
+		}
+		o.Mutating = append(o.Mutating, c)
+	}
+	return evaluated(t, o.Snapshot(reporttest.Taken))
+}

@@ -1,0 +1,107 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// view is a Report as one request sees it.
+type view struct {
+	*classify.Report
+	links
+	// profiles are the webhooks that are shown.
+	profiles []*classify.Profile
+	// findings are those of the webhooks that are shown, the worst first.
+	findings  []*classify.Finding
+	ofWebhook map[inventory.Ref][]*classify.Finding
+}
+
+func newView(r *classify.Report, l links, shown func(inventory.Ref) bool) *view {
+	v := &view{Report: r, links: l, ofWebhook: map[inventory.Ref][]*classify.Finding{}}
+	for i := range r.Profiles {
+		if shown(r.Profiles[i].Ref) {
+			v.profiles = append(v.profiles, &r.Profiles[i])
+		}
+	}
+	for i := range r.Findings {
+		if f := &r.Findings[i]; shown(f.Webhook) {
+			v.findings = append(v.findings, f)
+			v.ofWebhook[f.Webhook] = append(v.ofWebhook[f.Webhook], f)
+		}
+	}
+	return v
+}
+
+func all(inventory.Ref) bool { return true }
+
+// find returns the webhook of the name, nil if there is none.
+func (v *view) find(ref inventory.Ref) *classify.Profile {
+	i := slices.IndexFunc(v.profiles, func(p *classify.Profile) bool { return p.Ref == ref })
+	if i < 0 {
+		return nil
+	}
+	return v.profiles[i]
+}
+
+// findingRow is a finding as all pages show it.
+type findingRow struct {
+	Severity     string
+	Check        link
+	Webhook      link
+	Type         string
+	Registered   string
+	Message, Fix string
+	Acknowledged bool
+	Source       string
+}
+
+func (v *view) row(f *classify.Finding) findingRow {
+	row := findingRow{
+		Severity: f.Severity.String(), Check: v.check(f.Check), Webhook: v.webhook(f.Webhook),
+		Type: string(f.Webhook.Type), Registered: f.Webhook.Configuration,
+		Message: f.Message, Fix: f.Fix, Acknowledged: f.Acknowledged,
+	}
+	if f.Source.File != "" {
+		row.Source = report.Source(f.Source).String()
+	}
+	return row
+}
+
+// rows are the first findings, and how many more there are.
+func (v *view) rows(findings []*classify.Finding, most int) (rows []findingRow, more int) {
+	for _, f := range findings[:min(len(findings), most)] {
+		rows = append(rows, v.row(f))
+	}
+	return rows, max(len(findings)-most, 0)
+}
+
+// worst is the severity of the webhook's worst finding that is not acknowledged;
+// 0 without one.
+func (v *view) worst(ref inventory.Ref) classify.Severity {
+	for _, f := range v.ofWebhook[ref] {
+		if !f.Acknowledged {
+			return f.Severity
+		}
+	}
+	return 0
+}
+
+// severityClass is the style of a severity.
+func severityClass(s string) string {
+	switch s {
+	case "critical", "warning", "info":
+		return "sev sev-" + s
+	}
+	return "sev"
+}
+
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

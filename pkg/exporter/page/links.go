@@ -1,0 +1,93 @@
+package page
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// link is a text that leads to a page; without a URL it leads nowhere.
+type link struct{ Text, URL string }
+
+// links makes the addresses of pages. A page has the same name as a path where it
+// is served and as an anchor in a file.
+type links struct {
+	// root leads from the page to "/", relative so that a proxy may add a prefix.
+	root string
+	// file is what a file contains; nil where pages are served.
+	file *contents
+}
+
+// contents are the pages of a file.
+type contents struct {
+	webhooks  map[inventory.Ref]bool
+	resources map[inventory.Resource]bool
+}
+
+// to is the address of the page with the name.
+func (l links) to(name string) string {
+	if l.file == nil {
+		return l.root + name
+	}
+	if name == "" {
+		name = "overview"
+	}
+	return "#" + name
+}
+
+// join escapes the parts of a name.
+func join(parts ...string) string {
+	escaped := make([]string, len(parts))
+	for i, p := range parts {
+		escaped[i] = url.PathEscape(p)
+		if p == "." || p == ".." { // browsers resolve them, escaped or not
+			escaped[i] = "-" + p
+		}
+	}
+	return strings.Join(escaped, "/")
+}
+
+// unescaped reverses what join does beyond the usual escapes.
+func unescaped(part string) string {
+	if part == "-." || part == "-.." {
+		return part[1:]
+	}
+	return part
+}
+
+func webhookName(ref inventory.Ref) string {
+	return join("webhooks", string(ref.Type), ref.Configuration, ref.Name)
+}
+
+func (l links) webhook(ref inventory.Ref) link {
+	if l.file != nil && !l.file.webhooks[ref] {
+		return link{Text: ref.Name}
+	}
+	return link{ref.Name, l.to(webhookName(ref))}
+}
+
+// resourceName keeps the slash before a subresource.
+func resourceName(r inventory.Resource) string {
+	return "resources/" + join(strings.Split(r.String(), "/")...)
+}
+
+func (l links) resource(r inventory.Resource) link {
+	if l.file != nil && !l.file.resources[r] {
+		return link{Text: r.String()}
+	}
+	return link{r.String(), l.to(resourceName(r))}
+}
+
+func checkName(name string) string { return join("checks", name) }
+
+func (l links) check(c *classify.Check) link { return link{c.Name, l.to(checkName(c.Name))} }
+
+// search is the table of webhooks with a filter; in a file, the whole table.
+func (l links) search(text string, values url.Values) link {
+	if l.file != nil {
+		return link{text, l.to("webhooks")}
+	}
+	return link{text, l.to("webhooks") + "?" + values.Encode()}
+}

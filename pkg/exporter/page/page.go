@@ -1,0 +1,140 @@
+// Package page renders a classify.Report for a browser: pages that are served,
+// and the same pages as one self-contained file. It evaluates nothing beyond what
+// packages classify and impact derive from the Report.
+//
+// Every text of a cluster is untrusted: html/template escapes it, and the
+// Content-Security-Policy allows nothing inline.
+package page
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed page.css
+var styleSheet string
+
+//go:embed page.js
+var script string
+
+// icon is what browsers show in a tab.
+const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#0b57b5"/><path d="M3 5h6M3 8h10M3 11h7" stroke="#fff" stroke-width="1.6" stroke-linecap="round"/></svg>`
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"severity": severityClass}).ParseFS(templateFiles, "templates/*.html"))
+
+// Options are what the pages show besides the Report.
+type Options struct {
+	// Version is the version of this program.
+	Version string
+	// Similar returns the names that a user may have meant.
+	Similar func(typed string, known []string) []string
+}
+
+// document is what the template "document" renders. Each page is set where it is
+// part of the document.
+type document struct {
+	Title, Section string
+	Nav            []navItem
+	Home           string
+	File           *fileAssets
+	Assets         string
+	Status         status
+	Version        string
+	Project        string
+
+	Overview  *overview
+	Webhooks  *table
+	Cards     []*webhookPage
+	MoreCards int
+	Resources *resourceList
+	Chains    []*resourcePage
+	Bootstrap *bootstrapPage
+	Checks    *checkList
+	Runbooks  []*checkPage
+	Missing   *missingPage
+}
+
+// fileAssets are what a file contains that is served as resources otherwise.
+type fileAssets struct {
+	Policy string
+	Style  template.CSS
+	Script template.JS
+}
+
+type navItem struct {
+	link
+	Current bool
+}
+
+// status is the state that each page shows.
+type status struct {
+	Server string
+	// AsOf is the time of the facts, Age how long that is ago; "" in a file.
+	AsOf, Age string
+	Stale     bool
+	Waiting   bool
+}
+
+// staleAfter is several times the minute after which an unchanged Snapshot is
+// published again.
+const staleAfter = 5 * time.Minute
+
+func statusOf(r *classify.Report, now time.Time) status {
+	if r == nil {
+		return status{Waiting: true}
+	}
+	asOf := r.AsOf().UTC()
+	s := status{Server: r.Snapshot.Server.String(), AsOf: asOf.Format(time.RFC3339)}
+	if !now.IsZero() {
+		age := max(now.Sub(asOf), 0)
+		s.Age, s.Stale = ageText(age), age > staleAfter
+	}
+	return s
+}
+
+// ageText writes a duration in its largest unit.
+func ageText(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// sections are the pages of the navigation, with their paths.
+var sections = []struct{ title, path string }{
+	{"Overview", ""},
+	{"Webhooks", "webhooks"},
+	{"Resources", "resources"},
+	{"Bootstrap", "bootstrap"},
+	{"Checks", "checks"},
+}
+
+// newDocument returns a document without pages.
+func newDocument(title, section string, l links) document {
+	d := document{Title: title, Section: section, Home: l.to(""), Project: report.Project}
+	for _, s := range sections {
+		d.Nav = append(d.Nav, navItem{link{s.title, l.to(s.path)}, s.title == section})
+	}
+	return d
+}
+
+func (d document) write(w io.Writer) error {
+	if err := templates.ExecuteTemplate(w, "document", d); err != nil {
+		return fmt.Errorf("writing page: %w", err)
+	}
+	return nil
+}

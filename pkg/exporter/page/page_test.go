@@ -1,0 +1,344 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
+)
+
+func evaluated(t testing.TB, s *inventory.Snapshot) *classify.Report {
+	t.Helper()
+	r, err := classify.DefaultPolicy().Evaluate(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// demo is the cluster of make demo, as far as its manifests go.
+func demo(t testing.TB) *classify.Report {
+	t.Helper()
+	objects, _ := manifest.Read([]string{"../../../e2e/demo"}, manifest.Options{})
+	objects.NamespacesKnown, objects.ServicesKnown.All, objects.EndpointsKnown.All = true, true, true
+	return evaluated(t, objects.Snapshot(reporttest.Taken))
+}
+
+var options = Options{Version: "v1.2.3", Similar: func(_ string, known []string) []string { return known[:min(len(known), 3)] }}
+
+func serve(r *classify.Report) http.Handler {
+	return NewHandler(func() *classify.Report { return r }, func() time.Time { return reporttest.Taken.Add(12 * time.Second) }, options)
+}
+
+func get(t testing.TB, h http.Handler, target string) (int, string, http.Header) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+	return w.Code, w.Body.String(), w.Header()
+}
+
+func file(t testing.TB, r *classify.Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := WriteFile(t.Context(), &b, r, all, options); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestPages(t *testing.T) {
+	h := serve(demo(t))
+	for target, wants := range map[string][]string{
+		"/": {
+			"<title>Overview · webhook-auditor</title>", "12 s ago", `href="./checks/service-missing"`, "kubectl delete",
+			`href="./webhooks?severity=critical"`, "v1.2.3", `<a href="./" aria-current="page">Overview</a>`,
+		},
+		"/webhooks":                                {`<form class="filter"`, "configmaps.legacy.example.com", "service-missing", `action="./webhooks"`},
+		"/webhooks?q=LEGACY":                       {"configmaps.legacy.example.com", "1–1</span> of 1 that match"},
+		"/webhooks?finding=service-missing":        {"configmaps.legacy.example.com", `<option value="service-missing" selected>`},
+		"/webhooks?type=conversion&sort=name":      {`aria-sort="ascending"`, `order=desc`},
+		"/webhooks?namespace=legacy":               {"configmaps.legacy.example.com"},
+		"/webhooks?q=no-such-webhook":              {"None of"},
+		"/webhooks?class=virtual&severity=warning": {`<option value="virtual" selected>`},
+		"/webhooks?page=99":                        {"of"},
+		"/webhooks/validating/legacy-operator/configmaps.legacy.example.com": {
+			"<h1>configmaps.legacy.example.com</h1>", "service-missing", "API Extensions", "Support Procedures", "to be filled in by the author",
+			`href="../../../resources/configmaps"`, `href="../../../checks/service-missing"`, "kubectl get service legacy-operator -n legacy -o wide", "Certificates",
+		},
+		"/resources":                       {`href="./resources/pods"`, "critical"},
+		"/resources/pods":                  {"<svg class=\"chain\"", `<rect class="bar bar-`, "At worst", "within"},
+		"/resources/pods?operation=DELETE": {"DELETE pods"},
+		"/resources/pods/exec":             {"<h1>pods/exec</h1>", `href="../../assets/page.css"`},
+		"/resources/configmaps?operation=create&namespace=default": {"CREATE configmaps in namespace default"},
+		"/bootstrap":              {"<svg class=\"graph\"", "edge-cycle", "Deadlocks"},
+		"/checks":                 {`href="./checks/virtual-resource"`},
+		"/checks/service-missing": {"<h2>Meaning</h2>", "<pre tabindex=\"0\">", "configmaps.legacy.example.com"},
+		"/assets/page.css":        {":root"},
+		"/assets/page.js":         {"'use strict'"},
+		"/assets/icon.svg":        {"<svg"},
+	} {
+		status, body, _ := get(t, h, target)
+		if status != http.StatusOK {
+			t.Errorf("%s: %d\n%s", target, status, body)
+		}
+		for _, want := range wants {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: no %q in:\n%s", target, want, body)
+			}
+		}
+	}
+}
+
+func TestMissing(t *testing.T) {
+	h := serve(demo(t))
+	for target, wants := range map[string][]string{
+		"/webhooks/validating/policy/none": {"There is no webhook <code>none</code>", "Did you mean", `href="../../../webhooks"`},
+		"/resources/gadgets":               {"There is no resource <code>gadgets</code>", "Did you mean"},
+		"/checks/none":                     {"There is no check <code>none</code>", "Did you mean"},
+		"/nothing/at/all":                  {"There is no page <code>/nothing/at/all</code>", `href="../../assets/page.css"`},
+	} {
+		status, body, _ := get(t, h, target)
+		if status != http.StatusNotFound {
+			t.Errorf("%s: %d, want 404", target, status)
+		}
+		for _, want := range wants {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: no %q in:\n%s", target, want, body)
+			}
+		}
+	}
+	if status, body, _ := get(t, serve(nil), "/"); status != http.StatusServiceUnavailable || !strings.Contains(body, "Waiting for the first snapshot") {
+		t.Errorf("without a Report: %d\n%s", status, body)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/webhooks", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d, want 405", w.Code)
+	}
+}
+
+// inline is what the policy of served pages forbids.
+var inline = regexp.MustCompile(`(?i)<script>|<style|\sstyle=|\son[a-z]+=|javascript:|https?://[^"]*"[^>]*(src|rel="stylesheet)`)
+
+func TestHeaders(t *testing.T) {
+	h := serve(demo(t))
+	for _, target := range []string{"/", "/webhooks", "/resources/pods", "/bootstrap", "/checks/service-missing", "/none"} {
+		_, body, header := get(t, h, target)
+		for name, want := range headers {
+			if header.Get(name) != want {
+				t.Errorf("%s: %s: %q, want %q", target, name, header.Get(name), want)
+			}
+		}
+		if found := inline.FindString(body); found != "" {
+			t.Errorf("%s: %q is what the policy forbids", target, found)
+		}
+	}
+	if policy := headers["Content-Security-Policy"]; strings.Contains(policy, "unsafe") || !strings.HasPrefix(policy, "default-src 'none'") {
+		t.Errorf("the policy is %q", policy)
+	}
+}
+
+func TestStale(t *testing.T) {
+	r := demo(t)
+	r.Snapshot.Current = reporttest.Taken.Add(-time.Hour)
+	if _, body, _ := get(t, serve(r), "/"); !strings.Contains(body, "out of date") || !strings.Contains(body, "60 min ago") {
+		t.Errorf("a snapshot of an hour ago is not marked:\n%s", body)
+	}
+}
+
+// TestBusy: a request is refused, rather than rendered, while others are.
+func TestBusy(t *testing.T) {
+	h := &handler{slots: make(chan struct{}, 1), current: func() *classify.Report { return nil }, now: time.Now}
+	h.slots <- struct{}{}
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	h.page("", "", func(*view, *document, *http.Request) bool { return true }).ServeHTTP(w, request.WithContext(ctx))
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("%d", w.Code)
+	}
+}
+
+func TestFile(t *testing.T) {
+	body := file(t, demo(t))
+	for _, want := range []string{
+		`<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;`, "<style>", "<script>",
+		`id="webhooks/validating/legacy-operator/configmaps.legacy.example.com"`, `href="#webhooks/validating/legacy-operator/configmaps.legacy.example.com"`,
+		`id="resources/pods"`, `href="#resources/pods"`, `id="checks/service-missing"`, `href="#checks/service-missing"`, `id="overview"`, `href="#bootstrap"`,
+		"<svg class=\"chain\"", "<svg class=\"graph\"",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	ids := map[string]bool{}
+	for _, m := range regexp.MustCompile(`\sid="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+		if ids[m[1]] {
+			t.Errorf("the id %q occurs twice", m[1])
+		}
+		ids[m[1]] = true
+	}
+	for _, m := range regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(body, -1) {
+		if !ids[m[1]] {
+			t.Errorf("nothing has the id %q that a link leads to", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?:href|src)="([^"#][^"]*)"`).FindAllStringSubmatch(body, -1) {
+		if m[1] != "data:," && !strings.HasPrefix(m[1], "https://github.com/webhook-auditor/") {
+			t.Errorf("a link leads out of the file: %s", m[1])
+		}
+	}
+}
+
+// TestFileOfSome: a file is about what is selected.
+func TestFileOfSome(t *testing.T) {
+	var b bytes.Buffer
+	only := func(ref inventory.Ref) bool { return ref.Configuration == "legacy-operator" }
+	if err := WriteFile(t.Context(), &b, demo(t), only, options); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), `<details class="card"><summary><b>`); !strings.Contains(b.String(), "configmaps.legacy.example.com") || n == 0 {
+		t.Errorf("the webhook that is selected is missing")
+	}
+	if _, table, _ := strings.Cut(b.String(), `<section id="webhooks">`); strings.Contains(table[:strings.Index(table, "</table>")], "healthy") {
+		t.Error("a webhook that is not selected is in the table")
+	}
+}
+
+// hostile is a cluster whose every name is an attack.
+func hostile(t testing.TB) *classify.Report {
+	t.Helper()
+	return evaluated(t, hostileObjects().Snapshot(reporttest.Taken))
+}
+
+// TestHostileNames: a name ends up as text, wherever it stands.
+func TestHostileNames(t *testing.T) {
+	r := hostile(t)
+	r.Errors = append(r.Errors, inventory.Error{Object: attack, Message: attack})
+	h := serve(r)
+	targets := []string{"/", "/webhooks", "/webhooks?q=" + escaped(attack), "/resources", "/bootstrap", "/checks", "/none" + escaped(attack), "/checks/" + escaped(attack)}
+	for i := range r.Profiles {
+		targets = append(targets, "/"+webhookName(r.Profiles[i].Ref))
+	}
+	for _, resource := range newView(r, links{}, all).byImportance() {
+		targets = append(targets, "/"+resourceName(resource))
+	}
+	pages := map[string]string{"file": file(t, r)}
+	for _, target := range targets {
+		status, body, _ := get(t, h, target)
+		if status == http.StatusInternalServerError || status == http.StatusBadRequest {
+			t.Errorf("%s: %d", target, status)
+		}
+		pages[target] = body
+	}
+	seen := 0
+	for target, body := range pages {
+		if strings.Contains(body, "<img") || strings.Contains(body, "<script>alert") || regexp.MustCompile(`(?i)<[^>]*\sonerror=`).MatchString(unquoted(body)) {
+			t.Errorf("%s: an attack is in the page", target)
+		}
+		if regexp.MustCompile(`(?i)href="\s*javascript:`).MatchString(body) {
+			t.Errorf("%s: a link runs a script", target)
+		}
+		seen += strings.Count(body, "&lt;script&gt;")
+	}
+	if seen < 20 {
+		t.Errorf("the attack is in the pages %d times: the names are not shown", seen)
+	}
+}
+
+// unquoted removes the values of attributes.
+func unquoted(body string) string { return regexp.MustCompile(`="[^"]*"`).ReplaceAllString(body, "") }
+
+// TestLinksLead: each link of each page leads to a page.
+func TestLinksLead(t *testing.T) {
+	for name, r := range map[string]*classify.Report{"demo": demo(t), "hostile": hostile(t)} {
+		h := serve(r)
+		seen := map[string]bool{"/": true}
+		for queue := []string{"/"}; len(queue) > 0; queue = queue[1:] {
+			base := httptest.NewRequest(http.MethodGet, queue[0], nil).URL
+			status, body, _ := get(t, h, queue[0])
+			if status != http.StatusOK {
+				t.Errorf("%s: %s: %d", name, queue[0], status)
+				continue
+			}
+			for _, m := range regexp.MustCompile(`<a [^>]*href="([^"#]*)"`).FindAllStringSubmatch(body, -1) {
+				to, err := base.Parse(strings.ReplaceAll(m[1], "&amp;", "&"))
+				if err != nil {
+					t.Fatalf("%s: %v", m[1], err)
+				}
+				if target := to.RequestURI(); to.Host == base.Host && target != "/metrics" && !seen[target] && len(seen) < 600 {
+					seen[target] = true
+					queue = append(queue, target)
+				}
+			}
+		}
+		if len(seen) < 50 {
+			t.Errorf("%s: only %d pages", name, len(seen))
+		}
+	}
+}
+
+// maxBytes is what a page may have.
+const maxBytes = 500_000
+
+// TestSizes: no page of a large cluster exceeds its bound, whatever the names. A
+// file is of the size of its pages, of which it has a bounded number.
+func TestSizes(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		report   *classify.Report
+		fileMost int
+	}{{"large", large(t), 3_000_000}, {"longest names", longest(t), 10_000_000}} {
+		h := serve(c.report)
+		for _, target := range largePages(c.report) {
+			status, body, _ := get(t, h, target)
+			if status != http.StatusOK || len(body) > maxBytes {
+				t.Errorf("%s: %s: %d, %d bytes, want %d at most", c.name, target, status, len(body), maxBytes)
+			}
+		}
+		if n := len(file(t, c.report)); n > c.fileMost {
+			t.Errorf("%s: the file has %d bytes, want %d at most", c.name, n, c.fileMost)
+		}
+	}
+}
+
+// BenchmarkPages5000 renders each page of a cluster with 5,000 webhooks.
+func BenchmarkPages5000(b *testing.B) {
+	r := large(b)
+	h := serve(r)
+	for _, target := range largePages(r) {
+		b.Run(target, func(b *testing.B) {
+			size := 0
+			for b.Loop() {
+				_, body, _ := get(b, h, target)
+				size = len(body)
+			}
+			b.ReportMetric(float64(size), "bytes")
+		})
+	}
+	b.Run("file", func(b *testing.B) {
+		size := 0
+		for b.Loop() {
+			size = len(file(b, r))
+		}
+		b.ReportMetric(float64(size), "bytes")
+	})
+}
+
+// largePages is one page of each kind, the largest ones.
+func largePages(r *classify.Report) []string {
+	return []string{
+		"/", "/webhooks", "/webhooks?sort=findings&order=desc&page=20", "/webhooks?q=hook&class=core", "/" + webhookName(r.Profiles[0].Ref),
+		"/resources", "/resources/pods", "/resources/secrets", "/bootstrap", "/checks", "/checks/critical-resource", "/checks/service-missing",
+	}
+}

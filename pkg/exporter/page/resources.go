@@ -1,0 +1,221 @@
+package page
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// resourceList is the page of all resources that webhooks are called for.
+type resourceList struct {
+	Rows []resourceRow
+	More int
+}
+
+type resourceRow struct {
+	Resource link
+	Classes  []string
+	Webhooks int
+	// Worst is the worst case of its requests, where that was computed.
+	Worst     string
+	Operation string
+	Namespace string
+}
+
+// maxResourceRows bounds the page of all resources.
+const maxResourceRows = 1000
+
+// classesOf are the classes of each resource that a webhook is called for.
+func (v *view) classesOf() map[inventory.Resource][]string {
+	out := map[inventory.Resource][]string{}
+	seen := map[*inventory.Resource]bool{}
+	for _, p := range v.profiles {
+		for _, class := range classify.Classes {
+			resources := p.ByClass[class]
+			if len(resources) == 0 || seen[&resources[0]] { // webhooks with equal rules share the list
+				continue
+			}
+			seen[&resources[0]] = true
+			for _, r := range resources {
+				if !slices.Contains(out[r], string(class)) {
+					out[r] = append(out[r], string(class))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// callers counts the webhooks of each resource.
+func (v *view) callers() map[inventory.Resource]int {
+	lists := map[*admission.MatchedResource]int{}
+	matched := map[*admission.MatchedResource][]admission.MatchedResource{}
+	for _, p := range v.profiles {
+		if len(p.Matched) > 0 {
+			lists[&p.Matched[0]]++
+			matched[&p.Matched[0]] = p.Matched
+		}
+	}
+	out := map[inventory.Resource]int{}
+	for first, n := range lists {
+		for _, m := range matched[first] {
+			out[m.Resource] += n
+		}
+	}
+	return out
+}
+
+// worstCosts are the worst cases that were computed, by resource.
+func (v *view) worstCosts() map[inventory.Resource]classify.Cost {
+	out := map[inventory.Resource]classify.Cost{}
+	for _, c := range v.Costs {
+		if known, ok := out[c.Resource]; !ok || c.Total() > known.Total() {
+			out[c.Resource] = c
+		}
+	}
+	return out
+}
+
+// byImportance are the resources that webhooks are called for: the critical ones,
+// those of the other classes, then the rest; those with more webhooks first.
+func (v *view) byImportance() []inventory.Resource {
+	callers, classes := v.callers(), v.classesOf()
+	rank := func(r inventory.Resource) int {
+		for i, class := range classify.Classes {
+			if slices.Contains(classes[r], string(class)) {
+				return i
+			}
+		}
+		return len(classify.Classes)
+	}
+	out := slices.Collect(maps.Keys(callers))
+	slices.SortFunc(out, func(a, b inventory.Resource) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(callers[b], callers[a]), a.Compare(b))
+	})
+	return out
+}
+
+func (v *view) resourceList() *resourceList {
+	callers, classes, worst := v.callers(), v.classesOf(), v.worstCosts()
+	resources := v.byImportance()
+	l := &resourceList{More: max(len(resources)-maxResourceRows, 0)}
+	for _, r := range resources[:min(len(resources), maxResourceRows)] {
+		row := resourceRow{Resource: v.resource(r), Classes: classes[r], Webhooks: callers[r]}
+		if c, ok := worst[r]; ok && c.Webhooks > 0 {
+			row.Worst, row.Operation, row.Namespace = secondsText(c.Total()), string(c.Operation), c.Namespace
+		}
+		l.Rows = append(l.Rows, row)
+	}
+	return l
+}
+
+// resourcePage is the page of one resource: what a request to it meets.
+type resourcePage struct {
+	ID, Name   string
+	Classes    []string
+	Operations []operationRow
+	Namespaced bool
+	Namespace  string
+	Operation  string
+	// Action is where the form leads that chooses another request.
+	Action  string
+	InFile  bool
+	Title   string
+	Notes   []string
+	Chain   *chain
+	Skipped []skippedRow
+	// MoreSkipped counts those whose rules do not cover the request, and those
+	// that are not listed.
+	MoreSkipped int
+}
+
+// operationRow is the cost of one operation.
+type operationRow struct {
+	link
+	Selected bool
+	Webhooks int
+	Worst    string
+}
+
+type skippedRow struct {
+	Webhook      link
+	Type, Reason string
+	Detail       string
+}
+
+// maxSkipped bounds the webhooks that are listed as skipped.
+const maxSkipped = 50
+
+// resourcePage shows the request of the operation in the namespace; without them
+// the one that costs most.
+func (v *view) resourcePage(r inventory.Resource, operation inventory.Operation, namespace string) *resourcePage {
+	p := &resourcePage{ID: resourceName(r), Name: r.String(), Classes: v.classesOf()[r], Action: v.to(resourceName(r)), InFile: v.file != nil}
+	if namespace == "" {
+		namespace = v.worstCosts()[r].Namespace
+	}
+	var shown admission.Chain
+	found := false
+	for _, op := range v.Matcher.Operations(r) {
+		c, err := v.chainOf(r, op, namespace)
+		if err != nil {
+			continue
+		}
+		row := operationRow{link: v.operation(r, op, namespace), Webhooks: len(c.Steps), Worst: secondsText(c.Budget().Total())}
+		p.Operations = append(p.Operations, row)
+		chosen := op == operation
+		worse := operation == "" && (!found || c.Budget().Total() > shown.Budget().Total())
+		if chosen || worse || !found {
+			shown, found = c, true
+		}
+	}
+	if found {
+		p.show(v, shown)
+	}
+	return p
+}
+
+func (v *view) chainOf(r inventory.Resource, op inventory.Operation, namespace string) (admission.Chain, error) {
+	request, err := v.Matcher.OpenRequest(op, r, admission.Subject{Namespace: namespace})
+	if err != nil {
+		return admission.Chain{}, err
+	}
+	return v.Matcher.Chain(request), nil
+}
+
+// operation leads to another operation of the page; a file has only one.
+func (v *view) operation(r inventory.Resource, op inventory.Operation, namespace string) link {
+	if v.file != nil {
+		return link{Text: string(op)}
+	}
+	values := url.Values{"operation": {string(op)}}
+	if namespace != "" {
+		values.Set("namespace", namespace)
+	}
+	return link{string(op), v.to(resourceName(r)) + "?" + values.Encode()}
+}
+
+func (p *resourcePage) show(v *view, c admission.Chain) {
+	p.Operation, p.Namespace, p.Notes = string(c.Request.Operation), c.Request.Namespace, c.Request.Notes
+	p.Namespaced = c.Request.Namespace != ""
+	for i := range p.Operations {
+		p.Operations[i].Selected = p.Operations[i].Text == p.Operation
+	}
+	p.Title = strings.TrimSpace(p.Operation + " " + p.Name)
+	if p.Namespaced {
+		p.Title += " in namespace " + p.Namespace
+	}
+	p.Chain = v.chain(c)
+	for _, s := range c.Skipped {
+		if s.Reason == admission.ReasonRules || len(p.Skipped) == maxSkipped {
+			p.MoreSkipped++
+			continue
+		}
+		p.Skipped = append(p.Skipped, skippedRow{v.webhook(s.Webhook.Ref), typeTitle(s.Webhook.Type), string(s.Reason), s.Detail})
+	}
+}

@@ -1,0 +1,285 @@
+package page
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// webhookPage is the page of one webhook.
+type webhookPage struct {
+	ID, Name, Type string
+	State          backendState
+	Findings       []findingRow
+	MoreFindings   int
+	Facts          []fact
+	Rules          []ruleRow
+	MoreRules      int
+	Conditions     []admissionv1.MatchCondition
+	Reach          []classReach
+	Namespaces     *namespaces
+	Backend        backendPart
+	Observed       *observedPart
+	// Headings are those of the impact card.
+	Headings []cardHeading
+	Summary  string
+}
+
+// fact is a field of the registration.
+type fact struct {
+	Term  string
+	Value string
+	Link  link
+}
+
+type ruleRow struct{ Operations, Groups, Versions, Resources, Scope string }
+
+// classReach are the resources of a class that the webhook is called for.
+type classReach struct {
+	Class     string
+	Count     int
+	Resources []link
+	More      int
+}
+
+// namespaces are those that the webhook's namespaceSelector selects.
+type namespaces struct {
+	Selector       string
+	Known          bool
+	Count, Total   int
+	Names          []string
+	More           int
+	ObjectSelector string
+}
+
+type backendPart struct {
+	Title          string
+	Detail         string
+	State          backendState
+	Service        []fact
+	Endpoints      []endpointRow
+	MoreEndpoints  int
+	Authorities    []certificateRow
+	AuthorityNote  string
+	Serving        *certificateRow
+	ProbeNote      string
+	InspectCommand []string
+}
+
+type endpointRow struct{ Address, Ports, Node, Zone, Ready, Style string }
+
+type certificateRow struct{ Subject, From, Until, Left, Style string }
+
+type observedPart struct {
+	Cells     report.Cells
+	Source    string
+	Threshold string
+	Kinds     []fact
+}
+
+type cardHeading struct {
+	Heading  string
+	Sections []impact.Section
+}
+
+// limits bound what one page lists; the JSON reports have everything.
+type limits struct{ findings, rules, resources, namespaces, endpoints, steps, ofCheck int }
+
+// A file has many pages, so that each lists less.
+var (
+	servedLimits = limits{findings: 50, rules: 50, resources: 100, namespaces: 200, endpoints: 50, steps: 150, ofCheck: 50}
+	fileLimits   = limits{findings: 10, rules: 20, resources: 30, namespaces: 30, endpoints: 10, steps: 25, ofCheck: 10}
+)
+
+func (l links) limits() limits {
+	if l.file != nil {
+		return fileLimits
+	}
+	return servedLimits
+}
+
+func (v *view) webhookPage(p *classify.Profile) *webhookPage {
+	w := &webhookPage{
+		ID: webhookName(p.Ref), Name: p.Name, Type: typeTitle(p.Type), State: stateOf(p),
+		Facts: v.facts(p), Reach: v.reach(p), Backend: v.backend(p), Observed: v.observedPart(p),
+		Conditions: p.MatchConditions,
+	}
+	w.Findings, w.MoreFindings = v.rows(v.ofWebhook[p.Ref], v.limits().findings)
+	w.Summary = summary(w)
+	w.rules(p, v.limits().rules)
+	if p.Type != inventory.Conversion {
+		w.Namespaces = namespacesOf(p, v.limits().namespaces)
+	}
+	for _, s := range impact.NewCard(v.Report, p).Sections {
+		if n := len(w.Headings); n == 0 || w.Headings[n-1].Heading != s.Heading {
+			w.Headings = append(w.Headings, cardHeading{Heading: s.Heading})
+		}
+		last := &w.Headings[len(w.Headings)-1]
+		last.Sections = append(last.Sections, s)
+	}
+	return w
+}
+
+// summary is the line under which a file folds the page.
+func summary(w *webhookPage) string {
+	counts := map[string]int{}
+	for _, f := range w.Findings {
+		if !f.Acknowledged {
+			counts[f.Severity]++
+		}
+	}
+	var parts []string
+	for _, s := range classify.Severities {
+		if n := counts[s.String()]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if len(parts) == 0 {
+		return w.Type
+	}
+	return w.Type + ", " + strings.Join(parts, ", ")
+}
+
+func (v *view) facts(p *classify.Profile) []fact {
+	out := []fact{{Term: p.Object.Kind, Link: v.search(p.Configuration, url.Values{"q": {p.Configuration}})}}
+	add := func(term, value string) {
+		if value != "" {
+			out = append(out, fact{Term: term, Value: value})
+		}
+	}
+	add("Owner", p.Object.Owner.String())
+	if p.Type != inventory.Conversion {
+		add("failurePolicy", string(p.FailurePolicy))
+		add("matchPolicy", string(p.MatchPolicy))
+		add("sideEffects", string(p.SideEffects))
+	}
+	if p.Type == inventory.Mutating {
+		add("reinvocationPolicy", string(p.Reinvocation))
+	}
+	add("Timeout", fmt.Sprintf("%g s", p.Timeout.Seconds()))
+	add("Review versions", strings.Join(p.ReviewVersions, ", "))
+	if p.CRD != nil {
+		add("Kind", p.CRD.CustomKind)
+		add("Storage version", p.CRD.StorageVersion())
+	}
+	if !p.Object.LastChanged.IsZero() {
+		add("Last changed", p.Object.LastChanged.UTC().Format(time.RFC3339))
+	}
+	if p.Approved {
+		add("Approved by", p.Approval)
+	}
+	if p.Platform {
+		add("Platform", "part of a stock cluster, or counted as such by the Policy")
+	}
+	if p.Object.Source.File != "" {
+		add("Read from", report.Source(p.Object.Source).String())
+	}
+	return out
+}
+
+func (w *webhookPage) rules(p *classify.Profile, most int) {
+	for _, r := range p.Rules[:min(len(p.Rules), most)] {
+		var operations []string
+		for _, op := range r.Operations {
+			operations = append(operations, string(op))
+		}
+		groups := slices.Clone(r.APIGroups)
+		for i := range groups {
+			if groups[i] == "" {
+				groups[i] = `""`
+			}
+		}
+		w.Rules = append(w.Rules, ruleRow{
+			bounded(operations), bounded(groups), bounded(r.APIVersions), bounded(r.Resources),
+			string(ptr.Deref(r.Scope, admissionv1.AllScopes)),
+		})
+	}
+	w.MoreRules = len(p.Rules) - len(w.Rules)
+}
+
+// maxWords bounds the words of a cell.
+const maxWords = 30
+
+func bounded(words []string) string {
+	if more := len(words) - maxWords; more > 0 {
+		return strings.Join(words[:maxWords], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(words, ", ")
+}
+
+// reach are the resources by class; those of no class come last.
+func (v *view) reach(p *classify.Profile) []classReach {
+	var out []classReach
+	classed := map[inventory.Resource]bool{}
+	for _, class := range classify.Classes {
+		resources := p.ByClass[class]
+		for _, r := range resources {
+			classed[r] = true
+		}
+		if len(resources) > 0 {
+			out = append(out, v.classReach(string(class), resources))
+		}
+	}
+	var others []inventory.Resource
+	for _, m := range p.Matched {
+		if !classed[m.Resource] {
+			others = append(others, m.Resource)
+		}
+	}
+	if len(others) > 0 {
+		out = append(out, v.classReach("other", others))
+	}
+	return out
+}
+
+func (v *view) classReach(class string, resources []inventory.Resource) classReach {
+	most := v.limits().resources
+	c := classReach{Class: class, Count: len(resources), More: max(len(resources)-most, 0)}
+	for _, r := range resources[:min(len(resources), most)] {
+		c.Resources = append(c.Resources, v.resource(r))
+	}
+	return c
+}
+
+func namespacesOf(p *classify.Profile, most int) *namespaces {
+	n := &namespaces{Known: p.Snapshot.NamespacesKnown && p.NamespaceSelector.Parsed != nil, Total: len(p.Snapshot.Namespaces)}
+	if !p.NamespaceSelector.Empty() {
+		n.Selector = p.NamespaceSelector.String()
+	}
+	if !p.ObjectSelector.Empty() {
+		n.ObjectSelector = p.ObjectSelector.String()
+	}
+	if n.Known {
+		names := impact.SelectedNamespaces(p)
+		n.Count, n.More = len(names), max(len(names)-most, 0)
+		n.Names = names[:min(len(names), most)]
+	}
+	return n
+}
+
+func (v *view) observedPart(p *classify.Profile) *observedPart {
+	o := v.Snapshot.Observed
+	if o == nil {
+		return nil
+	}
+	b := o.Of(p.Ref)
+	out := &observedPart{Cells: report.ObservedCells(o, p.Ref), Source: report.SourceLine(o), Threshold: fmt.Sprintf("%g s", p.Threshold)}
+	for kind, n := range b.Failures {
+		out.Kinds = append(out.Kinds, fact{Term: kind, Value: fmt.Sprintf("%.4g", n)})
+	}
+	slices.SortFunc(out.Kinds, func(a, b fact) int { return strings.Compare(a.Term, b.Term) })
+	if b.FailedOpen > 0 {
+		out.Kinds = append(out.Kinds, fact{Term: "failed open", Value: fmt.Sprintf("%.4g", b.FailedOpen)})
+	}
+	return out
+}

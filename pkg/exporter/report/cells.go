@@ -1,0 +1,35 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Cells are what was measured of a webhook, as tables show it.
+type Cells struct{ Calls, P50, P99, Failing, Refused, Share string }
+
+// ObservedCells are the cells of a webhook; "-" where nothing was measured.
+func ObservedCells(o *inventory.Observation, ref inventory.Ref) Cells {
+	found := newObserved(o, ref.Series())
+	if found == nil {
+		return Cells{"-", "-", "-", "-", "-", "-"}
+	}
+	c := Cells{
+		Calls: fmt.Sprintf("%.2f", found.CallsPerSecond),
+		P50:   quantile(found.P50Seconds, found.P50Beyond), P99: quantile(found.P99Seconds, found.P99Beyond),
+		Failing: percent(found.Failing), Refused: percent(found.Refused), Share: percent(found.Share),
+	}
+	if ref.Type == inventory.Conversion {
+		c.Share = "-"
+	}
+	return c
+}
+
+// SourceLine says where observed values come from; "" without a source.
+func SourceLine(o *inventory.Observation) string {
+	if o == nil {
+		return ""
+	}
+	return newObservation(o).sourceLine()
+}
