@@ -57,6 +57,7 @@ func newServer() *server {
 	s.Reviewer = &Reviewer{
 		Tokens:   kube.AuthenticationV1().TokenReviews(),
 		Subjects: kube.AuthorizationV1().SubjectAccessReviews(),
+		Path:     "/metrics",
 		Trusted:  []string{"prometheus"},
 		OnReview: func(_ Kind, err error) {
 			if err != nil {
@@ -94,7 +95,9 @@ func TestWhoMayScrape(t *testing.T) {
 		{"/metrics", "", "", http.StatusUnauthorized},
 		{"/metrics", "made-up", "", http.StatusUnauthorized},
 		{"/metrics", "good", "", http.StatusOK},
-		{"/other", "good", "", http.StatusForbidden},
+		{"/webhooks", "good", "", http.StatusOK},
+		{"/webhooks", "stranger", "", http.StatusForbidden},
+		{"/webhooks", "", "", http.StatusUnauthorized},
 		{"/metrics", "stranger", "", http.StatusForbidden},
 		{"/metrics", "", "prometheus", http.StatusOK},
 		{"/metrics", "", "user-of-good", http.StatusOK},
