@@ -119,11 +119,21 @@ func clumpy() []trace {
 
 var buildOfEast = stays(`webhook_auditor_build_info{cluster="east",instance="x",pod="x"}`, 1)
 
+// neverCalledBefore are three calls to a webhook, all of which fail.
+func neverCalledBefore() []trace {
+	thrice := func(minute int) int { return min(since(90, 3)(minute), 3) }
+	return []trace{
+		counts(requested("503"), thrice), counts(rejected("calling_webhook_error"), thrice),
+		counts(scraped+`{instance="a"}`, since(0, 1)), limited(knownHook, 1),
+	}
+}
+
 var expectations = []expectation{
 	{"an unknown error_type is a failure", "WebhookFailingClosed", pages("something_new"), 1, 1, 50, 60, 70, 150, 150},
 	{"patches that do not apply refuse everything", "WebhookFailingClosed", pages("apiserver_internal_error"), 1, 1, 50, 60, 70, 150, 150},
 	{"matchConditions that fail on one API server after the other", "WebhookFailingClosed", inTurn(), 1, 1, 50, 60, 85, 150, 150},
 	{"scrapes fail in 4 of 10 minutes", "WebhookFailingClosed", gapped(pages("calling_webhook_error")), 1, 1, 50, 60, 80, 180, 180},
+	{"three calls fail, and scrapes in 4 of 10 minutes", "WebhookAllCallsFailing", gapped(neverCalledBefore()), 1, 1, 80, 90, 112, 145, 145},
 	{"scrapes each two minutes", "WebhookFailingClosed", pages("calling_webhook_error"), 2, 1, 50, 60, 78, 150, 150},
 	{"a webhook that is slow in clumps", "WebhookSlow", clumpy(), 1, 1, 50, 60, 120, 240, 240},
 	{"refusals after idle hours, for as long as they last", "WebhookRejectionsHigh", idleThenRefusing(), 1, 1, 440, 450, 490, 700, 700},

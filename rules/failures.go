@@ -87,7 +87,7 @@ func withoutAnswers(by string, failures, answers []string) string {
 	var operands []string
 	for _, counter := range failures {
 		operands = append(operands, strings.NewReplacer("BY", by, "COUNTER", counter).Replace(`
-			(sum by (BY) ((COUNTER unless last_over_time(COUNTER[5m] offset 1h) and on (instance) last_over_time(`+scraped+`[5m] offset 1h)) or increase(COUNTER[1h])) >= 3) < 20`))
+			(sum by (BY) ((last_over_time(COUNTER[5m]) unless last_over_time(COUNTER[5m] offset 1h) and on (instance) last_over_time(`+scraped+`[5m] offset 1h)) or increase(COUNTER[1h])) >= 3) < 20`))
 	}
 	return `(` + strings.Join(operands, " or on ("+by+") ") + `) unless on (` + by + `) (` + increased(answers) + `)`
 }
