@@ -48,7 +48,7 @@ func eightOnPods(t *testing.T, s scenario) {
 		c.Webhooks = append(c.Webhooks, one)
 	}
 	testenv.Must(t, s.register(t.Context(), c))
-	s.trafficEvery(t, time.Second, s.touchPod)
+	s.trafficEvery(t, 2*time.Second, s.touchPod)
 }
 
 // calledInClumps is a webhook that is called a few times at once, as often as every
@@ -134,7 +134,7 @@ func mutating(t *testing.T, s scenario) {
 }
 
 func mutatingPods(t *testing.T, s scenario) {
-	const users = 2
+	const users = 1
 	s.makePods(t, users)
 	testenv.Must(t, s.registerMutating(t.Context(), s.configuration(pods)))
 	s.traffic(t, users, s.touchPod)
