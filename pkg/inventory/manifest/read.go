@@ -7,6 +7,7 @@ package manifest
 import (
 	"cmp"
 	"io"
+	"runtime"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -34,6 +35,9 @@ func readWithin(limits limits, paths []string, options Options) (inventory.Objec
 	c := collector{limit: limits.objects, progress: options.Progress, skipped: map[int]int{}, index: map[inventory.SourceKey]int{}}
 	f := feeder{stdin: cmp.Or[io.Reader](options.Stdin, strings.NewReader("")), limits: limits}
 	parallel(func(emit func(job)) { f.feed(paths, emit) }, c.collect)
+	// The texts are as large as the objects. Without a collection, what the caller
+	// computes next would add to both.
+	runtime.GC()
 	var summary Summary
 	for i, read := range c.contents(len(f.inputs)) {
 		summary.Inputs = append(summary.Inputs, f.inputs[i].summary(read, options.Server))

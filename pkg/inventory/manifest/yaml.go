@@ -34,58 +34,26 @@ func convertYAML(data, short []byte, bundles bundles) ([]byte, *problem) {
 		return nil, problemf(line, "not UTF-8: convert the file first, as with iconv")
 	}
 	var document yaml.Node
-	lines := physicalLines(data)
+	// YAML has line breaks that a file has not: a lone carriage return and three of
+	// Unicode. No line is behind the last one for them.
+	last := bytes.Count(data, []byte("\n")) + 1
 	if err := yaml.Unmarshal(short, &document); err != nil {
 		p := yamlProblem(err, data)
-		p.line = lines.physical(p.line)
+		p.line = min(p.line, last)
 		return nil, p
 	}
 	bundles.restore(&document)
 	if bytes.IndexByte(data, '&') >= 0 {
-		a := aliases{lines: lines, open: map[*yaml.Node]bool{}, sizes: map[*yaml.Node]int{}}
+		a := aliases{last: last, open: map[*yaml.Node]bool{}, sizes: map[*yaml.Node]int{}}
 		if _, p := a.size(&document); p != nil {
 			return nil, p
 		}
 	}
-	w := jsonWriter{line: 1, lines: lines, out: make([]byte, 0, len(data))}
+	w := jsonWriter{line: 1, last: last, out: make([]byte, 0, len(data))}
 	if p := w.value(&document); p != nil {
 		return nil, p
 	}
 	return w.out, nil
-}
-
-// lineTable leads from the lines that YAML counts to those of the file. It is
-// nil where they are the same.
-type lineTable []int
-
-var anyBreak = regexp.MustCompile(`\r\n|[\r\n\x{85}\x{2028}\x{2029}]`)
-
-// physicalLines returns the table of a document with line breaks that only YAML
-// takes for such: a lone carriage return and three characters of Unicode.
-func physicalLines(data []byte) lineTable {
-	unusual := bytes.Count(data, []byte("\r")) != bytes.Count(data, []byte("\r\n"))
-	for _, b := range []string{"\u0085", "\u2028", "\u2029"} {
-		unusual = unusual || bytes.Contains(data, []byte(b))
-	}
-	if !unusual {
-		return nil
-	}
-	lines := lineTable{0, 1}
-	for _, b := range anyBreak.FindAll(data, -1) {
-		line := lines[len(lines)-1]
-		if b[len(b)-1] == '\n' {
-			line++
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-func (t lineTable) physical(line int) int {
-	if t == nil {
-		return line
-	}
-	return t[min(line, len(t)-1)]
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
@@ -139,7 +107,8 @@ func lineOf(data []byte, matches func([]byte) bool) int {
 
 // aliases checks that a document stays small with its aliases written out.
 type aliases struct {
-	lines lineTable
+	// last is the last line of the document.
+	last int
 	// open are the anchors around the current value, sizes those of anchors.
 	open  map[*yaml.Node]bool
 	sizes map[*yaml.Node]int
@@ -155,9 +124,9 @@ func (a *aliases) size(n *yaml.Node) (int, *problem) {
 		a.expanded += size
 		switch {
 		case a.open[n.Alias]:
-			return 0, problemf(a.lines.physical(n.Line), "the alias *%s stands inside its own anchor", n.Value)
+			return 0, problemf(min(n.Line, a.last), "the alias *%s stands inside its own anchor", n.Value)
 		case a.expanded > maxExpanded:
-			return 0, problemf(a.lines.physical(n.Line), "aliases for more than %d values", maxExpanded)
+			return 0, problemf(min(n.Line, a.last), "aliases for more than %d values", maxExpanded)
 		}
 		return size, nil
 	}
@@ -182,9 +151,8 @@ func (a *aliases) size(n *yaml.Node) (int, *problem) {
 // jsonWriter writes YAML nodes as JSON, with aliases and merge keys resolved.
 type jsonWriter struct {
 	out []byte
-	// line is the current line of out.
-	line  int
-	lines lineTable
+	// line is the current line of out, last is the last one of the document.
+	line, last int
 	// aliases counts those that are being written.
 	aliases int
 }
@@ -213,7 +181,7 @@ func (w *jsonWriter) value(n *yaml.Node) *problem {
 // moveTo starts lines up to the one of the node. Within aliases there are none
 // to start: their values have the line of the alias.
 func (w *jsonWriter) moveTo(n *yaml.Node) {
-	for line := w.lines.physical(n.Line); w.line < line && w.aliases == 0; w.line++ {
+	for line := min(n.Line, w.last); w.line < line && w.aliases == 0; w.line++ {
 		w.out = append(w.out, '\n')
 	}
 }
@@ -295,7 +263,7 @@ func (w *jsonWriter) merged(n *yaml.Node) ([]*yaml.Node, *problem) {
 	}
 	for _, source := range sources {
 		if resolve(source).Kind != yaml.MappingNode {
-			return nil, problemf(w.lines.physical(source.Line), "<< must be a mapping, or a list of them")
+			return nil, problemf(min(source.Line, w.last), "<< must be a mapping, or a list of them")
 		}
 		added, p := w.merged(resolve(source))
 		if p != nil {
