@@ -172,12 +172,7 @@ func (o *outcome) value(t text, s span) {
 }
 
 func (o *outcome) list(t text, s span, e envelope) {
-	o.listed = true
-	if p := e.meta.incomplete(); p != nil {
-		o.fail(position{t.file, t.line + s.line - 1}, "", p)
-	}
-	if e.meta.isSkipped() {
-		o.skip(e.meta, count(e.items))
+	if !o.listStart(position{t.file, t.line + s.line - 1}, e) {
 		return
 	}
 	t.implied = e.meta.item()
@@ -186,13 +181,17 @@ func (o *outcome) list(t text, s span, e envelope) {
 	}
 }
 
-// incomplete says whether the end of a list is missing: its kind comes after
-// its items.
-func (t typeMeta) incomplete() *problem {
-	if t.apiVersion != "" && t.kind == "" {
-		return problemf(1, "a list without a kind: the file is truncated")
+// listStart notes what the list itself says. It reports whether its items are read.
+func (o *outcome) listStart(at position, e envelope) bool {
+	o.listed = true
+	if e.meta.apiVersion != "" && e.meta.kind == "" { // its kind comes after its items
+		o.fail(at, "", problemf(1, "a list without a kind: the file is truncated"))
 	}
-	return nil
+	if e.meta.isSkipped() {
+		o.skip(e.meta, count(e.items))
+		return false
+	}
+	return true
 }
 
 // cutList is a list whose items are read by themselves, side by side.
@@ -208,12 +207,8 @@ func (t text) cut() (cutList, bool) {
 	if !e.list || !e.meta.isList() && e.meta.kind != "" {
 		return cutList{}, false
 	}
-	l := cutList{outcome: outcome{file: t.file, input: t.input, listed: true}, items: func(func(text) bool) {}}
-	if p := e.meta.incomplete(); p != nil {
-		l.outcome.fail(t.position, "", p)
-	}
-	if e.meta.isSkipped() {
-		l.outcome.skip(e.meta, count(e.items))
+	l := cutList{outcome: outcome{file: t.file, input: t.input}, items: func(func(text) bool) {}}
+	if !l.outcome.listStart(t.position, e) {
 		return l, true
 	}
 	l.items = func(yield func(text) bool) {
