@@ -9,7 +9,7 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations e2e e2e-alerts e2e-others test-faults contributing bench demo screenshots lint generate image clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations e2e e2e-alerts e2e-others test-faults contributing bench demo screenshots lint generate image release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -89,6 +89,9 @@ generate: manifests ## what is derived, written anew; a test compares it
 
 image: ## the container image for amd64 and arm64, as an OCI archive in dist/; no daemon, no base image
 	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -out $(CURDIR)/dist/webhook-auditor-image.tar
+
+release: manifests ## what a release consists of, but the image, in dist/; needs VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3
+	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -image '$(IMAGE)' -out $(CURDIR)/dist
 
 clean:
 	rm -rf bin dist e2e/bin

@@ -98,25 +98,40 @@ func RBAC(namespace string) ([]byte, error) {
 		role(metav1.NamespaceSystem, name+"-client-ca", clientCA()),
 		roleBinding(metav1.NamespaceSystem, name+"-client-ca", name+"-client-ca", auditor),
 		// For the scraper; the auditor itself does not need it.
-		clusterRole(name+"-metrics-reader", []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}),
+		metricsReader(),
 	)
+}
+
+func metricsReader() object {
+	return clusterRole(name+"-metrics-reader", []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}})
+}
+
+// clusterOperator is what the auditor may do on OpenShift besides: write its own
+// ClusterOperator.
+func clusterOperator() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		written("config.openshift.io", "clusteroperators", name),
+		status("config.openshift.io", "clusteroperators", name),
+	}
+}
+
+// prometheusRules let the Prometheus of OpenShift find the Pods.
+func prometheusRules() []rbacv1.PolicyRule {
+	found := []string{"get", "list", "watch"}
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{corev1.GroupName}, Resources: []string{"services", "pods"}, Verbs: found},
+		{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: found},
+	}
 }
 
 // OpenShiftRBAC writes what is granted besides on OpenShift: the
 // ClusterOperator, and for its Prometheus to find the Pods.
 func OpenShiftRBAC(namespace string) ([]byte, error) {
 	const operators, prometheus = name + "-clusteroperator", "prometheus-k8s"
-	found := []string{"get", "list", "watch"}
 	return stream(
-		clusterRole(operators, []rbacv1.PolicyRule{
-			written("config.openshift.io", "clusteroperators", name),
-			status("config.openshift.io", "clusteroperators", name),
-		}),
+		clusterRole(operators, clusterOperator()),
 		clusterRoleBinding(operators, account(namespace, name)),
-		role(namespace, prometheus, []rbacv1.PolicyRule{
-			{APIGroups: []string{corev1.GroupName}, Resources: []string{"services", "pods"}, Verbs: found},
-			{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: found},
-		}),
+		role(namespace, prometheus, prometheusRules()),
 		roleBinding(namespace, prometheus, prometheus, account("openshift-monitoring", prometheus)),
 	)
 }

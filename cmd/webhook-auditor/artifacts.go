@@ -34,6 +34,7 @@ func artifacts() []artifact {
 		{"rbac", "what the auditor is granted in a cluster", rbacFiles, rbacFlags},
 		{"crd", "the definition of the kind WebhookAudit", noFiles, crdFlags},
 		{"install", "all that a cluster applies, as one file", installFiles, installFlags},
+		{"bundle", "the ClusterServiceVersion of the bundle for the Operator Lifecycle Manager", bundleFiles, bundleFlags},
 	}
 }
 

@@ -27,6 +27,26 @@ func installFiles() (map[string][]byte, error) {
 	})
 }
 
+// bundleFiles are those of the bundle, by path. The PrometheusRule in it is that of
+// rules, without a namespace.
+func bundleFiles() (map[string][]byte, error) {
+	files, err := manifests.Bundle(manifests.DefaultBundle)
+	out := map[string][]byte{}
+	for name, text := range files {
+		out[manifests.BundlePath(name)] = text
+	}
+	return out, err
+}
+
+func bundleFlags(flags *pflag.FlagSet) func(io.Writer) error {
+	o := manifests.DefaultBundle
+	flags.StringVar(&o.Version, "bundle-version", o.Version, "version of the bundle, without v")
+	flags.StringVar(&o.Image, "image", o.Image, "image of the auditor")
+	return func(w io.Writer) error {
+		return print(w, func() ([]byte, error) { return manifests.ClusterServiceVersion(o) })
+	}
+}
+
 // rendered writes files by name.
 func rendered(files map[string]func() ([]byte, error)) (map[string][]byte, error) {
 	out := map[string][]byte{}

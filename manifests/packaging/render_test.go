@@ -84,7 +84,22 @@ func templated(t *testing.T, namespace, values string) (objects, error) {
 			out.add(t, []byte(files[name]))
 		}
 	}
+	out.withoutHelm()
 	return out, nil
+}
+
+// withoutHelm drops what is for Helm alone: its tests, and that it leaves the
+// namespace.
+func (o objects) withoutHelm() {
+	maps.DeleteFunc(o, func(id string, _ map[string]any) bool { return strings.HasPrefix(id, "Pod/") })
+	for _, object := range o {
+		meta := object["metadata"].(map[string]any)
+		annotations, _ := meta["annotations"].(map[string]any)
+		delete(annotations, "helm.sh/resource-policy")
+		if len(annotations) == 0 {
+			delete(meta, "annotations")
+		}
+	}
 }
 
 // rendered are the files that Helm makes of the chart's templates.

@@ -125,6 +125,8 @@ var uses = map[string]struct{ values, want string }{
 	"alerts.disabled":              {`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookSlow]}}`, "kind: PrometheusRule"},
 	"alerts.thresholds":            {`{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookFailingOpen: 0.123}}}`, "0.123"},
 	"grafana.enabled":              {`{grafana: {enabled: true}}`, "grafana_dashboard:"},
+	"grafana.folder":               {`{grafana: {enabled: true, folder: Mine}}`, "grafana_folder: Mine"},
+	"grafana.labels":               {`{grafana: {enabled: true, labels: {mine: "yes"}}}`, `mine: "yes"`},
 	"openshift.enabled":            {`{openshift: {enabled: true}}`, "kind: AlertingRule"},
 }
 
@@ -170,6 +172,7 @@ func TestTyposAreRefused(t *testing.T) {
 		`{alerts: {clusterLabel: a-b}}`, `{alerts: {labels: {severity: page}}}`, `{alerts: {thresholds: {WebhookSlow: 5}}}`, `{alerts: {runbookBaseURL: example.com}}`,
 		`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookNone]}}`, `{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookAuditorDown: 0.1}}}`,
 		`{replica: 3}`, `{image: {repo: x}}`, `{grafana: true}`, `{replicas: many}`, `{extraArgs: [degraded]}`, `{networkPolicy: {apiServerPorts: []}}`,
+		`{policy: {longTimeout: 5}}`, `{policy: {budgets: [{resource: pods}]}}`, `{policy: {acknowledgements: [{check: over-broad}]}}`, `{policy: {latencyThresholds: {a: 3}}}`,
 	} {
 		if _, err := templated(t, namespace, wrong); err == nil {
 			t.Errorf("%s is accepted", wrong)

@@ -39,6 +39,22 @@ var Manifests = sync.OnceValues(func() (string, error) {
 	return filepath.Join(root, "manifests"), err
 })
 
+// Helm builds Helm of major version 3 or 4 where that was not done before, and
+// returns its path.
+func Helm(major string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "e2e", "bin", "helm"+major)
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "helm.sh/helm/v"+major+"/cmd/helm")
+	build.Dir = filepath.Join(root, "e2e", "helm")
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building Helm %s: %w\n%s", major, err, output)
+	}
+	return path, nil
+}
+
 // makeTarget makes a target of the Makefile and returns the folder of the
 // repository.
 func makeTarget(target string) (string, error) {

@@ -1,0 +1,77 @@
+package packaging
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/operator-framework/api/pkg/manifests"
+	"github.com/operator-framework/api/pkg/validation"
+	validator "github.com/operator-framework/api/pkg/validation/interfaces"
+	"sigs.k8s.io/yaml"
+)
+
+const bundleDir = "../bundle"
+
+// endpointSlices is in the warning about a grant on EndpointSlices: it is taken to be
+// for v1beta1, as grants have no version.
+const endpointSlices = "Migrate the API(s) for endpointslices:"
+
+// TestBundle validates the bundle as the catalogs do before they take it.
+func TestBundle(t *testing.T) {
+	bundle, err := manifests.GetBundleFromDir(bundleDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Without MultipleArchitecturesValidator, which pulls the image.
+	validators := append(validator.Validators{
+		validation.OperatorHubV2Validator, validation.StandardCapabilitiesValidator, validation.StandardCategoriesValidator,
+		validation.GoodPracticesValidator, validation.ObjectValidator, validation.AlphaDeprecatedAPIsValidator,
+	}, validation.DefaultBundleValidators...)
+	for _, result := range validators.Validate(bundle.ObjectsToValidate()...) {
+		for _, e := range result.Errors {
+			t.Errorf("%s: %v", result.Name, e)
+		}
+		for _, w := range result.Warnings {
+			if !strings.Contains(w.Error(), endpointSlices) {
+				t.Errorf("%s: %v", result.Name, w)
+			}
+		}
+	}
+	csv := bundle.CSV
+	if len(csv.Spec.RelatedImages) != 1 || csv.Spec.RelatedImages[0].Image != csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image {
+		t.Errorf("relatedImages are %v", csv.Spec.RelatedImages)
+	}
+}
+
+// TestBundleHasTheObjectsOfTheOverlay: what is installed by the Operator Lifecycle
+// Manager has the same specs, but what it makes itself or cannot install.
+func TestBundleHasTheObjectsOfTheOverlay(t *testing.T) {
+	overlay := kustomized(t, "overlays/openshift")
+	for id, file := range map[string]string{
+		"CustomResourceDefinition//webhookaudits.webhook-auditor.io": "crd.yaml",
+		"ConfigMap/" + openshift + "/webhook-auditor":                "policy.yaml",
+		"PodDisruptionBudget/" + openshift + "/webhook-auditor":      "poddisruptionbudget.yaml",
+		"Service/" + openshift + "/webhook-auditor":                  "service.yaml",
+		"ServiceMonitor/" + openshift + "/webhook-auditor":           "servicemonitor.yaml",
+		"ClusterRole//webhook-auditor-metrics-reader":                "metrics-reader.yaml",
+		"Role/" + openshift + "/prometheus-k8s":                      "prometheus-k8s-role.yaml",
+		"RoleBinding/" + openshift + "/prometheus-k8s":               "prometheus-k8s-rolebinding.yaml",
+	} {
+		text, err := os.ReadFile(filepath.Join(bundleDir, "manifests", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]any
+		if err := yaml.UnmarshalStrict(text, &got); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		want := overlay[id]
+		if want == nil {
+			t.Fatalf("the overlay has no %s", id)
+		}
+		delete(want["metadata"].(map[string]any), "namespace")
+		compare(t, objects{file: want}, objects{file: got})
+	}
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/operator-framework/api/pkg/manifests"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"sigs.k8s.io/yaml"
+)
+
+const image = "registry.example.com:5000/platform/webhook-auditor:v1.2.3"
+
+// TestRelease makes a release for this platform, and reads all of it back.
+func TestRelease(t *testing.T) {
+	if output, err := exec.Command("make", "-C", "../../..", "manifests").CombinedOutput(); err != nil {
+		t.Fatalf("make manifests: %v\n%s", err, output)
+	}
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	r := release{
+		root: "../../..", out: t.TempDir(), version: "v1.2.3", image: image,
+		url: "https://example.com/download", platforms: []string{platform},
+	}
+	if err := r.write(); err != nil {
+		t.Fatal(err)
+	}
+	stem := "webhook-auditor_v1.2.3_" + runtime.GOOS + "_" + runtime.GOARCH
+	t.Run("checksums", func(t *testing.T) { checksumsHold(t, r.out) })
+	t.Run("binary", func(t *testing.T) { runs(t, filepath.Join(r.out, stem+".tar.gz")) })
+	t.Run("SBOM", func(t *testing.T) { listsModules(t, filepath.Join(r.out, stem+".cdx.json")) })
+	t.Run("chart", func(t *testing.T) { chartIsOfTheRelease(t, filepath.Join(r.out, "webhook-auditor-1.2.3.tgz")) })
+	t.Run("bundle", func(t *testing.T) {
+		bundleIsOfTheRelease(t, filepath.Join(r.out, "webhook-auditor_v1.2.3_bundle.tar.gz"))
+	})
+	t.Run("krew", func(t *testing.T) { krewInstalls(t, r, stem+".tar.gz") })
+	t.Run("install.yaml", func(t *testing.T) {
+		if text := read(t, filepath.Join(r.out, "install.yaml")); !bytes.Contains(text, []byte("image: "+image+"\n")) {
+			t.Error("it does not name the image of the release")
+		}
+	})
+}
+
+// TestReleaseRefuses what could not be installed later.
+func TestReleaseRefuses(t *testing.T) {
+	for name, r := range map[string]release{
+		"no version":         {image: image},
+		"a version as 1.2.3": {version: "1.2.3", image: image},
+		"no image":           {version: "v1.2.3"},
+		"no tag":             {version: "v1.2.3", image: "registry.example.com:5000/webhook-auditor"},
+		"plan9":              {version: "v1.2.3", image: image, platforms: []string{"plan9/amd64"}},
+	} {
+		if err := r.check(); err == nil || !strings.Contains(err.Error(), "must") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// checksumsHold: sha256sum agrees, and each file has one.
+func checksumsHold(t *testing.T, dir string) {
+	check := exec.Command("sha256sum", "--check", "--strict", "checksums.txt")
+	check.Dir = dir
+	output, err := check.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); name != "checksums.txt" && !strings.Contains(string(output), name+": OK") {
+			t.Errorf("%s has no checksum", name)
+		}
+	}
+}
+
+// unpacked are the files of an archive.
+func unpacked(t *testing.T, path string) map[string][]byte {
+	t.Helper()
+	zipped, err := gzip.NewReader(bytes.NewReader(read(t, path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]byte{}
+	archive := tar.NewReader(zipped)
+	for {
+		header, err := archive.Next()
+		if err == io.EOF {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out[header.Name], err = io.ReadAll(archive); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// runs: the binary is there with the license, and knows its version.
+func runs(t *testing.T, archive string) {
+	files := unpacked(t, archive)
+	if names := slices.Sorted(maps.Keys(files)); !slices.Equal(names, []string{"LICENSE", program}) {
+		t.Fatalf("the archive has %v", names)
+	}
+	path := filepath.Join(t.TempDir(), "kubectl-webhook_auditor")
+	if err := os.WriteFile(path, files[program], 0o755); err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.Command(path, "version").CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "v1.2.3") {
+		t.Errorf("%v\n%s", err, output)
+	}
+}
+
+func listsModules(t *testing.T, path string) {
+	var bom cyclonedx.BOM
+	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(read(t, path)), cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range *bom.Components {
+		if c.Version == "" || c.PackageURL == "" {
+			t.Errorf("%s: version %q, package %q", c.Name, c.Version, c.PackageURL)
+		}
+		names = append(names, c.Name)
+	}
+	for _, want := range []string{"std", "k8s.io/client-go", "github.com/prometheus/client_golang"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s is missing in %v", want, names)
+		}
+	}
+}
+
+// chartIsOfTheRelease: installed with no values, it takes the image of the release.
+func chartIsOfTheRelease(t *testing.T, path string) {
+	chart, err := loader.LoadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := chart.Values["image"].(map[string]any)
+	if got := values["repository"].(string) + ":" + values["tag"].(string); got != image || chart.Metadata.AppVersion != "v1.2.3" {
+		t.Errorf("image %s, version %s", got, chart.Metadata.AppVersion)
+	}
+	if err := chart.Validate(); err != nil {
+		t.Error(err)
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(unpacked(t, path))), func(name string) bool { return strings.HasSuffix(name, "/alertingrule.yaml") }) {
+		t.Error("it lacks the AlertingRules for OpenShift")
+	}
+}
+
+func bundleIsOfTheRelease(t *testing.T, path string) {
+	dir := t.TempDir()
+	for name, content := range unpacked(t, path) {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bundle, err := manifests.GetBundleFromDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bundle.CSV.Name != "webhook-auditor.v1.2.3" || bundle.CSV.Spec.RelatedImages[0].Image != image {
+		t.Errorf("%s with %v", bundle.CSV.Name, bundle.CSV.Spec.RelatedImages)
+	}
+}
+
+// The rules of krew's index for a manifest, as its documentation has them.
+var (
+	krewName   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	krewSum    = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	krewKeys   = []string{"apiVersion", "kind", "metadata", "spec"}
+	krewLength = 50
+)
+
+// krewInstalls: the manifest is what krew's index takes, and its archive is the
+// one of the release.
+func krewInstalls(t *testing.T, r release, archive string) {
+	text := read(t, filepath.Join(r.out, "webhook-auditor.yaml"))
+	var p plugin
+	if err := yaml.UnmarshalStrict(text, &p); err != nil {
+		t.Fatal(err)
+	}
+	var top map[string]any
+	if err := yaml.Unmarshal(text, &top); err != nil || !slices.Equal(slices.Sorted(maps.Keys(top)), krewKeys) {
+		t.Errorf("%v, keys %v", err, top)
+	}
+	if p.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || p.Kind != "Plugin" || !krewName.MatchString(p.Metadata["name"]) || !semantic.MatchString(p.Spec.Version) {
+		t.Errorf("the head is %s %s %s %s", p.APIVersion, p.Kind, p.Metadata["name"], p.Spec.Version)
+	}
+	if d := p.Spec.ShortDescription; d == "" || len(d) > krewLength || strings.Contains(d, "\n") || strings.HasSuffix(d, ".") {
+		t.Errorf("the short description is %q", d)
+	}
+	if len(p.Spec.Platforms) != 1 {
+		t.Fatalf("%d platforms", len(p.Spec.Platforms))
+	}
+	d := p.Spec.Platforms[0]
+	sum, err := digest(filepath.Join(r.out, archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, err := url.Parse(d.URI); err != nil || u.Scheme != "https" || d.URI != "https://example.com/download/v1.2.3/"+archive {
+		t.Errorf("the URI is %s", d.URI)
+	}
+	if !krewSum.MatchString(d.Sha256) || d.Sha256 != sum || unpacked(t, filepath.Join(r.out, archive))[d.Bin] == nil {
+		t.Errorf("checksum %s, binary %s", d.Sha256, d.Bin)
+	}
+	if want := map[string]string{"os": runtime.GOOS, "arch": runtime.GOARCH}; !maps.Equal(d.Selector.MatchLabels, want) {
+		t.Errorf("the selector is %v", d.Selector.MatchLabels)
+	}
+}
