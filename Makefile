@@ -3,6 +3,7 @@
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+RELEASES = https://github.com/webhook-auditor/webhook-auditor/releases/download
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 # No target changes the flags of the compiler for tests, so that "go test ./..." and
 # make share what they compile.
@@ -91,7 +92,7 @@ image: ## the container image for amd64 and arm64, as an OCI archive in dist/; n
 	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -out $(CURDIR)/dist/webhook-auditor-image.tar
 
 release: manifests ## what a release consists of, but the image, in dist/; needs VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3
-	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -image '$(IMAGE)' -out $(CURDIR)/dist
+	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -image '$(IMAGE)' -url '$(RELEASES)' -out $(CURDIR)/dist
 
 clean:
 	rm -rf bin dist e2e/bin

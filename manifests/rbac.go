@@ -115,11 +115,13 @@ func clusterOperator() []rbacv1.PolicyRule {
 	}
 }
 
-// prometheusRules let the Prometheus of OpenShift find the Pods.
+// prometheusRules let the Prometheus of OpenShift find the Pods: by EndpointSlices,
+// or by Endpoints where its prometheus-operator is older than 0.86, which drops the
+// ServiceMonitor's serviceDiscoveryRole.
 func prometheusRules() []rbacv1.PolicyRule {
 	found := []string{"get", "list", "watch"}
 	return []rbacv1.PolicyRule{
-		{APIGroups: []string{corev1.GroupName}, Resources: []string{"services", "pods"}, Verbs: found},
+		{APIGroups: []string{corev1.GroupName}, Resources: []string{"services", "endpoints", "pods"}, Verbs: found},
 		{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: found},
 	}
 }

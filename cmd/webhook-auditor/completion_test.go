@@ -199,7 +199,7 @@ func TestHelp(t *testing.T) {
 		"--help":                {[]string{"explain", "--help"}, exitOK, "Request flags:", ""},
 		"-h":                    {[]string{"-h"}, exitOK, "explain", ""},
 		"names of print":        {[]string{"print", "--help"}, exitOK, "run-level-guard", ""},
-		"print without a name":  {[]string{"print"}, exitUsage, "", "must be one of all, checks,"},
+		"print without a name":  {[]string{"print"}, exitUsage, "", "must be one of all, bundle, checks,"},
 		"print of another name": {[]string{"print", "rule"}, exitUsage, "", "did you mean rules?"},
 		"a typo":                {[]string{"adit"}, exitUsage, "", "\taudit"},
 		"no such flag":          {[]string{"audit", "--formt", "x"}, exitUsage, "", "audit: unknown flag: --formt; see webhook-auditor audit --help"},

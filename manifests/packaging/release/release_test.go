@@ -46,6 +46,7 @@ func TestRelease(t *testing.T) {
 		bundleIsOfTheRelease(t, filepath.Join(r.out, "webhook-auditor_v1.2.3_bundle.tar.gz"))
 	})
 	t.Run("krew", func(t *testing.T) { krewInstalls(t, r, stem+".tar.gz") })
+	t.Run("workflow", func(t *testing.T) { workflowPublishes(t, r) })
 	t.Run("install.yaml", func(t *testing.T) {
 		if text := read(t, filepath.Join(r.out, "install.yaml")); !bytes.Contains(text, []byte("image: "+image+"\n")) {
 			t.Error("it does not name the image of the release")

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// stubs stand in for what the workflow runs: make says what it would do, and what
+// would publish finds the files that it is given.
+var stubs = map[string]string{
+	"make": `make=$(PATH=${PATH#*:} command -v make)
+"$make" --dry-run -C "$ROOT" "$@" >/dev/null
+case $* in *image*) touch dist/webhook-auditor-image.tar ;; esac`,
+	"skopeo": "",
+	"helm":   "",
+	"gh":     "",
+}
+
+const finds = `for argument in "$@"; do
+	file=${argument#oci-archive:}
+	case $file in dist/*) test -e "$file" || { echo "$file is missing"; exit 1; } ;; esac
+done
+echo "$0 $*" >>"$RAN"
+`
+
+// workflow is what is read of a workflow of GitHub.
+type workflow struct {
+	Jobs map[string]struct {
+		Env   map[string]string
+		Steps []struct{ Name, Uses, Run string }
+	}
+}
+
+// workflowPublishes runs the steps of the release workflow without a network, on
+// the files of a release.
+func workflowPublishes(t *testing.T, r release) {
+	var w workflow
+	if err := yaml.Unmarshal(read(t, "../../../.github/workflows/release.yml"), &w); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, body := range stubs {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\nset -eu\n"+body+"\n"+finds), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(r.out, filepath.Join(dir, "dist")); err != nil {
+		t.Fatal(err)
+	}
+	root, err := filepath.Abs(r.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for _, step := range w.Jobs["release"].Steps {
+		if step.Uses != "" {
+			continue
+		}
+		steps++
+		if strings.Contains(step.Run, "${{") {
+			t.Errorf("%s: an expression becomes text of the script", step.Name)
+		}
+		run := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step.Run)
+		run.Dir = dir
+		run.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "ROOT="+root, "RAN="+filepath.Join(dir, "ran"),
+			"VERSION="+r.version, "REGISTRY=registry.example.com/platform", "RELEASES="+r.url, "GITHUB_ACTOR=owner", "GH_TOKEN=secret")
+		if output, err := run.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", step.Name, err, output)
+		}
+	}
+	ran := string(read(t, filepath.Join(dir, "ran")))
+	if steps != 6 {
+		t.Errorf("%d steps run, want 6", steps)
+	}
+	for _, want := range []string{"make unit packaging", "make image", "make release VERSION=v1.2.3 IMAGE=registry.example.com/platform/webhook-auditor:v1.2.3", "docker://registry.example.com/platform/webhook-auditor:v1.2.3", "dist/webhook-auditor-1.2.3.tgz oci://", "dist/checksums.txt", "dist/webhook-auditor.yaml", "dist/install.yaml"} {
+		if !strings.Contains(ran, want) {
+			t.Errorf("no step runs %q:\n%s", want, ran)
+		}
+	}
+	if strings.Contains(ran, "secret") {
+		t.Error("the token is an argument of a command")
+	}
+}
