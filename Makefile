@@ -64,8 +64,12 @@ test-faults: servers ## what breaks control planes, several at a time: they most
 contributing: ## follows CONTRIBUTING.md as printed, in copies of the repository
 	cd e2e && nice $(GO) test -count=1 -tags contributing -timeout 60m ./suites/contributing
 
-bench: build control-plane ## the start, the memory and the delays on a filled control plane; BENCH=large, BENCH=huge
-	cd e2e && $(GO) run ./bench --profile $(or $(BENCH),small) --binary ../bin/webhook-auditor
+# BENCH names one or several of small, large, huge, hostile and files; ROUNDS is how
+# often each program is measured.
+bench: build control-plane ## what the auditor costs beside kube-state-metrics, plain informers and kube-score; see BENCH.md
+	e2e/bench/peers/build.sh
+	cd e2e && $(GO) build -o bin/informers ./bench/informers && for profile in $(or $(BENCH),small files); do \
+		$(GO) run ./bench --profile $$profile --rounds $(or $(ROUNDS),3) --binary ../bin/webhook-auditor --peers bin || exit 1; done
 
 # In the foreground of a terminal (+) the demo is a job of its own (set -m), so that
 # Ctrl-C is sent to it alone: make, and "go run" as well, would call it an error.

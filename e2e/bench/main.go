@@ -1,8 +1,8 @@
-// Command bench fills a real control plane with webhooks and measures what one
-// or several builds of webhook-auditor cost there, beside a bare LIST of the
-// same objects:
+// Command bench fills a real control plane with webhooks and measures what
+// webhook-auditor costs there, beside a bare LIST of the same objects,
+// kube-state-metrics and plain informers, and for files beside kube-score:
 //
-//	go run ./bench --profile huge --binary ../bin/webhook-auditor
+//	go run ./bench --profile huge --binary ../bin/webhook-auditor --peers bin
 package main
 
 import (
@@ -23,6 +23,7 @@ type options struct {
 	profile  string
 	binaries []string
 	servers  string
+	peers    string
 	rounds   int
 	changes  int
 	settle   time.Duration
@@ -45,6 +46,7 @@ func parse() options {
 		return nil
 	})
 	flag.StringVar(&o.servers, "servers", "bin", "folder with etcd and kube-apiserver")
+	flag.StringVar(&o.peers, "peers", "", "folder with kube-state-metrics, kube-score and informers to compare with")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each binary is measured; the table has the medians")
 	flag.IntVar(&o.changes, "changes", 40, "how many changes of each kind are measured per round; 0 for none")
 	flag.DurationVar(&o.settle, "settle", 30*time.Second, "time without changes before the memory is read")
@@ -52,14 +54,33 @@ func parse() options {
 	return o
 }
 
-func run(ctx context.Context, o options) (err error) {
-	size, ok := profiles[o.profile]
-	if !ok {
-		return fmt.Errorf("--profile: must be one of %s", strings.Join(profileNames(), ", "))
-	}
-	if len(o.binaries) == 0 {
+func run(ctx context.Context, o options) error {
+	size, isLive := profiles[o.profile]
+	switch {
+	case !isLive && o.profile != files:
+		return fmt.Errorf("--profile: must be one of %s, %s", strings.Join(profileNames(), ", "), files)
+	case len(o.binaries) == 0:
 		return errors.New("--binary: must name at least one build of webhook-auditor")
+	case !isLive:
+		return printFiles(ctx, o)
 	}
+	return measureLive(ctx, o, size)
+}
+
+// files is the profile without a control plane.
+const files = "files"
+
+func printFiles(ctx context.Context, o options) error {
+	shapes, growth, err := measureFiles(ctx, o)
+	if err != nil {
+		return err
+	}
+	shapes.print(os.Stdout)
+	growth.print(os.Stdout)
+	return errors.Join(shapes.exceeded(shapeLimits()), growth.exceeded(growthLimits()))
+}
+
+func measureLive(ctx context.Context, o options, size profile) (err error) {
 	plane, err := cluster.Start(ctx, cluster.Options{
 		Binaries:           o.servers,
 		APIServerFlags:     []string{"--service-cluster-ip-range=127.10.0.0/16"},
@@ -74,26 +95,34 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("profile %s, filled in %.0f s: %+v\n", o.profile, time.Since(began).Seconds(), size)
-	return compare(ctx, o, loaded)
+	fmt.Printf("Profile %s, filled in %.0f s: %+v\n\n", o.profile, time.Since(began).Seconds(), size)
+	table, err := compare(ctx, o, loaded)
+	table.print(os.Stdout)
+	if err != nil || o.peers == "" {
+		return err
+	}
+	return table.exceeded(liveLimits)
 }
 
-// compare measures the bare LIST and each binary in turn, round after round, so
-// that all of them meet the same load of the machine. It prints what there is
-// after each of them, should a later one fail.
-func compare(ctx context.Context, o options, c *filled) error {
+// liveLimits compare figures that a loaded machine changes little.
+var liveLimits = []limit{
+	{row: "settled RSS, MiB", of: ours, to: "kube-state-metrics", most: 3},
+	{row: "series", of: ours, to: "kube-state-metrics", most: 5},
+}
+
+// compare measures each program in turn, and a bare LIST, round after round, so
+// that all of them meet the same load of the machine.
+func compare(ctx context.Context, o options, c *filled) (*table, error) {
 	table := newTable()
 	for range o.rounds {
-		if err := c.measureList(ctx, table.column("bare LIST")); err != nil {
-			return err
-		}
-		for _, binary := range o.binaries {
-			err := c.measureAuditor(ctx, o, binary, table.column(binary))
-			table.print(os.Stdout)
-			if err != nil {
-				return fmt.Errorf("measuring %s: %w", binary, err)
+		for _, p := range c.programs(o) {
+			if err := c.measure(ctx, o, p, table.column(p.name)); err != nil {
+				return table, fmt.Errorf("measuring %s: %w", p.name, err)
 			}
 		}
+		if err := c.measureList(ctx, table.column("bare LIST")); err != nil {
+			return table, err
+		}
 	}
-	return nil
+	return table, nil
 }

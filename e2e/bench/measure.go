@@ -16,7 +16,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
@@ -28,10 +27,8 @@ const (
 	serverCPU = "API server CPU of the start, s"
 	// patience bounds every wait.
 	patience = 5 * time.Minute
-	// glance is the pause between two requests to the auditor while something is
-	// awaited, and isolation the time without a change before the next one.
-	glance    = time.Millisecond
-	isolation = 300 * time.Millisecond
+	// glance is the pause between two requests while something is awaited.
+	glance = 2 * time.Millisecond
 )
 
 // measureList lists what the auditor needs to know in protobuf, without a watch:
@@ -89,142 +86,67 @@ func (p profile) servicesIn(namespace int) []string {
 	return out
 }
 
-func (c *filled) measureAuditor(ctx context.Context, o options, binary string, to *column) (err error) {
+// measure starts a program, changes what it follows, and stops it.
+func (c *filled) measure(ctx context.Context, o options, p program, to *column) (err error) {
 	server := c.plane.APIServer.PID()
 	streams, err := c.watches(ctx)
 	if err != nil {
 		return err
 	}
 	cpu, began := cpuSeconds(server), time.Now()
-	a, err := auditor.Launch(auditor.Options{Binary: binary, Kubeconfig: c.plane.Kubeconfig(), Flags: []string{"--probe=off"}})
+	r, err := c.start(p)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.Stop()) }()
-	if err := await(func() (bool, error) { return c.complete(ctx, a), nil }); err != nil {
+	defer func() { err = errors.Join(err, r.stop()) }()
+	if err := await(func() (bool, error) { return r.complete(ctx) }); err != nil {
 		return err
 	}
 	to.add(startTime, time.Since(began).Seconds())
 	to.add(serverCPU, cpuSeconds(server)-cpu)
-	to.add("peak RSS of the start, MiB", memory(a.PID(), "VmHWM"))
+	pid := r.process.PID()
+	to.add("CPU of the start, s", cpuSeconds(pid))
 	if err := sleep(ctx, o.settle); err != nil {
 		return err
 	}
-	to.add("settled RSS, MiB", memory(a.PID(), "VmRSS"))
+	to.add("settled RSS, MiB", memory(pid, "VmRSS"))
 	now, err := c.watches(ctx)
 	if err != nil {
 		return err
 	}
 	to.add("watches", now-streams)
-	to.add("connections to the API server", connections(a.PID(), c.plane.Config().Host))
-	goroutines, err := gauge(ctx, a, "go_goroutines")
-	if err != nil {
+	to.add("connections to the API server", connections(pid, c.plane.Config().Host))
+	if err := r.measureScrapes(ctx, to); err != nil {
 		return err
 	}
-	to.add("goroutines", goroutines)
-	if o.changes > 0 {
-		if err := c.measureChanges(ctx, o.changes, a, to); err != nil {
-			return err
-		}
+	if err := c.measureChanges(ctx, o, r, to); err != nil {
+		return err
 	}
-	to.add("peak RSS, MiB", memory(a.PID(), "VmHWM"))
+	to.add("peak RSS, MiB", memory(pid, "VmHWM"))
 	return nil
 }
 
-// complete reports whether /metrics shows every webhook, and of each whether its
-// backend is ready.
-func (c *filled) complete(ctx context.Context, a *auditor.Auditor) bool {
-	if a.Ready(ctx) != nil {
-		return false
-	}
-	body, err := fetch(ctx, a.URL+"/metrics")
-	for _, family := range []string{"webhook_info", "webhook_backend_ready"} {
-		if bytes.Count(body, []byte("\n"+auditor.Prefix+family+"{")) != c.size.Configurations*c.size.Hooks {
-			return false
-		}
-	}
-	return err == nil
-}
-
-// measureChanges changes a webhook and the endpoint behind one over and over, and
-// measures the time from the answer of the API server until /metrics shows it.
-func (c *filled) measureChanges(ctx context.Context, n int, a *auditor.Auditor, to *column) error {
-	cpu := cpuSeconds(a.PID())
-	delays, err := c.delays(ctx, n, a, auditor.Prefix+"webhook_timeout_seconds", func(ctx context.Context, i int) error {
-		patch := fmt.Sprintf(`[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":%d}]`, 5+i%2)
-		_, err := c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().
-			Patch(ctx, configurationName(1), types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	to.addDelays("change of a configuration → visible", delays)
-	to.add("CPU of such a change, ms", (cpuSeconds(a.PID())-cpu)/float64(n)*1000)
-	namespace, name := c.size.service(1)
-	delays, err = c.delays(ctx, n, a, auditor.Prefix+"webhook_backend_ready", func(ctx context.Context, i int) error {
-		_, err := c.kube.DiscoveryV1().EndpointSlices(namespace).Update(ctx, endpointSlice(name, i%2 == 1), metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	to.addDelays("last endpoint → visible", delays)
-	return c.measureReferences(ctx, n, a, to)
-}
-
-// measureReferences makes a webhook refer to a Service that none referred to, and
-// back.
-func (c *filled) measureReferences(ctx context.Context, n int, a *auditor.Auditor, to *column) error {
-	const spare = "spare"
-	namespace, name := c.size.service(1)
-	if err := c.createService(ctx, namespace, spare, ""); err != nil {
-		return err
-	}
-	delays, err := c.delays(ctx, n, a, auditor.Prefix+"webhook_info", func(ctx context.Context, i int) error {
-		to := []string{spare, name}[i%2]
-		patch := fmt.Sprintf(`[{"op":"replace","path":"/webhooks/0/clientConfig/service","value":{"namespace":%q,"name":%q,"path":"/validate"}}]`, namespace, to)
-		_, err := c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().
-			Patch(ctx, configurationName(1), types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	to.addDelays("new reference → visible", delays)
-	return errors.Join(
-		c.kube.CoreV1().Services(namespace).Delete(ctx, spare, metav1.DeleteOptions{}),
-		c.kube.DiscoveryV1().EndpointSlices(namespace).Delete(ctx, spare, metav1.DeleteOptions{}),
-	)
-}
-
-func (c *filled) delays(ctx context.Context, n int, a *auditor.Auditor, family string, change func(context.Context, int) error) ([]time.Duration, error) {
-	var out []time.Duration
-	url := a.URL + "/metrics?name[]=" + family
-	for i := range n {
-		if err := sleep(ctx, isolation); err != nil {
-			return nil, err
-		}
-		before, err := fetch(ctx, url)
+// measureScrapes fetches all of /metrics, as Prometheus does: compressed.
+func (r *running) measureScrapes(ctx context.Context, to *column) error {
+	const scrapes = 10
+	series, cpu, began := 0, cpuSeconds(r.process.PID()), time.Now()
+	for range scrapes {
+		body, err := fetch(ctx, r.url)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := change(ctx, i); err != nil {
-			return nil, err
+		for line := range bytes.Lines(body) {
+			if line[0] != '#' {
+				series++
+			}
 		}
-		acknowledged := time.Now()
-		err = await(func() (bool, error) {
-			now, err := fetch(ctx, url)
-			return !bytes.Equal(before, now), err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("change %d of %s: %w", i, family, err)
-		}
-		out = append(out, time.Since(acknowledged))
 	}
-	return out, nil
+	each := 1000 * 1000 / float64(max(series, 1)) // in milliseconds for 1,000 series
+	to.add("series", float64(series/scrapes))
+	to.add("scrape of 1,000 series, ms", time.Since(began).Seconds()*each)
+	to.add("CPU of that scrape, ms", (cpuSeconds(r.process.PID())-cpu)*each)
+	return nil
 }
-
 func await(holds func() (bool, error)) error {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(glance) {
 		if ok, err := holds(); ok || err != nil {

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 )
 
@@ -50,23 +50,60 @@ func (c *column) addDelays(row string, delays []time.Duration) {
 	}
 }
 
-// print writes the medians of all rounds.
+// print writes the medians of all rounds, as a Markdown table, and behind those of
+// other columns how much the first one needs for each unit of theirs.
 func (t *table) print(to io.Writer) {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight|tabwriter.Debug)
-	fmt.Fprint(w, "figure\t")
+	header, rule := "| figure |", "| --- |"
 	for _, c := range t.columns {
-		fmt.Fprintf(w, "%s\t", c.name)
+		header, rule = header+" "+c.name+" |", rule+" ---: |"
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(to, header)
+	fmt.Fprintln(to, rule)
 	for _, row := range t.rows {
-		fmt.Fprintf(w, "%s\t", row)
+		fmt.Fprintf(to, "| %s |", row)
 		for _, c := range t.columns {
-			if values := slices.Sorted(slices.Values(c.values[row])); len(values) > 0 {
-				fmt.Fprintf(w, "%.4g (%.4g–%.4g)", values[len(values)/2], values[0], values[len(values)-1])
-			}
-			fmt.Fprint(w, "\t")
+			fmt.Fprintf(to, " %s |", t.cell(row, c))
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(to)
 	}
-	w.Flush()
+	fmt.Fprintln(to)
+}
+
+func (t *table) cell(row string, c *column) string {
+	if len(c.values[row]) == 0 {
+		return "–"
+	}
+	cell := fmt.Sprintf("%.3g", c.median(row))
+	if c != t.columns[0] && c.median(row) > 0 {
+		cell += fmt.Sprintf(" (%.2g ×)", t.columns[0].median(row)/c.median(row))
+	}
+	return cell
+}
+
+// median is 0 of a row that was not measured.
+func (c *column) median(row string) float64 {
+	values := slices.Sorted(slices.Values(c.values[row]))
+	if len(values) == 0 {
+		return 0
+	}
+	return values[len(values)/2]
+}
+
+// limit is how much of a figure one column may need for each unit of another. It is
+// far above what is measured: it shows a computation that grew, on any machine.
+type limit struct {
+	row, of, to string
+	most        float64
+}
+
+// exceeded returns an error for each limit that the table exceeds.
+func (t *table) exceeded(limits []limit) error {
+	var errs []error
+	for _, l := range limits {
+		of, to := t.column(l.of).median(l.row), t.column(l.to).median(l.row)
+		if to > 0 && of/to > l.most {
+			errs = append(errs, fmt.Errorf("%s: %s needs %.3g times as much as %s, more than %g times", l.row, l.of, of/to, l.to, l.most))
+		}
+	}
+	return errors.Join(errs...)
 }

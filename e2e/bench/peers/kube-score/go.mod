@@ -1,13 +1,8 @@
-module github.com/webhook-auditor/webhook-auditor/e2e/benchmark
+module github.com/webhook-auditor/webhook-auditor/e2e/bench/peers/kube-score
 
-go 1.26.0
+go 1.26
 
 tool github.com/zegl/kube-score/cmd/kube-score
-
-require (
-	k8s.io/api v0.32.3
-	sigs.k8s.io/yaml v1.4.0
-)
 
 require (
 	github.com/eidolon/wordwrap v0.0.0-20161011182207-e0f54129b8bb // indirect
@@ -31,9 +26,11 @@ require (
 	golang.org/x/text v0.22.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
+	k8s.io/api v0.32.3 // indirect
 	k8s.io/apimachinery v0.32.3 // indirect
 	k8s.io/klog/v2 v2.130.1 // indirect
 	k8s.io/utils v0.0.0-20241104100929-3ea5e8cea738 // indirect
 	sigs.k8s.io/json v0.0.0-20241010143419-9aa6b5e7a4b3 // indirect
 	sigs.k8s.io/structured-merge-diff/v4 v4.4.2 // indirect
+	sigs.k8s.io/yaml v1.4.0 // indirect
 )

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// offlineHooks is how many webhooks the files have that shapes and kube-score are
+// compared on, and growth how many those have that show what one more costs.
+const offlineHooks = 5000
+
+var growth = []int{500, 5000, 20_000}
+
+// ordinaryShape is the column of webhooks as operators register them.
+const ordinaryShape = "as operators register them"
+
+func shapeLimits() []limit {
+	var out []limit
+	for _, s := range shapes {
+		out = append(out, limit{row: cpu, of: s.name, to: ordinaryShape, most: 6})
+	}
+	return out
+}
+
+// growthLimits: what one webhook costs does not depend on how many there are.
+func growthLimits() []limit {
+	return []limit{{row: cpuEach, of: growthColumn(growth[2]), to: growthColumn(growth[1]), most: 2}}
+}
+
+func growthColumn(n int) string { return fmt.Sprintf("%d webhooks", n) }
+
+const (
+	cpu     = "CPU, s"
+	cpuEach = "CPU for 1,000 webhooks, s"
+)
+
+// measureFiles audits files of every shape, and prints tables: what each shape costs
+// beside webhooks as operators register them, what kube-score costs for the same
+// file, and how the cost grows.
+func measureFiles(ctx context.Context, o options) (shapesTable, growthTable *table, err error) {
+	folder, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	auditor, shapesTable := o.binaries[0], newTable()
+	ordinary, mixed := filepath.Join(folder, "ordinary.yaml"), filepath.Join(folder, "mixed.yaml")
+	if err := errors.Join(writeOrdinary(ordinary, offlineHooks), writeMixed(mixed, offlineHooks)); err != nil {
+		return nil, nil, err
+	}
+	for range o.rounds {
+		if err := shapesTable.column(ordinaryShape).run(ctx, ordinary, auditor, "audit", ordinary); err != nil {
+			return nil, nil, err
+		}
+		if err := shapesTable.column("among other objects").run(ctx, mixed, auditor, "audit", mixed); err != nil {
+			return nil, nil, err
+		}
+		if o.peers != "" {
+			score := filepath.Join(o.peers, "kube-score")
+			if err := errors.Join(
+				shapesTable.column("kube-score, as operators register them").run(ctx, ordinary, score, "score", ordinary),
+				shapesTable.column("kube-score, among other objects").run(ctx, mixed, score, "score", mixed),
+			); err != nil {
+				return nil, nil, err
+			}
+		}
+		for _, s := range shapes {
+			file := filepath.Join(folder, "shape.yaml")
+			if err := writeShape(file, s, offlineHooks); err != nil {
+				return nil, nil, err
+			}
+			if err := shapesTable.column(s.name).run(ctx, file, auditor, "audit", file); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	growthTable, err = measureGrowth(ctx, o, folder)
+	return shapesTable, growthTable, err
+}
+
+// measureGrowth audits files of ever more webhooks.
+func measureGrowth(ctx context.Context, o options, folder string) (*table, error) {
+	t := newTable()
+	for _, n := range growth {
+		file := filepath.Join(folder, "growth.yaml")
+		if err := writeOrdinary(file, n); err != nil {
+			return nil, err
+		}
+		to := t.column(growthColumn(n))
+		for range o.rounds {
+			if err := to.run(ctx, file, o.binaries[0], "audit", file); err != nil {
+				return nil, err
+			}
+		}
+		to.add(cpuEach, to.median(cpu)*1000/float64(n))
+	}
+	return t, nil
+}
+
+// run runs a command that reads the file to its end, and adds what it cost. An exit
+// code that says that it found something is no error.
+func (c *column) run(ctx context.Context, file, path string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	began := time.Now()
+	output, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil || ctx.Err() != nil || cmd.ProcessState.ExitCode() < 0 {
+		return fmt.Errorf("running %s: %w\n%.1000s", path, errors.Join(err, ctx.Err()), output)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	size := float64(info.Size()) / 1e6
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return errors.New("the system does not count what a process uses")
+	}
+	c.add("size of the file, MB", size)
+	c.add("time, s", time.Since(began).Seconds())
+	c.add(cpu, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
+	c.add("peak RSS, MiB", float64(usage.Maxrss)/1024)
+	return nil
+}
+
+// writeOrdinary writes n webhooks with a CA bundle each, five in a configuration.
+func writeOrdinary(path string, n int) error {
+	return writeYAML(path, n/profiles["large"].Hooks, ordinary)
+}
+
+func ordinary(i int) (any, error) {
+	c := filled{size: profiles["large"]}
+	configuration, err := c.configuration(i)
+	if err != nil {
+		return nil, err
+	}
+	configuration.TypeMeta = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"}
+	return configuration, nil
+}
+
+// writeMixed writes n such webhooks, and nine ConfigMaps for each configuration.
+func writeMixed(path string, n int) error {
+	const others = 9
+	return writeYAML(path, n/profiles["large"].Hooks*(1+others), func(i int) (any, error) {
+		if i%(1+others) == 0 {
+			return ordinary(i / (1 + others))
+		}
+		return &corev1.ConfigMap{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("settings-%d", i)},
+			Data:       map[string]string{"settings.yaml": strings.Repeat("setting: value\n", 100)},
+		}, nil
+	})
+}
+
+func writeShape(path string, s shape, n int) error {
+	return writeYAML(path, n, func(i int) (any, error) { return s.configuration(configurationName(i), i, n), nil })
+}
+
+func writeYAML(path string, n int, object func(int) (any, error)) error {
+	var out bytes.Buffer
+	for i := range n {
+		o, err := object(i)
+		if err != nil {
+			return err
+		}
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			return err
+		}
+		out.WriteString("---\n")
+		out.Write(text)
+	}
+	return os.WriteFile(path, out.Bytes(), 0o600)
+}

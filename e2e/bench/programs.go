@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
+)
+
+// program follows the webhooks of a cluster and serves what it knows of them.
+type program struct {
+	name string
+	path string
+	env  []string
+	args func(kubeconfig, host string, ports []int) []string
+	// lines are the beginnings of the lines of /metrics that there must be, and
+	// how many of each, once the program knows the cluster.
+	lines map[string]int
+	// queries select, where the program can, the series that show a change of a
+	// configuration, of an endpoint, and a new reference. Without one it shows none.
+	configuration, endpoint, reference *string
+}
+
+// running is a program that was started.
+type running struct {
+	program
+	url     string
+	folder  string
+	process *process.Process
+}
+
+const ours = "webhook-auditor"
+
+// programs are the build at hand, and what it is compared with.
+func (c *filled) programs(o options) []program {
+	var out []program
+	for _, binary := range o.binaries {
+		out = append(out, c.auditor(binary))
+	}
+	if o.peers == "" {
+		return out
+	}
+	return append(out, c.kubeStateMetrics(o.peers), c.informers(o.peers))
+}
+
+func (c *filled) auditor(binary string) program {
+	name := ours
+	if dir := filepath.Base(filepath.Dir(binary)); dir != "bin" {
+		name += " of " + dir
+	}
+	hooks := c.size.Configurations * c.size.Hooks
+	query := func(family string) *string { return new("?name[]=" + auditor.Prefix + family) }
+	return program{
+		name: name, path: binary, env: []string{"GOGC=25"}, // as the manifests have it
+		args: func(kubeconfig, host string, ports []int) []string {
+			return []string{"run", "--kubeconfig=" + kubeconfig, fmt.Sprintf("--web.listen-address=%s:%d", host, ports[0]), "--web.max-series=1000000"}
+		},
+		lines:         map[string]int{auditor.Prefix + "webhook_info{": hooks, auditor.Prefix + "webhook_backend_ready{": hooks},
+		configuration: query("webhook_timeout_seconds"), endpoint: query("webhook_backend_ready"), reference: query("webhook_info"),
+	}
+}
+
+// kubeStateMetrics has the same kinds; it serves no CRDs, and joins nothing.
+func (c *filled) kubeStateMetrics(folder string) program {
+	services := c.size.Services + c.size.Unrelated
+	return program{
+		name: "kube-state-metrics", path: filepath.Join(folder, "kube-state-metrics"),
+		args: func(kubeconfig, host string, ports []int) []string {
+			return []string{
+				"--kubeconfig=" + kubeconfig, "--host=" + host, fmt.Sprintf("--port=%d", ports[0]),
+				"--telemetry-host=" + host, fmt.Sprintf("--telemetry-port=%d", ports[1]),
+				"--resources=validatingwebhookconfigurations,mutatingwebhookconfigurations,namespaces,services,endpointslices",
+			}
+		},
+		lines: map[string]int{
+			"kube_validatingwebhookconfiguration_info{": c.size.validating(),
+			"kube_mutatingwebhookconfiguration_info{":   c.size.Configurations - c.size.validating(),
+			"kube_endpointslice_info{":                  services + 1, // and the API server's own
+		},
+		configuration: new(""), endpoint: new(""),
+	}
+}
+
+func (c *filled) informers(folder string) program {
+	return program{
+		name: "plain informers", path: filepath.Join(folder, "informers"),
+		args: func(kubeconfig, host string, ports []int) []string {
+			return []string{"--kubeconfig=" + kubeconfig, fmt.Sprintf("--address=%s:%d", host, ports[0])}
+		},
+		lines:         map[string]int{"objects{": 6},
+		configuration: new(""), endpoint: new(""),
+	}
+}
+
+func (c *filled) start(p program) (*running, error) {
+	ports, err := process.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder: %w", err)
+	}
+	const host = "127.0.0.1"
+	started, err := process.RunWith(p.env, p.path, filepath.Join(folder, "log"), p.args(c.plane.Kubeconfig(), host, ports)...)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	return &running{program: p, url: fmt.Sprintf("http://%s:%d/metrics", host, ports[0]), folder: folder, process: started}, nil
+}
+
+func (r *running) stop() error { return errors.Join(r.process.Stop(), os.RemoveAll(r.folder)) }
+
+// complete reports whether /metrics shows all of the cluster.
+func (r *running) complete(ctx context.Context) (bool, error) {
+	select {
+	case <-r.process.Done():
+		return false, fmt.Errorf("%s has ended:\n%s", r.name, r.process.Output())
+	default:
+	}
+	body, err := fetch(ctx, r.url)
+	if err != nil {
+		return false, ctx.Err() // it is not yet listening
+	}
+	body = append([]byte("\n"), body...)
+	for line, n := range r.lines {
+		if bytes.Count(body, []byte("\n"+line)) < n {
+			return false, nil
+		}
+	}
+	return true, nil
+}
