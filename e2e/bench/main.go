@@ -51,6 +51,7 @@ func parse() options {
 	flag.IntVar(&o.changes, "changes", 40, "how many changes of each kind are measured per round; 0 for none")
 	flag.DurationVar(&o.settle, "settle", 30*time.Second, "time without changes before the memory is read")
 	flag.Parse()
+	o.changes += o.changes % 2 // every second one undoes the one before
 	return o
 }
 

@@ -26,7 +26,7 @@ const (
 	startTime = "exec → first complete /metrics, s"
 	serverCPU = "API server CPU of the start, s"
 	// patience bounds every wait.
-	patience = 5 * time.Minute
+	patience = 3 * time.Minute
 	// glance is the pause between two requests while something is awaited.
 	glance = 2 * time.Millisecond
 )
@@ -99,7 +99,7 @@ func (c *filled) measure(ctx context.Context, o options, p program, to *column) 
 		return err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	if err := await(func() (bool, error) { return r.complete(ctx) }); err != nil {
+	if err := r.awaitComplete(ctx); err != nil {
 		return err
 	}
 	to.add(startTime, time.Since(began).Seconds())

@@ -80,7 +80,7 @@ func (c *filled) kubeStateMetrics(folder string) program {
 		lines: map[string]int{
 			"kube_validatingwebhookconfiguration_info{": c.size.validating(),
 			"kube_mutatingwebhookconfiguration_info{":   c.size.Configurations - c.size.validating(),
-			"kube_endpointslice_info{":                  services + 1, // and the API server's own
+			"kube_endpointslice_info{":                  services,
 		},
 		configuration: new(""), endpoint: new(""),
 	}
@@ -116,22 +116,36 @@ func (c *filled) start(p program) (*running, error) {
 
 func (r *running) stop() error { return errors.Join(r.process.Stop(), os.RemoveAll(r.folder)) }
 
-// complete reports whether /metrics shows all of the cluster.
-func (r *running) complete(ctx context.Context) (bool, error) {
+// incomplete says what of the cluster /metrics does not show yet; empty once it shows
+// all.
+func (r *running) incomplete(ctx context.Context) (string, error) {
 	select {
 	case <-r.process.Done():
-		return false, fmt.Errorf("%s has ended:\n%s", r.name, r.process.Output())
+		return "", fmt.Errorf("%s has ended:\n%s", r.name, r.process.Output())
 	default:
 	}
 	body, err := fetch(ctx, r.url)
 	if err != nil {
-		return false, ctx.Err() // it is not yet listening
+		return err.Error(), ctx.Err() // it does not listen yet
 	}
 	body = append([]byte("\n"), body...)
 	for line, n := range r.lines {
-		if bytes.Count(body, []byte("\n"+line)) < n {
-			return false, nil
+		if found := bytes.Count(body, []byte("\n"+line)); found < n {
+			return fmt.Sprintf("%d of %d lines %s", found, n, line), nil
 		}
 	}
-	return true, nil
+	return "", nil
+}
+
+func (r *running) awaitComplete(ctx context.Context) error {
+	missing := ""
+	err := await(func() (bool, error) {
+		var err error
+		missing, err = r.incomplete(ctx)
+		return missing == "", err
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, missing)
+	}
+	return nil
 }
