@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -301,7 +302,7 @@ func mergeKey(content []*yaml.Node) int {
 func isPlain(n *yaml.Node) bool {
 	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	if n.Style&yaml.TaggedStyle != 0 {
-		return strings.HasPrefix(n.Tag, "!!") && n.Tag != "!!str"
+		return slices.Contains([]string{"!!bool", "!!float", "!!int", "!!null", "!!timestamp"}, n.Tag)
 	}
 	return n.Style&quoted == 0
 }
