@@ -100,7 +100,7 @@ func describe(r inventory.Resource) sensitive {
 			continue
 		}
 		versions = append(versions, served.Version)
-		for _, op := range served.Operations() {
+		for _, op := range admission.OperationsOn(served) {
 			operations = append(operations, string(op))
 		}
 		scopes = []string{"Cluster"}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 const (
@@ -113,7 +114,7 @@ func (e *explain) resources(context.Context) []string {
 func servedNames(s *inventory.Snapshot) []string {
 	var out []string
 	for _, served := range s.Served {
-		if len(served.Operations()) > 0 {
+		if len(admission.OperationsOn(served)) > 0 {
 			out = append(out, served.String())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,6 +135,15 @@ type observation struct {
 	errors   []inventory.Error
 }
 
+// addTo returns the Snapshot with what was observed, nil where no source could be
+// read, and why some could not.
+func (found observation) addTo(s *inventory.Snapshot) *inventory.Snapshot {
+	out := *s
+	out.Observed = found.observed
+	out.Errors = slices.Concat(s.Errors, found.errors)
+	return &out
+}
+
 // start observes beside what else is read. The function that it returns waits
 // for that, and adds it to a Snapshot.
 func (o *observeFlags) start(ctx context.Context, access *clusterFlags, s streams) func(*inventory.Snapshot) *inventory.Snapshot {
@@ -147,7 +157,7 @@ func (o *observeFlags) start(ctx context.Context, access *clusterFlags, s stream
 		defer line.clear()
 		line.show("observing for %s", o.span)
 		found := <-done
-		return snapshot.WithObservation(found.observed, found.errors)
+		return found.addTo(snapshot)
 	}
 }
 

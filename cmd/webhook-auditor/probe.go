@@ -63,7 +63,7 @@ func (p *probeFlags) look(ctx context.Context, s *inventory.Snapshot, streams st
 	line.clear()
 	silent := 0
 	for _, found := range s.Probes {
-		if !found.Known() {
+		if found.Answer == inventory.AnswerNone {
 			silent++
 		}
 	}

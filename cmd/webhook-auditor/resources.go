@@ -146,21 +146,21 @@ func ambiguous(typed string, found []inventory.Resource) string {
 }
 
 // operationsByName are the operations as users type them.
-var operationsByName = map[string]inventory.Operation{
-	"create": inventory.Create, "update": inventory.Update, "patch": inventory.Update, "delete": inventory.Delete, "connect": inventory.Connect,
+var operationsByName = map[string]admission.Operation{
+	"create": admission.Create, "update": admission.Update, "patch": admission.Update, "delete": admission.Delete, "connect": admission.Connect,
 }
 
 // resolveOperation finds the operation that a user means. The API server admits
 // every request to some subresources as CONNECT, which the note says.
-func resolveOperation(typed string, served []inventory.Operation, r inventory.Resource) (op inventory.Operation, note string, err error) {
+func resolveOperation(typed string, served []admission.Operation, r inventory.Resource) (op admission.Operation, note string, err error) {
 	op, known := operationsByName[strings.ToLower(typed)]
 	reads := slices.Contains([]string{"get", "list", "watch"}, strings.ToLower(typed))
-	connects := slices.Equal(served, []inventory.Operation{inventory.Connect})
+	connects := slices.Equal(served, []admission.Operation{admission.Connect})
 	switch {
-	case connects && op == inventory.Connect:
+	case connects && op == admission.Connect:
 		return op, "", nil
 	case connects && (known || reads):
-		return inventory.Connect, fmt.Sprintf("admission sees every request to %s as CONNECT", r), nil
+		return admission.Connect, fmt.Sprintf("admission sees every request to %s as CONNECT", r), nil
 	case reads:
 		return "", "", fmt.Errorf("reading operation %q: no webhook is ever called for reading; want create, update, patch, delete or connect", typed)
 	case !known:

@@ -56,7 +56,7 @@ func findFault(fault inventory.BackendFault) func(*Profile) []Problem {
 // Service of an APIService.
 func BackendName(p *Profile) string {
 	if p.Webhook.Backend.Kind == inventory.BackendAPIServer {
-		return fmt.Sprintf("Service %s:%d through the API server", p.State.Service.Key(), p.State.Service.Port)
+		return fmt.Sprintf("Service %s:%d through the API server", p.State.Service.Key, p.State.Service.Port)
 	}
 	return p.Webhook.Backend.String()
 }
@@ -65,7 +65,7 @@ func BackendName(p *Profile) string {
 func backend(p *Profile) string {
 	switch b := p.Webhook.Backend; b.Kind {
 	case inventory.BackendAPIServer:
-		return fmt.Sprintf("Service %s through the API server", quoted(fmt.Sprintf("%s:%d", p.State.Service.Key(), p.State.Service.Port)))
+		return fmt.Sprintf("Service %s through the API server", quoted(fmt.Sprintf("%s:%d", p.State.Service.Key, p.State.Service.Port)))
 	case inventory.BackendURL:
 		return "URL " + quoted(strings.TrimPrefix(b.String(), "URL "))
 	default:
@@ -111,7 +111,7 @@ func restore(p *Profile) string {
 	case p.State.APIService != "":
 		return fmt.Sprintf("bring APIService %s back (kubectl get apiservices)", quoted(p.State.APIService))
 	case p.State.Fault == inventory.PortNotFound:
-		return callOther(p, p.Snapshot.Services[p.State.Service.Key()].Ports)
+		return callOther(p, p.Snapshot.Services[p.State.Service.Key].Ports)
 	}
 	return fmt.Sprintf("bring %s back (kubectl get service,endpointslices,pods %s)", backend(p), ShellFlag("-n", p.State.Service.Namespace))
 }
@@ -119,7 +119,7 @@ func restore(p *Profile) string {
 // callOther has the webhook call a port that its Service has: the one, if there
 // is no other.
 func callOther(p *Profile, ports []corev1.ServicePort) string {
-	give := fmt.Sprintf("give Service %s port %d", quoted(p.State.Service.Key().String()), p.State.Service.Port)
+	give := fmt.Sprintf("give Service %s port %d", quoted(p.State.Service.Key.String()), p.State.Service.Port)
 	switch {
 	case len(ports) != 1:
 		return "set clientConfig.service.port to a port of the Service, or " + give

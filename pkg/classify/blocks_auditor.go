@@ -27,12 +27,12 @@ var blocksAuditor = &Check{
 // cannot elect who writes.
 var auditorNeeds = []struct {
 	resource  inventory.Resource
-	operation inventory.Operation
+	operation admission.Operation
 	labels    map[string]string
 	name      string
 }{
-	{inventory.Resource{Name: "pods"}, inventory.Create, map[string]string{"app.kubernetes.io/name": "webhook-auditor"}, "its Pods"},
-	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, inventory.Update, unlabeled, "its lease"},
+	{inventory.Resource{Name: "pods"}, admission.Create, map[string]string{"app.kubernetes.io/name": "webhook-auditor"}, "its Pods"},
+	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, unlabeled, "its lease"},
 }
 
 // blocked looks at the namespaces that exist: where webhook-auditor is not

@@ -18,7 +18,7 @@ import (
 // the namespace where it is worst.
 type Cost struct {
 	Resource  inventory.Resource
-	Operation inventory.Operation
+	Operation admission.Operation
 	// Namespace is one where it is worst; "" for a cluster-scoped resource, and
 	// where the namespaces are not known.
 	Namespace string
@@ -236,7 +236,7 @@ func (b costIndex) costs(resources []inventory.Resource) []Cost {
 
 // worst finds the namespace where the requests cost most: what they cost in a
 // usual one, changed by the selectors that treat it otherwise.
-func (b costIndex) worst(r inventory.Resource, op inventory.Operation) Cost {
+func (b costIndex) worst(r inventory.Resource, op admission.Operation) Cost {
 	chain, namespaced := b.called(r, op)
 	bySelector := make([]admission.Budget, len(b.selectors))
 	for _, i := range chain {
@@ -315,7 +315,7 @@ func (c usualCosts) in(n unusualNamespace) admission.Budget {
 }
 
 // called returns the webhooks that the operation may meet in some namespace.
-func (b costIndex) called(r inventory.Resource, op inventory.Operation) (chain []int, namespaced bool) {
+func (b costIndex) called(r inventory.Resource, op admission.Operation) (chain []int, namespaced bool) {
 	for _, i := range b.chains[r] {
 		reached := b.profiles[i].Matched
 		at, _ := find(reached, r)

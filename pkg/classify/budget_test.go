@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // mutatesPods mutates Pods in the namespaces of a color, for at most that long.
@@ -50,17 +51,17 @@ func TestCosts(t *testing.T) {
 		{false, 16 * time.Second, 3, ""},
 	} {
 		o.NamespacesKnown = test.known
-		got := costOf(t, evaluate(t, DefaultPolicy(), o.Snapshot(taken)), inventory.Create)
+		got := costOf(t, evaluate(t, DefaultPolicy(), o.Snapshot(taken)), admission.Create)
 		if got.Total() != test.total || got.Webhooks != test.webhooks || got.Namespace != test.namespace {
 			t.Errorf("namespaces known %v: %s for %d webhooks in %q, want %s for %d in %q", test.known, got.Total(), got.Webhooks, got.Namespace, test.total, test.webhooks, test.namespace)
 		}
 	}
-	if got := costOf(t, evaluate(t, DefaultPolicy(), o.Snapshot(taken)), inventory.Delete); got.Total() != 0 {
+	if got := costOf(t, evaluate(t, DefaultPolicy(), o.Snapshot(taken)), admission.Delete); got.Total() != 0 {
 		t.Errorf("DELETE costs %s, want nothing", got.Total())
 	}
 }
 
-func costOf(t *testing.T, r *Report, op inventory.Operation) Cost {
+func costOf(t *testing.T, r *Report, op admission.Operation) Cost {
 	t.Helper()
 	for _, c := range r.Costs {
 		if c.Resource == (inventory.Resource{Name: "pods"}) && c.Operation == op {

@@ -3,6 +3,8 @@ package classify
 import (
 	"fmt"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 var caBundleExpiring = &Check{
@@ -13,10 +15,10 @@ var caBundleExpiring = &Check{
 	For:      time.Hour,
 	Find: func(p *Profile) []Problem {
 		a, taken := p.Webhook.Backend.Authority, p.Snapshot.Taken
-		if a == nil || !a.ValidAt(taken) {
+		if a == nil || !anyValid(a, taken) {
 			return nil
 		}
-		last := a.NotAfter()
+		last := a.NotAfter
 		if left := last.Sub(taken); left >= time.Duration(p.Policy.CAExpiryDays)*24*time.Hour {
 			return nil
 		}
@@ -33,4 +35,14 @@ func renew(p *Profile) string {
 		return fmt.Sprintf("have %s renew the CA and inject it again: %s", injector.name, injector.look)
 	}
 	return fmt.Sprintf("renew the CA that signs the certificate of %s, add it to clientConfig.caBundle of %s while the old one is still there, then replace the certificate%s", backend(p), ObjectName(p), byOwner(p))
+}
+
+// anyValid reports whether a CA of the bundle is valid at the time.
+func anyValid(a *inventory.Authority, t time.Time) bool {
+	for _, c := range a.Certificates {
+		if !t.Before(c.NotBefore) && !t.After(c.NotAfter) {
+			return true
+		}
+	}
+	return false
 }

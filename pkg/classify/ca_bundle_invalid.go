@@ -17,7 +17,7 @@ var caBundleInvalid = &Check{
 	For:              5 * time.Minute,
 	Find: func(p *Profile) []Problem {
 		a := p.Webhook.Backend.Authority
-		if a == nil || a.Placeholder || a.TooLarge || a.Blanked || a.ValidAt(p.Snapshot.Taken) {
+		if a == nil || a.Placeholder || a.TooLarge || a.Blanked || anyValid(a, p.Snapshot.Taken) {
 			return nil
 		}
 		severity, consequence := consequences(p)
@@ -30,7 +30,7 @@ var caBundleInvalid = &Check{
 }
 
 func invalidity(a *inventory.Authority, taken time.Time) string {
-	switch last := a.NotAfter(); {
+	switch last := a.NotAfter; {
 	case len(a.Certificates) == 0:
 		return "without a certificate in it (it must be PEM, base64-encoded once)"
 	case last.Before(taken):

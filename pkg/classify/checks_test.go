@@ -43,20 +43,22 @@ func fixture(t *testing.T, file string) *inventory.Snapshot {
 	}
 	o.Routing = inventory.Routing(header(text, "routing"))
 	s := o.Snapshot(taken)
-	return observe(s.WithProbes(probes(t, s, text)), header(text, "called-last-week"))
+	s.Probes = probes(t, s, text)
+	s.Observed = observed(header(text, "called-last-week"))
+	return s
 }
 
-// observe adds what a Prometheus knows of the last week, if anything.
-func observe(s *inventory.Snapshot, called string) *inventory.Snapshot {
+// observed is what a Prometheus knows of the last week, if anything.
+func observed(called string) *inventory.Observation {
 	if called == "" {
-		return s
+		return nil
 	}
 	o := &inventory.Observation{Scraped: 3, CalledLastWeek: map[inventory.Series]bool{}}
 	for webhook := range strings.SplitSeq(called, ", ") {
 		kind, name, _ := strings.Cut(webhook, " ")
 		o.CalledLastWeek[inventory.Series{Type: inventory.Type(kind), Name: name}] = true
 	}
-	return s.WithObservation(o, nil)
+	return o
 }
 
 // probes reads the comments `# probe: WEBHOOK {"Answer": "unreachable"}`, the

@@ -33,10 +33,10 @@ func brokenGlass(p *Profile) (blocked []inventory.Resource, unsure string) {
 	}
 	const namespace = metav1.NamespaceSystem
 	for _, r := range p.Matched {
-		if !r.Operations.Has(inventory.Connect) || r.Group != "" {
+		if !r.Operations.Has(admission.Connect) || r.Group != "" {
 			continue
 		}
-		verdict := p.Matcher.Intercepts(p.Webhook, r.Resource, inventory.Connect, namespace)
+		verdict := p.Matcher.Intercepts(p.Webhook, r.Resource, admission.Connect, namespace)
 		if presumed(verdict) {
 			unsure = unless(p, []string{namespace})
 		}

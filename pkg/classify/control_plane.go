@@ -130,7 +130,7 @@ func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlane
 	for namespace, resources := range p.controlPlaneOf(m.Snapshot) {
 		for _, r := range resources {
 			for _, op := range m.Operations(r) { // none where the API server does not serve it
-				if op == inventory.Delete {
+				if op == admission.Delete {
 					continue
 				}
 				request, err := m.Request(op, r, admission.Subject{Namespace: namespace, Labels: unlabeled})

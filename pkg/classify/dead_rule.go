@@ -64,8 +64,8 @@ func whyDead(p *Profile, rule *admissionv1.RuleWithOperations) string {
 // onlyConnects reports whether a rule that reaches nothing would reach CONNECTs
 // if it were not for the objectSelector.
 func onlyConnects(p *Profile, served []inventory.Served, rule *admissionv1.RuleWithOperations) bool {
-	return !p.ObjectSelector.Empty() && admission.RuleOperations(rule).Has(inventory.Connect) &&
-		slices.ContainsFunc(served, func(s inventory.Served) bool { return slices.Contains(s.Operations(), inventory.Connect) })
+	return !p.ObjectSelector.Empty() && admission.RuleOperations(rule).Has(admission.Connect) &&
+		slices.ContainsFunc(served, func(s inventory.Served) bool { return slices.Contains(admission.OperationsOn(s), admission.Connect) })
 }
 
 func operationNames(rule *admissionv1.RuleWithOperations) []string {

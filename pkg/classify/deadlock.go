@@ -117,7 +117,7 @@ func findBlockingWebhooks(w *work, s *inventory.Snapshot, profiles []*Profile) [
 		if !canBlock(p) {
 			continue
 		}
-		if own := components.of(p.State.Service.Key()); own != nil {
+		if own := components.of(p.State.Service.Key); own != nil {
 			out = append(out, &blockingWebhook{p, own})
 		}
 	}
@@ -198,7 +198,7 @@ func needsBehind(s *inventory.Snapshot, service inventory.Service) *podNeeds {
 	equal := map[string]bool{}
 	for _, w := range workloads {
 		out.static = out.static || w.Static
-		if w.Kind != inventory.KindPod { // a Pod's name says less than its Service's
+		if w.Kind != "Pod" { // a Pod's name says less than its Service's
 			out.name = w.String()
 		}
 		out.network = out.network || !w.HostNetwork
@@ -235,7 +235,7 @@ func everyPodsComponents(s *inventory.Snapshot) []*component {
 
 // requestSpec is a request that a component needs, before it is built.
 type requestSpec struct {
-	operation inventory.Operation
+	operation admission.Operation
 	resource  inventory.Resource
 	subject   admission.Subject
 	what      string
@@ -265,8 +265,8 @@ func endpointRequests(service inventory.Service) []requestSpec {
 	}
 	labels[discoveryv1.LabelServiceName] = service.Name
 	return []requestSpec{
-		{inventory.Update, endpointSlices, admission.Subject{Namespace: service.Namespace, Labels: labels}, "the endpoints of"},
-		{inventory.Update, leases, admission.Subject{Namespace: service.Namespace, Labels: unlabeled}, "the leases by which a leader is elected among the Pods of"},
+		{admission.Update, endpointSlices, admission.Subject{Namespace: service.Namespace, Labels: labels}, "the endpoints of"},
+		{admission.Update, leases, admission.Subject{Namespace: service.Namespace, Labels: unlabeled}, "the leases by which a leader is elected among the Pods of"},
 	}
 }
 

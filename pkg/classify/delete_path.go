@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var deletePath = &Check{
@@ -31,11 +32,11 @@ var deletePath = &Check{
 }
 
 // deletions are the operations by which things go away.
-var deletions = map[inventory.Resource]inventory.Operation{
-	{Name: "namespaces"}:                          inventory.Delete,
-	{Name: "namespaces", Subresource: "finalize"}: inventory.Update,
-	{Name: "pods"}:                                inventory.Delete,
-	{Name: "pods", Subresource: "eviction"}:       inventory.Create,
+var deletions = map[inventory.Resource]admission.Operation{
+	{Name: "namespaces"}:                          admission.Delete,
+	{Name: "namespaces", Subresource: "finalize"}: admission.Update,
+	{Name: "pods"}:                                admission.Delete,
+	{Name: "pods", Subresource: "eviction"}:       admission.Create,
 }
 
 // stopped says what stops while the deletions are refused.

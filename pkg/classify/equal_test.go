@@ -37,7 +37,7 @@ func mixed(r *rand.Rand) inventory.Objects {
 	}
 	if r.IntN(2) == 0 {
 		o.Pods = append(o.Pods, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: team(0), Name: "cni", Labels: someLabels(r), OwnerReferences: []metav1.OwnerReference{{Kind: inventory.KindDaemonSet, Name: "cni", Controller: new(true)}}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: team(0), Name: "cni", Labels: someLabels(r), OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "cni", Controller: new(true)}}},
 			Spec:       corev1.PodSpec{PriorityClassName: "system-node-critical", HostNetwork: true},
 		})
 	}

@@ -239,7 +239,7 @@ func allKinds(o *inventory.Objects, n int) {
 		o.Pods = append(o.Pods, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: team(i), Name: "node-agent", Labels: map[string]string{"agent": "x"},
-				OwnerReferences: []metav1.OwnerReference{{Kind: inventory.KindDaemonSet, Name: "node-agent", Controller: new(true)}},
+				OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "node-agent", Controller: new(true)}},
 			},
 			Spec: corev1.PodSpec{PriorityClassName: "system-node-critical"},
 		})

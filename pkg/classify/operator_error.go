@@ -3,6 +3,7 @@ package classify
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -119,8 +120,8 @@ func degrades(f Finding, p *Profile) bool {
 // beingReplaced reports whether the backend has no ready endpoint because its
 // Pods are being replaced.
 func (p *Profile) beingReplaced() bool {
-	service, known := p.Snapshot.Services[p.State.Service.Key()]
-	return known && p.State.Fault == inventory.NoReadyEndpoints && p.Snapshot.RollingOut(service)
+	service, known := p.Snapshot.Services[p.State.Service.Key]
+	return known && p.State.Fault == inventory.NoReadyEndpoints && rollingOut(p.Snapshot, service)
 }
 
 func (p *Profile) blocksControllers() bool {
@@ -133,4 +134,15 @@ func degradationMessage(f Finding) string {
 		return fmt.Sprintf("Conversion webhook of CRD %s %s.", f.Webhook.Name, f.Message)
 	}
 	return fmt.Sprintf("Webhook %s of %s %s.", f.Webhook.Name, f.Webhook.Configuration, f.Message)
+}
+
+// rollout is how long new Pods may take to become ready.
+const rollout = 5 * time.Minute
+
+// rollingOut reports whether the Pods behind a Service are being replaced, so
+// that it may have none that is ready for a while.
+func rollingOut(s *inventory.Snapshot, service inventory.Service) bool {
+	return slices.ContainsFunc(s.Behind(service), func(w inventory.Workload) bool {
+		return w.Terminating || !w.Newest.IsZero() && s.Taken.Sub(w.Newest) < rollout
+	})
 }

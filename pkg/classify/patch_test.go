@@ -132,7 +132,7 @@ func refusedBy(s *inventory.Snapshot) map[string]bool {
 			continue
 		}
 		for _, served := range s.Served {
-			for _, op := range served.Operations() {
+			for _, op := range admission.OperationsOn(served) {
 				for _, namespace := range []string{"kube-system", "default"} {
 					if m.Intercepts(w, served.Resource, op, namespace).Refused {
 						out[fmt.Sprintf("%s of %s in %s by %s", op, served.Resource, namespace, w.Name)] = true

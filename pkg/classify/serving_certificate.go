@@ -66,7 +66,7 @@ func certificateFaults(p *Profile, c *inventory.ServingCertificate) []string {
 // bundled reports whether there is a CA bundle to measure the certificate by.
 func bundled(p *Profile) bool {
 	a := p.Webhook.Backend.Authority
-	return a != nil && a.ValidAt(p.Snapshot.Taken)
+	return a != nil && anyValid(a, p.Snapshot.Taken)
 }
 
 // overdue reports a certificate that should have been renewed by now. Those

@@ -215,14 +215,15 @@ func renamed(t *testing.T, file, name string) *Report {
 			probes[snapshot.Webhooks[i].Ref] = probe
 		}
 	}
-	return evaluate(t, policy, calledLike(s, snapshot.WithProbes(probes)))
+	snapshot.Probes, snapshot.Observed = probes, calledLike(s, snapshot)
+	return evaluate(t, policy, snapshot)
 }
 
-// calledLike adds to a Snapshot which webhooks were called, where that is known
-// of the same webhooks of another.
-func calledLike(other, s *inventory.Snapshot) *inventory.Snapshot {
+// calledLike is which webhooks of a Snapshot were called, where that is known of
+// the same webhooks of another.
+func calledLike(other, s *inventory.Snapshot) *inventory.Observation {
 	if other.Observed == nil {
-		return s
+		return nil
 	}
 	o := *other.Observed
 	o.CalledLastWeek = map[inventory.Series]bool{}
@@ -231,7 +232,7 @@ func calledLike(other, s *inventory.Snapshot) *inventory.Snapshot {
 			o.CalledLastWeek[s.Webhooks[i].Series()] = true
 		}
 	}
-	return s.WithObservation(&o, nil)
+	return &o
 }
 
 // renamedFile writes the fixture anew: what its objects are called by, and what

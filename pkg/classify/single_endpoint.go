@@ -19,7 +19,7 @@ var singleEndpoint = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is called for %s with failurePolicy Fail, but its Service %s has %s: when that goes, they are refused", listed(p.ByClass[ClassCritical]), p.State.Service.Key(), where),
+			Message: fmt.Sprintf("is called for %s with failurePolicy Fail, but its Service %s has %s: when that goes, they are refused", listed(p.ByClass[ClassCritical]), p.State.Service.Key, where),
 			Fix:     fmt.Sprintf("run two replicas on different nodes, with a PodDisruptionBudget: kubectl scale %s deployment/NAME --replicas=2%s", ShellFlag("-n", p.State.Service.Namespace), byOwner(p)),
 		}}
 	},
@@ -31,7 +31,7 @@ func aloneAt(p *Profile) string {
 		return "a single ready endpoint"
 	}
 	node := ""
-	for _, e := range p.Snapshot.Services[p.State.Service.Key()].Endpoints {
+	for _, e := range p.Snapshot.Services[p.State.Service.Key].Endpoints {
 		if !e.Ready {
 			continue
 		}

@@ -103,7 +103,7 @@ func TestUnknownLabels(t *testing.T) {
 				}
 			}
 			for _, namespace := range []string{"mesh", "kube-system"} {
-				r, err := admission.New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, admission.Subject{Namespace: namespace})
+				r, err := admission.New(s).Request(admission.Create, inventory.Resource{Name: "pods"}, admission.Subject{Namespace: namespace})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -254,14 +254,20 @@ func perProbe(value func(p inventory.Probe, taken time.Time) (float64, bool)) fu
 }
 
 func probeSuccess(p inventory.Probe, taken time.Time) (float64, bool) {
-	if p.Succeeds(taken) {
+	if succeeds(p, taken) {
 		return 1, true
 	}
-	return 0, p.Known()
+	return 0, p.Answer != inventory.AnswerNone
+}
+
+// succeeds reports whether a call at the time gets through the handshake.
+func succeeds(p inventory.Probe, at time.Time) bool {
+	c := p.Certificate
+	return p.Answer == inventory.AnswerTLS && c != nil && c.Untrusted == "" && c.Misnamed == "" && !at.Before(c.NotBefore) && !at.After(c.NotAfter)
 }
 
 func probeDuration(p inventory.Probe, _ time.Time) (float64, bool) {
-	return p.Took.Seconds(), p.Known()
+	return p.Took.Seconds(), p.Answer != inventory.AnswerNone
 }
 
 func servingNotAfter(p inventory.Probe, _ time.Time) (float64, bool) {
@@ -317,7 +323,7 @@ func caBundleNotAfter(r *classify.Report, emit func(float64, ...string)) {
 		p := &r.Profiles[i]
 		authority := p.Webhook.Backend.Authority
 		if authority != nil && len(authority.Certificates) > 0 {
-			emit(seconds(authority.NotAfter()), string(p.Type), p.Configuration, p.Name)
+			emit(seconds(authority.NotAfter), string(p.Type), p.Configuration, p.Name)
 		}
 	}
 }

@@ -31,6 +31,9 @@ func authority(notAfter ...time.Time) *inventory.Authority {
 	a := &inventory.Authority{}
 	for _, expiry := range notAfter {
 		a.Certificates = append(a.Certificates, inventory.Certificate{NotAfter: expiry})
+		if expiry.After(a.NotAfter) {
+			a.NotAfter = expiry
+		}
 	}
 	return a
 }

@@ -13,6 +13,9 @@ import (
 type Authority struct {
 	// Certificates are those that can be read, in the order of the bundle.
 	Certificates []Certificate
+	// NotAfter is when the last of them expires. Until then calls verify: bundles
+	// carry the old and the new CA during a rotation.
+	NotAfter time.Time
 	// Placeholder says that the bundle is there only because something had to
 	// be: a line break, as generators write it for an injector to replace.
 	Placeholder bool
@@ -32,29 +35,6 @@ type Certificate struct {
 // maxBundle is more than etcd takes in one object, so that nothing an API
 // server stores is left out, and nothing a file holds costs more than it.
 const maxBundle = 2 << 20
-
-// NotAfter returns when the last certificate expires, the zero time if there
-// is none. Until then calls verify: bundles carry the old and the new CA during
-// a rotation.
-func (a *Authority) NotAfter() time.Time {
-	var last time.Time
-	for _, c := range a.Certificates {
-		if c.NotAfter.After(last) {
-			last = c.NotAfter
-		}
-	}
-	return last
-}
-
-// ValidAt reports whether a certificate is valid at the time.
-func (a *Authority) ValidAt(t time.Time) bool {
-	for _, c := range a.Certificates {
-		if !t.Before(c.NotBefore) && !t.After(c.NotAfter) {
-			return true
-		}
-	}
-	return false
-}
 
 // readAuthority reads a bundle; nil stands for an empty one.
 func readAuthority(bundle []byte) *Authority {
@@ -79,6 +59,9 @@ func readAuthority(bundle []byte) *Authority {
 		}
 		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
 			a.Certificates = append(a.Certificates, Certificate{c.Subject.String(), c.NotBefore, c.NotAfter})
+			if c.NotAfter.After(a.NotAfter) {
+				a.NotAfter = c.NotAfter
+			}
 		}
 	}
 	return a

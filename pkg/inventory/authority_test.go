@@ -65,8 +65,8 @@ func TestAuthority(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := readAuthority(tc.bundle)
-			if !a.NotAfter().Equal(tc.notAfter) || len(a.Certificates) != tc.certificates {
-				t.Errorf("%d certificates until %v, want %d until %v", len(a.Certificates), a.NotAfter(), tc.certificates, tc.notAfter)
+			if !a.NotAfter.Equal(tc.notAfter) || len(a.Certificates) != tc.certificates {
+				t.Errorf("%d certificates until %v, want %d until %v", len(a.Certificates), a.NotAfter, tc.certificates, tc.notAfter)
 			}
 			if a.Placeholder != tc.placeholder || a.Blanked != tc.blanked || a.TooLarge != tc.tooLarge {
 				t.Errorf("placeholder %v, blanked %v, too large %v", a.Placeholder, a.Blanked, a.TooLarge)

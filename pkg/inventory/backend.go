@@ -102,7 +102,7 @@ func (b Backend) String() string {
 		bare, _, _ := strings.Cut(b.URL, "?")
 		return "URL " + bare
 	}
-	return fmt.Sprintf("Service %s:%d", b.Service.Key(), b.Service.Port)
+	return fmt.Sprintf("Service %s:%d", b.Service.Key, b.Service.Port)
 }
 
 // State reports whether the API server can reach the backend.
@@ -141,9 +141,9 @@ func (s *Snapshot) throughAPIService(b Backend) BackendState {
 
 func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 	state := BackendState{Service: ref}
-	service, ok := s.Services[ref.Key()]
+	service, ok := s.Services[ref.Key]
 	if !ok {
-		if s.ServicesKnown.Has(ref.Key()) {
+		if s.ServicesKnown.has(ref.Key) {
 			state.Known, state.Fault = true, ServiceNotFound
 			state.Detail = "does not exist"
 		}
@@ -160,7 +160,7 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 		state.Detail = fmt.Sprintf("has no port %d, %s", ref.Port, portList(service.Ports))
 		return state
 	}
-	if !s.EndpointsKnown.Has(ref.Key()) && len(service.Endpoints) == 0 {
+	if !s.EndpointsKnown.has(ref.Key) && len(service.Endpoints) == 0 {
 		return state
 	}
 	return s.readiness(service, state)

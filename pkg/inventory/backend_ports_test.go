@@ -45,7 +45,7 @@ func TestPortOfTwoProtocols(t *testing.T) {
 				Routing:        test.routing,
 			}
 			o.ServicesKnown.All, o.EndpointsKnown.All = true, true
-			state := o.Snapshot(time.Time{}).State(Backend{Kind: BackendService, Service: ServiceRef{Namespace: "policy", Name: "policy", Port: 443}})
+			state := o.Snapshot(time.Time{}).State(Backend{Kind: BackendService, Service: ServiceRef{Key: Key{"policy", "policy"}, Port: 443}})
 			if state.Fault != test.fault || state.Routing != test.only {
 				t.Errorf("fault %q in routing %q (%s), want %q in %q", state.Fault, state.Routing, state.Detail, test.fault, test.only)
 			}

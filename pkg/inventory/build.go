@@ -160,7 +160,7 @@ func (o Objects) apiServices() map[string]APIService {
 	for _, a := range o.APIServices {
 		api := APIService{Name: a.Name, Group: a.Spec.Group, Version: a.Spec.Version}
 		if ref := a.Spec.Service; ref != nil {
-			api.Service = &ServiceRef{Namespace: ref.Namespace, Name: ref.Name, Port: ptr.Deref(ref.Port, defaultPort)}
+			api.Service = &ServiceRef{Key: Key{ref.Namespace, ref.Name}, Port: ptr.Deref(ref.Port, defaultPort)}
 		}
 		out[a.Name] = api
 	}

@@ -60,16 +60,16 @@ var recorded = sync.OnceValue(func() map[string][]Served {
 		if err != nil {
 			panic(err) // embedded: a missing file is a broken build, not an input
 		}
-		if out[name], err = ParseServed(string(b)); err != nil {
+		if out[name], err = parseServed(string(b)); err != nil {
 			panic(err)
 		}
 	}
 	return out
 })
 
-// ParseServed reads lines "GROUP/VERSION RESOURCE KIND namespaced|cluster
+// parseServed reads lines "GROUP/VERSION RESOURCE KIND namespaced|cluster
 // VERB,VERB"; empty lines and those that start with # are left out.
-func ParseServed(text string) ([]Served, error) {
+func parseServed(text string) ([]Served, error) {
 	var out []Served
 	for i, line := range strings.Split(text, "\n") {
 		fields := strings.Fields(line)

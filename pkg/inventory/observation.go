@@ -28,21 +28,11 @@ type Observation struct {
 	Scraped int
 	// Webhooks are those that were called, by their series.
 	Webhooks map[Series]Behavior
-	// CalledLastWeek are the webhooks that were called within NeverCalledSpan; nil
-	// where the source does not cover all of that.
+	// CalledLastWeek are the webhooks that were called within a week; nil where
+	// the source does not cover all of that.
 	CalledLastWeek map[Series]bool
 	// Seconds is what all admission webhooks took together.
 	Seconds float64
-}
-
-// NeverCalledSpan is how long a webhook must not be called to count as never
-// called: a week has every day's and every weekend's jobs.
-const NeverCalledSpan = 7 * 24 * time.Hour
-
-// CoversLastWeek reports whether a webhook that is not in CalledLastWeek was not
-// called: all API servers of the cluster were scraped all that time.
-func (o *Observation) CoversLastWeek() bool {
-	return o.CalledLastWeek != nil && o.Scraped >= max(1, o.OfServers)
 }
 
 // ObservedServer is one source of an Observation.
@@ -64,18 +54,16 @@ type Behavior struct {
 	// FailedOpen counts the calls that failed and whose requests passed.
 	FailedOpen float64
 	// Failures counts the other failures by their kind: the API server's
-	// error_type, FailureMatchCondition or FailureConversion.
+	// error_type, FailureMatchCondition or "conversion_failed".
 	Failures map[string]float64
 	// Seconds is the sum of what the calls took.
 	Seconds  float64
 	P50, P99 Quantile
 }
 
-// The kinds of failures that the API server's label error_type does not have.
-const (
-	FailureMatchCondition = "match_condition_error"
-	FailureConversion     = "conversion_failed"
-)
+// FailureMatchCondition is the kind of failure of a request whose matchConditions
+// could not be evaluated; the API server's label error_type does not have it.
+const FailureMatchCondition = "match_condition_error"
 
 // Quantile is a quantile of the seconds that calls take.
 type Quantile struct {
@@ -119,29 +107,3 @@ func share(part, whole float64) float64 {
 
 // Of returns what was measured of the webhook; nothing, where it was not called.
 func (o *Observation) Of(ref Ref) Behavior { return o.Webhooks[ref.Series()] }
-
-// Unregistered are the series of webhooks that were called and that nothing
-// registers, sorted.
-func (o *Observation) Unregistered(webhooks []Webhook) []Series {
-	registered := map[Series]bool{}
-	for i := range webhooks {
-		registered[webhooks[i].Series()] = true
-	}
-	var out []Series
-	for series := range o.Webhooks {
-		if !registered[series] {
-			out = append(out, series)
-		}
-	}
-	slices.SortFunc(out, func(a, b Series) int { return Ref{Type: a.Type, Name: a.Name}.Compare(Ref{Type: b.Type, Name: b.Name}) })
-	return out
-}
-
-// WithObservation returns the Snapshot with what was observed, nil where no
-// source could be read, and why some could not.
-func (s *Snapshot) WithObservation(o *Observation, errors []Error) *Snapshot {
-	out := *s
-	out.Observed = o
-	out.Errors = slices.Concat(s.Errors, errors)
-	return &out
-}

@@ -3,7 +3,6 @@ package inventory
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -64,17 +63,6 @@ func (r *Resource) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Operation is an admission operation.
-type Operation string
-
-// The admission operations.
-const (
-	Create  Operation = "CREATE"
-	Update  Operation = "UPDATE"
-	Delete  Operation = "DELETE"
-	Connect Operation = "CONNECT"
-)
-
 // Served is one version of a resource that the server serves.
 type Served struct {
 	Resource
@@ -83,41 +71,4 @@ type Served struct {
 	Namespaced bool
 	// Verbs as discovery lists them.
 	Verbs []string
-}
-
-// connects are the subresources that the API server serves by a Connecter: any
-// verb on them is the admission operation CONNECT. Source:
-// k8s.io/kubernetes/pkg/registry (rest.Connecter) and, for OpenShift's, the
-// registries of openshift-apiserver.
-var connects = map[Resource]bool{
-	{"", "pods", "exec"}:                                        true,
-	{"", "pods", "attach"}:                                      true,
-	{"", "pods", "portforward"}:                                 true,
-	{"", "pods", "proxy"}:                                       true,
-	{"", "nodes", "proxy"}:                                      true,
-	{"", "services", "proxy"}:                                   true,
-	{"build.openshift.io", "buildconfigs", "webhooks"}:          true,
-	{"build.openshift.io", "buildconfigs", "instantiatebinary"}: true,
-}
-
-// Operations returns the admission operations that the server can meet on the
-// resource. Reading is never admitted, so a read-only resource has none.
-func (s Served) Operations() []Operation {
-	if connects[s.Resource] {
-		return []Operation{Connect}
-	}
-	var ops []Operation
-	for _, o := range []struct {
-		op    Operation
-		verbs []string
-	}{
-		{Create, []string{"create"}},
-		{Update, []string{"update", "patch"}},
-		{Delete, []string{"delete", "deletecollection"}},
-	} {
-		if slices.ContainsFunc(o.verbs, func(v string) bool { return slices.Contains(s.Verbs, v) }) {
-			ops = append(ops, o.op)
-		}
-	}
-	return ops
 }

@@ -120,9 +120,9 @@ type Coverage struct {
 	Services   map[Key]bool
 }
 
-// Has reports whether the Service, or its endpoints, are missing where they are
+// has reports whether the Service, or its endpoints, are missing where they are
 // absent, rather than unknown.
-func (c Coverage) Has(service Key) bool {
+func (c Coverage) has(service Key) bool {
 	return c.All || c.Namespaces[service.Namespace] || c.Services[service]
 }
 

@@ -134,14 +134,10 @@ type Backend struct {
 
 // ServiceRef names a Service, its port and the path of the webhook.
 type ServiceRef struct {
-	Namespace string
-	Name      string
-	Port      int32
-	Path      string
+	Key
+	Port int32
+	Path string
 }
-
-// Key returns the Service's namespace and name.
-func (s ServiceRef) Key() Key { return Key{Namespace: s.Namespace, Name: s.Name} }
 
 // Key is the namespace and name of an object.
 type Key struct{ Namespace, Name string }

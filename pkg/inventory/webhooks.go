@@ -131,12 +131,11 @@ func newBackend(c admissionv1.WebhookClientConfig) Backend {
 	}
 	b.Kind = BackendService
 	b.Service = ServiceRef{
-		Namespace: c.Service.Namespace,
-		Name:      c.Service.Name,
-		Port:      ptr.Deref(c.Service.Port, defaultPort),
-		Path:      ptr.Deref(c.Service.Path, ""),
+		Key:  Key{c.Service.Namespace, c.Service.Name},
+		Port: ptr.Deref(c.Service.Port, defaultPort),
+		Path: ptr.Deref(c.Service.Path, ""),
 	}
-	if b.Service.Key() == (Key{"default", "kubernetes"}) && b.Service.Port == defaultPort {
+	if b.Service.Key == (Key{"default", "kubernetes"}) && b.Service.Port == defaultPort {
 		b.Kind = BackendAPIServer
 	}
 	return b

@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -10,14 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
-// The kinds of workloads.
-const (
-	KindPod         = "Pod"
-	KindDeployment  = "Deployment"
-	KindStatefulSet = "StatefulSet"
-	KindDaemonSet   = "DaemonSet"
 )
 
 // Workload is a Pod, or what makes Pods: what admission sees of them when they
@@ -69,24 +62,26 @@ var SystemNamespaces = []string{
 	"openshift-sdn",                 // the same, up to 4.16
 }
 
-// DNSLabel is the label that the Pods of the cluster's DNS carry, wherever it is
-// not a DaemonSet. Source: k8s.io/kubernetes cluster/addons/dns, whose Service
-// kube-dns selects by the first value in nearly all clusters; the second is
-// that of CoreDNS' own Helm chart.
-const DNSLabel = "k8s-app"
+// dnsLabel is the label that the Pods of the cluster's DNS carry, wherever it is
+// not a DaemonSet, and dnsApps are its values. Source: k8s.io/kubernetes
+// cluster/addons/dns, whose Service kube-dns selects by the first value in nearly
+// all clusters; the second is that of CoreDNS' own Helm chart.
+const dnsLabel = "k8s-app"
 
-// DNSApps are the values of DNSLabel.
-var DNSApps = []string{"kube-dns", "coredns"}
+var dnsApps = []string{"kube-dns", "coredns"}
+
+// DNSSelector is the label selector of those Pods.
+var DNSSelector = dnsLabel + " in (" + strings.Join(dnsApps, ",") + ")"
 
 // workloads are the workloads of the objects, sorted. Pods of one controller
 // count as one: they differ in nothing that admission would see.
 func (o Objects) workloads() []Workload {
 	var out []Workload
 	for _, d := range o.Deployments {
-		out = append(out, newWorkload(KindDeployment, &d.ObjectMeta, &d.Spec.Template, ptr.Deref(d.Spec.Replicas, 1)))
+		out = append(out, newWorkload("Deployment", &d.ObjectMeta, &d.Spec.Template, ptr.Deref(d.Spec.Replicas, 1)))
 	}
 	for _, s := range o.StatefulSets {
-		out = append(out, newWorkload(KindStatefulSet, &s.ObjectMeta, &s.Spec.Template, ptr.Deref(s.Spec.Replicas, 1)))
+		out = append(out, newWorkload("StatefulSet", &s.ObjectMeta, &s.Spec.Template, ptr.Deref(s.Spec.Replicas, 1)))
 	}
 	for _, d := range o.DaemonSets {
 		out = append(out, newDaemon(d))
@@ -110,11 +105,11 @@ func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, r
 }
 
 func isDNS(namespace string, labels map[string]string) bool {
-	return slices.Contains(SystemNamespaces, namespace) && slices.Contains(DNSApps, labels[DNSLabel])
+	return slices.Contains(SystemNamespaces, namespace) && slices.Contains(dnsApps, labels[dnsLabel])
 }
 
 func newDaemon(d *appsv1.DaemonSet) Workload {
-	w := newWorkload(KindDaemonSet, &d.ObjectMeta, &d.Spec.Template, 0)
+	w := newWorkload("DaemonSet", &d.ObjectMeta, &d.Spec.Template, 0)
 	w.NodeCritical = d.Spec.Template.Spec.PriorityClassName == nodeCriticalClass
 	return w
 }
@@ -152,7 +147,7 @@ func podWorkloads(pods []*corev1.Pod) []Workload {
 
 func podWorkload(p *corev1.Pod) Workload {
 	w := Workload{
-		Kind:        KindPod,
+		Kind:        "Pod",
 		Key:         Key{p.Namespace, p.Name},
 		PodLabels:   p.Labels,
 		HostNetwork: p.Spec.HostNetwork,
@@ -163,21 +158,10 @@ func podWorkload(p *corev1.Pod) Workload {
 		Terminating: p.DeletionTimestamp != nil,
 	}
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
-		w.NodeCritical = owner.Kind == KindDaemonSet && p.Spec.PriorityClassName == nodeCriticalClass
+		w.NodeCritical = owner.Kind == "DaemonSet" && p.Spec.PriorityClassName == nodeCriticalClass
 	}
 	if p.Spec.NodeName != "" {
 		w.Nodes = []string{p.Spec.NodeName}
 	}
 	return w
-}
-
-// rollout is how long new Pods may take to become ready.
-const rollout = 5 * time.Minute
-
-// RollingOut reports whether the Pods behind a Service are being replaced, so
-// that it may have none that is ready for a while.
-func (s *Snapshot) RollingOut(service Service) bool {
-	return slices.ContainsFunc(s.Behind(service), func(w Workload) bool {
-		return w.Terminating || !w.Newest.IsZero() && s.Taken.Sub(w.Newest) < rollout
-	})
 }

@@ -62,7 +62,7 @@ func called(s *inventory.Snapshot) map[inventory.Key]int32 {
 	out := map[inventory.Key]int32{}
 	for i := range s.Webhooks {
 		if ref := s.State(s.Webhooks[i].Backend).Service; ref.Name != "" {
-			out[ref.Key()] = ref.Port
+			out[ref.Key] = ref.Port
 		}
 	}
 	return out

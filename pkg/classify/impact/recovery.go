@@ -72,7 +72,7 @@ func lost(c Change, before *inventory.Snapshot, after *classify.Report) map[inve
 	out := map[inventory.Key][]*classify.Profile{}
 	for i := range after.Profiles {
 		p := &after.Profiles[i]
-		key := p.State.Service.Key()
+		key := p.State.Service.Key
 		named := slices.Contains(c.Services, key)
 		if p.State.Fault == inventory.NoReadyEndpoints && (named || before.State(p.Webhook.Backend).Fault == inventory.Sound) {
 			out[key] = append(out[key], p)

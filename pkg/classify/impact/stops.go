@@ -19,7 +19,7 @@ type Stop struct {
 type function struct {
 	name      string
 	resource  inventory.Resource
-	operation inventory.Operation
+	operation admission.Operation
 	// namespace is "" for cluster-scoped resources, and for any namespace.
 	namespace string
 }
@@ -28,25 +28,25 @@ type function struct {
 // client-go's leaderelection, kubelet, kube-scheduler and the controllers of
 // kube-controller-manager.
 var functions = []function{
-	{"leader election of the scheduler and the controllers", inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, inventory.Update, "kube-system"},
-	{"heartbeats of nodes, which turn NotReady without", inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, inventory.Update, "kube-node-lease"},
-	{"nodes joining the cluster", inventory.Resource{Name: "nodes"}, inventory.Create, ""},
-	{"certificates of kubelets, for nodes that join and for rotation", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests"}, inventory.Create, ""},
-	{"the status of nodes", inventory.Resource{Name: "nodes", Subresource: "status"}, inventory.Update, ""},
-	{"creation of Pods, also those of Deployments, Jobs and nodes", inventory.Resource{Name: "pods"}, inventory.Create, ""},
-	{"scheduling", inventory.Resource{Name: "pods", Subresource: "binding"}, inventory.Create, ""},
-	{"the status of Pods, by which they turn ready", inventory.Resource{Name: "pods", Subresource: "status"}, inventory.Update, ""},
-	{"tokens of Pods, without which they do not start", inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, inventory.Create, ""},
-	{"the endpoints of Services following their Pods", inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, inventory.Update, ""},
-	{"removal of Pods: garbage collection and node drains", inventory.Resource{Name: "pods"}, inventory.Delete, ""},
-	{"evictions: node drains", inventory.Resource{Name: "pods", Subresource: "eviction"}, inventory.Create, ""},
-	{"deletion of namespaces", inventory.Resource{Name: "namespaces"}, inventory.Delete, ""},
-	{"deletion of namespaces: they stay Terminating", inventory.Resource{Name: "namespaces", Subresource: "finalize"}, inventory.Update, ""},
-	{"creation of namespaces", inventory.Resource{Name: "namespaces"}, inventory.Create, ""},
-	{"quota: usage is not written any more", inventory.Resource{Name: "resourcequotas", Subresource: "status"}, inventory.Update, ""},
-	{"installation of CRDs", inventory.Resource{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"}, inventory.Create, ""},
-	{"Events", inventory.Resource{Name: "events"}, inventory.Create, ""},
-	{"kubectl exec", inventory.Resource{Name: "pods", Subresource: "exec"}, inventory.Connect, ""},
+	{"leader election of the scheduler and the controllers", inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, "kube-system"},
+	{"heartbeats of nodes, which turn NotReady without", inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, "kube-node-lease"},
+	{"nodes joining the cluster", inventory.Resource{Name: "nodes"}, admission.Create, ""},
+	{"certificates of kubelets, for nodes that join and for rotation", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests"}, admission.Create, ""},
+	{"the status of nodes", inventory.Resource{Name: "nodes", Subresource: "status"}, admission.Update, ""},
+	{"creation of Pods, also those of Deployments, Jobs and nodes", inventory.Resource{Name: "pods"}, admission.Create, ""},
+	{"scheduling", inventory.Resource{Name: "pods", Subresource: "binding"}, admission.Create, ""},
+	{"the status of Pods, by which they turn ready", inventory.Resource{Name: "pods", Subresource: "status"}, admission.Update, ""},
+	{"tokens of Pods, without which they do not start", inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, admission.Create, ""},
+	{"the endpoints of Services following their Pods", inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Update, ""},
+	{"removal of Pods: garbage collection and node drains", inventory.Resource{Name: "pods"}, admission.Delete, ""},
+	{"evictions: node drains", inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Create, ""},
+	{"deletion of namespaces", inventory.Resource{Name: "namespaces"}, admission.Delete, ""},
+	{"deletion of namespaces: they stay Terminating", inventory.Resource{Name: "namespaces", Subresource: "finalize"}, admission.Update, ""},
+	{"creation of namespaces", inventory.Resource{Name: "namespaces"}, admission.Create, ""},
+	{"quota: usage is not written any more", inventory.Resource{Name: "resourcequotas", Subresource: "status"}, admission.Update, ""},
+	{"installation of CRDs", inventory.Resource{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"}, admission.Create, ""},
+	{"Events", inventory.Resource{Name: "events"}, admission.Create, ""},
+	{"kubectl exec", inventory.Resource{Name: "pods", Subresource: "exec"}, admission.Connect, ""},
 }
 
 // Stops are the functions of the cluster that need requests for which the

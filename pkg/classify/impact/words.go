@@ -192,7 +192,7 @@ func dependency(p *classify.Profile) string {
 	case inventory.BackendAPIServer:
 		return "adds a dependency of these requests on the aggregation layer of the API server"
 	}
-	text := fmt.Sprintf("adds a dependency of these requests on the network between the API servers and the Pods of Service %s", p.State.Service.Key())
+	text := fmt.Sprintf("adds a dependency of these requests on the network between the API servers and the Pods of Service %s", p.State.Service.Key)
 	if p.State.Known && p.State.Fault == inventory.Sound {
 		text += ", which has " + inventory.Counted(p.State.Ready, "ready endpoint")
 	}

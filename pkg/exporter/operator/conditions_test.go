@@ -175,10 +175,10 @@ func TestQuietDuringARollout(t *testing.T) {
 	const patience = 10 * time.Minute
 	r := troubled(t, "no-ready-endpoints", admission(inventory.Validating))
 	p := &r.Profiles[0]
-	p.State = inventory.BackendState{Service: inventory.ServiceRef{Namespace: "policy", Name: "policy"}, Fault: inventory.NoReadyEndpoints}
+	p.State = inventory.BackendState{Service: inventory.ServiceRef{Key: inventory.Key{Namespace: "policy", Name: "policy"}}, Fault: inventory.NoReadyEndpoints}
 	selector := map[string]string{"app": "policy"}
-	r.Snapshot.Services = map[inventory.Key]inventory.Service{p.State.Service.Key(): {Key: p.State.Service.Key(), Selector: selector}}
-	r.Snapshot.Workloads = []inventory.Workload{{Kind: inventory.KindPod, Key: inventory.Key{Namespace: "policy", Name: "policy-1"}, PodLabels: selector, Terminating: true}}
+	r.Snapshot.Services = map[inventory.Key]inventory.Service{p.State.Service.Key: {Key: p.State.Service.Key, Selector: selector}}
+	r.Snapshot.Workloads = []inventory.Workload{{Kind: "Pod", Key: inventory.Key{Namespace: "policy", Name: "policy-1"}, PodLabels: selector, Terminating: true}}
 	first := evaluated(r, nil, patient)
 	at := func(d time.Duration, before []metav1.Condition) []metav1.Condition {
 		o := patient

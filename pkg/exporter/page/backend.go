@@ -19,7 +19,7 @@ func (v *view) backend(p *classify.Profile) backendPart {
 	}
 	b.certificates(p)
 	b.probe(p)
-	service, known := p.Snapshot.Services[p.State.Service.Key()]
+	service, known := p.Snapshot.Services[p.State.Service.Key]
 	if !known {
 		return b
 	}

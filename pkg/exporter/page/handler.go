@@ -12,6 +12,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // handler serves the pages.
@@ -215,7 +216,7 @@ func showResource(v *view, d *document, r *http.Request) bool {
 	resource := inventory.ParseResource(r.PathValue("resource"))
 	d.Title = resource.String()
 	if v.Matcher.Serves(resource) {
-		operation := inventory.Operation(strings.ToUpper(r.URL.Query().Get("operation")))
+		operation := admission.Operation(strings.ToUpper(r.URL.Query().Get("operation")))
 		d.Chains = []*resourcePage{v.resourcePage(resource, operation, r.URL.Query().Get("namespace"))}
 		return true
 	}

@@ -154,7 +154,7 @@ const maxSkipped = 50
 
 // resourcePage shows the request of the operation in the namespace; without them
 // the one that costs most.
-func (v *view) resourcePage(r inventory.Resource, operation inventory.Operation, namespace string) *resourcePage {
+func (v *view) resourcePage(r inventory.Resource, operation admission.Operation, namespace string) *resourcePage {
 	p := &resourcePage{ID: resourceName(r), Name: r.String(), Classes: v.classesOf()[r], Action: v.to(resourceName(r)), InFile: v.file != nil}
 	if namespace == "" {
 		namespace = v.worstCosts()[r].Namespace
@@ -180,7 +180,7 @@ func (v *view) resourcePage(r inventory.Resource, operation inventory.Operation,
 	return p
 }
 
-func (v *view) chainOf(r inventory.Resource, op inventory.Operation, namespace string) (admission.Chain, error) {
+func (v *view) chainOf(r inventory.Resource, op admission.Operation, namespace string) (admission.Chain, error) {
 	request, err := v.Matcher.OpenRequest(op, r, admission.Subject{Namespace: namespace})
 	if err != nil {
 		return admission.Chain{}, err
@@ -189,7 +189,7 @@ func (v *view) chainOf(r inventory.Resource, op inventory.Operation, namespace s
 }
 
 // operation leads to another operation of the page; a file has only one.
-func (v *view) operation(r inventory.Resource, op inventory.Operation, namespace string) link {
+func (v *view) operation(r inventory.Resource, op admission.Operation, namespace string) link {
 	if v.file != nil {
 		return link{Text: string(op)}
 	}

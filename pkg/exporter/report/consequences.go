@@ -4,6 +4,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Consequences is what "impact --down", "--down-node" and "--delete" print.
@@ -59,7 +60,7 @@ type ImpactEffect struct {
 // ImpactRequest is a resource and what is done to it.
 type ImpactRequest struct {
 	Resource   string                `json:"resource"`
-	Operations []inventory.Operation `json:"operations"`
+	Operations []admission.Operation `json:"operations"`
 }
 
 // ImpactWave are Services whose Pods can be created at the same time.
@@ -126,7 +127,7 @@ func newEffect(e impact.Effect) ImpactEffect {
 		Requests: []ImpactRequest{}, Namespaces: e.Namespaces, Unless: e.Unless,
 	}
 	if p.Type == inventory.Conversion {
-		out.Requests = append(out.Requests, ImpactRequest{Resource: p.CRD.Resource.String(), Operations: []inventory.Operation{}})
+		out.Requests = append(out.Requests, ImpactRequest{Resource: p.CRD.Resource.String(), Operations: []admission.Operation{}})
 	} else if !p.NamespaceSelector.Empty() {
 		out.NamespaceSelector = p.NamespaceSelector.String()
 	}

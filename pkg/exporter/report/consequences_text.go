@@ -9,6 +9,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // WriteConsequencesJSON writes the consequences as JSON.
@@ -158,7 +159,7 @@ func (e ImpactEffect) line() string {
 	return text
 }
 
-func operationsOf(ops []inventory.Operation) string {
+func operationsOf(ops []admission.Operation) string {
 	parts := make([]string, len(ops))
 	for i, op := range ops {
 		parts[i] = string(op)

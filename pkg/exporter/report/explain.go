@@ -54,7 +54,7 @@ type Explained struct {
 
 // ExplainedRequest is the request of an Explanation.
 type ExplainedRequest struct {
-	Operation   inventory.Operation `json:"operation"`
+	Operation   admission.Operation `json:"operation"`
 	Group       string              `json:"group"`
 	Version     string              `json:"version"`
 	Resource    string              `json:"resource"`

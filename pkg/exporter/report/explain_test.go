@@ -29,7 +29,7 @@ func chain() admission.Chain {
 	yes := admission.Verdict{Match: admission.Yes}
 	return admission.Chain{
 		Request: admission.Request{
-			Operation: inventory.Create,
+			Operation: admission.Create,
 			Resource:  inventory.Resource{Name: "pods"},
 			Version:   "v1",
 			Namespace: "team-a",

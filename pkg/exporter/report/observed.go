@@ -197,12 +197,19 @@ func topLines(r *classify.Report) map[inventory.Series]*TopWebhook {
 	return out
 }
 
-// unregistered are the webhooks that were called and that nothing registers.
+// unregistered are the webhooks that were called and that nothing registers, sorted.
 func unregistered(o *inventory.Observation, webhooks []inventory.Webhook) []TopWebhook {
-	var out []TopWebhook
-	for _, series := range o.Unregistered(webhooks) {
-		out = append(out, TopWebhook{Type: series.Type, Name: series.Name, Configurations: []string{}, Observed: *newObserved(o, series)})
+	registered := map[inventory.Series]bool{}
+	for i := range webhooks {
+		registered[webhooks[i].Series()] = true
 	}
+	var out []TopWebhook
+	for series := range o.Webhooks {
+		if !registered[series] {
+			out = append(out, TopWebhook{Type: series.Type, Name: series.Name, Configurations: []string{}, Observed: *newObserved(o, series)})
+		}
+	}
+	slices.SortFunc(out, TopWebhook.compare)
 	return out
 }
 

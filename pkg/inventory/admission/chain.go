@@ -87,12 +87,12 @@ type Budget struct {
 
 // Add adds what the webhook costs a request that meets it. None can change what
 // is deleted, so that none is called again for that.
-func (b Budget) Add(w *inventory.Webhook, op inventory.Operation) Budget {
+func (b Budget) Add(w *inventory.Webhook, op Operation) Budget {
 	b.Webhooks++
 	switch w.Type {
 	case inventory.Mutating:
 		b.Mutating += w.Timeout
-		if w.Reinvocation == admissionv1.IfNeededReinvocationPolicy && op != inventory.Delete {
+		if w.Reinvocation == admissionv1.IfNeededReinvocationPolicy && op != Delete {
 			b.Reinvocable += w.Timeout
 		}
 	case inventory.Validating:
@@ -138,7 +138,7 @@ func (m *Matcher) conversion(c Chain) *Step {
 	if detail := c.converted(w.CRD); detail != "" {
 		return &Step{w, Verdict{Match: Yes, Detail: detail}}
 	}
-	if stored := storedVersions(w.CRD); len(stored) > 1 && c.Request.Operation != inventory.Create {
+	if stored := storedVersions(w.CRD); len(stored) > 1 && c.Request.Operation != Create {
 		return &Step{w, Verdict{Match: Maybe, Detail: fmt.Sprintf("the object may be stored in another version than %s", w.CRD.StorageVersion())}}
 	}
 	return nil

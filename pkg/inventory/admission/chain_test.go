@@ -70,7 +70,7 @@ func chained() inventory.Objects {
 
 func TestChain(t *testing.T) {
 	s := chained().Snapshot(time.Time{})
-	r, err := New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{Namespace: "team-a", Labels: map[string]string{"app": "web"}})
+	r, err := New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{Namespace: "team-a", Labels: map[string]string{"app": "web"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestChain(t *testing.T) {
 // answer to what a webhook did; an object being deleted is not changed.
 func TestReinvocationOfOne(t *testing.T) {
 	w := &inventory.Webhook{Ref: inventory.Ref{Type: inventory.Mutating}, Timeout: 5 * time.Second, Reinvocation: admissionv1.IfNeededReinvocationPolicy}
-	for op, want := range map[inventory.Operation]time.Duration{inventory.Create: 10 * time.Second, inventory.Delete: 5 * time.Second} {
+	for op, want := range map[Operation]time.Duration{Create: 10 * time.Second, Delete: 5 * time.Second} {
 		if got := (Budget{}).Add(w, op).Total(); got != want {
 			t.Errorf("%s: budget %s, want %s", op, got, want)
 		}
@@ -111,22 +111,22 @@ func TestRequest(t *testing.T) {
 	o.CRDs = []*apiextensionsv1.CustomResourceDefinition{widgets()}
 	m := New(o.Snapshot(time.Time{}))
 	for _, test := range []struct {
-		op         inventory.Operation
+		op         Operation
 		resource   string
 		subject    Subject
 		want, note string
 	}{
-		{inventory.Create, "pods", Subject{}, "CREATE v1 pods in default", ""},
-		{inventory.Create, "pods", Subject{Namespace: "a"}, "CREATE v1 pods in a", ""},
-		{inventory.Update, "deployments.apps/scale", Subject{}, "UPDATE v1 deployments.apps/scale in default", ""},
-		{inventory.Delete, "horizontalpodautoscalers.autoscaling", Subject{}, "DELETE v2 horizontalpodautoscalers.autoscaling in default", ""},
-		{inventory.Delete, "horizontalpodautoscalers.autoscaling", Subject{Version: "v1"}, "DELETE v1 horizontalpodautoscalers.autoscaling in default", ""},
-		{inventory.Delete, "horizontalpodautoscalers.autoscaling", Subject{Version: "autoscaling/v1"}, "DELETE v1 horizontalpodautoscalers.autoscaling in default", ""},
-		{inventory.Connect, "nodes/proxy", Subject{}, "CONNECT v1 nodes/proxy in ", ""},
-		{inventory.Update, "nodes", Subject{Namespace: "a"}, "UPDATE v1 nodes in ", "nodes is cluster-scoped: namespace a is left out"},
-		{inventory.Update, "namespaces", Subject{Name: "team-a"}, "UPDATE v1 namespaces in team-a", ""},
-		{inventory.Update, "widgets.example.com/status", Subject{}, "UPDATE v1 widgets.example.com/status in default", ""},
-		{inventory.Create, "pods", Subject{Object: map[string]any{"metadata": map[string]any{"namespace": "b"}}}, "CREATE v1 pods in b", ""},
+		{Create, "pods", Subject{}, "CREATE v1 pods in default", ""},
+		{Create, "pods", Subject{Namespace: "a"}, "CREATE v1 pods in a", ""},
+		{Update, "deployments.apps/scale", Subject{}, "UPDATE v1 deployments.apps/scale in default", ""},
+		{Delete, "horizontalpodautoscalers.autoscaling", Subject{}, "DELETE v2 horizontalpodautoscalers.autoscaling in default", ""},
+		{Delete, "horizontalpodautoscalers.autoscaling", Subject{Version: "v1"}, "DELETE v1 horizontalpodautoscalers.autoscaling in default", ""},
+		{Delete, "horizontalpodautoscalers.autoscaling", Subject{Version: "autoscaling/v1"}, "DELETE v1 horizontalpodautoscalers.autoscaling in default", ""},
+		{Connect, "nodes/proxy", Subject{}, "CONNECT v1 nodes/proxy in ", ""},
+		{Update, "nodes", Subject{Namespace: "a"}, "UPDATE v1 nodes in ", "nodes is cluster-scoped: namespace a is left out"},
+		{Update, "namespaces", Subject{Name: "team-a"}, "UPDATE v1 namespaces in team-a", ""},
+		{Update, "widgets.example.com/status", Subject{}, "UPDATE v1 widgets.example.com/status in default", ""},
+		{Create, "pods", Subject{Object: map[string]any{"metadata": map[string]any{"namespace": "b"}}}, "CREATE v1 pods in b", ""},
 	} {
 		r, err := m.Request(test.op, inventory.ParseResource(test.resource), test.subject)
 		if err != nil {
@@ -147,17 +147,17 @@ func TestRequest(t *testing.T) {
 func TestRequestErrors(t *testing.T) {
 	m := New(inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{widgets()}}.Snapshot(time.Time{}))
 	for _, test := range []struct {
-		op                      inventory.Operation
+		op                      Operation
 		resource, version, want string
 	}{
-		{inventory.Create, "podz", "", `reading resource "podz": the API server does not serve it`},
-		{inventory.Create, "pods/exce", "", `reading resource "pods/exce": the API server does not serve it`},
-		{inventory.Connect, "pods", "", "it takes create, update, delete"},
-		{inventory.Delete, "pods/status", "", "it takes update"},
-		{inventory.Update, "tokenreviews.authentication.k8s.io", "", "it takes create"},
+		{Create, "podz", "", `reading resource "podz": the API server does not serve it`},
+		{Create, "pods/exce", "", `reading resource "pods/exce": the API server does not serve it`},
+		{Connect, "pods", "", "it takes create, update, delete"},
+		{Delete, "pods/status", "", "it takes update"},
+		{Update, "tokenreviews.authentication.k8s.io", "", "it takes create"},
 		{"CREAT", "pods", "", "it takes create"},
-		{inventory.Create, "pods", "v2", "pods is served in v1"},
-		{inventory.Create, "widgets.example.com", "v1alpha1", "widgets.example.com is served in v1, v1beta1"},
+		{Create, "pods", "v2", "pods is served in v1"},
+		{Create, "widgets.example.com", "v1alpha1", "widgets.example.com is served in v1, v1beta1"},
 	} {
 		_, err := m.Request(test.op, inventory.ParseResource(test.resource), Subject{Version: test.version})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -177,17 +177,17 @@ func TestConversionInTheChain(t *testing.T) {
 	})
 	for _, test := range []struct {
 		name     string
-		op       inventory.Operation
+		op       Operation
 		version  string
 		webhooks []*admissionv1.ValidatingWebhookConfiguration
 		stored   []string
 		want     Match
 	}{
-		{"in the stored version", inventory.Create, "v1", nil, nil, ""},
-		{"in another version", inventory.Create, "v1beta1", nil, nil, Yes},
-		{"a webhook asks for another version", inventory.Create, "v1", []*admissionv1.ValidatingWebhookConfiguration{hook}, nil, Yes},
-		{"created while old objects are stored", inventory.Create, "v1", nil, []string{"v1beta1", "v1"}, ""},
-		{"an old object may be updated", inventory.Update, "v1", nil, []string{"v1beta1", "v1"}, Maybe},
+		{"in the stored version", Create, "v1", nil, nil, ""},
+		{"in another version", Create, "v1beta1", nil, nil, Yes},
+		{"a webhook asks for another version", Create, "v1", []*admissionv1.ValidatingWebhookConfiguration{hook}, nil, Yes},
+		{"created while old objects are stored", Create, "v1", nil, []string{"v1beta1", "v1"}, ""},
+		{"an old object may be updated", Update, "v1", nil, []string{"v1beta1", "v1"}, Maybe},
 	} {
 		crd.Status.StoredVersions = test.stored
 		s := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}, Validating: test.webhooks}.Snapshot(time.Time{})
@@ -217,7 +217,7 @@ func TestConditionsOnAnObject(t *testing.T) {
 		object map[string]any
 		want   Match
 	}{{nil, Maybe}, {pod(true), Yes}, {pod(false), No}} {
-		r, err := New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{Object: test.object})
+		r, err := New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{Object: test.object})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestBadConditions(t *testing.T) {
 			w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: test.expression}}
 		})
 		s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
-		r, err := New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{})
+		r, err := New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func TestBadSelectors(t *testing.T) {
 	if len(s.Errors) != 1 {
 		t.Errorf("errors %v, want one about the selector", s.Errors)
 	}
-	r, err := New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{})
+	r, err := New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,9 +300,9 @@ func TestConcurrentUse(t *testing.T) {
 		all.Go(func() {
 			for i := range s.Snapshot.Webhooks {
 				s.MatchedResources(&s.Snapshot.Webhooks[i])
-				s.Intercepts(&s.Snapshot.Webhooks[i], inventory.Resource{Name: "pods"}, inventory.Create, "default")
+				s.Intercepts(&s.Snapshot.Webhooks[i], inventory.Resource{Name: "pods"}, Create, "default")
 			}
-			if r, err := s.Request(inventory.Create, inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, Subject{}); err != nil || len(s.Chain(r).Steps) == 0 {
+			if r, err := s.Request(Create, inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, Subject{}); err != nil || len(s.Chain(r).Steps) == 0 {
 				t.Errorf("nothing is called: %v", err)
 			}
 		})
@@ -335,7 +335,7 @@ func crowd(n int) *Matcher {
 func BenchmarkChain5000(b *testing.B) {
 	s := crowd(5000)
 	for b.Loop() {
-		r, err := s.Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{Namespace: "default"})
+		r, err := s.Request(Create, inventory.Resource{Name: "pods"}, Subject{Namespace: "default"})
 		if err != nil {
 			b.Fatal(err)
 		}

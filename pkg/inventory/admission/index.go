@@ -122,7 +122,7 @@ func newIndex(s *inventory.Snapshot) *index {
 			key := storedAs(served.Resource)
 			byStorage[key] = append(byStorage[key], i)
 		}
-		x.targets[i].operations |= OperationsOf(served.Operations()...)
+		x.targets[i].operations |= OperationsOf(OperationsOn(served)...)
 	}
 	for _, v := range versions(s) {
 		e := entry{apiVersion: v, equivalent: byStorage[storedAs(v.Resource)]}
@@ -209,7 +209,7 @@ func (x *index) operations(r inventory.Resource) Operations {
 
 // Operations returns the admission operations that the server can meet on the
 // resource; none where it does not serve it.
-func (m *Matcher) Operations(r inventory.Resource) []inventory.Operation {
+func (m *Matcher) Operations(r inventory.Resource) []Operation {
 	return m.index.operations(r).List()
 }
 
@@ -241,7 +241,7 @@ func (x *index) equivalents(v apiVersion) []apiVersion {
 // the result, which must not be written to.
 func (m *Matcher) MatchedResources(w *inventory.Webhook) []MatchedResource {
 	if w.Type == inventory.Conversion {
-		return []MatchedResource{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(inventory.Create, inventory.Update, inventory.Delete), Named: true}}
+		return []MatchedResource{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(Create, Update, Delete), Named: true}}
 	}
 	key := newMatchFactsKey(w)
 	return m.index.matched.getOrCompute(key, func() []MatchedResource { return m.matchedResources(w, key.selected) })
@@ -367,7 +367,7 @@ func selectable(w *inventory.Webhook) selectableOperations {
 	case anyLabels.match(w.ObjectSelector) == No:
 		all = 0
 	case !w.ObjectSelector.Empty():
-		all &^= operationBits[inventory.Connect]
+		all &^= operationBits[Connect]
 	}
 	o := selectableOperations{all, all, all}
 	if anyNamespaceLabels.match(w.NamespaceSelector) == No {
@@ -400,12 +400,12 @@ func (m *Matcher) conditional(w *inventory.Webhook, r inventory.Resource, ops Op
 type conditionsQuery struct {
 	conditions string
 	inventory.Resource
-	op inventory.Operation
+	op Operation
 }
 
 // possible asks the matchConditions about a request of which nothing is known
 // but its resource and operation.
-func (m *Matcher) possible(w *inventory.Webhook, r inventory.Resource, op inventory.Operation) bool {
+func (m *Matcher) possible(w *inventory.Webhook, r inventory.Resource, op Operation) bool {
 	for _, v := range m.index.servedVersions(r) {
 		request := m.cachedRequest(v, op, Subject{})
 		if request.conditions(w, request.unresolvedKind()).Match != No {

@@ -155,7 +155,7 @@ func equivalent(rule *admissionv1.RuleWithOperations, r Request) (Kind, bool) {
 
 // ruleCovers returns "" if the rule covers the operation on the version of the
 // resource, ReasonScope if nothing but the scope is against it, else ReasonRules.
-func ruleCovers(rule *admissionv1.RuleWithOperations, v apiVersion, op inventory.Operation) Reason {
+func ruleCovers(rule *admissionv1.RuleWithOperations, v apiVersion, op Operation) Reason {
 	switch {
 	case !coversName(rule.Resources, v.Resource),
 		!covers(rule.APIGroups, v.Group),
@@ -218,7 +218,7 @@ func (r Request) selectsUnknown(w *inventory.Webhook) Verdict {
 // CONNECT sends carries no labels at all.
 func (r Request) selectsObject(w *inventory.Webhook) Verdict {
 	called, unknown := r.object.match(w.ObjectSelector), "the labels of the object are not known"
-	if called == No && r.Operation == inventory.Update {
+	if called == No && r.Operation == Update {
 		called, unknown = r.before.match(w.ObjectSelector), "the labels that the object had before are not known"
 	}
 	switch {
@@ -226,7 +226,7 @@ func (r Request) selectsObject(w *inventory.Webhook) Verdict {
 		return unreadable(w.ObjectSelector, "objectSelector")
 	case w.ObjectSelector.Empty():
 		return Verdict{Match: Yes}
-	case r.Operation == inventory.Connect || called == No:
+	case r.Operation == Connect || called == No:
 		return Verdict{Match: No, Reason: ReasonObjectSelector}
 	case called == Maybe:
 		return Verdict{Match: Maybe, Reason: ReasonObjectSelector, Detail: unknown}

@@ -273,7 +273,7 @@ func (r Request) variables(kind Kind) map[string]any {
 
 // objectVariable is the variable that holds the object of the request.
 func (r Request) objectVariable() string {
-	if r.Operation == inventory.Delete {
+	if r.Operation == Delete {
 		return "oldObject"
 	}
 	return "object"
@@ -308,7 +308,7 @@ func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
 	if r.Object == nil || kind != r.Kind {
 		out = append(out, cel.AttributePattern(r.objectVariable()))
 	}
-	if r.Operation == inventory.Update {
+	if r.Operation == Update {
 		out = append(out, cel.AttributePattern("oldObject"))
 	}
 	return out

@@ -73,7 +73,7 @@ func gvk(s inventory.Served) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: s.Group, Version: s.Version, Kind: s.Kind}
 }
 
-func (o oracle) called(w *inventory.Webhook, served inventory.Served, op inventory.Operation) bool {
+func (o oracle) called(w *inventory.Webhook, served inventory.Served, op Operation) bool {
 	attr := attributes(served, gvr(served.Resource, served.Version), op)
 	if rules.IsExemptAdmissionConfigurationResource(attr) || o.snapshot.ReviewsExcluded && slices.Contains(excludedReviews, served.Resource) {
 		return false
@@ -89,7 +89,7 @@ func (o oracle) called(w *inventory.Webhook, served inventory.Served, op invento
 	})
 }
 
-func attributes(served inventory.Served, resource schema.GroupVersionResource, op inventory.Operation) admission.Attributes {
+func attributes(served inventory.Served, resource schema.GroupVersionResource, op Operation) admission.Attributes {
 	namespace := ""
 	if served.Namespaced || served.Name == "namespaces" {
 		namespace = "default"
@@ -108,7 +108,7 @@ func matches(list []admissionv1.RuleWithOperations, attr admission.Attributes) b
 func (o oracle) want(w *inventory.Webhook) map[string]string {
 	out := map[inventory.Resource]Operations{}
 	for _, served := range o.snapshot.Served {
-		for _, op := range served.Operations() {
+		for _, op := range OperationsOn(served) {
 			if o.called(w, served, op) {
 				out[served.Resource] |= OperationsOf(op)
 			}

@@ -12,7 +12,7 @@ import (
 // a Pod to run.
 type PodWrite struct {
 	inventory.Resource
-	inventory.Operation
+	Operation
 	// Labeled says that what is written carries the Pod's labels.
 	Labeled bool
 }
@@ -20,10 +20,10 @@ type PodWrite struct {
 // PodWrites are the requests without which no Pod starts: it is created, placed
 // on a node, given a token and reported to run.
 var PodWrites = []PodWrite{
-	{inventory.Resource{Name: "pods"}, inventory.Create, true},
-	{inventory.Resource{Name: "pods", Subresource: "binding"}, inventory.Create, false},
-	{inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, inventory.Create, false},
-	{inventory.Resource{Name: "pods", Subresource: "status"}, inventory.Update, true},
+	{inventory.Resource{Name: "pods"}, Create, true},
+	{inventory.Resource{Name: "pods", Subresource: "binding"}, Create, false},
+	{inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, Create, false},
+	{inventory.Resource{Name: "pods", Subresource: "status"}, Update, true},
 }
 
 // BlocksPods reports whether the webhook may keep Pods of the namespace from

@@ -30,7 +30,7 @@ type Subject struct {
 // Request is one request as admission sees it. Matcher.Request makes it: what
 // else the API server knows of it comes from there.
 type Request struct {
-	Operation inventory.Operation
+	Operation Operation
 	Resource  inventory.Resource
 	Version   string
 	Kind      Kind
@@ -77,7 +77,7 @@ type apiVersion struct {
 // Request returns the request to the resource, or why the API server would not
 // serve it. An update leaves the labels of its object as they are, and finds the
 // object.
-func (m *Matcher) Request(op inventory.Operation, r inventory.Resource, subject Subject) (Request, error) {
+func (m *Matcher) Request(op Operation, r inventory.Resource, subject Subject) (Request, error) {
 	v, err := m.served(op, r, subject.Version)
 	if err != nil {
 		return Request{}, err
@@ -94,9 +94,9 @@ func (m *Matcher) Request(op inventory.Operation, r inventory.Resource, subject 
 
 // OpenRequest is Request where an update may change the labels of its object, and
 // may create it unless it is a PATCH.
-func (m *Matcher) OpenRequest(op inventory.Operation, r inventory.Resource, subject Subject) (Request, error) {
+func (m *Matcher) OpenRequest(op Operation, r inventory.Resource, subject Subject) (Request, error) {
 	request, err := m.Request(op, r, subject)
-	if err != nil || op != inventory.Update {
+	if err != nil || op != Update {
 		return request, err
 	}
 	v, err := m.served(op, r, subject.Version)
@@ -108,7 +108,7 @@ func (m *Matcher) OpenRequest(op inventory.Operation, r inventory.Resource, subj
 	}
 	if !subject.Patch && createdByUpdate[r] {
 		subject, _ = v.place(subject)
-		created := m.request(v, inventory.Create, subject)
+		created := m.request(v, Create, subject)
 		request.created = &created
 		request.Notes = append(request.Notes, fmt.Sprintf("where the object does not exist, and the client may create it, a PUT of %s is a CREATE", r))
 	}
@@ -122,7 +122,7 @@ func (m *Matcher) Serves(r inventory.Resource) bool {
 }
 
 // served returns the version in which the API server serves the operation.
-func (m *Matcher) served(op inventory.Operation, r inventory.Resource, version string) (apiVersion, error) {
+func (m *Matcher) served(op Operation, r inventory.Resource, version string) (apiVersion, error) {
 	if !m.Serves(r) {
 		return apiVersion{}, fmt.Errorf("reading resource %q: the API server does not serve it", r)
 	}
@@ -196,14 +196,14 @@ func (m *Matcher) ownLabels(r Request, subject Subject) string {
 		return "a Scale carries no labels, whatever those of its parent: the labels given are left out"
 	}
 	parents := m.index.servedVersions(r.Resource.Parent())
-	if subject.Labels == nil || r.Operation == inventory.Connect || len(parents) == 0 || parents[0].Kind.Kind == r.Kind.Kind {
+	if subject.Labels == nil || r.Operation == Connect || len(parents) == 0 || parents[0].Kind.Kind == r.Kind.Kind {
 		return ""
 	}
 	return fmt.Sprintf("objectSelectors meet the labels of the %s that is sent, not those of the %s", r.Kind.Kind, parents[0].Kind.Kind)
 }
 
 // request fills in what the API server knows.
-func (m *Matcher) request(v apiVersion, op inventory.Operation, subject Subject) Request {
+func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 	x := m.index
 	sent := subject
 	if kind := nested(subject.Object, "kind"); kind != "" && kind != v.Kind.Kind {
@@ -243,7 +243,7 @@ func (m *Matcher) request(v apiVersion, op inventory.Operation, subject Subject)
 // k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace.
 func (m *Matcher) selectedLabels(r Request) labelSet {
 	switch {
-	case r.Resource.Name == "namespaces" && r.Resource.Subresource == "" && (r.Operation == inventory.Create || r.Operation == inventory.Update):
+	case r.Resource.Name == "namespaces" && r.Resource.Subresource == "" && (r.Operation == Create || r.Operation == Update):
 		return r.object
 	case r.namespaceUnknown:
 		return anyNamespaceLabels
@@ -320,13 +320,13 @@ func isNamespaces(r inventory.Resource) bool { return r.Group == "" && r.Name ==
 // Intercepts says whether the webhook is called for the requests to a resource
 // of an existing namespace: no if for none, yes if for all, else maybe. A
 // Namespace is its own namespace.
-func (m *Matcher) Intercepts(w *inventory.Webhook, r inventory.Resource, op inventory.Operation, namespace string) Verdict {
+func (m *Matcher) Intercepts(w *inventory.Webhook, r inventory.Resource, op Operation, namespace string) Verdict {
 	return m.InterceptsSubject(w, r, op, Subject{Namespace: namespace})
 }
 
 // InterceptsSubject is Intercepts for one object. Writing a Namespace is taken
 // to leave its labels as they are.
-func (m *Matcher) InterceptsSubject(w *inventory.Webhook, r inventory.Resource, op inventory.Operation, subject Subject) Verdict {
+func (m *Matcher) InterceptsSubject(w *inventory.Webhook, r inventory.Resource, op Operation, subject Subject) Verdict {
 	var all Verdict
 	for _, v := range m.index.servedVersions(r) {
 		verdict := m.cachedRequest(v, op, subject).Match(w)
@@ -346,7 +346,7 @@ func (m *Matcher) InterceptsSubject(w *inventory.Webhook, r inventory.Resource, 
 
 // cachedRequest makes the request once for all webhooks, where nothing but its
 // namespace and name is known.
-func (m *Matcher) cachedRequest(v apiVersion, op inventory.Operation, subject Subject) Request {
+func (m *Matcher) cachedRequest(v apiVersion, op Operation, subject Subject) Request {
 	if subject.Object != nil || subject.Labels != nil {
 		return m.request(v, op, m.withScope(v, subject))
 	}
@@ -372,7 +372,7 @@ func (m *Matcher) withScope(v apiVersion, subject Subject) Subject {
 type requestKey struct {
 	inventory.Resource
 	version         string
-	op              inventory.Operation
+	op              Operation
 	namespace, name string
 }
 

@@ -170,13 +170,13 @@ func complete(r *rand.Rand, q Request, v apiVersion) admission.Attributes {
 	}
 	var now, before runtime.Object
 	switch q.Operation {
-	case inventory.Create:
+	case Create:
 		now = object
-	case inventory.Update:
+	case Update:
 		now, before = object, object.DeepCopy()
-	case inventory.Delete:
+	case Delete:
 		before = object
-	case inventory.Connect:
+	case Connect:
 		now = &corev1.PodExecOptions{}
 	}
 	who := &user.DefaultInfo{Name: pick(r, "alice", "system:admin"), Groups: [][]string{nil, {"system:masters"}, {"dev"}}[r.IntN(3)]}
@@ -464,7 +464,7 @@ func TestReachIsExactForSelectors(t *testing.T) {
 		w.Rules = []admissionv1.RuleWithOperations{everything}
 		pods := reachOf(m, w)[inventory.Resource{Name: "pods"}]
 		want := selectsSome(w.ObjectSelector, allLabels("", "a", "b", "default", "kube-system", "team-a", "other")) && selectsSome(w.NamespaceSelector, allLabels("a", "b", "default", "kube-system", "team-a", "other"))
-		if pods.Has(inventory.Create) != want {
+		if pods.Has(Create) != want {
 			t.Fatalf("pods reached: %v, want %v; %s", pods.List(), want, describe(w))
 		}
 	}

@@ -29,32 +29,32 @@ func TestUpdates(t *testing.T) {
 	inSystem := func(w *admissionv1.ValidatingWebhook) { w.NamespaceSelector = system }
 	for name, test := range map[string]struct {
 		webhook  func(*admissionv1.ValidatingWebhook)
-		op       inventory.Operation
+		op       Operation
 		resource string
 		subject  Subject
 		want     Match
 	}{
-		"the new labels match":            {with(web), inventory.Update, "pods", labeled("web"), Yes},
-		"the old labels may match":        {with(web), inventory.Update, "pods", labeled("db"), Maybe},
-		"so in a patch":                   {with(web), inventory.Update, "pods", patched("db"), Maybe},
-		"in an update of the status":      {with(web), inventory.Update, "pods/status", patched("db"), Maybe},
-		"a creation has no old labels":    {with(web), inventory.Create, "pods", labeled("db"), No},
-		"a deletion has no new labels":    {with(web), inventory.Delete, "pods", labeled("db"), No},
-		"a Scale carries no labels":       {with(web), inventory.Update, "deployments.apps/scale", labeled("web"), No},
-		"nor one with unknown labels":     {with(web), inventory.Update, "statefulsets.apps/scale", Subject{Patch: true}, No},
-		"what asks for none sees a Scale": {with(notWeb), inventory.Update, "deployments.apps/scale", labeled("web"), Yes},
-		"a PUT may create a status":       {on(admissionv1.Create), inventory.Update, "services/status", labeled("web"), Maybe},
-		"and does not always update it":   {on(admissionv1.Update), inventory.Update, "services/status", labeled("web"), Maybe},
-		"webhooks on both see it":         {on(admissionv1.Create, admissionv1.Update), inventory.Update, "services/status", labeled("web"), Yes},
-		"a PUT may create a lease":        {on(admissionv1.Create), inventory.Update, "leases.coordination.k8s.io", labeled("web"), Maybe},
-		"a patch does not":                {on(admissionv1.Create), inventory.Update, "leases.coordination.k8s.io", patched("web"), No},
-		"a PUT never creates a pod":       {on(admissionv1.Create), inventory.Update, "pods", labeled("web"), No},
-		"a Namespace by its own name":     {inSystem, inventory.Update, "namespaces", Subject{Name: "kube-system", Labels: map[string]string{}}, Yes},
-		"whatever labels it had":          {inSystem, inventory.Update, "namespaces", Subject{Name: "x", Labels: map[string]string{}}, No},
-		"its status":                      {inSystem, inventory.Update, "namespaces/status", Subject{Name: "kube-system"}, Yes},
-		"its end":                         {inSystem, inventory.Delete, "namespaces", Subject{Name: "kube-system"}, Yes},
-		"a new one":                       {inSystem, inventory.Create, "namespaces", Subject{Name: "x"}, No},
-		"one without a name":              {inSystem, inventory.Create, "namespaces", Subject{}, Maybe},
+		"the new labels match":            {with(web), Update, "pods", labeled("web"), Yes},
+		"the old labels may match":        {with(web), Update, "pods", labeled("db"), Maybe},
+		"so in a patch":                   {with(web), Update, "pods", patched("db"), Maybe},
+		"in an update of the status":      {with(web), Update, "pods/status", patched("db"), Maybe},
+		"a creation has no old labels":    {with(web), Create, "pods", labeled("db"), No},
+		"a deletion has no new labels":    {with(web), Delete, "pods", labeled("db"), No},
+		"a Scale carries no labels":       {with(web), Update, "deployments.apps/scale", labeled("web"), No},
+		"nor one with unknown labels":     {with(web), Update, "statefulsets.apps/scale", Subject{Patch: true}, No},
+		"what asks for none sees a Scale": {with(notWeb), Update, "deployments.apps/scale", labeled("web"), Yes},
+		"a PUT may create a status":       {on(admissionv1.Create), Update, "services/status", labeled("web"), Maybe},
+		"and does not always update it":   {on(admissionv1.Update), Update, "services/status", labeled("web"), Maybe},
+		"webhooks on both see it":         {on(admissionv1.Create, admissionv1.Update), Update, "services/status", labeled("web"), Yes},
+		"a PUT may create a lease":        {on(admissionv1.Create), Update, "leases.coordination.k8s.io", labeled("web"), Maybe},
+		"a patch does not":                {on(admissionv1.Create), Update, "leases.coordination.k8s.io", patched("web"), No},
+		"a PUT never creates a pod":       {on(admissionv1.Create), Update, "pods", labeled("web"), No},
+		"a Namespace by its own name":     {inSystem, Update, "namespaces", Subject{Name: "kube-system", Labels: map[string]string{}}, Yes},
+		"whatever labels it had":          {inSystem, Update, "namespaces", Subject{Name: "x", Labels: map[string]string{}}, No},
+		"its status":                      {inSystem, Update, "namespaces/status", Subject{Name: "kube-system"}, Yes},
+		"its end":                         {inSystem, Delete, "namespaces", Subject{Name: "kube-system"}, Yes},
+		"a new one":                       {inSystem, Create, "namespaces", Subject{Name: "x"}, No},
+		"one without a name":              {inSystem, Create, "namespaces", Subject{}, Maybe},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("a", func(w *admissionv1.ValidatingWebhook) {
@@ -93,7 +93,7 @@ func TestAuthorizer(t *testing.T) {
 			w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: expression}}
 		})
 		s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
-		r, err := New(s).Request(inventory.Create, inventory.Resource{Name: "pods"}, Subject{Name: "x"})
+		r, err := New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{Name: "x"})
 		if err != nil {
 			t.Fatal(err)
 		}

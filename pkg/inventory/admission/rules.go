@@ -11,37 +11,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Operations is a set of admission operations.
-type Operations uint8
-
-var operationBits = map[inventory.Operation]Operations{inventory.Create: 1, inventory.Update: 2, inventory.Delete: 4, inventory.Connect: 8}
-
-// allOperations is the set of all operations.
-const allOperations Operations = 15
-
-// OperationsOf returns the set of the operations.
-func OperationsOf(ops ...inventory.Operation) Operations {
-	var set Operations
-	for _, op := range ops {
-		set |= operationBits[op]
-	}
-	return set
-}
-
-// Has reports whether the operation is in the set.
-func (o Operations) Has(op inventory.Operation) bool { return o&operationBits[op] != 0 }
-
-// List returns the operations in the order CREATE, UPDATE, DELETE, CONNECT.
-func (o Operations) List() []inventory.Operation {
-	var out []inventory.Operation
-	for _, op := range []inventory.Operation{inventory.Create, inventory.Update, inventory.Delete, inventory.Connect} {
-		if o.Has(op) {
-			out = append(out, op)
-		}
-	}
-	return out
-}
-
 // RuleOperations returns the operations that a rule asks for.
 func RuleOperations(rule *admissionv1.RuleWithOperations) Operations {
 	var set Operations
@@ -49,7 +18,7 @@ func RuleOperations(rule *admissionv1.RuleWithOperations) Operations {
 		if op == admissionv1.OperationAll {
 			return allOperations
 		}
-		set |= operationBits[inventory.Operation(op)]
+		set |= operationBits[Operation(op)]
 	}
 	return set
 }

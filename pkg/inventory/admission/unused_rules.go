@@ -14,7 +14,7 @@ func (m *Matcher) UnusedRules(w *inventory.Webhook) []int {
 	x := m.index
 	possible := allOperations
 	if !w.ObjectSelector.Empty() {
-		possible &^= operationBits[inventory.Connect] // what it sends carries no labels
+		possible &^= operationBits[Connect] // what it sends carries no labels
 	}
 	var out []int
 	for i := range w.Rules {

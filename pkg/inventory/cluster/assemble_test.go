@@ -64,8 +64,8 @@ func TestCoverageIsPerService(t *testing.T) {
 		{Namespace: "policy", Name: "unread"}: false,
 		{}:                                    false,
 	} {
-		if c.Has(key) != want {
-			t.Errorf("Service %v is known: %v, want %v", key, c.Has(key), want)
+		if c.Services[key] != want {
+			t.Errorf("Service %v is known: %v, want %v", key, c.Services[key], want)
 		}
 	}
 }

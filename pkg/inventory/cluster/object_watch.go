@@ -375,8 +375,7 @@ func (o *objectWatch) contents(now time.Time) contents {
 func (o *objectWatch) Add(obj any) error { return o.Update(obj) }
 
 // Update is called by the Reflector for a changed object. One that is the same
-// once it is stripped keeps its address: unchanged parts of a Snapshot are found
-// by that.
+// once it is stripped is no change that a Snapshot shows.
 func (o *objectWatch) Update(obj any) error {
 	stripped, key := o.stripped(obj)
 	if m, ok := stripped.(metav1.Object); ok && !o.keeps(m) {

@@ -85,7 +85,7 @@ func TestReadWhatIsAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := objects.Snapshot(time.Now())
-	if len(got.Webhooks) != 4 || len(got.Services) != 3 || got.EndpointsKnown.Has(validate) || !got.ServicesKnown.Has(validate) {
+	if len(got.Webhooks) != 4 || len(got.Services) != 3 || got.EndpointsKnown.Services[validate] || !got.ServicesKnown.Services[validate] {
 		t.Errorf("webhooks %v, Services %v", refs(got), got.Services)
 	}
 	if len(got.Errors) != 1 || !errorAbout("endpointslices.discovery.k8s.io", "list endpointslices.discovery.k8s.io is forbidden in namespaces convert, hive, policy")(got) {

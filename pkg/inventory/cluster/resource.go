@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -209,7 +208,7 @@ func (c Clients) workloadResources(scope watchScope) []resource {
 			example:       &appsv1.Deployment{},
 			page:          100, strip: stripDeployment,
 		}, func(o *metav1.ListOptions) {
-			o.LabelSelector = inventory.DNSLabel + " in (" + strings.Join(inventory.DNSApps, ",") + ")"
+			o.LabelSelector = inventory.DNSSelector
 		}),
 	}
 }

@@ -159,10 +159,10 @@ func references(s *inventory.Snapshot) map[string]map[string]bool {
 	for i := range s.Webhooks {
 		switch b := &s.Webhooks[i].Backend; b.Kind {
 		case inventory.BackendService:
-			add(b.Service.Key())
+			add(b.Service.Key)
 		case inventory.BackendAPIServer:
 			if called := s.State(*b).Service; called != b.Service {
-				add(called.Key())
+				add(called.Key)
 			}
 		}
 	}

@@ -80,11 +80,13 @@ func TestWatchByNamespace(t *testing.T) {
 	eventually(t, "a stream for each kind", func() bool { return slices.Equal(inNamespace(s.watched()), want) })
 
 	s.remove(service("policy", "s3"))
-	r.await("the missing Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 4 && s.ServicesKnown.Has(inPolicy("s3")) })
+	r.await("the missing Service", func(s *inventory.Snapshot) bool {
+		return len(s.Services) == 4 && s.ServicesKnown.Services[inPolicy("s3")]
+	})
 	s.put(service("policy", "more"))
 	s.put(validating("six", serviceClient("policy", "more")))
 	r.await("the sixth Service", func(s *inventory.Snapshot) bool {
-		if len(s.Services) < 4 || !s.ServicesKnown.Has(inPolicy("s3")) || !s.EndpointsKnown.Has(inPolicy("s0")) {
+		if len(s.Services) < 4 || !s.ServicesKnown.Services[inPolicy("s3")] || !s.EndpointsKnown.Services[inPolicy("s0")] {
 			t.Errorf("with webhooks %v the Services are %v", refs(s), s.Services)
 		}
 		return len(s.Services) == 5 && len(s.Webhooks) == 6
@@ -108,21 +110,21 @@ func TestWatchKeepsWhatIsNotReplaced(t *testing.T) {
 	s.put(service("policy", "more"), validating("six", serviceClient("policy", "more")))
 	stays := func(until func(*inventory.Snapshot) bool) func(*inventory.Snapshot) bool {
 		return func(s *inventory.Snapshot) bool {
-			if n := len(s.Services[inPolicy("s0")].Endpoints); n != 1 || !s.EndpointsKnown.Has(inPolicy("s0")) {
+			if n := len(s.Services[inPolicy("s0")].Endpoints); n != 1 || !s.EndpointsKnown.Services[inPolicy("s0")] {
 				t.Errorf("with webhooks %v Service s0 has %d endpoints, known in %v", refs(s), n, s.EndpointsKnown)
 			}
 			return until(s)
 		}
 	}
 	failing := r.await("the failure", stays(func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 6 && len(s.Errors) > 0 }))
-	if failing.EndpointsKnown.Has(inPolicy("more")) {
+	if failing.EndpointsKnown.Services[inPolicy("more")] {
 		t.Error("endpoints that cannot be read are known")
 	}
 	s.put(endpointSlice("policy", "s1", true, true))
 	r.await("a change all the same", stays(func(s *inventory.Snapshot) bool { return len(s.Services[inPolicy("s1")].Endpoints) == 2 }))
 	s.heal()
 	r.await("the sixth Service", stays(func(s *inventory.Snapshot) bool {
-		return s.EndpointsKnown.Has(inPolicy("more")) && len(s.Errors) == 0 && len(s.Services) == 6
+		return s.EndpointsKnown.Services[inPolicy("more")] && len(s.Errors) == 0 && len(s.Services) == 6
 	}))
 }
 
@@ -170,7 +172,7 @@ func TestWatchInACrowdedNamespace(t *testing.T) {
 	s.put(validating("five", fiveServices(s)...))
 	r := watching(s, Options{Debounce: time.Millisecond})
 	got := r.await("anything", anything)
-	if len(got.Services) != 5 || !got.ServicesKnown.Has(inPolicy("s0")) || len(got.Errors) != 0 || watchErrors(got) != 0 {
+	if len(got.Services) != 5 || !got.ServicesKnown.Services[inPolicy("s0")] || len(got.Errors) != 0 || watchErrors(got) != 0 {
 		t.Errorf("Services %v, errors %v, watch errors %v", got.Services, got.Errors, got.WatchErrors)
 	}
 	byName := func() bool {
@@ -193,7 +195,7 @@ func TestReadInACrowdedNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := objects.Snapshot(time.Now()); len(got.Services) != 5 || !got.ServicesKnown.Has(inPolicy("s4")) || len(got.Errors) != 0 {
+	if got := objects.Snapshot(time.Now()); len(got.Services) != 5 || !got.ServicesKnown.Services[inPolicy("s4")] || len(got.Errors) != 0 {
 		t.Errorf("Services %v, errors %v", got.Services, got.Errors)
 	}
 }

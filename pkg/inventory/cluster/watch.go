@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -206,9 +205,6 @@ func (w *watcher) setServerInfo(info serverInfo) {
 	defer w.mu.Unlock()
 	if !info.same(w.serverInfo) {
 		w.schedule.noteChange(time.Now())
-	}
-	if reflect.DeepEqual(info.served, w.serverInfo.served) {
-		info.served = w.serverInfo.served // unchanged parts of a Snapshot are found by address
 	}
 	w.serverInfo, w.schedule.fetching = info, false
 	w.signal()

@@ -240,7 +240,7 @@ var (
 
 // whole says that a Snapshot shows all that populate registers.
 func whole(s *inventory.Snapshot) bool {
-	return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Has(convert) && len(s.Errors) == 0
+	return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Services[convert] && len(s.Errors) == 0
 }
 
 func TestWatchShowsTheCluster(t *testing.T) {
@@ -374,7 +374,7 @@ func TestWatchFollowsWhatIsNamed(t *testing.T) {
 	s.put(validating("one", serviceClient("policy", "a")), validating("two", serviceClient("policy", "a")))
 	named := r.await("the Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 1 && len(s.Webhooks) == 2 })
 	a, b := inventory.Key{Namespace: "policy", Name: "a"}, inventory.Key{Namespace: "policy", Name: "b"}
-	if !named.ServicesKnown.Has(a) || named.ServicesKnown.Has(b) || !named.EndpointsKnown.Has(a) {
+	if !named.ServicesKnown.Services[a] || named.ServicesKnown.Services[b] || !named.EndpointsKnown.Services[a] {
 		t.Errorf("Services are known in %v, endpoints in %v", named.ServicesKnown, named.EndpointsKnown)
 	}
 	s.put(endpointSlice("policy", "a", true, true))
@@ -401,7 +401,7 @@ func TestWatchOfASlowService(t *testing.T) {
 	s := startServer(t)
 	s.put(namespace("policy"), service("policy", "slow"), validating("broken", serviceClient("policy", "gone")))
 	r := watching(s, Options{Debounce: time.Millisecond, test: timing{newServiceWait: time.Millisecond}})
-	r.await("the missing Service", func(s *inventory.Snapshot) bool { return s.ServicesKnown.Has(gone) })
+	r.await("the missing Service", func(s *inventory.Snapshot) bool { return s.ServicesKnown.Services[gone] })
 	s.refuse(http.StatusInternalServerError, func(r request) bool { return r.query.Get("fieldSelector") == "metadata.name=slow" })
 
 	s.put(validating("new", serviceClient("policy", "slow")))
@@ -557,10 +557,10 @@ func TestWatchShowsWhatItMayRead(t *testing.T) {
 			return len(s.Webhooks) == 4 && !s.NamespacesKnown && len(s.Namespaces) == 0
 		}},
 		{"services", "services", func(s *inventory.Snapshot) bool {
-			return len(s.Webhooks) == 4 && len(s.Services) == 0 && !s.ServicesKnown.Has(validate) && s.EndpointsKnown.Has(validate)
+			return len(s.Webhooks) == 4 && len(s.Services) == 0 && !s.ServicesKnown.Services[validate] && s.EndpointsKnown.Services[validate]
 		}},
 		{"endpointslices", "endpointslices.discovery.k8s.io", func(s *inventory.Snapshot) bool {
-			return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Has(validate) && !s.EndpointsKnown.Has(validate)
+			return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Services[validate] && !s.EndpointsKnown.Services[validate]
 		}},
 	} {
 		t.Run(tt.resource, func(t *testing.T) {
@@ -647,7 +647,7 @@ func TestWatchSurvivesTheAPIServer(t *testing.T) {
 	// A watch may break while the first such Snapshot is being made.
 	r.await("an Error", failing)
 	away := r.await("an Error", failing)
-	if len(away.Webhooks) != 4 || len(away.Services) != 3 || !away.ServicesKnown.Has(convert) {
+	if len(away.Webhooks) != 4 || len(away.Services) != 3 || !away.ServicesKnown.Services[convert] {
 		t.Errorf("webhooks %v, Services %v", refs(away), away.Services)
 	}
 	later := r.await("the same Error later", func(s *inventory.Snapshot) bool { return s.Taken.After(away.Taken) })

@@ -37,7 +37,7 @@ var lacks = []struct {
 	{[]string{"Namespace"}, "no Namespaces: their labels are unknown"},
 	{[]string{"Service"}, "no Services: backends are unknown"},
 	{[]string{"EndpointSlice", "Endpoints"}, "no EndpointSlices: endpoints are unknown"},
-	{[]string{inventory.KindPod, inventory.KindDeployment, inventory.KindStatefulSet, inventory.KindDaemonSet}, "no Pods or workloads: what runs behind Services is unknown"},
+	{[]string{"Pod", "Deployment", "StatefulSet", "DaemonSet"}, "no Pods or workloads: what runs behind Services is unknown"},
 }
 
 // summary returns how the input was read and what it lacks.

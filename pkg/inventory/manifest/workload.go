@@ -4,8 +4,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // Pods are most of the objects of a cluster, and their containers are not read.
@@ -61,9 +59,9 @@ type workload struct {
 func (w *workload) v1(t typeMeta) any {
 	template := corev1.PodTemplateSpec{ObjectMeta: w.Spec.Template.ObjectMeta, Spec: w.Spec.Template.Spec.v1()}
 	switch t.kind {
-	case inventory.KindStatefulSet:
+	case "StatefulSet":
 		return &appsv1.StatefulSet{TypeMeta: w.TypeMeta, ObjectMeta: w.ObjectMeta, Spec: appsv1.StatefulSetSpec{Replicas: w.Spec.Replicas, Selector: w.Spec.Selector, Template: template}}
-	case inventory.KindDaemonSet:
+	case "DaemonSet":
 		return &appsv1.DaemonSet{TypeMeta: w.TypeMeta, ObjectMeta: w.ObjectMeta, Spec: appsv1.DaemonSetSpec{Selector: w.Spec.Selector, Template: template}}
 	}
 	return &appsv1.Deployment{TypeMeta: w.TypeMeta, ObjectMeta: w.ObjectMeta, Spec: appsv1.DeploymentSpec{Replicas: w.Spec.Replicas, Selector: w.Spec.Selector, Template: template}}

@@ -30,6 +30,10 @@ type tallies map[inventory.Series]*tally
 // All other kinds are failures, also those that API servers do not have yet.
 const refusal = "no_error"
 
+// failureConversion is the kind of a failed conversion, of which the API server has
+// no error_type.
+const failureConversion = "conversion_failed"
+
 // count adds a number of a webhook, counted in a span of so many seconds.
 func (t tallies) count(series inventory.Series, m measure, value, span float64) {
 	empty := value == 0 && m.what == bucket // still an edge of the histogram
@@ -54,7 +58,7 @@ func (t tallies) count(series inventory.Series, m measure, value, span float64) 
 	case conditionErrors:
 		w.failures[inventory.FailureMatchCondition] += value
 	case unconverted:
-		w.failures[inventory.FailureConversion] += value
+		w.failures[failureConversion] += value
 	case timed:
 		if series.Type == inventory.Conversion {
 			w.call(value, span)

@@ -37,7 +37,7 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 	if len(chain) > 0 {
 		seen.certificates = judge(chain, t, began)
 	}
-	if !seen.Known() || seen.astray {
+	if seen.Answer == inventory.AnswerNone || seen.astray {
 		seen.unanswered = t.unanswered + 1
 	}
 	seen.again = time.Now().Add(o.pause(seen.unanswered))

@@ -66,7 +66,14 @@ func Look(ctx context.Context, s *inventory.Snapshot, o Options) *inventory.Snap
 	for i, seen := range o.dialAll(ctx, targets) {
 		known[targets[i].backend] = seen
 	}
-	return s.WithProbes(probes(targets, known))
+	return withProbes(s, probes(targets, known))
+}
+
+// withProbes returns the Snapshot with the probes in place of its own.
+func withProbes(s *inventory.Snapshot, probes map[inventory.Ref]inventory.Probe) *inventory.Snapshot {
+	out := *s
+	out.Probes = probes
+	return &out
 }
 
 // Prober stands between the watch of a cluster and the reader of its Snapshots:
@@ -101,7 +108,7 @@ func (p *Prober) Publish(s *inventory.Snapshot) {
 
 // announce is called with the lock held, so that nothing older comes later.
 func (p *Prober) announce() {
-	p.publish(p.snapshot.WithProbes(probes(p.options.targets(p.snapshot), p.known)))
+	p.publish(withProbes(p.snapshot, probes(p.options.targets(p.snapshot), p.known)))
 }
 
 // Run dials until ctx is done: a new backend, and one whose CA bundles changed,

@@ -120,7 +120,7 @@ func TestInconclusive(t *testing.T) {
 		defer stop()
 		p.Publish(objects(t, [][]byte{nil}, "10.0.0.1:8443").Snapshot(time.Now()))
 		d.want(t, "10.0.0.1:8443")
-		if b.last.Probes[ref(0)].Known() {
+		if b.last.Probes[ref(0)].Answer != inventory.AnswerNone {
 			t.Errorf("the probe is %+v, want one without a result", b.last.Probes[ref(0)])
 		}
 		for _, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
@@ -141,7 +141,7 @@ func TestInconclusive(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if !b.last.Probes[ref(0)].Known() {
+		if b.last.Probes[ref(0)].Answer == inventory.AnswerNone {
 			t.Errorf("the probe is %+v, want an answer", b.last.Probes[ref(0)])
 		}
 		time.Sleep(5*time.Minute - 2*time.Second)

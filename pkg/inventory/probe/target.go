@@ -84,7 +84,7 @@ func (o Options) target(s *inventory.Snapshot, b inventory.Backend) (target, boo
 		return target{}, false // the API server trusts itself
 	}
 	t := named(b.ServerName(), b.Service.Port)
-	if addresses := s.Addresses(b.Service); addresses != nil {
+	if addresses := addressesOf(s, b.Service); addresses != nil {
 		t.addresses = addresses
 	} else {
 		t.addresses, t.inner = []string{t.address}, true
@@ -199,7 +199,7 @@ func astray(known map[backend]outcome) bool {
 	for _, seen := range known {
 		if seen.astray {
 			lost++
-		} else if seen.Known() {
+		} else if seen.Answer != inventory.AnswerNone {
 			return false
 		}
 	}

@@ -82,7 +82,7 @@ func Webhook(ref inventory.Ref, b inventory.Backend) *inventory.Webhook {
 func Service(namespace, name string) inventory.Backend {
 	return inventory.Backend{
 		Kind:    inventory.BackendService,
-		Service: inventory.ServiceRef{Namespace: namespace, Name: name, Port: 443, Path: "/"},
+		Service: inventory.ServiceRef{Key: inventory.Key{Namespace: namespace, Name: name}, Port: 443, Path: "/"},
 	}
 }
 
@@ -117,8 +117,8 @@ func Report() *classify.Report {
 			{Webhook: Webhook(quotaPolicy, Service("policy", "policy")), Threshold: 1},
 		},
 		Costs: []classify.Cost{
-			{Resource: pods, Operation: inventory.Create, Budget: admission.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Webhooks: 2}},
-			{Resource: pods, Operation: inventory.Delete},
+			{Resource: pods, Operation: admission.Create, Budget: admission.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Webhooks: 2}},
+			{Resource: pods, Operation: admission.Delete},
 		},
 		Findings: []classify.Finding{
 			{Check: NoEndpoints, Webhook: podsPolicy, Source: source, Problem: classify.Problem{

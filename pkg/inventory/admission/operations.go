@@ -1,0 +1,86 @@
+package admission
+
+import (
+	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Operation is an admission operation.
+type Operation string
+
+// The admission operations.
+const (
+	Create  Operation = "CREATE"
+	Update  Operation = "UPDATE"
+	Delete  Operation = "DELETE"
+	Connect Operation = "CONNECT"
+)
+
+// connects are the subresources that the API server serves by a Connecter: any
+// verb on them is the admission operation CONNECT. Source:
+// k8s.io/kubernetes/pkg/registry (rest.Connecter) and, for OpenShift's, the
+// registries of openshift-apiserver.
+var connects = map[inventory.Resource]bool{
+	{Name: "pods", Subresource: "exec"}:                                                   true,
+	{Name: "pods", Subresource: "attach"}:                                                 true,
+	{Name: "pods", Subresource: "portforward"}:                                            true,
+	{Name: "pods", Subresource: "proxy"}:                                                  true,
+	{Name: "nodes", Subresource: "proxy"}:                                                 true,
+	{Name: "services", Subresource: "proxy"}:                                              true,
+	{Group: "build.openshift.io", Name: "buildconfigs", Subresource: "webhooks"}:          true,
+	{Group: "build.openshift.io", Name: "buildconfigs", Subresource: "instantiatebinary"}: true,
+}
+
+// OperationsOn returns the admission operations that the server can meet on the
+// resource. Reading is never admitted, so a read-only resource has none.
+func OperationsOn(s inventory.Served) []Operation {
+	if connects[s.Resource] {
+		return []Operation{Connect}
+	}
+	var ops []Operation
+	for _, o := range []struct {
+		op    Operation
+		verbs []string
+	}{
+		{Create, []string{"create"}},
+		{Update, []string{"update", "patch"}},
+		{Delete, []string{"delete", "deletecollection"}},
+	} {
+		if slices.ContainsFunc(o.verbs, func(v string) bool { return slices.Contains(s.Verbs, v) }) {
+			ops = append(ops, o.op)
+		}
+	}
+	return ops
+}
+
+// Operations is a set of admission operations.
+type Operations uint8
+
+var operationBits = map[Operation]Operations{Create: 1, Update: 2, Delete: 4, Connect: 8}
+
+// allOperations is the set of all operations.
+const allOperations Operations = 15
+
+// OperationsOf returns the set of the operations.
+func OperationsOf(ops ...Operation) Operations {
+	var set Operations
+	for _, op := range ops {
+		set |= operationBits[op]
+	}
+	return set
+}
+
+// Has reports whether the operation is in the set.
+func (o Operations) Has(op Operation) bool { return o&operationBits[op] != 0 }
+
+// List returns the operations in the order CREATE, UPDATE, DELETE, CONNECT.
+func (o Operations) List() []Operation {
+	var out []Operation
+	for _, op := range []Operation{Create, Update, Delete, Connect} {
+		if o.Has(op) {
+			out = append(out, op)
+		}
+	}
+	return out
+}
