@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/ext"
-	"github.com/google/cel-go/interpreter"
+	"k8s.io/apimachinery/pkg/util/version"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -120,7 +120,7 @@ func (p *programs) of(expression string) *program {
 type program struct {
 	full, low cel.Program
 	// expensive is set once the expression cost more than lowCost: it is not
-	// times.
+	// evaluated at that limit again.
 	expensive atomic.Bool
 	// authorizes says that the expression asks the authorizer.
 	authorizes bool
@@ -178,10 +178,8 @@ func (m *Matcher) Errors() []inventory.Error {
 func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {
 	return env.Program(
 		ast,
-		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost, cel.OptPartialEval),
+		cel.EvalOptions(cel.OptPartialEval),
 		cel.CostLimit(cost),
-		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
-		cel.CostTracking(&library.CostEstimator{}),
 	)
 }
 
@@ -221,14 +219,12 @@ func (p *program) tooLong() string {
 // asksAuthorizer reports whether the expression reads the variable authorizer.
 func asksAuthorizer(ast *cel.Ast) bool {
 	for _, reference := range ast.NativeRep().ReferenceMap() {
-		if reference.Name == authorizerName || strings.HasPrefix(reference.Name, authorizerName+".") {
+		if reference.Name == plugincel.AuthorizerVarName || strings.HasPrefix(reference.Name, plugincel.AuthorizerVarName+".") {
 			return true
 		}
 	}
 	return false
 }
-
-const authorizerName = "authorizer"
 
 func outcomeOf(value ref.Val, err error) outcome {
 	switch {
@@ -289,7 +285,7 @@ func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
 		return p
 	}
 	out := []*cel.AttributePatternType{
-		cel.AttributePattern("authorizer"), cel.AttributePattern("authorizer.requestResource"),
+		cel.AttributePattern(plugincel.AuthorizerVarName), cel.AttributePattern(plugincel.RequestResourceAuthorizerVarName),
 		request("userInfo"), request("dryRun"), request("options"),
 	}
 	if r.Name == "" {
@@ -316,69 +312,24 @@ func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
 
 // conditionEnv is the environment in which the API server evaluates
 // matchConditions, with the libraries of its newest version: what an older one
-// does not know, it does not store. Source:
-// k8s.io/apiserver/pkg/cel/environment.
+// does not know, it does not store. Source: NewMutatingWebhook and
+// NewValidatingAdmissionWebhook of k8s.io/apiserver/pkg/admission/plugin/webhook.
 var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
-	request := requestType()
-	env, err := cel.NewEnv(
-		cel.HomogeneousAggregateLiterals(),
-		cel.EagerlyValidateDeclarations(true),
-		cel.DefaultUTCTimeZone(true),
-		cel.CrossTypeNumericComparisons(true),
-		cel.OptionalTypes(),
-		cel.CostEstimatorOptions(checker.PresenceTestHasCost(false)),
-		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(), cel.ValidateHomogeneousAggregateLiterals()),
-		ext.Strings(ext.StringsVersion(2)), ext.Sets(), ext.Lists(ext.ListsVersion(3)), ext.TwoVarComprehensions(),
-		library.URLs(), library.Regex(), library.Authz(), library.AuthzSelectors(), library.Quantity(), library.IP(), library.CIDR(),
-		library.Format(), library.SemverLib(library.SemverVersion(1)), library.Lists(library.ListsVersion(1)),
-		cel.Variable("object", cel.DynType),
-		cel.Variable("oldObject", cel.DynType),
-		cel.Variable("namespaceObject", cel.DynType), // declared, but always null
-		cel.Variable("request", request.CelType()),
-		cel.Variable("authorizer", library.AuthorizerType),
-		cel.Variable("authorizer.requestResource", library.ResourceCheckType),
-	)
+	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
+	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
+		IntroducedVersion: version.MajorMinor(1, 0),
+		EnvOptions: []cel.EnvOption{
+			cel.Variable(plugincel.ObjectVarName, cel.DynType),
+			cel.Variable(plugincel.OldObjectVarName, cel.DynType),
+			cel.Variable(plugincel.NamespaceVarName, namespace.CelType()), // declared, but always null
+			cel.Variable(plugincel.RequestVarName, request.CelType()),
+			cel.Variable(plugincel.AuthorizerVarName, library.AuthorizerType),
+			cel.Variable(plugincel.RequestResourceAuthorizerVarName, library.ResourceCheckType),
+		},
+		DeclTypes: []*apiservercel.DeclType{request, namespace},
+	}, environment.StrictCostOpt)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the environment of matchConditions: %w", err)
 	}
-	typed, err := apiservercel.NewDeclTypeProvider(request).EnvOptions(env.CELTypeProvider())
-	if err != nil {
-		return nil, fmt.Errorf("preparing the type of requests: %w", err)
-	}
-	return env.Extend(typed...)
+	return set.StoredExpressionsEnv(), nil
 })
-
-// requestType is the type of the variable request. Source: BuildRequestType of
-// k8s.io/apiserver/pkg/admission/plugin/cel.
-func requestType() *apiservercel.DeclType {
-	text, list := apiservercel.StringType, apiservercel.NewListType(apiservercel.StringType, -1)
-	kind := objectType("kubernetes.GroupVersionKind", declared{"group": text, "version": text, "kind": text})
-	resource := objectType("kubernetes.GroupVersionResource", declared{"group": text, "version": text, "resource": text})
-	return objectType("kubernetes.AdmissionRequest", declared{
-		"kind":               kind,
-		"resource":           resource,
-		"subResource":        text,
-		"requestKind":        kind,
-		"requestResource":    resource,
-		"requestSubResource": text,
-		"name":               text,
-		"namespace":          text,
-		"operation":          text,
-		"userInfo": objectType("kubernetes.UserInfo", declared{
-			"username": text, "uid": text, "groups": list, "extra": apiservercel.NewMapType(text, list, -1),
-		}),
-		"dryRun":  apiservercel.BoolType,
-		"options": apiservercel.DynType,
-	})
-}
-
-// declared are the fields of a type.
-type declared map[string]*apiservercel.DeclType
-
-func objectType(name string, types declared) *apiservercel.DeclType {
-	fields := map[string]*apiservercel.DeclField{}
-	for field, t := range types {
-		fields[field] = apiservercel.NewDeclField(field, t, true, nil, nil)
-	}
-	return apiservercel.NewObjectType(name, fields)
-}
