@@ -93,7 +93,7 @@ func mostRelevant(profiles []*Profile) (out []*Profile, truncated bool) {
 			if (p.Deadlock != nil) != deadlocked || !p.FailsClosed() {
 				continue
 			}
-			k := kind{p.matchKey, p.State.Service.Key()}
+			k := kind{p.matchKey, p.State.Service.Key}
 			if known[k] {
 				out = append(out, p)
 				continue
