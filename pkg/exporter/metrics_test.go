@@ -85,12 +85,13 @@ func TestContract(t *testing.T) {
 		"webhook_probe_duration_seconds":                          {"type", "configuration", "name"},
 		"webhook_serving_certificate_not_after_timestamp_seconds": {"type", "configuration", "name"},
 		"webhook_configuration_changed_timestamp_seconds":         {"type", "configuration"},
-		"finding":                    {"check", "severity", "type", "configuration", "name", "group", "resource"},
-		"findings":                   {"severity", "acknowledged"},
-		"admission_budget_seconds":   {"group", "resource", "operation"},
-		"condition":                  {"condition", "status", "reason"},
-		"snapshot_timestamp_seconds": nil,
-		"watch_errors_total":         {"group", "resource"},
+		"finding":                            {"check", "severity", "type", "configuration", "name", "group", "resource"},
+		"findings":                           {"severity", "acknowledged"},
+		"admission_budget_seconds":           {"group", "resource", "operation"},
+		"condition":                          {"condition", "status", "reason"},
+		"snapshot_timestamp_seconds":         nil,
+		"watch_errors_total":                 {"group", "resource"},
+		"resource_version_regressions_total": nil,
 	}
 	got := map[string][]string{}
 	for _, f := range Families {
@@ -102,6 +103,9 @@ func TestContract(t *testing.T) {
 		}
 	}
 	for name, labels := range got {
+		if _, promised := want[name]; !promised {
+			t.Errorf("%s is not promised to users: add %q: %#v to want in pkg/exporter/metrics_test.go", name, name, labels)
+		}
 		for _, reserved := range []string{"namespace", "service", "pod"} {
 			if slices.Contains(labels, reserved) {
 				t.Errorf("%s has a label %q, which scrape configurations overwrite", name, reserved)
