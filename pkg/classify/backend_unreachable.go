@@ -23,13 +23,13 @@ var backendUnreachable = &Check{
 			Severity: min(severity, Warning),
 			Message: fmt.Sprintf("calls %s, which cannot be reached from where the auditor runs (%s); if the API server fares no better, %s",
 				BackendName(p), probe.Error, consequence),
-			Fix: reach(p),
+			Fix: reachAdvice(p),
 		}}
 	},
 }
 
-// reach is how to find out whether no process listens or the network is blocked.
-func reach(p *Profile) string {
+// reachAdvice says how to find out whether no process listens or the network is blocked.
+func reachAdvice(p *Profile) string {
 	if p.Webhook.Backend.Kind == inventory.BackendURL {
 		return fmt.Sprintf("see that %s resolves and listens, from the hosts of the API servers too; if it is gone for good: kubectl delete %s",
 			quoted(p.Webhook.Backend.Host()), ObjectName(p))

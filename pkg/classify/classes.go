@@ -176,13 +176,13 @@ var coreGroups = []string{
 // Source: github.com/openshift/api, payload-manifests/crds.
 const approvedAPI = "api-approved.openshift.io"
 
-// members answers which class a reached resource belongs to.
+// members returns the classes of a matched resource.
 type members struct {
 	classes map[inventory.Resource][]Class
 	groups  map[string]bool
 	crds    map[string]*inventory.CRD
-	// sorted are what is reached, by class, of those seen already: webhooks that
-	// ask for the same share what they reach.
+	// sorted are the results of classify so far, by the first matched resource:
+	// webhooks that match the same share that list.
 	sorted map[*admission.MatchedResource]map[Class][]inventory.Resource
 	// known are the facts by matchKey.
 	known map[string]matchFacts
@@ -221,15 +221,16 @@ func (m members) core(r inventory.Resource) bool {
 	return crd != nil && crd.Annotations[approvedAPI] != ""
 }
 
-// reach sorts what a webhook reaches into the classes.
-func (m members) reach(reached []admission.MatchedResource) map[Class][]inventory.Resource {
-	if len(reached) == 0 {
+// classify sorts what a webhook matches into the classes, once for webhooks that
+// match the same.
+func (m members) classify(matched []admission.MatchedResource) map[Class][]inventory.Resource {
+	if len(matched) == 0 {
 		return nil
 	}
-	out, done := m.sorted[&reached[0]]
+	out, done := m.sorted[&matched[0]]
 	if !done {
-		out = m.sort(reached)
-		m.sorted[&reached[0]] = out
+		out = m.sort(matched)
+		m.sorted[&matched[0]] = out
 	}
 	return out
 }

@@ -30,7 +30,7 @@ var ineffectiveSelector = &Check{
 			return nil
 		case clusterScoped:
 			return []Problem{{
-				Message: fmt.Sprintf("has a namespaceSelector (%s) without effect: it never exempts cluster-scoped resources, and it is called for no others (%s)", strings.Join(own, ","), listed(reachedNames(p.Matched))),
+				Message: fmt.Sprintf("has a namespaceSelector (%s) without effect: it never exempts cluster-scoped resources, and it is called for no others (%s)", strings.Join(own, ","), listed(resourceNames(p.Matched))),
 				Fix:     patch(p, set(p, "namespaceSelector", struct{}{})),
 			}}
 		}

@@ -79,7 +79,7 @@ func matchFactsOf(a *admission.Matcher, m members, w *inventory.Webhook, key str
 	facts, known := m.known[key]
 	if !known {
 		matched := a.MatchedResources(w)
-		facts = matchFacts{matched, a.UnusedRules(w), m.reach(matched)}
+		facts = matchFacts{matched, a.UnusedRules(w), m.classify(matched)}
 		m.known[key] = facts
 	}
 	return facts

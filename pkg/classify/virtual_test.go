@@ -61,7 +61,7 @@ func TestRequestsTo(t *testing.T) {
 	} {
 		s := files(t, registering(`{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: ["*/*"]}`)+
 			"  matchConditions: [{name: exclude, expression: '!("+requestsTo(test.exclude)+")'}]\n")
-		reached := reachedNames(admission.New(s).MatchedResources(&s.Webhooks[0]))
+		reached := resourceNames(admission.New(s).MatchedResources(&s.Webhooks[0]))
 		for _, r := range test.left {
 			if !slices.Contains(reached, r) {
 				t.Errorf("%s excludes %s", requestsTo(test.exclude), r)

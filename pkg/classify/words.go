@@ -72,8 +72,8 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 // day formats the date of t in UTC.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// reachedNames returns the resources of a reach.
-func reachedNames(reached []admission.MatchedResource) []inventory.Resource {
+// resourceNames returns the matched resources.
+func resourceNames(reached []admission.MatchedResource) []inventory.Resource {
 	out := make([]inventory.Resource, len(reached))
 	for i, r := range reached {
 		out[i] = r.Resource
@@ -87,7 +87,7 @@ func intercepted(p *Profile) string {
 	for _, r := range p.Matched {
 		ops |= r.Operations
 	}
-	return operations(ops) + " of " + listed(reachedNames(p.Matched))
+	return operations(ops) + " of " + listed(resourceNames(p.Matched))
 }
 
 // operations lists the operations as prose does.

@@ -20,13 +20,13 @@ type timing struct {
 	// discoveryDelay is how long discovery takes to follow a change, and
 	// fetchInterval the minimum time between two fetches of the serverInfo.
 	discoveryDelay, fetchInterval time.Duration
-	// gates is the time between two reads of the feature gates while no watch
+	// gatesInterval is the time between two reads of the feature gates while no watch
 	// fails: they change with a restart of the API server only.
-	gates time.Duration
-	// relist is the age at which a list is read again when its watch ends, which
+	gatesInterval time.Duration
+	// relistAge is the age at which a list is read again when its watch ends, which
 	// the API server brings about every five to ten minutes: events that were
 	// lost without an error are found by that alone.
-	relist time.Duration
+	relistAge time.Duration
 	// backoff is the pause between failing calls of one watch. Its cap is lower
 	// than that of client-go, which would not notice for a minute that an outage
 	// has ended.
@@ -41,8 +41,8 @@ func (o Options) timing() timing {
 	t.newServiceWait = cmp.Or(t.newServiceWait, time.Second)
 	t.discoveryDelay = cmp.Or(t.discoveryDelay, 2*time.Second)
 	t.fetchInterval = cmp.Or(t.fetchInterval, time.Second)
-	t.gates = cmp.Or(t.gates, 10*time.Minute)
-	t.relist = cmp.Or(t.relist, 5*time.Minute)
+	t.gatesInterval = cmp.Or(t.gatesInterval, 10*time.Minute)
+	t.relistAge = cmp.Or(t.relistAge, 5*time.Minute)
 	if t.backoff.Duration == 0 {
 		t.backoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second}
 	}
@@ -68,8 +68,8 @@ type schedule struct {
 	servedChanged, refetch time.Time
 	// recovered is set when a watch recovers: the API server may be another.
 	recovered bool
-	// compared is the time of the last comparison of resource versions.
-	compared time.Time
+	// revisionsCompared is the time of the last comparison of resource versions.
+	revisionsCompared time.Time
 }
 
 // watchStatus summarizes all watches.
@@ -144,12 +144,12 @@ func (s *schedule) beginFetch(now time.Time) {
 	s.fetching, s.fetched, s.servedChanged, s.recovered = true, now, time.Time{}, false
 }
 
-// compareNow reports whether resource versions are to be compared with this
+// beginComparison reports whether resource versions are to be compared with this
 // fetch of the serverInfo, and if so records the comparison.
-func (s *schedule) compareNow(now time.Time) bool {
-	due := s.recovered || now.Sub(s.compared) >= s.resync
+func (s *schedule) beginComparison(now time.Time) bool {
+	due := s.recovered || now.Sub(s.revisionsCompared) >= s.resync
 	if due {
-		s.compared = now
+		s.revisionsCompared = now
 	}
 	return due
 }

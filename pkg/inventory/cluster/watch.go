@@ -68,10 +68,10 @@ type watcher struct {
 	schedule   schedule
 	serverInfo serverInfo
 	errors     map[string]int64
-	// regressions counts how often the resource version went back, and relist
-	// is set while everything is to be listed again because of it.
-	regressions int64
-	relist      bool
+	// regressions counts how often the resource version went back, and
+	// relistPending is set until everything is listed again because of it.
+	regressions   int64
+	relistPending bool
 	// crowded are the namespaces with too many Services to watch all of them.
 	crowded map[string]bool
 }
@@ -93,7 +93,7 @@ func newWatcher(clients Clients, options Options, publish func(*inventory.Snapsh
 		publish:  publish,
 		wakeup:   make(chan struct{}, 1),
 		scoped:   map[watchScope]*scopedWatch{},
-		schedule: schedule{timing: options.timing(), started: now, compared: now},
+		schedule: schedule{timing: options.timing(), started: now, revisionsCompared: now},
 		errors:   map[string]int64{},
 		crowded:  map[string]bool{},
 	}
@@ -105,7 +105,7 @@ func newWatcher(clients Clients, options Options, publish func(*inventory.Snapsh
 
 func (w *watcher) startWatch(ctx context.Context, r resource) *objectWatch {
 	t := w.schedule.timing
-	o := newObjectWatch(r, t.relist, w.onEvent)
+	o := newObjectWatch(r, t.relistAge, w.onEvent)
 	if r.scope.possible() {
 		w.running.Go(func() { o.run(ctx, t.backoff) })
 	} else {
@@ -147,9 +147,9 @@ func (w *watcher) onEvent(o *objectWatch, e event) {
 	}
 	w.schedule.recovered = w.schedule.recovered || e == recovered
 	switch {
-	case e == regressed && !w.relist:
+	case e == regressed && !w.relistPending:
 		w.regressions++
-		w.relist = true
+		w.relistPending = true
 	case e == crowded:
 		w.crowded[o.scope.namespace] = true
 	}
@@ -166,8 +166,8 @@ func (w *watcher) signal() {
 // relistIfRegressed lists everything again where the resource version went back.
 func (w *watcher) relistIfRegressed() {
 	w.mu.Lock()
-	due := w.relist
-	w.relist = false
+	due := w.relistPending
+	w.relistPending = false
 	w.mu.Unlock()
 	if !due {
 		return
@@ -186,11 +186,11 @@ func (w *watcher) fetchIfDue(ctx context.Context) {
 		return
 	}
 	before := w.serverInfo
-	if w.schedule.recovered || now.Sub(before.gatesRead) >= w.schedule.gates {
+	if w.schedule.recovered || now.Sub(before.gatesRead) >= w.schedule.gatesInterval {
 		before.gatesRead = time.Time{}
 	}
 	var known map[*objectWatch]string
-	if w.schedule.compareNow(now) {
+	if w.schedule.beginComparison(now) {
 		known = revisions(w.clusterWide)
 	}
 	w.schedule.beginFetch(now)

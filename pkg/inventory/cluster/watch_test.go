@@ -775,7 +775,7 @@ func TestWatchAfterAnUnseenRestore(t *testing.T) {
 	populate(s)
 	backup := s.version()
 	s.put(validating("lost", serviceClient("policy", "validate")))
-	r := watching(s, Options{test: timing{relist: time.Nanosecond}})
+	r := watching(s, Options{test: timing{relistAge: time.Nanosecond}})
 	r.await("the state after the backup", webhooks(5))
 	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+4+3+3 })
 
