@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
 // observed is what the auditor prints of one webhook.
@@ -111,14 +112,7 @@ func (tr *traffic) within(name string, from, to time.Time) float64 {
 func TestObservedIsWhatWasSent(t *testing.T) {
 	w := environment{stock.UseAlone(t)}
 	b := w.Backend(t, "observe")
-	for _, k := range kinds {
-		h := testenv.Hook(b, k.path, testenv.Rule("", "configmaps"))
-		h.Name = k.webhook()
-		h.FailurePolicy = &k.policy
-		h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{labelKey: k.name}}
-		w.Validate(t, "observe-"+k.name, h)
-	}
-	w.awaitCalls(t, b.Namespace, kinds)
+	w.register(t, b, kinds)
 	tr := &traffic{pause: 20 * time.Millisecond, answered: map[string][]time.Time{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
@@ -144,6 +138,18 @@ func TestObservedIsWhatWasSent(t *testing.T) {
 			tr.explain(t, kubeconfig, b.Namespace)
 		})
 	})
+}
+
+// register registers these webhooks, and waits until the API server calls them.
+func (w environment) register(t *testing.T, b webhook.Backend, kinds []kind) {
+	t.Helper()
+	for _, k := range kinds {
+		h := testenv.Hook(b, k.path, testenv.Rule("", "configmaps"))
+		h.Name, h.FailurePolicy = k.webhook(), &k.policy
+		h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{labelKey: k.name}}
+		w.Validate(t, "observe-"+k.name, h)
+	}
+	w.awaitCalls(t, b.Namespace, kinds)
 }
 
 // awaitCalls waits until the API server calls these webhooks.

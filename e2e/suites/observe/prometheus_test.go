@@ -10,7 +10,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
@@ -47,13 +46,7 @@ func (w environment) prometheus(t *testing.T) *monitoring.Stack {
 func TestPrometheusHasWhatWasSent(t *testing.T) {
 	w := environment{stock.UseAlone(t)}
 	b := w.Backend(t, "observe-prometheus")
-	for _, k := range scraped {
-		h := testenv.Hook(b, k.path, testenv.Rule("", "configmaps"))
-		h.Name, h.FailurePolicy = k.webhook(), &k.policy
-		h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{labelKey: k.name}}
-		w.Validate(t, "observe-"+k.name, h)
-	}
-	w.awaitCalls(t, b.Namespace, scraped)
+	w.register(t, b, scraped)
 	stack := w.prometheus(t)
 	tr := &traffic{pause: 200 * time.Millisecond, answered: map[string][]time.Time{}}
 	ctx, stop := context.WithCancel(t.Context())
