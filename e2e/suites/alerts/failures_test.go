@@ -48,7 +48,7 @@ func eightOnPods(t *testing.T, s scenario) {
 		c.Webhooks = append(c.Webhooks, one)
 	}
 	testenv.Must(t, s.register(t.Context(), c))
-	s.trafficEvery(t, 2*time.Second, s.touchPod)
+	s.traffic(t, users, s.touchPod)
 }
 
 // calledInClumps is a webhook that is called a few times at once, as often as every
