@@ -43,7 +43,7 @@ func admissionAlerts() []Alert {
 			KeepFiring:  15 * time.Minute,
 			Expr:        uncharted,
 			Summary:     `The API server calls webhook {{ $labels.name }}, which no object registers.`,
-			Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. Either a manifest on the control plane's disk does (staticManifestsDir), which no API shows: the series apiserver_manifest_admission_config_controller_last_config_info tells which API servers read any. Or one of the API servers still has a configuration that was deleted, or is not one that the auditor watches.`,
+			Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. Either a manifest on the control plane's disk does (staticManifestsDir), which no API shows: the series apiserver_manifest_admission_config_controller_last_config_info shows which API servers read any. Or one of the API servers still has a configuration that was deleted, or is not one that the auditor watches.`,
 		},
 	}
 }
@@ -60,24 +60,36 @@ func recurring(counter string) string {
 // or, where there were no calls in these, of all calls before. A webhook that
 // was not there before has not changed. Once it fires, what is usual is what was
 // usual then: a new share that lasts is no old one.
-const rejectionsJumped = `
-	(sum by (type, name) (increase(` + intended + `[15m])) >= 20)
-	/ on (type, name) (sum by (type, name) (increase(` + requests + `[15m])) > 0) > $threshold
+const rejectionsJumped = refusedShare + ` > $threshold
 	and on (type, name) (
-		sum by (type, name) (increase(` + intended + `[15m])) / on (type, name) (sum by (type, name) (increase(` + requests + `[15m])) > 0)
-		> on (type, name) 3 * (
-			(sum by (type, name) (increase(` + intended + `[6h])) - on (type, name) sum by (type, name) (increase(` + intended + `[15m])))
-			/ on (type, name) ((cluster_type_name:webhook_auditor_calls:increase6h - on (type, name) sum by (type, name) (increase(` + requests + `[15m]))) >= 20)
-			or on (type, name) sum by (type, name) (` + intended + ` offset 15m) / on (type, name) sum by (type, name) (` + requests + ` offset 15m)
-			or on (type, name) 0 * sum by (type, name) (` + requests + ` offset 6h)
-		)
+		` + refusedShare + ` > on (type, name) 3 * ` + refusedBefore + `
 		or on (type, name) ALERTS{alertname="WebhookRejectionsHigh"}
 	)`
+
+// The records of webhooks that refuse on purpose, and often enough to matter.
+const (
+	refused       = `cluster_type_name:webhook_auditor_calls_refused:increase15m`
+	refusedShare  = `cluster_type_name:webhook_auditor_calls_refused:ratio_increase15m`
+	refusedBefore = `cluster_type_name:webhook_auditor_calls_refused:ratio_before`
+)
+
+var refusalRecords = []RecordingRule{
+	{Name: refused, Expr: `sum by (type, name) (increase(` + intended + `[15m])) >= 20`},
+	{Name: refusedShare, Expr: refused + ` / on (type, name) (sum by (type, name) (increase(` + requests + `[15m]) and on (type, name) ` + refused + `) > 0)`},
+	{
+		Name: refusedBefore,
+		Expr: `
+			(sum by (type, name) (increase(` + intended + `[6h])) - on (type, name) ` + refused + `)
+			/ on (type, name) ((` + affectedCalls("6h") + ` - on (type, name) ` + refused + ` / on (type, name) ` + refusedShare + `) >= 20)
+			or on (type, name) sum by (type, name) (` + intended + ` offset 15m) / on (type, name) sum by (type, name) (` + requests + ` offset 15m and on (type, name) ` + refused + `)
+			or on (type, name) 0 * sum by (type, name) (` + requests + ` offset 6h and on (type, name) ` + refused + `)`,
+	},
+}
 
 // uncharted counts the calls to webhooks that a running auditor does not see.
 // Those to one that was deleted are in the last 15 minutes for less long than
 // the alert waits.
 const uncharted = `
 	(sum by (type, name) (increase(` + requests + `[15m])) > 0)
-	unless on (type, name) last_over_time(webhook_auditor_webhook_info[5m])
+	unless on (type, name) ` + thresholds + `
 	and on () ` + auditorSeen

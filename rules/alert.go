@@ -86,7 +86,7 @@ func Groups() []Group {
 		callsGroup(),
 		{Name: "webhook-auditor-resources", Alerts: resourceAlerts},
 		findingsGroup(classify.Checks),
-		{Name: "webhook-auditor-self", Alerts: selfAlerts()},
+		{Name: "webhook-auditor-self", RecordingRules: inputRecords, Alerts: selfAlerts()},
 	}
 }
 

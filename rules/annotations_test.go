@@ -19,7 +19,7 @@ const annotated = "testdata/annotations.md"
 func TestAnnotations(t *testing.T) {
 	texts := map[string]string{}
 	for name, traces := range incidents() {
-		p := playFile(t, groupFile(t, groupsOf(t, alertsNeeded(name)...)), minute, mishaps[0].befall(traces))
+		p := evaluateFile(t, groupFile(t, groupsOf(t, alertsNeeded(name)...)), minute, faults[0].lines(traces))
 		p.now = begun * minute
 		if name == "WebhookUnwatched" {
 			p.now = 0
@@ -86,7 +86,7 @@ func findingTexts(t *testing.T) map[string]string {
 	for _, f := range findingsOfAll() {
 		series, names = append(series, f.series()...), append(names, f.Name)
 	}
-	p := playFile(t, groupFile(t, groupsOf(t, names...)), time.Minute, series)
+	p := evaluateFile(t, groupFile(t, groupsOf(t, names...)), time.Minute, series)
 	p.tick = 3 * time.Minute
 	texts := map[string]string{}
 	for _, a := range p.until(findingEnds - p.tick) {

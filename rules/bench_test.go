@@ -13,16 +13,13 @@ import (
 // load on the machine does not count.
 func BenchmarkGroups(b *testing.B) {
 	const ticks = 725
-	var series []string
-	for i := range 1000 {
-		series = append(series, webhookSeries(fmt.Sprintf("w%d.example.com", i), ticks)...)
-	}
+	stored := scrapedInto(b, tick, fleet(b, 1000, ticks))
 	for how, record := range map[string]bool{"recorded": true, "written out": false} {
 		groups, err := Options{}.groups(record)
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, g := range playFile(b, groupFile(b, groups), tick, series).groups {
+		for _, g := range evaluateOn(b, groupFile(b, groups), tick, stored).groups {
 			b.Run(how+"/"+g.Name(), func(b *testing.B) {
 				g.Eval(b.Context(), time.Unix(0, 0).Add((ticks-1)*tick))
 				before := cpuTime(b)
@@ -45,12 +42,24 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// webhookSeries are all series of one webhook that the alerts read.
-func webhookSeries(name string, ticks int) []string {
-	var out []string
-	add := func(format string, args ...any) {
-		out = append(out, fmt.Sprintf(format, args...)+fmt.Sprintf("x%d", ticks))
+// fleet are the series of so many webhooks.
+func fleet(b *testing.B, webhooks, ticks int) []scrapedSeries {
+	b.Helper()
+	var out []scrapedSeries
+	for i := range webhooks {
+		for _, s := range parsed(b, webhookSeries(fmt.Sprintf("w%d.example.com", i))) {
+			first, _ := s.at(0)
+			second, _ := s.at(1)
+			out = append(out, scrapedSeries{s.labels, func(scrape int) (float64, bool) { return first + float64(scrape)*(second-first), true }, ticks})
+		}
 	}
+	return out
+}
+
+// webhookSeries are all series of one webhook that the alerts read.
+func webhookSeries(name string) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)+"x1") }
 	webhook := fmt.Sprintf(`name=%q,type="validating"`, name)
 	call := fmt.Sprintf(`instance="a",%s,operation="CREATE",rejected="false"`, webhook)
 	add(`apiserver_admission_webhook_request_total{%s,code="200"} 0+10`, call)

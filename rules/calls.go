@@ -26,6 +26,9 @@ const (
 	intended     = rejections + `{error_type="no_error"}`
 )
 
+// callsWindows are those of the records of calls.
+var callsWindows = []string{"2m", "5m", "30m", "6h"}
+
 // calls are the records of how often each webhook was called in the window.
 func calls(window string) string { return `cluster_type_name:webhook_auditor_calls:increase` + window }
 
@@ -33,6 +36,32 @@ func callsRecord(window string) RecordingRule {
 	return RecordingRule{Name: calls(window), Expr: strings.ReplaceAll(`
 		sum by (type, name) (increase(`+requests+`[WINDOW]) or increase(`+matchConditionErrors+`[WINDOW])) > 0
 		or `+asWebhook(`sum by (crd_name) (increase(`+converted+`_count[WINDOW])) > 0`), "WINDOW", window)}
+}
+
+// affected are the webhooks that alerts may be about: those of which calls
+// failed or were slow within six hours, or which ever refused a request. They
+// are few, so what is known of all webhooks is looked up once for these, and the
+// alerts read little.
+const affected = `cluster_type_name:webhook_auditor_webhook_affected:group`
+
+// affectedCalls are how often each of these was called in the window.
+func affectedCalls(window string) string {
+	return `cluster_type_name:webhook_auditor_calls_affected:increase` + window
+}
+
+func affectedRecords(failures []failure) []RecordingRule {
+	operands := []string{
+		`last_over_time(` + rejections + `[15m])`, `last_over_time(` + failedOpen + `[15m])`, asWebhook(`last_over_time(` + converted + `_count[15m])`),
+		`last_over_time(` + slowCount + `[6h])`,
+	}
+	for _, f := range failures {
+		operands = append(operands, f.on("increase6h"))
+	}
+	out := []RecordingRule{{Name: affected, Expr: `group by (type, name) (` + strings.Join(operands, " or ") + `)`}}
+	for _, window := range callsWindows {
+		out = append(out, RecordingRule{Name: affectedCalls(window), Expr: calls(window) + ` and on (type, name) ` + affected, Inline: calls(window)})
+	}
+	return append(out, affectedInventory...)
 }
 
 // A failure is a way in which calls fail, and how the API server counts it.
@@ -95,9 +124,9 @@ func (f failure) increases() []RecordingRule {
 // more seldom.
 func (f failure) recovered() string {
 	return `(
-			` + calls("2m") + ` >= 20 unless on (type, name) group by (type, name) (` + f.on("increase2m") + `)
+			` + affectedCalls("2m") + ` >= 20 unless on (type, name) group by (type, name) (` + f.on("increase2m") + `)
 			or on (type, name)
-			` + calls("30m") + ` - on (type, name) ` + f.sum("increase30m") + ` >= 20 unless on (type, name) group by (type, name) (` + f.on("increase15m") + `)
+			` + affectedCalls("30m") + ` - on (type, name) ` + f.sum("increase30m") + ` >= 20 unless on (type, name) group by (type, name) (` + f.on("increase15m") + `)
 		)`
 }
 
@@ -117,16 +146,16 @@ func (f failure) recovered() string {
 // Either ends within two minutes where enough calls are answered.
 func (f failure) burn() RecordingRule {
 	short := `(
-			clamp_max(` + f.sum("increase5m") + ` / on (type, name) ` + calls("5m") + `, 1) > 0.2
+			clamp_max(` + f.sum("increase5m") + ` / on (type, name) ` + affectedCalls("5m") + `, 1) > 0.2
 			and on (type, name) ` + f.most("minutes30m") + ` >= 6
 			and on (type, name) ` + f.sum("increase30m") + ` >= 5
 		)`
 	long := `(
-			clamp_max(` + f.sum("increase6h") + ` / on (type, name) ` + calls("6h") + `, 1) >= 0.06
+			clamp_max(` + f.sum("increase6h") + ` / on (type, name) ` + affectedCalls("6h") + `, 1) >= 0.06
 			and on (type, name) ` + f.most("slots6h") + ` >= 3
 			and on (type, name) ` + f.sum("increase6h") + ` >= 5
 			and on (type, name) ` + f.sum("increase75m") + ` > 0
-			unless on (type, name) (` + calls("30m") + ` >= 5 unless on (type, name) ` + f.sum("increase30m") + ` / on (type, name) ` + calls("30m") + ` > 0.03)
+			unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) ` + f.sum("increase30m") + ` / on (type, name) ` + affectedCalls("30m") + ` > 0.03)
 		)`
 	return RecordingRule{Name: f.burning(), Expr: `(` + short + ` or on (type, name) ` + long + `) unless on (type, name) ` + f.recovered()}
 }
@@ -137,10 +166,10 @@ func (f failure) burn() RecordingRule {
 func (f failure) failing() string {
 	return `(` + f.burning() + ` or on (type, name) (
 			(
-				clamp_max(` + f.sum("increase5m") + ` / on (type, name) ` + calls("5m") + `, 1) > $threshold
+				clamp_max(` + f.sum("increase5m") + ` / on (type, name) ` + affectedCalls("5m") + `, 1) > $threshold
 				and on (type, name) ` + f.most("minutes30m") + ` >= 10
 				or on (type, name)
-				clamp_max(` + f.sum("increase30m") + ` / on (type, name) ` + calls("30m") + `, 1) > $threshold
+				clamp_max(` + f.sum("increase30m") + ` / on (type, name) ` + affectedCalls("30m") + `, 1) > $threshold
 				and on (type, name) ` + f.most("slots6h") + ` >= 3
 			)
 			and on (type, name) ` + f.sum("increase30m") + ` >= 3
@@ -177,7 +206,7 @@ var cutOffRecords = []RecordingRule{
 			and on (instance) sum by (instance) (` + closed.on("increase5m") + ` or ` + open.on("increase5m") + `) >= 5
 			and on (instance) (
 				count by (instance) (` + unreached + ` and on (type, name) (
-					` + calls("2m") + ` - on (type, name) sum by (type, name) (` + unreached + `) > on (type, name) 0.1 * ` + calls("2m") + `
+					` + affectedCalls("2m") + ` - on (type, name) sum by (type, name) (` + unreached + `) > on (type, name) 0.1 * ` + affectedCalls("2m") + `
 				)) >= 2
 				or on (instance)
 				count by (instance) (group by (instance, namespace) ((` + unreached + ` unless on (type, name) ` + backendDown + `) * on (type, name) group_left (namespace) ` + backends + `)) >= 2
@@ -206,7 +235,7 @@ func anyOn(operations string) string {
 // callsGroup has all alerts on calls in one group, as they share what they read.
 func callsGroup() Group {
 	g := Group{Name: "webhook-auditor-calls"}
-	for _, window := range []string{"2m", "5m", "30m", "6h"} {
+	for _, window := range callsWindows {
 		g.RecordingRules = append(g.RecordingRules, callsRecord(window))
 	}
 	g.RecordingRules = append(g.RecordingRules, inventoryRecords...)
@@ -214,11 +243,14 @@ func callsGroup() Group {
 	for _, f := range failures {
 		g.RecordingRules = append(g.RecordingRules, f.increases()...)
 	}
+	g.RecordingRules = append(g.RecordingRules, slowRecords...)
+	g.RecordingRules = append(g.RecordingRules, affectedRecords(failures)...)
 	g.RecordingRules = append(g.RecordingRules, cutOffRecords...)
 	for _, f := range failures {
 		g.RecordingRules = append(g.RecordingRules, f.burn())
 	}
-	g.RecordingRules = append(g.RecordingRules, latencyRecords...)
+	g.RecordingRules = append(g.RecordingRules, slowLongRecord)
+	g.RecordingRules = append(append(g.RecordingRules, refusalRecords...), answersRecord)
 	g.Alerts = slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts())
 	return g
 }

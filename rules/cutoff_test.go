@@ -61,7 +61,7 @@ func (tr traffic) until(end int, webhook, instance string) []string {
 func (c cutOffServer) fired(t *testing.T, minutes int) map[string]int {
 	t.Helper()
 	end := c.restored() + minutes*60
-	p := playFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookNoneReachable"), tick, c.series(end))
+	p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookNoneReachable"), tick, c.series(end))
 	p.tick = minute
 	out := map[string]int{}
 	for p.now = cutOffAt * time.Second; p.now <= time.Duration(end)*time.Second; {

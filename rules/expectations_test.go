@@ -141,12 +141,12 @@ var expectations = []expectation{
 	{"the auditor of one of several clusters is away for a day and a half", "WebhookAuditorDown", []trace{buildOfEast.except(30, 5000, "_").except(30, 31, "stale")}, 1, 4, 0, 30, 52, 2160, 2160},
 }
 
-// TestExpectations plays what a person on call expects of one alert.
+// TestExpectations evaluates what a person on call expects of one alert.
 func TestExpectations(t *testing.T) {
 	for _, e := range expectations {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
-			p := playFile(t, fileOf(t, e.alert), time.Duration(e.scrape)*time.Minute, e.lines())
+			p := evaluateFile(t, fileOf(t, e.alert), time.Duration(e.scrape)*time.Minute, e.lines())
 			p.tick, p.now = time.Duration(e.step)*time.Minute, time.Duration(e.from)*time.Minute
 			identity := ""
 			for minute := e.from; minute <= e.last; minute += e.step {
@@ -182,7 +182,7 @@ func TestNoHistory(t *testing.T) {
 	for _, a := range callsGroup().Alerts {
 		names = append(names, a.Name)
 	}
-	p := playFile(t, fileOf(t, names...), minute, mishaps[0].befall(traces))
+	p := evaluateFile(t, fileOf(t, names...), minute, faults[0].lines(traces))
 	for at := time.Duration(0); at <= 100*time.Minute; at += minute {
 		if got := p.firing(at); len(got) > 0 {
 			t.Fatalf("%q fire after %s", got, at)
@@ -199,7 +199,7 @@ func TestFederation(t *testing.T) {
 		all = append(all, tr.renamed("{", `{cluster="small",`))
 	}
 	all = append(all, counts(requested("200"), since(0, 60000)).renamed("{", `{cluster="big",`), limited(knownHook, 0.5).renamed("{", `{cluster="big",`))
-	p := playFile(t, fileOf(t, "WebhookFailingClosed"), minute, mishaps[0].befall(all))
+	p := evaluateFile(t, fileOf(t, "WebhookFailingClosed"), minute, faults[0].lines(all))
 	p.now = 55 * minute
 	var clusters []string
 	for _, a := range p.until(75 * minute) {
@@ -263,7 +263,7 @@ func lookedFor(series string, m *labels.Matcher) string {
 func TestRestart(t *testing.T) {
 	finding := `webhook_auditor_finding{instance="one",pod="one",check="service-missing",severity="critical",type="validating",configuration="c",name="w",group="",resource=""}`
 	file := fileOf(t, "WebhookFailingClosed", "WebhookBackendDown", "WebhookAllCallsFailing")
-	p := playFile(t, file, tick, slices.Concat(called("0+20x240"), failed("0+10x240"), others(240), auditor("one", "policy", "x240"), []string{finding + " 1x240"}))
+	p := evaluateFile(t, file, tick, slices.Concat(called("0+20x240"), failed("0+10x240"), others(240), auditor("one", "policy", "x240"), []string{finding + " 1x240"}))
 	p.now = 20 * time.Minute
 	identities := func(at time.Duration) []string {
 		var out []string

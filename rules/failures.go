@@ -63,7 +63,7 @@ func failureAlerts() []Alert {
 			Enhancement: Enhancement{Severity: classify.Critical},
 			For:         15 * time.Minute,
 			KeepFiring:  5 * time.Minute,
-			Expr:        withBackend("WebhookAllCallsFailing", withoutAnswers("type, name", []string{failedClosed, failedOpen}, []string{requests + `{code="200"}`, intended})),
+			Expr:        withBackend("WebhookAllCallsFailing", withoutAnswers("type, name", []string{failedClosed, failedOpen}, answers+` unless `+answers+` == (`+answeredIn("[5m] offset 1h")+`)`)),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
 			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + ofSome + itsBackend + registration,
 		},
@@ -83,24 +83,25 @@ func failureAlerts() []Alert {
 // answered. It is for webhooks that are called too seldom for a ratio. A counter
 // that did not exist an hour ago, when its API server was scraped, has counted
 // all of them.
-func withoutAnswers(by string, failures, answers []string) string {
+func withoutAnswers(by string, failures []string, answers string) string {
 	var operands []string
 	for _, counter := range failures {
 		operands = append(operands, strings.NewReplacer("BY", by, "COUNTER", counter).Replace(`
 			(sum by (BY) ((last_over_time(COUNTER[5m]) unless last_over_time(COUNTER[5m] offset 1h) and on (instance) last_over_time(`+scraped+`[5m] offset 1h)) or increase(COUNTER[1h])) >= 3) < 20`))
 	}
-	return `(` + strings.Join(operands, " or on ("+by+") ") + `) unless on (` + by + `) (` + increased(answers) + `)`
+	return `(` + strings.Join(operands, " or on ("+by+") ") + `) unless on (` + by + `) (` + answers + `)`
 }
 
 // scraped is a series that each API server has, whatever it is asked.
 const scraped = `apiserver_admission_step_admission_duration_seconds_count`
 
-// increased returns the counters that do not have the value of an hour ago; a scrape
-// that failed then or now makes no difference.
-func increased(counters []string) string {
-	var operands []string
-	for _, c := range counters {
-		operands = append(operands, strings.ReplaceAll(`(last_over_time(COUNT[5m]) unless last_over_time(COUNT[5m]) == last_over_time(COUNT[5m] offset 1h))`, "COUNT", c))
-	}
-	return strings.Join(operands, " or ")
+// answers are the counters of answers, refusals among them, of the affected
+// webhooks.
+const answers = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:last5m`
+
+var answersRecord = RecordingRule{Name: answers, Expr: `(` + answeredIn("[5m]") + `) and on (type, name) ` + affected, Inline: answeredIn("[5m]")}
+
+// answeredIn are the counters of answers; a scrape that failed makes no difference.
+func answeredIn(window string) string {
+	return `last_over_time(` + requests + `{code="200"}` + window + `) or last_over_time(` + intended + window + `)`
 }

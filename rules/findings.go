@@ -10,8 +10,8 @@ import (
 
 // The records of the findings.
 const (
-	// registered are the registrations, labelled with the namespaces of their
-	// backends.
+	// registered are the registrations with findings, labelled with the namespaces
+	// of their backends.
 	registered = `cluster_type_configuration_name_namespace:webhook_auditor_webhook:last5m`
 	// critical are the registrations that reach what the cluster's stability
 	// depends on, conversions among them: a finding on one is critical only where
@@ -28,7 +28,7 @@ var findingRecords = []RecordingRule{
 		Name: registered,
 		Expr: `
 			topk by ` + perRegistration + ` (1, sum by (type, configuration, name, namespace) (label_replace(
-				count_over_time(webhook_auditor_webhook_info[5m]), "namespace", "$1", "service_namespace", "(.*)")))
+				count_over_time(webhook_auditor_webhook_info[5m]) and on ` + perRegistration + ` last_over_time(webhook_auditor_finding[5m]), "namespace", "$1", "service_namespace", "(.*)")))
 			or on ` + perRegistration + ` group by ` + perRegistration + ` (last_over_time(webhook_auditor_finding[5m]))`,
 	},
 	{

@@ -71,7 +71,7 @@ func TestFindingAlerts(t *testing.T) {
 	for _, f := range findings {
 		series, names = append(series, f.series()...), append(names, f.Name)
 	}
-	p := playFile(t, fileOf(t, names...), time.Minute, series)
+	p := evaluateFile(t, fileOf(t, names...), time.Minute, series)
 	p.tick = 3 * time.Minute
 	for at := p.tick; at <= findingLooked; at += p.tick {
 		fires := map[string]bool{}

@@ -9,7 +9,7 @@ import (
 
 // identities are the different alerts of each name that fire at the ticks, and
 // at how many of these there is one.
-func (p *player) identities(from, to time.Duration) (different map[string][]string, ticks map[string]int) {
+func (p *evaluator) identities(from, to time.Duration) (different map[string][]string, ticks map[string]int) {
 	p.t.Helper()
 	different, ticks = map[string][]string{}, map[string]int{}
 	for at := from; at <= to; at += p.tick {
@@ -65,7 +65,7 @@ func TestIdentity(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p := playFile(t, fileOf(t, "WebhookFailingClosed", "WebhookCallsFailing", "WebhookBackendDown"), tick, slices.Concat(failing, test.series))
+			p := evaluateFile(t, fileOf(t, "WebhookFailingClosed", "WebhookCallsFailing", "WebhookBackendDown"), tick, slices.Concat(failing, test.series))
 			p.now = 30 * time.Minute
 			p.until(45 * time.Minute)
 			const from, to = 46 * time.Minute, 120 * time.Minute
@@ -99,7 +99,7 @@ func TestHeld(t *testing.T) {
 	finding := func(check string) string {
 		return `webhook_auditor_finding{instance="one",pod="one",check="` + check + `",severity="critical",type="validating",configuration="c",name="w",group="",resource=""}`
 	}
-	p := playFile(t, fileOf(t, "WebhookBackendDown"), tick, slices.Concat(
+	p := evaluateFile(t, fileOf(t, "WebhookBackendDown"), tick, slices.Concat(
 		auditor("one", "policy", "x120 stale"),
 		[]string{finding("service-missing") + " 1x120 stale", finding("no-ready-endpoints") + " 1x60 stale"},
 	))

@@ -10,21 +10,31 @@ import (
 type input struct {
 	// series names it: a series, with a label or an edge of a histogram.
 	series string
-	// where selects what only exists where the input must exist as well.
+	// where is what only exists where the input must exist as well.
 	where string
-	// expr selects the input; "" stands for an input that where lacks.
+	// expr is the input; "" stands for an input that where lacks.
 	expr string
 }
 
 const (
 	anyAuditor   = `last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])`
-	anyCall      = admissionSeconds + `_count`
 	anyRequest   = `apiserver_request_total{resource="leases"}`
 	sliDuration  = `apiserver_request_sli_duration_seconds`
 	fullDuration = `apiserver_request_duration_seconds`
 	gcErrors     = `garbagecollector_controller_resources_sync_error_total`
 	longestRun   = `workqueue_longest_running_processor_seconds`
 )
+
+// The records of whether there are any calls, as several inputs depend on them.
+const (
+	timedCalls   = `cluster:webhook_auditor_admission_duration:group`
+	countedCalls = `cluster:webhook_auditor_admission_request:group`
+)
+
+var inputRecords = []RecordingRule{
+	{Name: timedCalls, Expr: `group(` + admissionSeconds + `_count)`},
+	{Name: countedCalls, Expr: `group(` + requests + `)`},
+}
 
 // inputs are what is checked. Series of single webhooks exist only once one was
 // called, so each is looked for where one exists that is born together with it,
@@ -36,10 +46,10 @@ func inputs() []input {
 		{scraped, anyAuditor, `last_over_time(` + scraped + `[5m])`},
 		{gcErrors, anyAuditor, `last_over_time(` + gcErrors + `[5m])`},
 		{longestRun, anyAuditor, `last_over_time(` + longestRun + `{name="namespace"}[5m])`},
-		{requests, anyCall, requests},
+		{requests, timedCalls, countedCalls},
 		{rejections, requests + `{rejected="true"}`, rejections},
 		{failedOpen, requests + `{rejected="false", code=~"[45].."}`, failedOpen},
-		{admissionSeconds + `_count`, requests, anyCall},
+		{admissionSeconds + `_count`, countedCalls, timedCalls},
 		{converted + `_count`, `apiserver_conversion_webhook_request_total{result="success"}`, converted + `_count`},
 		{converted + `_bucket`, converted + `_count`, converted + `_bucket`},
 		{sliDuration + `_sum`, anyRequest, sliDuration + `_sum{resource="leases"}`},
@@ -48,13 +58,13 @@ func inputs() []input {
 	}
 	for _, edge := range []string{"0.1", "0.5", "1", "2.5", "10"} {
 		series := fmt.Sprintf(`%s_bucket{le="%s"}`, admissionSeconds, edge)
-		out = append(out, input{series, anyCall, fmt.Sprintf(`%s_bucket{le=~"%[2]s|%[2]s.0"}`, admissionSeconds, edge)})
+		out = append(out, input{series, timedCalls, fmt.Sprintf(`%s_bucket{le=~"%[2]s|%[2]s.0"}`, admissionSeconds, edge)})
 	}
 	for _, of := range [][]string{
 		{requests, "name", "type", "code", "rejected", "instance"},
 		{rejections, "name", "type", "error_type", "instance"},
 		{failedOpen, "name", "type", "instance"},
-		{anyCall, "name", "type"},
+		{admissionSeconds + `_count`, "name", "type"},
 		{converted + `_count`, "crd_name", "succeeded", "instance"},
 	} {
 		for _, name := range of[1:] {

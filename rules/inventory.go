@@ -32,16 +32,17 @@ func remembered(name, series, now string) RecordingRule {
 
 // The records of what the auditor knows.
 const (
-	// thresholds are the latency thresholds, labelled with the namespaces of the
-	// backends. Each webhook of the auditor's has one.
+	// thresholds are the latency thresholds. Each webhook of the auditor's has one.
 	thresholds = `cluster_type_name:webhook_auditor_latency_threshold_seconds:last1d`
 	// onVital are the webhooks that reach resources which the cluster's stability
 	// depends on.
 	onVital = `cluster_type_name:webhook_auditor_reach_vital:last1d`
 	// failsClosed are the webhooks whose failures refuse requests.
 	failsClosed = `cluster_type_name:webhook_auditor_failure_impact_closed:last1d`
-	// backends are all webhooks that were called or are known, with the
-	// namespaces of their backends, "" where none is known.
+	// affectedThresholds are those of the affected webhooks.
+	affectedThresholds = `cluster_type_name:webhook_auditor_latency_threshold_affected_seconds:last1d`
+	// backends are the affected webhooks with the namespaces of their backends, ""
+	// where none is known.
 	backends = `cluster_type_name:webhook_auditor_backend:group`
 )
 
@@ -49,20 +50,19 @@ const (
 // depends on.
 const vitalClasses = `class=~"critical|vital|virtual"`
 
-// oneOf keeps one series of each webhook where auditors disagree.
-func oneOf(expr string) string {
-	return `topk by (type, name) (1, ` + expr + `)`
-}
-
 var inventoryRecords = []RecordingRule{
 	remembered(thresholds, `webhook_auditor_webhook_latency_threshold_seconds`,
-		oneOf(`max by (type, name, namespace) (label_replace(SERIES, "namespace", "$1", "service_namespace", "(.*)"))`)),
+		`max by (type, name, service_namespace) (SERIES)`),
 	remembered(onVital, `webhook_auditor_webhook_reach{`+vitalClasses+`}`, `group by (type, name) (SERIES)`),
 	remembered(failsClosed, `webhook_auditor_webhook_failure_impact{impact="closed"}`, `group by (type, name) (SERIES)`),
+}
+
+var affectedInventory = []RecordingRule{
+	{Name: affectedThresholds, Expr: thresholds + ` and on (type, name) ` + affected, Inline: thresholds},
 	{
 		Name: backends,
-		Expr: `
-			group by (type, name, namespace) (` + thresholds + `)
+		Expr: inNamespace + ` or on (type, name) ` + affected,
+		Inline: inNamespace + `
 			or on (type, name) group by (type, name) (last_over_time(` + requests + `[5m]))
 			or on (type, name) group by (type, name) (last_over_time(` + admissionSeconds + `_count[5m]))
 			or on (type, name) group by (type, name) (last_over_time(` + matchConditionErrors + `[5m]))
@@ -70,15 +70,21 @@ var inventoryRecords = []RecordingRule{
 	},
 }
 
+// inNamespace are the webhooks of which the auditor knows the backend, one series
+// each where auditors disagree.
+const inNamespace = `
+	group by (type, name, namespace) (topk by (type, name) (1,
+		label_replace(` + affectedThresholds + `, "namespace", "$1", "service_namespace", "(.*)")))`
+
 // harmless are the webhooks that the auditor knows to reach nothing which the
 // cluster's stability depends on. An unknown webhook may.
-const harmless = `(` + thresholds + ` unless on (type, name) ` + onVital + `)`
+const harmless = `(` + affectedThresholds + ` unless on (type, name) ` + onVital + `)`
 
 // withBackend labels the webhooks that an alert is about with the namespaces of
 // their backends. An active alert keeps the one that it has.
 func withBackend(alert, expr string) string {
 	return `(` + expr + `) * on (type, name) group_left (namespace) (` +
-		oneOf(`group by (type, name, namespace) (ALERTS{alertname="`+alert+`"})`) + ` or on (type, name) ` + backends + `)`
+		`topk by (type, name) (1, group by (type, name, namespace) (ALERTS{alertname="` + alert + `"})) or on (type, name) ` + backends + `)`
 }
 
 // asWebhook gives conversion series the labels that a webhook is known by.

@@ -40,12 +40,14 @@ func latencyAlerts() []Alert {
 // edges of the API server's histogram, so counting is exact, and reads one
 // bucket where a quantile reads nine.
 const (
-	// slowCount are the slow calls, of webhooks of which more than one call in a
-	// hundred is: mostly none.
+	// slowShare is the share of slow calls, of webhooks of which more than one
+	// call in a hundred is: mostly none.
+	slowShare = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6m`
+	// slowCount are the slow calls of these.
 	slowCount = `cluster_type_name:webhook_auditor_calls_slow:increase6m`
 	// slowShort is the share of slow calls of webhooks that are called all the
 	// time: fewer than five calls are too few.
-	slowShort = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6m`
+	slowShort = `cluster_type_name:webhook_auditor_calls_slow:ratio_five_calls6m`
 	// slowLong is that of webhooks which are called now and then: slow in 3 slots
 	// of 5 minutes, and 5 times, in 6 hours, until they are quick for half an
 	// hour or not called any more.
@@ -54,54 +56,62 @@ const (
 	slow = `(` + slowShort + ` or on (type, name) ` + slowLong + `) > $threshold`
 )
 
-// tooFew is the share of the calls that are quicker, with a margin for the
+// tooMany is the share of the calls that are slow, with a margin for the
 // rounding of quotients.
-const tooFew = `0.98999`
+const tooMany = `0.01001`
+
+// edges are the buckets of the webhooks whose threshold is not a second.
+const edges = `cluster_type_name_le:webhook_auditor_latency_threshold:count`
 
 // quick counts the calls that are no slower than the threshold. Most webhooks
 // may take a second, also those without a threshold, which the auditor does not
 // know: the last line reads that bucket alone. Of the others, the first reads
-// the bucket of each one's threshold, by the name that this has as an edge.
-// "1.0" and "1" are the same edge.
+// the bucket of each one's threshold. "1.0" and "1" are the same edge.
 const quick = `(
 		sum by (type, name) (
-			label_replace(increase(` + admissionSeconds + `_bucket{le=~"0.1|0.5|2.5|10|10.0"}[WINDOW]), "threshold", "$1", "le", "(.+?)([.]0)?")
-			and on (type, name, threshold) count_values by (type, name) ("threshold", ` + thresholds + ` != 1)
+			increase(` + admissionSeconds + `_bucket{le=~"0.1|0.5|2.5|10|10.0"}[WINDOW])
+			and on (type, name, le) (` + edges + ` or label_replace(` + edges + `, "le", "10.0", "le", "10"))
 		)
 		or on (type, name) sum by (type, name) (increase(` + admissionSeconds + `_bucket{le=~"1|1.0"}[WINDOW]))
 	)`
 
 const answered = `sum by (type, name) (increase(` + admissionSeconds + `_count[WINDOW]) > 0)`
 
-// notQuick counts the calls that are not.
-const notQuick = answered + ` - on (type, name) (` + quick + ` < on (type, name) ` + tooFew + ` * (` + answered + `))`
+// notQuick is the share of the calls that are not, where it is too large.
+const notQuick = `1 - ` + quick + ` / on (type, name) (` + answered + `) > ` + tooMany
 
-var latencyRecords = []RecordingRule{
-	{Name: slowCount, Expr: strings.ReplaceAll(notQuick, "WINDOW", "6m")},
-	{Name: slowShort, Expr: slowCount + ` / on (type, name) (` + strings.ReplaceAll(answered, "WINDOW", "6m") + ` >= 5)`},
+var slowRecords = []RecordingRule{
+	{Name: edges, Expr: `count_values by (type, name) ("le", ` + thresholds + ` != 1)`},
+	{Name: slowShare, Expr: strings.ReplaceAll(notQuick, "WINDOW", "6m")},
+	{Name: slowCount, Expr: slowShare + ` * on (type, name) (` + strings.ReplaceAll(answered, "WINDOW", "6m") + `)`},
 	{
-		Name: slowLong,
-		Expr: `
-			clamp_max(sum_over_time(` + slowCount + `[6h:5m]) / on (type, name) ` + calls("6h") + `, 1)
-			and on (type, name) sum_over_time(` + slowCount + `[6h:5m]) >= 5
-			and on (type, name) count_over_time(` + slowCount + `[6h:5m]) >= 3
-			and on (type, name) count_over_time(` + slowCount + `[75m:5m])
-			unless on (type, name) (` + calls("30m") + ` >= 5 unless on (type, name) count_over_time(` + slowCount + `[30m:5m]))`,
-		// Where nothing can be recorded, each slot would have to be counted anew:
-		// slow in both of the last two quarters of an hour.
-		Inline: strings.ReplaceAll(`(`+notQuick+`) / on (type, name) (`+answered+` >= 5)`, "WINDOW", "15m") +
-			` and on (type, name) (` + strings.ReplaceAll(notQuick, "[WINDOW]", "[15m] offset 15m") + `)`,
+		Name:   slowShort,
+		Expr:   slowShare + ` and on (type, name) ` + slowCount + ` / on (type, name) ` + slowShare + ` > 4.99`, // 5, up to rounding
+		Inline: strings.ReplaceAll(`(`+notQuick+`) and on (type, name) (`+answered+` >= 5)`, "WINDOW", "6m"),
 	},
+}
+
+var slowLongRecord = RecordingRule{
+	Name: slowLong,
+	Expr: `
+		clamp_max(sum_over_time(` + slowCount + `[6h:5m]) / on (type, name) ` + affectedCalls("6h") + `, 1)
+		and on (type, name) sum_over_time(` + slowCount + `[6h:5m]) >= 5
+		and on (type, name) count_over_time(` + slowCount + `[6h:5m]) >= 3
+		and on (type, name) count_over_time(` + slowCount + `[75m:5m])
+		unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) count_over_time(` + slowCount + `[30m:5m]))`,
+	// Where nothing can be recorded, each slot would have to be counted anew:
+	// slow in both of the last two quarters of an hour.
+	Inline: strings.ReplaceAll(`(`+notQuick+`) and on (type, name) (`+answered+` >= 5)`, "WINDOW", "15m") +
+		` and on (type, name) (` + strings.ReplaceAll(notQuick, "[WINDOW]", "[15m] offset 15m") + `)`,
 }
 
 // slowConversion compares a quantile: the edges of this histogram are powers
 // of two, and lie by the factor 1.024 beyond the thresholds 0.5 and 1. The
 // margin is for a quantile that lies on its edge. A CRD whose objects are
 // converted now and then is slow where it is in both of the last two quarters of
-// an hour. Without a threshold of its own it may take a second, as the value of
-// a group is 1.
+// an hour. Without a threshold of its own it may take a second.
 var slowConversion = strings.NewReplacer(
-	"LIMIT", `1.001 * 1.024 * (max by (type, name) (`+thresholds+`) or on (type, name) group by (type, name) (`+backends+`))`,
+	"LIMIT", `1.001 * 1.024 * (max by (type, name) (`+affectedThresholds+`) or on (type, name) `+convertedIn("30m")+` ^ 0)`,
 	"P99(5m)", quantileOf("[5m]"), "P99(15m)", quantileOf("[15m]"), "P99(BEFORE)", quantileOf("[15m] offset 15m"),
 	"COUNT(5m)", convertedIn("5m"), "COUNT(30m)", convertedIn("30m"),
 ).Replace(`

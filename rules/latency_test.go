@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -66,7 +67,7 @@ func TestEdges(t *testing.T) {
 // expect holds that the alert fires, or that it does not.
 func expect(t *testing.T, alert string, fires bool, series []string) {
 	t.Helper()
-	p := playFile(t, fileOf(t, alert), tick, series)
+	p := evaluateFile(t, fileOf(t, alert), tick, series)
 	if got := p.first(alert, 30*time.Minute); (got >= 0) != fires {
 		t.Errorf("%s first fires after %s, want it to fire: %t", alert, got, fires)
 	}
@@ -120,7 +121,7 @@ func TestUnevenHistograms(t *testing.T) {
 	}
 }
 
-// TestWithoutThreshold shows that a webhook nobody knows is slow from a second
+// TestWithoutThreshold shows that a webhook that no auditor knows is slow from a second
 // on: a missing auditor does not blind the alert.
 func TestWithoutThreshold(t *testing.T) {
 	expect(t, "WebhookSlow", false, admissionHistogram("w", "0.5", 100, 50))
@@ -147,9 +148,46 @@ func TestVital(t *testing.T) {
 		{"Fail", "", "", "WebhookSlow"},
 	} {
 		t.Run(test.policy+" on "+test.resource, func(t *testing.T) {
-			p := playFile(t, fileOf(t, "WebhookSlow", "WebhookCriticalResourceSlow"), tick, slices.Concat(registration(test.policy, test.class, test.resource), admissionHistogram("w", "0.5", 100, 50), []string{limit("w", "validating", 0.5)}))
+			p := evaluateFile(t, fileOf(t, "WebhookSlow", "WebhookCriticalResourceSlow"), tick, slices.Concat(registration(test.policy, test.class, test.resource), admissionHistogram("w", "0.5", 100, 50), []string{limit("w", "validating", 0.5)}))
 			if got := p.firing(25 * time.Minute); !slices.Equal(got, []string{test.alert + " w"}) {
 				t.Errorf("%q fire, want %s alone", got, test.alert)
+			}
+		})
+	}
+}
+
+// TestResourceOfASlowWebhook has requests for two resources wait, one of which a
+// slow webhook reaches: WebhookResourceLatencyHigh is about the other alone, as
+// the alert on the webhook has the cure of the first. A slow webhook that reaches
+// neither hides nothing.
+func TestResourceOfASlowWebhook(t *testing.T) {
+	var traces []trace
+	for _, resource := range []string{"pods", "secrets"} {
+		for _, tr := range append(slices.Clone(triggers["WebhookResourceLatencyHigh"]), reach.renamed(`name="w"`, `name="quick"`)) {
+			traces = append(traces, tr.renamed(`resource="pods"`, fmt.Sprintf("resource=%q", resource)).renamed(`name="w"`, `name="quick"`))
+		}
+	}
+	traces = append(traces, triggers["WebhookCriticalResourceSlow"]...)
+	for _, test := range []struct {
+		reached string
+		want    []string
+	}{
+		{"pods", []string{"WebhookCriticalResourceSlow w", "WebhookResourceLatencyHigh secrets"}},
+		{"nodes", []string{"WebhookCriticalResourceSlow w", "WebhookResourceLatencyHigh pods", "WebhookResourceLatencyHigh secrets"}},
+	} {
+		t.Run(test.reached, func(t *testing.T) {
+			t.Parallel()
+			var of []trace
+			for _, tr := range traces {
+				if strings.HasPrefix(tr.series, "webhook_auditor_webhook_reach") && strings.Contains(tr.series, `name="w"`) {
+					tr = tr.renamed(`resource="pods"`, fmt.Sprintf("resource=%q", test.reached))
+				}
+				of = append(of, tr)
+			}
+			p := evaluateFile(t, fileOf(t, "WebhookResourceLatencyHigh", "WebhookCriticalResourceSlow"), minute, faults[0].lines(of))
+			p.now = begun * minute
+			if got := p.firing(looked * minute); !slices.Equal(got, test.want) {
+				t.Errorf("%q fire, want %q", got, test.want)
 			}
 		})
 	}

@@ -61,7 +61,7 @@ func TestRecordNames(t *testing.T) {
 }
 
 // TestRecords holds which forms record anything: neither those that cannot nor
-// those of a selection, which could not tell their series from each other's.
+// those of a selection, which could not distinguish their series.
 func TestRecords(t *testing.T) {
 	for _, test := range []struct {
 		form    Form

@@ -103,7 +103,7 @@ func TestClusters(t *testing.T) {
 		}
 		return out
 	}
-	p := play(t, Options{}, slices.Concat(
+	p := evaluate(t, Options{}, slices.Concat(
 		in("east", healthy(240)),
 		in("west", slices.Concat(called("0+27x240"), failed("1+3x240"), others(240))),
 	)...)
@@ -120,9 +120,9 @@ func TestClusters(t *testing.T) {
 func TestTimeScale(t *testing.T) {
 	const speed = 60
 	series := slices.Concat(called("0+27x240"), failed("1+3x240"), audited(240), others(240))
-	p := playFile(t, ruleFile(t, Options{TimeScale: 1.0 / speed}), tick/speed, series)
+	p := evaluateFile(t, ruleFile(t, Options{TimeScale: 1.0 / speed}), tick/speed, series)
 	p.only("WebhookFailingClosed")
-	slow := play(t, Options{}, series...)
+	slow := evaluate(t, Options{}, series...)
 	slow.only("WebhookFailingClosed")
 	const alert = "WebhookFailingClosed"
 	if got, want := p.first(alert, time.Hour/speed), slow.first(alert, time.Hour)/speed; got < 0 || got != want {

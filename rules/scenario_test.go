@@ -72,10 +72,10 @@ func others(ticks int) []string {
 }
 
 func TestHealthy(t *testing.T) {
-	p := play(t, Options{}, healthy(240)...)
-	for moment := time.Duration(0); moment <= 2*time.Hour; moment += 10 * time.Minute {
-		if got := p.firing(moment); len(got) > 0 {
-			t.Fatalf("after %s: %q", moment, got)
+	p := evaluate(t, Options{}, healthy(240)...)
+	for at := time.Duration(0); at <= 2*time.Hour; at += 10 * time.Minute {
+		if got := p.firing(at); len(got) > 0 {
+			t.Fatalf("after %s: %q", at, got)
 		}
 	}
 }
@@ -103,8 +103,8 @@ func converts(succeeded string) func(values string) []string {
 	}
 }
 
-// TestBurst lets each call of a webhook fail for 30 seconds, once: nobody may
-// hear of it, however the webhook was called before and is scraped.
+// TestBurst lets each call of a webhook fail for 30 seconds, once: no alert
+// may fire, however the webhook was called before and is scraped.
 func TestBurst(t *testing.T) {
 	// It begins just after a scrape, so that it shows in as many as it can. One
 	// failure long before makes the first of the burst visible.
@@ -131,7 +131,7 @@ func TestBurst(t *testing.T) {
 					}
 				}
 			}
-			p := playFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen", "WebhookConversionFailing", "WebhookAllCallsFailing"), time.Duration(scrape)*time.Second, series)
+			p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen", "WebhookConversionFailing", "WebhookAllCallsFailing"), time.Duration(scrape)*time.Second, series)
 			p.tick = 30 * time.Second
 			for p.now = 4200 * time.Second; p.now <= end*time.Second; {
 				if got := p.firing(p.now); len(got) > 0 {

@@ -40,13 +40,13 @@ const (
 	broken = 6*hour + 13 // when the outages of the scenarios begin, apart from scrapes and slots
 )
 
-// outage has the calls fail from the moment on.
+// outage has the calls fail from then on.
 func outage(calls, failures func(int) int) traffic { return traffic{calls, from(broken, failures)} }
 
 func total(calls func(int) int) traffic { return outage(calls, calls) }
 
 // scenarios are what an on-call engineer expects of traffic that fails. All are
-// played with a webhook that answered everything for six hours.
+// evaluated with a webhook that answered everything for six hours.
 var scenarios = []struct {
 	name string
 	// servers are what each API server counts.
@@ -95,7 +95,7 @@ func (tr traffic) series(k kind, webhook, instance string) []string {
 // ends is when the scenarios end.
 const ends = broken + 4*hour
 
-// TestTraffic plays the scenarios with each kind of webhook, all in one cluster.
+// TestTraffic evaluates the scenarios with each kind of webhook, all in one cluster.
 func TestTraffic(t *testing.T) {
 	var series []string
 	for i, s := range scenarios {
@@ -106,7 +106,7 @@ func TestTraffic(t *testing.T) {
 		}
 	}
 	firsts := map[string]time.Duration{}
-	p := playFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen", "WebhookConversionFailing"), tick, series)
+	p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen", "WebhookConversionFailing"), tick, series)
 	p.tick = time.Minute // half as often as scraped: what is shown is the same
 	for p.now = broken / 30 * 30 * time.Second; p.now <= ends*time.Second; {
 		now := p.now
@@ -131,7 +131,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// kindsOf are the kinds of webhooks that a scenario is played with: those that
+// kindsOf are the kinds of webhooks that a scenario has: those that
 // fail closed with all, the others, whose rules are made alike, with every third.
 func kindsOf(scenario int) []kind {
 	if scenario%3 == 0 {

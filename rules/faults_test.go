@@ -25,7 +25,7 @@ type trace struct {
 }
 
 // Everything is watched for over two hours, minute by minute. From looked on
-// every alert fires; what a mishap is about happens 50 minutes before the end,
+// every alert fires; what a fault is about happens 50 minutes before the end,
 // which is longer than an alert keeps firing.
 const (
 	minute  = time.Minute // a tick of these tests
@@ -154,18 +154,18 @@ func unreachable() []trace {
 	return out
 }
 
-// A casualty is an alert, and what it fires on about a webhook of its own.
-type casualty struct {
+// An alertCase is an alert, and what it fires on about a webhook of its own.
+type alertCase struct {
 	Alert
 	webhook string
 	traces  []trace
 }
 
-// casualties are all signal alerts and, for those on findings, which are derived
+// alertCases are all signal alerts and, for those on findings, which are derived
 // alike, the first.
-func casualties(t *testing.T) []casualty {
+func alertCases(t *testing.T) []alertCase {
 	t.Helper()
-	var out []casualty
+	var out []alertCase
 	for _, g := range Groups() {
 		for _, a := range g.Alerts {
 			traces, exists := triggers[a.Name]
@@ -181,7 +181,7 @@ func casualties(t *testing.T) []casualty {
 			if !exists {
 				t.Errorf("nothing is known to make %s fire", a.Name)
 			}
-			s := casualty{Alert: a, webhook: strings.ToLower(a.Name)}
+			s := alertCase{Alert: a, webhook: strings.ToLower(a.Name)}
 			for _, trace := range traces {
 				s.traces = append(s.traces, trace.renamed(`name="w"`, fmt.Sprintf("name=%q", s.webhook)))
 			}
@@ -191,15 +191,15 @@ func casualties(t *testing.T) []casualty {
 	return out
 }
 
-// solitary tells whether the alert is about all that there is, or is not.
-func (s casualty) solitary() bool {
+// isGlobal reports whether the alert is about all that there is, or is not.
+func (s alertCase) isGlobal() bool {
 	return slices.Contains([]string{"WebhookInputMetricsMissing", "WebhookAuditorDown", "WebhookAuditorStale", "WebhookAuditorPolicyInvalid", "WebhookNoneReachable", "WebhookResourceLatencyHigh"}, s.Name)
 }
 
-// hasBackend tells whether the alert says where the webhook's backend is.
-func (s casualty) hasBackend() bool { return strings.Contains(s.Expr, "group_left (namespace)") }
+// hasBackend reports whether the alert says where the webhook's backend is.
+func (s alertCase) hasBackend() bool { return strings.Contains(s.Expr, "group_left (namespace)") }
 
-func (s casualty) owns(l labels.Labels) bool {
+func (s alertCase) owns(l labels.Labels) bool {
 	return l.Get("alertname") == s.Name && (l.Get("name") == "" || l.Get("name") == s.webhook)
 }
 
@@ -247,9 +247,9 @@ func (t trace) born(later int) trace {
 
 func (t trace) idle() trace { return trace{t.series, func(int) string { return t.at(0) }} }
 
-// A mishap is something that happens in clusters, to be tried on every alert
+// A fault is something that happens in clusters, to be tried on every alert
 // that it can touch.
-type mishap struct {
+type fault struct {
 	name string
 	// to are the series that it happens to, by how their names begin.
 	to      string
@@ -261,7 +261,7 @@ type mishap struct {
 	namespaces string
 }
 
-var mishaps = []mishap{
+var faults = []fault{
 	{"nothing", "", func(t trace) []trace { return []trace{t} }, false, "policy"},
 	{"a failed scrape", "", func(t trace) []trace { return []trace{t.except(happens, happens+1, "stale")} }, false, "policy"},
 	{"counters born while watched", "apiserver_", func(t trace) []trace { return []trace{t.born(10)} }, false, "policy"},
@@ -307,20 +307,20 @@ var mishaps = []mishap{
 // second is what another auditor says.
 func (t trace) second() trace { return t.renamed(`instance="x",pod="x"`, `instance="y",pod="y"`) }
 
-// touches tells whether a mishap can touch what an alert fires on.
-func (m mishap) touches(traces []trace) bool {
-	return m.to == "" || slices.ContainsFunc(traces, func(t trace) bool { return strings.HasPrefix(t.series, m.to) })
+// touches reports whether a fault can change what an alert fires on.
+func (f fault) touches(traces []trace) bool {
+	return f.to == "" || slices.ContainsFunc(traces, func(t trace) bool { return strings.HasPrefix(t.series, f.to) })
 }
 
-// befall returns the series with the mishap.
-func (m mishap) befall(traces []trace) []string {
+// lines returns the series with the fault.
+func (f fault) lines(traces []trace) []string {
 	var out []string
 	for _, t := range traces {
-		befallen := []trace{t}
-		if strings.HasPrefix(t.series, m.to) {
-			befallen = m.happens(t)
+		changed := []trace{t}
+		if strings.HasPrefix(t.series, f.to) {
+			changed = f.happens(t)
 		}
-		for _, b := range befallen {
+		for _, b := range changed {
 			var line strings.Builder
 			line.WriteString(b.series)
 			for tick := range watched + 1 {
@@ -332,51 +332,51 @@ func (m mishap) befall(traces []trace) []string {
 	return out
 }
 
-// TestMishaps lets everything that happens in clusters happen while each alert
+// TestFaults lets everything that happens in clusters happen while each alert
 // fires; once with what alerts share written out.
-func TestMishaps(t *testing.T) {
-	var together []casualty
-	var plays [][]casualty
-	for _, s := range casualties(t) {
-		if s.solitary() {
-			plays = append(plays, []casualty{s})
+func TestFaults(t *testing.T) {
+	var together []alertCase
+	var batches [][]alertCase
+	for _, s := range alertCases(t) {
+		if s.isGlobal() {
+			batches = append(batches, []alertCase{s})
 		} else {
 			together = append(together, s)
 		}
 	}
-	for _, m := range mishaps {
-		t.Run(m.name, func(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			for _, play := range append(plays, together) {
-				touched := slices.DeleteFunc(slices.Clone(play), func(s casualty) bool { return !m.touches(s.traces) })
-				m.try(t, touched, true)
-				if m.name == "a failed scrape" {
-					m.try(t, touched, false)
+			for _, batch := range append(batches, together) {
+				touched := slices.DeleteFunc(slices.Clone(batch), func(s alertCase) bool { return !f.touches(s.traces) })
+				f.run(t, touched, true)
+				if f.name == "a failed scrape" {
+					f.run(t, touched, false)
 				}
 			}
 		})
 	}
 }
 
-// try plays a mishap.
-func (m mishap) try(t *testing.T, casualties []casualty, record bool) {
+// run evaluates the alerts with the fault.
+func (f fault) run(t *testing.T, alertCases []alertCase, record bool) {
 	t.Helper()
-	if len(casualties) == 0 {
+	if len(alertCases) == 0 {
 		return
 	}
 	var series []string
 	seen := map[string]map[string]bool{}
-	for _, s := range casualties {
-		series = append(series, m.befall(s.traces)...)
+	for _, s := range alertCases {
+		series = append(series, f.lines(s.traces)...)
 		seen[s.Name] = map[string]bool{}
 	}
-	p := playFile(t, only(t, casualties, record), minute, series)
+	p := evaluateFile(t, only(t, alertCases, record), minute, series)
 	p.now = begun * minute
-	for moment := begun; moment <= watched; moment++ {
-		fires := p.until(minute * time.Duration(moment))
-		for _, s := range casualties {
-			if moment >= looked {
-				m.look(t, s, moment, seen[s.Name], fires)
+	for at := begun; at <= watched; at++ {
+		fires := p.until(minute * time.Duration(at))
+		for _, s := range alertCases {
+			if at >= looked {
+				f.check(t, s, at, seen[s.Name], fires)
 			}
 		}
 	}
@@ -387,31 +387,31 @@ func (m mishap) try(t *testing.T, casualties []casualty, record bool) {
 	}
 }
 
-// look holds one alert at one moment. An alert on an auditor tells several of
-// them apart; any other must be the same all the time.
-func (m mishap) look(t *testing.T, s casualty, moment int, seen map[string]bool, fires []*rules.Alert) {
+// check holds one alert at one time. An alert on an auditor distinguishes several
+// of them; any other must be the same all the time.
+func (f fault) check(t *testing.T, s alertCase, at int, seen map[string]bool, fires []*rules.Alert) {
 	t.Helper()
 	own := slices.DeleteFunc(slices.Clone(fires), func(a *rules.Alert) bool { return !s.owns(a.Labels) })
-	if m.silences == (len(own) > 0) {
-		t.Fatalf("%s: %d fire after %d minutes, want none: %t", s.Name, len(own), moment, m.silences)
+	if f.silences == (len(own) > 0) {
+		t.Fatalf("%s: %d fire after %d minutes, want none: %t", s.Name, len(own), at, f.silences)
 	}
 	for _, a := range own {
 		seen[labels.NewBuilder(a.Labels).Del("instance", "pod").Labels().String()] = true
-		if got := cmp.Or(a.Labels.Get("namespace"), "nowhere"); s.hasBackend() && !strings.Contains(m.namespaces, got) {
-			t.Fatalf("%s: the backend is in %s after %d minutes, want %s", s.Name, got, moment, m.namespaces)
+		if got := cmp.Or(a.Labels.Get("namespace"), "nowhere"); s.hasBackend() && !strings.Contains(f.namespaces, got) {
+			t.Fatalf("%s: the backend is in %s after %d minutes, want %s", s.Name, got, at, f.namespaces)
 		}
 	}
 }
 
 // only writes a file with these alerts, and what they share if it is recorded.
-func only(t *testing.T, casualties []casualty, record bool) string {
+func only(t *testing.T, alertCases []alertCase, record bool) string {
 	t.Helper()
 	groups, err := Options{}.groups(record)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return groupFile(t, silenced(readBy(groups, func(r monitoringv1.Rule) bool {
-		return slices.ContainsFunc(casualties, func(s casualty) bool { return s.Name == r.Alert && s.Labels["check"] == r.Labels["check"] })
+		return slices.ContainsFunc(alertCases, func(s alertCase) bool { return s.Name == r.Alert && s.Labels["check"] == r.Labels["check"] })
 	})))
 }
 
@@ -433,7 +433,7 @@ func TestSlowScrapes(t *testing.T) {
 		}})
 	}
 	for _, alert := range []string{"WebhookInputMetricsMissing", "WebhookAllCallsFailing"} {
-		p := playFile(t, fileOf(t, alert), minute, mishaps[0].befall(traces))
+		p := evaluateFile(t, fileOf(t, alert), minute, faults[0].lines(traces))
 		if got := p.first(alert, watched*minute); got >= 0 {
 			t.Errorf("%s fires after %s", alert, got)
 		}

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,15 +17,16 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/teststorage"
 	"sigs.k8s.io/yaml"
 )
 
 // tick is how often the tests scrape and evaluate, as most clusters do.
 const tick = 30 * time.Second
 
-// player evaluates all alerts, tick by tick, as Prometheus does, over series
+// evaluator evaluates all alerts, tick by tick, as Prometheus does, over series
 // that were written in advance.
-type player struct {
+type evaluator struct {
 	t       testing.TB
 	tick    time.Duration
 	storage storage.Storage
@@ -34,20 +34,23 @@ type player struct {
 	now     time.Duration
 }
 
-// play loads series, each a line in the notation of promtool's tests with one
+// evaluate loads series, each a line in the notation of promtool's tests with one
 // value each tick.
-func play(t testing.TB, o Options, series ...string) *player {
+func evaluate(t testing.TB, o Options, series ...string) *evaluator {
 	t.Helper()
-	return playFile(t, ruleFile(t, o), tick, series)
+	return evaluateFile(t, ruleFile(t, o), tick, series)
 }
 
-// playFile evaluates the alerts of a file over series with one value each tick.
-func playFile(t testing.TB, file string, tick time.Duration, series []string) *player {
+// evaluateFile evaluates the alerts of a file over series with one value each tick.
+func evaluateFile(t testing.TB, file string, tick time.Duration, series []string) *evaluator {
 	t.Helper()
-	script := fmt.Sprintf("load %s\n  %s\n", tick, strings.Join(series, "\n  "))
-	stored := promqltest.LoadedStorage(t, script)
-	t.Cleanup(func() { _ = stored.Close() })
-	p := &player{t: t, tick: tick, storage: stored}
+	return evaluateOn(t, file, tick, scrapedInto(t, tick, parsed(t, series)))
+}
+
+// evaluateOn evaluates the alerts of a file over what was scraped.
+func evaluateOn(t testing.TB, file string, tick time.Duration, stored storage.Storage) *evaluator {
+	t.Helper()
+	p := &evaluator{t: t, tick: tick, storage: stored}
 	p.load(file)
 	for _, g := range p.groups {
 		for _, r := range g.AlertingRules() {
@@ -57,8 +60,62 @@ func playFile(t testing.TB, file string, tick time.Duration, series []string) *p
 	return p
 }
 
+// scrapedSeries is a series, and what it says at each scrape.
+type scrapedSeries struct {
+	labels labels.Labels
+	// at returns the value at a scrape, and false where there is none.
+	at      func(scrape int) (float64, bool)
+	scrapes int
+}
+
+// parsed reads series in the notation of promtool's tests.
+func parsed(t testing.TB, series []string) []scrapedSeries {
+	t.Helper()
+	var out []scrapedSeries
+	for _, line := range series {
+		l, values, err := parser.NewParser(parser.Options{}).ParseSeriesDesc(line)
+		if err != nil {
+			t.Fatalf("parsing %q: %v", line, err)
+		}
+		out = append(out, scrapedSeries{l, func(scrape int) (float64, bool) { return values[scrape].Value, !values[scrape].Omitted }, len(values)})
+	}
+	return out
+}
+
+// scrapedInto is a storage with series that were scraped one scrape after the
+// other. Stored at once, each would keep a transaction for each sample, which
+// makes reading it several times dearer than it is.
+func scrapedInto(t testing.TB, interval time.Duration, series []scrapedSeries) *teststorage.TestStorage {
+	t.Helper()
+	s := teststorage.New(t)
+	refs := make([]storage.SeriesRef, len(series))
+	for scrape, more := 0, true; more; scrape++ {
+		more = false
+		appender := s.Appender(t.Context())
+		at := (time.Duration(scrape) * interval).Milliseconds()
+		for i, one := range series {
+			if scrape >= one.scrapes {
+				continue
+			}
+			more = true
+			if value, ok := one.at(scrape); ok {
+				ref, err := appender.Append(refs[i], one.labels, at, value)
+				if err != nil {
+					t.Fatalf("appending to %s: %v", one.labels, err)
+				}
+				refs[i] = ref
+			}
+		}
+		if err := appender.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.ForceHeadMMap()
+	return s
+}
+
 // load reads the rules, as Prometheus does when it starts.
-func (p *player) load(file string) {
+func (p *evaluator) load(file string) {
 	p.t.Helper()
 	manager := rules.NewManager(&rules.ManagerOptions{
 		QueryFunc:       rules.EngineQueryFunc(promqltest.NewTestEngine(p.t, false, 0, 50_000_000), p.storage),
@@ -79,7 +136,7 @@ func (p *player) load(file string) {
 }
 
 // restart starts Prometheus anew: it evaluates once, and restores the alerts.
-func (p *player) restart(file string, at time.Duration) {
+func (p *evaluator) restart(file string, at time.Duration) {
 	p.t.Helper()
 	p.load(file)
 	for _, g := range p.groups {
@@ -90,7 +147,7 @@ func (p *player) restart(file string, at time.Duration) {
 }
 
 // only leaves out the groups that hold none of the alerts.
-func (p *player) only(names ...string) {
+func (p *evaluator) only(names ...string) {
 	p.groups = slices.DeleteFunc(p.groups, func(g *rules.Group) bool {
 		return !slices.ContainsFunc(g.Rules(), func(r rules.Rule) bool { return slices.Contains(names, r.Name()) })
 	})
@@ -170,11 +227,11 @@ func written(t testing.TB, out []byte, err error) string {
 	return file
 }
 
-// until evaluates up to and including the moment, and returns the alerts that
+// until evaluates up to and including a time, and returns the alerts that
 // fire then.
-func (p *player) until(moment time.Duration) []*rules.Alert {
+func (p *evaluator) until(end time.Duration) []*rules.Alert {
 	p.t.Helper()
-	for ; p.now <= moment; p.now += p.tick {
+	for ; p.now <= end; p.now += p.tick {
 		for _, g := range p.groups {
 			g.Eval(p.t.Context(), time.Unix(0, 0).Add(p.now))
 		}
@@ -195,12 +252,12 @@ func active(r *rules.AlertingRule) []*rules.Alert {
 	return slices.DeleteFunc(r.ActiveAlerts(), func(a *rules.Alert) bool { return a.State != rules.StateFiring })
 }
 
-// firing returns what fires at the moment, each alert as "Name subject", where
+// firing returns what fires at a time, each alert as "Name subject", where
 // the subject is what the alert is about: a webhook, a resource or a series.
-func (p *player) firing(moment time.Duration) []string {
+func (p *evaluator) firing(at time.Duration) []string {
 	p.t.Helper()
 	var out []string
-	for _, a := range p.until(moment) {
+	for _, a := range p.until(at) {
 		out = append(out, strings.TrimSpace(a.Labels.Get("alertname")+" "+subject(a.Labels)))
 	}
 	slices.Sort(out)
@@ -218,12 +275,12 @@ func subject(l labels.Labels) string {
 
 // first returns the first tick at which an alert of the name fires, or -1 if
 // none does before the end.
-func (p *player) first(name string, end time.Duration) time.Duration {
+func (p *evaluator) first(name string, end time.Duration) time.Duration {
 	p.t.Helper()
-	for moment := p.now; moment <= end; moment += p.tick {
-		for _, a := range p.until(moment) {
+	for at := p.now; at <= end; at += p.tick {
+		for _, a := range p.until(at) {
 			if a.Labels.Get("alertname") == name {
-				return moment
+				return at
 			}
 		}
 	}
