@@ -153,3 +153,20 @@ func TestMixinRefusesOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestMixinTwice holds what rules/README.md warns of: imports with different
+// selectors record different series under the same names.
+func TestMixinTwice(t *testing.T) {
+	var names, exprs []string
+	for _, selector := range []string{`env="one"`, `env="two"`} {
+		got, err := evaluateMixin(`{selector: '` + selector + `'}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := got.Rules.Groups[0].Rules[0]
+		names, exprs = append(names, first.Record), append(exprs, first.Expr.String())
+	}
+	if names[0] == "" || names[0] != names[1] || exprs[0] == exprs[1] {
+		t.Errorf("the imports record %q with %q: correct rules/README.md", names, exprs)
+	}
+}

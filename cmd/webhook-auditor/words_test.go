@@ -51,7 +51,7 @@ func words(all ...string) *regexp.Regexp {
 // wordsRemaining are folders that still have banned words, with their number. It
 // may only fall: lower it here when words are removed.
 var wordsRemaining = map[string]int{
-	"rules": 61,
+	"rules": 0,
 }
 
 // TestWords holds comments, messages and documents to the words of Kubernetes and
