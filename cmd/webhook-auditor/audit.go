@@ -61,6 +61,9 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
   # Print what each change of the cluster adds and resolves
   webhook-auditor audit --watch -o table
 
+  # Report on several clusters, a line for each finding
+  webhook-auditor audit --context staging --context production -o table
+
   # Report on manifests before they are applied
   helm template policy | webhook-auditor audit -
 
@@ -83,6 +86,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	flags.BoolVarP(&a.watch, "watch", "w", false, "after the report, print findings added or resolved by each change of the cluster")
 	a.input = inputFlags(groups.FlagSet("input"))
 	a.access = registerCluster(groups.FlagSet("cluster"))
+	groups.FlagSet("cluster").Lookup("context").Usage = "kubeconfig context to use; given several times, one report of all"
 	a.probe.register(groups.FlagSet("probe"))
 	a.observe.register(groups.FlagSet("observation"))
 	addFlags(c, &groups)
@@ -96,12 +100,15 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := splitTargets(args)
 	selected := selection{targets, a.namespace}
 	limit, err := parseFailOn(a.failOn)
-	if err := errors.Join(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths), a.checkWatch(paths), a.checkHTML(), a.observe.check(paths)); err != nil {
+	if err := errors.Join(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths), a.checkWatch(paths), a.checkHTML(), a.observe.check(paths), a.checkContexts(paths)); err != nil {
 		return err
 	}
 	policy, err := a.input.policy(ctx, s.err)
 	if err != nil {
 		return err
+	}
+	if len(a.access.contextNames) > 1 {
+		return (&contextsReport{a, policy, selected, limit}).run(ctx, s)
 	}
 	if a.watch {
 		return (&reportWatch{audit: a, policy: policy, selected: selected, limit: limit}).run(ctx, s)

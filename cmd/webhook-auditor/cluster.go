@@ -17,14 +17,15 @@ type clusterFlags struct {
 	kubeconfig, routing string
 	// overrides are flags of kubectl.
 	overrides clientcmd.ConfigOverrides
+	// contextNames are all values of --context.
+	contextNames []string
 }
 
 func registerCluster(flags *pflag.FlagSet) *clusterFlags {
 	a := &clusterFlags{}
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "path to the kubeconfig (default: $KUBECONFIG, ~/.kube/config, or the service account of the Pod)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
-	names.CurrentContext.Description = "kubeconfig context to use"
-	names.CurrentContext.BindStringFlag(flags, &a.overrides.CurrentContext)
+	flags.Var(contextNames{a}, "context", "kubeconfig context to use")
 	names.AuthOverrideFlags.Impersonate.Description = "user to impersonate"
 	names.AuthOverrideFlags.Impersonate.BindStringFlag(flags, &a.overrides.AuthInfo.Impersonate)
 	names.AuthOverrideFlags.ImpersonateGroups.Description = "group to impersonate; may be repeated"

@@ -93,10 +93,9 @@ func (r release) write() error {
 	return r.checksums(append(files, sboms...))
 }
 
-// print is what the program of this source prints.
+// print is what the program prints that "make build" made.
 func (r release) print(args ...string) ([]byte, error) {
-	command := exec.Command("go", append([]string{"run", "./cmd/" + program, "print"}, args...)...)
-	command.Dir = r.root
+	command := exec.Command(filepath.Join(r.root, "bin", program), append([]string{"print"}, args...)...)
 	command.Stderr = os.Stderr
 	output, err := command.Output()
 	if err != nil {

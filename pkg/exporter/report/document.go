@@ -67,6 +67,8 @@ type Input struct {
 
 // Webhook is one registered webhook of a Document.
 type Webhook struct {
+	// Context is that of the kubeconfig; absent unless several were read.
+	Context        string         `json:"context,omitempty"`
 	Type           inventory.Type `json:"type"`
 	Configuration  string         `json:"configuration"`
 	Name           string         `json:"name"`
@@ -99,6 +101,8 @@ type Service struct {
 
 // Finding is one finding of a Document.
 type Finding struct {
+	// Context is that of the kubeconfig; absent unless several were read.
+	Context       string            `json:"context,omitempty"`
 	Check         string            `json:"check"`
 	Severity      classify.Severity `json:"severity"`
 	Type          inventory.Type    `json:"type"`
@@ -132,14 +136,21 @@ func (s Source) String() string {
 
 // Error is an object or a file that cannot be read.
 type Error struct {
+	// Context is that of the kubeconfig; absent unless several were read.
+	Context string `json:"context,omitempty"`
 	// Source is a file, or the object of a cluster.
 	Source  string `json:"source"`
 	Line    int    `json:"line,omitempty"`
 	Message string `json:"message"`
 }
 
-// String returns "source:line: message".
+// String returns "source:line: message", after the context if several were read.
 func (e Error) String() string {
+	if e.Context != "" {
+		context := e.Context
+		e.Context = ""
+		return "context " + context + ": " + e.String()
+	}
 	if e.Source == "" {
 		return e.Message
 	}

@@ -75,7 +75,7 @@ func WriteWideTable(w io.Writer, d Document) error {
 }
 
 func writeRows(w io.Writer, d Document, columns []column) error {
-	t := newTable(w, columns)
+	t := newTable(w, inContexts(columns, d.Findings))
 	t.rows("", d.Findings)
 	if d.Observed != nil {
 		return t.end(d.Summary() + "\n" + clean(d.Observed.sourceLine()))

@@ -207,10 +207,10 @@ func audited(d Document) string {
 	if d.Totals.Webhooks == 0 {
 		return " No webhooks found."
 	}
-	configurations := map[[2]string]bool{}
+	configurations := map[[3]string]bool{}
 	byType := map[inventory.Type]int{}
 	for _, w := range d.Webhooks {
-		configurations[[2]string{string(w.Type), w.Configuration}] = true
+		configurations[[3]string{w.Context, string(w.Type), w.Configuration}] = true
 		byType[w.Type]++
 	}
 	var types []string
