@@ -18,8 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 )
 
 const (
@@ -147,6 +145,7 @@ func (r *running) measureScrapes(ctx context.Context, to *column) error {
 	to.add("CPU of that scrape, ms", (cpuSeconds(r.process.PID())-cpu)*each)
 	return nil
 }
+
 func await(holds func() (bool, error)) error {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(glance) {
 		if ok, err := holds(); ok || err != nil {
@@ -194,19 +193,6 @@ func (c *filled) watches(ctx context.Context) (float64, error) {
 		}
 	}
 	return total, err
-}
-
-func gauge(ctx context.Context, a *auditor.Auditor, name string) (float64, error) {
-	body, err := fetch(ctx, a.URL+"/metrics")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(body)) {
-		if strings.HasPrefix(line, name+" ") {
-			return value(line), nil
-		}
-	}
-	return 0, fmt.Errorf("no %s on /metrics", name)
 }
 
 func value(line string) float64 {
