@@ -80,6 +80,7 @@ func (d *demo) show(ctx context.Context, binaries string) error {
 	if err := d.report(ctx); err != nil {
 		return err
 	}
+	d.say("the same as a page: %s/", d.auditor.URL)
 	d.say("the same as metrics: %s/metrics", d.auditor.URL)
 	if os.Getenv("DEMO_ONCE") == "1" {
 		return nil

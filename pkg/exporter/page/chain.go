@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -240,9 +241,6 @@ func (w *waterfall) insertAgain(c admission.Chain, begin time.Duration, scale fu
 	w.Bars = append(w.Bars[:at], append([]bar{inserted}, w.Bars[at:]...)...)
 }
 
-// labelRoom is the width that a label may need.
-const labelRoom = 460
-
 // finish draws the axis, and moves labels that would end outside of the drawing.
 func (w *waterfall) finish(c admission.Chain, total time.Duration, scale func(time.Duration) int) {
 	bottom := len(w.Bars) * rowHeight
@@ -262,7 +260,10 @@ func (w *waterfall) finish(c admission.Chain, total time.Duration, scale func(ti
 }
 
 // LabelX is where the label of a bar starts, so that it ends inside the drawing.
-func (b bar) LabelX() int { return max(min(b.X, drawingWidth-labelRoom), plotLeft) }
+func (b bar) LabelX() int {
+	const widest = 8 // pixels of a letter
+	return max(min(b.X, drawingWidth-widest*utf8.RuneCountInString(b.Label)), plotLeft)
+}
 
 // The observed p99 is drawn across the bar.
 func (b bar) TickTop() int    { return b.Y - 2 }

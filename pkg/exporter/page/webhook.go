@@ -151,7 +151,7 @@ func summary(w *webhookPage) string {
 }
 
 func (v *view) facts(p *classify.Profile) []fact {
-	out := []fact{{Term: p.Object.Kind, Link: v.search(p.Configuration, url.Values{"q": {p.Configuration}})}}
+	out := []fact{{Term: "Registered by", Link: v.search(strings.TrimSpace(p.Object.Kind+" "+p.Configuration), url.Values{"q": {p.Configuration}})}}
 	add := func(term, value string) {
 		if value != "" {
 			out = append(out, fact{Term: term, Value: value})

@@ -1,0 +1,181 @@
+package page
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// served runs an auditor on a cluster with the webhooks of testdata/cluster.yaml,
+// and returns the address of the page.
+func served(t *testing.T) string {
+	t.Helper()
+	env := stock.UseAlone(t)
+	manifest, err := os.ReadFile("testdata/cluster.yaml")
+	testenv.Must(t, err)
+	env.Install(t, manifest)
+	env.Widgets(t, strings.ToLower(t.Name())+".example.com", &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ClientConfig:             &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: "gone", Name: "gone"}},
+			ConversionReviewVersions: []string{"v1"},
+		},
+	})
+	return env.Run(t).URL
+}
+
+// rows counts the rows of the table of webhooks that are shown.
+const rows = `[...document.querySelectorAll('table.webhooks tbody tr')].filter((r) => !r.hidden).length`
+
+// TestServedPage follows a user from the finding to its webhook, its runbook and
+// the drawings.
+func TestServedPage(t *testing.T) {
+	address := served(t)
+	b := open(t)
+	b.get(address + "/")
+	b.until(`document.querySelector('h1').textContent === 'Overview' && document.querySelectorAll('.finding-critical').length > 0`)
+	b.until(`[...document.querySelectorAll('th')].some((e) => e.textContent === 'ValidatingAdmissionWebhookConfigurationError')`)
+	b.accessible("overview")
+
+	b.click(`.finding-critical a[href*="names.policy"]`, `document.querySelector('h1').textContent === 'names.policy.example.com'`)
+	b.until(`document.body.innerText.includes('API Extensions') && document.body.innerText.includes('kubectl delete validatingwebhookconfiguration policy')`)
+	b.until(`document.body.innerText.includes('selects 1 of ') && document.body.innerText.includes('"><script>alert(1)</script>')`)
+	b.accessible("webhook")
+	b.click(`.finding a[href$="checks/service-missing"]`, `document.querySelector('h1').textContent === 'service-missing' && document.querySelector('.runbook h2').textContent === 'Meaning'`)
+	b.accessible("check")
+
+	b.search(address)
+	b.draws(address)
+
+	b.get(address + "/webhooks/validating/policy/name.policy.example.com")
+	b.until(`document.querySelector('h1').textContent === 'Not found'`)
+	b.click(`.similar a[href$="names.policy.example.com"]`, `document.querySelector('h1').textContent === 'names.policy.example.com'`)
+	b.forgive("404")
+	for _, path := range []string{"/resources", "/checks", "/webhooks/validating/guard/pods.guard.example.com", "/nothing"} {
+		b.get(address + path)
+		b.accessible("page" + strings.ReplaceAll(path, "/", "-"))
+	}
+	b.forgive("404")
+	b.quiet(address)
+}
+
+// forgive removes the errors with the text, which a test provoked.
+func (b *tab) forgive(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var rest []string
+	for _, e := range b.errors {
+		if !strings.Contains(e, text) {
+			rest = append(rest, e)
+		}
+	}
+	b.errors = rest
+}
+
+// search searches, filters and sorts the table by its form.
+func (b *tab) search(address string) {
+	b.Helper()
+	b.get(address + "/webhooks")
+	b.until(rows + ` === 6`)
+	b.accessible("webhooks")
+	b.fill("input[name=q]", "MESH")
+	b.do(chromedp.KeyEvent("\r"))
+	b.until(`location.search.includes('q=MESH') && ` + rows + ` === 2`)
+	b.click("a.reset", rows+` === 6`)
+	evaluate[bool](b, `document.querySelector('select[name=finding]').focus(), true`)
+	b.do(chromedp.KeyEvent("service-missing"))
+	b.until(`location.search.includes('finding=service-missing') && ` + rows + ` === 3`)
+	b.get(address + "/webhooks?class=critical")
+	b.until(rows + ` === 1`)
+	b.get(address + "/webhooks?namespace=mesh&type=admit")
+	b.until(rows + ` === 2`)
+	b.get(address + "/webhooks")
+	b.click(`thead a[href*="sort=timeout"]`, `document.querySelector('th[aria-sort=descending]').textContent === 'Timeout' && document.querySelector('tbody .n').textContent === '30 s'`)
+	b.click(`thead a[href*="sort=timeout"]`, `document.querySelector('th[aria-sort=ascending]').textContent === 'Timeout' && document.querySelector('tbody .n').textContent === '3 s'`)
+}
+
+// draws wants the chain of a request and the bootstrap graph to be drawn, inside
+// of their frames.
+func (b *tab) draws(address string) {
+	b.Helper()
+	b.get(address + "/resources/configmaps?operation=CREATE&namespace=mesh")
+	b.until(`document.querySelectorAll('svg.chain rect').length === 5 && document.querySelectorAll('rect.bar-mutating').length === 3`)
+	b.until(`document.body.innerText.includes('25 s')`) // 7 + 4 + 4 again + 10
+	b.until(inside("svg.chain"))
+	b.accessible("resource")
+	b.click(`tbody a[href*="operation=DELETE"]`, `document.body.innerText.includes('It meets no webhook.')`)
+	b.get(address + "/bootstrap")
+	b.until(`document.querySelectorAll('svg.graph path.edge-cycle').length > 0 && document.querySelectorAll('svg.graph .node-cycle').length > 0`)
+	b.until(inside("svg.graph"))
+	b.accessible("bootstrap")
+}
+
+// inside is true where no shape or text of the drawing is outside of it.
+func inside(selector string) string {
+	return `(() => { const svg = document.querySelector(` + quoted(selector) + `), frame = svg.getBoundingClientRect();
+		return [...svg.querySelectorAll('rect, text, path:not(.arrow)')].every((e) => { const r = e.getBoundingClientRect(); return r.left >= frame.left - 1 && r.right <= frame.right + 1 && r.top >= frame.top - 1 && r.bottom <= frame.bottom + 1; }) })()`
+}
+
+// TestWithoutScripts: the table is searched and sorted by the server.
+func TestWithoutScripts(t *testing.T) {
+	address := served(t)
+	b := open(t)
+	b.get(address + "/webhooks")
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	testenv.Must(t, err)
+	b.get(address + "/webhooks")
+	b.fill("input[name=q]", "policy")
+	b.click(".filter button", `location.search.includes('q=policy') && `+rows+` === 2`)
+	b.click(`thead a[href*="sort=name"]`, `location.search.includes('sort=name') && location.search.includes('q=policy')`)
+	b.quiet(address)
+}
+
+// TestReportFile: the file works from a disk, whatever the names in it are.
+func TestReportFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.html")
+	result := testenv.Command(t, "audit", "-o", "html", "testdata/cluster.yaml", "testdata/hostile.yaml", "--fail-on", "never")
+	testenv.Must(t, os.WriteFile(file, []byte(result.Stdout), 0o600))
+	b := open(t)
+	address := (&url.URL{Scheme: "file", Path: file}).String()
+	b.get(address)
+	b.until(`document.querySelector('h1').textContent === 'Webhook report' && ` + rows + ` === 7`)
+	b.until(`document.body.innerText.includes('"><script>alert(7)</script>')`)
+
+	b.fill("input[name=q]", "mesh")
+	b.until(rows + ` === 2 && document.querySelector('[data-shown]').textContent === '2'`)
+	b.fill("input[name=q]", "<script>")
+	b.until(rows + ` === 2`)
+	b.fill("input[name=q]", "e")
+	b.click(`th[data-key=timeout] button`, `document.querySelector('th[data-key=timeout]').getAttribute('aria-sort') === 'ascending' && document.querySelector('table.webhooks tbody .n').textContent === '3 s'`)
+
+	b.click(`#overview details:has(a[href*="pods.guard.example.com"]) > summary`, `document.querySelector('#overview details:has(a[href*="pods.guard.example.com"])').open`)
+	b.click(`#overview details[open] a[href*="pods.guard.example.com"]`, shown("webhooks/validating/guard/pods.guard.example.com"))
+	b.click(`[id="webhooks/validating/guard/pods.guard.example.com"] a[href="#checks/approval-invalid"]`, shown("checks/approval-invalid"))
+	b.until(`document.querySelectorAll('svg.chain rect').length > 0 && document.querySelectorAll('svg.graph .node').length > 0`)
+	b.accessible("file")
+	b.do(openAll)
+	b.accessible("file-open")
+	b.quiet(address)
+}
+
+// openAll unfolds everything.
+var openAll = chromedp.Action[chromedp.Void](func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+	_, err := chromedp.Evaluate[bool](`document.querySelectorAll('details').forEach((d) => { d.open = true }), true`)(ctx, t)
+	return chromedp.Void{}, err
+})
+
+// shown is true where the part of a file is unfolded.
+func shown(id string) string {
+	return `document.getElementById(` + quoted(id) + `).checkVisibility()`
+}
