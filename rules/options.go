@@ -44,7 +44,10 @@ type Options struct {
 	Selector string
 	// RunbookBaseURL is what the paths of the runbooks are appended to.
 	RunbookBaseURL string
-	Severities     Severities
+	// PageURL is the address of the auditor's status page, that alerts then lead
+	// to; "" where it has none.
+	PageURL    string
+	Severities Severities
 	// Labels are added to every alert.
 	Labels map[string]string
 	// Disabled are the names of alerts that are left out.

@@ -177,6 +177,9 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 			"runbook_url": o.runbookURL(a),
 		},
 	}
+	if o.PageURL != "" {
+		rule.Annotations["page_url"] = o.pageURL(a)
+	}
 	if a.KeepFiring > 0 {
 		rule.KeepFiringFor = new(monitoringv1.NonEmptyDuration(model.Duration(o.scale(a.KeepFiring)).String()))
 	}
@@ -209,6 +212,17 @@ func (o Options) runbookURL(a Alert) string {
 		base = report.Project + "/blob/main"
 	}
 	return strings.TrimSuffix(base, "/") + "/" + a.runbook()
+}
+
+// pageURL leads to the webhook of the alert on the status page, where the alert is
+// about one. The page finds it by its name: series of the API server do not carry
+// the configuration.
+func (o Options) pageURL(a Alert) string {
+	base := strings.TrimSuffix(o.PageURL, "/") + "/"
+	if !strings.Contains(a.Summary+a.Description, "$labels.name") {
+		return base
+	}
+	return base + "webhooks?type={{ $labels.type | urlquery }}&q={{ $labels.name | urlquery }}"
 }
 
 func duration(d time.Duration) *monitoringv1.Duration {

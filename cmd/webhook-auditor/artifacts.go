@@ -103,6 +103,7 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	flags.StringVar(&o.ClusterLabel, "cluster-label", rules.DefaultClusterLabel, "label that identifies the cluster in a shared store")
 	flags.StringVar(&o.Selector, "selector", "", `label matchers added to every selector, for example cluster="one"`)
 	flags.StringVar(&o.RunbookBaseURL, "runbook-base-url", "", "URL that the runbooks' paths are appended to (default: the project's)")
+	flags.StringVar(&o.PageURL, "page-url", "", "address of the status page: adds the annotation page_url to every alert (default: none)")
 	flags.StringToStringVar(&o.ObjectLabels, "labels", nil, "labels of the object, for example release=prometheus")
 	flags.StringToStringVar(&o.Labels, "alert-labels", nil, "labels added to every alert, for example team=platform")
 	flags.StringSliceVar(&o.Disabled, "disable", nil, "names of alerts to leave out")

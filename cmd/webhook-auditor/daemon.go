@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +31,8 @@ type daemon struct {
 	writer     *operator.Writer // nil where nothing is written to the cluster
 
 	evaluations *evaluations
+	// observation is what the status page shows as observed; nil without a source.
+	observation atomic.Pointer[observation]
 	writeErrors prometheus.Counter
 	policy      exporter.PolicyReload
 	messages    *prometheus.CounterVec

@@ -30,6 +30,7 @@ type operatorFlags struct {
 	input     *input
 	web       webFlags
 	probe     probeFlags
+	observe   observeFlags
 	level     *promslog.Level
 	format    *promslog.Format
 	settle    time.Duration
@@ -64,6 +65,7 @@ func runCommand(s streams) *cobra.Command {
 	o.access = registerCluster(groups.FlagSet("cluster"))
 	o.web.register(groups.FlagSet("web"))
 	o.probe.register(groups.FlagSet("probe"))
+	o.observe.register(groups.FlagSet("observation"))
 	flags = groups.FlagSet("log")
 	flags.Var(value{o.level}, "log.level", "only log messages of this level or above: debug, info, warn, error")
 	flags.Var(value{o.format}, "log.format", "format of log messages: logfmt, json")
@@ -94,7 +96,7 @@ func (o *operatorFlags) check() error {
 	case o.elect && o.namespace == "":
 		return usageError{errors.New("--leader-elect: must be given with --namespace or $POD_NAMESPACE")}
 	}
-	return cmp.Or(oneOf("degraded", o.degraded, degradedModes()), o.probe.check(), o.web.check())
+	return cmp.Or(oneOf("degraded", o.degraded, degradedModes()), o.probe.check(), o.observe.check(nil), o.web.check())
 }
 
 func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
@@ -144,6 +146,10 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if o.input.rereadable() {
 		changed := func(policy classify.Policy, err error) { d.policyChanged(ctx, policy, err) }
 		group.Go(func() error { return o.input.followPolicy(ctx, text, time.Tick(policyInterval), changed) })
+	}
+	if o.observe.enabled() {
+		observe := func(ctx context.Context) observation { return o.observe.observe(ctx, o.access, s) }
+		group.Go(func() error { return d.followObservation(ctx, time.Tick(observeInterval), observe) })
 	}
 	group.Go(func() error { return o.web.serve(ctx, config, d) })
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {

@@ -105,7 +105,7 @@ func (f *webFlags) handler(d *daemon) http.Handler {
 	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
 		mux.Handle(path, metrics)
 	}
-	mux.Handle("/", page.NewHandler(d.current, time.Now, pageOptions()))
+	mux.Handle("/", page.NewHandler(d.observed, time.Now, pageOptions()))
 	return mux
 }
 

@@ -221,7 +221,7 @@ func (b *tab) look(scheme string, width, height int64) {
 }
 
 // shoot writes a picture into the folder of the environment's PAGE_SCREENSHOTS,
-// for whoever changes how pages look.
+// for those who change how pages look.
 func (b *tab) shoot(name string) {
 	b.Helper()
 	folder := os.Getenv("PAGE_SCREENSHOTS")

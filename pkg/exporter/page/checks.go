@@ -104,11 +104,17 @@ var rendered = sync.OnceValue(func() map[string]template.HTML {
 		if err := markdown.Convert([]byte(withoutTitle(c.Runbook())), &b); err != nil {
 			panic(err) // unreachable: writing to memory does not fail
 		}
-		// A block that is wider than the page scrolls, also by the keyboard.
-		out[c.Name] = template.HTML(strings.ReplaceAll(b.String(), "<pre>", `<pre tabindex="0">`))
+		out[c.Name] = template.HTML(scrollable.Replace(b.String()))
 	}
 	return out
 })
+
+// scrollable lets what is wider than the page scroll, also by the keyboard.
+var scrollable = strings.NewReplacer(
+	"<pre>", `<pre tabindex="0">`,
+	"<table>", `<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>`,
+	"</table>", "</table></div>",
+)
 
 // withoutTitle leaves out the first line, which is the name of the check.
 func withoutTitle(runbook string) string {

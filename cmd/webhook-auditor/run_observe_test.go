@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// TestObservedReport: the page shows what was observed last and why it failed;
+// what metrics and conditions are made of stays as it is.
+func TestObservedReport(t *testing.T) {
+	d := &daemon{tracker: operator.NewTracker(operator.TrackerOptions{})}
+	if d.observed() != nil {
+		t.Error("a Report before the first Snapshot")
+	}
+	snapshot := inventory.Objects{}.Snapshot(time.Now())
+	report, err := classify.DefaultPolicy().Evaluate(t.Context(), snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.tracker.Observe(report)
+	ticks, found := make(chan time.Time), make(chan observation)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- d.followObservation(ctx, ticks, func(context.Context) observation { return <-found })
+	}()
+	found <- observation{&inventory.Observation{Source: "apiserver"}, nil}
+	ticks <- time.Now()
+	if r := d.observed(); r.Snapshot.Observed == nil || len(r.Errors) != len(report.Errors) {
+		t.Errorf("observed %+v, errors %v", r.Snapshot.Observed, r.Errors)
+	}
+	found <- observation{nil, []inventory.Error{{Object: "Prometheus", Message: "refused"}}}
+	ticks <- time.Now()
+	if r := d.observed(); r.Snapshot.Observed != nil || len(r.Errors) != len(report.Errors)+1 {
+		t.Errorf("observed %+v, errors %v", r.Snapshot.Observed, r.Errors)
+	}
+	if d.current().Snapshot != snapshot {
+		t.Error("the Snapshot of the metrics is another one")
+	}
+	cancel()
+	found <- observation{&inventory.Observation{}, nil}
+	if err := <-ended; err == nil {
+		t.Error("followed on after the end of its context")
+	}
+	if d.observed().Snapshot.Observed != nil {
+		t.Error("what was observed after the end is shown")
+	}
+}
