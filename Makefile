@@ -33,7 +33,7 @@ unit: ## the fast loop: everything but the end-to-end tests
 # What computes first and side by side, then what a loaded machine would disturb.
 test: ## everything
 	@$(MAKE) --no-print-directory --jobs=4 unit packaging manifests control-plane monitoring
-	@$(MAKE) --no-print-directory --jobs=2 e2e installations
+	@$(MAKE) --no-print-directory e2e installations
 
 packaging: manifests ## kustomize, Helm and install.yaml say the same; the image holds what it should
 	cd manifests/packaging && $(GO) test -count=1 ./...
@@ -42,7 +42,8 @@ installations: build ## the findings on real software, from its released manifes
 	cd e2e/suites/installations && nice $(GO) test -count=1 -timeout 20m ./...
 
 e2e: manifests control-plane monitoring ## the finished binary against a real control plane
-	@$(MAKE) --no-print-directory --jobs=3 e2e-alerts e2e-others bin/rules-checked
+	@$(MAKE) --no-print-directory e2e-alerts
+	@$(MAKE) --no-print-directory --jobs=2 e2e-others bin/rules-checked
 
 # The alerts by promtool and amtool, when one of them or the alerts have changed.
 bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml $(wildcard rules/tests/*.yaml e2e/bin/promtool e2e/bin/amtool)
@@ -50,7 +51,7 @@ bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml 
 	nice rules/check.sh
 	@mv $@.new $@
 
-# Alerts are watched in time, so they go before what only has to be done.
+# Alerts are watched in time, so nothing runs beside them.
 e2e-alerts:
 	cd e2e && $(GO) test -count=1 -timeout 30m ./suites/alerts
 

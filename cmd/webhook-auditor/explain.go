@@ -34,7 +34,10 @@ func explainCommand(s streams) *cobra.Command {
 
 OPERATION is create, update, patch, delete or connect; RESOURCE is written as
 for kubectl: pods, deployments.apps, pods/exec. With --error, show what an error
-that names a webhook means, and how to resolve it.`,
+that names a webhook means, and how to resolve it.
+
+Exit code: 0 answered, 1 some of the input cannot be read or the API server does
+not serve the resource, 2 usage error.`,
 		Example: `  # Show the webhooks that the creation of a Pod meets
   webhook-auditor explain create pods -n default
 

@@ -94,6 +94,9 @@ func (r *requestFlags) describe(q question, name []string) (question, error) {
 // chain is what becomes of the request where the Snapshot was taken.
 func (q question) chain(matcher *admission.Matcher) (admission.Chain, error) {
 	request, err := typedRequest(matcher, q.operation, q.resource, q.subject)
+	if notServed := (notServedError{}); errors.As(err, &notServed) {
+		return admission.Chain{}, fmt.Errorf("explain: %w", err)
+	}
 	if err != nil {
 		return admission.Chain{}, usageError{fmt.Errorf("explain: %w", err)}
 	}

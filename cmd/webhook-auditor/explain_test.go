@@ -188,6 +188,15 @@ func TestExplainRequestsAlike(t *testing.T) {
 	}
 }
 
+// TestExplainUnservedResource: the command line is right, the cluster has no such
+// resource.
+func TestExplainUnservedResource(t *testing.T) {
+	r := execute(t, "", "explain", "--from", "testdata/webhooks.yaml", "create", "podz")
+	if r.code != exitError || r.out != "" || !strings.Contains(r.err, "did you mean pods?") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", r.code, r.out, r.err)
+	}
+}
+
 func TestExplainUsage(t *testing.T) {
 	for name, args := range map[string][]string{
 		"nothing":                {},
@@ -202,7 +211,6 @@ func TestExplainUsage(t *testing.T) {
 		"more than one object":   {"-f", "../../pkg/classify/testdata/service-missing.yaml"},
 		"no object":              {"-f", "/dev/null"},
 		"an object too much":     {"-f", "testdata/webhooks.yaml", "a", "b", "c", "d"},
-		"what the server lacks":  {"create", "unicorns"},
 		"requests and another":   {"create", "pods", "--requests", "testdata/webhooks.yaml"},
 		"requests and a flag":    {"-n", "shop", "--requests", "testdata/webhooks.yaml"},
 		"requests of no name":    {"--requests", ""},

@@ -103,6 +103,10 @@ func precedence(r inventory.Resource) int {
 	return 2
 }
 
+// notServedError is about a resource that the cluster does not have, as opposed to a
+// command line that no cluster understands.
+type notServedError struct{ error }
+
 // resolve finds the resource that a user of kubectl means: RESOURCE or
 // RESOURCE.GROUP, with /SUBRESOURCE. The note lists others of that name.
 func (n resourceNames) resolve(typed string) (r inventory.Resource, note string, err error) {
@@ -113,11 +117,11 @@ func (n resourceNames) resolve(typed string) (r inventory.Resource, note string,
 		found = slices.DeleteFunc(found, func(r inventory.Resource) bool { return r.Group != group })
 	}
 	if len(found) == 0 {
-		return inventory.Resource{}, "", fmt.Errorf("reading resource %q: the API server does not serve it%s", typed, suggested(n.similar(main)))
+		return inventory.Resource{}, "", notServedError{fmt.Errorf("reading resource %q: the API server does not serve it%s", typed, suggested(n.similar(main)))}
 	}
 	r = inventory.Resource{Group: found[0].Group, Name: found[0].Name, Subresource: sub}
 	if sub != "" && !slices.Contains(n.subresources, r) {
-		return inventory.Resource{}, "", fmt.Errorf("reading resource %q: %s has no subresource %s%s", typed, found[0], sub, suggested(n.subresourcesOf(found[0])))
+		return inventory.Resource{}, "", notServedError{fmt.Errorf("reading resource %q: %s has no subresource %s%s", typed, found[0], sub, suggested(n.subresourcesOf(found[0])))}
 	}
 	return r, ambiguous(main, found), nil
 }
