@@ -76,8 +76,8 @@ func printFiles(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	shapes.print(os.Stdout)
-	growth.print(os.Stdout)
+	shapes.printInputs(os.Stdout)
+	growth.printInputs(os.Stdout)
 	return errors.Join(shapes.exceeded(shapeLimits()), growth.exceeded(growthLimits()))
 }
 

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -115,26 +114,45 @@ func measureGrowth(ctx context.Context, o options, folder string) (*table, error
 func (c *column) run(ctx context.Context, file, path string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout, cmd.Stderr = &output, &output
 	began := time.Now()
-	output, err := cmd.CombinedOutput()
-	if cmd.ProcessState == nil || ctx.Err() != nil || cmd.ProcessState.ExitCode() < 0 {
-		return fmt.Errorf("running %s: %w\n%.1000s", path, errors.Join(err, ctx.Err()), output)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("running %s: %w", path, err)
+	}
+	ended, peak := make(chan struct{}), make(chan float64)
+	go func() { peak <- peakMemory(cmd.Process.Pid, ended) }()
+	err := cmd.Wait()
+	close(ended)
+	most := <-peak
+	if ctx.Err() != nil || cmd.ProcessState.ExitCode() < 0 {
+		return fmt.Errorf("running %s: %w\n%.1000s", path, errors.Join(err, ctx.Err()), output.String())
 	}
 	info, err := os.Stat(file)
 	if err != nil {
 		return err
 	}
 	size := float64(info.Size()) / 1e6
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return errors.New("the system does not count what a process uses")
-	}
 	c.add("size of the file, MB", size)
 	c.add("time, s", time.Since(began).Seconds())
 	c.add(cpu, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
-	c.add("peak RSS, MiB", float64(usage.Maxrss)/1024)
+	c.add("peak RSS, MiB", most)
 	return nil
+}
+
+// peakMemory reads the peak of a process until it ends. What the system says of one
+// that has ended counts the process that started it, too.
+func peakMemory(pid int, ended <-chan struct{}) float64 {
+	most := 0.0
+	for {
+		select {
+		case <-ended:
+			return most
+		case <-time.After(5 * time.Millisecond):
+			most = max(most, memory(pid, "VmHWM"))
+		}
+	}
 }
 
 // writeOrdinary writes n webhooks with a CA bundle each, five in a configuration.

@@ -69,6 +69,25 @@ func (t *table) print(to io.Writer) {
 	fmt.Fprintln(to)
 }
 
+// printInputs writes the medians with a line for each column, and how much CPU it
+// needs for each unit of the first one.
+func (t *table) printInputs(to io.Writer) {
+	header, rule := "| input |", "| --- |"
+	for _, row := range t.rows {
+		header, rule = header+" "+row+" |", rule+" ---: |"
+	}
+	fmt.Fprintln(to, header+" CPU, of the first |")
+	fmt.Fprintln(to, rule+" ---: |")
+	for _, c := range t.columns {
+		fmt.Fprintf(to, "| %s |", c.name)
+		for _, row := range t.rows {
+			fmt.Fprintf(to, " %.3g |", c.median(row))
+		}
+		fmt.Fprintf(to, " %.2g × |\n", c.median(cpu)/t.columns[0].median(cpu))
+	}
+	fmt.Fprintln(to)
+}
+
 func (t *table) cell(row string, c *column) string {
 	if len(c.values[row]) == 0 {
 		return "–"
