@@ -126,7 +126,7 @@ func (c *filled) measure(ctx context.Context, o options, p program, to *column) 
 
 // measureScrapes fetches all of /metrics, as Prometheus does: compressed.
 func (r *running) measureScrapes(ctx context.Context, to *column) error {
-	const scrapes = 10
+	const scrapes, fewSeries = 10, 100
 	series, cpu, began := 0, cpuSeconds(r.process.PID()), time.Now()
 	for range scrapes {
 		body, err := fetch(ctx, r.url)
@@ -139,8 +139,11 @@ func (r *running) measureScrapes(ctx context.Context, to *column) error {
 			}
 		}
 	}
-	each := 1000 * 1000 / float64(max(series, 1)) // in milliseconds for 1,000 series
 	to.add("series", float64(series/scrapes))
+	if series < fewSeries*scrapes {
+		return nil // what a request costs would hide what a series does
+	}
+	each := 1000 * 1000 / float64(series) // in milliseconds for 1,000 series
 	to.add("scrape of 1,000 series, ms", time.Since(began).Seconds()*each)
 	to.add("CPU of that scrape, ms", (cpuSeconds(r.process.PID())-cpu)*each)
 	return nil

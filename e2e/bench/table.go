@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -92,11 +93,19 @@ func (t *table) cell(row string, c *column) string {
 	if len(c.values[row]) == 0 {
 		return "–"
 	}
-	cell := fmt.Sprintf("%.3g", c.median(row))
+	cell := digits(c.median(row), 3)
 	if c != t.columns[0] && c.median(row) > 0 {
-		cell += fmt.Sprintf(" (%.2g ×)", t.columns[0].median(row)/c.median(row))
+		cell += " (" + digits(t.columns[0].median(row)/c.median(row), 2) + " ×)"
 	}
 	return cell
+}
+
+// digits rounds to so many digits, and large numbers to whole ones.
+func digits(v float64, n int) string {
+	if v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', n, 64)
 }
 
 // median is 0 of a row that was not measured.
