@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -45,19 +44,15 @@ func decode(data []byte, into metav1.Object) (warnings []*problem, p *problem) {
 func withoutBundles(data []byte) ([]byte, []*problem) {
 	var out []*problem
 	data = slices.Clone(data)
-	w := newWalker(data)
-	before := 0
-	w.walk("", func(path string, token json.Token, isKey bool) bool {
-		text, isString := token.(string)
-		end := int(w.InputOffset())
-		if isString && !isKey && strings.HasSuffix(path, "caBundle") {
-			if _, err := base64.StdEncoding.DecodeString(text); err != nil {
-				out = append(out, &problem{line: w.line(), path: path, message: fmt.Sprintf("not base64: %v", err)})
-				start := before + bytes.IndexByte(data[before:end], '"')
-				copy(data[start:end], `""`+strings.Repeat(" ", end-start-2))
-			}
+	walkJSON(data, located{span: valueAt(data, 0)}, func(v located) bool {
+		text := data[v.start:v.end]
+		if !strings.HasSuffix(v.path, "caBundle") || text[0] != '"' {
+			return false
 		}
-		before = end
+		if _, err := base64.StdEncoding.DecodeString(unquote(text)); err != nil {
+			out = append(out, &problem{line: lineAt(data, v.start), path: v.path, message: fmt.Sprintf("not base64: %v", err)})
+			copy(text, `""`+strings.Repeat(" ", len(text)-2))
+		}
 		return false
 	})
 	return data, out
@@ -66,16 +61,21 @@ func withoutBundles(data []byte) ([]byte, []*problem) {
 // typeProblem says which value has the wrong type, and what it must be.
 func typeProblem(data []byte, mismatch *json.UnmarshalTypeError) *problem {
 	p := problemf(1, "%v", mismatch)
-	w := newWalker(data)
-	w.walk("", func(path string, token json.Token, isKey bool) bool {
-		if isKey || w.InputOffset() < mismatch.Offset {
+	walkJSON(data, located{span: valueAt(data, 0)}, func(v located) bool {
+		text := data[v.start:v.end]
+		is, must, known := typeOf(text), wanted(mismatch.Type), v.end
+		if is == "a list" || is == "a mapping" {
+			known = v.start + 1
+		}
+		if int64(known) < mismatch.Offset {
 			return false
 		}
-		must := wanted(mismatch.Type)
-		p = &problem{line: w.line(), path: path, message: fmt.Sprintf("%s where %s is wanted", tokenType(token), must)}
-		if number, ok := token.(json.Number); ok && must == "a string" {
-			p.message += fmt.Sprintf(": write %q in quotes", number)
-		} else if _, ok := token.(bool); ok && must == "a string" {
+		p = &problem{line: lineAt(data, v.start), path: v.path, message: fmt.Sprintf("%s where %s is wanted", is, must)}
+		switch {
+		case must != "a string":
+		case is == "a number":
+			p.message += fmt.Sprintf(": write %q in quotes", text)
+		case is == "a boolean":
 			p.message += ": write it in quotes"
 		}
 		return true
@@ -86,15 +86,12 @@ func typeProblem(data []byte, mismatch *json.UnmarshalTypeError) *problem {
 func duplicateProblem(data []byte, duplicate error) *problem {
 	p := problemf(1, "%v", duplicate)
 	field, ok := errors.AsType[kjson.FieldError](duplicate)
-	if !ok {
-		return p
-	}
-	w, seen := newWalker(data), false
-	w.walk("", func(path string, token json.Token, isKey bool) bool {
-		if !isKey || path != field.FieldPath() {
+	seen := false
+	walkJSON(data, located{span: valueAt(data, 0)}, func(v located) bool {
+		if !ok || v.path != field.FieldPath() {
 			return false
 		}
-		p = problemf(w.line(), "the key %q is there twice: remove one", token)
+		p = problemf(lineAt(data, v.keyEnd), "the key %q is there twice: remove one", v.key)
 		twice := seen
 		seen = true
 		return twice
@@ -120,34 +117,19 @@ func wanted(t reflect.Type) string {
 	return "a whole number in range"
 }
 
-// tokenType names the type of a JSON value for an error message.
-func tokenType(token json.Token) string {
-	switch token.(type) {
-	case string:
+// typeOf names the type of a JSON value for an error message.
+func typeOf(value []byte) string {
+	switch value[0] {
+	case '"':
 		return "a string"
-	case bool:
+	case 't', 'f':
 		return "a boolean"
-	case json.Number:
-		return "a number"
-	case nil:
+	case 'n':
 		return "null"
-	}
-	if token == json.Delim('[') {
+	case '[':
 		return "a list"
+	case '{':
+		return "a mapping"
 	}
-	return "a mapping"
-}
-
-// metadataName returns the first name in the metadata of an object that cannot
-// be decoded.
-func metadataName(data []byte) string {
-	name := ""
-	newWalker(data).walk("", func(path string, token json.Token, isKey bool) bool {
-		if path != "metadata.name" || isKey {
-			return false
-		}
-		name, _ = token.(string)
-		return true
-	})
-	return name
+	return "a number"
 }

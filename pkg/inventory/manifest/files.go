@@ -3,6 +3,7 @@ package manifest
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -247,19 +248,16 @@ const minCut = 1 << 20
 
 // document cuts a document into jobs.
 func (f *feeder) document(t text) {
-	if len(t.data) < minCut {
-		f.emit(job{len(t.data), t.read})
-		return
+	if len(t.data) >= minCut && (!isJSON(t.data) || json.Valid(t.data)) {
+		if list, items, isList := t.cut(); isList {
+			f.emit(done(list))
+			for item := range items {
+				f.emit(job{len(item.data), item.read})
+			}
+			return
+		}
 	}
-	l, isList := t.cut()
-	if !isList {
-		f.emit(job{len(t.data), t.read})
-		return
-	}
-	f.emit(done(l.outcome))
-	for item := range l.items {
-		f.emit(job{len(item.data), item.read})
-	}
+	f.emit(job{len(t.data), t.read})
 }
 
 // skipMark skips the byte order mark of UTF-8 and refuses those of UTF-16.

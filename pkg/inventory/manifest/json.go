@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
+	"strings"
 )
 
 // problem is why a document or a value in it cannot be read.
@@ -148,6 +148,24 @@ func unquote(value []byte) string {
 	return text
 }
 
+// member returns the value of a key of an object, if there is one.
+func member(object []byte, key string) []byte {
+	for k, value := range members(object) {
+		if k == key {
+			return object[value.start:value.end]
+		}
+	}
+	return nil
+}
+
+// metadataName returns the name of an object that cannot be decoded.
+func metadataName(object []byte) string {
+	return unquote(member(member(object, "metadata"), "name"))
+}
+
+// lineAt returns the line of the offset, counted from 1.
+func lineAt(data []byte, offset int) int { return 1 + bytes.Count(data[:offset], []byte("\n")) }
+
 // lineCounter counts lines up to offsets that do not decrease.
 type lineCounter struct {
 	data          []byte
@@ -242,54 +260,43 @@ func hooks(object []byte) []hook {
 	return out
 }
 
-// walker reads a value token by token, to find what an error is about.
-type walker struct {
-	*json.Decoder
-	data []byte
+// located is a value in JSON, and the keys and indices that lead to it.
+type located struct {
+	span
+	path string
+	// key is its key, if it has one, and keyEnd where that ends.
+	key    string
+	keyEnd int
 }
-
-func newWalker(data []byte) walker {
-	w := walker{json.NewDecoder(bytes.NewReader(data)), data}
-	w.UseNumber()
-	return w
-}
-
-// line returns the line of the last token.
-func (w walker) line() int { return 1 + bytes.Count(w.data[:w.InputOffset()], []byte("\n")) }
 
 // maxPath is more than a value in an object of Kubernetes has.
-const maxPath = 4 << 10
+const maxPath = 1 << 9
 
-// walk visits the values and keys in the next value, in their order, until
-// visit returns true. A key is visited with the path of its value.
-func (w walker) walk(path string, visit func(path string, token json.Token, isKey bool) bool) bool {
-	token, err := w.Token()
-	if err != nil || visit(path, token, false) || len(path) > maxPath {
+// walkJSON visits a value and those in it, in their order, until visit returns true.
+func walkJSON(data []byte, at located, visit func(located) bool) bool {
+	if at.start == at.end || len(at.path) > maxPath || visit(at) {
 		return true
 	}
-	found := false
-	switch token {
-	case json.Delim('{'):
-		for !found && w.More() {
-			key, err := w.Token()
-			name, _ := key.(string)
-			below := name
-			if path != "" {
-				below = path + "." + name
+	text := data[at.start:at.end]
+	switch text[0] {
+	case '{':
+		for key, value := range members(text) {
+			keyEnd := at.start + bytes.LastIndexByte(text[:value.start], '"')
+			path := strings.TrimPrefix(at.path+"."+key, ".")
+			if walkJSON(data, located{value.in(at.span), path, key, keyEnd}, visit) {
+				return true
 			}
-			found = err != nil || visit(below, key, true) || w.walk(below, visit)
 		}
-	case json.Delim('['):
-		for i := 0; !found && w.More(); i++ {
-			found = w.walk(path+"["+strconv.Itoa(i)+"]", visit)
+	case '[':
+		i := 0
+		for value := range elements(text) {
+			if walkJSON(data, located{span: value.in(at.span), path: fmt.Sprintf("%s[%d]", at.path, i)}, visit) {
+				return true
+			}
+			i++
 		}
-	default:
-		return false
 	}
-	if !found {
-		_, err = w.Token() // the closing delimiter
-	}
-	return found || err != nil
+	return false
 }
 
 // jsonProblem says where and why data is not one JSON value.

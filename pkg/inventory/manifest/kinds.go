@@ -187,40 +187,40 @@ func (o *outcome) skip(meta typeMeta, count int) {
 }
 
 // object reads one API object.
-func (o *outcome) object(data []byte, at position, meta typeMeta) {
+func (o *outcome) object(t text, meta typeMeta) {
 	d, known := meta.decoder()
 	switch {
 	case meta.apiVersion == "" && isRegistration(meta.kind):
-		o.fail(at, join(meta.kind, metadataName(data)), problemf(1, "apiVersion is missing"))
+		o.fail(t.position, join(meta.kind, metadataName(t.data)), problemf(1, "apiVersion is missing"))
 	case !known:
 		o.skip(meta, 1)
 	case !slices.Contains(d.versions, meta.version()):
-		o.fail(at, join(meta.kind, metadataName(data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.apiVersion, strings.Join(d.versions, " or ")))
+		o.fail(t.position, join(meta.kind, metadataName(t.data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.apiVersion, strings.Join(d.versions, " or ")))
 	default:
-		o.decode(data, at, meta)
+		o.decode(t, meta)
 	}
 }
 
-func (o *outcome) decode(data []byte, at position, meta typeMeta) {
+func (o *outcome) decode(t text, meta typeMeta) {
 	o.openShift = o.openShift || meta.isOpenShift()
 	d, _ := meta.decoder()
 	value := d.object()
-	warnings, p := decode(data, value)
+	warnings, p := decode(t.data, value)
 	if p != nil {
 		warnings = append(warnings, p)
 	}
 	name := value.GetName()
 	if p != nil {
-		name = metadataName(data)
+		name = metadataName(t.data)
 	}
 	for _, w := range warnings {
-		o.fail(at, join(meta.kind, name), w.of(data))
+		o.fail(t.position, join(meta.kind, name), w.of(t.data))
 	}
 	switch {
 	case p != nil:
 		return
 	case name == "":
-		o.fail(at, meta.kind, problemf(1, "metadata.name is missing"))
+		o.fail(t.position, meta.kind, problemf(1, "metadata.name is missing"))
 		return
 	}
 	if d.namespaced && value.GetNamespace() == "" {
@@ -230,11 +230,11 @@ func (o *outcome) decode(data []byte, at position, meta typeMeta) {
 	if d.namespaced {
 		key.Namespace = value.GetNamespace()
 	}
-	out := object{key: key, line: at.line, removed: isRegistration(meta.kind) && meta.version() == "v1beta1", value: convert(value, meta)}
+	out := object{key: key, line: t.line, removed: isRegistration(meta.kind) && meta.version() == "v1beta1", value: convert(value, meta)}
 	if meta.kind == inventory.KindValidating || meta.kind == inventory.KindMutating {
-		out.hooks = hooks(data)
+		out.hooks = hooks(t.data)
 		for i := range out.hooks {
-			out.hooks[i].line += at.line - 1
+			out.hooks[i].line += t.line - 1
 		}
 	}
 	o.objects = append(o.objects, out)

@@ -57,42 +57,28 @@ func (o *outcome) yaml(t text) *problem {
 	if len(t.data) > maxObject {
 		return tooLarge(t.data)
 	}
-	converted, p := toJSON(t.data)
-	if p == nil {
-		o.converted(t, converted)
-		return nil
-	}
-	if o.readItems(t) {
+	p := o.converted(t)
+	if p != nil && o.readItems(t) {
 		return nil
 	}
 	return p
 }
 
-// converted reads what a text of YAML is in JSON.
-func (o *outcome) converted(t text, data []byte) {
+// converted reads a text of YAML as JSON.
+func (o *outcome) converted(t text) *problem {
+	data, p := toJSON(t.data)
+	if p != nil {
+		return p
+	}
 	t.data = data
 	s := valueAt(data, 0)
-	s.line = newLineCounter(data).at(s.start)
-	o.value(t, s)
+	s.line = lineAt(data, s.start)
+	o.value(t.part(s))
+	return nil
 }
 
 func tooLarge(object []byte) *problem {
 	return problemf(1, "an object of %d MiB: more than %d are not read in one piece", len(object)>>20, maxObject>>20)
-}
-
-// readItems reads the items of a broken list one by one. It reports whether that
-// shows what is wrong.
-func (o *outcome) readItems(t text) bool {
-	l, ok := t.cut()
-	if !ok {
-		return false
-	}
-	o.add(l.outcome)
-	before := len(o.errors)
-	for item := range l.items {
-		o.add(item.read())
-	}
-	return len(o.errors) > before
 }
 
 // json reads the objects of JSON, one after the other.
@@ -104,80 +90,52 @@ func (o *outcome) json(t text) *problem {
 			return nil
 		}
 		s.line, at = lines.at(s.start), s.end
-		value := t.data[s.start:s.end]
-		e := newEnvelope(value)
-		if len(value) > maxObject && !e.list {
-			p := tooLarge(value)
-			p.line, p.object = s.line, e.meta.kind
-			return p
-		}
-		if json.Valid(value) {
-			o.value(t, s)
+		value := t.part(s)
+		e := newEnvelope(value.data)
+		var p *problem
+		switch {
+		case !e.list && len(value.data) > maxObject:
+			p = tooLarge(value.data)
+			p.object = e.meta.kind
+		case json.Valid(value.data):
+			o.value(value)
 			continue
-		}
-		if s.start > 0 && value[0] != '{' {
-			return problemf(s.line, "something follows the JSON object: must be another object, or set apart by a line ---")
-		}
-		// YAML's flow style may look like JSON.
-		if converted, p := toJSON(t.data); p == nil {
-			o.converted(t, converted)
+		case s.start > 0 && value.data[0] != '{':
+			p = problemf(1, "something follows the JSON object: must be another object, or set apart by a line ---")
+		case o.converted(t) == nil, o.readItems(value): // YAML's flow style may look like JSON
 			return nil
+		default:
+			p = jsonProblem(value.data)
+			p.object = join(e.meta.kind, metadataName(value.data))
 		}
-		return o.truncated(t, s)
-	}
-}
-
-// truncated reads the items of a list that are whole.
-func (o *outcome) truncated(t text, s span) *problem {
-	value := t.data[s.start:s.end]
-	p := jsonProblem(value)
-	p.line += s.line - 1
-	e := newEnvelope(value)
-	if !e.list {
-		p.object = join(e.meta.kind, metadataName(value))
+		p.line += s.line - 1
 		return p
 	}
-	o.listed = true
-	t.implied = e.meta.item()
-	for item := range e.items {
-		if json.Valid(value[item.start:item.end]) {
-			o.value(t, item.in(s))
-		}
-	}
-	return p
 }
 
 // value reads a value of valid JSON: an object or the items of a list.
-func (o *outcome) value(t text, s span) {
-	value := t.data[s.start:s.end]
-	if len(value) == 0 || value[0] != '{' {
-		if string(value) != "null" {
+func (o *outcome) value(t text) {
+	if len(t.data) == 0 || t.data[0] != '{' {
+		if string(t.data) != "null" {
 			o.skipped++
 		}
 		return
 	}
-	e := newEnvelope(value)
+	e := newEnvelope(t.data)
 	if e.meta == (typeMeta{}) {
 		e.meta = t.implied
 	}
-	at := position{t.file, t.line + s.line - 1}
 	switch {
 	case e.list && (e.meta.isList() || e.meta.kind == ""):
-		o.list(t, s, e)
+		if o.listStart(t.position, e) {
+			for item := range e.items {
+				o.value(t.item(item, e.meta))
+			}
+		}
 	case e.meta == (typeMeta{}) && e.server:
-		o.objects = append(o.objects, object{key: inventory.SourceKey{Kind: "Version"}, line: at.line, value: readVersion(value)})
+		o.objects = append(o.objects, object{key: inventory.SourceKey{Kind: "Version"}, line: t.line, value: readVersion(t.data)})
 	default:
-		o.object(value, at, e.meta)
-	}
-}
-
-func (o *outcome) list(t text, s span, e envelope) {
-	if !o.listStart(position{t.file, t.line + s.line - 1}, e) {
-		return
-	}
-	t.implied = e.meta.item()
-	for item := range e.items {
-		o.value(t, item.in(s))
+		o.object(t, e.meta)
 	}
 }
 
@@ -194,58 +152,70 @@ func (o *outcome) listStart(at position, e envelope) bool {
 	return true
 }
 
-// cutList is a list whose items are read by themselves, side by side.
-type cutList struct {
-	items iter.Seq[text]
-	// outcome is what is known without reading the items.
-	outcome outcome
+// part returns a part of the text.
+func (t text) part(s span) text {
+	t.data, t.line = t.data[s.start:s.end], t.line+s.line-1
+	return t
 }
 
-// cut cuts a list into its items, if the text is one.
-func (t text) cut() (cutList, bool) {
+// item returns an item of a list of the type.
+func (t text) item(s span, list typeMeta) text {
+	t = t.part(s)
+	t.implied = list.item()
+	return t
+}
+
+// readItems reads the items of a broken list one by one. It reports whether that
+// shows what is wrong.
+func (o *outcome) readItems(t text) bool {
+	list, items, ok := t.cut()
+	if !ok {
+		return false
+	}
+	if isJSON(t.data) {
+		list.errors = nil // its kind may come after what is broken
+	}
+	o.add(list)
+	before := len(o.errors)
+	for item := range items {
+		o.add(item.read())
+	}
+	return len(o.errors) > before
+}
+
+// cut cuts a list, if the text is one, into its items, which are read by
+// themselves. The outcome is what is known without reading them.
+func (t text) cut() (outcome, iter.Seq[text], bool) {
 	e := t.outline()
 	if !e.list || !e.meta.isList() && e.meta.kind != "" {
-		return cutList{}, false
+		return outcome{}, nil, false
 	}
-	l := cutList{outcome: outcome{file: t.file, input: t.input}, items: func(func(text) bool) {}}
-	if !l.outcome.listStart(t.position, e) {
-		return l, true
-	}
-	l.items = func(yield func(text) bool) {
+	list := outcome{file: t.file, input: t.input}
+	read := list.listStart(t.position, e)
+	return list, func(yield func(text) bool) {
 		for s := range e.items {
+			item := t.item(s, e.meta)
+			if !isJSON(t.data) {
+				// Without its dash, an item is a document.
+				item.data[bytes.IndexByte(item.data, '-')] = ' '
+			}
 			// Without a key, it is no object.
-			if bytes.IndexByte(t.data[s.start:s.end], ':') >= 0 && !yield(t.item(s, e.meta.item())) {
+			if !read || bytes.IndexByte(item.data, ':') >= 0 && !yield(item) {
 				return
 			}
 		}
-	}
-	return l, true
-}
-
-// item returns an item of the list as a text of its own.
-func (t text) item(s span, implied typeMeta) text {
-	yaml := !isJSON(t.data)
-	t.data, t.line, t.implied = t.data[s.start:s.end], t.line+s.line-1, implied
-	if yaml {
-		// Without its dash, an item is a document.
-		t.data[bytes.IndexByte(t.data, '-')] = ' '
-	}
-	return t
+	}, true
 }
 
 // outline returns the type and the items of a list without parsing these.
 func (t text) outline() envelope {
-	if !isJSON(t.data) {
-		e := envelope{meta: blockType(t.data), items: blockItems(t.data)}
-		for range e.items {
-			e.list = true
-			break
-		}
-		return e
+	if isJSON(t.data) {
+		return newEnvelope(t.data)
 	}
-	whole := valueAt(t.data, 0)
-	if value := t.data[whole.start:]; json.Valid(value) && whole.start == 0 {
-		return newEnvelope(value)
+	e := envelope{meta: blockType(t.data), items: blockItems(t.data)}
+	for range e.items {
+		e.list = true
+		break
 	}
-	return envelope{}
+	return e
 }

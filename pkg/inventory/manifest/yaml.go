@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -233,7 +232,7 @@ func (w *jsonWriter) key(n *yaml.Node) *problem {
 		return problemf(w.line, "a mapping as a key")
 	case n.Kind == yaml.SequenceNode:
 		return problemf(w.line, "a list as a key")
-	case !isPlain(n) || !isUnquoted(n.Value):
+	case !isTyped(n):
 		w.out = appendString(w.out, n.Value)
 		return nil
 	}
@@ -290,70 +289,43 @@ func resolve(n *yaml.Node) *yaml.Node {
 
 func mergeKey(content []*yaml.Node) int {
 	for i := 0; i < len(content); i += 2 {
-		if content[i].Value == "<<" && isPlain(content[i]) {
+		if content[i].Value == "<<" && content[i].Tag == "!!merge" {
 			return i
 		}
 	}
 	return -1
 }
 
-// isPlain reports whether the type of a scalar follows from its text; all
-// others are strings.
-func isPlain(n *yaml.Node) bool {
-	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
-	if n.Style&yaml.TaggedStyle != 0 {
-		return slices.Contains([]string{"!!bool", "!!float", "!!int", "!!null", "!!timestamp"}, n.Tag)
-	}
-	return n.Style&quoted == 0
-}
-
 // appendScalar writes a scalar as kubectl does: by the rules of YAML 1.1, where
 // yes and on are booleans and 0777 is octal, which are those of sigs.k8s.io/yaml.
+// What JSON writes in the same way stays as it is: an error shall quote 1.20 so.
 func appendScalar(out []byte, n *yaml.Node) []byte {
 	switch {
-	case !isPlain(n) || !isUnquoted(n.Value):
+	case !isTyped(n):
 		return appendString(out, n.Value)
-	case n.Value == "":
-		return append(out, "null"...)
-	case n.Value == "true", n.Value == "false", isDecimal(n.Value):
+	case json.Valid([]byte(n.Value)):
 		return append(out, n.Value...)
 	}
 	converted, err := sigsyaml.YAMLToJSON([]byte(n.Value))
-	converted = bytes.TrimSpace(converted)
-	switch {
-	case err != nil || len(converted) == 0:
+	if err != nil {
 		return appendString(out, n.Value)
-	case bytes.ContainsAny(converted, ".") && json.Valid([]byte(n.Value)):
-		// 1.20 as it stands in the file: an error shall quote it so.
-		return append(out, n.Value...)
 	}
-	return append(out, converted...)
+	return append(out, bytes.TrimSpace(converted)...)
 }
 
-// isDecimal reports whether YAML and JSON write the number in the same way.
-func isDecimal(text string) bool {
-	return len(text) < 19 && text[0] != '0' && strings.Trim(text, "0123456789") == ""
-}
-
-// isUnquoted reports whether a plain scalar may be something else than a string.
-func isUnquoted(text string) bool {
-	if text == "" || len(text) <= len("false") && yaml11[strings.ToLower(text)] {
+// isTyped reports whether a scalar may be something else than a string. The third
+// version of the library takes nothing for a string that the second does not, but
+// some words.
+func isTyped(n *yaml.Node) bool {
+	switch n.Tag {
+	case "!!bool", "!!float", "!!int", "!!null", "!!timestamp":
 		return true
 	}
-	if strings.IndexByte("+-.0123456789", text[0]) < 0 || !strings.ContainsAny(text, "0123456789") {
-		return false
-	}
-	digits := strings.ReplaceAll(text, "_", "")
-	_, notFloat := strconv.ParseFloat(digits, 64)
-	_, notInt := strconv.ParseInt(digits, 0, 64)
-	return notFloat == nil || notInt == nil
+	return n.Style == 0 && len(n.Value) <= len("yes") && yaml11[strings.ToLower(n.Value)]
 }
 
-// yaml11 are the words that YAML 1.1 takes for null, booleans and numbers.
-var yaml11 = map[string]bool{
-	"~": true, "null": true, "y": true, "yes": true, "true": true, "on": true, "n": true, "no": true, "false": true, "off": true,
-	".inf": true, "-.inf": true, "+.inf": true, ".nan": true,
-}
+// yaml11 are the words that YAML 1.1 takes for booleans, and 1.2 for strings.
+var yaml11 = map[string]bool{"y": true, "yes": true, "on": true, "n": true, "no": true, "off": true}
 
 func appendString(out []byte, s string) []byte {
 	for i := range len(s) {
