@@ -21,10 +21,12 @@ type OperatorError struct {
 	Unreadable *inventory.Error
 }
 
-// Degradation is a finding that degrades the operator.
+// Degradation is a finding that turns an operator condition True.
 type Degradation struct {
 	// Reason is the reason of the condition, Message a sentence.
 	Reason, Message string
+	// RollsUp says that it degrades the operator, too.
+	RollsUp bool
 	// Transient says that the backend has no ready endpoint because its Pods are
 	// being replaced: it probably ends by itself.
 	Transient bool
@@ -39,9 +41,9 @@ const (
 	sliceResource      = "endpointslices.discovery.k8s.io"
 )
 
-// resourceControllersError has no check of its own: it is what a dead conversion
+// ResourceControllersError has no check of its own: it is what a dead conversion
 // does to the controllers that read every resource.
-const resourceControllersError = "ResourceControllersError"
+const ResourceControllersError = "ResourceControllersError"
 
 // operatorErrors are the conditions and the resources each is derived from, in
 // the order in which they are written.
@@ -53,7 +55,7 @@ var operatorErrors = []struct {
 	{"MutatingAdmissionWebhookConfigurationError", []string{mutatingResource, serviceResource, sliceResource}},
 	{"ValidatingAdmissionWebhookConfigurationError", []string{validatingResource, serviceResource, sliceResource}},
 	{"CRDConversionWebhookConfigurationError", []string{crdResource, serviceResource, sliceResource}},
-	{resourceControllersError, []string{crdResource, serviceResource, sliceResource}},
+	{ResourceControllersError, []string{crdResource, serviceResource, sliceResource}},
 }
 
 // OperatorErrors returns the operator's error conditions, in a fixed order.
@@ -78,8 +80,7 @@ func unreadable(errs []inventory.Error, resources []string) *inventory.Error {
 	return &errs[i]
 }
 
-// degradations returns the findings that degrade the operator, by the condition
-// that they turn True.
+// degradations returns the findings that turn conditions True, by condition.
 func (r *Report) degradations() map[string][]Degradation {
 	out := map[string][]Degradation{}
 	profiles := map[inventory.Ref]*Profile{}
@@ -94,23 +95,24 @@ func (r *Report) degradations() map[string][]Degradation {
 			}
 		}
 		p := profiles[f.Webhook]
-		if p == nil || !degrades(f, p) {
+		if p == nil || !counts(f, p) {
 			continue
 		}
-		d := Degradation{Reason: f.Check.Reason, Message: degradationMessage(f), Transient: p.beingReplaced()}
+		d := Degradation{Reason: f.Check.Reason, Message: degradationMessage(f), RollsUp: f.Severity == Critical, Transient: p.beingReplaced()}
 		out[condition] = append(out[condition], d)
 		if p.blocksControllers() {
 			d.Reason = "ConversionBlocksControllers"
-			out[resourceControllersError] = append(out[resourceControllersError], d)
+			out[ResourceControllersError] = append(out[ResourceControllersError], d)
 		}
 	}
 	return out
 }
 
-// degrades reports whether a finding counts for conditions at all: never one
-// that is acknowledged, nor of a webhook that fails open, nor one that is only
-// possible. A dead conversion counts as soon as any client needs it.
-func degrades(f Finding, p *Profile) bool {
+// counts reports whether a finding counts for conditions at all: never one that
+// is acknowledged, nor of a webhook that fails open, nor one that is only
+// possible. A dead conversion counts as soon as any client needs it, and degrades
+// the operator where it is critical, as it stops controllers then.
+func counts(f Finding, p *Profile) bool {
 	if f.Acknowledged || p.Webhook == nil || !p.FailsClosed() {
 		return false
 	}

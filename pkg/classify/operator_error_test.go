@@ -21,17 +21,18 @@ func reported(t *testing.T, manifests string) *Report {
 }
 
 // TestConversionDegradesByNeed: a dead conversion is an error of the operator as
-// soon as a client needs it, and stops controllers only where they read a version
-// that is not the stored one.
+// soon as a client needs it, and stops controllers, which degrades, only where they
+// read a version that is not the stored one.
 func TestConversionDegradesByNeed(t *testing.T) {
 	const conversion, controllers = "CRDConversionWebhookConfigurationError", "ResourceControllersError"
 	for name, test := range map[string]struct {
 		versions string
 		want     []string
+		rollsUp  bool
 	}{
-		"one version":         {"[{name: v1, served: true, storage: true}]", nil},
-		"clients need it":     {"[{name: v1, served: true, storage: true}, {name: v1beta1, served: true, storage: false}]", []string{conversion}},
-		"controllers need it": {"[{name: v1, served: true, storage: false}, {name: v1beta1, served: true, storage: true}]", []string{conversion, controllers}},
+		"one version":         {"[{name: v1, served: true, storage: true}]", nil, false},
+		"clients need it":     {"[{name: v1, served: true, storage: true}, {name: v1beta1, served: true, storage: false}]", []string{conversion}, false},
+		"controllers need it": {"[{name: v1, served: true, storage: false}, {name: v1beta1, served: true, storage: true}]", []string{conversion, controllers}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := reported(t, fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
@@ -50,8 +51,11 @@ spec:
 `, test.versions))
 			var got []string
 			for _, e := range report.OperatorErrors() {
-				if len(e.Degradations) > 0 {
+				for _, d := range e.Degradations {
 					got = append(got, e.Name)
+					if d.RollsUp != test.rollsUp {
+						t.Errorf("%s rolls up: %t, want %t", e.Name, d.RollsUp, test.rollsUp)
+					}
 				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {

@@ -46,31 +46,29 @@ type conditionOptions struct {
 	Now time.Time
 	// RollingOut is set if another version of this program wrote last.
 	RollingOut bool
+
+	// atFirst is how long an error that may end by itself lasts before it rolls up.
+	atFirst time.Duration
 }
 
 // conditionsOf returns the operator conditions of the Report, in a fixed order,
 // with the transition times of the conditions before.
 func conditionsOf(r *classify.Report, before []metav1.Condition, o conditionOptions) []metav1.Condition {
 	now := o.Now
-	var errs, lasting []metav1.Condition
-	degraded := was(before, Degraded, metav1.ConditionTrue) || was(before, EvaluationConditionsDetected, metav1.ConditionTrue)
-	for _, e := range r.OperatorErrors() {
-		c := since(errorCondition(e), before, now)
-		errs = append(errs, c)
-		inertia := o.Inertia
-		if !degraded {
-			inertia = o.inertiaAtFirst(e.Degradations)
-		}
-		if c.Status == metav1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) >= inertia {
-			lasting = append(lasting, c)
-		}
+	found := r.OperatorErrors()
+	errs := make([]metav1.Condition, len(found))
+	for i, e := range found {
+		errs[i] = since(errorCondition(e), before, now)
+	}
+	if !was(before, Degraded, metav1.ConditionTrue) && !was(before, EvaluationConditionsDetected, metav1.ConditionTrue) {
+		o.atFirst = rolloutInertia
 	}
 	out := []metav1.Condition{
 		since(available(r), before, now),
 		since(progressing(o), before, now),
 		since(condition(Upgradeable, metav1.ConditionTrue, asExpected, "Webhooks never hold back an upgrade."), before, now),
 	}
-	out = append(out, rollUps(r, lasting, before, o)...)
+	out = append(out, rollUps(r, o.lasting(found, errs), before, o)...)
 	return append(out, errs...)
 }
 
@@ -78,13 +76,40 @@ func conditionsOf(r *classify.Report, before []metav1.Condition, o conditionOpti
 // without a ready endpoint.
 const rolloutInertia = 10 * time.Minute
 
-// inertiaAtFirst is how long an error lasts before it rolls up where nothing has
-// yet. Once degraded, another attempt to replace the Pods changes nothing.
-func (o conditionOptions) inertiaAtFirst(found []classify.Degradation) time.Duration {
-	if !slices.ContainsFunc(found, func(d classify.Degradation) bool { return !d.Transient }) {
-		return max(o.Inertia, rolloutInertia)
+// lasting returns, of the conditions of the errors, the parts that roll up and have
+// lasted.
+func (o conditionOptions) lasting(found []classify.OperatorError, errs []metav1.Condition) []metav1.Condition {
+	var out []metav1.Condition
+	for i, e := range found {
+		all := e.Degradations
+		e.Degradations = slices.DeleteFunc(slices.Clone(all), func(d classify.Degradation) bool { return !d.RollsUp })
+		if len(e.Degradations) == 0 {
+			continue
+		}
+		began := errs[i].LastTransitionTime
+		if len(e.Degradations) < len(all) {
+			began = blocking(errs).LastTransitionTime
+		}
+		if o.Now.Sub(began.Time) >= o.inertia(e.Degradations) {
+			out = append(out, errorCondition(e))
+		}
 	}
-	return o.Inertia
+	return out
+}
+
+// blocking is the condition that dead conversions turn True where they stop
+// controllers: they may be newer than those that do not roll up.
+func blocking(errs []metav1.Condition) metav1.Condition {
+	return errs[slices.IndexFunc(errs, func(c metav1.Condition) bool { return c.Type == classify.ResourceControllersError })]
+}
+
+// inertia is how long errors last before they roll up. Once degraded, another
+// attempt to replace the Pods changes nothing.
+func (o conditionOptions) inertia(found []classify.Degradation) time.Duration {
+	if slices.ContainsFunc(found, func(d classify.Degradation) bool { return !d.Transient }) {
+		return o.Inertia
+	}
+	return max(o.Inertia, o.atFirst)
 }
 
 func condition(name string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var (
@@ -44,12 +45,12 @@ func troubled(t *testing.T, check string, w inventory.Webhook) *classify.Report 
 	c := checkNamed(t, check)
 	return &classify.Report{
 		Snapshot: s,
-		Profiles: []classify.Profile{{Webhook: &s.Webhooks[0], Snapshot: s}},
+		Profiles: []classify.Profile{{Webhook: &s.Webhooks[0], Snapshot: s, Matcher: admission.New(s)}},
 		Findings: []classify.Finding{{Check: c, Webhook: w.Ref, Problem: classify.Problem{Severity: c.Severity, Message: "is in trouble"}}},
 	}
 }
 
-func admission(t inventory.Type) inventory.Webhook {
+func webhookOf(t inventory.Type) inventory.Webhook {
 	return inventory.Webhook{Ref: inventory.Ref{Type: t, Configuration: "policy", Name: "pods.example.com"}, FailurePolicy: admissionv1.Fail}
 }
 
@@ -78,10 +79,10 @@ func TestErrorsRollUpAfterTheInertia(t *testing.T) {
 		check, condition, reason string
 		webhook                  inventory.Webhook
 	}{
-		{"service-missing", "ValidatingAdmissionWebhookConfigurationError", "WebhookServiceNotFound", admission(inventory.Validating)},
-		{"service-port-missing", "MutatingAdmissionWebhookConfigurationError", "WebhookServicePortNotFound", admission(inventory.Mutating)},
-		{"no-ready-endpoints", "ValidatingAdmissionWebhookConfigurationError", "WebhookServiceNoEndpoints", admission(inventory.Validating)},
-		{"virtual-resource", "VirtualResourceAdmissionError", "AdmissionWebhookMatchesVirtualResource", admission(inventory.Validating)},
+		{"service-missing", "ValidatingAdmissionWebhookConfigurationError", "WebhookServiceNotFound", webhookOf(inventory.Validating)},
+		{"service-port-missing", "MutatingAdmissionWebhookConfigurationError", "WebhookServicePortNotFound", webhookOf(inventory.Mutating)},
+		{"no-ready-endpoints", "ValidatingAdmissionWebhookConfigurationError", "WebhookServiceNoEndpoints", webhookOf(inventory.Validating)},
+		{"virtual-resource", "VirtualResourceAdmissionError", "AdmissionWebhookMatchesVirtualResource", webhookOf(inventory.Validating)},
 	} {
 		t.Run(c.check, func(t *testing.T) {
 			r := troubled(t, c.check, c.webhook)
@@ -102,33 +103,70 @@ func TestErrorsRollUpAfterTheInertia(t *testing.T) {
 	}
 }
 
-func TestConversionThatBlocksControllers(t *testing.T) {
+// widgets is the conversion of a CRD of two versions. Controllers read v1.
+func widgets(group string, stored ...string) inventory.Webhook {
 	crd := &inventory.CRD{
-		Resource:       inventory.Resource{Group: "example.com", Name: "widgets"},
+		Resource:       inventory.Resource{Group: group, Name: "widgets"},
 		Versions:       []inventory.CRDVersion{{Name: "v1", Served: true, Storage: true}, {Name: "v1beta1", Served: true}},
-		StoredVersions: []string{"v1beta1", "v1"},
+		StoredVersions: stored,
 	}
-	w := inventory.Webhook{Ref: inventory.Ref{Type: inventory.Conversion, Configuration: "widgets.example.com", Name: "widgets.example.com"}, FailurePolicy: admissionv1.Fail, CRD: crd}
-	got := states(evaluated(troubled(t, "service-missing", w), nil, patient))
-	want := []string{"CRDConversionWebhookConfigurationError=True WebhookServiceNotFound", "ResourceControllersError=True ConversionBlocksControllers"}
-	if diff := cmp.Diff(want, got); diff != "" {
+	name := "widgets." + group
+	return inventory.Webhook{Ref: inventory.Ref{Type: inventory.Conversion, Configuration: name, Name: name}, FailurePolicy: admissionv1.Fail, CRD: crd}
+}
+
+func TestConversionThatBlocksControllers(t *testing.T) {
+	r := troubled(t, "service-missing", widgets("example.com", "v1beta1", "v1"))
+	first := evaluated(r, nil, patient)
+	errs := []string{"CRDConversionWebhookConfigurationError=True WebhookServiceNotFound", "ResourceControllersError=True ConversionBlocksControllers"}
+	if diff := cmp.Diff(errs, states(first)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+	want := append([]string{"Degraded=True CRDConversionWebhookConfigurationError_WebhookServiceNotFound::ResourceControllersError_ConversionBlocksControllers"}, errs...)
+	if diff := cmp.Diff(want, states(evaluated(later(r, 2*time.Minute), first, patient))); diff != "" {
+		t.Errorf("after the inertia: -want +got\n%s", diff)
+	}
+}
+
+// TestConversionThatOnlyClientsNeed: it is an error of the operator and does not
+// degrade it. One that stops controllers as well counts from when it does.
+func TestConversionThatOnlyClientsNeed(t *testing.T) {
+	clients := troubled(t, "service-missing", widgets("clients.example.com", "v1"))
+	clients.Findings[0].Severity = classify.Warning
+	first := evaluated(clients, nil, patient)
+	hourLater := evaluated(later(clients, time.Hour), first, patient)
+	want := []string{"CRDConversionWebhookConfigurationError=True WebhookServiceNotFound"}
+	if diff := cmp.Diff(want, states(hourLater)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+
+	both := later(clients, time.Hour)
+	controllers := troubled(t, "service-missing", widgets("controllers.example.com", "v1beta1", "v1"))
+	controllers.Profiles[0].Snapshot = both.Snapshot
+	both.Profiles = append(both.Profiles, controllers.Profiles...)
+	both.Findings = append(both.Findings, controllers.Findings...)
+	began := evaluated(both, hourLater, patient)
+	if was(began, Degraded, metav1.ConditionTrue) {
+		t.Error("degraded at once")
+	}
+	lasted := evaluated(later(both, 2*time.Minute), began, patient)
+	if message := messageOf(lasted, Degraded); !was(lasted, Degraded, metav1.ConditionTrue) || strings.Contains(message, "clients.example.com") {
+		t.Errorf("after the inertia: %v: %q", states(lasted), message)
 	}
 }
 
 func TestWhatNeverDegrades(t *testing.T) {
-	ignored := admission(inventory.Validating)
+	ignored := webhookOf(inventory.Validating)
 	ignored.FailurePolicy = admissionv1.Ignore
-	acknowledged := troubled(t, "service-missing", admission(inventory.Validating))
+	acknowledged := troubled(t, "service-missing", webhookOf(inventory.Validating))
 	acknowledged.Findings[0].Acknowledged = true
-	possible := troubled(t, "service-unroutable", admission(inventory.Validating))
+	possible := troubled(t, "service-unroutable", webhookOf(inventory.Validating))
 	possible.Findings[0].Severity = classify.Warning
 	for name, r := range map[string]*classify.Report{
 		"failurePolicy Ignore":           troubled(t, "service-missing", ignored),
 		"acknowledged":                   acknowledged,
 		"possible in one mode":           possible,
-		"informational":                  troubled(t, "sensitive-resource", admission(inventory.Validating)),
-		"critical resource, third party": troubled(t, "critical-resource", admission(inventory.Validating)),
+		"informational":                  troubled(t, "sensitive-resource", webhookOf(inventory.Validating)),
+		"critical resource, third party": troubled(t, "critical-resource", webhookOf(inventory.Validating)),
 	} {
 		if got := states(evaluated(later(r, time.Hour), evaluated(r, nil, patient), patient)); got != nil {
 			t.Errorf("%s: %v", name, got)
@@ -139,7 +177,7 @@ func TestWhatNeverDegrades(t *testing.T) {
 // TestNoFlapping drives a backend that comes and goes every minute: Degraded
 // never turns True, for no trouble outlasts the inertia.
 func TestNoFlapping(t *testing.T) {
-	broken := troubled(t, "no-ready-endpoints", admission(inventory.Validating))
+	broken := troubled(t, "no-ready-endpoints", webhookOf(inventory.Validating))
 	healthy := &classify.Report{Snapshot: broken.Snapshot}
 	var conditions []metav1.Condition
 	for minute := range 60 {
@@ -155,7 +193,7 @@ func TestNoFlapping(t *testing.T) {
 }
 
 func TestQuietDuringAnUpgrade(t *testing.T) {
-	r := troubled(t, "no-ready-endpoints", admission(inventory.Validating))
+	r := troubled(t, "no-ready-endpoints", webhookOf(inventory.Validating))
 	first := evaluated(r, nil, patient)
 	upgrading := later(r, time.Hour)
 	upgrading.Snapshot.Upgrading = true
@@ -173,7 +211,7 @@ func TestQuietDuringAnUpgrade(t *testing.T) {
 // does not make well what is degraded.
 func TestQuietDuringARollout(t *testing.T) {
 	const patience = 10 * time.Minute
-	r := troubled(t, "no-ready-endpoints", admission(inventory.Validating))
+	r := troubled(t, "no-ready-endpoints", webhookOf(inventory.Validating))
 	p := &r.Profiles[0]
 	p.State = inventory.BackendState{Service: inventory.ServiceRef{Key: inventory.Key{Namespace: "policy", Name: "policy"}}, Fault: inventory.NoReadyEndpoints}
 	selector := map[string]string{"app": "policy"}
@@ -198,7 +236,7 @@ func TestQuietDuringARollout(t *testing.T) {
 }
 
 func TestRollUpElsewhere(t *testing.T) {
-	r := troubled(t, "service-missing", admission(inventory.Validating))
+	r := troubled(t, "service-missing", webhookOf(inventory.Validating))
 	first := evaluated(r, nil, patient)
 	detected := evaluated(later(r, time.Hour), first, conditionOptions{RollUp: RollUpEvaluate})
 	if was(detected, Degraded, metav1.ConditionTrue) || !was(detected, EvaluationConditionsDetected, metav1.ConditionTrue) {
@@ -221,7 +259,7 @@ func TestUnknownWhileItCannotLook(t *testing.T) {
 // TestAFastClockDoesNotDelay: a transition stamped ten minutes ahead by another
 // writer counts from now on.
 func TestAFastClockDoesNotDelay(t *testing.T) {
-	r := troubled(t, "service-missing", admission(inventory.Validating))
+	r := troubled(t, "service-missing", webhookOf(inventory.Validating))
 	skewed := evaluated(later(r, 10*time.Minute), nil, patient)
 	mine := evaluated(r, skewed, patient)
 	if after := evaluated(later(r, 2*time.Minute), mine, patient); !was(after, Degraded, metav1.ConditionTrue) {
@@ -239,7 +277,7 @@ func messageOf(conditions []metav1.Condition, name string) string {
 }
 
 func TestMessagesAreBoundedAndStable(t *testing.T) {
-	r := troubled(t, "service-missing", admission(inventory.Validating))
+	r := troubled(t, "service-missing", webhookOf(inventory.Validating))
 	one := r.Findings[0]
 	r.Findings = nil
 	for i := range 50 {
@@ -259,14 +297,14 @@ func TestMessagesAreBoundedAndStable(t *testing.T) {
 // TestUpgradeableStaysTrue: no finding, no unreadable resource and no upgrade in
 // progress keeps a cluster from being upgraded.
 func TestUpgradeableStaysTrue(t *testing.T) {
-	upgrading := troubled(t, "service-missing", admission(inventory.Validating))
+	upgrading := troubled(t, "service-missing", webhookOf(inventory.Validating))
 	upgrading.Snapshot.Upgrading = true
-	unreadable := troubled(t, "virtual-resource", admission(inventory.Mutating))
+	unreadable := troubled(t, "virtual-resource", webhookOf(inventory.Mutating))
 	unreadable.Snapshot.Errors = []inventory.Error{{Object: "services"}}
 	for name, r := range map[string]*classify.Report{
 		"no finding":         {Snapshot: &inventory.Snapshot{Taken: noon}},
-		"service missing":    troubled(t, "service-missing", admission(inventory.Validating)),
-		"virtual resource":   troubled(t, "virtual-resource", admission(inventory.Validating)),
+		"service missing":    troubled(t, "service-missing", webhookOf(inventory.Validating)),
+		"virtual resource":   troubled(t, "virtual-resource", webhookOf(inventory.Validating)),
 		"cluster upgrading":  upgrading,
 		"unreadable objects": unreadable,
 	} {
