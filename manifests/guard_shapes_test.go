@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"context"
 	"strconv"
 	"testing"
 
@@ -19,15 +20,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// evaluator is the guard, evaluated by the API server's own packages. That the API
-// server accepts and calls it is shown by e2e/suites/guard.
-type evaluator struct {
-	compiler *plugincel.CompositedCompiler
-	matcher  matchconditions.Matcher
-	patchers []patch.Patcher
-	objects  admission.ObjectInterfaces
-}
-
 // variable is a variable of a policy, of any type.
 type variable admissionv1.Variable
 
@@ -35,50 +27,48 @@ func (v variable) GetName() string          { return v.Name }
 func (v variable) GetExpression() string    { return v.Expression }
 func (v variable) ReturnTypes() []*cel.Type { return []*cel.Type{cel.AnyType, cel.DynType} }
 
-func newEvaluator(t *testing.T, p classify.Policy) evaluator {
+// compiled is what both kinds of policies have.
+type compiled struct {
+	compiler *plugincel.CompositedCompiler
+	matcher  matchconditions.Matcher
+	objects  admission.ObjectInterfaces
+}
+
+// strict makes an error of a policy fail the test.
+var strict = admissionv1.Fail
+
+func compile(t *testing.T, variables []admissionv1.Variable, matching []admissionv1.MatchCondition) compiled {
 	t.Helper()
-	text, err := RunLevelGuard(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var guard admissionv1.MutatingAdmissionPolicy
-	documents(t, text, &guard, &admissionv1.MutatingAdmissionPolicyBinding{})
 	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	options := plugincel.OptionalVariableDeclarations{}
-	for _, v := range guard.Spec.Variables {
+	for _, v := range variables {
 		compiler.CompileAndStoreVariable(variable(v), options, environment.NewExpressions)
 	}
 	var conditions []plugincel.ExpressionAccessor
-	for i := range guard.Spec.MatchConditions {
-		conditions = append(conditions, (*matchconditions.MatchCondition)(&guard.Spec.MatchConditions[i]))
+	for i := range matching {
+		conditions = append(conditions, (*matchconditions.MatchCondition)(&matching[i]))
 	}
-	strict := admissionv1.Fail // an error of the policy fails the test
 	scheme := runtime.NewScheme()
 	if err := admissionv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	out := evaluator{
+	return compiled{
 		compiler: compiler,
-		matcher:  matchconditions.NewMatcher(compiler.CompileCondition(conditions, options, environment.NewExpressions), &strict, "policy", "validate", guard.Name),
+		matcher:  matchconditions.NewMatcher(compiler.CompileCondition(conditions, options, environment.NewExpressions), &strict, "policy", "validate", "policy"),
 		objects:  admission.NewObjectInterfacesFromScheme(scheme),
 	}
-	options.HasPatchTypes = true
-	for _, m := range guard.Spec.Mutations {
-		compiled := compiler.CompileMutatingEvaluator(&patch.JSONPatchCondition{Expression: m.JSONPatch.Expression}, options, environment.NewExpressions)
-		out.patchers = append(out.patchers, patch.NewJSONPatcher(compiled))
-	}
-	return out
 }
 
-// write returns the configuration as the guard leaves it when a client creates it,
-// or replaces another one.
-func (e evaluator) write(t *testing.T, object, old *admissionv1.ValidatingWebhookConfiguration) *admissionv1.ValidatingWebhookConfiguration {
+var validatingConfigurations = admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
+
+// request is what a policy is given when a client creates the configuration, or
+// replaces another one.
+func (c compiled) request(t *testing.T, object, old *admissionv1.ValidatingWebhookConfiguration) *admission.VersionedAttributes {
 	t.Helper()
 	kind := admissionv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration")
-	resource := admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
 	object = object.DeepCopy()
 	object.SetGroupVersionKind(kind)
 	var before runtime.Object
@@ -86,21 +76,59 @@ func (e evaluator) write(t *testing.T, object, old *admissionv1.ValidatingWebhoo
 	if old != nil {
 		before, operation = old, admission.Update
 	}
-	record := admission.NewAttributesRecord(object, before, kind, "", object.Name, resource, "", operation, nil, false, nil)
-	attributes, err := admission.NewVersionedAttributes(record, kind, e.objects)
+	record := admission.NewAttributesRecord(object, before, kind, "", object.Name, validatingConfigurations, "", operation, nil, false, nil)
+	attributes, err := admission.NewVersionedAttributes(record, kind, c.objects)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := e.compiler.CreateContext(t.Context()) // holds the variables
-	result := e.matcher.Match(ctx, attributes, nil, nil)
+	return attributes
+}
+
+// matches evaluates the matchConditions.
+func (c compiled) matches(t *testing.T, ctx context.Context, attributes *admission.VersionedAttributes) bool {
+	t.Helper()
+	result := c.matcher.Match(ctx, attributes, nil, nil)
 	if result.Error != nil {
 		t.Fatal(result.Error)
 	}
-	if !result.Matches {
-		return object
+	return result.Matches
+}
+
+// guardEvaluator is the guard, evaluated by the API server's own packages. That the
+// API server accepts and calls it is shown by e2e/suites/guard.
+type guardEvaluator struct {
+	compiled
+	patchers []patch.Patcher
+}
+
+func newGuard(t *testing.T, p classify.Policy) guardEvaluator {
+	t.Helper()
+	text, err := RunLevelGuard(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var guard admissionv1.MutatingAdmissionPolicy
+	documents(t, text, &guard, &admissionv1.MutatingAdmissionPolicyBinding{})
+	out := guardEvaluator{compiled: compile(t, guard.Spec.Variables, guard.Spec.MatchConditions)}
+	options := plugincel.OptionalVariableDeclarations{HasPatchTypes: true}
+	for _, m := range guard.Spec.Mutations {
+		compiled := out.compiler.CompileMutatingEvaluator(&patch.JSONPatchCondition{Expression: m.JSONPatch.Expression}, options, environment.NewExpressions)
+		out.patchers = append(out.patchers, patch.NewJSONPatcher(compiled))
+	}
+	return out
+}
+
+// write returns the configuration as the guard leaves it when a client creates it,
+// or replaces another one.
+func (e guardEvaluator) write(t *testing.T, object, old *admissionv1.ValidatingWebhookConfiguration) *admissionv1.ValidatingWebhookConfiguration {
+	t.Helper()
+	attributes := e.request(t, object, old)
+	ctx := e.compiler.CreateContext(t.Context()) // holds the variables
+	if !e.matches(t, ctx, attributes) {
+		return object.DeepCopy()
 	}
 	for _, patcher := range e.patchers {
-		patched, err := patcher.Patch(ctx, patch.Request{MatchedResource: resource, VersionedAttributes: attributes, ObjectInterfaces: e.objects}, celconfig.RuntimeCELCostBudget)
+		patched, err := patcher.Patch(ctx, patch.Request{MatchedResource: validatingConfigurations, VersionedAttributes: attributes, ObjectInterfaces: e.objects}, celconfig.RuntimeCELCostBudget)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +171,7 @@ var (
 )
 
 func TestGuardShapes(t *testing.T) {
-	guard := newEvaluator(t, classify.DefaultPolicy())
+	guard := newGuard(t, classify.DefaultPolicy())
 	wider := metav1.LabelSelectorRequirement{Key: excluded.Key, Operator: excluded.Operator, Values: []string{"1", "0"}}
 	narrower := metav1.LabelSelectorRequirement{Key: excluded.Key, Operator: excluded.Operator, Values: []string{"1"}}
 	labels := map[string]string{"team": "a"}
@@ -177,7 +205,7 @@ func TestGuardShapes(t *testing.T) {
 // TestGuardLeavesThePlatformAlone: by the name of the configuration, or of the
 // webhook alone.
 func TestGuardLeavesThePlatformAlone(t *testing.T) {
-	guard := newEvaluator(t, classify.DefaultPolicy())
+	guard := newGuard(t, classify.DefaultPolicy())
 	requires(t, guard.write(t, configured("multus.openshift.io", metav1.LabelSelector{}), nil))
 	mixed := configured("policy", metav1.LabelSelector{}, metav1.LabelSelector{})
 	mixed.Webhooks[0].Name = "snapshot.storage.k8s.io"
@@ -199,7 +227,7 @@ func TestGuardOptIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := classify.DefaultPolicy()
 			p.RunLevelZero = test.levels
-			guard := newEvaluator(t, p)
+			guard := newGuard(t, p)
 			plain := configured("policy", metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{other}}, metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{other}})
 			requires(t, guard.write(t, optedIn(plain, "true"), nil), other)
 			requires(t, guard.write(t, optedIn(plain, "yes"), nil), test.want...)
