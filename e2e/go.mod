@@ -1,6 +1,6 @@
 module github.com/webhook-auditor/webhook-auditor/e2e
 
-go 1.26.0
+go 1.26.6
 
 ignore node_modules
 
@@ -8,6 +8,8 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/creack/pty v1.1.24
+	github.com/kyverno/kyverno v1.19.1
+	github.com/openreports/reports-api v0.2.1
 	github.com/openshift/api v0.0.0-20251111193948-50e2ece149d7
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.1

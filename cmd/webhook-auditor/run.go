@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/common/promslog"
@@ -37,6 +38,7 @@ type operatorFlags struct {
 	degraded  string
 	inertia   time.Duration
 	elect     bool
+	reports   string
 	namespace string
 }
 
@@ -61,6 +63,7 @@ func runCommand(s streams) *cobra.Command {
 	enumFlag(flags, &o.degraded, enum{"degraded", "", "how error conditions affect Degraded", degradedModes()})
 	flags.DurationVar(&o.inertia, "degraded.inertia", 2*time.Minute, "how long an error condition lasts before it affects Degraded")
 	flags.BoolVar(&o.elect, "leader-elect", false, "write conditions and Events to the cluster, one replica at a time")
+	enumFlag(flags, &o.reports, enum{"policy-reports", "", "API of the policy report to write with --leader-elect", policyReports()})
 	flags.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the lease (default: $POD_NAMESPACE)")
 	o.access = registerCluster(groups.FlagSet("cluster"))
 	o.web.register(groups.FlagSet("web"))
@@ -80,6 +83,10 @@ func degradedModes() []string {
 	return []string{string(operator.RollUpOn), string(operator.RollUpEvaluate), string(operator.RollUpOff)}
 }
 
+func policyReports() []string {
+	return []string{string(operator.NoPolicyReports), string(operator.OpenReports), string(operator.WGPolicy)}
+}
+
 // value makes a flag of the standard library one of pflag.
 type value struct{ flag.Value }
 
@@ -95,8 +102,10 @@ func (o *operatorFlags) check() error {
 		return usageError{fmt.Errorf("--degraded.inertia: must be 0 or longer, for example 2m, not %s", o.inertia)}
 	case o.elect && o.namespace == "":
 		return usageError{errors.New("--leader-elect: must be given with --namespace or $POD_NAMESPACE")}
+	case !o.elect && o.reports != string(operator.NoPolicyReports) && slices.Contains(policyReports(), o.reports):
+		return usageError{fmt.Errorf("--policy-reports: must be %s without --leader-elect, not %q: one replica writes the report", operator.NoPolicyReports, o.reports)}
 	}
-	return cmp.Or(oneOf("degraded", o.degraded, degradedModes()), o.probe.check(), o.observe.check(nil), o.web.check())
+	return cmp.Or(oneOf("degraded", o.degraded, degradedModes()), oneOf("policy-reports", o.reports, policyReports()), o.probe.check(), o.observe.check(nil), o.web.check())
 }
 
 func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
@@ -183,10 +192,11 @@ func (o *operatorFlags) writer(config *rest.Config, d *daemon) (*operator.Writer
 		return nil, fmt.Errorf("naming this replica: %w", err)
 	}
 	return operator.NewWriter(config, operator.Options{
-		Identity:  fmt.Sprintf("%s_%d", identity, os.Getpid()),
-		Namespace: o.namespace,
-		Version:   version.Version,
-		Tracker:   d.tracker,
-		Outcome:   d.wrote,
+		Identity:      fmt.Sprintf("%s_%d", identity, os.Getpid()),
+		Namespace:     o.namespace,
+		Version:       version.Version,
+		PolicyReports: operator.PolicyReports(o.reports),
+		Tracker:       d.tracker,
+		Outcome:       d.wrote,
 	})
 }

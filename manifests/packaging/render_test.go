@@ -54,17 +54,47 @@ func (o objects) add(t *testing.T, text []byte) {
 // what a kustomization may read.
 func kustomized(t *testing.T, dir string) objects {
 	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("..", dir))
+	return built(t, filepath.Join("..", dir))
+}
+
+func built(t *testing.T, dir string) objects {
+	t.Helper()
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := built.AsYaml()
+	text, err := made.AsYaml()
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := objects{}
 	out.add(t, text)
 	return out
+}
+
+// with is a kustomization of a user, of a folder and a component.
+func with(t *testing.T, resource, component string) objects {
+	t.Helper()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative := func(path string) string {
+		to, err := filepath.Rel(dir, filepath.Join(here, "..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	text := fmt.Sprintf("resources: [%q]\ncomponents: [%q]\n", relative(resource), relative(component))
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return built(t, dir)
 }
 
 // templated is what helm install sends.
@@ -155,6 +185,14 @@ func TestWaysToInstallSayTheSame(t *testing.T) {
 		{"base", kustomized(t, "base"), namespace, `{namespace: {create: true}, prometheusOperator: {enabled: true}}`},
 		{"overlays/kubernetes", kustomized(t, "overlays/kubernetes"), namespace, `{namespace: {create: true}, prometheusOperator: {enabled: true}, grafana: {enabled: true}}`},
 		{"overlays/openshift", kustomized(t, "overlays/openshift"), openshift, `{namespace: {create: true}, openshift: {enabled: true}}`},
+		{
+			"a component with base", with(t, "base", "parts/openreports"), namespace,
+			`{namespace: {create: true}, prometheusOperator: {enabled: true}, policyReports: {enabled: true}}`,
+		},
+		{
+			"a component with overlays/openshift", with(t, "overlays/openshift", "parts/wgpolicy"), openshift,
+			`{namespace: {create: true}, openshift: {enabled: true}, policyReports: {enabled: true, api: wgpolicy}}`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := templated(t, test.namespace, test.values)

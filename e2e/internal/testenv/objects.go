@@ -258,7 +258,13 @@ func (e *Env) Install(t testing.TB, manifest []byte) {
 // OpenShift is a file of the module github.com/openshift/api.
 func OpenShift(t testing.TB, path string) []byte {
 	t.Helper()
-	output, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api").Output()
+	return ModuleFile(t, "github.com/openshift/api", path)
+}
+
+// ModuleFile is a file of a module that the tests require.
+func ModuleFile(t testing.TB, module, path string) []byte {
+	t.Helper()
+	output, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	Must(t, err)
 	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(output)), filepath.FromSlash(path)))
 	Must(t, err)

@@ -40,11 +40,11 @@ func (e *Env) Operated(t testing.TB) {
 	t.Helper()
 	e.Namespace(t, Home)
 	e.Install(t, OpenShift(t, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusteroperators.crd.yaml"))
-	e.Install(t, shipped(t, "base/crd.yaml"))
+	e.Install(t, Shipped(t, "base/crd.yaml"))
 }
 
-// shipped is a file of those that a cluster applies.
-func shipped(t testing.TB, path string) []byte {
+// Shipped is a file of those that a cluster applies.
+func Shipped(t testing.TB, path string) []byte {
 	t.Helper()
 	manifests, err := programs.Manifests()
 	Must(t, err)

@@ -253,7 +253,7 @@ func (t transition) event(window time.Time, omitted int) *corev1.Event {
 	if t.gone {
 		kind, reason, message = corev1.EventTypeNormal, "CriticalFindingGone", fmt.Sprintf("%s: no longer true of webhook %s", f.Check.Name, f.Webhook.Name)
 	}
-	message = strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")
+	message = shorten(message, maxMessage)
 	if omitted > 0 {
 		message += fmt.Sprintf("; and %d more critical findings came or went", omitted)
 	}
@@ -273,4 +273,9 @@ func (t transition) event(window time.Time, omitted int) *corev1.Event {
 		LastTimestamp:  at,
 		Count:          1,
 	}
+}
+
+// shorten returns the text with at most so many bytes.
+func shorten(text string, limit int) string {
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }

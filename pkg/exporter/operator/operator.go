@@ -1,6 +1,7 @@
 // Package operator keeps the conditions of the operator over time, and writes
 // them to the cluster: to clusteroperator/webhook-auditor and
-// webhookaudit/cluster, with Events. It never writes to a webhook.
+// webhookaudit/cluster, with Events, and where a user asks for it with a policy
+// report. It never writes to a webhook.
 package operator
 
 import (
@@ -43,6 +44,8 @@ type Options struct {
 	Identity, Namespace string
 	// Version is the version of this program.
 	Version string
+	// PolicyReports is the API of the policy report that is written besides.
+	PolicyReports PolicyReports
 	// Tracker has what is written.
 	Tracker *Tracker
 	// Outcome is called when a write failed or works again: with how many failed
@@ -61,8 +64,9 @@ type Writer struct {
 	now    func() time.Time
 	wakeup chan struct{}
 
-	events   eventQueue
-	statuses map[string]*status
+	events       eventQueue
+	statuses     map[string]*status
+	policyReport policyReport
 	// leading is set while this replica writes, elected once that is decided.
 	leading, elected bool
 	// followed is when this replica last read the conditions of another one.
@@ -105,7 +109,9 @@ func newWriter(c clients, o Options, now func() time.Time) *Writer {
 		wakeup:   make(chan struct{}, 1),
 		events:   newEventQueue(),
 		statuses: map[string]*status{},
-		failures: failures{failing: map[string]error{}},
+
+		policyReport: newPolicyReport(),
+		failures:     failures{failing: map[string]error{}},
 	}
 	if o.Namespace != "" {
 		w.lease = &lease{client: c.coordination.Leases(o.Namespace), name: manager, identity: o.Identity, now: now}
@@ -201,6 +207,7 @@ func (w *Writer) write(ctx context.Context, report *classify.Report) {
 		if tried, err := w.events.flush(ctx, w.core.Events(eventNamespace), w.now()); tried {
 			w.failures.note("events", err)
 		}
+		w.writePolicyReport(ctx, report)
 	} else {
 		w.standBy(ctx, report)
 	}
@@ -211,6 +218,7 @@ func (w *Writer) write(ctx context.Context, report *classify.Report) {
 func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
 	w.events.dropOlder(report.Snapshot.Taken)
 	clear(w.statuses)
+	w.policyReport = newPolicyReport()
 	w.failures.keepOnly("lease")
 	if w.now().Sub(w.followed) < followPeriod {
 		return

@@ -1,0 +1,211 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	policyreport "github.com/kyverno/kyverno/api/policyreport/v1alpha2"
+	openreports "github.com/openreports/reports-api/apis/openreports.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
+)
+
+// reportAPI is an API of policy reports, as its own module has it.
+type reportAPI struct {
+	name, module, crd string
+	resource          schema.GroupVersionResource
+	// read reads a report with the types of the module.
+	read func(text []byte) (policyReport, error)
+}
+
+// policyReport is what both APIs have.
+type policyReport struct {
+	metav1.ObjectMeta
+	fail    int
+	results []policyResult
+}
+
+// policyResult is what the tests read of a result.
+type policyResult struct {
+	policy, outcome, severity, source, message, runbook string
+	subjects                                            []corev1.ObjectReference
+}
+
+var reportAPIs = []reportAPI{
+	{
+		"openreports", "github.com/openreports/reports-api", "config/crd/openreports.io_clusterreports.yaml",
+		openreports.SchemeGroupVersion.WithResource("clusterreports"), readOpenReport,
+	},
+	{
+		"wgpolicy", "github.com/kyverno/kyverno", "config/crds/policyreport/wgpolicyk8s.io_clusterpolicyreports.yaml",
+		policyreport.SchemeGroupVersion.WithResource("clusterpolicyreports"), readPolicyReport,
+	},
+}
+
+func readOpenReport(text []byte) (policyReport, error) {
+	var r openreports.ClusterReport
+	err := json.Unmarshal(text, &r)
+	out := policyReport{ObjectMeta: r.ObjectMeta, fail: r.Summary.Fail}
+	for _, x := range r.Results {
+		out.results = append(out.results, policyResult{x.Policy, string(x.Result), string(x.Severity), x.Source, x.Description, x.Properties["runbook"], x.Subjects})
+	}
+	return out, err
+}
+
+func readPolicyReport(text []byte) (policyReport, error) {
+	var r policyreport.ClusterPolicyReport
+	err := json.Unmarshal(text, &r)
+	out := policyReport{ObjectMeta: r.ObjectMeta, fail: r.Summary.Fail}
+	for _, x := range r.Results {
+		out.results = append(out.results, policyResult{x.Policy, string(x.Result), string(x.Severity), x.Source, x.Message, x.Properties["runbook"], x.Resources})
+	}
+	return out, err
+}
+
+// TestPolicyReports writes the reports of each API, with the permissions that
+// the manifests grant for it, and reads them with the types of its own module.
+func TestPolicyReports(t *testing.T) {
+	t.Parallel()
+	w := testenv.New(t, cluster.Options{WithoutControllers: true})
+	w.Operated(t)
+	kubeconfig := asInstalled(t, w)
+	for _, api := range reportAPIs {
+		t.Run(api.name, func(t *testing.T) { api.test(t, w, kubeconfig) })
+	}
+}
+
+// asInstalled is the kubeconfig of an account that has what the manifests grant.
+func asInstalled(t *testing.T, w *testenv.Env) string {
+	t.Helper()
+	w.Install(t, testenv.Shipped(t, "base/rbac.yaml"))
+	config, err := w.Plane.As("system:serviceaccount:" + testenv.Home + ":webhook-auditor")
+	testenv.Must(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, config))
+	return kubeconfig
+}
+
+func (api reportAPI) test(t *testing.T, w *testenv.Env, kubeconfig string) {
+	w.Install(t, testenv.Shipped(t, "parts/"+api.name+"/rbac.yaml"))
+	flags := append(slices.Clone(elected), "--policy-reports="+api.name)
+	leader := testenv.RunAs(t, kubeconfig, flags...)
+	b := w.Backend(t, "reported-"+api.name)
+	testenv.Must(t, b.DeleteService(t.Context()))
+	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
+	t.Run("without the API", func(t *testing.T) { api.isMissing(t, leader) })
+	w.Install(t, testenv.ModuleFile(t, api.module, api.crd))
+	t.Run("findings appear and go", func(t *testing.T) { api.follows(t, w, b) })
+	t.Run("one replica writes", func(t *testing.T) {
+		testenv.Must(t, b.DeleteService(t.Context()))
+		// Did it write, it would replace what the leader wrote.
+		other := testenv.RunAs(t, kubeconfig, append(slices.Clone(flags), "--config="+acknowledging(t, b.Namespace))...)
+		api.isLeftAlone(t, w, leader, other)
+	})
+}
+
+// isMissing wants the log to say once what is missing, and how to get it.
+func (api reportAPI) isMissing(t *testing.T, a *auditor.Auditor) {
+	want := fmt.Sprintf("does not serve %s %s: install its CustomResourceDefinition", api.resource.GroupVersion(), api.resource.Resource)
+	testenv.Eventually(t, func() error {
+		if n := strings.Count(a.Output(), want); n != 1 {
+			return fmt.Errorf("the log says %d times %q:\n%s", n, want, a.Output())
+		}
+		return nil
+	})
+	_, err := a.Scrape(t.Context())
+	testenv.Must(t, err)
+}
+
+// follows breaks a backend and repairs it.
+func (api reportAPI) follows(t *testing.T, w *testenv.Env, b webhook.Backend) {
+	made, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), b.Namespace, metav1.GetOptions{})
+	testenv.Must(t, err)
+	testenv.Eventually(t, func() error {
+		found, err := api.get(t.Context(), w)
+		if err != nil {
+			return err
+		}
+		for _, r := range found.results {
+			if r.policy == "service-missing" && r.outcome == "fail" && r.severity == "critical" && r.source == "webhook-auditor" && found.fail == 1 &&
+				strings.HasPrefix(r.message, "webhook "+b.Namespace) && strings.HasSuffix(r.runbook, "/service-missing.md") &&
+				len(r.subjects) == 1 && r.subjects[0].Kind == "ValidatingWebhookConfiguration" && r.subjects[0].Name == b.Namespace && r.subjects[0].UID == made.UID {
+				return nil
+			}
+		}
+		return fmt.Errorf("no such finding in %+v", found)
+	})
+	testenv.Must(t, b.CreateService(t.Context()))
+	testenv.Eventually(t, func() error {
+		found, err := api.get(t.Context(), w)
+		if err == nil && found.fail != 0 {
+			err = fmt.Errorf("it still fails: %+v", found)
+		}
+		return err
+	})
+	found, err := api.get(t.Context(), w)
+	testenv.Must(t, err)
+	if found.Labels["app.kubernetes.io/managed-by"] != "webhook-auditor" || len(found.OwnerReferences) != 1 || found.OwnerReferences[0].Name != testenv.Home {
+		t.Errorf("labels %v, owners %v", found.Labels, found.OwnerReferences)
+	}
+	again, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), b.Namespace, metav1.GetOptions{})
+	testenv.Must(t, err)
+	if again.ResourceVersion != made.ResourceVersion {
+		t.Errorf("the configuration was changed: resource version %s, then %s", made.ResourceVersion, again.ResourceVersion)
+	}
+}
+
+// acknowledging is a Policy by which a replica reports otherwise than others.
+func acknowledging(t *testing.T, configuration string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	testenv.Must(t, os.WriteFile(file, []byte(fmt.Sprintf("acknowledgements: [{configuration: %q, reason: test}]\n", configuration)), 0o600))
+	return file
+}
+
+// isLeftAlone wants a replica that does not lead to write nothing, and to write
+// once the leader is gone.
+func (api reportAPI) isLeftAlone(t *testing.T, w *testenv.Env, leader, other *auditor.Auditor) {
+	acknowledged := func(r policyResult) bool { return r.outcome == "skip" }
+	_, err := other.Eventually(t.Context(), metrics.Present(auditor.Prefix+"findings", metrics.Labels{"acknowledged": "true", "severity": "critical"}))
+	testenv.Must(t, err)
+	testenv.Eventually(t, func() error {
+		found, err := api.get(t.Context(), w)
+		if err == nil && found.fail != 1 {
+			err = fmt.Errorf("want the leader's critical finding: %+v", found.results)
+		}
+		return err
+	})
+	testenv.Must(t, leader.Stop())
+	testenv.Eventually(t, func() error {
+		now, err := api.get(t.Context(), w)
+		if err == nil && !slices.ContainsFunc(now.results, acknowledged) {
+			err = fmt.Errorf("the other replica does not write: %+v", now.results)
+		}
+		return err
+	})
+}
+
+func (api reportAPI) get(ctx context.Context, w *testenv.Env) (policyReport, error) {
+	found, err := w.Dynamic.Resource(api.resource).Get(ctx, "webhook-auditor", metav1.GetOptions{})
+	if err != nil {
+		return policyReport{}, err
+	}
+	text, err := found.MarshalJSON()
+	if err != nil {
+		return policyReport{}, err
+	}
+	return api.read(text)
+}

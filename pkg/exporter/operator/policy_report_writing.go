@@ -1,0 +1,92 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// policyReport is what this replica knows of the policy report since it writes.
+type policyReport struct {
+	// content is what was last written, at the time, for the findings.
+	content  map[string]any
+	at       time.Time
+	findings []classify.Finding
+	// unserved is when it was last reported that the API is not served.
+	unserved time.Time
+	limiter  *rate.Limiter
+}
+
+func newPolicyReport() policyReport {
+	return policyReport{limiter: rate.NewLimiter(rate.Every(statusInterval), statusBurst)}
+}
+
+// due reports whether the findings may differ from those that were last written,
+// or were written long ago.
+func (p *policyReport) due(r *classify.Report, now time.Time) bool {
+	return p.content == nil || !sameFindings(p.findings, r.Findings) || now.Sub(p.at) > resyncPeriod
+}
+
+// writePolicyReport writes the findings as a policy report, if one is wanted.
+func (w *Writer) writePolicyReport(ctx context.Context, r *classify.Report) {
+	t, wanted := policyReports[w.options.PolicyReports]
+	if !wanted {
+		return
+	}
+	p := &w.policyReport
+	if !t.servedBy(r.Snapshot) {
+		p.content = nil
+		if w.now().Sub(p.unserved) > resyncPeriod {
+			p.unserved = w.now()
+			w.failures.note(reporting, fmt.Errorf("looking for the API of %s %s: the API server does not serve %s %s: install its CustomResourceDefinition, or set --policy-reports=%s",
+				t.kind, t.name, t.GroupVersion(), t.Resource, NoPolicyReports))
+		}
+		return
+	}
+	p.unserved = time.Time{}
+	if p.due(r, w.now()) && p.limiter.AllowN(w.now(), 1) {
+		w.failures.note(reporting, w.applyPolicyReport(ctx, t, r))
+	}
+}
+
+// applyPolicyReport writes the policy report unless it is as it was written
+// before. An API that went away is no failure: the next Snapshot shows that.
+func (w *Writer) applyPolicyReport(ctx context.Context, t target, r *classify.Report) error {
+	p := &w.policyReport
+	list, err := results(r)
+	if err != nil {
+		return err
+	}
+	content := map[string]any{"results": list, "summary": summary(r)}
+	maps.Copy(content, t.content)
+	if reflect.DeepEqual(p.content, content) && w.now().Sub(p.at) <= resyncPeriod {
+		p.findings = r.Findings
+		return nil
+	}
+	object := t.object(content)
+	object.SetLabels(map[string]string{managedBy: manager})
+	if owners := w.ownersOf(ctx); len(owners) > 0 {
+		object.SetOwnerReferences(owners)
+	}
+	_, err = w.dynamic.Resource(t.GroupVersionResource).Apply(ctx, t.name, object, applyOptions)
+	switch {
+	case absent(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("writing %s %s: %w", t.kind, t.name, err)
+	}
+	p.content, p.findings, p.at = content, r.Findings, w.now()
+	return nil
+}
+
+// reporting is the operation of writing a policy report.
+const reporting = "policy report"
+
+// managedBy is the label that names what writes an object.
+const managedBy = "app.kubernetes.io/managed-by"
