@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,9 +59,7 @@ func coverage(all []contents, resource schema.GroupResource) inventory.Coverage 
 	known := map[inventory.Key]bool{}
 	for _, c := range all {
 		if c.GroupResource == resource && c.known {
-			for _, key := range c.scope.keys() {
-				known[key] = true
-			}
+			maps.Copy(known, c.keys)
 		}
 	}
 	return inventory.Coverage{Services: known}

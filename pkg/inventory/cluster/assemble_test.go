@@ -31,10 +31,8 @@ func TestReferences(t *testing.T) {
 	}
 	keys := func() []string {
 		var out []string
-		for namespace, names := range references(o.Snapshot(at(0))) {
-			for name := range names {
-				out = append(out, namespace+"/"+name)
-			}
+		for key := range references(o.Snapshot(at(0))) {
+			out = append(out, key.String())
 		}
 		slices.Sort(out)
 		return out
@@ -51,7 +49,7 @@ func TestReferences(t *testing.T) {
 func TestCoverageIsPerService(t *testing.T) {
 	services := func(namespace, names string, known bool) contents {
 		scope := watchScope{servicesOfNamespace, namespace, names}
-		return contents{resource: resource{GroupResource: corev1.Resource("services"), scope: scope}, known: known}
+		return contents{resource: resource{GroupResource: corev1.Resource("services"), scope: scope}, keys: scope.keys(), known: known}
 	}
 	c := coverage([]contents{
 		services("policy", "read,too", true), services("policy", "slow", false),

@@ -33,8 +33,10 @@ type objectWatch struct {
 
 	mu      sync.Mutex
 	objects map[inventory.Key]any
-	// sorted holds the objects by namespace and name; nil after a change.
+	// sorted holds the objects that count by namespace and name; nil after a change.
 	sorted []any
+	// wanted are the owners whose objects count, where the resource has owners.
+	wanted keySet
 	// stream is the open stream, nil if there is none. It is complete if it
 	// continues a complete list: the objects are current while there is a
 	// complete stream.
@@ -57,6 +59,8 @@ type objectWatch struct {
 	streamed bool
 	// mayWatch is set once the verb watch is known to be granted.
 	mayWatch bool
+	// isTooBroad is set once the scope turned out to be.
+	isTooBroad bool
 	// outdated is set while the objects may differ from what the API server has
 	// in a way that a watch from revision does not show.
 	outdated bool
@@ -72,8 +76,9 @@ const (
 	recovered
 	// regressed is an API server whose resource version went back.
 	regressed
-	// crowded is a namespace with too many objects for this scope.
-	crowded
+	// tooBroad is a scope with too many objects, or one of which only parts may be
+	// read.
+	tooBroad
 )
 
 // progress is how far an objectWatch has come.
@@ -85,6 +90,8 @@ const (
 	failing
 	// absent is a resource that the API server does not serve.
 	absent
+	// split is a scope that is to be watched in parts.
+	split
 	refused
 	synced
 )
@@ -94,6 +101,9 @@ type contents struct {
 	resource
 	// objects are sorted by namespace and name.
 	objects []any
+	// keys are the Services, or namespaces, that the objects are about, where not all
+	// count.
+	keys keySet
 	// known is set if the objects are all there are, or were at the time of
 	// current.
 	known bool
@@ -134,8 +144,10 @@ func (o *objectWatch) listForReflector(ctx context.Context, _ metav1.ListOptions
 	o.update(o.beginList)
 	list, err := o.listPages(ctx, func(int) {})
 	switch {
-	case err == errCrowded:
-		o.onEvent(o, crowded)
+	case o.mustSplit(err) && !o.refusedSince(err):
+		o.update(func() { o.isTooBroad = true })
+		o.onEvent(o, tooBroad)
+		<-ctx.Done() // until others replace it
 	case err != nil:
 		o.fail(ctx, "list", err)
 	}
@@ -281,6 +293,9 @@ func (o *objectWatch) opened(s *stream, complete bool) {
 
 // listed records that a complete list of the resource version was read.
 func (o *objectWatch) listed(now time.Time, revision string) {
+	if !o.synced {
+		o.failure = nil // it was of the list
+	}
 	o.synced, o.complete, o.streamed, o.asOf = true, true, o.stream != nil, now
 	o.listedAt, o.revision, o.beforeList = now, revision, ""
 	o.recover()
@@ -338,6 +353,8 @@ func (o *objectWatch) progressLocked() progress {
 	switch {
 	case o.synced:
 		return synced
+	case o.isTooBroad:
+		return split
 	case o.failure == nil:
 		return unanswered
 	case o.failure.notServed():
@@ -354,10 +371,12 @@ func (o *objectWatch) contents(now time.Time) contents {
 	if o.sorted == nil {
 		o.sorted = make([]any, 0, len(o.objects))
 		for _, key := range slices.SortedFunc(maps.Keys(o.objects), inventory.Key.Compare) {
-			o.sorted = append(o.sorted, o.objects[key])
+			if obj := o.objects[key]; o.counts(obj) {
+				o.sorted = append(o.sorted, obj)
+			}
 		}
 	}
-	c := contents{resource: o.resource, objects: o.sorted, known: o.synced, current: o.asOf}
+	c := contents{resource: o.resource, objects: o.sorted, keys: o.wanted, known: o.synced, current: o.asOf}
 	if o.current() || o.isAbsent() {
 		c.current = now
 	}
@@ -382,28 +401,61 @@ func (o *objectWatch) Update(obj any) error {
 		return nil
 	}
 	o.mu.Lock()
-	changed := !apiequality.Semantic.DeepEqual(o.objects[key], stripped)
+	before, known := o.objects[key]
+	changed := !apiequality.Semantic.DeepEqual(before, stripped)
+	shows := changed && (o.counts(stripped) || known && o.counts(before))
 	if changed {
-		o.objects[key], o.sorted = stripped, nil
+		o.objects[key] = stripped
 	}
+	if shows {
+		o.sorted = nil
+	}
+	hasGrown := !known && o.most > 0 && len(o.objects) > o.most
 	o.mu.Unlock()
-	if changed {
+	if shows {
 		o.onEvent(o, objectsChanged)
 	}
+	if hasGrown {
+		o.onEvent(o, tooBroad)
+	}
 	return nil
+}
+
+// refusedSince reports whether the call was refused after a list was allowed: what is
+// known stays known, as that of any other resource.
+func (o *objectWatch) refusedSince(err error) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.synced && apierrors.IsForbidden(err)
+}
+
+// counts reports whether a Snapshot shows the object.
+func (o *objectWatch) counts(obj any) bool { return o.countsFor(obj, o.wanted) }
+
+// want chooses the owners whose objects count, and reports whether these are others
+// than before.
+func (o *objectWatch) want(owners keySet) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if maps.Equal(o.wanted, owners) {
+		return false
+	}
+	o.wanted, o.sorted = owners, nil
+	return o.owner != nil
 }
 
 // Delete is called by the Reflector for a deleted object.
 func (o *objectWatch) Delete(obj any) error {
 	key := keyOf(obj)
 	o.mu.Lock()
-	_, changed := o.objects[key]
-	if changed {
-		delete(o.objects, key)
+	before, known := o.objects[key]
+	delete(o.objects, key)
+	shows := known && o.counts(before)
+	if shows {
 		o.sorted = nil
 	}
 	o.mu.Unlock()
-	if changed {
+	if shows {
 		o.onEvent(o, objectsChanged)
 	}
 	return nil

@@ -170,3 +170,40 @@ func TestProgress(t *testing.T) {
 		})
 	}
 }
+
+// TestObjectWatchOfOwners: of all objects of a cluster those count that belong to a
+// Service that some webhook refers to; the others change no Snapshot.
+func TestObjectWatchOfOwners(t *testing.T) {
+	events := 0
+	r := Clients{}.smallClusterResources(watchScope{kind: endpointsOfCluster})[0]
+	o := newObjectWatch(r, time.Hour, func(_ *objectWatch, e event) {
+		if e == objectsChanged {
+			events++
+		}
+	})
+	shown := func() int { return len(o.contents(time.Now()).objects) }
+	o.Add(endpointSlice("policy", "a", true))
+	o.Add(endpointSlice("policy", "b", true))
+	if events != 0 || shown() != 0 {
+		t.Errorf("%d events, %d objects of no webhook", events, shown())
+	}
+	if !o.want(keySet{inPolicy("a"): true}) || shown() != 1 || o.want(keySet{inPolicy("a"): true}) {
+		t.Errorf("%d objects, want that of the one Service", shown())
+	}
+	o.Update(endpointSlice("policy", "b", false))
+	o.Delete(endpointSlice("policy", "b"))
+	if events != 0 {
+		t.Errorf("%d events of a Service that no webhook refers to", events)
+	}
+	moved := endpointSlice("policy", "b", true)
+	moved.Name = "a-1"
+	o.Update(moved)
+	if events != 1 || shown() != 0 {
+		t.Errorf("%d events, %d objects, want one event of the slice that left its Service", events, shown())
+	}
+	o.Update(endpointSlice("policy", "a", true))
+	o.Delete(endpointSlice("policy", "a"))
+	if events != 3 || shown() != 0 {
+		t.Errorf("%d events, %d objects, want one event for each change", events, shown())
+	}
+}

@@ -42,24 +42,31 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(r
 	return o, ctx.Err()
 }
 
-// readScopes reads what belongs to the webhooks; what turns out to be crowded it
-// reads by name.
+// readScopes reads what belongs to the webhooks; what turns out to be too broad it
+// reads in parts.
 func (r *reader) readScopes(ctx context.Context, clients Clients, s *inventory.Snapshot) []contents {
-	crowded, scopes := map[string]bool{}, wantedScopes(s, nil)
-	out := r.readAll(ctx, clients.resourcesOf(scopes))
-	out = slices.DeleteFunc(out, func(c contents) bool {
-		isCrowded := c.failure != nil && c.failure.err == errCrowded
-		if isCrowded {
-			crowded[c.scope.namespace] = true
+	var out []contents
+	broad, read := map[watchScope]bool{}, map[watchScope]bool{}
+	for {
+		scopes := wantedScopes(s, broad)
+		maps.DeleteFunc(scopes, func(scope watchScope, _ keySet) bool { return read[scope] })
+		if len(scopes) == 0 {
+			return out
 		}
-		return isCrowded
-	})
-	byName := wantedScopes(s, crowded)
-	maps.DeleteFunc(byName, func(scope watchScope, _ bool) bool { return scopes[scope] })
-	return append(out, r.readAll(ctx, clients.resourcesOf(byName))...)
+		for _, c := range r.readAll(ctx, clients.resourcesOf(scopes)) {
+			read[c.scope] = true
+			if c.failure != nil && c.mustSplit(c.failure.err) {
+				broad[c.scope.whole()] = true
+				continue
+			}
+			c.keys = scopes[c.scope]
+			c.objects = slices.DeleteFunc(c.objects, func(obj any) bool { return !c.countsFor(obj, c.keys) })
+			out = append(out, c)
+		}
+	}
 }
 
-func (c Clients) resourcesOf(scopes map[watchScope]bool) []resource {
+func (c Clients) resourcesOf(scopes map[watchScope]keySet) []resource {
 	var out []resource
 	for _, scope := range slices.SortedFunc(maps.Keys(scopes), watchScope.compare) {
 		out = append(out, c.scopedResources(scope)...)

@@ -31,9 +31,9 @@ func TestRead(t *testing.T) {
 		"customresourcedefinitions.apiextensions.k8s.io":               1,
 		"apiservices.apiregistration.k8s.io":                           1,
 		"namespaces":                                                   2,
-		"services":                                                     3,
+		"services":                                                   6,
 		"pods":                                                         0,
-		"endpointslices.discovery.k8s.io":                              3,
+		"endpointslices.discovery.k8s.io":                              6,
 	}
 	if !maps.Equal(counts, want) {
 		t.Errorf("progress reported %v, want %v", counts, want)

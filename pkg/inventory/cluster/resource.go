@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/pager"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -41,8 +42,11 @@ type resource struct {
 	// any, selects the objects that it keeps.
 	strip func(metav1.Object)
 	keep  func(metav1.Object) bool
-	// singlePage makes a list fail that has more than a page.
-	singlePage bool
+	// owner, if any, is the Service, or the namespace, because of which an object
+	// counts: others are kept until a webhook refers to theirs, and not shown.
+	owner func(metav1.Object) inventory.Key
+	// most is from how many objects on the scope is too broad; 0 if it never is.
+	most int
 
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -115,6 +119,8 @@ func (c Clients) scopedResources(scope watchScope) []resource {
 		out = c.podResources(scope)
 	case nodeWorkloads:
 		out = c.workloadResources(scope)
+	case servicesOfCluster, endpointsOfCluster, podsOfCluster:
+		out = c.smallClusterResources(scope)
 	}
 	for i := range out {
 		out[i] = out[i].limited(c.lists)
@@ -155,18 +161,65 @@ func (c Clients) oneService(scope watchScope) []resource {
 	})}
 }
 
+// smallClusterResources are all objects of one kind, where they are few.
+func (c Clients) smallClusterResources(scope watchScope) []resource {
+	var out resource
+	switch scope.kind {
+	case servicesOfCluster:
+		out = through(c.core.Services(metav1.NamespaceAll), resource{
+			GroupResource: corev1.Resource("services"),
+			example:       &corev1.Service{},
+			page:          1000, most: fewInCluster, strip: stripService, owner: ownKey,
+		}, unrestricted)
+	case endpointsOfCluster:
+		out = through(c.slices.EndpointSlices(metav1.NamespaceAll), resource{
+			GroupResource: discoveryv1.Resource("endpointslices"),
+			example:       &discoveryv1.EndpointSlice{},
+			page:          1000, most: fewInCluster, strip: stripSlice, owner: serviceOfSlice,
+		}, unrestricted)
+	case podsOfCluster:
+		out = through(c.core.Pods(metav1.NamespaceAll), resource{
+			GroupResource: corev1.Resource("pods"),
+			example:       &corev1.Pod{},
+			page:          250, most: fewPodsInCluster, strip: stripPod, owner: namespaceOf,
+		}, unrestricted)
+	}
+	out.scope = scope
+	return []resource{out}
+}
+
+const (
+	// fewInCluster is up to how many Services, or EndpointSlices, all of a cluster
+	// are watched: about two megabytes. In a cluster with more most are of no
+	// webhook.
+	fewInCluster = 2000
+	// fewPodsInCluster is the same of Pods, which are larger and change more.
+	fewPodsInCluster = 500
+)
+
+func ownKey(obj metav1.Object) inventory.Key { return keyOf(obj) }
+
+func serviceOfSlice(obj metav1.Object) inventory.Key {
+	return inventory.Key{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[discoveryv1.LabelServiceName]}
+}
+
+func namespaceOf(obj metav1.Object) inventory.Key { return inventory.Key{Namespace: obj.GetNamespace()} }
+
 // servicePage is also the number of Services that make a namespace crowded.
 const servicePage = 500
 
 func (c Clients) servicesOfNamespace(scope watchScope) []resource {
-	names := sets.New(scope.names()...)
+	names, most := sets.New(scope.names()...), servicePage
+	if len(names) >= manyServices {
+		most = 0
+	}
 	return []resource{through(c.core.Services(scope.namespace), resource{
 		GroupResource: corev1.Resource("services"),
 		scope:         scope,
 		example:       &corev1.Service{},
 		page:          servicePage, strip: stripService,
-		keep:       func(service metav1.Object) bool { return names.Has(service.GetName()) },
-		singlePage: len(names) < manyServices,
+		keep: func(service metav1.Object) bool { return names.Has(service.GetName()) },
+		most: most,
 	}, unrestricted)}
 }
 
@@ -233,6 +286,9 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 			if err != nil {
 				return nil, err
 			}
+			if r.isTooBroad(page, n) {
+				return nil, errTooBroad
+			}
 			if err := r.reduce(page); err != nil {
 				return nil, err
 			}
@@ -248,20 +304,28 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 	return nil, err
 }
 
-// errCrowded is the error of a list that has more than the page it should have.
-var errCrowded = errors.New("the namespace is crowded")
+// errTooBroad is the error of a list that has more objects than it should have, or
+// that only parts of may be read.
+var errTooBroad = errors.New("there are too many objects, or not all of them may be read")
+
+// isTooBroad reports whether a list has too many objects, of which so many were
+// before this page.
+func (r resource) isTooBroad(page runtime.Object, before int) bool {
+	list, err := meta.ListAccessor(page)
+	if err != nil || r.most == 0 {
+		return false
+	}
+	rest := ptr.Deref(list.GetRemainingItemCount(), 0)
+	if list.GetContinue() != "" {
+		rest = max(rest, 1)
+	}
+	return before+meta.LenList(page)+int(rest) > r.most
+}
 
 // reduce drops from a page what the inventory does not keep.
 func (r resource) reduce(page runtime.Object) error {
-	list, err := meta.ListAccessor(page)
-	if err != nil {
-		return err
-	}
-	if r.singlePage && list.GetContinue() != "" {
-		return errCrowded
-	}
 	var kept []runtime.Object
-	err = meta.EachListItem(page, func(item runtime.Object) error {
+	err := meta.EachListItem(page, func(item runtime.Object) error {
 		obj, ok := item.(metav1.Object)
 		if !ok || !r.keeps(obj) {
 			return nil
@@ -277,6 +341,21 @@ func (r resource) reduce(page runtime.Object) error {
 }
 
 func (r resource) keeps(obj metav1.Object) bool { return r.keep == nil || r.keep(obj) }
+
+// countsFor reports whether the object is one of these owners.
+func (r resource) countsFor(obj any, owners keySet) bool {
+	if r.owner == nil {
+		return true
+	}
+	m, ok := obj.(metav1.Object)
+	return ok && owners[r.owner(m)]
+}
+
+// mustSplit reports whether a list failed so that lists of parts of the scope may
+// succeed.
+func (r resource) mustSplit(err error) bool {
+	return err == errTooBroad || r.owner != nil && apierrors.IsForbidden(err)
+}
 
 // expired reports whether the API server no longer has the state of a continue
 // token or a resource version. That is part of the protocol, not a failure: the

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -16,9 +17,10 @@ import (
 // watchScope is the whole cluster.
 type watchScope struct {
 	kind      scopeKind
+	// namespace is empty for kinds that cover the cluster.
 	namespace string
 	// services are the names of the Services in question, separated by commas;
-	// empty for kinds that cover a namespace.
+	// empty for kinds that cover a namespace or the cluster.
 	services string
 }
 
@@ -36,7 +38,16 @@ const (
 	podsOfNamespace
 	// nodeWorkloads are the workloads of a system namespace that nodes need.
 	nodeWorkloads
+	// servicesOfCluster, endpointsOfCluster and podsOfCluster are all Services,
+	// EndpointSlices and Pods of a cluster that has few of them: one stream costs
+	// the API server less than one for each namespace.
+	servicesOfCluster
+	endpointsOfCluster
+	podsOfCluster
 )
+
+// ofCluster are the scopes that are tried before any other.
+var ofCluster = []watchScope{{kind: servicesOfCluster}, {kind: endpointsOfCluster}, {kind: podsOfCluster}}
 
 const (
 	// fewServices is how many Services of a namespace are watched one by one
@@ -61,52 +72,98 @@ func (s watchScope) names() []string {
 	return strings.Split(s.services, ",")
 }
 
-// keys are the Services of the scope.
-func (s watchScope) keys() []inventory.Key {
-	var out []inventory.Key
+// keySet are Services by namespace and name, or namespaces by an empty name.
+type keySet map[inventory.Key]bool
+
+// keys are the Services that the scope names.
+func (s watchScope) keys() keySet {
+	out := keySet{}
 	for _, name := range s.names() {
-		out = append(out, inventory.Key{Namespace: s.namespace, Name: name})
+		out[inventory.Key{Namespace: s.namespace, Name: name}] = true
 	}
 	return out
 }
 
-// replaces reports whether both scopes are about the same kind of objects of one
-// namespace, so that one takes the place of the other when references change.
-func (s watchScope) replaces(o watchScope) bool {
-	return s.namespace == o.namespace && (s.kind == o.kind || s.kind <= servicesOfNamespace && o.kind <= servicesOfNamespace)
-}
+// whole is the scope without the choice of Services.
+func (s watchScope) whole() watchScope { return watchScope{kind: s.kind, namespace: s.namespace} }
+
+// coversCluster reports whether the scope covers the whole cluster.
+func (s watchScope) coversCluster() bool { return s == (watchScope{}) || s.kind >= servicesOfCluster }
+
+// replaces reports whether the scope takes the place of the other for objects of
+// one kind when references change.
+func (s watchScope) replaces(o watchScope) bool { return s.namespace == o.namespace || o.coversCluster() }
 
 // possible reports whether the scope can exist: a webhook may refer to any name,
 // and a call with an impossible one fails.
 func (s watchScope) possible() bool {
-	return s == (watchScope{}) || isLabel(s.namespace) && !slices.ContainsFunc(s.names(), func(name string) bool { return !isLabel(name) })
+	return s.coversCluster() || isLabel(s.namespace) && !slices.ContainsFunc(s.names(), func(name string) bool { return !isLabel(name) })
 }
 
 func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
-// wantedScopes returns what is watched because of the webhooks: the Services that
-// they call, the Pods of the namespaces from which a failure would close the API,
-// and what nodes need of the system namespaces where a webhook could hold it up.
-// In crowded namespaces Services are watched by their names.
-func wantedScopes(s *inventory.Snapshot, crowded map[string]bool) map[watchScope]bool {
-	out := map[watchScope]bool{}
-	for namespace, names := range references(s) {
-		for _, scope := range serviceScopes(namespace, names, crowded[namespace]) {
-			out[scope] = true
-		}
-	}
-	systems := present(s, inventory.SystemNamespaces)
-	matcher := admission.New(s)
-	for i := range s.Webhooks {
-		w := &s.Webhooks[i]
-		if !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
+// wantedScopes returns what is watched because of the webhooks, and the Services or
+// namespaces that count in each scope: the Services that webhooks call, the Pods of
+// the namespaces from which a failure would close the API, and what nodes need of the
+// system namespaces where a webhook could hold it up. What is too broad to be watched
+// as a whole is watched in parts.
+func wantedScopes(s *inventory.Snapshot, broad map[watchScope]bool) map[watchScope]keySet {
+	out := map[watchScope]keySet{}
+	services, pods := references(s), podNamespaces(s)
+	for _, kind := range []struct {
+		ofCluster watchScope
+		keys      keySet
+		parts     func(namespace string, names []string) []watchScope
+	}{
+		{watchScope{kind: servicesOfCluster}, services, func(namespace string, names []string) []watchScope {
+			return serviceScopes(namespace, names, broad[watchScope{kind: servicesOfNamespace, namespace: namespace}])
+		}},
+		{watchScope{kind: endpointsOfCluster}, services, endpointScopes},
+		{watchScope{kind: podsOfCluster}, pods, func(namespace string, _ []string) []watchScope {
+			return []watchScope{{kind: podsOfNamespace, namespace: namespace}}
+		}},
+	} {
+		if !broad[kind.ofCluster] && len(kind.keys) > 0 {
+			out[kind.ofCluster] = kind.keys
 			continue
 		}
-		out[watchScope{kind: podsOfNamespace, namespace: s.State(w.Backend).Service.Namespace}] = true
+		for namespace, names := range byNamespace(kind.keys) {
+			for _, scope := range kind.parts(namespace, names) {
+				out[scope] = scope.keys()
+			}
+		}
+	}
+	for _, namespace := range blockedSystems(s) {
+		out[watchScope{kind: nodeWorkloads, namespace: namespace}] = nil
+	}
+	return out
+}
+
+// podNamespaces are the namespaces of the backends whose failure closes the API.
+func podNamespaces(s *inventory.Snapshot) keySet {
+	out := keySet{}
+	for i := range s.Webhooks {
+		if w := &s.Webhooks[i]; w.FailsClosed() && w.Backend.Kind != inventory.BackendURL {
+			out[inventory.Key{Namespace: s.State(w.Backend).Service.Namespace}] = true
+		}
+	}
+	return out
+}
+
+// blockedSystems are the system namespaces whose Pods some webhook could hold up.
+func blockedSystems(s *inventory.Snapshot) []string {
+	var out []string
+	systems := present(s, inventory.SystemNamespaces)
+	matcher := sync.OnceValue(func() *admission.Matcher { return admission.New(s) })
+	for i := range s.Webhooks {
+		w := &s.Webhooks[i]
+		if len(systems) == 0 || !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
+			continue
+		}
 		systems = slices.DeleteFunc(systems, func(namespace string) bool { // one webhook is enough
-			blocks := matcher.BlocksPods(w, namespace)
+			blocks := matcher().BlocksPods(w, namespace)
 			if blocks {
-				out[watchScope{kind: nodeWorkloads, namespace: namespace}] = true
+				out = append(out, namespace)
 			}
 			return blocks
 		})
@@ -114,21 +171,19 @@ func wantedScopes(s *inventory.Snapshot, crowded map[string]bool) map[watchScope
 	return out
 }
 
-// serviceScopes are the scopes of the Services of one namespace and of their
-// EndpointSlices.
-func serviceScopes(namespace string, services map[string]bool, crowded bool) []watchScope {
-	var out []watchScope
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(services)) {
-		if isLabel(name) {
-			names = append(names, name)
-			continue
-		}
-		out = append(out, watchScope{oneService, namespace, name}, watchScope{endpointsOfServices, namespace, name})
+// byNamespace returns the sorted names of the keys in each namespace.
+func byNamespace(keys keySet) map[string][]string {
+	out := map[string][]string{}
+	for _, key := range slices.SortedFunc(maps.Keys(keys), inventory.Key.Compare) {
+		out[key.Namespace] = append(out[key.Namespace], key.Name)
 	}
-	for chunk := range slices.Chunk(names, selectedServices) {
-		out = append(out, watchScope{endpointsOfServices, namespace, strings.Join(chunk, ",")})
-	}
+	return out
+}
+
+// serviceScopes are the scopes of the Services of one namespace, which is crowded
+// where it has too many to watch all of them because of a few.
+func serviceScopes(namespace string, services []string, crowded bool) []watchScope {
+	names, out := possibleNames(oneService, namespace, services)
 	if len(names) > fewServices && (!crowded || len(names) >= manyServices) {
 		return append(out, watchScope{servicesOfNamespace, namespace, strings.Join(names, ",")})
 	}
@@ -136,6 +191,28 @@ func serviceScopes(namespace string, services map[string]bool, crowded bool) []w
 		out = append(out, watchScope{oneService, namespace, name})
 	}
 	return out
+}
+
+// endpointScopes are the scopes of the EndpointSlices of Services of one namespace.
+func endpointScopes(namespace string, services []string) []watchScope {
+	names, out := possibleNames(endpointsOfServices, namespace, services)
+	for chunk := range slices.Chunk(names, selectedServices) {
+		out = append(out, watchScope{endpointsOfServices, namespace, strings.Join(chunk, ",")})
+	}
+	return out
+}
+
+// possibleNames returns the names that a selector can have, and a scope for each of
+// the others.
+func possibleNames(kind scopeKind, namespace string, services []string) (names []string, impossible []watchScope) {
+	for _, name := range services {
+		if isLabel(name) {
+			names = append(names, name)
+		} else {
+			impossible = append(impossible, watchScope{kind, namespace, name})
+		}
+	}
+	return names, impossible
 }
 
 // present returns those of the namespaces that exist, or may exist.
@@ -146,23 +223,17 @@ func present(s *inventory.Snapshot, namespaces []string) []string {
 	})
 }
 
-// references returns the names of the Services that the webhooks call by
-// namespace, also of those behind an APIService that a webhook goes through.
-func references(s *inventory.Snapshot) map[string]map[string]bool {
-	out := map[string]map[string]bool{}
-	add := func(key inventory.Key) {
-		if out[key.Namespace] == nil {
-			out[key.Namespace] = map[string]bool{}
-		}
-		out[key.Namespace][key.Name] = true
-	}
+// references returns the Services that the webhooks call, also those behind an
+// APIService that a webhook goes through.
+func references(s *inventory.Snapshot) keySet {
+	out := keySet{}
 	for i := range s.Webhooks {
 		switch b := &s.Webhooks[i].Backend; b.Kind {
 		case inventory.BackendService:
-			add(b.Service.Key)
+			out[b.Service.Key] = true
 		case inventory.BackendAPIServer:
 			if called := s.State(*b).Service; called != b.Service {
-				add(called.Key)
+				out[called.Key] = true
 			}
 		}
 	}

@@ -14,16 +14,16 @@ import (
 )
 
 func TestServiceScopes(t *testing.T) {
-	numbered := func(n int) map[string]bool {
-		out := map[string]bool{}
+	numbered := func(n int) []string {
+		var out []string
 		for i := range n {
-			out[fmt.Sprintf("s%03d", i)] = true
+			out = append(out, fmt.Sprintf("s%03d", i))
 		}
 		return out
 	}
 	for _, tt := range []struct {
 		name                                  string
-		services                              map[string]bool
+		services                              []string
 		crowded                               bool
 		byName, ofNamespace, endpointSelector int
 	}{
@@ -33,11 +33,11 @@ func TestServiceScopes(t *testing.T) {
 		{"more in a crowded namespace", numbered(fewServices + 1), true, fewServices + 1, 0, 1},
 		{"many in a crowded namespace", numbered(manyServices), true, 0, 1, 1},
 		{"more than one selector names", numbered(2*selectedServices + 1), false, 0, 1, 3},
-		{"an impossible name", map[string]bool{"a": true, "b": true, "no/name": true}, false, 3, 0, 2},
+		{"an impossible name", []string{"a", "b", "no/name"}, false, 3, 0, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kinds, named := map[scopeKind]int{}, map[scopeKind]int{}
-			for _, scope := range serviceScopes("policy", tt.services, tt.crowded) {
+			for _, scope := range slices.Concat(serviceScopes("policy", tt.services, tt.crowded), endpointScopes("policy", tt.services)) {
 				kinds[scope.kind]++
 				named[scope.kind] += len(scope.keys())
 				if impossible := strings.Contains(scope.services, "/"); scope.possible() == impossible {
@@ -69,6 +69,7 @@ func inPolicy(name string) inventory.Key { return inventory.Key{Namespace: "poli
 
 func TestWatchByNamespace(t *testing.T) {
 	s := startServer(t)
+	s.large = true
 	clients := fiveServices(s)
 	s.put(service("policy", "unrelated"), endpointSlice("policy", "unrelated", true), validating("five", clients...))
 	r := watching(s, Options{Debounce: time.Millisecond})
@@ -103,6 +104,7 @@ func inNamespace(watched []string) []string {
 // stays known as long as the watch for one more of them cannot be opened.
 func TestWatchKeepsWhatIsNotReplaced(t *testing.T) {
 	s := startServer(t)
+	s.large = true
 	s.put(validating("five", fiveServices(s)...))
 	r := watching(s, Options{Debounce: time.Millisecond, test: timing{newServiceWait: time.Millisecond}})
 	r.await("all Services", func(s *inventory.Snapshot) bool { return len(s.Services) == 5 })
@@ -132,6 +134,7 @@ func TestWatchKeepsWhatIsNotReplaced(t *testing.T) {
 // EndpointSlices of the other belong to a new watch and to one that it replaces.
 func TestWatchShowsNothingTwice(t *testing.T) {
 	s := startServer(t)
+	s.large = true
 	var clients []admissionv1.WebhookClientConfig
 	for i := range selectedServices + 1 {
 		name := fmt.Sprintf("s%03d", i)
@@ -161,6 +164,7 @@ func TestWatchShowsNothingTwice(t *testing.T) {
 
 // crowdNamespace fills a namespace with Services that no webhook refers to.
 func crowdNamespace(s *fakeServer) {
+	s.large = true
 	for i := range servicePage {
 		s.put(service("policy", fmt.Sprintf("unrelated-%d", i)))
 	}
@@ -198,4 +202,54 @@ func TestReadInACrowdedNamespace(t *testing.T) {
 	if got := objects.Snapshot(time.Now()); len(got.Services) != 5 || !got.ServicesKnown.Services[inPolicy("s4")] || len(got.Errors) != 0 {
 		t.Errorf("Services %v, errors %v", got.Services, got.Errors)
 	}
+}
+
+// inParts are the streams of what stands behind fiveServices in a large cluster.
+var inParts = []string{"endpointslices policy/kubernetes.io/service-name in (s0,s1,s2,s3,s4)", "pods policy/", "services policy/"}
+
+// TestWatchWhereTheClusterIsForbidden: what may be read only in namespaces is watched
+// there, which is no Error.
+func TestWatchWhereTheClusterIsForbidden(t *testing.T) {
+	s := startServer(t)
+	s.put(validating("five", fiveServices(s)...))
+	s.refuse(http.StatusForbidden, request.ofCluster)
+	r := watching(s, Options{})
+	got := r.await("anything", anything)
+	if len(got.Services) != 5 || !got.EndpointsKnown.Services[inPolicy("s0")] || len(got.Errors) != 0 || watchErrors(got) != 0 {
+		t.Errorf("Services %v, errors %v, watch errors %v", got.Services, got.Errors, got.WatchErrors)
+	}
+	eventually(t, "a stream for each kind", func() bool { return slices.Equal(inNamespace(s.watched()), inParts) })
+
+	objects, err := Read(t.Context(), s.clients(), Options{}, func(string, int) {})
+	if read := objects.Snapshot(time.Now()); err != nil || len(read.Services) != 5 || len(read.Errors) != 0 {
+		t.Errorf("read are Services %v, errors %v, %v", read.Services, read.Errors, err)
+	}
+}
+
+// TestWatchOfAClusterThatGrows: once there are too many Services to watch all of them,
+// they are watched in their namespaces, and what was known stays known meanwhile.
+func TestWatchOfAClusterThatGrows(t *testing.T) {
+	s := startServer(t)
+	s.put(validating("five", fiveServices(s)...))
+	r := watching(s, Options{Debounce: time.Millisecond, test: timing{newServiceWait: time.Millisecond}})
+	r.await("all Services", func(s *inventory.Snapshot) bool { return len(s.Services) == 5 })
+	s.refuse(http.StatusInternalServerError, func(r request) bool { return r.resource == "services" && r.namespace != "" })
+	for i := range fewInCluster {
+		s.put(service("other", fmt.Sprintf("unrelated-%d", i)))
+	}
+	stays := func(until func(*inventory.Snapshot) bool) func(*inventory.Snapshot) bool {
+		return func(s *inventory.Snapshot) bool {
+			if len(s.Services) != 5 || !s.ServicesKnown.Services[inPolicy("s0")] {
+				t.Errorf("Services are %v, known %v", s.Services, s.ServicesKnown)
+			}
+			return until(s)
+		}
+	}
+	r.await("the failure of the new watch", stays(func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 }))
+	s.heal()
+	r.await("no Error", stays(func(s *inventory.Snapshot) bool { return len(s.Errors) == 0 }))
+	eventually(t, "Services watched in their namespace", func() bool {
+		watched := s.watched()
+		return slices.Contains(watched, "services policy/") && !slices.Contains(watched, "services") && slices.Contains(watched, "endpointslices")
+	})
 }

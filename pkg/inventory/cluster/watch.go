@@ -33,8 +33,9 @@ type Options struct {
 
 // Watch publishes a Snapshot of the cluster as soon as everything that may be
 // read was read, then at each change: at once, but at most once in
-// Options.Debounce. Of the whole cluster it reads only what registers webhooks
-// and the namespaces, and of the rest only what some webhook refers to.
+// Options.Debounce. Of the whole cluster it reads what registers webhooks and the
+// namespaces; Services, EndpointSlices and Pods only where there are few, else those
+// that some webhook refers to.
 //
 // What cannot be read is an Error of the Snapshot; what was known before is
 // kept, and Snapshot.Current stands still. Watch returns once ctx is done and all
@@ -44,6 +45,9 @@ func Watch(ctx context.Context, clients Clients, options Options, publish func(*
 	clients.connect(ctx)
 	for _, r := range clients.clusterResources() {
 		w.clusterWide = append(w.clusterWide, w.startWatch(ctx, r))
+	}
+	for _, scope := range ofCluster { // with the others, not after them
+		w.scoped[scope] = w.startScope(ctx, scope, nil)
 	}
 	w.loop(ctx)
 	w.running.Wait()
@@ -72,8 +76,10 @@ type watcher struct {
 	// relistPending is set until everything is listed again because of it.
 	regressions   int64
 	relistPending bool
-	// crowded are the namespaces with too many Services to watch all of them.
-	crowded map[string]bool
+	// tooBroad are the scopes that are watched in parts: they had too many objects
+	// once, or reading all of them was forbidden. That lasts until the process ends,
+	// so that no number of objects makes the watches change again and again.
+	tooBroad map[watchScope]bool
 }
 
 // scopedWatch is the watches of one scope.
@@ -95,7 +101,7 @@ func newWatcher(clients Clients, options Options, publish func(*inventory.Snapsh
 		scoped:   map[watchScope]*scopedWatch{},
 		schedule: schedule{timing: options.timing(), started: now, revisionsCompared: now},
 		errors:   map[string]int64{},
-		crowded:  map[string]bool{},
+		tooBroad: map[watchScope]bool{},
 	}
 	for _, r := range slices.Concat(clients.clusterResources(), clients.allScoped()) {
 		w.errors[r.GroupResource.String()] = 0
@@ -125,7 +131,7 @@ func (w *watcher) loop(ctx context.Context) {
 		case <-timer.C:
 		}
 		w.relistIfRegressed()
-		w.splitCrowded(ctx)
+		w.splitNamespaces(ctx)
 		w.fetchIfDue(ctx)
 		w.publishIfDue(ctx)
 		timer.Reset(time.Until(w.times().next(time.Now(), w.status())))
@@ -150,8 +156,8 @@ func (w *watcher) onEvent(o *objectWatch, e event) {
 	case e == regressed && !w.relistPending:
 		w.regressions++
 		w.relistPending = true
-	case e == crowded:
-		w.crowded[o.scope.namespace] = true
+	case e == tooBroad:
+		w.tooBroad[o.scope.whole()] = true
 	}
 	w.signal()
 }
@@ -222,7 +228,7 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	// The Snapshot may lack changes from here on.
 	w.reschedule(func(s *schedule) { s.changed = time.Time{} })
 	s := w.snapshot()
-	if w.watchScopes(ctx, w.wanted(s)) {
+	if w.watchScopes(ctx, wantedScopes(s, w.broadScopes())) {
 		w.reschedule(func(s *schedule) { s.changed = cmp.Or(times.changed, s.changed) })
 		w.signal()
 		return
@@ -231,58 +237,65 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	w.publish(s)
 }
 
-func (w *watcher) wanted(s *inventory.Snapshot) map[watchScope]bool {
+// broadScopes are the scopes that turned out to be too broad.
+func (w *watcher) broadScopes() map[watchScope]bool {
 	w.mu.Lock()
-	crowded := maps.Clone(w.crowded)
-	w.mu.Unlock()
-	return wantedScopes(s, crowded)
+	defer w.mu.Unlock()
+	return maps.Clone(w.tooBroad)
 }
 
-// watchScopes starts and retires watches so that these scopes are watched. It
-// reports whether it started any. Retired ones leave with a later Snapshot.
-func (w *watcher) watchScopes(ctx context.Context, wanted map[watchScope]bool) (started bool) {
+// watchScopes starts and retires watches so that these scopes are watched because of
+// these Services. It reports whether a Snapshot taken before lacks any of that.
+// Retired watches leave with a later Snapshot.
+func (w *watcher) watchScopes(ctx context.Context, wanted map[watchScope]keySet) (more bool) {
 	for scope, watch := range w.scoped {
-		if !wanted[scope] && !watch.retired {
+		_, isWanted := wanted[scope]
+		if !isWanted && !watch.retired {
 			w.reschedule(func(s *schedule) { s.noteChange(time.Now()) })
 		}
-		watch.retired = !wanted[scope]
+		watch.retired = !isWanted
 	}
-	for scope := range wanted {
-		if _, ok := w.scoped[scope]; !ok {
-			w.scoped[scope] = w.startScope(ctx, scope)
-			started = true
+	for scope, keys := range wanted {
+		watch, ok := w.scoped[scope]
+		if !ok {
+			w.scoped[scope] = w.startScope(ctx, scope, keys)
+			more = true
+			continue
+		}
+		for _, o := range watch.watches {
+			more = o.want(keys) || more
 		}
 	}
-	return started
+	return more
 }
 
-// splitCrowded watches Services by their names where their namespace turned out to be
-// crowded.
-func (w *watcher) splitCrowded(ctx context.Context) {
-	w.mu.Lock()
-	crowded := maps.Clone(w.crowded)
-	w.mu.Unlock()
+// splitNamespaces watches Services by their names where their namespace turned out to
+// have too many, before a Snapshot waits for them.
+func (w *watcher) splitNamespaces(ctx context.Context) {
+	broad := w.broadScopes()
 	for scope, watch := range maps.Clone(w.scoped) {
-		keys := scope.keys()
-		if scope.kind != servicesOfNamespace || watch.retired || !crowded[scope.namespace] || len(keys) >= manyServices {
+		if scope.kind != servicesOfNamespace || watch.retired || !broad[scope.whole()] || len(scope.names()) >= manyServices {
 			continue
 		}
 		watch.retired = true
-		for _, key := range keys {
-			one := watchScope{oneService, key.Namespace, key.Name}
+		for _, name := range scope.names() {
+			one := watchScope{oneService, scope.namespace, name}
 			if w.scoped[one] == nil {
-				w.scoped[one] = w.startScope(ctx, one)
+				w.scoped[one] = w.startScope(ctx, one, one.keys())
 			}
 			w.scoped[one].retired = false
 		}
 	}
 }
 
-func (w *watcher) startScope(ctx context.Context, scope watchScope) *scopedWatch {
+func (w *watcher) startScope(ctx context.Context, scope watchScope, keys keySet) *scopedWatch {
 	ctx, stop := context.WithCancel(ctx)
 	out := &scopedWatch{stop: stop}
 	for _, r := range w.clients.scopedResources(scope) {
 		out.watches = append(out.watches, w.startWatch(ctx, r))
+	}
+	for _, o := range out.watches {
+		o.want(keys)
 	}
 	return out
 }

@@ -244,10 +244,10 @@ func whole(s *inventory.Snapshot) bool {
 }
 
 func TestWatchShowsTheCluster(t *testing.T) {
-	for _, streams := range []bool{true, false} {
-		t.Run(fmt.Sprintf("WatchList %v", streams), func(t *testing.T) {
+	for _, tt := range []struct{ streams, large bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
+		t.Run(fmt.Sprintf("WatchList %v, large %v", tt.streams, tt.large), func(t *testing.T) {
 			s := startServer(t)
-			s.streamsLists = streams
+			s.streamsLists, s.large = tt.streams, tt.large
 			populate(s)
 			got := watching(s, Options{}).await("anything", anything)
 			if !whole(got) {
@@ -283,17 +283,22 @@ func TestWatchShowsTheCluster(t *testing.T) {
 }
 
 func TestWatchAsksForNothingElse(t *testing.T) {
+	streamed := map[string]int{"watch": 1}
+	// A list follows a refused stream and precedes an accepted one.
+	listed := map[string]int{"watch": 2, "list": 1}
 	for _, tt := range []struct {
-		streams bool
-		verbs   map[string]int
+		streams, large bool
+		verbs          map[string]int
+		watches        int
 	}{
-		{true, map[string]int{"watch": 1}},
-		// A list follows a refused stream and precedes an accepted one.
-		{false, map[string]int{"watch": 2, "list": 1}},
+		{true, false, streamed, 5 + 3 + 2},
+		{false, false, listed, 5 + 3 + 2},
+		{true, true, streamed, 5 + 4 + 3 + 3 + 2},
+		{false, true, listed, 5 + 4 + 3 + 3 + 2},
 	} {
-		t.Run(fmt.Sprintf("WatchList %v", tt.streams), func(t *testing.T) {
+		t.Run(fmt.Sprintf("WatchList %v, large %v", tt.streams, tt.large), func(t *testing.T) {
 			s := startServer(t)
-			s.streamsLists = tt.streams
+			s.streamsLists, s.large = tt.streams, tt.large
 			populate(s)
 			s.put(namespace("kube-system"), onPods("validate", "calico-system"))
 			for i := range 100 {
@@ -302,24 +307,29 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 			}
 			r := watching(s, Options{test: timing{discoveryDelay: time.Hour}})
 			r.await("everything", whole)
-			eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+4+3+3+2 })
+			eventually(t, "all watches open", func() bool { return len(s.watched()) == tt.watches })
 			r.stop()
-			counts := map[string]int{}
-			for _, ask := range s.asked() {
-				if ask.resource == "" {
-					counts[ask.path]++
-					continue
-				}
-				if !strings.HasPrefix(ask.accept, "application/vnd.kubernetes.protobuf") {
-					t.Errorf("%s %s accepts %q, want protobuf first", ask.verb(), ask.path, ask.accept)
-				}
-				counts[ask.verb()+" "+ask.path+" "+ask.query.Get("fieldSelector")+ask.query.Get("labelSelector")]++
-			}
-			if want := expectedRequests(tt.verbs); !maps.Equal(counts, want) {
+			if counts, want := countRequests(s), expectedRequests(tt.verbs, tt.large); !maps.Equal(counts, want) {
 				t.Errorf("asked for\n%v\nwant\n%v", lines(counts), lines(want))
 			}
 		})
 	}
+}
+
+// countRequests counts the requests by verb, path and selector.
+func countRequests(s *fakeServer) map[string]int {
+	counts := map[string]int{}
+	for _, ask := range s.asked() {
+		if ask.resource == "" {
+			counts[ask.path]++
+			continue
+		}
+		if !strings.HasPrefix(ask.accept, "application/vnd.kubernetes.protobuf") {
+			s.t.Errorf("%s %s accepts %q, want protobuf first", ask.verb(), ask.path, ask.accept)
+		}
+		counts[ask.verb()+" "+ask.path+" "+ask.query.Get("fieldSelector")+ask.query.Get("labelSelector")]++
+	}
+	return counts
 }
 
 func lines(counts map[string]int) string {
@@ -332,8 +342,9 @@ func lines(counts map[string]int) string {
 }
 
 // expectedRequests are all that populate's cluster takes, with a webhook on the
-// Pods of kube-system, where each resource of the cluster takes the verbs.
-func expectedRequests(verbs map[string]int) map[string]int {
+// Pods of kube-system, where each resource of the cluster takes the verbs. In a large
+// cluster one list each finds out that there are too many objects.
+func expectedRequests(verbs map[string]int, large bool) map[string]int {
 	out := map[string]int{"/version": 2, "/api": 1, "/apis": 1, "/metrics": 1}
 	for _, path := range []string{
 		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations ",
@@ -346,23 +357,38 @@ func expectedRequests(verbs map[string]int) map[string]int {
 			out[verb+" "+path] = n
 		}
 	}
-	for _, path := range []string{
-		"/api/v1/namespaces/policy/services metadata.name=mutate",
-		"/api/v1/namespaces/policy/services metadata.name=validate",
-		"/api/v1/namespaces/convert/services metadata.name=convert",
-		"/api/v1/namespaces/hive/services metadata.name=hive",
-		"/apis/discovery.k8s.io/v1/namespaces/policy/endpointslices kubernetes.io/service-name in (mutate,validate)",
-		"/apis/discovery.k8s.io/v1/namespaces/convert/endpointslices kubernetes.io/service-name in (convert)",
-		"/apis/discovery.k8s.io/v1/namespaces/hive/endpointslices kubernetes.io/service-name in (hive)",
-		"/api/v1/namespaces/policy/pods ",
-		"/api/v1/namespaces/convert/pods ",
-		"/api/v1/namespaces/hive/pods ",
+	all := []string{"/api/v1/services ", "/apis/discovery.k8s.io/v1/endpointslices ", "/api/v1/pods "}
+	for _, path := range all {
+		out["list "+path] = 1
+	}
+	scoped := []string{
 		"/apis/apps/v1/namespaces/kube-system/daemonsets ",
 		"/apis/apps/v1/namespaces/kube-system/deployments k8s-app in (kube-dns,coredns)",
-	} {
+	}
+	if large {
+		scoped = append(scoped, byNamespaces...)
+	} else {
+		scoped = append(scoped, all...)
+	}
+	for _, path := range scoped {
 		out["list "+path], out["watch "+path] = 1, 1
 	}
 	return out
+}
+
+// byNamespaces are the watches of what stands behind populate's webhooks in a large
+// cluster.
+var byNamespaces = []string{
+	"/api/v1/namespaces/policy/services metadata.name=mutate",
+	"/api/v1/namespaces/policy/services metadata.name=validate",
+	"/api/v1/namespaces/convert/services metadata.name=convert",
+	"/api/v1/namespaces/hive/services metadata.name=hive",
+	"/apis/discovery.k8s.io/v1/namespaces/policy/endpointslices kubernetes.io/service-name in (mutate,validate)",
+	"/apis/discovery.k8s.io/v1/namespaces/convert/endpointslices kubernetes.io/service-name in (convert)",
+	"/apis/discovery.k8s.io/v1/namespaces/hive/endpointslices kubernetes.io/service-name in (hive)",
+	"/api/v1/namespaces/policy/pods ",
+	"/api/v1/namespaces/convert/pods ",
+	"/api/v1/namespaces/hive/pods ",
 }
 
 func TestWatchFollowsWhatIsNamed(t *testing.T) {
@@ -399,6 +425,7 @@ func TestWatchFollowsWhatIsNamed(t *testing.T) {
 // known of the others of its namespace stays known in every Snapshot.
 func TestWatchOfASlowService(t *testing.T) {
 	s := startServer(t)
+	s.large = true
 	s.put(namespace("policy"), service("policy", "slow"), validating("broken", serviceClient("policy", "gone")))
 	r := watching(s, Options{Debounce: time.Millisecond, test: timing{newServiceWait: time.Millisecond}})
 	r.await("the missing Service", func(s *inventory.Snapshot) bool { return s.ServicesKnown.Services[gone] })
@@ -777,7 +804,7 @@ func TestWatchAfterAnUnseenRestore(t *testing.T) {
 	s.put(validating("lost", serviceClient("policy", "validate")))
 	r := watching(s, Options{test: timing{relistAge: time.Nanosecond}})
 	r.await("the state after the backup", webhooks(5))
-	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+4+3+3 })
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+3 })
 
 	s.restore(backup, namespace("third"), namespace("fourth"))
 	got := r.await("the restored state", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 4 && len(s.Namespaces) == 4 })
@@ -795,7 +822,7 @@ func TestWatchAfterARestoreDuringAnOutage(t *testing.T) {
 	s.put(validating("lost", serviceClient("policy", "validate")))
 	r := watching(s, Options{})
 	r.await("the state after the backup", webhooks(5))
-	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+4+3+3 })
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+3 })
 
 	s.end()
 	r.await("an Error", func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 })
