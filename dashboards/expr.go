@@ -21,7 +21,7 @@ const topSeries = 10
 // of their CRD and the type "conversion", as the auditor's series have them.
 const webhookLabels = "cluster, type, name"
 
-// scope is which webhooks an expression speaks of, and over which window.
+// scope is the webhooks that an expression selects, and its window.
 //
 // Admission series have no configuration and conversion series have no type.
 // A missing label is an empty one: the choice "conversion" of the variable

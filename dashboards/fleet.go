@@ -1,6 +1,6 @@
 package dashboards
 
-// fleet is the board about all clusters of a store: which of them to look at.
+// fleet is the board about all clusters of a store: which of them needs attention.
 func fleet() Board {
 	return Board{
 		Name:        "fleet",

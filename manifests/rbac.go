@@ -33,8 +33,8 @@ func wholeCluster() []rbacv1.PolicyRule {
 		cluster.Permissions(),
 		written("webhook-auditor.io", "webhookaudits", "cluster"),
 		status("webhook-auditor.io", "webhookaudits", "cluster"),
-		asked(authenticationv1.GroupName, "tokenreviews"),
-		asked(authorizationv1.GroupName, "subjectaccessreviews"),
+		creates(authenticationv1.GroupName, "tokenreviews"),
+		creates(authorizationv1.GroupName, "subjectaccessreviews"),
 	)
 }
 
@@ -53,7 +53,7 @@ func status(group, resource, object string) rbacv1.PolicyRule {
 	}
 }
 
-func asked(group, resource string) rbacv1.PolicyRule {
+func creates(group, resource string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"create"}}
 }
 

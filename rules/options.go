@@ -18,7 +18,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// Severities says who decides how severe the signal alerts are.
+// Severities is a set of severities for the signal alerts.
 type Severities string
 
 // The Severities. Ours call latency and failures critical only where they stop

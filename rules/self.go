@@ -71,8 +71,8 @@ const unwatched = `
 
 // stale looks at each auditor by itself: what one of them no longer sees
 // changing is mixed with what the others see. The auditor publishes what it
-// knows every minute, even where nothing changes: a timestamp that stands still
-// is stale, and one that moves is not, however far its clock is behind. One that never knew anything has none. A
+// knows every minute, even where nothing changes: a timestamp that does not
+// advance is stale, and one that moves is not, however far its clock is behind. One that never knew anything has none. A
 // failed scrape changes nothing.
 const stale = `
 	time() - (

@@ -154,9 +154,9 @@ func explainLine(words []string, matcher *admission.Matcher) (admission.Chain, e
 	case request.file == "-":
 		return admission.Chain{}, errors.New("-f: must be a file: standard input has the requests")
 	}
-	asked, err := request.read(flags.Args(), streams{})
+	question, err := request.read(flags.Args(), streams{})
 	if err != nil {
 		return admission.Chain{}, err
 	}
-	return asked.chain(matcher)
+	return question.chain(matcher)
 }

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// patience bounds each wait: a busy machine takes minutes to start all of it.
-const patience = 5 * time.Minute
+// maxWait bounds each wait: a busy machine takes minutes to start all of it.
+const maxWait = 5 * time.Minute
 
 // terminal is what a user sees of a program.
 type terminal struct {
@@ -72,7 +72,7 @@ func (s *terminal) text() string {
 func (s *terminal) sees(t *testing.T, pattern string) []string {
 	t.Helper()
 	wanted := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(maxWait); ; {
 		if found := wanted.FindStringSubmatch(s.text()); found != nil {
 			return found
 		}
@@ -82,7 +82,7 @@ func (s *terminal) sees(t *testing.T, pattern string) []string {
 		case <-time.After(100 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("no %q within %s:\n%s", pattern, patience, s.text())
+			t.Fatalf("no %q within %s:\n%s", pattern, maxWait, s.text())
 		}
 	}
 }
@@ -110,8 +110,8 @@ func TestMakeDemo(t *testing.T) {
 		if err != nil {
 			t.Errorf("Ctrl-C: %v, want exit code 0:\n%s", err, s.text())
 		}
-	case <-time.After(patience):
-		t.Errorf("still running %s after Ctrl-C:\n%s", patience, s.text())
+	case <-time.After(maxWait):
+		t.Errorf("still running %s after Ctrl-C:\n%s", maxWait, s.text())
 	}
 }
 

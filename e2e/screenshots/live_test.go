@@ -22,7 +22,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
-	"github.com/webhook-auditor/webhook-auditor/e2e/screenshots/provoke"
+	"github.com/webhook-auditor/webhook-auditor/e2e/screenshots/allseries"
 )
 
 // elsewhere are series that nothing exports here: those of alerts are Prometheus' own,
@@ -71,7 +71,7 @@ func monitored(t *testing.T) api {
 	plane, err := cluster.Start(t.Context(), cluster.Options{Binaries: "../bin", WithoutControllers: true})
 	must(t, err)
 	t.Cleanup(func() { must(t, plane.Stop()) })
-	must(t, provoke.Webhooks(t.Context(), plane, server))
+	must(t, allseries.Export(t.Context(), plane, server))
 	a, err := auditor.Start(t.Context(), auditor.Options{Binary: "../../bin/webhook-auditor", Kubeconfig: plane.Kubeconfig()})
 	must(t, err)
 	t.Cleanup(func() { must(t, a.Stop()) })

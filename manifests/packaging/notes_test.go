@@ -9,7 +9,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 )
 
-// notes are what Helm prints after an install, with no cluster to look at.
+// notes are what Helm prints after an install, without a cluster.
 func notes(t *testing.T, namespace, values string) string {
 	t.Helper()
 	chart, err := loader.LoadDir("../chart")

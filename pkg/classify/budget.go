@@ -203,8 +203,8 @@ func sentTo(profiles []Profile, r inventory.Resource) []int {
 }
 
 func find(sorted []admission.MatchedResource, r inventory.Resource) (int, bool) {
-	return slices.BinarySearchFunc(sorted, r, func(reached admission.MatchedResource, r inventory.Resource) int {
-		return reached.Resource.Compare(r)
+	return slices.BinarySearchFunc(sorted, r, func(matched admission.MatchedResource, r inventory.Resource) int {
+		return matched.Resource.Compare(r)
 	})
 }
 
@@ -317,10 +317,10 @@ func (c usualCosts) in(n unusualNamespace) admission.Budget {
 // called returns the webhooks that the operation may meet in some namespace.
 func (b costIndex) called(r inventory.Resource, op admission.Operation) (chain []int, namespaced bool) {
 	for _, i := range b.chains[r] {
-		reached := b.profiles[i].Matched
-		at, _ := find(reached, r)
-		if reached[at].Operations.Has(op) {
-			chain, namespaced = append(chain, i), reached[at].Namespaced
+		matched := b.profiles[i].Matched
+		at, _ := find(matched, r)
+		if matched[at].Operations.Has(op) {
+			chain, namespaced = append(chain, i), matched[at].Namespaced
 		}
 	}
 	return chain, namespaced

@@ -137,7 +137,7 @@ var Checks = []*Check{
 	reinvocationOrder,
 	reviewVersion,
 	conversionUnneeded,
-	metadataFight,
+	configurationChurn,
 	approvalInvalid,
 	staleAcknowledgement,
 }

@@ -97,15 +97,15 @@ func TestReviewsAreVirtual(t *testing.T) {
 	}
 }
 
-// TestMembersAreReached: a rule that names a member reaches it as one of its
+// TestMembersAreMatched: a rule that names a member matches it as one of its
 // class, unless the API server calls no webhook for it.
-func TestMembersAreReached(t *testing.T) {
+func TestMembersAreMatched(t *testing.T) {
 	for class, members := range defaultClasses() {
 		for _, r := range members {
 			s := files(t, registering(fmt.Sprintf(`{operations: ["*"], apiGroups: [%q], apiVersions: ["*"], resources: [%q]}`, r.Group, r.Path()))+openshiftCRD)
-			reached := slices.Contains(evaluate(t, DefaultPolicy(), s).Profiles[0].ByClass[class], r)
-			if never := slices.Contains(admission.NeverSent(s), r.Parent()); reached == never {
-				t.Errorf("%s: %s: reached: %t, want %t", class, r, reached, !never)
+			matched := slices.Contains(evaluate(t, DefaultPolicy(), s).Profiles[0].ByClass[class], r)
+			if never := slices.Contains(admission.NeverSent(s), r.Parent()); matched == never {
+				t.Errorf("%s: %s: matched: %t, want %t", class, r, matched, !never)
 			}
 		}
 	}

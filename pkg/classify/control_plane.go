@@ -106,7 +106,7 @@ type controlPlaneRequest struct {
 // webhook's objectSelector would ask for.
 var unlabeled = map[string]string{}
 
-// maxOnRunLevel bounds the namespaces of a run level that are looked at: an
+// maxOnRunLevel bounds the namespaces of a run level that are considered: an
 // OpenShift cluster has some ten, and a message names five.
 const maxOnRunLevel = 100
 

@@ -226,8 +226,8 @@ func dearest(s *inventory.Snapshot, profiles []Profile, c Cost) time.Duration {
 	for _, name := range names {
 		var b admission.Budget
 		for i := range profiles {
-			at, reached := find(profiles[i].Matched, c.Resource)
-			if !reached || !profiles[i].Matched[at].Operations.Has(c.Operation) {
+			at, matched := find(profiles[i].Matched, c.Resource)
+			if !matched || !profiles[i].Matched[at].Operations.Has(c.Operation) {
 				continue
 			}
 			if known, _ := namespaceLabels(s, name); !s.NamespacesKnown || profiles[i].NamespaceSelector.Parsed.Matches(labels.Set(known)) {

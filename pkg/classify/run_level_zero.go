@@ -13,26 +13,26 @@ var runLevelZero = &Check{
 	Summary:  "A webhook is called for core resources in namespaces on run level 0, and did not opt in.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		reach := p.RunLevelZero
-		if len(reach.Namespaces) == 0 || p.Platform || p.Object.Annotations[OptInAnnotation] == "true" {
+		zero := p.RunLevelZero
+		if len(zero.Namespaces) == 0 || p.Platform || p.Object.Annotations[OptInAnnotation] == "true" {
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is called for %s in %s, on run level 0, without having opted in", byRule(p, reach.Resources), JoinBounded(reach.Namespaces)),
+			Message: fmt.Sprintf("is called for %s in %s, on run level 0, without having opted in", byRule(p, zero.Resources), JoinBounded(zero.Namespaces)),
 			Fix: fmt.Sprintf("%s; or opt in: kubectl annotate %s %s=true%s",
 				patch(p, excludeRunLevelZero(p)...), ObjectName(p), OptInAnnotation, guardMissing(p.Snapshot)),
 		}}
 	},
 }
 
-// RunLevelZero is what a webhook reaches on run level 0.
+// RunLevelZero is what a webhook is called for on run level 0.
 type RunLevelZero struct {
 	Resources  []inventory.Resource
 	Namespaces []string
 }
 
-// findRunLevelZero finds which webhooks reach namespaced core resources in the
-// namespaces on run level 0 that exist. Of webhooks that are called for the same
+// findRunLevelZero finds which webhooks are called for namespaced core resources
+// in the namespaces on run level 0 that exist. Of webhooks that are called for the same
 // it asks once; it costs the core resources that each matches.
 func (p Policy) findRunLevelZero(w *work, m *admission.Matcher, profiles []Profile) {
 	zero := p.onRunLevel(m.Snapshot, "0")
@@ -46,18 +46,18 @@ func (p Policy) findRunLevelZero(w *work, m *admission.Matcher, profiles []Profi
 			continue
 		}
 		key := h.matchKey
-		reach, seen := known[key]
+		onZero, seen := known[key]
 		if !seen {
-			reach = reachZero(w, h, zero)
-			known[key] = reach
+			onZero = matchedOnZero(w, h, zero)
+			known[key] = onZero
 		}
-		h.RunLevelZero = reach
+		h.RunLevelZero = onZero
 	}
 }
 
-// reachZero stops at the first namespace of each resource, and the first
+// matchedOnZero stops at the first namespace of each resource, and the first
 // resource of each namespace: a message needs no more.
-func reachZero(w *work, p *Profile, zero []string) RunLevelZero {
+func matchedOnZero(w *work, p *Profile, zero []string) RunLevelZero {
 	var out RunLevelZero
 	core := map[inventory.Resource]bool{}
 	for _, r := range p.ByClass[ClassCore] {

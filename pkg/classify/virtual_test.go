@@ -61,14 +61,14 @@ func TestRequestsTo(t *testing.T) {
 	} {
 		s := files(t, registering(`{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: ["*/*"]}`)+
 			"  matchConditions: [{name: exclude, expression: '!("+requestsTo(test.exclude)+")'}]\n")
-		reached := resourceNames(admission.New(s).MatchedResources(&s.Webhooks[0]))
+		matched := resourceNames(admission.New(s).MatchedResources(&s.Webhooks[0]))
 		for _, r := range test.left {
-			if !slices.Contains(reached, r) {
+			if !slices.Contains(matched, r) {
 				t.Errorf("%s excludes %s", requestsTo(test.exclude), r)
 			}
 		}
 		for _, r := range test.gone {
-			if slices.Contains(reached, r) {
+			if slices.Contains(matched, r) {
 				t.Errorf("%s does not exclude %s", requestsTo(test.exclude), r)
 			}
 		}

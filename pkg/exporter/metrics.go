@@ -102,7 +102,7 @@ var Families = []Family{
 		Help:       "A resource of the class that the webhook is called for; value is always 1. The class core has totals only, see " + Prefix + "webhook_reached_resources.",
 		Labels:     refLabels("class", "group", "resource"),
 		PerWebhook: maxPerWebhook,
-		Collect:    reach,
+		Collect:    matched,
 	},
 	{
 		Name:    "webhook_reached_resources",
@@ -296,9 +296,9 @@ func failureImpact(r *classify.Report, emit func(float64, ...string)) {
 	}
 }
 
-// reach goes through the classes first: what a bound drops is the least
+// matched goes through the classes first: what a bound drops is the least
 // dangerous of all webhooks, not everything of the last ones.
-func reach(r *classify.Report, emit func(float64, ...string)) {
+func matched(r *classify.Report, emit func(float64, ...string)) {
 	for _, class := range classify.ListedClasses {
 		for i := range r.Profiles {
 			p := &r.Profiles[i]

@@ -52,11 +52,10 @@ type Snapshot struct {
 
 	// Inputs are the paths that were read; nil for a cluster.
 	Inputs []Input
-	// Errors are what could not be looked at.
+	// Errors are what cannot be read.
 	Errors []Error
 	// Current is the time at which everything that was read was last known to be
-	// current; it stands still while a watch is broken. Zero for
-	// files.
+	// current; it does not advance while a watch is broken. Zero for files.
 	Current time.Time
 	// WatchErrors counts the failed calls of the watches since the start, by
 	// resource.
@@ -68,7 +67,7 @@ type Snapshot struct {
 	placement *placement
 }
 
-// Error is something that could not be looked at. It is never a finding.
+// Error is something that cannot be read. It is never a finding.
 type Error struct {
 	Source Source
 	// Object names what could not be read, as "Kind/name" or a path.

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// patience is how long a process may take to end after SIGTERM.
-const patience = 15 * time.Second
+// stopTimeout is how long a process may take to end after SIGTERM.
+const stopTimeout = 15 * time.Second
 
 // Process is a program that was started and can be ended again. It ends with
 // the program that started it, however that one ends (on Linux).
@@ -113,10 +113,10 @@ func (p *Process) Stop() error {
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(patience):
+	case <-time.After(stopTimeout):
 	}
 	p.Kill()
-	return fmt.Errorf("stopping %s: still running %s after SIGTERM, killed", p.Name, patience)
+	return fmt.Errorf("stopping %s: still running %s after SIGTERM, killed", p.Name, stopTimeout)
 }
 
 // Kill ends the process on the spot, as kill -9 does, and waits until it is

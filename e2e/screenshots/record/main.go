@@ -18,7 +18,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
-	"github.com/webhook-auditor/webhook-auditor/e2e/screenshots/provoke"
+	"github.com/webhook-auditor/webhook-auditor/e2e/screenshots/allseries"
 )
 
 // wanted are the series that boards read. Of requests, only those on the
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer plane.Stop()
-	if err := provoke.Webhooks(ctx, plane, server); err != nil {
+	if err := allseries.Export(ctx, plane, server); err != nil {
 		return err
 	}
 	return scrape(ctx, plane, args[1])

@@ -21,16 +21,16 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
-// mishap is something that makes an API server complain of a webhook, and the
+// errorCase is a cause of an error of an API server about a webhook, and the
 // cause that "explain --error" must make out of the words it uses.
-type mishap struct {
+type errorCase struct {
 	name, cause string
 	// related is the check whose finding says the same, if any.
 	related string
 	breaks  func(t *testing.T, b webhook.Backend, h *admissionv1.ValidatingWebhook)
 }
 
-var mishaps = []mishap{
+var errorCases = []errorCase{
 	{name: "denied", cause: "denied", breaks: at("/deny")},
 	{name: "failing", cause: "server-error", breaks: at("/fail-every/1")},
 	{name: "garbage", cause: "invalid-answer", breaks: at("/garbage")},
@@ -158,7 +158,7 @@ func TestExplainError(t *testing.T) {
 	t.Parallel()
 	w := environment{stock.Use(t)}
 	var all []complaint
-	for _, m := range mishaps {
+	for _, m := range errorCases {
 		b := w.Backend(t, "pasted-"+m.name)
 		h := testenv.Hook(b, "/allow/pasted", testenv.Rule("", "configmaps"))
 		m.breaks(t, b, &h)

@@ -41,7 +41,7 @@ type explanation struct {
 func TestExplainSaysWhatTheAPIServerDoes(t *testing.T) {
 	t.Parallel()
 	total := &tally{}
-	t.Run("servers", func(t *testing.T) { // both at once, and done before the tally is looked at
+	t.Run("servers", func(t *testing.T) { // both at once, and done before the counts are compared
 		for i, server := range []struct {
 			name, version string
 			server        *testenv.Shared

@@ -46,7 +46,7 @@ func (r *requests) of(kind string) int {
 }
 
 // TestFaultFlapping has a backend come and go several times a second for a
-// minute: the lease is looked at as often as ever, statuses and Events are few,
+// minute: the lease is read as often as ever, statuses and Events are few,
 // no Event is refused, and the last state is written.
 func TestFaultFlapping(t *testing.T) {
 	t.Parallel()

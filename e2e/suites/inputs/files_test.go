@@ -135,7 +135,7 @@ func TestExitCodes(t *testing.T) {
 		{"audit --fail-on=info " + file, 3},
 		{"audit --fail-on=never " + file, 0},
 		{"audit --fail-on=info " + filepath.Join(dir, "missing.yaml"), 1},
-		{"audit --fail-on=info " + file + " " + filepath.Join(dir, "missing.yaml"), 1}, // what could not be looked at wins
+		{"audit --fail-on=info " + file + " " + filepath.Join(dir, "missing.yaml"), 1}, // what cannot be read wins
 		{"audit --fail-on=sometimes " + file, 2},
 		{"audit --no-such-flag", 2},
 		{"audit -o picture " + file, 2},

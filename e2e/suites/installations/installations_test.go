@@ -13,7 +13,7 @@ import (
 // tolerated is the share of webhooks that a check above info may hit.
 const tolerated = 0.03
 
-// document is the part of "audit -o json" that is looked at here.
+// document is the part of "audit -o json" that is compared here.
 type document struct {
 	Webhooks []json.RawMessage `json:"webhooks"`
 	Findings []struct {

@@ -126,7 +126,7 @@ func asked(scrape metrics.Metrics) float64 {
 }
 
 // losesItsAPIServer: without it, the last good Snapshot is served, and its time
-// stands still. The auditor goes on by itself once the server is back.
+// does not advance. The auditor goes on by itself once the server is back.
 func losesItsAPIServer(t *testing.T, w *testenv.Env) {
 	b := w.Backend(t, "loss")
 	testenv.Must(t, b.DeleteService(t.Context()))

@@ -65,8 +65,8 @@ func patterns() []errorPattern {
 	}
 }
 
-// Parse finds what a text says of webhooks, each once, in the order
-// of the text. It returns none where the text speaks of no webhook.
+// Parse returns the errors in a text that name a webhook, each once, in the order of
+// the text.
 func Parse(text string) []APIServerError {
 	var out []APIServerError
 	forms := patterns()

@@ -300,7 +300,7 @@ func (c Card) resuming() Section {
 	}
 	s.Answers = []string{"it is called again within seconds of its registration, on each API server"}
 	if p.Type != inventory.Conversion {
-		s.Answers = append(s.Answers, "objects that were written meanwhile are not looked at again until they are written: list them by creationTimestamp and managedFields")
+		s.Answers = append(s.Answers, "the webhook does not see objects that were written meanwhile until they are written again: list them by creationTimestamp and managedFields")
 	}
 	s.Blanks = []string{"what must be repaired in objects that were written meanwhile"}
 	return s

@@ -144,7 +144,7 @@ func errorCondition(e classify.OperatorError) metav1.Condition {
 	case len(e.Degradations) > 0:
 		return condition(e.Name, metav1.ConditionTrue, commonReason(e.Degradations), bounded(messages(e.Degradations)))
 	case e.Unreadable != nil:
-		return condition(e.Name, metav1.ConditionUnknown, "CannotLook", clipped("Cannot read "+e.Unreadable.Error()))
+		return condition(e.Name, metav1.ConditionUnknown, "CannotRead", clipped("Cannot read "+e.Unreadable.Error()))
 	}
 	return condition(e.Name, metav1.ConditionFalse, asExpected, noProblems)
 }

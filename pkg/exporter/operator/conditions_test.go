@@ -38,15 +38,15 @@ func checkNamed(t *testing.T, name string) *classify.Check {
 	return nil
 }
 
-// troubled is a Report with one finding of the check on one webhook.
-func troubled(t *testing.T, check string, w inventory.Webhook) *classify.Report {
+// reportOf is a Report with one finding of the check on one webhook.
+func reportOf(t *testing.T, check string, w inventory.Webhook) *classify.Report {
 	t.Helper()
 	s := &inventory.Snapshot{Taken: noon, Webhooks: []inventory.Webhook{w}}
 	c := checkNamed(t, check)
 	return &classify.Report{
 		Snapshot: s,
 		Profiles: []classify.Profile{{Webhook: &s.Webhooks[0], Snapshot: s, Matcher: admission.New(s)}},
-		Findings: []classify.Finding{{Check: c, Webhook: w.Ref, Problem: classify.Problem{Severity: c.Severity, Message: "is in trouble"}}},
+		Findings: []classify.Finding{{Check: c, Webhook: w.Ref, Problem: classify.Problem{Severity: c.Severity, Message: "is broken"}}},
 	}
 }
 
@@ -85,7 +85,7 @@ func TestErrorsRollUpAfterTheInertia(t *testing.T) {
 		{"virtual-resource", "VirtualResourceAdmissionError", "AdmissionWebhookMatchesVirtualResource", webhookOf(inventory.Validating)},
 	} {
 		t.Run(c.check, func(t *testing.T) {
-			r := troubled(t, c.check, c.webhook)
+			r := reportOf(t, c.check, c.webhook)
 			first := evaluated(r, nil, patient)
 			if diff := cmp.Diff([]string{c.condition + "=True " + c.reason}, states(first)); diff != "" {
 				t.Errorf("at once: -want +got\n%s", diff)
@@ -115,7 +115,7 @@ func widgets(group string, stored ...string) inventory.Webhook {
 }
 
 func TestConversionThatBlocksControllers(t *testing.T) {
-	r := troubled(t, "service-missing", widgets("example.com", "v1beta1", "v1"))
+	r := reportOf(t, "service-missing", widgets("example.com", "v1beta1", "v1"))
 	first := evaluated(r, nil, patient)
 	errs := []string{"CRDConversionWebhookConfigurationError=True WebhookServiceNotFound", "ResourceControllersError=True ConversionBlocksControllers"}
 	if diff := cmp.Diff(errs, states(first)); diff != "" {
@@ -130,7 +130,7 @@ func TestConversionThatBlocksControllers(t *testing.T) {
 // TestConversionThatOnlyClientsNeed: it is an error of the operator and does not
 // degrade it. One that stops controllers as well counts from when it does.
 func TestConversionThatOnlyClientsNeed(t *testing.T) {
-	clients := troubled(t, "service-missing", widgets("clients.example.com", "v1"))
+	clients := reportOf(t, "service-missing", widgets("clients.example.com", "v1"))
 	clients.Findings[0].Severity = classify.Warning
 	first := evaluated(clients, nil, patient)
 	hourLater := evaluated(later(clients, time.Hour), first, patient)
@@ -140,7 +140,7 @@ func TestConversionThatOnlyClientsNeed(t *testing.T) {
 	}
 
 	both := later(clients, time.Hour)
-	controllers := troubled(t, "service-missing", widgets("controllers.example.com", "v1beta1", "v1"))
+	controllers := reportOf(t, "service-missing", widgets("controllers.example.com", "v1beta1", "v1"))
 	controllers.Profiles[0].Snapshot = both.Snapshot
 	both.Profiles = append(both.Profiles, controllers.Profiles...)
 	both.Findings = append(both.Findings, controllers.Findings...)
@@ -157,16 +157,16 @@ func TestConversionThatOnlyClientsNeed(t *testing.T) {
 func TestWhatNeverDegrades(t *testing.T) {
 	ignored := webhookOf(inventory.Validating)
 	ignored.FailurePolicy = admissionv1.Ignore
-	acknowledged := troubled(t, "service-missing", webhookOf(inventory.Validating))
+	acknowledged := reportOf(t, "service-missing", webhookOf(inventory.Validating))
 	acknowledged.Findings[0].Acknowledged = true
-	possible := troubled(t, "service-unroutable", webhookOf(inventory.Validating))
+	possible := reportOf(t, "service-unroutable", webhookOf(inventory.Validating))
 	possible.Findings[0].Severity = classify.Warning
 	for name, r := range map[string]*classify.Report{
-		"failurePolicy Ignore":           troubled(t, "service-missing", ignored),
+		"failurePolicy Ignore":           reportOf(t, "service-missing", ignored),
 		"acknowledged":                   acknowledged,
 		"possible in one mode":           possible,
-		"informational":                  troubled(t, "sensitive-resource", webhookOf(inventory.Validating)),
-		"critical resource, third party": troubled(t, "critical-resource", webhookOf(inventory.Validating)),
+		"informational":                  reportOf(t, "sensitive-resource", webhookOf(inventory.Validating)),
+		"critical resource, third party": reportOf(t, "critical-resource", webhookOf(inventory.Validating)),
 	} {
 		if got := states(evaluated(later(r, time.Hour), evaluated(r, nil, patient), patient)); got != nil {
 			t.Errorf("%s: %v", name, got)
@@ -175,9 +175,9 @@ func TestWhatNeverDegrades(t *testing.T) {
 }
 
 // TestNoFlapping drives a backend that comes and goes every minute: Degraded
-// never turns True, for no trouble outlasts the inertia.
+// never turns True, as no error outlasts the inertia.
 func TestNoFlapping(t *testing.T) {
-	broken := troubled(t, "no-ready-endpoints", webhookOf(inventory.Validating))
+	broken := reportOf(t, "no-ready-endpoints", webhookOf(inventory.Validating))
 	healthy := &classify.Report{Snapshot: broken.Snapshot}
 	var conditions []metav1.Condition
 	for minute := range 60 {
@@ -193,7 +193,7 @@ func TestNoFlapping(t *testing.T) {
 }
 
 func TestQuietDuringAnUpgrade(t *testing.T) {
-	r := troubled(t, "no-ready-endpoints", webhookOf(inventory.Validating))
+	r := reportOf(t, "no-ready-endpoints", webhookOf(inventory.Validating))
 	first := evaluated(r, nil, patient)
 	upgrading := later(r, time.Hour)
 	upgrading.Snapshot.Upgrading = true
@@ -210,8 +210,8 @@ func TestQuietDuringAnUpgrade(t *testing.T) {
 // without a ready endpoint for a while, but not for ever, and a new attempt
 // does not make well what is degraded.
 func TestQuietDuringARollout(t *testing.T) {
-	const patience = 10 * time.Minute
-	r := troubled(t, "no-ready-endpoints", webhookOf(inventory.Validating))
+	const longest = 10 * time.Minute
+	r := reportOf(t, "no-ready-endpoints", webhookOf(inventory.Validating))
 	p := &r.Profiles[0]
 	p.State = inventory.BackendState{Service: inventory.ServiceRef{Key: inventory.Key{Namespace: "policy", Name: "policy"}}, Fault: inventory.NoReadyEndpoints}
 	selector := map[string]string{"app": "policy"}
@@ -223,20 +223,20 @@ func TestQuietDuringARollout(t *testing.T) {
 		o.Now = noon.Add(d)
 		return evaluated(r, before, o)
 	}
-	if was(at(patience-time.Minute, first), Degraded, metav1.ConditionTrue) {
+	if was(at(longest-time.Minute, first), Degraded, metav1.ConditionTrue) {
 		t.Error("degraded while its Pods are being replaced")
 	}
-	degraded := at(patience, first)
+	degraded := at(longest, first)
 	if !was(degraded, Degraded, metav1.ConditionTrue) {
 		t.Error("a rollout that never ends is no excuse")
 	}
-	if !was(at(patience+time.Minute, degraded), Degraded, metav1.ConditionTrue) {
-		t.Error("what was degraded must stay so while the trouble lasts")
+	if !was(at(longest+time.Minute, degraded), Degraded, metav1.ConditionTrue) {
+		t.Error("what was degraded must stay so while the error lasts")
 	}
 }
 
 func TestRollUpElsewhere(t *testing.T) {
-	r := troubled(t, "service-missing", webhookOf(inventory.Validating))
+	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
 	first := evaluated(r, nil, patient)
 	detected := evaluated(later(r, time.Hour), first, conditionOptions{RollUp: RollUpEvaluate})
 	if was(detected, Degraded, metav1.ConditionTrue) || !was(detected, EvaluationConditionsDetected, metav1.ConditionTrue) {
@@ -247,10 +247,10 @@ func TestRollUpElsewhere(t *testing.T) {
 	}
 }
 
-func TestUnknownWhileItCannotLook(t *testing.T) {
+func TestUnknownWhileItCannotRead(t *testing.T) {
 	errs := []inventory.Error{{Object: "mutatingwebhookconfigurations.admissionregistration.k8s.io", Message: "list is forbidden"}}
 	got := states(evaluated(&classify.Report{Snapshot: &inventory.Snapshot{Taken: noon}, Errors: errs}, nil, patient))
-	want := []string{"VirtualResourceAdmissionError=Unknown CannotLook", "MutatingAdmissionWebhookConfigurationError=Unknown CannotLook"}
+	want := []string{"VirtualResourceAdmissionError=Unknown CannotRead", "MutatingAdmissionWebhookConfigurationError=Unknown CannotRead"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -259,7 +259,7 @@ func TestUnknownWhileItCannotLook(t *testing.T) {
 // TestAFastClockDoesNotDelay: a transition stamped ten minutes ahead by another
 // writer counts from now on.
 func TestAFastClockDoesNotDelay(t *testing.T) {
-	r := troubled(t, "service-missing", webhookOf(inventory.Validating))
+	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
 	skewed := evaluated(later(r, 10*time.Minute), nil, patient)
 	mine := evaluated(r, skewed, patient)
 	if after := evaluated(later(r, 2*time.Minute), mine, patient); !was(after, Degraded, metav1.ConditionTrue) {
@@ -277,7 +277,7 @@ func messageOf(conditions []metav1.Condition, name string) string {
 }
 
 func TestMessagesAreBoundedAndStable(t *testing.T) {
-	r := troubled(t, "service-missing", webhookOf(inventory.Validating))
+	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
 	one := r.Findings[0]
 	r.Findings = nil
 	for i := range 50 {
@@ -297,14 +297,14 @@ func TestMessagesAreBoundedAndStable(t *testing.T) {
 // TestUpgradeableStaysTrue: no finding, no unreadable resource and no upgrade in
 // progress keeps a cluster from being upgraded.
 func TestUpgradeableStaysTrue(t *testing.T) {
-	upgrading := troubled(t, "service-missing", webhookOf(inventory.Validating))
+	upgrading := reportOf(t, "service-missing", webhookOf(inventory.Validating))
 	upgrading.Snapshot.Upgrading = true
-	unreadable := troubled(t, "virtual-resource", webhookOf(inventory.Mutating))
+	unreadable := reportOf(t, "virtual-resource", webhookOf(inventory.Mutating))
 	unreadable.Snapshot.Errors = []inventory.Error{{Object: "services"}}
 	for name, r := range map[string]*classify.Report{
 		"no finding":         {Snapshot: &inventory.Snapshot{Taken: noon}},
-		"service missing":    troubled(t, "service-missing", webhookOf(inventory.Validating)),
-		"virtual resource":   troubled(t, "virtual-resource", webhookOf(inventory.Validating)),
+		"service missing":    reportOf(t, "service-missing", webhookOf(inventory.Validating)),
+		"virtual resource":   reportOf(t, "virtual-resource", webhookOf(inventory.Validating)),
 		"cluster upgrading":  upgrading,
 		"unreadable objects": unreadable,
 	} {

@@ -167,7 +167,7 @@ func (w *Writer) leave(ctx context.Context) {
 	w.reportOutcome(ctx)
 }
 
-// onReport writes what another Report changed. The lease is only looked at
+// onReport writes what another Report changed. The lease is only read
 // where that never happened: it has an interval of its own, however often
 // Reports come.
 func (w *Writer) onReport(ctx context.Context) {
@@ -233,7 +233,7 @@ func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
 }
 
 // follow adopts the conditions of the first target that has any. One that
-// cannot be read is passed over: the replica that writes reports that.
+// cannot be read is left out: the replica that writes reports that.
 func (w *Writer) follow(ctx context.Context, from []target) {
 	w.followed = w.now()
 	for _, t := range from {

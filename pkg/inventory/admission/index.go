@@ -74,7 +74,7 @@ func (g *groupEntries) add(e entry) {
 }
 
 // each calls visit with the entries that a rule's resources cover, whatever
-// their version, each once. Where the rule spells names, no others are looked at.
+// their version, each once. Where the rule has names, no others are compared.
 func (g *groupEntries) each(resources []string, visit func(*entry)) {
 	if g == nil {
 		return

@@ -386,7 +386,7 @@ func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
 		w := someWebhook(r)
 		w.MatchConditions = someConditions(r, atoms)
 		for i, m := range matchers {
-			reach, failing := reachOf(m, w), failingOf(m, w)
+			matched, failing := matchedOf(m, w), failingOf(m, w)
 			for range 20 {
 				q, v := someRequest(r, m)
 				verdict := q.Match(w)
@@ -397,7 +397,7 @@ func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
 					if !agrees(verdict, got) {
 						t.Fatalf("%s: %+v, but the API server: %s\nrequest %+v in %s as %+v\nwebhook %s", m.Snapshot.Server, verdict, got, q, q.Namespace, attr.GetObject(), describe(w))
 					}
-					if got == called && !reach[q.Resource].Has(q.Operation) {
+					if got == called && !matched[q.Resource].Has(q.Operation) {
 						t.Fatalf("%s: reach lacks %s %s\nwebhook %s", m.Snapshot.Server, q.Operation, q.Resource, describe(w))
 					}
 					if got == called && failing[q.Resource].Has(q.Operation) {
@@ -413,7 +413,7 @@ func describe(w *inventory.Webhook) string {
 	return fmt.Sprintf("%s %s rules %v namespaceSelector %s objectSelector %s conditions %v", w.FailurePolicy, w.MatchPolicy, w.Rules, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions)
 }
 
-func reachOf(m *Matcher, w *inventory.Webhook) map[inventory.Resource]Operations {
+func matchedOf(m *Matcher, w *inventory.Webhook) map[inventory.Resource]Operations {
 	out := map[inventory.Resource]Operations{}
 	for _, r := range m.MatchedResources(w) {
 		out[r.Resource] = r.Operations
@@ -462,7 +462,7 @@ func TestReachIsExactForSelectors(t *testing.T) {
 	for range 2000 {
 		w := someWebhook(r)
 		w.Rules = []admissionv1.RuleWithOperations{everything}
-		pods := reachOf(m, w)[inventory.Resource{Name: "pods"}]
+		pods := matchedOf(m, w)[inventory.Resource{Name: "pods"}]
 		want := selectsSome(w.ObjectSelector, allLabels("", "a", "b", "default", "kube-system", "team-a", "other")) && selectsSome(w.NamespaceSelector, allLabels("a", "b", "default", "kube-system", "team-a", "other"))
 		if pods.Has(Create) != want {
 			t.Fatalf("pods reached: %v, want %v; %s", pods.List(), want, describe(w))

@@ -67,7 +67,7 @@ var explanations = []struct {
 		[]string{"API server: it does not accept the credentials (401 Unauthorized): renew the token or the certificate; nothing is known of it"},
 	},
 	{
-		"a trouble of the API server's own",
+		"a failure of the API server itself",
 		[]failure{{verb: "list", resource: "services", err: apierrors.NewInternalError(errors.New("etcd is full")), asOf: at(1)}},
 		[]string{"services: list services: Internal error occurred: etcd is full; its last known state, of 2026-01-01T00:01:00Z, is kept"},
 	},

@@ -271,7 +271,7 @@ func (r resource) failure(verb string, err error) failure {
 }
 
 // listAttempts is how often a list is begun because its continue token expired. A
-// token is valid for five minutes, so a second expiry is an API server in trouble.
+// token is valid for five minutes, so a second expiry is a failure of the API server.
 const listAttempts = 3
 
 // listPages lists all objects, stripped, in pages: a list in one piece would take

@@ -38,7 +38,7 @@ type Options struct {
 // that some webhook refers to.
 //
 // What cannot be read is an Error of the Snapshot; what was known before is
-// kept, and Snapshot.Current stands still. Watch returns once ctx is done and all
+// kept, and Snapshot.Current does not advance. Watch returns once ctx is done and all
 // watches ended, with the error of ctx. It calls publish from one goroutine.
 func Watch(ctx context.Context, clients Clients, options Options, publish func(*inventory.Snapshot)) error {
 	w := newWatcher(clients, options, publish)

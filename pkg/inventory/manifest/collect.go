@@ -88,7 +88,7 @@ func (c *collector) overflow(at inventory.Source) {
 	c.failed = true
 	if !c.full {
 		c.full = true
-		c.errors = append(c.errors, inventory.Error{Source: at, Message: fmt.Sprintf("more than %d objects: this and what follows is not looked at", c.limit)})
+		c.errors = append(c.errors, inventory.Error{Source: at, Message: fmt.Sprintf("more than %d objects: this and what follows is not read", c.limit)})
 	}
 }
 

@@ -75,7 +75,7 @@ func TestHostileArchives(t *testing.T) {
 		"too many objects": {brief, tree{"a.yaml": namespace("a"), "b.yaml": namespace("b") + "---\n" + namespace("c"), "d.yaml": namespace("a")}.tar(t), []string{
 			"archive!d.yaml:1 Namespace /a",
 			"archive!b.yaml:1 Namespace /b",
-			"! archive!b.yaml:6: more than 2 objects: this and what follows is not looked at",
+			"! archive!b.yaml:6: more than 2 objects: this and what follows is not read",
 		}},
 		"too large a member": {small, tree{"a.yaml": namespace("a"), "b.yaml": namespace("b") + "---\n" + namespace("b2"), "c.yaml": namespace("c")}.tar(t), []string{
 			"archive!a.yaml:1 Namespace /a",

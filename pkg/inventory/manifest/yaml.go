@@ -298,7 +298,7 @@ func mergeKey(content []*yaml.Node) int {
 
 // appendScalar writes a scalar as kubectl does: by the rules of YAML 1.1, where
 // yes and on are booleans and 0777 is octal, which are those of sigs.k8s.io/yaml.
-// What JSON writes in the same way stays as it is: an error shall quote 1.20 so.
+// What JSON writes in the same way stays as it is: an error then quotes 1.20.
 func appendScalar(out []byte, n *yaml.Node) []byte {
 	switch {
 	case !isTyped(n):

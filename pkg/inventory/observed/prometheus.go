@@ -62,11 +62,11 @@ func (p Prometheus) address() string {
 }
 
 func (p Prometheus) observe(ctx context.Context, now time.Time) (*inventory.Observation, error) {
-	asked, err := p.client()
+	client, err := p.client()
 	if err != nil {
 		return nil, err
 	}
-	c := asking{asked, now, p.Selector}
+	c := querier{client, now, p.Selector}
 	all, err := c.all(ctx, p.Range)
 	if err != nil {
 		return nil, err
@@ -86,37 +86,37 @@ func (p Prometheus) observe(ctx context.Context, now time.Time) (*inventory.Obse
 	return o, err
 }
 
-// all asks for what happened in the range. The rules record calls together with
+// all queries what happened in the range. The rules record calls together with
 // the requests whose matchConditions failed.
-func (a asking) all(ctx context.Context, span time.Duration) (tallies, error) {
-	all := tallies{}
-	list := questions
-	if recorded := recordedQuestion.over(span); len(recorded) > 0 {
-		answers, err := a.ask(ctx, recorded[0])
+func (q querier) all(ctx context.Context, span time.Duration) (statsByWebhook, error) {
+	all := statsByWebhook{}
+	list := queries
+	if recorded := recordedQuery.over(span); len(recorded) > 0 {
+		answers, err := q.run(ctx, recorded[0])
 		if err != nil {
 			return nil, err
 		}
-		all.answers(recordedQuestion, answers, span)
+		all.answers(recordedQuery, answers, span)
 		if len(answers) > 0 {
-			list = slices.DeleteFunc(slices.Clone(list), func(q question) bool { return q.what == called })
+			list = slices.DeleteFunc(slices.Clone(list), func(q query) bool { return q.what == called })
 		}
 	}
-	if err := a.each(ctx, all, list, span); err != nil {
+	if err := q.each(ctx, all, list, span); err != nil {
 		return nil, err
 	}
 	if len(all) > 0 && !all.bucketed() {
-		return all, a.each(ctx, all, nativeQuestions, span)
+		return all, q.each(ctx, all, nativeQueries, span)
 	}
 	return all, nil
 }
 
-func (a asking) each(ctx context.Context, all tallies, list []question, span time.Duration) error {
-	for _, q := range list {
-		answers, err := a.first(ctx, q.over(span))
+func (q querier) each(ctx context.Context, all statsByWebhook, list []query, span time.Duration) error {
+	for _, one := range list {
+		answers, err := q.first(ctx, one.over(span))
 		if err != nil {
 			return err
 		}
-		all.answers(q, answers, span)
+		all.answers(one, answers, span)
 	}
 	return nil
 }
@@ -129,14 +129,14 @@ func (p Prometheus) client() (promv1.API, error) {
 	}
 	client, err := config.NewClientFromConfig(c, "webhook-auditor")
 	if err != nil {
-		return nil, fmt.Errorf("preparing to ask it: %w", err)
+		return nil, fmt.Errorf("preparing the client: %w", err)
 	}
 	client.Transport = bounded{client.Transport}
-	asked, err := api.NewClient(api.Config{Address: p.URL, Client: client})
+	connection, err := api.NewClient(api.Config{Address: p.URL, Client: client})
 	if err != nil {
-		return nil, fmt.Errorf("preparing to ask it: %w", err)
+		return nil, fmt.Errorf("preparing the client: %w", err)
 	}
-	return promv1.NewAPI(asked), nil
+	return promv1.NewAPI(connection), nil
 }
 
 // bounded ends answers that are too long.
@@ -163,24 +163,24 @@ func (b boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// asking is a Prometheus that is asked about one time.
-type asking struct {
+// querier runs queries at one time.
+type querier struct {
 	promv1.API
 	now      time.Time
 	selector string
 }
 
-func (a asking) choice() string {
-	if a.selector == "" {
+func (q querier) choice() string {
+	if q.selector == "" {
 		return ""
 	}
-	return " with " + a.selector
+	return " with " + q.selector
 }
 
 // first returns the first answer that is not empty.
-func (a asking) first(ctx context.Context, expressions []string) (model.Vector, error) {
+func (q querier) first(ctx context.Context, expressions []string) (model.Vector, error) {
 	for _, e := range expressions {
-		answer, err := a.ask(ctx, e)
+		answer, err := q.run(ctx, e)
 		if err != nil || len(answer) > 0 {
 			return answer, err
 		}
@@ -188,8 +188,8 @@ func (a asking) first(ctx context.Context, expressions []string) (model.Vector, 
 	return nil, nil
 }
 
-func (a asking) ask(ctx context.Context, expression string) (model.Vector, error) {
-	value, _, _, err := a.Query(ctx, strings.ReplaceAll(expression, "SELECTOR", a.selector), a.now)
+func (q querier) run(ctx context.Context, expression string) (model.Vector, error) {
+	value, _, _, err := q.Query(ctx, strings.ReplaceAll(expression, "SELECTOR", q.selector), q.now)
 	var failure *promv1.Error
 	switch {
 	case errors.As(err, &failure):
@@ -199,7 +199,7 @@ func (a asking) ask(ctx context.Context, expression string) (model.Vector, error
 	}
 	vector, ok := value.(model.Vector)
 	if !ok {
-		return nil, fmt.Errorf("it answers with a %s where a vector was asked for", value.Type())
+		return nil, fmt.Errorf("it answers with a %s where a vector is wanted", value.Type())
 	}
 	return vector, nil
 }
@@ -215,24 +215,24 @@ func explained(e *promv1.Error) error {
 	return fmt.Errorf("%s: %s", e.Type, e.Msg)
 }
 
-func (a asking) number(ctx context.Context, expression string) (int, error) {
-	answer, err := a.ask(ctx, expression)
+func (q querier) number(ctx context.Context, expression string) (int, error) {
+	answer, err := q.run(ctx, expression)
 	if err != nil || len(answer) == 0 {
 		return 0, err
 	}
 	value := float64(answer[0].Value)
 	if math.IsNaN(value) || value < 0 || value > maxSeries {
-		return 0, fmt.Errorf("it answers %g where a number of API servers was asked for", value)
+		return 0, fmt.Errorf("it answers %g where a number of API servers is wanted", value)
 	}
 	return int(value), nil
 }
 
-func (a asking) calledLastWeek(ctx context.Context) (map[inventory.Series]bool, error) {
-	covered, err := a.ask(ctx, coversLastWeek)
+func (q querier) calledLastWeek(ctx context.Context) (map[inventory.Series]bool, error) {
+	covered, err := q.run(ctx, coversLastWeek)
 	if err != nil || len(covered) == 0 {
 		return nil, err
 	}
-	answer, err := a.ask(ctx, calledLastWeek)
+	answer, err := q.run(ctx, calledLastWeek)
 	if err != nil {
 		return nil, err
 	}
@@ -243,14 +243,14 @@ func (a asking) calledLastWeek(ctx context.Context) (map[inventory.Series]bool, 
 	return out, nil
 }
 
-// answers adds what was answered to a question.
-func (t tallies) answers(q question, answers model.Vector, span time.Duration) {
+// answers adds the answers to a query.
+func (t statsByWebhook) answers(q query, answers model.Vector, span time.Duration) {
 	for _, s := range answers {
 		t.answer(q, s, span.Seconds())
 	}
 }
 
-func (t tallies) answer(q question, s *model.Sample, span float64) {
+func (t statsByWebhook) answer(q query, s *model.Sample, span float64) {
 	series := inventory.Series{Type: inventory.Type(s.Metric["type"]), Name: string(s.Metric["name"])}
 	if q.of == inventory.Conversion {
 		series = inventory.Series{Type: q.of, Name: string(s.Metric["crd_name"])}

@@ -76,7 +76,7 @@ var errOther = errors.New("the two scrapes were answered by different API server
 func Difference(before, after []Scrape) (*inventory.Observation, []inventory.Error) {
 	var errs []inventory.Error
 	o := &inventory.Observation{Source: "apiserver"}
-	all := tallies{}
+	all := statsByWebhook{}
 	for i := range after {
 		server, err := all.between(before[i], after[i])
 		if err != nil {
@@ -93,7 +93,7 @@ func Difference(before, after []Scrape) (*inventory.Observation, []inventory.Err
 }
 
 // between adds what one API server counted between two scrapes.
-func (t tallies) between(before, after Scrape) (inventory.ObservedServer, error) {
+func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer, error) {
 	if err := errors.Join(before.err, after.err); err != nil {
 		return inventory.ObservedServer{}, shortened(firstOf(after.err, before.err))
 	}
@@ -132,7 +132,7 @@ func firstOf(errs ...error) error {
 // moved reports whether a target was another API server the second time.
 func moved(before, after []Scrape) bool {
 	for i := range after {
-		if _, err := (tallies{}).between(before[i], after[i]); errors.Is(err, errOther) {
+		if _, err := (statsByWebhook{}).between(before[i], after[i]); errors.Is(err, errOther) {
 			return true
 		}
 	}

@@ -364,7 +364,7 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestRecordedNames: what is asked for is what the rules record.
+// TestRecordedNames: what is queried is what the rules record.
 func TestRecordedNames(t *testing.T) {
 	rules, err := os.ReadFile("../../../rules/prometheus.yaml")
 	if err != nil {

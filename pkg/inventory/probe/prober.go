@@ -81,8 +81,8 @@ func withProbes(s *inventory.Snapshot, probes map[inventory.Ref]inventory.Probe)
 type Prober struct {
 	options Options
 	publish func(*inventory.Snapshot)
-	// wake has room for one: it says that there is a new Snapshot.
-	wake chan struct{}
+	// wakeup has room for one: it says that there is a new Snapshot.
+	wakeup chan struct{}
 
 	mu       sync.Mutex
 	snapshot *inventory.Snapshot
@@ -91,7 +91,7 @@ type Prober struct {
 
 // New returns a Prober that calls publish, never twice at a time.
 func New(o Options, publish func(*inventory.Snapshot)) *Prober {
-	return &Prober{options: o, publish: publish, wake: make(chan struct{}, 1), known: map[backend]outcome{}}
+	return &Prober{options: o, publish: publish, wakeup: make(chan struct{}, 1), known: map[backend]outcome{}}
 }
 
 // Publish publishes the Snapshot at once, with what is known of its backends.
@@ -99,15 +99,15 @@ func (p *Prober) Publish(s *inventory.Snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.snapshot = s
-	p.announce()
+	p.publishLocked()
 	select {
-	case p.wake <- struct{}{}:
+	case p.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-// announce is called with the lock held, so that nothing older comes later.
-func (p *Prober) announce() {
+// publishLocked is called with the lock held, so that nothing older comes later.
+func (p *Prober) publishLocked() {
 	p.publish(withProbes(p.snapshot, probes(p.options.targets(p.snapshot), p.known)))
 }
 
@@ -121,7 +121,7 @@ func (p *Prober) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-p.wake:
+		case <-p.wakeup:
 		case <-timer.C:
 		}
 		p.round(ctx)
@@ -144,7 +144,7 @@ func (p *Prober) round(ctx context.Context) {
 	for i, t := range due {
 		p.known[t.backend] = seen[i]
 	}
-	p.announce()
+	p.publishLocked()
 }
 
 // due returns what to dial now. What is no longer called is forgotten after

@@ -149,7 +149,7 @@ func TestInconclusive(t *testing.T) {
 	})
 }
 
-// TestChanges: another CA bundle is looked at at once; a backend that comes and
+// TestChanges: another CA bundle is checked at once; a backend that comes and
 // goes is not dialed each time.
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

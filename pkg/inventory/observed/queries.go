@@ -10,15 +10,15 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// question is what a Prometheus is asked, and what the answer counts.
-type question struct {
+// query is a PromQL query, and what its answer counts.
+type query struct {
 	measure
 	// of is the type of webhook where the answer has no label of it.
 	of inventory.Type
 	// recorded is the rules' series of the same, without the window at its end;
 	// "" where there is none.
 	recorded string
-	// expression computes it from the API servers' series. It is asked where
+	// expression computes it from the API servers' series. It is used where
 	// nothing is recorded.
 	expression string
 }
@@ -33,11 +33,11 @@ const (
 // recordedWindows are those of the rules.
 var recordedWindows = []time.Duration{2 * time.Minute, 5 * time.Minute, 30 * time.Minute, 6 * time.Hour}
 
-// scraped is a series that each API server has, whatever it is asked.
+// scraped is a series that each API server has, whatever it serves.
 const scraped = "apiserver_admission_step_admission_duration_seconds_count"
 
-// questions are about what happened in the range.
-var questions = []question{
+// queries count what happened in the range.
+var queries = []query{
 	{measure{what: called}, "", "", grown("type, name", requests)},
 	{measure{what: conditionErrors}, "", recordedUnevaluated, grown("type, name", matchConditionErrors+`{kind="webhook",SELECTOR}`)},
 	{measure{what: rejected}, "", "", grown("type, name, error_type", rejections)},
@@ -51,10 +51,10 @@ var questions = []question{
 }
 
 // calledOrUnevaluated is recorded in one series.
-var recordedQuestion = question{measure{what: calledOrUnevaluated}, "", recordedCalls, ""}
+var recordedQuery = query{measure{what: calledOrUnevaluated}, "", recordedCalls, ""}
 
-// nativeQuestions are asked where Prometheus keeps native histograms alone.
-var nativeQuestions = []question{
+// nativeQueries are run where Prometheus keeps native histograms alone.
+var nativeQueries = []query{
 	{measure{what: median}, "", "", native("0.5", "type, name", admissionSeconds)},
 	{measure{what: slowest}, "", "", native("0.99", "type, name", admissionSeconds)},
 	{measure{what: median}, inventory.Conversion, "", native("0.5", "crd_name", conversions)},
@@ -99,9 +99,9 @@ const calledLastWeek = `group by (type, name) (
 	or (last_over_time(` + matchConditionErrors + `{kind="webhook",SELECTOR}[7d]) unless ` + matchConditionErrors + `{kind="webhook",SELECTOR} offset 7d)
 )`
 
-// over returns what to ask for the range: what is recorded, then what computes
+// over returns the expressions for the range: what is recorded, then what computes
 // it.
-func (q question) over(span time.Duration) []string {
+func (q query) over(span time.Duration) []string {
 	var out []string
 	window := model.Duration(span).String()
 	if q.recorded != "" && slices.Contains(recordedWindows, span) {

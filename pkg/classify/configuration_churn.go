@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-var metadataFight = &Check{
-	Name:     "metadata-fight",
+var configurationChurn = &Check{
+	Name:     "configuration-churn",
 	Summary:  "A configuration is rewritten more than once a minute, day in and day out.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
@@ -27,7 +27,7 @@ const (
 	// youngest is how old an object must be for its average to mean anything:
 	// policy engines rewrite theirs in bursts.
 	youngest = 15 * time.Minute
-	// recent is how lately a fight must have been seen to be going on.
+	// recent is how lately the last change must have been.
 	recent = 10 * time.Minute
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// tally adds up what is counted of one webhook.
-type tally struct {
+// webhookStats adds up what is counted of one webhook.
+type webhookStats struct {
 	called, perSecond          float64
 	refused, failedOpen, spent float64
 	// calledOrUnevaluated are the calls and the failed matchConditions together;
@@ -23,8 +23,8 @@ type tally struct {
 	p50, p99 inventory.Quantile
 }
 
-// tallies are those of all webhooks.
-type tallies map[inventory.Series]*tally
+// statsByWebhook are those of all webhooks.
+type statsByWebhook map[inventory.Series]*webhookStats
 
 // refusal is the error_type of a request that the webhook refused on purpose.
 // All other kinds are failures, also those that API servers do not have yet.
@@ -35,14 +35,14 @@ const refusal = "no_error"
 const failureConversion = "conversion_failed"
 
 // count adds a number of a webhook, counted in a span of so many seconds.
-func (t tallies) count(series inventory.Series, m measure, value, span float64) {
+func (t statsByWebhook) count(series inventory.Series, m measure, value, span float64) {
 	empty := value == 0 && m.what == bucket // still an edge of the histogram
 	if !counts(value) && !empty {
 		return
 	}
 	w := t[series]
 	if w == nil {
-		w = &tally{failures: map[string]float64{}, buckets: map[float64]float64{}}
+		w = &webhookStats{failures: map[string]float64{}, buckets: map[float64]float64{}}
 		t[series] = w
 	}
 	switch m.what {
@@ -74,13 +74,13 @@ func (t tallies) count(series inventory.Series, m measure, value, span float64) 
 	}
 }
 
-func (t *tally) call(value, span float64) {
+func (t *webhookStats) call(value, span float64) {
 	t.called += value
 	t.perSecond += value / span
 }
 
 // bucketed reports whether there are buckets of any webhook.
-func (t tallies) bucketed() bool {
+func (t statsByWebhook) bucketed() bool {
 	for _, w := range t {
 		if len(w.buckets) > 0 {
 			return true
@@ -89,7 +89,7 @@ func (t tallies) bucketed() bool {
 	return false
 }
 
-func (t *tally) reject(kind string, value float64) {
+func (t *webhookStats) reject(kind string, value float64) {
 	if kind == refusal {
 		t.refused += value
 		return
@@ -98,7 +98,7 @@ func (t *tally) reject(kind string, value float64) {
 }
 
 // behaviors are the results. What admission took is the sum that shares are of.
-func (t tallies) behaviors() (map[inventory.Series]inventory.Behavior, float64) {
+func (t statsByWebhook) behaviors() (map[inventory.Series]inventory.Behavior, float64) {
 	out := make(map[inventory.Series]inventory.Behavior, len(t))
 	total := 0.0
 	for series, w := range t {
@@ -114,7 +114,7 @@ func (t tallies) behaviors() (map[inventory.Series]inventory.Behavior, float64) 
 	return out, total
 }
 
-func (t *tally) behavior() inventory.Behavior {
+func (t *webhookStats) behavior() inventory.Behavior {
 	if together := t.calledOrUnevaluated; together > 0 {
 		t.called = max(0, together-t.failures[inventory.FailureMatchCondition])
 		t.perSecond *= t.called / together

@@ -1,6 +1,6 @@
-// Package provoke makes a control plane export all its series about
+// Package allseries makes a control plane export all its series about
 // webhooks.
-package provoke
+package allseries
 
 import (
 	"context"
@@ -22,10 +22,10 @@ var webhooks string
 //go:embed objects.yaml
 var objects string
 
-// Webhooks registers webhooks that allow, deny, fail closed and fail open, and
+// Export registers webhooks that allow, deny, fail closed and fail open, and
 // writes objects until each was called. The writes that they refuse are the
 // point, so their errors are none of ours.
-func Webhooks(ctx context.Context, plane *cluster.ControlPlane, server *webhook.Server) error {
+func Export(ctx context.Context, plane *cluster.ControlPlane, server *webhook.Server) error {
 	client, err := apply.New(plane.Config())
 	if err != nil {
 		return err
