@@ -29,6 +29,8 @@ type audit struct {
 	probe   probeFlags
 	observe observeFlags
 	output  string
+	// details follow a table.
+	details bool
 	failOn  string
 	// baseline is the file of the report to compare with.
 	baseline  string
@@ -58,6 +60,9 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
   webhook-auditor audit validatingwebhookconfiguration/policy
   webhook-auditor audit -n cert-manager
 
+  # Print a line for each finding, and the fixes below
+  webhook-auditor audit -o table --details
+
   # Print what each change of the cluster adds and resolves
   webhook-auditor audit --watch -o table
 
@@ -80,6 +85,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("report")
 	enumFlag(flags, &a.output, enum{"output", "o", "output format", formats()})
+	flags.BoolVar(&a.details, "details", false, "with -o table or wide, print the full text of the findings, with their fixes, below the table")
 	enumFlag(flags, &a.failOn, enum{"fail-on", "", "exit with code 3 on findings of this severity or higher", []string{"critical", "warning", "info", "never"}})
 	flags.StringVar(&a.baseline, "baseline", "", "file written by audit -o json: show only findings added or resolved since this report; the exit code counts added ones")
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "report only on webhooks whose Service is in this namespace")
@@ -100,7 +106,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := splitTargets(args)
 	selected := selection{targets, a.namespace}
 	limit, err := parseFailOn(a.failOn)
-	if err := errors.Join(oneOf("output", a.output, formats()), err, a.probe.check(), a.probe.needsCluster(paths), a.checkWatch(paths), a.checkHTML(), a.observe.check(paths), a.checkContexts(paths)); err != nil {
+	if err := errors.Join(err, a.check(paths)); err != nil {
 		return err
 	}
 	policy, err := a.input.policy(ctx, s.err)
@@ -146,15 +152,41 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	return exitStatus(document, limit)
 }
 
+// check validates the flags before anything is read.
+func (a *audit) check(paths []string) error {
+	return errors.Join(oneOf("output", a.output, formats()), a.checkDetails(), a.probe.check(), a.probe.needsCluster(paths),
+		a.checkWatch(paths), a.checkHTML(), a.observe.check(paths), a.checkContexts(paths))
+}
+
+// checkDetails refuses --details where there is no table.
+func (a *audit) checkDetails() error {
+	if a.details && a.output != "table" && a.output != "wide" {
+		return usageError{fmt.Errorf("--details: must be given with -o table or -o wide, not with -o %s", a.output)}
+	}
+	return nil
+}
+
 // print prints a report, and its errors on stderr.
 func (a *audit) print(d report.Document, limit classify.Severity, s streams) error {
-	if err := writers(limit)[a.output](s.out, d); err != nil {
+	err := writers(limit)[a.output](s.out, d)
+	if err == nil && a.details {
+		err = writeBelow(s.out, func() error { return report.WriteText(s.out, d, textOptions(s.out)) })
+	}
+	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	if err := report.WriteErrors(s.err, d, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
 	return nil
+}
+
+// writeBelow writes a text after an empty line.
+func writeBelow(w io.Writer, text func() error) error {
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return text()
 }
 
 // exitStatus is the error of a report, which is an exit code: errors outrank

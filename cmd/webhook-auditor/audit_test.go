@@ -120,3 +120,29 @@ func TestAuditUsage(t *testing.T) {
 		})
 	}
 }
+
+// TestDetails: below the table stands what -o text prints.
+func TestDetails(t *testing.T) {
+	for name, flags := range map[string][]string{
+		"report":     nil,
+		"comparison": {"--baseline", written(t, "testdata/webhooks.yaml")},
+	} {
+		run := func(more ...string) string {
+			args := append([]string{"audit", fixtures + "service-missing.yaml", fixtures + "long-timeout.yaml"}, flags...)
+			return execute(t, "", append(args, more...)...).out
+		}
+		text := run()
+		if text == "" {
+			t.Fatalf("%s: no text", name)
+		}
+		for _, form := range []string{"table", "wide"} {
+			if got, want := run("-o", form, "--details"), run("-o", form)+"\n"+text; got != want {
+				t.Errorf("%s: -o %s --details:\n%s\nwant\n%s", name, form, got, want)
+			}
+		}
+	}
+	r := execute(t, "", "audit", "testdata/webhooks.yaml", "-o", "json", "--details")
+	if r.code != exitUsage || !strings.Contains(r.err, "--details: must be given with -o table or -o wide") {
+		t.Errorf("exit code %d, %s", r.code, r.err)
+	}
+}

@@ -38,7 +38,11 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 
 // printComparison prints a comparison, and its errors on stderr.
 func (a *audit) printComparison(c report.Comparison, limit classify.Severity, s streams) error {
-	if err := comparisonWriters(limit)[a.output](s.out, c); err != nil {
+	err := comparisonWriters(limit)[a.output](s.out, c)
+	if err == nil && a.details {
+		err = writeBelow(s.out, func() error { return report.WriteComparisonText(s.out, c, textOptions(s.out)) })
+	}
+	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	if err := report.WriteErrors(s.err, report.Document{Errors: c.Errors}, textOptions(s.err)); err != nil {

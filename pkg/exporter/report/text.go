@@ -147,6 +147,9 @@ func particulars(f Finding) string {
 	if f.Source.File != "" {
 		parts = append(parts, f.Source.String())
 	}
+	if f.Context != "" {
+		parts = append(parts, "context "+f.Context)
+	}
 	if f.Acknowledged {
 		parts = append(parts, "acknowledged")
 	}
