@@ -28,6 +28,8 @@ local select(text, name, matchers) =
     selector: '',
     // The URL that the paths of the runbooks are appended to.
     runbookBaseURL: project,
+    // The address of the auditor's status page, which alerts and boards then lead to.
+    pageURL: '',
     // 'default', or 'enhancement' for those of OpenShift's enhancement.
     severities: 'default',
     // Labels added to every alert.
@@ -72,6 +74,36 @@ local select(text, name, matchers) =
     std.strReplace(std.join('`', [if i % 2 == 1 then ours(parts[i]) else parts[i] for i in std.range(0, std.length(parts) - 1)]),
                    '$labels.cluster ', '$labels.' + c.clusterLabel + ' '),
 
+  local page = if c.pageURL == '' then '' else std.rstripChars(c.pageURL, '/') + '/',
+
+  // pageOf is where on the page the subject of an alert is.
+  local pageOf(rule) =
+    if std.length(std.findSubstr('$labels.name', rule.annotations.summary + rule.annotations.description)) == 0 then ''
+    else 'webhooks?type={{ $labels.type | urlquery }}&q={{ $labels.name | urlquery }}',
+
+  local pageLink(like, title, path) = like { title: title, url: page + path, targetBlank: true },
+
+  // withRowLinks adds a link to the page to each that leads to a webhook's board.
+  local withRowLinks(node) =
+    if std.isArray(node) then std.flatMap(function(x) [withRowLinks(x)] + rowLinks(x), node)
+    else if std.isObject(node) then { [key]: withRowLinks(node[key]) for key in std.objectFields(node) }
+    else node,
+  local rowLinks(node) =
+    if !std.isObject(node) || std.get(node, 'title') != 'Open this webhook' then []
+    else
+      local field = std.split(std.split(node.url, '${')[1], '.type}')[0];
+      [pageLink(node, 'Status page of this webhook', 'webhooks?type=${%s.type}&q=${%s.name}' % [field, field])],
+
+  local linked(board) =
+    if page == '' then board
+    else withRowLinks(board) {
+      links+: [
+        if board.uid == 'webhook-auditor-webhook'
+        then pageLink(board.links[0], 'Status page of this webhook', 'webhooks?type=${type:percentencode}&q=${name:percentencode}')
+        else pageLink(board.links[0], 'Status page', ''),
+      ],
+    },
+
   local alert(rule) =
     local of = adjustable.alerts[rule.alert];
     local threshold =
@@ -87,7 +119,7 @@ local select(text, name, matchers) =
       annotations+: {
         description: described(super.description),
         runbook_url: c.runbookBaseURL + std.strReplace(super.runbook_url, project, ''),
-      },
+      } + (if page == '' then {} else { page_url: page + pageOf(rule) }),
     },
 
   // Prometheus refuses two groups of one name in a file.
@@ -107,9 +139,9 @@ local select(text, name, matchers) =
   },
 
   grafanaDashboards+:: {
-    'webhook-auditor.json': import 'dashboards/auditor.json',
-    'webhook-auditor-fleet.json': import 'dashboards/fleet.json',
-    'webhook-auditor-webhook.json': import 'dashboards/webhook.json',
-    'webhook-auditor-webhooks.json': import 'dashboards/webhooks.json',
+    'webhook-auditor.json': linked(import 'dashboards/auditor.json'),
+    'webhook-auditor-fleet.json': linked(import 'dashboards/fleet.json'),
+    'webhook-auditor-webhook.json': linked(import 'dashboards/webhook.json'),
+    'webhook-auditor-webhooks.json': linked(import 'dashboards/webhooks.json'),
   },
 }

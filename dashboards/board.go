@@ -119,6 +119,8 @@ type Column struct {
 type Link struct {
 	Title, URL string
 	Outside    bool
+	// OnPage marks a link to the auditor's status page: URL is below its address.
+	OnPage bool
 }
 
 // Unit is what a number counts, in the words of both dialects.

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the committed files anew")
 func TestUpToDate(t *testing.T) {
 	committed := map[string]bool{}
 	for _, form := range Committed {
-		files, err := Render(form)
+		files, err := Render(form, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,12 +54,12 @@ func TestUpToDate(t *testing.T) {
 // boards as the constructors of the console's SDK do.
 func TestRenderTwice(t *testing.T) {
 	for _, form := range Forms {
-		first, err := Print(form)
+		first, err := Print(form, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 5 {
-			again, err := Print(form)
+			again, err := Print(form, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,36 @@ func TestRenderTwice(t *testing.T) {
 }
 
 func TestUnknownForm(t *testing.T) {
-	if _, err := Print("pdf"); err == nil {
+	if _, err := Print("pdf", Options{}); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestPageLinks: with the address of the status page each link to a webhook's board
+// has one to its page beside it; without, nothing leads there.
+func TestPageLinks(t *testing.T) {
+	const page = "https://auditor.example.com"
+	for _, form := range linked {
+		bare, err := Print(form, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(bare, []byte("Status page")) {
+			t.Errorf("%s: links to a page that has no address", form)
+		}
+		text, err := Print(form, Options{PageURL: page + "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		boards, pages := bytes.Count(text, []byte("Open this webhook")), bytes.Count(text, []byte(page+"/webhooks?type=${__"))
+		if boards == 0 || pages != boards {
+			t.Errorf("%s: %d links to boards of webhooks, %d to pages", form, boards, pages)
+		}
+		if n := bytes.Count(text, []byte(page)); n != pages+len(Boards()) {
+			t.Errorf("%s: %d links to the page, want one more for each board than the %d of webhooks", form, n, pages)
+		}
+	}
+	if _, err := Print(OpenShiftConsole, Options{PageURL: page}); err == nil {
+		t.Error("links are printed for the console, which has none")
 	}
 }

@@ -32,7 +32,7 @@ func consoleBoards(t *testing.T) map[string]object {
 
 func documents(t *testing.T, form Form) []object {
 	t.Helper()
-	stream, err := Print(form)
+	stream, err := Print(form, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

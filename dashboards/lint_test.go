@@ -10,7 +10,7 @@ import (
 // drawn returns the boards as Grafana reads them.
 func drawn(t *testing.T) map[string]object {
 	t.Helper()
-	files, err := Render(JSON)
+	files, err := Render(JSON, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

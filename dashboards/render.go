@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -36,16 +37,30 @@ var Committed = []Form{JSON, OpenShiftConsole}
 // Forms are all forms, in the order of the documents.
 var Forms = []Form{JSON, ConfigMap, GrafanaOperator, OpenShiftConsole, Perses, PersesOperator}
 
+// Options adapt the boards to an installation.
+type Options struct {
+	// PageURL is the address of the auditor's status page, which the boards in
+	// Grafana then link to; "" if there is none.
+	PageURL string
+}
+
+// linked are the forms whose boards can have links.
+var linked = []Form{JSON, ConfigMap, GrafanaOperator}
+
 // Render returns the files of the form by name, ready to be written or applied:
 // one JSON file per board, or one stream of objects for all.
-func Render(form Form) (map[string][]byte, error) {
+func Render(form Form, o Options) (map[string][]byte, error) {
+	if o.PageURL != "" && !slices.Contains(linked, form) {
+		return nil, fmt.Errorf("--page-url: must be given with --form %s: boards of the form %s have no links", anyOf(linked), form)
+	}
+	draw := func(b Board) (object, error) { return grafana(o.onPage(b)) }
 	switch form {
 	case JSON:
-		return renderJSON()
+		return renderJSON(draw)
 	case ConfigMap:
-		return renderObjects(form, grafana, sidecarObject)
+		return renderObjects(form, draw, sidecarObject)
 	case GrafanaOperator:
-		return renderObjects(form, grafana, operatorObject)
+		return renderObjects(form, draw, operatorObject)
 	case OpenShiftConsole:
 		return renderObjects(form, console, consoleObject)
 	case Perses:
@@ -56,9 +71,17 @@ func Render(form Form) (map[string][]byte, error) {
 	return nil, fmt.Errorf("unknown form %q: must be one of %v", form, Forms)
 }
 
+func anyOf(forms []Form) string {
+	var out []string
+	for _, f := range forms {
+		out = append(out, string(f))
+	}
+	return strings.Join(out, ", ")
+}
+
 // Print returns all files of the form as one stream.
-func Print(form Form) ([]byte, error) {
-	files, err := Render(form)
+func Print(form Form, o Options) ([]byte, error) {
+	files, err := Render(form, o)
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +92,10 @@ func Print(form Form) ([]byte, error) {
 	return append(out, files[streamName(form)]...), nil
 }
 
-func renderJSON() (map[string][]byte, error) {
+func renderJSON(draw func(Board) (object, error)) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, b := range Boards() {
-		board, err := grafana(b)
+		board, err := draw(b)
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ import (
 // from its own schema.
 func TestStrictDecoding(t *testing.T) {
 	plugins.RegisterDefaultPlugins()
-	files, err := Render(JSON)
+	files, err := Render(JSON, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func webhook() Board {
 		}, keptChoices),
 		Alerts:  `type="$type",name="$name"`,
 		Changes: `type="$type",configuration=~"$configuration"`,
-		Links:   []Link{backToBoard(), toBoard("The auditor", "auditor")},
+		Links:   []Link{backToBoard(), toBoard("The auditor", "auditor"), pageOf("type:percentencode", "name:percentencode")},
 		Rows: []Row{
 			{Panels: append(webhookStats(), webhookTables()...)},
 			{Title: "Calls", Panels: append(callPanels(), answerPanels()...)},

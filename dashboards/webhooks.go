@@ -79,7 +79,7 @@ func drillDown(field string) []Link {
 		Title: "Open this webhook",
 		URL: fmt.Sprintf("/d/webhook-auditor-webhook?var-type=${%[1]s.type}&var-name=${%[1]s.name}&var-cluster=${%[1]s.at}"+
 			"&var-all_type=${type:raw}&var-all_name=${name:raw}&%[2]s", field, keptParameters),
-	}}
+	}, pageOf(field+".type", field+".name")}
 }
 
 // linkCluster is the column that drillDown takes the cluster from.

@@ -176,6 +176,16 @@ func PolicyReportTemplate() ([]byte, error) {
 	return out, nil
 }
 
+// PageRBAC writes what the status page on OpenShift is granted: to read what the
+// auditor reads. Who may get /metrics may look at it.
+func PageRBAC() ([]byte, error) {
+	const page = name + "-page"
+	return stream(
+		clusterRole(page, cluster.Permissions()),
+		clusterRoleBinding(page, account(OpenShiftNamespace, page)),
+	)
+}
+
 func account(namespace, name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
 }

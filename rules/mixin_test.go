@@ -12,15 +12,14 @@ import (
 	"github.com/google/go-jsonnet"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/webhook-auditor/webhook-auditor/dashboards"
 )
 
 // mixin is what jsonnet makes of the mixin.
 type mixin struct {
 	Alerts, Rules monitoringv1.PrometheusRuleSpec
-	Boards        map[string]struct {
-		Title  string
-		Panels []any
-	}
+	Boards        map[string]map[string]any
 }
 
 func evaluateMixin(config string) (mixin, error) {
@@ -54,6 +53,7 @@ func TestMixin(t *testing.T) {
 		`{clusterLabel: 'fleet'}`:                {ClusterLabel: "fleet"},
 		`{selector: 'env!="test",region="one"'}`: {Selector: `env!="test",region="one"`},
 		`{runbookBaseURL: 'https://example.com/books'}`:                    {RunbookBaseURL: "https://example.com/books"},
+		`{pageURL: 'https://auditor.example.com/'}`:                        {PageURL: "https://auditor.example.com/"},
 		`{severities: 'enhancement'}`:                                      {Severities: EnhancementSeverities},
 		`{alertLabels: {team: 'platform'}}`:                                {Labels: map[string]string{"team": "platform"}},
 		`{disabled: ['WebhookSlow']}`:                                      {Disabled: []string{"WebhookSlow"}},
@@ -78,15 +78,33 @@ func TestMixin(t *testing.T) {
 			if diff := cmp.Diff(records, gotRecords); diff != "" || len(noneEither) > 0 {
 				t.Errorf("records (-print rules +mixin):\n%s", diff)
 			}
-			for name, board := range got.Boards {
-				if board.Title == "" || len(board.Panels) == 0 {
-					t.Errorf("%s is no board", name)
-				}
-			}
-			if len(got.Boards) != 4 {
-				t.Errorf("%d boards, want 4", len(got.Boards))
-			}
+			compareBoards(t, got, o)
 		})
+	}
+}
+
+// compareBoards wants the boards that are printed.
+func compareBoards(t *testing.T, got mixin, o Options) {
+	t.Helper()
+	files, err := dashboards.Render(dashboards.JSON, dashboards.Options{PageURL: o.PageURL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Boards) != len(files) {
+		t.Errorf("%d boards, want %d", len(got.Boards), len(files))
+	}
+	for name, text := range files {
+		var want map[string]any
+		if err := json.Unmarshal(text, &want); err != nil {
+			t.Fatal(err)
+		}
+		board := "webhook-auditor-" + name
+		if name == "auditor.json" {
+			board = "webhook-auditor.json"
+		}
+		if diff := cmp.Diff(want, got.Boards[board]); diff != "" {
+			t.Errorf("%s (-print dashboards +mixin):\n%s", board, diff)
+		}
 	}
 }
 

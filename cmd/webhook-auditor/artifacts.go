@@ -142,7 +142,7 @@ func readThresholds(o *rules.Options, texts map[string]string) error {
 func dashboardFiles() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, form := range dashboards.Committed {
-		files, err := dashboards.Render(form)
+		files, err := dashboards.Render(form, dashboards.Options{})
 		if err != nil {
 			return nil, err
 		}
@@ -155,9 +155,11 @@ func dashboardFiles() (map[string][]byte, error) {
 
 func dashboardsFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	var form string
+	var o dashboards.Options
 	enumFlag(flags, &form, enum{"form", "", "output format", choices(dashboards.Forms)})
+	flags.StringVar(&o.PageURL, "page-url", "", "address of the status page, for boards in Grafana to link to (default: none)")
 	return func(w io.Writer) error {
-		b, err := dashboards.Print(dashboards.Form(form))
+		b, err := dashboards.Print(dashboards.Form(form), o)
 		if err != nil {
 			return usageError{fmt.Errorf("print dashboards: %w", err)}
 		}

@@ -20,6 +20,7 @@ func rbacFiles() (map[string][]byte, error) {
 		"manifests/chart/templates/rbac-openshift.yaml": manifests.OpenShiftTemplate,
 
 		"manifests/chart/templates/rbac-policyreports.yaml": manifests.PolicyReportTemplate,
+		"manifests/parts/openshift-page/rbac.yaml":          manifests.PageRBAC,
 	}
 	for _, api := range manifests.PolicyReportAPIs {
 		files["manifests/parts/"+api.Name+"/rbac.yaml"] = func() ([]byte, error) { return api.RBAC(manifests.Namespace) }

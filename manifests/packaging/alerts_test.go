@@ -1,6 +1,7 @@
 package packaging
 
 import (
+	"encoding/json"
 	"os/exec"
 	"strings"
 	"testing"
@@ -49,6 +50,53 @@ func TestAlertsAreThoseOfTheCommandLine(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestStatusPage: with its address, the chart's alerts and boards lead to the page
+// as those that are printed.
+func TestStatusPage(t *testing.T) {
+	const page = "https://auditor.example.com"
+	got, err := templated(t, namespace, `{prometheusOperator: {enabled: true}, grafana: {enabled: true}, statusPage: {url: "`+page+`/"}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := objects{}
+	for _, args := range [][]string{{"rules", "--form=prometheusrule"}, {"dashboards", "--form=configmap"}} {
+		text, err := exec.CommandContext(t.Context(), "../../bin/webhook-auditor", append(append([]string{"print"}, args...), "--page-url="+page)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.add(t, text)
+	}
+	for id, object := range want {
+		if object["kind"] == "ConfigMap" {
+			id = strings.Replace(id, "//", "/"+namespace+"/", 1)
+		}
+		if got[id] == nil {
+			t.Fatalf("the chart has no %s", id)
+		}
+		if diff := cmp.Diff(content(t, object), content(t, got[id])); diff != "" {
+			t.Errorf("%s: -print +chart:\n%s", id, diff)
+		}
+	}
+}
+
+// content is what an object says: a board, or rules.
+func content(t *testing.T, object map[string]any) any {
+	t.Helper()
+	data, ok := object["data"].(map[string]any)
+	if !ok {
+		return expressions(object)
+	}
+	out := map[string]any{}
+	for name, text := range data {
+		var board any
+		if err := json.Unmarshal([]byte(text.(string)), &board); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		out[name] = board
+	}
+	return out
 }
 
 // expressions drops white space from all texts of an object, in which the line

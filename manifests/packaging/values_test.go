@@ -126,6 +126,7 @@ var uses = map[string]struct{ values, want string }{
 	"alerts.labels":                  {`{prometheusOperator: {enabled: true}, alerts: {labels: {team: platform}}}`, "team: platform"},
 	"alerts.disabled":                {`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookSlow]}}`, "kind: PrometheusRule"},
 	"alerts.thresholds":              {`{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookFailingOpen: 0.123}}}`, "0.123"},
+	"statusPage.url":                 {`{prometheusOperator: {enabled: true}, statusPage: {url: "https://auditor.example.com/"}}`, "page_url: https://auditor.example.com/"},
 	"grafana.enabled":                {`{grafana: {enabled: true}}`, "grafana_dashboard:"},
 	"grafana.folder":                 {`{grafana: {enabled: true, folder: Mine}}`, "grafana_folder: Mine"},
 	"grafana.labels":                 {`{grafana: {enabled: true, labels: {mine: "yes"}}}`, `mine: "yes"`},
@@ -174,7 +175,7 @@ func TestTyposAreRefused(t *testing.T) {
 	for _, wrong := range []string{
 		`{alerts: {clusterLabel: a-b}}`, `{alerts: {labels: {severity: page}}}`, `{alerts: {thresholds: {WebhookSlow: 5}}}`, `{alerts: {runbookBaseURL: example.com}}`,
 		`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookNone]}}`, `{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookAuditorDown: 0.1}}}`,
-		`{replica: 3}`, `{image: {repo: x}}`, `{grafana: true}`, `{replicas: many}`, `{extraArgs: [degraded]}`, `{networkPolicy: {apiServerPorts: []}}`,
+		`{replica: 3}`, `{image: {repo: x}}`, `{grafana: true}`, `{statusPage: {url: auditor.example.com}}`, `{replicas: many}`, `{extraArgs: [degraded]}`, `{networkPolicy: {apiServerPorts: []}}`,
 		`{policy: {longTimeout: 5}}`, `{policy: {budgets: [{resource: pods}]}}`, `{policy: {acknowledgements: [{check: over-broad}]}}`, `{policy: {latencyThresholds: {a: 3}}}`,
 	} {
 		if _, err := templated(t, namespace, wrong); err == nil {

@@ -23,6 +23,13 @@
 {{- $description := regexReplaceAll "([({,])cluster([,)=!])" $rule.annotations.description $labelled }}
 {{- $description = regexReplaceAll "\\$labels\\.cluster\\b" $description (printf "$$labels.%s" $values.clusterLabel) }}
 {{- $_ := set $rule.annotations "description" $description }}
+{{- with $.root.Values.statusPage.url }}
+{{- $path := "" }}
+{{- if contains "$labels.name" (print $rule.annotations.summary $rule.annotations.description) }}
+{{- $path = "webhooks?type={{ $labels.type | urlquery }}&q={{ $labels.name | urlquery }}" }}
+{{- end }}
+{{- $_ := set $rule.annotations "page_url" (print (trimSuffix "/" .) "/" $path) }}
+{{- end }}
 {{- $path := trimPrefix "https://github.com/webhook-auditor/webhook-auditor/blob/main" $rule.annotations.runbook_url }}
 {{- $_ := set $rule.annotations "runbook_url" (print (trimSuffix "/" $values.runbookBaseURL) $path) }}
 {{- end }}
