@@ -20,6 +20,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
 
 const (
@@ -107,7 +108,7 @@ func (e *explain) resources(context.Context) []string {
 	}
 	// An error is of some groups: the others are complete.
 	_, lists, _ := client.ServerGroupsAndResources()
-	return servedNames(&inventory.Snapshot{Served: discovered(lists)})
+	return servedNames(&inventory.Snapshot{Served: cluster.Served(lists)})
 }
 
 // servedNames are the resources of a Snapshot that a webhook can be called for.
@@ -116,26 +117,6 @@ func servedNames(s *inventory.Snapshot) []string {
 	for _, served := range s.Served {
 		if len(admission.OperationsOn(served)) > 0 {
 			out = append(out, served.String())
-		}
-	}
-	return out
-}
-
-// discovered is what discovery lists.
-func discovered(lists []*metav1.APIResourceList) []inventory.Served {
-	var out []inventory.Served
-	for _, list := range lists {
-		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue
-		}
-		for _, r := range list.APIResources {
-			name, sub, _ := strings.Cut(r.Name, "/")
-			out = append(out, inventory.Served{
-				Resource: inventory.Resource{Group: version.Group, Name: name, Subresource: sub},
-				Version:  version.Version,
-				Verbs:    r.Verbs,
-			})
 		}
 	}
 	return out

@@ -165,7 +165,7 @@ func (c Clients) discover(ctx context.Context, info *serverInfo) error {
 	if err != nil && !partial {
 		return err
 	}
-	served := servedBy(lists)
+	served := Served(lists)
 	for _, s := range info.served {
 		if _, ok := failed[schema.GroupVersion{Group: s.Group, Version: s.Version}]; ok {
 			served = append(served, s)
@@ -189,7 +189,8 @@ func undiscovered(failed map[schema.GroupVersion]error) []inventory.Error {
 	return out
 }
 
-func servedBy(lists []*metav1.APIResourceList) []inventory.Served {
+// Served returns what discovery lists, in a stable order.
+func Served(lists []*metav1.APIResourceList) []inventory.Served {
 	out := []inventory.Served{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
