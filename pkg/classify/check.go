@@ -1,6 +1,6 @@
-// Package classify holds the opinions: it measures the facts of an
-// inventory.Snapshot against the resource classes, the Policy and the Checks,
-// and yields a Report. It is pure: no clock, no network, no log.
+// Package classify evaluates the webhooks of an inventory.Snapshot against the
+// resource classes, the Policy and the Checks, and returns a Report. It is pure: no
+// clock, no network, no log.
 package classify
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Severity says how bad a finding is. The zero Severity of a Problem stands
-// for that of its Check.
+// Severity is how bad a finding is. The zero Severity of a Problem is that of its
+// Check.
 type Severity int
 
 // The severities, as alerts carry them.
@@ -50,7 +50,7 @@ func (s *Severity) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown severity %q: want info, warning or critical", b)
+	return fmt.Errorf("severity %q: must be one of info, warning, critical", b)
 }
 
 // Check is one thing that can be wrong with a webhook. All documentation of it
@@ -70,8 +70,8 @@ type Check struct {
 	// name never has two severities.
 	Alerts map[Severity]string
 	// NonCriticalAlert is the warning on critical findings about webhooks that
-	// reach no critical, vital or virtual resource: only the others page. "" has
-	// all of them page.
+	// reach no critical, vital or virtual resource: only the others page. Where it
+	// is "", all of them page.
 	NonCriticalAlert string
 	// ConversionAlert is the alert on warnings about conversions, in place of
 	// that on failurePolicy Ignore, which conversions do not have.
@@ -83,7 +83,7 @@ type Check struct {
 	Find func(*Profile) []Problem
 }
 
-// Problem is what a Check returns: only the what. Message completes the
+// Problem is what a Check finds wrong with a webhook. Message completes the
 // sentence "webhook NAME …"; Fix says what to do about it.
 type Problem struct {
 	Severity Severity
@@ -92,7 +92,7 @@ type Problem struct {
 	Fix      string
 }
 
-// Finding is what the runner makes of a Problem: who and where.
+// Finding is a Problem with the check that found it and the webhook that has it.
 type Finding struct {
 	Check        *Check
 	Webhook      inventory.Ref

@@ -24,7 +24,7 @@ type component struct {
 	endpointRequests []requestSpec
 	// use completes "the Pods of … need it …", where every Pod does.
 	use string
-	// class is the place of its class in the graph.
+	// class is the index of its class in startGraph.classes.
 	class int
 }
 
@@ -49,7 +49,7 @@ type dependency struct {
 
 // certain reports whether the webhook certainly refuses the request. Else
 // labels of the namespace decide that are not known.
-func (n dependency) certain() bool { return n.verdict.Match == admission.Yes }
+func (d dependency) certain() bool { return d.verdict.Match == admission.Yes }
 
 // possible is true of all that a webhook may refuse.
 func (dependency) possible() bool { return true }
@@ -289,11 +289,11 @@ func dependencies(m *admission.Matcher, requests []requestSpec) ([]dependency, e
 
 // unless says what would keep the webhook from refusing it; "" where nothing
 // would.
-func (n dependency) unless(p *Profile) string {
-	if n.certain() {
+func (d dependency) unless(p *Profile) string {
+	if d.certain() {
 		return ""
 	}
-	return unless(p, []string{n.request.Namespace})
+	return unless(p, []string{d.request.Namespace})
 }
 
 // namespaceLabels are those that are known of a namespace.

@@ -11,13 +11,13 @@ import (
 
 // The bounds of what is reported of one webhook.
 const (
-	// maxLeftAlone is the number of namespaces that a fix excludes; a namespace
+	// maxExcluded is the number of namespaces that a fix excludes; a namespace
 	// with a webhook in it that needs to be excluded is rare, more of them are a
 	// matter for a label.
-	maxLeftAlone = 16
-	// maxAsked is the number of steps spent on the shortest way round. A cycle
+	maxExcluded = 16
+	// maxSearchSteps is the number of steps spent on the shortest cycle. One
 	// that takes longer is reported by its first and last step.
-	maxAsked = 400
+	maxSearchSteps = 400
 )
 
 // cycle is all that keeps each other from starting.
@@ -30,7 +30,7 @@ type cycle struct {
 	components map[int]*component
 	namespaces map[int][]string
 	known      map[placedIn]bool
-	// first is for a class a first step of a way round.
+	// first is for each class one step of a cycle.
 	first map[int]wait
 }
 
@@ -148,7 +148,7 @@ func (g *startGraph) refusalsIn(node int, c *cycle) refusals {
 		}
 		out.resources = appendMissing(out.resources, refused.request.Resource)
 		for _, namespace := range c.namespaces[class] {
-			if len(out.namespaces) == maxLeftAlone && !slices.Contains(out.namespaces, namespace) {
+			if len(out.namespaces) == maxExcluded && !slices.Contains(out.namespaces, namespace) {
 				out.more = true
 				return out
 			}
@@ -187,7 +187,7 @@ func (g *startGraph) deadlock(node int, b *blockingWebhook, c *cycle, common ref
 		d.Steps = []string{b.last(b.own, refused)}
 		d.Namespaces = appendMissing(d.Namespaces, b.own.namespace)
 		d.Resources = appendMissing(d.Resources, refused.request.Resource)
-	} else if d.Steps = g.wayRound(node, b); d.Steps == nil && !g.work.ended && common.component != nil {
+	} else if d.Steps = g.shortestCycle(node, b); d.Steps == nil && !g.work.ended && common.component != nil {
 		d.Steps = []string{
 			g.firstWait(b.own, c).String(),
 			fmt.Sprintf("and so on, through %d webhooks", c.webhooks),
@@ -198,7 +198,7 @@ func (g *startGraph) deadlock(node int, b *blockingWebhook, c *cycle, common ref
 	return d
 }
 
-// last is the last step of a way round: what the webhook itself refuses.
+// last is the last step of a cycle: what the webhook itself refuses.
 func (b *blockingWebhook) last(p *component, refused dependency) string {
 	itself := ""
 	if p == b.own {
@@ -225,18 +225,18 @@ func (h wait) String() string {
 	return fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s%s", w.Name, w.Configuration, h.on.name, h.refused.what, h.from.name, h.refused.unless(w))
 }
 
-// wayRound finds the shortest way from what serves the webhook to what it
+// shortestCycle finds the shortest way from what serves the webhook to what it
 // refuses; nil where that takes too long.
-func (g *startGraph) wayRound(node int, b *blockingWebhook) []string {
-	until := g.work.steps + maxAsked
+func (g *startGraph) shortestCycle(node int, b *blockingWebhook) []string {
+	until := g.work.steps + maxSearchSteps
 	via := map[*component]wait{b.own: {}}
-	come := map[int]bool{b.own.class: true}
+	visited := map[int]bool{b.own.class: true}
 	for queue := []*component{b.own}; len(queue) > 0; queue = queue[1:] {
 		for h := range g.waits(queue[0], until) {
-			if come[h.on.class] {
+			if visited[h.on.class] {
 				continue
 			}
-			come[h.on.class] = true
+			visited[h.on.class] = true
 			via[h.on] = h
 			if refused, ok := g.refuses(node, h.on.class); ok {
 				return append(steps(via, h.on), b.last(h.on, refused))

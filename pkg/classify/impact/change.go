@@ -26,7 +26,7 @@ type Change struct {
 
 // UnknownError is a name in a Change that the Snapshot does not have.
 type UnknownError struct {
-	// What is "Service", "node" or "configuration".
+	// What completes "no …": a Service, a node or a configuration.
 	What, Name string
 	// Known are all names of the kind.
 	Known []string
@@ -38,7 +38,7 @@ func (e UnknownError) Error() string { return fmt.Sprintf("no %s %q", e.What, e.
 // Check returns an UnknownError for the first name that the Snapshot does not
 // have.
 func (c Change) Check(s *inventory.Snapshot) error {
-	services, nodes, configurations := called(s), nodesOf(s), configurationsOf(s)
+	services, nodes, configurations := calledServices(s), nodesOf(s), configurationsOf(s)
 	for _, key := range c.Services {
 		if _, known := services[key]; !known {
 			return UnknownError{"Service of a webhook", key.String(), names(services)}
@@ -57,8 +57,8 @@ func (c Change) Check(s *inventory.Snapshot) error {
 	return nil
 }
 
-// called are the Services that webhooks call, with the port that they call.
-func called(s *inventory.Snapshot) map[inventory.Key]int32 {
+// calledServices are the Services that webhooks call, with the port that they call.
+func calledServices(s *inventory.Snapshot) map[inventory.Key]int32 {
 	out := map[inventory.Key]int32{}
 	for i := range s.Webhooks {
 		if ref := s.State(s.Webhooks[i].Backend).Service; ref.Name != "" {
@@ -108,7 +108,7 @@ func configurationsOf(s *inventory.Snapshot) []string {
 // Apply returns the Snapshot after the Change.
 func (c Change) Apply(s *inventory.Snapshot) *inventory.Snapshot {
 	out := *s
-	ports := called(s)
+	ports := calledServices(s)
 	out.EndpointsKnown.Services = map[inventory.Key]bool{}
 	maps.Copy(out.EndpointsKnown.Services, s.EndpointsKnown.Services)
 	out.Services = make(map[inventory.Key]inventory.Service, len(s.Services))
@@ -149,7 +149,7 @@ func (c Change) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Evaluate judges the Snapshot before and after the Change.
+// Evaluate compares the Report before the Change with that after it.
 func (c Change) Evaluate(ctx context.Context, policy classify.Policy, before *classify.Report) (*Consequences, error) {
 	after, err := policy.Evaluate(ctx, c.Apply(before.Snapshot))
 	if err != nil {

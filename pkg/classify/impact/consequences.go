@@ -64,13 +64,13 @@ type Weakened struct {
 // compare finds what changed between two Reports.
 func compare(c Change, before, after *classify.Report) *Consequences {
 	out := &Consequences{Change: c}
-	now := map[identity]*classify.Profile{}
+	current := map[identity]*classify.Profile{}
 	for i := range after.Profiles {
-		now[identityOf(&after.Profiles[i])] = &after.Profiles[i]
+		current[identityOf(&after.Profiles[i])] = &after.Profiles[i]
 	}
 	for i := range before.Profiles {
 		was := &before.Profiles[i]
-		out.add(was, now[identityOf(was)])
+		out.add(was, current[identityOf(was)])
 	}
 	slices.SortStableFunc(out.Effects, func(a, b Effect) int { return rank(a.Outcome) - rank(b.Outcome) })
 	out.Appearing, out.Disappearing = missingFrom(before, after), missingFrom(after, before)
@@ -88,17 +88,17 @@ func identityOf(p *classify.Profile) identity { return identity{p.Ref, p.Index} 
 
 func rank(o Outcome) int { return slices.Index([]Outcome{Refused, Unconverted, Unchecked}, o) }
 
-func (c *Consequences) add(was, is *classify.Profile) {
+func (c *Consequences) add(was, now *classify.Profile) {
 	switch {
-	case is == nil:
+	case now == nil:
 		effect := effectOf(was, Unchecked)
 		effect.Deleted = true
 		c.Effects = append(c.Effects, effect)
-	case is.State.Fault != inventory.Sound && was.State.Fault == inventory.Sound:
+	case now.State.Fault != inventory.Sound && was.State.Fault == inventory.Sound:
 		c.Effects = append(c.Effects, effectOf(was, outcomeOf(was)))
-	case is.State.Ready < was.State.Ready:
-		c.Weakened = append(c.Weakened, Weakened{was.Ref, was.State.Ready, is.State.Ready})
-	case !is.State.Known:
+	case now.State.Ready < was.State.Ready:
+		c.Weakened = append(c.Weakened, Weakened{was.Ref, was.State.Ready, now.State.Ready})
+	case !now.State.Known:
 		c.Unknown = append(c.Unknown, was.Ref)
 	}
 }

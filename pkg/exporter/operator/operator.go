@@ -40,7 +40,8 @@ const followPeriod = 30 * time.Second
 
 // Options are what a Writer needs to know.
 type Options struct {
-	// Identity is unique to this replica; Namespace is that of the lease. Without a Namespace there is no election, and this replica writes.
+	// Identity is unique to this replica; Namespace is that of the lease. Without a
+	// Namespace there is no election, and this replica writes.
 	Identity, Namespace string
 	// Version is the version of this program.
 	Version string
@@ -128,7 +129,7 @@ func (w *Writer) Seed(ctx context.Context) {
 	w.follow(ctx, targets)
 }
 
-// Notify has the Writer look for another Report. It never blocks.
+// Notify makes the Writer write another Report of the Tracker. It never blocks.
 func (w *Writer) Notify() {
 	select {
 	case w.wakeup <- struct{}{}:
@@ -199,7 +200,7 @@ func (w *Writer) elect(ctx context.Context) {
 	w.failures.note("lease", err)
 }
 
-// write writes what is due, if it is on this replica to write.
+// write writes what is due, if this replica is the one that writes.
 func (w *Writer) write(ctx context.Context, report *classify.Report) {
 	w.events.add(report)
 	if w.leading {

@@ -102,7 +102,7 @@ func TestReadDocumentRefuses(t *testing.T) {
 		"empty":          {"", "audit -o json"},
 		"later version":  {`{"version":"v2"}`, `version is "v2"`},
 		"no version":     {`{}`, `version is ""`},
-		"severity":       {`{"version":"v1","findings":[{"severity":"fatal"}]}`, "unknown severity"},
+		"severity":       {`{"version":"v1","findings":[{"severity":"fatal"}]}`, "must be one of info, warning, critical"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ReadDocument(strings.NewReader(tc.in))
