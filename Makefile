@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations e2e e2e-alerts e2e-others test-faults contributing bench demo screenshots lint generate image release clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations e2e e2e-alerts e2e-others test-faults contributing bench-programs bench bench-tables bench-check demo screenshots lint generate image release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -65,12 +65,25 @@ test-faults: servers ## what breaks control planes, several at a time: they most
 contributing: ## follows CONTRIBUTING.md as printed, in copies of the repository
 	cd e2e && nice $(GO) test -count=1 -tags contributing -timeout 60m ./suites/contributing
 
+# What is compared with is compiled once for each of its versions: that takes minutes.
+bin/bench-peers: e2e/bench/peers/build.sh $(wildcard e2e/bench/peers/*/go.mod)
+	e2e/bench/peers/build.sh
+	@mkdir -p bin && touch $@
+
+bench-programs: build control-plane bin/bench-peers
+	cd e2e && $(GO) build -o bin/informers ./bench/informers && $(GO) build -o bin/bench ./bench
+
 # BENCH names one or several of small, large, huge, hostile and files; ROUNDS is how
 # often each program is measured.
-bench: build control-plane ## what the auditor costs beside kube-state-metrics, plain informers and kube-score; see BENCH.md
-	e2e/bench/peers/build.sh
-	cd e2e && $(GO) build -o bin/informers ./bench/informers && for profile in $(or $(BENCH),small files); do \
-		$(GO) run ./bench --profile $$profile --rounds $(or $(ROUNDS),3) --binary ../bin/webhook-auditor --peers bin || exit 1; done
+bench: bench-programs ## what the auditor costs beside kube-state-metrics, plain informers and kube-score; see BENCH.md
+	cd e2e && for profile in $(or $(BENCH),small files); do \
+		bin/bench --profile $$profile --rounds $(or $(ROUNDS),3) --binary ../bin/webhook-auditor --peers bin $(BENCHFLAGS) || exit 1; done
+
+bench-tables: ## the tables of BENCH.md anew, on a machine that does nothing else
+	$(MAKE) bench BENCH="small large huge hostile files" BENCHFLAGS="--write ../BENCH.md"
+
+bench-check: ## the ratios of one short run of bench within their limits, whatever else the machine does
+	$(MAKE) bench BENCH="small hostile files" ROUNDS=1 BENCHFLAGS="--changes 0 --settle 5s"
 
 # In the foreground of a terminal (+) the demo is a job of its own (set -m), so that
 # Ctrl-C is sent to it alone: make, and "go run" as well, would call it an error.

@@ -23,6 +23,14 @@ import (
 const (
 	startTime = "exec → first complete /metrics, s"
 	serverCPU = "API server CPU of the start, s"
+	startCPU  = "CPU of the start, s"
+	scrapeCPU = "CPU of that scrape, ms"
+
+	settledMemory  = "settled RSS, MiB"
+	watchesRow     = "watches"
+	connectionsRow = "connections to the API server"
+	seriesRow      = "series"
+
 	// patience bounds every wait.
 	patience = 3 * time.Minute
 	// glance is the pause between two requests while something is awaited.
@@ -30,8 +38,8 @@ const (
 )
 
 // measureList lists what the auditor needs to know in protobuf, without a watch:
-// the configurations, CRDs and namespaces of the cluster, and of each namespace
-// with webhooks the Services and their EndpointSlices.
+// the configurations, CRDs, namespaces, Services and EndpointSlices of the cluster;
+// where nearly all Services are of no webhook, those of each namespace with webhooks.
 func (c *filled) measureList(ctx context.Context, to *column) error {
 	config := protobuf(c.plane.Config())
 	kube, err1 := kubernetes.NewForConfig(config)
@@ -57,10 +65,8 @@ func (c *filled) measureList(ctx context.Context, to *column) error {
 	} {
 		group.Go(list)
 	}
-	for i := range c.size.Namespaces {
-		namespace := hookNamespace(i)
+	for namespace, selector := range c.size.listed() {
 		group.Go(func() error {
-			selector := discoveryv1.LabelServiceName + " in (" + strings.Join(c.size.servicesIn(i), ",") + ")"
 			_, err := kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 			return err
 		})
@@ -72,6 +78,18 @@ func (c *filled) measureList(ctx context.Context, to *column) error {
 	to.add(startTime, time.Since(began).Seconds())
 	to.add(serverCPU, cpuSeconds(c.plane.APIServer.PID())-cpu)
 	return nil
+}
+
+// listed are the namespaces to list, and for each the selector of the EndpointSlices.
+func (p profile) listed() map[string]string {
+	if p.Unrelated == 0 {
+		return map[string]string{metav1.NamespaceAll: ""}
+	}
+	out := map[string]string{}
+	for i := range p.Namespaces {
+		out[hookNamespace(i)] = discoveryv1.LabelServiceName + " in (" + strings.Join(p.servicesIn(i), ",") + ")"
+	}
+	return out
 }
 
 // servicesIn are the names of the Services behind webhooks in a namespace.
@@ -103,17 +121,17 @@ func (c *filled) measure(ctx context.Context, o options, p program, to *column) 
 	to.add(startTime, time.Since(began).Seconds())
 	to.add(serverCPU, cpuSeconds(server)-cpu)
 	pid := r.process.PID()
-	to.add("CPU of the start, s", cpuSeconds(pid))
+	to.add(startCPU, cpuSeconds(pid))
 	if err := sleep(ctx, o.settle); err != nil {
 		return err
 	}
-	to.add("settled RSS, MiB", memory(pid, "VmRSS"))
+	to.add(settledMemory, memory(pid, "VmRSS"))
 	now, err := c.watches(ctx)
 	if err != nil {
 		return err
 	}
-	to.add("watches", now-streams)
-	to.add("connections to the API server", connections(pid, c.plane.Config().Host))
+	to.add(watchesRow, now-streams)
+	to.add(connectionsRow, connections(pid, c.plane.Config().Host))
 	if err := r.measureScrapes(ctx, to); err != nil {
 		return err
 	}
@@ -139,13 +157,13 @@ func (r *running) measureScrapes(ctx context.Context, to *column) error {
 			}
 		}
 	}
-	to.add("series", float64(series/scrapes))
+	to.add(seriesRow, float64(series/scrapes))
 	if series < fewSeries*scrapes {
 		return nil // what a request costs would hide what a series does
 	}
 	each := 1000 * 1000 / float64(series) // in milliseconds for 1,000 series
 	to.add("scrape of 1,000 series, ms", time.Since(began).Seconds()*each)
-	to.add("CPU of that scrape, ms", (cpuSeconds(r.process.PID())-cpu)*each)
+	to.add(scrapeCPU, (cpuSeconds(r.process.PID())-cpu)*each)
 	return nil
 }
 

@@ -26,19 +26,6 @@ var growth = []int{500, 5000, 20_000}
 // ordinaryShape is the column of webhooks as operators register them.
 const ordinaryShape = "as operators register them"
 
-func shapeLimits() []limit {
-	var out []limit
-	for _, s := range shapes {
-		out = append(out, limit{row: cpu, of: s.name, to: ordinaryShape, most: 6})
-	}
-	return out
-}
-
-// growthLimits: what one webhook costs does not depend on how many there are.
-func growthLimits() []limit {
-	return []limit{{row: cpuEach, of: growthColumn(growth[2]), to: growthColumn(growth[1]), most: 2}}
-}
-
 func growthColumn(n int) string { return fmt.Sprintf("%d webhooks", n) }
 
 const (

@@ -69,7 +69,7 @@ func (c *filled) auditor(binary string) program {
 func (c *filled) kubeStateMetrics(folder string) program {
 	services := c.size.Services + c.size.Unrelated
 	return program{
-		name: "kube-state-metrics", path: filepath.Join(folder, "kube-state-metrics"),
+		name: stateMetrics, path: filepath.Join(folder, "kube-state-metrics"),
 		args: func(kubeconfig, host string, ports []int) []string {
 			return []string{
 				"--kubeconfig=" + kubeconfig, "--host=" + host, fmt.Sprintf("--port=%d", ports[0]),
@@ -88,7 +88,7 @@ func (c *filled) kubeStateMetrics(folder string) program {
 
 func (c *filled) informers(folder string) program {
 	return program{
-		name: "plain informers", path: filepath.Join(folder, "informers"),
+		name: plainInformers, path: filepath.Join(folder, "informers"),
 		args: func(kubeconfig, host string, ports []int) []string {
 			return []string{"--kubeconfig=" + kubeconfig, fmt.Sprintf("--address=%s:%d", host, ports[0])}
 		},

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -51,42 +50,45 @@ func (c *column) addDelays(row string, delays []time.Duration) {
 	}
 }
 
-// print writes the medians of all rounds, as a Markdown table, and behind those of
-// other columns how much the first one needs for each unit of theirs.
-func (t *table) print(to io.Writer) {
+// programs is a Markdown table of the medians of all rounds, with a column for each
+// program, and behind those of others how much the first one needs for each unit of
+// theirs.
+func (t *table) programs() string {
+	var to strings.Builder
 	header, rule := "| figure |", "| --- |"
 	for _, c := range t.columns {
 		header, rule = header+" "+c.name+" |", rule+" ---: |"
 	}
-	fmt.Fprintln(to, header)
-	fmt.Fprintln(to, rule)
+	fmt.Fprintln(&to, header)
+	fmt.Fprintln(&to, rule)
 	for _, row := range t.rows {
-		fmt.Fprintf(to, "| %s |", row)
+		fmt.Fprintf(&to, "| %s |", row)
 		for _, c := range t.columns {
-			fmt.Fprintf(to, " %s |", t.cell(row, c))
+			fmt.Fprintf(&to, " %s |", t.cell(row, c))
 		}
-		fmt.Fprintln(to)
+		fmt.Fprintln(&to)
 	}
-	fmt.Fprintln(to)
+	return to.String()
 }
 
-// printInputs writes the medians with a line for each column, and how much CPU it
-// needs for each unit of the first one.
-func (t *table) printInputs(to io.Writer) {
+// inputs is a Markdown table of the medians with a line for each column, and how much
+// CPU it needs for each unit of the first one.
+func (t *table) inputs() string {
+	var to strings.Builder
 	header, rule := "| input |", "| --- |"
 	for _, row := range t.rows {
 		header, rule = header+" "+row+" |", rule+" ---: |"
 	}
-	fmt.Fprintln(to, header+" CPU, of the first |")
-	fmt.Fprintln(to, rule+" ---: |")
+	fmt.Fprintln(&to, header+" CPU, of the first |")
+	fmt.Fprintln(&to, rule+" ---: |")
 	for _, c := range t.columns {
-		fmt.Fprintf(to, "| %s |", c.name)
+		fmt.Fprintf(&to, "| %s |", c.name)
 		for _, row := range t.rows {
-			fmt.Fprintf(to, " %.3g |", c.median(row))
+			fmt.Fprintf(&to, " %.3g |", c.median(row))
 		}
-		fmt.Fprintf(to, " %.2g × |\n", c.median(cpu)/t.columns[0].median(cpu))
+		fmt.Fprintf(&to, " %.2g × |\n", c.median(cpu)/t.columns[0].median(cpu))
 	}
-	fmt.Fprintln(to)
+	return to.String()
 }
 
 func (t *table) cell(row string, c *column) string {
@@ -115,23 +117,4 @@ func (c *column) median(row string) float64 {
 		return 0
 	}
 	return values[len(values)/2]
-}
-
-// limit is how much of a figure one column may need for each unit of another. It is
-// far above what is measured: it shows a computation that grew, on any machine.
-type limit struct {
-	row, of, to string
-	most        float64
-}
-
-// exceeded returns an error for each limit that the table exceeds.
-func (t *table) exceeded(limits []limit) error {
-	var errs []error
-	for _, l := range limits {
-		of, to := t.column(l.of).median(l.row), t.column(l.to).median(l.row)
-		if to > 0 && of/to > l.most {
-			errs = append(errs, fmt.Errorf("%s: %s needs %.3g times as much as %s, more than %g times", l.row, l.of, of/to, l.to, l.most))
-		}
-	}
-	return errors.Join(errs...)
 }
