@@ -15,11 +15,11 @@ import (
 func profile(object inventory.Object, name string, expressions ...metav1.LabelSelectorRequirement) classify.Profile {
 	policy := classify.DefaultPolicy()
 	return classify.Profile{
-		Webhook: &inventory.Webhook{
+		Facts: &classify.Facts{Webhook: &inventory.Webhook{
 			Ref:               inventory.Ref{Type: inventory.Validating, Configuration: object.Name, Name: name},
 			Object:            object,
 			NamespaceSelector: inventory.NewSelector(&metav1.LabelSelector{MatchExpressions: expressions}),
-		},
+		}},
 		Snapshot: &inventory.Snapshot{},
 		Policy:   &policy,
 	}

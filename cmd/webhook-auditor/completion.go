@@ -296,7 +296,7 @@ func (a *clusterFlags) registered(ctx context.Context, t inventory.Type) []inven
 	return refs(objects.Snapshot(time.Now()).Webhooks)
 }
 
-func refs(webhooks []inventory.Webhook) []inventory.Ref {
+func refs(webhooks []*inventory.Webhook) []inventory.Ref {
 	var out []inventory.Ref
 	for _, w := range webhooks {
 		out = append(out, w.Ref)

@@ -23,9 +23,9 @@ import (
 
 // daemon is the state of the command run.
 type daemon struct {
-	// evaluating guards judge: Snapshots and Policies change at the same time.
+	// evaluating guards evaluator: Snapshots and Policies change at the same time.
 	evaluating sync.Mutex
-	decided    classify.Policy
+	evaluator  *classify.Evaluator
 	tracker    *operator.Tracker
 	log        *slog.Logger
 	writer     *operator.Writer // nil where nothing is written to the cluster
@@ -47,7 +47,7 @@ type daemon struct {
 
 func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logger) *daemon {
 	d := &daemon{
-		decided:     policy,
+		evaluator:   classify.NewEvaluator(policy),
 		tracker:     tracker,
 		log:         log,
 		evaluations: newEvaluations(log),
@@ -72,7 +72,7 @@ func (d *daemon) publish(ctx context.Context, s *inventory.Snapshot) {
 // evaluate makes the Report of the Snapshot the current one, unless ctx ends
 // first.
 func (d *daemon) evaluate(ctx context.Context, s *inventory.Snapshot) {
-	report, err := d.evaluations.measure(func() (*classify.Report, error) { return d.decided.Evaluate(ctx, s) })
+	report, err := d.evaluations.measure(func() (*classify.Report, error) { return d.evaluator.Evaluate(ctx, s) })
 	if err != nil {
 		return
 	}

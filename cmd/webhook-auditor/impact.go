@@ -170,7 +170,7 @@ func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 func registeredNames(s *inventory.Snapshot) []string {
 	var out []string
 	for j := range s.Webhooks {
-		w := &s.Webhooks[j]
+		w := s.Webhooks[j]
 		out = append(out, w.Configuration, w.Configuration+"/"+w.Name)
 	}
 	slices.Sort(out)

@@ -90,7 +90,7 @@ func (d *daemon) policyChanged(ctx context.Context, policy classify.Policy, err 
 func (d *daemon) setPolicy(ctx context.Context, policy classify.Policy) {
 	d.evaluating.Lock()
 	defer d.evaluating.Unlock()
-	d.decided = policy
+	d.evaluator = classify.NewEvaluator(policy)
 	if last := d.current(); last != nil {
 		d.evaluate(ctx, last.Snapshot)
 	}

@@ -55,11 +55,11 @@ func neededIn(s *inventory.Snapshot) func(inventory.Error) bool {
 			return true
 		case e.Namespaces != "":
 			namespaces := strings.Split(e.Namespaces, ",")
-			return slices.ContainsFunc(s.Webhooks, func(w inventory.Webhook) bool {
+			return slices.ContainsFunc(s.Webhooks, func(w *inventory.Webhook) bool {
 				return slices.Contains(namespaces, w.Backend.Service.Namespace)
 			})
 		case isObject && !strings.HasPrefix(e.Object, "/"):
-			return slices.ContainsFunc(s.Webhooks, func(w inventory.Webhook) bool { return w.Configuration == name })
+			return slices.ContainsFunc(s.Webhooks, func(w *inventory.Webhook) bool { return w.Configuration == name })
 		}
 		return true
 	}

@@ -18,7 +18,7 @@ func TestReadableAgain(t *testing.T) {
 	webhook := func(configuration, namespace string) *inventory.Snapshot {
 		w := inventory.Webhook{Ref: inventory.Ref{Configuration: configuration}}
 		w.Backend.Service.Namespace = namespace
-		return &inventory.Snapshot{Webhooks: []inventory.Webhook{w}}
+		return &inventory.Snapshot{Webhooks: []*inventory.Webhook{&w}}
 	}
 	type step struct {
 		errs     []inventory.Error

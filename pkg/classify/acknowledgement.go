@@ -54,7 +54,7 @@ func (a Acknowledgement) String() string {
 	return "{" + strings.Join(words, ", ") + "}"
 }
 
-func (a Acknowledgement) covers(f Finding) bool {
+func (a Acknowledgement) covers(f *Finding) bool {
 	return matchOrAny(a.Check, f.Check.Name) && matchOrAny(a.Configuration, f.Webhook.Configuration) && matchOrAny(a.Name, f.Webhook.Name)
 }
 
@@ -63,13 +63,15 @@ func matchOrAny(glob, name string) bool { return glob == "" || match(glob, name)
 // acknowledge marks the findings that are known, and reports the
 // acknowledgements that cover none.
 func (p Policy) acknowledge(r *Report) {
-	var unused []Finding
+	var unused []*Finding
 	for _, a := range p.Acknowledgements {
 		used, over := false, a.Until.over(r.Snapshot.Taken)
-		for i := range r.Findings {
-			if a.covers(r.Findings[i]) {
+		for i, f := range r.Findings {
+			if a.covers(f) {
 				used = true
-				r.Findings[i].Acknowledged = r.Findings[i].Acknowledged || !over
+				if !over {
+					r.Findings[i] = f.acknowledged()
+				}
 			}
 		}
 		switch {
@@ -79,14 +81,23 @@ func (p Policy) acknowledge(r *Report) {
 			unused = append(unused, a.unusedFinding("which matches no finding"))
 		}
 	}
-	r.acknowledgeAnnotated()
-	r.Findings = append(r.Findings, unused...)
+	unused = append(r.acknowledgeAnnotated(), unused...)
+	if len(unused) > 0 {
+		r.Findings = sorted(append(r.Findings, unused...))
+	}
+}
+
+// acknowledged is the finding as one that the cluster's owner knows of.
+func (f *Finding) acknowledged() *Finding {
+	out := *f
+	out.Acknowledged = true
+	return &out
 }
 
 // unusedFinding is the finding on an acknowledgement of the Policy; it belongs to no
 // webhook, so it carries what the acknowledgement itself names.
-func (a Acknowledgement) unusedFinding(why string) Finding {
-	return Finding{
+func (a Acknowledgement) unusedFinding(why string) *Finding {
+	return &Finding{
 		Check:   staleAcknowledgement,
 		Webhook: inventory.Ref{Configuration: a.Configuration, Name: a.Name},
 		Problem: Problem{
@@ -97,28 +108,34 @@ func (a Acknowledgement) unusedFinding(why string) Finding {
 	}
 }
 
-// acknowledgeAnnotated marks what configurations acknowledge of themselves:
-// never a critical finding, which is for the cluster's owner.
-func (r *Report) acknowledgeAnnotated() {
+// acknowledgeAnnotated marks what configurations acknowledge of themselves, never a
+// critical finding, which is for the cluster's owner. It returns the findings on
+// acknowledgements that cover nothing.
+func (r *Report) acknowledgeAnnotated() []*Finding {
 	known := r.annotated()
-	for i := range r.Findings {
-		f := &r.Findings[i]
+	if len(known) == 0 {
+		return nil
+	}
+	for i, f := range r.Findings {
 		if checks := known[configurationOf(f.Webhook)]; checks != nil && f.Severity < Critical {
 			if _, ok := checks[f.Check.Name]; ok {
 				checks[f.Check.Name] = true
-				f.Acknowledged = true
+				r.Findings[i] = f.acknowledged()
 			}
 		}
 	}
-	for i := range r.Profiles {
-		profile := &r.Profiles[i]
+	var unused []*Finding
+	for _, profile := range r.Profiles {
 		key := configurationOf(profile.Ref)
-		profile.UnusedAcknowledgements = uncovered(known[key])
-		delete(known, key) // reported once, with the configuration's first webhook
-		if len(profile.UnusedAcknowledgements) > 0 {
-			r.Findings = appendFindings(r.Findings, staleAcknowledgement, profile)
+		if checks := uncovered(known[key]); len(checks) > 0 {
+			facts := *profile.Facts
+			facts.UnusedAcknowledgements = checks
+			profile.Facts = &facts
+			unused = appendFindings(unused, staleAcknowledgement, &profile)
 		}
+		delete(known, key) // reported once, with the configuration's first webhook
 	}
+	return unused
 }
 
 // configurationKey names a configuration.

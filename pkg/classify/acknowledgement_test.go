@@ -73,7 +73,7 @@ func TestAcknowledgements(t *testing.T) {
 
 func checkStale(t *testing.T, r *Report, want string) {
 	t.Helper()
-	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == staleAcknowledgement })
+	i := slices.IndexFunc(r.Findings, func(f *Finding) bool { return f.Check == staleAcknowledgement })
 	switch {
 	case i < 0 && want != "":
 		t.Errorf("no stale acknowledgement, want one %s", want)

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,15 @@ type Deadlock struct {
 	// Webhooks counts those that keep each other from starting, this one
 	// included.
 	Webhooks int
+}
+
+// equal compares all of it; nil equals nil alone.
+func (d *Deadlock) equal(o *Deadlock) bool {
+	if d == nil || o == nil {
+		return d == o
+	}
+	return d.Certain == o.Certain && d.More == o.More && d.Webhooks == o.Webhooks &&
+		slices.Equal(d.Steps, o.Steps) && slices.Equal(d.Namespaces, o.Namespaces) && slices.Equal(d.Resources, o.Resources)
 }
 
 // others counts the webhooks that the steps do not name.

@@ -99,9 +99,9 @@ func mostRelevant(profiles []*Profile) (out []*Profile, truncated bool) {
 				continue
 			}
 			if len(known) == maxBootstrapWebhooks && !truncated {
-				truncated = canBlock(p)
+				truncated = canBlock(p.Facts)
 			}
-			if len(known) < maxBootstrapWebhooks && canBlock(p) {
+			if len(known) < maxBootstrapWebhooks && canBlock(p.Facts) {
 				known[k] = true
 				out = append(out, p)
 			}

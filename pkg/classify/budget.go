@@ -23,7 +23,11 @@ type Cost struct {
 	// where the namespaces are not known.
 	Namespace string
 	admission.Budget
-	// chain are the places of the webhooks in the Report's profiles.
+}
+
+// chainCost is a Cost with the places of its webhooks among the profiles.
+type chainCost struct {
+	Cost
 	chain []int
 }
 
@@ -65,10 +69,7 @@ type unusualNamespace struct {
 // newCostIndex costs the webhooks and, for each selector, the namespaces with a label
 // that it asks for.
 func newCostIndex(w *work, m *admission.Matcher, profiles []Profile, resources []inventory.Resource) costIndex {
-	b := costIndex{work: w, matcher: m, snapshot: m.Snapshot, profiles: profiles, chains: map[inventory.Resource][]int{}, selector: map[int]int{}}
-	for _, r := range resources {
-		b.chains[r] = sentTo(profiles, r)
-	}
+	b := costIndex{work: w, matcher: m, snapshot: m.Snapshot, profiles: profiles, chains: sentTo(profiles, resources), selector: map[int]int{}}
 	known := map[string]int{}
 	for _, r := range resources {
 		for _, i := range b.chains[r] {
@@ -178,25 +179,36 @@ func labelsOf(r labels.Requirement) []label {
 	return out
 }
 
-// sentTo returns the places of the webhooks that are called for the resource.
-// Webhooks that ask for the same share what they reach, so that it is looked
+// sentTo returns the places of the webhooks that each resource is sent to.
+// Webhooks that ask for the same share what they match, so that it is looked
 // through once.
-func sentTo(profiles []Profile, r inventory.Resource) []int {
-	var out []int
-	known := map[*admission.MatchedResource]bool{}
+func sentTo(profiles []Profile, resources []inventory.Resource) map[inventory.Resource][]int {
+	out := map[inventory.Resource][]int{}
+	known := map[*admission.MatchedResource][]inventory.Resource{}
 	for i := range profiles {
 		p := &profiles[i]
 		if len(p.Matched) == 0 || p.Type == inventory.Conversion {
 			continue
 		}
 		first := &p.Matched[0]
-		reaches, ok := known[first]
+		matched, ok := known[first]
 		if !ok {
-			_, reaches = find(p.Matched, r)
-			known[first] = reaches
+			matched = matchedOf(p.Matched, resources)
+			known[first] = matched
 		}
-		if reaches {
-			out = append(out, i)
+		for _, r := range matched {
+			out[r] = append(out[r], i)
+		}
+	}
+	return out
+}
+
+// matchedOf are those of the resources that are matched, each once.
+func matchedOf(matched []admission.MatchedResource, resources []inventory.Resource) []inventory.Resource {
+	var out []inventory.Resource
+	for _, r := range resources {
+		if _, found := find(matched, r); found && !slices.Contains(out, r) {
+			out = append(out, r)
 		}
 	}
 	return out
@@ -210,22 +222,18 @@ func find(sorted []admission.MatchedResource, r inventory.Resource) (int, bool) 
 
 // add returns the place of the selector among those that differ.
 func (b *costIndex) add(selector inventory.Selector, known map[string]int) int {
-	key := ""
-	if !selector.Empty() {
-		key = selector.String()
-	}
-	place, ok := known[key]
+	place, ok := known[selector.Key]
 	if !ok {
 		place = len(b.selectors)
-		known[key] = place
+		known[selector.Key] = place
 		b.selectors = append(b.selectors, selector)
 	}
 	return place
 }
 
 // costs are those of each operation on the resources that the server serves.
-func (b costIndex) costs(resources []inventory.Resource) []Cost {
-	var out []Cost
+func (b costIndex) costs(resources []inventory.Resource) []chainCost {
+	var out []chainCost
 	for _, r := range resources {
 		for _, op := range b.matcher.Operations(r) {
 			out = append(out, b.worst(r, op))
@@ -236,7 +244,7 @@ func (b costIndex) costs(resources []inventory.Resource) []Cost {
 
 // worst finds the namespace where the requests cost most: what they cost in a
 // usual one, changed by the selectors that treat it otherwise.
-func (b costIndex) worst(r inventory.Resource, op admission.Operation) Cost {
+func (b costIndex) worst(r inventory.Resource, op admission.Operation) chainCost {
 	chain, namespaced := b.called(r, op)
 	bySelector := make([]admission.Budget, len(b.selectors))
 	for _, i := range chain {
@@ -247,7 +255,7 @@ func (b costIndex) worst(r inventory.Resource, op admission.Operation) Cost {
 		everywhere = everywhere.Plus(here)
 	}
 	if !namespaced || len(b.namespaces) == 0 {
-		return Cost{Resource: r, Operation: op, Budget: everywhere, chain: chain}
+		return chainCost{Cost{Resource: r, Operation: op, Budget: everywhere}, chain}
 	}
 	usual := b.usualCosts(bySelector)
 	worst := 0
@@ -259,7 +267,7 @@ func (b costIndex) worst(r inventory.Resource, op admission.Operation) Cost {
 		}
 	}
 	chain = slices.DeleteFunc(chain, func(i int) bool { return !b.selects(b.namespaces[worst], b.selector[i]) })
-	return Cost{r, op, b.namespaces[worst].name, budget, chain}
+	return chainCost{Cost{r, op, b.namespaces[worst].name, budget}, chain}
 }
 
 // selects reports whether the selector lets the namespace through.
@@ -326,17 +334,34 @@ func (b costIndex) called(r inventory.Resource, op admission.Operation) (chain [
 	return chain, namespaced
 }
 
+// criticalResources are those of the class, sorted.
+func (p *Policy) criticalResources() []inventory.Resource {
+	critical := slices.Clone(p.Classes[ClassCritical])
+	slices.SortFunc(critical, inventory.Resource.Compare)
+	return slices.Compact(critical)
+}
+
+// costedResources are those of which a cost is computed.
+func (p *Policy) costedResources() []inventory.Resource {
+	out := p.criticalResources()
+	for _, allowed := range p.Budgets {
+		out = append(out, allowed.Resource)
+	}
+	return out
+}
+
+// isCounted reports whether the webhook counts in the cost of some resource.
+func (p *Policy) isCounted(f *Facts) bool {
+	return f.Type != inventory.Conversion && slices.ContainsFunc(p.costedResources(), func(r inventory.Resource) bool {
+		_, matches := find(f.Matched, r)
+		return matches
+	})
+}
+
 // findCosts computes what the critical resources cost, and adds each exceeded
 // budget of the Policy to the webhooks of the chain.
 func (p *Policy) findCosts(w *work, m *admission.Matcher, profiles []Profile) []Cost {
-	critical := slices.Clone(p.Classes[ClassCritical])
-	slices.SortFunc(critical, inventory.Resource.Compare)
-	critical = slices.Compact(critical)
-	resources := slices.Clone(critical)
-	for _, allowed := range p.Budgets {
-		resources = append(resources, allowed.Resource)
-	}
-	b := newCostIndex(w, m, profiles, resources)
+	b := newCostIndex(w, m, profiles, p.costedResources())
 	if w.ended {
 		return nil
 	}
@@ -346,15 +371,19 @@ func (p *Policy) findCosts(w *work, m *admission.Matcher, profiles []Profile) []
 			continue
 		}
 		for _, i := range cost.chain {
-			profiles[i].Excesses = append(profiles[i].Excesses, Excess{cost, allowed})
+			profiles[i].Excesses = append(profiles[i].Excesses, Excess{cost.Cost, allowed})
 		}
 	}
-	return b.costs(critical)
+	var out []Cost
+	for _, cost := range b.costs(p.criticalResources()) {
+		out = append(out, cost.Cost)
+	}
+	return out
 }
 
 // worstExcess returns the operation that exceeds the budget by most, if any
 // does: one is enough to act on.
-func worstExcess(costs []Cost, allowed Budget) (worst Cost, exceeds bool) {
+func worstExcess(costs []chainCost, allowed Budget) (worst chainCost, exceeds bool) {
 	for _, c := range costs {
 		over := allowed.Seconds > 0 && c.Total() > secondsOf(allowed.Seconds) || allowed.Webhooks > 0 && c.Webhooks > allowed.Webhooks
 		if over && (!exceeds || c.Total() > worst.Total()) {

@@ -8,11 +8,12 @@ import (
 )
 
 var caBundleExpiring = &Check{
-	Name:     "ca-bundle-expiring",
-	Summary:  "The last valid CA of a webhook's CA bundle expires within 30 days.",
-	Severity: Warning,
-	Alerts:   map[Severity]string{Warning: "WebhookCaBundleExpiring"},
-	For:      time.Hour,
+	Name:      "ca-bundle-expiring",
+	Summary:   "The last valid CA of a webhook's CA bundle expires within 30 days.",
+	Severity:  Warning,
+	Alerts:    map[Severity]string{Warning: "WebhookCaBundleExpiring"},
+	For:       time.Hour,
+	ReadsTime: true,
 	Find: func(p *Profile) []Problem {
 		a, taken := p.Webhook.Backend.Authority, p.Snapshot.Taken
 		if a == nil || !anyValid(a, taken) {

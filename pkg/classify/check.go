@@ -78,6 +78,9 @@ type Check struct {
 	ConversionAlert string
 	// For is how long a finding lasts before its alert fires.
 	For time.Duration
+	// ReadsTime says that the findings change with Snapshot.Taken, though nothing
+	// else does.
+	ReadsTime bool
 	// Find returns what is wrong with the webhook of the Profile: at most one
 	// Problem, or one per resource where Problem.Resource is set.
 	Find func(*Profile) []Problem
@@ -93,6 +96,8 @@ type Problem struct {
 }
 
 // Finding is a Problem with the check that found it and the webhook that has it.
+// It is never written to once a Report has it: Reports share those that did not
+// change.
 type Finding struct {
 	Check        *Check
 	Webhook      inventory.Ref

@@ -71,7 +71,7 @@ func probes(t *testing.T, s *inventory.Snapshot, text string) map[inventory.Ref]
 		if err := json.Unmarshal([]byte(m[2]), &probe); err != nil {
 			t.Fatalf("reading the probe of %s: %v", m[1], err)
 		}
-		i := slices.IndexFunc(s.Webhooks, func(w inventory.Webhook) bool { return w.Name == m[1] })
+		i := slices.IndexFunc(s.Webhooks, func(w *inventory.Webhook) bool { return w.Name == m[1] })
 		if i < 0 {
 			t.Fatalf("a probe of %s, which is not registered", m[1])
 		}
@@ -161,7 +161,7 @@ func TestChecks(t *testing.T) {
 			if diff := cmp.Diff(want, found(report, want)); diff != "" {
 				t.Errorf("%s: by line, -wanted +found; correct the check, or the comments \"# want CHECK\" of the file:\n%s", file, diff)
 			}
-			if !slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Check == check }) {
+			if !slices.ContainsFunc(report.Findings, func(f *Finding) bool { return f.Check == check }) {
 				t.Errorf("%s shows no finding of the check: add a webhook that it reports, with \"# want %s\" on its line", file, check.Name)
 			}
 		})

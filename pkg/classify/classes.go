@@ -2,7 +2,6 @@ package classify
 
 import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Class is a class of resources.
@@ -175,75 +174,3 @@ var coreGroups = []string{
 // approvedAPI marks the CRDs that are part of OpenShift.
 // Source: github.com/openshift/api, payload-manifests/crds.
 const approvedAPI = "api-approved.openshift.io"
-
-// members returns the classes of a matched resource.
-type members struct {
-	classes map[inventory.Resource][]Class
-	groups  map[string]bool
-	crds    map[string]*inventory.CRD
-	// sorted are the results of classify so far, by the first matched resource:
-	// webhooks that match the same share that list.
-	sorted map[*admission.MatchedResource]map[Class][]inventory.Resource
-	// known are the facts by matchKey.
-	known map[string]matchFacts
-	// platformWebhooks and platformNamespaces are the Policy's globs.
-	platformWebhooks, platformNamespaces globs
-}
-
-func (p Policy) members(s *inventory.Snapshot) members {
-	m := members{
-		classes:            map[inventory.Resource][]Class{},
-		groups:             map[string]bool{},
-		crds:               s.CRDs,
-		sorted:             map[*admission.MatchedResource]map[Class][]inventory.Resource{},
-		known:              map[string]matchFacts{},
-		platformWebhooks:   newGlobs(p.PlatformWebhooks),
-		platformNamespaces: newGlobs(p.PlatformNamespaces),
-	}
-	for _, class := range ListedClasses {
-		for _, r := range p.Classes[class] {
-			m.classes[r] = append(m.classes[r], class)
-		}
-	}
-	for _, g := range p.CoreGroups {
-		m.groups[g] = true
-	}
-	return m
-}
-
-// core reports whether the resource is part of a stock cluster: by its group,
-// or by the annotation on its CRD.
-func (m members) core(r inventory.Resource) bool {
-	if m.groups[r.Group] {
-		return true
-	}
-	crd := m.crds[r.Name+"."+r.Group]
-	return crd != nil && crd.Annotations[approvedAPI] != ""
-}
-
-// classify sorts what a webhook matches into the classes, once for webhooks that
-// match the same.
-func (m members) classify(matched []admission.MatchedResource) map[Class][]inventory.Resource {
-	if len(matched) == 0 {
-		return nil
-	}
-	out, done := m.sorted[&matched[0]]
-	if !done {
-		out = m.sort(matched)
-		m.sorted[&matched[0]] = out
-	}
-	return out
-}
-
-func (m members) sort(reached []admission.MatchedResource) map[Class][]inventory.Resource {
-	out := map[Class][]inventory.Resource{}
-	for _, r := range reached {
-		for _, class := range m.classes[r.Resource] {
-			out[class] = append(out[class], r.Resource)
-		}
-		if m.core(r.Resource) {
-			out[ClassCore] = append(out[ClassCore], r.Resource)
-		}
-	}
-	return out
-}

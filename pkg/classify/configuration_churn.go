@@ -6,9 +6,10 @@ import (
 )
 
 var configurationChurn = &Check{
-	Name:     "configuration-churn",
-	Summary:  "A configuration is rewritten more than once a minute, day in and day out.",
-	Severity: Info,
+	Name:      "configuration-churn",
+	Summary:   "A configuration is rewritten more than once a minute, day in and day out.",
+	Severity:  Info,
+	ReadsTime: true,
 	Find: func(p *Profile) []Problem {
 		o := p.Object
 		age := p.Snapshot.Taken.Sub(o.CreationTimestamp)

@@ -124,6 +124,13 @@ func (p Policy) controlPlaneOf(s *inventory.Snapshot) map[string][]inventory.Res
 	return out
 }
 
+// holdsUpControlPlane reports whether the webhook could hold the control plane up:
+// it fails closed, or its timeout is longer than those that wait for it.
+func (p *Policy) holdsUpControlPlane(w *inventory.Webhook) bool {
+	shortest := secondsOf(min(p.LeaseTimeoutSeconds, p.ControlPlaneTimeoutSeconds))
+	return w.Type != inventory.Conversion && (w.FailsClosed() || w.Timeout > shortest)
+}
+
 // controlPlaneRequests makes each request once, for all webhooks.
 func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlaneRequests {
 	out := controlPlaneRequests{}

@@ -114,7 +114,7 @@ func findBlockingWebhooks(w *work, s *inventory.Snapshot, profiles []*Profile) [
 		if !w.step() {
 			return nil
 		}
-		if !canBlock(p) {
+		if !canBlock(p.Facts) {
 			continue
 		}
 		if own := components.of(p.State.Service.Key); own != nil {
@@ -134,8 +134,8 @@ func pointers(profiles []Profile) []*Profile {
 
 // canBlock reports whether the webhook could keep anything from starting: it
 // fails closed, runs in the cluster, and is called for what starts.
-func canBlock(p *Profile) bool {
-	if p.Type == inventory.Conversion || !p.FailsClosed() || p.Webhook.Backend.Kind == inventory.BackendURL {
+func canBlock(p *Facts) bool {
+	if p.Type == inventory.Conversion || !p.FailsClosed() || p.Backend.Kind == inventory.BackendURL {
 		return false
 	}
 	return slices.ContainsFunc(p.Matched, func(r admission.MatchedResource) bool {

@@ -33,8 +33,18 @@ var equivalentGap = &Check{
 func findUnmatchedVersions(w *work, m *admission.Matcher, profiles []Profile) {
 	siblings := map[configurationKey][]*inventory.Webhook{}
 	for i := range profiles {
+		if isExact(&profiles[i]) {
+			siblings[configurationOf(profiles[i].Ref)] = nil
+		}
+	}
+	if len(siblings) == 0 {
+		return
+	}
+	for i := range profiles {
 		key := configurationOf(profiles[i].Ref)
-		siblings[key] = append(siblings[key], profiles[i].Webhook)
+		if all, ok := siblings[key]; ok {
+			siblings[key] = append(all, profiles[i].Webhook)
+		}
 	}
 	type lookup struct {
 		configuration configurationKey

@@ -282,7 +282,7 @@ func effort(t *testing.T, s *inventory.Snapshot) (steps int, bytes uint64) {
 	w := newWork(t.Context())
 	policy := DefaultPolicy()
 	runtime.ReadMemStats(&before)
-	r := policy.evaluate(w, s)
+	r := NewEvaluator(policy).evaluate(w, s)
 	runtime.ReadMemStats(&after)
 	if len(r.Profiles) != len(s.Webhooks) || len(r.Profiles) == 0 {
 		t.Fatalf("%d of %d webhooks are evaluated", len(r.Profiles), len(s.Webhooks))
@@ -312,11 +312,11 @@ func TestEndsAnywhere(t *testing.T) {
 	for _, c := range crowds {
 		s := c.of(n).Snapshot(taken)
 		all := newWork(t.Context())
-		policy.evaluate(all, s)
+		NewEvaluator(policy).evaluate(all, s)
 		for point := range points {
 			at := all.steps * point / points
 			w := &work{ctx: &endsAfter{t.Context(), at}, every: 1}
-			policy.evaluate(w, s)
+			NewEvaluator(policy).evaluate(w, s)
 			if most := at + 10*n; !w.ended || w.steps > most {
 				t.Fatalf("%s: ended at step %d: %t, stopped at %d, want %d at most", c.name, at, w.ended, w.steps, most)
 			}

@@ -8,10 +8,11 @@ import (
 )
 
 var neverCalled = &Check{
-	Name:     "never-called",
-	Summary:  "No API server called a webhook for a week, as a Prometheus that scrapes them knows.",
-	Severity: Info,
-	Find:     findNeverCalled,
+	Name:      "never-called",
+	Summary:   "No API server called a webhook for a week, as a Prometheus that scrapes them knows.",
+	Severity:  Info,
+	ReadsTime: true,
+	Find:      findNeverCalled,
 }
 
 // neverCalledSpan is how long a webhook must not be called to count as never

@@ -112,7 +112,7 @@ func (r *Report) degradations() map[string][]Degradation {
 // is acknowledged, nor of a webhook that fails open, nor one that is only
 // possible. A dead conversion counts as soon as any client needs it, and degrades
 // the operator where it is critical, as it stops controllers then.
-func counts(f Finding, p *Profile) bool {
+func counts(f *Finding, p *Profile) bool {
 	if f.Acknowledged || p.Webhook == nil || !p.FailsClosed() {
 		return false
 	}
@@ -131,7 +131,7 @@ func (p *Profile) blocksControllers() bool {
 }
 
 // degradationMessage says what was found of which webhook.
-func degradationMessage(f Finding) string {
+func degradationMessage(f *Finding) string {
 	if f.Webhook.Type == inventory.Conversion {
 		return fmt.Sprintf("Conversion webhook of CRD %s %s.", f.Webhook.Name, f.Message)
 	}

@@ -23,6 +23,10 @@ func (o Others) String() string {
 	return sentenceAtLeast(slices.Clip(o.First), o.Total-len(o.First), o.AtLeast)
 }
 
+func (o Others) equal(other Others) bool {
+	return o.Total == other.Total && o.AtLeast == other.AtLeast && slices.Equal(o.First, other.First)
+}
+
 // without returns the configurations of a sorted list but the one, each once.
 func without(sorted []string, self string) Others {
 	o := Others{Total: len(sorted)}
@@ -126,13 +130,16 @@ type reinvokedClass struct {
 	first []string
 }
 
+// isReinvoked reports whether the webhook is called again for some resource.
+func isReinvoked(f *Facts) bool { return reinvocable(f.Webhook) && len(f.Matched) > 0 }
+
 func reinvokedClasses(w *work, profiles []Profile) ([]*reinvokedClass, map[int]*reinvokedClass) {
 	known := map[*admission.MatchedResource]*reinvokedClass{}
 	places := map[int]*reinvokedClass{}
 	var out []*reinvokedClass
 	for i := range profiles {
 		p := &profiles[i]
-		if !reinvocable(p.Webhook) || len(p.Matched) == 0 || !w.step() {
+		if !isReinvoked(p.Facts) || !w.step() {
 			continue
 		}
 		c := known[&p.Matched[0]]

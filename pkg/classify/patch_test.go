@@ -104,7 +104,7 @@ func TestFixes(t *testing.T) {
 					switch {
 					case sameFinding(again, f) && !again.Acknowledged:
 						t.Errorf("%s: %s on %s is still there after %s:\n%s", file, f.Check.Name, f.Webhook.Name, c.command, again.Message)
-					case again.Severity > Info && !slices.ContainsFunc(before, func(b Finding) bool { return sameFinding(again, b) }):
+					case again.Severity > Info && !slices.ContainsFunc(before, func(b *Finding) bool { return sameFinding(again, b) }):
 						t.Errorf("%s: %s on %s came with %s:\n%s", file, again.Check.Name, again.Webhook.Name, c.command, again.Message)
 					}
 				}
@@ -127,7 +127,7 @@ func TestFixes(t *testing.T) {
 func refusedBy(s *inventory.Snapshot) map[string]bool {
 	m, out := admission.New(s), map[string]bool{}
 	for i := range s.Webhooks {
-		w := &s.Webhooks[i]
+		w := s.Webhooks[i]
 		if len(w.MatchConditions) == 0 {
 			continue
 		}
@@ -144,7 +144,7 @@ func refusedBy(s *inventory.Snapshot) map[string]bool {
 	return out
 }
 
-func sameFinding(a, b Finding) bool { return a.Check == b.Check && a.Webhook == b.Webhook }
+func sameFinding(a, b *Finding) bool { return a.Check == b.Check && a.Webhook == b.Webhook }
 
 // apply writes the file anew, with the change made to the object that it names.
 func apply(t *testing.T, file string, c change) string {

@@ -76,11 +76,11 @@ const (
 	OptInAnnotation = "webhook.openshift.io/run-level-0-opt-in"
 )
 
-func (p Policy) threshold(profile *Profile) float64 {
-	if set := p.LatencyThresholds[profile.Name]; set > 0 {
+func (p *Policy) threshold(f *Facts) float64 {
+	if set := p.LatencyThresholds[f.Name]; set > 0 {
 		return set
 	}
-	if len(profile.ByClass[ClassCritical]) > 0 || len(profile.ByClass[ClassVital]) > 0 {
+	if len(f.ByClass[ClassCritical]) > 0 || len(f.ByClass[ClassVital]) > 0 {
 		return slowCritical
 	}
 	return slow

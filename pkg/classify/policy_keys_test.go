@@ -91,14 +91,14 @@ func TestPolicyExampleAcknowledgesACriticalFinding(t *testing.T) {
 	objects.NamespacesKnown, objects.ServicesKnown.All, objects.EndpointsKnown.All = true, true, true
 	snapshot := objects.Snapshot(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 	before := evaluate(t, DefaultPolicy(), snapshot)
-	critical := slices.IndexFunc(before.Findings, func(f Finding) bool { return f.Check.Name == acknowledged.Check && f.Severity == Critical })
+	critical := slices.IndexFunc(before.Findings, func(f *Finding) bool { return f.Check.Name == acknowledged.Check && f.Severity == Critical })
 	if critical < 0 {
 		t.Fatalf("no critical finding of %s", acknowledged.Check)
 	}
 	example.Acknowledgements[0].Configuration = before.Findings[critical].Webhook.Configuration
 	for day, want := range map[time.Time]bool{acknowledged.Until.Time: true, acknowledged.Until.AddDate(0, 0, 2): false} {
 		after := evaluate(t, example, objects.Snapshot(day))
-		i := slices.IndexFunc(after.Findings, func(f Finding) bool {
+		i := slices.IndexFunc(after.Findings, func(f *Finding) bool {
 			return f.Check.Name == acknowledged.Check && f.Webhook == before.Findings[critical].Webhook
 		})
 		if i < 0 || after.Findings[i].Acknowledged != want {

@@ -1,19 +1,28 @@
 package classify
 
 import (
+	"slices"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// Profile is what is derived of a webhook before it is judged.
+// Profile is a webhook as checks see it: what is derived of it, and what is around
+// it.
 type Profile struct {
-	*inventory.Webhook
+	*Facts
 	// Snapshot holds the facts around the webhook.
 	Snapshot *inventory.Snapshot
 	// Matcher answers what the API server does with requests.
 	Matcher *admission.Matcher
 	// Policy holds what the cluster's owner decided.
 	Policy *Policy
+}
+
+// Facts are what is derived of a webhook before it is judged. They are never
+// written to once a Report has them: Reports share those that did not change.
+type Facts struct {
+	*inventory.Webhook
 	// Matched are all resources that the webhook is called for.
 	Matched []admission.MatchedResource
 	// UnusedRules are the indexes of the rules that match nothing.
@@ -35,14 +44,14 @@ type Profile struct {
 	State inventory.BackendState
 	// BackendReady is nil where it cannot be known.
 	BackendReady *bool
-
-	// What follows concerns several webhooks, and is computed once for all.
-
 	// ControlPlane are the requests on the control plane's path that it is called for.
 	ControlPlane []ControlPlaneMatch
 	// RunLevelZero are the core resources that it is called for in namespaces
 	// on run level 0, and those namespaces.
 	RunLevelZero RunLevelZero
+
+	// What follows concerns several webhooks, and is computed once for all.
+
 	// Deadlock is the cycle in which nothing starts any more, nil without one.
 	Deadlock *Deadlock
 	// SameName are the other configurations that register the webhook's name.
@@ -61,79 +70,43 @@ type Profile struct {
 
 	// matchKey is the same for webhooks that are called for the same requests.
 	matchKey string
+	// findings are those of the checks that do not read the time.
+	findings []*Finding
 }
 
-// matchFacts are what webhooks with one matchKey have in common.
-type matchFacts struct {
-	matched []admission.MatchedResource
-	unused  []int
-	byClass map[Class][]inventory.Resource
+// derive fills in what is known of the webhook alone.
+func (d *deriver) derive(f *Facts, w *inventory.Webhook) {
+	f.Webhook = w
+	f.matchKey = admission.MatchKey(w)
+	class := d.classOf(w, f.matchKey)
+	f.Matched, f.UnusedRules, f.ByClass, f.RunLevelZero = class.matched, class.unused, class.byClass, class.runLevelZero
+	if d.policy.holdsUpControlPlane(w) {
+		f.ControlPlane = d.controlPlane(class, w)
+	}
+	f.Approval = w.Object.Annotations[ApprovalAnnotation]
+	f.Approved = approvalURL.MatchString(f.Approval)
+	f.Platform = d.platformWebhooks.match(w.Configuration) || d.platformWebhooks.match(w.Name) || stock(d.snapshot, w)
+	f.ThirdParty = !d.platformNamespaces.match(w.Backend.Namespace())
+	f.Threshold = d.policy.threshold(f)
 }
 
-// matchFactsOf computes the facts once for each matchKey.
-func matchFactsOf(a *admission.Matcher, m members, w *inventory.Webhook, key string) matchFacts {
-	if w.Type == inventory.Conversion { // it has no rules: what it matches is its CRD
-		matched := a.MatchedResources(w)
-		return matchFacts{matched: matched, byClass: m.sort(matched)}
+// amongOthers are facts with what was derived together with other webhooks alone;
+// nil has none.
+func amongOthers(f *Facts) Facts {
+	if f == nil {
+		return Facts{}
 	}
-	facts, known := m.known[key]
-	if !known {
-		matched := a.MatchedResources(w)
-		facts = matchFacts{matched, a.UnusedRules(w), m.classify(matched)}
-		m.known[key] = facts
-	}
-	return facts
+	return Facts{Deadlock: f.Deadlock, SameName: f.SameName, UnmatchedVersions: f.UnmatchedVersions, Reinvoked: f.Reinvoked, Excesses: f.Excesses}
 }
 
-// profiles derives what is known of each webhook, then what concerns several.
-func (p Policy) profiles(w *work, a *admission.Matcher) []Profile {
-	s := a.Snapshot
-	m := p.members(s)
-	out := make([]Profile, len(s.Webhooks))
-	for i := range s.Webhooks {
-		if !w.step() {
-			return out
-		}
-		out[i] = p.profile(a, &s.Webhooks[i], m)
-	}
-	for _, find := range []func(){
-		func() { p.findControlPlaneMatches(w, a, out) },
-		func() { p.findRunLevelZero(w, a, out) },
-		func() { findDeadlocks(w, a, out) },
-		func() { findSameNames(w, out) },
-		func() { findUnmatchedVersions(w, a, out) },
-		func() { findReinvoked(w, out) },
-	} {
-		if w.ended {
-			break
-		}
-		find()
-	}
-	return out
-}
-
-func (p *Policy) profile(a *admission.Matcher, w *inventory.Webhook, m members) Profile {
-	s, key := a.Snapshot, admission.MatchKey(w)
-	facts := matchFactsOf(a, m, w, key)
-	state := s.State(w.Backend)
-	profile := Profile{
-		Webhook:      w,
-		Snapshot:     s,
-		Matcher:      a,
-		Policy:       p,
-		Matched:      facts.matched,
-		UnusedRules:  facts.unused,
-		ByClass:      facts.byClass,
-		Approval:     w.Object.Annotations[ApprovalAnnotation],
-		Platform:     m.platformWebhooks.match(w.Configuration) || m.platformWebhooks.match(w.Name) || stock(s, w),
-		ThirdParty:   !m.platformNamespaces.match(w.Backend.Namespace()),
-		State:        state,
-		BackendReady: ready(state),
-		matchKey:     key,
-	}
-	profile.Approved = approvalURL.MatchString(profile.Approval)
-	profile.Threshold = p.threshold(&profile)
-	return profile
+// sameAmongOthers reports whether what was derived together with other webhooks is
+// the same.
+func (f *Facts) sameAmongOthers(o *Facts) bool {
+	return f.Deadlock.equal(o.Deadlock) &&
+		f.SameName.equal(o.SameName) &&
+		slices.Equal(f.UnmatchedVersions, o.UnmatchedVersions) &&
+		f.Reinvoked.equal(o.Reinvoked) &&
+		slices.Equal(f.Excesses, o.Excesses)
 }
 
 // ready says whether the backend is ready, nil where it cannot be known. A
@@ -144,26 +117,4 @@ func ready(s inventory.BackendState) *bool {
 	}
 	ok := s.Fault == inventory.Sound
 	return &ok
-}
-
-// findControlPlaneMatches asks only of the webhooks that could hold the control plane up, and
-// of those that are called for the same only once. It costs the requests on the
-// control plane's path that each matches.
-func (p Policy) findControlPlaneMatches(w *work, m *admission.Matcher, profiles []Profile) {
-	requests := p.controlPlaneRequests(w, m)
-	shortest := secondsOf(min(p.LeaseTimeoutSeconds, p.ControlPlaneTimeoutSeconds))
-	known := map[string][]ControlPlaneMatch{}
-	for i := range profiles {
-		h := &profiles[i]
-		if h.Type == inventory.Conversion || !h.FailsClosed() && h.Timeout <= shortest {
-			continue
-		}
-		key := h.matchKey
-		matches, seen := known[key]
-		if !seen {
-			matches = requests.known(w, h.Webhook, h.Matched)
-			known[key] = matches
-		}
-		h.ControlPlane = matches
-	}
 }

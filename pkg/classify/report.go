@@ -2,9 +2,7 @@ package classify
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -24,7 +22,7 @@ type Report struct {
 	// Costs are what the webhooks cost the requests to the critical resources.
 	Costs []Cost
 	// Findings are sorted: the worst first, then by check, webhook, resource.
-	Findings []Finding
+	Findings []*Finding
 	// Errors are what could not be read of the Snapshot and its matchConditions.
 	Errors []inventory.Error
 	// Conditions are the operator's conditions where the Report comes from
@@ -52,58 +50,11 @@ func (r *Report) AsOf() time.Time {
 	return r.Snapshot.Current
 }
 
-// Evaluate judges the Snapshot. It returns an error when ctx ends first, or when a
-// check asks for a request that the API server would not serve.
-// It costs a step for each webhook and each resource that one matches, as all
-// that it is made of; TestGrowth holds it to that.
-func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
-	w := newWork(ctx)
-	r := p.evaluate(w, s)
-	if err := errors.Join(ctx.Err(), w.err); err != nil {
-		return nil, fmt.Errorf("evaluating %d webhooks: %w", len(s.Webhooks), err)
-	}
-	return r, nil
-}
-
-func (p Policy) evaluate(w *work, s *inventory.Snapshot) *Report {
-	m := admission.New(s)
-	r := &Report{Snapshot: s, Matcher: m, evaluation: &evaluation{}, Errors: m.Errors(), Profiles: p.profiles(w, m)}
-	if w.ended {
-		return r
-	}
-	r.Costs = p.findCosts(w, m, r.Profiles)
-	for i := range r.Profiles {
-		if !w.step() {
-			return r
-		}
-		for _, check := range Checks {
-			r.Findings = appendFindings(r.Findings, check, &r.Profiles[i])
-		}
-	}
-	p.acknowledge(r)
-	r.Findings = sorted(r.Findings)
-	return r
-}
-
-// sorted sorts the findings by way of pointers, for they are large.
-func sorted(findings []Finding) []Finding {
-	order := make([]*Finding, len(findings))
-	for i := range findings {
-		order[i] = &findings[i]
-	}
-	slices.SortStableFunc(order, compareFindings)
-	out := make([]Finding, len(findings))
-	for i, f := range order {
-		out[i] = *f
-	}
-	return out
-}
-
 // appendFindings appends what the check finds of the webhook.
-func appendFindings(findings []Finding, check *Check, profile *Profile) []Finding {
+func appendFindings(findings []*Finding, check *Check, profile *Profile) []*Finding {
 	for _, problem := range check.Find(profile) {
 		problem.Severity = cmp.Or(problem.Severity, check.Severity)
-		findings = append(findings, Finding{
+		findings = append(findings, &Finding{
 			Check:   check,
 			Webhook: profile.Ref,
 			Source:  profile.Object.Source,
@@ -111,6 +62,28 @@ func appendFindings(findings []Finding, check *Check, profile *Profile) []Findin
 		})
 	}
 	return findings
+}
+
+// sorted sorts the findings. Those of each severity and check come nearly in
+// order, so that they are sorted apart.
+func sorted(findings []*Finding) []*Finding {
+	type group struct {
+		severity Severity
+		check    *Check
+	}
+	groups := map[group][]*Finding{}
+	for _, f := range findings {
+		key := group{f.Severity, f.Check}
+		groups[key] = append(groups[key], f)
+	}
+	out := findings[:0]
+	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b group) int {
+		return cmp.Or(cmp.Compare(b.severity, a.severity), cmp.Compare(a.check.Name, b.check.Name))
+	}) {
+		slices.SortStableFunc(groups[key], compareFindings)
+		out = append(out, groups[key]...)
+	}
+	return out
 }
 
 func compareFindings(a, b *Finding) int {

@@ -67,7 +67,7 @@ func TestRunLevelSelector(t *testing.T) {
 				Object:            inventory.Object{Annotations: test.annotations},
 				NamespaceSelector: inventory.NewSelector(&test.selector),
 			}
-			have := (&Profile{Webhook: w, Snapshot: &inventory.Snapshot{}, Policy: &p, Platform: test.platform}).RunLevelSelector()
+			have := (&Profile{Facts: &Facts{Webhook: w, Platform: test.platform}, Snapshot: &inventory.Snapshot{}, Policy: &p}).RunLevelSelector()
 			var want *metav1.LabelSelector
 			if test.want != nil {
 				want = &metav1.LabelSelector{MatchExpressions: test.want}

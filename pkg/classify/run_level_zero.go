@@ -31,49 +31,30 @@ type RunLevelZero struct {
 	Namespaces []string
 }
 
-// findRunLevelZero finds which webhooks are called for namespaced core resources
-// in the namespaces on run level 0 that exist. Of webhooks that are called for the same
-// it asks once; it costs the core resources that each matches.
-func (p Policy) findRunLevelZero(w *work, m *admission.Matcher, profiles []Profile) {
-	zero := p.onRunLevel(m.Snapshot, "0")
-	if len(zero) == 0 {
-		return
-	}
-	known := map[string]RunLevelZero{}
-	for i := range profiles {
-		h := &profiles[i]
-		if h.Type == inventory.Conversion {
-			continue
-		}
-		key := h.matchKey
-		onZero, seen := known[key]
-		if !seen {
-			onZero = matchedOnZero(w, h, zero)
-			known[key] = onZero
-		}
-		h.RunLevelZero = onZero
-	}
-}
-
-// matchedOnZero stops at the first namespace of each resource, and the first
+// matchedOnZero returns the namespaced core resources that the class is called for
+// in the namespaces on run level 0 that exist. It costs the core resources that the
+// class matches, and stops at the first namespace of each resource, and the first
 // resource of each namespace: a message needs no more.
-func matchedOnZero(w *work, p *Profile, zero []string) RunLevelZero {
+func (d *deriver) matchedOnZero(class *matchClass, w *inventory.Webhook) RunLevelZero {
 	var out RunLevelZero
+	if len(d.runLevelZero) == 0 {
+		return out
+	}
 	core := map[inventory.Resource]bool{}
-	for _, r := range p.ByClass[ClassCore] {
+	for _, r := range class.byClass[ClassCore] {
 		core[r] = true
 	}
-	for _, r := range p.Matched {
+	for _, r := range class.matched {
 		if !r.Namespaced || !core[r.Resource] {
 			continue
 		}
 		op := r.Operations.List()[0]
 		found := false
-		for _, ns := range zero {
-			if !w.step() {
+		for _, ns := range d.runLevelZero {
+			if !d.work.step() {
 				return out
 			}
-			if (!found || !slices.Contains(out.Namespaces, ns)) && p.Matcher.Intercepts(p.Webhook, r.Resource, op, ns).Match == admission.Yes {
+			if (!found || !slices.Contains(out.Namespaces, ns)) && d.matcher.Intercepts(w, r.Resource, op, ns).Match == admission.Yes {
 				found = true
 				if !slices.Contains(out.Namespaces, ns) {
 					out.Namespaces = append(out.Namespaces, ns)

@@ -19,12 +19,12 @@ func TestStockClusterIsSilent(t *testing.T) {
 	}
 	s := fixture(t, stockFile)
 	for i := range s.Webhooks {
-		if !stock(s, &s.Webhooks[i]) {
+		if !stock(s, s.Webhooks[i]) {
 			t.Errorf("%s of %s is not known", s.Webhooks[i].Name, s.Webhooks[i].Configuration)
 		}
 	}
 	for _, k := range stockWebhooks {
-		if k.distribution(s) && !slices.ContainsFunc(s.Webhooks, func(w inventory.Webhook) bool { return w.Configuration == k.name }) {
+		if k.distribution(s) && !slices.ContainsFunc(s.Webhooks, func(w *inventory.Webhook) bool { return w.Configuration == k.name }) {
 			t.Errorf("no configuration of the fixture is called %s", k.name)
 		}
 	}
@@ -76,7 +76,7 @@ webhooks:
 			if r.Profiles[0].Platform != test.known {
 				t.Errorf("of the platform: %t, want %t", r.Profiles[0].Platform, test.known)
 			}
-			found := slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Check == controlPlanePath })
+			found := slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check == controlPlanePath })
 			if found == test.known {
 				t.Errorf("on the control plane's path: %t, want %t", found, !test.known)
 			}

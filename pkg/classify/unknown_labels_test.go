@@ -107,7 +107,7 @@ func TestUnknownLabels(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := r.Match(&s.Webhooks[0]); got.Match != test.called {
+				if got := r.Match(s.Webhooks[0]); got.Match != test.called {
 					t.Errorf("explain says %+v in %s, want %s", got, namespace, test.called)
 				}
 			}

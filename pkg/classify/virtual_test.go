@@ -61,7 +61,7 @@ func TestRequestsTo(t *testing.T) {
 	} {
 		s := files(t, registering(`{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: ["*/*"]}`)+
 			"  matchConditions: [{name: exclude, expression: '!("+requestsTo(test.exclude)+")'}]\n")
-		matched := resourceNames(admission.New(s).MatchedResources(&s.Webhooks[0]))
+		matched := resourceNames(admission.New(s).MatchedResources(s.Webhooks[0]))
 		for _, r := range test.left {
 			if !slices.Contains(matched, r) {
 				t.Errorf("%s excludes %s", requestsTo(test.exclude), r)

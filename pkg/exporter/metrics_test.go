@@ -143,27 +143,27 @@ func TestSameNameInTwoConfigurations(t *testing.T) {
 		want     string
 	}{
 		{"disagree", []classify.Profile{
-			{Webhook: open, Threshold: 1},
-			{Webhook: shared("jobset", reporttest.Service("jobset", "webhook")), Threshold: 0.5},
+			{Facts: &classify.Facts{Webhook: open, Threshold: 1}},
+			{Facts: &classify.Facts{Webhook: shared("jobset", reporttest.Service("jobset", "webhook")), Threshold: 0.5}},
 		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="",type="admit"} 1
 webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="",type="admit"} 0.5
 `},
 		{"agree", []classify.Profile{
-			{Webhook: open, Threshold: 0.5},
-			{Webhook: shared("jobset", reporttest.Service("kueue", "other")), Threshold: 1},
+			{Facts: &classify.Facts{Webhook: open, Threshold: 0.5}},
+			{Facts: &classify.Facts{Webhook: shared("jobset", reporttest.Service("kueue", "other")), Threshold: 1}},
 		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="kueue",type="admit"} 1
 webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="kueue",type="admit"} 0.5
 `},
 		{"one is a URL", []classify.Profile{
-			{Webhook: open, Threshold: 1},
-			{Webhook: shared("jobset", url), Threshold: 1},
-			{Webhook: shared("third", reporttest.Service("kueue", "webhook")), Threshold: 1},
+			{Facts: &classify.Facts{Webhook: open, Threshold: 1}},
+			{Facts: &classify.Facts{Webhook: shared("jobset", url), Threshold: 1}},
+			{Facts: &classify.Facts{Webhook: shared("third", reporttest.Service("kueue", "webhook")), Threshold: 1}},
 		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="",type="admit"} 1
 webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="",type="admit"} 1
 `},
 		{
 			"the same twice",
-			[]classify.Profile{{Webhook: open, Threshold: 1}, {Webhook: open, Threshold: 1}},
+			[]classify.Profile{{Facts: &classify.Facts{Webhook: open, Threshold: 1}}, {Facts: &classify.Facts{Webhook: open, Threshold: 1}}},
 			`webhook_auditor_webhook_failure_impact{impact="open",name="mpod.kb.io",service_namespace="kueue",type="admit"} 1
 webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="kueue",type="admit"} 1
 `,
@@ -172,7 +172,7 @@ webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_name
 		t.Run(tc.name, func(t *testing.T) {
 			r := &classify.Report{Snapshot: &inventory.Snapshot{Taken: reporttest.Taken}, Profiles: tc.profiles}
 			for _, p := range tc.profiles {
-				r.Findings = append(r.Findings, classify.Finding{Check: reporttest.NoEndpoints, Webhook: p.Ref, Problem: classify.Problem{Severity: classify.Critical}})
+				r.Findings = append(r.Findings, &classify.Finding{Check: reporttest.NoEndpoints, Webhook: p.Ref, Problem: classify.Problem{Severity: classify.Critical}})
 			}
 			if got := exposed(t, r, "webhook_failure_impact", "webhook_latency_threshold_seconds"); got != tc.want {
 				t.Errorf("got:\n%s\nwant:\n%s", got, tc.want)
@@ -229,7 +229,8 @@ func TestLabelsAreValidUTF8(t *testing.T) {
 	r.Profiles[1].Webhook.Object.Owner = inventory.Owner{Tool: "helm", Name: "\xc3\x28"}
 	r.Profiles[3].Webhook.Name = "pods\nsecond line"
 	// Both become the same once they are valid.
-	r.Findings[0].Webhook.Name, r.Findings[1] = "x\xfe", r.Findings[0]
+	same := *r.Findings[0]
+	r.Findings[0].Webhook.Name, r.Findings[1] = "x\xfe", &same
 	r.Findings[1].Webhook.Name = "x\xff"
 	gatherPedantically(t, r)
 }
@@ -237,9 +238,9 @@ func TestLabelsAreValidUTF8(t *testing.T) {
 func TestBounds(t *testing.T) {
 	r := reporttest.Report()
 	for i := range 3 * maxSeries {
-		f := r.Findings[i%2]
+		f := *r.Findings[i%2]
 		f.Webhook.Name = fmt.Sprint(i)
-		r.Findings = append(r.Findings, f)
+		r.Findings = append(r.Findings, &f)
 	}
 	open := len(r.Findings) - 1 // One is acknowledged.
 	for _, family := range gatherPedantically(t, r) {
@@ -335,11 +336,11 @@ func large(n int) *classify.Report {
 		w := reporttest.Webhook(ref, reporttest.Service("policy", "policy"))
 		w.Backend.Authority = ca
 		w.Object.LastChanged = reporttest.Taken
-		r.Profiles = append(r.Profiles, classify.Profile{
+		r.Profiles = append(r.Profiles, classify.Profile{Facts: &classify.Facts{
 			Webhook: w, Threshold: 0.5, BackendReady: new(true),
 			ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: resources, classify.ClassCore: resources},
-		})
-		r.Findings = append(r.Findings, classify.Finding{Check: reporttest.CriticalResource, Webhook: ref, Problem: classify.Problem{Severity: classify.Info, Message: "is called for pods", Fix: "Have it approved."}})
+		}})
+		r.Findings = append(r.Findings, &classify.Finding{Check: reporttest.CriticalResource, Webhook: ref, Problem: classify.Problem{Severity: classify.Info, Message: "is called for pods", Fix: "Have it approved."}})
 	}
 	return r
 }

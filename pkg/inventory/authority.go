@@ -80,19 +80,25 @@ func blanked(bundle []byte) bool { return len(bytes.Trim(bundle, "x")) == 0 }
 
 // readAuthorities reads each bundle once: most webhooks of a cluster share a
 // few.
-func readAuthorities(webhooks []Webhook) []Error {
-	var out []Error
+func readAuthorities(webhooks []*Webhook) {
 	seen := map[string]*Authority{}
-	for i := range webhooks {
-		b := &webhooks[i].Backend
+	for _, w := range webhooks {
+		b := &w.Backend
 		a, done := seen[string(b.CABundle)]
 		if !done {
 			a = readAuthority(b.CABundle)
 			seen[string(b.CABundle)] = a
 		}
 		b.Authority = a
-		if a != nil && a.TooLarge {
-			out = append(out, tooLarge(&webhooks[i]))
+	}
+}
+
+// bundleErrors are the bundles that were not read.
+func bundleErrors(webhooks []*Webhook) []Error {
+	var out []Error
+	for _, w := range webhooks {
+		if a := w.Backend.Authority; a != nil && a.TooLarge {
+			out = append(out, tooLarge(w))
 		}
 	}
 	return out

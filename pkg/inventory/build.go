@@ -15,61 +15,7 @@ import (
 )
 
 // Snapshot turns the objects into facts. It never writes to the objects.
-func (o Objects) Snapshot(taken time.Time) *Snapshot {
-	crds := o.crds()
-	s := &Snapshot{
-		Taken:            taken,
-		Server:           o.Server,
-		OpenShift:        o.OpenShift,
-		Upgrading:        o.Upgrading,
-		Routing:          o.Routing,
-		ReviewsExcluded:  o.reviewsExcluded(),
-		Webhooks:         inOrder(o.webhooks(crds)),
-		Served:           o.served(crds),
-		Namespaces:       o.namespaces(),
-		Services:         o.services(),
-		CRDs:             crds,
-		APIServices:      o.apiServices(),
-		Workloads:        o.workloads(),
-		Nodes:            o.Nodes,
-		NamespacesKnown:  o.NamespacesKnown,
-		APIServicesKnown: o.APIServicesKnown,
-		ServicesKnown:    o.ServicesKnown,
-		EndpointsKnown:   o.EndpointsKnown,
-		Inputs:           o.Inputs,
-		Current:          o.Current,
-		WatchErrors:      o.WatchErrors,
-		Regressions:      o.Regressions,
-		placement:        &placement{},
-	}
-	s.Errors = slices.Concat(o.Errors, selectorErrors(s.Webhooks), urlErrors(s.Webhooks), readAuthorities(s.Webhooks))
-	return s
-}
-
-// inOrder returns the webhooks in the order in which they are called. It moves
-// each at most once: they are large.
-func inOrder(webhooks []Webhook) []Webhook {
-	order := make([]*Webhook, len(webhooks))
-	for i := range webhooks {
-		order[i] = &webhooks[i]
-	}
-	if slices.IsSortedFunc(order, inCallOrder) {
-		return webhooks
-	}
-	slices.SortStableFunc(order, inCallOrder)
-	out := make([]Webhook, len(webhooks))
-	for i, w := range order {
-		out[i] = *w
-	}
-	return out
-}
-
-// inCallOrder sorts as the API server does: configurations by name, the
-// webhooks of one as listed. Source: k8s.io/apiserver
-// pkg/admission/configuration (sorted by name).
-func inCallOrder(a, b *Webhook) int {
-	return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Configuration, b.Configuration), cmp.Compare(a.Index, b.Index))
-}
+func (o Objects) Snapshot(taken time.Time) *Snapshot { return new(Builder).Snapshot(o, taken) }
 
 // reviewsExcluded is what the feature gate says, else what its default is in
 // the server's version. An unknown server counts as the newest.
@@ -167,21 +113,17 @@ func (o Objects) apiServices() map[string]APIService {
 	return out
 }
 
-func (o Objects) crds() map[string]*CRD {
-	out := make(map[string]*CRD, len(o.CRDs))
-	for _, c := range o.CRDs {
-		out[c.Name] = &CRD{
-			Object:         o.object(KindCRD, &c.ObjectMeta),
-			Resource:       Resource{Group: c.Spec.Group, Name: c.Spec.Names.Plural},
-			CustomKind:     c.Spec.Names.Kind,
-			Aliases:        append([]string{c.Spec.Names.Singular}, c.Spec.Names.ShortNames...),
-			Namespaced:     c.Spec.Scope == apiextensionsv1.NamespaceScoped,
-			Versions:       crdVersions(c),
-			StoredVersions: c.Status.StoredVersions,
-			Established:    established(c),
-		}
+func (o Objects) crd(c *apiextensionsv1.CustomResourceDefinition) *CRD {
+	return &CRD{
+		Object:         o.object(KindCRD, &c.ObjectMeta),
+		Resource:       Resource{Group: c.Spec.Group, Name: c.Spec.Names.Plural},
+		CustomKind:     c.Spec.Names.Kind,
+		Aliases:        append([]string{c.Spec.Names.Singular}, c.Spec.Names.ShortNames...),
+		Namespaced:     c.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		Versions:       crdVersions(c),
+		StoredVersions: c.Status.StoredVersions,
+		Established:    established(c),
 	}
-	return out
 }
 
 func crdVersions(c *apiextensionsv1.CustomResourceDefinition) []CRDVersion {
@@ -263,7 +205,7 @@ func (c *CRD) SubresourceKind(subresource string) string {
 	return c.CustomKind
 }
 
-func selectorErrors(webhooks []Webhook) []Error {
+func selectorErrors(webhooks []*Webhook) []Error {
 	var out []Error
 	for _, w := range webhooks {
 		for _, s := range []struct {
@@ -284,7 +226,7 @@ func selectorErrors(webhooks []Webhook) []Error {
 
 // urlErrors are the URLs that the API server cannot call. The message lacks the
 // URL, which may hold a token.
-func urlErrors(webhooks []Webhook) []Error {
+func urlErrors(webhooks []*Webhook) []Error {
 	var out []Error
 	for _, w := range webhooks {
 		if reason := w.Backend.urlFault(); reason != "" {

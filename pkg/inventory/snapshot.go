@@ -26,8 +26,9 @@ type Snapshot struct {
 	ReviewsExcluded bool
 
 	// Webhooks are sorted by type, configuration and place in it, which is the
-	// order in which the API server calls the mutating ones.
-	Webhooks []Webhook
+	// order in which the API server calls the mutating ones. Several Snapshots
+	// share those of a configuration that did not change.
+	Webhooks []*Webhook
 	// Served are the resources that the server serves, each version once.
 	Served []Served
 

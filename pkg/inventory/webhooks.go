@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -42,25 +41,6 @@ type registration struct {
 	reinvocation *admissionv1.ReinvocationPolicyType
 }
 
-func (o Objects) registrations() iter.Seq[registration] {
-	return func(yield func(registration) bool) {
-		for _, c := range o.Mutating {
-			for i, w := range c.Webhooks {
-				if !yield(registration{KindMutating, Mutating, &c.ObjectMeta, asValidating(w), i, w.ReinvocationPolicy}) {
-					return
-				}
-			}
-		}
-		for _, c := range o.Validating {
-			for i, w := range c.Webhooks {
-				if !yield(registration{KindValidating, Validating, &c.ObjectMeta, w, i, nil}) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // asValidating drops the one field that only mutating webhooks have.
 func asValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 	return admissionv1.ValidatingWebhook{
@@ -78,27 +58,89 @@ func asValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 	}
 }
 
-// webhooks are all of them, in one piece: it is most of what a Snapshot weighs.
-// They come by type, as they are sorted.
-func (o Objects) webhooks(crds map[string]*CRD) []Webhook {
-	mutating := 0
+// webhooks are those that each object registers, as they were before where the
+// object is the same: parsing their selectors and CA bundles is most of what a
+// Snapshot costs.
+func (o Objects) webhooks(crds map[string]*CRD, before map[any][]*Webhook) map[any][]*Webhook {
+	out := make(map[any][]*Webhook, len(o.Mutating)+len(o.Validating)+len(o.CRDs))
+	parsed := selectors{}
+	var added []*Webhook
+	register := func(object any, webhooks func() []*Webhook) {
+		known, same := before[object]
+		if !same {
+			known = webhooks()
+			added = append(added, known...)
+		}
+		out[object] = known
+	}
 	for _, c := range o.Mutating {
-		mutating += len(c.Webhooks)
+		register(c, func() []*Webhook { return o.mutating(c, parsed) })
 	}
-	n := mutating + len(o.CRDs)
+	for _, c := range o.CRDs {
+		register(c, func() []*Webhook { return conversion(c, crds[c.Name]) })
+	}
 	for _, c := range o.Validating {
-		n += len(c.Webhooks)
+		register(c, func() []*Webhook { return o.validating(c, parsed) })
 	}
-	out, known := make([]Webhook, 0, n), selectors{}
-	for r := range o.registrations() {
-		out = append(out, o.admissionWebhook(&r, known))
-	}
-	return slices.Insert(out, mutating, o.conversionWebhooks(crds)...)
+	readAuthorities(added)
+	return out
 }
 
-func (o Objects) admissionWebhook(r *registration, known selectors) Webhook {
+// inOrder returns the webhooks in the order in which the API server calls them:
+// by type, configuration and place in it. It sorts configurations by name. Source:
+// k8s.io/apiserver pkg/admission/configuration.
+func (o Objects) inOrder(webhooks map[any][]*Webhook) []*Webhook {
+	out := make([]*Webhook, 0, countWebhooks(webhooks))
+	for _, c := range o.Mutating {
+		out = append(out, webhooks[c]...)
+	}
+	for _, c := range o.CRDs {
+		out = append(out, webhooks[c]...)
+	}
+	for _, c := range o.Validating {
+		out = append(out, webhooks[c]...)
+	}
+	if !slices.IsSortedFunc(out, (*Webhook).compareCalls) {
+		slices.SortStableFunc(out, (*Webhook).compareCalls)
+	}
+	return out
+}
+
+// Before reports whether the API server calls the webhook before the other one, or
+// would if they were of one type.
+func (w *Webhook) Before(o *Webhook) bool { return w.compareCalls(o) < 0 }
+
+func (w *Webhook) compareCalls(o *Webhook) int {
+	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Configuration, o.Configuration), cmp.Compare(w.Index, o.Index))
+}
+
+func countWebhooks(webhooks map[any][]*Webhook) int {
+	n := 0
+	for _, some := range webhooks {
+		n += len(some)
+	}
+	return n
+}
+
+func (o Objects) mutating(c *admissionv1.MutatingWebhookConfiguration, parsed selectors) []*Webhook {
+	out := make([]*Webhook, 0, len(c.Webhooks))
+	for i, w := range c.Webhooks {
+		out = append(out, o.admissionWebhook(&registration{KindMutating, Mutating, &c.ObjectMeta, asValidating(w), i, w.ReinvocationPolicy}, parsed))
+	}
+	return out
+}
+
+func (o Objects) validating(c *admissionv1.ValidatingWebhookConfiguration, parsed selectors) []*Webhook {
+	out := make([]*Webhook, 0, len(c.Webhooks))
+	for i, w := range c.Webhooks {
+		out = append(out, o.admissionWebhook(&registration{KindValidating, Validating, &c.ObjectMeta, w, i, nil}, parsed))
+	}
+	return out
+}
+
+func (o Objects) admissionWebhook(r *registration, known selectors) *Webhook {
 	w := &r.webhook
-	return Webhook{
+	return &Webhook{
 		Ref:               Ref{Type: r.hookType, Configuration: r.meta.Name, Name: w.Name},
 		Object:            o.webhookObject(r),
 		Index:             r.index,
@@ -141,26 +183,21 @@ func newBackend(c admissionv1.WebhookClientConfig) Backend {
 	return b
 }
 
-// conversionWebhooks returns one webhook for each CRD that is converted by one.
-func (o Objects) conversionWebhooks(crds map[string]*CRD) []Webhook {
-	var out []Webhook
-	for _, c := range o.CRDs {
-		conv := c.Spec.Conversion
-		if conv == nil || conv.Strategy != apiextensionsv1.WebhookConverter || conv.Webhook == nil {
-			continue
-		}
-		crd := crds[c.Name]
-		out = append(out, Webhook{
-			Ref:            Ref{Type: Conversion, Configuration: c.Name, Name: c.Name},
-			Object:         crd.Object,
-			Backend:        newBackend(admissionClient(conv.Webhook.ClientConfig)),
-			FailurePolicy:  admissionv1.Fail,
-			Timeout:        conversionTimeout,
-			ReviewVersions: conv.Webhook.ConversionReviewVersions,
-			CRD:            crd,
-		})
+// conversion returns the webhook that converts the CRD, if one does.
+func conversion(c *apiextensionsv1.CustomResourceDefinition, crd *CRD) []*Webhook {
+	conv := c.Spec.Conversion
+	if conv == nil || conv.Strategy != apiextensionsv1.WebhookConverter || conv.Webhook == nil {
+		return nil
 	}
-	return out
+	return []*Webhook{{
+		Ref:            Ref{Type: Conversion, Configuration: c.Name, Name: c.Name},
+		Object:         crd.Object,
+		Backend:        newBackend(admissionClient(conv.Webhook.ClientConfig)),
+		FailurePolicy:  admissionv1.Fail,
+		Timeout:        conversionTimeout,
+		ReviewVersions: conv.Webhook.ConversionReviewVersions,
+		CRD:            crd,
+	}}
 }
 
 // admissionClient gives a conversion's client configuration the shape of an

@@ -19,7 +19,7 @@ type Answer struct {
 	// Profiles are the webhooks that it is about: all that register the name.
 	Profiles []*classify.Profile
 	// Findings are those about them; the first Related look for the Cause.
-	Findings []classify.Finding
+	Findings []*classify.Finding
 	Related  int
 	// Notes say what else is worth knowing, in whole sentences.
 	Notes []string
@@ -82,8 +82,8 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 
 // findingsOf returns the findings about the webhooks, those of the checks
 // first, and how many of these there are.
-func findingsOf(r *classify.Report, profiles []*classify.Profile, checks []string) ([]classify.Finding, int) {
-	var related, others []classify.Finding
+func findingsOf(r *classify.Report, profiles []*classify.Profile, checks []string) ([]*classify.Finding, int) {
+	var related, others []*classify.Finding
 	for _, f := range r.Findings {
 		switch {
 		case !slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Ref == f.Webhook }):

@@ -310,7 +310,7 @@ func (c Card) resuming() Section {
 func siblings(p *classify.Profile) []string {
 	var out []string
 	for i := range p.Snapshot.Webhooks {
-		w := &p.Snapshot.Webhooks[i]
+		w := p.Snapshot.Webhooks[i]
 		if w.Type == p.Type && w.Configuration == p.Configuration && w.Index != p.Index {
 			out = append(out, w.Name)
 		}

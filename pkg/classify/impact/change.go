@@ -128,7 +128,7 @@ func (c Change) Apply(s *inventory.Snapshot) *inventory.Snapshot {
 		}
 		out.EndpointsKnown.Services[key] = true
 	}
-	out.Webhooks = slices.DeleteFunc(slices.Clone(s.Webhooks), func(w inventory.Webhook) bool {
+	out.Webhooks = slices.DeleteFunc(slices.Clone(s.Webhooks), func(w *inventory.Webhook) bool {
 		return w.Type != inventory.Conversion && slices.Contains(c.Configurations, w.Configuration)
 	})
 	return &out

@@ -26,7 +26,7 @@ type Consequences struct {
 	// gone, those that refuse requests first.
 	Effects []Effect
 	// Appearing and Disappearing are findings.
-	Appearing, Disappearing []classify.Finding
+	Appearing, Disappearing []*classify.Finding
 	// Recovery says in which order the Services come back whose Pods have to be
 	// created anew; Stuck are those that wait for each other.
 	Recovery []Wave
@@ -148,7 +148,7 @@ func SelectedNamespaces(p *classify.Profile) []string {
 }
 
 // missingFrom returns the findings of b that a lacks.
-func missingFrom(a, b *classify.Report) []classify.Finding {
+func missingFrom(a, b *classify.Report) []*classify.Finding {
 	type key struct {
 		check    *classify.Check
 		webhook  inventory.Ref
@@ -159,7 +159,7 @@ func missingFrom(a, b *classify.Report) []classify.Finding {
 	for _, f := range a.Findings {
 		known[key{f.Check, f.Webhook, f.Resource, f.Severity}] = true
 	}
-	var out []classify.Finding
+	var out []*classify.Finding
 	for _, f := range b.Findings {
 		if !known[key{f.Check, f.Webhook, f.Resource, f.Severity}] {
 			out = append(out, f)

@@ -153,7 +153,7 @@ func TestRecovery(t *testing.T) {
 	s := *r.Snapshot
 	s.Webhooks = slices.Clone(s.Webhooks)
 	for i := range s.Webhooks {
-		if w := &s.Webhooks[i]; w.Configuration == "policy" { // leaves its own namespace alone
+		if w := s.Webhooks[i]; w.Configuration == "policy" { // leaves its own namespace alone
 			w.NamespaceSelector.Raw = w.NamespaceSelector.Raw.DeepCopy()
 			w.NamespaceSelector.Raw.MatchExpressions[0].Values = []string{"kube-system", "policy"}
 			w.NamespaceSelector = inventory.NewSelector(w.NamespaceSelector.Raw)

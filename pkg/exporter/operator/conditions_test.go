@@ -41,12 +41,12 @@ func checkNamed(t *testing.T, name string) *classify.Check {
 // reportOf is a Report with one finding of the check on one webhook.
 func reportOf(t *testing.T, check string, w inventory.Webhook) *classify.Report {
 	t.Helper()
-	s := &inventory.Snapshot{Taken: noon, Webhooks: []inventory.Webhook{w}}
+	s := &inventory.Snapshot{Taken: noon, Webhooks: []*inventory.Webhook{&w}}
 	c := checkNamed(t, check)
 	return &classify.Report{
 		Snapshot: s,
-		Profiles: []classify.Profile{{Webhook: &s.Webhooks[0], Snapshot: s, Matcher: admission.New(s)}},
-		Findings: []classify.Finding{{Check: c, Webhook: w.Ref, Problem: classify.Problem{Severity: c.Severity, Message: "is broken"}}},
+		Profiles: []classify.Profile{{Facts: &classify.Facts{Webhook: s.Webhooks[0]}, Snapshot: s, Matcher: admission.New(s)}},
+		Findings: []*classify.Finding{{Check: c, Webhook: w.Ref, Problem: classify.Problem{Severity: c.Severity, Message: "is broken"}}},
 	}
 }
 
@@ -281,9 +281,9 @@ func TestMessagesAreBoundedAndStable(t *testing.T) {
 	one := r.Findings[0]
 	r.Findings = nil
 	for i := range 50 {
-		f := one
+		f := *one
 		f.Message = strings.Repeat("x", 600) + strings.Repeat("y", i)
-		r.Findings = append(r.Findings, f)
+		r.Findings = append(r.Findings, &f)
 	}
 	message := messageOf(evaluated(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError")
 	if n := strings.Count(message, "\n"); n != maxLines || len(message) > (maxLength+4)*(maxLines+1) || !strings.HasSuffix(message, "And 40 more.") {

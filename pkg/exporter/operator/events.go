@@ -41,7 +41,7 @@ const eventWindow = time.Minute
 // transition is a critical finding that appeared or went.
 type transition struct {
 	identity
-	finding classify.Finding
+	finding *classify.Finding
 	object  inventory.Object
 	gone    bool
 	at      time.Time
@@ -57,8 +57,8 @@ type identity struct {
 	resource inventory.Resource
 }
 
-func critical(r *classify.Report) map[identity]classify.Finding {
-	out := map[identity]classify.Finding{}
+func critical(r *classify.Report) map[identity]*classify.Finding {
+	out := map[identity]*classify.Finding{}
 	if r == nil {
 		return out
 	}
@@ -99,7 +99,7 @@ func transitions(before, now *classify.Report) (kept []transition, more int) {
 }
 
 func objectOf(webhook inventory.Ref, r *classify.Report) inventory.Object {
-	i := slices.IndexFunc(r.Snapshot.Webhooks, func(w inventory.Webhook) bool { return w.Ref == webhook })
+	i := slices.IndexFunc(r.Snapshot.Webhooks, func(w *inventory.Webhook) bool { return w.Ref == webhook })
 	if i < 0 {
 		return inventory.Object{}
 	}
@@ -144,7 +144,7 @@ func (q *eventQueue) add(r *classify.Report) {
 }
 
 // sameFindings reports whether both are of one evaluation.
-func sameFindings(a, b []classify.Finding) bool {
+func sameFindings(a, b []*classify.Finding) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 

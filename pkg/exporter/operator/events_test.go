@@ -170,11 +170,11 @@ func TestStandbyKeepsWhatIsFresh(t *testing.T) {
 // and the first Event says how many they are.
 func TestEventsAreBounded(t *testing.T) {
 	r := down()
-	one := r.Findings[slices.IndexFunc(r.Findings, func(f classify.Finding) bool { return f.Severity == classify.Critical })]
+	one := r.Findings[slices.IndexFunc(r.Findings, func(f *classify.Finding) bool { return f.Severity == classify.Critical })]
 	for i := range 1000 {
-		f := one
+		f := *one
 		f.Webhook.Name = strings.Repeat("x", i+1)
-		r.Findings = append(r.Findings, f)
+		r.Findings = append(r.Findings, &f)
 	}
 	q := newQueue()
 	must(t, q.report(r, eventsBegin))

@@ -90,7 +90,7 @@ type policySubject struct {
 
 const resultCategory = "Admission and conversion webhooks"
 
-func resultOf(f classify.Finding, r *classify.Report) policyResult {
+func resultOf(f *classify.Finding, r *classify.Report) policyResult {
 	properties := map[string]string{
 		"webhook": f.Webhook.Name,
 		"type":    string(f.Webhook.Type),
@@ -127,7 +127,7 @@ var severities = map[classify.Severity]string{classify.Critical: "critical", cla
 
 // outcomeOf is "warn" where it is no failure, and "skip" where a user
 // acknowledged it.
-func outcomeOf(f classify.Finding) string {
+func outcomeOf(f *classify.Finding) string {
 	switch {
 	case f.Acknowledged:
 		return "skip"

@@ -145,7 +145,7 @@ func TestPolicyReportIsBounded(t *testing.T) {
 			r := *down()
 			one := r.Findings[0]
 			one.Message, one.Fix = text, text
-			r.Findings = slices.Repeat([]classify.Finding{one}, 2*maxResults)
+			r.Findings = slices.Repeat([]*classify.Finding{one}, 2*maxResults)
 			list, err := results(&r)
 			must(t, err)
 			written, err := json.Marshal(list)
@@ -167,7 +167,7 @@ func TestPolicyReportIsBounded(t *testing.T) {
 
 // TestOutcomes: what a finding is in terms of policy reports.
 func TestOutcomes(t *testing.T) {
-	for want, f := range map[string]classify.Finding{
+	for want, f := range map[string]*classify.Finding{
 		"fail critical": {Problem: classify.Problem{Severity: classify.Critical}},
 		"warn medium":   {Problem: classify.Problem{Severity: classify.Warning}},
 		"warn info":     {Problem: classify.Problem{Severity: classify.Info}},

@@ -17,7 +17,7 @@ type policyReport struct {
 	// content is what was last written, at the time, for the findings.
 	content  map[string]any
 	at       time.Time
-	findings []classify.Finding
+	findings []*classify.Finding
 	// unserved is when it was last reported that the API is not served.
 	unserved time.Time
 	limiter  *rate.Limiter

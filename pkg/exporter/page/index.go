@@ -28,7 +28,7 @@ func newView(r *classify.Report, l links, shown func(inventory.Ref) bool) *view 
 		}
 	}
 	for i := range r.Findings {
-		if f := &r.Findings[i]; shown(f.Webhook) {
+		if f := r.Findings[i]; shown(f.Webhook) {
 			v.findings = append(v.findings, f)
 			v.ofWebhook[f.Webhook] = append(v.ofWebhook[f.Webhook], f)
 		}

@@ -256,7 +256,7 @@ func newReach(reach map[classify.Class][]inventory.Resource) map[classify.Class]
 	return out
 }
 
-func newFinding(f classify.Finding) Finding {
+func newFinding(f *classify.Finding) Finding {
 	return Finding{
 		Check:         f.Check.Name,
 		Severity:      f.Severity,

@@ -198,7 +198,7 @@ func topLines(r *classify.Report) map[inventory.Series]*TopWebhook {
 }
 
 // unregistered are the webhooks that were called and that nothing registers, sorted.
-func unregistered(o *inventory.Observation, webhooks []inventory.Webhook) []TopWebhook {
+func unregistered(o *inventory.Observation, webhooks []*inventory.Webhook) []TopWebhook {
 	registered := map[inventory.Series]bool{}
 	for i := range webhooks {
 		registered[webhooks[i].Series()] = true

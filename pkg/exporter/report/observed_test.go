@@ -18,12 +18,12 @@ import (
 func observedReport(o *inventory.Observation) *classify.Report {
 	profile := func(name string) classify.Profile {
 		w := &inventory.Webhook{Ref: inventory.Ref{Type: inventory.Validating, Configuration: "policy", Name: name}}
-		return classify.Profile{Webhook: w, Threshold: 0.5}
+		return classify.Profile{Facts: &classify.Facts{Webhook: w, Threshold: 0.5}}
 	}
 	s := &inventory.Snapshot{Taken: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Observed: o}
 	r := &classify.Report{Snapshot: s, Profiles: []classify.Profile{profile("busy"), profile("idle")}}
 	for _, p := range r.Profiles {
-		s.Webhooks = append(s.Webhooks, *p.Webhook)
+		s.Webhooks = append(s.Webhooks, p.Webhook)
 	}
 	return r
 }
@@ -92,7 +92,7 @@ func TestObservedFindings(t *testing.T) {
 	r := observedReport(observation())
 	check := &classify.Check{Name: "some-check", Severity: classify.Warning}
 	for _, p := range r.Profiles {
-		r.Findings = append(r.Findings, classify.Finding{Check: check, Webhook: p.Ref, Problem: classify.Problem{Severity: classify.Warning, Message: "is wrong"}})
+		r.Findings = append(r.Findings, &classify.Finding{Check: check, Webhook: p.Ref, Problem: classify.Problem{Severity: classify.Warning, Message: "is wrong"}})
 	}
 	d := NewDocument(r)
 	for name, want := range map[string][]string{

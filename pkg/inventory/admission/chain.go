@@ -35,7 +35,7 @@ type Step struct {
 func (m *Matcher) Chain(r Request) Chain {
 	c := Chain{Request: r}
 	for i := range m.Snapshot.Webhooks {
-		w := &m.Snapshot.Webhooks[i]
+		w := m.Snapshot.Webhooks[i]
 		if w.Type == inventory.Conversion {
 			continue
 		}
@@ -128,13 +128,13 @@ func (c Chain) Budget() Budget {
 // between the version of the request, the stored one and those that the called
 // webhooks ask for.
 func (m *Matcher) conversion(c Chain) *Step {
-	i := slices.IndexFunc(m.Snapshot.Webhooks, func(w inventory.Webhook) bool {
+	i := slices.IndexFunc(m.Snapshot.Webhooks, func(w *inventory.Webhook) bool {
 		return w.Type == inventory.Conversion && w.CRD.Resource == c.Request.Resource.Parent()
 	})
 	if i < 0 {
 		return nil
 	}
-	w := &m.Snapshot.Webhooks[i]
+	w := m.Snapshot.Webhooks[i]
 	if detail := c.converted(w.CRD); detail != "" {
 		return &Step{w, Verdict{Match: Yes, Detail: detail}}
 	}

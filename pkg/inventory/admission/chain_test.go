@@ -221,7 +221,7 @@ func TestConditionsOnAnObject(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.Match(&s.Webhooks[0]); got.Match != test.want {
+		if got := r.Match(s.Webhooks[0]); got.Match != test.want {
 			t.Errorf("%v: %+v, want %s", test.object, got, test.want)
 		}
 	}
@@ -259,14 +259,14 @@ func TestBadConditions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := r.Match(&s.Webhooks[0])
+		got := r.Match(s.Webhooks[0])
 		if got.Match != test.want || got.Refused != test.refused {
 			t.Errorf("%s: %+v, want %s, refused %v", test.name, got, test.want, test.refused)
 		}
 		if got.Match != Yes && got.Detail == "" {
 			t.Errorf("%s: no detail", test.name)
 		}
-		New(s).MatchedResources(&s.Webhooks[0])
+		New(s).MatchedResources(s.Webhooks[0])
 	}
 }
 
@@ -284,10 +284,10 @@ func TestBadSelectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Match(&s.Webhooks[0]); got.Match != Yes || !got.Refused {
+	if got := r.Match(s.Webhooks[0]); got.Match != Yes || !got.Refused {
 		t.Errorf("%+v, want the request refused", got)
 	}
-	if len(New(s).MatchedResources(&s.Webhooks[0])) == 0 {
+	if len(New(s).MatchedResources(s.Webhooks[0])) == 0 {
 		t.Error("the selector excludes everything")
 	}
 }
@@ -299,8 +299,8 @@ func TestConcurrentUse(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for i := range s.Snapshot.Webhooks {
-				s.MatchedResources(&s.Snapshot.Webhooks[i])
-				s.Intercepts(&s.Snapshot.Webhooks[i], inventory.Resource{Name: "pods"}, Create, "default")
+				s.MatchedResources(s.Snapshot.Webhooks[i])
+				s.Intercepts(s.Snapshot.Webhooks[i], inventory.Resource{Name: "pods"}, Create, "default")
 			}
 			if r, err := s.Request(Create, inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, Subject{}); err != nil || len(s.Chain(r).Steps) == 0 {
 				t.Errorf("nothing is called: %v", err)
@@ -349,7 +349,7 @@ func BenchmarkReach5000(b *testing.B) {
 	s := crowd(5000)
 	for b.Loop() {
 		for i := range s.Snapshot.Webhooks {
-			s.MatchedResources(&s.Snapshot.Webhooks[i])
+			s.MatchedResources(s.Snapshot.Webhooks[i])
 		}
 	}
 }
@@ -362,6 +362,6 @@ func BenchmarkReachWith5000Rules(b *testing.B) {
 	})
 	s := New(inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{}))
 	for b.Loop() {
-		s.MatchedResources(&s.Snapshot.Webhooks[0])
+		s.MatchedResources(s.Snapshot.Webhooks[0])
 	}
 }

@@ -152,6 +152,16 @@ func (x *index) withoutCaches() *index {
 	return &out
 }
 
+// withCaches returns the index with what its caches hold.
+func (x *index) withCaches() *index {
+	out := *x
+	out.requests = x.requests.next()
+	out.possible = x.possible.next()
+	out.matched = x.matched.next()
+	out.failing = x.failing.next()
+	return &out
+}
+
 // versions are all versions of all served resources, and those that CRDs
 // declare but do not serve: a rule on them reaches the served ones by
 // equivalence.

@@ -112,6 +112,10 @@ type programs struct {
 
 func newPrograms() *programs { return &programs{newResultCache[string, *program]()} }
 
+// next returns those of the next Snapshot: what an expression is compiled to
+// depends on nothing else.
+func (p *programs) next() *programs { return &programs{p.known.next()} }
+
 func (p *programs) of(expression string) *program {
 	return p.known.getOrCompute(expression, func() *program { return compile(expression) })
 }
@@ -161,7 +165,7 @@ func issue(issues *cel.Issues) error {
 func (m *Matcher) Errors() []inventory.Error {
 	out := slices.Clone(m.Snapshot.Errors)
 	for i := range m.Snapshot.Webhooks {
-		w := &m.Snapshot.Webhooks[i]
+		w := m.Snapshot.Webhooks[i]
 		for _, c := range w.MatchConditions {
 			if p := m.index.programs.of(c.Expression); p.err != nil {
 				out = append(out, inventory.Error{

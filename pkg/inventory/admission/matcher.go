@@ -18,3 +18,19 @@ type Matcher struct {
 func New(s *inventory.Snapshot) *Matcher {
 	return &Matcher{Snapshot: s, index: newIndex(s)}
 }
+
+// Next returns the Matcher of the Snapshot that follows that of m. It takes over
+// what depends on nothing that changed between the two.
+func (m *Matcher) Next(s *inventory.Snapshot) *Matcher {
+	var next *index
+	switch {
+	case s.SameBesideWebhooks(m.Snapshot):
+		next = m.index.withCaches()
+	case s.SameResources(m.Snapshot):
+		next = m.index.withoutCaches()
+	default:
+		next = newIndex(s)
+	}
+	next.programs = m.index.programs.next()
+	return &Matcher{Snapshot: s, index: next}
+}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // parallel is how many lists run at a time: enough to hide the latency of a
@@ -48,7 +49,7 @@ func (r *reader) readScopes(ctx context.Context, clients Clients, s *inventory.S
 	var out []contents
 	broad, read := map[watchScope]bool{}, map[watchScope]bool{}
 	for {
-		scopes := wantedScopes(s, broad)
+		scopes := wantedScopes(admission.New(s), broad)
 		maps.DeleteFunc(scopes, func(scope watchScope, _ keySet) bool { return read[scope] })
 		if len(scopes) == 0 {
 			return out

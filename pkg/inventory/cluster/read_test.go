@@ -31,7 +31,7 @@ func TestRead(t *testing.T) {
 		"customresourcedefinitions.apiextensions.k8s.io":               1,
 		"apiservices.apiregistration.k8s.io":                           1,
 		"namespaces":                                                   2,
-		"services":                                                   6,
+		"services":                                                     6,
 		"pods":                                                         0,
 		"endpointslices.discovery.k8s.io":                              6,
 	}

@@ -203,7 +203,9 @@ func serviceOfSlice(obj metav1.Object) inventory.Key {
 	return inventory.Key{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[discoveryv1.LabelServiceName]}
 }
 
-func namespaceOf(obj metav1.Object) inventory.Key { return inventory.Key{Namespace: obj.GetNamespace()} }
+func namespaceOf(obj metav1.Object) inventory.Key {
+	return inventory.Key{Namespace: obj.GetNamespace()}
+}
 
 // servicePage is also the number of Services that make a namespace crowded.
 const servicePage = 500

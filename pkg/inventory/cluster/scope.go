@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -16,7 +15,7 @@ import (
 // watchScope is a part of the cluster that is watched because of webhooks. The zero
 // watchScope is the whole cluster.
 type watchScope struct {
-	kind      scopeKind
+	kind scopeKind
 	// namespace is empty for kinds that cover the cluster.
 	namespace string
 	// services are the names of the Services in question, separated by commas;
@@ -92,7 +91,9 @@ func (s watchScope) coversCluster() bool { return s == (watchScope{}) || s.kind 
 
 // replaces reports whether the scope takes the place of the other for objects of
 // one kind when references change.
-func (s watchScope) replaces(o watchScope) bool { return s.namespace == o.namespace || o.coversCluster() }
+func (s watchScope) replaces(o watchScope) bool {
+	return s.namespace == o.namespace || o.coversCluster()
+}
 
 // possible reports whether the scope can exist: a webhook may refer to any name,
 // and a call with an impossible one fails.
@@ -107,7 +108,8 @@ func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 
 // the namespaces from which a failure would close the API, and what nodes need of the
 // system namespaces where a webhook could hold it up. What is too broad to be watched
 // as a whole is watched in parts.
-func wantedScopes(s *inventory.Snapshot, broad map[watchScope]bool) map[watchScope]keySet {
+func wantedScopes(m *admission.Matcher, broad map[watchScope]bool) map[watchScope]keySet {
+	s := m.Snapshot
 	out := map[watchScope]keySet{}
 	services, pods := references(s), podNamespaces(s)
 	for _, kind := range []struct {
@@ -133,7 +135,7 @@ func wantedScopes(s *inventory.Snapshot, broad map[watchScope]bool) map[watchSco
 			}
 		}
 	}
-	for _, namespace := range blockedSystems(s) {
+	for _, namespace := range blockedSystems(m) {
 		out[watchScope{kind: nodeWorkloads, namespace: namespace}] = nil
 	}
 	return out
@@ -143,7 +145,7 @@ func wantedScopes(s *inventory.Snapshot, broad map[watchScope]bool) map[watchSco
 func podNamespaces(s *inventory.Snapshot) keySet {
 	out := keySet{}
 	for i := range s.Webhooks {
-		if w := &s.Webhooks[i]; w.FailsClosed() && w.Backend.Kind != inventory.BackendURL {
+		if w := s.Webhooks[i]; w.FailsClosed() && w.Backend.Kind != inventory.BackendURL {
 			out[inventory.Key{Namespace: s.State(w.Backend).Service.Namespace}] = true
 		}
 	}
@@ -151,17 +153,17 @@ func podNamespaces(s *inventory.Snapshot) keySet {
 }
 
 // blockedSystems are the system namespaces whose Pods some webhook could hold up.
-func blockedSystems(s *inventory.Snapshot) []string {
+func blockedSystems(m *admission.Matcher) []string {
+	s := m.Snapshot
 	var out []string
 	systems := present(s, inventory.SystemNamespaces)
-	matcher := sync.OnceValue(func() *admission.Matcher { return admission.New(s) })
 	for i := range s.Webhooks {
-		w := &s.Webhooks[i]
+		w := s.Webhooks[i]
 		if len(systems) == 0 || !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
 			continue
 		}
 		systems = slices.DeleteFunc(systems, func(namespace string) bool { // one webhook is enough
-			blocks := matcher().BlocksPods(w, namespace)
+			blocks := m.BlocksPods(w, namespace)
 			if blocks {
 				out = append(out, namespace)
 			}
@@ -228,11 +230,11 @@ func present(s *inventory.Snapshot, namespaces []string) []string {
 func references(s *inventory.Snapshot) keySet {
 	out := keySet{}
 	for i := range s.Webhooks {
-		switch b := &s.Webhooks[i].Backend; b.Kind {
+		switch b := s.Webhooks[i].Backend; b.Kind {
 		case inventory.BackendService:
 			out[b.Service.Key] = true
 		case inventory.BackendAPIServer:
-			if called := s.State(*b).Service; called != b.Service {
+			if called := s.State(b).Service; called != b.Service {
 				out[called.Key] = true
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Options configure Watch and Read. The zero Options are the defaults.
@@ -67,6 +68,8 @@ type watcher struct {
 	clusterWide   []*objectWatch
 	scoped        map[watchScope]*scopedWatch
 	startupErrors []inventory.Error
+	builder       inventory.Builder
+	matcher       *admission.Matcher
 
 	mu         sync.Mutex
 	schedule   schedule
@@ -228,7 +231,7 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	// The Snapshot may lack changes from here on.
 	w.reschedule(func(s *schedule) { s.changed = time.Time{} })
 	s := w.snapshot()
-	if w.watchScopes(ctx, wantedScopes(s, w.broadScopes())) {
+	if w.watchScopes(ctx, wantedScopes(w.nextMatcher(s), w.broadScopes())) {
 		w.reschedule(func(s *schedule) { s.changed = cmp.Or(times.changed, s.changed) })
 		w.signal()
 		return
@@ -412,5 +415,16 @@ func (w *watcher) snapshot() *inventory.Snapshot {
 	w.mu.Unlock()
 	o := w.options.assemble(all, info)
 	o.WatchErrors, o.Regressions, o.Current = errors, regressions, current
-	return o.Snapshot(taken)
+	return w.builder.Snapshot(o, taken)
+}
+
+// nextMatcher returns the Matcher of the Snapshot, with what that of the one before
+// knows.
+func (w *watcher) nextMatcher(s *inventory.Snapshot) *admission.Matcher {
+	if w.matcher == nil {
+		w.matcher = admission.New(s)
+	} else {
+		w.matcher = w.matcher.Next(s)
+	}
+	return w.matcher
 }

@@ -57,7 +57,7 @@ func (o Options) targets(s *inventory.Snapshot) []target {
 	index := map[string]int{}
 	digests := map[*inventory.Authority]digest{}
 	for i := range s.Webhooks {
-		w := &s.Webhooks[i]
+		w := s.Webhooks[i]
 		t, ok := o.target(s, w.Backend)
 		if !ok {
 			continue

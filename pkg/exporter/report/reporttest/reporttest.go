@@ -108,19 +108,19 @@ func Report() *classify.Report {
 	return &classify.Report{
 		Snapshot: &inventory.Snapshot{Taken: Taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}, Probes: probes()},
 		Profiles: []classify.Profile{
-			{Webhook: inject, Threshold: 0.5, ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}},
-			{Webhook: Webhook(widgets, Service("widgets", "convert")), Threshold: 1, BackendReady: new(true)},
-			{Webhook: policy, Threshold: 0.5, BackendReady: new(false), Approved: true, ByClass: map[classify.Class][]inventory.Resource{
+			{Facts: &classify.Facts{Webhook: inject, Threshold: 0.5, ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}}},
+			{Facts: &classify.Facts{Webhook: Webhook(widgets, Service("widgets", "convert")), Threshold: 1, BackendReady: new(true)}},
+			{Facts: &classify.Facts{Webhook: policy, Threshold: 0.5, BackendReady: new(false), Approved: true, ByClass: map[classify.Class][]inventory.Resource{
 				classify.ClassCritical: {pods},
 				classify.ClassCore:     {pods, deployments},
-			}},
-			{Webhook: Webhook(quotaPolicy, Service("policy", "policy")), Threshold: 1},
+			}}},
+			{Facts: &classify.Facts{Webhook: Webhook(quotaPolicy, Service("policy", "policy")), Threshold: 1}},
 		},
 		Costs: []classify.Cost{
 			{Resource: pods, Operation: admission.Create, Budget: admission.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Webhooks: 2}},
 			{Resource: pods, Operation: admission.Delete},
 		},
-		Findings: []classify.Finding{
+		Findings: []*classify.Finding{
 			{Check: NoEndpoints, Webhook: podsPolicy, Source: source, Problem: classify.Problem{
 				Severity: classify.Critical,
 				Message:  "calls Service policy/policy, which has no ready endpoint, for pods, deployments.apps, statefulsets.apps, daemonsets.apps, jobs.batch, cronjobs.batch, services, secrets, configmaps, serviceaccounts, endpoints and leases.coordination.k8s.io",

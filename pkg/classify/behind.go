@@ -1,0 +1,66 @@
+package classify
+
+import (
+	"reflect"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// behind compares what is behind webhooks in two Snapshots: their Services,
+// endpoints and probes.
+type behind struct {
+	last, now *inventory.Snapshot
+	// services are the results so far.
+	services map[servicePort]bool
+}
+
+type servicePort struct {
+	inventory.Key
+	port int32
+}
+
+func newBehind(last *Report, now *inventory.Snapshot) *behind {
+	if last == nil {
+		return nil
+	}
+	return &behind{last.Snapshot, now, map[servicePort]bool{}}
+}
+
+// same reports whether nothing changed behind the webhook of the facts, which are
+// of the last Snapshot.
+func (b *behind) same(f *Facts) bool {
+	if !b.sameProbe(f.Ref) {
+		return false
+	}
+	switch f.Backend.Kind {
+	case inventory.BackendURL:
+		return true
+	case inventory.BackendAPIServer:
+		return b.now.State(f.Backend) == f.State && b.sameService(f.State.Service.Key)
+	}
+	place := servicePort{f.Backend.Service.Key, f.Backend.Service.Port}
+	same, known := b.services[place]
+	if !known {
+		same = b.now.State(f.Backend) == f.State && b.sameService(place.Key)
+		b.services[place] = same
+	}
+	return same
+}
+
+// sameService compares all that checks read of a Service.
+func (b *behind) sameService(key inventory.Key) bool {
+	return b.now.SameServices(b.last) ||
+		b.now.HasServiceIn(key.Namespace) == b.last.HasServiceIn(key.Namespace) &&
+			reflect.DeepEqual(b.now.Services[key], b.last.Services[key])
+}
+
+// sameProbe compares the dials: what a webhook makes of one changes with the
+// webhook alone.
+func (b *behind) sameProbe(ref inventory.Ref) bool {
+	if len(b.now.Probes) == 0 && len(b.last.Probes) == 0 {
+		return true
+	}
+	now, dialed := b.now.Probes[ref]
+	last, dialedBefore := b.last.Probes[ref]
+	return dialed == dialedBefore && now.At.Equal(last.At) && now.Answer == last.Answer && now.Error == last.Error
+}

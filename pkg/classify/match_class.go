@@ -1,0 +1,142 @@
+package classify
+
+import (
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// matchClass is what webhooks have in common that are called for the same requests:
+// large clusters have many webhooks and few of these.
+type matchClass struct {
+	matched []admission.MatchedResource
+	unused  []int
+	byClass map[Class][]inventory.Resource
+	// runLevelZero is what they reach on run level 0.
+	runLevelZero RunLevelZero
+	// controlPlane are the requests on the control plane's path that they are called
+	// for, once a webhook is asked about that could hold them up.
+	controlPlane      []ControlPlaneMatch
+	controlPlaneKnown bool
+}
+
+// deriver derives what is known of webhooks one by one. What is known of their
+// matchClasses depends on nothing that Snapshot.SameBesideWebhooks leaves out.
+type deriver struct {
+	work     *work
+	policy   *Policy
+	matcher  *admission.Matcher
+	snapshot *inventory.Snapshot
+	known    map[string]*matchClass
+
+	// classes are those of the resources that the Policy lists.
+	classes map[inventory.Resource][]Class
+	groups  map[string]bool
+	// sorted are the results of classify so far, by the first matched resource:
+	// webhooks that match the same share that list.
+	sorted map[*admission.MatchedResource]map[Class][]inventory.Resource
+	// platformWebhooks and platformNamespaces are the Policy's globs.
+	platformWebhooks, platformNamespaces globs
+	// runLevelZero are the namespaces on run level 0, and requests those on the
+	// control plane's path, once one of them is needed.
+	runLevelZero []string
+	requests     controlPlaneRequests
+	prepared     bool
+}
+
+func (p *Policy) deriver(w *work, m *admission.Matcher, known map[string]*matchClass) *deriver {
+	d := &deriver{
+		work:               w,
+		policy:             p,
+		matcher:            m,
+		snapshot:           m.Snapshot,
+		known:              known,
+		classes:            map[inventory.Resource][]Class{},
+		groups:             map[string]bool{},
+		sorted:             map[*admission.MatchedResource]map[Class][]inventory.Resource{},
+		platformWebhooks:   newGlobs(p.PlatformWebhooks),
+		platformNamespaces: newGlobs(p.PlatformNamespaces),
+	}
+	for _, class := range ListedClasses {
+		for _, r := range p.Classes[class] {
+			d.classes[r] = append(d.classes[r], class)
+		}
+	}
+	for _, g := range p.CoreGroups {
+		d.groups[g] = true
+	}
+	return d
+}
+
+// prepare makes what only new matchClasses need: it costs the namespaces and the
+// requests on the control plane's path.
+func (d *deriver) prepare() {
+	if !d.prepared {
+		d.prepared = true
+		d.runLevelZero = d.policy.onRunLevel(d.snapshot, "0")
+		d.requests = d.policy.controlPlaneRequests(d.work, d.matcher)
+	}
+}
+
+// classOf returns the class of the webhook.
+func (d *deriver) classOf(w *inventory.Webhook, key string) *matchClass {
+	if w.Type == inventory.Conversion { // it has no rules: what it matches is its CRD
+		matched := d.matcher.MatchedResources(w)
+		return &matchClass{matched: matched, byClass: d.sort(matched)}
+	}
+	class, known := d.known[key]
+	if !known {
+		d.prepare()
+		class = &matchClass{matched: d.matcher.MatchedResources(w), unused: d.matcher.UnusedRules(w)}
+		class.byClass = d.classify(class.matched)
+		class.runLevelZero = d.matchedOnZero(class, w)
+		d.known[key] = class
+	}
+	return class
+}
+
+// controlPlane returns the requests on the control plane's path that the class is
+// called for. It costs those that it matches.
+func (d *deriver) controlPlane(class *matchClass, w *inventory.Webhook) []ControlPlaneMatch {
+	if !class.controlPlaneKnown {
+		d.prepare()
+		class.controlPlane, class.controlPlaneKnown = d.requests.known(d.work, w, class.matched), true
+	}
+	return class.controlPlane
+}
+
+// core reports whether the resource is part of a stock cluster: by its group,
+// or by the annotation on its CRD.
+func (d *deriver) core(r inventory.Resource) bool {
+	if d.groups[r.Group] {
+		return true
+	}
+	crd := d.snapshot.CRDs[r.Name+"."+r.Group]
+	return crd != nil && crd.Annotations[approvedAPI] != ""
+}
+
+// classify sorts what a webhook matches into the classes of resources, once for
+// webhooks that match the same.
+func (d *deriver) classify(matched []admission.MatchedResource) map[Class][]inventory.Resource {
+	if len(matched) == 0 {
+		return nil
+	}
+	out, done := d.sorted[&matched[0]]
+	if !done {
+		out = d.sort(matched)
+		d.sorted[&matched[0]] = out
+	}
+	return out
+}
+
+func (d *deriver) sort(matched []admission.MatchedResource) map[Class][]inventory.Resource {
+	out := map[Class][]inventory.Resource{}
+	for _, r := range matched {
+		for _, class := range d.classes[r.Resource] {
+			out[class] = append(out[class], r.Resource)
+		}
+		if d.core(r.Resource) {
+			out[ClassCore] = append(out[ClassCore], r.Resource)
+		}
+	}
+	return out
+}

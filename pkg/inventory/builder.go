@@ -1,0 +1,148 @@
+package inventory
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// Builder makes one Snapshot after another of a cluster. Each takes over from the
+// one before what is made of the same objects, so that a change costs what it
+// touches. Two objects are the same where they have one address: what changes is
+// replaced by another object, and never written to.
+//
+// The zero Builder is ready to use, by one goroutine at a time.
+type Builder struct {
+	// before is the last Snapshot, nil for the first, and objects are those that it
+	// is made of.
+	before  *Snapshot
+	objects Objects
+	// webhooks are those that each object registers.
+	webhooks map[any][]*Webhook
+	crds     map[*apiextensionsv1.CustomResourceDefinition]*CRD
+}
+
+// Snapshot turns the objects into facts. It never writes to the objects.
+func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
+	s := &Snapshot{
+		Taken:            taken,
+		Server:           o.Server,
+		OpenShift:        o.OpenShift,
+		Upgrading:        o.Upgrading,
+		Routing:          o.Routing,
+		ReviewsExcluded:  o.reviewsExcluded(),
+		Nodes:            o.Nodes,
+		NamespacesKnown:  o.NamespacesKnown,
+		APIServicesKnown: o.APIServicesKnown,
+		ServicesKnown:    o.ServicesKnown,
+		EndpointsKnown:   o.EndpointsKnown,
+		Inputs:           o.Inputs,
+		Current:          o.Current,
+		WatchErrors:      o.WatchErrors,
+		Regressions:      o.Regressions,
+	}
+	b.addResources(s, o)
+	b.addObjects(s, o)
+	b.webhooks = o.webhooks(s.CRDs, b.webhooks)
+	s.Webhooks = o.inOrder(b.webhooks)
+	s.Errors = slices.Concat(o.Errors, selectorErrors(s.Webhooks), urlErrors(s.Webhooks), bundleErrors(s.Webhooks))
+	b.before, b.objects = s, o
+	return s
+}
+
+// addResources adds the CRDs and what the server serves.
+func (b *Builder) addResources(s *Snapshot, o Objects) {
+	was, before := &b.objects, b.before
+	if before != nil && slices.Equal(o.CRDs, was.CRDs) {
+		s.CRDs = before.CRDs
+	} else {
+		b.crds = o.crds(b.crds)
+		s.CRDs = make(map[string]*CRD, len(b.crds))
+		for _, object := range o.CRDs {
+			s.CRDs[object.Name] = b.crds[object]
+		}
+	}
+	if before != nil && sameMap(s.CRDs, before.CRDs) && sameSlice(o.Discovered, was.Discovered) && s.Server == before.Server && s.OpenShift == before.OpenShift {
+		s.Served = before.Served
+	} else {
+		s.Served = o.served(s.CRDs)
+	}
+}
+
+// addObjects adds what else webhooks refer to.
+func (b *Builder) addObjects(s *Snapshot, o Objects) {
+	was, before := &b.objects, b.before
+	if before == nil {
+		s.Namespaces, s.APIServices, s.Services, s.Workloads = o.namespaces(), o.apiServices(), o.services(), o.workloads()
+		s.placement = &placement{}
+		return
+	}
+	s.Namespaces, s.APIServices = before.Namespaces, before.APIServices
+	if !slices.Equal(o.Namespaces, was.Namespaces) {
+		s.Namespaces = o.namespaces()
+	}
+	if !slices.Equal(o.APIServices, was.APIServices) {
+		s.APIServices = o.apiServices()
+	}
+	s.Services, s.Workloads, s.placement = before.Services, before.Workloads, before.placement
+	if !slices.Equal(o.Services, was.Services) || !slices.Equal(o.EndpointSlices, was.EndpointSlices) {
+		s.Services, s.placement = o.services(), &placement{}
+	}
+	if !slices.Equal(o.Pods, was.Pods) || !slices.Equal(o.Deployments, was.Deployments) || !slices.Equal(o.StatefulSets, was.StatefulSets) || !slices.Equal(o.DaemonSets, was.DaemonSets) {
+		s.Workloads, s.placement = o.workloads(), &placement{}
+	}
+}
+
+// crds are those of the objects, as they were before where the object is the same.
+func (o Objects) crds(before map[*apiextensionsv1.CustomResourceDefinition]*CRD) map[*apiextensionsv1.CustomResourceDefinition]*CRD {
+	out := make(map[*apiextensionsv1.CustomResourceDefinition]*CRD, len(o.CRDs))
+	for _, c := range o.CRDs {
+		crd, known := before[c]
+		if !known {
+			crd = o.crd(c)
+		}
+		out[c] = crd
+	}
+	return out
+}
+
+// SameBesideWebhooks reports whether both Snapshots differ at most in their
+// webhooks, in what is behind those (Services, endpoints and probes), in their
+// errors and in when they were taken. Snapshots of different Builders always
+// differ.
+func (s *Snapshot) SameBesideWebhooks(o *Snapshot) bool {
+	return s.Server == o.Server &&
+		s.OpenShift == o.OpenShift &&
+		s.Upgrading == o.Upgrading &&
+		s.Routing == o.Routing &&
+		s.ReviewsExcluded == o.ReviewsExcluded &&
+		s.Nodes == o.Nodes &&
+		s.NamespacesKnown == o.NamespacesKnown &&
+		s.APIServicesKnown == o.APIServicesKnown &&
+		s.Observed == o.Observed &&
+		s.SameResources(o) &&
+		sameMap(s.Namespaces, o.Namespaces) &&
+		sameMap(s.APIServices, o.APIServices) &&
+		sameSlice(s.Workloads, o.Workloads)
+}
+
+// SameResources reports whether the API server serves the same, and the Snapshots
+// are made of the same CRDs.
+func (s *Snapshot) SameResources(o *Snapshot) bool {
+	return s.ReviewsExcluded == o.ReviewsExcluded && sameSlice(s.Served, o.Served) && sameMap(s.CRDs, o.CRDs)
+}
+
+// SameServices reports whether both Snapshots have the same Services and endpoints.
+func (s *Snapshot) SameServices(o *Snapshot) bool { return sameMap(s.Services, o.Services) }
+
+// sameSlice reports whether both are one slice. It compares no elements.
+func sameSlice[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// sameMap reports whether both are one map. It compares no elements.
+func sameMap[K comparable, V any](a, b map[K]V) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
