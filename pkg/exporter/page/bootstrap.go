@@ -17,8 +17,9 @@ type bootstrapPage struct {
 	Drawing     *drawing
 	Independent int
 	Truncated   bool
-	// NotDrawn counts the nodes that the drawing has no space for.
-	NotDrawn int
+	// NotDrawn and ArrowsNotDrawn count the nodes that the drawing has no space
+	// for, and the edges between those that it has.
+	NotDrawn, ArrowsNotDrawn int
 }
 
 // cycleRow is a webhook in a deadlock, and how.
@@ -41,6 +42,7 @@ const (
 	maxCycles       = 100
 	maxEdges        = 300
 	maxNodes        = 40
+	maxArrows       = 200
 	maxEdgeWebhooks = 5
 )
 
@@ -69,7 +71,9 @@ func (v *view) bootstrap(ctx context.Context) *bootstrapPage {
 		}
 	}
 	b.NotDrawn = max(len(g.Nodes)-maxNodes, 0)
-	b.Drawing = drawGraph(g)
+	edges := edgesAmong(g, maxNodes)
+	b.ArrowsNotDrawn = max(len(edges)-maxArrows, 0)
+	b.Drawing = drawGraph(g, edges[:min(len(edges), maxArrows)])
 	return b
 }
 
@@ -128,19 +132,31 @@ const (
 	drawMargin = 24
 )
 
-// drawGraph draws the first nodes of a graph; those of cycles come first.
-func drawGraph(g classify.BootstrapGraph) *drawing {
+// edgesAmong are the edges between the first n nodes, those of cycles first.
+func edgesAmong(g classify.BootstrapGraph, n int) []classify.BootstrapEdge {
+	var out []classify.BootstrapEdge
+	for _, cyclic := range []bool{true, false} {
+		for _, e := range g.Edges {
+			if e.Cycle == cyclic && e.From < n && e.To < n {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// drawGraph draws the first nodes of a graph, of which those of cycles come
+// first, and edges between them.
+func drawGraph(g classify.BootstrapGraph, edges []classify.BootstrapEdge) *drawing {
 	n := min(len(g.Nodes), maxNodes)
 	if n == 0 {
 		return nil
 	}
-	var edges [][2]int
-	for _, e := range g.Edges {
-		if e.From < n && e.To < n {
-			edges = append(edges, [2]int{e.From, e.To})
-		}
+	pairs := make([][2]int, len(edges))
+	for i, e := range edges {
+		pairs[i] = [2]int{e.From, e.To}
 	}
-	l := newLayout(n, edges)
+	l := newLayout(n, pairs)
 	d := &drawing{
 		Width:  2*drawMargin + l.columns*nodeWidth + max(l.columns-1, 0)*columnGap + columnGap/2,
 		Height: 2*drawMargin + l.rows*(nodeHeight+rowGap),
@@ -152,10 +168,8 @@ func drawGraph(g classify.BootstrapGraph) *drawing {
 			cyclic++
 		}
 	}
-	for _, e := range g.Edges {
-		if e.From < n && e.To < n {
-			d.Edges = append(d.Edges, drawnEdge{l.path([2]int{e.From, e.To}), edgeStyle(e), "arrow" + cycleSuffix(e.Cycle)})
-		}
+	for i, e := range edges {
+		d.Edges = append(d.Edges, drawnEdge{l.path(pairs[i]), edgeStyle(e), "arrow" + cycleSuffix(e.Cycle)})
 	}
 	d.Description = fmt.Sprintf("%s, %d of them in a cycle; an arrow leads from Pods to those that they need. The tables below say the same.", counted(n, "group of workloads"), cyclic)
 	return d
