@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Draws the dashboards with Grafana's own components into e2e/bin/screenshots,
-# and with KEEP=1 takes those that the documentation shows.
+# photographs the status page there as the tests open it, and with KEEP=1 takes those that the documentation shows.
 # Needs node, npm and what e2e/prom/build.sh builds; installs the rest.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -17,11 +17,15 @@ done
 npm ci --no-progress
 npm run build
 CHROMIUM="$chromium" node shoot.mjs ../bin/prometheus ../bin/promtool ../bin/screenshots
+(cd .. && CHROMIUM="$chromium" PAGE_SCREENSHOTS="$PWD/bin/screenshots/page" go test -count=1 -run 'TestServedPage|TestPrinted' ./suites/page)
 
 if [ "${KEEP:-}" = 1 ]; then
   kept=(webhooks-incident-dark webhooks-incident-light webhooks-healthy-dark webhooks-empty-dark webhook-incident-dark fleet-incident-dark auditor-incident-dark)
   mkdir -p ../../dashboards/screenshots
   for picture in "${kept[@]}"; do
     cp "../bin/screenshots/$picture-1440.png" "../../dashboards/screenshots/$picture.png"
+  done
+  for picture in webhooks-light resource-dark; do
+    cp "../bin/screenshots/page/$picture.png" "../../dashboards/screenshots/page-$picture.png"
   done
 fi

@@ -211,13 +211,23 @@ const violations = `axe.run(document, {resultTypes: ['violations']}).then((found
 // look sets the theme and the size of the window.
 func (b *tab) look(scheme string, width, height int64) {
 	b.Helper()
+	b.media(emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	b.do(chromedp.EmulateViewport(width, height))
+}
+
+// onPaper sets the media to a sheet of A4 with margins of a centimeter.
+func (b *tab) onPaper() {
+	b.Helper()
+	b.media(emulation.SetEmulatedMediaParams{Media: "print"})
+	b.do(chromedp.EmulateViewport(718, 1047))
+}
+
+func (b *tab) media(media emulation.SetEmulatedMediaParams) {
+	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-	})
+	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media)
 	testenv.Must(b.T, err)
-	b.do(chromedp.EmulateViewport(width, height))
 }
 
 // shoot writes a picture into the folder of the environment's PAGE_SCREENSHOTS,

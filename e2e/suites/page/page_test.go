@@ -179,3 +179,37 @@ var openAll = chromedp.Action[chromedp.Void](func(ctx context.Context, t *chrome
 func shown(id string) string {
 	return `document.getElementById(` + quoted(id) + `).checkVisibility()`
 }
+
+// TestPrinted: on paper nothing is cut off at the right, what only a screen can use
+// is gone, and the text is dark on white whatever the theme.
+func TestPrinted(t *testing.T) {
+	address := served(t)
+	b := open(t)
+	b.onPaper()
+	for name, path := range map[string]string{
+		"overview": "/", "webhooks": "/webhooks", "webhook": "/webhooks/validating/policy/names.policy.example.com",
+		"resource": "/resources/pods", "bootstrap": "/bootstrap", "check": "/checks/service-missing",
+	} {
+		b.get(address + path)
+		b.shoot("print-" + name)
+		if cut := evaluate[[]string](b, cutOff); len(cut) > 0 {
+			t.Errorf("%s: cut off: %q", name, cut)
+		}
+		if hidden := evaluate[int](b, `[...document.querySelectorAll('.finding')].filter((e) => e.getBoundingClientRect().height === 0).length`); hidden > 0 {
+			t.Errorf("%s: %d findings are folded away, and paper does not unfold them", name, hidden)
+		}
+		if left := evaluate[int](b, `[...document.querySelectorAll('nav, form, button')].filter((e) => e.checkVisibility()).length`); left > 0 {
+			t.Errorf("%s: %d elements that paper has no use for", name, left)
+		}
+		if colors := evaluate[string](b, `getComputedStyle(document.body).color + getComputedStyle(document.body).backgroundColor`); colors != "rgb(0, 0, 0)rgb(255, 255, 255)" {
+			t.Errorf("%s: text and paper are %s", name, colors)
+		}
+	}
+}
+
+// cutOff are the elements that are wider than the sheet, and those that hide what
+// does not fit into them.
+const cutOff = `[...document.querySelectorAll('main *')].filter((e) => e.checkVisibility() && !e.closest('.visually-hidden') &&
+	(e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 ||
+	 (e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && getComputedStyle(e).overflowX !== 'visible')))
+	.map((e) => e.tagName + '.' + e.getAttribute('class') + ' ' + Math.round(e.getBoundingClientRect().right) + ' ' + e.textContent.slice(0, 40))`
