@@ -34,8 +34,8 @@ const (
 var liveLimits = []limit{
 	{row: watchesRow, of: ours, to: plainInformers, most: 4, cure: watchesCure},
 	{row: connectionsRow, of: ours, to: plainInformers, most: 2, cure: watchesCure},
-	{row: serverCPU, of: ours, to: plainInformers, most: 4, least: 0.1, cure: watchesCure},
-	{row: startCPU, of: ours, to: plainInformers, most: 10, least: 0.05, cure: startCure},
+	{row: serverCPU, of: ours, to: plainInformers, most: 4, least: 0.2, cure: watchesCure},
+	{row: startCPU, of: ours, to: plainInformers, most: 10, least: 0.1, cure: startCure},
 	{row: settledMemory, of: ours, to: stateMetrics, most: 3, cure: memoryCure},
 	{row: seriesRow, of: ours, to: stateMetrics, most: 5, cure: seriesCure},
 }

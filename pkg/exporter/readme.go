@@ -22,6 +22,7 @@ Admission series join on (name, type); conversion series join crd_name with name
 Several replicas export the same series, and a join that meets one twice stops the whole rule. Read them as `+"`max without (instance, pod, endpoint, container) (…)` or `max by (…) (…)`"+` of the labels you need.
 
 A family has no more than %d series, unless the table says otherwise; what is beyond that is dropped, the least important first, and counted in `+"`%s`"+`.
+Neither its rules nor the resources of the cluster give a webhook more series: one on `+"`*/*`"+` has about a dozen.
 
 The flag `+"`--web.max-series`"+` sets another bound, and the others in proportion. What is lost beyond it:
 

@@ -1,0 +1,122 @@
+package exporter
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// catchAll is a configuration whose webhook, by one rule or by one for each of the
+// resources, is called for all of them.
+func catchAll(name string, resources ...string) *admissionv1.ValidatingWebhookConfiguration {
+	w := admissionv1.ValidatingWebhook{
+		Name:         "all." + name + ".example.com",
+		ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "gone", Name: name}},
+	}
+	for _, resource := range resources {
+		w.Rules = append(w.Rules, admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+			Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{resource}},
+		})
+	}
+	return &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.ValidatingWebhook{w}}
+}
+
+// seriesOf counts the series of one configuration in a cluster with n resources.
+func seriesOf(t *testing.T, c *admissionv1.ValidatingWebhookConfiguration, n int) int {
+	t.Helper()
+	o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{c}}
+	for i := range n {
+		o.Discovered = append(o.Discovered, inventory.Served{
+			Resource: inventory.Resource{Group: fmt.Sprintf("g%d.example.com", i%50), Name: fmt.Sprintf("r%d", i)},
+			Version:  "v1", Kind: "Kind", Namespaced: true, Verbs: []string{"create", "update", "delete"},
+		})
+	}
+	for _, name := range []string{"pods", "secrets", "services", "leases"} {
+		o.Discovered = append(o.Discovered, inventory.Served{Resource: inventory.Resource{Name: name}, Version: "v1", Namespaced: true, Verbs: []string{"create"}})
+	}
+	r, err := classify.DefaultPolicy().Evaluate(t.Context(), o.Snapshot(time.Unix(0, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range Families {
+		names = append(names, f.Name)
+	}
+	return bytes.Count([]byte(exposed(t, r, names...)), []byte(fmt.Sprintf("configuration=%q", c.Name)))
+}
+
+// TestSeriesOfOneWebhookAreBounded: neither the resources that a cluster serves nor
+// the rules of a webhook make it have more series.
+func TestSeriesOfOneWebhookAreBounded(t *testing.T) {
+	var many []string
+	for i := range 500 {
+		many = append(many, fmt.Sprintf("r%d", i))
+	}
+	const most = 2 * maxPerWebhook
+	for name, resources := range map[string][]string{"everything": {"*/*"}, "one by one": many} {
+		t.Run(name, func(t *testing.T) {
+			c := catchAll(strings.ReplaceAll(name, " ", "-"), resources...)
+			few, all := seriesOf(t, c, 50), seriesOf(t, c, 500)
+			if few == 0 || all > few || all > most {
+				t.Errorf("%d series with 500 resources, %d with 50, at most %d", all, few, most)
+			}
+			t.Logf("%d series with 500 resources, %d with 50", all, few)
+		})
+	}
+}
+
+// evaluated is the Report on n webhooks.
+func evaluated(t *testing.T, n int) *classify.Report {
+	t.Helper()
+	var o inventory.Objects
+	for i := range n {
+		o.Validating = append(o.Validating, catchAll(fmt.Sprintf("c%d", i), "widgets"))
+	}
+	r, err := classify.DefaultPolicy().Evaluate(t.Context(), o.Snapshot(time.Unix(0, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// droppedOf returns how many series the families drop.
+func droppedOf(r *classify.Report, families []Family) map[string]int {
+	out := map[string]int{}
+	for _, f := range collect(r, families) {
+		if f.GetName() != Prefix+seriesDropped.Name {
+			continue
+		}
+		for _, m := range f.Metric {
+			if n := int(m.GetGauge().GetValue()); n > 0 {
+				out[m.GetLabel()[0].GetValue()] = n
+			}
+		}
+	}
+	return out
+}
+
+// TestDroppedOfTwiceAsManyWebhooks: with twice as many webhooks as a family may have
+// series, as 20,000 are by default, half of each family that has one for each webhook
+// are dropped; with a bound of as many none are.
+func TestDroppedOfTwiceAsManyWebhooks(t *testing.T) {
+	const webhooks = 200
+	r := evaluated(t, webhooks)
+	dropped := droppedOf(r, Bounded(webhooks/2))
+	for _, name := range []string{"webhook_info", "webhook_timeout_seconds"} {
+		if got := dropped[Prefix+name]; got != webhooks/2 {
+			t.Errorf("%s drops %d series, want %d: %v", name, got, webhooks/2, dropped)
+		}
+	}
+	if dropped := droppedOf(r, Bounded(webhooks)); len(dropped) != 0 {
+		t.Errorf("with a bound of as many series as webhooks these are dropped: %v", dropped)
+	}
+}
