@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -29,7 +30,10 @@ var script string
 // icon is what browsers show in a tab.
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#0b57b5"/><path d="M3 5h6M3 8h10M3 11h7" stroke="#fff" stroke-width="1.6" stroke-linecap="round"/></svg>`
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"severity": severityClass}).ParseFS(templateFiles, "templates/*.html"))
+// templates are parsed once a page is asked for: other commands do not wait for that.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{"severity": severityClass}).ParseFS(templateFiles, "templates/*.html"))
+})
 
 // Options are what the pages show besides the Report.
 type Options struct {
@@ -133,7 +137,7 @@ func newDocument(title, section string, l links) document {
 }
 
 func (d document) write(w io.Writer) error {
-	if err := templates.ExecuteTemplate(w, "document", d); err != nil {
+	if err := templates().ExecuteTemplate(w, "document", d); err != nil {
 		return fmt.Errorf("writing page: %w", err)
 	}
 	return nil
