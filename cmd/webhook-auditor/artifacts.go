@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -114,6 +115,9 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 		if err := readThresholds(&o, *thresholds); err != nil {
 			return usageError{fmt.Errorf("print rules: %w", err)}
 		}
+		if err := checkPageURL(o.PageURL); err != nil {
+			return err
+		}
 		if o.ClusterLabel == "" {
 			return usageError{errors.New("print rules: --cluster-label: must be a label name, as cluster is")}
 		}
@@ -124,6 +128,15 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 		_, err = w.Write(b)
 		return err
 	}
+}
+
+// checkPageURL refuses what a browser would take for a path of the page with the link.
+func checkPageURL(text string) error {
+	u, err := url.Parse(text)
+	if text == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+		return nil
+	}
+	return usageError{fmt.Errorf("--page-url: must be a URL as https://auditor.example.com, not %q", text)}
 }
 
 // readThresholds reads numbers, which a flag of names and texts does not.
@@ -159,6 +172,9 @@ func dashboardsFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	enumFlag(flags, &form, enum{"form", "", "output format", choices(dashboards.Forms)})
 	flags.StringVar(&o.PageURL, "page-url", "", "address of the status page, for boards in Grafana to link to (default: none)")
 	return func(w io.Writer) error {
+		if err := checkPageURL(o.PageURL); err != nil {
+			return err
+		}
 		b, err := dashboards.Print(dashboards.Form(form), o)
 		if err != nil {
 			return usageError{fmt.Errorf("print dashboards: %w", err)}

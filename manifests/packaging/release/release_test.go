@@ -45,7 +45,10 @@ func TestRelease(t *testing.T) {
 	t.Run("bundle", func(t *testing.T) {
 		bundleIsOfTheRelease(t, filepath.Join(r.out, "webhook-auditor_v1.2.3_bundle.tar.gz"))
 	})
-	t.Run("krew", func(t *testing.T) { krewInstalls(t, r, stem+".tar.gz") })
+	t.Run("krew", func(t *testing.T) {
+		krewValidates(t, r)
+		krewInstalls(t, r, stem+".tar.gz")
+	})
 	t.Run("workflow", func(t *testing.T) { workflowPublishes(t, r) })
 	t.Run("install.yaml", func(t *testing.T) {
 		if text := read(t, filepath.Join(r.out, "install.yaml")); !bytes.Contains(text, []byte("image: "+image+"\n")) {
@@ -199,6 +202,14 @@ var (
 	krewKeys   = []string{"apiVersion", "kind", "metadata", "spec"}
 	krewLength = 50
 )
+
+// krewValidates: krew's own validator takes the manifest.
+func krewValidates(t *testing.T, r release) {
+	output, err := exec.CommandContext(t.Context(), "go", "tool", "validate-krew-manifest", "-skip-install", "-manifest", filepath.Join(r.out, "webhook-auditor.yaml")).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+}
 
 // krewInstalls: the manifest is what krew's index takes, and its archive is the
 // one of the release.
