@@ -51,7 +51,8 @@ var reportAPIs = []reportAPI{
 	},
 	{
 		"wgpolicy", "github.com/kyverno/kyverno", "config/crds/policyreport/wgpolicyk8s.io_clusterpolicyreports.yaml",
-		policyreport.SchemeGroupVersion.WithResource("clusterpolicyreports"), readPolicyReport,
+		schema.GroupVersionResource{Group: policyreport.GroupName, Version: policyreport.GroupVersion.Version, Resource: "clusterpolicyreports"},
+		readPolicyReport,
 	},
 }
 
