@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -239,7 +241,31 @@ func (o Options) check() error {
 	case o.TimeScale < 0:
 		return fmt.Errorf("time scale %v: must be a number above 0", o.TimeScale)
 	}
-	return errors.Join(o.checkLabels(), o.checkAlerts())
+	return errors.Join(
+		checkURL("runbook base URL", o.RunbookBaseURL), checkURL("page URL", o.PageURL),
+		o.checkLabels(), o.checkObjectLabels(), o.checkAlerts(),
+	)
+}
+
+// checkURL refuses what no browser opens; "" stands for none.
+func checkURL(what, text string) error {
+	if text == "" {
+		return nil
+	}
+	if parsed, err := url.Parse(text); err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Host == "" {
+		return fmt.Errorf("%s %q: must be a URL with scheme and host, as https://example.com/runbooks", what, text)
+	}
+	return nil
+}
+
+// checkObjectLabels refuses labels that the API server would.
+func (o Options) checkObjectLabels() error {
+	for _, name := range slices.Sorted(maps.Keys(o.ObjectLabels)) {
+		if wrong := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(o.ObjectLabels[name])...); len(wrong) > 0 {
+			return fmt.Errorf("label %s=%s of the object: must be a label, as release=prometheus: %s", name, o.ObjectLabels[name], strings.Join(wrong, "; "))
+		}
+	}
+	return nil
 }
 
 // checkLabels refuses labels of alerts that are none, or that the rules set.

@@ -55,15 +55,19 @@ func TestExpr(t *testing.T) {
 // selector or the alert.
 func TestRefusedOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		`cluster label "a-b"`:          {ClusterLabel: "a-b"},
-		`selector "prod"`:              {Selector: "prod"},
-		`severities "mine"`:            {Severities: "mine"},
-		"above 0":                      {TimeScale: -1},
-		`alert label "a-b"`:            {Labels: map[string]string{"a-b": "c"}},
-		`alert label "severity"`:       {Labels: map[string]string{"severity": "page"}},
-		`disabled alert "WebhookNone"`: {Disabled: []string{"WebhookNone"}},
-		`did you mean WebhookSlow?`:    {Disabled: []string{"webhookslow"}},
-		`threshold of "Slow"`:          {Thresholds: map[string]float64{"Slow": 0.1}},
+		`cluster label "a-b"`:                                 {ClusterLabel: "a-b"},
+		`selector "prod"`:                                     {Selector: "prod"},
+		`severities "mine"`:                                   {Severities: "mine"},
+		"above 0":                                             {TimeScale: -1},
+		`runbook base URL "://x"`:                             {RunbookBaseURL: "://x"},
+		`must be a URL with scheme`:                           {RunbookBaseURL: "runbooks"},
+		`page URL "auditor.example"`:                          {PageURL: "auditor.example"},
+		`label a b=c of the object`:                           {ObjectLabels: map[string]string{"a b": "c"}},
+		`alert label "a-b"`:                                   {Labels: map[string]string{"a-b": "c"}},
+		`alert label "severity"`:                              {Labels: map[string]string{"severity": "page"}},
+		`disabled alert "WebhookNone"`:                        {Disabled: []string{"WebhookNone"}},
+		`did you mean WebhookSlow?`:                           {Disabled: []string{"webhookslow"}},
+		`threshold of "Slow"`:                                 {Thresholds: map[string]float64{"Slow": 0.1}},
 		`threshold of WebhookAuditorDown: the alert has none`: {Thresholds: map[string]float64{"WebhookAuditorDown": 0.1}},
 		`threshold of WebhookSlow: 5: must be a share`:        {Thresholds: map[string]float64{"WebhookSlow": 5}},
 	} {
