@@ -2,7 +2,6 @@ package classify
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -124,13 +123,19 @@ func (b *costIndex) findUnusualNamespaces() []unusualNamespace {
 // unusual are the first namespace that is usual, and all others, by name.
 func unusual(names map[string]map[string]string, differs map[string][]int) []unusualNamespace {
 	var out []unusualNamespace
-	usual := false
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if len(differs[name]) > 0 || !usual {
+	first, found := "", false
+	for name := range names {
+		switch {
+		case len(differs[name]) > 0:
 			out = append(out, unusualNamespace{name, differs[name]})
+		case !found || name < first:
+			first, found = name, true
 		}
-		usual = usual || len(differs[name]) == 0
 	}
+	if found {
+		out = append(out, unusualNamespace{name: first})
+	}
+	slices.SortFunc(out, func(a, b unusualNamespace) int { return cmp.Compare(a.name, b.name) })
 	return out
 }
 

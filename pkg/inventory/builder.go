@@ -64,7 +64,7 @@ func (b *Builder) addResources(s *Snapshot, o Objects) {
 			s.CRDs[object.Name] = b.crds[object]
 		}
 	}
-	if before != nil && sameMap(s.CRDs, before.CRDs) && sameSlice(o.Discovered, was.Discovered) && s.Server == before.Server && s.OpenShift == before.OpenShift {
+	if before != nil && sameMap(s.CRDs, before.CRDs) && sameServed(o.Discovered, was.Discovered) && s.Server == before.Server && s.OpenShift == before.OpenShift {
 		s.Served = before.Served
 	} else {
 		s.Served = o.served(s.CRDs)
@@ -136,6 +136,13 @@ func (s *Snapshot) SameResources(o *Snapshot) bool {
 
 // SameServices reports whether both Snapshots have the same Services and endpoints.
 func (s *Snapshot) SameServices(o *Snapshot) bool { return sameMap(s.Services, o.Services) }
+
+// sameServed compares what discovery returned, which is asked again and again.
+func sameServed(a, b []Served) bool {
+	return sameSlice(a, b) || (a == nil) == (b == nil) && slices.EqualFunc(a, b, func(a, b Served) bool {
+		return a.Resource == b.Resource && a.Version == b.Version && a.Kind == b.Kind && a.Namespaced == b.Namespaced && slices.Equal(a.Verbs, b.Verbs)
+	})
+}
 
 // sameSlice reports whether both are one slice. It compares no elements.
 func sameSlice[T any](a, b []T) bool {

@@ -145,8 +145,12 @@ func wantedScopes(m *admission.Matcher, broad map[watchScope]bool) map[watchScop
 func podNamespaces(s *inventory.Snapshot) keySet {
 	out := keySet{}
 	for i := range s.Webhooks {
-		if w := s.Webhooks[i]; w.FailsClosed() && w.Backend.Kind != inventory.BackendURL {
+		switch w := s.Webhooks[i]; {
+		case !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL:
+		case w.Backend.Kind == inventory.BackendAPIServer:
 			out[inventory.Key{Namespace: s.State(w.Backend).Service.Namespace}] = true
+		default:
+			out[inventory.Key{Namespace: w.Backend.Service.Namespace}] = true
 		}
 	}
 	return out
