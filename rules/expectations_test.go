@@ -300,7 +300,7 @@ func TestUnscrapedIsNoFailure(t *testing.T) {
 }
 
 // TestNoSecondPage has webhooks that are called now and then, whose backend is
-// down for an hour, as the auditor finds: once it is back, nobody is paged for
+// down for an hour, as the auditor finds: once it is back, no alert pages for
 // the calls that failed until then when the alert on the backend ends.
 func TestNoSecondPage(t *testing.T) {
 	const down, up = 20, 80
