@@ -13,8 +13,8 @@ import (
 const (
 	// Prefix begins the names of all the auditor's series.
 	Prefix = "webhook_auditor_"
-	// Patience is how long a change may take to show on /metrics.
-	Patience = 30 * time.Second
+	// MaxWait is how long a change may take to show on /metrics.
+	MaxWait = 30 * time.Second
 )
 
 // Scrape reads /metrics.
@@ -29,7 +29,7 @@ func (a *Auditor) Scrape(ctx context.Context) (metrics.Metrics, error) {
 
 // Eventually scrapes until the condition holds and returns how long that took.
 func (a *Auditor) Eventually(ctx context.Context, holds metrics.Condition) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, MaxWait)
 	defer cancel()
 	begun := time.Now()
 	// Often at first, as the delay is printed.
@@ -44,7 +44,7 @@ func (a *Auditor) Eventually(ctx context.Context, holds metrics.Condition) (time
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("waiting %s for /metrics: %w", Patience, err)
+			return 0, fmt.Errorf("waiting %s for /metrics: %w", MaxWait, err)
 		case <-a.Done():
 			return 0, fmt.Errorf("waiting for /metrics: the auditor ended:\n%s", a.Output())
 		case <-time.After(pace.Step()):

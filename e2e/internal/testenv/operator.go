@@ -34,17 +34,17 @@ var (
 	Targets         = []Target{ClusterOperator, WebhookAudit}
 )
 
-// Operated makes what the auditor finds where it is installed: its namespace
+// InstallAPIs makes what the auditor finds where it is installed: its namespace
 // and the APIs of what it writes.
-func (e *Env) Operated(t testing.TB) {
+func (e *Env) InstallAPIs(t testing.TB) {
 	t.Helper()
 	e.Namespace(t, Home)
 	e.Install(t, OpenShift(t, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusteroperators.crd.yaml"))
-	e.Install(t, Shipped(t, "base/crd.yaml"))
+	e.Install(t, ManifestFile(t, "base/crd.yaml"))
 }
 
-// Shipped is a file of those that a cluster applies.
-func Shipped(t testing.TB, path string) []byte {
+// ManifestFile reads one of the files that a cluster applies.
+func ManifestFile(t testing.TB, path string) []byte {
 	t.Helper()
 	manifests, err := programs.Manifests()
 	Must(t, err)
@@ -98,13 +98,13 @@ func (e *Env) Condition(ctx context.Context, target Target, want metav1.Conditio
 	return fmt.Errorf("%s: want %s=%s %s %q, have %+v", target.Name, want.Type, want.Status, want.Reason, want.Message, status.Conditions)
 }
 
-// Well is a condition that has nothing to say.
-func Well(name string) metav1.Condition {
+// AsExpected is a condition without an error.
+func AsExpected(name string) metav1.Condition {
 	return metav1.Condition{Type: name, Status: metav1.ConditionFalse, Reason: "AsExpected"}
 }
 
-// Reaches waits for a condition of both targets.
-func (e *Env) Reaches(t testing.TB, want metav1.Condition) {
+// WaitForCondition waits for a condition of both targets.
+func (e *Env) WaitForCondition(t testing.TB, want metav1.Condition) {
 	t.Helper()
 	for _, target := range Targets {
 		Eventually(t, func() error { return e.Condition(t.Context(), target, want) })
@@ -120,8 +120,8 @@ func (e *Env) Events(ctx context.Context, name string) ([]corev1.Event, error) {
 	return list.Items, nil
 }
 
-// Announced waits for an Event on an object.
-func (e *Env) Announced(t testing.TB, object, kind, text string) {
+// WaitForEvent waits for an Event on an object.
+func (e *Env) WaitForEvent(t testing.TB, object, kind, text string) {
 	t.Helper()
 	Eventually(t, func() error {
 		events, err := e.Events(t.Context(), object)
@@ -137,8 +137,8 @@ func (e *Env) Announced(t testing.TB, object, kind, text string) {
 	})
 }
 
-// Wrote makes a target carry a condition that the manager wrote before.
-func (e *Env) Wrote(t testing.TB, target Target, manager string, condition metav1.Condition) {
+// WriteCondition gives a target a condition, as written by the manager.
+func (e *Env) WriteCondition(t testing.TB, target Target, manager string, condition metav1.Condition) {
 	t.Helper()
 	kinds := map[Target]string{ClusterOperator: "ClusterOperator", WebhookAudit: "WebhookAudit"}
 	object := func() *unstructured.Unstructured {
@@ -164,8 +164,8 @@ func (e *Env) Wrote(t testing.TB, target Target, manager string, condition metav
 	Must(t, err)
 }
 
-// Progressing says whether the cluster is being upgraded.
-func (e *Env) Progressing(t testing.TB, status metav1.ConditionStatus) {
+// SetUpgrading sets whether the cluster is being upgraded.
+func (e *Env) SetUpgrading(t testing.TB, status metav1.ConditionStatus) {
 	t.Helper()
 	client := e.Dynamic.Resource(schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "clusterversions"})
 	version := func() *unstructured.Unstructured {

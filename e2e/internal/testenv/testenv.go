@@ -22,8 +22,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
-// Patience bounds most waits of a test.
-const Patience = 30 * time.Second
+// MaxWait bounds most waits of a test.
+const MaxWait = 30 * time.Second
 
 // SendsReviews is the flag that makes kube-apiserver send reviews to webhooks, as
 // releases before 1.37 do.
@@ -125,7 +125,7 @@ func RunAs(t testing.TB, kubeconfig string, flags ...string) *auditor.Auditor {
 // APIServerMetrics are the series of the API server whose names have the prefix.
 func (e *Env) APIServerMetrics(t testing.TB, prefix string) metrics.Metrics {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience) // also in a cleanup, when the test's own is done
+	ctx, cancel := context.WithTimeout(context.Background(), MaxWait) // also in a cleanup, when the test's own is done
 	defer cancel()
 	body, err := e.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(ctx)
 	Must(t, err)
@@ -135,10 +135,10 @@ func (e *Env) APIServerMetrics(t testing.TB, prefix string) metrics.Metrics {
 	return scrape
 }
 
-// Eventually calls try until it returns nil, for at most Patience.
+// Eventually calls try until it returns nil, for at most MaxWait.
 func Eventually(t testing.TB, try func() error) {
 	t.Helper()
-	EventuallyWithin(t, Patience, try)
+	EventuallyWithin(t, MaxWait, try)
 }
 
 // EventuallyWithin calls try until it returns nil, for at most the timeout: often

@@ -25,8 +25,8 @@ const labelPatch = `[{"op":"add","path":"/metadata/annotations","value":{"e2e.ex
 
 // Parse reads a behaviour off a URL path, for webhooks that are registered in
 // files: "/deny", "/patch", "/garbage", "/delay/700ms", "/fail-every/10" and
-// any series of them. What is not one of these words is a name to distinguish webhooks
-// apart by: "/deny/pods.example.com".
+// any series of them. Other words are names that distinguish webhooks:
+// "/deny/pods.example.com".
 func Parse(path string) (Behaviour, error) {
 	var b Behaviour
 	words := strings.Split(strings.Trim(path, "/"), "/")

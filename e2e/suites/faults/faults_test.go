@@ -57,7 +57,7 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	w := testenv.New(t, cluster.Options{WithoutControllers: true})
-	w.Operated(t)
+	w.InstallAPIs(t)
 	s := newAct(t, w, elected...)
 	s.missing(t, "before")
 	s.awaitReported(t, "before")
@@ -232,7 +232,7 @@ func expireWatches(t *testing.T, s *stage) {
 func TestFaultErrors(t *testing.T) {
 	t.Parallel()
 	w := testenv.New(t, cluster.Options{WithoutControllers: true})
-	w.Operated(t)
+	w.InstallAPIs(t)
 	kinds := []struct {
 		name, reason string
 		code         int

@@ -34,11 +34,11 @@ type pair struct {
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	w := testenv.New(t, cluster.Options{WithoutControllers: true})
-	w.Operated(t)
+	w.InstallAPIs(t)
 	p := &pair{Env: w, leader: w.Run(t, elected...)}
 	testenv.Eventually(t, func() error { return p.held(t, p.leader) })
 	p.other = w.Run(t, elected...)
-	w.Reaches(t, testenv.Well("Degraded"))
+	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
 	return p
 }
 
@@ -84,7 +84,7 @@ func TestFaultTakeOver(t *testing.T) {
 	p.broken(t, "meanwhile", p.other)
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
 	p.awaitConditions(t, "meanwhile")
-	p.Announced(t, "meanwhile", "Warning", "service-missing")
+	p.WaitForEvent(t, "meanwhile", "Warning", "service-missing")
 }
 
 // TestFaultCleanStop hands the lease over at once.
@@ -120,7 +120,7 @@ func TestFaultDeadCatchAll(t *testing.T) {
 	p.awaitConditions(t, "second")
 	p.Unregister(t, "all")
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, fresh) })
-	p.Announced(t, "second", "Warning", "service-missing")
+	p.WaitForEvent(t, "second", "Warning", "service-missing")
 	counted(t, fresh)
 }
 
@@ -137,7 +137,7 @@ func TestFaultHanging(t *testing.T) {
 	p.awaitConditions(t, "first")
 	counted(t, p.leader)
 	p.Unregister(t, "all")
-	p.Announced(t, "first", "Warning", "service-missing")
+	p.WaitForEvent(t, "first", "Warning", "service-missing")
 	namesOnce(t, p.leader, "all.e2e.example.com")
 
 	h := testenv.Hanging(b, "*/*")
@@ -159,7 +159,7 @@ func TestFaultHanging(t *testing.T) {
 	}
 	p.Unregister(t, "subresources")
 	p.awaitConditions(t, "second")
-	p.Announced(t, "second", "Warning", "service-missing")
+	p.WaitForEvent(t, "second", "Warning", "service-missing")
 }
 
 // renewed tries to write the lease, as a client that changes nothing.
@@ -184,13 +184,13 @@ func TestFaultDeadCatchAllOnSubresources(t *testing.T) {
 	_, err := fresh.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"configuration": "unwritten"}))
 	testenv.Must(t, err)
 	for _, target := range testenv.Targets {
-		if err := p.Condition(t.Context(), target, testenv.Well("Degraded")); err != nil {
+		if err := p.Condition(t.Context(), target, testenv.AsExpected("Degraded")); err != nil {
 			t.Errorf("a blocked write came through: %v", err)
 		}
 	}
 	p.Unregister(t, "all")
 	p.awaitConditions(t, "unwritten")
-	p.Announced(t, "unwritten", "Warning", "service-missing")
+	p.WaitForEvent(t, "unwritten", "Warning", "service-missing")
 	namesOnce(t, p.leader, "all.e2e.example.com")
 }
 
@@ -229,7 +229,7 @@ func counted(t *testing.T, a *auditor.Auditor) {
 func TestFaultSkewedHolder(t *testing.T) {
 	t.Parallel()
 	w := testenv.New(t, cluster.Options{WithoutControllers: true})
-	w.Operated(t)
+	w.InstallAPIs(t)
 	leases := w.Kube.CoordinationV1().Leases(testenv.Home)
 	stamp := func() *metav1.MicroTime { return new(metav1.NewMicroTime(time.Now().Add(10 * time.Minute))) }
 	held, err := leases.Create(t.Context(), &coordinationv1.Lease{
@@ -250,5 +250,5 @@ func TestFaultSkewedHolder(t *testing.T) {
 		}
 	}
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
-	w.Reaches(t, testenv.Well("Degraded"))
+	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
 }

@@ -57,7 +57,7 @@ func TestInstall(t *testing.T) {
 			a := start(t, w, way.namespace, "--degraded.inertia=0s")
 			a.works(t, w, way.namespace, fmt.Sprintf("scraper-%d", i))
 			if way.operator {
-				w.Reaches(t, metav1.Condition{Type: "Available", Status: metav1.ConditionTrue})
+				w.WaitForCondition(t, metav1.Condition{Type: "Available", Status: metav1.ConditionTrue})
 			}
 			if way.uninstall != nil {
 				testenv.Must(t, a.Stop()) // as the kubelet would
@@ -80,7 +80,7 @@ func (a *auditor) works(t *testing.T, w *testenv.Env, namespace, reader string) 
 	a.serving(t)
 	a.awaitFinding(t, token)
 	testenv.Eventually(t, func() error { return line(t, w) })
-	w.Announced(t, "validating", "Warning", "service-missing")
+	w.WaitForEvent(t, "validating", "Warning", "service-missing")
 	testenv.Eventually(t, func() error {
 		lease, err := w.Kube.CoordinationV1().Leases(namespace).Get(t.Context(), account, metav1.GetOptions{})
 		if err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
@@ -161,7 +161,7 @@ func leaves(t *testing.T, w *testenv.Env) {
 func forgotten(t *testing.T, w *testenv.Env) {
 	t.Helper()
 	for _, target := range testenv.Targets {
-		testenv.EventuallyWithin(t, 3*testenv.Patience, func() error { // the garbage collector learns of CRDs by and by
+		testenv.EventuallyWithin(t, 3*testenv.MaxWait, func() error { // the garbage collector learns of CRDs by and by
 			if _, _, err := w.Status(t.Context(), target); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("%s is still there: %v", target.Resource.Resource, err)
 			}

@@ -17,7 +17,7 @@ func TestTopWatch(t *testing.T) {
 	t.Parallel()
 	w := environment{stock.Use(t)}
 	cmd := exec.CommandContext(t.Context(), testenv.Binary(t), "top", "--watch", "-o", "json", "--observe-for=1s", "--kubeconfig="+w.Plane.Kubeconfig())
-	cmd.WaitDelay = testenv.Patience
+	cmd.WaitDelay = testenv.MaxWait
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()

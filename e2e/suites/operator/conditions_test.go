@@ -60,9 +60,9 @@ var registrations = []struct {
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	w := testenv.New(t, cluster.Options{APIServerFlags: []string{older}, WithoutControllers: true})
-	w.Operated(t)
+	w.InstallAPIs(t)
 	a := w.Run(t, elected...)
-	w.Reaches(t, testenv.Well("Degraded"))
+	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
 	t.Run("objects", func(t *testing.T) { describe(t, w) })
 	for _, broken := range breakages {
 		t.Run(broken.name, func(t *testing.T) { breakAll(t, w, broken) })
@@ -83,20 +83,20 @@ func breakAll(t *testing.T, w *testenv.Env, broken breakage) {
 		r.register(t, w, backends[i])
 	}
 	for i, r := range registrations {
-		w.Reaches(t, testenv.Well(r.condition))
+		w.WaitForCondition(t, testenv.AsExpected(r.condition))
 		testenv.Must(t, broken.breaks(backends[i], t.Context()))
 	}
 	for i, r := range registrations {
-		w.Reaches(t, metav1.Condition{Type: r.condition, Status: metav1.ConditionTrue, Reason: broken.reason, Message: backends[i].Namespace})
-		w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: r.condition + "_" + broken.reason})
+		w.WaitForCondition(t, metav1.Condition{Type: r.condition, Status: metav1.ConditionTrue, Reason: broken.reason, Message: backends[i].Namespace})
+		w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: r.condition + "_" + broken.reason})
 	}
 	for _, b := range backends {
 		testenv.Must(t, broken.heals(b, t.Context()))
 	}
 	for _, r := range registrations {
-		w.Reaches(t, testenv.Well(r.condition))
+		w.WaitForCondition(t, testenv.AsExpected(r.condition))
 	}
-	w.Reaches(t, testenv.Well("Degraded"))
+	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
 }
 
 // describe wants what the cluster version operator and must-gather read.
@@ -125,10 +125,10 @@ func describe(t *testing.T, w *testenv.Env) {
 	}
 	for _, want := range []metav1.Condition{
 		{Type: "Available", Status: metav1.ConditionTrue},
-		testenv.Well("Progressing"),
+		testenv.AsExpected("Progressing"),
 		{Type: "Upgradeable", Status: metav1.ConditionTrue},
 	} {
-		w.Reaches(t, want)
+		w.WaitForCondition(t, want)
 	}
 }
 
@@ -137,11 +137,11 @@ func interceptReviews(t *testing.T, w *testenv.Env) {
 	h := testenv.Hook(b, "/allow", testenv.Rule("authentication.k8s.io", "tokenreviews"))
 	w.Validate(t, b.Namespace, h)
 	const condition, reason = "VirtualResourceAdmissionError", "AdmissionWebhookMatchesVirtualResource"
-	w.Reaches(t, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: reason, Message: h.Name})
-	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: condition + "_" + reason})
+	w.WaitForCondition(t, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: reason, Message: h.Name})
+	w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: condition + "_" + reason})
 	w.Unregister(t, b.Namespace)
-	w.Reaches(t, testenv.Well(condition))
-	w.Reaches(t, testenv.Well("Degraded"))
+	w.WaitForCondition(t, testenv.AsExpected(condition))
+	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
 }
 
 // tolerate registers what is no reason to degrade, and then what is:
@@ -166,7 +166,7 @@ func tolerate(t *testing.T, w *testenv.Env) {
 	broken := w.Backend(t, "not-tolerated")
 	testenv.Must(t, broken.DeleteService(t.Context()))
 	w.Validate(t, broken.Namespace, testenv.Hook(broken, "/allow", testenv.Rule("", "configmaps")))
-	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: "not-tolerated"})
+	w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: "not-tolerated"})
 	for _, target := range testenv.Targets {
 		status, _, err := w.Status(t.Context(), target)
 		testenv.Must(t, err)
@@ -177,16 +177,16 @@ func tolerate(t *testing.T, w *testenv.Env) {
 		}
 	}
 	w.Unregister(t, broken.Namespace)
-	w.Reaches(t, testenv.Well("Degraded"))
+	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
 }
 
 func announce(t *testing.T, w *testenv.Env) {
 	b := w.Backend(t, "announced")
 	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
 	testenv.Must(t, b.DeleteService(t.Context()))
-	w.Announced(t, b.Namespace, "Warning", "service-missing: webhook announced.e2e.example.com")
+	w.WaitForEvent(t, b.Namespace, "Warning", "service-missing: webhook announced.e2e.example.com")
 	testenv.Must(t, b.CreateService(t.Context()))
-	w.Announced(t, b.Namespace, "Normal", "service-missing: no longer true of webhook announced.e2e.example.com")
+	w.WaitForEvent(t, b.Namespace, "Normal", "service-missing: no longer true of webhook announced.e2e.example.com")
 	made, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), b.Namespace, metav1.GetOptions{})
 	testenv.Must(t, err)
 	events, err := w.Events(t.Context(), b.Namespace)

@@ -81,7 +81,7 @@ func readPolicyReport(text []byte) (policyReport, error) {
 func TestPolicyReports(t *testing.T) {
 	t.Parallel()
 	w := testenv.New(t, cluster.Options{WithoutControllers: true})
-	w.Operated(t)
+	w.InstallAPIs(t)
 	kubeconfig := asInstalled(t, w)
 	for _, api := range reportAPIs {
 		t.Run(api.name, func(t *testing.T) { api.test(t, w, kubeconfig) })
@@ -91,7 +91,7 @@ func TestPolicyReports(t *testing.T) {
 // asInstalled is the kubeconfig of an account that has what the manifests grant.
 func asInstalled(t *testing.T, w *testenv.Env) string {
 	t.Helper()
-	w.Install(t, testenv.Shipped(t, "base/rbac.yaml"))
+	w.Install(t, testenv.ManifestFile(t, "base/rbac.yaml"))
 	config, err := w.Plane.As("system:serviceaccount:" + testenv.Home + ":webhook-auditor")
 	testenv.Must(t, err)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -100,7 +100,7 @@ func asInstalled(t *testing.T, w *testenv.Env) string {
 }
 
 func (api reportAPI) test(t *testing.T, w *testenv.Env, kubeconfig string) {
-	w.Install(t, testenv.Shipped(t, "parts/"+api.name+"/rbac.yaml"))
+	w.Install(t, testenv.ManifestFile(t, "parts/"+api.name+"/rbac.yaml"))
 	flags := append(slices.Clone(elected), "--policy-reports="+api.name)
 	leader := testenv.RunAs(t, kubeconfig, flags...)
 	b := w.Backend(t, "reported-"+api.name)

@@ -32,7 +32,7 @@ func TestVersions(t *testing.T) {
 		t.Run(version.flag, func(t *testing.T) {
 			t.Parallel()
 			w := testenv.New(t, cluster.Options{APIServerFlags: []string{version.flag}, WithoutControllers: true})
-			w.Operated(t)
+			w.InstallAPIs(t)
 			sends(t, w, version.finds(t, w), version.reviews)
 		})
 	}
@@ -50,7 +50,7 @@ func sends(t *testing.T, w *testenv.Env, a *auditor.Auditor, reviews bool) {
 	_, err := a.Eventually(t.Context(), metrics.Present(auditor.Prefix+"finding", metrics.Labels{"check": check, "configuration": b.Namespace}))
 	testenv.Must(t, err)
 	if reviews {
-		w.Reaches(t, metav1.Condition{Type: "VirtualResourceAdmissionError", Status: metav1.ConditionTrue})
+		w.WaitForCondition(t, metav1.Condition{Type: "VirtualResourceAdmissionError", Status: metav1.ConditionTrue})
 	}
 	got, err := auditor.Command(t.Context(), testenv.Binary(t), "audit", "--kubeconfig="+w.Plane.Kubeconfig(), "-o=json", "--fail-on=never")
 	testenv.Must(t, err)
@@ -63,11 +63,11 @@ func sends(t *testing.T, w *testenv.Env, a *auditor.Auditor, reviews bool) {
 // leaves; one that another writer added stays.
 func olderBuild(t *testing.T, w *testenv.Env) *auditor.Auditor {
 	for _, target := range testenv.Targets {
-		w.Wrote(t, target, "webhook-auditor", testenv.Well("DroppedError"))
-		w.Wrote(t, target, "another-writer", testenv.Well("ForeignCondition"))
+		w.WriteCondition(t, target, "webhook-auditor", testenv.AsExpected("DroppedError"))
+		w.WriteCondition(t, target, "another-writer", testenv.AsExpected("ForeignCondition"))
 	}
 	a := w.Run(t, elected...)
-	w.Reaches(t, testenv.Well("Degraded"))
+	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
 	for _, target := range testenv.Targets {
 		status, _, err := w.Status(t.Context(), target)
 		testenv.Must(t, err)
@@ -88,31 +88,31 @@ func futureStamps(t *testing.T, w *testenv.Env) *auditor.Auditor {
 	const condition = "ValidatingAdmissionWebhookConfigurationError"
 	ahead := metav1.Condition{Type: condition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(10 * time.Minute))}
 	for _, target := range testenv.Targets {
-		w.Wrote(t, target, "webhook-auditor", ahead)
+		w.WriteCondition(t, target, "webhook-auditor", ahead)
 	}
 	b := w.Backend(t, "ahead")
 	testenv.Must(t, b.DeleteService(t.Context()))
 	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
 	a := w.Run(t, "--leader-elect", "--namespace="+testenv.Home, "--degraded.inertia=1s")
-	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: condition})
+	w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: condition})
 	return a
 }
 
 // upgrade: while the ClusterVersion is progressing, backends come and go.
 func upgrade(t *testing.T, w *testenv.Env) *auditor.Auditor {
 	w.Install(t, testenv.OpenShift(t, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml"))
-	w.Progressing(t, metav1.ConditionTrue)
+	w.SetUpgrading(t, metav1.ConditionTrue)
 	b := w.Backend(t, "upgraded")
 	testenv.Must(t, b.DeleteService(t.Context()))
 	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
 	a := w.Run(t, elected...)
-	w.Reaches(t, metav1.Condition{Type: "ValidatingAdmissionWebhookConfigurationError", Status: metav1.ConditionTrue, Reason: "WebhookServiceNotFound"})
-	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionFalse, Message: "being upgraded"})
-	w.Progressing(t, metav1.ConditionFalse)
+	w.WaitForCondition(t, metav1.Condition{Type: "ValidatingAdmissionWebhookConfigurationError", Status: metav1.ConditionTrue, Reason: "WebhookServiceNotFound"})
+	w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionFalse, Message: "being upgraded"})
+	w.SetUpgrading(t, metav1.ConditionFalse)
 	// The ClusterVersion is read once a minute, and when the API server serves
 	// something new.
 	w.Widgets(t, "upgraded.example.com", nil)
-	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: b.Namespace})
+	w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: b.Namespace})
 	return a
 }
 
@@ -143,12 +143,12 @@ func forbiddenLease(t *testing.T, w *testenv.Env) *auditor.Auditor {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, config))
 	a := testenv.RunAs(t, kubeconfig, elected...)
-	w.Reaches(t, testenv.Well("Degraded"))
+	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
 	b := w.Backend(t, "untouchable")
 	testenv.Must(t, b.DeleteService(t.Context()))
 	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
-	w.Reaches(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: b.Namespace})
-	w.Announced(t, b.Namespace, "Warning", "service-missing")
+	w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: b.Namespace})
+	w.WaitForEvent(t, b.Namespace, "Warning", "service-missing")
 	if n := strings.Count(a.Output(), `cannot get resource \"leases\"`); n != 1 {
 		t.Errorf("the log says %d times that the lease is out of reach, want once:\n%s", n, a.Output())
 	}

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/utils/ptr"
 )
 
 // The times of the lease: how long it is valid without a renewal, and how often
@@ -61,23 +62,15 @@ func (l *lease) observe(spec coordinationv1.LeaseSpec) {
 }
 
 func same(a, b coordinationv1.LeaseSpec) bool {
-	return deref(a.HolderIdentity) == deref(b.HolderIdentity) && a.RenewTime.Equal(b.RenewTime)
-}
-
-func deref[T any](p *T) T {
-	var zero T
-	if p == nil {
-		return zero
-	}
-	return *p
+	return ptr.Deref(a.HolderIdentity, "") == ptr.Deref(b.HolderIdentity, "") && a.RenewTime.Equal(b.RenewTime)
 }
 
 func (l *lease) mine(spec coordinationv1.LeaseSpec) bool {
-	return deref(spec.HolderIdentity) == l.identity
+	return ptr.Deref(spec.HolderIdentity, "") == l.identity
 }
 
 func (l *lease) expired() bool {
-	return deref(l.seen.HolderIdentity) == "" || l.now().Sub(l.changed) > leaseDuration
+	return ptr.Deref(l.seen.HolderIdentity, "") == "" || l.now().Sub(l.changed) > leaseDuration
 }
 
 // result is that of an attempt to hold the lease. A replica that lost a race saw
@@ -123,7 +116,7 @@ func (l *lease) spec(before coordinationv1.LeaseSpec) coordinationv1.LeaseSpec {
 	seconds := int32(leaseDuration / time.Second)
 	after := *before.DeepCopy()
 	if !l.mine(before) {
-		transitions := deref(before.LeaseTransitions) + 1
+		transitions := ptr.Deref(before.LeaseTransitions, 0) + 1
 		after.AcquireTime, after.LeaseTransitions = &now, &transitions
 	}
 	after.HolderIdentity, after.LeaseDurationSeconds, after.RenewTime = &l.identity, &seconds, &now
