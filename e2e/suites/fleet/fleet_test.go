@@ -147,7 +147,7 @@ func federation(t *testing.T, clusters map[string]prometheus) object {
 // has waits until the expression has one series for each of the clusters.
 func (p prometheus) has(t *testing.T, fleet, expr string, clusters ...string) {
 	t.Helper()
-	testenv.EventuallyWithin(t, 2*testenv.Patience, func() error {
+	testenv.EventuallyWithin(t, 2*testenv.MaxWait, func() error {
 		found, err := p.Query(t.Context(), expr)
 		if err != nil {
 			return err
