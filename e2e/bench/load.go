@@ -97,7 +97,25 @@ func fill(ctx context.Context, plane *cluster.ControlPlane, size profile) (*fill
 			return nil, fmt.Errorf("filling the cluster: %w", err)
 		}
 	}
-	return c, nil
+	return c, c.rest(ctx)
+}
+
+// rest waits until the API server has taken in what it was given: it establishes
+// CRDs one by one, and rebuilds its OpenAPI documents after each. After two minutes
+// the measurement begins anyway.
+func (c *filled) rest(ctx context.Context) error {
+	const interval, idle = 3 * time.Second, 0.05 // share of a core
+	server := c.plane.APIServer.PID()
+	for range 40 {
+		before := cpuSeconds(server)
+		if err := sleep(ctx, interval); err != nil {
+			return err
+		}
+		if cpuSeconds(server)-before < idle*interval.Seconds() {
+			return nil
+		}
+	}
+	return nil
 }
 
 // protobuf makes a client without a rate limit.

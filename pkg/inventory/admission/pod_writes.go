@@ -3,8 +3,6 @@ package admission
 import (
 	"slices"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -34,10 +32,13 @@ func (m *Matcher) BlocksPods(w *inventory.Webhook, namespace string) bool {
 	})
 }
 
-// asksFor reports whether a rule covers the resource in any version: of most
+// rulesCover reports whether a rule covers the resource in any version: of most
 // webhooks no more needs to be asked.
 func rulesCover(w *inventory.Webhook, r inventory.Resource) bool {
-	return slices.ContainsFunc(w.Rules, func(rule admissionv1.RuleWithOperations) bool {
-		return covers(rule.APIGroups, r.Group) && coversName(rule.Resources, r)
-	})
+	for i := range w.Rules { // not by value: rules are large, and webhooks many
+		if rule := &w.Rules[i]; covers(rule.APIGroups, r.Group) && coversName(rule.Resources, r) {
+			return true
+		}
+	}
+	return false
 }

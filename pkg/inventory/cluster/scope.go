@@ -233,12 +233,14 @@ func present(s *inventory.Snapshot, namespaces []string) []string {
 // APIService that a webhook goes through.
 func references(s *inventory.Snapshot) keySet {
 	out := keySet{}
-	for i := range s.Webhooks {
-		switch b := s.Webhooks[i].Backend; b.Kind {
-		case inventory.BackendService:
-			out[b.Service.Key] = true
-		case inventory.BackendAPIServer:
-			if called := s.State(b).Service; called != b.Service {
+	var last inventory.Key // most webhooks of a configuration call one Service
+	for _, w := range s.Webhooks {
+		switch b := &w.Backend; {
+		case b.Kind == inventory.BackendService && b.Service.Key != last:
+			last = b.Service.Key
+			out[last] = true
+		case b.Kind == inventory.BackendAPIServer:
+			if called := s.State(*b).Service; called != b.Service {
 				out[called.Key] = true
 			}
 		}
