@@ -68,41 +68,28 @@ const rejectionsJumped = refusedShare + ` > $threshold
 
 // The records of webhooks that refuse on purpose, and often enough to matter.
 const (
-	refused       = `cluster_type_name:webhook_auditor_calls_refused_often:increase15m`
+	refused       = `cluster_type_name:webhook_auditor_calls_refused:increase15m`
 	refusedShare  = `cluster_type_name:webhook_auditor_calls_refused:ratio_increase15m`
 	refusedBefore = `cluster_type_name:webhook_auditor_calls_refused:ratio_before`
 )
 
-// refusedIn are the records of how often each webhook refused in the window.
-func refusedIn(window string) string {
-	return `cluster_type_name:webhook_auditor_calls_refused:increase` + window
-}
-
-func refusalRecords() []RecordingRule {
-	counted := func(window string) string { return `sum by (type, name) (increase(` + intended + `[` + window + `]))` }
-	out := []RecordingRule{
-		{Name: refused, Expr: counted("15m") + ` >= 20`},
-		{Name: refusedIn("6m"), Expr: counted("6m")},
-	}
-	for _, window := range []string{"15m", "6h"} {
-		out = append(out, RecordingRule{Name: refusedIn(window), Expr: lastAddedUp(refusedIn("6m"), window), Inline: counted(window)})
-	}
-	return append(
-		out,
-		RecordingRule{Name: refusedShare, Expr: refusedIn("15m") + ` / on (type, name) ` + affectedCalls("15m") + ` and on (type, name) ` + refused},
-		RecordingRule{Name: refusedBefore, Expr: `
-			(` + refusedIn("6h") + ` - on (type, name) ` + refusedIn("15m") + `)
-			/ on (type, name) (` + affectedCalls("6h") + ` - on (type, name) ` + affectedCalls("15m") + ` >= 20)
-			or on (type, name)
-			(sum by (type, name) (` + intended + ` offset 6h) or on (type, name) 0 * ` + refused + `)
-			/ on (type, name) sum by (type, name) (` + requests + ` offset 6h and on (type, name) ` + refused + `)`},
-	)
+var refusalRecords = []RecordingRule{
+	{Name: refused, Expr: `sum by (type, name) (increase(` + intended + `[15m])) >= 20`},
+	{Name: refusedShare, Expr: refused + ` / on (type, name) (sum by (type, name) (increase(` + requests + `[15m]) and on (type, name) ` + refused + `) > 0)`},
+	{
+		Name: refusedBefore,
+		Expr: `
+			(sum by (type, name) (increase(` + intended + `[6h])) - on (type, name) ` + refused + `)
+			/ on (type, name) ((` + affectedCalls("6h") + ` - on (type, name) ` + refused + ` / on (type, name) ` + refusedShare + `) >= 20)
+			or on (type, name) sum by (type, name) (` + intended + ` offset 15m) / on (type, name) sum by (type, name) (` + requests + ` offset 15m and on (type, name) ` + refused + `)
+			or on (type, name) 0 * sum by (type, name) (` + requests + ` offset 6h and on (type, name) ` + refused + `)`,
+	},
 }
 
 // uncharted counts the calls to webhooks that a running auditor does not see.
 // Those to one that was deleted are in the last 15 minutes for less long than
 // the alert waits.
-var uncharted = affectedCalls("15m") + `
-	unless on (type, name) ` + affectedThresholds + `
-	unless on (type, name) ` + asWebhook(`group by (crd_name) (last_over_time(`+converted+`_count[15m]))`) + `
+const uncharted = `
+	(sum by (type, name) (increase(` + requests + `[15m])) > 0)
+	unless on (type, name) ` + thresholds + `
 	and on () ` + auditorSeen

@@ -54,10 +54,7 @@ type RecordingRule struct {
 // Group is a group of rules. Prometheus evaluates one after the other: the
 // records, in their order, then the alerts.
 type Group struct {
-	Name string
-	// Interval is how often the group is evaluated; 0 stands for as often as
-	// Prometheus evaluates rules.
-	Interval       time.Duration
+	Name           string
 	RecordingRules []RecordingRule
 	Alerts         []Alert
 }
@@ -87,7 +84,6 @@ func (r RecordingRule) written() string {
 func Groups() []Group {
 	return []Group{
 		callsGroup(),
-		historyGroup(),
 		{Name: "webhook-auditor-resources", Alerts: resourceAlerts},
 		findingsGroup(classify.Checks),
 		{Name: "webhook-auditor-self", RecordingRules: inputRecords, Alerts: selfAlerts()},

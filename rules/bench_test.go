@@ -5,78 +5,31 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/teststorage"
 )
 
-// BenchmarkGroups evaluates the groups over a thousand webhooks that are called
+// BenchmarkGroups evaluates each group over a thousand webhooks that are called
 // and have six hours behind them, seen by two auditors, with what alerts share
-// recorded and written out. What is recorded is so since six hours, too. Each
-// evaluation follows a scrape, as what reading costs depends on how full the
-// chunks of the storage are. The CPU time is that of the process, so that other
+// recorded and written out. The CPU time is that of the process, so that other
 // load on the machine does not count.
 func BenchmarkGroups(b *testing.B) {
+	const ticks = 725
+	stored := scrapedInto(b, tick, fleet(b, 1000, ticks))
 	for how, record := range map[string]bool{"recorded": true, "written out": false} {
-		b.Run(how, func(b *testing.B) {
-			groups, err := Options{}.groups(record)
-			if err != nil {
-				b.Fatal(err)
-			}
-			f := newFleet(b, 1000)
-			p := evaluateOn(b, groupFile(b, groups), tick, f.storage)
-			f.history(p, record)
-			evaluations, spent := map[string]int{}, map[string]time.Duration{}
-			for b.Loop() {
-				f.scrape()
-				for _, g := range p.due() {
-					before := cpuTime(b)
-					g.Eval(b.Context(), time.Unix(0, 0).Add(p.now))
-					spent[g.Name()] += cpuTime(b) - before
-					evaluations[g.Name()]++
+		groups, err := Options{}.groups(record)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, g := range evaluateOn(b, groupFile(b, groups), tick, stored).groups {
+			b.Run(how+"/"+g.Name(), func(b *testing.B) {
+				g.Eval(b.Context(), time.Unix(0, 0).Add((ticks-1)*tick))
+				before := cpuTime(b)
+				for b.Loop() {
+					g.Eval(b.Context(), time.Unix(0, 0).Add(ticks*tick))
 				}
-				p.now += p.tick
-			}
-			sum := 0.0
-			for group, n := range evaluations {
-				each := float64(spent[group].Microseconds()) / 1000 / float64(n)
-				b.ReportMetric(each, "cpu-ms/"+group)
-				sum += each
-			}
-			b.ReportMetric(sum, "cpu-ms/all")
-		})
-	}
-}
-
-// fleet is a storage that scrapes so many webhooks.
-type fleet struct{ scraper }
-
-func newFleet(b testing.TB, webhooks int) *fleet {
-	b.Helper()
-	const forever = 1 << 20
-	var series []scrapedSeries
-	for i := range webhooks {
-		for _, s := range parsed(b, webhookSeries(fmt.Sprintf("w%d.example.com", i))) {
-			first, _ := s.at(0)
-			second, _ := s.at(1)
-			series = append(series, scrapedSeries{s.labels, func(scrape int) (float64, bool) { return first + float64(scrape)*(second-first), true }, forever})
+				b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+			})
 		}
 	}
-	return &fleet{scraper{t: b, storage: teststorage.New(b), interval: tick, series: series, refs: make([]storage.SeriesRef, len(series))}}
-}
-
-// history scrapes for six hours and a bit, and evaluates as often as what is
-// counted is sampled. Of what else is recorded of a healthy webhook, nothing is
-// read that is older than five minutes, but the chunk that it is in may be.
-func (f *fleet) history(p *evaluator, record bool) {
-	const past, chunk = 6*time.Hour + 10*time.Minute, time.Hour
-	for p.now = 0; p.now < past; p.now += p.tick {
-		f.scrape()
-		if record && (p.now%sampling == 0 || p.now > past-chunk) {
-			p.evaluate()
-		}
-	}
-	f.storage.ForceHeadMMap()
 }
 
 // cpuTime is what the process has computed so far.
@@ -87,6 +40,20 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// fleet are the series of so many webhooks.
+func fleet(b *testing.B, webhooks, ticks int) []scrapedSeries {
+	b.Helper()
+	var out []scrapedSeries
+	for i := range webhooks {
+		for _, s := range parsed(b, webhookSeries(fmt.Sprintf("w%d.example.com", i))) {
+			first, _ := s.at(0)
+			second, _ := s.at(1)
+			out = append(out, scrapedSeries{s.labels, func(scrape int) (float64, bool) { return first + float64(scrape)*(second-first), true }, ticks})
+		}
+	}
+	return out
 }
 
 // webhookSeries are all series of one webhook that the alerts read.

@@ -26,53 +26,42 @@ const (
 	intended     = rejections + `{error_type="no_error"}`
 )
 
-// calls are the records of how often each webhook was called in the window.
-const calls = `cluster_type_name:webhook_auditor_calls:increase6m`
+// callsWindows are those of the records of calls.
+var callsWindows = []string{"2m", "5m", "30m", "6h"}
 
-// callsIn counts the calls of each webhook in the window.
-func callsIn(window string) string {
-	return strings.ReplaceAll(`
-		sum by (type, name) (increase(`+requests+`[WINDOW])) > 0
-		or `+asWebhook(`sum by (crd_name) (increase(`+converted+`_count[WINDOW])) > 0`), "WINDOW", window)
+// calls are the records of how often each webhook was called in the window.
+func calls(window string) string { return `cluster_type_name:webhook_auditor_calls:increase` + window }
+
+func callsRecord(window string) RecordingRule {
+	return RecordingRule{Name: calls(window), Expr: strings.ReplaceAll(`
+		sum by (type, name) (increase(`+requests+`[WINDOW]) or increase(`+matchConditionErrors+`[WINDOW])) > 0
+		or `+asWebhook(`sum by (crd_name) (increase(`+converted+`_count[WINDOW])) > 0`), "WINDOW", window)}
 }
 
 // affected are the webhooks that alerts may be about: those of which calls
-// failed or were slow within six hours, which ever refused a request, or which
-// no auditor knows. They are few, so what is known of all webhooks is looked up
-// once for these, and the alerts read little.
+// failed or were slow within six hours, or which ever refused a request. They
+// are few, so what is known of all webhooks is looked up once for these, and the
+// alerts read little.
 const affected = `cluster_type_name:webhook_auditor_webhook_affected:group`
 
-// affectedCalls are how often each of these was called in the window. A request
-// whose matchConditions cannot be evaluated counts as one that fails.
+// affectedCalls are how often each of these was called in the window.
 func affectedCalls(window string) string {
 	return `cluster_type_name:webhook_auditor_calls_affected:increase` + window
 }
 
-func affectedRecords() []RecordingRule {
+func affectedRecords(failures []failure) []RecordingRule {
 	operands := []string{
 		`last_over_time(` + rejections + `[15m])`, `last_over_time(` + failedOpen + `[15m])`, asWebhook(`last_over_time(` + converted + `_count[15m])`),
-		slowShare, `last_over_time(` + slowCount + `[6h])`,
-		`(` + calls + `{type!="conversion"} unless on (type, name) ` + thresholds + ` and on () ` + auditorSeen + `)`,
+		`last_over_time(` + slowCount + `[6h])`,
 	}
 	for _, f := range failures {
 		operands = append(operands, f.on("increase6h"))
 	}
 	out := []RecordingRule{{Name: affected, Expr: `group by (type, name) (` + strings.Join(operands, " or ") + `)`}}
-	out = append(out, affectedRecord("2m", callsIn("2m"), unevaluated.on("increase2m")), affectedRecord("6m", calls, unevaluated.on("increase6m")))
-	for _, window := range historyWindows {
-		out = append(out, affectedRecord(window, lastAddedUp(calls, window), lastAddedUp(unevaluated.on("increase6m"), window)))
+	for _, window := range callsWindows {
+		out = append(out, RecordingRule{Name: affectedCalls(window), Expr: calls(window) + ` and on (type, name) ` + affected, Inline: calls(window)})
 	}
 	return append(out, affectedInventory...)
-}
-
-// affectedRecord records how often the affected webhooks were called in the
-// window.
-func affectedRecord(window, calls, unevaluatedCalls string) RecordingRule {
-	return RecordingRule{
-		Name:   affectedCalls(window),
-		Expr:   `sum by (type, name) ((` + calls + `) and on (type, name) ` + affected + ` or ` + unevaluatedCalls + `)`,
-		Inline: `sum by (type, name) (` + callsIn(window) + ` or ` + unevaluated.increasedIn(window) + `)`,
-	}
 }
 
 // A failure is a way in which calls fail, and how the API server counts it.
@@ -96,8 +85,6 @@ var (
 		"webhook_auditor_conversions_failed",
 		asWebhook(`sum by (instance, crd_name) (increase(` + unconverted + `[WINDOW])) > 0`),
 	}
-
-	failures = []failure{closed, open, unevaluated, conversion}
 )
 
 // on is a record of the failures on each API server.
@@ -119,39 +106,27 @@ func (f failure) most(operations string) string {
 // burning is the record of the share of the calls that fail, where it pages.
 func (f failure) burning() string { return `cluster_type_name:` + f.metric + `:ratio_burning` }
 
-// increasedIn counts the failures of each webhook on each API server.
-func (f failure) increasedIn(window string) string {
-	return strings.ReplaceAll(f.increase, "WINDOW", window)
-}
-
 // increases are the records that cutOff and burning need.
 func (f failure) increases() []RecordingRule {
 	var out []RecordingRule
-	for _, window := range []string{"2m", "6m", "15m", "30m", "75m", "6h"} {
-		out = append(out, RecordingRule{Name: f.on("increase" + window), Expr: f.increasedIn(window)})
-	}
-	for _, window := range []string{"30m", "6h"} {
-		out = append(out, RecordingRule{Name: f.on("sum" + window), Expr: lastAddedUp(f.on("increase6m"), window), Inline: f.increasedIn(window)})
+	for _, window := range []string{"2m", "5m", "15m", "30m", "75m", "6h"} {
+		out = append(out, RecordingRule{Name: f.on("increase" + window), Expr: strings.ReplaceAll(f.increase, "WINDOW", window)})
 	}
 	return append(
 		out,
-		RecordingRule{Name: f.on("minutes30m"), Expr: `count_over_time((` + f.increasedIn("3m") + `)[30m:1m])`},
-		RecordingRule{Name: f.on("slots6h"), Expr: `count_over_time((` + f.increasedIn("6m") + `)[6h:5m])`},
+		RecordingRule{Name: f.on("minutes30m"), Expr: `count_over_time((` + strings.ReplaceAll(f.increase, "WINDOW", "3m") + `)[30m:1m])`},
+		RecordingRule{Name: f.on("slots6h"), Expr: `count_over_time((` + strings.ReplaceAll(f.increase, "WINDOW", "6m") + `)[6h:5m])`},
 	)
 }
 
 // recovered selects the webhooks of which at least 20 calls were answered and
 // none failed in the last two minutes, or in the last 15, if these are answered
-// more seldom, or in the last six, if the auditor found their backend down and no
-// longer does: who was paged for that must not be paged again for what failed
-// until then.
+// more seldom.
 func (f failure) recovered() string {
 	return `(
 			` + affectedCalls("2m") + ` >= 20 unless on (type, name) group by (type, name) (` + f.on("increase2m") + `)
 			or on (type, name)
 			` + affectedCalls("30m") + ` - on (type, name) ` + f.sum("increase30m") + ` >= 20 unless on (type, name) group by (type, name) (` + f.on("increase15m") + `)
-			or on (type, name)
-			` + backendRepaired + ` unless on (type, name) group by (type, name) (` + f.on("increase6m") + `)
 		)`
 }
 
@@ -171,16 +146,16 @@ func (f failure) recovered() string {
 // Either ends within two minutes where enough calls are answered.
 func (f failure) burn() RecordingRule {
 	short := `(
-			clamp_max(` + f.sum("increase6m") + ` / on (type, name) ` + affectedCalls("6m") + `, 1) > 0.2
+			clamp_max(` + f.sum("increase5m") + ` / on (type, name) ` + affectedCalls("5m") + `, 1) > 0.2
 			and on (type, name) ` + f.most("minutes30m") + ` >= 6
 			and on (type, name) ` + f.sum("increase30m") + ` >= 5
 		)`
 	long := `(
-			clamp_max(` + f.sum("sum6h") + ` / on (type, name) ` + affectedCalls("6h") + `, 1) >= 0.06
+			clamp_max(` + f.sum("increase6h") + ` / on (type, name) ` + affectedCalls("6h") + `, 1) >= 0.06
 			and on (type, name) ` + f.most("slots6h") + ` >= 3
 			and on (type, name) ` + f.sum("increase6h") + ` >= 5
 			and on (type, name) ` + f.sum("increase75m") + ` > 0
-			unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) ` + f.sum("sum30m") + ` / on (type, name) ` + affectedCalls("30m") + ` > 0.03)
+			unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) ` + f.sum("increase30m") + ` / on (type, name) ` + affectedCalls("30m") + ` > 0.03)
 		)`
 	return RecordingRule{Name: f.burning(), Expr: `(` + short + ` or on (type, name) ` + long + `) unless on (type, name) ` + f.recovered()}
 }
@@ -191,10 +166,10 @@ func (f failure) burn() RecordingRule {
 func (f failure) failing() string {
 	return `(` + f.burning() + ` or on (type, name) (
 			(
-				clamp_max(` + f.sum("increase6m") + ` / on (type, name) ` + affectedCalls("6m") + `, 1) > $threshold
+				clamp_max(` + f.sum("increase5m") + ` / on (type, name) ` + affectedCalls("5m") + `, 1) > $threshold
 				and on (type, name) ` + f.most("minutes30m") + ` >= 10
 				or on (type, name)
-				clamp_max(` + f.sum("sum30m") + ` / on (type, name) ` + affectedCalls("30m") + `, 1) > $threshold
+				clamp_max(` + f.sum("increase30m") + ` / on (type, name) ` + affectedCalls("30m") + `, 1) > $threshold
 				and on (type, name) ` + f.most("slots6h") + ` >= 3
 			)
 			and on (type, name) ` + f.sum("increase30m") + ` >= 3
@@ -217,22 +192,8 @@ var unreached = `(` + closed.on("increase2m") + ` or ` + open.on("increase2m") +
 // knows of their backends.
 const backendDown = `(
 	max by (type, name) (last_over_time(webhook_auditor_webhook_backend_ready[5m])) == 0
-	or on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"` + backendChecks + `"}[5m]))
+	or on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"backend-unreachable|ca-bundle-invalid|ca-bundle-missing|serving-certificate"}[5m]))
 )`
-
-// backendRepaired are the webhooks whose backends the auditor found down within
-// what the windows hold, and no longer does.
-const backendRepaired = `(
-				group by (type, name) (last_over_time(webhook_auditor_finding{check=~"` + pagedChecks + `"}[75m]))
-				unless on (type, name) last_over_time(webhook_auditor_finding{check=~"` + pagedChecks + `"}[5m])
-				and on () ` + auditorSeen + `
-			)`
-
-// pagedChecks find that a backend cannot be called, and page.
-const pagedChecks = `no-ready-endpoints|service-missing|service-port-missing|service-unroutable|ca-bundle-invalid`
-
-// backendChecks find that a backend cannot be called.
-const backendChecks = `backend-unreachable|ca-bundle-invalid|ca-bundle-missing|serving-certificate`
 
 // cutOffRecords select the API servers of which all calls fail, while other API
 // servers reach two of the webhooks, or where the webhooks have two backends that
@@ -242,7 +203,7 @@ var cutOffRecords = []RecordingRule{
 		Name: noneReachable,
 		Expr: `
 			clamp_max(sum by (instance) (` + unreached + `) / on (instance) sum by (instance) (increase(` + requests + `[2m])), 1) > 0.95
-			and on (instance) sum by (instance) (` + closed.on("increase6m") + ` or ` + open.on("increase6m") + `) >= 5
+			and on (instance) sum by (instance) (` + closed.on("increase5m") + ` or ` + open.on("increase5m") + `) >= 5
 			and on (instance) (
 				count by (instance) (` + unreached + ` and on (type, name) (
 					` + affectedCalls("2m") + ` - on (type, name) sum by (type, name) (` + unreached + `) > on (type, name) 0.1 * ` + affectedCalls("2m") + `
@@ -274,20 +235,22 @@ func anyOn(operations string) string {
 // callsGroup has all alerts on calls in one group, as they share what they read.
 func callsGroup() Group {
 	g := Group{Name: "webhook-auditor-calls"}
-	g.RecordingRules = append(g.RecordingRules, RecordingRule{Name: calls, Expr: callsIn("6m")})
+	for _, window := range callsWindows {
+		g.RecordingRules = append(g.RecordingRules, callsRecord(window))
+	}
 	g.RecordingRules = append(g.RecordingRules, inventoryRecords...)
+	failures := []failure{closed, open, unevaluated, conversion}
 	for _, f := range failures {
 		g.RecordingRules = append(g.RecordingRules, f.increases()...)
 	}
 	g.RecordingRules = append(g.RecordingRules, slowRecords...)
-	g.RecordingRules = append(g.RecordingRules, affectedRecords()...)
-	g.RecordingRules = append(g.RecordingRules, slowCountRecords...)
+	g.RecordingRules = append(g.RecordingRules, affectedRecords(failures)...)
 	g.RecordingRules = append(g.RecordingRules, cutOffRecords...)
 	for _, f := range failures {
 		g.RecordingRules = append(g.RecordingRules, f.burn())
 	}
 	g.RecordingRules = append(g.RecordingRules, slowLongRecord)
-	g.RecordingRules = append(append(g.RecordingRules, refusalRecords()...), answerRecords...)
+	g.RecordingRules = append(append(g.RecordingRules, refusalRecords...), answersRecord)
 	g.Alerts = slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts())
 	return g
 }

@@ -46,9 +46,9 @@ func conversionAlerts() []Alert {
 // allFail are the CRDs of which each conversion fails, minute after minute, and
 // oftener than a client or two would ask.
 var allFail = `(
-		` + conversion.sum("increase6m") + ` >= 5
+		` + conversion.sum("increase5m") + ` >= 5
 		and on (type, name) ` + conversion.most("minutes30m") + ` >= 4
-		unless on (type, name) ` + asWebhook(`sum by (crd_name) (increase(`+converted+`_count{succeeded="true"}[6m])) > 0`) + `
+		unless on (type, name) ` + asWebhook(`sum by (crd_name) (increase(`+converted+`_count{succeeded="true"}[5m])) > 0`) + `
 	) ^ 0`
 
 // blocking selects these CRDs while the controllers that read everything are

@@ -64,8 +64,7 @@ func (c cutOffServer) fired(t *testing.T, minutes int) map[string]int {
 	p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookNoneReachable"), tick, c.series(end))
 	p.tick = minute
 	out := map[string]int{}
-	p.begin(cutOffAt * time.Second)
-	for p.now <= time.Duration(end)*time.Second {
+	for p.now = cutOffAt * time.Second; p.now <= time.Duration(end)*time.Second; {
 		now := p.now
 		for _, name := range p.firing(now) {
 			if _, seen := out[name]; !seen {

@@ -87,47 +87,31 @@ func parsed(t testing.TB, series []string) []scrapedSeries {
 // makes reading it several times dearer than it is.
 func scrapedInto(t testing.TB, interval time.Duration, series []scrapedSeries) *teststorage.TestStorage {
 	t.Helper()
-	s := scraper{t: t, storage: teststorage.New(t), interval: interval, series: series, refs: make([]storage.SeriesRef, len(series))}
-	for s.scrape() {
-	}
-	s.storage.ForceHeadMMap()
-	return s.storage
-}
-
-// scraper stores what series say, scrape after scrape.
-type scraper struct {
-	t        testing.TB
-	storage  *teststorage.TestStorage
-	interval time.Duration
-	series   []scrapedSeries
-	refs     []storage.SeriesRef
-	scrapes  int
-}
-
-// scrape stores the next scrape, and reports whether there was one.
-func (s *scraper) scrape() bool {
-	s.t.Helper()
-	more := false
-	appender := s.storage.Appender(s.t.Context())
-	at := (time.Duration(s.scrapes) * s.interval).Milliseconds()
-	for i, one := range s.series {
-		if s.scrapes >= one.scrapes {
-			continue
-		}
-		more = true
-		if value, ok := one.at(s.scrapes); ok {
-			ref, err := appender.Append(s.refs[i], one.labels, at, value)
-			if err != nil {
-				s.t.Fatalf("appending to %s: %v", one.labels, err)
+	s := teststorage.New(t)
+	refs := make([]storage.SeriesRef, len(series))
+	for scrape, more := 0, true; more; scrape++ {
+		more = false
+		appender := s.Appender(t.Context())
+		at := (time.Duration(scrape) * interval).Milliseconds()
+		for i, one := range series {
+			if scrape >= one.scrapes {
+				continue
 			}
-			s.refs[i] = ref
+			more = true
+			if value, ok := one.at(scrape); ok {
+				ref, err := appender.Append(refs[i], one.labels, at, value)
+				if err != nil {
+					t.Fatalf("appending to %s: %v", one.labels, err)
+				}
+				refs[i] = ref
+			}
+		}
+		if err := appender.Commit(); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if err := appender.Commit(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.scrapes++
-	return more
+	s.ForceHeadMMap()
+	return s
 }
 
 // load reads the rules, as Prometheus does when it starts.
@@ -148,7 +132,7 @@ func (p *evaluator) load(file string) {
 	if errs != nil {
 		p.t.Fatal(errs)
 	}
-	p.groups = slices.SortedFunc(maps.Values(byName), func(a, b *rules.Group) int { return strings.Compare(a.Name(), b.Name()) })
+	p.groups = slices.Collect(maps.Values(byName))
 }
 
 // restart starts Prometheus anew: it evaluates once, and restores the alerts.
@@ -162,39 +146,10 @@ func (p *evaluator) restart(file string, at time.Duration) {
 	p.now = at + p.tick
 }
 
-// due are the groups to evaluate now: those with an interval of their own are at
-// its multiples.
-func (p *evaluator) due() []*rules.Group {
-	var out []*rules.Group
-	for _, g := range p.groups {
-		if p.now%max(g.Interval(), p.tick) == 0 {
-			out = append(out, g)
-		}
-	}
-	return out
-}
-
-// begin evaluates seldom until a time, just as often as what is counted is
-// sampled, and lets the evaluation begin then.
-func (p *evaluator) begin(at time.Duration) {
-	p.t.Helper()
-	for p.now = 0; p.now < at; p.now += sampling {
-		p.evaluate()
-	}
-	p.now = at
-}
-
-// evaluate evaluates all groups that are due now.
-func (p *evaluator) evaluate() {
-	for _, g := range p.due() {
-		g.Eval(p.t.Context(), time.Unix(0, 0).Add(p.now))
-	}
-}
-
-// only leaves out the groups that hold other alerts and none of these.
+// only leaves out the groups that hold none of the alerts.
 func (p *evaluator) only(names ...string) {
 	p.groups = slices.DeleteFunc(p.groups, func(g *rules.Group) bool {
-		return len(g.AlertingRules()) > 0 && !slices.ContainsFunc(g.Rules(), func(r rules.Rule) bool { return slices.Contains(names, r.Name()) })
+		return !slices.ContainsFunc(g.Rules(), func(r rules.Rule) bool { return slices.Contains(names, r.Name()) })
 	})
 }
 
@@ -205,25 +160,20 @@ func ruleFile(t testing.TB, o Options) string {
 	return written(t, out, err)
 }
 
-// readBy leaves in the groups the alerts that are kept and the records that they
-// read, of whichever group, so that nothing else is evaluated.
+// readBy leaves in the groups the alerts of these names and the records that
+// they read, so that nothing else is evaluated.
 func readBy(groups []monitoringv1.RuleGroup, keep func(monitoringv1.Rule) bool) []monitoringv1.RuleGroup {
-	read, kept := "", map[string]bool{}
-	for more := true; more; {
-		more = false
-		for _, g := range groups {
-			for _, r := range g.Rules {
-				if id := g.Name + r.Record + r.Alert + r.Expr.String(); !kept[id] && (r.Record != "" && strings.Contains(read, r.Record) || r.Alert != "" && keep(r)) {
-					read += r.Expr.String()
-					kept[id], more = true, true
-				}
-			}
-		}
-	}
 	var out []monitoringv1.RuleGroup
 	for _, g := range groups {
-		g.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r monitoringv1.Rule) bool { return !kept[g.Name+r.Record+r.Alert+r.Expr.String()] })
-		if len(g.Rules) > 0 {
+		read, kept := "", []monitoringv1.Rule{}
+		for _, r := range slices.Backward(g.Rules) {
+			if r.Record != "" && strings.Contains(read, r.Record) || r.Alert != "" && keep(r) {
+				read += r.Expr.String()
+				kept = append(kept, r)
+			}
+		}
+		if slices.Reverse(kept); len(kept) > 0 {
+			g.Rules = kept
 			out = append(out, g)
 		}
 	}
@@ -282,7 +232,9 @@ func written(t testing.TB, out []byte, err error) string {
 func (p *evaluator) until(end time.Duration) []*rules.Alert {
 	p.t.Helper()
 	for ; p.now <= end; p.now += p.tick {
-		p.evaluate()
+		for _, g := range p.groups {
+			g.Eval(p.t.Context(), time.Unix(0, 0).Add(p.now))
+		}
 	}
 	var firing []*rules.Alert
 	for _, g := range p.groups {

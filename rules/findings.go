@@ -28,7 +28,7 @@ var findingRecords = []RecordingRule{
 		Name: registered,
 		Expr: `
 			topk by ` + perRegistration + ` (1, sum by (type, configuration, name, namespace) (label_replace(
-				webhook_auditor_webhook_info and on ` + perRegistration + ` last_over_time(webhook_auditor_finding[5m]), "namespace", "$1", "service_namespace", "(.*)")))
+				count_over_time(webhook_auditor_webhook_info[5m]) and on ` + perRegistration + ` last_over_time(webhook_auditor_finding[5m]), "namespace", "$1", "service_namespace", "(.*)")))
 			or on ` + perRegistration + ` group by ` + perRegistration + ` (last_over_time(webhook_auditor_finding[5m]))`,
 	},
 	{

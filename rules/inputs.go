@@ -25,62 +25,15 @@ const (
 	longestRun   = `workqueue_longest_running_processor_seconds`
 )
 
-// The records of what is there of the calls: whether they are timed and counted,
-// which edges of the histogram the webhooks need that were called, and which are
-// there. They are read as they were sampled last.
+// The records of whether there are any calls, as several inputs depend on them.
 const (
 	timedCalls   = `cluster:webhook_auditor_admission_duration:group`
 	countedCalls = `cluster:webhook_auditor_admission_request:group`
-	edgesNeeded  = `cluster_le:webhook_auditor_edges_needed:group`
-	edgesRead    = `cluster_le:webhook_auditor_edges_read:group`
 )
 
-// allEdges are those that a threshold may be.
-var allEdges = []string{"0.1", "0.5", "1", "2.5", "10"}
-
-// inputSamples are how the records are sampled. "1.0" and "1" are the same edge;
-// those webhooks need it that have no other threshold.
-var inputSamples = []RecordingRule{
+var inputRecords = []RecordingRule{
 	{Name: timedCalls, Expr: `group(` + admissionSeconds + `_count)`},
 	{Name: countedCalls, Expr: `group(` + requests + `)`},
-	{Name: edgesNeeded, Expr: `
-		group by (le) (` + edges + ` and on (type, name) ` + calls + `)
-		or label_replace(group(` + calls + `{type!="conversion"} unless on (type, name) ` + edges + `), "le", "1", "", "")`},
-	{Name: edgesRead, Expr: edgesOf(quick + `{`)},
-}
-
-// inputRecords are the last samples.
-var inputRecords = []RecordingRule{
-	lastInput(timedCalls, inputSamples[0].Expr),
-	lastInput(countedCalls, inputSamples[1].Expr),
-	lastInput(edgesNeeded, `
-		group by (le) (count_values by (type, name) ("le", webhook_auditor_webhook_latency_threshold_seconds != 1) and on (type, name) `+requests+`)
-		or label_replace(group(`+requests+` unless on (type, name) webhook_auditor_webhook_latency_threshold_seconds != 1), "le", "1", "", "")`),
-	lastInput(edgesRead, edgesOf(admissionSeconds+`_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0", `)),
-}
-
-// edgesOf are the edges that a selector has, all written without ".0".
-func edgesOf(selector string) string {
-	return `group by (le) (` + selector + `le!~".+[.]0"}) or label_replace(group by (le) (` + selector + `le=~".+[.]0"}), "le", "$1", "le", "(.+)[.]0")`
-}
-
-// last is the last sample of a record.
-func last(record string) string { return record + `_last11m` }
-
-func lastInput(record, inline string) RecordingRule {
-	return RecordingRule{Name: last(record), Expr: `last_over_time(` + record + `[11m])`, Inline: inline}
-}
-
-// edgesMissing returns one series for each edge that is needed and not there, and
-// for each that there is if none is.
-func edgesMissing() string {
-	var none []string
-	for _, edge := range allEdges {
-		none = append(none, fmt.Sprintf(`label_replace(%s unless on () %s, "le", %q, "", "")`, last(timedCalls), last(edgesRead), edge))
-	}
-	return `group by (series) (label_replace(
-	(` + last(edgesNeeded) + ` and on () ` + last(timedCalls) + `) unless on (le) ` + last(edgesRead) + ` or ` + strings.Join(none, " or ") + `,
-	"series", "` + admissionSeconds + `_bucket{le=$1}", "le", "(.+)"))`
 }
 
 // inputs are what is checked. Series of single webhooks exist only once one was
@@ -93,18 +46,19 @@ func inputs() []input {
 		{scraped, anyAuditor, `last_over_time(` + scraped + `[5m])`},
 		{gcErrors, anyAuditor, `last_over_time(` + gcErrors + `[5m])`},
 		{longestRun, anyAuditor, `last_over_time(` + longestRun + `{name="namespace"}[5m])`},
-		{requests, last(timedCalls), last(countedCalls)},
+		{requests, timedCalls, countedCalls},
 		{rejections, requests + `{rejected="true"}`, rejections},
 		{failedOpen, requests + `{rejected="false", code=~"[45].."}`, failedOpen},
-		{admissionSeconds + `_count`, last(countedCalls), last(timedCalls)},
+		{admissionSeconds + `_count`, countedCalls, timedCalls},
 		{converted + `_count`, `apiserver_conversion_webhook_request_total{result="success"}`, converted + `_count`},
 		{converted + `_bucket`, converted + `_count`, converted + `_bucket`},
 		{sliDuration + `_sum`, anyRequest, sliDuration + `_sum{resource="leases"}`},
 		{sliDuration + `_count`, anyRequest, sliDuration + `_count{resource="leases"}`},
 		{fullDuration + `_sum`, anyRequest, fullDuration + `_sum{resource="leases"}`},
 	}
-	for _, edge := range allEdges {
-		out = append(out, input{series: fmt.Sprintf(`%s_bucket{le="%s"}`, admissionSeconds, edge)}) // see edgesMissing
+	for _, edge := range []string{"0.1", "0.5", "1", "2.5", "10"} {
+		series := fmt.Sprintf(`%s_bucket{le="%s"}`, admissionSeconds, edge)
+		out = append(out, input{series, timedCalls, fmt.Sprintf(`%s_bucket{le=~"%[2]s|%[2]s.0"}`, admissionSeconds, edge)})
 	}
 	for _, of := range [][]string{
 		{requests, "name", "type", "code", "rejected", "instance"},
@@ -122,11 +76,8 @@ func inputs() []input {
 
 // missing returns one series for each input that is missing.
 func missing() string {
-	operands := []string{edgesMissing()}
+	var operands []string
 	for _, i := range inputs() {
-		if i.where == "" {
-			continue
-		}
 		lacks := `group(` + i.where + `)`
 		if i.expr != "" {
 			lacks += ` unless on () group(` + i.expr + `)`

@@ -7,10 +7,9 @@ import "strings"
 // Records read what they recorded before; where nothing can be recorded, the
 // series are looked up as they were 20 minutes, an hour, six hours and a day ago.
 
-// What follows says that the auditor was scraped, that it knew the cluster then, and
+// audited says that the auditor was scraped, that it knew the cluster then, and
 // when.
 const (
-	auditorNow    = `group(webhook_auditor_snapshot_timestamp_seconds)`
 	auditorSeen   = `group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))`
 	auditorWithin = `group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[1d]))`
 )
@@ -19,15 +18,15 @@ const (
 // write as SERIES. Of each webhook there may be one series.
 func remembered(name, series, now string) RecordingRule {
 	at := func(lookup string) string { return strings.ReplaceAll(now, "SERIES", lookup) }
-	current := at(series)
+	current := at("last_over_time(" + series + "[5m])")
 	inline := at(series + " offset 1d")
 	for _, ago := range []string{"6h", "1h", "20m"} {
 		inline = at(series+" offset "+ago) + " or on (type, name) ((" + inline + ") unless on () group(webhook_auditor_snapshot_timestamp_seconds offset " + ago + "))"
 	}
 	return RecordingRule{
 		Name:   name,
-		Expr:   current + " or on (type, name) (" + name + " and on () " + auditorWithin + " unless on () " + auditorNow + ")",
-		Inline: at("last_over_time("+series+"[5m])") + " or on (type, name) ((" + inline + ") unless on () " + auditorSeen + ")",
+		Expr:   current + " or on (type, name) (" + name + " and on () " + auditorWithin + " unless on () " + auditorSeen + ")",
+		Inline: current + " or on (type, name) ((" + inline + ") unless on () " + auditorSeen + ")",
 	}
 }
 
@@ -42,8 +41,6 @@ const (
 	failsClosed = `cluster_type_name:webhook_auditor_failure_impact_closed:last1d`
 	// affectedThresholds are those of the affected webhooks.
 	affectedThresholds = `cluster_type_name:webhook_auditor_latency_threshold_affected_seconds:last1d`
-	// affectedFailsClosed are the affected of those whose failures refuse requests.
-	affectedFailsClosed = `cluster_type_name:webhook_auditor_failure_impact_closed_affected:group`
 	// backends are the affected webhooks with the namespaces of their backends, ""
 	// where none is known.
 	backends = `cluster_type_name:webhook_auditor_backend:group`
@@ -61,13 +58,13 @@ var inventoryRecords = []RecordingRule{
 }
 
 var affectedInventory = []RecordingRule{
-	{Name: affectedFailsClosed, Expr: failsClosed + ` and on (type, name) ` + affected, Inline: failsClosed},
 	{Name: affectedThresholds, Expr: thresholds + ` and on (type, name) ` + affected, Inline: thresholds},
 	{
 		Name: backends,
 		Expr: inNamespace + ` or on (type, name) ` + affected,
 		Inline: inNamespace + `
 			or on (type, name) group by (type, name) (last_over_time(` + requests + `[5m]))
+			or on (type, name) group by (type, name) (last_over_time(` + admissionSeconds + `_count[5m]))
 			or on (type, name) group by (type, name) (last_over_time(` + matchConditionErrors + `[5m]))
 			or on (type, name) ` + asWebhook(`group by (crd_name) (last_over_time(`+converted+`_count[5m]))`),
 	},

@@ -67,35 +67,27 @@ const edges = `cluster_type_name_le:webhook_auditor_latency_threshold:count`
 // may take a second, also those without a threshold, which the auditor does not
 // know: the last line reads that bucket alone. Of the others, the first reads
 // the bucket of each one's threshold. "1.0" and "1" are the same edge.
-const quick = `cluster_type_name_le:webhook_auditor_calls_quick:increase6m`
-
-func quickIn(window string) string {
-	return strings.ReplaceAll(`
-		sum by (type, name, le) (
-			increase(`+admissionSeconds+`_bucket{le=~"0.1|0.5|2.5|10|10.0"}[WINDOW])
-			and on (type, name, le) (`+edges+` or label_replace(`+edges+`, "le", "10.0", "le", "10"))
+const quick = `(
+		sum by (type, name) (
+			increase(` + admissionSeconds + `_bucket{le=~"0.1|0.5|2.5|10|10.0"}[WINDOW])
+			and on (type, name, le) (` + edges + ` or label_replace(` + edges + `, "le", "10.0", "le", "10"))
 		)
-		or on (type, name) sum by (type, name, le) (increase(`+admissionSeconds+`_bucket{le=~"1|1.0"}[WINDOW]))`, "WINDOW", window)
-}
+		or on (type, name) sum by (type, name) (increase(` + admissionSeconds + `_bucket{le=~"1|1.0"}[WINDOW]))
+	)`
 
-// notQuick is the share of the calls that are not quick, where it is too large.
-func notQuick(quick, calls string) string {
-	return `1 - sum by (type, name) (` + quick + `) / on (type, name) (` + calls + `) > ` + tooMany
-}
+const answered = `sum by (type, name) (increase(` + admissionSeconds + `_count[WINDOW]) > 0)`
+
+// notQuick is the share of the calls that are not, where it is too large.
+const notQuick = `1 - ` + quick + ` / on (type, name) (` + answered + `) > ` + tooMany
 
 var slowRecords = []RecordingRule{
 	{Name: edges, Expr: `count_values by (type, name) ("le", ` + thresholds + ` != 1)`},
-	{Name: quick, Expr: quickIn("6m")},
-	{Name: slowShare, Expr: notQuick(quick, calls)},
-}
-
-// slowCountRecords read calls of the affected webhooks alone.
-var slowCountRecords = []RecordingRule{
-	{Name: slowCount, Expr: slowShare + ` * on (type, name) ` + affectedCalls("6m")},
+	{Name: slowShare, Expr: strings.ReplaceAll(notQuick, "WINDOW", "6m")},
+	{Name: slowCount, Expr: slowShare + ` * on (type, name) (` + strings.ReplaceAll(answered, "WINDOW", "6m") + `)`},
 	{
 		Name:   slowShort,
 		Expr:   slowShare + ` and on (type, name) ` + slowCount + ` / on (type, name) ` + slowShare + ` > 4.99`, // 5, up to rounding
-		Inline: `(` + notQuick(quick, calls) + `) and on (type, name) (` + calls + ` >= 5)`,
+		Inline: strings.ReplaceAll(`(`+notQuick+`) and on (type, name) (`+answered+` >= 5)`, "WINDOW", "6m"),
 	},
 }
 
@@ -109,8 +101,8 @@ var slowLongRecord = RecordingRule{
 		unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) count_over_time(` + slowCount + `[30m:5m]))`,
 	// Where nothing can be recorded, each slot would have to be counted anew:
 	// slow in both of the last two quarters of an hour.
-	Inline: `(` + notQuick(quickIn("15m"), callsIn("15m")) + `) and on (type, name) (` + callsIn("15m") + ` >= 5)` +
-		` and on (type, name) (` + strings.ReplaceAll(notQuick(quickIn("15m"), callsIn("15m")), "[15m]", "[15m] offset 15m") + `)`,
+	Inline: strings.ReplaceAll(`(`+notQuick+`) and on (type, name) (`+answered+` >= 5)`, "WINDOW", "15m") +
+		` and on (type, name) (` + strings.ReplaceAll(notQuick, "[WINDOW]", "[15m] offset 15m") + `)`,
 }
 
 // slowConversion compares a quantile: the edges of this histogram are powers

@@ -132,9 +132,6 @@ func (o Options) groups(record bool) ([]monitoringv1.RuleGroup, error) {
 			g = g.inlined()
 		}
 		group := monitoringv1.RuleGroup{Name: g.Name}
-		if g.Interval > 0 {
-			group.Interval = duration(o.scale(g.Interval))
-		}
 		for _, r := range g.RecordingRules {
 			expr, err := o.expr(r.Expr)
 			if err != nil {
@@ -152,9 +149,7 @@ func (o Options) groups(record bool) ([]monitoringv1.RuleGroup, error) {
 			}
 			group.Rules = append(group.Rules, rule)
 		}
-		if len(group.Rules) > 0 {
-			out = append(out, group)
-		}
+		out = append(out, group)
 	}
 	return out, nil
 }

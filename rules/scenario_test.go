@@ -28,12 +28,10 @@ func called(values string) []string {
 	}
 }
 
-// failed are the calls of "w" that fail at once and are refused for it.
+// failed are the calls of "w" that fail and are refused for it.
 func failed(values string) []string {
 	return []string{
 		`apiserver_admission_webhook_request_total{instance="a",name="w",type="validating",operation="CREATE",code="503",rejected="true"} ` + values,
-		`apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="w",type="validating",operation="CREATE",rejected="true",le="0.5"} ` + values,
-		`apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="w",type="validating",operation="CREATE",rejected="true",le="1"} ` + values,
 		`apiserver_admission_webhook_rejection_count{instance="a",name="w",type="validating",operation="CREATE",error_type="calling_webhook_error",rejection_code="503"} ` + values,
 	}
 }

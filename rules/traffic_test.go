@@ -108,8 +108,7 @@ func TestTraffic(t *testing.T) {
 	firsts := map[string]time.Duration{}
 	p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen", "WebhookConversionFailing"), tick, series)
 	p.tick = time.Minute // half as often as scraped: what is shown is the same
-	p.begin(broken / 300 * 300 * time.Second)
-	for p.now <= ends*time.Second {
+	for p.now = broken / 30 * 30 * time.Second; p.now <= ends*time.Second; {
 		now := p.now
 		for _, a := range p.until(now) {
 			id := a.Labels.Get("alertname") + " " + a.Labels.Get("name")

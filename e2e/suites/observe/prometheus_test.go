@@ -65,12 +65,12 @@ func TestPrometheusHasWhatWasSent(t *testing.T) {
 		}
 		return err
 	})
-	for _, span := range []string{"1m", "6m"} {
+	for _, span := range []string{"1m", "5m"} {
 		testenv.Eventually(t, func() error {
 			return tr.prometheusHas(t, stack, "--observe-for="+span, "--kubeconfig="+w.Plane.Kubeconfig())
 		})
 	}
-	recorded, err := stack.Query(t.Context(), `cluster_type_name:webhook_auditor_calls:increase6m{name=~"p-.+"}`)
+	recorded, err := stack.Query(t.Context(), `cluster_type_name:webhook_auditor_calls:increase5m{name=~"p-.+"}`)
 	if testenv.Must(t, err); len(recorded) != len(scraped) {
 		t.Errorf("the rules record %v", recorded)
 	}

@@ -74,6 +74,7 @@ type what int
 
 const (
 	called what = iota
+	calledOrUnevaluated
 	rejected
 	openFailures
 	conditionErrors

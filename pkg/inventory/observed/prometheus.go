@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,10 +86,22 @@ func (p Prometheus) observe(ctx context.Context, now time.Time) (*inventory.Obse
 	return o, err
 }
 
-// all queries what happened in the range.
+// all queries what happened in the range. The rules record calls together with
+// the requests whose matchConditions failed.
 func (q querier) all(ctx context.Context, span time.Duration) (statsByWebhook, error) {
 	all := statsByWebhook{}
-	if err := q.each(ctx, all, queries, span); err != nil {
+	list := queries
+	if recorded := recordedQuery.over(span); len(recorded) > 0 {
+		answers, err := q.run(ctx, recorded[0])
+		if err != nil {
+			return nil, err
+		}
+		all.answers(recordedQuery, answers, span)
+		if len(answers) > 0 {
+			list = slices.DeleteFunc(slices.Clone(list), func(q query) bool { return q.what == called })
+		}
+	}
+	if err := q.each(ctx, all, list, span); err != nil {
 		return nil, err
 	}
 	if len(all) > 0 && !all.bucketed() {

@@ -31,14 +31,14 @@ const (
 )
 
 // recordedWindows are those of the rules.
-var recordedWindows = []time.Duration{6 * time.Minute}
+var recordedWindows = []time.Duration{2 * time.Minute, 5 * time.Minute, 30 * time.Minute, 6 * time.Hour}
 
 // scraped is a series that each API server has, whatever it serves.
 const scraped = "apiserver_admission_step_admission_duration_seconds_count"
 
 // queries count what happened in the range.
 var queries = []query{
-	{measure{what: called}, "", recordedCalls, grown("type, name", requests)},
+	{measure{what: called}, "", "", grown("type, name", requests)},
 	{measure{what: conditionErrors}, "", recordedUnevaluated, grown("type, name", matchConditionErrors+`{kind="webhook",SELECTOR}`)},
 	{measure{what: rejected}, "", "", grown("type, name, error_type", rejections)},
 	{measure{what: openFailures}, "", recordedOpen, grown("type, name", failedOpen)},
@@ -49,6 +49,9 @@ var queries = []query{
 	{measure{what: seconds}, inventory.Conversion, "", grown("crd_name", conversions+"_sum")},
 	{measure{what: bucket}, inventory.Conversion, "", buckets("crd_name", conversions)},
 }
+
+// calledOrUnevaluated is recorded in one series.
+var recordedQuery = query{measure{what: calledOrUnevaluated}, "", recordedCalls, ""}
 
 // nativeQueries are run where Prometheus keeps native histograms alone.
 var nativeQueries = []query{
@@ -102,7 +105,7 @@ func (q query) over(span time.Duration) []string {
 	var out []string
 	window := model.Duration(span).String()
 	if q.recorded != "" && slices.Contains(recordedWindows, span) {
-		out = append(out, "sum by (type, name) ("+q.recorded+window+`{type!="conversion",SELECTOR})`)
+		out = append(out, "sum by (type, name) ("+q.recorded+window+"{SELECTOR})")
 	}
 	if q.expression != "" {
 		out = append(out, strings.ReplaceAll(q.expression, "RANGE", window))
