@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"errors"
 	"fmt"
 )
@@ -46,10 +47,14 @@ var manyLimits = []limit{
 }
 
 func (p profile) limits() []limit {
-	if p.Configurations*p.Hooks < 1000 {
-		return liveLimits
+	out := slices.Clone(liveLimits)
+	if p.Unrelated > 0 { // watched by namespace, on purpose
+		out = slices.DeleteFunc(out, func(l limit) bool { return l.row == watchesRow })
 	}
-	return append(manyLimits, liveLimits...)
+	if p.Configurations*p.Hooks >= 1000 {
+		out = append(out, manyLimits...)
+	}
+	return out
 }
 
 func shapeLimits() []limit {
