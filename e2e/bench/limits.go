@@ -1,9 +1,9 @@
 package main
 
 import (
-	"slices"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // limit is how much of a figure one column may need for each unit of another. It is
