@@ -51,7 +51,7 @@ func seriesOf(t *testing.T, c *admissionv1.ValidatingWebhookConfiguration, n int
 	for _, f := range Families {
 		names = append(names, f.Name)
 	}
-	return bytes.Count([]byte(exposed(t, r, names...)), []byte(fmt.Sprintf("configuration=%q", c.Name)))
+	return bytes.Count([]byte(exposed(t, r, names...)), fmt.Appendf(nil, "configuration=%q", c.Name))
 }
 
 // TestSeriesOfOneWebhookAreBounded: neither the resources that a cluster serves nor

@@ -5,6 +5,7 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -59,13 +60,9 @@ func start(t *testing.T, config object, args ...string) prometheus {
 func with(o any, fields object) object {
 	out := object{}
 	if given, ok := o.(object); ok {
-		for name, value := range given {
-			out[name] = value
-		}
+		maps.Copy(out, given)
 	}
-	for name, value := range fields {
-		out[name] = value
-	}
+	maps.Copy(out, fields)
 	return out
 }
 

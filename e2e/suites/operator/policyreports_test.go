@@ -172,7 +172,7 @@ func (api reportAPI) follows(t *testing.T, w *testenv.Env, b webhook.Backend) {
 func acknowledging(t *testing.T, configuration string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	testenv.Must(t, os.WriteFile(file, []byte(fmt.Sprintf("acknowledgements: [{configuration: %q, reason: test}]\n", configuration)), 0o600))
+	testenv.Must(t, os.WriteFile(file, fmt.Appendf(nil, "acknowledgements: [{configuration: %q, reason: test}]\n", configuration), 0o600))
 	return file
 }
 
