@@ -244,3 +244,30 @@ func differences(a, b *Report) string {
 	}
 	return cmp.Diff(facts(a), facts(b), options)
 }
+
+// TestReadsTime: a check whose findings change with the time says so, for an
+// Evaluator runs no other check again where nothing but the time changed.
+func TestReadsTime(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) < len(Checks) {
+		t.Fatalf("%d fixtures: %v", len(files), err)
+	}
+	policy := DefaultPolicy()
+	for _, file := range files {
+		before, evaluator := fixture(t, file), NewEvaluator(policy)
+		if _, err := evaluator.Evaluate(t.Context(), before); err != nil {
+			t.Fatal(err)
+		}
+		for _, later := range []time.Duration{time.Hour, 40 * 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
+			now := *before
+			now.Taken = before.Taken.Add(later)
+			have, err := evaluator.Evaluate(t.Context(), &now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := differences(evaluate(t, policy, &now), have); diff != "" {
+				t.Errorf("%s: %s later: set ReadsTime in the check that differs: -new +taken over:\n%s", file, later, diff)
+			}
+		}
+	}
+}
