@@ -155,7 +155,7 @@ func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlane
 // matchedBy returns the requests on the control plane's path that the webhook is
 // called for, sorted. Labels that a namespace would need to have for it, and is
 // not known to have, are taken to be absent.
-func (v controlPlaneRequests) known(work *work, w *inventory.Webhook, reached []admission.MatchedResource) []ControlPlaneMatch {
+func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reached []admission.MatchedResource) []ControlPlaneMatch {
 	var out []ControlPlaneMatch
 	for _, r := range reached {
 		for _, known := range v[r.Resource] {

@@ -16,7 +16,7 @@ import (
 // What the last Report says of a webhook is taken over where the webhook, what is
 // behind it and what is derived of it together with others are the same, and so is
 // everything beside webhooks (Snapshot.SameBesideWebhooks). Checks that read the
-// time always run. TestEvaluator holds the result to that of a new Evaluator.
+// time always run. FuzzEvaluator holds the result to that of a new Evaluator.
 //
 // It is for one goroutine at a time.
 type Evaluator struct {
@@ -33,12 +33,12 @@ type Evaluator struct {
 // NewEvaluator returns an Evaluator by the Policy.
 func NewEvaluator(p Policy) *Evaluator { return &Evaluator{policy: p} }
 
-// Evaluate judges the Snapshot once. It returns the errors of Evaluator.Evaluate.
+// Evaluate evaluates the Snapshot once. It returns the errors of Evaluator.Evaluate.
 func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
 	return NewEvaluator(p).Evaluate(ctx, s)
 }
 
-// Evaluate judges the Snapshot. It returns an error when ctx ends first, or when a
+// Evaluate runs all checks on the Snapshot. It returns an error when ctx ends first, or when a
 // check asks for a request that the API server would not serve.
 // It costs a step for each webhook and each resource that one matches, as all
 // that it is made of; TestGrowth holds it to that.

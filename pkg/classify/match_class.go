@@ -11,7 +11,7 @@ type matchClass struct {
 	matched []admission.MatchedResource
 	unused  []int
 	byClass map[Class][]inventory.Resource
-	// runLevelZero is what they reach on run level 0.
+	// runLevelZero are the core resources that they are called for on run level 0.
 	runLevelZero RunLevelZero
 	// controlPlane are the requests on the control plane's path that they are called
 	// for, once a webhook is asked about that could hold them up.
@@ -99,7 +99,7 @@ func (d *deriver) classOf(w *inventory.Webhook, key string) *matchClass {
 func (d *deriver) controlPlane(class *matchClass, w *inventory.Webhook) []ControlPlaneMatch {
 	if !class.controlPlaneKnown {
 		d.prepare()
-		class.controlPlane, class.controlPlaneKnown = d.requests.known(d.work, w, class.matched), true
+		class.controlPlane, class.controlPlaneKnown = d.requests.matchedBy(d.work, w, class.matched), true
 	}
 	return class.controlPlane
 }

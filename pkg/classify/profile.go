@@ -19,7 +19,7 @@ type Profile struct {
 	Policy *Policy
 }
 
-// Facts are what is derived of a webhook before it is judged. They are never
+// Facts are what is derived of a webhook before checks run on it. They are never
 // written to once a Report has them: Reports share those that did not change.
 type Facts struct {
 	*inventory.Webhook

@@ -245,7 +245,7 @@ func (x *index) equivalents(v apiVersion) []apiVersion {
 	return out
 }
 
-// Reach returns the resources for which the webhook is called, sorted. What is
+// MatchedResources returns the resources for which the webhook is called, sorted. What is
 // not known of a request takes nothing away: selectors and matchConditions
 // exclude only what they provably exclude. Webhooks that ask for the same share
 // the result, which must not be written to.

@@ -47,10 +47,10 @@ type Verdict struct {
 	Detail string
 }
 
-// Reaches says whether the webhook is called for the request, as the API
+// Match says whether the webhook is called for the request, as the API
 // server decides it. Each of its filters can only take away, so that their
-// order does not matter for the answer; they are asked in the order in which
-// people want to hear of them. Source: ShouldCallHook in
+// order does not matter for the answer; they are asked in the order of the
+// Reasons. Source: ShouldCallHook in
 // k8s.io/apiserver/pkg/admission/plugin/webhook/generic.
 func (r Request) Match(w *inventory.Webhook) Verdict {
 	if r.requestContext == nil || w.Type == inventory.Conversion {
@@ -70,7 +70,7 @@ func (r Request) Match(w *inventory.Webhook) Verdict {
 	return verdict.and(r.conditions(w, kind))
 }
 
-// reachesEither is Reaches, and Maybe where that depends on whether the object
+// matchEither is Match, and Maybe where that depends on whether the object
 // of an update exists.
 func (r Request) matchEither(w *inventory.Webhook) Verdict {
 	verdict := r.Match(w)
