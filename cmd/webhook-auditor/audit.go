@@ -35,6 +35,8 @@ type audit struct {
 	// baseline is the file of the report to compare with.
 	baseline  string
 	namespace string
+	// allNamespaces is the default, as users of kubectl write it.
+	allNamespaces bool
 	// watch keeps reporting.
 	watch bool
 }
@@ -42,14 +44,15 @@ type audit struct {
 func auditCommand(s streams) *cobra.Command {
 	a := &audit{}
 	c := &cobra.Command{
-		Use:   "audit [PATH…|-] [TYPE/NAME[/WEBHOOK]…]",
+		Use:   "audit [PATH…|-] [TYPE/NAME[/WEBHOOK]…|TYPE [NAME…]]",
 		Short: "Report what is wrong with the webhooks of a cluster or of files",
 		Long: `Report what is wrong with the webhooks of a cluster or of files.
 
 Without a PATH, the cluster of the kubeconfig is read. A PATH is a file, a
 directory or an archive: YAML, JSON, a must-gather, "-" for standard input.
-TYPE/NAME narrows the report: TYPE is validatingwebhookconfiguration,
-mutatingwebhookconfiguration or crd.
+TYPE/NAME, TYPE or TYPE NAME narrows the report: TYPE is
+validatingwebhookconfiguration, mutatingwebhookconfiguration or crd. A file that
+exists is a PATH.
 
 Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 2 usage error, 3 findings at or above --fail-on.`,
@@ -89,6 +92,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	enumFlag(flags, &a.failOn, enum{"fail-on", "", "exit with code 3 on findings of this severity or higher", []string{"critical", "warning", "info", "never"}})
 	flags.StringVar(&a.baseline, "baseline", "", "file written by audit -o json: show only findings added or resolved since this report; the exit code counts added ones")
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "report only on webhooks whose Service is in this namespace")
+	flags.BoolVarP(&a.allNamespaces, "all-namespaces", "A", false, "report on webhooks whose Service is in any namespace (default); wins over --namespace")
 	flags.BoolVarP(&a.watch, "watch", "w", false, "after the report, print findings added or resolved by each change of the cluster")
 	a.input = inputFlags(groups.FlagSet("input"))
 	a.access = registerCluster(groups.FlagSet("cluster"))
@@ -105,6 +109,9 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := splitTargets(args)
 	selected := selection{targets, a.namespace}
+	if a.allNamespaces {
+		selected.namespace = ""
+	}
 	limit, err := parseFailOn(a.failOn)
 	if err := errors.Join(err, a.check(paths)); err != nil {
 		return err
@@ -134,7 +141,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	document := report.NewDocument(evaluated)
-	if err := selected.check(document); err != nil {
+	if err := selected.check(document, s.err); err != nil {
 		return err
 	}
 	document = selected.of(document)
@@ -207,6 +214,11 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 		snapshot, err := a.input.read(paths, s)
 		if err != nil {
 			return nil, err
+		}
+		for i, e := range snapshot.Errors {
+			if slices.Contains(paths, e.Source.File) {
+				snapshot.Errors[i].Message += maybeTarget(e.Source.File)
+			}
 		}
 		return observed(snapshot), nil
 	}

@@ -74,6 +74,9 @@ func exit(err error, stderr io.Writer) int {
 // run is the program.
 func run(ctx context.Context, args []string, s streams) error {
 	root := newRoot(displayName(os.Args[0]), s)
+	if strings.HasPrefix(filepath.Base(os.Args[0]), completionPrefix) {
+		args = slices.Concat([]string{cobra.ShellCompRequestCmd}, args)
+	}
 	if len(args) == 0 {
 		fmt.Fprint(s.err, root.UsageString())
 		return usageError{errors.New("missing command")}
@@ -89,6 +92,10 @@ func run(ctx context.Context, args []string, s streams) error {
 	}
 	return usageError{err}
 }
+
+// completionPrefix begins the name by which kubectl runs what completes the
+// arguments of a plugin.
+const completionPrefix = "kubectl_complete-"
 
 // displayName is the program as its user calls it: kubectl runs a plugin by the
 // name of its file.

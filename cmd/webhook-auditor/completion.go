@@ -228,12 +228,12 @@ func (a *audit) completeArguments(c *cobra.Command, args []string, typed string)
 	configuration, _, isWebhook := strings.Cut(name, "/")
 	find := candidates(func(ctx context.Context) []string {
 		var out []string
-		for _, ref := range a.registered(ctx, registers, paths) {
+		for _, w := range registered(ctx, registry{a.access, a.input, paths}, registers) {
 			switch {
 			case !isWebhook:
-				out = append(out, resource+"/"+ref.Configuration)
-			case ref.Configuration == configuration && ref.Name != "":
-				out = append(out, resource+"/"+configuration+"/"+ref.Name)
+				out = append(out, resource+"/"+w.Configuration)
+			case w.Configuration == configuration && w.Name != "":
+				out = append(out, resource+"/"+configuration+"/"+w.Name)
 			}
 		}
 		return out
@@ -241,28 +241,29 @@ func (a *audit) completeArguments(c *cobra.Command, args []string, typed string)
 	return find.complete(c, args, typed)
 }
 
-// registered are the webhooks of a type in the files on the command line, or in
-// the cluster.
-func (a *audit) registered(ctx context.Context, t inventory.Type, paths []string) []inventory.Ref {
-	if len(paths) == 0 {
-		return a.access.registered(ctx, t)
+// registry is where registered webhooks are read from: the files, or the cluster
+// where there are none.
+type registry struct {
+	access *clusterFlags
+	input  *input
+	paths  []string
+}
+
+// registered are the webhooks of a type.
+func registered(ctx context.Context, from registry, t inventory.Type) []*inventory.Webhook {
+	if len(from.paths) == 0 {
+		return from.access.registered(ctx, t)
 	}
-	var out []inventory.Ref
-	for _, w := range a.input.readQuietly(paths).Webhooks {
-		if w.Type == t {
-			out = append(out, w.Ref)
-		}
-	}
-	return out
+	return slices.DeleteFunc(from.input.readQuietly(from.paths).Webhooks, func(w *inventory.Webhook) bool { return w.Type != t })
 }
 
 // registered are the webhooks of a type in the cluster. Of conversions, whose
 // CRDs are large, it lists the names of the CRDs alone.
-func (a *clusterFlags) registered(ctx context.Context, t inventory.Type) []inventory.Ref {
+func (a *clusterFlags) registered(ctx context.Context, t inventory.Type) []*inventory.Webhook {
 	if t == inventory.Conversion {
-		var out []inventory.Ref
+		var out []*inventory.Webhook
 		for _, name := range a.names(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
-			out = append(out, inventory.Ref{Type: t, Configuration: name, Name: name})
+			out = append(out, &inventory.Webhook{Ref: inventory.Ref{Type: t, Configuration: name, Name: name}})
 		}
 		return out
 	}
@@ -293,13 +294,5 @@ func (a *clusterFlags) registered(ctx context.Context, t inventory.Type) []inven
 			objects.Validating = append(objects.Validating, &list.Items[i])
 		}
 	}
-	return refs(objects.Snapshot(time.Now()).Webhooks)
-}
-
-func refs(webhooks []*inventory.Webhook) []inventory.Ref {
-	var out []inventory.Ref
-	for _, w := range webhooks {
-		out = append(out, w.Ref)
-	}
-	return out
+	return objects.Snapshot(time.Now()).Webhooks
 }

@@ -52,6 +52,10 @@ func TestCompletion(t *testing.T) {
 		"types":            {[]string{"audit", "v"}, []string{"validatingwebhookconfiguration/"}},
 		"configurations":   {[]string{"audit", "testdata/webhooks.yaml", "validatingwebhookconfiguration/"}, []string{"validatingwebhookconfiguration/policy"}},
 		"webhook names":    {[]string{"audit", "testdata/webhooks.yaml", "validatingwebhookconfigurations/policy/i"}, []string{"validatingwebhookconfigurations/policy/images.policy.example.com"}},
+		"impact":           {[]string{"impact", "--from", "testdata/webhooks.yaml", "p"}, []string{"policy"}},
+		"its webhooks":     {[]string{"impact", "--from", "testdata/webhooks.yaml", "policy/"}, []string{"policy/images.policy.example.com"}},
+		"Services":         {[]string{"impact", "--from", "testdata/webhooks.yaml", "--down", "p"}, []string{"policy/policy"}},
+		"deletions":        {[]string{"impact", "--from", "testdata/webhooks.yaml", "--delete", "p"}, []string{"policy"}},
 		"paths":            {[]string{"audit", "testdata/w"}, []string{}},
 		"no files":         {[]string{"explain", "--from", "testdata/nowhere.yaml", "-n", ""}, []string{}},
 		"standard input":   {[]string{"explain", "--from", "-", "create", "po"}, []string{}},
@@ -79,6 +83,8 @@ func TestClusterCompletion(t *testing.T) {
 		"webhooks":    {[]string{"audit", "--kubeconfig", kubeconfig, "validatingwebhookconfiguration/policy/"}, []string{"validatingwebhookconfiguration/policy/images.policy.example.com"}},
 		"CRDs":        {[]string{"audit", "--kubeconfig", kubeconfig, "crd/w"}, []string{"crd/widgets.example.com"}},
 		"contexts":    {append(explain, "--context", ""), []string{"here", "there"}},
+		"impact":      {[]string{"impact", "--kubeconfig", kubeconfig, ""}, []string{"gadgets.example.com", "policy", "widgets.example.com"}},
+		"nodes":       {[]string{"impact", "--kubeconfig", kubeconfig, "--down-node", ""}, []string{"worker-1", "worker-2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := completed(t, tc.args...); !slices.Equal(got, tc.want) {
@@ -114,6 +120,7 @@ func fakeCluster(t *testing.T) string {
 			{Name: "widgets", Kind: "Widget", Namespaced: true, Verbs: []string{"create", "list"}},
 		}},
 		"/api/v1/namespaces": named("shop", "staging", "default"),
+		"/api/v1/nodes":      named("worker-1", "worker-2"),
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": named("widgets.example.com", "gadgets.example.com"),
 		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": admissionv1.ValidatingWebhookConfigurationList{
 			Items: []admissionv1.ValidatingWebhookConfiguration{{

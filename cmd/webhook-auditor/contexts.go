@@ -76,7 +76,7 @@ func (a *contextsReport) documents(ctx context.Context, s streams) ([]report.Doc
 		}
 		documents = append(documents, document.InContext(name))
 	}
-	if err := a.selected.check(report.Merge(documents)); err != nil {
+	if err := a.selected.check(report.Merge(documents), s.err); err != nil {
 		return nil, err
 	}
 	for i := range documents {

@@ -10,6 +10,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -32,11 +36,12 @@ type impactFlags struct {
 func impactCommand(s streams) *cobra.Command {
 	i := &impactFlags{}
 	c := &cobra.Command{
-		Use:   "impact CONFIGURATION[/NAME] | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
+		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
 		Short: "Show what a webhook adds to the cluster, or what happens when its backend, a node or a configuration goes away",
 		Long: `Show what a webhook adds to the cluster and what its failure does: the section
 "API Extensions" of an enhancement, filled in. CONFIGURATION is the object that
-registers it: a webhook configuration, or a CRD with a conversion webhook.
+registers it: a webhook configuration, or a CRD with a conversion webhook; TYPE
+distinguishes a mutating and a validating one of the same name.
 
 With --down, --down-node or --delete, show what happens when Services, nodes or
 configurations go away: which requests are refused, which pass unchecked, which
@@ -51,6 +56,9 @@ be read or has no such object, 2 usage error, 3 findings appear at or above
   # May this node be drained?
   webhook-auditor impact --down-node worker-1
 
+  # What if one of two configurations of a name is removed?
+  webhook-auditor impact --delete mutatingwebhookconfiguration/cert-manager-webhook
+
   # What would break if this Service were down, in a must-gather?
   webhook-auditor impact --down policy/policy --from must-gather`,
 		RunE: running(s, i.run),
@@ -59,7 +67,7 @@ be read or has no such object, 2 usage error, 3 findings appear at or above
 	flags := groups.FlagSet("change")
 	flags.StringArrayVar(&i.down, "down", nil, "Service without endpoints, as NAMESPACE/SERVICE; may be repeated")
 	flags.StringArrayVar(&i.nodes, "down-node", nil, "node without Pods; may be repeated")
-	flags.StringArrayVar(&i.deleted, "delete", nil, "webhook configuration that is deleted; may be repeated")
+	flags.StringArrayVar(&i.deleted, "delete", nil, "webhook configuration that is deleted, as [TYPE/]NAME; may be repeated")
 	flags = groups.FlagSet("output")
 	enumFlag(flags, &i.output, enum{"output", "o", "output format", impactFormats})
 	enumFlag(flags, &i.failOn, enum{"fail-on", "", "exit with code 3 if findings of this severity or higher appear", []string{"critical", "warning", "info", "never"}})
@@ -70,7 +78,47 @@ be read or has no such object, 2 usage error, 3 findings appear at or above
 	i.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
 	i.access.completeContext(c)
+	i.complete(c)
 	return c
+}
+
+// complete completes the names of what the cluster or the files have.
+func (i *impactFlags) complete(c *cobra.Command) {
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return candidates(func(ctx context.Context) []string {
+			return slices.DeleteFunc(namesOf(i.registered(ctx)), func(name string) bool {
+				return strings.Contains(name, "/") != strings.Contains(typed, "/")
+			})
+		}).complete(c, args, typed)
+	}
+	completeFlag(c, "delete", candidates(func(ctx context.Context) []string {
+		return slices.DeleteFunc(namesOf(i.registered(ctx, inventory.Mutating, inventory.Validating)), func(name string) bool { return strings.Contains(name, "/") })
+	}).complete)
+	completeFlag(c, "down", candidates(func(ctx context.Context) []string {
+		var out []string
+		for _, w := range i.registered(ctx, inventory.Mutating, inventory.Validating) {
+			if w.Backend.Service.Name != "" {
+				out = append(out, w.Backend.Service.String())
+			}
+		}
+		return out
+	}).complete)
+	completeFlag(c, "down-node", candidates(func(ctx context.Context) []string { return i.access.names(ctx, nodesResource) }).complete)
+}
+
+// registered are the webhooks of the types, of all without one.
+func (i *impactFlags) registered(ctx context.Context, types ...inventory.Type) []*inventory.Webhook {
+	if len(types) == 0 {
+		types = []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion}
+	}
+	var out []*inventory.Webhook
+	for _, t := range types {
+		out = append(out, registered(ctx, registry{i.access, i.input, i.from}, t)...)
+	}
+	return out
 }
 
 var impactFormats = []string{"text", "json", "markdown"}
@@ -84,6 +132,7 @@ var consequenceWriters = map[string]func(io.Writer, report.Consequences, report.
 }
 
 func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
+	args = joined(args)
 	change, err := i.change()
 	limit, failing := parseFailOn(i.failOn)
 	if err := errors.Join(err, failing, i.checkArguments(args), oneOf("output", i.output, impactFormats), i.observe.check(i.from)); err != nil {
@@ -104,6 +153,9 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 	}
 	if len(args) > 0 {
 		return i.card(evaluated, args[0], s)
+	}
+	if change.Existing, err = i.existing(ctx, change.Missing(evaluated.Snapshot)); err != nil {
+		return suggesting(err)
 	}
 	if err := change.Check(evaluated.Snapshot); err != nil {
 		return suggesting(err)
@@ -133,7 +185,17 @@ func (i *impactFlags) checkArguments(args []string) error {
 }
 
 func (i *impactFlags) change() (impact.Change, error) {
-	c := impact.Change{Nodes: i.nodes, Configurations: i.deleted}
+	c := impact.Change{Nodes: i.nodes}
+	for _, name := range i.deleted {
+		d := impact.Configuration{Name: name}
+		if t, ok := parseTarget(name); ok {
+			d.Type, d.Name = t.ref.Type, t.ref.Configuration
+		}
+		if d.Type == inventory.Conversion {
+			return c, usageError{fmt.Errorf("--delete: must be a webhook configuration, not %q: a CRD goes with all of its objects", name)}
+		}
+		c.Configurations = append(c.Configurations, d)
+	}
 	for _, name := range i.down {
 		namespace, service, ok := strings.Cut(name, "/")
 		if !ok || namespace == "" || service == "" || strings.Contains(service, "/") {
@@ -151,13 +213,57 @@ func (i *impactFlags) snapshot(ctx context.Context, s streams) (*inventory.Snaps
 	return i.access.read(ctx, i.input, s)
 }
 
-// card prints the cards of a configuration. A webhook's name may hold no slash,
-// and that of a configuration neither.
+// nodesResource is what nodes are.
+var nodesResource = corev1.SchemeGroupVersion.WithResource("nodes")
+
+// existing are those nodes of a list that the cluster has. Files do not say: the
+// nodes that they know are those of endpoints.
+func (i *impactFlags) existing(ctx context.Context, nodes []string) ([]string, error) {
+	if len(nodes) == 0 || len(i.from) > 0 {
+		return nil, nil
+	}
+	config, err := i.access.config()
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading nodes: %w", err)
+	}
+	for _, node := range nodes {
+		_, err := client.Resource(nodesResource).Get(ctx, node, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, impact.UnknownError{What: "node", Name: node, Known: i.access.names(ctx, nodesResource)}
+		case err != nil:
+			return nil, fmt.Errorf("reading node %s: %w", node, err)
+		}
+	}
+	return nodes, nil
+}
+
+// joined makes TYPE NAME, as kubectl takes it, TYPE/NAME.
+func joined(args []string) []string {
+	if len(args) != 2 {
+		return args
+	}
+	if _, ok := resourceType(args[0]); !ok {
+		return args
+	}
+	return []string{args[0] + "/" + args[1]}
+}
+
+// card prints the cards of a configuration, which TYPE may precede. A webhook's
+// name may hold no slash, and that of a configuration neither.
 func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 	configuration, name, _ := strings.Cut(named, "/")
 	cards := impact.Cards(r, configuration, name)
+	if t, ok := parseTarget(named); ok && len(cards) == 0 {
+		_, named, _ = strings.Cut(named, "/")
+		cards = slices.DeleteFunc(impact.Cards(r, t.ref.Configuration, t.ref.Name), func(c impact.Card) bool { return c.Profile.Type != t.ref.Type })
+	}
 	if len(cards) == 0 {
-		return suggesting(impact.UnknownError{What: "webhook or configuration", Name: named, Known: registeredNames(r.Snapshot)})
+		return suggesting(impact.UnknownError{What: "webhook or configuration", Name: named, Known: namesOf(r.Snapshot.Webhooks)})
 	}
 	if err := cardWriters[i.output](s.out, cards, textOptions(s.out)); err != nil {
 		return err
@@ -165,13 +271,14 @@ func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 	return printErrors(report.NewDocument(r).Errors, s)
 }
 
-// registeredNames are what a user may have meant: configurations, and their
-// webhooks.
-func registeredNames(s *inventory.Snapshot) []string {
+// namesOf are the configurations, and their webhooks, as impact takes them.
+func namesOf(webhooks []*inventory.Webhook) []string {
 	var out []string
-	for j := range s.Webhooks {
-		w := s.Webhooks[j]
-		out = append(out, w.Configuration, w.Configuration+"/"+w.Name)
+	for _, w := range webhooks {
+		out = append(out, w.Configuration)
+		if w.Name != "" {
+			out = append(out, w.Configuration+"/"+w.Name)
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

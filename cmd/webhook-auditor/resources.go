@@ -121,7 +121,7 @@ func (n resourceNames) resolve(typed string) (r inventory.Resource, note string,
 	}
 	r = inventory.Resource{Group: found[0].Group, Name: found[0].Name, Subresource: sub}
 	if sub != "" && !slices.Contains(n.subresources, r) {
-		return inventory.Resource{}, "", notServedError{fmt.Errorf("reading resource %q: %s has no subresource %s%s", typed, found[0], sub, suggested(n.subresourcesOf(found[0])))}
+		return inventory.Resource{}, "", notServedError{fmt.Errorf("reading resource %q: %s has no subresource %s%s; a name is an argument of its own: %s %s", typed, found[0], sub, suggested(n.subresourcesOf(found[0])), found[0], sub)}
 	}
 	return r, ambiguous(main, found), nil
 }

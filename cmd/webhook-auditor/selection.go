@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,13 +30,34 @@ func resourceType(name string) (inventory.Type, bool) {
 	return t, ok
 }
 
-// target is TYPE/NAME[/WEBHOOK] of a command line.
+// target is what an argument narrows the report to.
 type target struct {
-	text string
-	// ref has no Name where the target is all webhooks of a configuration.
+	// ref has no Configuration where the target is all webhooks of a type, and no
+	// Name where it is all webhooks of a configuration.
 	ref inventory.Ref
 }
 
+// String writes the target as TYPE/NAME[/WEBHOOK].
+func (t target) String() string {
+	out := resourceOf(t.ref.Type) + "/" + t.ref.Configuration
+	if t.ref.Name != "" {
+		out += "/" + t.ref.Name
+	}
+	return out
+}
+
+// resourceOf is the resource that registers webhooks of a type, as TYPE takes it.
+func resourceOf(t inventory.Type) string {
+	switch t {
+	case inventory.Mutating:
+		return "mutatingwebhookconfiguration"
+	case inventory.Validating:
+		return "validatingwebhookconfiguration"
+	}
+	return "crd"
+}
+
+// parseTarget reads TYPE/NAME[/WEBHOOK].
 func parseTarget(arg string) (target, bool) {
 	parts := strings.SplitN(arg, "/", 3)
 	if len(parts) < 2 || parts[1] == "" {
@@ -47,24 +71,63 @@ func parseTarget(arg string) (target, bool) {
 	if len(parts) == 3 {
 		ref.Name = parts[2]
 	}
-	return target{arg, ref}, true
+	return target{ref}, true
 }
 
-// splitTargets separates TYPE/NAME from PATH; a file that exists is a PATH.
-func splitTargets(args []string) (targets []target, paths []string) {
-	for _, arg := range args {
-		t, ok := parseTarget(arg)
-		if _, err := os.Stat(arg); err == nil || !ok {
-			paths = append(paths, arg)
-			continue
+// resourceTypesOf resolves TYPE[,TYPE], as kubectl get takes it.
+func resourceTypesOf(arg string) ([]target, bool) {
+	var out []target
+	for name := range strings.SplitSeq(arg, ",") {
+		t, ok := resourceType(name)
+		if !ok {
+			return nil, false
 		}
-		targets = append(targets, t)
+		out = append(out, target{inventory.Ref{Type: t}})
+	}
+	return out, true
+}
+
+// splitTargets separates TYPE/NAME, TYPE and TYPE NAME from PATH; a file that
+// exists is a PATH.
+func splitTargets(args []string) (targets []target, paths []string) {
+	var types []target // of the last TYPE, which names may follow
+	named := false
+	for _, arg := range args {
+		t, isTarget := parseTarget(arg)
+		of, isType := resourceTypesOf(arg)
+		switch {
+		case arg == "-" || exists(arg):
+			paths = append(paths, arg)
+		case isTarget:
+			targets = append(targets, t)
+		case isType:
+			if !named {
+				targets = append(targets, types...)
+			}
+			types, named = of, false
+		case len(types) > 0 && !strings.Contains(arg, "/"):
+			named = true
+			for _, t := range types {
+				t.ref.Configuration = arg
+				targets = append(targets, t)
+			}
+		default:
+			paths = append(paths, arg)
+		}
+	}
+	if !named {
+		targets = append(targets, types...)
 	}
 	return targets, paths
 }
 
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 func (t target) selects(w report.Webhook) bool {
-	return w.Type == t.ref.Type && w.Configuration == t.ref.Configuration && (t.ref.Name == "" || t.ref.Name == w.Name)
+	return w.Type == t.ref.Type && (t.ref.Configuration == "" || t.ref.Configuration == w.Configuration) && (t.ref.Name == "" || t.ref.Name == w.Name)
 }
 
 // selection is what a report is about; the zero selection is about all webhooks.
@@ -89,12 +152,71 @@ func (s selection) of(d report.Document) report.Document {
 	return d.Select(s.keeps)
 }
 
-// check refuses targets that the input does not have.
-func (s selection) check(d report.Document) error {
+// check refuses targets that the input does not have. A namespace without webhooks
+// is no error, as for kubectl get, but a notice.
+func (s selection) check(d report.Document, notices io.Writer) error {
 	for _, t := range s.targets {
-		if !slices.ContainsFunc(d.Webhooks, t.selects) {
-			return usageError{fmt.Errorf("audit: %s: must be a configuration with webhooks, or a CRD with a conversion webhook, of the input: no such webhook found", t.text)}
+		if t.ref.Configuration != "" && !slices.ContainsFunc(d.Webhooks, t.selects) {
+			return fmt.Errorf("no webhook of %s found%s", t, suggested(t.similar(d.Webhooks)))
 		}
+	}
+	namespaces := serviceNamespaces(d.Webhooks)
+	if s.namespace != "" && !slices.Contains(namespaces, s.namespace) {
+		fmt.Fprintf(notices, "%s: no webhook has its Service in namespace %s%s\n", program, s.namespace, suggested(suggestions(s.namespace, namespaces)))
 	}
 	return nil
 }
+
+// similar are the targets of the input that look like this one: webhooks of its
+// configuration, else configurations of any type.
+func (t target) similar(webhooks []report.Webhook) []string {
+	configuration := target{inventory.Ref{Type: t.ref.Type, Configuration: t.ref.Configuration}}
+	isKnown := slices.ContainsFunc(webhooks, configuration.selects)
+	byName := map[string][]string{}
+	for _, w := range webhooks {
+		name, found := w.Configuration, target{inventory.Ref{Type: w.Type, Configuration: w.Configuration}}
+		switch {
+		case isKnown && !configuration.selects(w):
+			continue
+		case isKnown:
+			name, found.ref.Name = w.Name, w.Name
+		}
+		if !slices.Contains(byName[name], found.String()) {
+			byName[name] = append(byName[name], found.String())
+		}
+	}
+	typed := t.ref.Configuration
+	if isKnown {
+		typed = t.ref.Name
+	}
+	var out []string
+	for _, name := range suggestions(typed, slices.Sorted(maps.Keys(byName))) {
+		out = append(out, byName[name]...)
+	}
+	return out[:min(len(out), maxSuggested)]
+}
+
+// serviceNamespaces are those of the Services of the webhooks, sorted.
+func serviceNamespaces(webhooks []report.Webhook) []string {
+	var out []string
+	for _, w := range webhooks {
+		if w.Backend.Service != nil {
+			out = append(out, w.Backend.Service.Namespace)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// maybeTarget explains a path that does not exist and that looks like no file: it
+// may be meant as TYPE/NAME.
+func maybeTarget(path string) string {
+	if exists(path) || path == "-" || strings.HasPrefix(path, ".") || strings.HasPrefix(path, "/") || slices.Contains(fileEndings, filepath.Ext(path)) {
+		return ""
+	}
+	name := path[strings.LastIndex(path, "/")+1:]
+	return fmt.Sprintf("; if it is a configuration: TYPE/NAME, as validatingwebhookconfiguration/%s, mutatingwebhookconfiguration/%[1]s or crd/%[1]s", name)
+}
+
+// fileEndings are those of files that audit reads.
+var fileEndings = []string{".yaml", ".yml", ".json", ".tar", ".gz", ".tgz"}

@@ -24,8 +24,14 @@ func TestSelection(t *testing.T) {
 		"a namespace":         {[]string{file, elsewhere, "-n", "policy"}, []string{"images.policy.example.com"}, exitOK},
 		"another namespace":   {[]string{file, "-n", "nowhere"}, []string{}, exitOK},
 		"a file of that name": {[]string{file, "./crd/x"}, nil, exitError},
-		"no such webhook":     {[]string{file, "validatingwebhookconfiguration/policy/other"}, nil, exitUsage},
-		"another type":        {[]string{file, "mutatingwebhookconfiguration/policy"}, nil, exitUsage},
+		"no such webhook":     {[]string{file, "validatingwebhookconfiguration/policy/other"}, nil, exitError},
+		"another type":        {[]string{file, "mutatingwebhookconfiguration/policy"}, nil, exitError},
+		"all of a type":       {[]string{file, "validatingwebhookconfigurations"}, []string{"images.policy.example.com"}, exitOK},
+		"none of a type":      {[]string{file, "MutatingWebhookConfiguration"}, []string{}, exitOK},
+		"of two types":        {[]string{file, "crds,validatingwebhookconfigurations"}, []string{"images.policy.example.com"}, exitOK},
+		"a type and a name":   {[]string{file, other, "validatingwebhookconfiguration", "policy"}, []string{"images.policy.example.com"}, exitOK},
+		"no such name":        {[]string{file, "validatingwebhookconfiguration", "policy", "nope"}, nil, exitError},
+		"all namespaces":      {[]string{file, "-n", "nowhere", "-A"}, []string{"images.policy.example.com"}, exitOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := execute(t, "", append([]string{"audit", "-o", "json"}, tc.args...)...)
@@ -45,6 +51,31 @@ func TestSelection(t *testing.T) {
 			}
 			if !slices.Equal(got, tc.webhooks) || d.Totals.Webhooks != len(got) {
 				t.Errorf("got %q, total %d, want %q", got, d.Totals.Webhooks, tc.webhooks)
+			}
+		})
+	}
+}
+
+// TestUnknownSelection: what the input does not have is answered with what is close.
+func TestUnknownSelection(t *testing.T) {
+	const file = "testdata/webhooks.yaml"
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"configuration":      {[]string{"validatingwebhookconfiguration/polcy"}, "no webhook of validatingwebhookconfiguration/polcy found; did you mean validatingwebhookconfiguration/policy?"},
+		"another type":       {[]string{"crd/policy"}, "did you mean validatingwebhookconfiguration/policy?"},
+		"webhook":            {[]string{"validatingwebhookconfiguration/policy/images.policy.example"}, "did you mean validatingwebhookconfiguration/policy/images.policy.example.com?"},
+		"namespace":          {[]string{"-n", "polcy"}, "no webhook has its Service in namespace polcy; did you mean policy?"},
+		"a name alone":       {[]string{"policy"}, "as validatingwebhookconfiguration/policy, mutatingwebhookconfiguration/policy or crd/policy"},
+		"no type":            {[]string{"vwc/policy"}, "as validatingwebhookconfiguration/policy,"},
+		"a file":             {[]string{"nowhere.yaml"}, "cannot read nowhere.yaml: no such file or directory\n"},
+		"a file in a folder": {[]string{"./nowhere"}, "cannot read ./nowhere: no such file or directory\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, "", append([]string{"audit", file}, tc.args...)...)
+			if !strings.Contains(r.err, tc.want) {
+				t.Errorf("exit code %d: want %q in %s", r.code, tc.want, r.err)
 			}
 		})
 	}

@@ -70,7 +70,7 @@ func (w *reportWatch) publish(ctx context.Context, snapshot *inventory.Snapshot,
 	}
 	document := report.NewDocument(evaluated)
 	if w.last == nil {
-		if err := w.selected.check(document); err != nil {
+		if err := w.selected.check(document, s.err); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -73,6 +74,14 @@ type Quantile struct {
 	// Beyond says that it is more than Seconds, the highest edge of the
 	// histogram.
 	Beyond bool
+}
+
+// InSeconds writes seconds with three digits, as 1.2s or 35ms.
+func InSeconds(s float64) string {
+	if s < 1 {
+		return fmt.Sprintf("%.3gms", 1000*s)
+	}
+	return fmt.Sprintf("%.3gs", s)
 }
 
 // Failed counts all failures.

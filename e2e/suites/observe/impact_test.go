@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -126,6 +127,7 @@ func TestImpactSaysWhatTheAPIServerDoes(t *testing.T) {
 	if got := predicted.outcomes(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("predicted %v, want %v", got, want)
 	}
+	w.mayBeDrained(t, "impact-idle")
 	before := findings(t, w)
 
 	testenv.Must(t, down.DeleteEndpoints(t.Context()))
@@ -154,6 +156,23 @@ func TestImpactSaysWhatTheAPIServerDoes(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(missing(after, before)), fmt.Sprint(sorted(predicted.Disappearing)); got != want {
 		t.Errorf("findings that go: %s, predicted %s", got, want)
+	}
+}
+
+// mayBeDrained: a node that runs nothing of a webhook may go; one that is not there
+// is an error.
+func (w environment) mayBeDrained(t *testing.T, name string) {
+	t.Helper()
+	if result := testenv.Command(t, "impact", "--kubeconfig="+w.Plane.Kubeconfig(), "--down-node="+name); result.Code != 1 || !strings.Contains(result.Stderr, fmt.Sprintf("no node %q", name)) {
+		t.Errorf("without the node: %+v", result)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err := w.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	testenv.Must(t, err)
+	t.Cleanup(func() { _ = w.Kube.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}) })
+	drained, result := impact(t, w, "--down-node="+name)
+	if result.Code != 0 || len(drained.Effects)+len(drained.Appearing) != 0 {
+		t.Errorf("exit code %d, %+v", result.Code, drained)
 	}
 }
 

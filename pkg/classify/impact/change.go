@@ -21,7 +21,47 @@ import (
 type Change struct {
 	Services       []inventory.Key
 	Nodes          []string
-	Configurations []string
+	Configurations []Configuration
+	// Existing are nodes that are known to exist, also where the Snapshot has no
+	// endpoint and no Pod on them.
+	Existing []string
+}
+
+// Configuration names a webhook configuration: of both types where it has none.
+type Configuration struct {
+	Type inventory.Type
+	Name string
+}
+
+// String returns the name, after the resource where there is a type.
+func (c Configuration) String() string {
+	if c.Type == "" {
+		return c.Name
+	}
+	return kindOf(c.Type) + "webhookconfiguration/" + c.Name
+}
+
+func (c Configuration) resource() string {
+	if c.Type == "" {
+		return "webhook configuration"
+	}
+	return kindOf(c.Type) + " webhook configuration"
+}
+
+func (c Configuration) registers(w *inventory.Webhook) bool {
+	return w.Type != inventory.Conversion && w.Configuration == c.Name && (c.Type == "" || c.Type == w.Type)
+}
+
+// deletes reports whether a webhook goes with its configuration.
+func (c Change) deletes(w *inventory.Webhook) bool {
+	return slices.ContainsFunc(c.Configurations, func(d Configuration) bool { return d.registers(w) })
+}
+
+// Missing are the nodes of the Change of which the Snapshot has no endpoint and no
+// Pod: whether they exist must be asked elsewhere.
+func (c Change) Missing(s *inventory.Snapshot) []string {
+	known := nodesOf(s)
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(node string) bool { return slices.Contains(known, node) })
 }
 
 // UnknownError is a name in a Change that the Snapshot does not have.
@@ -38,20 +78,20 @@ func (e UnknownError) Error() string { return fmt.Sprintf("no %s %q", e.What, e.
 // Check returns an UnknownError for the first name that the Snapshot does not
 // have.
 func (c Change) Check(s *inventory.Snapshot) error {
-	services, nodes, configurations := calledServices(s), nodesOf(s), configurationsOf(s)
+	services, nodes := calledServices(s), slices.Concat(nodesOf(s), c.Existing)
 	for _, key := range c.Services {
 		if _, known := services[key]; !known {
-			return UnknownError{"Service of a webhook", key.String(), names(services)}
+			return UnknownError{"webhook that calls Service", key.String(), names(services)}
 		}
 	}
 	for _, node := range c.Nodes {
 		if !slices.Contains(nodes, node) {
-			return UnknownError{"node with an endpoint of a Service", node, nodes}
+			return UnknownError{"endpoint of a webhook's Service on node", node, nodes}
 		}
 	}
-	for _, name := range c.Configurations {
-		if !slices.Contains(configurations, name) {
-			return UnknownError{"webhook configuration", name, configurations}
+	for _, d := range c.Configurations {
+		if !slices.ContainsFunc(s.Webhooks, d.registers) {
+			return UnknownError{d.resource(), d.Name, configurationsOf(s)}
 		}
 	}
 	return nil
@@ -128,9 +168,7 @@ func (c Change) Apply(s *inventory.Snapshot) *inventory.Snapshot {
 		}
 		out.EndpointsKnown.Services[key] = true
 	}
-	out.Webhooks = slices.DeleteFunc(slices.Clone(s.Webhooks), func(w *inventory.Webhook) bool {
-		return w.Type != inventory.Conversion && slices.Contains(c.Configurations, w.Configuration)
-	})
+	out.Webhooks = slices.DeleteFunc(slices.Clone(s.Webhooks), c.deletes)
 	return &out
 }
 
@@ -143,8 +181,8 @@ func (c Change) String() string {
 	for _, node := range c.Nodes {
 		parts = append(parts, "node "+node+" drained")
 	}
-	for _, name := range c.Configurations {
-		parts = append(parts, "configuration "+name+" deleted")
+	for _, d := range c.Configurations {
+		parts = append(parts, "configuration "+d.String()+" deleted")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -34,7 +34,7 @@ type Consequences struct {
 	// Weakened are webhooks that keep fewer ready endpoints.
 	Weakened []Weakened
 	// Unknown are webhooks of which the input does not show whether they can
-	// still be called.
+	// still be called: of a node that goes, their Pods may have been on it.
 	Unknown []inventory.Ref
 }
 
@@ -98,7 +98,7 @@ func (c *Consequences) add(was, now *classify.Profile) {
 		c.Effects = append(c.Effects, effectOf(was, outcomeOf(was)))
 	case now.State.Ready < was.State.Ready:
 		c.Weakened = append(c.Weakened, Weakened{was.Ref, was.State.Ready, now.State.Ready})
-	case !now.State.Known:
+	case !now.State.Known && len(c.Change.Nodes) > 0:
 		c.Unknown = append(c.Unknown, was.Ref)
 	}
 }

@@ -116,7 +116,7 @@ func TestChange(t *testing.T) {
 			},
 		},
 		"a configuration": {
-			Change{Configurations: []string{"policy"}},
+			Change{Configurations: []Configuration{{Name: "policy"}}},
 			[]string{
 				"unchecked: pods.policy.example.com CREATE, DELETE pods in inject,policy,shop",
 			},
@@ -178,8 +178,25 @@ func TestFilesWithoutServices(t *testing.T) {
 	if len(c.Effects) != 1 || c.Effects[0].Outcome != Refused {
 		t.Errorf("effects: %v", summary(c))
 	}
-	if len(c.Unknown) != 2 {
-		t.Errorf("unknown are %v, want the two others", c.Unknown)
+	if len(c.Unknown) != 0 {
+		t.Errorf("unknown are %v, and the others have nothing to do with the Service", c.Unknown)
+	}
+	drained, err := Change{Nodes: []string{"a"}}.Evaluate(t.Context(), classify.DefaultPolicy(), evaluate(t, &s))
+	if err != nil || len(drained.Unknown) != 3 {
+		t.Errorf("%v: unknown are %v, want all three: their Pods may be on the node", err, drained.Unknown)
+	}
+}
+
+// TestNodeWithoutEndpoints: a node that exists may have nothing to do with webhooks.
+func TestNodeWithoutEndpoints(t *testing.T) {
+	r := cluster(t, "testdata/cluster.yaml")
+	c := Change{Nodes: []string{"a", "idle"}}
+	if got := c.Missing(r.Snapshot); !slices.Equal(got, []string{"idle"}) {
+		t.Errorf("missing are %v", got)
+	}
+	c = Change{Nodes: []string{"idle"}, Existing: []string{"idle"}}
+	if got := summary(consequences(t, c, r)); len(got) != 0 {
+		t.Errorf("got %v", got)
 	}
 }
 
@@ -199,7 +216,8 @@ func TestUnknownNames(t *testing.T) {
 	for _, c := range []Change{
 		{Services: []inventory.Key{{Namespace: "policy", Name: "polcy"}}},
 		{Nodes: []string{"c"}},
-		{Configurations: []string{"polcy"}},
+		{Configurations: []Configuration{{Name: "polcy"}}},
+		{Configurations: []Configuration{{Type: inventory.Mutating, Name: "policy"}}},
 	} {
 		var unknown UnknownError
 		if err := c.Check(r.Snapshot); !errors.As(err, &unknown) || len(unknown.Known) == 0 {
@@ -266,8 +284,9 @@ func TestCard(t *testing.T) {
 		{r, "inject", "effects", "adds up to 3 s to each request that it is called for, and as much again"},
 		{r, "secrets", "cluster-health", "no function of the cluster itself"},
 		{r, "secrets", "failure-modes", "a matchCondition cannot be evaluated: the request is let through"},
-		{evaluate(t, &observed), "policy", "effects", "10 calls a second, half of them within 0.05 s, 99 of 100 within more than 25 s, 10% failed (calling_webhook_error), 20% refused on purpose, 50% of the time"},
+		{evaluate(t, &observed), "policy", "effects", "10 calls a second, half of them within 50ms, 99 of 100 within more than 25s, 10% failed (calling_webhook_error), 20% refused on purpose, 50% of the time"},
 		{evaluate(t, &observed), "inject", "effects", "observed: it was not called"},
+		{r, "policy", "detection", `failed calling webhook "pods.policy.example.com"`},
 	} {
 		if got := answers(t, c.report, c.configuration, c.id); !strings.Contains(got, c.want) {
 			t.Errorf("%s of %s: want %q in:\n%s", c.id, c.configuration, c.want, got)

@@ -128,6 +128,9 @@ func selected(p *classify.Profile) string {
 	case len(p.Snapshot.Namespaces):
 		return ", which are all of this cluster"
 	}
+	if len(names) == 1 {
+		return ", which is one of this cluster: " + names[0]
+	}
 	return fmt.Sprintf(", which are %d of this cluster: %s", len(names), some(names))
 }
 
@@ -202,12 +205,12 @@ func dependency(p *classify.Profile) string {
 // symptom is what the API server's errors say of the webhook.
 func symptom(p *classify.Profile) string {
 	if p.Type == inventory.Conversion {
-		return fmt.Sprintf(`errors of clients and controllers say "conversion webhook for %s/…, Kind=%s failed"; webhook-auditor explain --error 'MESSAGE' explains them`, p.CRD.Resource.Group, p.CRD.CustomKind)
+		return fmt.Sprintf(`errors of clients and controllers say 'conversion webhook for %s/…, Kind=%s failed'; webhook-auditor explain --error 'MESSAGE' explains them`, p.CRD.Resource.Group, p.CRD.CustomKind)
 	}
 	if p.FailsClosed() {
-		return fmt.Sprintf(`errors of clients, and Events of controllers that create Pods, say "failed calling webhook \"%s\""; a refusal on purpose says "admission webhook \"%s\" denied the request"; webhook-auditor explain --error 'MESSAGE' explains them`, p.Name, p.Name)
+		return fmt.Sprintf(`errors of clients, and Events of controllers that create Pods, say 'failed calling webhook "%s"'; a refusal on purpose says 'admission webhook "%s" denied the request'; webhook-auditor explain --error 'MESSAGE' explains them`, p.Name, p.Name)
 	}
-	return fmt.Sprintf(`the API server's log says "failed calling webhook, failing open %s"; clients see nothing`, p.Name)
+	return fmt.Sprintf(`the API server's log says 'failed calling webhook, failing open %s'; clients see nothing`, p.Name)
 }
 
 // perhaps says that something else decides.
@@ -234,20 +237,23 @@ func observedInWords(o *inventory.Observation, b inventory.Behavior) string {
 		if b.FailedOpen > 0 {
 			kinds = append(kinds, "failed open")
 		}
-		text += fmt.Sprintf(", %.2g%% failed (%s)", 100*b.FailedShare(), some(kinds))
+		text += fmt.Sprintf(", %s failed (%s)", percent(b.FailedShare()), some(kinds))
 	}
 	if b.Refused > 0 {
-		text += fmt.Sprintf(", %.2g%% refused on purpose", 100*b.RefusedShare())
+		text += fmt.Sprintf(", %s refused on purpose", percent(b.RefusedShare()))
 	}
 	if share := o.Share(b); share > 0 && o.Seconds > 0 {
-		text += fmt.Sprintf(", %.2g%% of the time that all admission webhooks took", 100*share)
+		text += fmt.Sprintf(", %s of the time that all admission webhooks took", percent(share))
 	}
 	return text
 }
 
 func quantile(q inventory.Quantile) string {
 	if q.Beyond {
-		return fmt.Sprintf("more than %g s", q.Seconds)
+		return "more than " + inventory.InSeconds(q.Seconds)
 	}
-	return fmt.Sprintf("%.2g s", q.Seconds)
+	return inventory.InSeconds(q.Seconds)
 }
+
+// percent writes a share with three digits.
+func percent(share float64) string { return fmt.Sprintf("%.3g%%", 100*share) }

@@ -88,10 +88,13 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	out := Consequences{
 		Version: documentVersion, Effects: []ImpactEffect{}, Appearing: []Finding{}, Disappearing: []Finding{},
 		Recovery: []ImpactWave{}, Stuck: []ImpactStuck{}, Weakened: []ImpactWeakened{}, Unknown: []WebhookRef{}, Errors: []Error{},
-		Change: ImpactChange{Nodes: c.Change.Nodes, Delete: c.Change.Configurations},
+		Change: ImpactChange{Nodes: c.Change.Nodes},
 	}
 	for _, key := range c.Change.Services {
 		out.Change.Down = append(out.Change.Down, key.String())
+	}
+	for _, d := range c.Change.Configurations {
+		out.Change.Delete = append(out.Change.Delete, d.String())
 	}
 	for _, e := range c.Effects {
 		out.Effects = append(out.Effects, newEffect(e))

@@ -34,7 +34,7 @@ func topCells(line TopWebhook) []string {
 	o := line.Observed
 	threshold, share := "-", "-"
 	if line.ThresholdSeconds > 0 {
-		threshold = inSeconds(line.ThresholdSeconds)
+		threshold = inventory.InSeconds(line.ThresholdSeconds)
 	}
 	if line.Type != inventory.Conversion {
 		share = percent(o.Share)
@@ -88,17 +88,9 @@ func quantile(seconds *float64, beyond bool) string {
 	case seconds == nil:
 		return "-"
 	case beyond:
-		return ">" + inSeconds(*seconds)
+		return ">" + inventory.InSeconds(*seconds)
 	}
-	return inSeconds(*seconds)
-}
-
-// inSeconds writes seconds as 1.2s or 35ms.
-func inSeconds(s float64) string {
-	if s < 1 {
-		return fmt.Sprintf("%.3gms", 1000*s)
-	}
-	return fmt.Sprintf("%.3gs", s)
+	return inventory.InSeconds(*seconds)
 }
 
 // observedText says on one line what was measured of a webhook.
