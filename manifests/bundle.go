@@ -88,7 +88,6 @@ func olmSpec(o BundleOptions, deployment object) object {
 		"minKubeVersion":            MinKubeVersion,
 		"keywords":                  []string{"admission", "conversion", "webhook", "monitoring"},
 		"provider":                  object{"name": name, "url": home},
-		"maintainers":               []object{{"name": name, "email": "maintainers@webhook-auditor.io"}},
 		"links":                     []object{{"name": "Source", "url": home}, {"name": "Checks", "url": home + "/blob/main/pkg/classify/README.md"}},
 		"icon":                      []object{{"base64data": base64.StdEncoding.EncodeToString(icon), "mediatype": "image/svg+xml"}},
 		"relatedImages":             []object{{"name": name, "image": o.Image}},
@@ -137,6 +136,10 @@ func ownedCRD() object {
 	}
 }
 
+// PolicyReportsVariable is the environment variable by which a Subscription turns
+// policy reports on: spec.config sets variables, but no arguments.
+const PolicyReportsVariable = "POLICY_REPORTS"
+
 // olmDeployment is that of the base, under its name, with the image.
 func olmDeployment(image string) (object, error) {
 	deployment, err := parsed("deployment.yaml")
@@ -147,8 +150,10 @@ func olmDeployment(image string) (object, error) {
 	template := spec["template"].(map[string]any)
 	annotations := template["metadata"].(map[string]any)["annotations"].(map[string]any)
 	annotations["openshift.io/required-scc"] = "restricted-v2"
-	containers := template["spec"].(map[string]any)["containers"].([]any)
-	containers[0].(map[string]any)["image"] = image
+	container := template["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
+	container["image"] = image
+	container["args"] = append(container["args"].([]any), "--policy-reports=$("+PolicyReportsVariable+")")
+	container["env"] = append(container["env"].([]any), map[string]string{"name": PolicyReportsVariable, "value": "off"})
 	return object{"name": name, "label": map[string]string{"app.kubernetes.io/name": name}, "spec": spec}, nil
 }
 

@@ -155,7 +155,9 @@ func (d *demo) report(ctx context.Context) error {
 // stand in: the project's.
 func (d *demo) invite(binaries string) {
 	d.say("look around from another terminal: export KUBECONFIG=%s", d.plane.Kubeconfig())
-	d.say("then try: %s audit -o json", fromProject(d.binary))
+	d.say("then try: %s audit -o table", fromProject(d.binary))
+	d.say("or: %s top", fromProject(d.binary))
+	d.say("or: %s impact --down guard/guard", fromProject(d.binary))
 	d.say("or: %s get validatingwebhookconfigurations", fromProject(filepath.Join(binaries, "kubectl")))
 	d.say("sending requests that meet the broken webhooks until Ctrl-C; alerts show here once they fire, as for them a minute takes %.0f seconds", 60*timeScale)
 }

@@ -3,12 +3,14 @@ package packaging
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/operator-framework/api/pkg/manifests"
 	"github.com/operator-framework/api/pkg/validation"
 	validator "github.com/operator-framework/api/pkg/validation/interfaces"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -42,6 +44,22 @@ func TestBundle(t *testing.T) {
 	csv := bundle.CSV
 	if len(csv.Spec.RelatedImages) != 1 || csv.Spec.RelatedImages[0].Image != csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image {
 		t.Errorf("relatedImages are %v", csv.Spec.RelatedImages)
+	}
+}
+
+// TestSubscriptionTurnsReportsOn: a Subscription sets environment variables alone,
+// and kubelet writes them into the arguments.
+func TestSubscriptionTurnsReportsOn(t *testing.T) {
+	bundle, err := manifests.GetBundleFromDir(bundleDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	container := bundle.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
+	if !slices.Contains(container.Args, "--policy-reports=$(POLICY_REPORTS)") {
+		t.Errorf("the arguments are %q", container.Args)
+	}
+	if !slices.Contains(container.Env, corev1.EnvVar{Name: "POLICY_REPORTS", Value: "off"}) {
+		t.Errorf("the environment is %v: without the variable, the argument would be no value", container.Env)
 	}
 }
 
