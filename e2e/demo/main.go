@@ -127,9 +127,9 @@ func (d *demo) register(ctx context.Context) error {
 }
 
 func (d *demo) startAuditor(ctx context.Context) error {
-	d.say("starting webhook-auditor run --kubeconfig=%s", d.plane.Kubeconfig())
+	d.say("starting webhook-auditor run --observe=apiserver --kubeconfig=%s", d.plane.Kubeconfig())
 	var err error
-	d.auditor, err = auditor.Start(ctx, auditor.Options{Binary: d.binary, Kubeconfig: d.plane.Kubeconfig()})
+	d.auditor, err = auditor.Start(ctx, auditor.Options{Binary: d.binary, Kubeconfig: d.plane.Kubeconfig(), Flags: []string{"--observe=apiserver"}})
 	return err
 }
 
