@@ -10,17 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	admissionclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
 const (
@@ -94,7 +94,7 @@ func (e *explain) completeArguments(c *cobra.Command, args []string, typed strin
 }
 
 // resources are the resources of the files on the command line, or of the cluster.
-func (e *explain) resources(context.Context) []string {
+func (e *explain) resources(ctx context.Context) []string {
 	if len(e.from) > 0 {
 		return servedNames(e.input.readQuietly(e.from))
 	}
@@ -102,13 +102,11 @@ func (e *explain) resources(context.Context) []string {
 	if err != nil {
 		return nil
 	}
-	client, err := discovery.NewDiscoveryClientForConfig(config)
+	served, err := cluster.Discover(ctx, config)
 	if err != nil {
 		return nil
 	}
-	// An error is of some groups: the others are complete.
-	_, lists, _ := client.ServerGroupsAndResources()
-	return servedNames(&inventory.Snapshot{Served: cluster.Served(lists)})
+	return servedNames(&inventory.Snapshot{Served: served})
 }
 
 // servedNames are the resources of a Snapshot that a webhook can be called for.
@@ -271,14 +269,14 @@ func (a *clusterFlags) registered(ctx context.Context, t inventory.Type) []*inve
 	if err != nil {
 		return nil
 	}
-	client, err := admissionclient.NewForConfig(config)
+	group, err := client.Group(config, nil, admissionv1.SchemeGroupVersion)
 	if err != nil {
 		return nil
 	}
 	var objects inventory.Objects
 	options := metav1.ListOptions{Limit: maxCompletions}
 	if t == inventory.Mutating {
-		list, err := client.MutatingWebhookConfigurations().List(ctx, options)
+		list, err := client.Lister[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](group, "mutatingwebhookconfigurations", "").List(ctx, options)
 		if err != nil {
 			return nil
 		}
@@ -286,7 +284,7 @@ func (a *clusterFlags) registered(ctx context.Context, t inventory.Type) []*inve
 			objects.Mutating = append(objects.Mutating, &list.Items[i])
 		}
 	} else {
-		list, err := client.ValidatingWebhookConfigurations().List(ctx, options)
+		list, err := client.Lister[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](group, "validatingwebhookconfigurations", "").List(ctx, options)
 		if err != nil {
 			return nil
 		}

@@ -12,14 +12,15 @@ import (
 
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/spf13/pflag"
-	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
 // webFlags are the addresses to serve on, the certificate and the clients.
@@ -178,17 +179,17 @@ func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, e
 	// The Reviewer limits what unknown users cause; a limit of the client would
 	// have known ones wait for them.
 	config.QPS = -1
-	tokens, err := authenticationclient.NewForConfig(config)
+	tokens, err := client.Group(config, nil, authenticationv1.SchemeGroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to review who may scrape: %w", err)
 	}
-	subjects, err := authorizationclient.NewForConfig(config)
+	subjects, err := client.Group(config, nil, authorizationv1.SchemeGroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to review who may scrape: %w", err)
 	}
 	return &access.Reviewer{
-		Tokens:   tokens.TokenReviews(),
-		Subjects: subjects.SubjectAccessReviews(),
+		Tokens:   client.Of[authenticationv1.TokenReview](tokens, "tokenreviews", "").Create,
+		Subjects: client.Of[authorizationv1.SubjectAccessReview](subjects, "subjectaccessreviews", "").Create,
 		Path:     "/metrics",
 		Trusted:  f.trusted,
 		OnReview: d.reviewed,
@@ -198,11 +199,11 @@ func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, e
 
 func (f *webFlags) clientCAs(ctx context.Context, ca *access.ClientCA, config *rest.Config, d *daemon) error {
 	if f.clientCA == "" {
-		client, err := coreclient.NewForConfig(config)
+		core, err := client.Group(config, nil, corev1.SchemeGroupVersion)
 		if err != nil {
 			return fmt.Errorf("preparing to read the client CA: %w", err)
 		}
-		go ca.Follow(ctx, client, d.clientCA)
+		go ca.Follow(ctx, client.Of[corev1.ConfigMap](core, "configmaps", access.ClientCANamespace).Get, d.clientCA)
 		return nil
 	}
 	pem, err := os.ReadFile(f.clientCA)

@@ -22,8 +22,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 )
 
 // The lifetimes of cached answers; stale is for grants while reviews fail.
@@ -59,8 +57,9 @@ const (
 // Reviewer reviews by the API server and caches the answers. It is safe for
 // concurrent use.
 type Reviewer struct {
-	Tokens   authenticationclient.TokenReviewInterface
-	Subjects authorizationclient.SubjectAccessReviewInterface
+	// Tokens and Subjects have the API server review.
+	Tokens   func(context.Context, *authenticationv1.TokenReview, metav1.CreateOptions) (*authenticationv1.TokenReview, error)
+	Subjects func(context.Context, *authorizationv1.SubjectAccessReview, metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
 	// Path is what users must be allowed to get, whatever path they ask for: all
 	// paths show the same facts.
 	Path string
@@ -291,7 +290,7 @@ func (v *Reviewer) forget() {
 
 func (v *Reviewer) reviewToken(ctx context.Context, token string) (answer, error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
-	got, err := v.Tokens.Create(ctx, review, metav1.CreateOptions{})
+	got, err := v.Tokens(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return answer{}, fmt.Errorf("reviewing a token: %w", err)
 	}
@@ -312,7 +311,7 @@ func extra(of map[string]authenticationv1.ExtraValue) map[string]authorizationv1
 }
 
 func (v *Reviewer) reviewAccess(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (answer, error) {
-	got, err := v.Subjects.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	got, err := v.Subjects(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return answer{}, fmt.Errorf("reviewing access: of %s: %w", spec.User, err)
 	}

@@ -55,8 +55,8 @@ func newServer() *server {
 		return true, review, s.broken
 	})
 	s.Reviewer = &Reviewer{
-		Tokens:   kube.AuthenticationV1().TokenReviews(),
-		Subjects: kube.AuthorizationV1().SubjectAccessReviews(),
+		Tokens:   kube.AuthenticationV1().TokenReviews().Create,
+		Subjects: kube.AuthorizationV1().SubjectAccessReviews().Create,
 		Path:     "/metrics",
 		Trusted:  []string{"prometheus"},
 		OnReview: func(_ Kind, err error) {

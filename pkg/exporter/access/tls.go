@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 // KeyPair is a serving certificate in two files. It is read again when a file
@@ -112,13 +112,22 @@ func (c *ClientCA) Set(pem []byte) error {
 	return nil
 }
 
-// Follow reads the bundle that the API server publishes for its extensions,
+// The ConfigMap with the bundle that the API server publishes for its extensions.
+const (
+	ClientCANamespace = metav1.NamespaceSystem
+	clientCAName      = "extension-apiserver-authentication"
+)
+
+// GetConfigMap is the method Get of a client of ConfigMaps.
+type GetConfigMap func(ctx context.Context, name string, o metav1.GetOptions) (*corev1.ConfigMap, error)
+
+// Follow reads that ConfigMap by the client of its namespace,
 // now and every few minutes, until the context ends. It reports each reading
 // with its error, nil on success; without the bundle tokens still work.
-func (c *ClientCA) Follow(ctx context.Context, configMaps coreclient.ConfigMapsGetter, report func(error)) {
+func (c *ClientCA) Follow(ctx context.Context, get GetConfigMap, report func(error)) {
 	const every, soon = 5 * time.Minute, 5 * time.Second
 	for {
-		err, pause := c.read(ctx, configMaps), every
+		err, pause := c.read(ctx, get), every
 		if err != nil {
 			pause = soon
 		}
@@ -133,11 +142,10 @@ func (c *ClientCA) Follow(ctx context.Context, configMaps coreclient.ConfigMapsG
 	}
 }
 
-func (c *ClientCA) read(ctx context.Context, configMaps coreclient.ConfigMapsGetter) error {
-	const namespace, name = metav1.NamespaceSystem, "extension-apiserver-authentication"
-	found, err := configMaps.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+func (c *ClientCA) read(ctx context.Context, get GetConfigMap) error {
+	found, err := get(ctx, clientCAName, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("reading ConfigMap %s/%s: %w; bind the Role extension-apiserver-authentication-reader", namespace, name, err)
+		return fmt.Errorf("reading ConfigMap %s/%s: %w; bind the Role extension-apiserver-authentication-reader", ClientCANamespace, clientCAName, err)
 	}
 	return c.Set([]byte(found.Data["client-ca-file"]))
 }

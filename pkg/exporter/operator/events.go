@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -164,10 +163,13 @@ func (q *eventQueue) push(t transition) {
 	}
 }
 
+// createEvent is the method Create of a client of Events.
+type createEvent func(ctx context.Context, e *corev1.Event, o metav1.CreateOptions) (*corev1.Event, error)
+
 // flush records what is pending and due, and reports whether it tried to. It
 // stops at the first failure: what blocks one Event blocks them all, perhaps for
 // ten seconds each.
-func (q *eventQueue) flush(ctx context.Context, events coreclient.EventInterface, now time.Time) (tried bool, err error) {
+func (q *eventQueue) flush(ctx context.Context, create createEvent, now time.Time) (tried bool, err error) {
 	maps.DeleteFunc(q.recorded, func(_ string, window time.Time) bool { return now.Sub(window) > 2*eventWindow })
 	held := map[identity]bool{}
 	for i := 0; i < len(q.pending); {
@@ -182,7 +184,7 @@ func (q *eventQueue) flush(ctx context.Context, events coreclient.EventInterface
 			return tried, nil
 		}
 		event := t.event(window, q.omitted)
-		if _, err := events.Create(ctx, event, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := create(ctx, event, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return true, fmt.Errorf("recording an Event on %s: %w", event.InvolvedObject.Name, err)
 		}
 		tried = true

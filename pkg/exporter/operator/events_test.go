@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -60,7 +59,7 @@ type queueOf struct {
 
 func newQueue() *queueOf { return &queueOf{newEventQueue(), fake.NewClientset()} }
 
-func (q *queueOf) events() coreclient.EventInterface { return q.kube.CoreV1().Events(eventNamespace) }
+func (q *queueOf) events() createEvent { return q.kube.CoreV1().Events(eventNamespace).Create }
 
 // report has the queue see a Report, and flush.
 func (q *queueOf) report(r *classify.Report, taken time.Time) error {
@@ -76,7 +75,7 @@ func (q *queueOf) report(r *classify.Report, taken time.Time) error {
 // recordedEvents are the Events that the API server has.
 func (q *queueOf) recordedEvents(t *testing.T) []corev1.Event {
 	t.Helper()
-	list, err := q.events().List(context.Background(), metav1.ListOptions{})
+	list, err := q.kube.CoreV1().Events(eventNamespace).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

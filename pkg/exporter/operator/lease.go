@@ -8,7 +8,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/ptr"
 )
 
@@ -19,6 +18,13 @@ const (
 	leaseInterval = 2 * time.Second
 )
 
+// leases is a client of the leases of a namespace.
+type leases interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (*coordinationv1.Lease, error)
+	Create(ctx context.Context, l *coordinationv1.Lease, o metav1.CreateOptions) (*coordinationv1.Lease, error)
+	Update(ctx context.Context, l *coordinationv1.Lease, o metav1.UpdateOptions) (*coordinationv1.Lease, error)
+}
+
 // lease decides which replica writes. It is not client-go's leader election,
 // which steps down when a renewal fails: under a dead catch-all webhook no
 // renewal succeeds, while the conditions, whose writes still work, are needed
@@ -26,7 +32,7 @@ const (
 // writers are harmless, and none is not. Hence a holder keeps
 // writing until it sees another one.
 type lease struct {
-	client   coordinationclient.LeaseInterface
+	client   leases
 	name     string
 	identity string
 	now      func() time.Time

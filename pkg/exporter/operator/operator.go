@@ -9,15 +9,16 @@ import (
 	"fmt"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/dynamic"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
 // writeTimeout outlasts the longest timeout that a webhook may have: a shorter
@@ -84,22 +85,21 @@ func NewWriter(config *rest.Config, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
 	}
-	core, err := coreclient.NewForConfig(config)
+	core, err := client.Group(config, nil, corev1.SchemeGroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
 	}
-	coordination, err := coordinationclient.NewForConfig(config)
+	coordination, err := client.Group(config, nil, coordinationv1.SchemeGroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
 	}
 	return newWriter(clients{d, core, coordination}, o, time.Now), nil
 }
 
-// clients are those that are needed: a clientset would bring the code of all.
+// clients are those that are needed.
 type clients struct {
-	dynamic      dynamic.Interface
-	core         coreclient.CoreV1Interface
-	coordination coordinationclient.CoordinationV1Interface
+	dynamic            dynamic.Interface
+	core, coordination rest.Interface
 }
 
 func newWriter(c clients, o Options, now func() time.Time) *Writer {
@@ -115,7 +115,7 @@ func newWriter(c clients, o Options, now func() time.Time) *Writer {
 		failures:     failures{failing: map[string]error{}},
 	}
 	if o.Namespace != "" {
-		w.lease = &lease{client: c.coordination.Leases(o.Namespace), name: manager, identity: o.Identity, now: now}
+		w.lease = &lease{client: client.Of[coordinationv1.Lease](c.coordination, "leases", o.Namespace), name: manager, identity: o.Identity, now: now}
 	}
 	return w
 }
@@ -205,7 +205,7 @@ func (w *Writer) write(ctx context.Context, report *classify.Report) {
 	w.events.add(report)
 	if w.leading {
 		w.writeStatuses(ctx, report)
-		if tried, err := w.events.flush(ctx, w.core.Events(eventNamespace), w.now()); tried {
+		if tried, err := w.events.flush(ctx, client.Of[corev1.Event](w.core, "events", eventNamespace).Create, w.now()); tried {
 			w.failures.note("events", err)
 		}
 		w.writePolicyReport(ctx, report)
@@ -262,7 +262,7 @@ func (w *Writer) ownersOf(ctx context.Context) []metav1.OwnerReference {
 	if w.owners != nil || w.options.Namespace == "" {
 		return w.owners
 	}
-	found, err := w.core.Namespaces().List(ctx, metav1.ListOptions{
+	found, err := client.Lister[corev1.Namespace, corev1.NamespaceList](w.core, "namespaces", "").List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.options.Namespace).String(),
 	})
 	if err != nil || len(found.Items) != 1 {

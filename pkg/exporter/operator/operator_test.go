@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
 // replica is a Writer with its Tracker, on a clock that only the test moves.
@@ -37,9 +38,9 @@ func newReplica(t *testing.T, a *apiServer, c *clock, identity string) *replica 
 	config := &rest.Config{Host: a.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	d, err := dynamic.NewForConfig(config)
 	must(t, err)
-	core, err := coreclient.NewForConfig(config)
+	core, err := client.Group(config, nil, corev1.SchemeGroupVersion)
 	must(t, err)
-	coordination, err := coordinationclient.NewForConfig(config)
+	coordination, err := client.Group(config, nil, coordinationv1.SchemeGroupVersion)
 	must(t, err)
 	r.Writer = newWriter(clients{d, core, coordination}, Options{
 		Identity: identity, Namespace: namespace, Version: version, Tracker: r.tracker,

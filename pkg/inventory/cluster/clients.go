@@ -6,28 +6,23 @@ import (
 	"net/http"
 	"time"
 
-	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
-	"k8s.io/client-go/discovery"
-	admissionclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
-	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
-	sliceclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
 // Clients talk to one API server. NewClients makes them.
 type Clients struct {
-	host          string
-	admission     *admissionclient.AdmissionregistrationV1Client
-	apiextensions *apiextensionsclient.ApiextensionsV1Client
-	aggregator    *apiregistrationclient.ApiregistrationV1Client
-	core          *coreclient.CoreV1Client
-	apps          *appsclient.AppsV1Client
-	slices        *sliceclient.DiscoveryV1Client
-	metadata      metadata.Interface
-	discovery     *discovery.DiscoveryClient
+	host                                                     string
+	admission, apiextensions, aggregator, core, apps, slices rest.Interface
+	metadata                                                 metadata.Interface
 	// lists has room for the lists of scopes that are under way.
 	lists chan struct{}
 }
@@ -81,20 +76,19 @@ func (u uncompressed) RoundTrip(r *http.Request) (*http.Response, error) {
 func (c Clients) connect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	c.discovery.RESTClient().Get().AbsPath(versionPath).MaxRetries(0).Do(ctx)
+	c.core.Get().AbsPath(versionPath).MaxRetries(0).Do(ctx)
 }
 
 func newClients(config *rest.Config, large, small *http.Client) (Clients, error) {
 	c := Clients{host: config.Host, lists: make(chan struct{}, parallelLists)}
-	var errs [8]error
-	c.admission, errs[0] = admissionclient.NewForConfigAndClient(config, large)
-	c.apiextensions, errs[1] = apiextensionsclient.NewForConfigAndClient(config, large)
-	c.aggregator, errs[2] = apiregistrationclient.NewForConfigAndClient(config, large)
+	var errs [7]error
+	c.admission, errs[0] = client.Group(config, large, admissionv1.SchemeGroupVersion)
+	c.apiextensions, errs[1] = client.Group(config, large, apiextensionsv1.SchemeGroupVersion)
+	c.aggregator, errs[2] = client.Group(config, large, apiregistrationv1.SchemeGroupVersion)
 	c.metadata, errs[3] = metadata.NewForConfigAndClient(config, large)
-	c.discovery, errs[4] = discovery.NewDiscoveryClientForConfigAndClient(config, large)
-	c.core, errs[5] = coreclient.NewForConfigAndClient(config, small)
-	c.slices, errs[6] = sliceclient.NewForConfigAndClient(config, small)
-	c.apps, errs[7] = appsclient.NewForConfigAndClient(config, small)
+	c.core, errs[4] = client.Group(config, small, corev1.SchemeGroupVersion)
+	c.slices, errs[5] = client.Group(config, small, discoveryv1.SchemeGroupVersion)
+	c.apps, errs[6] = client.Group(config, small, appsv1.SchemeGroupVersion)
 	return c, first(errs[:]...)
 }
 

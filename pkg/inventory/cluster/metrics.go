@@ -12,12 +12,14 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	sliceclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
 // MetricsServer is an API server that can be asked for its metrics.
@@ -74,15 +76,15 @@ func metricsServer(config *rest.Config) (MetricsServer, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
-	client, err := sliceclient.NewForConfig(config)
+	server, err := client.Group(config, nil, corev1.SchemeGroupVersion)
 	if err != nil {
-		return MetricsServer{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
+		return MetricsServer{}, err
 	}
-	base := client.RESTClient().Get().URL()
+	base := server.Get().URL()
 	return MetricsServer{
 		Address: base.Host,
 		Fetch: func(ctx context.Context) (io.ReadCloser, error) {
-			body, err := client.RESTClient().Get().AbsPath("/metrics").
+			body, err := server.Get().AbsPath("/metrics").
 				SetHeader("Accept", "text/plain;version=0.0.4").MaxRetries(0).Stream(ctx)
 			if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 				err = fmt.Errorf("%w: grant get on the nonResourceURL /metrics, as the ClusterRole system:monitoring does", err)
@@ -97,11 +99,12 @@ func metricsServer(config *rest.Config) (MetricsServer, error) {
 func apiServers(ctx context.Context, config *rest.Config) []string {
 	ctx, cancel := context.WithTimeout(ctx, endpointsTimeout)
 	defer cancel()
-	client, err := sliceclient.NewForConfig(config)
+	group, err := client.Group(config, nil, discoveryv1.SchemeGroupVersion)
 	if err != nil {
 		return nil
 	}
-	list, err := client.EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
+	endpointSlices := client.Lister[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](group, "endpointslices", metav1.NamespaceDefault)
+	list, err := endpointSlices.List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
 	if err != nil {
 		return nil
 	}

@@ -19,11 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
 // resource is a kind of object that is listed and watched, in the whole cluster or
@@ -52,15 +54,22 @@ type resource struct {
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// client is the part of a typed client that reads many objects.
-type client[L runtime.Object] interface {
+// lister is the part of a client that reads many objects.
+type lister[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
+// of returns the resource with a client of it, whose objects are of type T and whose
+// lists are of type L.
+func of[T, L any, PT client.Object[T], PL client.List[L]](group rest.Interface, r resource, selector func(*metav1.ListOptions)) resource {
+	r.example = PT(new(T))
+	return through(client.Lister[T, L, PT, PL](group, r.Resource, r.scope.namespace), r, selector)
+}
+
 // through returns the resource with the calls of a client, restricted by the
 // selector.
-func through[L runtime.Object](c client[L], r resource, selector func(*metav1.ListOptions)) resource {
+func through[L runtime.Object](c lister[L], r resource, selector func(*metav1.ListOptions)) resource {
 	r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		selector(&o)
 		return c.List(ctx, o)
@@ -77,24 +86,20 @@ func unrestricted(*metav1.ListOptions) {}
 // clusterResources are read in the whole cluster.
 func (c Clients) clusterResources() []resource {
 	return []resource{
-		through(c.admission.ValidatingWebhookConfigurations(), resource{
+		of[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](c.admission, resource{
 			GroupResource: admissionv1.Resource("validatingwebhookconfigurations"),
-			example:       &admissionv1.ValidatingWebhookConfiguration{},
 			page:          50, strip: stripConfiguration,
 		}, unrestricted),
-		through(c.admission.MutatingWebhookConfigurations(), resource{
+		of[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](c.admission, resource{
 			GroupResource: admissionv1.Resource("mutatingwebhookconfigurations"),
-			example:       &admissionv1.MutatingWebhookConfiguration{},
 			page:          50, strip: stripConfiguration,
 		}, unrestricted),
-		through(c.apiextensions.CustomResourceDefinitions(), resource{
+		of[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](c.apiextensions, resource{
 			GroupResource: apiextensionsv1.Resource("customresourcedefinitions"),
-			example:       &apiextensionsv1.CustomResourceDefinition{},
 			page:          20, serves: true, strip: stripCRD,
 		}, unrestricted),
-		through(c.aggregator.APIServices(), resource{
+		of[apiregistrationv1.APIService, apiregistrationv1.APIServiceList](c.aggregator, resource{
 			GroupResource: apiregistrationv1.Resource("apiservices"),
-			example:       &apiregistrationv1.APIService{},
 			page:          200, serves: true, strip: stripAPIService,
 		}, unrestricted),
 		through(c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), resource{
@@ -151,10 +156,9 @@ func (c Clients) allScoped() []resource {
 }
 
 func (c Clients) oneService(scope watchScope) []resource {
-	return []resource{through(c.core.Services(scope.namespace), resource{
+	return []resource{of[corev1.Service, corev1.ServiceList](c.core, resource{
 		GroupResource: corev1.Resource("services"),
 		scope:         scope,
-		example:       &corev1.Service{},
 		page:          servicePage, strip: stripService,
 	}, func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, scope.services).String()
@@ -166,21 +170,18 @@ func (c Clients) smallClusterResources(scope watchScope) []resource {
 	var out resource
 	switch scope.kind {
 	case servicesOfCluster:
-		out = through(c.core.Services(metav1.NamespaceAll), resource{
+		out = of[corev1.Service, corev1.ServiceList](c.core, resource{
 			GroupResource: corev1.Resource("services"),
-			example:       &corev1.Service{},
 			page:          1000, most: fewInCluster, strip: stripService, owner: ownKey,
 		}, unrestricted)
 	case endpointsOfCluster:
-		out = through(c.slices.EndpointSlices(metav1.NamespaceAll), resource{
+		out = of[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices, resource{
 			GroupResource: discoveryv1.Resource("endpointslices"),
-			example:       &discoveryv1.EndpointSlice{},
 			page:          1000, most: fewInCluster, strip: stripSlice, owner: serviceOfSlice,
 		}, unrestricted)
 	case podsOfCluster:
-		out = through(c.core.Pods(metav1.NamespaceAll), resource{
+		out = of[corev1.Pod, corev1.PodList](c.core, resource{
 			GroupResource: corev1.Resource("pods"),
-			example:       &corev1.Pod{},
 			page:          250, most: fewPodsInCluster, strip: stripPod, owner: namespaceOf,
 		}, unrestricted)
 	}
@@ -215,10 +216,9 @@ func (c Clients) servicesOfNamespace(scope watchScope) []resource {
 	if len(names) >= manyServices {
 		most = 0
 	}
-	return []resource{through(c.core.Services(scope.namespace), resource{
+	return []resource{of[corev1.Service, corev1.ServiceList](c.core, resource{
 		GroupResource: corev1.Resource("services"),
 		scope:         scope,
-		example:       &corev1.Service{},
 		page:          servicePage, strip: stripService,
 		keep: func(service metav1.Object) bool { return names.Has(service.GetName()) },
 		most: most,
@@ -226,10 +226,9 @@ func (c Clients) servicesOfNamespace(scope watchScope) []resource {
 }
 
 func (c Clients) endpointSlices(scope watchScope) []resource {
-	return []resource{through(c.slices.EndpointSlices(scope.namespace), resource{
+	return []resource{of[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices, resource{
 		GroupResource: discoveryv1.Resource("endpointslices"),
 		scope:         scope,
-		example:       &discoveryv1.EndpointSlice{},
 		page:          100, strip: stripSlice,
 	}, func(o *metav1.ListOptions) {
 		o.LabelSelector = discoveryv1.LabelServiceName + " in (" + scope.services + ")"
@@ -238,10 +237,9 @@ func (c Clients) endpointSlices(scope watchScope) []resource {
 
 func (c Clients) podResources(scope watchScope) []resource {
 	return []resource{
-		through(c.core.Pods(scope.namespace), resource{
+		of[corev1.Pod, corev1.PodList](c.core, resource{
 			GroupResource: corev1.Resource("pods"),
 			scope:         scope,
-			example:       &corev1.Pod{},
 			page:          100, strip: stripPod,
 		}, unrestricted),
 	}
@@ -251,16 +249,14 @@ func (c Clients) podResources(scope watchScope) []resource {
 // DNS.
 func (c Clients) workloadResources(scope watchScope) []resource {
 	return []resource{
-		through(c.apps.DaemonSets(scope.namespace), resource{
+		of[appsv1.DaemonSet, appsv1.DaemonSetList](c.apps, resource{
 			GroupResource: appsv1.Resource("daemonsets"),
 			scope:         scope,
-			example:       &appsv1.DaemonSet{},
 			page:          100, strip: stripDaemonSet,
 		}, unrestricted),
-		through(c.apps.Deployments(scope.namespace), resource{
+		of[appsv1.Deployment, appsv1.DeploymentList](c.apps, resource{
 			GroupResource: appsv1.Resource("deployments"),
 			scope:         scope,
-			example:       &appsv1.Deployment{},
 			page:          100, strip: stripDeployment,
 		}, func(o *metav1.ListOptions) {
 			o.LabelSelector = inventory.DNSSelector

@@ -3,7 +3,6 @@ package cluster
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/klog/v2"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -99,7 +97,7 @@ func (c Clients) readUpgrade(ctx context.Context, info *serverInfo) error {
 		info.upgrading = false
 		return nil
 	}
-	raw, err := c.discovery.RESTClient().Get().AbsPath("/apis", openShiftGroup, "v1", "clusterversions", "version").
+	raw, err := c.core.Get().AbsPath("/apis", openShiftGroup, "v1", "clusterversions", "version").
 		SetHeader("Accept", "application/json").Do(ctx).Raw()
 	switch {
 	case apierrors.IsNotFound(err):
@@ -130,7 +128,7 @@ type serverVersion struct {
 }
 
 func (c Clients) readVersion(ctx context.Context, info *serverInfo) error {
-	raw, err := c.discovery.RESTClient().Get().AbsPath(versionPath).Do(ctx).Raw()
+	raw, err := c.core.Get().AbsPath(versionPath).Do(ctx).Raw()
 	if err != nil {
 		return err
 	}
@@ -160,20 +158,19 @@ func parseVersion(raw []byte) (inventory.Version, error) {
 // discover reads what the API server serves. A group whose discovery fails is
 // reported, and what it served before is kept.
 func (c Clients) discover(ctx context.Context, info *serverInfo) error {
-	groups, lists, err := c.discovery.ServerGroupsAndResourcesWithContext(ctx)
-	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
-	if err != nil && !partial {
+	found, err := discover(ctx, c.core)
+	if err != nil {
 		return err
 	}
-	served := Served(lists)
+	served := found.served
 	for _, s := range info.served {
-		if _, ok := failed[schema.GroupVersion{Group: s.Group, Version: s.Version}]; ok {
+		if _, ok := found.failed[schema.GroupVersion{Group: s.Group, Version: s.Version}]; ok {
 			served = append(served, s)
 		}
 	}
 	info.served = served
-	info.openShift = slices.ContainsFunc(groups, func(g *metav1.APIGroup) bool { return g.Name == openShiftGroup })
-	info.errors = undiscovered(failed)
+	info.openShift = slices.Contains(found.groups, openShiftGroup)
+	info.errors = undiscovered(found.failed)
 	return nil
 }
 
@@ -186,32 +183,6 @@ func undiscovered(failed map[schema.GroupVersion]error) []inventory.Error {
 		})
 	}
 	slices.SortFunc(out, func(a, b inventory.Error) int { return strings.Compare(a.Object, b.Object) })
-	return out
-}
-
-// Served returns what discovery lists, in a stable order.
-func Served(lists []*metav1.APIResourceList) []inventory.Served {
-	out := []inventory.Served{}
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue
-		}
-		for _, r := range list.APIResources {
-			name, sub, _ := strings.Cut(r.Name, "/")
-			out = append(out, inventory.Served{
-				Resource:   inventory.Resource{Group: gv.Group, Name: name, Subresource: sub},
-				Version:    gv.Version,
-				Kind:       r.Kind,
-				Namespaced: r.Namespaced,
-				Verbs:      r.Verbs,
-			})
-		}
-	}
-	// client-go returns the groups in any order.
-	slices.SortFunc(out, func(a, b inventory.Served) int {
-		return cmp.Or(a.Resource.Compare(b.Resource), cmp.Compare(a.Version, b.Version))
-	})
 	return out
 }
 
@@ -239,7 +210,7 @@ func (c Clients) readGates(ctx context.Context, info *serverInfo) error {
 }
 
 func (c Clients) readGate(ctx context.Context) (*bool, error) {
-	body, err := c.discovery.RESTClient().Get().AbsPath(metricsPath).SetHeader("Accept", "text/plain").Stream(ctx)
+	body, err := c.core.Get().AbsPath(metricsPath).SetHeader("Accept", "text/plain").Stream(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -441,7 +441,9 @@ func TestWatchOfASlowService(t *testing.T) {
 		}
 	}
 	slow := r.await("the new webhook", stays(webhooks(2)))
-	r.await("the failure", stays(func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 }))
+	if len(slow.Errors) == 0 { // the failure may be in the Snapshot that first shows the webhook
+		r.await("the failure", stays(func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 }))
+	}
 	if state := slow.State(slow.Webhooks[1].Backend); state.Known {
 		t.Errorf("the Service that cannot be read is known: %+v", state)
 	}
