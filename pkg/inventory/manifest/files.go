@@ -3,7 +3,7 @@ package manifest
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -219,45 +219,73 @@ func (f *feeder) text(c content) {
 		f.fail(c.name, 1, err)
 		return
 	}
-	s := newSplitter(r)
-	for {
-		d, err := s.next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return
-		case err != nil:
-			f.fail(c.name, s.line+1, err)
-			return
-		case d.tooLarge:
+	s := splitter{emit: func(d document) {
+		if d.tooLarge {
 			f.fail(c.name, d.line, fmt.Errorf("a document of more than %d MiB: split the file", maxDocument>>20))
+			return
+		}
+		f.document(text{
+			position: position{c.name, d.line},
+			input:    len(f.inputs) - 1,
+			data:     d.data,
+			implied:  c.implied,
+			lenient:  c.lenient,
+		})
+	}}
+	if err := s.split(r); err != nil {
+		f.fail(c.name, s.line, err)
+	}
+}
+
+// document cuts a document into jobs.
+func (f *feeder) document(t text) {
+	if !isJSON(t.data) {
+		f.object(t, blockOutline(t.data))
+		return
+	}
+	s := newJSONScanner(t.data)
+	for s.decoder.More() {
+		o, err := s.object()
+		part := t
+		part.data, part.line = t.data[o.start:o.end], t.line+o.line-1
+		switch {
+		case err == nil:
+			f.object(part, o)
+		case o.start == 0 && len(o.elements) == 0:
+			t.notJSON = s.problem(o, err)
+			f.emit(job{len(t.data), func() outcome { return t.read(outline{words: o.words}) }})
+			return
 		default:
-			f.document(text{
-				position: position{c.name, d.line},
-				input:    len(f.inputs) - 1,
-				data:     d.data,
-				implied:  c.implied,
-				lenient:  c.lenient,
-			})
+			o.words["kind"] = cmp.Or(o.words["kind"], "List") // it may come after what is broken
+			f.object(part, o)
+			p := s.problem(o, err)
+			f.fail(t.file, t.line+p.line-1, errors.New(p.message))
+			return
 		}
 	}
 }
 
-// minCut is the size from which the items of a list are parsed by themselves,
-// side by side: a parsed document takes some 15 times its size.
+// minCut is the size from which a list of YAML is cut into its items even if these
+// may share anchors: a parsed document takes some 15 times its size.
 const minCut = 1 << 20
 
-// document cuts a document into jobs.
-func (f *feeder) document(t text) {
-	if len(t.data) >= minCut && (!isJSON(t.data) || json.Valid(t.data)) {
-		if list, items, isList := t.cut(); isList {
-			f.emit(done(list))
-			for item := range items {
-				f.emit(job{len(item.data), item.read})
-			}
-			return
-		}
+// object makes a job of an object, and of each item of a list.
+func (f *feeder) object(t text, o outline) {
+	meta := o.meta()
+	if meta == (typeMeta{}) {
+		meta = t.implied
 	}
-	f.emit(job{len(t.data), t.read})
+	if !o.isList(meta) || !t.isJSON() && len(t.data) < minCut && hasAliases(t.data) {
+		f.emit(job{len(t.data), func() outcome { return t.read(o) }})
+		return
+	}
+	list := outcome{file: t.file, input: t.input}
+	items := list.listStart(t.position, meta, o)
+	f.emit(done(list))
+	for _, span := range items {
+		item := t.item(span, meta)
+		f.emit(job{len(item.data), item.readItem})
+	}
 }
 
 // skipMark skips the byte order mark of UTF-8 and refuses those of UTF-16.

@@ -188,7 +188,7 @@ func TestDirectory(t *testing.T) {
 		"c.JSON:1 Namespace /c",
 		"! dir/gone.yaml: no such file or directory",
 		"! dir/out.yaml: path escapes from parent",
-		"! dir/zz/template.yaml:4: Service: a mapping as a key: this looks like a template: render it first, as with helm template",
+		"! dir/zz/template.yaml:1: Service: not YAML: invalid map key: this looks like a template: render it first, as with helm template",
 	}
 	if diff := cmp.Diff(want, describe(o)); diff != "" {
 		t.Error(diff)

@@ -128,7 +128,7 @@ func TestSameNamedWebhooks(t *testing.T) {
 	for _, w := range o.Snapshot(time.Time{}).Webhooks {
 		lines = append(lines, w.Object.Source.Line)
 	}
-	if !slices.Equal(lines, []int{10, 14}) {
-		t.Errorf("lines %v, want 10 and 14", lines)
+	if !slices.Equal(lines, []int{7, 11}) {
+		t.Errorf("lines %v, want 7 and 11", lines)
 	}
 }

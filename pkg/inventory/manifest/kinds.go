@@ -1,6 +1,9 @@
 package manifest
 
 import (
+	"cmp"
+	"encoding/base64"
+	"errors"
 	"slices"
 	"strings"
 
@@ -142,12 +145,6 @@ type object struct {
 	value   any
 }
 
-// position is where a text begins.
-type position struct {
-	file string
-	line int
-}
-
 // outcome is what a part of an input holds.
 type outcome struct {
 	file      string
@@ -158,6 +155,8 @@ type outcome struct {
 	openShift bool
 	// listed is set where there was a list, be it empty.
 	listed bool
+	// badBundle is set where a CA bundle is not base64.
+	badBundle bool
 	// fileDone is set at the end of a file, which is complete then.
 	fileDone bool
 	complete []completeness
@@ -168,76 +167,88 @@ func (o *outcome) fail(at position, object string, p *problem) {
 	o.errors = append(o.errors, inventory.Error{
 		Source:  inventory.Source{File: at.file, Line: at.line + p.line - 1},
 		Object:  object,
-		Message: p.Error(),
+		Message: p.message,
 	})
 }
 
-func (o *outcome) add(other outcome) {
-	o.objects = append(o.objects, other.objects...)
-	o.errors = append(o.errors, other.errors...)
-	o.skipped += other.skipped
-	o.openShift = o.openShift || other.openShift
-	o.listed = o.listed || other.listed
-}
-
-// skip counts objects of a type that is not read.
+// skip counts objects of a type that is not read; a list counts as one at least.
 func (o *outcome) skip(meta typeMeta, count int) {
-	o.skipped += count
+	o.skipped += max(count, 1)
 	o.openShift = o.openShift || meta.isOpenShift()
 }
 
-// object reads one API object.
-func (o *outcome) object(t text, meta typeMeta) {
+// object reads one API object, whose webhooks are in the spans.
+func (o *outcome) object(at position, data []byte, meta typeMeta, webhooks []span) {
 	d, known := meta.decoder()
 	switch {
 	case meta.apiVersion == "" && isRegistration(meta.kind):
-		o.fail(t.position, join(meta.kind, metadataName(t.data)), problemf(1, "apiVersion is missing"))
+		o.fail(at, join(meta.kind, nameIn(data)), problemf(1, "apiVersion is missing"))
+		return
 	case !known:
 		o.skip(meta, 1)
+		return
 	case !slices.Contains(d.versions, meta.version()):
-		o.fail(t.position, join(meta.kind, metadataName(t.data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.apiVersion, strings.Join(d.versions, " or ")))
-	default:
-		o.decode(t, meta)
+		o.fail(at, join(meta.kind, nameIn(data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.apiVersion, strings.Join(d.versions, " or ")))
+		return
 	}
-}
-
-func (o *outcome) decode(t text, meta typeMeta) {
 	o.openShift = o.openShift || meta.isOpenShift()
-	d, _ := meta.decoder()
 	value := d.object()
-	warnings, p := decode(t.data, value)
-	if p != nil {
-		warnings = append(warnings, p)
-	}
-	name := value.GetName()
-	if p != nil {
-		name = metadataName(t.data)
-	}
-	for _, w := range warnings {
-		o.fail(t.position, join(meta.kind, name), w.of(t.data))
-	}
-	switch {
-	case p != nil:
-		return
-	case name == "":
-		o.fail(t.position, meta.kind, problemf(1, "metadata.name is missing"))
+	if err := decode(data, value); err != nil {
+		_, o.badBundle = errors.AsType[base64.CorruptInputError](err)
+		o.fail(at, join(meta.kind, value.GetName()), decodeProblem(data, err))
 		return
 	}
-	if d.namespaced && value.GetNamespace() == "" {
-		value.SetNamespace("default") // as kubectl does
+	if value.GetName() == "" {
+		o.fail(at, meta.kind, problemf(1, "metadata.name is missing"))
+		return
 	}
-	key := inventory.SourceKey{Kind: meta.kind, Name: name}
+	key := inventory.SourceKey{Kind: meta.kind, Name: value.GetName()}
 	if d.namespaced {
+		value.SetNamespace(cmp.Or(value.GetNamespace(), "default")) // as kubectl does
 		key.Namespace = value.GetNamespace()
 	}
-	out := object{key: key, line: t.line, removed: isRegistration(meta.kind) && meta.version() == "v1beta1", value: convert(value, meta)}
-	if meta.kind == inventory.KindValidating || meta.kind == inventory.KindMutating {
-		out.hooks = hooks(t.data)
-		for i := range out.hooks {
-			out.hooks[i].line += t.line - 1
+	o.objects = append(o.objects, object{
+		key:     key,
+		line:    at.line,
+		hooks:   hooks(value, at.line, webhooks),
+		removed: isRegistration(meta.kind) && meta.isV1beta1(),
+		value:   convert(value, meta),
+	})
+}
+
+// nameIn returns the name of an object that is not decoded.
+func nameIn(data []byte) string {
+	var named metav1.PartialObjectMetadata
+	_ = decode(data, &named) // what has no name has no name for an error
+	return named.Name
+}
+
+// hook is the position of a webhook in its configuration.
+type hook struct {
+	name string
+	line int
+}
+
+// hooks returns the webhooks of a configuration: each at its line, or all at the
+// line of the configuration if it does not show theirs.
+func hooks(configuration any, line int, shown []span) []hook {
+	var out []hook
+	switch c := configuration.(type) {
+	case *admissionv1.ValidatingWebhookConfiguration:
+		for _, w := range c.Webhooks {
+			out = append(out, hook{w.Name, line})
+		}
+	case *admissionv1.MutatingWebhookConfiguration:
+		for _, w := range c.Webhooks {
+			out = append(out, hook{w.Name, line})
 		}
 	}
-	o.objects = append(o.objects, out)
+	if len(shown) == len(out) {
+		for i := range out {
+			out[i].line += shown[i].line - 1
+		}
+	}
+	return out
 }
 
 // join returns "Kind/name", or the kind alone.

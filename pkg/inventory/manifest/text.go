@@ -3,8 +3,10 @@ package manifest
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
-	"iter"
+	"encoding/base64"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -12,7 +14,13 @@ import (
 // maxObject is the most that is parsed in one piece. etcd takes 1.5 MiB.
 const maxObject = 16 << 20
 
-// text is a document, or an item of a list that is read by itself.
+// position is where a text begins.
+type position struct {
+	file string
+	line int
+}
+
+// text is a document, or an item of a list.
 type text struct {
 	position
 	// input is the index of the path that the text comes from.
@@ -23,199 +31,143 @@ type text struct {
 	// lenient is set where something that is no object of Kubernetes need not be
 	// valid YAML: a directory holds other files, too.
 	lenient bool
+	// notJSON is why a text that starts as JSON does is none: it may be YAML.
+	notJSON *problem
 }
 
-// read returns the objects of the text.
-func (t text) read() outcome {
+func (t text) isJSON() bool { return t.notJSON == nil && isJSON(t.data) }
+
+// item returns an item of a list of the type.
+func (t text) item(s span, list typeMeta) text {
+	t.data, t.line, t.implied = t.data[s.start:s.end], t.line+s.line-1, list.item()
+	if dash := len(t.data) - len(bytes.TrimLeft(t.data, " ")); t.data[dash] == '-' {
+		t.data[dash] = ' ' // without it, an item is a document
+	}
+	return t
+}
+
+// readItem reads an item of a list.
+func (t text) readItem() outcome {
+	if t.isJSON() {
+		return t.read(jsonOutline(t.data))
+	}
+	return t.read(blockOutline(t.data))
+}
+
+// read reads the object that the text is, and a list that could not be cut into
+// its items.
+func (t text) read(shown outline) outcome {
 	o := outcome{file: t.file, input: t.input}
-	var p *problem
-	if isJSON(t.data) {
-		p = o.json(t)
-	} else {
-		p = o.yaml(t)
+	if meta := shown.meta(); meta.isSkipped() {
+		o.skip(meta, len(shown.items()))
+		return o
+	}
+	e, data, p := shown, t.data, (*problem)(nil)
+	switch {
+	case len(t.data) > maxObject:
+		p = problemf(1, "an object of %d MiB: more than %d are not read in one piece", len(t.data)>>20, maxObject>>20)
+	case !t.isJSON():
+		data, p = toJSON(t.data)
+		e = jsonOutline(data)
 	}
 	switch {
 	case p == nil:
+		o.value(t, data, e, shown)
 	case t.lenient && !bytes.Contains(t.data, []byte("apiVersion")):
-		o = outcome{file: t.file, input: t.input, skipped: 1}
-	case bytes.Contains(t.data, []byte("{{")):
-		p.message += ": this looks like a template: render it first, as with helm template"
-		fallthrough
+		o.skipped++
 	default:
-		o.fail(t.position, cmp.Or(p.object, blockName(t.data)), p)
+		p = cmp.Or(t.notJSON, p)
+		if bytes.Contains(t.data, []byte("{{")) {
+			p.message += ": this looks like a template: render it first, as with helm template"
+		}
+		o.fail(t.position, shown.name(t.data), p)
+	}
+	if o.badBundle {
+		return t.withoutBundles(o, shown)
 	}
 	return o
 }
 
-// yaml reads a document of YAML. One whose type is not read is not parsed. The
-// items of a list that is broken are read one by one.
-func (o *outcome) yaml(t text) *problem {
-	if meta := blockType(t.data); meta.isSkipped() {
-		o.skip(meta, count(blockItems(t.data)))
-		return nil
-	}
-	if len(t.data) > maxObject {
-		return tooLarge(t.data)
-	}
-	p := o.converted(t)
-	if p != nil && o.readItems(t) {
-		return nil
-	}
-	return p
-}
-
-// converted reads a text of YAML as JSON.
-func (o *outcome) converted(t text) *problem {
-	data, p := toJSON(t.data)
-	if p != nil {
-		return p
-	}
-	t.data = data
-	s := valueAt(data, 0)
-	s.line = lineAt(data, s.start)
-	o.value(t.part(s))
-	return nil
-}
-
-func tooLarge(object []byte) *problem {
-	return problemf(1, "an object of %d MiB: more than %d are not read in one piece", len(object)>>20, maxObject>>20)
-}
-
-// json reads the objects of JSON, one after the other.
-func (o *outcome) json(t text) *problem {
-	lines := newLineCounter(t.data)
-	for at := 0; ; {
-		s := valueAt(t.data, at)
-		if s.start == len(t.data) {
-			return nil
-		}
-		s.line, at = lines.at(s.start), s.end
-		value := t.part(s)
-		e := newEnvelope(value.data)
-		var p *problem
-		switch {
-		case !e.list && len(value.data) > maxObject:
-			p = tooLarge(value.data)
-			p.object = e.meta.kind
-		case json.Valid(value.data):
-			o.value(value)
-			continue
-		case s.start > 0 && value.data[0] != '{':
-			p = problemf(1, "something follows the JSON object: must be another object, or set apart by a line ---")
-		case o.converted(t) == nil, o.readItems(value): // YAML's flow style may look like JSON
-			return nil
-		default:
-			p = jsonProblem(value.data)
-			p.object = join(e.meta.kind, metadataName(value.data))
-		}
-		p.line += s.line - 1
-		return p
-	}
-}
-
-// value reads a value of valid JSON: an object or the items of a list.
-func (o *outcome) value(t text) {
-	if len(t.data) == 0 || t.data[0] != '{' {
-		if string(t.data) != "null" {
-			o.skipped++
-		}
-		return
-	}
-	e := newEnvelope(t.data)
-	if e.meta == (typeMeta{}) {
-		e.meta = t.implied
+// value reads JSON and its outline: an object or the items of a list. The webhooks
+// are where the text shows them; converted YAML has one line.
+func (o *outcome) value(t text, data []byte, e, shown outline) {
+	meta := e.meta()
+	if meta == (typeMeta{}) {
+		meta = t.implied
 	}
 	switch {
-	case e.list && (e.meta.isList() || e.meta.kind == ""):
-		if o.listStart(t.position, e) {
-			for item := range e.items {
-				o.value(t.item(item, e.meta))
-			}
+	case data[0] != '{':
+		if string(data) != "null" {
+			o.skipped++
 		}
-	case e.meta == (typeMeta{}) && e.server:
-		o.objects = append(o.objects, object{key: inventory.SourceKey{Kind: "Version"}, line: t.line, value: readVersion(t.data)})
+	case e.isList(meta):
+		for i, item := range o.listStart(t.position, meta, e) {
+			data, part, lines := data[item.start:item.end], t, outline{}
+			part.line, part.implied = t.line+item.line-1, meta.item()
+			if len(shown.elements) == len(e.elements) && !t.isJSON() {
+				part = t.item(shown.elements[i], meta)
+				lines = blockOutline(part.data)
+			}
+			o.value(part, data, jsonOutline(data), lines)
+		}
+	case meta == (typeMeta{}) && e.isVersion():
+		o.objects = append(o.objects, object{key: inventory.SourceKey{Kind: "Version"}, line: t.line, value: readVersion(data)})
+	case len(shown.elements) == len(e.elements):
+		o.object(t.position, data, meta, shown.elements)
 	default:
-		o.object(t, e.meta)
+		o.object(t.position, data, meta, e.elements)
 	}
 }
 
-// listStart notes what the list itself says. It reports whether its items are read.
-func (o *outcome) listStart(at position, e envelope) bool {
+// listStart notes what the list itself says. It returns the items to read.
+func (o *outcome) listStart(at position, meta typeMeta, e outline) []span {
 	o.listed = true
-	if e.meta.apiVersion != "" && e.meta.kind == "" { // its kind comes after its items
+	if meta.apiVersion != "" && meta.kind == "" { // its kind comes after its items
 		o.fail(at, "", problemf(1, "a list without a kind: the file is truncated"))
 	}
-	if e.meta.isSkipped() {
-		o.skip(e.meta, count(e.items))
-		return false
+	if meta.isSkipped() {
+		o.skip(meta, len(e.elements))
+		return nil
 	}
-	return true
+	return e.elements
 }
 
-// part returns a part of the text.
-func (t text) part(s span) text {
-	t.data, t.line = t.data[s.start:s.end], t.line+s.line-1
-	return t
-}
+// caBundle matches the text of a CA bundle, in YAML or JSON.
+var caBundle = regexp.MustCompile(`caBundle"?:[ \t]*("[^"]*"|'[^']*'|[^\s,]+)`)
 
-// item returns an item of a list of the type.
-func (t text) item(s span, list typeMeta) text {
-	t = t.part(s)
-	t.implied = list.item()
-	return t
-}
-
-// readItems reads the items of a broken list one by one. It reports whether that
-// shows what is wrong.
-func (o *outcome) readItems(t text) bool {
-	list, items, ok := t.cut()
-	if !ok {
-		return false
-	}
-	if isJSON(t.data) {
-		list.errors = nil // its kind may come after what is broken
-	}
-	o.add(list)
-	before := len(o.errors)
-	for item := range items {
-		o.add(item.read())
-	}
-	return len(o.errors) > before
-}
-
-// cut cuts a list, if the text is one, into its items, which are read by
-// themselves. The outcome is what is known without reading them.
-func (t text) cut() (outcome, iter.Seq[text], bool) {
-	e := t.outline()
-	if !e.list || !e.meta.isList() && e.meta.kind != "" {
-		return outcome{}, nil, false
-	}
-	list := outcome{file: t.file, input: t.input}
-	read := list.listStart(t.position, e)
-	return list, func(yield func(text) bool) {
-		for s := range e.items {
-			item := t.item(s, e.meta)
-			if !isJSON(t.data) {
-				// Without its dash, an item is a document.
-				item.data[bytes.IndexByte(item.data, '-')] = ' '
-			}
-			// Without a key, it is no object.
-			if !read || bytes.IndexByte(item.data, ':') >= 0 && !yield(item) {
-				return
-			}
+// withoutBundles reads the object again without the CA bundles that are not
+// base64: the rest of a webhook can be audited without.
+func (t text) withoutBundles(o outcome, shown outline) outcome {
+	var bad []*problem
+	for _, m := range slices.Backward(caBundle.FindAllSubmatchIndex(t.data, -1)) {
+		value := strings.Trim(string(t.data[m[2]:m[3]]), `"'`)
+		if _, err := base64.StdEncoding.DecodeString(value); err != nil {
+			bad = append(bad, problemf(1+bytes.Count(t.data[:m[2]], []byte("\n")), "caBundle: not base64: %v", err))
+			t.data = slices.Concat(t.data[:m[2]], []byte(`""`), t.data[m[3]:])
 		}
-	}, true
+	}
+	if len(bad) == 0 {
+		return o
+	}
+	o = t.readItem()
+	for _, p := range slices.Backward(bad) {
+		name := shown.name(t.data)
+		for _, read := range o.objects {
+			name = join(read.key.Kind, read.key.Name)
+			p.message += read.hookAt(t.line + p.line - 1)
+		}
+		o.fail(t.position, name, p)
+	}
+	return o
 }
 
-// outline returns the type and the items of a list without parsing these.
-func (t text) outline() envelope {
-	if isJSON(t.data) {
-		return newEnvelope(t.data)
+// hookAt names the webhook of a configuration on the line, for a message.
+func (o object) hookAt(line int) string {
+	name := ""
+	for _, h := range o.hooks {
+		if h.line <= line {
+			name = " (webhook " + h.name + ")"
+		}
 	}
-	e := envelope{meta: blockType(t.data), items: blockItems(t.data)}
-	for range e.items {
-		e.list = true
-		break
-	}
-	return e
+	return name
 }

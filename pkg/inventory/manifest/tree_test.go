@@ -160,7 +160,7 @@ func TestMustGather(t *testing.T) {
 			o, summary := Read([]string{path}, Options{})
 			wantObjects := []string{
 				"policy.yaml:2 ValidatingWebhookConfiguration /policy",
-				"policy.yaml:10   pods.policy.example.com",
+				"policy.yaml:7   pods.policy.example.com",
 				"a.example.com.yaml:2 CustomResourceDefinition /a.example.com",
 				"policy.yaml:2 Namespace /policy",
 				"services.yaml:4 Service cut/a",
