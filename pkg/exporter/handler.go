@@ -31,35 +31,17 @@ func metricsHandler(current func() *classify.Report, families []Family, own ...p
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	})
 	registry := newRegistry(own...)
-	everything := newScraper(collector{current, families, registry}, promhttp.HandlerFor(collector{current, families, registry}, promhttp.HandlerOpts{
+	return newScraper(collector{current, families, registry}, promhttp.HandlerFor(collector{current, families, registry}, promhttp.HandlerOpts{
 		Registry:          registry,
 		EnableOpenMetrics: true,
 		// One bad series must not hide the others;
 		// promhttp_metric_handler_errors_total counts it.
 		ErrorHandling: promhttp.ContinueOnError,
 	}))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		names := r.URL.Query()["name[]"]
-		if len(names) == 0 {
-			everything.ServeHTTP(w, r)
-			return
-		}
-		// promhttp would collect everything and drop what was not asked for. To
-		// collect no more than that makes the question cheap enough for a script
-		// that waits for a change.
-		some := collector{current, named(families, names), newRegistry()}
-		if slices.ContainsFunc(names, foreign) {
-			some.own = registry
-		}
-		promhttp.HandlerFor(some, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, r)
-	})
 }
 
 // named returns the families whose series have one of the names.
 func named(families []Family, names []string) []Family {
-	if slices.Contains(names, seriesDropped.Series()) {
-		return families
-	}
 	var out []Family
 	for _, f := range families {
 		if slices.Contains(names, f.Series()) {
@@ -71,7 +53,7 @@ func named(families []Family, names []string) []Family {
 
 // foreign reports whether a series is none of the Families'.
 func foreign(name string) bool {
-	return !slices.ContainsFunc(Families, func(f Family) bool { return f.Series() == name })
+	return name != seriesDropped.Series() && !slices.ContainsFunc(Families, func(f Family) bool { return f.Series() == name })
 }
 
 func newRegistry(own ...prometheus.Collector) *prometheus.Registry {

@@ -3,7 +3,6 @@ package exporter
 import (
 	"bufio"
 	"bytes"
-	"compress/flate"
 	"encoding/binary"
 	"hash/crc32"
 	"hash/maphash"
@@ -16,30 +15,29 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/klauspost/compress/flate"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// scraper answers scrapes of everything. Each family of a Report is encoded once
-// for each format that is asked for, and again only when its series change: a
-// scrape copies bytes. What is about the program, and the conditions, which
-// follow the clock, are encoded for each scrape; they are few.
+// scraper answers scrapes. Each family of a Report is encoded once for each format
+// that is asked for, and again only when its series change: a scrape copies bytes.
+// What is about the program, and the conditions, which follow the clock, are encoded
+// for each scrape; they are few.
 type scraper struct {
 	collector
 	// failed answers where own cannot be gathered completely.
 	failed http.Handler
 	seed   maphash.Seed
-	// writers are *flate.Writers: each takes a megabyte.
-	writers sync.Pool
 
 	mu sync.Mutex
-	// report is the one that formats are up to date with.
+	// report is the one that sums are of: they identify the series of its families,
+	// of those that were asked for.
 	report  *classify.Report
+	sums    map[string]uint64
 	formats map[encoding]map[string]block
-	// sums identify the series of the families of the report.
-	sums map[string]uint64
 }
 
 func newScraper(c collector, failed http.Handler) *scraper {
@@ -50,13 +48,6 @@ func newScraper(c collector, failed http.Handler) *scraper {
 type encoding struct {
 	format     expfmt.Format
 	compressed bool
-}
-
-// encoder encodes families.
-type encoder struct {
-	encoding
-	// writer compresses; nil where nothing is compressed.
-	writer *flate.Writer
 }
 
 // maxEncodings bounds what is kept: Prometheus asks for one, a human for another.
@@ -75,24 +66,25 @@ type block struct {
 	size int64
 }
 
+// ServeHTTP answers with everything, or with the families of the parameters name[].
 func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	own, err := s.own.Gather()
+	names := r.URL.Query()["name[]"]
+	own, err := s.gatherOwn(names)
 	if err != nil {
 		s.failed.ServeHTTP(w, r)
 		return
 	}
-	e := encoder{encoding{expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...), acceptsGzip(r.Header)}, nil}
-	if e.compressed {
-		e.writer = s.compressor()
-		defer s.writers.Put(e.writer)
-	}
+	e := encoding{expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...), acceptsGzip(r.Header)}
 	blocks := map[string]block{}
 	if report := s.current(); report != nil {
-		blocks = s.blocks(report, e)
+		blocks = s.blocks(report, e, asked(s.families, names))
 		own = append(own, conditionFamily(report)...)
 	}
 	for _, family := range own {
 		blocks[family.GetName()] = e.encode([]*dto.MetricFamily{family})
+	}
+	if len(names) > 0 {
+		maps.DeleteFunc(blocks, func(name string, _ block) bool { return !slices.Contains(names, name) })
 	}
 	w.Header().Add("Vary", "Accept")
 	w.Header().Add("Vary", "Accept-Encoding")
@@ -104,16 +96,22 @@ func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = e.write(w, blocks)
 }
 
-// compressor returns a writer for one scrape.
-func (s *scraper) compressor() *flate.Writer {
-	if w, ok := s.writers.Get().(*flate.Writer); ok {
-		return w
+// gatherOwn gathers what is about the program, unless only other names are asked
+// for.
+func (s *scraper) gatherOwn(names []string) ([]*dto.MetricFamily, error) {
+	if len(names) > 0 && !slices.ContainsFunc(names, foreign) {
+		return nil, nil
 	}
-	w, err := flate.NewWriter(io.Discard, flate.BestSpeed)
-	if err != nil {
-		panic(err) // unreachable: the level is valid
+	return s.own.Gather()
+}
+
+// asked returns the families whose series have one of the names, all where there are
+// none. What is dropped is known once all are encoded.
+func asked(families []Family, names []string) []Family {
+	if len(names) == 0 || slices.Contains(names, seriesDropped.Series()) {
+		return families
 	}
-	return w
+	return named(families, names)
 }
 
 // conditionFamily returns the conditions as they are now.
@@ -144,85 +142,94 @@ func acceptsGzip(h http.Header) bool {
 // condition is the family that changes though the Report does not.
 const condition = "condition"
 
-// blocks returns the families of the Report but condition, encoded; the caller
-// may add to them.
-func (s *scraper) blocks(r *classify.Report, e encoder) map[string]block {
+// blocks returns these families of the Report but condition, encoded, and of all of
+// them also what they drop. The caller may add to them.
+func (s *scraper) blocks(r *classify.Report, e encoding, families []Family) map[string]block {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.report == nil || !r.SameAs(s.report) {
-		s.report, s.sums = r, s.fingerprints(r)
+		s.report, s.sums = r, map[string]uint64{}
 	}
-	if s.formats[e.encoding] == nil && len(s.formats) >= maxEncodings {
-		clear(s.formats)
+	known := s.known(e)
+	memory := newArena()
+	dropped := map[string]int{}
+	out := make(map[string]block, len(families)+1)
+	for _, f := range families {
+		name := f.Series()
+		if f.Name != condition {
+			known[name] = s.block(f, e, known[name], memory)
+			out[name] = known[name]
+		}
+		dropped[name] = known[name].dropped
 	}
-	out := s.encodeChanged(r, e, s.formats[e.encoding])
-	s.formats[e.encoding] = out
-	return maps.Clone(out)
+	if len(families) == len(s.families) {
+		drops := seriesDropped
+		drops.Collect = func(_ *classify.Report, emit func(float64, ...string)) {
+			for _, f := range families {
+				emit(float64(dropped[f.Series()]), f.Series())
+			}
+		}
+		name := drops.Series()
+		known[name] = s.block(drops, e, known[name], memory)
+		out[name] = known[name]
+	}
+	return out
 }
 
-// fingerprints identify the series of each family: those with the same one are
-// the same.
-func (s *scraper) fingerprints(r *classify.Report) map[string]uint64 {
-	out := make(map[string]uint64, len(s.families))
+// known returns the blocks of the encoding.
+func (s *scraper) known(e encoding) map[string]block {
+	if s.formats[e] == nil {
+		if len(s.formats) >= maxEncodings {
+			clear(s.formats)
+		}
+		s.formats[e] = map[string]block{}
+	}
+	return s.formats[e]
+}
+
+// block returns the family as it is now, encoded; before is what it was.
+func (s *scraper) block(f Family, e encoding, before block, memory *arena) block {
+	sum, isKnown := s.sums[f.Series()]
+	if !isKnown {
+		sum = s.sum(f)
+		s.sums[f.Series()] = sum
+	}
+	if before.sum == sum {
+		return before
+	}
+	writer := newFamilyWriter(f, memory)
+	f.Collect(s.report, writer.send)
+	out := e.encode(writer.appendTo(nil))
+	out.sum, out.dropped = sum, writer.dropped
+	return out
+}
+
+// sum identifies the series of a family of the Report: those with the same one are
+// the same. It is never 0.
+func (s *scraper) sum(f Family) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
 	var number [8]byte
-	emit := func(value float64, labels ...string) {
+	f.Collect(s.report, func(value float64, labels ...string) {
 		h.Write(binary.LittleEndian.AppendUint64(number[:0], math.Float64bits(value)))
 		for _, l := range labels {
 			h.WriteString(l)
 			h.WriteByte(0xff) // occurs in no valid UTF-8
 		}
-	}
-	for _, f := range s.families {
-		h.Reset()
-		f.Collect(r, emit)
-		out[f.Series()] = h.Sum64()
-	}
-	return out
-}
-
-// encodeChanged encodes the families whose series are others than those of the
-// blocks.
-func (s *scraper) encodeChanged(r *classify.Report, e encoder, before map[string]block) map[string]block {
-	out := make(map[string]block, len(s.families)+1)
-	memory := newArena()
-	drops := newFamilyWriter(seriesDropped, newArena())
-	changed := false
-	for _, f := range s.families {
-		name := f.Series()
-		b, known := before[name]
-		if f.Name != condition && (!known || b.sum != s.sums[name]) {
-			changed = true
-			writer := newFamilyWriter(f, memory)
-			f.Collect(r, writer.send)
-			b = e.encode(writer.appendTo(nil))
-			b.sum, b.dropped = s.sums[name], writer.dropped
-		}
-		if f.Name != condition {
-			out[name] = b
-		}
-		drops.send(float64(b.dropped), name)
-	}
-	if !changed {
-		return before
-	}
-	out[seriesDropped.Series()] = e.encode(drops.appendTo(nil))
-	return out
+	})
+	return max(h.Sum64(), 1)
 }
 
 // encode encodes families, of which there is one or none.
-func (e encoder) encode(families []*dto.MetricFamily) block {
+func (e encoding) encode(families []*dto.MetricFamily) block {
 	var b block
 	var data bytes.Buffer
 	sum := crc32.NewIEEE()
 	text := io.MultiWriter(sum, counting{&b.size})
-	if !e.compressed {
+	if e.compressed {
+		e.encodeTo(io.MultiWriter(text, deflater{&data}), families)
+	} else {
 		e.encodeTo(io.MultiWriter(text, &data), families)
-	} else if len(families) > 0 {
-		e.writer.Reset(&data)
-		e.encodeTo(io.MultiWriter(text, e.writer), families)
-		_ = e.writer.Flush() // to memory, which never fails
 	}
 	b.data, b.crc = slices.Clip(data.Bytes()), sum.Sum32()
 	return b
@@ -231,12 +238,24 @@ func (e encoder) encode(families []*dto.MetricFamily) block {
 // encodeTo leaves out a family that cannot be encoded, as promhttp does: makeValid
 // sees to it that there is none.
 func (e encoding) encodeTo(w io.Writer, families []*dto.MetricFamily) {
-	buffered := bufio.NewWriter(w)
+	buffered := bufio.NewWriterSize(w, deflateSize)
 	encoder := expfmt.NewEncoder(buffered, e.format)
 	for _, f := range families {
 		_ = encoder.Encode(f)
 	}
 	_ = buffered.Flush() // to memory, which never fails
+}
+
+// deflateSize is how much is compressed at once: the largest block of
+// flate.StatelessDeflate.
+const deflateSize = 1<<15 - 1
+
+// deflater compresses each write for itself, and keeps nothing in between: a
+// flate.Writer would take a megabyte.
+type deflater struct{ out io.Writer }
+
+func (d deflater) Write(b []byte) (int, error) {
+	return len(b), flate.StatelessDeflate(d.out, b, false, nil)
 }
 
 // counting counts what is written.
@@ -260,7 +279,7 @@ func (e encoding) finish() []byte {
 var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}
 
 // write writes the blocks, sorted by name, as one text.
-func (e encoder) write(w io.Writer, blocks map[string]block) error {
+func (e encoding) write(w io.Writer, blocks map[string]block) error {
 	names := slices.Sorted(maps.Keys(blocks))
 	if !e.compressed {
 		for _, name := range names {
@@ -286,13 +305,9 @@ func (e encoder) write(w io.Writer, blocks map[string]block) error {
 }
 
 // endStream ends a gzip stream of a text so far with the checksum and the size.
-func (e encoder) endStream(w io.Writer, crc uint32, size int64) error {
-	e.writer.Reset(w)
+func (e encoding) endStream(w io.Writer, crc uint32, size int64) error {
 	rest := e.finish()
-	if _, err := e.writer.Write(rest); err != nil {
-		return err
-	}
-	if err := e.writer.Close(); err != nil {
+	if err := flate.StatelessDeflate(w, rest, true, nil); err != nil {
 		return err
 	}
 	crc, size = crc32.Update(crc, crc32.IEEETable, rest), size+int64(len(rest))
