@@ -10,6 +10,8 @@ import (
 // endpoints and probes.
 type behind struct {
 	last, now *inventory.Snapshot
+	// all is set where nothing changed behind any webhook but for probes.
+	all bool
 	// services are the results so far.
 	services map[servicePort]bool
 }
@@ -23,14 +25,17 @@ func newBehind(last *Report, now *inventory.Snapshot) *behind {
 	if last == nil {
 		return nil
 	}
-	return &behind{last.Snapshot, now, map[servicePort]bool{}}
+	return &behind{last.Snapshot, now, now.SameBackends(last.Snapshot), map[servicePort]bool{}}
 }
 
 // same reports whether nothing changed behind the webhook of the facts, which are
 // of the last Snapshot.
 func (b *behind) same(f *Facts) bool {
-	if !b.sameProbe(f.Ref) {
+	switch {
+	case !b.sameProbe(f.Ref):
 		return false
+	case b.all:
+		return true
 	}
 	switch f.Backend.Kind {
 	case inventory.BackendURL:

@@ -229,28 +229,36 @@ func (e *Evaluator) keepFacts(r *Report, unchanged []*Facts) {
 
 // findProblems runs the checks: those that do not read the time only on new facts.
 func (e *Evaluator) findProblems(w *work, r *Report) bool {
+	if e.last != nil {
+		r.Findings = make([]*Finding, 0, len(e.last.Findings)+len(e.last.Findings)/8)
+	}
+	timeless, timed := checksBy(false), checksBy(true)
 	for i := range r.Profiles {
 		if !w.step() {
 			return false
 		}
 		p := &r.Profiles[i]
 		if p.findings == nil {
-			p.findings = findingsOf(p, false)
+			p.findings = findingsOf(p, timeless)
 		}
 		r.Findings = append(r.Findings, p.findings...)
-		r.Findings = append(r.Findings, findingsOf(p, true)...)
+		for _, check := range timed {
+			r.Findings = appendFindings(r.Findings, check, p)
+		}
 	}
 	return true
 }
 
-// findingsOf runs the checks that read the time, or all others. It never returns
-// nil.
-func findingsOf(p *Profile, readTime bool) []*Finding {
+// checksBy returns the Checks that read the time, or all others.
+func checksBy(readsTime bool) []*Check {
+	return slices.DeleteFunc(slices.Clone(Checks), func(c *Check) bool { return c.ReadsTime != readsTime })
+}
+
+// findingsOf runs the checks. It never returns nil.
+func findingsOf(p *Profile, checks []*Check) []*Finding {
 	out := []*Finding{}
-	for _, check := range Checks {
-		if check.ReadsTime == readTime {
-			out = appendFindings(out, check, p)
-		}
+	for _, check := range checks {
+		out = appendFindings(out, check, p)
 	}
 	return out
 }

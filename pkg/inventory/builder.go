@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -19,9 +20,9 @@ type Builder struct {
 	// is made of.
 	before  *Snapshot
 	objects Objects
-	// webhooks are those that each object registers.
-	webhooks map[any][]*Webhook
-	crds     map[*apiextensionsv1.CustomResourceDefinition]*CRD
+	// registered is what each object registers.
+	registered map[any]objectWebhooks
+	crds       map[*apiextensionsv1.CustomResourceDefinition]*CRD
 }
 
 // Snapshot turns the objects into facts. It never writes to the objects.
@@ -45,9 +46,11 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 	}
 	b.addResources(s, o)
 	b.addObjects(s, o)
-	b.webhooks = o.webhooks(s.CRDs, b.webhooks)
-	s.Webhooks = o.inOrder(b.webhooks)
-	s.Errors = slices.Concat(o.Errors, selectorErrors(s.Webhooks), urlErrors(s.Webhooks), bundleErrors(s.Webhooks))
+	b.addWebhooks(s, o)
+	s.Errors = o.Errors
+	if anyErrors(b.registered) {
+		s.Errors = slices.Concat(o.Errors, webhookErrors(s.Webhooks))
+	}
 	b.before, b.objects = s, o
 	return s
 }
@@ -69,6 +72,17 @@ func (b *Builder) addResources(s *Snapshot, o Objects) {
 	} else {
 		s.Served = o.served(s.CRDs)
 	}
+}
+
+// addWebhooks adds the webhooks; they are those of before where all objects are.
+func (b *Builder) addWebhooks(s *Snapshot, o Objects) {
+	registered, added := o.register(s.CRDs, b.registered)
+	if b.before != nil && added == 0 && len(registered) == len(b.registered) {
+		s.Webhooks = b.before.Webhooks
+	} else {
+		s.Webhooks = o.inOrder(registered)
+	}
+	b.registered = registered
 }
 
 // addObjects adds what else webhooks refer to.
@@ -134,8 +148,21 @@ func (s *Snapshot) SameResources(o *Snapshot) bool {
 	return s.ReviewsExcluded == o.ReviewsExcluded && sameSlice(s.Served, o.Served) && sameMap(s.CRDs, o.CRDs)
 }
 
+// SameWebhooks reports whether both Snapshots have the same webhooks.
+func (s *Snapshot) SameWebhooks(o *Snapshot) bool { return sameSlice(s.Webhooks, o.Webhooks) }
+
 // SameServices reports whether both Snapshots have the same Services and endpoints.
 func (s *Snapshot) SameServices(o *Snapshot) bool { return sameMap(s.Services, o.Services) }
+
+// SameBackends reports whether both Snapshots know the same of what is behind webhooks,
+// where they are the same beside webhooks; probes are not compared.
+func (s *Snapshot) SameBackends(o *Snapshot) bool {
+	return s.SameServices(o) && s.ServicesKnown.equal(o.ServicesKnown) && s.EndpointsKnown.equal(o.EndpointsKnown)
+}
+
+func (c Coverage) equal(o Coverage) bool {
+	return c.All == o.All && maps.Equal(c.Namespaces, o.Namespaces) && maps.Equal(c.Services, o.Services)
+}
 
 // sameServed compares what discovery returned, which is asked again and again.
 func sameServed(a, b []Served) bool {

@@ -58,18 +58,23 @@ func asValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 	}
 }
 
-// webhooks are those that each object registers, as they were before where the
-// object is the same: parsing their selectors and CA bundles is most of what a
-// Snapshot costs.
-func (o Objects) webhooks(crds map[string]*CRD, before map[any][]*Webhook) map[any][]*Webhook {
-	out := make(map[any][]*Webhook, len(o.Mutating)+len(o.Validating)+len(o.CRDs))
+// objectWebhooks are what an object registers, and whether some of that cannot be read.
+type objectWebhooks struct {
+	webhooks  []*Webhook
+	hasErrors bool
+}
+
+// register returns what each object registers, as it was before where the object is
+// the same, and how many objects are others: parsing selectors and CA bundles is most of what a Snapshot costs.
+func (o Objects) register(crds map[string]*CRD, before map[any]objectWebhooks) (out map[any]objectWebhooks, added int) {
+	out = make(map[any]objectWebhooks, len(o.Mutating)+len(o.Validating)+len(o.CRDs))
 	parsed := selectors{}
-	var added []*Webhook
+	var unknown []any
 	register := func(object any, webhooks func() []*Webhook) {
 		known, same := before[object]
 		if !same {
-			known = webhooks()
-			added = append(added, known...)
+			known.webhooks = webhooks()
+			unknown = append(unknown, object)
 		}
 		out[object] = known
 	}
@@ -82,23 +87,45 @@ func (o Objects) webhooks(crds map[string]*CRD, before map[any][]*Webhook) map[a
 	for _, c := range o.Validating {
 		register(c, func() []*Webhook { return o.validating(c, parsed) })
 	}
-	readAuthorities(added)
-	return out
+	var webhooks []*Webhook
+	for _, object := range unknown {
+		webhooks = append(webhooks, out[object].webhooks...)
+	}
+	readAuthorities(webhooks)
+	for _, object := range unknown {
+		webhooks := out[object].webhooks
+		out[object] = objectWebhooks{webhooks, len(webhookErrors(webhooks)) > 0}
+	}
+	return out, len(unknown)
+}
+
+func anyErrors(registered map[any]objectWebhooks) bool {
+	for _, r := range registered {
+		if r.hasErrors {
+			return true
+		}
+	}
+	return false
+}
+
+// webhookErrors are the parts of the webhooks that cannot be read.
+func webhookErrors(webhooks []*Webhook) []Error {
+	return slices.Concat(selectorErrors(webhooks), urlErrors(webhooks), bundleErrors(webhooks))
 }
 
 // inOrder returns the webhooks in the order in which the API server calls them:
 // by type, configuration and place in it. It sorts configurations by name. Source:
 // k8s.io/apiserver pkg/admission/configuration.
-func (o Objects) inOrder(webhooks map[any][]*Webhook) []*Webhook {
-	out := make([]*Webhook, 0, countWebhooks(webhooks))
+func (o Objects) inOrder(registered map[any]objectWebhooks) []*Webhook {
+	out := make([]*Webhook, 0, countWebhooks(registered))
 	for _, c := range o.Mutating {
-		out = append(out, webhooks[c]...)
+		out = append(out, registered[c].webhooks...)
 	}
 	for _, c := range o.CRDs {
-		out = append(out, webhooks[c]...)
+		out = append(out, registered[c].webhooks...)
 	}
 	for _, c := range o.Validating {
-		out = append(out, webhooks[c]...)
+		out = append(out, registered[c].webhooks...)
 	}
 	if !slices.IsSortedFunc(out, (*Webhook).compareCalls) {
 		slices.SortStableFunc(out, (*Webhook).compareCalls)
@@ -114,10 +141,10 @@ func (w *Webhook) compareCalls(o *Webhook) int {
 	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Configuration, o.Configuration), cmp.Compare(w.Index, o.Index))
 }
 
-func countWebhooks(webhooks map[any][]*Webhook) int {
+func countWebhooks(registered map[any]objectWebhooks) int {
 	n := 0
-	for _, some := range webhooks {
-		n += len(some)
+	for _, r := range registered {
+		n += len(r.webhooks)
 	}
 	return n
 }

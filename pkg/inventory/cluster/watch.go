@@ -70,6 +70,11 @@ type watcher struct {
 	startupErrors []inventory.Error
 	builder       inventory.Builder
 	matcher       *admission.Matcher
+	// wanted are the scopes that the last Snapshot needed, and broad those that were
+	// too broad then.
+	wanted   map[watchScope]keySet
+	wantedBy *inventory.Snapshot
+	broad    map[watchScope]bool
 
 	mu         sync.Mutex
 	schedule   schedule
@@ -231,13 +236,24 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	// The Snapshot may lack changes from here on.
 	w.reschedule(func(s *schedule) { s.changed = time.Time{} })
 	s := w.snapshot()
-	if w.watchScopes(ctx, wantedScopes(w.nextMatcher(s), w.broadScopes())) {
+	if w.watchScopes(ctx, w.wantedScopes(s)) {
 		w.reschedule(func(s *schedule) { s.changed = cmp.Or(times.changed, s.changed) })
 		w.signal()
 		return
 	}
 	w.reschedule(func(s *schedule) { s.published = time.Now() })
 	w.publish(s)
+}
+
+// wantedScopes are those that the webhooks need: the last ones, where nothing changed
+// that they depend on.
+func (w *watcher) wantedScopes(s *inventory.Snapshot) map[watchScope]keySet {
+	broad := w.broadScopes()
+	if w.wanted == nil || !s.SameWebhooks(w.wantedBy) || !s.SameBesideWebhooks(w.wantedBy) || !maps.Equal(broad, w.broad) {
+		w.wanted = wantedScopes(w.nextMatcher(s), broad)
+	}
+	w.wantedBy, w.broad = s, broad
+	return w.wanted
 }
 
 // broadScopes are the scopes that turned out to be too broad.
