@@ -180,6 +180,7 @@ func Bundle(o BundleOptions) (map[string][]byte, error) {
 	out := map[string][]byte{
 		"manifests/" + name + ".clusterserviceversion.yaml": csv,
 		"metadata/annotations.yaml":                         []byte(bundleAnnotations()),
+		"bundle.Dockerfile":                                 []byte(bundleDockerfile()),
 	}
 	for _, file := range []string{"crd.yaml", "policy.yaml", "poddisruptionbudget.yaml", "service.yaml", "servicemonitor.yaml"} {
 		o, err := parsed(file)
@@ -235,21 +236,38 @@ func bundleRBAC() map[string]object {
 	}
 }
 
-// bundleAnnotations describe the bundle to the tools that read it.
+// bundleLabels describe the bundle to the tools that read it: they are in its files,
+// and labels of its image.
+var bundleLabels = []struct{ name, value string }{
+	{bundlePrefix + "mediatype.v1", "registry+v1"},
+	{bundlePrefix + "manifests.v1", "manifests/"},
+	{bundlePrefix + "metadata.v1", "metadata/"},
+	{bundlePrefix + "package.v1", name},
+	{bundlePrefix + "channels.v1", "candidate"},
+	{bundlePrefix + "channel.default.v1", "candidate"},
+	{"com.redhat.openshift.versions", "v4.17"},
+}
+
+const bundlePrefix = "operators.operatorframework.io.bundle."
+
+// bundleGenerated heads the files about the bundle.
+var bundleGenerated = strings.TrimSuffix(csvHeader, ": edit what is in base.\n") + "."
+
 func bundleAnnotations() string {
-	const prefix = "operators.operatorframework.io.bundle."
-	lines := []string{
-		strings.TrimSuffix(csvHeader, ": edit what is in base.\n") + ".",
-		"annotations:",
-		"  " + prefix + "mediatype.v1: registry+v1",
-		"  " + prefix + "manifests.v1: manifests/",
-		"  " + prefix + "metadata.v1: metadata/",
-		"  " + prefix + "package.v1: " + name,
-		"  " + prefix + "channels.v1: candidate",
-		"  " + prefix + "channel.default.v1: candidate",
-		"  com.redhat.openshift.versions: v4.17",
+	lines := []string{bundleGenerated, "annotations:"}
+	for _, l := range bundleLabels {
+		lines = append(lines, "  "+l.name+": "+l.value)
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// bundleDockerfile makes the image of the bundle, which catalogs refer to.
+func bundleDockerfile() string {
+	lines := []string{bundleGenerated, "FROM scratch"}
+	for _, l := range bundleLabels {
+		lines = append(lines, "LABEL "+l.name+"="+l.value)
+	}
+	return strings.Join(append(lines, "COPY manifests /manifests/", "COPY metadata /metadata/"), "\n") + "\n"
 }
 
 // BundlePath is where a file of the bundle is, from the root of the project.

@@ -69,7 +69,7 @@ func (r release) bundle() (string, error) {
 		return "", err
 	}
 	var content []packed
-	for _, file := range files {
+	for _, file := range append(files, filepath.Join(dir, "bundle.Dockerfile")) {
 		name, err := filepath.Rel(dir, file)
 		if err != nil {
 			return "", err

@@ -193,6 +193,9 @@ func bundleIsOfTheRelease(t *testing.T, path string) {
 	if bundle.CSV.Name != "webhook-auditor.v1.2.3" || bundle.CSV.Spec.RelatedImages[0].Image != image {
 		t.Errorf("%s with %v", bundle.CSV.Name, bundle.CSV.Spec.RelatedImages)
 	}
+	if _, err := os.Stat(filepath.Join(dir, "bundle.Dockerfile")); err != nil {
+		t.Errorf("it lacks what makes its image: %v", err)
+	}
 }
 
 // The rules of krew's index for a manifest, as its documentation has them.
