@@ -34,9 +34,7 @@ type audit struct {
 	failOn  string
 	// baseline is the file of the report to compare with.
 	baseline  string
-	namespace string
-	// allNamespaces is the default, as users of kubectl write it.
-	allNamespaces bool
+	namespace namespaceFlags
 	// watch keeps reporting.
 	watch bool
 }
@@ -91,8 +89,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	flags.BoolVar(&a.details, "details", false, "with -o table or wide, print the full text of the findings, with their fixes, below the table")
 	enumFlag(flags, &a.failOn, enum{"fail-on", "", "exit with code 3 on findings of this severity or higher", []string{"critical", "warning", "info", "never"}})
 	flags.StringVar(&a.baseline, "baseline", "", "file written by audit -o json: show only findings added or resolved since this report; the exit code counts added ones")
-	flags.StringVarP(&a.namespace, "namespace", "n", "", "report only on webhooks whose Service is in this namespace")
-	flags.BoolVarP(&a.allNamespaces, "all-namespaces", "A", false, "report on webhooks whose Service is in any namespace (default); wins over --namespace")
+	a.namespace.register(flags, "report on")
 	flags.BoolVarP(&a.watch, "watch", "w", false, "after the report, print findings added or resolved by each change of the cluster")
 	a.input = inputFlags(groups.FlagSet("input"))
 	a.access = registerCluster(groups.FlagSet("cluster"))
@@ -108,10 +105,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 
 func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := splitTargets(args)
-	selected := selection{targets, a.namespace}
-	if a.allNamespaces {
-		selected.namespace = ""
-	}
+	selected := selection{targets, a.namespace.selected()}
 	limit, err := parseFailOn(a.failOn)
 	if err := errors.Join(err, a.check(paths)); err != nil {
 		return err

@@ -30,6 +30,8 @@ type impactFlags struct {
 	from           []string
 	down           []string
 	nodes, deleted []string
+	// namespace is that of Services without one.
+	namespace      string
 	output, failOn string
 }
 
@@ -66,6 +68,7 @@ be read or has no such object, 2 usage error, 3 findings appear at or above
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("change")
 	flags.StringArrayVar(&i.down, "down", nil, "Service without endpoints, as NAMESPACE/SERVICE; may be repeated")
+	flags.StringVarP(&i.namespace, "namespace", "n", "", "namespace of a Service that --down names without one")
 	flags.StringArrayVar(&i.nodes, "down-node", nil, "node without Pods; may be repeated")
 	flags.StringArrayVar(&i.deleted, "delete", nil, "webhook configuration that is deleted, as [TYPE/]NAME; may be repeated")
 	flags = groups.FlagSet("output")
@@ -106,6 +109,7 @@ func (i *impactFlags) complete(c *cobra.Command) {
 		}
 		return out
 	}).complete)
+	completeFlag(c, "namespace", candidates(i.access.namespaces).complete)
 	completeFlag(c, "down-node", candidates(func(ctx context.Context) []string { return i.access.names(ctx, nodesResource) }).complete)
 }
 
@@ -197,9 +201,12 @@ func (i *impactFlags) change() (impact.Change, error) {
 		c.Configurations = append(c.Configurations, d)
 	}
 	for _, name := range i.down {
+		if i.namespace != "" && !strings.Contains(name, "/") {
+			name = i.namespace + "/" + name
+		}
 		namespace, service, ok := strings.Cut(name, "/")
 		if !ok || namespace == "" || service == "" || strings.Contains(service, "/") {
-			return c, usageError{fmt.Errorf("--down: must be NAMESPACE/SERVICE, not %q", name)}
+			return c, usageError{fmt.Errorf("--down: must be NAMESPACE/SERVICE, or SERVICE with --namespace, not %q", name)}
 		}
 		c.Services = append(c.Services, inventory.Key{Namespace: namespace, Name: service})
 	}

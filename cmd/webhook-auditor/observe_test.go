@@ -62,6 +62,7 @@ func TestImpactCommand(t *testing.T) {
 		"unknown deletion":       {[]string{"--delete", "injct"}, exitError, "", "did you mean inject?"},
 		"no question":            {nil, exitUsage, "", "must be given CONFIGURATION"},
 		"two questions":          {[]string{"policy", "--delete", "inject"}, exitUsage, "", "without CONFIGURATION"},
+		"a Service with -n":      {[]string{"--down", "policy", "-n", "policy"}, exitFindings, "With Service policy/policy down", ""},
 		"no namespace":           {[]string{"--down", "policy"}, exitUsage, "", "must be NAMESPACE/SERVICE"},
 		"a file to scrape":       {[]string{"policy", "--observe=apiserver"}, exitUsage, "", "must be given without files"},
 		"observed without one":   {[]string{"policy", "--observe-for", "5m"}, exitUsage, "", "--observe-for: must be given with"},

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -128,6 +130,27 @@ func exists(path string) bool {
 
 func (t target) selects(w report.Webhook) bool {
 	return w.Type == t.ref.Type && (t.ref.Configuration == "" || t.ref.Configuration == w.Configuration) && (t.ref.Name == "" || t.ref.Name == w.Name)
+}
+
+// namespaceFlags narrow to the webhooks whose Service is in a namespace. All
+// namespaces are the default, which users of kubectl write as -A.
+type namespaceFlags struct {
+	name string
+	all  bool
+}
+
+// register adds the flags; verb completes their help.
+func (n *namespaceFlags) register(flags *pflag.FlagSet, verb string) {
+	flags.StringVarP(&n.name, "namespace", "n", "", verb+" only webhooks whose Service is in this namespace")
+	flags.BoolVarP(&n.all, "all-namespaces", "A", false, verb+" webhooks whose Service is in any namespace (default); wins over --namespace")
+}
+
+// selected is the namespace, empty for all.
+func (n *namespaceFlags) selected() string {
+	if n.all {
+		return ""
+	}
+	return n.name
 }
 
 // selection is what a report is about; the zero selection is about all webhooks.

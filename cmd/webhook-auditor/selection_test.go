@@ -89,3 +89,18 @@ func TestSelectionOfABaseline(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
 	}
 }
+
+// TestTopOfANamespace: the flags of kubectl narrow top as well.
+func TestTopOfANamespace(t *testing.T) {
+	kubeconfig := scrapedCluster(t, counting())
+	for flag, want := range map[string]int{"-A": 1, "-n=nowhere": 0} {
+		stdout, stderr, code := ran(t, "top", "--kubeconfig", kubeconfig, "--observe-for", "1s", "-o", "json", flag)
+		var top report.Top
+		if err := json.Unmarshal([]byte(stdout), &top); err != nil {
+			t.Fatalf("%v in %s, %s", err, stdout, stderr)
+		}
+		if len(top.Webhooks) != want || (want == 0) != strings.Contains(stderr, "no webhook has its Service in namespace nowhere") {
+			t.Errorf("%s: exit code %d, %d webhooks, want %d: %s", flag, code, len(top.Webhooks), want, stderr)
+		}
+	}
+}

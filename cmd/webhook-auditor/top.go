@@ -20,6 +20,7 @@ type top struct {
 	observe      observeFlags
 	output, sort string
 	watch        bool
+	namespace    namespaceFlags
 }
 
 func topCommand(s streams) *cobra.Command {
@@ -51,11 +52,13 @@ SHARE is a webhook's part of the time that all admission webhooks took.`,
 	enumFlag(flags, &t.output, enum{"output", "o", "output format", []string{"text", "json"}})
 	enumFlag(flags, &t.sort, enum{"sort", "", "sort by this column", report.SortKeys})
 	flags.BoolVarP(&t.watch, "watch", "w", false, "repeat until interrupted")
+	t.namespace.register(flags, "show")
 	t.observe.register(groups.FlagSet("observation"))
 	t.input = inputFlags(groups.FlagSet("input"))
 	t.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
 	t.access.completeContext(c)
+	completeFlag(c, "namespace", candidates(t.access.namespaces).complete)
 	return c
 }
 
@@ -116,6 +119,14 @@ func (t *top) show(ctx context.Context, s streams) error {
 		return context.Cause(ctx) // the table would be of less than the span
 	}
 	table := report.NewTop(evaluated, t.sort)
+	if selected := t.namespace.selected(); selected != "" {
+		document := report.NewDocument(evaluated)
+		selection := selection{namespace: selected}
+		if err := selection.check(document, s.err); err != nil {
+			return err
+		}
+		table = table.Select(selection.of(document))
+	}
 	if t.output == "json" {
 		err = report.WriteTopJSON(s.out, table)
 	} else {

@@ -42,10 +42,10 @@ func TestPlugin(t *testing.T) {
 	}
 	for typed, want := range map[string]string{
 		"audit validatingwebhookconfiguration/plu": configuration,
-		"impact plugi":                             "plugin",
-		"impact --down " + b.Namespace[:3]:         b.Namespace + "/",
-		"explain create configm":                   "configmaps",
-		"explain create pods -n plug":              b.Namespace,
+		"impact plugi":                     "plugin",
+		"impact --down " + b.Namespace[:3]: b.Namespace + "/",
+		"explain create configm":           "configmaps",
+		"explain create pods -n plug":      b.Namespace,
 	} {
 		output, _ := kubectl(slices.Concat([]string{"__complete", "webhook-auditor"}, strings.Fields(typed))...)
 		if !strings.Contains(output, want) {

@@ -36,3 +36,23 @@ func (w Webhook) ref() inventory.Ref {
 func (f Finding) ref() inventory.Ref {
 	return inventory.Ref{Type: f.Type, Configuration: f.Configuration, Name: f.Name}
 }
+
+// Select returns the Top of the webhooks of the Document. Their shares stay those of
+// all webhooks.
+func (t Top) Select(d Document) Top {
+	selected := map[inventory.Series]bool{}
+	for _, w := range d.Webhooks {
+		selected[w.ref().Series()] = true
+	}
+	of := func(lines []TopWebhook) []TopWebhook {
+		out := []TopWebhook{}
+		for _, line := range lines {
+			if selected[inventory.Series{Type: line.Type, Name: line.Name}] {
+				out = append(out, line)
+			}
+		}
+		return out
+	}
+	t.Webhooks, t.NotCalled = of(t.Webhooks), of(t.NotCalled)
+	return t
+}

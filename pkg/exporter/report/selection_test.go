@@ -24,3 +24,12 @@ func TestSelect(t *testing.T) {
 		t.Errorf("got %+v", none)
 	}
 }
+
+// TestSelectOfTop: what is not of the Document leaves, whether it was called or not.
+func TestSelectOfTop(t *testing.T) {
+	r := observedReport(observation())
+	top := NewTop(r, "share").Select(NewDocument(r).Select(func(w Webhook) bool { return w.Name == "idle" }))
+	if len(top.Webhooks) != 0 || len(top.NotCalled) != 1 || top.NotCalled[0].Name != "idle" {
+		t.Errorf("called %v, not called %v", top.Webhooks, top.NotCalled)
+	}
+}
