@@ -9,7 +9,10 @@ import (
 	"syscall"
 )
 
-func main() { os.Exit(exit(run(interruptible(), os.Args[1:], standard()), os.Stderr)) }
+func main() {
+	setVersion()
+	os.Exit(exit(run(interruptible(), os.Args[1:], standard()), os.Stderr))
+}
 
 // interruptible ends with the first SIGINT or SIGTERM; a second one kills.
 func interruptible() context.Context {

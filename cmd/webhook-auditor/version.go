@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
@@ -19,4 +21,20 @@ func versionCommand(s streams) *cobra.Command {
 			return err
 		}),
 	}
+}
+
+// setVersion fills in the version where the linker was not given one: "go install"
+// and the Dockerfile give none.
+func setVersion() {
+	info, _ := debug.ReadBuildInfo()
+	version.Version = cmp.Or(version.Version, moduleVersion(info))
+}
+
+// moduleVersion is the version of the main module as Go recorded it: a tag, or a
+// pseudo-version of the commit.
+func moduleVersion(info *debug.BuildInfo) string {
+	if info == nil || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "unknown"
+	}
+	return info.Main.Version
 }
