@@ -50,6 +50,17 @@ type encoding struct {
 	compressed bool
 }
 
+// encoder encodes the families of one scrape.
+type encoder struct {
+	encoding
+	buffer *bufio.Writer
+}
+
+func newEncoder(h http.Header) encoder {
+	format := expfmt.NegotiateAccept(h, expfmt.DefaultOpenMetricsAcceptedFormats()...)
+	return encoder{encoding{format, acceptsGzip(h)}, bufio.NewWriterSize(nil, deflateSize)}
+}
+
 // maxEncodings bounds what is kept: Prometheus asks for one, a human for another.
 const maxEncodings = 4
 
@@ -74,7 +85,7 @@ func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.failed.ServeHTTP(w, r)
 		return
 	}
-	e := encoding{expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...), acceptsGzip(r.Header)}
+	e := newEncoder(r.Header)
 	blocks := map[string]block{}
 	if report := s.current(); report != nil {
 		blocks = s.blocks(report, e, asked(s.families, names))
@@ -144,13 +155,13 @@ const condition = "condition"
 
 // blocks returns these families of the Report but condition, encoded, and of all of
 // them also what they drop. The caller may add to them.
-func (s *scraper) blocks(r *classify.Report, e encoding, families []Family) map[string]block {
+func (s *scraper) blocks(r *classify.Report, e encoder, families []Family) map[string]block {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.report == nil || !r.SameAs(s.report) {
 		s.report, s.sums = r, map[string]uint64{}
 	}
-	known := s.known(e)
+	known := s.known(e.encoding)
 	memory := newArena()
 	dropped := map[string]int{}
 	out := make(map[string]block, len(families)+1)
@@ -188,7 +199,7 @@ func (s *scraper) known(e encoding) map[string]block {
 }
 
 // block returns the family as it is now, encoded; before is what it was.
-func (s *scraper) block(f Family, e encoding, before block, memory *arena) block {
+func (s *scraper) block(f Family, e encoder, before block, memory *arena) block {
 	sum, isKnown := s.sums[f.Series()]
 	if !isKnown {
 		sum = s.sum(f)
@@ -221,7 +232,7 @@ func (s *scraper) sum(f Family) uint64 {
 }
 
 // encode encodes families, of which there is one or none.
-func (e encoding) encode(families []*dto.MetricFamily) block {
+func (e encoder) encode(families []*dto.MetricFamily) block {
 	var b block
 	var data bytes.Buffer
 	sum := crc32.NewIEEE()
@@ -237,13 +248,13 @@ func (e encoding) encode(families []*dto.MetricFamily) block {
 
 // encodeTo leaves out a family that cannot be encoded, as promhttp does: makeValid
 // sees to it that there is none.
-func (e encoding) encodeTo(w io.Writer, families []*dto.MetricFamily) {
-	buffered := bufio.NewWriterSize(w, deflateSize)
-	encoder := expfmt.NewEncoder(buffered, e.format)
+func (e encoder) encodeTo(w io.Writer, families []*dto.MetricFamily) {
+	e.buffer.Reset(w)
+	encoder := expfmt.NewEncoder(e.buffer, e.format)
 	for _, f := range families {
 		_ = encoder.Encode(f)
 	}
-	_ = buffered.Flush() // to memory, which never fails
+	_ = e.buffer.Flush() // to memory, which never fails
 }
 
 // deflateSize is how much is compressed at once: the largest block of

@@ -99,7 +99,7 @@ func body(t *testing.T, w *httptest.ResponseRecorder) []byte {
 // TestScrapeEncodesWhatChanged: the other families are copied.
 func TestScrapeEncodesWhatChanged(t *testing.T) {
 	s := newScraper(collector{nil, Families, prometheus.NewRegistry()}, nil)
-	e := encoding{"text/plain; version=0.0.4; charset=utf-8", true}
+	e := newEncoder(http.Header{"Accept-Encoding": {"gzip"}})
 	before := s.blocks(reporttest.Report(), e, Families)
 	changed := reporttest.Report()
 	changed.Findings = changed.Findings[:1]
