@@ -52,10 +52,10 @@ type conditionOptions struct {
 }
 
 // conditionsOf returns the operator conditions of the Report, in a fixed order,
-// with the transition times of the conditions before.
-func conditionsOf(r *classify.Report, before []metav1.Condition, o conditionOptions) []metav1.Condition {
+// with the transition times of the conditions before. Its OperatorErrors are found:
+// they cost all findings, and each scrape computes the conditions.
+func conditionsOf(r *classify.Report, found []classify.OperatorError, before []metav1.Condition, o conditionOptions) []metav1.Condition {
 	now := o.Now
-	found := r.OperatorErrors()
 	errs := make([]metav1.Condition, len(found))
 	for i, e := range found {
 		errs[i] = since(errorCondition(e), before, now)

@@ -24,7 +24,7 @@ func evaluated(r *classify.Report, before []metav1.Condition, o conditionOptions
 	if o.Now.IsZero() {
 		o.Now = r.Snapshot.Taken
 	}
-	return conditionsOf(r, before, o)
+	return conditionsOf(r, r.OperatorErrors(), before, o)
 }
 
 func checkNamed(t *testing.T, name string) *classify.Check {

@@ -25,8 +25,10 @@ type TrackerOptions struct {
 type Tracker struct {
 	options TrackerOptions
 
-	mu         sync.Mutex
-	report     *classify.Report
+	mu     sync.Mutex
+	report *classify.Report
+	// errors are those of the Report.
+	errors     []classify.OperatorError
 	conditions []metav1.Condition
 	// now is the latest time that the conditions were computed for. It never
 	// goes back: a Snapshot is older than the scrape that came before it.
@@ -42,7 +44,7 @@ func NewTracker(o TrackerOptions) *Tracker { return &Tracker{options: o} }
 func (t *Tracker) Observe(r *classify.Report) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.report = r
+	t.report, t.errors = r, r.OperatorErrors()
 	t.advance(r.Snapshot.Taken)
 }
 
@@ -69,7 +71,7 @@ func (t *Tracker) advance(now time.Time) {
 	if t.report == nil {
 		return
 	}
-	t.conditions = conditionsOf(t.report, t.conditions, conditionOptions{
+	t.conditions = conditionsOf(t.report, t.errors, t.conditions, conditionOptions{
 		RollUp:     t.options.RollUp,
 		Inertia:    t.options.Inertia,
 		Now:        t.now,
