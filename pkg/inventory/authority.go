@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -81,13 +82,13 @@ func blanked(bundle []byte) bool { return len(bytes.Trim(bundle, "x")) == 0 }
 // readAuthorities reads each bundle once: most webhooks of a cluster share a
 // few.
 func readAuthorities(webhooks []*Webhook) {
-	seen := map[string]*Authority{}
+	seen := map[[sha256.Size]byte]*Authority{}
 	for _, w := range webhooks {
 		b := &w.Backend
-		a, done := seen[string(b.CABundle)]
+		a, done := seen[sha256.Sum256(b.CABundle)]
 		if !done {
 			a = readAuthority(b.CABundle)
-			seen[string(b.CABundle)] = a
+			seen[sha256.Sum256(b.CABundle)] = a
 		}
 		b.Authority = a
 	}

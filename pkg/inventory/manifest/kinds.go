@@ -102,11 +102,13 @@ func empty[T any, P interface {
 func convert(object metav1.Object, t typeMeta) any {
 	switch o := object.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
+		o.Webhooks = slices.Clone(o.Webhooks) // the decoder allocates up to twice as many
 		for i := range o.Webhooks {
 			w := &o.Webhooks[i]
 			t.defaultWebhook(webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions})
 		}
 	case *admissionv1.MutatingWebhookConfiguration:
+		o.Webhooks = slices.Clone(o.Webhooks)
 		for i := range o.Webhooks {
 			w := &o.Webhooks[i]
 			t.defaultWebhook(webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions})
