@@ -33,7 +33,7 @@ func webhooks() Board {
 		Changes: `type=~"$type"`,
 		Links:   []Link{toBoard("All clusters", "fleet"), toBoard("The auditor", "auditor")},
 		Rows: []Row{
-			{Panels: append(summaryPanels(), troublePanels()...)},
+			{Panels: append(summaryPanels(), unhealthyPanels()...)},
 			{Title: "Latency per webhook", Panels: latencyPanels()},
 			{Title: "Failures and rejections per webhook", Panels: failurePanels()},
 			{Title: "Per resource", Panels: resourcePanels()},
@@ -140,10 +140,10 @@ func summaryPanels() []Panel {
 	}
 }
 
-// troublePanels are the tables of the first screen: which webhooks, what is wrong
+// unhealthyPanels are the tables of the first screen: which webhooks, what is wrong
 // with them and what to do.
-func troublePanels() []Panel {
-	return []Panel{troublePanel(), changesPanel(), {
+func unhealthyPanels() []Panel {
+	return []Panel{unhealthyPanel(), changesPanel(), {
 		Title:       "Findings, the worst first",
 		Description: "What the auditor found wrong with the configuration of webhooks. At most twenty; the totals stand above.",
 		Kind:        Table, Unit: unitCount, Width: 14, Height: 8,

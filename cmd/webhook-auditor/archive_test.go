@@ -38,8 +38,8 @@ func bundle(t *testing.T, from, to time.Time) string {
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// TestArchivesAreOfTheirTime: a must-gather is judged as of when it was
-// collected, and every report says so; the same manifests are judged now.
+// TestArchivesAreOfTheirTime: a must-gather is evaluated as of when it was
+// collected, and every report says so; the same manifests are evaluated now.
 func TestArchivesAreOfTheirTime(t *testing.T) {
 	march := time.Date(2024, time.March, 1, 9, 0, 0, 0, time.UTC)
 	configuration := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: policy}\nwebhooks:\n" +
@@ -61,7 +61,7 @@ func TestArchivesAreOfTheirTime(t *testing.T) {
 		broken bool
 		said   []string
 	}{
-		"must-gather":   {dir, false, []string{"as must-gather: 1 object, collected at 2024-03-01T09:00:00Z.", "Judged as of 2024-03-01T09:00:00Z, not of now"}},
+		"must-gather":   {dir, false, []string{"as must-gather: 1 object, collected at 2024-03-01T09:00:00Z.", "Evaluated as of 2024-03-01T09:00:00Z, not of now"}},
 		"its manifests": {filepath.Join(dir, policy), true, []string{"as manifests: 1 object."}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestArchivesAreOfTheirTime(t *testing.T) {
 						t.Errorf("%s: no %q in:\n%s", args[0], said, text)
 					}
 				}
-				if strings.Contains(text, "Judged as of") == tc.broken {
-					t.Errorf("%s: as of when it is judged:\n%s", args[0], text)
+				if strings.Contains(text, "Evaluated as of") == tc.broken {
+					t.Errorf("%s: as of when it is evaluated:\n%s", args[0], text)
 				}
 			}
 		})

@@ -331,7 +331,7 @@ func collected(inputs []inventory.Input, now time.Time) time.Time {
 }
 
 // version is that of --server-version, the zero Version without it. One that is
-// not recorded is judged by the nearest that is, with a warning.
+// not recorded is evaluated as the nearest that is, with a warning.
 func (in *input) version(notices io.Writer) (inventory.Version, error) {
 	if in.server == "" {
 		return inventory.Version{}, nil

@@ -36,7 +36,7 @@ func checks(findings []report.Finding) []string {
 
 const fixtures = "../../pkg/classify/testdata/"
 
-// TestBaseline: a change is judged by what it adds.
+// TestBaseline: a change is rated by what it adds.
 func TestBaseline(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, after   []string

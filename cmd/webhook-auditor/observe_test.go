@@ -278,7 +278,7 @@ func TestImpactOfAnArchive(t *testing.T) {
 }
 
 // taken are the lines that say when and of what the answer is.
-var taken = regexp.MustCompile(`(?m)^.*("taken"|"file"|"line"|must-gather|Judged as of).*\n`)
+var taken = regexp.MustCompile(`(?m)^.*("taken"|"file"|"line"|must-gather|Evaluated as of).*\n`)
 
 // gather writes the objects of the cluster as "oc adm must-gather" does.
 func gather(t *testing.T, folder string) {

@@ -78,7 +78,7 @@ func arguments(line string) []string {
 	return out
 }
 
-// TestReadmePipelines: the examples are YAML, and each one judges a change.
+// TestReadmePipelines: the examples are YAML, and each one audits a change.
 func TestReadmePipelines(t *testing.T) {
 	pipelines := blocks(readme(t), "yaml")
 	if len(pipelines) != 2 {
@@ -89,7 +89,7 @@ func TestReadmePipelines(t *testing.T) {
 			t.Errorf("%v in:\n%s", err, pipeline)
 		}
 		if !strings.Contains(pipeline, "--baseline") || !strings.Contains(pipeline, "--fail-on") {
-			t.Errorf("it judges nothing:\n%s", pipeline)
+			t.Errorf("it audits nothing:\n%s", pipeline)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (o *scrape) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return fmt.Errorf("scraping %s: %w", target.Redacted(), err)
 	}
-	return o.judge(families, time.Now(), s.out)
+	return o.checkFreshness(families, time.Now(), s.out)
 }
 
 // check reads the URL and the flags. A token must not be sent in the clear.
@@ -148,9 +148,9 @@ var scrapeCure = map[int]string{
 	http.StatusForbidden:    ": bind the ClusterRole webhook-auditor-metrics-reader to the user of the token",
 }
 
-// judge prints what the metrics say of the auditor, and refuses them when they
+// checkFreshness prints what the metrics say of the auditor, and refuses them when they
 // are not current.
-func (o *scrape) judge(families map[string]*dto.MetricFamily, now time.Time, out io.Writer) error {
+func (o *scrape) checkFreshness(families map[string]*dto.MetricFamily, now time.Time, out io.Writer) error {
 	taken := families["webhook_auditor_snapshot_timestamp_seconds"]
 	if len(taken.GetMetric()) == 0 {
 		return errors.New("the answer has no webhook_auditor_snapshot_timestamp_seconds: it must be the URL of an auditor that is ready")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestOlderReleases judges for releases that this binary knows by their record
+// TestOlderReleases evaluates for releases that this binary knows by their record
 // only: what they serve, and that they send reviews to webhooks.
 func TestOlderReleases(t *testing.T) {
 	const hook = `apiVersion: admissionregistration.k8s.io/v1

@@ -28,6 +28,7 @@ var bannedWords = []struct {
 	{words("at work"), "running, in use"},
 	{words("moment", "moments"), "time"},
 	{words("lives"), "is in, is defined in"},
+	{words("judge", "judges", "judged", "judging", "judgement", "judgment"), "evaluate, check, rate"},
 }
 
 var anyBanned = func() *regexp.Regexp {

@@ -31,8 +31,8 @@ const (
 	connectionsRow = "connections to the API server"
 	seriesRow      = "series"
 
-	// patience bounds every wait.
-	patience = 3 * time.Minute
+	// timeout bounds every wait.
+	timeout = 3 * time.Minute
 	// glance is the pause between two requests while something is awaited.
 	glance = 2 * time.Millisecond
 )
@@ -184,12 +184,12 @@ func scrape(ctx context.Context, url string) error {
 }
 
 func await(holds func() (bool, error)) error {
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(glance) {
+	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(glance) {
 		if ok, err := holds(); ok || err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("not visible after %s", patience)
+	return fmt.Errorf("not visible after %s", timeout)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -99,7 +99,7 @@ func measureGrowth(ctx context.Context, o options, folder string) (*table, error
 // run runs a command that reads the file to its end, and adds what it cost. An exit
 // code that says that it found something is no error.
 func (c *column) run(ctx context.Context, file, path string, args ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, args...)

@@ -18,7 +18,7 @@ import (
 )
 
 // TestBadInput: what no API server would store, files may hold. It becomes an
-// error with its place, and the rest is judged.
+// error with its place, and the rest is evaluated.
 func TestBadInput(t *testing.T) {
 	pods := admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}
 	rule := admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: pods}
@@ -42,7 +42,7 @@ func TestBadInput(t *testing.T) {
 	}
 	r := evaluate(t, DefaultPolicy(), o.Snapshot(taken))
 	if !slices.Contains(findingNames(r), "critical-resource rest.example.com") {
-		t.Error("the rest is not judged")
+		t.Error("the rest is not evaluated")
 	}
 	for _, want := range []string{"reading caBundle of webhook bundle.example.com", "reading namespaceSelector of webhook operator.example.com", `reading matchCondition "broken" of webhook condition.example.com: line 1, column 9: Syntax error`} {
 		if !slices.ContainsFunc(r.Errors, func(e inventory.Error) bool { return strings.Contains(e.Error(), want) }) {
@@ -51,7 +51,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// FuzzEvaluate: whatever a file holds can be judged.
+// FuzzEvaluate: whatever a file holds can be evaluated.
 func FuzzEvaluate(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {

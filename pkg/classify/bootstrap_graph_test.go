@@ -10,7 +10,7 @@ import (
 // TestBootstrapGraph: a webhook has an edge of a cycle exactly where the check
 // finds it in a deadlock.
 func TestBootstrapGraph(t *testing.T) {
-	r := judged(t, "testdata/bootstrap-deadlock.yaml")
+	r := reportOn(t, "testdata/bootstrap-deadlock.yaml")
 	g := r.BootstrapGraph(t.Context())
 	if len(g.Nodes) == 0 || g.Truncated {
 		t.Fatalf("got %d nodes, truncated %t", len(g.Nodes), g.Truncated)

@@ -80,9 +80,9 @@ func probes(t *testing.T, s *inventory.Snapshot, text string) map[inventory.Ref]
 	return out
 }
 
-// judged is the opinion on a fixture, by the default Policy but for what its
+// reportOn is the report on a fixture, by the default Policy but for what its
 // comment "# policy: {…}" decides.
-func judged(t *testing.T, file string) *Report {
+func reportOn(t *testing.T, file string) *Report {
 	t.Helper()
 	policy, err := ParsePolicy([]byte(header(source(t, file), "policy")))
 	if err != nil {
@@ -157,7 +157,7 @@ func TestChecks(t *testing.T) {
 		t.Run(check.Name, func(t *testing.T) {
 			file := filepath.Join("testdata", check.Name+".yaml")
 			want := wants(source(t, file))
-			report := judged(t, file)
+			report := reportOn(t, file)
 			if diff := cmp.Diff(want, found(report, want)); diff != "" {
 				t.Errorf("%s: by line, -wanted +found; correct the check, or the comments \"# want CHECK\" of the file:\n%s", file, diff)
 			}
@@ -260,7 +260,7 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		for _, f := range judged(t, file).Findings {
+		for _, f := range reportOn(t, file).Findings {
 			if f.Message == "" || strings.ToLower(f.Message[:1]) != f.Message[:1] || strings.HasSuffix(f.Message, ".") {
 				t.Errorf("%s: %s: %q does not complete the sentence \"webhook NAME …\"", file, f.Check.Name, f.Message)
 			}

@@ -85,7 +85,7 @@ func TestFixes(t *testing.T) {
 	}
 	applied := map[string]bool{}
 	for _, file := range slices.Concat(files, stories) {
-		unchanged := judged(t, file)
+		unchanged := reportOn(t, file)
 		before, refused := unchanged.Findings, refusedBy(unchanged.Snapshot)
 		for _, f := range before {
 			commands := changes(f.Fix)
@@ -94,7 +94,7 @@ func TestFixes(t *testing.T) {
 			}
 			for _, c := range commands {
 				applied[f.Check.Name] = true
-				changed := judged(t, apply(t, file, c))
+				changed := reportOn(t, apply(t, file, c))
 				for request := range refusedBy(changed.Snapshot) {
 					if !refused[request] {
 						t.Errorf("%s: %s: after %s is refused: %s", file, f.Check.Name, c.command, request)

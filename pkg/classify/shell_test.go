@@ -198,7 +198,7 @@ func fixesOf(t *testing.T, name string) map[string]string {
 // renamed is the opinion on a fixture whose objects have other names.
 func renamed(t *testing.T, file, name string) *Report {
 	t.Helper()
-	original := judged(t, file)
+	original := reportOn(t, file)
 	objects, _ := manifest.Read([]string{renamedFile(t, file, name)}, manifest.Options{})
 	s := original.Snapshot
 	objects.NamespacesKnown, objects.APIServicesKnown = true, true

@@ -68,7 +68,7 @@ func (b Backend) Host() string {
 }
 
 // urlFault says why a URL cannot be called, "" where it can. One that was
-// blanked on purpose is not judged. Source: ValidateWebhookURL of
+// blanked on purpose is not checked. Source: ValidateWebhookURL of
 // k8s.io/apiserver/pkg/util/webhook.
 func (b Backend) urlFault() string {
 	if b.Kind != BackendURL || blanked([]byte(b.URL)) {

@@ -1,6 +1,6 @@
 // Package inventory holds the facts: which webhooks a cluster (or a set of
 // manifests) registers, what they intercept, and what is behind them. It is
-// pure: nothing here talks to a cluster, reads a clock or judges.
+// pure: nothing here talks to a cluster, reads a clock or evaluates.
 package inventory
 
 import (

@@ -140,7 +140,7 @@ func (s source) audited(t *testing.T, kind string, paths ...string) {
 		t.Errorf("webhooks are not known, or their CA bundles not: %+v", d.Findings)
 	}
 	if dated := !d.Inputs[0].Taken.IsZero(); dated != s.dated || dated && (time.Since(d.Taken) > time.Hour || d.Taken.After(time.Now())) {
-		t.Errorf("collected at %s, judged as of %s", d.Inputs[0].Taken, d.Taken)
+		t.Errorf("collected at %s, evaluated as of %s", d.Inputs[0].Taken, d.Taken)
 	}
 	text := testenv.Command(t, append([]string{"audit", "--fail-on=never"}, paths...)...).Stdout
 	if !testenv.ContainsAll(text, "Read "+paths[0]+" as "+kind+": ") {

@@ -9,7 +9,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// gate is a cluster of one release that is judged for another.
+// gate is a cluster of one release that is evaluated for another.
 type gate struct {
 	name  string
 	start *testenv.Shared
@@ -57,7 +57,7 @@ func TestUpgradeGate(t *testing.T) {
 				t.Errorf("exit code %d, want %d; added %v, resolved %v", got.Code, g.code, change.Added, change.Resolved)
 			}
 			if change.Server != g.next || change.Baseline.Server == g.next {
-				t.Errorf("judged for %s, compared with %s", change.Server, change.Baseline.Server)
+				t.Errorf("evaluated for %s, compared with %s", change.Server, change.Baseline.Server)
 			}
 		})
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// patience bounds the start of the browser, and each wait for a page.
-const patience = 2 * time.Minute
+// timeout bounds the start of the browser, and each wait for a page.
+const timeout = 2 * time.Minute
 
 // installed installs what the tests need, and returns the browser's path.
 var installed = sync.OnceValues(func() (string, error) {
@@ -55,7 +55,7 @@ func open(t *testing.T) *tab {
 	t.Helper()
 	path, err := installed()
 	testenv.Must(t, err)
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(patience))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(timeout))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
@@ -95,7 +95,7 @@ func (b *tab) listen(event any) {
 // do runs actions within a bound.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	testenv.Must(b.T, chromedp.Do(ctx, actions...))
 }
@@ -109,7 +109,7 @@ func (b *tab) get(url string) {
 // evaluate returns the value of an expression, or of its promise.
 func evaluate[T any](b *tab, expression string) T {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	out, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	testenv.Must(b.T, err)
@@ -119,8 +119,8 @@ func evaluate[T any](b *tab, expression string) T {
 // until waits for an expression to be true.
 func (b *tab) until(expression string) {
 	b.Helper()
-	testenv.EventuallyWithin(b.T, patience, func() error {
-		ctx, cancel := context.WithTimeout(b.ctx, patience)
+	testenv.EventuallyWithin(b.T, timeout, func() error {
+		ctx, cancel := context.WithTimeout(b.ctx, timeout)
 		defer cancel()
 		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
 		if err == nil && !ok {
@@ -134,8 +134,8 @@ func (b *tab) until(expression string) {
 // that is being replaced may lose the element, so that it is looked for again.
 func (b *tab) click(selector, expression string) {
 	b.Helper()
-	testenv.EventuallyWithin(b.T, patience, func() error {
-		ctx, cancel := context.WithTimeout(b.ctx, patience)
+	testenv.EventuallyWithin(b.T, timeout, func() error {
+		ctx, cancel := context.WithTimeout(b.ctx, timeout)
 		defer cancel()
 		return chromedp.Do(ctx, chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
 	})
@@ -224,7 +224,7 @@ func (b *tab) onPaper() {
 
 func (b *tab) media(media emulation.SetEmulatedMediaParams) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media)
 	testenv.Must(b.T, err)
@@ -238,7 +238,7 @@ func (b *tab) shoot(name string) {
 	if folder == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	testenv.Must(b.T, err)

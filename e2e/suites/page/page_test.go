@@ -130,7 +130,7 @@ func TestWithoutScripts(t *testing.T) {
 	address := served(t)
 	b := open(t)
 	b.get(address + "/webhooks")
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	testenv.Must(t, err)

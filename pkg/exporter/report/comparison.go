@@ -130,7 +130,7 @@ func (c Comparison) upgrade() string {
 	if c.Server == c.Baseline.Server {
 		return ""
 	}
-	return ", judged for " + clean(c.Server)
+	return ", evaluated for " + clean(c.Server)
 }
 
 // WriteComparisonMarkdown writes the Comparison for a pull request.

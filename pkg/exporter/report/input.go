@@ -27,7 +27,7 @@ func readLines(inputs []Input, taken time.Time) []string {
 		}
 	}
 	if slices.ContainsFunc(inputs, func(i Input) bool { return !i.Taken.IsZero() }) {
-		out = append(out, fmt.Sprintf("Judged as of %s, not of now: what expired since is not reported.", formatTime(taken)))
+		out = append(out, fmt.Sprintf("Evaluated as of %s, not of now: what expired since is not reported.", formatTime(taken)))
 	}
 	return out
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // TestInputsInAllForms: each form of a report names what it was made from,
-// and as of when it is judged.
+// and as of when it is evaluated.
 func TestInputsInAllForms(t *testing.T) {
 	d := NewDocument(reporttest.Gathered(reporttest.Healthy()))
 	c := NewComparison(d, d)

@@ -71,7 +71,7 @@ func byKey(all labels.Requirements) map[string][]labels.Requirement {
 	return groups
 }
 
-// matchKey judges the requirements on one key.
+// matchKey evaluates the requirements on one key.
 func (l labelSet) matchKey(requirements []labels.Requirement) Match {
 	key := requirements[0].Key()
 	if value, ok := l.known[key]; ok {

@@ -31,9 +31,9 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// judge decides as the API server does, by its own matchers: one request at a
+// reference decides as the API server does, by its own matchers: one request at a
 // time, of which everything is known.
-type judge struct {
+type reference struct {
 	oracle
 	namespaces *namespace.Matcher
 	compiler   plugin.ConditionCompiler
@@ -41,13 +41,13 @@ type judge struct {
 	allows authorizer.Decision
 }
 
-func newJudge(s *inventory.Snapshot) *judge {
+func newReference(s *inventory.Snapshot) *reference {
 	lister := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for _, n := range s.Namespaces {
 		// An error is impossible: the key function knows the type.
 		_ = lister.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
 	}
-	return &judge{
+	return &reference{
 		oracle:     newOracle(s),
 		namespaces: &namespace.Matcher{NamespaceLister: corelisters.NewNamespaceLister(lister)},
 		compiler:   plugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())),
@@ -55,11 +55,11 @@ func newJudge(s *inventory.Snapshot) *judge {
 }
 
 // Authorize answers expressions that use the authorizer.
-func (j *judge) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+func (j *reference) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	return j.allows, "", nil
 }
 
-// The judge's answers: whether a webhook is called, or the request refused
+// Its answers: whether a webhook is called, or the request refused
 // instead.
 const (
 	called  = "called"
@@ -78,7 +78,7 @@ func (w registered) GetParsedObjectSelector() (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(w.ObjectSelector.Raw)
 }
 
-func (j *judge) decide(w *inventory.Webhook, attr admission.Attributes) string {
+func (j *reference) decide(w *inventory.Webhook, attr admission.Attributes) string {
 	if rules.IsExemptAdmissionConfigurationResource(attr) || j.snapshot.ReviewsExcluded && slices.Contains(excludedReviews, inventory.Resource{Group: attr.GetResource().Group, Name: attr.GetResource().Resource}) {
 		return skipped
 	}
@@ -96,7 +96,7 @@ func (j *judge) decide(w *inventory.Webhook, attr admission.Attributes) string {
 
 // kind is that in which the webhook gets the object; empty where no rule
 // covers it.
-func (j *judge) kind(w *inventory.Webhook, attr admission.Attributes) schema.GroupVersionKind {
+func (j *reference) kind(w *inventory.Webhook, attr admission.Attributes) schema.GroupVersionKind {
 	if matches(w.Rules, attr) {
 		return attr.GetKind()
 	}
@@ -121,7 +121,7 @@ type elsewhere struct {
 
 func (e elsewhere) GetResource() schema.GroupVersionResource { return e.resource }
 
-func (j *judge) conditions(w *inventory.Webhook, attr admission.Attributes, kind schema.GroupVersionKind) string {
+func (j *reference) conditions(w *inventory.Webhook, attr admission.Attributes, kind schema.GroupVersionKind) string {
 	var expressions []plugin.ExpressionAccessor
 	for _, c := range w.MatchConditions {
 		expressions = append(expressions, (*matchconditions.MatchCondition)(&c))
@@ -379,7 +379,7 @@ func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
 		f.Add(seed)
 	}
 	matchers := worlds()
-	judges := []*judge{newJudge(matchers[0].Snapshot), newJudge(matchers[1].Snapshot)}
+	references := []*reference{newReference(matchers[0].Snapshot), newReference(matchers[1].Snapshot)}
 	atoms := slices.Concat(decided, decided, open, broken)
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -391,9 +391,9 @@ func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
 				q, v := someRequest(r, m)
 				verdict := q.Match(w)
 				for range 4 {
-					judges[i].allows = pick(r, authorizer.DecisionAllow, authorizer.DecisionDeny)
+					references[i].allows = pick(r, authorizer.DecisionAllow, authorizer.DecisionDeny)
 					attr := complete(r, q, v)
-					got := judges[i].decide(w, attr)
+					got := references[i].decide(w, attr)
 					if !agrees(verdict, got) {
 						t.Fatalf("%s: %+v, but the API server: %s\nrequest %+v in %s as %+v\nwebhook %s", m.Snapshot.Server, verdict, got, q, q.Namespace, attr.GetObject(), describe(w))
 					}

@@ -25,8 +25,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// patience is how long a test waits for what must come. It is not a measure.
-const patience = time.Minute
+// timeout is how long a test waits for what must come. It is not a measure.
+const timeout = time.Minute
 
 // recorder keeps the Snapshots that Watch publishes.
 type recorder struct {
@@ -74,7 +74,7 @@ func (r *recorder) await(what string, wanted func(*inventory.Snapshot) bool) *in
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	late := time.AfterFunc(patience, func() {
+	late := time.AfterFunc(timeout, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.ended = true
@@ -525,7 +525,7 @@ func TestWatchFollowsWhatNodesNeed(t *testing.T) {
 // eventually waits for what happens in the server, which the test polls.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	end := time.Now().Add(patience)
+	end := time.Now().Add(timeout)
 	for !holds() {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)

@@ -35,7 +35,7 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 		seen.Answer, seen.astray = inventory.AnswerNone, false
 	}
 	if len(chain) > 0 {
-		seen.certificates = judge(chain, t, began)
+		seen.certificates = verify(chain, t, began)
 	}
 	if seen.Answer == inventory.AnswerNone || seen.astray {
 		seen.unanswered = t.unanswered + 1
@@ -60,7 +60,7 @@ func (o Options) shake(ctx context.Context, address, serverName string) ([]*x509
 	client := tls.Client(conn, &tls.Config{
 		ServerName:         serverName,
 		NextProtos:         []string{"http/1.1"}, // as the API server calls webhooks
-		InsecureSkipVerify: true,                 // judge verifies, and says what is wrong
+		InsecureSkipVerify: true,                 // verify does it, and says what is wrong
 		VerifyConnection: func(state tls.ConnectionState) error {
 			shown = state.PeerCertificates
 			return nil
@@ -128,8 +128,8 @@ func unshaken(err error) inventory.Answer {
 	return inventory.AnswerNoTLS
 }
 
-// judge is what each CA bundle of the callers makes of the certificate.
-func judge(chain []*x509.Certificate, t target, at time.Time) map[digest]*inventory.ServingCertificate {
+// verify returns what each CA bundle of the callers makes of the certificate.
+func verify(chain []*x509.Certificate, t target, at time.Time) map[digest]*inventory.ServingCertificate {
 	out := map[digest]*inventory.ServingCertificate{}
 	for _, c := range t.callers {
 		if out[c.digest] == nil {

@@ -7,17 +7,17 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
-// trouble is one way in which a webhook is in trouble.
-type trouble struct {
+// problem is one way in which a webhook is unhealthy.
+type problem struct {
 	message string
 	runbook string // path in the repository
 	expr    string
 }
 
-// troubles are all ways, the worst first: each webhook is listed with the first
+// problems are all ways, the worst first: each webhook is listed with the first
 // that applies.
-func troubles() []trouble {
-	return []trouble{
+func problems() []problem {
+	return []problem{
 		{"Calls fail, requests are refused", "rules/runbooks/WebhookFailingClosed.md", "(" + selected.closed() + ") > 0"},
 		{"No backend is ready", "pkg/classify/no-ready-endpoints.md", "min by (" + webhookLabels + ") (" + unreadyBackends + ")"},
 		{"Calls fail, requests pass unchecked", "rules/runbooks/WebhookFailingOpen.md", "(" + selected.open() + ") > 0"},
@@ -35,15 +35,15 @@ func named(alerts string) string {
 	return strings.Replace(alerts, `name=~"$name"`, `name=~"$name",name!=""`, 1)
 }
 
-// inTrouble is one series per webhook in trouble: what of, what to read, and
+// unhealthyWebhooks is one series per unhealthy webhook: its problem, what to read, and
 // its rank.
-func inTrouble() string {
+func unhealthyWebhooks() string {
 	var out []string
-	all := troubles()
+	all := problems()
 	for i, t := range all {
 		// Within a rank the worst is first.
 		expr := fmt.Sprintf("(%d + clamp_max((%s) / 1000, 0.9))", len(all)-i, t.expr)
-		expr = withLabel(expr, "trouble", t.message, "trouble")
+		expr = withLabel(expr, "problem", t.message, "problem")
 		expr = withLabel(expr, "runbook", t.runbook, "runbook")
 		out = append(out, withLabel(expr, "rank", fmt.Sprint(i+1), "rank"))
 	}
@@ -99,13 +99,13 @@ const nothingCritical = "nothing critical"
 const mostNames = 5
 
 // criticalNames names in the label "what" the critical resources that each
-// webhook in trouble intercepts, a series each. A webhook that the
+// unhealthy webhook intercepts, a series each. A webhook that the
 // auditor does not know has "unknown".
 func criticalNames() string {
 	names := fmt.Sprintf("topk by (%s) (%d, %s)", webhookLabels, mostNames, withReachedName(criticalReach))
 	more := fmt.Sprintf(`label_replace(count_values by (%s) ("number", %s - %d > 0), "what", "and $1 more", "number", "(.+)")`, webhookLabels, criticalTotal, mostNames)
 	return fmt.Sprintf("(%[1]s\nor %[2]s\nor on (%[3]s) %[4]s\nor on (%[3]s) %[5]s)\nand on (%[3]s) %[6]s", names, more, webhookLabels,
-		withLabel("("+isRegistered+")", "what", nothingCritical, "what"), withLabel("("+evidence()+")", "what", "unknown", "what"), inTrouble())
+		withLabel("("+isRegistered+")", "what", nothingCritical, "what"), withLabel("("+evidence()+")", "what", "unknown", "what"), unhealthyWebhooks())
 }
 
 // command is the column of a command to paste, which opens in full.
@@ -118,14 +118,14 @@ func withCommand(expr string) string {
 	for _, kind := range [][2]string{{"admit", "mutatingwebhookconfiguration"}, {"validating", "validatingwebhookconfiguration"}, {"conversion", "crd"}} {
 		expr = fmt.Sprintf(`label_replace(%s, "do", "kubectl describe %s '$1'", "do", "%s/(.+)")`, expr, kind[1], kind[0])
 	}
-	expr = fmt.Sprintf(`label_join(%s, "behind", "/", "trouble", "service_namespace", "service_name")`, expr)
+	expr = fmt.Sprintf(`label_join(%s, "behind", "/", "problem", "service_namespace", "service_name")`, expr)
 	return fmt.Sprintf(`label_replace(%s, "do", "kubectl get endpointslices -n '$1' -l 'kubernetes.io/service-name=$2'", "behind", "(?:No backend|Calls fail)[^/]*/(.+)/(.+)")`, expr)
 }
 
-func troublePanel() Panel {
+func unhealthyPanel() Panel {
 	whole := selected.over(rangeWindow)
 	best := func(expr string) Query { return Query{Expr: "topk(20, " + expr + ")", GrafanaOnly: true} }
-	rows := joinLabels(joinLabels(inTrouble(), registration, fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", webhookLabels, registration, selected.auditor)),
+	rows := joinLabels(joinLabels(unhealthyWebhooks(), registration, fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", webhookLabels, registration, selected.auditor)),
 		"blocks", blocks())
 	return Panel{
 		Title:       "In trouble",
@@ -133,7 +133,7 @@ func troublePanel() Panel {
 		Kind:        Table, Unit: unitPercent, Width: 24, Height: 9,
 		Queries: []Query{
 			{Expr: withDefault(withDefault(orNone("("+withDefault(withDefault(withCommand(rows), "owner", "unknown"), "blocks", "unknown")+")",
-				registeredWebhooks, "trouble", "No webhook is in trouble"), "name", "none"), "runbook", "dashboards/README.md")},
+				registeredWebhooks, "problem", "No webhook is in trouble"), "name", "none"), "runbook", "dashboards/README.md")},
 			best("time() - min by (" + webhookLabels + `) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`),
 			best("(" + ratio(whole.failures(), whole.calls()) + ") > 0"),
 			best("(" + selected.latency("0.99") + ")\n> on (" + webhookLabels + ") " + selected.threshold()),
@@ -144,7 +144,7 @@ func troublePanel() Panel {
 			{Field: "rank", Title: "#", Unit: unitText, ConsoleOnly: true},
 			{Field: "name", Title: "Webhook", Unit: unitText, Width: 230, Links: drillDown("__data.fields")},
 			typeColumn,
-			{Field: "trouble", Title: "What is wrong", Unit: unitText, Width: 262, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
+			{Field: "problem", Title: "What is wrong", Unit: unitText, Width: 262, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
 			{Field: "B", Title: "Since", Unit: unitSeconds, Width: 75},
 			{Field: "C", Title: "Failed", Unit: unitPercent, Width: 70, Thresholds: []Threshold{{red, 0}}},
 			{Field: "D", Title: "p99", Unit: unitSeconds, Width: 80, Thresholds: []Threshold{{orange, 0}}},

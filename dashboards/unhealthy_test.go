@@ -18,10 +18,10 @@ const inventory = `
   webhook_auditor_webhook_reached_resources{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com",class="critical"} 1x20
 `
 
-// TestTrouble evaluates the first table: each webhook in trouble has one row, in
+// TestUnhealthyWebhooks evaluates the first table: each unhealthy webhook has one row, in
 // its own cluster and with what to do; without any the table has a row for that,
 // and without a measurement it is empty.
-func TestTrouble(t *testing.T) {
+func TestUnhealthyWebhooks(t *testing.T) {
 	const down = `
   webhook_auditor_webhook_backend_ready{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com"} 0x20
   webhook_auditor_webhook_backend_ready{cluster="south",type="admit",configuration="mesh",name="sidecar.example.com"} 1x20
@@ -36,19 +36,19 @@ func TestTrouble(t *testing.T) {
 		want         []map[string]string
 	}{
 		{"nothing measured", "", nil},
-		{"healthy", inventory, []map[string]string{{"trouble": "No webhook is in trouble", "runbook": "dashboards/README.md"}}},
+		{"healthy", inventory, []map[string]string{{"problem": "No webhook is in trouble", "runbook": "dashboards/README.md"}}},
 		{"down", inventory + down, []map[string]string{{
-			"trouble": "No backend is ready", "cluster": "north", "blocks": "pods", "owner": "helm/mesh", "do": command,
+			"problem": "No backend is ready", "cluster": "north", "blocks": "pods", "owner": "helm/mesh", "do": command,
 		}}},
 		{"down and failing", inventory + down + failing, []map[string]string{{
-			"trouble": "Calls fail, requests are refused", "cluster": "north", "do": command, "rank": "1",
+			"problem": "Calls fail, requests are refused", "cluster": "north", "do": command, "rank": "1",
 		}}},
 		{"failing, not in the inventory", failing, []map[string]string{{
-			"trouble": "Calls fail, requests are refused", "owner": "unknown", "blocks": "unknown",
+			"problem": "Calls fail, requests are refused", "owner": "unknown", "blocks": "unknown",
 		}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := rows(t, test.series, troublePanel().Queries[0].Expr)
+			got := rows(t, test.series, unhealthyPanel().Queries[0].Expr)
 			if len(got) != len(test.want) {
 				t.Fatalf("%d rows: %v", len(got), got)
 			}
