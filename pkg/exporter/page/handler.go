@@ -45,6 +45,7 @@ func NewHandler(current func() *classify.Report, now func() time.Time, o Options
 		return true
 	}))
 	mux.Handle("GET /webhooks/{type}/{configuration}/{name}", h.page("", "Webhooks", showWebhook))
+	mux.Handle("GET /webhooks/{type}/{configuration}", h.page("", "Webhooks", suggestOfConfiguration))
 	mux.Handle("GET /resources", h.page("Resources", "Resources", func(v *view, d *document, _ *http.Request) bool {
 		d.Resources = v.resourceList()
 		return true
@@ -208,6 +209,18 @@ func showWebhook(v *view, d *document, r *http.Request) bool {
 	d.Missing = &missingPage{What: "webhook", Name: ref.Name, known: map[string]link{}, All: link{"all webhooks", v.to("webhooks")}}
 	for _, p := range v.profiles {
 		d.Missing.known[p.Name] = v.webhook(p.Ref)
+	}
+	return false
+}
+
+// suggestOfConfiguration answers an address that lacks the webhook: the webhooks of
+// configurations of such a name are close.
+func suggestOfConfiguration(v *view, d *document, r *http.Request) bool {
+	d.Missing = &missingPage{What: "page of configuration", Name: unescaped(r.PathValue("configuration")), known: map[string]link{}, All: link{"all webhooks", v.to("webhooks")}}
+	for _, p := range v.profiles {
+		if string(p.Type) == r.PathValue("type") {
+			d.Missing.known[p.Configuration] = v.webhook(p.Ref)
+		}
 	}
 	return false
 }

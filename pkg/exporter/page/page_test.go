@@ -102,10 +102,11 @@ func TestPages(t *testing.T) {
 func TestMissing(t *testing.T) {
 	h := serve(demo(t))
 	for target, wants := range map[string][]string{
-		"/webhooks/validating/policy/none": {"There is no webhook <code>none</code>", "Did you mean", `href="../../../webhooks"`},
-		"/resources/gadgets":               {"There is no resource <code>gadgets</code>", "Did you mean"},
-		"/checks/none":                     {"There is no check <code>none</code>", "Did you mean"},
-		"/nothing/at/all":                  {"There is no page <code>/nothing/at/all</code>", `href="../../assets/page.css"`},
+		"/webhooks/validating/policy/none":    {"There is no webhook <code>none</code>", "Did you mean", `href="../../../webhooks"`},
+		"/webhooks/validating/legacy-operato": {"There is no page of configuration <code>legacy-operato</code>", "Did you mean", `pods.guard.example.com">guard</a>`},
+		"/resources/gadgets":                  {"There is no resource <code>gadgets</code>", "Did you mean"},
+		"/checks/none":                        {"There is no check <code>none</code>", "Did you mean"},
+		"/nothing/at/all":                     {"There is no page <code>/nothing/at/all</code>", `href="../../assets/page.css"`},
 	} {
 		status, body, _ := get(t, h, target)
 		if status != http.StatusNotFound {
