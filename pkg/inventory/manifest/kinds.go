@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -81,11 +82,11 @@ var decoders = map[groupKind]decoder{
 	{"", "Service"}:                                            {[]string{"v1"}, true, empty[corev1.Service]},
 	{"", "Endpoints"}:                                          {[]string{"v1"}, true, empty[endpoints]},
 	{"discovery.k8s.io", "EndpointSlice"}:                      {[]string{"v1", "v1beta1"}, true, empty[endpointSlice]},
-	{"", "Node"}:                                               {[]string{"v1"}, false, empty[node]},
-	{"", "Pod"}:                                                {[]string{"v1"}, true, empty[pod]},
-	{"apps", "Deployment"}:                                     {[]string{"v1"}, true, empty[workload]},
-	{"apps", "StatefulSet"}:                                    {[]string{"v1"}, true, empty[workload]},
-	{"apps", "DaemonSet"}:                                      {[]string{"v1"}, true, empty[workload]},
+	{"", "Node"}:                                               {[]string{"v1"}, false, empty[corev1.Node]},
+	{"", "Pod"}:                                                {[]string{"v1"}, true, empty[corev1.Pod]},
+	{"apps", "Deployment"}:                                     {[]string{"v1"}, true, empty[appsv1.Deployment]},
+	{"apps", "StatefulSet"}:                                    {[]string{"v1"}, true, empty[appsv1.StatefulSet]},
+	{"apps", "DaemonSet"}:                                      {[]string{"v1"}, true, empty[appsv1.DaemonSet]},
 	{"config.openshift.io", "ClusterVersion"}:                  {[]string{"v1"}, false, empty[clusterVersion]},
 	{"config.openshift.io", "ClusterOperator"}:                 {[]string{"v1"}, false, empty[clusterOperator]},
 }
@@ -117,11 +118,15 @@ func convert(object metav1.Object, t typeMeta) any {
 		return o.v1(t)
 	case *endpointSlice:
 		return o.v1()
-	case *pod:
-		return o.v1()
-	case *workload:
-		return o.v1(t)
-	case *node:
+	case *corev1.Pod:
+		o.Spec, o.Status = placed(o.Spec), corev1.PodStatus{Phase: o.Status.Phase, Conditions: o.Status.Conditions}
+	case *appsv1.Deployment:
+		o.Spec.Template.Spec, o.Status = placed(o.Spec.Template.Spec), appsv1.DeploymentStatus{}
+	case *appsv1.StatefulSet:
+		o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, o.Status = placed(o.Spec.Template.Spec), nil, appsv1.StatefulSetStatus{}
+	case *appsv1.DaemonSet:
+		o.Spec.Template.Spec, o.Status = placed(o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
+	case *corev1.Node:
 		return newServer(fromKubelet, o.Status.NodeInfo.KubeletVersion)
 	case *clusterVersion:
 		return o.server()
@@ -129,6 +134,12 @@ func convert(object metav1.Object, t typeMeta) any {
 		return o.server()
 	}
 	return object
+}
+
+// placed returns what is read of a Pod's spec. Pods are most of the objects of a
+// cluster, and their containers are most of a Pod.
+func placed(s corev1.PodSpec) corev1.PodSpec {
+	return corev1.PodSpec{NodeName: s.NodeName, HostNetwork: s.HostNetwork, PriorityClassName: s.PriorityClassName}
 }
 
 func isRegistration(kind string) bool {

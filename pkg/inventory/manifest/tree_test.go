@@ -104,7 +104,7 @@ func mustGatherTree() tree {
 		ns + "policy/core/services.yaml":                   list("- apiVersion: v1\n  kind: Service\n  metadata: {name: policy, namespace: policy}\n"),
 		ns + "policy/core/endpoints.yaml":                  list("- apiVersion: v1\n  kind: Endpoints\n  metadata: {name: policy, namespace: policy}\n"),
 		ns + "policy/discovery.k8s.io/endpointslices.yaml": list("- apiVersion: discovery.k8s.io/v1\n  kind: EndpointSlice\n  metadata: {name: policy-x, namespace: policy}\n"),
-		ns + "policy/core/pods.yaml":                       list("- apiVersion: v1\n  kind: Pod\n  metadata: {name: policy-1, namespace: policy}\n  spec: {nodeName: a, hostNetwork: true, priorityClassName: p, containers: [{name: c, ports: 17}]}\n"),
+		ns + "policy/core/pods.yaml":                       list("- apiVersion: v1\n  kind: Pod\n  metadata: {name: policy-1, namespace: policy}\n  spec: {nodeName: a, hostNetwork: true, priorityClassName: p, containers: [{name: c, ports: [{containerPort: 17}]}]}\n"),
 		ns + "policy/apps/deployments.yaml":                list("- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: policy, namespace: policy}\n"),
 		ns + "policy/pods/policy-1/policy-1.yaml":          "not: [read",
 		ns + "policy/pods/policy-1/c/c/logs/current.log":   "a log",

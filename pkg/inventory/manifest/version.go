@@ -59,17 +59,6 @@ func readVersion(data []byte) server {
 	return newServer(fromServer, cmp.Or(v.ServerVersion.GitVersion, v.GitVersion))
 }
 
-// node is a Node as far as it is read.
-type node struct {
-	metav1.ObjectMeta `json:"metadata"`
-
-	Status struct {
-		NodeInfo struct {
-			KubeletVersion string `json:"kubeletVersion"`
-		} `json:"nodeInfo"`
-	} `json:"status"`
-}
-
 // clusterOperator is a ClusterOperator as far as it is read.
 type clusterOperator struct {
 	metav1.ObjectMeta `json:"metadata"`
