@@ -66,7 +66,7 @@ func FuzzReadArchive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		little := limits{objects: 100, entries: 100, member: 1 << 20, members: 1 << 20, ratio: 100, free: 1 << 20}
 		for _, packed := range [][]byte{data, zip(t, data)} {
-			o, _ := readWithin(little, []string{"-"}, Options{Stdin: bytes.NewReader(packed)})
+			o, _ := Read([]string{"-"}, Options{Stdin: bytes.NewReader(packed), limits: little})
 			for _, e := range o.Errors {
 				if !strings.HasPrefix(e.Source.File, stdinName) && e.Source.File != "" || e.Message == "" {
 					t.Errorf("%#v", e)

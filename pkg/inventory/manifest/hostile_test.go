@@ -103,7 +103,7 @@ func TestHostileArchives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			write(t, "archive", string(test.archive))
-			o, _ := readWithin(test.limits, []string{"archive"}, Options{})
+			o, _ := Read([]string{"archive"}, Options{limits: test.limits})
 			if diff := cmp.Diff(test.want, describe(o)); diff != "" {
 				t.Error(diff)
 			}

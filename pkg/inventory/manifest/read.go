@@ -21,6 +21,8 @@ type Options struct {
 	Server inventory.Version
 	// Progress is called after each file, on the goroutine of Read.
 	Progress func(files, objects int)
+
+	limits limits
 }
 
 // Read reads files, directories and archives; "-" is the standard input. Of
@@ -28,10 +30,7 @@ type Options struct {
 // kubectl apply. The Objects' Errors say what cannot be read. A file in an
 // archive is written "archive!file".
 func Read(paths []string, options Options) (inventory.Objects, Summary) {
-	return readWithin(defaultLimits, paths, options)
-}
-
-func readWithin(limits limits, paths []string, options Options) (inventory.Objects, Summary) {
+	limits := cmp.Or(options.limits, defaultLimits)
 	c := collector{limit: limits.objects, progress: options.Progress, skipped: map[int]int{}, index: map[inventory.SourceKey]int{}}
 	f := feeder{stdin: cmp.Or[io.Reader](options.Stdin, strings.NewReader("")), limits: limits}
 	parallel(func(emit func(job)) { f.feed(paths, emit) }, c.collect)
