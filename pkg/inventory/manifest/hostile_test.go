@@ -322,3 +322,20 @@ func TestDeepNesting(t *testing.T) {
 		t.Errorf("errors %v", o.Errors)
 	}
 }
+
+// TestManyFaults reads what would take minutes if each fault were looked into.
+func TestManyFaults(t *testing.T) {
+	const nested = 2000
+	lists := strings.Repeat(`{"apiVersion": "v1", "kind": "List", "items": [`, nested) + strings.Repeat("]}", nested)
+	bundles := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata:\n  name: a\nwebhooks:\n" +
+		strings.Repeat("- name: a\n  clientConfig:\n    caBundle: '?'\n", 2*maxBadBundles)
+	o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(lists + "\n---\n" + bundles + "---\n" + namespace("fine"))})
+	want := []string{
+		"<stdin>:" + fmt.Sprint(4+5+3*2*maxBadBundles) + " Namespace /fine",
+		"! <stdin>:1: List: more than 8 lists in one another: write the items into one",
+		"! <stdin>:3: ValidatingWebhookConfiguration/a: illegal base64 data at input byte 0",
+	}
+	if diff := cmp.Diff(want, describe(o)); diff != "" {
+		t.Error(diff)
+	}
+}

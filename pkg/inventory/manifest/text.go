@@ -14,6 +14,12 @@ import (
 // maxObject is the most that is parsed in one piece. etcd takes 1.5 MiB.
 const maxObject = 16 << 20
 
+// maxNested bounds the lists in one another. Tools write no list in a list.
+const maxNested = 8
+
+// maxBadBundles bounds the CA bundles of an object that are read as if empty.
+const maxBadBundles = 100
+
 // position is where a text begins.
 type position struct {
 	file string
@@ -31,6 +37,8 @@ type text struct {
 	// lenient is set where something that is no object of Kubernetes need not be
 	// valid YAML: a directory holds other files, too.
 	lenient bool
+	// nested counts the lists around it.
+	nested int
 	// notJSON is why a text that starts as JSON does is none: it may be YAML.
 	notJSON *problem
 }
@@ -100,7 +108,10 @@ func (o *outcome) value(t text, data []byte, e, shown outline) {
 		if string(data) != "null" {
 			o.skipped++
 		}
+	case e.isList(meta) && t.nested >= maxNested:
+		o.fail(t.position, meta.kind, problemf(1, "more than %d lists in one another: write the items into one", maxNested))
 	case e.isList(meta):
+		t.nested++
 		for i, item := range o.listStart(t.position, meta, e) {
 			data, part, lines := data[item.start:item.end], t, outline{}
 			part.line, part.implied = t.line+item.line-1, meta.item()
@@ -142,6 +153,9 @@ func (t text) withoutBundles(o outcome, shown outline) outcome {
 	for _, m := range slices.Backward(caBundle.FindAllSubmatchIndex(t.data, -1)) {
 		value := strings.Trim(string(t.data[m[2]:m[3]]), `"'`)
 		if _, err := base64.StdEncoding.DecodeString(value); err != nil {
+			if len(bad) == maxBadBundles {
+				return o
+			}
 			bad = append(bad, problemf(1+bytes.Count(t.data[:m[2]], []byte("\n")), "caBundle: not base64: %v", err))
 			t.data = slices.Concat(t.data[:m[2]], []byte(`""`), t.data[m[3]:])
 		}
@@ -152,7 +166,8 @@ func (t text) withoutBundles(o outcome, shown outline) outcome {
 	o = t.readItem()
 	for _, p := range slices.Backward(bad) {
 		name := shown.name(t.data)
-		for _, read := range o.objects {
+		if len(o.objects) == 1 {
+			read := o.objects[0]
 			name = join(read.key.Kind, read.key.Name)
 			p.message += read.hookAt(t.line + p.line - 1)
 		}
