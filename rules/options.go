@@ -194,7 +194,7 @@ func (o Options) matchers() ([]*labels.Matcher, error) {
 	}
 	matchers, err := parser.NewParser(parser.Options{}).ParseMetricSelector("{" + o.Selector + "}")
 	if err != nil {
-		return nil, fmt.Errorf("selector %q: must be label matchers, as in cluster=\"one\": %w", o.Selector, err)
+		return nil, fmt.Errorf("--selector: must be label matchers, as cluster=\"one\", not %q: %w", o.Selector, err)
 	}
 	return matchers, nil
 }
@@ -235,25 +235,25 @@ func (o Options) changeLabels(node parser.Node) {
 func (o Options) check() error {
 	switch {
 	case o.ClusterLabel != "" && !model.LegacyValidation.IsValidLabelName(o.ClusterLabel):
-		return fmt.Errorf("cluster label %q: must be a label name, as cluster is", o.ClusterLabel)
+		return fmt.Errorf("--cluster-label: must be a label name, as cluster is, not %q", o.ClusterLabel)
 	case !slices.Contains([]Severities{"", DefaultSeverities, EnhancementSeverities}, o.Severities):
-		return fmt.Errorf("severities %q: must be %s or %s", o.Severities, DefaultSeverities, EnhancementSeverities)
+		return fmt.Errorf("--severities: must be one of %s, %s, not %q", DefaultSeverities, EnhancementSeverities, o.Severities)
 	case o.TimeScale < 0:
-		return fmt.Errorf("time scale %v: must be a number above 0", o.TimeScale)
+		return fmt.Errorf("--time-scale: must be a number above 0, not %v", o.TimeScale)
 	}
 	return errors.Join(
-		checkURL("runbook base URL", o.RunbookBaseURL), checkURL("page URL", o.PageURL),
+		checkURL("--runbook-base-url", "https://example.com/runbooks", o.RunbookBaseURL), checkURL("--page-url", "https://auditor.example.com", o.PageURL),
 		o.checkLabels(), o.checkObjectLabels(), o.checkAlerts(),
 	)
 }
 
 // checkURL refuses what no browser opens; "" stands for none.
-func checkURL(what, text string) error {
+func checkURL(flag, example, text string) error {
 	if text == "" {
 		return nil
 	}
 	if parsed, err := url.Parse(text); err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Host == "" {
-		return fmt.Errorf("%s %q: must be a URL with scheme and host, as https://example.com/runbooks", what, text)
+		return fmt.Errorf("%s: must be a URL with scheme and host, as %s, not %q", flag, example, text)
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func checkURL(what, text string) error {
 func (o Options) checkObjectLabels() error {
 	for _, name := range slices.Sorted(maps.Keys(o.ObjectLabels)) {
 		if wrong := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(o.ObjectLabels[name])...); len(wrong) > 0 {
-			return fmt.Errorf("label %s=%s of the object: must be a label, as release=prometheus: %s", name, o.ObjectLabels[name], strings.Join(wrong, "; "))
+			return fmt.Errorf("--labels: %s=%s: must be a label, as release=prometheus: %s", name, o.ObjectLabels[name], strings.Join(wrong, "; "))
 		}
 	}
 	return nil
@@ -273,9 +273,9 @@ func (o Options) checkLabels() error {
 	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
 		switch {
 		case !model.LegacyValidation.IsValidLabelName(name):
-			return fmt.Errorf("alert label %q: must be a label name, as team is", name)
+			return fmt.Errorf("--alert-labels: %q: must be a label name, as team is", name)
 		case slices.Contains([]string{"alertname", "severity", "component", "check", "type", "name", "namespace", "instance", o.clusterLabel()}, name):
-			return fmt.Errorf("alert label %q: the alerts have it already, choose another name", name)
+			return fmt.Errorf("--alert-labels: %q: must be a name that the alerts do not have already", name)
 		}
 	}
 	return nil
@@ -291,17 +291,17 @@ func (o Options) checkAlerts() error {
 	}
 	for _, name := range o.Disabled {
 		if _, ok := known[name]; !ok {
-			return fmt.Errorf("disabled alert %q: there is no such alert%s", name, nearest(name, known))
+			return fmt.Errorf("--disable: %q: must be the name of an alert%s", name, nearest(name, known))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
 		switch a, ok := known[name]; {
 		case !ok:
-			return fmt.Errorf("threshold of %q: there is no such alert%s", name, nearest(name, known))
+			return fmt.Errorf("--threshold: %q: must be the name of an alert%s", name, nearest(name, known))
 		case a.Threshold == 0:
-			return fmt.Errorf("threshold of %s: the alert has none; those that have one are %s", name, strings.Join(thresholded(known), ", "))
+			return fmt.Errorf("--threshold: %s has none: must be one of %s", name, strings.Join(thresholded(known), ", "))
 		case o.Thresholds[name] <= 0 || o.Thresholds[name] >= 1:
-			return fmt.Errorf("threshold of %s: %v: must be a share of the calls, above 0 and below 1", name, o.Thresholds[name])
+			return fmt.Errorf("--threshold: %s=%v: must be a share of the calls, above 0 and below 1", name, o.Thresholds[name])
 		}
 	}
 	return nil

@@ -51,25 +51,25 @@ func TestExpr(t *testing.T) {
 	}
 }
 
-// TestRefusedOptions holds that an error names what is wrong: the label, the
-// selector or the alert.
+// TestRefusedOptions holds that an error names the flag, what it must be, and what
+// is wrong: the label, the selector or the alert.
 func TestRefusedOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		`cluster label "a-b"`:                                 {ClusterLabel: "a-b"},
-		`selector "prod"`:                                     {Selector: "prod"},
-		`severities "mine"`:                                   {Severities: "mine"},
-		"above 0":                                             {TimeScale: -1},
-		`runbook base URL "://x"`:                             {RunbookBaseURL: "://x"},
-		`must be a URL with scheme`:                           {RunbookBaseURL: "runbooks"},
-		`page URL "auditor.example"`:                          {PageURL: "auditor.example"},
-		`label a b=c of the object`:                           {ObjectLabels: map[string]string{"a b": "c"}},
-		`alert label "a-b"`:                                   {Labels: map[string]string{"a-b": "c"}},
-		`alert label "severity"`:                              {Labels: map[string]string{"severity": "page"}},
-		`disabled alert "WebhookNone"`:                        {Disabled: []string{"WebhookNone"}},
-		`did you mean WebhookSlow?`:                           {Disabled: []string{"webhookslow"}},
-		`threshold of "Slow"`:                                 {Thresholds: map[string]float64{"Slow": 0.1}},
-		`threshold of WebhookAuditorDown: the alert has none`: {Thresholds: map[string]float64{"WebhookAuditorDown": 0.1}},
-		`threshold of WebhookSlow: 5: must be a share`:        {Thresholds: map[string]float64{"WebhookSlow": 5}},
+		`--cluster-label: must be a label name, as cluster is, not "a-b"`:                                         {ClusterLabel: "a-b"},
+		`--selector: must be label matchers, as cluster="one", not "prod"`:                                        {Selector: "prod"},
+		`--severities: must be one of default, enhancement, not "mine"`:                                           {Severities: "mine"},
+		`--time-scale: must be a number above 0, not -1`:                                                          {TimeScale: -1},
+		`--runbook-base-url: must be a URL with scheme and host, as https://example.com/runbooks, not "://x"`:     {RunbookBaseURL: "://x"},
+		`--runbook-base-url: must be a URL with scheme and host, as https://example.com/runbooks, not "runbooks"`: {RunbookBaseURL: "runbooks"},
+		`--page-url: must be a URL with scheme and host, as https://auditor.example.com, not "auditor.example"`:   {PageURL: "auditor.example"},
+		`--labels: a b=c: must be a label, as release=prometheus`:                                                 {ObjectLabels: map[string]string{"a b": "c"}},
+		`--alert-labels: "a-b": must be a label name, as team is`:                                                 {Labels: map[string]string{"a-b": "c"}},
+		`--alert-labels: "severity": must be a name that the alerts do not have already`:                          {Labels: map[string]string{"severity": "page"}},
+		`--disable: "WebhookNone": must be the name of an alert`:                                                  {Disabled: []string{"WebhookNone"}},
+		`--disable: "webhookslow": must be the name of an alert, did you mean WebhookSlow?`:                       {Disabled: []string{"webhookslow"}},
+		`--threshold: "Slow": must be the name of an alert`:                                                       {Thresholds: map[string]float64{"Slow": 0.1}},
+		`--threshold: WebhookAuditorDown has none: must be one of WebhookCallsFailing, `:                          {Thresholds: map[string]float64{"WebhookAuditorDown": 0.1}},
+		`--threshold: WebhookSlow=5: must be a share of the calls, above 0 and below 1`:                           {Thresholds: map[string]float64{"WebhookSlow": 5}},
 	} {
 		if _, err := Render(RuleFile, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want one that says %q", o, err, want)
