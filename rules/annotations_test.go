@@ -18,7 +18,7 @@ const annotated = "testdata/annotations.md"
 // values of an incident.
 func TestAnnotations(t *testing.T) {
 	texts := map[string]string{}
-	for name, traces := range incidents() {
+	for name, traces := range incidents(t) {
 		p := evaluateFile(t, groupFile(t, groupsOf(t, alertsNeeded(name)...)), minute, faults[0].lines(traces))
 		p.now = begun * minute
 		if name == "WebhookUnwatched" {
@@ -40,9 +40,10 @@ func TestAnnotations(t *testing.T) {
 
 // incidents are, for each signal alert, the series of one, with names as they
 // are in clusters.
-func incidents() map[string][]trace {
-	out := map[string][]trace{"WebhookUnwatched": nil}
-	maps.Copy(out, triggers)
+func incidents(t *testing.T) map[string][]trace {
+	t.Helper()
+	out := allTriggers(t)
+	out["WebhookUnwatched"] = nil
 	for _, name := range []string{"WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen"} {
 		other := grows(requested("200"), 10).renamed(`instance="a"`, `instance="10.0.0.2:6443"`)
 		out[name] = append(slices.Clip(out[name]), other, known("webhook_info", knownHook+`,configuration="policy",failure_policy="Fail"`, 1))

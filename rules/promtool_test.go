@@ -1,25 +1,36 @@
 package rules
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/prometheus/common/model"
 	"sigs.k8s.io/yaml"
 )
 
 // unitTests is what is read here of a file for "promtool test rules", which
 // check.sh runs.
 type unitTests struct {
-	Tests []struct {
-		PromqlExprTests []struct {
-			Expr       string `json:"expr"`
-			ExpSamples []any  `json:"exp_samples"`
-		} `json:"promql_expr_test"`
-	} `json:"tests"`
+	Tests []unitTest `json:"tests"`
+}
+
+type unitTest struct {
+	Interval model.Duration `json:"interval"`
+	Series   []struct {
+		Series string `json:"series"`
+		Values string `json:"values"`
+	} `json:"input_series"`
+	PromqlExprTests []struct {
+		Expr       string         `json:"expr"`
+		EvalTime   model.Duration `json:"eval_time"`
+		ExpSamples []any          `json:"exp_samples"`
+	} `json:"promql_expr_test"`
 }
 
 // firingAlert is how the tests for promtool ask for the alerts that fire.
@@ -28,21 +39,9 @@ var firingAlert = regexp.MustCompile(`^ALERTS\{alertname="(\w+)",alertstate="fir
 // TestPromtoolCoverage holds that the tests for promtool see every signal alert
 // fire, stay silent before, and resolve. TestFindingAlerts does for the others.
 func TestPromtoolCoverage(t *testing.T) {
-	files, err := filepath.Glob("tests/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("found the tests %q, error %v", files, err)
-	}
 	seen := map[string]map[string]bool{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var tests unitTests
-		if err := yaml.Unmarshal(text, &tests); err != nil {
-			t.Fatal(err)
-		}
-		tests.note(seen)
+	for _, test := range allUnitTests(t) {
+		test.note(seen)
 	}
 	for _, g := range Groups() {
 		for _, a := range g.Alerts {
@@ -53,28 +52,81 @@ func TestPromtoolCoverage(t *testing.T) {
 	}
 }
 
-// note records what the tests see of each alert.
-func (u unitTests) note(seen map[string]map[string]bool) {
-	for _, test := range u.Tests {
-		fired := map[string]bool{}
+// allUnitTests are those of all files.
+func allUnitTests(t *testing.T) []unitTest {
+	t.Helper()
+	files, err := filepath.Glob("tests/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found the tests %q, error %v", files, err)
+	}
+	var out []unitTest
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read unitTests
+		if err := yaml.Unmarshal(text, &read); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, read.Tests...)
+	}
+	return out
+}
+
+// note records what the test sees of each alert.
+func (u unitTest) note(seen map[string]map[string]bool) {
+	fired := map[string]bool{}
+	for _, at := range u.PromqlExprTests {
+		found := firingAlert.FindStringSubmatch(at.Expr)
+		if found == nil {
+			continue
+		}
+		name := found[1]
+		if seen[name] == nil {
+			seen[name] = map[string]bool{}
+		}
+		switch {
+		case len(at.ExpSamples) > 0:
+			seen[name]["fires"] = true
+		case fired[name]:
+			seen[name]["resolves"] = true
+		default:
+			seen[name]["silent"] = true
+		}
+		fired[name] = len(at.ExpSamples) > 0
+	}
+}
+
+// triggersOf is what the alert fires on by the first test that sees it fire: each
+// series goes on as it did in the minute before.
+func triggersOf(t *testing.T, tests []unitTest, alert string) []trace {
+	t.Helper()
+	for _, test := range tests {
 		for _, at := range test.PromqlExprTests {
-			found := firingAlert.FindStringSubmatch(at.Expr)
-			if found == nil {
-				continue
+			if found := firingAlert.FindStringSubmatch(at.Expr); found != nil && found[1] == alert && len(at.ExpSamples) > 0 {
+				return test.tracesAt(t, time.Duration(at.EvalTime))
 			}
-			name := found[1]
-			if seen[name] == nil {
-				seen[name] = map[string]bool{}
-			}
-			switch {
-			case len(at.ExpSamples) > 0:
-				seen[name]["fires"] = true
-			case fired[name]:
-				seen[name]["resolves"] = true
-			default:
-				seen[name]["silent"] = true
-			}
-			fired[name] = len(at.ExpSamples) > 0
 		}
 	}
+	return nil
+}
+
+func (u unitTest) tracesAt(t *testing.T, at time.Duration) []trace {
+	t.Helper()
+	interval := cmp.Or(time.Duration(u.Interval), minute)
+	now, before := int(at/interval), int((at-minute)/interval)
+	var out []trace
+	for _, s := range u.Series {
+		read := parsed(t, []string{s.Series + " " + s.Values})[0]
+		value, exists := read.at(min(now, read.scrapes-1))
+		earlier, existed := read.at(min(before, read.scrapes-1))
+		switch {
+		case exists && existed && value > earlier:
+			out = append(out, grows(s.Series, value-earlier))
+		case exists:
+			out = append(out, stays(s.Series, value))
+		}
+	}
+	return out
 }
