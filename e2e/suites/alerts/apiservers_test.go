@@ -33,7 +33,7 @@ func TestOneAPIServer(t *testing.T) {
 		opens.via(t, other).traffic(t, 1, opens.via(t, other).createConfigMap)
 	}
 	notified := newReceiver(t)
-	auditors, _ := w.auditors(t)
+	auditors, _ := w.auditors(t, neverSlow(t, pages.webhook(), opens.webhook()))
 	stack := w.watch(t, timeScale, monitoring.Targets{APIServers: []string{second.Host, third.Host}, Controllers: w.Plane.ControllersURL(), Auditors: auditors}, notified.URL)
 	eventually(t, func(ctx context.Context) error { return stack.called(ctx, 6) })
 	testenv.Must(t, stack.quiet(t.Context()))

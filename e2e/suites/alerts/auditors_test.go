@@ -79,7 +79,7 @@ func TestOutageWithoutAuditor(t *testing.T) {
 	notified := newReceiver(t)
 	targets := monitoring.Targets{Controllers: w.Plane.ControllersURL()}
 	var stop func()
-	targets.Auditors, stop = w.auditors(t)
+	targets.Auditors, stop = w.auditors(t, neverSlow(t, s.webhook()))
 	stack := w.watch(t, timeScale, targets, notified.URL)
 	eventually(t, func(ctx context.Context) error { return stack.called(ctx, 1) })
 
@@ -97,7 +97,7 @@ func TestOutageWithoutAuditor(t *testing.T) {
 		same()
 		return errors.Join(stack.fires(ctx, "WebhookAuditorDown"), stack.withoutAuditor(ctx, 45*time.Minute))
 	})
-	targets.Auditors, _ = w.auditors(t)
+	targets.Auditors, _ = w.auditors(t, neverSlow(t, s.webhook()))
 	testenv.Must(t, stack.Scrape(t.Context(), targets))
 	eventually(t, func(ctx context.Context) error {
 		same()
