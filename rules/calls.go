@@ -3,6 +3,8 @@ package rules
 import (
 	"slices"
 	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
 // The API server's series of calls. A call that fails is counted by what the
@@ -121,12 +123,15 @@ func (f failure) increases() []RecordingRule {
 
 // recovered selects the webhooks of which at least 20 calls were answered and
 // none failed in the last two minutes, or in the last 15, if these are answered
-// more seldom.
+// more seldom, or in the last five, if the auditor found their backend down and no
+// longer does: that has paged, and what failed until then must not page again.
 func (f failure) recovered() string {
 	return `(
 			` + affectedCalls("2m") + ` >= 20 unless on (type, name) group by (type, name) (` + f.on("increase2m") + `)
 			or on (type, name)
 			` + affectedCalls("30m") + ` - on (type, name) ` + f.sum("increase30m") + ` >= 20 unless on (type, name) group by (type, name) (` + f.on("increase15m") + `)
+			or on (type, name)
+			` + backendRepaired + ` unless on (type, name) group by (type, name) (` + f.on("increase5m") + `)
 		)`
 }
 
@@ -195,6 +200,25 @@ const backendDown = `(
 	or on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"backend-unreachable|ca-bundle-invalid|ca-bundle-missing|serving-certificate"}[5m]))
 )`
 
+// backendRepaired are the webhooks whose backends the auditor found down within
+// what the windows hold, and no longer does.
+var backendRepaired = strings.ReplaceAll(`(
+				group by (type, name) (last_over_time(webhook_auditor_finding{check=~"CHECKS"}[75m]))
+				unless on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"CHECKS"}[5m]))
+				and on () `+auditorSeen+`
+			)`, "CHECKS", strings.Join(pagingBackendChecks(), "|"))
+
+// pagingBackendChecks find that a backend cannot be called, and page.
+func pagingBackendChecks() []string {
+	var out []string
+	for _, c := range classify.Checks {
+		if c.NonCriticalAlert != "" {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
 // cutOffRecords select the API servers of which all calls fail, while other API
 // servers reach two of the webhooks, or where the webhooks have two backends that
 // are not known to be down: it is not for a backend that they cannot be called.
@@ -250,7 +274,7 @@ func callsGroup() Group {
 		g.RecordingRules = append(g.RecordingRules, f.burn())
 	}
 	g.RecordingRules = append(g.RecordingRules, slowLongRecord)
-	g.RecordingRules = append(append(g.RecordingRules, refusalRecords...), answersRecord)
+	g.RecordingRules = slices.Concat(g.RecordingRules, refusalRecords, answerRecords)
 	g.Alerts = slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts())
 	return g
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -277,5 +278,56 @@ func TestRestart(t *testing.T) {
 	p.restart(file, 42*time.Minute)
 	if after := identities(50 * time.Minute); len(before) != 2 || !slices.Equal(before, after) {
 		t.Errorf("%q fire after the restart, %q before", after, before)
+	}
+}
+
+// TestUnscrapedIsNoFailure has an API server that is not scraped for half an
+// hour. The webhook answers most of its few calls: what cannot be seen is no
+// reason to say that it answers none.
+func TestUnscrapedIsNoFailure(t *testing.T) {
+	var traces []trace
+	for _, series := range []trace{
+		grows(scraped+`{instance="a"}`, 1), grows(requested("200"), 0.2), grows(requested("503"), 0.1), grows(rejected("calling_webhook_error"), 0.1),
+	} {
+		traces = append(traces, series.except(90, 120, "_").except(90, 91, "stale"))
+	}
+	p := evaluateFile(t, fileOf(t, "WebhookAllCallsFailing"), minute, faults[0].lines(append(traces, limited(knownHook, 1))))
+	p.now = begun * minute
+	if got := p.first("WebhookAllCallsFailing", watched*minute); got >= 0 {
+		t.Errorf("WebhookAllCallsFailing fires after %s", got)
+	}
+}
+
+// TestNoSecondPage has webhooks that are called now and then, whose backend is
+// down for an hour, as the auditor finds: once it is back, nobody is paged for
+// the calls that failed until then when the alert on the backend ends.
+func TestNoSecondPage(t *testing.T) {
+	const down, up = 20, 80
+	for _, period := range []int{1, 2, 5, 10} {
+		t.Run(fmt.Sprintf("called every %d minutes", period), func(t *testing.T) {
+			t.Parallel()
+			calls := func(from, to int) func(int) int {
+				return func(m int) int { return max(min(m, to)-from, 0) / period * max(1, period/2) }
+			}
+			found := stays(`webhook_auditor_finding{`+knownHook+`,check="no-ready-endpoints",severity="critical",configuration="c",group="",resource=""}`, 1)
+			answered := func(m int) int { return calls(0, down)(m) + calls(up, watched)(m) }
+			p := evaluateFile(t, fileOf(t, "WebhookBackendDown", "WebhookFailingClosed"), minute, faults[0].lines([]trace{
+				counts(requested("200"), answered), counts(requested("503"), calls(down, up)), counts(rejected("calling_webhook_error"), calls(down, up)),
+				found.during(down, up), info, reach, seesAll, limited(knownHook, 0.5),
+			}))
+			p.now = 15 * minute
+			paged := false
+			for at := 15; at <= watched; at++ {
+				fires := p.until(time.Duration(at) * minute)
+				down, failing := len(firingOf(slices.Clone(fires), "WebhookBackendDown")) > 0, len(firingOf(fires, "WebhookFailingClosed")) > 0
+				paged = paged || down
+				if at > up && failing && !down {
+					t.Fatalf("WebhookFailingClosed fires alone %d minutes after the backend is back", at-up)
+				}
+			}
+			if !paged {
+				t.Error("WebhookBackendDown does not fire")
+			}
+		})
 	}
 }
