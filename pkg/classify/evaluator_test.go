@@ -108,11 +108,21 @@ func (c *changingCluster) step() string {
 	case 11:
 		return c.edit()
 	case 12:
-		c.ServicesKnown.All, c.NamespacesKnown = c.IntN(4) > 0, c.IntN(4) > 0
-		c.EndpointsKnown.All = c.ServicesKnown.All
+		c.ServicesKnown, c.EndpointsKnown, c.NamespacesKnown = c.coverage(), c.coverage(), c.IntN(4) > 0
 		return "what is known"
 	}
 	return "nothing"
+}
+
+// coverage is all, or some Services.
+func (c *changingCluster) coverage() inventory.Coverage {
+	out := inventory.Coverage{All: c.IntN(2) == 0, Services: map[inventory.Key]bool{}}
+	for _, service := range c.pool.Services {
+		if c.IntN(2) == 0 {
+			out.Services[inventory.Key{Namespace: service.Namespace, Name: service.Name}] = true
+		}
+	}
+	return out
 }
 
 // edit changes a webhook that is registered.
