@@ -299,8 +299,8 @@ func TestUnscrapedIsNoFailure(t *testing.T) {
 }
 
 // TestNoSecondPage has webhooks that are called now and then, whose backend is
-// down for an hour, as the auditor finds: once it is back, nobody is paged for
-// the calls that failed until then when the alert on the backend ends.
+// down for an hour, as the auditor finds: once it is back, the calls that
+// failed until then page no more when the alert on the backend ends.
 func TestNoSecondPage(t *testing.T) {
 	const down, up = 20, 80
 	for _, period := range []int{1, 2, 5, 10} {
