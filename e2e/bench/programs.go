@@ -56,7 +56,7 @@ func (c *filled) auditor(binary string) program {
 	hooks := c.size.Configurations * c.size.Hooks
 	query := func(family string) *string { return new("?name[]=" + auditor.Prefix + family) }
 	return program{
-		name: name, path: binary, env: []string{"GOGC=25"}, // as the manifests have it
+		name: name, path: binary, env: []string{"GOGC=50"}, // as the manifests have it
 		args: func(kubeconfig, host string, ports []int) []string {
 			return []string{"run", "--kubeconfig=" + kubeconfig, fmt.Sprintf("--web.listen-address=%s:%d", host, ports[0]), "--web.max-series=1000000"}
 		},

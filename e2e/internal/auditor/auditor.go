@@ -60,7 +60,7 @@ func Launch(o Options) (*Auditor, error) {
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	args := append([]string{"run", "--kubeconfig=" + o.Kubeconfig, "--web.listen-address=" + address}, o.Flags...)
-	p, err := process.RunWith([]string{"GOGC=25"}, o.Binary, filepath.Join(dir, "log"), args...) // as the manifests have it
+	p, err := process.RunWith([]string{"GOGC=50"}, o.Binary, filepath.Join(dir, "log"), args...) // as the manifests have it
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
