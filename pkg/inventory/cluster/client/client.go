@@ -1,6 +1,7 @@
 // Package client makes clients of the resources that the program reads and writes.
-// client-go's own clients come with the types of every API group: 10 MB of the
-// program, and of each process more memory and CPU time than all of its own.
+// client-go's own clients come with the types of every API group: they took 14 of 60
+// MB of the program, 8 of 40 MB of the memory of its smallest command, and a quarter of
+// that command's CPU time.
 package client
 
 import (
