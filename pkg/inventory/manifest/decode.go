@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -30,17 +31,64 @@ func decode(data []byte, into metav1.Object) error {
 	return nil
 }
 
-// decodeProblem says which value has the wrong type, and what it must be.
+// decodeProblem says which value has the wrong type, and what it must be, in the
+// words of the API server's validation.
 func decodeProblem(data []byte, err error) *problem {
 	mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
 		return problemf(1, "%v", err)
 	}
-	before := data[:min(int(mismatch.Offset), len(data))]
-	value := before[bytes.LastIndexAny(before[:len(before)-1], "{,")+1:]
-	p := problemf(1+bytes.Count(before, []byte("\n")), "%s: must be of type %s, not %.80s", mismatch.Field, mismatch.Type, value)
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	path, value := valueAt(d, nil, mismatch.Offset)
+	if text, ok := value.(string); ok {
+		value = text[:min(len(text), 80)]
+	}
+	p := problemf(1+bytes.Count(data[:min(int(mismatch.Offset), len(data))], []byte("\n")),
+		"%v", field.Invalid(path, value, "must be of type "+typeName(mismatch.Type.Kind())))
 	if mismatch.Type.Kind() == reflect.String {
 		p.message += ": write it in quotes"
 	}
 	return p
+}
+
+// valueAt reads the next value and returns the one in it, or itself, that the
+// decoder has read up to the offset, with its path: a scalar to its end, of an
+// object or array the first character.
+func valueAt(d *json.Decoder, path *field.Path, offset int64) (*field.Path, any) {
+	start, _ := d.Token() // what is no JSON is not decoded
+	switch delim, isDelim := start.(json.Delim); {
+	case d.InputOffset() >= offset && isDelim:
+		return path, field.OmitValueType{}
+	case d.InputOffset() >= offset:
+		return path, start
+	case !isDelim:
+		return nil, nil
+	default:
+		for i := 0; d.More(); i++ {
+			child := path.Index(i)
+			if delim == '{' {
+				key, _ := d.Token()
+				child = path.Child(fmt.Sprint(key))
+			}
+			if found, value := valueAt(d, child, offset); found != nil {
+				return found, value
+			}
+		}
+		_, _ = d.Token()
+		return nil, nil
+	}
+}
+
+// typeName names a type as an OpenAPI schema does.
+func typeName(kind reflect.Kind) string {
+	switch kind {
+	case reflect.Slice, reflect.Array:
+		return "array"
+	case reflect.Struct, reflect.Map, reflect.Pointer:
+		return "object"
+	case reflect.Bool:
+		return "boolean"
+	}
+	return kind.String()
 }
