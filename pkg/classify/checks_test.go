@@ -176,6 +176,9 @@ func TestRunbooks(t *testing.T) {
 		if m == nil || m[1] != check.Name {
 			t.Errorf("pkg/classify/%s.md: add it, with the title %q and the sections Meaning, Impact, Diagnosis and Mitigation", check.Name, "# "+check.Name)
 		}
+		if strings.Contains(check.Runbook(), "\n|") {
+			t.Errorf("pkg/classify/%s.md has a table, which the status page does not render: make it a list", check.Name)
+		}
 	}
 }
 
