@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"errors"
@@ -62,26 +63,21 @@ func unreadable(start []byte) string {
 }
 
 // gzip reads a compressed file: an archive or a manifest.
-func (f *feeder) gzip(c content) {
-	packed := &counter{r: c.r}
-	r, err := gzip.NewReader(packed)
+func (r *reader) gzip(f *file, data io.Reader) {
+	packed := &counter{r: data}
+	unpacked, err := gzip.NewReader(packed)
 	if err != nil {
-		f.fail(c.name, 0, err)
+		r.fail(f, 0, err)
 		return
 	}
-	defer r.Close()
-	c.r = &guard{r: r, packed: packed, limits: f.limits}
-	start := make([]byte, tarMagicEnd)
-	n, _ := io.ReadFull(c.r, start)
-	start = start[:n]
-	c.r = io.MultiReader(bytes.NewReader(start), c.r)
-	if isTar(start) {
-		f.archive(c)
+	defer unpacked.Close()
+	buffered := bufio.NewReaderSize(&guard{r: unpacked, packed: packed, limits: r.limits}, tarMagicEnd)
+	if start, _ := buffered.Peek(tarMagicEnd); isTar(start) {
+		r.archive(f, buffered)
 		return
 	}
-	left := f.limits.members
-	c.r = &allowance{r: c.r, budget: &left, left: left}
-	f.text(c)
+	left := r.limits.members
+	r.text(f, &allowance{r: buffered, budget: &left, left: left})
 }
 
 // counter counts the bytes read.
@@ -115,24 +111,24 @@ func (g *guard) Read(p []byte) (int, error) {
 
 // archive reads the files of a tar archive in their order; nothing is unpacked
 // to disk.
-func (f *feeder) archive(c content) {
-	f.input().archive = true
-	r := tar.NewReader(c.r)
-	budget := f.limits.members
+func (r *reader) archive(f *file, data io.Reader) {
+	f.input.archive = true
+	members := tar.NewReader(data)
+	budget := r.limits.members
 	last := "its start"
-	for range f.limits.entries {
-		h, err := r.Next()
+	for range r.limits.entries {
+		h, err := members.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return
 		case err != nil && !errors.Is(err, tar.ErrInsecurePath):
-			f.fail(c.name, 0, fmt.Errorf("reading the archive after %s: %w: what follows is not read", last, broken(err)))
+			r.fail(f, 0, fmt.Errorf("reading the archive after %s: %w: what follows is not read", last, broken(err)))
 			return
 		}
 		last = h.Name
-		f.entry(c, h, &allowance{r: r, budget: &budget, left: f.limits.member})
+		r.inArchive(f, h, &allowance{r: members, budget: &budget, left: r.limits.member})
 	}
-	f.fail(c.name, 0, fmt.Errorf("more than %d entries: what follows %s is not read", f.limits.entries, last))
+	r.fail(f, 0, fmt.Errorf("more than %d entries: what follows %s is not read", r.limits.entries, last))
 }
 
 // broken names the unexpected end of an archive.
@@ -175,27 +171,23 @@ func (a *allowance) exhausted() error {
 	return errors.New("the manifests of the archive are too large together: the rest is not read")
 }
 
-// entry reads a file of an archive, if it is one that holds objects.
-func (f *feeder) entry(archive content, h *tar.Header, r io.Reader) {
-	full := archive.name + "!" + path.Clean(h.Name)
+// inArchive reads a file of an archive.
+func (r *reader) inArchive(archive *file, h *tar.Header, data io.Reader) {
+	name, info := path.Clean(h.Name), h.FileInfo()
+	full := archive.name + "!" + name
 	if path.IsAbs(h.Name) || slices.Contains(strings.Split(h.Name, "/"), "..") {
-		f.fail(full, 0, errors.New("its name leads out of the archive: not read"))
+		r.fail(&file{input: archive.input, name: full}, 0, errors.New("its name leads out of the archive: not read"))
 		return
 	}
-	name := path.Clean(h.Name)
-	f.input().layout = f.input().layout.with(recognize(name))
-	c, read := f.content(full, name)
+	archive.input.recognize(name)
+	f, read := archive.input.member(full, name)
 	switch {
-	case h.Typeflag == tar.TypeReg && f.input().isTimestamp(name):
-		f.input().readTimestamp(r)
-	case !read || h.Typeflag == tar.TypeDir:
+	case !read || info.IsDir():
 	case h.Typeflag == tar.TypeSymlink || h.Typeflag == tar.TypeLink:
-		f.fail(full, 0, fmt.Errorf("a link to %s: links in archives are not followed", h.Linkname))
-	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse:
-		f.fail(full, 0, errors.New("not a regular file"))
+		r.fail(f, 0, fmt.Errorf("a link to %s: links in archives are not followed", h.Linkname))
+	case !info.Mode().IsRegular():
+		r.fail(f, 0, errors.New("not a regular file"))
 	default:
-		f.input().written(h.ModTime)
-		c.r = r
-		f.text(c)
+		r.member(f, info, data)
 	}
 }

@@ -12,22 +12,12 @@ import (
 	"path"
 	"path/filepath"
 	"time"
-
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // stdinName is the file name of positions in the standard input.
 const stdinName = "<stdin>"
 
-// feeder finds the files to read and cuts them into jobs.
-type feeder struct {
-	stdin  io.Reader
-	limits limits
-	inputs []input
-	emit   func(job)
-}
-
-// input is what is known of a path before anything in it is parsed.
+// input is what is known of a path.
 type input struct {
 	path string
 	// absent is set where the path cannot be opened.
@@ -41,31 +31,28 @@ type input struct {
 	// collected is when it was collected, as its timestamp file says; newest is
 	// when the newest of its files was written. Zero is unknown.
 	collected, newest time.Time
+
+	objects, skipped int
+	// kinds are those of which an object was read.
+	kinds map[string]bool
+	// removed are the objects in versions that Kubernetes 1.22 removed.
+	removed []string
 }
 
-// content is a file and how to read it.
-type content struct {
-	name     string
-	r        io.Reader
-	lenient  bool
-	implied  typeMeta
+// file is one that is read: it is named by the user, or in a directory or archive.
+type file struct {
+	input *input
+	name  string
+	// lenient is set where something that is no object of Kubernetes need not be
+	// valid YAML: a directory holds other files, too.
+	lenient bool
+	// implied is the type of objects that do not state theirs.
+	implied typeMeta
+	// complete is what the file may be complete of.
 	complete []completeness
-}
-
-func (f *feeder) feed(paths []string, emit func(job)) {
-	f.emit = emit
-	for _, name := range paths {
-		f.inputs = append(f.inputs, input{path: name, hosted: map[string]bool{}})
-		f.path(name)
-	}
-}
-
-// input returns the input that is being read.
-func (f *feeder) input() *input { return &f.inputs[len(f.inputs)-1] }
-
-// fail reports what cannot be read.
-func (f *feeder) fail(file string, line int, err error) {
-	f.emit(done(outcome{errors: []inventory.Error{{Source: inventory.Source{File: file, Line: line}, Message: reason(err)}}}))
+	// failed is set where an object of it cannot be read, listed where there is a
+	// list in it.
+	failed, listed bool
 }
 
 // reason leaves out the path, which the error's source has.
@@ -77,214 +64,140 @@ func reason(err error) string {
 	return err.Error()
 }
 
-func (f *feeder) path(name string) {
-	if name == "-" {
-		f.file(content{name: stdinName, r: f.stdin})
+// name is the file name of positions in the input.
+func (in *input) name() string {
+	if in.path == "-" {
+		return stdinName
+	}
+	return in.path
+}
+
+func (r *reader) path(in *input) {
+	f := &file{input: in, name: in.name()}
+	if in.path == "-" {
+		r.file(f, r.stdin)
 		return
 	}
-	file, err := os.Open(name)
+	opened, err := os.Open(in.path)
 	if err != nil {
-		f.input().absent = true
-		f.fail(name, 0, err)
+		in.absent = true
+		r.fail(f, 0, err)
 		return
 	}
-	defer file.Close()
-	switch info, err := file.Stat(); {
+	defer opened.Close()
+	switch info, err := opened.Stat(); {
 	case err != nil:
-		f.fail(name, 0, err)
+		r.fail(f, 0, err)
 	case info.IsDir():
-		f.directory(name)
+		r.directory(in)
 	default:
-		f.file(content{name: name, r: file})
+		r.file(f, opened)
 	}
 }
 
 // directory reads the files of a directory and of those below it. Links are
 // followed inside of the directory only.
-func (f *feeder) directory(dir string) {
-	root, err := os.OpenRoot(dir)
+func (r *reader) directory(in *input) {
+	root, err := os.OpenRoot(in.path)
 	if err != nil {
-		f.fail(dir, 0, err)
+		r.fail(&file{input: in, name: in.path}, 0, err)
 		return
 	}
 	defer root.Close()
-	f.input().layout = survey(root.FS(), filepath.Base(dir))
-	walk(root.FS(), func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			f.fail(filepath.Join(dir, name), 0, err)
-		} else if !entry.IsDir() {
-			f.member(root, dir, name)
+	// What is visited returns no error.
+	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			r.fail(&file{input: in, name: filepath.Join(in.path, name)}, 0, err)
+		case !entry.IsDir():
+			r.inDirectory(in, root, name)
 		}
 		return nil
 	})
 }
 
-// walk visits a tree and passes errors to visit.
-func walk(tree fs.FS, visit fs.WalkDirFunc) {
-	// visit never returns an error but fs.SkipAll.
-	_ = fs.WalkDir(tree, ".", visit)
-}
-
-// survey looks for the names by which the layout of a directory is recognized.
-func survey(tree fs.FS, base string) layout {
-	found := recognize(base)
-	if found != plain {
-		return found
-	}
-	walk(tree, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil {
-			found = found.with(recognize(path.Join(base, name)))
-		}
-		if found == insights {
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return found
-}
-
-// member reads a file of a directory.
-func (f *feeder) member(root *os.Root, dir, name string) {
-	full := filepath.Join(dir, name)
-	c, read := f.content(full, name)
-	timestamp := f.input().layout != plain && f.input().isTimestamp(name)
-	if !read && !timestamp {
+// inDirectory reads a file of a directory.
+func (r *reader) inDirectory(in *input, root *os.Root, name string) {
+	in.recognize(path.Join(filepath.Base(in.path), name))
+	f, read := in.member(filepath.Join(in.path, name), name)
+	if !read {
 		return
 	}
 	info, err := root.Stat(name)
 	switch {
 	case err != nil:
-		f.fail(full, 0, err)
+		r.fail(f, 0, err)
 		return
 	case info.IsDir():
 		return
 	case !info.Mode().IsRegular():
-		f.fail(full, 0, errors.New("not a regular file"))
+		r.fail(f, 0, errors.New("not a regular file"))
 		return
 	}
-	file, err := root.Open(name)
+	opened, err := root.Open(name)
 	if err != nil {
-		f.fail(full, 0, err)
+		r.fail(f, 0, err)
 		return
 	}
-	defer file.Close()
-	if timestamp {
-		f.input().readTimestamp(file)
-		return
-	}
-	f.input().written(info.ModTime())
-	c.r = file
-	f.text(c)
+	defer opened.Close()
+	r.member(f, info, opened)
 }
 
-// content says how to read a file of a directory or archive, and false for one
-// that is not read.
-func (f *feeder) content(full, name string) (content, bool) {
-	in := f.input()
+// member says how to read a file of a directory or archive, and false for one that
+// is not read.
+func (in *input) member(full, name string) (*file, bool) {
 	in.noteHosted(name)
 	role, read := in.layout.role(name)
 	in.listed = in.listed || read && configurationList.MatchString(name)
-	return content{
-		name:     full,
-		lenient:  in.layout == plain,
-		implied:  role.implied,
-		complete: in.layout.completeness(len(f.inputs)-1, name),
-	}, read
+	f := &file{input: in, name: full, lenient: in.layout == plain, implied: role.implied, complete: in.layout.completeness(name)}
+	return f, read || in.isTimestamp(name)
+}
+
+// member reads a file of a directory or archive.
+func (r *reader) member(f *file, info fs.FileInfo, data io.Reader) {
+	if f.input.isTimestamp(info.Name()) {
+		f.input.readTimestamp(data)
+		return
+	}
+	f.input.written(info.ModTime())
+	r.text(f, data)
 }
 
 // file reads a file that the user names, whatever its format.
-func (f *feeder) file(c content) {
-	r := bufio.NewReaderSize(c.r, tarMagicEnd)
-	c.r = r
-	start, _ := r.Peek(tarMagicEnd)
+func (r *reader) file(f *file, data io.Reader) {
+	buffered := bufio.NewReaderSize(data, tarMagicEnd)
+	start, _ := buffered.Peek(tarMagicEnd)
 	switch {
 	case isGzip(start):
-		f.gzip(c)
+		r.gzip(f, buffered)
 	case isTar(start):
-		f.archive(c)
+		r.archive(f, buffered)
 	default:
 		if format := unreadable(start); format != "" {
-			f.fail(c.name, 0, fmt.Errorf("%s: unpack it first", format))
+			r.fail(f, 0, fmt.Errorf("%s: unpack it first", format))
 			return
 		}
-		f.text(c)
+		r.text(f, buffered)
 	}
 }
 
-// text cuts a file of YAML or JSON into jobs.
-func (f *feeder) text(c content) {
-	defer func() { f.emit(done(outcome{fileDone: true, complete: c.complete})) }()
-	r := bufio.NewReader(c.r)
-	if err := skipMark(r); err != nil {
-		f.fail(c.name, 1, err)
+// text cuts a file of YAML or JSON into parts.
+func (r *reader) text(f *file, data io.Reader) {
+	defer func() { r.add(part{text{file: f}, outcome{fileDone: true}}) }()
+	buffered := bufio.NewReader(data)
+	if err := skipMark(buffered); err != nil {
+		r.fail(f, 1, err)
 		return
 	}
 	s := splitter{emit: func(d document) {
 		if d.tooLarge {
-			f.fail(c.name, d.line, fmt.Errorf("a document of more than %d MiB: split the file", maxDocument>>20))
+			r.fail(f, d.line, fmt.Errorf("a document of more than %d MiB: split the file", maxDocument>>20))
 			return
 		}
-		f.document(text{
-			position: position{c.name, d.line},
-			input:    len(f.inputs) - 1,
-			data:     d.data,
-			implied:  c.implied,
-			lenient:  c.lenient,
-		})
+		r.document(text{file: f, line: d.line, data: d.data, implied: f.implied})
 	}}
-	if err := s.split(r); err != nil {
-		f.fail(c.name, s.line, err)
-	}
-}
-
-// document cuts a document into jobs.
-func (f *feeder) document(t text) {
-	if !isJSON(t.data) {
-		f.object(t, blockOutline(t.data))
-		return
-	}
-	s := newJSONScanner(t.data)
-	for s.decoder.More() {
-		o, err := s.object()
-		part := t
-		part.data, part.line = t.data[o.start:o.end], t.line+o.line-1
-		switch {
-		case err == nil:
-			f.object(part, o)
-		case o.start == 0 && len(o.elements) == 0:
-			t.notJSON = s.problem(o, err)
-			f.emit(job{len(t.data), func() outcome { return t.read(outline{words: o.words}) }})
-			return
-		default:
-			o.words["kind"] = cmp.Or(o.words["kind"], "List") // it may come after what is broken
-			f.object(part, o)
-			p := s.problem(o, err)
-			f.fail(t.file, t.line+p.line-1, errors.New(p.message))
-			return
-		}
-	}
-}
-
-// minCut is the size from which a list of YAML is cut into its items even if these
-// may share anchors: a parsed document takes some 15 times its size.
-const minCut = 1 << 20
-
-// object makes a job of an object, and of each item of a list.
-func (f *feeder) object(t text, o outline) {
-	meta := o.meta()
-	if meta == (typeMeta{}) {
-		meta = t.implied
-	}
-	if !o.isList(meta) || !t.isJSON() && len(t.data) < minCut && hasAliases(t.data) {
-		f.emit(job{len(t.data), func() outcome { return t.read(o) }})
-		return
-	}
-	list := outcome{file: t.file, input: t.input}
-	items := list.listStart(t.position, meta, o)
-	f.emit(done(list))
-	for _, span := range items {
-		item := t.item(span, meta)
-		f.emit(job{len(item.data), item.readItem})
+	if err := s.split(buffered); err != nil {
+		r.fail(f, s.line, err)
 	}
 }
 
@@ -299,4 +212,51 @@ func skipMark(r *bufio.Reader) error {
 		return errors.New("UTF-16: convert the file to UTF-8 first, as with iconv")
 	}
 	return nil
+}
+
+// document adds the objects of a document.
+func (r *reader) document(t text) {
+	if !isJSON(t.data) {
+		r.cut(t, blockOutline(t.data))
+		return
+	}
+	s := newJSONScanner(t.data)
+	for s.decoder.More() {
+		o, err := s.object()
+		one := t
+		one.data, one.line = t.data[o.start:o.end], t.line+o.line-1
+		switch {
+		case err == nil:
+			r.cut(one, o)
+		case o.start == 0 && len(o.elements) == 0:
+			t.notJSON = s.problem(o, err)
+			r.add(part{text: t})
+			return
+		default:
+			o.words["kind"] = cmp.Or(o.words["kind"], "List") // it may come after what is broken
+			r.cut(one, o)
+			p := s.problem(o, err)
+			r.fail(t.file, t.line+p.line-1, errors.New(p.message))
+			return
+		}
+	}
+}
+
+// minCut is the size from which a list of YAML is cut into its items even if these
+// may share anchors: a parsed document takes some 15 times its size.
+const minCut = 1 << 20
+
+// cut adds an object, or the items of a list.
+func (r *reader) cut(t text, o outline) {
+	meta := cmp.Or(o.meta(), t.implied)
+	if !o.isList(meta) || !t.isJSON() && len(t.data) < minCut && hasAliases(t.data) {
+		r.add(part{text: t})
+		return
+	}
+	var list outcome
+	items := list.listStart(t, meta, o)
+	r.add(part{text{file: t.file}, list})
+	for _, item := range items {
+		r.add(part{text: t.item(item, meta)})
+	}
 }

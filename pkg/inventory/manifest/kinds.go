@@ -148,7 +148,8 @@ func isRegistration(kind string) bool {
 
 // object is one API object that was read.
 type object struct {
-	key inventory.SourceKey
+	key  inventory.SourceKey
+	file *file
 	// line is that of the object's first line in its file.
 	line int
 	// hooks are the webhooks of a configuration.
@@ -158,10 +159,8 @@ type object struct {
 	value   any
 }
 
-// outcome is what a part of an input holds.
+// outcome is what a text holds.
 type outcome struct {
-	file      string
-	input     int
 	objects   []object
 	errors    []inventory.Error
 	skipped   int
@@ -170,15 +169,14 @@ type outcome struct {
 	listed bool
 	// badBundle is set where a CA bundle is not base64.
 	badBundle bool
-	// fileDone is set at the end of a file, which is complete then.
+	// fileDone is set at the end of a file.
 	fileDone bool
-	complete []completeness
 }
 
-// fail adds a problem, whose line counts from the position.
-func (o *outcome) fail(at position, object string, p *problem) {
+// fail adds a problem, whose line counts from the text's.
+func (o *outcome) fail(t text, object string, p *problem) {
 	o.errors = append(o.errors, inventory.Error{
-		Source:  inventory.Source{File: at.file, Line: at.line + p.line - 1},
+		Source:  inventory.Source{File: t.file.name, Line: t.line + p.line - 1},
 		Object:  object,
 		Message: p.message,
 	})
@@ -190,29 +188,29 @@ func (o *outcome) skip(meta typeMeta, count int) {
 	o.openShift = o.openShift || meta.isOpenShift()
 }
 
-// object reads one API object, whose webhooks are in the spans.
-func (o *outcome) object(at position, data []byte, meta typeMeta, webhooks []span) {
+// object reads one API object, whose webhooks are in the spans of the text.
+func (o *outcome) object(t text, data []byte, meta typeMeta, webhooks []span) {
 	d, known := meta.decoder()
 	switch {
 	case meta.apiVersion == "" && isRegistration(meta.kind):
-		o.fail(at, join(meta.kind, nameIn(data)), problemf(1, "apiVersion is missing"))
+		o.fail(t, join(meta.kind, nameIn(data)), problemf(1, "apiVersion is missing"))
 		return
 	case !known:
 		o.skip(meta, 1)
 		return
 	case !slices.Contains(d.versions, meta.version()):
-		o.fail(at, join(meta.kind, nameIn(data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.apiVersion, strings.Join(d.versions, " or ")))
+		o.fail(t, join(meta.kind, nameIn(data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.apiVersion, strings.Join(d.versions, " or ")))
 		return
 	}
 	o.openShift = o.openShift || meta.isOpenShift()
 	value := d.object()
 	if err := decode(data, value); err != nil {
 		_, o.badBundle = errors.AsType[base64.CorruptInputError](err)
-		o.fail(at, join(meta.kind, value.GetName()), decodeProblem(data, err))
+		o.fail(t, join(meta.kind, value.GetName()), decodeProblem(data, err))
 		return
 	}
 	if value.GetName() == "" {
-		o.fail(at, meta.kind, problemf(1, "metadata.name is missing"))
+		o.fail(t, meta.kind, problemf(1, "metadata.name is missing"))
 		return
 	}
 	key := inventory.SourceKey{Kind: meta.kind, Name: value.GetName()}
@@ -222,8 +220,8 @@ func (o *outcome) object(at position, data []byte, meta typeMeta, webhooks []spa
 	}
 	o.objects = append(o.objects, object{
 		key:     key,
-		line:    at.line,
-		hooks:   hooks(value, at.line, webhooks),
+		line:    t.line,
+		hooks:   hooks(value, t.line, webhooks),
 		removed: isRegistration(meta.kind) && meta.isV1beta1(),
 		value:   convert(value, meta),
 	})

@@ -29,19 +29,18 @@ func (l layout) name() string {
 	return [...]string{"manifests", "must-gather", "oc adm inspect", "insights archive", "cluster-info dump"}[l]
 }
 
-// with returns the layout after one more file. A file of an insights archive
+// recognize notes the layout that a file shows. A file of an insights archive
 // outweighs those of a must-gather: an insights archive has a folder
 // cluster-scoped-resources, too, with roles and bindings.
-func (l layout) with(mark layout) layout {
-	if l == plain || mark == insights {
-		return mark
+func (in *input) recognize(name string) {
+	if shown := layoutOf(name); in.layout == plain || shown == insights {
+		in.layout = shown
 	}
-	return l
 }
 
-// recognize returns the layout that a file of that path belongs to; plain where
+// layoutOf returns the layout that a file of that path belongs to; plain where
 // any layout may have such a file.
-func recognize(name string) layout {
+func layoutOf(name string) layout {
 	segments := strings.Split(name, "/")
 	base := segments[len(segments)-1]
 	switch stem, _, _ := strings.Cut(base, "."); {
@@ -89,14 +88,13 @@ type fileRole struct {
 // input has the layout and the file is a readable list: a full disk leaves empty
 // files behind.
 type completeness struct {
-	input  int
 	layout layout
 	fileRole
 }
 
 // completeness returns what a file may be complete of. While the layout of an
 // archive is not known yet, each layout counts.
-func (l layout) completeness(input int, name string) []completeness {
+func (l layout) completeness(name string) []completeness {
 	layouts := []layout{l}
 	if l == plain {
 		layouts = []layout{mustGather, inspect, clusterDump}
@@ -104,7 +102,7 @@ func (l layout) completeness(input int, name string) []completeness {
 	var out []completeness
 	for _, l := range layouts {
 		if r, ok := l.role(name); ok && r.complete != nothing {
-			out = append(out, completeness{input: input, layout: l, fileRole: r})
+			out = append(out, completeness{l, r})
 		}
 	}
 	return out

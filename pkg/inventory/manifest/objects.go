@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -10,56 +11,79 @@ import (
 )
 
 // result returns all that was read.
-func (c *collector) result(inputs []input) inventory.Objects {
+func (r *reader) result() inventory.Objects {
 	out := inventory.Objects{
-		OpenShift: c.openShift,
-		Sources:   make(map[inventory.SourceKey]inventory.Source, len(c.objects)),
-		Errors:    c.allErrors(),
+		OpenShift: r.openShift,
+		Sources:   make(map[inventory.SourceKey]inventory.Source, len(r.objects)),
+		Errors:    r.errors,
 	}
-	known := confirmed(c.complete, inputs)
+	if r.dropped > 0 {
+		out.Errors = append(out.Errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", r.dropped)})
+	}
+	known := confirmed(r.files)
 	var best server
-	for _, k := range c.objects {
-		addSources(out.Sources, k)
-		if s, ok := k.value.(server); ok && s.known() && s.better(best) {
+	for _, o := range r.objects {
+		o.count()
+		o.addSources(out.Sources)
+		if s, ok := o.value.(server); ok && s.known() && s.better(best) {
 			best = s
 		}
-		if !known.replacedByPods(k.key) {
-			out.Add(k.value)
+		if !known.replacedByPods(o.key) {
+			out.Add(o.value)
 		}
 	}
 	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return openShiftGroup(crd.Spec.Group) })
 	out.Server = best.version
-	out.Nodes = c.nodes(known, inputs)
+	out.Nodes = r.nodes(known)
 	out.ServicesKnown.Namespaces = known[allServices]
 	out.EndpointsKnown.Namespaces = known.endpoints()
-	addMirrored(&out, c.objects)
+	addMirrored(&out, r.objects)
 	return out
 }
 
+// count adds the object to what was read of its input.
+func (o object) count() {
+	in := o.file.input
+	in.objects++
+	if o.removed {
+		in.removed = append(in.removed, o.key.Kind+"/"+o.key.Name)
+	}
+	if s, isServer := o.value.(server); !isServer || s.known() {
+		in.kinds[o.key.Kind] = true
+	}
+}
+
+func (o object) source() inventory.Source {
+	return inventory.Source{File: o.file.name, Line: o.line}
+}
+
 // addSources adds the positions of an object and its webhooks.
-func addSources(sources map[inventory.SourceKey]inventory.Source, k kept) {
-	sources[k.key] = inventory.Source{File: k.file, Line: k.line}
-	for i, h := range k.hooks {
-		key := k.key
+func (o object) addSources(sources map[inventory.SourceKey]inventory.Source) {
+	sources[o.key] = o.source()
+	for i, h := range o.hooks {
+		key := o.key
 		key.Webhook, key.Index = h.name, i
-		sources[key] = inventory.Source{File: k.file, Line: h.line}
+		sources[key] = inventory.Source{File: o.file.name, Line: h.line}
 	}
 }
 
 // coverage are the namespaces of which all objects of a set were collected.
 type coverage map[objectSet]map[string]bool
 
-// confirmed returns what the files are complete of, by the layout of their input.
-func confirmed(complete []completeness, inputs []input) coverage {
+// confirmed returns what the files are complete of: those that are a readable list
+// in the layout of their input.
+func confirmed(files []*file) coverage {
 	out := coverage{}
-	for _, c := range complete {
-		if inputs[c.input].layout != c.layout {
-			continue
+	for _, f := range files {
+		for _, c := range f.complete {
+			if f.failed || !f.listed || f.input.layout != c.layout {
+				continue
+			}
+			if out[c.complete] == nil {
+				out[c.complete] = map[string]bool{}
+			}
+			out[c.complete][c.namespace] = true
 		}
-		if out[c.complete] == nil {
-			out[c.complete] = map[string]bool{}
-		}
-		out[c.complete][c.namespace] = true
 	}
 	return out
 }
@@ -82,29 +106,26 @@ func (c coverage) replacedByPods(key inventory.SourceKey) bool {
 }
 
 // nodes counts the Nodes of an input that has all of them: a must-gather does.
-func (c *collector) nodes(known coverage, inputs []input) int {
-	count := map[int]int{}
-	for _, k := range c.objects {
-		if k.key.Kind == "Node" && (inputs[k.input].layout == mustGather || known[allNodes] != nil) {
-			count[k.input]++
+func (r *reader) nodes(known coverage) int {
+	count, most := map[*input]int{}, 0
+	for _, o := range r.objects {
+		if in := o.file.input; o.key.Kind == "Node" && (in.layout == mustGather || known[allNodes] != nil) {
+			count[in]++
+			most = max(most, count[in])
 		}
-	}
-	most := 0
-	for _, n := range count {
-		most = max(most, n)
 	}
 	return most
 }
 
 // addMirrored adds the endpoints of namespaces that have no slices. Where there
 // are slices, the endpoints are the same again.
-func addMirrored(out *inventory.Objects, objects []kept) {
+func addMirrored(out *inventory.Objects, objects []object) {
 	sliced := map[string]bool{}
 	for _, s := range out.EndpointSlices {
 		sliced[s.Namespace] = true
 	}
-	for _, k := range objects {
-		if e, ok := k.value.(*endpoints); ok && !sliced[e.Namespace] {
+	for _, o := range objects {
+		if e, ok := o.value.(*endpoints); ok && !sliced[e.Namespace] {
 			out.EndpointSlices = append(out.EndpointSlices, mirror(e)...)
 		}
 	}

@@ -202,12 +202,9 @@ func (s *jsonScanner) member(o *outline) error {
 	return err
 }
 
-// jsonOutline returns the outline of valid JSON, an empty one if it is no object.
+// jsonOutline returns the outline of an object, as far as it is valid JSON.
 func jsonOutline(data []byte) outline {
-	o, err := newJSONScanner(data).object()
-	if err != nil {
-		return outline{}
-	}
+	o, _ := newJSONScanner(data).object()
 	return o
 }
 

@@ -36,32 +36,30 @@ type splitter struct {
 	// line is the number of the current line.
 	line   int
 	inLogs bool
-	// current is what was read of a document. Its data is reused.
+	// current is what was read of a document.
 	current document
 }
 
 // split passes each document of a file to emit. After an error the start of a
 // document is dropped.
 func (s *splitter) split(r io.Reader) error {
-	chunks := bufio.NewReaderSize(r, 256<<10)
-	for inLine := false; ; {
-		chunk, err := chunks.ReadSlice('\n') // a line, or a part of a very long one
+	lines := bufio.NewReaderSize(r, 256<<10)
+	for atStart := true; ; {
+		chunk, err := lines.ReadSlice('\n') // a line, or a part of a very long one
 		switch {
 		case errors.Is(err, io.EOF) && len(chunk) == 0:
 			s.flush()
 			return nil
-		case !inLine:
+		case atStart:
 			s.line++
-		}
-		switch {
-		case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull):
-			return err
-		case inLine:
-			s.current.add(chunk)
-		default:
 			s.addLine(chunk)
+		default:
+			s.current.add(chunk)
 		}
-		inLine = errors.Is(err, bufio.ErrBufferFull)
+		atStart = !errors.Is(err, bufio.ErrBufferFull)
+		if err != nil && atStart && !errors.Is(err, io.EOF) {
+			return err
+		}
 	}
 }
 
@@ -99,17 +97,12 @@ func (d *document) add(line []byte) {
 	}
 }
 
-// flush passes a copy of the current document on, and starts the next one.
+// flush passes the current document on, and starts the next one.
 func (s *splitter) flush() {
-	d := s.current
+	if s.current.line > 0 {
+		s.emit(s.current)
+	}
 	s.current = document{}
-	if cap(d.data) <= 1<<20 {
-		s.current.data = d.data[:0]
-	}
-	if d.line > 0 {
-		d.data = bytes.Clone(d.data)
-		s.emit(d)
-	}
 }
 
 // isMarker reports whether the line ends a YAML document or starts one.

@@ -40,21 +40,32 @@ var lacks = []struct {
 	{[]string{"Pod", "Deployment", "StatefulSet", "DaemonSet"}, "no Pods or workloads: what runs behind Services is unknown"},
 }
 
+// summary describes the inputs, of which empty may be misread.
+func (r *reader) summary(server inventory.Version, empty []inventory.Error) Summary {
+	out := Summary{Empty: empty}
+	for _, in := range r.inputs {
+		out.Inputs = append(out.Inputs, in.summary(server))
+		out.Objects += in.objects
+		out.Skipped += in.skipped
+	}
+	return out
+}
+
 // summary returns how the input was read and what it lacks.
-func (in *input) summary(read contents, server inventory.Version) Input {
+func (in *input) summary(server inventory.Version) Input {
 	if in.absent {
 		return Input{Path: in.path}
 	}
-	out := Input{Path: in.path, Kind: in.layout.name(), Taken: in.taken(), Objects: read.objects, Skipped: read.skipped}
+	out := Input{Path: in.path, Kind: in.layout.name(), Taken: in.taken(), Objects: in.objects, Skipped: in.skipped}
 	if in.archive {
 		out.Kind += " (archive)"
 	}
-	out.Lacks = lacking(read.kinds)
-	if !server.Known() && len(read.kinds) > 0 {
-		out.Lacks = append(out.Lacks, versionLack(read.kinds)...)
+	out.Lacks = lacking(in.kinds)
+	if !server.Known() && len(in.kinds) > 0 {
+		out.Lacks = append(out.Lacks, versionLack(in.kinds)...)
 	}
-	if len(read.removed) > 0 {
-		out.Lacks = append(out.Lacks, removedVersions(read.removed))
+	if len(in.removed) > 0 {
+		out.Lacks = append(out.Lacks, removedVersions(in.removed))
 	}
 	if in.layout == insights {
 		out.Lacks = append(out.Lacks, "no CA bundles: insights archives blank them")
@@ -107,7 +118,7 @@ func (in *input) noteHosted(name string) {
 var configurationList = regexp.MustCompile(`(^|/)admissionregistration\.k8s\.io/(validating|mutating)webhookconfigurations\.[a-z]+$`)
 
 // withoutWebhooks is Summary.Empty.
-func withoutWebhooks(o inventory.Objects, inputs []input) []inventory.Error {
+func withoutWebhooks(o inventory.Objects, inputs []*input) []inventory.Error {
 	if len(o.Validating)+len(o.Mutating) > 0 || slices.ContainsFunc(o.CRDs, convertedByWebhook) {
 		return nil
 	}
@@ -130,14 +141,6 @@ func withoutWebhooks(o inventory.Objects, inputs []input) []inventory.Error {
 
 func convertedByWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter
-}
-
-// name is the file name of positions in the input.
-func (in *input) name() string {
-	if in.path == "-" {
-		return stdinName
-	}
-	return in.path
 }
 
 // removedVersions names the objects in versions of the API that are gone.

@@ -20,23 +20,14 @@ const maxNested = 8
 // maxBadBundles bounds the CA bundles of an object that are read as if empty.
 const maxBadBundles = 100
 
-// position is where a text begins.
-type position struct {
-	file string
-	line int
-}
-
 // text is a document, or an item of a list.
 type text struct {
-	position
-	// input is the index of the path that the text comes from.
-	input int
-	data  []byte
+	file *file
+	// line is that of its start in the file.
+	line int
+	data []byte
 	// implied is the type of an object that does not state its own.
 	implied typeMeta
-	// lenient is set where something that is no object of Kubernetes need not be
-	// valid YAML: a directory holds other files, too.
-	lenient bool
 	// nested counts the lists around it.
 	nested int
 	// notJSON is why a text that starts as JSON does is none: it may be YAML.
@@ -54,18 +45,19 @@ func (t text) item(s span, list typeMeta) text {
 	return t
 }
 
-// readItem reads an item of a list.
-func (t text) readItem() outcome {
-	if t.isJSON() {
-		return t.read(jsonOutline(t.data))
+// outline returns what the text shows before it is parsed.
+func (t text) outline() outline {
+	if isJSON(t.data) {
+		return jsonOutline(t.data)
 	}
-	return t.read(blockOutline(t.data))
+	return blockOutline(t.data)
 }
 
 // read reads the object that the text is, and a list that could not be cut into
 // its items.
-func (t text) read(shown outline) outcome {
-	o := outcome{file: t.file, input: t.input}
+func (t text) read() outcome {
+	var o outcome
+	shown := t.outline()
 	if meta := shown.meta(); meta.isSkipped() {
 		o.skip(meta, len(shown.items()))
 		return o
@@ -81,14 +73,14 @@ func (t text) read(shown outline) outcome {
 	switch {
 	case p == nil:
 		o.value(t, data, e, shown)
-	case t.lenient && !bytes.Contains(t.data, []byte("apiVersion")):
+	case t.file.lenient && !bytes.Contains(t.data, []byte("apiVersion")):
 		o.skipped++
 	default:
 		p = cmp.Or(t.notJSON, p)
 		if bytes.Contains(t.data, []byte("{{")) {
 			p.message += ": this looks like a template: render it first, as with helm template"
 		}
-		o.fail(t.position, shown.name(t.data), p)
+		o.fail(t, shown.name(t.data), p)
 	}
 	if o.badBundle {
 		return t.withoutBundles(o, shown)
@@ -99,20 +91,17 @@ func (t text) read(shown outline) outcome {
 // value reads JSON and its outline: an object or the items of a list. The webhooks
 // are where the text shows them; converted YAML has one line.
 func (o *outcome) value(t text, data []byte, e, shown outline) {
-	meta := e.meta()
-	if meta == (typeMeta{}) {
-		meta = t.implied
-	}
+	meta := cmp.Or(e.meta(), t.implied)
 	switch {
 	case data[0] != '{':
 		if string(data) != "null" {
 			o.skipped++
 		}
 	case e.isList(meta) && t.nested >= maxNested:
-		o.fail(t.position, meta.kind, problemf(1, "more than %d lists in one another: write the items into one", maxNested))
+		o.fail(t, meta.kind, problemf(1, "more than %d lists in one another: write the items into one", maxNested))
 	case e.isList(meta):
 		t.nested++
-		for i, item := range o.listStart(t.position, meta, e) {
+		for i, item := range o.listStart(t, meta, e) {
 			data, part, lines := data[item.start:item.end], t, outline{}
 			part.line, part.implied = t.line+item.line-1, meta.item()
 			if len(shown.elements) == len(e.elements) && !t.isJSON() {
@@ -124,17 +113,17 @@ func (o *outcome) value(t text, data []byte, e, shown outline) {
 	case meta == (typeMeta{}) && e.isVersion():
 		o.objects = append(o.objects, object{key: inventory.SourceKey{Kind: "Version"}, line: t.line, value: readVersion(data)})
 	case len(shown.elements) == len(e.elements):
-		o.object(t.position, data, meta, shown.elements)
+		o.object(t, data, meta, shown.elements)
 	default:
-		o.object(t.position, data, meta, e.elements)
+		o.object(t, data, meta, e.elements)
 	}
 }
 
 // listStart notes what the list itself says. It returns the items to read.
-func (o *outcome) listStart(at position, meta typeMeta, e outline) []span {
+func (o *outcome) listStart(t text, meta typeMeta, e outline) []span {
 	o.listed = true
 	if meta.apiVersion != "" && meta.kind == "" { // its kind comes after its items
-		o.fail(at, "", problemf(1, "a list without a kind: the file is truncated"))
+		o.fail(t, "", problemf(1, "a list without a kind: the file is truncated"))
 	}
 	if meta.isSkipped() {
 		o.skip(meta, len(e.elements))
@@ -163,7 +152,7 @@ func (t text) withoutBundles(o outcome, shown outline) outcome {
 	if len(bad) == 0 {
 		return o
 	}
-	o = t.readItem()
+	o = t.read()
 	for _, p := range slices.Backward(bad) {
 		name := shown.name(t.data)
 		if len(o.objects) == 1 {
@@ -171,7 +160,7 @@ func (t text) withoutBundles(o outcome, shown outline) outcome {
 			name = join(read.key.Kind, read.key.Name)
 			p.message += read.hookAt(t.line + p.line - 1)
 		}
-		o.fail(t.position, name, p)
+		o.fail(t, name, p)
 	}
 	return o
 }
