@@ -57,7 +57,7 @@ func (c Chain) labelNotes() []string {
 	decided := func(step Step) bool {
 		return step.Reason == ReasonObjectSelector || step.Match == Yes && !step.Webhook.ObjectSelector.Empty()
 	}
-	known := c.Request.requestContext != nil && c.Request.object.complete
+	known := c.Request.requestContext != nil && c.Request.objectLabels.complete
 	if !known || !slices.ContainsFunc(c.Steps, decided) && !slices.ContainsFunc(c.Skipped, decided) {
 		return nil
 	}
@@ -123,10 +123,9 @@ func (c Chain) Budget() Budget {
 	return b
 }
 
-// conversion is the step that converts the request's objects by a webhook, nil
-// without one:
-// between the version of the request, the stored one and those that the called
-// webhooks ask for.
+// conversion is the step in which a webhook converts the request's objects, nil
+// without one: between the version of the request, the stored one and those that
+// the called webhooks ask for.
 func (m *Matcher) conversion(c Chain) *Step {
 	i := slices.IndexFunc(m.Snapshot.Webhooks, func(w *inventory.Webhook) bool {
 		return w.Type == inventory.Conversion && w.CRD.Resource == c.Request.Resource.Parent()

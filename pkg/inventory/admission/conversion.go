@@ -47,7 +47,7 @@ func (m *Matcher) ConversionNeed(c *inventory.CRD) ConversionNeed {
 	return ControllersConvert
 }
 
-// stored returns the versions in which objects may be stored. Manifests carry
+// storedVersions returns the versions in which objects may be stored. Manifests carry
 // no status; they start with the storage version alone.
 func storedVersions(c *inventory.CRD) []string {
 	out := slices.Clone(c.StoredVersions)

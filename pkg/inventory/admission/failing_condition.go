@@ -11,7 +11,7 @@ type FailingCondition struct {
 	inventory.Resource
 	// Operations are those for which it fails.
 	Operations Operations
-	// Index is its place among the webhook's matchConditions.
+	// Index is that in the webhook's matchConditions.
 	Index int
 	// Reason is what the API server says.
 	Reason string

@@ -23,8 +23,9 @@ type MatchedResource struct {
 	Named bool
 }
 
-// index finds the resources that a rule matches without looking at every resource for every rule, and knows what is stored as
-// one.
+// index finds the resources that a rule matches without looking at every resource
+// for every rule. A rule covers entries, versions of resources; each leads to
+// targets, the resources for which a webhook with the rule is called.
 type index struct {
 	targets []target
 	groups  map[string]*groupEntries
@@ -48,7 +49,8 @@ type target struct {
 	inventory.Resource
 	namespaced bool
 	operations Operations
-	never      bool
+	// exempt says that the API server calls no webhook for it.
+	exempt bool
 }
 
 // entry is one version of a resource that a rule may cover.
@@ -64,7 +66,7 @@ type entry struct {
 // groupEntries are those of one group, in the order of what is served.
 type groupEntries struct {
 	all []entry
-	// byName are the places of a resource with its subresources.
+	// byName are the indexes in all of a resource with its subresources.
 	byName map[string][]int
 }
 
@@ -107,7 +109,7 @@ func newIndex(s *inventory.Snapshot) *index {
 		at:     map[inventory.Resource]int{},
 		stored: map[inventory.Resource][]apiVersion{},
 	}).withoutCaches()
-	never := NeverSent(s)
+	exempt := NeverSent(s)
 	byStorage := map[inventory.Resource][]int{}
 	for _, served := range s.Served {
 		i, seen := x.at[served.Resource]
@@ -117,7 +119,7 @@ func newIndex(s *inventory.Snapshot) *index {
 			x.targets = append(x.targets, target{
 				Resource:   served.Resource,
 				namespaced: served.Namespaced,
-				never:      slices.Contains(never, served.Parent()),
+				exempt:     slices.Contains(exempt, served.Parent()),
 			})
 			key := storedAs(served.Resource)
 			byStorage[key] = append(byStorage[key], i)
@@ -203,10 +205,10 @@ func declaredVersions(c *inventory.CRD) []apiVersion {
 	return out
 }
 
-// never reports whether the API server calls no webhook for the resource.
-func (x *index) never(r inventory.Resource) bool {
+// exempt reports whether the API server calls no webhook for the resource.
+func (x *index) exempt(r inventory.Resource) bool {
 	i, ok := x.at[r]
-	return ok && x.targets[i].never
+	return ok && x.targets[i].exempt
 }
 
 // operations returns what the API server serves of the resource.
@@ -292,7 +294,7 @@ type ruleMatch struct {
 func (m *Matcher) matchedResources(w *inventory.Webhook, selected selectableOperations) []MatchedResource {
 	var out []MatchedResource
 	for _, r := range m.covered(w, selected) {
-		if r.Operations = m.conditional(w, r.Resource, r.Operations); r.Operations != 0 {
+		if r.Operations = m.allowedByConditions(w, r.Resource, r.Operations); r.Operations != 0 {
 			out = append(out, r)
 		}
 	}
@@ -313,14 +315,14 @@ func (m *Matcher) covered(w *inventory.Webhook, selected selectableOperations) [
 	out := make([]MatchedResource, 0, len(matched))
 	for _, i := range slices.Sorted(maps.Keys(matched)) {
 		t, match := &x.targets[i], matched[i]
-		if ops := match.operations & selected.of(t); !t.never && ops != 0 {
+		if ops := match.operations & selected.of(t); !t.exempt && ops != 0 {
 			out = append(out, MatchedResource{t.Resource, t.namespaced, ops, match.named})
 		}
 	}
 	return slices.Clip(out)
 }
 
-// RulesFor returns the places of the webhook's rules that cover one of the
+// RulesFor returns the indexes of the webhook's rules that cover one of the
 // resources, itself or by equivalence.
 func (m *Matcher) RulesFor(w *inventory.Webhook, resources []inventory.Resource) []int {
 	if len(w.Rules) == 1 {
@@ -389,9 +391,9 @@ func selectable(w *inventory.Webhook) selectableOperations {
 	return o
 }
 
-// conditional takes away the operations that the matchConditions exclude in
-// every version of the resource.
-func (m *Matcher) conditional(w *inventory.Webhook, r inventory.Resource, ops Operations) Operations {
+// allowedByConditions returns the operations but those that the matchConditions
+// exclude in every version of the resource.
+func (m *Matcher) allowedByConditions(w *inventory.Webhook, r inventory.Resource, ops Operations) Operations {
 	if len(w.MatchConditions) == 0 {
 		return ops
 	}
@@ -418,15 +420,15 @@ type conditionsQuery struct {
 func (m *Matcher) possible(w *inventory.Webhook, r inventory.Resource, op Operation) bool {
 	for _, v := range m.index.servedVersions(r) {
 		request := m.cachedRequest(v, op, Subject{})
-		if request.conditions(w, request.unresolvedKind()).Match != No {
+		if request.matchConditions(w, request.unresolvedKind()).Match != No {
 			return true
 		}
 	}
 	return false
 }
 
-// covered returns the served groups that a rule's list covers.
-func (x *index) covered(groups []string) []string {
+// coveredGroups returns the served groups that a rule's list covers.
+func (x *index) coveredGroups(groups []string) []string {
 	if slices.Contains(groups, "*") {
 		return x.groupNames
 	}
@@ -437,7 +439,7 @@ func (x *index) covered(groups []string) []string {
 // equivalence, with the operations and whether the rule spells its name.
 func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, visit func(target int, ops Operations, named bool)) {
 	ops := RuleOperations(rule)
-	for _, group := range x.covered(rule.APIGroups) {
+	for _, group := range x.coveredGroups(rule.APIGroups) {
 		x.groups[group].each(rule.Resources, func(e *entry) {
 			if !CoversVersion(rule, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
 				return

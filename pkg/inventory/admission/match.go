@@ -56,7 +56,7 @@ func (r Request) Match(w *inventory.Webhook) Verdict {
 	if r.requestContext == nil || w.Type == inventory.Conversion {
 		return Verdict{Match: No, Reason: ReasonRules}
 	}
-	if r.never {
+	if r.exempt {
 		return Verdict{Match: No, Reason: ReasonExcluded}
 	}
 	kind, why := r.invocation(w)
@@ -67,7 +67,7 @@ func (r Request) Match(w *inventory.Webhook) Verdict {
 	if verdict.Match == No || verdict.Refused {
 		return verdict
 	}
-	return verdict.and(r.conditions(w, kind))
+	return verdict.and(r.matchConditions(w, kind))
 }
 
 // matchEither is Match, and Maybe where that depends on whether the object
@@ -174,20 +174,20 @@ func unreadable(s inventory.Selector, field string) Verdict {
 	return Verdict{Match: Yes, Refused: true, Detail: fmt.Sprintf("its %s cannot be read, which refuses the request: %v", field, s.Err)}
 }
 
-// cluster reports whether the request is about something outside namespaces,
-// which no namespaceSelector exempts.
-func (r Request) cluster() bool {
+// isClusterScoped reports whether the request is about something outside
+// namespaces, which no namespaceSelector exempts.
+func (r Request) isClusterScoped() bool {
 	return r.Namespace == "" && !r.namespaceUnknown && r.Resource.Name != "namespaces"
 }
 
 func (r Request) selectsNamespace(w *inventory.Webhook) Verdict {
-	if r.cluster() {
+	if r.isClusterScoped() {
 		return Verdict{Match: Yes}
 	}
 	if w.NamespaceSelector.Err != nil {
 		return unreadable(w.NamespaceSelector, "namespaceSelector")
 	}
-	switch r.namespace.match(w.NamespaceSelector) {
+	switch r.namespaceLabels.match(w.NamespaceSelector) {
 	case Yes:
 		return Verdict{Match: Yes}
 	case Maybe:
@@ -203,7 +203,7 @@ func (r Request) selectsUnknown(w *inventory.Webhook) Verdict {
 	if r.namespaceUnknown {
 		return verdict
 	}
-	unlabeled := labelSet{known: r.namespace.known, complete: true}
+	unlabeled := labelSet{known: r.namespaceLabels.known, complete: true}
 	verdict.OptIn = unlabeled.match(w.NamespaceSelector) == No
 	condition := "unless it has one that the namespaceSelector excludes"
 	if verdict.OptIn {
@@ -217,9 +217,9 @@ func (r Request) selectsUnknown(w *inventory.Webhook) Verdict {
 // it and, in an update, as the request finds it: either is enough. What a
 // CONNECT sends carries no labels at all.
 func (r Request) selectsObject(w *inventory.Webhook) Verdict {
-	called, unknown := r.object.match(w.ObjectSelector), "the labels of the object are not known"
+	called, unknown := r.objectLabels.match(w.ObjectSelector), "the labels of the object are not known"
 	if called == No && r.Operation == Update {
-		called, unknown = r.before.match(w.ObjectSelector), "the labels that the object had before are not known"
+		called, unknown = r.oldLabels.match(w.ObjectSelector), "the labels that the object had before are not known"
 	}
 	switch {
 	case w.ObjectSelector.Err != nil:

@@ -24,8 +24,8 @@ import (
 // seconds to get there.
 const maxCost = 100_000
 
-// lowCost is the same where thousands of questions are asked about requests
-// of which little is known.
+// lowCost is the same where expressions are evaluated on thousands of requests of
+// which little is known.
 const lowCost = 2_000
 
 // outcome is what one expression says of one request.
@@ -37,11 +37,11 @@ type outcome struct {
 	doubt string
 }
 
-// conditions asks the webhook's matchConditions: any that is false skips the
+// matchConditions asks those of the webhook: any that is false skips the
 // webhook; else any error refuses the request or, with failurePolicy Ignore,
 // skips the webhook. Source:
 // k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions.
-func (r Request) conditions(w *inventory.Webhook, kind Kind) Verdict {
+func (r Request) matchConditions(w *inventory.Webhook, kind Kind) Verdict {
 	verdict := Verdict{Match: Yes}
 	var failed string
 	for _, c := range w.MatchConditions {
@@ -99,9 +99,9 @@ func newConditionCache(p *programs) *conditionCache {
 	return &conditionCache{programs: p, outcomes: newResultCache[expressionOn, outcome]()}
 }
 
-func (m *conditionCache) outcome(r Request, kind Kind, expression string) outcome {
-	return m.outcomes.getOrCompute(expressionOn{expression, kind}, func() outcome {
-		return m.programs.of(expression).run(r, kind)
+func (c *conditionCache) outcome(r Request, kind Kind, expression string) outcome {
+	return c.outcomes.getOrCompute(expressionOn{expression, kind}, func() outcome {
+		return c.programs.of(expression).run(r, kind)
 	})
 }
 

@@ -2,6 +2,11 @@
 // webhooks it calls for a request, in which order and how long that may take,
 // and which resources a webhook is called for. It is pure: it knows one
 // inventory.Snapshot and nothing else.
+//
+// A Matcher makes a Request (request.go), which says of a webhook whether it is
+// called (match.go) by its rules, selectors and matchConditions (rules.go,
+// labels.go, match_conditions.go). The index has the reverse: the resources that a
+// webhook is called for.
 package admission
 
 import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"

@@ -39,7 +39,7 @@ type Request struct {
 	Name      string
 	// Object is what the request writes, or deletes; nil where not known.
 	Object map[string]any
-	// Notes say how what was typed was understood, where that is not obvious.
+	// Notes say how the request was understood, where that is not obvious.
 	Notes []string
 
 	*requestContext
@@ -49,15 +49,16 @@ type Request struct {
 // carries. All fields are read-only but the cache.
 type requestContext struct {
 	namespaced bool
-	// never says that the API server calls no webhook for it.
-	never bool
+	// exempt says that the API server calls no webhook for it.
+	exempt bool
 	// namespaceUnknown is set where Namespace is not known.
 	namespaceUnknown bool
-	// namespace and object are the labels that the selectors meet, before those
-	// that an updated object carried until then.
-	namespace, object, before labelSet
-	// created is what the request is where its object does not exist yet; nil
-	// where that is refused, or not to be asked about.
+	// namespaceLabels are what the namespaceSelector is compared with; objectLabels
+	// and oldLabels, those that an updated object had until then, what the
+	// objectSelector is.
+	namespaceLabels, objectLabels, oldLabels labelSet
+	// created is what an update of Matcher.OpenRequest is where its object does not
+	// exist yet; nil where the API server refuses that.
 	created *Request
 	// equivalents are the other versions, and resources, that are stored as one
 	// with it.
@@ -82,7 +83,7 @@ func (m *Matcher) Request(op Operation, r inventory.Resource, subject Subject) (
 	if err != nil {
 		return Request{}, err
 	}
-	subject, moved := v.place(subject)
+	subject, moved := v.withNamespace(subject)
 	request := m.request(v, op, subject)
 	if err := m.otherKind(request, subject.Object); err != nil {
 		return Request{}, err
@@ -104,10 +105,10 @@ func (m *Matcher) OpenRequest(op Operation, r inventory.Resource, subject Subjec
 		return Request{}, err
 	}
 	if !isScale(v) {
-		request.before = named(anyLabels, namespaceName(request))
+		request.oldLabels = withNameLabel(anyLabels, namespaceName(request))
 	}
 	if !subject.Patch && createdByUpdate[r] {
-		subject, _ = v.place(subject)
+		subject, _ = v.withNamespace(subject)
 		created := m.request(v, Create, subject)
 		request.created = &created
 		request.Notes = append(request.Notes, fmt.Sprintf("where the object does not exist, and the client may create it, a PUT of %s is a CREATE", r))
@@ -133,8 +134,9 @@ func (m *Matcher) served(op Operation, r inventory.Resource, version string) (ap
 	return m.version(r, version)
 }
 
-// place puts the object into its namespace, as kubectl does.
-func (v apiVersion) place(subject Subject) (Subject, string) {
+// withNamespace defaults the namespace of the object, as kubectl does, and returns a
+// note where it leaves out the one that was given.
+func (v apiVersion) withNamespace(subject Subject) (Subject, string) {
 	given := subject.Namespace
 	switch {
 	case v.Namespaced:
@@ -218,23 +220,23 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 		Name:      cmp.Or(subject.Name, nested(subject.Object, "metadata", "name")),
 		Object:    sent.Object,
 		requestContext: &requestContext{
-			namespaced:  v.Namespaced,
-			never:       x.never(v.Resource),
-			object:      objectLabels(v, sent),
-			equivalents: x.equivalents(v),
-			cached:      newConditionCache(x.programs),
+			namespaced:   v.Namespaced,
+			exempt:       x.exempt(v.Resource),
+			objectLabels: objectLabels(v, sent),
+			equivalents:  x.equivalents(v),
+			cached:       newConditionCache(x.programs),
 		},
 	}
 	if isNamespaces(r.Resource) {
 		r.Namespace = r.Name // Source: k8s.io/apiserver/pkg/endpoints/handlers
-		r.object = named(r.object, r.Name)
+		r.objectLabels = withNameLabel(r.objectLabels, r.Name)
 	}
-	r.before = r.object
+	r.oldLabels = r.objectLabels
 	if isScale(v) {
-		r.before = labelSet{complete: true}
+		r.oldLabels = labelSet{complete: true}
 	}
 	r.namespaceUnknown = r.Namespace == "" && (v.Namespaced || isNamespaces(r.Resource))
-	r.namespace = m.selectedLabels(r)
+	r.namespaceLabels = m.selectedLabels(r)
 	return r
 }
 
@@ -244,7 +246,7 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 func (m *Matcher) selectedLabels(r Request) labelSet {
 	switch {
 	case r.Resource.Name == "namespaces" && r.Resource.Subresource == "" && (r.Operation == Create || r.Operation == Update):
-		return r.object
+		return r.objectLabels
 	case r.namespaceUnknown:
 		return anyNamespaceLabels
 	}
@@ -256,13 +258,13 @@ func (m *Matcher) selectedLabels(r Request) labelSet {
 // exist, and starts with its name alone.
 func (m *Matcher) namespaceLabels(name string) labelSet {
 	if n, ok := m.Snapshot.Namespaces[name]; ok {
-		return named(labelSet{known: n.Labels, complete: true}, name)
+		return withNameLabel(labelSet{known: n.Labels, complete: true}, name)
 	}
-	return named(labelSet{complete: m.Snapshot.NamespacesKnown}, name)
+	return withNameLabel(labelSet{complete: m.Snapshot.NamespacesKnown}, name)
 }
 
-// named adds the label that the API server gives to every namespace.
-func named(l labelSet, name string) labelSet {
+// withNameLabel adds the label that the API server gives to every namespace.
+func withNameLabel(l labelSet, name string) labelSet {
 	return labelSet{known: inventory.WithNameLabel(l.known, name), complete: l.complete}
 }
 

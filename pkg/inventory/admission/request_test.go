@@ -146,11 +146,11 @@ func (j *reference) conditions(w *inventory.Webhook, attr admission.Attributes, 
 
 // complete makes up what is not known of a request.
 func complete(r *rand.Rand, q Request, v apiVersion) admission.Attributes {
-	name, objectLabels := q.Name, q.object.known
+	name, objectLabels := q.Name, q.objectLabels.known
 	if name == "" {
 		name = pick(r, "", "pod", "web-0")
 	}
-	if !q.object.complete {
+	if !q.objectLabels.complete {
 		objectLabels = someLabels(r)
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -159,7 +159,7 @@ func complete(r *rand.Rand, q Request, v apiVersion) admission.Attributes {
 	object.SetNamespace(q.Namespace)
 	object.SetLabels(objectLabels)
 	if isNamespaces(q.Resource) {
-		object.SetLabels(named(labelSet{known: objectLabels}, name).known)
+		object.SetLabels(withNameLabel(labelSet{known: objectLabels}, name).known)
 	}
 	if r.IntN(2) == 0 {
 		object.SetAnnotations(map[string]string{"skip": pick(r, "true", "false")})
@@ -322,7 +322,7 @@ func worlds() []*Matcher {
 }
 
 func newNamespace(name string, labels map[string]string) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: named(labelSet{known: labels}, name).known}}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: withNameLabel(labelSet{known: labels}, name).known}}
 }
 
 func someWebhook(r *rand.Rand) *inventory.Webhook {
@@ -440,7 +440,7 @@ func TestVerdictIsCertainWhereTheRequestDecides(t *testing.T) {
 		w := someWebhook(r)
 		w.MatchConditions = someConditions(r, atoms)
 		q, _ := someRequest(r, m)
-		if !q.object.complete || q.Kind.Unsure {
+		if !q.objectLabels.complete || q.Kind.Unsure {
 			continue
 		}
 		asked++

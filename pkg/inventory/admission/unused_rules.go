@@ -8,7 +8,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// UnusedRules returns the places of the rules that reach nothing that this server
+// UnusedRules returns the indexes of the rules that match nothing that this server
 // serves and sends to webhooks.
 func (m *Matcher) UnusedRules(w *inventory.Webhook) []int {
 	x := m.index
@@ -26,33 +26,17 @@ func (m *Matcher) UnusedRules(w *inventory.Webhook) []int {
 }
 
 func (x *index) unused(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, possible Operations) bool {
-	ops := RuleOperations(rule) & possible
-	return !slices.ContainsFunc(x.covered(rule.APIGroups), func(group string) bool {
-		return x.matchesAny(x.groups[group], rule, policy, ops)
+	unused := true
+	x.matches(rule, policy, func(target int, ops Operations, _ bool) {
+		unused = unused && (ops&possible == 0 || x.targets[target].exempt)
 	})
+	return unused
 }
 
-func (x *index) matchesAny(entries *groupEntries, rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, ops Operations) bool {
-	found := false
-	entries.each(rule.Resources, func(e *entry) {
-		if found || !CoversVersion(rule, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
-			return
-		}
-		targets := e.equivalent
-		if policy == admissionv1.Exact {
-			targets = e.exact
-		}
-		for _, t := range targets {
-			found = found || ops&x.targets[t].operations != 0 && !x.targets[t].never
-		}
-	})
-	return found
-}
-
-// UnmatchedVersions returns for resources the served versions of what is stored as one with
-// them that no rule of the webhooks covers, as "apps/v1 deployments". Where only
-// one is served there is nothing to pass a webhook by. It goes through the rules
-// once, for any number of resources.
+// UnmatchedVersions returns, for a resource, the served versions of what is stored
+// as one with it that no rule of the webhooks covers, as "apps/v1 deployments":
+// requests in them pass the webhooks by. It goes through the rules once, for any
+// number of resources.
 func (m *Matcher) UnmatchedVersions(webhooks []*inventory.Webhook) func(inventory.Resource) []string {
 	x := m.index
 	covered := map[versionOf]bool{}
@@ -93,7 +77,7 @@ type versionOf struct {
 
 // cover marks the versions that the rule covers, whatever the operation.
 func (x *index) cover(covered map[versionOf]bool, rule *admissionv1.RuleWithOperations) {
-	for _, group := range x.covered(rule.APIGroups) {
+	for _, group := range x.coveredGroups(rule.APIGroups) {
 		x.groups[group].each(rule.Resources, func(e *entry) {
 			if CoversVersion(rule, e.Version) {
 				covered[versionOf{e.Resource, e.Version}] = true
