@@ -166,9 +166,9 @@ func resolveOperation(typed string, served []admission.Operation, r inventory.Re
 	case connects && (known || reads):
 		return admission.Connect, fmt.Sprintf("admission sees every request to %s as CONNECT", r), nil
 	case reads:
-		return "", "", fmt.Errorf("reading operation %q: no webhook is ever called for reading; want create, update, patch, delete or connect", typed)
+		return "", "", fmt.Errorf("reading operation %q: no webhook is ever called for reading: must be one of create, update, patch, delete, connect", typed)
 	case !known:
-		return "", "", fmt.Errorf("reading operation %q: want create, update, patch, delete or connect", typed)
+		return "", "", fmt.Errorf("reading operation %q: must be one of create, update, patch, delete, connect", typed)
 	}
 	return op, "", nil
 }

@@ -62,7 +62,7 @@ func TestTypedRequestErrors(t *testing.T) {
 		{"create", "pods/exce", "did you mean pods/attach"},
 		{"create", "quux", `reading resource "quux": the API server does not serve it`},
 		{"get", "pods", "no webhook is ever called for reading"},
-		{"make", "pods", "want create, update, patch, delete or connect"},
+		{"make", "pods", "must be one of create, update, patch, delete, connect"},
 		{"connect", "pods", "it takes create, update, delete"},
 		{"delete", "pods/status", "it takes update"},
 		{"update", "tokenreviews", "it takes create"},

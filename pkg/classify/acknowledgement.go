@@ -30,11 +30,11 @@ func (d Date) MarshalJSON() ([]byte, error) { return json.Marshal(d.Format(time.
 func (d *Date) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
-		return fmt.Errorf("reading a day: want it in quotes, as in \"2027-01-31\": %w", err)
+		return fmt.Errorf("reading a day: must be in quotes, as in \"2027-01-31\": %w", err)
 	}
 	day, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return fmt.Errorf("reading day %q: want YYYY-MM-DD", text)
+		return fmt.Errorf("reading day %q: must be YYYY-MM-DD", text)
 	}
 	d.Time = day
 	return nil

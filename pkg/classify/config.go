@@ -88,7 +88,7 @@ func unknownKeysOf(tree map[string]any, t reflect.Type, at string) error {
 		case reflect.Struct:
 			known := keysOf(t)
 			if element = known[key]; element == nil {
-				return fmt.Errorf("unknown key %q%s: want one of %s", key, in(at), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+				return fmt.Errorf("unknown key %q%s: must be one of %s", key, in(at), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 			}
 		default:
 			return nil // the decoder says what is wanted
@@ -150,7 +150,7 @@ func (p Policy) classErrors() []error {
 		case ClassCore:
 			out = append(out, errors.New("class core has no members of its own: set coreGroups"))
 		default:
-			out = append(out, fmt.Errorf("unknown class %q: want critical, vital, virtual or sensitive", class))
+			out = append(out, fmt.Errorf("unknown class %q: must be one of critical, vital, virtual, sensitive", class))
 		}
 	}
 	return out
@@ -188,12 +188,12 @@ func (p Policy) numberErrors() []error {
 		{"injectionGraceSeconds", p.InjectionGraceSeconds},
 	} {
 		if n.value <= 0 {
-			out = append(out, fmt.Errorf("%s: %d: want more than 0", n.key, n.value))
+			out = append(out, fmt.Errorf("%s: %d: must be more than 0", n.key, n.value))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.LatencyThresholds)) {
 		if seconds := p.LatencyThresholds[name]; !slices.Contains(bucketEdges, seconds) {
-			out = append(out, fmt.Errorf("latencyThresholds of %s: %g: want 0.1, 0.5, 1, 2.5 or 10, the edges that the API server's histogram has", name, seconds))
+			out = append(out, fmt.Errorf("latencyThresholds of %s: %g: must be one of 0.1, 0.5, 1, 2.5, 10, the edges that the API server's histogram has", name, seconds))
 		}
 	}
 	return out
@@ -203,7 +203,7 @@ func (p Policy) budgetErrors() []error {
 	var out []error
 	for i, b := range p.Budgets {
 		if b.Resource.Name == "" || b.Seconds < 0 || b.Webhooks < 0 || b.Seconds+b.Webhooks == 0 {
-			out = append(out, fmt.Errorf("budgets[%d]: want a resource, and seconds, webhooks or both", i))
+			out = append(out, fmt.Errorf("budgets[%d]: must have a resource, and seconds, webhooks or both", i))
 		}
 	}
 	return out
@@ -222,7 +222,7 @@ func (p Policy) acknowledgementErrors() []error {
 			out = append(out, fmt.Errorf("%s: reason is missing", at))
 		}
 		if !slices.ContainsFunc(Checks, func(c *Check) bool { return matchOrAny(a.Check, c.Name) }) {
-			out = append(out, fmt.Errorf("%s: no check is named %q: want one of %s", at, a.Check, strings.Join(checkNames(), ", ")))
+			out = append(out, fmt.Errorf("%s: no check is named %q: must be one of %s", at, a.Check, strings.Join(checkNames(), ", ")))
 		}
 	}
 	return out

@@ -233,7 +233,7 @@ func urlErrors(webhooks []*Webhook) []Error {
 			out = append(out, Error{
 				Source:  w.Object.Source,
 				Object:  w.Object.Kind + "/" + w.Configuration,
-				Message: "reading url of webhook " + w.Name + ": " + reason + ": want https://HOST[:PORT][/PATH]",
+				Message: "reading url of webhook " + w.Name + ": " + reason + ": must be https://HOST[:PORT][/PATH]",
 			})
 		}
 	}

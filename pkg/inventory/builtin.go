@@ -77,7 +77,7 @@ func parseServed(text string) ([]Served, error) {
 			continue
 		}
 		if len(fields) != 5 {
-			return nil, fmt.Errorf("reading served resources: line %d: want 5 fields, got %d", i+1, len(fields))
+			return nil, fmt.Errorf("reading served resources: line %d: must have 5 fields, not %d", i+1, len(fields))
 		}
 		out = append(out, servedFromFields(fields))
 	}

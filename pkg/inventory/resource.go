@@ -58,7 +58,7 @@ func (r Resource) MarshalText() ([]byte, error) { return []byte(r.String()), nil
 func (r *Resource) UnmarshalText(b []byte) error {
 	*r = ParseResource(string(b))
 	if r.Name == "" || strings.ContainsAny(string(b), " \t") {
-		return fmt.Errorf("reading resource %q: want it as kubectl writes it, as in deployments.apps or pods/exec", b)
+		return fmt.Errorf("reading resource %q: must be as kubectl writes it, as in deployments.apps or pods/exec", b)
 	}
 	return nil
 }

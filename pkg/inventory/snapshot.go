@@ -152,7 +152,7 @@ func ParseVersion(s string) (Version, error) {
 	ma, err1 := strconv.Atoi(major)
 	mi, err2 := strconv.Atoi(minor)
 	if !ok || err1 != nil || err2 != nil {
-		return Version{}, fmt.Errorf("reading server version %q: want MAJOR.MINOR, as in v1.36", s)
+		return Version{}, fmt.Errorf("reading server version %q: must be MAJOR.MINOR, as in v1.36", s)
 	}
 	return Version{Major: ma, Minor: mi, Git: "v" + strings.TrimPrefix(s, "v")}, nil
 }

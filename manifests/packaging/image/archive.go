@@ -209,7 +209,7 @@ func read(path, dir string) (v1.ImageIndex, error) {
 		return nil, err
 	}
 	if len(manifest.Manifests) != 1 {
-		return nil, fmt.Errorf("%d images, want one", len(manifest.Manifests))
+		return nil, fmt.Errorf("%d images, must be one", len(manifest.Manifests))
 	}
 	return all.ImageIndex(manifest.Manifests[0].Digest)
 }

@@ -316,7 +316,7 @@ func ReadDocument(r io.Reader) (Document, error) {
 		return Document{}, fmt.Errorf("reading report: must be what audit -o json prints and nothing else: something follows at byte %d", decoder.InputOffset())
 	}
 	if d.Version != documentVersion {
-		return Document{}, fmt.Errorf("reading report: version is %q, want %q: write it again with audit -o json of this release", d.Version, documentVersion)
+		return Document{}, fmt.Errorf("reading report: version is %q, must be %q: write it again with audit -o json of this release", d.Version, documentVersion)
 	}
 	return d, nil
 }

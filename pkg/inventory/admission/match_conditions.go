@@ -141,7 +141,7 @@ func compile(expression string) *program {
 		return &program{err: issue(issues)}
 	}
 	if !ast.OutputType().IsExactType(cel.BoolType) {
-		return &program{err: fmt.Errorf("want a bool, got %v", ast.OutputType())}
+		return &program{err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
 	}
 	p := &program{authorizes: asksAuthorizer(ast)}
 	if p.full, p.err = newProgram(env, ast, maxCost); p.err == nil {
