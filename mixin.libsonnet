@@ -125,7 +125,7 @@ local select(text, name, matchers) =
   // Prometheus refuses two groups of one name in a file.
   prometheusRules+:: {
     groups+: [
-      { name: g.name + '.rules', rules: [r { expr: ours(r.expr) } for r in g.rules if 'record' in r] }
+      g { name: g.name + '.rules', rules: [r { expr: ours(r.expr) } for r in g.rules if 'record' in r] }
       for g in groups
       if std.length([r for r in g.rules if 'record' in r]) > 0
     ],
@@ -133,8 +133,9 @@ local select(text, name, matchers) =
 
   prometheusAlerts+:: {
     groups+: [
-      { name: g.name, rules: [alert(r) for r in g.rules if 'alert' in r && !std.member(disabled, r.alert)] }
+      g { rules: [alert(r) for r in g.rules if 'alert' in r && !std.member(disabled, r.alert)] }
       for g in groups
+      if std.length([r for r in g.rules if 'alert' in r]) > 0
     ],
   },
 

@@ -35,7 +35,9 @@ func WriteAdjustable() ([]byte, error) {
 			}
 			out.Alerts[a.Name] = of
 		}
-		for _, a := range g.inlined().Alerts {
+	}
+	for _, g := range inlined(Groups()) {
+		for _, a := range g.Alerts {
 			names, err := seriesOf(a)
 			if err != nil {
 				return nil, err

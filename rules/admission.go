@@ -36,16 +36,17 @@ func admissionAlerts() []Alert {
 			Summary:     `The API server cannot use what webhook {{ $labels.name }} answers.`,
 			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 15 minutes because the API server could not make use of ` + admissionWebhook + `: it answers with a patch that does not apply or that stands where none is allowed, or a dry-run request met it although its sideEffects forbid that. The failurePolicy does not matter here.` + itsBackend + registration,
 		},
-		{
-			Name:        "WebhookNotInInventory",
-			Severity:    classify.Info,
-			For:         15 * time.Minute,
-			KeepFiring:  15 * time.Minute,
-			Expr:        uncharted,
-			Summary:     `The API server calls webhook {{ $labels.name }}, which no object registers.`,
-			Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. Either a manifest on the control plane's disk does (staticManifestsDir), which no API shows: the series apiserver_manifest_admission_config_controller_last_config_info shows which API servers read any. Or one of the API servers still has a configuration that was deleted, or is not one that the auditor watches.`,
-		},
 	}
+}
+
+var notInInventory = Alert{
+	Name:        "WebhookNotInInventory",
+	Severity:    classify.Info,
+	For:         15 * time.Minute,
+	KeepFiring:  15 * time.Minute,
+	Expr:        uncharted,
+	Summary:     `The API server calls webhook {{ $labels.name }}, which no object registers.`,
+	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. Either a manifest on the control plane's disk does (staticManifestsDir), which no API shows: the series apiserver_manifest_admission_config_controller_last_config_info shows which API servers read any. Or one of the API servers still has a configuration that was deleted, or is not one that the auditor watches.`,
 }
 
 // recurring returns how often a webhook's counters grew in the last 15 minutes,

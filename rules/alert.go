@@ -54,22 +54,48 @@ type RecordingRule struct {
 // Group is a group of rules. Prometheus evaluates one after the other: the
 // records, in their order, then the alerts.
 type Group struct {
-	Name           string
+	Name string
+	// Interval is how often the group is evaluated; 0 stands for as often as
+	// Prometheus evaluates by default. Other groups read what is recorded as it
+	// was last, which Prometheus looks for in the last five minutes: two intervals
+	// must fit into these.
+	Interval       time.Duration
 	RecordingRules []RecordingRule
 	Alerts         []Alert
 }
 
-// inlined returns the group with all records written out. A record may read
-// those before it.
-func (g Group) inlined() Group {
-	out := Group{Name: g.Name}
-	for _, a := range g.Alerts {
-		for i := len(g.RecordingRules) - 1; i >= 0; i-- {
-			a.Expr = strings.ReplaceAll(a.Expr, g.RecordingRules[i].Name, "("+g.RecordingRules[i].written()+")")
+// inlined returns the groups that have alerts, with all records written out. Each
+// alert then reads all for itself, so they are evaluated every minute at most.
+func inlined(groups []Group) []Group {
+	var records []RecordingRule
+	for _, g := range groups {
+		records = append(records, g.RecordingRules...)
+	}
+	var out []Group
+	for _, g := range groups {
+		written := Group{Name: g.Name, Interval: max(g.Interval, time.Minute)}
+		for _, a := range g.Alerts {
+			a.Expr = writtenOut(a.Expr, records)
+			written.Alerts = append(written.Alerts, a)
 		}
-		out.Alerts = append(out.Alerts, a)
+		if len(written.Alerts) > 0 {
+			out = append(out, written)
+		}
 	}
 	return out
+}
+
+// writtenOut replaces the names of records, and those in what replaces them. What
+// stands for a record reads no record that reads it.
+func writtenOut(expr string, records []RecordingRule) string {
+	before := ""
+	for before != expr {
+		before = expr
+		for _, r := range records {
+			expr = strings.ReplaceAll(expr, r.Name, "("+r.written()+")")
+		}
+	}
+	return expr
 }
 
 // written is what stands for the record where nothing can be recorded.
@@ -80,13 +106,16 @@ func (r RecordingRule) written() string {
 	return r.Expr
 }
 
-// Groups returns all rules. Prometheus evaluates the groups at the same time.
+// Groups returns all rules. Prometheus evaluates the groups at the same time, so
+// what a group reads of those before it may be one evaluation old.
 func Groups() []Group {
 	return []Group{
+		historyGroup(),
+		latencyGroup,
 		callsGroup(),
 		{Name: "webhook-auditor-resources", Alerts: resourceAlerts},
 		findingsGroup(classify.Checks),
-		{Name: "webhook-auditor-self", RecordingRules: inputRecords, Alerts: selfAlerts()},
+		{Name: "webhook-auditor-self", Interval: seldom, RecordingRules: inputRecords, Alerts: selfAlerts()},
 	}
 }
 

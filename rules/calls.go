@@ -3,6 +3,7 @@ package rules
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -28,16 +29,18 @@ const (
 	intended     = rejections + `{error_type="no_error"}`
 )
 
-// callsWindows are those of the records of calls.
-var callsWindows = []string{"2m", "5m", "30m", "6h"}
+// The records of how often each webhook was called. Those of other windows are
+// kept for the affected webhooks only.
+const (
+	calls5m = `cluster_type_name:webhook_auditor_calls:increase5m`
+	calls6h = `cluster_type_name:webhook_auditor_calls:increase6h`
+)
 
-// calls are the records of how often each webhook was called in the window.
-func calls(window string) string { return `cluster_type_name:webhook_auditor_calls:increase` + window }
-
-func callsRecord(window string) RecordingRule {
-	return RecordingRule{Name: calls(window), Expr: strings.ReplaceAll(`
+// calls counts the calls of each webhook in the window.
+func calls(window string) string {
+	return strings.ReplaceAll(`
 		sum by (type, name) (increase(`+requests+`[WINDOW]) or increase(`+matchConditionErrors+`[WINDOW])) > 0
-		or `+asWebhook(`sum by (crd_name) (increase(`+converted+`_count[WINDOW])) > 0`), "WINDOW", window)}
+		or `+asWebhook(`sum by (crd_name) (increase(`+converted+`_count[WINDOW])) > 0`), "WINDOW", window)
 }
 
 // affected are the webhooks that alerts may be about: those of which calls
@@ -60,8 +63,8 @@ func affectedRecords(failures []failure) []RecordingRule {
 		operands = append(operands, f.on("increase6h"))
 	}
 	out := []RecordingRule{{Name: affected, Expr: `group by (type, name) (` + strings.Join(operands, " or ") + `)`}}
-	for _, window := range callsWindows {
-		out = append(out, RecordingRule{Name: affectedCalls(window), Expr: calls(window) + ` and on (type, name) ` + affected, Inline: calls(window)})
+	for _, of := range []struct{ window, counted string }{{"2m", calls("2m")}, {"5m", calls5m}, {"30m", calls("30m")}, {"6h", calls6h}} {
+		out = append(out, RecordingRule{Name: affectedCalls(of.window), Expr: `(` + of.counted + `) and on (type, name) ` + affected, Inline: calls(of.window)})
 	}
 	return append(out, affectedInventory...)
 }
@@ -256,25 +259,39 @@ func anyOn(operations string) string {
 	return closed.on(operations) + ` or ` + open.on(operations) + ` or ` + unevaluated.on(operations) + ` or ` + conversion.on(operations)
 }
 
+// seldom is how often that is evaluated which reads much and changes slowly.
+const seldom = 2 * time.Minute
+
+// historyGroup reads what was counted in the last hours, for alerts that wait for
+// a quarter of an hour.
+func historyGroup() Group {
+	return Group{
+		Name:     "webhook-auditor-history",
+		Interval: seldom,
+		RecordingRules: slices.Concat(
+			[]RecordingRule{
+				{Name: calls6h, Expr: calls("6h")},
+				remembered(failsClosed, `webhook_auditor_webhook_failure_impact{impact="closed"}`, `group by (type, name) (SERIES)`),
+			},
+			refusalRecords, answerRecords,
+		),
+		Alerts: []Alert{notInInventory},
+	}
+}
+
 // callsGroup has all alerts on calls in one group, as they share what they read.
 func callsGroup() Group {
-	g := Group{Name: "webhook-auditor-calls"}
-	for _, window := range callsWindows {
-		g.RecordingRules = append(g.RecordingRules, callsRecord(window))
-	}
-	g.RecordingRules = append(g.RecordingRules, inventoryRecords...)
+	g := Group{Name: "webhook-auditor-calls", RecordingRules: slices.Concat(inventoryRecords, []RecordingRule{{Name: calls5m, Expr: calls("5m")}})}
 	failures := []failure{closed, open, unevaluated, conversion}
 	for _, f := range failures {
 		g.RecordingRules = append(g.RecordingRules, f.increases()...)
 	}
-	g.RecordingRules = append(g.RecordingRules, slowRecords...)
 	g.RecordingRules = append(g.RecordingRules, affectedRecords(failures)...)
 	g.RecordingRules = append(g.RecordingRules, cutOffRecords...)
 	for _, f := range failures {
 		g.RecordingRules = append(g.RecordingRules, f.burn())
 	}
 	g.RecordingRules = append(g.RecordingRules, slowLongRecord)
-	g.RecordingRules = slices.Concat(g.RecordingRules, refusalRecords, answerRecords)
 	g.Alerts = slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts())
 	return g
 }

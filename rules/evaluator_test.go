@@ -132,7 +132,17 @@ func (p *evaluator) load(file string) {
 	if errs != nil {
 		p.t.Fatal(errs)
 	}
-	p.groups = slices.Collect(maps.Values(byName))
+	p.groups = slices.SortedFunc(maps.Values(byName), func(a, b *rules.Group) int { return strings.Compare(a.Name(), b.Name()) })
+}
+
+// eval evaluates the groups whose turn it is. They are in the order of their
+// names, so that some read what others recorded at the evaluation before.
+func (p *evaluator) eval(at time.Duration) {
+	for _, g := range p.groups {
+		if at%g.Interval() < p.tick {
+			g.Eval(p.t.Context(), time.Unix(0, 0).Add(at))
+		}
+	}
 }
 
 // restart starts Prometheus anew: it evaluates once, and restores the alerts.
@@ -146,10 +156,10 @@ func (p *evaluator) restart(file string, at time.Duration) {
 	p.now = at + p.tick
 }
 
-// only leaves out the groups that hold none of the alerts.
+// only leaves out the groups that neither hold one of the alerts nor record anything.
 func (p *evaluator) only(names ...string) {
 	p.groups = slices.DeleteFunc(p.groups, func(g *rules.Group) bool {
-		return !slices.ContainsFunc(g.Rules(), func(r rules.Rule) bool { return slices.Contains(names, r.Name()) })
+		return len(g.AlertingRules()) == len(g.Rules()) && !slices.ContainsFunc(g.Rules(), func(r rules.Rule) bool { return slices.Contains(names, r.Name()) })
 	})
 }
 
@@ -164,8 +174,9 @@ func ruleFile(t testing.TB, o Options) string {
 // they read, so that nothing else is evaluated.
 func readBy(groups []monitoringv1.RuleGroup, keep func(monitoringv1.Rule) bool) []monitoringv1.RuleGroup {
 	var out []monitoringv1.RuleGroup
-	for _, g := range groups {
-		read, kept := "", []monitoringv1.Rule{}
+	read := ""
+	for _, g := range slices.Backward(groups) {
+		kept := []monitoringv1.Rule{}
 		for _, r := range slices.Backward(g.Rules) {
 			if r.Record != "" && strings.Contains(read, r.Record) || r.Alert != "" && keep(r) {
 				read += r.Expr.String()
@@ -177,6 +188,7 @@ func readBy(groups []monitoringv1.RuleGroup, keep func(monitoringv1.Rule) bool) 
 			out = append(out, g)
 		}
 	}
+	slices.Reverse(out)
 	return out
 }
 
@@ -232,9 +244,7 @@ func written(t testing.TB, out []byte, err error) string {
 func (p *evaluator) until(end time.Duration) []*rules.Alert {
 	p.t.Helper()
 	for ; p.now <= end; p.now += p.tick {
-		for _, g := range p.groups {
-			g.Eval(p.t.Context(), time.Unix(0, 0).Add(p.now))
-		}
+		p.eval(p.now)
 	}
 	var firing []*rules.Alert
 	for _, g := range p.groups {

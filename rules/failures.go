@@ -63,7 +63,7 @@ func failureAlerts() []Alert {
 			Enhancement: Enhancement{Severity: classify.Critical},
 			For:         15 * time.Minute,
 			KeepFiring:  5 * time.Minute,
-			Expr:        withBackend("WebhookAllCallsFailing", withoutAnswers("type, name", []string{failedClosed, failedOpen}, lastAnswers+` unless `+lastAnswers+` == (`+answeredIn("[5m] offset 1h")+`)`)),
+			Expr:        withBackend("WebhookAllCallsFailing", withoutAnswers("type, name", []string{failedClosed, failedOpen}, lastAnswers+` unless `+lastAnswers+` == `+answersBefore)),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
 			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + ofSome + itsBackend + registration,
 		},
@@ -96,15 +96,18 @@ func withoutAnswers(by string, failures []string, answers string) string {
 const scraped = `apiserver_admission_step_admission_duration_seconds_count`
 
 // answers are the counters of answers, refusals among them, of the affected
-// webhooks, and lastAnswers what these were last in the hour that is looked at:
-// that an API server is not scraped for a while does not make them none.
+// webhooks, answersBefore what they were an hour ago, and lastAnswers what they
+// were last in this hour: that an API server is not scraped for a while does not
+// make them none.
 const (
-	answers     = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:last5m`
-	lastAnswers = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:last1h`
+	answers       = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:last5m`
+	lastAnswers   = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:last1h`
+	answersBefore = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:before1h`
 )
 
 var answerRecords = []RecordingRule{
 	{Name: answers, Expr: `(` + answeredIn("[5m]") + `) and on (type, name) ` + affected},
+	{Name: answersBefore, Expr: `(` + answeredIn("[5m] offset 1h") + `) and on (type, name) ` + affected, Inline: answeredIn("[5m] offset 1h")},
 	{Name: lastAnswers, Expr: `last_over_time(` + answers + `[1h])`, Inline: answeredIn("[1h]")},
 }
 

@@ -90,7 +90,7 @@ func missing() string {
 // blindAlerts is a template of the alerts that read the missing input.
 func blindAlerts() string {
 	var b strings.Builder
-	readers := readersOf(callsGroup().inlined().Alerts, resourceAlerts)
+	readers := readersOf(inlined([]Group{historyGroup(), latencyGroup, callsGroup(), {Alerts: resourceAlerts}}))
 	for n, i := range inputs() {
 		keyword := "if"
 		if n > 0 {
@@ -108,16 +108,18 @@ func blindAlerts() string {
 // readers are the alerts that read a series, by its name.
 type readers map[string][]string
 
-func readersOf(groups ...[]Alert) readers {
+func readersOf(groups []Group) readers {
 	out := readers{}
-	for _, a := range slices.Concat(groups...) {
-		names, err := seriesOf(a)
-		if err != nil {
-			continue // rendering the alert returns this error
-		}
-		for _, name := range names {
-			if !slices.Contains(out[name], a.Name) {
-				out[name] = append(out[name], a.Name)
+	for _, g := range groups {
+		for _, a := range g.Alerts {
+			names, err := seriesOf(a)
+			if err != nil {
+				continue // rendering the alert returns this error
+			}
+			for _, name := range names {
+				if !slices.Contains(out[name], a.Name) {
+					out[name] = append(out[name], a.Name)
+				}
 			}
 		}
 	}

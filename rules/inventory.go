@@ -50,11 +50,13 @@ const (
 // depends on.
 const vitalClasses = `class=~"critical|vital|virtual"`
 
+// inventoryRecords stand in the group of what reads them: an alert keeps the
+// namespace that it begins with, and a Prometheus that starts must know which
+// webhooks are harmless before an alert on one has waited.
 var inventoryRecords = []RecordingRule{
 	remembered(thresholds, `webhook_auditor_webhook_latency_threshold_seconds`,
 		`max by (type, name, service_namespace) (SERIES)`),
 	remembered(onVital, `webhook_auditor_webhook_reach{`+vitalClasses+`}`, `group by (type, name) (SERIES)`),
-	remembered(failsClosed, `webhook_auditor_webhook_failure_impact{impact="closed"}`, `group by (type, name) (SERIES)`),
 }
 
 var affectedInventory = []RecordingRule{

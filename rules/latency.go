@@ -80,6 +80,14 @@ const answered = `sum by (type, name) (increase(` + admissionSeconds + `_count[W
 // notQuick is the share of the calls that are not, where it is too large.
 const notQuick = `1 - ` + quick + ` / on (type, name) (` + answered + `) > ` + tooMany
 
+// latencyGroup reads several buckets of each webhook, and half as often as the
+// alerts are evaluated: these wait for 10 minutes.
+var latencyGroup = Group{
+	Name:           "webhook-auditor-latency",
+	Interval:       time.Minute,
+	RecordingRules: slowRecords,
+}
+
 var slowRecords = []RecordingRule{
 	{Name: edges, Expr: `count_values by (type, name) ("le", ` + thresholds + ` != 1)`},
 	{Name: slowShare, Expr: strings.ReplaceAll(notQuick, "WINDOW", "6m")},

@@ -112,17 +112,21 @@ func compareBoards(t *testing.T, got mixin, o Options) {
 func comparable(t *testing.T, groups []monitoringv1.RuleGroup) (alerts, records []string) {
 	t.Helper()
 	for _, g := range groups {
+		every := ""
+		if g.Interval != nil {
+			every = string(*g.Interval)
+		}
 		for _, r := range g.Rules {
 			expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr.String())
 			if err != nil {
 				t.Fatalf("%s%s: %v", r.Record, r.Alert, err)
 			}
 			if r.Record != "" {
-				records = append(records, r.Record+" "+expr.String())
+				records = append(records, fmt.Sprintln(r.Record, expr, every))
 				continue
 			}
 			annotations := strings.Join(strings.Fields(ordered(fmt.Sprint(r.Annotations))), "")
-			alerts = append(alerts, fmt.Sprintln(r.Alert, expr, *r.For, keeps(r), r.Labels, annotations))
+			alerts = append(alerts, fmt.Sprintln(r.Alert, expr, every, *r.For, keeps(r), r.Labels, annotations))
 		}
 	}
 	return alerts, records

@@ -107,6 +107,9 @@ func (o Options) meta(namespace, name string) metav1.ObjectMeta {
 
 func forOpenShift(g monitoringv1.RuleGroup) openshiftv1.RuleGroup {
 	group := openshiftv1.RuleGroup{Name: g.Name}
+	if g.Interval != nil {
+		group.Interval = openshiftv1.Duration(*g.Interval)
+	}
 	for _, r := range g.Rules {
 		group.Rules = append(group.Rules, openshiftv1.Rule{
 			Alert: r.Alert, Expr: r.Expr, For: openshiftv1.Duration(*r.For), Labels: r.Labels, Annotations: r.Annotations,
@@ -127,11 +130,15 @@ func (o Options) groups(record bool) ([]monitoringv1.RuleGroup, error) {
 	}
 	o.compact = !record
 	var out []monitoringv1.RuleGroup
-	for _, g := range Groups() {
-		if !record {
-			g = g.inlined()
-		}
+	all := Groups()
+	if !record {
+		all = inlined(all)
+	}
+	for _, g := range all {
 		group := monitoringv1.RuleGroup{Name: g.Name}
+		if g.Interval > 0 {
+			group.Interval = duration(o.scale(g.Interval))
+		}
 		for _, r := range g.RecordingRules {
 			expr, err := o.expr(r.Expr)
 			if err != nil {

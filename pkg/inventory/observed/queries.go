@@ -30,8 +30,8 @@ const (
 	recordedUnevaluated = "cluster_instance_type_name:webhook_auditor_match_condition_errors:increase"
 )
 
-// recordedWindows are those of the rules.
-var recordedWindows = []time.Duration{2 * time.Minute, 5 * time.Minute, 30 * time.Minute, 6 * time.Hour}
+// recordedWindows are those of which the rules record all that is queried here.
+var recordedWindows = []time.Duration{5 * time.Minute, 6 * time.Hour}
 
 // scraped is a series that each API server has, whatever it serves.
 const scraped = "apiserver_admission_step_admission_duration_seconds_count"
