@@ -259,11 +259,11 @@ func anyOn(operations string) string {
 	return closed.on(operations) + ` or ` + open.on(operations) + ` or ` + unevaluated.on(operations) + ` or ` + conversion.on(operations)
 }
 
-// seldom is how often that is evaluated which reads much and changes slowly.
+// seldom is how often a group is evaluated that reads much, and whose results
+// change little within minutes.
 const seldom = 2 * time.Minute
 
-// historyGroup reads what was counted in the last hours, for alerts that wait for
-// a quarter of an hour.
+// historyGroup reads what was counted in the last hours.
 func historyGroup() Group {
 	return Group{
 		Name:     "webhook-auditor-history",

@@ -80,11 +80,11 @@ const answered = `sum by (type, name) (increase(` + admissionSeconds + `_count[W
 // notQuick is the share of the calls that are not, where it is too large.
 const notQuick = `1 - ` + quick + ` / on (type, name) (` + answered + `) > ` + tooMany
 
-// latencyGroup reads several buckets of each webhook, and half as often as the
-// alerts are evaluated: these wait for 10 minutes.
+// latencyGroup reads several buckets of each webhook, for alerts that wait for ten
+// minutes.
 var latencyGroup = Group{
 	Name:           "webhook-auditor-latency",
-	Interval:       time.Minute,
+	Interval:       seldom,
 	RecordingRules: slowRecords,
 }
 
