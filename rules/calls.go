@@ -29,12 +29,9 @@ const (
 	intended     = rejections + `{error_type="no_error"}`
 )
 
-// The records of how often each webhook was called. Those of other windows are
-// kept for the affected webhooks only.
-const (
-	calls5m = `cluster_type_name:webhook_auditor_calls:increase5m`
-	calls6h = `cluster_type_name:webhook_auditor_calls:increase6h`
-)
+// calls6h are the records of how often each webhook was called in six hours. Only
+// the calls of the affected webhooks are counted in other windows.
+const calls6h = `cluster_type_name:webhook_auditor_calls:increase6h`
 
 // calls counts the calls of each webhook in the window.
 func calls(window string) string {
@@ -48,6 +45,12 @@ func calls(window string) string {
 // are few, so what is known of all webhooks is looked up once for these, and the
 // alerts read little.
 const affected = `cluster_type_name:webhook_auditor_webhook_affected:group`
+
+// counters are the counters of the calls of these. Reading all webhooks costs as
+// much for each window as it does once. What was counted before a webhook was
+// affected is missing, and with it nothing that failed: an alert waits until its
+// short window is full.
+const counters = `cluster_instance_type_name_operation_code:webhook_auditor_calls_affected:last5m`
 
 // affectedCalls are how often each of these was called in the window.
 func affectedCalls(window string) string {
@@ -63,9 +66,14 @@ func affectedRecords(failures []failure) []RecordingRule {
 		operands = append(operands, f.on("increase6h"))
 	}
 	out := []RecordingRule{{Name: affected, Expr: `group by (type, name) (` + strings.Join(operands, " or ") + `)`}}
-	for _, of := range []struct{ window, counted string }{{"2m", calls("2m")}, {"5m", calls5m}, {"30m", calls("30m")}, {"6h", calls6h}} {
-		out = append(out, RecordingRule{Name: affectedCalls(of.window), Expr: `(` + of.counted + `) and on (type, name) ` + affected, Inline: calls(of.window)})
+	out = append(out, RecordingRule{Name: counters, Expr: `(
+			last_over_time(` + requests + `[5m]) or last_over_time(` + matchConditionErrors + `[5m])
+			or ` + asWebhook(`last_over_time(`+converted+`_count[5m])`) + `
+		) and on (type, name) ` + affected})
+	for _, window := range []string{"2m", "5m", "30m"} {
+		out = append(out, RecordingRule{Name: affectedCalls(window), Expr: `sum by (type, name) (increase(` + counters + `[` + window + `])) > 0`, Inline: calls(window)})
 	}
+	out = append(out, RecordingRule{Name: affectedCalls("6h"), Expr: calls6h + ` and on (type, name) ` + affected, Inline: calls("6h")})
 	return append(out, affectedInventory...)
 }
 
@@ -281,7 +289,7 @@ func historyGroup() Group {
 
 // callsGroup has all alerts on calls in one group, as they share what they read.
 func callsGroup() Group {
-	g := Group{Name: "webhook-auditor-calls", RecordingRules: slices.Concat(inventoryRecords, []RecordingRule{{Name: calls5m, Expr: calls("5m")}})}
+	g := Group{Name: "webhook-auditor-calls", RecordingRules: slices.Clone(inventoryRecords)}
 	failures := []failure{closed, open, unevaluated, conversion}
 	for _, f := range failures {
 		g.RecordingRules = append(g.RecordingRules, f.increases()...)

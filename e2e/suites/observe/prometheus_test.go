@@ -70,7 +70,7 @@ func TestPrometheusHasWhatWasSent(t *testing.T) {
 			return tr.prometheusHas(t, stack, "--observe-for="+span, "--kubeconfig="+w.Plane.Kubeconfig())
 		})
 	}
-	recorded, err := stack.Query(t.Context(), `cluster_type_name:webhook_auditor_calls:increase5m{name=~"p-.+"}`)
+	recorded, err := stack.Query(t.Context(), `cluster_type_name:webhook_auditor_calls:increase6h{name=~"p-.+"}`)
 	if testenv.Must(t, err); len(recorded) != len(scraped) {
 		t.Errorf("the rules record %v", recorded)
 	}

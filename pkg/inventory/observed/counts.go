@@ -13,10 +13,7 @@ import (
 type webhookStats struct {
 	called, perSecond          float64
 	refused, failedOpen, spent float64
-	// calledOrUnevaluated are the calls and the failed matchConditions together;
-	// 0 where both are counted apart.
-	calledOrUnevaluated float64
-	failures            map[string]float64
+	failures                   map[string]float64
 	// buckets are the calls that took no longer than each edge.
 	buckets map[float64]float64
 	// p50 and p99 are set where there are no buckets.
@@ -48,9 +45,6 @@ func (t statsByWebhook) count(series inventory.Series, m measure, value, span fl
 	switch m.what {
 	case called:
 		w.call(value, span)
-	case calledOrUnevaluated:
-		w.calledOrUnevaluated += value
-		w.perSecond += value / span
 	case rejected:
 		w.reject(m.kind, value)
 	case openFailures:
@@ -115,10 +109,6 @@ func (t statsByWebhook) behaviors() (map[inventory.Series]inventory.Behavior, fl
 }
 
 func (t *webhookStats) behavior() inventory.Behavior {
-	if together := t.calledOrUnevaluated; together > 0 {
-		t.called = max(0, together-t.failures[inventory.FailureMatchCondition])
-		t.perSecond *= t.called / together
-	}
 	b := inventory.Behavior{
 		Calls: t.called, CallsPerSecond: t.perSecond,
 		Refused: t.refused, FailedOpen: t.failedOpen, Failures: t.failures,

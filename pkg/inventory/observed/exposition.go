@@ -74,7 +74,6 @@ type what int
 
 const (
 	called what = iota
-	calledOrUnevaluated
 	rejected
 	openFailures
 	conditionErrors

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,22 +85,10 @@ func (p Prometheus) observe(ctx context.Context, now time.Time) (*inventory.Obse
 	return o, err
 }
 
-// all queries what happened in the range. The rules record calls together with
-// the requests whose matchConditions failed.
+// all queries what happened in the range.
 func (q querier) all(ctx context.Context, span time.Duration) (statsByWebhook, error) {
 	all := statsByWebhook{}
-	list := queries
-	if recorded := recordedQuery.over(span); len(recorded) > 0 {
-		answers, err := q.run(ctx, recorded[0])
-		if err != nil {
-			return nil, err
-		}
-		all.answers(recordedQuery, answers, span)
-		if len(answers) > 0 {
-			list = slices.DeleteFunc(slices.Clone(list), func(q query) bool { return q.what == called })
-		}
-	}
-	if err := q.each(ctx, all, list, span); err != nil {
+	if err := q.each(ctx, all, queries, span); err != nil {
 		return nil, err
 	}
 	if len(all) > 0 && !all.bucketed() {

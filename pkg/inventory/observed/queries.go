@@ -25,13 +25,12 @@ type query struct {
 
 // The series that the project's rules record.
 const (
-	recordedCalls       = "cluster_type_name:webhook_auditor_calls:increase"
 	recordedOpen        = "cluster_instance_type_name:webhook_auditor_calls_failed_open:increase"
 	recordedUnevaluated = "cluster_instance_type_name:webhook_auditor_match_condition_errors:increase"
 )
 
-// recordedWindows are those of which the rules record all that is queried here.
-var recordedWindows = []time.Duration{5 * time.Minute, 6 * time.Hour}
+// recordedWindows are those of the rules.
+var recordedWindows = []time.Duration{2 * time.Minute, 5 * time.Minute, 30 * time.Minute, 6 * time.Hour}
 
 // scraped is a series that each API server has, whatever it serves.
 const scraped = "apiserver_admission_step_admission_duration_seconds_count"
@@ -49,9 +48,6 @@ var queries = []query{
 	{measure{what: seconds}, inventory.Conversion, "", grown("crd_name", conversions+"_sum")},
 	{measure{what: bucket}, inventory.Conversion, "", buckets("crd_name", conversions)},
 }
-
-// calledOrUnevaluated is recorded in one series.
-var recordedQuery = query{measure{what: calledOrUnevaluated}, "", recordedCalls, ""}
 
 // nativeQueries are run where Prometheus keeps native histograms alone.
 var nativeQueries = []query{

@@ -289,7 +289,7 @@ const collected = `
 	apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="pods",type="admit",le="+Inf"} 0+60x30000
 	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="true"} 0+12x30000
 	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="false"} 0+12x30000
-	cluster_type_name:webhook_auditor_calls:increase5m{name="recorded",type="admit"} 0x30000
+	cluster_instance_type_name:webhook_auditor_calls_failed_open:increase5m{name="recorded",type="admit"} 0x30000
 `
 
 // TestPrometheus: what Prometheus computes, in its own engine, 10 days after the
@@ -340,13 +340,13 @@ func TestShortMemory(t *testing.T) {
 // TestRecorded: what the rules record is read, for the windows that they record.
 func TestRecorded(t *testing.T) {
 	server := prometheus(t, strings.ReplaceAll(collected, `type="admit"} 0x30000`, `type="admit"} 150x30000`), 24*time.Hour)
-	for span, want := range map[time.Duration]float64{5 * time.Minute: 0.5, 10 * time.Minute: 0} {
+	for span, want := range map[time.Duration]float64{5 * time.Minute: 150, 10 * time.Minute: 0} {
 		o, errs := Prometheus{URL: server.URL, Range: span}.Observe(t.Context())
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		if got := o.Webhooks[inventory.Series{Type: inventory.Mutating, Name: "recorded"}].CallsPerSecond; got != want {
-			t.Errorf("in %s: %g calls a second, want %g", span, got, want)
+		if got := o.Webhooks[inventory.Series{Type: inventory.Mutating, Name: "recorded"}].FailedOpen; got != want {
+			t.Errorf("in %s: %g calls failed open, want %g", span, got, want)
 		}
 	}
 }
@@ -370,7 +370,7 @@ func TestRecordedNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{recordedCalls, recordedOpen, recordedUnevaluated} {
+	for _, name := range []string{recordedOpen, recordedUnevaluated} {
 		for _, window := range recordedWindows {
 			if record := "record: " + name + model.Duration(window).String() + "\n"; !strings.Contains(string(rules), record) {
 				t.Errorf("no rule has %s", record)
