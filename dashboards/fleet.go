@@ -5,7 +5,7 @@ func fleet() Board {
 	return Board{
 		Name:        "fleet",
 		Title:       "Webhooks of all clusters",
-		Description: "Which cluster is in trouble? A row per cluster; one click into it.",
+		Description: "Which clusters have unhealthy webhooks? A row per cluster; one click into it.",
 		GrafanaOnly: true,
 		Variables:   []Variable{clusterVariable},
 		Alerts:      `name!=""`,

@@ -43,10 +43,10 @@ func resourceFailures(s scope) string {
 		`max by (cluster, type, name, group, resource) (webhook_auditor_webhook_reach{cluster=~"$cluster"})`,
 		convertedResources(`max by (cluster, type, name) (webhook_auditor_webhook_info{cluster=~"$cluster",type="conversion"})`),
 	)
-	of := func(calls string) string {
+	byResource := func(calls string) string {
 		return fmt.Sprintf("sum by (cluster, group, resource) (\n  (%s)\n  * on (%s) group_left () (%s)\n)", reach, webhookLabels, calls)
 	}
-	return fmt.Sprintf("clamp_max(%s\n/ (%s > 0), 1)", of(s.failures()), of(s.calls()))
+	return fmt.Sprintf("clamp_max(%s\n/ (%s > 0), 1)", byResource(s.failures()), byResource(s.calls()))
 }
 
 // convertedResources gives conversions the resource that the name of their CRD

@@ -128,12 +128,12 @@ func unhealthyPanel() Panel {
 	rows := joinLabels(joinLabels(unhealthyWebhooks(), registration, fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", webhookLabels, registration, selected.auditor)),
 		"blocks", blocks())
 	return Panel{
-		Title:       "In trouble",
+		Title:       "Unhealthy webhooks",
 		Description: "A row for each webhook that fails, is slow, has no backend, a critical finding or an alert: the critical resources that it intercepts, since when an alert is pending or firing, how much of the chosen time range, and what to do first. At most ten, the worst first; the totals stand above.",
 		Kind:        Table, Unit: unitPercent, Width: 24, Height: 9,
 		Queries: []Query{
 			{Expr: withDefault(withDefault(orNone("("+withDefault(withDefault(withCommand(rows), "owner", "unknown"), "blocks", "unknown")+")",
-				registeredWebhooks, "problem", "No webhook is in trouble"), "name", "none"), "runbook", "dashboards/README.md")},
+				registeredWebhooks, "problem", "No unhealthy webhook"), "name", "none"), "runbook", "dashboards/README.md")},
 			best("time() - min by (" + webhookLabels + `) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`),
 			best("(" + ratio(whole.failures(), whole.calls()) + ") > 0"),
 			best("(" + selected.latency("0.99") + ")\n> on (" + webhookLabels + ") " + selected.threshold()),

@@ -36,7 +36,7 @@ func TestUnhealthyWebhooks(t *testing.T) {
 		want         []map[string]string
 	}{
 		{"nothing measured", "", nil},
-		{"healthy", inventory, []map[string]string{{"problem": "No webhook is in trouble", "runbook": "dashboards/README.md"}}},
+		{"healthy", inventory, []map[string]string{{"problem": "No unhealthy webhook", "runbook": "dashboards/README.md"}}},
 		{"down", inventory + down, []map[string]string{{
 			"problem": "No backend is ready", "cluster": "north", "blocks": "pods", "owner": "helm/mesh", "do": command,
 		}}},
@@ -63,7 +63,7 @@ func TestUnhealthyWebhooks(t *testing.T) {
 	}
 }
 
-// TestCriticalNames: the first table names what a webhook in trouble blocks, a
+// TestCriticalNames: the first table names what an unhealthy webhook blocks, a
 // few by name and the others by number.
 func TestCriticalNames(t *testing.T) {
 	const labels = `{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com"`

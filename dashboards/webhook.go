@@ -17,7 +17,7 @@ var oneWebhook = scope{
 
 // webhook is the board about one webhook: all that is known of it.
 func webhook() Board {
-	const of = `webhook_auditor_webhook_info{cluster=~"$cluster",type="$type"`
+	const info = `webhook_auditor_webhook_info{cluster=~"$cluster",type="$type"`
 	return Board{
 		Name:        "webhook",
 		Title:       "Webhook",
@@ -30,11 +30,11 @@ func webhook() Board {
 			},
 			{
 				Name: "configuration", Label: "Configuration", Description: "The object that registers the webhook, where several register the same name.",
-				Metric: of + `}`, Value: "configuration", All: ".*",
+				Metric: info + `}`, Value: "configuration", All: ".*",
 			},
 			{
 				Name: "name", Label: "Webhook", Description: "The name of the webhook, or of the CRD that it converts.",
-				Metric: of + `,configuration=~"$configuration"}`, Value: "name",
+				Metric: info + `,configuration=~"$configuration"}`, Value: "name",
 			},
 			logs,
 		}, keptChoices),
@@ -109,7 +109,7 @@ func registeredOnce() string {
 	return `max by (cluster, configuration) (webhook_auditor_webhook_info{` + oneWebhook.auditor + `})`
 }
 
-// dossier is what is written about the webhook: registration, findings, reach
+// webhookTables are what is recorded of the webhook: registration, findings, reach
 // and alerts.
 func webhookTables() []Panel {
 	return slices.Concat([]Panel{registrationPanel(), findingsPanel()}, reachPanels(), []Panel{alertsPanel()})

@@ -31,7 +31,8 @@ func pipe(t *testing.T) string {
 	return name
 }
 
-// kubeconfig names a credential plugin that says that it runs, and hangs.
+// hangingPlugin returns a kubeconfig with a credential plugin that never ends, and
+// a channel that is closed once it has started.
 func hangingPlugin(t *testing.T) (kubeconfig string, started <-chan struct{}) {
 	t.Helper()
 	dir := t.TempDir()

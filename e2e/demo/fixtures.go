@@ -20,7 +20,7 @@ import (
 //go:embed *.yaml
 var fixtures embed.FS
 
-// fixture is one file: a kind of trouble, or none.
+// fixture is one file: a kind of fault, or none.
 type fixture struct {
 	file, summary string // the summary is the first line of its header
 	objects       []*unstructured.Unstructured

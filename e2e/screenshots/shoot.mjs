@@ -25,9 +25,9 @@ const themes = ['dark', 'light'];
 // Each picture is drawn in both themes and sizes.
 const shots = [
   { board: 'webhooks', store: 'one', state: 'incident', first: true },
-  { board: 'webhooks', store: 'one', state: 'healthy', says: { 'In trouble': 'No webhook is in trouble' } },
-  { board: 'webhooks', store: 'one', state: 'empty', says: { 'In trouble': 'Unknown' } },
-  { board: 'webhooks', store: 'one', state: 'incident', suffix: '-conversion', given: { type: 'conversion|' }, says: { 'In trouble': conversion.name } },
+  { board: 'webhooks', store: 'one', state: 'healthy', says: { 'Unhealthy webhooks': 'No unhealthy webhook' } },
+  { board: 'webhooks', store: 'one', state: 'empty', says: { 'Unhealthy webhooks': 'Unknown' } },
+  { board: 'webhooks', store: 'one', state: 'incident', suffix: '-conversion', given: { type: 'conversion|' }, says: { 'Unhealthy webhooks': conversion.name } },
   { board: 'webhooks', store: 'two', state: 'incident', suffix: '-two' },
   { board: 'webhook', store: 'one', state: 'incident', given: culprit },
   { board: 'webhook', store: 'one', state: 'incident', suffix: '-slow', given: slow },

@@ -43,11 +43,11 @@ func (b *behind) same(f *Facts) bool {
 	case inventory.BackendAPIServer:
 		return b.now.State(f.Backend) == f.State && b.sameService(f.State.Service.Key)
 	}
-	place := servicePort{f.Backend.Service.Key, f.Backend.Service.Port}
-	same, known := b.services[place]
+	port := servicePort{f.Backend.Service.Key, f.Backend.Service.Port}
+	same, known := b.services[port]
 	if !known {
-		same = b.now.State(f.Backend) == f.State && b.sameService(place.Key)
-		b.services[place] = same
+		same = b.now.State(f.Backend) == f.State && b.sameService(port.Key)
+		b.services[port] = same
 	}
 	return same
 }

@@ -19,10 +19,10 @@ type Commands struct {
 
 // Commands returns the commands about the webhook.
 func (p *Profile) Commands() Commands {
-	of := ObjectName(p)
+	object := ObjectName(p)
 	c := Commands{
-		Save:    fmt.Sprintf("kubectl get %s -o yaml > backup.yaml", of),
-		Disable: "kubectl delete " + of,
+		Save:    fmt.Sprintf("kubectl get %s -o yaml > backup.yaml", object),
+		Disable: "kubectl delete " + object,
 		Restore: "kubectl create -f backup.yaml",
 		Reverts: revertedBy(p.Object.Owner),
 	}

@@ -88,7 +88,7 @@ func unknownKeysOf(tree map[string]any, t reflect.Type, at string) error {
 		case reflect.Struct:
 			known := keysOf(t)
 			if element = known[key]; element == nil {
-				return fmt.Errorf("unknown key %q%s: must be one of %s", key, in(at), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+				return fmt.Errorf("unknown key %q%s: must be one of %s", key, inside(at), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 			}
 		default:
 			return nil // the decoder says what is wanted
@@ -112,7 +112,7 @@ func keysOf(t reflect.Type) map[string]reflect.Type {
 	return out
 }
 
-func in(at string) string {
+func inside(at string) string {
 	if at == "" {
 		return ""
 	}
@@ -123,7 +123,7 @@ func in(at string) string {
 func placed(err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
-		return fmt.Errorf("%s where %s is wanted%s", mismatch.Value, kindNames[mismatch.Type.Kind()], in(mismatch.Field))
+		return fmt.Errorf("%s where %s is wanted%s", mismatch.Value, kindNames[mismatch.Type.Kind()], inside(mismatch.Field))
 	}
 	return err
 }

@@ -95,7 +95,7 @@ type webhookChange struct{ before, now *Facts }
 
 // derived is what is known of each webhook alone.
 type derived struct {
-	// unchanged are the facts of the last Report, by the place of the webhook; nil
+	// unchanged are the facts of the last Report, by the index of the webhook; nil
 	// for one that changed.
 	unchanged []*Facts
 	changes   []webhookChange
@@ -109,7 +109,7 @@ func (e *Evaluator) derive(w *work, r, last *Report) derived {
 	for _, f := range gone {
 		out.changes = append(out.changes, webhookChange{before: f})
 	}
-	of, behind := e.policy.deriver(w, r.Matcher, e.known), newBehind(last, r.Snapshot)
+	deriver, behind := e.policy.deriver(w, r.Matcher, e.known), newBehind(last, r.Snapshot)
 	r.Profiles = make([]Profile, len(webhooks))
 	e.scratch = slices.Grow(e.scratch[:0], len(webhooks))[:len(webhooks)]
 	for i, webhook := range webhooks {
@@ -123,7 +123,7 @@ func (e *Evaluator) derive(w *work, r, last *Report) derived {
 			continue
 		}
 		*f = amongOthers(before[i])
-		of.derive(f, webhook)
+		deriver.derive(f, webhook)
 		f.State = r.Snapshot.State(f.Backend)
 		f.BackendReady = ready(f.State)
 		out.changes = append(out.changes, webhookChange{before[i], f})
@@ -131,7 +131,7 @@ func (e *Evaluator) derive(w *work, r, last *Report) derived {
 	return out
 }
 
-// align returns the facts of the last Report by the place of their webhooks now,
+// align returns the facts of the last Report by the index of their webhooks now,
 // nil where there are none, and those whose webhooks are gone. Both are in the
 // order of calls.
 func align(last *Report, now []*inventory.Webhook) (before, gone []*Facts) {

@@ -6,7 +6,8 @@ import (
 )
 
 // matchClass is what webhooks have in common that are called for the same requests:
-// large clusters have many webhooks and few of these.
+// large clusters have many webhooks and few of these. It is no Class, which is of
+// resources.
 type matchClass struct {
 	matched []admission.MatchedResource
 	unused  []int
@@ -31,9 +32,9 @@ type deriver struct {
 	// classes are those of the resources that the Policy lists.
 	classes map[inventory.Resource][]Class
 	groups  map[string]bool
-	// sorted are the results of classify so far, by the first matched resource:
+	// grouped are the results of byClass so far, by the first matched resource:
 	// webhooks that match the same share that list.
-	sorted map[*admission.MatchedResource]map[Class][]inventory.Resource
+	grouped map[*admission.MatchedResource]map[Class][]inventory.Resource
 	// platformWebhooks and platformNamespaces are the Policy's globs.
 	platformWebhooks, platformNamespaces globs
 	// runLevelZero are the namespaces on run level 0, and requests those on the
@@ -52,7 +53,7 @@ func (p *Policy) deriver(w *work, m *admission.Matcher, known map[string]*matchC
 		known:              known,
 		classes:            map[inventory.Resource][]Class{},
 		groups:             map[string]bool{},
-		sorted:             map[*admission.MatchedResource]map[Class][]inventory.Resource{},
+		grouped:            map[*admission.MatchedResource]map[Class][]inventory.Resource{},
 		platformWebhooks:   newGlobs(p.PlatformWebhooks),
 		platformNamespaces: newGlobs(p.PlatformNamespaces),
 	}
@@ -77,17 +78,17 @@ func (d *deriver) prepare() {
 	}
 }
 
-// classOf returns the class of the webhook.
+// classOf returns the matchClass of the webhook.
 func (d *deriver) classOf(w *inventory.Webhook, key string) *matchClass {
 	if w.Type == inventory.Conversion { // it has no rules: what it matches is its CRD
 		matched := d.matcher.MatchedResources(w)
-		return &matchClass{matched: matched, byClass: d.sort(matched)}
+		return &matchClass{matched: matched, byClass: d.groupByClass(matched)}
 	}
 	class, known := d.known[key]
 	if !known {
 		d.prepare()
 		class = &matchClass{matched: d.matcher.MatchedResources(w), unused: d.matcher.UnusedRules(w)}
-		class.byClass = d.classify(class.matched)
+		class.byClass = d.byClass(class.matched)
 		class.runLevelZero = d.matchedOnZero(class, w)
 		d.known[key] = class
 	}
@@ -114,21 +115,21 @@ func (d *deriver) core(r inventory.Resource) bool {
 	return crd != nil && crd.Annotations[approvedAPI] != ""
 }
 
-// classify sorts what a webhook matches into the classes of resources, once for
-// webhooks that match the same.
-func (d *deriver) classify(matched []admission.MatchedResource) map[Class][]inventory.Resource {
+// byClass returns what a webhook matches of each class of resources. It is computed
+// once for webhooks that match the same.
+func (d *deriver) byClass(matched []admission.MatchedResource) map[Class][]inventory.Resource {
 	if len(matched) == 0 {
 		return nil
 	}
-	out, done := d.sorted[&matched[0]]
+	out, done := d.grouped[&matched[0]]
 	if !done {
-		out = d.sort(matched)
-		d.sorted[&matched[0]] = out
+		out = d.groupByClass(matched)
+		d.grouped[&matched[0]] = out
 	}
 	return out
 }
 
-func (d *deriver) sort(matched []admission.MatchedResource) map[Class][]inventory.Resource {
+func (d *deriver) groupByClass(matched []admission.MatchedResource) map[Class][]inventory.Resource {
 	out := map[Class][]inventory.Resource{}
 	for _, r := range matched {
 		for _, class := range d.classes[r.Resource] {

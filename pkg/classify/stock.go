@@ -87,11 +87,11 @@ func stock(s *inventory.Snapshot, w *inventory.Webhook) bool {
 }
 
 func (k stockWebhook) serves(b inventory.Backend) bool {
-	at := b.Service.Namespace
+	address := b.Service.Namespace
 	if b.Kind == inventory.BackendURL {
-		at = b.Host()
+		address = b.Host()
 	}
-	return slices.ContainsFunc(k.backends, func(glob string) bool { return match(glob, at) })
+	return slices.ContainsFunc(k.backends, func(glob string) bool { return match(glob, address) })
 }
 
 // asksFor reports whether the rules name no resource but those of the stock

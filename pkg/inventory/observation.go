@@ -93,7 +93,8 @@ func (b Behavior) Failed() float64 {
 	return failed
 }
 
-// asked counts the requests: those whose matchConditions failed are no calls.
+// requests counts the requests that met the webhook: those whose matchConditions
+// failed are no calls.
 func (b Behavior) requests() float64 { return b.Calls + b.Failures[FailureMatchCondition] }
 
 // FailedShare is the share of the requests for which the webhook failed.

@@ -13,7 +13,7 @@ type folder string
 
 func (f folder) path(name string) string { return filepath.Join(string(f), name) }
 
-// files writes several small files: name to content.
+// write writes several small files, by name.
 func (f folder) write(files map[string][]byte) error {
 	for name, content := range files {
 		if err := os.WriteFile(f.path(name), content, 0o600); err != nil {

@@ -1,5 +1,5 @@
 // Package proxy stands between a client and an API server and breaks what
-// passes, as load balancers and servers in trouble do.
+// passes, as load balancers and failing servers do.
 package proxy
 
 import (

@@ -165,7 +165,7 @@ func (v *view) draw(c admission.Chain) *waterfall {
 	total := max(c.Budget().Total(), time.Second)
 	w := &waterfall{Width: drawingWidth}
 	scale := func(d time.Duration) int { return int(float64(plotWidth) * d.Seconds() / total.Seconds()) }
-	place := func(label, style string, begin, length time.Duration, p99 inventory.Quantile) {
+	addBar := func(label, style string, begin, length time.Duration, p99 inventory.Quantile) {
 		y := len(w.Bars) * rowHeight
 		b := bar{Label: shorten(label, maxLabel), X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(length), 2), TextY: y + barTop - 4, Style: style, Seconds: secondsText(length)}
 		b.SecondsX = b.X + b.W + 5
@@ -180,7 +180,7 @@ func (v *view) draw(c admission.Chain) *waterfall {
 	for _, s := range c.Steps {
 		p99 := v.p99(s.Webhook.Ref)
 		if len(w.Bars) < v.limits().steps/2 {
-			place(s.Webhook.Name, "bar bar-"+typeTitle(s.Webhook.Type)+maybe(s), begin, s.Webhook.Timeout, p99)
+			addBar(s.Webhook.Name, "bar bar-"+typeTitle(s.Webhook.Type)+maybe(s), begin, s.Webhook.Timeout, p99)
 		} else {
 			omitted++
 		}
@@ -226,11 +226,11 @@ func (w *waterfall) insertAgain(c admission.Chain, begin time.Duration, scale fu
 			validating++
 		}
 	}
-	at := max(len(w.Bars)-validating, 0)
-	y := at * rowHeight
+	index := max(len(w.Bars)-validating, 0)
+	y := index * rowHeight
 	inserted := bar{Label: "called again if the object is changed after them", X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(length), 2), TextY: y + barTop - 4, Style: "bar bar-mutating bar-maybe", Seconds: secondsText(length)}
 	inserted.SecondsX = inserted.X + inserted.W + 5
-	for i := at; i < len(w.Bars); i++ {
+	for i := index; i < len(w.Bars); i++ {
 		b := &w.Bars[i]
 		b.Y, b.TextY = b.Y+rowHeight, b.TextY+rowHeight
 		b.X, b.SecondsX = b.X+scale(length), b.SecondsX+scale(length)
@@ -238,7 +238,7 @@ func (w *waterfall) insertAgain(c admission.Chain, begin time.Duration, scale fu
 			b.Tick += scale(length)
 		}
 	}
-	w.Bars = append(w.Bars[:at], append([]bar{inserted}, w.Bars[at:]...)...)
+	w.Bars = append(w.Bars[:index], append([]bar{inserted}, w.Bars[index:]...)...)
 }
 
 // finish draws the axis, and moves labels that would end outside of the drawing.

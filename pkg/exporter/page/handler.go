@@ -112,7 +112,7 @@ func digest(content string) string {
 // is no such page.
 func (h *handler) page(title, section string, show func(*view, *document, *http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !h.enter(r) {
+		if !h.acquire(r) {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "too many pages are being rendered; try again", http.StatusServiceUnavailable)
 			return
@@ -152,8 +152,8 @@ func (h *handler) render(d *document, r *http.Request, show func(*view, *documen
 	return status, b.Bytes(), err
 }
 
-// enter waits until the page may be rendered; false says that it may not.
-func (h *handler) enter(r *http.Request) bool {
+// acquire waits until the page may be rendered; false says that it may not.
+func (h *handler) acquire(r *http.Request) bool {
 	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	select {

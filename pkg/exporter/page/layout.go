@@ -105,23 +105,23 @@ func columnsOf(n int, edges [][2]int, back map[[2]int]bool) []int {
 // slots are the columns, with a bend in each that an edge passes.
 func (l layout) slots(n int, edges [][2]int, column []int) [][]*slot {
 	out := make([][]*slot, l.columns)
-	of := make([]*slot, n)
+	ofNode := make([]*slot, n)
 	for node := range n {
-		of[node] = &slot{node: node, row: float64(len(out[column[node]]))}
-		out[column[node]] = append(out[column[node]], of[node])
+		ofNode[node] = &slot{node: node, row: float64(len(out[column[node]]))}
+		out[column[node]] = append(out[column[node]], ofNode[node])
 	}
 	for _, e := range edges {
 		if l.backward[e] || e[0] == e[1] {
 			continue
 		}
-		before := of[e[0]]
+		before := ofNode[e[0]]
 		for c := column[e[0]] + 1; c < column[e[1]]; c++ {
 			bend := &slot{edge: e, bend: true, row: float64(len(out[c]))}
 			out[c] = append(out[c], bend)
 			connect(before, bend)
 			before = bend
 		}
-		connect(before, of[e[1]])
+		connect(before, ofNode[e[1]])
 	}
 	return out
 }

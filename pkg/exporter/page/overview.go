@@ -133,17 +133,17 @@ func newConditionRow(c metav1.Condition) conditionRow {
 func (v *view) groups() []severityGroup {
 	var out []severityGroup
 	for _, s := range classify.Severities {
-		of := map[*classify.Check][]*classify.Finding{}
+		byCheck := map[*classify.Check][]*classify.Finding{}
 		var order []*classify.Check
 		group := severityGroup{Severity: s.String()}
 		for _, f := range v.findings {
 			if f.Acknowledged || f.Severity != s {
 				continue
 			}
-			if of[f.Check] == nil {
+			if byCheck[f.Check] == nil {
 				order = append(order, f.Check)
 			}
-			of[f.Check] = append(of[f.Check], f)
+			byCheck[f.Check] = append(byCheck[f.Check], f)
 			group.Count++
 		}
 		// The checks are listed as documents list them.
@@ -151,8 +151,8 @@ func (v *view) groups() []severityGroup {
 			return slices.Index(classify.Checks, a) - slices.Index(classify.Checks, b)
 		})
 		for _, c := range order {
-			g := checkGroup{Check: v.check(c), Summary: c.Summary, Count: len(of[c])}
-			g.Findings, g.More = v.rows(of[c], maxPerCheck)
+			g := checkGroup{Check: v.check(c), Summary: c.Summary, Count: len(byCheck[c])}
+			g.Findings, g.More = v.rows(byCheck[c], maxPerCheck)
 			g.All = v.search("all of them", url.Values{"finding": {c.Name}, "severity": {s.String()}})
 			group.Checks = append(group.Checks, g)
 		}

@@ -29,7 +29,7 @@ type table struct {
 	Rows            []tableRow
 	Columns         []column
 	Observed        string
-	// First and Last are the places of the rows among those that match.
+	// First and Last are the positions of the rows among those that match.
 	First, Last    int
 	Previous, Next link
 	// Omitted counts the rows that a file has no space for.

@@ -44,7 +44,7 @@ func (t Top) Select(d Document) Top {
 	for _, w := range d.Webhooks {
 		selected[w.ref().Series()] = true
 	}
-	of := func(lines []TopWebhook) []TopWebhook {
+	ofSelected := func(lines []TopWebhook) []TopWebhook {
 		out := []TopWebhook{}
 		for _, line := range lines {
 			if selected[inventory.Series{Type: line.Type, Name: line.Name}] {
@@ -53,6 +53,6 @@ func (t Top) Select(d Document) Top {
 		}
 		return out
 	}
-	t.Webhooks, t.NotCalled = of(t.Webhooks), of(t.NotCalled)
+	t.Webhooks, t.NotCalled = ofSelected(t.Webhooks), ofSelected(t.NotCalled)
 	return t
 }

@@ -49,16 +49,16 @@ func withObserved(columns []column, d Document, titles []string) []column {
 	if d.Observed == nil {
 		return columns
 	}
-	of := d.observed()
+	observed := d.observed()
 	var added []column
 	for _, title := range titles {
-		at := slices.Index(topHeadings, title)
+		index := slices.Index(topHeadings, title)
 		added = append(added, column{title, func(f Finding) string {
-			o := of[f.ref()]
+			o := observed[f.ref()]
 			if o == nil {
 				return "-"
 			}
-			return topCells(TopWebhook{Type: f.Type, Observed: *o})[at]
+			return topCells(TopWebhook{Type: f.Type, Observed: *o})[index]
 		}})
 	}
 	return slices.Insert(slices.Clone(columns), len(tableColumns), added...)
