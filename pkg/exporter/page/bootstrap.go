@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // bootstrapPage shows which webhooks' Pods need which webhooks to be created.
@@ -171,7 +172,7 @@ func drawGraph(g classify.BootstrapGraph, edges []classify.BootstrapEdge) *drawi
 	for i, e := range edges {
 		d.Edges = append(d.Edges, drawnEdge{l.path(pairs[i]), edgeStyle(e), "arrow" + cycleSuffix(e.Cycle)})
 	}
-	d.Description = fmt.Sprintf("%s, %d of them in a cycle; an arrow leads from Pods to those that they need. The tables below say the same.", counted(n, "group of workloads"), cyclic)
+	d.Description = fmt.Sprintf("%s, %d of them in a cycle; an arrow leads from Pods to those that they need. The tables below say the same.", inventory.Counted(n, "group of workloads"), cyclic)
 	return d
 }
 
@@ -200,7 +201,7 @@ func drawNode(node classify.BootstrapNode, l layout, i int) drawnNode {
 	case len(node.Webhooks) == 1:
 		out.Lower = shorten(node.Webhooks[0].Name, 34)
 	default:
-		out.Lower = counted(len(node.Webhooks), "webhook")
+		out.Lower = inventory.Counted(len(node.Webhooks), "webhook")
 	}
 	return out
 }

@@ -256,7 +256,7 @@ func (w *waterfall) finish(c admission.Chain, total time.Duration, scale func(ti
 			w.Marks[i].Anchor = "middle"
 		}
 	}
-	w.Description = fmt.Sprintf("%s, at worst %s: the mutating webhooks one after the other, then the validating ones at once.", counted(len(c.Steps), "webhook"), secondsText(total))
+	w.Description = fmt.Sprintf("%s, at worst %s: the mutating webhooks one after the other, then the validating ones at once.", inventory.Counted(len(c.Steps), "webhook"), secondsText(total))
 }
 
 // LabelX is where the label of a bar starts, so that it ends inside the drawing.

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -97,11 +96,4 @@ func severityClass(s string) string {
 		return "sev sev-" + s
 	}
 	return "sev"
-}
-
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -88,7 +88,7 @@ func (v *view) tiles() []tile {
 		})
 	}
 	if acknowledged > 0 {
-		out[len(out)-1].Note = counted(acknowledged, "finding") + " acknowledged"
+		out[len(out)-1].Note = inventory.Counted(acknowledged, "finding") + " acknowledged"
 	}
 	types := map[inventory.Type]int{}
 	for _, p := range v.profiles {
