@@ -124,6 +124,8 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return err
 	}
+	collectAsConfigured := collectLess()
+	defer collectAsConfigured()
 	config, err := o.access.config()
 	if err != nil {
 		return err
@@ -148,7 +150,10 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		d.writer.Seed(ctx)
 		group.Go(func() error { d.writer.Run(ctx); return ctx.Err() })
 	}
-	publish := o.probe.join(ctx, group, func(s *inventory.Snapshot) { d.publish(ctx, s) })
+	publish := o.probe.join(ctx, group, func(s *inventory.Snapshot) {
+		d.publish(ctx, s)
+		collectAsConfigured()
+	})
 	group.Go(func() error {
 		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, OnStartupErrors: d.waiting}, publish)
 	})
