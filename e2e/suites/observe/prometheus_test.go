@@ -70,8 +70,8 @@ func TestPrometheusHasWhatWasSent(t *testing.T) {
 			return tr.prometheusHas(t, stack, "--observe-for="+span, "--kubeconfig="+w.Plane.Kubeconfig())
 		})
 	}
-	recorded, err := stack.Query(t.Context(), `cluster_type_name:webhook_auditor_calls:increase6h{name=~"p-.+"}`)
-	if testenv.Must(t, err); len(recorded) != len(scraped) {
+	recorded, err := stack.Query(t.Context(), `cluster_instance_type_name:webhook_auditor_calls_failed_open:increase5m{name=~"p-.+"}`)
+	if testenv.Must(t, err); len(recorded) != 1 {
 		t.Errorf("the rules record %v", recorded)
 	}
 }
