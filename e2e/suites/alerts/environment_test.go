@@ -22,9 +22,9 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// patience bounds every wait of a test. On a machine that is so loaded that scrapes
+// waitLimit bounds every wait of a test. On a machine that is so loaded that scrapes
 // fail, an alert may wait anew.
-var patience = time.Duration(slower() * float64(5*time.Minute))
+var waitLimit = time.Duration(slower() * float64(5*time.Minute))
 
 // timeScale makes five minutes of the alerts, their shortest window, nine
 // seconds: long enough for several scrapes. On a loaded machine, where a scrape
@@ -197,8 +197,8 @@ func (r *receiver) resolvedTimes(i incident, want int) error {
 	return nil
 }
 
-// eventually calls try until it returns nil, for at most patience.
+// eventually calls try until it returns nil, for at most waitLimit.
 func eventually(t testing.TB, try func(context.Context) error) {
 	t.Helper()
-	testenv.EventuallyWithin(t, patience, func() error { return try(t.Context()) })
+	testenv.EventuallyWithin(t, waitLimit, func() error { return try(t.Context()) })
 }
