@@ -54,16 +54,16 @@ func collect(r *classify.Report, families []Family) []*dto.MetricFamily {
 	dropped := map[string]int{}
 	var out []*dto.MetricFamily
 	for _, f := range families {
-		s := newFamilyWriter(f, memory)
-		f.Collect(r, s.send)
-		dropped[f.Series()] = s.dropped
-		out = s.appendTo(out)
+		w := newFamilyWriter(f, memory)
+		f.Collect(r, w.send)
+		dropped[f.Series()] = w.dropped
+		out = w.appendTo(out)
 	}
-	s := newFamilyWriter(seriesDropped, memory)
+	w := newFamilyWriter(seriesDropped, memory)
 	for _, f := range families {
-		s.send(float64(dropped[f.Series()]), f.Series())
+		w.send(float64(dropped[f.Series()]), f.Series())
 	}
-	return s.appendTo(out)
+	return w.appendTo(out)
 }
 
 // familyWriter keeps a family within its bound and free of duplicates: one
@@ -83,61 +83,61 @@ type familyWriter struct {
 
 func newFamilyWriter(f Family, a *arena) *familyWriter {
 	clear(a.seen)
-	s := &familyWriter{Family: f, arena: a, names: slices.Sorted(slices.Values(f.Labels))}
-	for _, name := range s.names {
-		s.order = append(s.order, slices.Index(f.Labels, name))
+	w := &familyWriter{Family: f, arena: a, names: slices.Sorted(slices.Values(f.Labels))}
+	for _, name := range w.names {
+		w.order = append(w.order, slices.Index(f.Labels, name))
 	}
-	return s
+	return w
 }
 
 // send sends one series.
-func (s *familyWriter) send(value float64, labels ...string) {
-	if len(s.metrics) >= s.bound() || s.exceeds(labels) {
-		s.dropped++
+func (w *familyWriter) send(value float64, labels ...string) {
+	if len(w.metrics) >= w.bound() || w.exceeds(labels) {
+		w.dropped++
 		return
 	}
 	makeValid(labels)
-	id := s.hash(labels)
-	if _, duplicate := s.seen[id]; duplicate {
+	id := w.hash(labels)
+	if _, duplicate := w.seen[id]; duplicate {
 		return
 	}
-	s.seen[id] = struct{}{}
-	m := s.metric()
-	m.Label = s.labels(len(labels))
-	for i, name := range s.names {
-		m.Label[i] = s.pair(name, labels[s.order[i]])
+	w.seen[id] = struct{}{}
+	m := w.metric()
+	m.Label = w.labels(len(labels))
+	for i, name := range w.names {
+		m.Label[i] = w.pair(name, labels[w.order[i]])
 	}
-	if s.Counter {
+	if w.Counter {
 		m.Counter = &dto.Counter{Value: new(value)}
 	} else {
-		m.Gauge = s.gauge(value)
+		m.Gauge = w.gauge(value)
 	}
-	s.metrics = append(s.metrics, m)
+	w.metrics = append(w.metrics, m)
 }
 
 // exceeds reports whether the webhook has all series that it may have.
-func (s *familyWriter) exceeds(labels []string) bool {
-	if s.PerWebhook == 0 {
+func (w *familyWriter) exceeds(labels []string) bool {
+	if w.PerWebhook == 0 {
 		return false
 	}
-	if s.perWebhook == nil {
-		s.perWebhook = map[[3]string]int{}
+	if w.perWebhook == nil {
+		w.perWebhook = map[[3]string]int{}
 	}
 	webhook := [3]string(labels[:3])
-	s.perWebhook[webhook]++
-	return s.perWebhook[webhook] > s.PerWebhook
+	w.perWebhook[webhook]++
+	return w.perWebhook[webhook] > w.PerWebhook
 }
 
 // appendTo appends the family, if it has any series.
-func (s *familyWriter) appendTo(out []*dto.MetricFamily) []*dto.MetricFamily {
-	if len(s.metrics) == 0 {
+func (w *familyWriter) appendTo(out []*dto.MetricFamily) []*dto.MetricFamily {
+	if len(w.metrics) == 0 {
 		return out
 	}
 	kind := dto.MetricType_GAUGE
-	if s.Counter {
+	if w.Counter {
 		kind = dto.MetricType_COUNTER
 	}
-	return append(out, &dto.MetricFamily{Name: new(s.Series()), Help: new(s.Help), Type: &kind, Metric: s.metrics})
+	return append(out, &dto.MetricFamily{Name: new(w.Series()), Help: new(w.Help), Type: &kind, Metric: w.metrics})
 }
 
 // makeValid replaces what the exposition formats do not allow in a label.
@@ -150,9 +150,9 @@ func makeValid(labels []string) {
 	}
 }
 
-// arena holds what the series of one scrape have in common, and what is seen of
-// the family under way. It hands out memory by the block: a scrape is tens of
-// thousands of small objects that are forgotten together.
+// arena holds what the series of one scrape have in common, and the hashes of those
+// of the current family. It allocates by the block: a scrape is tens of thousands of
+// small objects that become garbage together.
 type arena struct {
 	seed    maphash.Seed
 	seen    map[uint64]struct{}
@@ -171,51 +171,51 @@ func newArena() *arena {
 	}
 }
 
-// atOnce is how many objects are allocated at once.
-const atOnce = 512
+// blockSize is how many objects are allocated at once.
+const blockSize = 512
 
-func (s *arena) metric() *dto.Metric {
-	if len(s.metrics) == 0 {
-		s.metrics = make([]dto.Metric, atOnce)
+func (a *arena) metric() *dto.Metric {
+	if len(a.metrics) == 0 {
+		a.metrics = make([]dto.Metric, blockSize)
 	}
-	m := &s.metrics[0]
-	s.metrics = s.metrics[1:]
+	m := &a.metrics[0]
+	a.metrics = a.metrics[1:]
 	return m
 }
 
-func (s *arena) labels(n int) []*dto.LabelPair {
-	if len(s.free) < n {
-		s.free = make([]*dto.LabelPair, max(n, 8*atOnce))
+func (a *arena) labels(n int) []*dto.LabelPair {
+	if len(a.free) < n {
+		a.free = make([]*dto.LabelPair, max(n, 8*blockSize))
 	}
-	out := s.free[:n:n]
-	s.free = s.free[n:]
+	out := a.free[:n:n]
+	a.free = a.free[n:]
 	return out
 }
 
 // pair returns the label, each once.
-func (s *arena) pair(name, value string) *dto.LabelPair {
+func (a *arena) pair(name, value string) *dto.LabelPair {
 	key := [2]string{name, value}
-	pair, known := s.pairs[key]
+	pair, known := a.pairs[key]
 	if !known {
 		pair = &dto.LabelPair{Name: new(name), Value: new(value)}
-		s.pairs[key] = pair
+		a.pairs[key] = pair
 	}
 	return pair
 }
 
 // gauge returns the value, each once: nearly all are 1.
-func (s *arena) gauge(value float64) *dto.Gauge {
-	gauge, known := s.values[value]
+func (a *arena) gauge(value float64) *dto.Gauge {
+	gauge, known := a.values[value]
 	if !known {
 		gauge = &dto.Gauge{Value: new(value)}
-		s.values[value] = gauge
+		a.values[value] = gauge
 	}
 	return gauge
 }
 
-func (s *arena) hash(labels []string) uint64 {
+func (a *arena) hash(labels []string) uint64 {
 	var h maphash.Hash
-	h.SetSeed(s.seed)
+	h.SetSeed(a.seed)
 	for _, l := range labels {
 		h.WriteString(l)
 		// The byte occurs in no valid UTF-8, so no two sets of labels read alike.

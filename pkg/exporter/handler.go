@@ -14,8 +14,8 @@ import (
 )
 
 // NewHandler serves /metrics, /healthz and /readyz (ready once current returns a
-// Report). The metrics are those families of the Report, of the process, and the
-// collectors given.
+// Report). The metrics are the families over the Report, those of the process, and
+// the collectors of own.
 func NewHandler(current func() *classify.Report, families []Family, own ...prometheus.Collector) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metricsHandler(current, families, own...))
@@ -40,8 +40,8 @@ func metricsHandler(current func() *classify.Report, families []Family, own ...p
 	}))
 }
 
-// named returns the families whose series have one of the names.
-func named(families []Family, names []string) []Family {
+// withNames returns the families whose series have one of the names.
+func withNames(families []Family, names []string) []Family {
 	var out []Family
 	for _, f := range families {
 		if slices.Contains(names, f.Series()) {
@@ -51,8 +51,8 @@ func named(families []Family, names []string) []Family {
 	return out
 }
 
-// foreign reports whether a series is none of the Families'.
-func foreign(name string) bool {
+// isOwn reports whether a series is about the program: none of the Families.
+func isOwn(name string) bool {
 	return name != seriesDropped.Series() && !slices.ContainsFunc(Families, func(f Family) bool { return f.Series() == name })
 }
 

@@ -110,7 +110,7 @@ func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // gatherOwn gathers what is about the program, unless only other names are asked
 // for.
 func (s *scraper) gatherOwn(names []string) ([]*dto.MetricFamily, error) {
-	if len(names) > 0 && !slices.ContainsFunc(names, foreign) {
+	if len(names) > 0 && !slices.ContainsFunc(names, isOwn) {
 		return nil, nil
 	}
 	return s.own.Gather()
@@ -122,13 +122,13 @@ func asked(families []Family, names []string) []Family {
 	if len(names) == 0 || slices.Contains(names, seriesDropped.Series()) {
 		return families
 	}
-	return named(families, names)
+	return withNames(families, names)
 }
 
 // conditionFamily returns the conditions as they are now.
 func conditionFamily(r *classify.Report) []*dto.MetricFamily {
 	var out []*dto.MetricFamily
-	for _, f := range named(Families, []string{Prefix + condition}) {
+	for _, f := range withNames(Families, []string{Prefix + condition}) {
 		writer := newFamilyWriter(f, newArena())
 		f.Collect(r, writer.send)
 		out = writer.appendTo(out)
