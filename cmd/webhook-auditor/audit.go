@@ -220,7 +220,7 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err = a.probe.look(ctx, snapshot, s)
+	snapshot, err = a.probe.dial(ctx, snapshot, s)
 	if err != nil {
 		return nil, err
 	}

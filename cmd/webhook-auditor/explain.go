@@ -86,7 +86,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	question, err := e.request.read(args, s)
+	arguments, err := e.request.read(args, s)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	matcher := admission.New(snapshot)
-	chain, err := question.chain(matcher)
+	chain, err := arguments.chain(matcher)
 	if err != nil {
 		return err
 	}

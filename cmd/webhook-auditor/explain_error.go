@@ -26,7 +26,7 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	if !ok {
 		return oneOf("output", e.output, []string{"text", "json"})
 	}
-	complaints, err := e.complaints(s)
+	found, err := e.apiServerErrors(s)
 	if err != nil {
 		return err
 	}
@@ -42,8 +42,8 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	if err != nil {
 		return err
 	}
-	answers := make([]diagnose.Answer, len(complaints))
-	for i, c := range complaints {
+	answers := make([]diagnose.Answer, len(found))
+	for i, c := range found {
 		answers[i] = diagnose.Explain(evaluated, c)
 	}
 	if err := write(s.out, answers, snapshot); err != nil {
@@ -52,8 +52,8 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	return reportErrors(evaluated.Matcher, s)
 }
 
-// complaints are the errors in the text of --error, or of standard input.
-func (e *explain) complaints(s streams) ([]diagnose.APIServerError, error) {
+// apiServerErrors are the errors in the text of --error, or of standard input.
+func (e *explain) apiServerErrors(s streams) ([]diagnose.APIServerError, error) {
 	text := e.errorText
 	if text == "-" {
 		b, err := io.ReadAll(io.LimitReader(s.in, maxErrorText))

@@ -62,16 +62,16 @@ func decode(document string) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := alone(document); err != nil {
+	if err := onlyObject(document); err != nil {
 		return nil, err
 	}
 	var object map[string]any
 	return object, utiljson.Unmarshal(b, &object)
 }
 
-// alone refuses what follows an object without a marker: the parser of
+// onlyObject refuses what follows an object without a marker: the parser of
 // YAMLToJSON stops reading at its end.
-func alone(document string) error {
+func onlyObject(document string) error {
 	decoder := yamlv3.NewDecoder(strings.NewReader(document))
 	var object, more yamlv3.Node
 	if err := decoder.Decode(&object); err != nil {

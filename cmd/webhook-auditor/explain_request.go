@@ -39,8 +39,8 @@ func registerRequest(flags *pflag.FlagSet) *requestFlags {
 	return r
 }
 
-// question is a request to explain.
-type question struct {
+// requestArguments are a request to explain, as the user names it.
+type requestArguments struct {
 	operation, resource string
 	subject             admission.Subject
 	notes               []string
@@ -48,59 +48,59 @@ type question struct {
 
 // read reads OPERATION RESOURCE [NAME], and with --filename the object, which
 // says what it is itself; without an operation, it is created.
-func (r *requestFlags) read(args []string, s streams) (question, error) {
+func (r *requestFlags) read(args []string, s streams) (requestArguments, error) {
 	if r.file == "" {
 		if len(args) < 2 || len(args) > 3 {
-			return question{}, usageError{errors.New("explain: must be given OPERATION RESOURCE[/SUB] [NAME], for example: webhook-auditor explain create pods -n default; or --filename, --requests or --error")}
+			return requestArguments{}, usageError{errors.New("explain: must be given OPERATION RESOURCE[/SUB] [NAME], for example: webhook-auditor explain create pods -n default; or --filename, --requests or --error")}
 		}
-		return r.describe(question{operation: args[0], resource: args[1], subject: r.subject}, args[2:])
+		return r.describe(requestArguments{operation: args[0], resource: args[1], subject: r.subject}, args[2:])
 	}
 	if len(args) > 3 {
-		return question{}, usageError{fmt.Errorf("explain: unexpected argument %q", args[3])}
+		return requestArguments{}, usageError{fmt.Errorf("explain: unexpected argument %q", args[3])}
 	}
 	object, err := r.object(s)
 	if err != nil {
-		return question{}, err
+		return requestArguments{}, err
 	}
-	q := question{operation: "create", resource: qualified(object), subject: r.subject, notes: []string{asWritten}}
-	q.subject.Object = object
+	a := requestArguments{operation: "create", resource: qualified(object), subject: r.subject, notes: []string{asWritten}}
+	a.subject.Object = object
 	if len(args) > 0 {
-		q.operation = args[0]
+		a.operation = args[0]
 	}
 	if len(args) > 1 {
-		q.resource = args[1]
+		a.resource = args[1]
 	} else {
-		q.subject.Version = cmp.Or(q.subject.Version, text(object, "apiVersion"))
+		a.subject.Version = cmp.Or(a.subject.Version, text(object, "apiVersion"))
 	}
-	return r.describe(q, args[min(2, len(args)):])
+	return r.describe(a, args[min(2, len(args)):])
 }
 
 // describe adds the name and the labels of the object.
-func (r *requestFlags) describe(q question, name []string) (question, error) {
+func (r *requestFlags) describe(a requestArguments, name []string) (requestArguments, error) {
 	if len(name) > 0 {
-		q.subject.Name = name[0]
+		a.subject.Name = name[0]
 	}
 	if !r.labeled() {
-		return q, nil
+		return a, nil
 	}
 	set, err := labels.ConvertSelectorToLabelsMap(r.labels)
 	if err != nil {
-		return question{}, usageError{fmt.Errorf("--labels %q: %w", r.labels, err)}
+		return requestArguments{}, usageError{fmt.Errorf("--labels %q: %w", r.labels, err)}
 	}
-	q.subject.Labels = set
-	return q, nil
+	a.subject.Labels = set
+	return a, nil
 }
 
 // chain is what becomes of the request where the Snapshot was taken.
-func (q question) chain(matcher *admission.Matcher) (admission.Chain, error) {
-	request, err := typedRequest(matcher, q.operation, q.resource, q.subject)
+func (a requestArguments) chain(matcher *admission.Matcher) (admission.Chain, error) {
+	request, err := typedRequest(matcher, a.operation, a.resource, a.subject)
 	if notServed := (notServedError{}); errors.As(err, &notServed) {
 		return admission.Chain{}, fmt.Errorf("explain: %w", err)
 	}
 	if err != nil {
 		return admission.Chain{}, usageError{fmt.Errorf("explain: %w", err)}
 	}
-	request.Notes = append(request.Notes, q.notes...)
+	request.Notes = append(request.Notes, a.notes...)
 	request.Notes = append(request.Notes, report.InputNotes(matcher.Snapshot)...)
 	return matcher.Chain(request), nil
 }

@@ -109,12 +109,12 @@ func lines(ctx context.Context, from io.Reader) iter.Seq[numbered] {
 		next := numbered{number: 1}
 		for ; scanner.Scan(); next.number++ {
 			next.text = strings.TrimPrefix(scanner.Text(), "\ufeff")
-			if !offer(ctx, read, next) {
+			if !send(ctx, read, next) {
 				return
 			}
 		}
 		if next.err = scanner.Err(); next.err != nil {
-			offer(ctx, read, next)
+			send(ctx, read, next)
 		}
 	}()
 	return func(yield func(numbered) bool) {
@@ -131,7 +131,7 @@ func lines(ctx context.Context, from io.Reader) iter.Seq[numbered] {
 	}
 }
 
-func offer(ctx context.Context, to chan<- numbered, line numbered) bool {
+func send(ctx context.Context, to chan<- numbered, line numbered) bool {
 	select {
 	case to <- line:
 		return true
@@ -154,9 +154,9 @@ func explainLine(words []string, matcher *admission.Matcher) (admission.Chain, e
 	case request.file == "-":
 		return admission.Chain{}, errors.New("-f: must be a file: standard input has the requests")
 	}
-	question, err := request.read(flags.Args(), streams{})
+	arguments, err := request.read(flags.Args(), streams{})
 	if err != nil {
 		return admission.Chain{}, err
 	}
-	return question.chain(matcher)
+	return arguments.chain(matcher)
 }

@@ -51,9 +51,9 @@ func (p *probeFlags) join(ctx context.Context, group *errgroup.Group, publish fu
 	return prober.Publish
 }
 
-// look dials each backend once, and prints how many could not be checked: their
+// dial dials each backend once, and prints how many could not be checked: their
 // webhooks have no findings of the probe.
-func (p *probeFlags) look(ctx context.Context, s *inventory.Snapshot, streams streams) (*inventory.Snapshot, error) {
+func (p *probeFlags) dial(ctx context.Context, s *inventory.Snapshot, streams streams) (*inventory.Snapshot, error) {
 	if p.mode == "off" {
 		return s, nil
 	}
