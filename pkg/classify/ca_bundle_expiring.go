@@ -16,11 +16,11 @@ var caBundleExpiring = &Check{
 	ReadsTime: true,
 	Find: func(p *Profile) []Problem {
 		a, taken := p.Webhook.Backend.Authority, p.Snapshot.Taken
-		if a == nil || !anyValid(a, taken) {
+		if a == nil {
 			return nil
 		}
 		last := a.NotAfter
-		if left := last.Sub(taken); left >= time.Duration(p.Policy.CAExpiryDays)*24*time.Hour {
+		if left := last.Sub(taken); left >= time.Duration(p.Policy.CAExpiryDays)*24*time.Hour || !anyValid(a, taken) {
 			return nil
 		}
 		return []Problem{{

@@ -138,7 +138,10 @@ func (o Objects) inOrder(registered map[any]objectWebhooks) []*Webhook {
 func (w *Webhook) Before(o *Webhook) bool { return w.compareCalls(o) < 0 }
 
 func (w *Webhook) compareCalls(o *Webhook) int {
-	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Configuration, o.Configuration), cmp.Compare(w.Index, o.Index))
+	if w.Type == o.Type && w.Configuration == o.Configuration { // most neighbors
+		return cmp.Compare(w.Index, o.Index)
+	}
+	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Configuration, o.Configuration))
 }
 
 func countWebhooks(registered map[any]objectWebhooks) int {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -139,6 +140,15 @@ func wantedScopes(m *admission.Matcher, broad map[watchScope]bool) map[watchScop
 		out[watchScope{kind: nodeWorkloads, namespace: namespace}] = nil
 	}
 	return out
+}
+
+// sameWants reports whether both webhooks want the same scopes, of Snapshots that are
+// the same beside webhooks.
+func sameWants(a, b *inventory.Webhook) bool {
+	return a == b || a.Type == b.Type && a.CRD == b.CRD &&
+		a.Backend.Kind == b.Backend.Kind && a.Backend.Service == b.Backend.Service && a.FailsClosed() == b.FailsClosed() &&
+		a.MatchPolicy == b.MatchPolicy && reflect.DeepEqual(a.Rules, b.Rules) && slices.Equal(a.MatchConditions, b.MatchConditions) &&
+		a.NamespaceSelector.Key == b.NamespaceSelector.Key && a.ObjectSelector.Key == b.ObjectSelector.Key
 }
 
 // podNamespaces are the namespaces of the backends whose failure closes the API.

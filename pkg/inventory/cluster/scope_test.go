@@ -3,14 +3,17 @@ package cluster
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 func TestServiceScopes(t *testing.T) {
@@ -252,4 +255,61 @@ func TestWatchOfAClusterThatGrows(t *testing.T) {
 		watched := s.watched()
 		return slices.Contains(watched, "services policy/") && !slices.Contains(watched, "services") && slices.Contains(watched, "endpointslices")
 	})
+}
+
+// TestSameWants: a webhook that changed in what the scopes depend on is noticed, and
+// one that is taken to want the same does.
+func TestSameWants(t *testing.T) {
+	fail, ignore, exact := admissionv1.Fail, admissionv1.Ignore, admissionv1.Exact
+	before := func() *admissionv1.ValidatingWebhookConfiguration {
+		c := validating("one", serviceClient("policy", "hook"))
+		c.Webhooks[0].FailurePolicy = &fail
+		c.Webhooks[0].Rules = []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+		}}
+		return c
+	}
+	wants := func(c *admissionv1.ValidatingWebhookConfiguration) (*inventory.Webhook, map[watchScope]keySet) {
+		o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{c}}
+		s := o.Snapshot(time.Now())
+		return s.Webhooks[0], wantedScopes(admission.New(s), nil)
+	}
+	for name, tt := range map[string]struct {
+		change func(*admissionv1.ValidatingWebhook)
+		same   bool
+	}{
+		"nothing":   {func(*admissionv1.ValidatingWebhook) {}, true},
+		"timeout":   {func(w *admissionv1.ValidatingWebhook) { w.TimeoutSeconds = new(int32(3)) }, true},
+		"CA bundle": {func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.CABundle = []byte("x") }, true},
+		"Service":   {func(w *admissionv1.ValidatingWebhook) { w.ClientConfig = serviceClient("policy", "other") }, false},
+		"URL": {func(w *admissionv1.ValidatingWebhook) {
+			w.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://a.example.com/")}
+		}, false},
+		"failurePolicy":     {func(w *admissionv1.ValidatingWebhook) { w.FailurePolicy = &ignore }, false},
+		"matchPolicy":       {func(w *admissionv1.ValidatingWebhook) { w.MatchPolicy = &exact }, false},
+		"rules":             {func(w *admissionv1.ValidatingWebhook) { w.Rules[0].Resources = []string{"configmaps"} }, false},
+		"namespaceSelector": {func(w *admissionv1.ValidatingWebhook) { w.NamespaceSelector = labeled("a") }, false},
+		"objectSelector":    {func(w *admissionv1.ValidatingWebhook) { w.ObjectSelector = labeled("a") }, false},
+		"matchConditions": {func(w *admissionv1.ValidatingWebhook) {
+			w.MatchConditions = []admissionv1.MatchCondition{{Name: "never", Expression: "false"}}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := before()
+			tt.change(&changed.Webhooks[0])
+			a, scopes := wants(before())
+			b, now := wants(changed)
+			if got := sameWants(a, b); got != tt.same {
+				t.Errorf("wants the same: %v, want %v", got, tt.same)
+			}
+			if tt.same && !reflect.DeepEqual(scopes, now) {
+				t.Errorf("wants %v, before %v", now, scopes)
+			}
+		})
+	}
+}
+
+func labeled(value string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"policy": value}}
 }

@@ -246,10 +246,10 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 }
 
 // wantedScopes are those that the webhooks need: the last ones, where nothing changed
-// that they depend on.
+// that they depend on. Most changes are of something else, and all webhooks are many.
 func (w *watcher) wantedScopes(s *inventory.Snapshot) map[watchScope]keySet {
 	broad := w.broadScopes()
-	if w.wanted == nil || !s.SameWebhooks(w.wantedBy) || !s.SameBesideWebhooks(w.wantedBy) || !maps.Equal(broad, w.broad) {
+	if w.wanted == nil || !slices.EqualFunc(s.Webhooks, w.wantedBy.Webhooks, sameWants) || !s.SameBesideWebhooks(w.wantedBy) || !maps.Equal(broad, w.broad) {
 		w.wanted = wantedScopes(w.nextMatcher(s), broad)
 	}
 	w.wantedBy, w.broad = s, broad
