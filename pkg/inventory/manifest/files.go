@@ -229,7 +229,7 @@ func (r *reader) document(t text) {
 		case err == nil:
 			r.cut(one, o)
 		case o.start == 0 && len(o.elements) == 0:
-			t.notJSON = s.problem(o, err)
+			t.shown, t.notJSON = o, s.problem(o, err)
 			r.add(part{text: t})
 			return
 		default:
@@ -250,6 +250,7 @@ const minCut = 1 << 20
 func (r *reader) cut(t text, o outline) {
 	meta := cmp.Or(o.meta(), t.implied)
 	if !o.isList(meta) || !t.isJSON() && len(t.data) < minCut && hasAliases(t.data) {
+		t.shown = o
 		r.add(part{text: t})
 		return
 	}

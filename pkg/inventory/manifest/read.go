@@ -57,7 +57,7 @@ func Read(paths []string, options Options) (inventory.Objects, Summary) {
 }
 
 // maxBatch bounds the bytes that are parsed at once, maxParts their parts.
-const maxBatch, maxParts = 16 << 20, 4096
+const maxBatch, maxParts = 4 << 20, 4096
 
 // maxErrors bounds the errors that are reported.
 const maxErrors = 1000

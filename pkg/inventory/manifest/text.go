@@ -26,6 +26,8 @@ type text struct {
 	// line is that of its start in the file.
 	line int
 	data []byte
+	// shown is its outline, empty where that is not known yet.
+	shown outline
 	// implied is the type of an object that does not state its own.
 	implied typeMeta
 	// nested counts the lists around it.
@@ -38,7 +40,7 @@ func (t text) isJSON() bool { return t.notJSON == nil && isJSON(t.data) }
 
 // item returns an item of a list of the type.
 func (t text) item(s span, list typeMeta) text {
-	t.data, t.line, t.implied = t.data[s.start:s.end], t.line+s.line-1, list.item()
+	t.data, t.line, t.implied, t.shown = t.data[s.start:s.end], t.line+s.line-1, list.item(), outline{}
 	if dash := len(t.data) - len(bytes.TrimLeft(t.data, " ")); t.data[dash] == '-' {
 		t.data[dash] = ' ' // without it, an item is a document
 	}
@@ -47,7 +49,10 @@ func (t text) item(s span, list typeMeta) text {
 
 // outline returns what the text shows before it is parsed.
 func (t text) outline() outline {
-	if isJSON(t.data) {
+	switch {
+	case t.shown.words != nil:
+		return t.shown
+	case t.isJSON():
 		return jsonOutline(t.data)
 	}
 	return blockOutline(t.data)
@@ -152,6 +157,7 @@ func (t text) withoutBundles(o outcome, shown outline) outcome {
 	if len(bad) == 0 {
 		return o
 	}
+	t.shown = outline{}
 	o = t.read()
 	for _, p := range slices.Backward(bad) {
 		name := shown.name(t.data)
