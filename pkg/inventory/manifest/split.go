@@ -97,12 +97,18 @@ func (d *document) add(line []byte) {
 	}
 }
 
-// flush passes the current document on, and starts the next one.
+// flush passes the current document on, and starts the next one, in the same memory
+// unless that is large.
 func (s *splitter) flush() {
-	if s.current.line > 0 {
-		s.emit(s.current)
-	}
+	d := s.current
 	s.current = document{}
+	if cap(d.data) <= 1<<20 {
+		s.current.data = d.data[:0]
+		d.data = bytes.Clone(d.data)
+	}
+	if d.line > 0 {
+		s.emit(d)
+	}
 }
 
 // isMarker reports whether the line ends a YAML document or starts one.
