@@ -11,10 +11,13 @@ var configurationChurn = &Check{
 	Severity:  Info,
 	ReadsTime: true,
 	Find: func(p *Profile) []Problem {
-		o := p.Object
+		if p.Index > 0 { // reported once, with the configuration's first webhook
+			return nil
+		}
+		o := &p.Object // not by value: the check runs at each change
 		age := p.Snapshot.Taken.Sub(o.CreationTimestamp)
 		quiet := p.Snapshot.Taken.Sub(o.LastChanged)
-		if p.Index > 0 || o.CreationTimestamp.IsZero() || age < youngest || quiet > recent || float64(o.Generation) < age.Minutes() {
+		if o.CreationTimestamp.IsZero() || age < youngest || quiet > recent || float64(o.Generation) < age.Minutes() {
 			return nil
 		}
 		return []Problem{{

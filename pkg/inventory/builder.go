@@ -161,7 +161,7 @@ func (s *Snapshot) SameBackends(o *Snapshot) bool {
 }
 
 func (c Coverage) equal(o Coverage) bool {
-	return c.All == o.All && maps.Equal(c.Namespaces, o.Namespaces) && maps.Equal(c.Services, o.Services)
+	return c.All == o.All && maps.Equal(c.Namespaces, o.Namespaces) && (sameMap(c.Services, o.Services) || maps.Equal(c.Services, o.Services))
 }
 
 // sameServed compares what discovery returned, which is asked again and again.

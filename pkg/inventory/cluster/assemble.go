@@ -56,11 +56,18 @@ func assemble(all []contents, info serverInfo) inventory.Objects {
 // coverage returns for which Services the resource was read. One that is not read
 // yet, or cannot be, leaves the others of its namespace as they are.
 func coverage(all []contents, resource schema.GroupResource) inventory.Coverage {
-	known := map[inventory.Key]bool{}
+	var read []keySet
 	for _, c := range all {
 		if c.GroupResource == resource && c.known {
-			maps.Copy(known, c.keys)
+			read = append(read, c.keys)
 		}
+	}
+	if len(read) == 1 && read[0] != nil { // one watch of the whole cluster: the map of the Snapshot before
+		return inventory.Coverage{Services: read[0]}
+	}
+	known := map[inventory.Key]bool{}
+	for _, keys := range read {
+		maps.Copy(known, keys)
 	}
 	return inventory.Coverage{Services: known}
 }
