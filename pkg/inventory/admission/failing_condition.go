@@ -53,7 +53,7 @@ func (m *Matcher) failingConditions(w *inventory.Webhook, selected selectableOpe
 // alwaysFails asks the matchConditions about a request of which nothing is known
 // but its resource and operation, in every version.
 func (m *Matcher) alwaysFails(w *inventory.Webhook, r inventory.Resource, op Operation) (FailingCondition, bool) {
-	out := FailingCondition{Resource: r, Operations: OperationsOf(op), Alone: true}
+	out := FailingCondition{Resource: r, Operations: operationsOf(op), Alone: true}
 	versions := m.index.servedVersions(r)
 	for i, v := range versions {
 		request := m.cachedRequest(v, op, Subject{})

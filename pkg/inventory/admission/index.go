@@ -124,7 +124,7 @@ func newIndex(s *inventory.Snapshot) *index {
 			key := storedAs(served.Resource)
 			byStorage[key] = append(byStorage[key], i)
 		}
-		x.targets[i].operations |= OperationsOf(OperationsOn(served)...)
+		x.targets[i].operations |= operationsOf(OperationsOn(served)...)
 	}
 	for _, v := range versions(s) {
 		e := entry{apiVersion: v, equivalent: byStorage[storedAs(v.Resource)]}
@@ -253,7 +253,7 @@ func (x *index) equivalents(v apiVersion) []apiVersion {
 // the result, which must not be written to.
 func (m *Matcher) MatchedResources(w *inventory.Webhook) []MatchedResource {
 	if w.Type == inventory.Conversion {
-		return []MatchedResource{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: OperationsOf(Create, Update, Delete), Named: true}}
+		return []MatchedResource{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: operationsOf(Create, Update, Delete), Named: true}}
 	}
 	key := newMatchFactsKey(w)
 	return m.index.matched.getOrCompute(key, func() []MatchedResource { return m.matchedResources(w, key.selected) })

@@ -110,7 +110,7 @@ func (o oracle) want(w *inventory.Webhook) map[string]string {
 	for _, served := range o.snapshot.Served {
 		for _, op := range OperationsOn(served) {
 			if o.called(w, served, op) {
-				out[served.Resource] |= OperationsOf(op)
+				out[served.Resource] |= operationsOf(op)
 			}
 		}
 	}

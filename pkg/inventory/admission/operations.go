@@ -62,8 +62,8 @@ var operationBits = map[Operation]Operations{Create: 1, Update: 2, Delete: 4, Co
 // allOperations is the set of all operations.
 const allOperations Operations = 15
 
-// OperationsOf returns the set of the operations.
-func OperationsOf(ops ...Operation) Operations {
+// operationsOf returns the set of the operations.
+func operationsOf(ops ...Operation) Operations {
 	var set Operations
 	for _, op := range ops {
 		set |= operationBits[op]
