@@ -17,7 +17,7 @@ const (
 	breakGlass       = ` break the glass: save the configuration with "kubectl get -o yaml" and delete it, which always works, or narrow it. The runbook has the commands, and those that restore it.`
 )
 
-// refused is the share of the calls of a webhook for which requests are refused.
+// unevaluatedClosed is the share of UNEVALUATED for which requests are refused.
 const unevaluatedClosed = `(UNEVALUATED and on (type, name) ` + failsClosed + `)`
 
 func failureAlerts() []Alert {

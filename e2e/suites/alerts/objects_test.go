@@ -22,7 +22,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// furnish makes what a cluster that runs on machines has and this one lacks,
+// createObjects makes what a cluster that runs on machines has and this one lacks,
 // and what diagnoses look for.
 func (s scenario) createObjects(t *testing.T) {
 	t.Helper()
