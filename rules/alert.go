@@ -57,8 +57,8 @@ type Group struct {
 	Name string
 	// Interval is how often the group is evaluated; 0 stands for as often as
 	// Prometheus evaluates by default. Other groups read what is recorded as it
-	// was last, which Prometheus looks for in the last five minutes: two intervals
-	// must fit into these.
+	// was last, which Prometheus looks for in the last five minutes: with what they
+	// read, a group is evaluated every three at most.
 	Interval       time.Duration
 	RecordingRules []RecordingRule
 	Alerts         []Alert
@@ -115,7 +115,8 @@ func Groups() []Group {
 		callsGroup(),
 		{Name: "webhook-auditor-resources", Alerts: resourceAlerts},
 		findingsGroup(classify.Checks),
-		{Name: "webhook-auditor-self", Interval: seldom, RecordingRules: inputRecords, Alerts: selfAlerts()},
+		{Name: "webhook-auditor-self", Alerts: selfAlerts()},
+		inputsGroup(),
 	}
 }
 

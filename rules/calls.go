@@ -267,15 +267,12 @@ func anyOn(operations string) string {
 	return closed.on(operations) + ` or ` + open.on(operations) + ` or ` + unevaluated.on(operations) + ` or ` + conversion.on(operations)
 }
 
-// seldom is how often a group is evaluated that reads much, and whose results
-// change little within minutes.
-const seldom = 2 * time.Minute
-
-// historyGroup reads what was counted in the last hours.
+// historyGroup reads what was counted in the last hours, which changes little
+// within minutes.
 func historyGroup() Group {
 	return Group{
 		Name:     "webhook-auditor-history",
-		Interval: seldom,
+		Interval: 3 * time.Minute,
 		RecordingRules: slices.Concat(
 			[]RecordingRule{
 				{Name: calls6h, Expr: calls("6h")},

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
 // An input is something that alerts read and that may be missing.
@@ -72,6 +75,20 @@ func inputs() []input {
 		}
 	}
 	return out
+}
+
+// inputsGroup says which inputs are missing.
+func inputsGroup() Group {
+	return Group{Name: "webhook-auditor-inputs", Interval: 5 * time.Minute, RecordingRules: inputRecords, Alerts: []Alert{
+		{
+			Name:        "WebhookInputMetricsMissing",
+			Severity:    classify.Warning,
+			For:         15 * time.Minute,
+			Expr:        missing(),
+			Summary:     `Alerts on webhooks are blind: {{ $labels.series }} is missing.`,
+			Description: `The webhook auditor runs, but Prometheus has no {{ $labels.series }} of any API server or kube-controller-manager, so these alerts cannot fire: ` + blindAlerts() + `. Hosted control planes often do not expose it, scrape configurations drop it, and a Prometheus that keeps native histograms alone (scrape_native_histograms without always_scrape_classic_histograms) has none that end in _bucket, _sum or _count. Correct the scraping, or disable those alerts and rely on the findings, which need no series of the API server.`,
+		},
+	}}
 }
 
 // missing returns one series for each input that is missing.

@@ -84,7 +84,7 @@ const notQuick = `1 - ` + quick + ` / on (type, name) (` + answered + `) > ` + t
 // minutes.
 var latencyGroup = Group{
 	Name:           "webhook-auditor-latency",
-	Interval:       seldom,
+	Interval:       2 * time.Minute,
 	RecordingRules: slowRecords,
 }
 

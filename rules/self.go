@@ -9,14 +9,6 @@ import (
 func selfAlerts() []Alert {
 	return []Alert{
 		{
-			Name:        "WebhookInputMetricsMissing",
-			Severity:    classify.Warning,
-			For:         15 * time.Minute,
-			Expr:        missing(),
-			Summary:     `Alerts on webhooks are blind: {{ $labels.series }} is missing.`,
-			Description: `The webhook auditor runs, but Prometheus has no {{ $labels.series }} of any API server or kube-controller-manager, so these alerts cannot fire: ` + blindAlerts() + `. Hosted control planes often do not expose it, scrape configurations drop it, and a Prometheus that keeps native histograms alone (scrape_native_histograms without always_scrape_classic_histograms) has none that end in _bucket, _sum or _count. Correct the scraping, or disable those alerts and rely on the findings, which need no series of the API server.`,
-		},
-		{
 			Name:        "WebhookAuditorDown",
 			Severity:    classify.Warning,
 			For:         10 * time.Minute,
