@@ -46,10 +46,10 @@ func calls(window string) string {
 // alerts read little.
 const affected = `cluster_type_name:webhook_auditor_webhook_affected:group`
 
-// counters are the counters of the calls of these. Reading all webhooks costs as
-// much for each window as it does once. What was counted before a webhook was
-// affected is missing, and with it nothing that failed: an alert waits until its
-// short window is full.
+// counters are the counters of the calls of these, from when the first one failed:
+// reading those of all webhooks costs the same again for each window. An alert
+// waits for failures in six minutes or in three slots of five, so that five minutes
+// of calls are known by then, and at least half of the last 30.
 const counters = `cluster_instance_type_name_operation_code:webhook_auditor_calls_affected:last5m`
 
 // affectedCalls are how often each of these was called in the window.

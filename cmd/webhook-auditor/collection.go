@@ -9,8 +9,7 @@ import (
 const (
 	// startPercent is GOGC until the first Report. Most of what a start allocates
 	// stays, so that a collection marks much and frees little: with the manifests'
-	// GOGC=50 collections were a third of its CPU. The heap may grow to what it
-	// would be with a limit twice as high; GOMEMLIMIT still bounds it.
+	// GOGC=50 collections were a third of its CPU. GOMEMLIMIT still bounds the heap.
 	startPercent = 200
 	// firstReaders is how long after the first Report the memory of the start is
 	// returned: who waited for the metrics is answered first.

@@ -34,7 +34,7 @@ const chunk = 120
 // BenchmarkEvaluation reports how long Prometheus takes for each group of
 // alerts with a thousand webhooks that are called: the median of what it reports
 // of itself, once all windows up to six hours are full; their sum, and what they
-// take on average in each interval of evaluation. It takes 20 minutes, and the
+// take on average in each interval of evaluation. It takes 15 minutes, and the
 // numbers are those of the rules on an idle machine only.
 func BenchmarkEvaluation(b *testing.B) {
 	const configurations, each = 100, 10
