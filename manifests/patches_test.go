@@ -18,7 +18,7 @@ func profile(object inventory.Object, name string, expressions ...metav1.LabelSe
 		Facts: &classify.Facts{Webhook: &inventory.Webhook{
 			Ref:               inventory.Ref{Type: inventory.Validating, Configuration: object.Name, Name: name},
 			Object:            object,
-			NamespaceSelector: inventory.NewSelector(&metav1.LabelSelector{MatchExpressions: expressions}),
+			NamespaceSelector: inventory.Selector{Raw: &metav1.LabelSelector{MatchExpressions: expressions}},
 		}},
 		Snapshot: &inventory.Snapshot{},
 		Policy:   &policy,

@@ -155,7 +155,7 @@ func (r *Report) annotated() map[configurationKey]map[string]bool {
 	for i := range r.Profiles {
 		w := r.Profiles[i].Webhook
 		key := configurationOf(w.Ref)
-		annotation := w.Object.Annotations[AcknowledgeAnnotation]
+		annotation := w.Object.Annotations[acknowledgeAnnotation]
 		if annotation == "" || out[key] != nil {
 			continue
 		}

@@ -93,7 +93,7 @@ func conversionConsequences(p *Profile) (Severity, string) {
 	case admission.NeverConverted:
 		return Info, "only one version is in use, so nothing calls it"
 	case admission.ClientsConvert:
-		return Warning, fmt.Sprintf("clients of versions other than %s get errors, and so may lists and watches once a cache has to be filled", p.CRD.StorageVersion())
+		return Warning, fmt.Sprintf("clients of versions other than %s get errors, and so may lists and watches once a cache has to be filled", p.CRD.StorageVersion)
 	}
 	return Critical, "objects stored in another version cannot be read: garbage collection, namespace deletion in the whole cluster and resource quota stop"
 }

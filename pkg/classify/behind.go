@@ -25,7 +25,7 @@ func newBehind(last *Report, now *inventory.Snapshot) *behind {
 	if last == nil {
 		return nil
 	}
-	return &behind{last.Snapshot, now, now.SameBackends(last.Snapshot), map[servicePort]bool{}}
+	return &behind{last.Snapshot, now, !now.ChangesSince(last.Snapshot).Backends, map[servicePort]bool{}}
 }
 
 // same reports whether nothing changed behind the webhook of the facts, which are
@@ -54,9 +54,8 @@ func (b *behind) same(f *Facts) bool {
 
 // sameService compares all that checks read of a Service.
 func (b *behind) sameService(key inventory.Key) bool {
-	return b.now.SameServices(b.last) ||
-		b.now.HasServiceIn(key.Namespace) == b.last.HasServiceIn(key.Namespace) &&
-			reflect.DeepEqual(b.now.Services[key], b.last.Services[key])
+	return b.now.HasServiceIn(key.Namespace) == b.last.HasServiceIn(key.Namespace) &&
+		reflect.DeepEqual(b.now.Services[key], b.last.Services[key])
 }
 
 // sameProbe compares the dials: what a webhook makes of one changes with the

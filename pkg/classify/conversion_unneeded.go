@@ -12,11 +12,11 @@ var conversionUnneeded = &Check{
 	Summary:  "A CRD names a conversion webhook that is never called, because only one version is served and stored.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if p.Type != inventory.Conversion || p.CRD.StorageVersion() == "" || p.Matcher.ConversionNeed(p.CRD) != admission.NeverConverted {
+		if p.Type != inventory.Conversion || p.CRD.StorageVersion == "" || p.Matcher.ConversionNeed(p.CRD) != admission.NeverConverted {
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is never called: %s is the only version that is served and stored", p.CRD.StorageVersion()),
+			Message: fmt.Sprintf("is never called: %s is the only version that is served and stored", p.CRD.StorageVersion),
 			Fix:     noConversion(p),
 		}}
 	},

@@ -15,7 +15,7 @@ import (
 //
 // What the last Report says of a webhook is taken over where the webhook, what is
 // behind it and what is derived of it together with others are the same, and so is
-// everything beside webhooks (Snapshot.SameBesideWebhooks). Checks that read the
+// everything beside webhooks (inventory.Changes). Checks that read the
 // time always run. FuzzEvaluator holds the result to that of a new Evaluator.
 //
 // It is for one goroutine at a time.
@@ -72,14 +72,16 @@ func (e *Evaluator) evaluate(w *work, s *inventory.Snapshot) *Report {
 
 // comparable returns the last Report where some of it may still hold, else nil.
 func (e *Evaluator) comparable(s *inventory.Snapshot) *Report {
-	if e.last == nil || !s.SameBesideWebhooks(e.last.Snapshot) {
-		e.known = map[string]*matchClass{}
-		return nil
+	last := e.last
+	if last != nil {
+		if changed := s.ChangesSince(last.Snapshot); changed.Resources || changed.Others {
+			last = nil
+		}
 	}
-	if len(e.known) > 2*len(s.Webhooks)+100 { // most are of webhooks that are gone
+	if last == nil || len(e.known) > 2*len(s.Webhooks)+100 { // most are of webhooks that are gone
 		e.known = map[string]*matchClass{}
 	}
-	return e.last
+	return last
 }
 
 func (e *Evaluator) matcher(s *inventory.Snapshot) *admission.Matcher {

@@ -146,7 +146,7 @@ func (c *changingCluster) edit() string {
 	case 3:
 		w.MatchPolicy = new([]admissionv1.MatchPolicyType{admissionv1.Exact, admissionv1.Equivalent}[c.IntN(2)])
 	case 4:
-		made.Annotations = map[string]string{AcknowledgeAnnotation: Checks[c.IntN(len(Checks))].Name + ": known"}
+		made.Annotations = map[string]string{acknowledgeAnnotation: Checks[c.IntN(len(Checks))].Name + ": known"}
 	}
 	c.Validating = slices.Clone(c.Validating)
 	c.Validating[i] = made

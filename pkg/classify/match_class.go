@@ -21,7 +21,8 @@ type matchClass struct {
 }
 
 // deriver derives what is known of webhooks one by one. What is known of their
-// matchClasses depends on nothing that Snapshot.SameBesideWebhooks leaves out.
+// matchClasses depends on nothing that changes without Resources or Others of
+// inventory.Changes.
 type deriver struct {
 	work     *work
 	policy   *Policy

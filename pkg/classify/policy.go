@@ -70,8 +70,8 @@ const (
 	// ApprovalAnnotation carries the URL of the pull request that approved a
 	// webhook.
 	ApprovalAnnotation = "webhook-approved.openshift.io"
-	// AcknowledgeAnnotation carries "check[, check…]: reason".
-	AcknowledgeAnnotation = "webhook-auditor.io/acknowledge"
+	// acknowledgeAnnotation carries "check[, check…]: reason".
+	acknowledgeAnnotation = "webhook-auditor.io/acknowledge"
 	// OptInAnnotation, set to "true", lets a webhook reach run level 0.
 	OptInAnnotation = "webhook.openshift.io/run-level-0-opt-in"
 )

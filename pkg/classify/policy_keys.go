@@ -37,11 +37,11 @@ var PolicyKeys = []PolicyKey{
 	{"acknowledgements[].until", "Last day, UTC, as `\"2027-01-31\"`; empty is without end."},
 }
 
-// PolicyExample is a use of the Policy file.
-type PolicyExample struct{ Title, Text, YAML string }
+// policyExample is a use of the Policy file.
+type policyExample struct{ Title, Text, YAML string }
 
 // PolicyExamples has an example of each use.
-var PolicyExamples = []PolicyExample{
+var PolicyExamples = []policyExample{
 	{
 		"Acknowledge a critical finding",
 		"An annotation on the webhook's configuration covers findings of severity info and warning; a critical one is acknowledged here alone. With `until`, the finding comes back on that day.",

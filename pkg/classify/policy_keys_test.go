@@ -70,7 +70,7 @@ func TestPolicyExamples(t *testing.T) {
 	}
 	for _, k := range PolicyKeys {
 		key := k.Path[strings.LastIndex(k.Path, ".")+1:] + ":"
-		if !slices.ContainsFunc(PolicyExamples, func(e PolicyExample) bool { return strings.Contains(e.YAML, key) }) {
+		if !slices.ContainsFunc(PolicyExamples, func(e policyExample) bool { return strings.Contains(e.YAML, key) }) {
 			t.Errorf("no example has %s", k.Path)
 		}
 	}

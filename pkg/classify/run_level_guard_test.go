@@ -65,7 +65,7 @@ func TestRunLevelSelector(t *testing.T) {
 			w := &inventory.Webhook{
 				Ref:               inventory.Ref{Type: inventory.Validating},
 				Object:            inventory.Object{Annotations: test.annotations},
-				NamespaceSelector: inventory.NewSelector(&test.selector),
+				NamespaceSelector: inventory.Selector{Raw: &test.selector},
 			}
 			have := (&Profile{Facts: &Facts{Webhook: w, Platform: test.platform}, Snapshot: &inventory.Snapshot{}, Policy: &p}).RunLevelSelector()
 			var want *metav1.LabelSelector

@@ -11,8 +11,8 @@ var staleAcknowledgement = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is in a configuration whose annotation %s acknowledges %s, which covers no finding", AcknowledgeAnnotation, JoinBounded(p.UnusedAcknowledgements)),
-			Fix:     fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s", ObjectName(p), AcknowledgeAnnotation, byOwner(p)),
+			Message: fmt.Sprintf("is in a configuration whose annotation %s acknowledges %s, which covers no finding", acknowledgeAnnotation, JoinBounded(p.UnusedAcknowledgements)),
+			Fix:     fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s", ObjectName(p), acknowledgeAnnotation, byOwner(p)),
 		}}
 	},
 }

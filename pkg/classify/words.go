@@ -140,5 +140,5 @@ func approve(p *Profile, check string) string {
 
 // accept is how to keep a finding that is known, out of everyone's way.
 func accept(p *Profile, check string) string {
-	return fmt.Sprintf("accept the finding: kubectl annotate %s %s='%s: REASON'", ObjectName(p), AcknowledgeAnnotation, check)
+	return fmt.Sprintf("accept the finding: kubectl annotate %s %s='%s: REASON'", ObjectName(p), acknowledgeAnnotation, check)
 }

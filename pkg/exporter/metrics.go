@@ -375,9 +375,8 @@ func snapshotTimestamp(r *classify.Report, emit func(float64, ...string)) {
 }
 
 func watchErrors(r *classify.Report, emit func(float64, ...string)) {
-	for _, resource := range slices.Sorted(maps.Keys(r.Snapshot.WatchErrors)) {
-		parsed := inventory.ParseResource(resource)
-		emit(float64(r.Snapshot.WatchErrors[resource]), parsed.Group, parsed.Path())
+	for _, resource := range slices.SortedFunc(maps.Keys(r.Snapshot.WatchErrors), inventory.Resource.Compare) {
+		emit(float64(r.Snapshot.WatchErrors[resource]), resource.Group, resource.Path())
 	}
 }
 

@@ -61,7 +61,7 @@ func exposed(t *testing.T, r *classify.Report, names ...string) string {
 func TestFamilies(t *testing.T) {
 	r := reporttest.Report()
 	r.Profiles[2].Webhook.Backend.Authority = authority(reporttest.Taken.Add(time.Hour), reporttest.Taken.Add(48*time.Hour), reporttest.Taken.Add(24*time.Hour))
-	r.Snapshot.WatchErrors = map[string]int64{"services": 0, "customresourcedefinitions.apiextensions.k8s.io": 2}
+	r.Snapshot.WatchErrors = map[inventory.Resource]int64{{Name: "services"}: 0, {Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"}: 2}
 	var all []string
 	for _, f := range Families {
 		all = append(all, f.Name)

@@ -121,22 +121,46 @@ func (o Objects) crd(c *apiextensionsv1.CustomResourceDefinition) *CRD {
 		Aliases:        append([]string{c.Spec.Names.Singular}, c.Spec.Names.ShortNames...),
 		Namespaced:     c.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		Versions:       crdVersions(c),
+		StorageVersion: storageVersion(c),
 		StoredVersions: c.Status.StoredVersions,
 		Established:    established(c),
 	}
 }
 
+func storageVersion(c *apiextensionsv1.CustomResourceDefinition) string {
+	for _, v := range c.Spec.Versions {
+		if v.Storage {
+			return v.Name
+		}
+	}
+	return ""
+}
+
 func crdVersions(c *apiextensionsv1.CustomResourceDefinition) []CRDVersion {
 	out := make([]CRDVersion, 0, len(c.Spec.Versions))
 	for _, v := range c.Spec.Versions {
-		version := CRDVersion{Name: v.Name, Served: v.Served, Storage: v.Storage}
-		if v.Subresources != nil && v.Subresources.Status != nil {
-			version.Subresources = append(version.Subresources, "status")
-		}
-		if v.Subresources != nil && v.Subresources.Scale != nil {
-			version.Subresources = append(version.Subresources, "scale")
-		}
-		out = append(out, version)
+		out = append(out, CRDVersion{Name: v.Name, Served: v.Served, Resources: crdResources(c, &v)})
+	}
+	return out
+}
+
+var (
+	storedVerbs      = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	subresourceVerbs = []string{"get", "patch", "update"}
+)
+
+// crdResources are the custom resource and its subresources in the version.
+func crdResources(c *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion) []Served {
+	r := Resource{Group: c.Spec.Group, Name: c.Spec.Names.Plural}
+	namespaced := c.Spec.Scope == apiextensionsv1.NamespaceScoped
+	out := []Served{{r, v.Name, c.Spec.Names.Kind, namespaced, storedVerbs}}
+	if v.Subresources != nil && v.Subresources.Status != nil {
+		r.Subresource = "status"
+		out = append(out, Served{r, v.Name, c.Spec.Names.Kind, namespaced, subresourceVerbs})
+	}
+	if v.Subresources != nil && v.Subresources.Scale != nil {
+		r.Subresource = "scale"
+		out = append(out, Served{r, v.Name, "Scale", namespaced, subresourceVerbs})
 	}
 	return out
 }
@@ -174,35 +198,17 @@ func (o Objects) served(crds map[string]*CRD) []Served {
 	return out
 }
 
-var (
-	storedVerbs      = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-	subresourceVerbs = []string{"get", "patch", "update"}
-)
-
 func (c *CRD) served() []Served {
 	if !c.Established {
 		return nil
 	}
 	var out []Served
 	for _, v := range c.Versions {
-		if !v.Served {
-			continue
-		}
-		out = append(out, Served{c.Resource, v.Name, c.CustomKind, c.Namespaced, storedVerbs})
-		for _, sub := range v.Subresources {
-			r := Resource{c.Resource.Group, c.Resource.Name, sub}
-			out = append(out, Served{r, v.Name, c.SubresourceKind(sub), c.Namespaced, subresourceVerbs})
+		if v.Served {
+			out = append(out, v.Resources...)
 		}
 	}
 	return out
-}
-
-// SubresourceKind returns the name of the kind of the CRD's objects or subresource.
-func (c *CRD) SubresourceKind(subresource string) string {
-	if subresource == "scale" {
-		return "Scale"
-	}
-	return c.CustomKind
 }
 
 func selectorErrors(webhooks []*Webhook) []Error {

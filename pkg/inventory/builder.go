@@ -93,6 +93,12 @@ func (b *Builder) addObjects(s *Snapshot, o Objects) {
 		s.placement = &placement{}
 		return
 	}
+	if o.ServicesKnown.equal(before.ServicesKnown) {
+		s.ServicesKnown = before.ServicesKnown
+	}
+	if o.EndpointsKnown.equal(before.EndpointsKnown) {
+		s.EndpointsKnown = before.EndpointsKnown
+	}
 	s.Namespaces, s.APIServices = before.Namespaces, before.APIServices
 	if !slices.Equal(o.Namespaces, was.Namespaces) {
 		s.Namespaces = o.namespaces()
@@ -122,46 +128,44 @@ func (o Objects) crds(before map[*apiextensionsv1.CustomResourceDefinition]*CRD)
 	return out
 }
 
-// SameBesideWebhooks reports whether both Snapshots differ at most in their
-// webhooks, in what is behind those (Services, endpoints and probes), in their
-// errors and in when they were taken. Snapshots of different Builders always
-// differ.
-func (s *Snapshot) SameBesideWebhooks(o *Snapshot) bool {
-	return s.Server == o.Server &&
-		s.OpenShift == o.OpenShift &&
-		s.Upgrading == o.Upgrading &&
-		s.Routing == o.Routing &&
-		s.ReviewsExcluded == o.ReviewsExcluded &&
-		s.Nodes == o.Nodes &&
-		s.NamespacesKnown == o.NamespacesKnown &&
-		s.APIServicesKnown == o.APIServicesKnown &&
-		s.Observed == o.Observed &&
-		s.SameResources(o) &&
-		sameMap(s.Namespaces, o.Namespaces) &&
-		sameMap(s.APIServices, o.APIServices) &&
-		sameSlice(s.Workloads, o.Workloads)
+// Changes says in what two Snapshots differ beside their webhooks, probes and
+// errors.
+type Changes struct {
+	// Resources says that the API server serves others, or that CRDs changed.
+	Resources bool
+	// Others says that anything else changed that matching depends on.
+	Others bool
+	// Backends says that something changed behind webhooks: Services and endpoints.
+	Backends bool
 }
 
-// SameResources reports whether the API server serves the same, and the Snapshots
-// are made of the same CRDs.
-func (s *Snapshot) SameResources(o *Snapshot) bool {
-	return s.ReviewsExcluded == o.ReviewsExcluded && sameSlice(s.Served, o.Served) && sameMap(s.CRDs, o.CRDs)
+// ChangesSince compares the Snapshot with an earlier one of the same Builder, by the
+// parts that both share. Snapshots of different Builders always differ.
+func (s *Snapshot) ChangesSince(o *Snapshot) Changes {
+	return Changes{
+		Resources: s.ReviewsExcluded != o.ReviewsExcluded || !sameSlice(s.Served, o.Served) || !sameMap(s.CRDs, o.CRDs),
+		Others: s.Server != o.Server ||
+			s.OpenShift != o.OpenShift ||
+			s.Upgrading != o.Upgrading ||
+			s.Routing != o.Routing ||
+			s.Nodes != o.Nodes ||
+			s.NamespacesKnown != o.NamespacesKnown ||
+			s.APIServicesKnown != o.APIServicesKnown ||
+			s.Observed != o.Observed ||
+			!sameMap(s.Namespaces, o.Namespaces) ||
+			!sameMap(s.APIServices, o.APIServices) ||
+			!sameSlice(s.Workloads, o.Workloads),
+		Backends: !sameMap(s.Services, o.Services) || !s.ServicesKnown.same(o.ServicesKnown) || !s.EndpointsKnown.same(o.EndpointsKnown),
+	}
 }
 
-// SameWebhooks reports whether both Snapshots have the same webhooks.
-func (s *Snapshot) SameWebhooks(o *Snapshot) bool { return sameSlice(s.Webhooks, o.Webhooks) }
-
-// SameServices reports whether both Snapshots have the same Services and endpoints.
-func (s *Snapshot) SameServices(o *Snapshot) bool { return sameMap(s.Services, o.Services) }
-
-// SameBackends reports whether both Snapshots know the same of what is behind webhooks,
-// where they are the same beside webhooks; probes are not compared.
-func (s *Snapshot) SameBackends(o *Snapshot) bool {
-	return s.SameServices(o) && s.ServicesKnown.equal(o.ServicesKnown) && s.EndpointsKnown.equal(o.EndpointsKnown)
+// same compares no elements, equal does.
+func (c Coverage) same(o Coverage) bool {
+	return c.All == o.All && sameMap(c.Namespaces, o.Namespaces) && sameMap(c.Services, o.Services)
 }
 
 func (c Coverage) equal(o Coverage) bool {
-	return c.All == o.All && maps.Equal(c.Namespaces, o.Namespaces) && (sameMap(c.Services, o.Services) || maps.Equal(c.Services, o.Services))
+	return c.same(o) || c.All == o.All && maps.Equal(c.Namespaces, o.Namespaces) && maps.Equal(c.Services, o.Services)
 }
 
 // sameServed compares what discovery returned, which is asked again and again.

@@ -59,7 +59,7 @@ type Objects struct {
 
 	// Current, WatchErrors and Regressions are what a Snapshot says of them.
 	Current     time.Time
-	WatchErrors map[string]int64
+	WatchErrors map[Resource]int64
 	Regressions int64
 }
 

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -76,14 +75,6 @@ type Quantile struct {
 	Beyond bool
 }
 
-// InSeconds writes seconds with three digits, as 1.2s or 35ms.
-func InSeconds(s float64) string {
-	if s < 1 {
-		return fmt.Sprintf("%.3gms", 1000*s)
-	}
-	return fmt.Sprintf("%.3gs", s)
-}
-
 // Failed counts all failures.
 func (b Behavior) Failed() float64 {
 	failed := b.FailedOpen
@@ -114,6 +105,3 @@ func share(part, whole float64) float64 {
 	}
 	return min(part/whole, 1)
 }
-
-// Of returns what was measured of the webhook; nothing, where it was not called.
-func (o *Observation) Of(ref Ref) Behavior { return o.Webhooks[ref.Series()] }

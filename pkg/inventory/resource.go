@@ -43,21 +43,16 @@ func (r Resource) Compare(o Resource) int {
 	return cmp.Or(cmp.Compare(r.Group, o.Group), cmp.Compare(r.Name, o.Name), cmp.Compare(r.Subresource, o.Subresource))
 }
 
-// ParseResource reads what Resource.String writes. The group is all that
-// follows the first dot, as for kubectl.
-func ParseResource(s string) Resource {
-	s, sub, _ := strings.Cut(s, "/")
-	name, group, _ := strings.Cut(s, ".")
-	return Resource{Group: group, Name: name, Subresource: sub}
-}
-
 // MarshalText writes the resource as String does.
 func (r Resource) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads what MarshalText writes. The group is all that follows the
+// first dot, as for kubectl.
 func (r *Resource) UnmarshalText(b []byte) error {
-	*r = ParseResource(string(b))
-	if r.Name == "" || strings.ContainsAny(string(b), " \t") {
+	s, sub, _ := strings.Cut(string(b), "/")
+	name, group, _ := strings.Cut(s, ".")
+	*r = Resource{Group: group, Name: name, Subresource: sub}
+	if name == "" || strings.ContainsAny(string(b), " \t") {
 		return fmt.Errorf("reading resource %q: must be as kubectl writes it, as in deployments.apps or pods/exec", b)
 	}
 	return nil

@@ -19,23 +19,6 @@ type Selector struct {
 	Key string
 }
 
-// NewSelector parses a label selector; nil selects everything, as the API
-// server's defaulting makes it.
-func NewSelector(raw *metav1.LabelSelector) Selector {
-	if raw == nil {
-		raw = &metav1.LabelSelector{}
-	}
-	return newSelector(raw, selectorKey(raw))
-}
-
-func newSelector(raw *metav1.LabelSelector, key string) Selector {
-	parsed, err := metav1.LabelSelectorAsSelector(raw)
-	if err != nil {
-		parsed = labels.Everything()
-	}
-	return Selector{Raw: raw, Parsed: parsed, Err: err, Key: key}
-}
-
 // Empty reports whether the selector selects everything.
 func (s Selector) Empty() bool {
 	return s.Raw == nil || len(s.Raw.MatchLabels)+len(s.Raw.MatchExpressions) == 0
@@ -48,14 +31,20 @@ func (s Selector) String() string { return metav1.FormatLabelSelector(s.Raw) }
 // and parsing one checks the form of each key and value.
 type selectors map[string]Selector
 
+// parse parses a label selector; nil selects everything, as the API server's
+// defaulting makes it.
 func (known selectors) parse(raw *metav1.LabelSelector) Selector {
-	if raw == nil || len(raw.MatchLabels)+len(raw.MatchExpressions) == 0 {
-		return NewSelector(raw)
+	if raw == nil {
+		raw = &metav1.LabelSelector{}
 	}
 	key := selectorKey(raw)
 	s, ok := known[key]
 	if !ok {
-		s = newSelector(raw, key)
+		parsed, err := metav1.LabelSelectorAsSelector(raw)
+		if err != nil {
+			parsed = labels.Everything()
+		}
+		s = Selector{Raw: raw, Parsed: parsed, Err: err, Key: key}
 		known[key] = s
 	}
 	return s

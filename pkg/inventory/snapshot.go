@@ -60,7 +60,7 @@ type Snapshot struct {
 	Current time.Time
 	// WatchErrors counts the failed calls of the watches since the start, by
 	// resource.
-	WatchErrors map[string]int64
+	WatchErrors map[Resource]int64
 	// Regressions counts how often, since the start, the API server's resource
 	// version went back, as after a restore of etcd from a backup.
 	Regressions int64
@@ -224,9 +224,11 @@ type CRD struct {
 	Resource   Resource
 	CustomKind string
 	// Aliases are the singular and the short names.
-	Aliases        []string
-	Namespaced     bool
-	Versions       []CRDVersion
+	Aliases    []string
+	Namespaced bool
+	Versions   []CRDVersion
+	// StorageVersion is the one in which new objects are stored.
+	StorageVersion string
 	StoredVersions []string
 	// Established is false while the API server does not serve it; files that
 	// carry no status count as established.
@@ -235,17 +237,9 @@ type CRD struct {
 
 // CRDVersion is one version of a CRD.
 type CRDVersion struct {
-	Name            string
-	Served, Storage bool
-	Subresources    []string
-}
-
-// StorageVersion returns the version in which new objects are stored.
-func (c *CRD) StorageVersion() string {
-	for _, v := range c.Versions {
-		if v.Storage {
-			return v.Name
-		}
-	}
-	return ""
+	Name   string
+	Served bool
+	// Resources are the custom resource and its subresources, as the API server
+	// serves them where Served is set.
+	Resources []Served
 }

@@ -8,39 +8,39 @@ type Cause string
 // The causes. Those of the backend have the names of the checks that look for
 // them.
 const (
-	CauseServiceMissing Cause = "service-missing"
-	CausePortMissing    Cause = "service-port-missing"
-	CauseNoEndpoints    Cause = "no-ready-endpoints"
-	CauseUnroutable     Cause = "service-unroutable"
-	CauseBundle         Cause = "ca-bundle-invalid"
-	CauseAuthority      Cause = "unknown-authority"
-	CauseExpired        Cause = "certificate-expired"
-	CauseName           Cause = "certificate-name"
-	CauseNoTLS          Cause = "no-tls"
-	CauseTLS            Cause = "tls"
-	CauseProxy          Cause = "proxy"
-	CauseTunnel         Cause = "tunnel"
-	CauseRefused        Cause = "connection-refused"
-	CauseNoRoute        Cause = "no-route"
-	CauseDNS            Cause = "dns"
-	CauseConnectTimeout Cause = "connect-timeout"
-	CauseTimeout        Cause = "timeout"
-	CauseCutOff         Cause = "cut-off"
-	CauseNotFound       Cause = "not-found"
-	CauseUnauthorized   Cause = "unauthorized"
-	CauseTooLarge       Cause = "too-large"
-	CauseServerError    Cause = "server-error"
-	CauseAnswer         Cause = "invalid-answer"
-	CauseRegistration   Cause = "invalid-registration"
-	CauseClientGone     Cause = "client-gone"
-	CauseDenied         Cause = "denied"
-	CauseDryRun         Cause = "dry-run"
-	CausePatch          Cause = "patch"
-	CauseCondition      Cause = "match-condition"
-	CauseConversion     Cause = "conversion-refused"
-	CauseRequestTimeout Cause = "request-timeout"
-	CauseAPIServer      Cause = "api-server"
-	CauseOther          Cause = "other"
+	causeServiceMissing Cause = "service-missing"
+	causePortMissing    Cause = "service-port-missing"
+	causeNoEndpoints    Cause = "no-ready-endpoints"
+	causeUnroutable     Cause = "service-unroutable"
+	causeBundle         Cause = "ca-bundle-invalid"
+	causeAuthority      Cause = "unknown-authority"
+	causeExpired        Cause = "certificate-expired"
+	causeName           Cause = "certificate-name"
+	causeNoTLS          Cause = "no-tls"
+	causeTLS            Cause = "tls"
+	causeProxy          Cause = "proxy"
+	causeTunnel         Cause = "tunnel"
+	causeRefused        Cause = "connection-refused"
+	causeNoRoute        Cause = "no-route"
+	causeDNS            Cause = "dns"
+	causeConnectTimeout Cause = "connect-timeout"
+	causeTimeout        Cause = "timeout"
+	causeCutOff         Cause = "cut-off"
+	causeNotFound       Cause = "not-found"
+	causeUnauthorized   Cause = "unauthorized"
+	causeTooLarge       Cause = "too-large"
+	causeServerError    Cause = "server-error"
+	causeAnswer         Cause = "invalid-answer"
+	causeRegistration   Cause = "invalid-registration"
+	causeClientGone     Cause = "client-gone"
+	causeDenied         Cause = "denied"
+	causeDryRun         Cause = "dry-run"
+	causePatch          Cause = "patch"
+	causeCondition      Cause = "match-condition"
+	causeConversion     Cause = "conversion-refused"
+	causeRequestTimeout Cause = "request-timeout"
+	causeAPIServer      Cause = "api-server"
+	causeOther          Cause = "other"
 )
 
 // cause is how the API server's error shows a Cause.
@@ -57,217 +57,217 @@ func callCauses() []cause {
 		expression string
 		cause      Cause
 	}{
-		{`services? "[^"]+" not found`, CauseServiceMissing},
-		{`no service port \S+ found for service`, CausePortMissing},
-		{`no endpoints available for service`, CauseNoEndpoints},
-		{`cannot route to service with ClusterIP|unsupported service type`, CauseUnroutable},
-		{`unable to load root certificates|unable to parse bytes as PEM block`, CauseBundle},
-		{`proxyconnect |Proxy Authentication Required`, CauseProxy},
-		{`No agent available|no backend available|konnectivity|dial timeout, backstop|error dialing backend`, CauseTunnel},
-		{`signed by unknown authority|certificate is not trusted`, CauseAuthority},
-		{`certificate has expired|certificate is not yet valid|is not yet valid`, CauseExpired},
-		{`certificate is valid for|not valid for any names|doesn't contain any IP SANs|relies on legacy Common Name|cannot validate certificate for`, CauseName},
-		{`HTTP response to HTTPS client|does not look like a TLS handshake`, CauseNoTLS},
-		{`TLS handshake timeout`, CauseConnectTimeout},
-		{`remote error: tls|tls: |x509: `, CauseTLS},
-		{`connection refused`, CauseRefused},
-		{`no route to host|network is unreachable|host is unreachable|host is down`, CauseNoRoute},
-		{`no such host|server misbehaving|lookup \S+ on `, CauseDNS},
-		{`dial tcp [^ ]+ (?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|connect: (?:connection|operation) timed out|while waiting for connection`, CauseConnectTimeout},
-		{`context deadline exceeded|Client\.Timeout|request canceled|timeout awaiting response headers|i/o timeout|unable to return a response in the time allotted|Gateway Timeout`, CauseTimeout},
-		{`context canceled`, CauseClientGone},
-		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type`, CauseAnswer},
-		{`SideEffects is nil|must have either service or URL|Unparsable URL|could not get REST client|does not accept known AdmissionReview versions|no supported conversion review versions`, CauseRegistration},
-		{`could not find the requested resource|404 page not found|does not allow this method`, CauseNotFound},
-		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden|RBAC: access denied`, CauseUnauthorized},
-		{`[Ee]ntity [Tt]oo [Ll]arge|request is too large|status code 413`, CauseTooLarge},
-		{`connection reset by peer|EOF|broken pipe|http2: |transport connection broken|use of closed network connection`, CauseCutOff},
-		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason|too many requests|responded with the status code|unknown format|content type that the client supports`, CauseServerError},
-		{`(?i)<html|<!doctype`, CauseAnswer},
+		{`services? "[^"]+" not found`, causeServiceMissing},
+		{`no service port \S+ found for service`, causePortMissing},
+		{`no endpoints available for service`, causeNoEndpoints},
+		{`cannot route to service with ClusterIP|unsupported service type`, causeUnroutable},
+		{`unable to load root certificates|unable to parse bytes as PEM block`, causeBundle},
+		{`proxyconnect |Proxy Authentication Required`, causeProxy},
+		{`No agent available|no backend available|konnectivity|dial timeout, backstop|error dialing backend`, causeTunnel},
+		{`signed by unknown authority|certificate is not trusted`, causeAuthority},
+		{`certificate has expired|certificate is not yet valid|is not yet valid`, causeExpired},
+		{`certificate is valid for|not valid for any names|doesn't contain any IP SANs|relies on legacy Common Name|cannot validate certificate for`, causeName},
+		{`HTTP response to HTTPS client|does not look like a TLS handshake`, causeNoTLS},
+		{`TLS handshake timeout`, causeConnectTimeout},
+		{`remote error: tls|tls: |x509: `, causeTLS},
+		{`connection refused`, causeRefused},
+		{`no route to host|network is unreachable|host is unreachable|host is down`, causeNoRoute},
+		{`no such host|server misbehaving|lookup \S+ on `, causeDNS},
+		{`dial tcp [^ ]+ (?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|connect: (?:connection|operation) timed out|while waiting for connection`, causeConnectTimeout},
+		{`context deadline exceeded|Client\.Timeout|request canceled|timeout awaiting response headers|i/o timeout|unable to return a response in the time allotted|Gateway Timeout`, causeTimeout},
+		{`context canceled`, causeClientGone},
+		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type`, causeAnswer},
+		{`SideEffects is nil|must have either service or URL|Unparsable URL|could not get REST client|does not accept known AdmissionReview versions|no supported conversion review versions`, causeRegistration},
+		{`could not find the requested resource|404 page not found|does not allow this method`, causeNotFound},
+		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden|RBAC: access denied`, causeUnauthorized},
+		{`[Ee]ntity [Tt]oo [Ll]arge|request is too large|status code 413`, causeTooLarge},
+		{`connection reset by peer|EOF|broken pipe|http2: |transport connection broken|use of closed network connection`, causeCutOff},
+		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason|too many requests|responded with the status code|unknown format|content type that the client supports`, causeServerError},
+		{`(?i)<html|<!doctype`, causeAnswer},
 	} {
 		out = append(out, cause{regexp.MustCompile(c.expression), c.cause})
 	}
 	return out
 }
 
-// Advice is what a Cause means, and the way out of it where no finding has
+// advice is what a Cause means, and the way out of it where no finding has
 // a better one.
-type Advice struct {
+type advice struct {
 	Meaning, Fix string
 	// Checks are the names of those that look for the same.
 	Checks []string
 }
 
-// Advice returns what is known of the Cause.
-func (c Cause) Advice() Advice {
+// advice returns what is known of the Cause.
+func (c Cause) advice() advice {
 	return advices[c]
 }
 
 var certificates = []string{"serving-certificate", "ca-bundle-invalid", "ca-bundle-missing"}
 
 // advices say it in words. Meanings are sentences without an end; fixes too.
-var advices = map[Cause]Advice{
-	CauseServiceMissing: {
+var advices = map[Cause]advice{
+	causeServiceMissing: {
 		"the API server looked the webhook's Service up and there is none of that name in the namespace",
 		"install what the Service belongs to again; if it is gone for good, delete the configuration that still names it",
 		[]string{"service-missing", "orphaned-configuration"},
 	},
-	CausePortMissing: {
+	causePortMissing: {
 		"the Service is there, but has no port of the number that clientConfig.service.port names (443 if it names none)",
 		"give the Service that port, or set clientConfig.service.port to one that it has",
 		[]string{"service-port-missing"},
 	},
-	CauseNoEndpoints: {
+	causeNoEndpoints: {
 		"the Service is there, but no Pod behind the port is ready",
 		"bring the Pods back: kubectl get endpointslices,pods " + ofTheService + "; look for Pods that the webhook itself refuses",
 		[]string{"no-ready-endpoints", "bootstrap-deadlock", "single-endpoint"},
 	},
-	CauseUnroutable: {
+	causeUnroutable: {
 		"the API server cannot call this type of Service in the way that it routes (--enable-aggregator-routing)",
 		"give the Service a cluster IP, or endpoints in place of an external name",
 		[]string{"service-unroutable"},
 	},
-	CauseBundle: {
+	causeBundle: {
 		"the caBundle holds no certificate that can be read, so that the API server makes no call at all",
 		"put the CA that signed the serving certificate into caBundle: PEM, encoded in base64 once",
 		[]string{"ca-bundle-invalid", "ca-bundle-missing"},
 	},
-	CauseAuthority: {
+	causeAuthority: {
 		"the backend answered with a certificate that no CA of caBundle signed: one of the two was renewed without the other, or the bundle was never injected, or was reverted",
 		"have the Pods serve the certificate that belongs to the bundle (restart them), or put the CA that signed it into caBundle; see that no GitOps tool writes the field",
 		certificates,
 	},
-	CauseExpired: {
+	causeExpired: {
 		"the certificate of the backend, or its CA, is out of its time; or the clock of the API server's host is",
 		"renew the certificate and restart the Pods that serve the old one",
 		[]string{"serving-certificate", "ca-bundle-invalid", "ca-bundle-expiring"},
 	},
-	CauseName: {
+	causeName: {
 		"the certificate is not for the name that is called, SERVICE.NAMESPACE.svc; a common name does not count, only DNS names do",
 		"issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc; after a move to another namespace, a new one",
 		[]string{"serving-certificate"},
 	},
-	CauseNoTLS: {
+	causeNoTLS: {
 		"something answers at the port, but not with TLS",
 		"point the targetPort of the Service to the HTTPS listener of the backend",
 		[]string{"serving-certificate"},
 	},
-	CauseTLS: {
+	causeTLS: {
 		"the TLS handshake failed: the two sides have no version or cipher in common, or the backend demands a client certificate, which the API server sends only if its --admission-control-config-file has one",
 		"look at the log of the backend for its side of the story",
 		[]string{"serving-certificate"},
 	},
-	CauseProxy: {
+	causeProxy: {
 		"the API server tried to reach the webhook through an HTTP proxy",
 		"add .svc, the Service network and the Pod network to NO_PROXY of the API server",
 		nil,
 	},
-	CauseTunnel: {
+	causeTunnel: {
 		"the API server reaches the cluster's network through a tunnel (konnectivity, a VPN), and that is down: no webhook in the cluster can be called",
 		"bring the agents of the tunnel back: kubectl get pods -n kube-system -l k8s-app=konnectivity-agent",
 		nil,
 	},
-	CauseRefused: {
+	causeRefused: {
 		"the host answered that no process listens on the port: the Pod is gone or not up yet, or the targetPort is wrong",
 		"see that the Pods run and listen on the targetPort of the Service, and that their readiness probe asks the webhook server itself",
 		[]string{"backend-unreachable", "no-ready-endpoints", "single-endpoint"},
 	},
-	CauseNoRoute: {
+	causeNoRoute: {
 		"there is no way from the API server to the address of the Pod or the Service: the node is gone, or the network between them is",
 		"see that the node of the Pod is up and that the hosts of the control plane reach the Pod network",
 		[]string{"backend-unreachable"},
 	},
-	CauseDNS: {
+	causeDNS: {
 		"the API server's host cannot resolve the name: webhooks by URL and ExternalName need its DNS, which does not know the cluster's own names",
 		"use clientConfig.service in place of a URL that ends with .svc; else have the DNS of the control plane resolve the host",
 		[]string{"backend-unreachable"},
 	},
-	CauseConnectTimeout: {
+	causeConnectTimeout: {
 		"no connection came about in time: packets are dropped, by a firewall, a network policy or a security group between the API server and the nodes; or the Pod's node is gone",
 		"allow the hosts of the control plane to reach the port that the Pod listens on (not only 443: that is the port of the Service), on all nodes",
 		[]string{"backend-unreachable"},
 	},
-	CauseTimeout: {
+	causeTimeout: {
 		"the webhook did not answer within its timeoutSeconds: it is slow or hangs, or packets to it are dropped",
 		"look at the load of the backend, its log and its own calls to the API server; lower timeoutSeconds, so that it holds requests up for less",
 		[]string{"long-timeout", "budget-exceeded", "control-plane-path"},
 	},
-	CauseCutOff: {
+	causeCutOff: {
 		"the connection was closed in the middle of the call: the backend crashed or was stopped without draining, or it or a mesh in between demands a client certificate, or a load balancer did it",
 		"look for restarts of the Pods; have them drain before they stop (preStop), and exempt them from the mutual TLS of a mesh",
 		[]string{"single-endpoint", "no-ready-endpoints"},
 	},
-	CauseNotFound: {
+	causeNotFound: {
 		"something answered that does not know the path: clientConfig.service.path is wrong, or another server listens at the port",
 		"set clientConfig.service.path to the path that the backend serves; after an upgrade of the backend, that of the new version",
 		nil,
 	},
-	CauseUnauthorized: {
+	causeUnauthorized: {
 		"the backend wants to know who calls, and the API server calls webhooks anonymously unless its --admission-control-config-file says otherwise",
 		"have the backend accept calls without credentials, or configure them on the API server",
 		nil,
 	},
-	CauseTooLarge: {
+	causeTooLarge: {
 		"the object was larger than the backend accepts",
 		"raise the limit of the backend for requests: objects have up to 3 MiB, and an update carries two",
 		nil,
 	},
-	CauseServerError: {
+	causeServerError: {
 		"the backend answered with an error of its own",
 		"look at the log of the backend",
 		nil,
 	},
-	CauseAnswer: {
+	causeAnswer: {
 		"the backend answered, but not with a review that the API server understands",
 		"look at the log and version of the backend: it must answer in the version of the review that it was sent, with the same uid",
 		[]string{"review-version"},
 	},
-	CauseRegistration: {
+	causeRegistration: {
 		"the API server cannot make sense of the registration itself",
 		"correct the configuration: one of clientConfig.url and .service, sideEffects None or NoneOnDryRun, admissionReviewVersions with v1",
 		[]string{"review-version"},
 	},
-	CauseClientGone: {
+	causeClientGone: {
 		"the client gave up, or was ended, while the webhook was called: the webhook is slow rather than broken",
 		"see how long the chain of the request may take: webhook-auditor explain OPERATION RESOURCE",
 		[]string{"long-timeout", "budget-exceeded"},
 	},
-	CauseDenied: {
+	causeDenied: {
 		"the webhook works: it was called and denied the request, by its own rules",
 		"change the object, or the policy behind the webhook; the words after the colon are those of the webhook",
 		nil,
 	},
-	CauseDryRun: {
+	causeDryRun: {
 		"the request was a dry run (kubectl diff, --dry-run=server), and the webhook does not declare that it has no side effects: it was not called",
 		"set sideEffects of the webhook to None, or NoneOnDryRun",
 		[]string{"reinvocation-order"},
 	},
-	CausePatch: {
+	causePatch: {
 		"the mutating webhook answered a request with a patch where there is no object to change (DELETE, CONNECT)",
 		"correct the backend, or take the operation out of the rules of the webhook",
 		nil,
 	},
-	CauseCondition: {
+	causeCondition: {
 		"a matchCondition could not be evaluated on the object, and with failurePolicy Fail that refuses the request: the webhook was not called",
 		"write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…)",
 		nil,
 	},
-	CauseConversion: {
+	causeConversion: {
 		"the conversion webhook was called and could not convert the object: the words after the colon are its own",
 		"look at the log of the backend; never force-delete the objects: they are healthy, only unreadable",
 		[]string{"conversion-unneeded"},
 	},
-	CauseRequestTimeout: {
+	causeRequestTimeout: {
 		"the request took longer than the API server allows in all (60 s), most likely in a chain of slow webhooks, of which failurePolicy Ignore does not save it",
 		"see which webhooks it meets: webhook-auditor explain OPERATION RESOURCE",
 		[]string{"budget-exceeded", "long-timeout"},
 	},
-	CauseAPIServer: {
+	causeAPIServer: {
 		"the API server itself failed at calling the webhook",
 		"report it to those who run the API server, with its log",
 		nil,
 	},
-	CauseOther: {
+	causeOther: {
 		"the call of the webhook failed for a reason that is not known here",
 		"look at the log of the backend and of the API server",
 		nil,

@@ -31,7 +31,7 @@ const ofTheService = "in the namespace of the Service"
 
 // Explain looks the error up in the Report.
 func Explain(r *classify.Report, c APIServerError) Answer {
-	advice := c.Cause.Advice()
+	advice := c.Cause.advice()
 	a := Answer{APIServerError: c, Meaning: advice.Meaning, Fix: advice.Fix, Profiles: about(r, c)}
 	callers := c.callers(a.Profiles)
 	if namespace, _, _ := c.service(); namespace != "" {
@@ -159,7 +159,7 @@ func (c APIServerError) calls(w *inventory.Webhook) bool {
 // "" where it is not the call that fails, or not certain whose.
 func meanwhile(cause Cause, profiles []*classify.Profile) string {
 	switch cause {
-	case CauseDenied, CauseDryRun, CauseCondition, CauseClientGone, CauseRequestTimeout, CausePatch, CauseTunnel:
+	case causeDenied, causeDryRun, causeCondition, causeClientGone, causeRequestTimeout, causePatch, causeTunnel:
 		return ""
 	}
 	if len(profiles) != 1 {
@@ -198,13 +198,13 @@ func failsOpen(cause Cause, callers []*classify.Profile) []string {
 }
 
 // answered are the causes that refuse a request whatever failurePolicy says.
-var answered = []Cause{CauseDenied, CauseDryRun, CausePatch, CauseRequestTimeout, CauseAPIServer}
+var answered = []Cause{causeDenied, causeDryRun, causePatch, causeRequestTimeout, causeAPIServer}
 
 // callFailures are the causes that a backend without ready endpoints has, or
 // seems to have.
 var callFailures = []Cause{
-	CauseServiceMissing, CausePortMissing, CauseNoEndpoints, CauseRefused, CauseNoRoute,
-	CauseConnectTimeout, CauseTimeout, CauseCutOff, CauseServerError, CauseOther,
+	causeServiceMissing, causePortMissing, causeNoEndpoints, causeRefused, causeNoRoute,
+	causeConnectTimeout, causeTimeout, causeCutOff, causeServerError, causeOther,
 }
 
 func readyEndpoints(n int) string {

@@ -18,58 +18,58 @@ func call(err string) string {
 // TestCauses are errors as API servers, from 1.19 on, have printed them.
 func TestCauses(t *testing.T) {
 	for text, want := range map[string]Cause{
-		call(`service "hook" not found`):                                             CauseServiceMissing,
-		call(`no service port 443 found for service "hook"`):                         CausePortMissing,
-		call(`no endpoints available for service "hook"`):                            CauseNoEndpoints,
-		call(`cannot route to service with ClusterIP "None"`):                        CauseUnroutable,
-		call(`unsupported service type "ExternalName"`):                              CauseUnroutable,
-		call(`unable to load root certificates: unable to parse bytes as PEM block`): CauseBundle,
-		call(`x509: certificate signed by unknown authority`):                        CauseAuthority,
-		call(`tls: failed to verify certificate: x509: certificate signed by unknown authority (possibly because of "crypto/rsa: verification error" while trying to verify candidate authority certificate "ca")`): CauseAuthority,
-		call(`x509: certificate has expired or is not yet valid: current time 2026-01-01T00:00:00Z is after 2025-12-31T00:00:00Z`):                                                                                  CauseExpired,
-		call(`tls: failed to verify certificate: x509: certificate is valid for hook.old.svc, not hook.policy.svc`):                                                                                                 CauseName,
-		call(`x509: certificate relies on legacy Common Name field, use SANs instead`):                                                                                                                              CauseName,
-		call(`x509: certificate is not valid for any names, but wanted to match hook.policy.svc`):                                                                                                                   CauseName,
-		call(`x509: cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs`):                                                                                                               CauseName,
-		call(`http: server gave HTTP response to HTTPS client`):                                                                                                                                                     CauseNoTLS,
-		call(`remote error: tls: bad certificate`):                                                                                                                                                                  CauseTLS,
-		call(`proxyconnect tcp: dial tcp 10.1.1.1:3128: connect: connection refused`):                                                                                                                               CauseProxy,
-		call(`No agent available`):                                                                                       CauseTunnel,
-		call(`dial tcp 10.96.7.7:443: connect: connection refused`):                                                      CauseRefused,
-		call(`dial tcp 10.0.0.1:8443: connect: no route to host`):                                                        CauseNoRoute,
-		call(`dial tcp: lookup hooks.example.com on 10.0.0.2:53: no such host`):                                          CauseDNS,
-		call(`dial tcp 10.0.0.1:9443: i/o timeout`):                                                                      CauseConnectTimeout,
-		call(`net/http: TLS handshake timeout`):                                                                          CauseConnectTimeout,
-		call(`context deadline exceeded`):                                                                                CauseTimeout,
-		call(`net/http: request canceled (Client.Timeout exceeded while awaiting headers)`):                              CauseTimeout,
-		call(`context deadline exceeded (Client.Timeout exceeded while awaiting headers)`):                               CauseTimeout,
-		call(`net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`): CauseConnectTimeout,
-		call(`context canceled`):                                                                                         CauseClientGone,
-		call(`EOF`):                                                                                                      CauseCutOff,
-		call(`read tcp 10.0.0.9:41234->10.0.0.1:9443: read: connection reset by peer`):                                   CauseCutOff,
-		call(`http2: client connection lost`):                                                                            CauseCutOff,
-		call(`quantum tunnelling`):                                                                                       CauseOther,
-		`Error from server (InternalError): Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server could not find the requested resource`:               CauseNotFound,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server has asked for the client to provide credentials`:                                        CauseUnauthorized,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: an error on the server ("failing as configured") has prevented the request from succeeding`:        CauseServerError,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server responded with the status code 413 but did not return more information`:                 CauseTooLarge,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server responded with the status code 418 but did not return more information`:                 CauseServerError,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server does not allow this method on the requested resource`:                                   CauseNotFound,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server has received too many requests and has asked us to try again later`:                     CauseServerError,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the body of the request was in an unknown format - accepted media types include: application/json`: CauseServerError,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: RBAC: access denied`:                                                                               CauseUnauthorized,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: <html><head><title>403 Forbidden</title></head></html>`:                                            CauseUnauthorized,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: <!DOCTYPE html><p>Sign in</p>`:                                                                     CauseAnswer,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server is currently unable to handle the request`:                                              CauseServerError,
-		`Internal error occurred: failed calling webhook "w.example.com": received invalid webhook response: expected response.uid="a", got ""`:                                                      CauseAnswer,
-		`Internal error occurred: failed calling webhook "w.example.com": received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=`:   CauseAnswer,
-		`failed calling webhook "w.example.com": Webhook SideEffects is nil`:                                                                                                                         CauseRegistration,
-		`failed calling webhook "w.example.com"; no further details available`:                                                                                                                       CauseOther,
-		`Internal error occurred: failed calling admission webhook "w.example.com": Post https://hook.policy.svc:443/validate?timeout=30s: dial tcp 10.96.7.7:443: connect: connection refused`:      CauseRefused,
-		`Error from server: error when creating "pod.yaml": admission webhook "w.example.com" denied the request: images must come from registry.example.com`:                                        CauseDenied,
-		`Error from server (Forbidden): admission webhook "w.example.com" denied the request without explanation`:                                                                                    CauseDenied,
-		`Error from server (BadRequest): admission webhook "w.example.com" does not support dry run`:                                                                                                 CauseDryRun,
-		`Internal error occurred: admission webhook "w.example.com" attempted to modify the object, which is not supported for this operation`:                                                       CausePatch,
+		call(`service "hook" not found`):                                             causeServiceMissing,
+		call(`no service port 443 found for service "hook"`):                         causePortMissing,
+		call(`no endpoints available for service "hook"`):                            causeNoEndpoints,
+		call(`cannot route to service with ClusterIP "None"`):                        causeUnroutable,
+		call(`unsupported service type "ExternalName"`):                              causeUnroutable,
+		call(`unable to load root certificates: unable to parse bytes as PEM block`): causeBundle,
+		call(`x509: certificate signed by unknown authority`):                        causeAuthority,
+		call(`tls: failed to verify certificate: x509: certificate signed by unknown authority (possibly because of "crypto/rsa: verification error" while trying to verify candidate authority certificate "ca")`): causeAuthority,
+		call(`x509: certificate has expired or is not yet valid: current time 2026-01-01T00:00:00Z is after 2025-12-31T00:00:00Z`):                                                                                  causeExpired,
+		call(`tls: failed to verify certificate: x509: certificate is valid for hook.old.svc, not hook.policy.svc`):                                                                                                 causeName,
+		call(`x509: certificate relies on legacy Common Name field, use SANs instead`):                                                                                                                              causeName,
+		call(`x509: certificate is not valid for any names, but wanted to match hook.policy.svc`):                                                                                                                   causeName,
+		call(`x509: cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs`):                                                                                                               causeName,
+		call(`http: server gave HTTP response to HTTPS client`):                                                                                                                                                     causeNoTLS,
+		call(`remote error: tls: bad certificate`):                                                                                                                                                                  causeTLS,
+		call(`proxyconnect tcp: dial tcp 10.1.1.1:3128: connect: connection refused`):                                                                                                                               causeProxy,
+		call(`No agent available`):                                                                                       causeTunnel,
+		call(`dial tcp 10.96.7.7:443: connect: connection refused`):                                                      causeRefused,
+		call(`dial tcp 10.0.0.1:8443: connect: no route to host`):                                                        causeNoRoute,
+		call(`dial tcp: lookup hooks.example.com on 10.0.0.2:53: no such host`):                                          causeDNS,
+		call(`dial tcp 10.0.0.1:9443: i/o timeout`):                                                                      causeConnectTimeout,
+		call(`net/http: TLS handshake timeout`):                                                                          causeConnectTimeout,
+		call(`context deadline exceeded`):                                                                                causeTimeout,
+		call(`net/http: request canceled (Client.Timeout exceeded while awaiting headers)`):                              causeTimeout,
+		call(`context deadline exceeded (Client.Timeout exceeded while awaiting headers)`):                               causeTimeout,
+		call(`net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`): causeConnectTimeout,
+		call(`context canceled`):                                                                                         causeClientGone,
+		call(`EOF`):                                                                                                      causeCutOff,
+		call(`read tcp 10.0.0.9:41234->10.0.0.1:9443: read: connection reset by peer`):                                   causeCutOff,
+		call(`http2: client connection lost`):                                                                            causeCutOff,
+		call(`quantum tunnelling`):                                                                                       causeOther,
+		`Error from server (InternalError): Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server could not find the requested resource`:               causeNotFound,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server has asked for the client to provide credentials`:                                        causeUnauthorized,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: an error on the server ("failing as configured") has prevented the request from succeeding`:        causeServerError,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server responded with the status code 413 but did not return more information`:                 causeTooLarge,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server responded with the status code 418 but did not return more information`:                 causeServerError,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server does not allow this method on the requested resource`:                                   causeNotFound,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server has received too many requests and has asked us to try again later`:                     causeServerError,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the body of the request was in an unknown format - accepted media types include: application/json`: causeServerError,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: RBAC: access denied`:                                                                               causeUnauthorized,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: <html><head><title>403 Forbidden</title></head></html>`:                                            causeUnauthorized,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: <!DOCTYPE html><p>Sign in</p>`:                                                                     causeAnswer,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server is currently unable to handle the request`:                                              causeServerError,
+		`Internal error occurred: failed calling webhook "w.example.com": received invalid webhook response: expected response.uid="a", got ""`:                                                      causeAnswer,
+		`Internal error occurred: failed calling webhook "w.example.com": received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=`:   causeAnswer,
+		`failed calling webhook "w.example.com": Webhook SideEffects is nil`:                                                                                                                         causeRegistration,
+		`failed calling webhook "w.example.com"; no further details available`:                                                                                                                       causeOther,
+		`Internal error occurred: failed calling admission webhook "w.example.com": Post https://hook.policy.svc:443/validate?timeout=30s: dial tcp 10.96.7.7:443: connect: connection refused`:      causeRefused,
+		`Error from server: error when creating "pod.yaml": admission webhook "w.example.com" denied the request: images must come from registry.example.com`:                                        causeDenied,
+		`Error from server (Forbidden): admission webhook "w.example.com" denied the request without explanation`:                                                                                    causeDenied,
+		`Error from server (BadRequest): admission webhook "w.example.com" does not support dry run`:                                                                                                 causeDryRun,
+		`Internal error occurred: admission webhook "w.example.com" attempted to modify the object, which is not supported for this operation`:                                                       causePatch,
 	} {
 		got := Parse(text)
 		if len(got) != 1 || got[0].Cause != want || got[0].Webhook != "w.example.com" {
@@ -80,13 +80,13 @@ func TestCauses(t *testing.T) {
 
 func TestConversionCauses(t *testing.T) {
 	for text, want := range map[string]Cause{
-		`Error from server: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": service "hook" not found`:                                                                                                                                                                                 CauseServiceMissing,
-		`Error from server (InternalError): StorageError: corrupt object, Code: 7, Key: /registry/stable.example.com/crontabs/default/a, ResourceVersion: 0, AdditionalErrorMsg: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": dial tcp 10.96.7.7:443: connect: connection refused`: CauseRefused,
-		`unable to decode an event from the watch stream: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": net/http: TLS handshake timeout`:                                                                                                                                            CauseConnectTimeout,
-		`conversion webhook for stable.example.com/v1, Kind=CronTab failed: spec.schedule is required`:                                                                                                                                                                                                                                                           CauseConversion,
-		`conversion webhook for stable.example.com/v1, Kind=CronTab failed: no response provided`:                                                                                                                                                                                                                                                                CauseAnswer,
-		`conversion webhook for stable.example.com/v1, Kind=CronTab returned invalid metadata: must have the same UID: a != b`:                                                                                                                                                                                                                                   CauseAnswer,
-		`conversion webhook for stable.example.com/v1, Kind=CronTab returned 0 objects, expected 1`:                                                                                                                                                                                                                                                              CauseAnswer,
+		`Error from server: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": service "hook" not found`:                                                                                                                                                                                 causeServiceMissing,
+		`Error from server (InternalError): StorageError: corrupt object, Code: 7, Key: /registry/stable.example.com/crontabs/default/a, ResourceVersion: 0, AdditionalErrorMsg: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": dial tcp 10.96.7.7:443: connect: connection refused`: causeRefused,
+		`unable to decode an event from the watch stream: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": net/http: TLS handshake timeout`:                                                                                                                                            causeConnectTimeout,
+		`conversion webhook for stable.example.com/v1, Kind=CronTab failed: spec.schedule is required`:                                                                                                                                                                                                                                                           causeConversion,
+		`conversion webhook for stable.example.com/v1, Kind=CronTab failed: no response provided`:                                                                                                                                                                                                                                                                causeAnswer,
+		`conversion webhook for stable.example.com/v1, Kind=CronTab returned invalid metadata: must have the same UID: a != b`:                                                                                                                                                                                                                                   causeAnswer,
+		`conversion webhook for stable.example.com/v1, Kind=CronTab returned 0 objects, expected 1`:                                                                                                                                                                                                                                                              causeAnswer,
 	} {
 		got := Parse(text)
 		if len(got) != 1 || got[0].Cause != want || got[0].Webhook != "" || got[0].Group != "stable.example.com" || got[0].Version != "v1" || got[0].Kind != "CronTab" {
@@ -98,7 +98,7 @@ func TestConversionCauses(t *testing.T) {
 // TestWrappers: the same error, carried about by others.
 func TestWrappers(t *testing.T) {
 	want := APIServerError{
-		Webhook: "w.example.com", URL: "https://hook.policy.svc:443/validate", Cause: CauseRefused,
+		Webhook: "w.example.com", URL: "https://hook.policy.svc:443/validate", Cause: causeRefused,
 	}
 	refused := call(`dial tcp 10.96.7.7:443: connect: connection refused`)
 	quoted := strings.ReplaceAll(refused, `"`, `\"`)
@@ -154,7 +154,7 @@ func FuzzParseComplaints(f *testing.F) {
 			t.Errorf("%d parsed", len(found))
 		}
 		for _, c := range found {
-			if len([]rune(c.Detail)) > maxDetail || c.Cause.Advice().Meaning == "" {
+			if len([]rune(c.Detail)) > maxDetail || c.Cause.advice().Meaning == "" {
 				t.Errorf("unbounded, or of no cause: %+v", c)
 			}
 		}
@@ -164,7 +164,7 @@ func FuzzParseComplaints(f *testing.F) {
 // TestAdvice: each cause has words, and a text that shows it.
 func TestAdvice(t *testing.T) {
 	for _, c := range callCauses() {
-		if advice := c.Advice(); advice.Meaning == "" || advice.Fix == "" {
+		if advice := c.advice(); advice.Meaning == "" || advice.Fix == "" {
 			t.Errorf("no advice for %s", c.Cause)
 		}
 	}

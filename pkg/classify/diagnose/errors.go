@@ -53,15 +53,15 @@ func patterns() []errorPattern {
 	converting := func(c *APIServerError, groups []string) { c.Group, c.Version, c.Kind = groups[1], groups[2], groups[3] }
 	failing := func(c *APIServerError, groups []string) { c.Expression = groups[1] }
 	return []errorPattern{
-		{regexp.MustCompile(`failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses(), CauseOther},
-		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, nil, CauseDenied},
-		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, CauseDryRun},
-		{regexp.MustCompile(`admission webhook "([^"]+)" attempted to modify the object`), named, nil, CausePatch},
-		{regexp.MustCompile(`(?:Validating|Mutating)AdmissionWebhook/(\S+) has panicked:?`), named, nil, CauseAPIServer},
-		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) failed[:,]?`), converting, callCauses(), CauseConversion},
-		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) returned`), converting, nil, CauseAnswer},
-		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, CauseCondition},
-		{regexp.MustCompile(`request did not complete within requested timeout`), func(*APIServerError, []string) {}, nil, CauseRequestTimeout},
+		{regexp.MustCompile(`failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses(), causeOther},
+		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, nil, causeDenied},
+		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, causeDryRun},
+		{regexp.MustCompile(`admission webhook "([^"]+)" attempted to modify the object`), named, nil, causePatch},
+		{regexp.MustCompile(`(?:Validating|Mutating)AdmissionWebhook/(\S+) has panicked:?`), named, nil, causeAPIServer},
+		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) failed[:,]?`), converting, callCauses(), causeConversion},
+		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) returned`), converting, nil, causeAnswer},
+		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, causeCondition},
+		{regexp.MustCompile(`request did not complete within requested timeout`), func(*APIServerError, []string) {}, nil, causeRequestTimeout},
 	}
 }
 

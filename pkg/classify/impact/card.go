@@ -50,7 +50,7 @@ const (
 func NewCard(r *classify.Report, p *classify.Profile) Card {
 	c := Card{Profile: p}
 	if o := r.Snapshot.Observed; o != nil {
-		b := o.Of(p.Ref)
+		b := o.Webhooks[p.Ref.Series()]
 		c.Observed = &b
 	}
 	c.Sections = []Section{

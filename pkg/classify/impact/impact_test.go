@@ -20,13 +20,22 @@ import (
 // cluster reads a file as a cluster that holds just what the file says.
 func cluster(t *testing.T, file string) *classify.Report {
 	t.Helper()
+	return evaluate(t, snapshot(objects(t, file)))
+}
+
+func snapshot(o inventory.Objects) *inventory.Snapshot {
+	return o.Snapshot(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+}
+
+func objects(t *testing.T, file string) inventory.Objects {
+	t.Helper()
 	o, _ := manifest.Read([]string{file}, manifest.Options{})
 	if len(o.Errors) > 0 {
 		t.Fatal(o.Errors)
 	}
 	o.NamespacesKnown, o.APIServicesKnown = true, true
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
-	return evaluate(t, o.Snapshot(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+	return o
 }
 
 func evaluate(t *testing.T, s *inventory.Snapshot) *classify.Report {
@@ -149,17 +158,13 @@ func TestChange(t *testing.T) {
 // TestRecovery: what a webhook refuses comes back after the webhook's own
 // backend.
 func TestRecovery(t *testing.T) {
-	r := cluster(t, "testdata/cluster.yaml")
-	s := *r.Snapshot
-	s.Webhooks = slices.Clone(s.Webhooks)
-	for i := range s.Webhooks {
-		if w := s.Webhooks[i]; w.Configuration == "policy" { // leaves its own namespace alone
-			w.NamespaceSelector.Raw = w.NamespaceSelector.Raw.DeepCopy()
-			w.NamespaceSelector.Raw.MatchExpressions[0].Values = []string{"kube-system", "policy"}
-			w.NamespaceSelector = inventory.NewSelector(w.NamespaceSelector.Raw)
+	o := objects(t, "testdata/cluster.yaml")
+	for _, c := range o.Validating {
+		if c.Name == "policy" { // leaves its own namespace alone
+			c.Webhooks[0].NamespaceSelector.MatchExpressions[0].Values = []string{"kube-system", "policy"}
 		}
 	}
-	c := consequences(t, Change{Services: []inventory.Key{injector, policy}}, evaluate(t, &s))
+	c := consequences(t, Change{Services: []inventory.Key{injector, policy}}, evaluate(t, snapshot(o)))
 	got := summary(c)[len(summary(c))-2:]
 	if diff := cmp.Diff([]string{"1. [policy/policy]", "2. [inject/injector]"}, got); diff != "" {
 		t.Error(diff)

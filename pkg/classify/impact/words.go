@@ -141,7 +141,7 @@ func conversionInWords(p *classify.Profile) string {
 			versions = append(versions, v.Name)
 		}
 	}
-	return fmt.Sprintf("it converts %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(versions), p.CRD.StorageVersion())
+	return fmt.Sprintf("it converts %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(versions), p.CRD.StorageVersion)
 }
 
 // latency says what the webhook adds at worst.
@@ -181,7 +181,7 @@ func conversionDown(p *classify.Profile) string {
 	case admission.NeverConverted:
 		return "nothing happens: only one version is in use, so nothing calls it"
 	case admission.ClientsConvert:
-		return fmt.Sprintf("clients of versions of %s other than %s get errors", p.CRD.Resource, p.CRD.StorageVersion())
+		return fmt.Sprintf("clients of versions of %s other than %s get errors", p.CRD.Resource, p.CRD.StorageVersion)
 	}
 	return fmt.Sprintf("objects of %s that are stored in another version cannot be read: garbage collection, namespace deletion in the whole cluster and resource quota stop", p.CRD.Resource)
 }
@@ -248,11 +248,19 @@ func observedInWords(o *inventory.Observation, b inventory.Behavior) string {
 	return text
 }
 
+// InSeconds writes seconds with three digits, as 1.2s or 35ms.
+func InSeconds(s float64) string {
+	if s < 1 {
+		return fmt.Sprintf("%.3gms", 1000*s)
+	}
+	return fmt.Sprintf("%.3gs", s)
+}
+
 func quantile(q inventory.Quantile) string {
 	if q.Beyond {
-		return "more than " + inventory.InSeconds(q.Seconds)
+		return "more than " + InSeconds(q.Seconds)
 	}
-	return inventory.InSeconds(q.Seconds)
+	return InSeconds(q.Seconds)
 }
 
 // percent writes a share with three digits.

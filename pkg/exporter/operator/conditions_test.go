@@ -107,7 +107,8 @@ func TestErrorsRollUpAfterTheInertia(t *testing.T) {
 func widgets(group string, stored ...string) inventory.Webhook {
 	crd := &inventory.CRD{
 		Resource:       inventory.Resource{Group: group, Name: "widgets"},
-		Versions:       []inventory.CRDVersion{{Name: "v1", Served: true, Storage: true}, {Name: "v1beta1", Served: true}},
+		Versions:       []inventory.CRDVersion{{Name: "v1", Served: true}, {Name: "v1beta1", Served: true}},
+		StorageVersion: "v1",
 		StoredVersions: stored,
 	}
 	name := "widgets." + group

@@ -206,7 +206,7 @@ func (v *view) p99(ref inventory.Ref) inventory.Quantile {
 	if v.Snapshot.Observed == nil {
 		return inventory.Quantile{}
 	}
-	return v.Snapshot.Observed.Of(ref).P99
+	return v.Snapshot.Observed.Webhooks[ref.Series()].P99
 }
 
 func maybe(s admission.Step) string {

@@ -226,9 +226,10 @@ func suggestOfConfiguration(v *view, d *document, r *http.Request) bool {
 }
 
 func showResource(v *view, d *document, r *http.Request) bool {
-	resource := inventory.ParseResource(r.PathValue("resource"))
+	var resource inventory.Resource
+	err := resource.UnmarshalText([]byte(r.PathValue("resource")))
 	d.Title = resource.String()
-	if v.Matcher.Serves(resource) {
+	if err == nil && v.Matcher.Serves(resource) {
 		operation := admission.Operation(strings.ToUpper(r.URL.Query().Get("operation")))
 		d.Chains = []*resourcePage{v.resourcePage(resource, operation, r.URL.Query().Get("namespace"))}
 		return true

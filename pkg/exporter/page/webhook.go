@@ -170,7 +170,7 @@ func (v *view) facts(p *classify.Profile) []fact {
 	add("Review versions", strings.Join(p.ReviewVersions, ", "))
 	if p.CRD != nil {
 		add("Kind", p.CRD.CustomKind)
-		add("Storage version", p.CRD.StorageVersion())
+		add("Storage version", p.CRD.StorageVersion)
 	}
 	if !p.Object.LastChanged.IsZero() {
 		add("Last changed", p.Object.LastChanged.UTC().Format(time.RFC3339))
@@ -272,7 +272,7 @@ func (v *view) observedPart(p *classify.Profile) *observedPart {
 	if o == nil {
 		return nil
 	}
-	b := o.Of(p.Ref)
+	b := o.Webhooks[p.Ref.Series()]
 	out := &observedPart{Cells: report.ObservedCells(o, p.Ref), Source: report.SourceLine(o), Threshold: fmt.Sprintf("%g s", p.Threshold)}
 	for kind, n := range b.Failures {
 		out.Kinds = append(out.Kinds, fact{Term: kind, Value: fmt.Sprintf("%.4g", n)})

@@ -174,7 +174,7 @@ func byObserved(value func(inventory.Behavior) float64) func(v *view, a, b *clas
 		if o == nil {
 			return 0
 		}
-		return cmp.Compare(value(o.Of(a.Ref)), value(o.Of(b.Ref)))
+		return cmp.Compare(value(o.Webhooks[a.Ref.Series()]), value(o.Webhooks[b.Ref.Series()]))
 	}
 }
 
@@ -328,7 +328,7 @@ func (v *view) observe(row *tableRow, p *classify.Profile) {
 	if o == nil {
 		return
 	}
-	cells, b := report.ObservedCells(o, p.Ref), o.Of(p.Ref)
+	cells, b := report.ObservedCells(o, p.Ref), o.Webhooks[p.Ref.Series()]
 	row.Observed = &cells
 	row.CallsPerSecond, row.P50, row.P99 = b.CallsPerSecond, b.P50.Seconds, b.P99.Seconds
 	row.Failing, row.Refuse = b.FailedShare(), b.RefusedShare()

@@ -5,8 +5,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Diff is what changed between two Documents.
-type Diff struct {
+// diff is what changed between two Documents.
+type diff struct {
 	// Added are the findings that are new, or worse than before.
 	Added []Finding
 	// Resolved are the findings that are gone.
@@ -25,11 +25,11 @@ func (f Finding) id() findingID {
 	return findingID{f.Check, f.ref(), f.Resource}
 }
 
-// Compare returns the findings that after adds to before and those that it
+// compare returns the findings that after adds to before and those that it
 // resolves. Acknowledged findings are accepted, not resolved: one whose
 // acknowledgement ends is added, one that becomes acknowledged is neither.
-func Compare(before, after Document) Diff {
-	var d Diff
+func compare(before, after Document) diff {
+	var d diff
 	old, current := byID(before.Findings), byID(after.Findings)
 	for _, f := range after.Findings {
 		if old[f.id()].weight() < f.weight() {

@@ -41,8 +41,8 @@ func TestCompare(t *testing.T) {
 		"worst of two counts, after": {before: []Finding{base, accepted}, after: []Finding{accepted, base}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Compare(Document{Findings: tc.before}, Document{Findings: tc.after})
-			if diff := cmp.Diff(Diff{Added: tc.added, Resolved: tc.resolved}, got); diff != "" {
+			got := compare(Document{Findings: tc.before}, Document{Findings: tc.after})
+			if diff := cmp.Diff(diff{Added: tc.added, Resolved: tc.resolved}, got); diff != "" {
 				t.Errorf("difference differs (-want +got):\n%s", diff)
 			}
 		})

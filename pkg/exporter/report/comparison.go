@@ -45,7 +45,7 @@ type ComparisonTotals struct {
 
 // NewComparison compares the Documents before and after a change.
 func NewComparison(before, after Document) Comparison {
-	d := Compare(before, after)
+	d := compare(before, after)
 	return Comparison{
 		Version:  documentVersion,
 		Taken:    after.Taken,

@@ -10,24 +10,24 @@ import (
 // Consequences is what "impact --down", "--down-node" and "--delete" print.
 type Consequences struct {
 	Version string         `json:"version"`
-	Change  ImpactChange   `json:"change"`
-	Effects []ImpactEffect `json:"effects"`
+	Change  impactChange   `json:"change"`
+	Effects []impactEffect `json:"effects"`
 	// Appearing and Disappearing are findings.
 	Appearing    []Finding `json:"appearing"`
 	Disappearing []Finding `json:"disappearing"`
 	// Recovery says in which order Services come back whose Pods have to be
 	// created anew, Stuck which never do without help.
-	Recovery []ImpactWave     `json:"recovery"`
-	Stuck    []ImpactStuck    `json:"stuck"`
-	Weakened []ImpactWeakened `json:"weakened"`
+	Recovery []impactWave     `json:"recovery"`
+	Stuck    []impactStuck    `json:"stuck"`
+	Weakened []impactWeakened `json:"weakened"`
 	// Unknown are webhooks of which the input does not show whether they can
 	// still be called.
 	Unknown []WebhookRef `json:"unknown"`
 	Errors  []Error      `json:"errors"`
 }
 
-// ImpactChange is what goes away.
-type ImpactChange struct {
+// impactChange is what goes away.
+type impactChange struct {
 	Down   []string `json:"down,omitempty"`
 	Nodes  []string `json:"nodes,omitempty"`
 	Delete []string `json:"delete,omitempty"`
@@ -40,14 +40,14 @@ type WebhookRef struct {
 	Name          string         `json:"name"`
 }
 
-// ImpactEffect is what becomes of the requests that one webhook is called for.
-type ImpactEffect struct {
+// impactEffect is what becomes of the requests that one webhook is called for.
+type impactEffect struct {
 	WebhookRef
 	// Outcome is refused, unchecked or unconverted.
 	Outcome impact.Outcome `json:"outcome"`
 	Deleted bool           `json:"deleted,omitempty"`
 	// Requests are those that the webhook is called for.
-	Requests []ImpactRequest `json:"requests"`
+	Requests []impactRequest `json:"requests"`
 	// Namespaces are those that its namespaceSelector selects; absent where it
 	// selects all, or the namespaces are not known.
 	Namespaces []string `json:"namespaces,omitempty"`
@@ -57,27 +57,27 @@ type ImpactEffect struct {
 	Stops             []string `json:"stops,omitempty"`
 }
 
-// ImpactRequest is a resource and what is done to it.
-type ImpactRequest struct {
+// impactRequest is a resource and what is done to it.
+type impactRequest struct {
 	Resource   string                `json:"resource"`
 	Operations []admission.Operation `json:"operations"`
 }
 
-// ImpactWave are Services whose Pods can be created at the same time.
-type ImpactWave struct {
+// impactWave are Services whose Pods can be created at the same time.
+type impactWave struct {
 	Services []string `json:"services"`
 }
 
-// ImpactStuck is a Service whose Pods are refused until a webhook is disabled.
-type ImpactStuck struct {
+// impactStuck is a Service whose Pods are refused until a webhook is disabled.
+type impactStuck struct {
 	Service string       `json:"service"`
 	By      []WebhookRef `json:"by"`
 	// Commands disable those webhooks.
 	Commands []string `json:"commands"`
 }
 
-// ImpactWeakened is a webhook that keeps some of its ready endpoints.
-type ImpactWeakened struct {
+// impactWeakened is a webhook that keeps some of its ready endpoints.
+type impactWeakened struct {
 	WebhookRef
 	Before int `json:"before"`
 	After  int `json:"after"`
@@ -86,9 +86,9 @@ type ImpactWeakened struct {
 // NewConsequences returns the consequences as they are handed out.
 func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	out := Consequences{
-		Version: documentVersion, Effects: []ImpactEffect{}, Appearing: []Finding{}, Disappearing: []Finding{},
-		Recovery: []ImpactWave{}, Stuck: []ImpactStuck{}, Weakened: []ImpactWeakened{}, Unknown: []WebhookRef{}, Errors: []Error{},
-		Change: ImpactChange{Nodes: c.Change.Nodes},
+		Version: documentVersion, Effects: []impactEffect{}, Appearing: []Finding{}, Disappearing: []Finding{},
+		Recovery: []impactWave{}, Stuck: []impactStuck{}, Weakened: []impactWeakened{}, Unknown: []WebhookRef{}, Errors: []Error{},
+		Change: impactChange{Nodes: c.Change.Nodes},
 	}
 	for _, key := range c.Change.Services {
 		out.Change.Down = append(out.Change.Down, key.String())
@@ -106,13 +106,13 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 		out.Disappearing = append(out.Disappearing, newFinding(f))
 	}
 	for _, w := range c.Recovery {
-		out.Recovery = append(out.Recovery, ImpactWave{keyNames(w.Services)})
+		out.Recovery = append(out.Recovery, impactWave{keyNames(w.Services)})
 	}
 	for _, s := range c.Stuck {
 		out.Stuck = append(out.Stuck, newStuck(s))
 	}
 	for _, w := range c.Weakened {
-		out.Weakened = append(out.Weakened, ImpactWeakened{WebhookRef(w.Webhook), w.Before, w.After})
+		out.Weakened = append(out.Weakened, impactWeakened{WebhookRef(w.Webhook), w.Before, w.After})
 	}
 	for _, ref := range c.Unknown {
 		out.Unknown = append(out.Unknown, WebhookRef(ref))
@@ -123,19 +123,19 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	return out
 }
 
-func newEffect(e impact.Effect) ImpactEffect {
+func newEffect(e impact.Effect) impactEffect {
 	p := e.Profile
-	out := ImpactEffect{
+	out := impactEffect{
 		WebhookRef: WebhookRef(p.Ref), Outcome: e.Outcome, Deleted: e.Deleted,
-		Requests: []ImpactRequest{}, Namespaces: e.Namespaces, Unless: e.Unless,
+		Requests: []impactRequest{}, Namespaces: e.Namespaces, Unless: e.Unless,
 	}
 	if p.Type == inventory.Conversion {
-		out.Requests = append(out.Requests, ImpactRequest{Resource: p.CRD.Resource.String(), Operations: []admission.Operation{}})
+		out.Requests = append(out.Requests, impactRequest{Resource: p.CRD.Resource.String(), Operations: []admission.Operation{}})
 	} else if !p.NamespaceSelector.Empty() {
 		out.NamespaceSelector = p.NamespaceSelector.String()
 	}
 	for _, r := range e.Resources {
-		out.Requests = append(out.Requests, ImpactRequest{r.Resource.String(), r.Operations.List()})
+		out.Requests = append(out.Requests, impactRequest{r.Resource.String(), r.Operations.List()})
 	}
 	for _, s := range e.Stops {
 		out.Stops = append(out.Stops, s.Function)
@@ -143,8 +143,8 @@ func newEffect(e impact.Effect) ImpactEffect {
 	return out
 }
 
-func newStuck(s impact.Blocked) ImpactStuck {
-	out := ImpactStuck{Service: s.Service.String(), By: []WebhookRef{}, Commands: []string{}}
+func newStuck(s impact.Blocked) impactStuck {
+	out := impactStuck{Service: s.Service.String(), By: []WebhookRef{}, Commands: []string{}}
 	for _, p := range s.By {
 		out.By = append(out.By, WebhookRef(p.Ref))
 		commands := p.Commands()

@@ -88,7 +88,7 @@ func (c Consequences) verdict() string {
 	return "With " + c.Change.subject() + ": no webhook loses its last ready endpoint; requests are answered as before."
 }
 
-func (c ImpactChange) subject() string {
+func (c impactChange) subject() string {
 	var parts []string
 	for _, name := range c.Down {
 		parts = append(parts, "Service "+name+" down")
@@ -134,7 +134,7 @@ func (c Consequences) effects(outcome impact.Outcome, heading string) block {
 	return b
 }
 
-func (e ImpactEffect) line() string {
+func (e impactEffect) line() string {
 	var requests []string
 	for _, r := range e.Requests {
 		text := r.Resource

@@ -31,7 +31,7 @@ func TestMerge(t *testing.T) {
 	if got := merged.Errors[1].String(); got != "context b: services: forbidden" {
 		t.Errorf("the error is %q", got)
 	}
-	if got := merged.Summary(); !strings.Contains(got, "in 2 configurations of server v1.37.1") {
+	if got := merged.summary(); !strings.Contains(got, "in 2 configurations of server v1.37.1") {
 		t.Errorf("the summary is %q", got)
 	}
 	var table bytes.Buffer

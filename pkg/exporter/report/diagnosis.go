@@ -13,17 +13,17 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Diagnosis is what "explain --error -o json" prints.
-type Diagnosis struct {
+// diagnosis is what "explain --error -o json" prints.
+type diagnosis struct {
 	Version string `json:"version"`
 	// Errors are those of the text that are about webhooks, in its order.
-	Errors []DiagnosedError `json:"errors"`
+	Errors []diagnosedError `json:"errors"`
 	// Inputs are the paths that were read; absent for a cluster.
 	Inputs []Input `json:"inputs,omitempty"`
 }
 
-// DiagnosedError is one error of an API server, with what the Snapshot has on it.
-type DiagnosedError struct {
+// diagnosedError is one error of an API server, with what the Snapshot has on it.
+type diagnosedError struct {
 	// Webhook is the name of an admission webhook; Converted is the kind that was
 	// to be converted. Both are empty where the error names neither.
 	Webhook   string         `json:"webhook"`
@@ -40,11 +40,11 @@ type DiagnosedError struct {
 	Notes    []string  `json:"notes"`
 }
 
-// NewDiagnosis returns the answers as JSON prints them.
-func NewDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) Diagnosis {
-	d := Diagnosis{Version: documentVersion, Errors: make([]DiagnosedError, 0, len(answers)), Inputs: newInputs(s)}
+// newDiagnosis returns the answers as JSON prints them.
+func newDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) diagnosis {
+	d := diagnosis{Version: documentVersion, Errors: make([]diagnosedError, 0, len(answers)), Inputs: newInputs(s)}
 	for _, a := range answers {
-		e := DiagnosedError{
+		e := diagnosedError{
 			Webhook: a.Webhook, Converted: converted(a.APIServerError), URL: a.URL,
 			Cause: a.Cause, Meaning: a.Meaning, Detail: a.Detail, Fix: a.Fix,
 			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...),
@@ -73,7 +73,7 @@ func WriteDiagnosisJSON(w io.Writer, answers []diagnose.Answer, s *inventory.Sna
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(NewDiagnosis(answers, s)); err != nil {
+	if err := e.Encode(newDiagnosis(answers, s)); err != nil {
 		return fmt.Errorf("writing the diagnosis: %w", err)
 	}
 	return nil

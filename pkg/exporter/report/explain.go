@@ -89,8 +89,8 @@ type SkippedStep struct {
 	Why           admission.Reason `json:"why"`
 }
 
-// NewExplanation returns the chain as JSON prints it.
-func NewExplanation(c Explained) Explanation {
+// newExplanation returns the chain as JSON prints it.
+func newExplanation(c Explained) Explanation {
 	r := c.Request
 	e := Explanation{
 		Version:       documentVersion,
@@ -129,7 +129,7 @@ func observedSeconds(c Explained) *ObservedSeconds {
 	out := &ObservedSeconds{Webhooks: len(c.Steps)}
 	var slowest50, slowest99 float64
 	for _, step := range c.Steps {
-		b := c.Observed.Of(step.Webhook.Ref)
+		b := c.Observed.Webhooks[step.Webhook.Series()]
 		if !b.P50.Known {
 			continue
 		}
@@ -149,7 +149,7 @@ func observedSeconds(c Explained) *ObservedSeconds {
 
 // WriteExplainJSON writes the chain as JSON.
 func WriteExplainJSON(w io.Writer, c Explained) error {
-	return encode(w, NewExplanation(c), "the chain")
+	return encode(w, newExplanation(c), "the chain")
 }
 
 // deadlines are what a worst case is held against.
@@ -177,7 +177,7 @@ func WriteExplainText(w io.Writer, c Explained, o TextOptions) error {
 	}
 	p.newline()
 	if len(c.Steps) > 0 {
-		e := NewExplanation(c)
+		e := newExplanation(c)
 		p.steps(c.Chain, e)
 		p.budget(c.Budget())
 		p.observed(e)

@@ -25,7 +25,7 @@ func chain() admission.Chain {
 	again := hook(inventory.Mutating, "sidecar", 10)
 	again.Reinvocation = admissionv1.IfNeededReinvocationPolicy
 	elsewhere := hook(inventory.Validating, "elsewhere", 10)
-	elsewhere.NamespaceSelector = inventory.NewSelector(&metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}})
+	elsewhere.NamespaceSelector = inventory.Selector{Raw: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}}
 	yes := admission.Verdict{Match: admission.Yes}
 	return admission.Chain{
 		Request: admission.Request{

@@ -9,32 +9,32 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 )
 
-// Impact is what "impact CONFIGURATION" prints.
-type Impact struct {
+// impactDocument is what "impact CONFIGURATION" prints.
+type impactDocument struct {
 	Version string       `json:"version"`
-	Cards   []ImpactCard `json:"cards"`
+	Cards   []impactCard `json:"cards"`
 }
 
-// ImpactCard is the section "API Extensions" of an enhancement for one webhook.
-type ImpactCard struct {
+// impactCard is the section "API Extensions" of an enhancement for one webhook.
+type impactCard struct {
 	Webhook  Webhook         `json:"webhook"`
-	Sections []ImpactSection `json:"sections"`
+	Sections []impactSection `json:"sections"`
 }
 
-// ImpactSection answers one question of the template.
-type ImpactSection struct {
+// impactSection answers one question of the template.
+type impactSection struct {
 	ID       string        `json:"id"`
 	Heading  string        `json:"heading"`
 	Question string        `json:"question"`
 	Answers  []string      `json:"answers"`
-	Queries  []ImpactQuery `json:"queries,omitempty"`
+	Queries  []impactQuery `json:"queries,omitempty"`
 	Commands []string      `json:"commands,omitempty"`
 	// ToFillIn are what only a human knows.
 	ToFillIn []string `json:"toFillIn,omitempty"`
 }
 
-// ImpactQuery is a PromQL expression.
-type ImpactQuery struct {
+// impactQuery is a PromQL expression.
+type impactQuery struct {
 	Name       string `json:"name"`
 	Expression string `json:"expression"`
 }
@@ -42,15 +42,15 @@ type ImpactQuery struct {
 // blank marks what the author has to fill in.
 const blank = "to be filled in by the author: "
 
-// NewImpact returns the cards as they are handed out.
-func NewImpact(cards []impact.Card) Impact {
-	out := Impact{Version: documentVersion, Cards: []ImpactCard{}}
+// newImpact returns the cards as they are handed out.
+func newImpact(cards []impact.Card) impactDocument {
+	out := impactDocument{Version: documentVersion, Cards: []impactCard{}}
 	for _, c := range cards {
-		card := ImpactCard{Webhook: newWebhook(c.Profile, c.Profile.Snapshot.Observed)}
+		card := impactCard{Webhook: newWebhook(c.Profile, c.Profile.Snapshot.Observed)}
 		for _, s := range c.Sections {
-			section := ImpactSection{ID: s.ID, Heading: s.Heading, Question: s.Question, Answers: append([]string{}, s.Answers...), Commands: s.Commands, ToFillIn: s.Blanks}
+			section := impactSection{ID: s.ID, Heading: s.Heading, Question: s.Question, Answers: append([]string{}, s.Answers...), Commands: s.Commands, ToFillIn: s.Blanks}
 			for _, q := range s.Queries {
-				section.Queries = append(section.Queries, ImpactQuery(q))
+				section.Queries = append(section.Queries, impactQuery(q))
 			}
 			card.Sections = append(card.Sections, section)
 		}
@@ -61,14 +61,14 @@ func NewImpact(cards []impact.Card) Impact {
 
 // WriteImpactJSON writes the cards as JSON.
 func WriteImpactJSON(w io.Writer, cards []impact.Card, _ TextOptions) error {
-	return encode(w, NewImpact(cards), "the impact")
+	return encode(w, newImpact(cards), "the impact")
 }
 
 // WriteImpactText writes the cards for a terminal.
 func WriteImpactText(w io.Writer, cards []impact.Card, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
-	for i, c := range NewImpact(cards).Cards {
+	for i, c := range newImpact(cards).Cards {
 		if i > 0 {
 			p.newline()
 		}
@@ -80,7 +80,7 @@ func WriteImpactText(w io.Writer, cards []impact.Card, o TextOptions) error {
 	return flush(b)
 }
 
-func (p printer) section(s ImpactSection) {
+func (p printer) section(s impactSection) {
 	p.newline()
 	p.paragraph(word{}, words(s.Question, bold))
 	for _, a := range s.Answers {
@@ -110,7 +110,7 @@ func WriteImpactMarkdown(w io.Writer, cards []impact.Card, _ TextOptions) error 
 	b := bufio.NewWriter(w)
 	several := len(cards) > 1
 	heading := ""
-	for i, c := range NewImpact(cards).Cards {
+	for i, c := range newImpact(cards).Cards {
 		if i == 0 || several {
 			heading = ""
 		}
@@ -126,7 +126,7 @@ func WriteImpactMarkdown(w io.Writer, cards []impact.Card, _ TextOptions) error 
 }
 
 // markdownHeading is a heading of the template; several webhooks are distinguished.
-func markdownHeading(heading string, c ImpactCard, several bool) string {
+func markdownHeading(heading string, c impactCard, several bool) string {
 	level := "####"
 	if heading == "API Extensions" {
 		level = "###"
@@ -137,7 +137,7 @@ func markdownHeading(heading string, c ImpactCard, several bool) string {
 	return level + " " + heading
 }
 
-func writeSection(b *bufio.Writer, s ImpactSection) {
+func writeSection(b *bufio.Writer, s impactSection) {
 	fmt.Fprintf(b, "- **%s**\n", escape(s.Question))
 	for _, a := range s.Answers {
 		fmt.Fprintf(b, "  - %s\n", escape(a))

@@ -13,7 +13,7 @@ import (
 // and what to do below it.
 func WriteMarkdown(w io.Writer, d Document) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "### Webhook audit\n\n%s\n", escape(d.Summary()))
+	fmt.Fprintf(b, "### Webhook audit\n\n%s\n", escape(d.summary()))
 	open, acknowledged := split(d.Findings)
 	if len(d.Findings) > 0 {
 		writeTable(b, append(open, acknowledged...))

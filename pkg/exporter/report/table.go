@@ -78,9 +78,9 @@ func writeRows(w io.Writer, d Document, columns []column) error {
 	t := newTable(w, inContexts(columns, d.Findings))
 	t.rows("", d.Findings)
 	if d.Observed != nil {
-		return t.end(d.Summary() + "\n" + clean(d.Observed.sourceLine()))
+		return t.end(d.summary() + "\n" + clean(d.Observed.sourceLine()))
 	}
-	return t.end(d.Summary())
+	return t.end(d.summary())
 }
 
 // WriteComparisonTable writes the findings added and resolved, one line each.

@@ -54,7 +54,7 @@ func WriteText(w io.Writer, d Document, o TextOptions) error {
 	for _, line := range readLines(d.Inputs, d.Taken) {
 		p.paragraph(word{}, words(line, plain))
 	}
-	p.paragraph(word{}, words(d.Summary(), plain))
+	p.paragraph(word{}, words(d.summary(), plain))
 	return flush(b)
 }
 
@@ -184,7 +184,7 @@ func fixLines(fix string) []string {
 func indented(line string) bool { return strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") }
 
 // Summary is what was found and what was read, in a line.
-func (d Document) Summary() string {
+func (d Document) summary() string {
 	switch {
 	case len(d.Findings) > 0:
 		return foundIn(d)

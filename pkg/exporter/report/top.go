@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -34,7 +35,7 @@ func topCells(line TopWebhook) []string {
 	o := line.Observed
 	threshold, share := "-", "-"
 	if line.ThresholdSeconds > 0 {
-		threshold = inventory.InSeconds(line.ThresholdSeconds)
+		threshold = impact.InSeconds(line.ThresholdSeconds)
 	}
 	if line.Type != inventory.Conversion {
 		share = percent(o.Share)
@@ -88,9 +89,9 @@ func quantile(seconds *float64, beyond bool) string {
 	case seconds == nil:
 		return "-"
 	case beyond:
-		return ">" + inventory.InSeconds(*seconds)
+		return ">" + impact.InSeconds(*seconds)
 	}
-	return inventory.InSeconds(*seconds)
+	return impact.InSeconds(*seconds)
 }
 
 // observedText says on one line what was measured of a webhook.

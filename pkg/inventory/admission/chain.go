@@ -138,14 +138,14 @@ func (m *Matcher) conversion(c Chain) *Step {
 		return &Step{w, Verdict{Match: Yes, Detail: detail}}
 	}
 	if stored := storedVersions(w.CRD); len(stored) > 1 && c.Request.Operation != Create {
-		return &Step{w, Verdict{Match: Maybe, Detail: fmt.Sprintf("the object may be stored in another version than %s", w.CRD.StorageVersion())}}
+		return &Step{w, Verdict{Match: Maybe, Detail: fmt.Sprintf("the object may be stored in another version than %s", w.CRD.StorageVersion)}}
 	}
 	return nil
 }
 
 // converted says why objects are converted for certain, "" if they are not.
 func (c Chain) converted(crd *inventory.CRD) string {
-	if storage := crd.StorageVersion(); storage != c.Request.Version {
+	if storage := crd.StorageVersion; storage != c.Request.Version {
 		return fmt.Sprintf("the request is in %s, the object is stored in %s", c.Request.Version, storage)
 	}
 	for _, step := range c.Steps {

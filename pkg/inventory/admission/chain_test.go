@@ -128,7 +128,7 @@ func TestRequest(t *testing.T) {
 		{Update, "widgets.example.com/status", Subject{}, "UPDATE v1 widgets.example.com/status in default", ""},
 		{Create, "pods", Subject{Object: map[string]any{"metadata": map[string]any{"namespace": "b"}}}, "CREATE v1 pods in b", ""},
 	} {
-		r, err := m.Request(test.op, inventory.ParseResource(test.resource), test.subject)
+		r, err := m.Request(test.op, resource(t, test.resource), test.subject)
 		if err != nil {
 			t.Errorf("%s %s: %v", test.op, test.resource, err)
 			continue
@@ -140,6 +140,15 @@ func TestRequest(t *testing.T) {
 			t.Errorf("%s %s: note %q, want %q", test.op, test.resource, got, test.note)
 		}
 	}
+}
+
+func resource(t *testing.T, written string) inventory.Resource {
+	t.Helper()
+	var r inventory.Resource
+	if err := r.UnmarshalText([]byte(written)); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // TestRequestErrors: a request that the API server would not serve is an error,
@@ -159,7 +168,7 @@ func TestRequestErrors(t *testing.T) {
 		{Create, "pods", "v2", "pods is served in v1"},
 		{Create, "widgets.example.com", "v1alpha1", "widgets.example.com is served in v1, v1beta1"},
 	} {
-		_, err := m.Request(test.op, inventory.ParseResource(test.resource), Subject{Version: test.version})
+		_, err := m.Request(test.op, resource(t, test.resource), Subject{Version: test.version})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s %s %s: %v, want %q", test.op, test.resource, test.version, err, test.want)
 		}

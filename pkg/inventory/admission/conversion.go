@@ -41,7 +41,7 @@ func (m *Matcher) ConversionNeed(c *inventory.CRD) ConversionNeed {
 	switch {
 	case len(slices.Compact(inUse)) <= 1:
 		return NeverConverted
-	case len(stored) == 1 && m.PreferredVersion(c) == stored[0]:
+	case len(stored) == 1 && m.preferredVersion(c) == stored[0]:
 		return ClientsConvert
 	}
 	return ControllersConvert
@@ -50,19 +50,16 @@ func (m *Matcher) ConversionNeed(c *inventory.CRD) ConversionNeed {
 // storedVersions returns the versions in which objects may be stored. Manifests carry
 // no status; they start with the storage version alone.
 func storedVersions(c *inventory.CRD) []string {
-	out := slices.Clone(c.StoredVersions)
-	for _, v := range c.Versions {
-		if v.Storage && !slices.Contains(out, v.Name) {
-			out = append(out, v.Name)
-		}
+	if c.StorageVersion == "" || slices.Contains(c.StoredVersions, c.StorageVersion) {
+		return c.StoredVersions
 	}
-	return out
+	return append(slices.Clip(c.StoredVersions), c.StorageVersion)
 }
 
 // PreferredVersion returns the version in which controllers read the CRD: the
 // one that discovery prefers. Source:
 // k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go.
-func (m *Matcher) PreferredVersion(c *inventory.CRD) string {
+func (m *Matcher) preferredVersion(c *inventory.CRD) string {
 	best := m.index.preferred[c.Resource.Group]
 	own := servedVersionsOf(c)
 	if slices.Contains(own, best) {

@@ -197,9 +197,8 @@ func declaredVersions(c *inventory.CRD) []apiVersion {
 		if v.Served {
 			continue
 		}
-		for _, sub := range append([]string{""}, v.Subresources...) {
-			served := inventory.Served{Resource: inventory.Resource{Group: c.Resource.Group, Name: c.Resource.Name, Subresource: sub}, Version: v.Name, Kind: c.SubresourceKind(sub)}
-			out = append(out, apiVersion{served.Resource, v.Name, kindOf(served, c.CustomKind), c.Namespaced, false})
+		for _, r := range v.Resources {
+			out = append(out, apiVersion{r.Resource, v.Name, kindOf(r, c.CustomKind), c.Namespaced, false})
 		}
 	}
 	return out

@@ -7,8 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // written reads "key operator value,value; …" as a selector and "key=value; …"
@@ -48,7 +46,7 @@ func FuzzSelectors(f *testing.F) {
 		raw, all := written(selector, object)
 		_, known := written("", part)
 		maps.DeleteFunc(known, func(key, value string) bool { return all[key] != value })
-		s := inventory.NewSelector(raw)
+		s := selectorOf(raw)
 		want, err := metav1.LabelSelectorAsSelector(raw)
 		if (err == nil) != (s.Err == nil) {
 			t.Fatalf("error %v, want %v", s.Err, err)

@@ -57,8 +57,8 @@ func newOracle(s *inventory.Snapshot) oracle {
 	}
 	for _, c := range s.CRDs {
 		for _, v := range c.Versions {
-			for _, sub := range append([]string{""}, v.Subresources...) {
-				registry.RegisterKindFor(gvr(c.Resource, v.Name), sub, schema.GroupVersionKind{Group: c.Resource.Group, Version: v.Name, Kind: c.CustomKind})
+			for _, r := range v.Resources {
+				registry.RegisterKindFor(gvr(c.Resource, v.Name), r.Subresource, schema.GroupVersionKind{Group: c.Resource.Group, Version: v.Name, Kind: c.CustomKind})
 			}
 		}
 	}

@@ -28,13 +28,13 @@ func New(s *inventory.Snapshot) *Matcher {
 // what depends on nothing that changed between the two.
 func (m *Matcher) Next(s *inventory.Snapshot) *Matcher {
 	var next *index
-	switch {
-	case s.SameBesideWebhooks(m.Snapshot):
-		next = m.index.withCaches()
-	case s.SameResources(m.Snapshot):
+	switch changes := s.ChangesSince(m.Snapshot); {
+	case changes.Resources:
+		next = newIndex(s)
+	case changes.Others:
 		next = m.index.withoutCaches()
 	default:
-		next = newIndex(s)
+		next = m.index.withCaches()
 	}
 	next.programs = m.index.programs.next()
 	return &Matcher{Snapshot: s, index: next}

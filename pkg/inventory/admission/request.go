@@ -406,7 +406,7 @@ func (m *Matcher) version(r inventory.Resource, typed string) (apiVersion, error
 
 func (m *Matcher) preferredOf(r inventory.Resource, versions []string) string {
 	if crd := m.Snapshot.CRDs[r.Name+"."+r.Group]; crd != nil {
-		if best := m.PreferredVersion(crd); slices.Contains(versions, best) {
+		if best := m.preferredVersion(crd); slices.Contains(versions, best) {
 			return best
 		}
 	}

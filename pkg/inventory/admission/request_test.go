@@ -200,9 +200,18 @@ func someLabels(r *rand.Rand) map[string]string {
 	return out
 }
 
+// selectorOf is the selector of a registered webhook.
+func selectorOf(raw *metav1.LabelSelector) inventory.Selector {
+	o := inventory.Objects{
+		Discovered: []inventory.Served{},
+		Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("a", func(w *admissionv1.ValidatingWebhook) { w.NamespaceSelector = raw })},
+	}
+	return o.Snapshot(time.Time{}).Webhooks[0].NamespaceSelector
+}
+
 func someSelector(r *rand.Rand) inventory.Selector {
 	if r.IntN(2) == 0 {
-		return inventory.NewSelector(nil)
+		return selectorOf(nil)
 	}
 	raw := &metav1.LabelSelector{}
 	if r.IntN(3) == 0 {
@@ -215,7 +224,7 @@ func someSelector(r *rand.Rand) inventory.Selector {
 		}
 		raw.MatchExpressions = append(raw.MatchExpressions, e)
 	}
-	return inventory.NewSelector(raw)
+	return selectorOf(raw)
 }
 
 // The atoms of generated expressions: those that a request alone decides, and

@@ -62,7 +62,7 @@ func TestUpdates(t *testing.T) {
 				test.webhook(w)
 			})}}
 			s := o.Snapshot(time.Time{})
-			r, err := New(s).OpenRequest(test.op, inventory.ParseResource(test.resource), test.subject)
+			r, err := New(s).OpenRequest(test.op, resource(t, test.resource), test.subject)
 			if err != nil {
 				t.Fatal(err)
 			}

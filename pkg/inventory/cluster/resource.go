@@ -264,6 +264,11 @@ func (c Clients) workloadResources(scope watchScope) []resource {
 	}
 }
 
+// counted is the resource that failed calls are counted by.
+func (r resource) counted() inventory.Resource {
+	return inventory.Resource{Group: r.Group, Name: r.Resource}
+}
+
 func (r resource) failure(verb string, err error) failure {
 	return failure{verb: verb, resource: r.GroupResource.String(), namespace: r.scope.namespace, err: err}
 }

@@ -142,6 +142,12 @@ func wantedScopes(m *admission.Matcher, broad map[watchScope]bool) map[watchScop
 	return out
 }
 
+// wantsOthers reports whether the Snapshot may want other scopes than the one before.
+func wantsOthers(s, before *inventory.Snapshot) bool {
+	changed := s.ChangesSince(before)
+	return changed.Resources || changed.Others || !slices.EqualFunc(s.Webhooks, before.Webhooks, sameWants)
+}
+
 // sameWants reports whether both webhooks want the same scopes, of Snapshots that are
 // the same beside webhooks.
 func sameWants(a, b *inventory.Webhook) bool {

@@ -79,7 +79,7 @@ type watcher struct {
 	mu         sync.Mutex
 	schedule   schedule
 	serverInfo serverInfo
-	errors     map[string]int64
+	errors     map[inventory.Resource]int64
 	// regressions counts how often the resource version went back, and
 	// relistPending is set until everything is listed again because of it.
 	regressions   int64
@@ -108,11 +108,11 @@ func newWatcher(clients Clients, options Options, publish func(*inventory.Snapsh
 		wakeup:   make(chan struct{}, 1),
 		scoped:   map[watchScope]*scopedWatch{},
 		schedule: schedule{timing: options.timing(), started: now, revisionsCompared: now},
-		errors:   map[string]int64{},
+		errors:   map[inventory.Resource]int64{},
 		tooBroad: map[watchScope]bool{},
 	}
 	for _, r := range slices.Concat(clients.clusterResources(), clients.allScoped()) {
-		w.errors[r.GroupResource.String()] = 0
+		w.errors[r.counted()] = 0
 	}
 	return w
 }
@@ -151,7 +151,7 @@ func (w *watcher) onEvent(o *objectWatch, e event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e == callFailed {
-		w.errors[o.GroupResource.String()]++
+		w.errors[o.counted()]++
 		return
 	}
 	now := time.Now()
@@ -249,7 +249,7 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 // that they depend on. Most changes are of something else, and all webhooks are many.
 func (w *watcher) wantedScopes(s *inventory.Snapshot) map[watchScope]keySet {
 	broad := w.broadScopes()
-	if w.wanted == nil || !slices.EqualFunc(s.Webhooks, w.wantedBy.Webhooks, sameWants) || !s.SameBesideWebhooks(w.wantedBy) || !maps.Equal(broad, w.broad) {
+	if w.wanted == nil || !maps.Equal(broad, w.broad) || wantsOthers(s, w.wantedBy) {
 		w.wanted = wantedScopes(w.nextMatcher(s), broad)
 	}
 	w.wantedBy, w.broad = s, broad

@@ -606,7 +606,7 @@ func TestWatchShowsWhatItMayRead(t *testing.T) {
 			if !errorAbout(tt.object, cure)(got) {
 				t.Errorf("the error is %v, want the cure %q", got.Errors, cure)
 			}
-			if got.WatchErrors[tt.object] == 0 {
+			if r := schema.ParseGroupResource(tt.object); got.WatchErrors[inventory.Resource{Group: r.Group, Name: r.Resource}] == 0 {
 				t.Errorf("watch errors are %v", got.WatchErrors)
 			}
 			s.heal()

@@ -100,7 +100,7 @@ func TestDifference(t *testing.T) {
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			b := o.Of(inventory.Ref{Type: inventory.Validating, Name: "a"})
+			b := o.Webhooks[inventory.Series{Type: inventory.Validating, Name: "a"}]
 			if b.Calls != c.calls || b.CallsPerSecond != c.rate {
 				t.Errorf("%g calls, %g a second, want %g and %g", b.Calls, b.CallsPerSecond, c.calls, c.rate)
 			}
@@ -132,7 +132,7 @@ func TestServersAddUp(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	if b := o.Of(inventory.Ref{Type: inventory.Validating, Name: "a"}); b.Calls != 20 || b.CallsPerSecond != 3 {
+	if b := o.Webhooks[inventory.Series{Type: inventory.Validating, Name: "a"}]; b.Calls != 20 || b.CallsPerSecond != 3 {
 		t.Errorf("%g calls, %g a second, want 20 and 3", b.Calls, b.CallsPerSecond)
 	}
 }
@@ -146,7 +146,7 @@ apiserver_admission_webhook_rejection_count{error_type="out_of_quantum",name="a"
 apiserver_admission_webhook_rejection_count{error_type="no_error",name="a",operation="CREATE",rejection_code="403",type="validating"} 4
 `
 	o, _ := scraped10s(t, "process_start_time_seconds 1\n", "process_start_time_seconds 1\n"+fmt.Sprintf(oneCall, 10)+rejected)
-	b := o.Of(inventory.Ref{Type: inventory.Validating, Name: "a"})
+	b := o.Webhooks[inventory.Series{Type: inventory.Validating, Name: "a"}]
 	want := map[string]float64{"apiserver_internal_error": 1, "out_of_quantum": 2}
 	if diff := cmp.Diff(want, b.Failures); diff != "" || b.Refused != 4 || b.FailedShare() != 0.3 {
 		t.Errorf("refused %g, failed %g: %s", b.Refused, b.FailedShare(), diff)
@@ -194,7 +194,7 @@ apiserver_admission_webhook_admission_duration_seconds_count{name="a",operation=
 `
 	calls := strings.ReplaceAll(fmt.Sprintf(oneCall, 4), "validating", "admit")
 	o, _ := scraped10s(t, "process_start_time_seconds 1\n", "process_start_time_seconds 1\n"+calls+h)
-	b := o.Of(inventory.Ref{Type: inventory.Mutating, Name: "a"})
+	b := o.Webhooks[inventory.Series{Type: inventory.Mutating, Name: "a"}]
 	if b.P50.Seconds != 1.75 || b.Seconds != 8 {
 		t.Errorf("p50 is %g of %g s, want 1.75 of 8", b.P50.Seconds, b.Seconds)
 	}

@@ -147,7 +147,7 @@ func TestLoadBalancer(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	if b := o.Of(inventory.Ref{Type: inventory.Validating, Name: "a"}); b.Calls != 1 {
+	if b := o.Webhooks[inventory.Series{Type: inventory.Validating, Name: "a"}]; b.Calls != 1 {
 		t.Errorf("%g calls, want the one between the scrapes of the same API server", b.Calls)
 	}
 }
