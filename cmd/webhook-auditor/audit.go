@@ -305,6 +305,7 @@ func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	collectMore()
 	line := newProgress(s.err)
 	objects, summary := manifest.Read(paths, manifest.Options{Stdin: s.in, Server: server, Progress: func(files, objects int) {
 		line.show("reading: %d files, %d objects", files, objects)

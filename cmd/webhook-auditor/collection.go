@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -14,7 +15,20 @@ const (
 	// firstReaders is how long after the first Report the memory of the start is
 	// returned: who waited for the metrics is answered first.
 	firstReaders = 5 * time.Second
+	// filesPercent is GOGC for files. Parsing leaves twenty times the bytes of a file
+	// as garbage, among which little stays: with Go's default of 100, 45,000 webhooks
+	// needed 6.6 times the memory of their file, with 50 it is 5.5 times, for a tenth
+	// more CPU.
+	filesPercent = 50
 )
+
+// collectMore makes the garbage collector run more often until the process ends,
+// unless the user sets GOGC.
+func collectMore() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(filesPercent)
+	}
+}
 
 // collectLess makes the garbage collector run less often, until the function that it
 // returns is called. That also returns the memory that was used meanwhile.

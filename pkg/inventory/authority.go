@@ -51,10 +51,10 @@ func readAuthority(bundle []byte) *Authority {
 	if blanked(bundle) {
 		return &Authority{Blanked: true}
 	}
-	a := &Authority{Placeholder: placeholder(bundle)}
-	for len(bundle) > 0 {
+	a := &Authority{}
+	for rest := bundle; len(rest) > 0; {
 		var block *pem.Block
-		block, bundle = pem.Decode(bundle)
+		block, rest = pem.Decode(rest)
 		if block == nil {
 			break
 		}
@@ -68,6 +68,7 @@ func readAuthority(bundle []byte) *Authority {
 			}
 		}
 	}
+	a.Placeholder = len(a.Certificates) == 0 && placeholder(bundle)
 	return a
 }
 

@@ -76,13 +76,25 @@ type Webhook struct {
 	MatchPolicy    string         `json:"matchPolicy"`
 	TimeoutSeconds int            `json:"timeoutSeconds"`
 	// Owner is the tool and the release that installed it, "" if unknown.
-	Owner   string  `json:"owner"`
-	Backend Backend `json:"backend"`
-	// Reach are the resources of each class that it is called for.
-	Reach    map[classify.Class][]string `json:"reach"`
-	Approved bool                        `json:"approved"`
+	Owner    string  `json:"owner"`
+	Backend  Backend `json:"backend"`
+	Reach    Reach   `json:"reach"`
+	Approved bool    `json:"approved"`
 	// Observed is what was measured of it; absent without a source.
 	Observed *Observed `json:"observed,omitempty"`
+}
+
+// Reach are the resources of each class that a webhook is called for. It is that of
+// the Report: a copy for each of many webhooks would be a tenth of the memory.
+type Reach map[classify.Class][]inventory.Resource
+
+// MarshalJSON writes every class, the empty ones too.
+func (r Reach) MarshalJSON() ([]byte, error) {
+	out := make(map[classify.Class][]inventory.Resource, len(classify.Classes))
+	for _, class := range classify.Classes {
+		out[class] = append([]inventory.Resource{}, r[class]...)
+	}
+	return json.Marshal(out)
 }
 
 // Backend is what the API server calls: a Service or a URL.
@@ -222,7 +234,7 @@ func newWebhook(p *classify.Profile, o *inventory.Observation) Webhook {
 		TimeoutSeconds: int(p.Timeout.Seconds()),
 		Owner:          p.Object.Owner.String(),
 		Backend:        newBackend(p.Webhook.Backend),
-		Reach:          newReach(p.ByClass),
+		Reach:          Reach(p.ByClass),
 		Approved:       p.Approved,
 		Observed:       newObserved(o, p.Series()),
 	}
@@ -242,18 +254,6 @@ func newBackend(b inventory.Backend) Backend {
 		Port:      b.Service.Port,
 		Path:      b.Service.Path,
 	}}
-}
-
-// newReach returns every class, the empty ones too.
-func newReach(reach map[classify.Class][]inventory.Resource) map[classify.Class][]string {
-	out := make(map[classify.Class][]string, len(classify.Classes))
-	for _, class := range classify.Classes {
-		out[class] = make([]string, 0, len(reach[class]))
-		for _, res := range reach[class] {
-			out[class] = append(out[class], res.String())
-		}
-	}
-	return out
 }
 
 func newFinding(f *classify.Finding) Finding {

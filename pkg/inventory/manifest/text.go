@@ -73,7 +73,9 @@ func (t text) read() outcome {
 		p = problemf(1, "an object of %d MiB: more than %d are not read in one piece", len(t.data)>>20, maxObject>>20)
 	case !t.isJSON():
 		data, p = toJSON(t.data)
-		e = jsonOutline(data)
+		if meta := shown.meta(); meta.apiVersion == "" || meta.kind == "" || meta.isList() {
+			e = jsonOutline(data) // it shows what the lines do not
+		}
 	}
 	switch {
 	case p == nil:
