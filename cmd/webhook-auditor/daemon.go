@@ -72,7 +72,9 @@ func (d *daemon) publish(ctx context.Context, s *inventory.Snapshot) {
 // evaluate makes the Report of the Snapshot the current one, unless ctx ends
 // first.
 func (d *daemon) evaluate(ctx context.Context, s *inventory.Snapshot) {
-	report, err := d.evaluations.measure(func() (*classify.Report, error) { return d.evaluator.Evaluate(ctx, s) })
+	end := d.evaluations.begin()
+	report, err := d.evaluator.Evaluate(ctx, s)
+	end()
 	if err != nil {
 		return
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 )
 
@@ -43,33 +42,30 @@ func (e *evaluations) elapsed() time.Duration {
 	return time.Since(*began)
 }
 
-// measure runs an evaluation and reports it where it is long.
-func (e *evaluations) measure(evaluate func() (*classify.Report, error)) (*classify.Report, error) {
+// begin measures an evaluation, which ends with a call of end. A long one is reported
+// while it runs.
+func (e *evaluations) begin() (end func()) {
 	began := time.Now()
 	e.began.Store(&began)
-	defer e.began.Store(nil)
 	late := time.AfterFunc(longEvaluation, func() {
 		e.log.Warn("an evaluation does not end; metrics show the report before it", "running", longEvaluation)
 	})
-	defer late.Stop()
-	report, err := evaluate()
-	e.duration.Observe(time.Since(began).Seconds())
-	return report, err
+	return func() {
+		late.Stop()
+		e.began.Store(nil)
+		e.duration.Observe(time.Since(began).Seconds())
+	}
 }
 
-// guardReady answers /readyz with an error while an evaluation is overdue; next
-// answers everything else.
+// guardReady answers with an error while an evaluation is overdue, else next does.
 func (e *evaluations) guardReady(next http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/", next)
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if elapsed := e.elapsed(); elapsed > longEvaluation {
 			http.Error(w, fmt.Sprintf("an evaluation has been running for %s; metrics show the report before it", elapsed.Round(time.Second)), http.StatusServiceUnavailable)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-	return mux
 }
 
 // Describe describes the metrics.

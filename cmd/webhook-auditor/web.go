@@ -83,7 +83,7 @@ func loopback(address string) bool {
 // serve answers until the context ends.
 func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) error {
 	server := &http.Server{
-		Handler:           d.evaluations.guardReady(f.handler(d)),
+		Handler:           f.handler(d),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(newLibraryLog(d.log.Handler(), "net/http", d.messages), slog.LevelWarn),
@@ -103,9 +103,9 @@ func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) er
 func (f *webFlags) handler(d *daemon) http.Handler {
 	metrics := exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), d.evaluations, d.writeErrors, d.policy, d.messages)
 	mux := http.NewServeMux()
-	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
-		mux.Handle(path, metrics)
-	}
+	mux.Handle("/metrics", metrics)
+	mux.Handle("/healthz", metrics)
+	mux.Handle("/readyz", d.evaluations.guardReady(metrics))
 	mux.Handle("/", page.NewHandler(d.observed, time.Now, pageOptions()))
 	return mux
 }

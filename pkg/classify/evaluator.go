@@ -22,7 +22,8 @@ import (
 type Evaluator struct {
 	policy Policy
 	// last is the Report before, nil for the first.
-	last *Report
+	last    *Report
+	matcher *admission.Matcher
 	// known are the matchClasses of the last Report, and of a few before.
 	known map[string]*matchClass
 	// scratch is where the facts of an evaluation are derived, before those are
@@ -43,31 +44,27 @@ func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, e
 // It costs a step for each webhook and each resource that one matches, as all
 // that it is made of; TestGrowth holds it to that.
 func (e *Evaluator) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
-	w := newWork(ctx)
-	r := e.evaluate(w, s)
-	if err := errors.Join(ctx.Err(), w.err); err != nil {
+	return e.evaluate(newWork(ctx), s)
+}
+
+func (e *Evaluator) evaluate(w *work, s *inventory.Snapshot) (*Report, error) {
+	last := e.comparable(s)
+	e.matcher = e.matcher.Next(s)
+	r := &Report{Snapshot: s, Matcher: e.matcher, Errors: e.matcher.Errors(), evaluation: &evaluation{}}
+	d := e.derive(w, r, last)
+	e.analyze(w, r, last, d.changes)
+	if !w.ended {
+		e.keepFacts(r, d.unchanged)
+		e.findProblems(w, r)
+	}
+	if err := errors.Join(w.ctx.Err(), w.err); err != nil {
 		*e = Evaluator{policy: e.policy} // what was derived may lack its end
 		return nil, fmt.Errorf("evaluating %d webhooks: %w", len(s.Webhooks), err)
 	}
+	r.Findings = sorted(r.Findings)
+	e.policy.acknowledge(r)
 	e.last = r
 	return r, nil
-}
-
-func (e *Evaluator) evaluate(w *work, s *inventory.Snapshot) *Report {
-	last := e.comparable(s)
-	r := &Report{Snapshot: s, Matcher: e.matcher(s), evaluation: &evaluation{}}
-	r.Errors = r.Matcher.Errors()
-	d := e.derive(w, r, last)
-	e.analyze(w, r, last, d.changes)
-	if w.ended {
-		return r
-	}
-	e.keepFacts(r, d.unchanged)
-	if e.findProblems(w, r) {
-		r.Findings = sorted(r.Findings)
-		e.policy.acknowledge(r)
-	}
-	return r
 }
 
 // comparable returns the last Report where some of it may still hold, else nil.
@@ -82,13 +79,6 @@ func (e *Evaluator) comparable(s *inventory.Snapshot) *Report {
 		e.known = map[string]*matchClass{}
 	}
 	return last
-}
-
-func (e *Evaluator) matcher(s *inventory.Snapshot) *admission.Matcher {
-	if e.last == nil {
-		return admission.New(s)
-	}
-	return e.last.Matcher.Next(s)
 }
 
 // webhookChange is a webhook that changed, or something behind it: what was derived of it
@@ -230,14 +220,14 @@ func (e *Evaluator) keepFacts(r *Report, unchanged []*Facts) {
 }
 
 // findProblems runs the checks: those that do not read the time only on new facts.
-func (e *Evaluator) findProblems(w *work, r *Report) bool {
+func (e *Evaluator) findProblems(w *work, r *Report) {
 	if e.last != nil {
 		r.Findings = make([]*Finding, 0, len(e.last.Findings)+len(e.last.Findings)/8)
 	}
 	timeless, timed := checksBy(false), checksBy(true)
 	for i := range r.Profiles {
 		if !w.step() {
-			return false
+			return
 		}
 		p := &r.Profiles[i]
 		if p.findings == nil {
@@ -248,7 +238,6 @@ func (e *Evaluator) findProblems(w *work, r *Report) bool {
 			r.Findings = appendFindings(r.Findings, check, p)
 		}
 	}
-	return true
 }
 
 // checksBy returns the Checks that read the time, or all others.

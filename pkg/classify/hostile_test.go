@@ -2,6 +2,7 @@ package classify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -282,8 +283,11 @@ func effort(t *testing.T, s *inventory.Snapshot) (steps int, bytes uint64) {
 	w := newWork(t.Context())
 	policy := DefaultPolicy()
 	runtime.ReadMemStats(&before)
-	r := NewEvaluator(policy).evaluate(w, s)
+	r, err := NewEvaluator(policy).evaluate(w, s)
 	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(r.Profiles) != len(s.Webhooks) || len(r.Profiles) == 0 {
 		t.Fatalf("%d of %d webhooks are evaluated", len(r.Profiles), len(s.Webhooks))
 	}
@@ -312,13 +316,15 @@ func TestEndsAnywhere(t *testing.T) {
 	for _, c := range crowds {
 		s := c.of(n).Snapshot(taken)
 		all := newWork(t.Context())
-		NewEvaluator(policy).evaluate(all, s)
+		if _, err := NewEvaluator(policy).evaluate(all, s); err != nil {
+			t.Fatal(err)
+		}
 		for point := range points {
 			at := all.steps * point / points
 			w := &work{ctx: &endsAfter{t.Context(), at}, every: 1}
-			NewEvaluator(policy).evaluate(w, s)
-			if most := at + 10*n; !w.ended || w.steps > most {
-				t.Fatalf("%s: ended at step %d: %t, stopped at %d, want %d at most", c.name, at, w.ended, w.steps, most)
+			r, err := NewEvaluator(policy).evaluate(w, s)
+			if most := at + 10*n; r != nil || !errors.Is(err, context.Canceled) || w.steps > most {
+				t.Fatalf("%s: ended at step %d: %v, stopped at %d, want %d at most", c.name, at, err, w.steps, most)
 			}
 		}
 	}

@@ -24,8 +24,7 @@ import (
 
 // scraper answers scrapes. Each family of a Report is encoded once for each format
 // that is asked for, and again only when its series change: a scrape copies bytes.
-// What is about the program, and the conditions, which follow the clock, are encoded
-// for each scrape; they are few.
+// What is about the program is encoded for each scrape; that is little.
 type scraper struct {
 	collector
 	// failed answers where own cannot be gathered completely.
@@ -89,7 +88,6 @@ func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	blocks := map[string]block{}
 	if report := s.current(); report != nil {
 		blocks = s.blocks(report, e, asked(s.families, names))
-		own = append(own, conditionFamily(report)...)
 	}
 	for _, family := range own {
 		blocks[family.GetName()] = e.encode([]*dto.MetricFamily{family})
@@ -125,17 +123,6 @@ func asked(families []Family, names []string) []Family {
 	return withNames(families, names)
 }
 
-// conditionFamily returns the conditions as they are now.
-func conditionFamily(r *classify.Report) []*dto.MetricFamily {
-	var out []*dto.MetricFamily
-	for _, f := range withNames(Families, []string{Prefix + condition}) {
-		writer := newFamilyWriter(f, newArena())
-		f.Collect(r, writer.send)
-		out = writer.appendTo(out)
-	}
-	return out
-}
-
 // acceptsGzip reports whether the client takes gzip.
 func acceptsGzip(h http.Header) bool {
 	for part := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
@@ -150,27 +137,27 @@ func acceptsGzip(h http.Header) bool {
 	return false
 }
 
-// condition is the family that changes though the Report does not.
+// condition is the family that follows the clock though the Report does not change.
 const condition = "condition"
 
-// blocks returns these families of the Report but condition, encoded, and of all of
-// them also what they drop. The caller may add to them.
+// blocks returns these families of the Report, encoded, and of all of them also what
+// they drop. The caller may add to them.
 func (s *scraper) blocks(r *classify.Report, e encoder, families []Family) map[string]block {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.report == nil || !r.SameAs(s.report) {
-		s.report, s.sums = r, map[string]uint64{}
+		s.sums = map[string]uint64{}
 	}
+	s.report = r
+	delete(s.sums, Prefix+condition)
 	known := s.known(e.encoding)
 	memory := newArena()
 	dropped := map[string]int{}
 	out := make(map[string]block, len(families)+1)
 	for _, f := range families {
 		name := f.Series()
-		if f.Name != condition {
-			known[name] = s.block(f, e, known[name], memory)
-			out[name] = known[name]
-		}
+		known[name] = s.block(f, e, known[name], memory)
+		out[name] = known[name]
 		dropped[name] = known[name].dropped
 	}
 	if len(families) == len(s.families) {
@@ -231,30 +218,24 @@ func (s *scraper) sum(f Family) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// encode encodes families, of which there is one or none.
+// encode encodes families, of which there is one or none. It leaves out one that
+// cannot be encoded, as promhttp does: makeValid sees to it that there is none.
 func (e encoder) encode(families []*dto.MetricFamily) block {
 	var b block
 	var data bytes.Buffer
-	sum := crc32.NewIEEE()
-	text := io.MultiWriter(sum, counting{&b.size})
+	var out io.Writer = &data
 	if e.compressed {
-		e.encodeTo(io.MultiWriter(text, deflater{&data}), families)
-	} else {
-		e.encodeTo(io.MultiWriter(text, &data), families)
+		out = deflater{&data}
 	}
-	b.data, b.crc = slices.Clip(data.Bytes()), sum.Sum32()
-	return b
-}
-
-// encodeTo leaves out a family that cannot be encoded, as promhttp does: makeValid
-// sees to it that there is none.
-func (e encoder) encodeTo(w io.Writer, families []*dto.MetricFamily) {
-	e.buffer.Reset(w)
+	sum := crc32.NewIEEE()
+	e.buffer.Reset(io.MultiWriter(sum, counting{&b.size}, out))
 	encoder := expfmt.NewEncoder(e.buffer, e.format)
 	for _, f := range families {
 		_ = encoder.Encode(f)
 	}
 	_ = e.buffer.Flush() // to memory, which never fails
+	b.data, b.crc = slices.Clip(data.Bytes()), sum.Sum32()
+	return b
 }
 
 // deflateSize is how much is compressed at once: the largest block of

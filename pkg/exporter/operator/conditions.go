@@ -39,9 +39,7 @@ const (
 
 // conditionOptions are what conditions depend on besides the Report.
 type conditionOptions struct {
-	RollUp RollUp
-	// Inertia is how long an error lasts before it rolls up.
-	Inertia time.Duration
+	TrackerOptions
 	// Now is the time by which an error lasts.
 	Now time.Time
 	// RollingOut is set if another version of this program wrote last.

@@ -16,7 +16,7 @@ import (
 
 var (
 	noon    = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	patient = conditionOptions{RollUp: RollUpOn, Inertia: 2 * time.Minute}
+	patient = conditionOptions{TrackerOptions: TrackerOptions{RollUp: RollUpOn, Inertia: 2 * time.Minute}}
 )
 
 // evaluated are the conditions of a Report as of its Snapshot, or as of o.Now.
@@ -239,11 +239,11 @@ func TestQuietDuringARollout(t *testing.T) {
 func TestRollUpElsewhere(t *testing.T) {
 	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
 	first := evaluated(r, nil, patient)
-	detected := evaluated(later(r, time.Hour), first, conditionOptions{RollUp: RollUpEvaluate})
+	detected := evaluated(later(r, time.Hour), first, conditionOptions{TrackerOptions: TrackerOptions{RollUp: RollUpEvaluate}})
 	if was(detected, Degraded, metav1.ConditionTrue) || !was(detected, EvaluationConditionsDetected, metav1.ConditionTrue) {
 		t.Errorf("evaluate: %v", states(detected))
 	}
-	if off := evaluated(later(r, time.Hour), first, conditionOptions{RollUp: RollUpOff}); was(off, Degraded, metav1.ConditionTrue) {
+	if off := evaluated(later(r, time.Hour), first, conditionOptions{TrackerOptions: TrackerOptions{RollUp: RollUpOff}}); was(off, Degraded, metav1.ConditionTrue) {
 		t.Errorf("off: %v", states(off))
 	}
 }
@@ -310,7 +310,7 @@ func TestUpgradeableStaysTrue(t *testing.T) {
 		"unreadable objects": unreadable,
 	} {
 		for _, mode := range []RollUp{RollUpOn, RollUpEvaluate, RollUpOff} {
-			o := conditionOptions{RollUp: mode}
+			o := conditionOptions{TrackerOptions: TrackerOptions{RollUp: mode}}
 			first := evaluated(r, nil, o)
 			for _, conditions := range [][]metav1.Condition{first, evaluated(later(r, time.Hour), first, o)} {
 				if !was(conditions, Upgradeable, metav1.ConditionTrue) {

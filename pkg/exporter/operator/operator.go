@@ -69,7 +69,8 @@ type Writer struct {
 	events       eventQueue
 	statuses     map[string]*status
 	policyReport policyReport
-	// leading is set while this replica writes, elected once that is decided.
+	// leading is set while this replica writes, elected once that was decided since
+	// the last tick.
 	leading, elected bool
 	// followed is when this replica last read the conditions of another one.
 	followed time.Time
@@ -149,9 +150,10 @@ func (w *Writer) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-w.wakeup:
-			w.onReport(writing)
+			w.write(writing)
 		case <-ticker.C:
-			w.onTick(writing)
+			w.elected = false
+			w.write(writing)
 		}
 	}
 	w.leave(writing)
@@ -168,26 +170,6 @@ func (w *Writer) leave(ctx context.Context) {
 	w.reportOutcome(ctx)
 }
 
-// onReport writes what another Report changed. The lease is only read
-// where that never happened: it has an interval of its own, however often
-// Reports come.
-func (w *Writer) onReport(ctx context.Context) {
-	if report := w.options.Tracker.Current(w.now()); report != nil {
-		if !w.elected {
-			w.elect(ctx)
-		}
-		w.write(ctx, report)
-	}
-}
-
-// onTick keeps the lease, and writes what is due without another Report.
-func (w *Writer) onTick(ctx context.Context) {
-	if report := w.options.Tracker.Current(w.now()); report != nil {
-		w.elect(ctx)
-		w.write(ctx, report)
-	}
-}
-
 // elect decides whether this replica writes.
 func (w *Writer) elect(ctx context.Context) {
 	w.elected = true
@@ -200,8 +182,16 @@ func (w *Writer) elect(ctx context.Context) {
 	w.failures.note("lease", err)
 }
 
-// write writes what is due, if this replica is the one that writes.
-func (w *Writer) write(ctx context.Context, report *classify.Report) {
+// write writes what is due, if this replica is the one that writes. The lease is kept
+// at each tick, however often Reports come.
+func (w *Writer) write(ctx context.Context) {
+	report := w.options.Tracker.Current(w.now())
+	if report == nil {
+		return
+	}
+	if !w.elected {
+		w.elect(ctx)
+	}
 	w.events.add(report)
 	if w.leading {
 		w.writeStatuses(ctx, report)

@@ -59,7 +59,7 @@ func newReplica(t *testing.T, a *apiServer, c *clock, identity string) *replica 
 // observes hands a Report over, as of now.
 func (r *replica) observes(report *classify.Report) {
 	r.tracker.Observe(served(report, r.clock.now))
-	r.onReport(context.Background())
+	r.write(context.Background())
 }
 
 // served is a Report as of a time, of a cluster that serves both targets.
@@ -80,7 +80,8 @@ func (r *replica) passes(d time.Duration, others ...*replica) {
 	for end := r.clock.now.Add(d); r.clock.now.Before(end); {
 		r.clock.pass(leaseInterval)
 		for _, each := range append([]*replica{r}, others...) {
-			each.onTick(context.Background())
+			each.elected = false
+			each.write(context.Background())
 		}
 	}
 }
@@ -317,7 +318,8 @@ func TestFlappingIsBounded(t *testing.T) {
 	for i := range 2*flaps*minutes + 1 {
 		c.pass(time.Minute / (2 * flaps))
 		if !c.now.Before(tick) {
-			r.onTick(t.Context())
+			r.elected = false
+			r.write(t.Context())
 			tick = tick.Add(leaseInterval)
 		}
 		r.observes(reports[i%2])

@@ -36,7 +36,7 @@ func (r *replica) finds(report *classify.Report) {
 	moved := serving(report)
 	moved.Snapshot.Taken = r.clock.now
 	r.tracker.Observe(moved)
-	r.onReport(context.Background())
+	r.write(context.Background())
 }
 
 // listed are the results in the cluster as "policy result severity name".

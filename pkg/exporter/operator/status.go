@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -175,27 +174,18 @@ func (t target) owned(owners []metav1.OwnerReference) *unstructured.Unstructured
 }
 
 // statusOf is the whole status of a target.
-func (t target) statusOf(o Options, r *classify.Report, conditions []metav1.Condition) (map[string]any, error) {
+func (t target) statusOf(o Options, r *classify.Report) (map[string]any, error) {
 	status := t.status(o, r)
-	list := make([]any, 0, len(conditions))
-	for _, c := range conditions {
-		one, err := toUnstructured(c)
+	list := make([]any, 0, len(r.Conditions))
+	for i := range r.Conditions {
+		one, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&r.Conditions[i])
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("writing condition %s: %w", r.Conditions[i].Type, err)
 		}
 		list = append(list, one)
 	}
 	status["conditions"] = list
 	return status, nil
-}
-
-func toUnstructured(c metav1.Condition) (map[string]any, error) {
-	b, err := json.Marshal(c)
-	if err != nil {
-		return nil, fmt.Errorf("writing condition %s: %w", c.Type, err)
-	}
-	var out map[string]any
-	return out, json.Unmarshal(b, &out)
 }
 
 // changed reports whether conditions differ in anything but their order.

@@ -72,10 +72,9 @@ func (t *Tracker) advance(now time.Time) {
 		return
 	}
 	t.conditions = conditionsOf(t.report, t.errors, t.conditions, conditionOptions{
-		RollUp:     t.options.RollUp,
-		Inertia:    t.options.Inertia,
-		Now:        t.now,
-		RollingOut: t.written != "" && t.written != t.options.Version,
+		TrackerOptions: t.options,
+		Now:            t.now,
+		RollingOut:     t.written != "" && t.written != t.options.Version,
 	})
 }
 

@@ -110,7 +110,7 @@ func owning(t target) string  { return "owner of " + t.kind }
 // writeStatus writes a status, and creates the object where it is missing. An API
 // that went away is no failure: the next Snapshot shows that.
 func (w *Writer) writeStatus(ctx context.Context, t target, r *classify.Report) error {
-	content, err := t.statusOf(w.options, r, r.Conditions)
+	content, err := t.statusOf(w.options, r)
 	if err != nil {
 		return err
 	}

@@ -25,8 +25,11 @@ func New(s *inventory.Snapshot) *Matcher {
 }
 
 // Next returns the Matcher of the Snapshot that follows that of m. It takes over
-// what depends on nothing that changed between the two.
+// what depends on nothing that changed between the two, nothing from nil.
 func (m *Matcher) Next(s *inventory.Snapshot) *Matcher {
+	if m == nil {
+		return New(s)
+	}
 	var next *index
 	switch changes := s.ChangesSince(m.Snapshot); {
 	case changes.Resources:

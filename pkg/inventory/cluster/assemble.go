@@ -13,14 +13,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// assemble returns the Objects of all resources, with the options applied.
-func (o Options) assemble(all []contents, info serverInfo) inventory.Objects {
-	out := assemble(all, info)
-	out.Routing = cmp.Or(o.Routing, out.Routing)
-	return out
-}
-
-func assemble(all []contents, info serverInfo) inventory.Objects {
+// assemble returns the Objects of all resources.
+func assemble(options Options, all []contents, info serverInfo) inventory.Objects {
 	o := inventory.Objects{
 		Server:          info.version,
 		OpenShift:       info.openShift,
@@ -34,6 +28,7 @@ func assemble(all []contents, info serverInfo) inventory.Objects {
 		// Source: OpenShift's kube-apiserver operator sets the flag.
 		o.Routing = inventory.RoutingEndpoints
 	}
+	o.Routing = cmp.Or(options.Routing, o.Routing)
 	failures := slices.Clone(info.failures)
 	for _, c := range all {
 		for _, object := range c.objects {

@@ -59,7 +59,8 @@ type objectWatch struct {
 	streamed bool
 	// mayWatch is set once the verb watch is known to be granted.
 	mayWatch bool
-	// isTooBroad is set once the scope turned out to be.
+	// isTooBroad is set once the scope turned out to have too many objects, or only
+	// parts of it may be read.
 	isTooBroad bool
 	// outdated is set while the objects may differ from what the API server has
 	// in a way that a watch from revision does not show.
@@ -76,9 +77,6 @@ const (
 	recovered
 	// regressed is an API server whose resource version went back.
 	regressed
-	// tooBroad is a scope with too many objects, or one of which only parts may be
-	// read.
-	tooBroad
 )
 
 // progress is how far an objectWatch has come.
@@ -145,8 +143,7 @@ func (o *objectWatch) listForReflector(ctx context.Context, _ metav1.ListOptions
 	list, err := o.listPages(ctx, func(int) {})
 	switch {
 	case o.mustSplit(err) && !o.refusedSince(err):
-		o.update(func() { o.isTooBroad = true })
-		o.onEvent(o, tooBroad)
+		o.setTooBroad()
 		<-ctx.Done() // until others replace it
 	case err != nil:
 		o.fail(ctx, "list", err)
@@ -416,9 +413,22 @@ func (o *objectWatch) Update(obj any) error {
 		o.onEvent(o, objectsChanged)
 	}
 	if hasGrown {
-		o.onEvent(o, tooBroad)
+		o.setTooBroad()
 	}
 	return nil
+}
+
+func (o *objectWatch) setTooBroad() {
+	o.mu.Lock()
+	o.isTooBroad = true
+	o.mu.Unlock()
+	o.onEvent(o, progressChanged)
+}
+
+func (o *objectWatch) tooBroad() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.isTooBroad
 }
 
 // refusedSince reports whether the call was refused after a list was allowed: what is

@@ -34,11 +34,12 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(r
 	group.Go(func() { info = clients.fetchServerInfo(ctx, serverInfo{}) })
 	all := r.readAll(ctx, clients.clusterResources())
 	group.Wait()
-	if err := nothingRead(ctx, all, info); err != nil {
+	found := assemble(options, all, info)
+	if err := nothingRead(ctx, all, found.Errors); err != nil {
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
 	}
-	scoped := r.readScopes(ctx, clients, assemble(all, info).Snapshot(began))
-	o := options.assemble(slices.Concat(all, scoped), info)
+	scoped := r.readScopes(ctx, clients, found.Snapshot(began))
+	o := assemble(options, slices.Concat(all, scoped), info)
 	o.Current = began
 	return o, ctx.Err()
 }
@@ -76,14 +77,14 @@ func (c Clients) resourcesOf(scopes map[watchScope]keySet) []resource {
 }
 
 // nothingRead returns why nothing was read, if so.
-func nothingRead(ctx context.Context, all []contents, info serverInfo) error {
+func nothingRead(ctx context.Context, all []contents, errs []inventory.Error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if slices.ContainsFunc(all, func(c contents) bool { return c.known }) {
 		return nil
 	}
-	if errs := assemble(all, info).Errors; len(errs) > 0 {
+	if len(errs) > 0 {
 		return errs[0]
 	}
 	return nil

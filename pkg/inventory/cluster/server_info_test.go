@@ -147,7 +147,7 @@ func TestRouting(t *testing.T) {
 		{"configured", inventory.RoutingClusterIP, true, inventory.RoutingClusterIP},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := Options{Routing: tt.configured}.assemble(nil, serverInfo{openShift: tt.openShift})
+			o := assemble(Options{Routing: tt.configured}, nil, serverInfo{openShift: tt.openShift})
 			if o.Routing != tt.want {
 				t.Errorf("routing is %q, want %q", o.Routing, tt.want)
 			}

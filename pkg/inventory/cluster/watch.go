@@ -70,11 +70,14 @@ type watcher struct {
 	startupErrors []inventory.Error
 	builder       inventory.Builder
 	matcher       *admission.Matcher
-	// wanted are the scopes that the last Snapshot needed, and broad those that were
-	// too broad then.
+	// wanted are the scopes that the last Snapshot needed; nil if they have to be
+	// found anew.
 	wanted   map[watchScope]keySet
 	wantedBy *inventory.Snapshot
-	broad    map[watchScope]bool
+	// tooBroad are the scopes that are watched in parts: they had too many objects
+	// once, or reading all of them was forbidden. That lasts until the process ends,
+	// so that no number of objects makes the watches change again and again.
+	tooBroad map[watchScope]bool
 
 	mu         sync.Mutex
 	schedule   schedule
@@ -84,10 +87,6 @@ type watcher struct {
 	// relistPending is set until everything is listed again because of it.
 	regressions   int64
 	relistPending bool
-	// tooBroad are the scopes that are watched in parts: they had too many objects
-	// once, or reading all of them was forbidden. That lasts until the process ends,
-	// so that no number of objects makes the watches change again and again.
-	tooBroad map[watchScope]bool
 }
 
 // scopedWatch is the watches of one scope.
@@ -160,12 +159,9 @@ func (w *watcher) onEvent(o *objectWatch, e event) {
 		w.schedule.servedChanged = now
 	}
 	w.schedule.recovered = w.schedule.recovered || e == recovered
-	switch {
-	case e == regressed && !w.relistPending:
+	if e == regressed && !w.relistPending {
 		w.regressions++
 		w.relistPending = true
-	case e == tooBroad:
-		w.tooBroad[o.scope.whole()] = true
 	}
 	w.signal()
 }
@@ -235,7 +231,8 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	}
 	// The Snapshot may lack changes from here on.
 	w.reschedule(func(s *schedule) { s.changed = time.Time{} })
-	s := w.snapshot()
+	taken := time.Now()
+	s := w.builder.Snapshot(w.objects(taken), taken)
 	if w.watchScopes(ctx, w.wantedScopes(s)) {
 		w.reschedule(func(s *schedule) { s.changed = cmp.Or(times.changed, s.changed) })
 		w.signal()
@@ -248,19 +245,21 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 // wantedScopes are those that the webhooks need: the last ones, where nothing changed
 // that they depend on. Most changes are of something else, and all webhooks are many.
 func (w *watcher) wantedScopes(s *inventory.Snapshot) map[watchScope]keySet {
-	broad := w.broadScopes()
-	if w.wanted == nil || !maps.Equal(broad, w.broad) || wantsOthers(s, w.wantedBy) {
-		w.wanted = wantedScopes(w.nextMatcher(s), broad)
+	w.noteBroadScopes()
+	if w.wanted == nil || wantsOthers(s, w.wantedBy) {
+		w.matcher = w.matcher.Next(s)
+		w.wanted = wantedScopes(w.matcher, w.tooBroad)
 	}
-	w.wantedBy, w.broad = s, broad
+	w.wantedBy = s
 	return w.wanted
 }
 
-// broadScopes are the scopes that turned out to be too broad.
-func (w *watcher) broadScopes() map[watchScope]bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return maps.Clone(w.tooBroad)
+func (w *watcher) noteBroadScopes() {
+	for scope, watch := range w.scoped {
+		if whole := scope.whole(); !w.tooBroad[whole] && slices.ContainsFunc(watch.watches, (*objectWatch).tooBroad) {
+			w.tooBroad[whole], w.wanted = true, nil
+		}
+	}
 }
 
 // watchScopes starts and retires watches so that these scopes are watched because of
@@ -291,9 +290,9 @@ func (w *watcher) watchScopes(ctx context.Context, wanted map[watchScope]keySet)
 // splitNamespaces watches Services by their names where their namespace turned out to
 // have too many, before a Snapshot waits for them.
 func (w *watcher) splitNamespaces(ctx context.Context) {
-	broad := w.broadScopes()
+	w.noteBroadScopes()
 	for scope, watch := range maps.Clone(w.scoped) {
-		if scope.kind != servicesOfNamespace || watch.retired || !broad[scope.whole()] || len(scope.names()) >= manyServices {
+		if scope.kind != servicesOfNamespace || watch.retired || !w.tooBroad[scope.whole()] || len(scope.names()) >= manyServices {
 			continue
 		}
 		watch.retired = true
@@ -419,28 +418,15 @@ func (c contents) without(keys map[inventory.Key]bool) contents {
 	return c
 }
 
-func (w *watcher) snapshot() *inventory.Snapshot {
-	taken := time.Now()
-	current := taken
-	all := w.contents(taken)
-	for _, c := range all {
-		current = earlier(current, c.current)
-	}
+// objects returns what is known of the cluster at the time.
+func (w *watcher) objects(now time.Time) inventory.Objects {
+	all := w.contents(now)
 	w.mu.Lock()
-	info, errors, regressions := w.serverInfo, maps.Clone(w.errors), w.regressions
-	w.mu.Unlock()
-	o := w.options.assemble(all, info)
-	o.WatchErrors, o.Regressions, o.Current = errors, regressions, current
-	return w.builder.Snapshot(o, taken)
-}
-
-// nextMatcher returns the Matcher of the Snapshot, with what that of the one before
-// knows.
-func (w *watcher) nextMatcher(s *inventory.Snapshot) *admission.Matcher {
-	if w.matcher == nil {
-		w.matcher = admission.New(s)
-	} else {
-		w.matcher = w.matcher.Next(s)
+	defer w.mu.Unlock()
+	o := assemble(w.options, all, w.serverInfo)
+	o.WatchErrors, o.Regressions, o.Current = maps.Clone(w.errors), w.regressions, now
+	for _, c := range all {
+		o.Current = earlier(o.Current, c.current)
 	}
-	return w.matcher
+	return o
 }
