@@ -126,15 +126,10 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 			return err
 		}
 	}
-	snapshot, err := a.snapshot(ctx, paths, s)
+	evaluated, document, err := a.evaluate(ctx, paths, policy, s)
 	if err != nil {
 		return err
 	}
-	evaluated, err := policy.Evaluate(ctx, snapshot)
-	if err != nil {
-		return err
-	}
-	document := report.NewDocument(evaluated)
 	if err := selected.check(document, s.err); err != nil {
 		return err
 	}
@@ -153,6 +148,19 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	return exitStatus(document, limit)
 }
 
+// evaluate reads and evaluates the files, or a cluster.
+func (a *audit) evaluate(ctx context.Context, paths []string, policy classify.Policy, s streams) (*classify.Report, report.Document, error) {
+	snapshot, err := a.snapshot(ctx, paths, s)
+	if err != nil {
+		return nil, report.Document{}, err
+	}
+	evaluated, err := policy.Evaluate(ctx, snapshot)
+	if err != nil {
+		return nil, report.Document{}, err
+	}
+	return evaluated, report.NewDocument(evaluated), nil
+}
+
 // check validates the flags before anything is read.
 func (a *audit) check(paths []string) error {
 	return errors.Join(oneOf("output", a.output, formats()), a.checkDetails(), a.probe.check(), a.probe.needsCluster(paths),
@@ -169,25 +177,33 @@ func (a *audit) checkDetails() error {
 
 // print prints a report, and its errors on stderr.
 func (a *audit) print(d report.Document, limit classify.Severity, s streams) error {
-	err := writers(limit)[a.output](s.out, d)
+	if err := printAs(a, writers(limit), d, s); err != nil {
+		return err
+	}
+	return writeErrors(d.Errors, s)
+}
+
+// printAs prints a report, or a comparison, by the writer of the output format, and
+// with --details the text below.
+func printAs[D any](a *audit, writers map[string]func(io.Writer, D) error, d D, s streams) error {
+	err := writers[a.output](s.out, d)
 	if err == nil && a.details {
-		err = writeBelow(s.out, func() error { return report.WriteText(s.out, d, textOptions(s.out)) })
+		if _, err = fmt.Fprintln(s.out); err == nil {
+			err = writers["text"](s.out, d)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
-	if err := report.WriteErrors(s.err, d, textOptions(s.err)); err != nil {
-		return fmt.Errorf("writing the errors: %w", err)
-	}
 	return nil
 }
 
-// writeBelow writes a text after an empty line.
-func writeBelow(w io.Writer, text func() error) error {
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
+// writeErrors prints on stderr what cannot be read.
+func writeErrors(errs []report.Error, s streams) error {
+	if err := report.WriteErrors(s.err, errs, textOptions(s.err)); err != nil {
+		return fmt.Errorf("writing the errors: %w", err)
 	}
-	return text()
+	return nil
 }
 
 // exitStatus is the error of a report, which is an exit code: errors outrank

@@ -38,17 +38,10 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 
 // printComparison prints a comparison, and its errors on stderr.
 func (a *audit) printComparison(c report.Comparison, limit classify.Severity, s streams) error {
-	err := comparisonWriters(limit)[a.output](s.out, c)
-	if err == nil && a.details {
-		err = writeBelow(s.out, func() error { return report.WriteComparisonText(s.out, c, textOptions(s.out)) })
+	if err := printAs(a, comparisonWriters(limit), c, s); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	if err := report.WriteErrors(s.err, report.Document{Errors: c.Errors}, textOptions(s.err)); err != nil {
-		return fmt.Errorf("writing the errors: %w", err)
-	}
-	return nil
+	return writeErrors(c.Errors, s)
 }
 
 // comparisonWriters are the output formats of a comparison: those of the report.

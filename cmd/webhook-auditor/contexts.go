@@ -67,7 +67,7 @@ func (a *contextsReport) documents(ctx context.Context, s streams) ([]report.Doc
 	for _, name := range a.access.contextNames {
 		one := *a.audit
 		one.access = a.access.in(name)
-		document, err := one.document(ctx, a.policy, s)
+		_, document, err := one.evaluate(ctx, nil, a.policy, s)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -83,19 +83,6 @@ func (a *contextsReport) documents(ctx context.Context, s streams) ([]report.Doc
 		documents[i] = a.selected.of(documents[i])
 	}
 	return documents, nil
-}
-
-// document is the report of one cluster.
-func (a *audit) document(ctx context.Context, policy classify.Policy, s streams) (report.Document, error) {
-	snapshot, err := a.snapshot(ctx, nil, s)
-	if err != nil {
-		return report.Document{}, err
-	}
-	evaluated, err := policy.Evaluate(ctx, snapshot)
-	if err != nil {
-		return report.Document{}, err
-	}
-	return report.NewDocument(evaluated), nil
 }
 
 // run prints one report of all; as text, one below the other.

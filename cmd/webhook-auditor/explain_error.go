@@ -83,9 +83,5 @@ func (e *explain) diagnosisWriters() map[string]writeDiagnosis {
 
 // reportErrors prints what cannot be read, and makes it the exit code.
 func reportErrors(matcher *admission.Matcher, s streams) error {
-	document := report.NewDocument(&classify.Report{Snapshot: matcher.Snapshot, Errors: matcher.Errors()})
-	if err := report.WriteErrors(s.err, document, textOptions(s.err)); err != nil {
-		return fmt.Errorf("writing the errors: %w", err)
-	}
-	return exitStatus(document, 0)
+	return printErrors(report.NewDocument(&classify.Report{Snapshot: matcher.Snapshot, Errors: matcher.Errors()}).Errors, s)
 }

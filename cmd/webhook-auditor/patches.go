@@ -74,10 +74,7 @@ func printPatches(b []byte, d report.Document, s streams) error {
 	if _, err := s.out.Write(b); err != nil {
 		return fmt.Errorf("writing the patches: %w", err)
 	}
-	if err := report.WriteErrors(s.err, d, textOptions(s.err)); err != nil {
-		return fmt.Errorf("writing the errors: %w", err)
-	}
-	return exitStatus(d, 0)
+	return printErrors(d.Errors, s)
 }
 
 // lastApplied reads what "kubectl apply" recorded of the configurations, by

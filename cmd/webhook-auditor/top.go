@@ -140,5 +140,5 @@ func printErrors(list []report.Error, s streams) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return cmp.Or(report.WriteErrors(s.err, report.Document{Errors: list}, textOptions(s.err)), errIncomplete)
+	return cmp.Or(writeErrors(list, s), errIncomplete)
 }

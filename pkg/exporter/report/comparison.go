@@ -2,7 +2,6 @@ package report
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -80,15 +79,7 @@ func (n FindingTotals) String() string {
 }
 
 // WriteComparisonJSON writes the Comparison as JSON.
-func WriteComparisonJSON(w io.Writer, c Comparison) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(c); err != nil {
-		return fmt.Errorf("writing the comparison: %w", err)
-	}
-	return nil
-}
+func WriteComparisonJSON(w io.Writer, c Comparison) error { return encode(w, c, "the comparison") }
 
 // WriteComparisonText writes the findings added, with their fixes, and those
 // resolved, for a terminal.

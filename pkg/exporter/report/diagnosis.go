@@ -2,7 +2,6 @@ package report
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -70,13 +69,7 @@ func converted(c diagnose.APIServerError) string {
 
 // WriteDiagnosisJSON writes the answers as JSON.
 func WriteDiagnosisJSON(w io.Writer, answers []diagnose.Answer, s *inventory.Snapshot) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(newDiagnosis(answers, s)); err != nil {
-		return fmt.Errorf("writing the diagnosis: %w", err)
-	}
-	return nil
+	return encode(w, newDiagnosis(answers, s), "the diagnosis")
 }
 
 // WriteDiagnosisText writes the answers for a terminal: what happened, to

@@ -295,12 +295,15 @@ func (d Document) acknowledged() int {
 }
 
 // WriteJSON writes the Document as JSON.
-func WriteJSON(w io.Writer, d Document) error {
+func WriteJSON(w io.Writer, d Document) error { return encode(w, d, "report") }
+
+// encode writes a value as the JSON of this program.
+func encode(w io.Writer, value any, what string) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(d); err != nil {
-		return fmt.Errorf("writing report: %w", err)
+	if err := e.Encode(value); err != nil {
+		return fmt.Errorf("writing %s: %w", what, err)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -245,14 +244,3 @@ func value(v *float64) float64 {
 
 // WriteTopJSON writes the Top as JSON.
 func WriteTopJSON(w io.Writer, t Top) error { return encode(w, t, "the webhooks") }
-
-// encode writes a value as the JSON of this program.
-func encode(w io.Writer, value any, what string) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(value); err != nil {
-		return fmt.Errorf("writing %s: %w", what, err)
-	}
-	return nil
-}

@@ -60,12 +60,12 @@ func WriteText(w io.Writer, d Document, o TextOptions) error {
 
 // WriteErrors writes what cannot be read, one line each, and nothing where there
 // are no errors: errors are not findings.
-func WriteErrors(w io.Writer, d Document, o TextOptions) error {
+func WriteErrors(w io.Writer, errs []Error, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
-	for i, e := range d.Errors {
+	for i, e := range errs {
 		if i == MaxErrors {
-			p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(len(d.Errors)-i, "error")), plain))
+			p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(len(errs)-i, "error")), plain))
 			break
 		}
 		p.paragraph(word{fmt.Sprintf("%-*s", margin, "ERROR"), red}, words("cannot read "+e.String(), plain))

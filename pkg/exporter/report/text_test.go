@@ -97,7 +97,7 @@ func TestWriteErrors(t *testing.T) {
 		{"more than a person reads", many, []string{"… and 2 errors more; -o json lists them all."}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteErrors(b, tc.doc, TextOptions{}) }))
+			text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteErrors(b, tc.doc.Errors, TextOptions{}) }))
 			for _, want := range tc.want {
 				if !strings.Contains(text, want+"\n") {
 					t.Errorf("got:\n%s\nwant the line: %s", text, want)
@@ -117,7 +117,7 @@ func TestTextObeysNoManifest(t *testing.T) {
 	d.Errors = []Error{{Source: "a\x1b[31m.yaml", Message: "b\rc"}}
 	for name, write := range map[string]func(io.Writer) error{
 		"text":     func(w io.Writer) error { return WriteText(w, d, TextOptions{}) },
-		"errors":   func(w io.Writer) error { return WriteErrors(w, d, TextOptions{}) },
+		"errors":   func(w io.Writer) error { return WriteErrors(w, d.Errors, TextOptions{}) },
 		"markdown": func(w io.Writer) error { return WriteMarkdown(w, d) },
 	} {
 		got := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))
@@ -183,7 +183,7 @@ func TestWritersReportTheirWritersErrors(t *testing.T) {
 	d := NewDocument(reporttest.Blind(reporttest.Report()))
 	for name, write := range map[string]func(io.Writer) error{
 		"text":     func(w io.Writer) error { return WriteText(w, d, TextOptions{}) },
-		"errors":   func(w io.Writer) error { return WriteErrors(w, d, TextOptions{}) },
+		"errors":   func(w io.Writer) error { return WriteErrors(w, d.Errors, TextOptions{}) },
 		"json":     func(w io.Writer) error { return WriteJSON(w, d) },
 		"markdown": func(w io.Writer) error { return WriteMarkdown(w, d) },
 		"sarif":    func(w io.Writer) error { return WriteSARIF(w, d, "v1.2.3") },
