@@ -102,9 +102,7 @@ lint: ## go vet, gofumpt, staticcheck, go fix
 	@unformatted=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofumpt -w on:"; echo "$$unformatted"; exit 1; fi
 
-generate: manifests ## what is derived, written anew; a test compares it
-	$(GO) test ./rules -run Annotations -update
-	$(GO) test ./pkg/exporter -run TestFamilies -update
+generate: manifests ## what is derived, written anew by "print all"; a test compares it
 
 image: ## the container image for amd64 and arm64, as an OCI archive in dist/; no daemon, no base image
 	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -out $(CURDIR)/dist/webhook-auditor-image.tar

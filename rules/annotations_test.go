@@ -28,7 +28,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	maps.Copy(texts, findingTexts(t))
 	var b strings.Builder
-	b.WriteString("# What the alerts say\n\nRendered by Prometheus with the values of an incident. A test compares it; `make generate` writes it.\n")
+	b.WriteString("# What the alerts say\n\nRendered by Prometheus with the values of an incident. TestAnnotations compares it, and writes it with `-update`.\n")
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s", name, texts[name])
 	}

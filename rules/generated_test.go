@@ -1,17 +1,17 @@
 package rules
 
 import (
-	"bytes"
 	"flag"
 	"os"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// update is how make generate has the tests write what only Prometheus can
-// derive: the texts of the alerts as it renders them.
-var update = flag.Bool("update", false, "write what is derived")
+var update = flag.Bool("update", false, "write the golden file anew")
 
-// golden compares what was derived with the committed file.
+// golden compares what the test rendered with the committed file. The binary cannot
+// derive it: Prometheus' engine and templates are no part of it.
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *update {
@@ -23,7 +23,7 @@ func golden(t *testing.T, file string, got []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not up to date: run make generate, and read what changed", file)
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s differs: if that is meant, run go test ./rules -run %s -update; -committed +rendered\n%s", file, t.Name(), diff)
 	}
 }

@@ -34,7 +34,7 @@ func Golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s differs (-want +got), go test -update writes it anew:\n%s", file, diff)
+		t.Errorf("%s differs: if that is meant, run go test -run '%s' -update in its package; -want +got\n%s", file, t.Name(), diff)
 	}
 }
 
