@@ -132,6 +132,8 @@ never changes a webhook.`,
 		return fmt.Errorf("%s%w; see %s --help", subcommand(c), err, c.CommandPath())
 	})
 	root.AddCommand(runCommand(s), auditCommand(s), explainCommand(s), topCommand(s), impactCommand(s), scrapeCommand(s), printCommand(s), versionCommand(s))
+	root.InitDefaultCompletionCmd()
+	exemplifyCompletion(root)
 	renameExamples(root, name)
 	return root
 }

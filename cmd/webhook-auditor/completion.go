@@ -79,6 +79,27 @@ func completeValues(c *cobra.Command) {
 	})
 }
 
+// loading is how a shell loads the completions.
+var loading = map[string]string{
+	"bash":       "source <(" + program + " completion bash)",
+	"fish":       program + " completion fish | source",
+	"powershell": program + " completion powershell | Out-String | Invoke-Expression",
+	"zsh":        "source <(" + program + " completion zsh)",
+}
+
+// exemplifyCompletion gives the commands that cobra generates their examples.
+func exemplifyCompletion(root *cobra.Command) {
+	for _, completion := range root.Commands() {
+		for _, shell := range completion.Commands() {
+			if load, ok := loading[shell.Name()]; ok {
+				shell.Example = "  # Load the completions in the current session\n  " + load
+				completion.Example += "\n\n  # " + shell.Name() + "\n  " + load
+			}
+		}
+		completion.Example = strings.TrimPrefix(completion.Example, "\n\n")
+	}
+}
+
 // operations are those that OPERATION may be.
 func operations() []string { return []string{"create", "update", "patch", "delete", "connect"} }
 

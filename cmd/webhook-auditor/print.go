@@ -71,12 +71,37 @@ func didYouMean(candidates []string) string {
 	return "; did you mean " + strings.Join(candidates, ", ") + "?"
 }
 
+// printExamples are the examples of each command below print.
+var printExamples = map[string]string{
+	"all": `  # Write what is derived from the code into a checkout
+  webhook-auditor print all --write .`,
+	"bundle": `  # Print the bundle of a release
+  webhook-auditor print bundle --bundle-version 1.2.3 --image registry.example.com/webhook-auditor:v1.2.3`,
+	"checks": `  webhook-auditor print checks > checks.md`,
+	"crd":    `  webhook-auditor print crd | kubectl apply -f -`,
+	"dashboards": `  # Print the boards as ConfigMaps for the sidecar of Grafana
+  webhook-auditor print dashboards --form configmap | kubectl apply -n monitoring -f -`,
+	"install": `  webhook-auditor print install --image registry.example.com/webhook-auditor:v1.2.3 | kubectl apply -f -`,
+	"metrics": `  webhook-auditor print metrics > metrics.md`,
+	"policy":  `  webhook-auditor print policy > policy.md`,
+	"rbac": `  # Print what the auditor is granted where it writes policy reports, too
+  webhook-auditor print rbac --policy-reports wgpolicy`,
+	"registration-warnings": `  webhook-auditor print registration-warnings --config policy.yaml | kubectl apply -f -`,
+	"rules": `  # Print the alerts as a file of Prometheus, with another threshold
+  webhook-auditor print rules --form prometheus --threshold WebhookFailingOpen=0.1
+
+  # Apply the alerts where the Prometheus Operator selects rules by a label
+  webhook-auditor print rules --labels release=prometheus | kubectl apply -n monitoring -f -`,
+	"run-level-guard": `  webhook-auditor print run-level-guard --config policy.yaml | kubectl apply -f -`,
+}
+
 func artifactCommand(s streams, name, summary string, print func(*pflag.FlagSet) func(io.Writer) error) *cobra.Command {
 	c := &cobra.Command{
 		Use:               name,
 		Short:             "Print " + summary,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
+		Example:           printExamples[name],
 	}
 	write := print(c.Flags())
 	completeValues(c)

@@ -29,7 +29,7 @@ func blocks(text, language string) []string {
 	return out
 }
 
-var called = regexp.MustCompile(`(?m)(?:^|\| |- (?:run: )?)webhook-auditor (.*)$`)
+var called = regexp.MustCompile(`(?m)(?:^|\| |- (?:run: )?|source <\()webhook-auditor (.*)$`)
 
 // TestReadmeCommands: the commands of the README are understood.
 func TestReadmeCommands(t *testing.T) {

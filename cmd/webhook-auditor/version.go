@@ -14,6 +14,7 @@ func versionCommand(s streams) *cobra.Command {
 	return &cobra.Command{
 		Use:               "version",
 		Short:             "Print the version",
+		Example:           "  webhook-auditor version",
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: running(s, func(_ context.Context, _ []string, s streams) error {
