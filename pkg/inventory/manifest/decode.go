@@ -2,10 +2,14 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,20 +19,49 @@ import (
 // decode fills an object as the API server does: keys are case-sensitive and
 // unknown ones ignored. Keys that are there twice are refused: which of the two
 // counts would be a guess.
-func decode(data []byte, into metav1.Object) error {
+func decode(data []byte, into any) error {
 	duplicates, err := kjson.UnmarshalStrict(data, into, kjson.DisallowDuplicateFields)
-	switch {
-	case err != nil:
-		return err
-	case len(duplicates) > 0:
-		return fmt.Errorf("%w: remove one", duplicates[0])
+	if err == nil && len(duplicates) > 0 {
+		err = fmt.Errorf("%w: remove one", duplicates[0])
 	}
-	// Who owns which field is not read, and much of what an object is made of.
-	fields := into.GetManagedFields()
-	for i := range fields {
-		fields[i].FieldsV1 = nil
+	return err
+}
+
+// decodeObject decodes an object without the CA bundles that are not base64, whose
+// paths it returns: the rest of a webhook can be audited without.
+func decodeObject(data []byte, into metav1.Object) (bad []*field.Path, p *problem) {
+	err := decode(data, into)
+	if _, isBundle := errors.AsType[base64.CorruptInputError](err); isBundle { // no other field is base64
+		var tree any
+		if err = decode(data, &tree); err == nil {
+			bad = cutBadBundles(tree, nil)
+			data, err = json.Marshal(tree)
+		}
+		err = cmp.Or(err, decode(data, into))
 	}
-	return nil
+	if err != nil {
+		return bad, decodeProblem(data, err)
+	}
+	return bad, nil
+}
+
+func cutBadBundles(value any, path *field.Path) (bad []*field.Path) {
+	switch v := value.(type) {
+	case []any:
+		for i, element := range v {
+			bad = append(bad, cutBadBundles(element, path.Index(i))...)
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			bad = append(bad, cutBadBundles(v[key], path.Child(key))...)
+		}
+		bundle, _ := v["caBundle"].(string)
+		if _, err := base64.StdEncoding.DecodeString(bundle); err != nil {
+			delete(v, "caBundle")
+			bad = append(bad, path.Child("caBundle"))
+		}
+	}
+	return bad
 }
 
 // decodeProblem says which value has the wrong type, and what it must be, in the

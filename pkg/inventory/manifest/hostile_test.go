@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 func namespace(name string) string {
@@ -325,17 +327,47 @@ func TestDeepNesting(t *testing.T) {
 
 // TestManyFaults reads what would take minutes if each fault were looked into.
 func TestManyFaults(t *testing.T) {
-	const nested = 2000
+	const nested, webhooks = 2000, 200
 	lists := strings.Repeat(`{"apiVersion": "v1", "kind": "List", "items": [`, nested) + strings.Repeat("]}", nested)
 	bundles := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata:\n  name: a\nwebhooks:\n" +
-		strings.Repeat("- name: a\n  clientConfig:\n    caBundle: '?'\n", 2*maxBadBundles)
+		strings.Repeat("- name: a\n  clientConfig:\n    caBundle: '?'\n", webhooks)
 	o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(lists + "\n---\n" + bundles + "---\n" + namespace("fine"))})
-	want := []string{
-		"<stdin>:" + fmt.Sprint(4+5+3*2*maxBadBundles) + " Namespace /fine",
-		"! <stdin>:1: List: more than 8 lists in one another: write the items into one",
-		"! <stdin>:3: ValidatingWebhookConfiguration/a: illegal base64 data at input byte 0",
+	want := []string{"! <stdin>:1: List: more than 8 lists in one another: write the items into one"}
+	for i := range webhooks {
+		want = append(want, fmt.Sprintf("! <stdin>:%d: ValidatingWebhookConfiguration/a: webhooks[%d].clientConfig.caBundle: must be base64", 2+5+3*(i+1), i))
 	}
-	if diff := cmp.Diff(want, describe(o)); diff != "" {
+	if diff := cmp.Diff(want, describe(inventory.Objects{Errors: o.Errors})); diff != "" {
 		t.Error(diff)
+	}
+	if len(o.Namespaces) != 1 || len(o.Validating) != 1 || len(o.Validating[0].Webhooks) != webhooks {
+		t.Errorf("%d Namespaces, %d configurations", len(o.Namespaces), len(o.Validating))
+	}
+}
+
+// TestBadBundles: the error names the object and the field, however the object is
+// written, and the rest of it is read.
+func TestBadBundles(t *testing.T) {
+	const start = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\n"
+	for name, tc := range map[string]struct {
+		text, want string
+	}{
+		"YAML":          {start + "metadata:\n  name: a\nwebhooks:\n- name: b\n  clientConfig:\n    url: https://b\n    caBundle: '?'\n", "9: ValidatingWebhookConfiguration/a: webhooks[0]"},
+		"a name in {}":  {start + "metadata: {name: a}\nwebhooks: [{name: b, clientConfig: {url: https://b, caBundle: '?'}}]\n", "1: ValidatingWebhookConfiguration/a: webhooks[0]"},
+		"several lines": {start + "metadata: {name: a}\nwebhooks:\n- name: b\n  clientConfig:\n    caBundle: |\n      ?\n      ?\n", "7: ValidatingWebhookConfiguration/a: webhooks[0]"},
+		"JSON":          {`{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",` + "\n" + `"metadata": {"name": "a"}, "webhooks": [{}, {"name": "b",` + "\n" + `"clientConfig": {"caBundle": "?"}}]}`, "3: ValidatingWebhookConfiguration/a: webhooks[1]"},
+		"shared by an alias": {"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Namespace\n  metadata: {name: &n a}\n- apiVersion: admissionregistration.k8s.io/v1\n  kind: ValidatingWebhookConfiguration\n  metadata: {name: *n}\n  webhooks:\n  - name: b\n    clientConfig: {caBundle: '?'}\n",
+			"12: ValidatingWebhookConfiguration/a: webhooks[0]"},
+		"a conversion": {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.example.com}\nspec:\n  conversion:\n    webhook:\n      clientConfig:\n        caBundle: '?'\n", "8: CustomResourceDefinition/as.example.com: spec.conversion.webhook"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(tc.text)})
+			want := []string{"! <stdin>:" + tc.want + ".clientConfig.caBundle: must be base64"}
+			if diff := cmp.Diff(want, describe(inventory.Objects{Errors: o.Errors})); diff != "" {
+				t.Error(diff)
+			}
+			if len(o.Validating)+len(o.CRDs) != 1 {
+				t.Errorf("%d configurations, %d CRDs", len(o.Validating), len(o.CRDs))
+			}
+		})
 	}
 }

@@ -1,9 +1,9 @@
 package manifest
 
 import (
+	"bytes"
 	"cmp"
-	"encoding/base64"
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -167,8 +167,6 @@ type outcome struct {
 	openShift bool
 	// listed is set where there was a list, be it empty.
 	listed bool
-	// badBundle is set where a CA bundle is not base64.
-	badBundle bool
 	// fileDone is set at the end of a file.
 	fileDone bool
 }
@@ -204,14 +202,22 @@ func (o *outcome) object(t text, data []byte, meta typeMeta, webhooks []span) {
 	}
 	o.openShift = o.openShift || meta.isOpenShift()
 	value := d.object()
-	if err := decode(data, value); err != nil {
-		_, o.badBundle = errors.AsType[base64.CorruptInputError](err)
-		o.fail(t, join(meta.kind, value.GetName()), decodeProblem(data, err))
+	bad, p := decodeObject(data, value)
+	for _, path := range bad {
+		o.fail(t, join(meta.kind, value.GetName()), problemf(t.bundleLine(path.String(), webhooks), "%s: must be base64", path))
+	}
+	if p != nil {
+		o.fail(t, join(meta.kind, value.GetName()), p)
 		return
 	}
 	if value.GetName() == "" {
 		o.fail(t, meta.kind, problemf(1, "metadata.name is missing"))
 		return
+	}
+	// Who owns which field is not read, and much of what an object is made of.
+	fields := value.GetManagedFields()
+	for i := range fields {
+		fields[i].FieldsV1 = nil
 	}
 	key := inventory.SourceKey{Kind: meta.kind, Name: value.GetName()}
 	if d.namespaced {
@@ -225,6 +231,21 @@ func (o *outcome) object(t text, data []byte, meta typeMeta, webhooks []span) {
 		removed: isRegistration(meta.kind) && meta.isV1beta1(),
 		value:   convert(value, meta),
 	})
+}
+
+// bundleLine returns the line of a CA bundle in the text, 1 where the webhooks do not
+// show theirs.
+func (t text) bundleLine(path string, webhooks []span) int {
+	place, webhook := span{end: len(t.data), line: 1}, 0
+	switch n, _ := fmt.Sscanf(path, "webhooks[%d]", &webhook); {
+	case n == 1 && webhook >= len(webhooks):
+		return 1
+	case n == 1:
+		place = webhooks[webhook]
+	}
+	// The last one: kubectl's annotation, which comes first, may hold another.
+	at := max(0, bytes.LastIndex(t.data[place.start:place.end], []byte("caBundle")))
+	return place.line + bytes.Count(t.data[place.start:place.start+at], []byte("\n"))
 }
 
 // nameIn returns the name of an object that is not decoded.
