@@ -183,7 +183,7 @@ func (r *reader) file(f *file, data io.Reader) {
 
 // text cuts a file of YAML or JSON into parts.
 func (r *reader) text(f *file, data io.Reader) {
-	defer func() { r.add(part{text{file: f}, outcome{fileDone: true}}) }()
+	defer r.note(f, outcome{fileDone: true})
 	buffered := bufio.NewReader(data)
 	if err := skipMark(buffered); err != nil {
 		r.fail(f, 1, err)
@@ -230,7 +230,7 @@ func (r *reader) document(t text) {
 			r.cut(one, o)
 		case o.start == 0 && len(o.elements) == 0:
 			t.shown, t.notJSON = o, s.problem(o, err)
-			r.add(part{text: t})
+			r.read(t)
 			return
 		default:
 			o.words["kind"] = cmp.Or(o.words["kind"], "List") // it may come after what is broken
@@ -251,13 +251,13 @@ func (r *reader) cut(t text, o outline) {
 	meta := cmp.Or(o.meta(), t.implied)
 	if !o.isList(meta) || !t.isJSON() && len(t.data) < minCut && hasAliases(t.data) {
 		t.shown = o
-		r.add(part{text: t})
+		r.read(t)
 		return
 	}
 	var list outcome
 	items := list.listStart(t, meta, o)
-	r.add(part{text{file: t.file}, list})
+	r.note(t.file, list)
 	for _, item := range items {
-		r.add(part{text: t.item(item, meta)})
+		r.read(t.item(item, meta))
 	}
 }

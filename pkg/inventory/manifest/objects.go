@@ -10,19 +10,79 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// result returns all that was read.
-func (r *reader) result() inventory.Objects {
+// maxErrors bounds the errors that are reported.
+const maxErrors = 1000
+
+// kept is what the inputs hold together.
+type kept struct {
+	// limit is the most objects that are kept.
+	limit   int
+	objects []object
+	// index leads from a key to its index in objects.
+	index map[inventory.SourceKey]int
+	// full is set where there are more objects than the limit.
+	full bool
+	// files are those that were read to their end.
+	files     []*file
+	errors    []inventory.Error
+	dropped   int
+	openShift bool
+}
+
+// add keeps what a part of a file holds.
+func (k *kept) add(f *file, o outcome) {
+	f.failed = f.failed || len(o.errors) > 0
+	f.listed = f.listed || o.listed
+	f.input.skipped += o.skipped
+	k.openShift = k.openShift || o.openShift
+	k.fail(o.errors...)
+	for _, object := range o.objects {
+		object.file = f
+		k.object(object)
+	}
+	if o.fileDone {
+		k.files = append(k.files, f)
+	}
+}
+
+func (k *kept) fail(errors ...inventory.Error) {
+	fit := min(len(errors), max(0, maxErrors-len(k.errors)))
+	k.errors = append(k.errors, errors[:fit]...)
+	k.dropped += len(errors) - fit
+}
+
+// object replaces an earlier object of the same name, or is appended if there is
+// room. A file is not complete where there is none.
+func (k *kept) object(o object) {
+	i, known := k.index[o.key]
+	switch {
+	case known:
+		k.objects[i] = o
+	case len(k.objects) < k.limit:
+		k.index[o.key] = len(k.objects)
+		k.objects = append(k.objects, o)
+	default:
+		o.file.failed = true
+		if !k.full {
+			k.full = true
+			k.fail(inventory.Error{Source: o.source(), Message: fmt.Sprintf("more than %d objects: this and what follows is not read", k.limit)})
+		}
+	}
+}
+
+// result returns all that was kept.
+func (k *kept) result() inventory.Objects {
 	out := inventory.Objects{
-		OpenShift: r.openShift,
-		Sources:   make(map[inventory.SourceKey]inventory.Source, len(r.objects)),
-		Errors:    r.errors,
+		OpenShift: k.openShift,
+		Sources:   make(map[inventory.SourceKey]inventory.Source, len(k.objects)),
+		Errors:    k.errors,
 	}
-	if r.dropped > 0 {
-		out.Errors = append(out.Errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", r.dropped)})
+	if k.dropped > 0 {
+		out.Errors = append(out.Errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", k.dropped)})
 	}
-	known := confirmed(r.files)
+	known := confirmed(k.files)
 	var best server
-	for _, o := range r.objects {
+	for _, o := range k.objects {
 		o.count()
 		o.addSources(out.Sources)
 		if s, ok := o.value.(server); ok && s.known() && s.better(best) {
@@ -34,10 +94,10 @@ func (r *reader) result() inventory.Objects {
 	}
 	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return openShiftGroup(crd.Spec.Group) })
 	out.Server = best.version
-	out.Nodes = r.nodes(known)
+	out.Nodes = nodes(k.objects, known)
 	out.ServicesKnown.Namespaces = known[allServices]
 	out.EndpointsKnown.Namespaces = known.endpoints()
-	addMirrored(&out, r.objects)
+	addMirrored(&out, k.objects)
 	return out
 }
 
@@ -106,9 +166,9 @@ func (c coverage) replacedByPods(key inventory.SourceKey) bool {
 }
 
 // nodes counts the Nodes of an input that has all of them: a must-gather does.
-func (r *reader) nodes(known coverage) int {
+func nodes(objects []object, known coverage) int {
 	count, most := map[*input]int{}, 0
-	for _, o := range r.objects {
+	for _, o := range objects {
 		if in := o.file.input; o.key.Kind == "Node" && (in.layout == mustGather || known[allNodes] != nil) {
 			count[in]++
 			most = max(most, count[in])

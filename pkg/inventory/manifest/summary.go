@@ -40,10 +40,10 @@ var lacks = []struct {
 	{[]string{"Pod", "Deployment", "StatefulSet", "DaemonSet"}, "no Pods or workloads: what runs behind Services is unknown"},
 }
 
-// summary describes the inputs, of which empty may be misread.
-func (r *reader) summary(server inventory.Version, empty []inventory.Error) Summary {
-	out := Summary{Empty: empty}
-	for _, in := range r.inputs {
+// summarize describes the inputs of the objects.
+func summarize(inputs []*input, server inventory.Version, objects inventory.Objects) Summary {
+	out := Summary{Empty: withoutWebhooks(objects, inputs)}
+	for _, in := range inputs {
 		out.Inputs = append(out.Inputs, in.summary(server))
 		out.Objects += in.objects
 		out.Skipped += in.skipped
