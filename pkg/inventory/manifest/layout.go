@@ -2,7 +2,7 @@ package manifest
 
 import (
 	"path"
-	"slices"
+	"regexp"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -41,38 +41,24 @@ func (in *input) recognize(name string) {
 // layoutOf returns the layout that a file of that path belongs to; plain where
 // any layout may have such a file.
 func layoutOf(name string) layout {
-	segments := strings.Split(name, "/")
-	base := segments[len(segments)-1]
-	switch stem, _, _ := strings.Cut(base, "."); {
-	case strings.HasPrefix(segments[0], "inspect.local."):
-		return inspect
-	case strings.HasPrefix(segments[0], "must-gather.local."):
-		return mustGather
-	case onlyInsights(segments):
-		return insights
-	case slices.Contains(segments, "cluster-scoped-resources"),
-		base == "must-gather.logs", base == "event-filter.html":
-		return mustGather
-	case stem == "replication-controllers" && isDumped(base):
-		return clusterDump
+	for _, s := range layoutSigns {
+		if s.file.MatchString(name) {
+			return s.layout
+		}
 	}
 	return plain
 }
 
-// onlyInsights reports whether only an insights archive has such a file.
-func onlyInsights(segments []string) bool {
-	n := len(segments)
-	if n < 2 || !strings.HasSuffix(segments[n-1], ".json") {
-		return false
-	}
-	if n > 2 && segments[n-3] == "config" {
-		switch segments[n-2] {
-		case "clusteroperator", "validatingwebhookconfigurations", "mutatingwebhookconfigurations":
-			return true
-		}
-	}
-	return segments[n-2] == "insights-operator" && segments[n-1] == "gathers.json" ||
-		segments[n-2] == "config" && segments[n-1] == "version.json"
+// layoutSigns are the files that only one layout has.
+var layoutSigns = []struct {
+	layout layout
+	file   *regexp.Regexp
+}{
+	{inspect, regexp.MustCompile(`^inspect\.local\.`)},
+	{mustGather, regexp.MustCompile(`^must-gather\.local\.`)},
+	{insights, regexp.MustCompile(`(^|/)(config/(clusteroperator|(validating|mutating)webhookconfigurations)/[^/]+|config/version|insights-operator/gathers)\.json$`)},
+	{mustGather, regexp.MustCompile(`(^|/)(cluster-scoped-resources/|must-gather\.logs$|event-filter\.html$)`)},
+	{clusterDump, regexp.MustCompile(`(^|/)replication-controllers\.(json|yaml)$`)},
 }
 
 // fileRole is the content of a file by its path in a layout.
@@ -123,29 +109,20 @@ const (
 // role returns the role of a file. It reports false for those that are not
 // read: logs, and kinds that no check needs.
 func (l layout) role(name string) (fileRole, bool) {
-	segments := strings.Split(name, "/")
 	switch l {
-	case mustGather, inspect:
-		return firstRole(segments, mustGatherRole, insightsRole)
-	case insights:
-		return firstRole(segments, insightsRole, mustGatherRole)
-	case clusterDump:
-		return clusterDumpRole(segments)
-	}
-	// An archive may be recognized by a later file.
-	in, _ := insightsRole(segments)
-	return fileRole{implied: in.implied}, isManifest(name)
-}
-
-// firstRole tries both layouts: an insights archive may be recognized by a later
-// file, and a folder may hold one of each.
-func firstRole(segments []string, layouts ...func([]string) (fileRole, bool)) (fileRole, bool) {
-	for _, roleIn := range layouts {
-		if r, read := roleIn(segments); read {
+	case mustGather, inspect, insights:
+		// An insights archive may be recognized by a later file, and a folder may hold
+		// one of each.
+		if r, read := mustGatherRole(name); read {
 			return r, true
 		}
+		return insightsRole(name)
+	case clusterDump:
+		return clusterDumpRole(name)
 	}
-	return fileRole{}, false
+	// An archive may be recognized by a later file.
+	in, _ := insightsRole(name)
+	return fileRole{implied: in.implied}, isManifest(name)
 }
 
 // isManifest reports whether a file of a directory is read, as kubectl does.
@@ -157,75 +134,68 @@ func isManifest(name string) bool {
 	return false
 }
 
-// clusterScoped are the resources of a must-gather that are read, by the
-// folder of their group.
-var clusterScoped = map[string][]string{
-	"admissionregistration.k8s.io": {"validatingwebhookconfigurations", "mutatingwebhookconfigurations"},
-	"apiextensions.k8s.io":         {"customresourcedefinitions"},
-	"apiregistration.k8s.io":       {"apiservices"},
-	"config.openshift.io":          {"clusterversions", "clusteroperators"},
-	"core":                         {"namespaces", "nodes"},
+// gathered are the resources of a must-gather that are read, and what a list of those
+// of a namespace is complete of.
+var gathered = map[string]objectSet{
+	"admissionregistration.k8s.io/validatingwebhookconfigurations": nothing,
+	"admissionregistration.k8s.io/mutatingwebhookconfigurations":   nothing,
+	"apiextensions.k8s.io/customresourcedefinitions":               nothing,
+	"apiregistration.k8s.io/apiservices":                           nothing,
+	"config.openshift.io/clusterversions":                          nothing,
+	"config.openshift.io/clusteroperators":                         nothing,
+	"core/namespaces":                                              nothing,
+	"core/nodes":                                                   nothing,
+	"core/services":                                                allServices,
+	"core/endpoints":                                               allEndpoints,
+	"core/pods":                                                    allPods,
+	"discovery.k8s.io/endpointslices":                              allSlices,
+	"apps/deployments":                                             nothing,
+	"apps/statefulsets":                                            nothing,
+	"apps/daemonsets":                                              nothing,
 }
 
-// mustGatherRole knows cluster-scoped-resources/GROUP/RESOURCE.yaml,
-// namespaces/NS/NS.yaml and namespaces/NS/GROUP/RESOURCE.yaml, or a file for
-// each object in a folder of the resource. These may be in folders of the images
-// that collected them.
-func mustGatherRole(segments []string) (fileRole, bool) {
-	if !isManifest(segments[len(segments)-1]) || slices.ContainsFunc(segments, isHosted) {
+// gatheredFile matches the files of all objects of a resource, GROUP/RESOURCE.yaml, or
+// of one, GROUP/RESOURCE/NAME.yaml; both may be in folders of the images that
+// collected them.
+var gatheredFile = regexp.MustCompile(`(?:^|/)(?:cluster-scoped-resources|namespaces/([^/]+))/([^/]+/[^/]+?)(/[^/]+)?\.[^./]+$`)
+
+// namespaceFile matches namespaces/NAMESPACE/NAMESPACE.yaml.
+var namespaceFile = regexp.MustCompile(`(?:^|/)namespaces/([^/]+)/([^/]+)\.[^./]+$`)
+
+func mustGatherRole(name string) (fileRole, bool) {
+	if !isManifest(name) || hostedFolder(name) != "" {
 		return fileRole{}, false
 	}
-	if i := slices.Index(segments, "cluster-scoped-resources"); i >= 0 {
-		group, resource, _ := resourceOf(segments[i+1:])
-		return fileRole{}, slices.Contains(clusterScoped[group], resource)
+	if m := namespaceFile.FindStringSubmatch(name); m != nil && m[1] == m[2] {
+		return fileRole{}, true
 	}
-	i := slices.Index(segments, "namespaces")
-	if i < 0 || len(segments) < i+3 {
+	m := gatheredFile.FindStringSubmatch(name)
+	if m == nil {
 		return fileRole{}, false
 	}
-	namespace, rest := segments[i+1], segments[i+2:]
-	if len(rest) == 1 {
-		return fileRole{}, strings.TrimSuffix(rest[0], path.Ext(rest[0])) == namespace
+	namespace, resource, one := m[1], m[2], m[3]
+	all, read := gathered[resource]
+	if one != "" {
+		all = nothing
 	}
-	group, resource, all := resourceOf(rest)
-	c, read := namespaced[group+"/"+resource]
-	if !all {
-		c = nothing
-	}
-	return fileRole{complete: c, namespace: namespace}, read
+	return fileRole{complete: all, namespace: namespace}, read
 }
 
-// isHosted reports whether the folder is of a cluster that is hosted on this one.
-func isHosted(segment string) bool { return strings.HasPrefix(segment, "hostedcluster-") }
-
-// namespaced are the resources in the namespaces of a must-gather that are
-// read, and what a list of them is complete of.
-var namespaced = map[string]objectSet{
-	"core/services":                   allServices,
-	"core/endpoints":                  allEndpoints,
-	"core/pods":                       allPods,
-	"discovery.k8s.io/endpointslices": allSlices,
-	"apps/deployments":                nothing,
-	"apps/statefulsets":               nothing,
-	"apps/daemonsets":                 nothing,
-}
-
-// resourceOf splits GROUP/RESOURCE.yaml or GROUP/RESOURCE/NAME.yaml, and says
-// whether the file holds all objects rather than one.
-func resourceOf(segments []string) (group, resource string, all bool) {
-	switch len(segments) {
-	case 2:
-		return segments[0], strings.TrimSuffix(segments[1], path.Ext(segments[1])), true
-	case 3:
-		return segments[0], segments[1], false
+// hostedFolder returns the folder of a cluster that is hosted on this one, "" for a
+// file of none.
+func hostedFolder(name string) string {
+	at := strings.Index("/"+name, "/hostedcluster-")
+	if at < 0 {
+		return ""
 	}
-	return "", "", false
+	folder, _, _ := strings.Cut(name[at:], "/")
+	return name[:at] + folder
 }
 
-// insightsTypes are the files of an insights archive that are read. Its
-// objects do not state their types.
+// insightsTypes are the files of an insights archive that are read, and the folders.
+// Its objects do not state their types.
 var insightsTypes = map[string]typeMeta{
-	"version.json":                    {"config.openshift.io/v1", "ClusterVersion"},
+	"version":                         {"config.openshift.io/v1", "ClusterVersion"},
 	"clusteroperator":                 {"config.openshift.io/v1", "ClusterOperator"},
 	"validatingwebhookconfigurations": {"admissionregistration.k8s.io/v1", inventory.KindValidating},
 	"mutatingwebhookconfigurations":   {"admissionregistration.k8s.io/v1", inventory.KindMutating},
@@ -233,12 +203,18 @@ var insightsTypes = map[string]typeMeta{
 	"apiservice":                      {"apiregistration.k8s.io/v1", "APIService"},
 }
 
-func insightsRole(segments []string) (fileRole, bool) {
-	i := slices.Index(segments, "config")
-	if i < 0 || !strings.HasSuffix(segments[len(segments)-1], ".json") || len(segments) < i+2 || len(segments) > i+3 {
+// insightsFile matches config/NAME.json and config/FOLDER/NAME.json.
+var insightsFile = regexp.MustCompile(`(?:^|/)config/([^/]+?)(?:/[^/]+)?\.json$`)
+
+func insightsRole(name string) (fileRole, bool) {
+	if !isManifest(name) {
 		return fileRole{}, false
 	}
-	implied, read := insightsTypes[segments[i+1]]
+	m := insightsFile.FindStringSubmatch(name)
+	if m == nil {
+		return fileRole{}, false
+	}
+	implied, read := insightsTypes[m[1]]
 	return fileRole{implied: implied}, read
 }
 
@@ -252,23 +228,15 @@ var dumpedLists = map[string]objectSet{
 	"nodes":       allNodes,
 }
 
-// isDumped reports whether kubectl cluster-info dump writes files of that name.
-func isDumped(base string) bool {
-	ext := path.Ext(base)
-	return ext == ".json" || ext == ".yaml"
-}
-
 // clusterDumpRole knows nodes.json and NAMESPACE/RESOURCE.json.
-func clusterDumpRole(segments []string) (fileRole, bool) {
-	n := len(segments)
-	stem := strings.TrimSuffix(segments[n-1], path.Ext(segments[n-1]))
-	c, read := dumpedLists[stem]
-	if !read || !isDumped(segments[n-1]) || c != allNodes && n < 2 {
+func clusterDumpRole(name string) (fileRole, bool) {
+	folder, base := path.Split(name)
+	all, read := dumpedLists[strings.TrimSuffix(base, path.Ext(base))]
+	switch {
+	case !read || !isManifest(base):
 		return fileRole{}, false
+	case all == allNodes:
+		return fileRole{complete: all}, true
 	}
-	r := fileRole{complete: c}
-	if c != allNodes {
-		r.namespace = segments[n-2]
-	}
-	return r, true
+	return fileRole{complete: all, namespace: path.Base(folder)}, folder != ""
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -107,9 +106,8 @@ func (in *input) noteHosted(name string) {
 	if in.layout != mustGather && in.layout != inspect {
 		return
 	}
-	segments := strings.Split(name, "/")
-	if i := slices.IndexFunc(segments, isHosted); i >= 0 {
-		in.hosted[strings.Join(segments[:i+1], "/")] = true
+	if folder := hostedFolder(name); folder != "" {
+		in.hosted[folder] = true
 	}
 }
 
