@@ -76,8 +76,7 @@ func (r *reader) gzip(f *file, data io.Reader) {
 		r.archive(f, buffered)
 		return
 	}
-	left := r.limits.members
-	r.text(f, &allowance{r: buffered, budget: &left, left: left})
+	r.text(f, &bounded{buffered, r.limits.members, tooManyBytes})
 }
 
 // counter counts the bytes read.
@@ -114,7 +113,7 @@ func (g *guard) Read(p []byte) (int, error) {
 func (r *reader) archive(f *file, data io.Reader) {
 	f.input.archive = true
 	members := tar.NewReader(data)
-	budget := r.limits.members
+	all := &bounded{members, r.limits.members, tooManyBytes}
 	last := "its start"
 	for range r.limits.entries {
 		h, err := members.Next()
@@ -126,7 +125,7 @@ func (r *reader) archive(f *file, data io.Reader) {
 			return
 		}
 		last = h.Name
-		r.inArchive(f, h, &allowance{r: members, budget: &budget, left: r.limits.member})
+		r.inArchive(f, h, &bounded{all, r.limits.member, "too large for an archive of objects: the rest of the file is not read"})
 	}
 	r.fail(f, 0, fmt.Errorf("more than %d entries: what follows %s is not read", r.limits.entries, last))
 }
@@ -139,36 +138,25 @@ func broken(err error) error {
 	return err
 }
 
-// allowance bounds the bytes read of a member, and of all members.
-type allowance struct {
-	r      io.Reader
-	budget *int64
-	left   int64
+const tooManyBytes = "the manifests of the archive are too large together: the rest is not read"
+
+// bounded fails where there are more bytes than are left.
+type bounded struct {
+	r       io.Reader
+	left    int64
+	failure string
 }
 
-func (a *allowance) Read(p []byte) (int, error) {
-	most := min(int64(len(p)), a.left, *a.budget)
-	if most <= 0 {
-		return 0, a.exhausted()
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left > 0 {
+		n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+		b.left -= int64(n)
+		return n, broken(err)
 	}
-	n, err := a.r.Read(p[:most])
-	a.left -= int64(n)
-	*a.budget -= int64(n)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = broken(err)
+	if n, err := b.r.Read(make([]byte, 1)); n == 0 {
+		return 0, broken(err)
 	}
-	return n, err
-}
-
-// exhausted names the limit that is exceeded, or returns the end of the member.
-func (a *allowance) exhausted() error {
-	if n, err := a.r.Read(make([]byte, 1)); n == 0 {
-		return err
-	}
-	if a.left <= 0 {
-		return errors.New("too large for an archive of objects: the rest of the file is not read")
-	}
-	return errors.New("the manifests of the archive are too large together: the rest is not read")
+	return 0, errors.New(b.failure)
 }
 
 // inArchive reads a file of an archive.

@@ -159,7 +159,7 @@ func (r *reader) member(f *file, info fs.FileInfo, data io.Reader) {
 		f.input.readTimestamp(data)
 		return
 	}
-	f.input.written(info.ModTime())
+	f.input.newest = later(f.input.newest, info.ModTime())
 	r.text(f, data)
 }
 

@@ -87,8 +87,8 @@ var decoders = map[groupKind]decoder{
 	{"apps", "Deployment"}:                                     {[]string{"v1"}, true, empty[appsv1.Deployment]},
 	{"apps", "StatefulSet"}:                                    {[]string{"v1"}, true, empty[appsv1.StatefulSet]},
 	{"apps", "DaemonSet"}:                                      {[]string{"v1"}, true, empty[appsv1.DaemonSet]},
-	{"config.openshift.io", "ClusterVersion"}:                  {[]string{"v1"}, false, empty[clusterVersion]},
-	{"config.openshift.io", "ClusterOperator"}:                 {[]string{"v1"}, false, empty[clusterOperator]},
+	{"config.openshift.io", "ClusterVersion"}:                  {[]string{"v1"}, false, empty[clusterStatus]},
+	{"config.openshift.io", "ClusterOperator"}:                 {[]string{"v1"}, false, empty[clusterStatus]},
 }
 
 func empty[T any, P interface {
@@ -128,9 +128,7 @@ func convert(object metav1.Object, t typeMeta) any {
 		o.Spec.Template.Spec, o.Status = placed(o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
 	case *corev1.Node:
 		return newServer(fromKubelet, o.Status.NodeInfo.KubeletVersion)
-	case *clusterVersion:
-		return o.server()
-	case *clusterOperator:
+	case *clusterStatus:
 		return o.server()
 	}
 	return object

@@ -1,10 +1,10 @@
 package manifest
 
 import (
-	"bufio"
+	"cmp"
 	"io"
 	"path"
-	"strings"
+	"regexp"
 	"time"
 )
 
@@ -15,8 +15,10 @@ const timestampName = "timestamp"
 // maxTimestamp is more than such a file holds.
 const maxTimestamp = 4 << 10
 
-// timestampFormat is their format, without the name of the zone and what
-// follows: the one in which Go prints a time.
+// timestamp matches a time as Go prints it, without the name of the zone and what
+// follows.
+var timestamp = regexp.MustCompile(`(?m)^\S+ \S+ \S+`)
+
 const timestampFormat = "2006-01-02 15:04:05.999999999 -0700"
 
 // isTimestamp reports whether a file says when its input was collected.
@@ -26,14 +28,10 @@ func (in *input) isTimestamp(name string) bool {
 
 // readTimestamp keeps the newest time of such a file.
 func (in *input) readTimestamp(r io.Reader) {
-	lines := bufio.NewScanner(io.LimitReader(r, maxTimestamp))
-	for lines.Scan() {
-		words := strings.Fields(lines.Text())
-		if len(words) < 3 {
-			continue
-		}
-		if t, err := time.Parse(timestampFormat, strings.Join(words[:3], " ")); err == nil && t.After(firstCommit) && t.After(in.collected) {
-			in.collected = t
+	text, _ := io.ReadAll(io.LimitReader(r, maxTimestamp)) // what cannot be read says no time
+	for _, match := range timestamp.FindAllString(string(text), -1) {
+		if t, err := time.Parse(timestampFormat, match); err == nil {
+			in.collected = later(in.collected, t)
 		}
 	}
 }
@@ -42,20 +40,18 @@ func (in *input) readTimestamp(r io.Reader) {
 // was collected: reproducible archives have files of 1970 or 1980.
 var firstCommit = time.Date(2014, time.June, 7, 0, 0, 0, 0, time.UTC)
 
-// written keeps when the newest of the files that are read was written.
-func (in *input) written(t time.Time) {
-	if t.After(firstCommit) && t.After(in.newest) {
-		in.newest = t
+// later returns the later of the times; none is from before the first commit.
+func later(known, t time.Time) time.Time {
+	if t.After(firstCommit) && t.After(known) {
+		return t
 	}
+	return known
 }
 
 // taken is when the input was collected; zero for manifests.
 func (in *input) taken() time.Time {
-	switch {
-	case in.layout == plain:
+	if in.layout == plain {
 		return time.Time{}
-	case !in.collected.IsZero():
-		return in.collected
 	}
-	return in.newest
+	return cmp.Or(in.collected, in.newest)
 }

@@ -59,34 +59,16 @@ func readVersion(data []byte) server {
 	return newServer(fromServer, cmp.Or(v.ServerVersion.GitVersion, v.GitVersion))
 }
 
-// clusterOperator is a ClusterOperator as far as it is read.
-type clusterOperator struct {
+// clusterStatus is a ClusterVersion or a ClusterOperator as far as it is read.
+type clusterStatus struct {
 	metav1.ObjectMeta `json:"metadata"`
 
 	Status struct {
+		// Versions are those of an operator's operands.
 		Versions []struct {
 			Name    string `json:"name"`
 			Version string `json:"version"`
 		} `json:"versions"`
-	} `json:"status"`
-}
-
-// server returns the version that the operator of kube-apiserver reports of its
-// operand.
-func (c *clusterOperator) server() server {
-	for _, v := range c.Status.Versions {
-		if c.Name == "kube-apiserver" && v.Name == "kube-apiserver" {
-			return newServer(fromOperator, v.Version)
-		}
-	}
-	return server{}
-}
-
-// clusterVersion is a ClusterVersion as far as it is read.
-type clusterVersion struct {
-	metav1.ObjectMeta `json:"metadata"`
-
-	Status struct {
 		Desired struct {
 			Version string `json:"version"`
 		} `json:"desired"`
@@ -97,8 +79,14 @@ type clusterVersion struct {
 	} `json:"status"`
 }
 
-// server returns the newest version that was rolled out completely.
-func (c *clusterVersion) server() server {
+// server returns the version that the operator of kube-apiserver reports of its
+// operand, or the newest release of OpenShift that was rolled out completely.
+func (c *clusterStatus) server() server {
+	for _, v := range c.Status.Versions {
+		if c.Name == "kube-apiserver" && v.Name == "kube-apiserver" {
+			return newServer(fromOperator, v.Version)
+		}
+	}
 	for _, h := range c.Status.History {
 		if h.State == "Completed" {
 			return openShift(h.Version)
