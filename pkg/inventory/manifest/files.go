@@ -12,6 +12,8 @@ import (
 	"path"
 	"path/filepath"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // stdinName is the file name of positions in the standard input.
@@ -47,7 +49,7 @@ type file struct {
 	// valid YAML: a directory holds other files, too.
 	lenient bool
 	// implied is the type of objects that do not state theirs.
-	implied typeMeta
+	implied schema.GroupVersionKind
 	// complete is what the file may be complete of.
 	complete []completeness
 	// failed is set where an object of it cannot be read, listed where there is a

@@ -11,53 +11,33 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// typeMeta is the type that an object states.
-type typeMeta struct{ apiVersion, kind string }
+func isList(t schema.GroupVersionKind) bool { return strings.HasSuffix(t.Kind, "List") }
 
-func (t typeMeta) group() string {
-	group, _, found := strings.Cut(t.apiVersion, "/")
-	if !found {
-		return ""
+// itemType returns the type of a list's items, as the API server states none in them,
+// and that of any other object.
+func itemType(t schema.GroupVersionKind) schema.GroupVersionKind {
+	if t.Kind = strings.TrimSuffix(t.Kind, "List"); t.Kind == "" {
+		return schema.GroupVersionKind{}
 	}
-	return group
+	return t
 }
 
-func (t typeMeta) version() string {
-	return t.apiVersion[strings.LastIndexByte(t.apiVersion, '/')+1:]
-}
-
-func (t typeMeta) isList() bool { return strings.HasSuffix(t.kind, "List") }
-
-// item returns the type of a list's items: the API server states none in them.
-func (t typeMeta) item() typeMeta {
-	kind := strings.TrimSuffix(t.kind, "List")
-	if kind == "" {
-		return typeMeta{}
-	}
-	return typeMeta{t.apiVersion, kind}
-}
-
-// isOpenShift reports whether only OpenShift serves the type.
-func (t typeMeta) isOpenShift() bool { return openShiftGroup(t.group()) }
-
-func openShiftGroup(group string) bool { return strings.HasSuffix(group, ".openshift.io") }
+// isOpenShift reports whether only OpenShift serves the group.
+func isOpenShift(group string) bool { return strings.HasSuffix(group, ".openshift.io") }
 
 // isSkipped reports whether objects of the type, or items of the list, are not
 // read.
-func (t typeMeta) isSkipped() bool {
-	if t.isList() {
-		t = t.item()
-	}
-	_, known := t.decoder()
-	return !known && t.kind != "" && t.apiVersion != ""
+func isSkipped(t schema.GroupVersionKind) bool {
+	t = itemType(t)
+	_, known := decoders[t.GroupKind().String()]
+	return !known && t.Kind != "" && t.Version != ""
 }
-
-type groupKind struct{ group, kind string }
 
 // decoder is how to read a kind.
 type decoder struct {
@@ -67,28 +47,23 @@ type decoder struct {
 	object func() metav1.Object
 }
 
-func (t typeMeta) decoder() (decoder, bool) {
-	d, ok := decoders[groupKind{t.group(), t.kind}]
-	return d, ok
-}
-
-// decoders are the kinds that are read; all others are skipped.
-var decoders = map[groupKind]decoder{
-	{"admissionregistration.k8s.io", inventory.KindValidating}: {[]string{"v1", "v1beta1"}, false, empty[admissionv1.ValidatingWebhookConfiguration]},
-	{"admissionregistration.k8s.io", inventory.KindMutating}:   {[]string{"v1", "v1beta1"}, false, empty[admissionv1.MutatingWebhookConfiguration]},
-	{"apiextensions.k8s.io", inventory.KindCRD}:                {[]string{"v1", "v1beta1"}, false, empty[crd]},
-	{"apiregistration.k8s.io", "APIService"}:                   {[]string{"v1", "v1beta1"}, false, empty[apiregistrationv1.APIService]},
-	{"", "Namespace"}:                                          {[]string{"v1"}, false, empty[metav1.PartialObjectMetadata]},
-	{"", "Service"}:                                            {[]string{"v1"}, true, empty[corev1.Service]},
-	{"", "Endpoints"}:                                          {[]string{"v1"}, true, empty[endpoints]},
-	{"discovery.k8s.io", "EndpointSlice"}:                      {[]string{"v1", "v1beta1"}, true, empty[endpointSlice]},
-	{"", "Node"}:                                               {[]string{"v1"}, false, empty[corev1.Node]},
-	{"", "Pod"}:                                                {[]string{"v1"}, true, empty[corev1.Pod]},
-	{"apps", "Deployment"}:                                     {[]string{"v1"}, true, empty[appsv1.Deployment]},
-	{"apps", "StatefulSet"}:                                    {[]string{"v1"}, true, empty[appsv1.StatefulSet]},
-	{"apps", "DaemonSet"}:                                      {[]string{"v1"}, true, empty[appsv1.DaemonSet]},
-	{"config.openshift.io", "ClusterVersion"}:                  {[]string{"v1"}, false, empty[clusterStatus]},
-	{"config.openshift.io", "ClusterOperator"}:                 {[]string{"v1"}, false, empty[clusterStatus]},
+// decoders are the kinds that are read, each with its group; all others are skipped.
+var decoders = map[string]decoder{
+	"ValidatingWebhookConfiguration.admissionregistration.k8s.io": {[]string{"v1", v1beta1}, false, empty[admissionv1.ValidatingWebhookConfiguration]},
+	"MutatingWebhookConfiguration.admissionregistration.k8s.io":   {[]string{"v1", v1beta1}, false, empty[admissionv1.MutatingWebhookConfiguration]},
+	"CustomResourceDefinition.apiextensions.k8s.io":               {[]string{"v1", v1beta1}, false, empty[crd]},
+	"APIService.apiregistration.k8s.io":                           {[]string{"v1", v1beta1}, false, empty[apiregistrationv1.APIService]},
+	"Namespace":                                                   {[]string{"v1"}, false, empty[metav1.PartialObjectMetadata]},
+	"Service":                                                     {[]string{"v1"}, true, empty[corev1.Service]},
+	"Endpoints":                                                   {[]string{"v1"}, true, empty[endpoints]},
+	"EndpointSlice.discovery.k8s.io":                              {[]string{"v1", v1beta1}, true, empty[endpointSlice]},
+	"Node":                                                        {[]string{"v1"}, false, empty[corev1.Node]},
+	"Pod":                                                         {[]string{"v1"}, true, empty[corev1.Pod]},
+	"Deployment.apps":                                             {[]string{"v1"}, true, empty[appsv1.Deployment]},
+	"StatefulSet.apps":                                            {[]string{"v1"}, true, empty[appsv1.StatefulSet]},
+	"DaemonSet.apps":                                              {[]string{"v1"}, true, empty[appsv1.DaemonSet]},
+	"ClusterVersion.config.openshift.io":                          {[]string{"v1"}, false, empty[clusterStatus]},
+	"ClusterOperator.config.openshift.io":                         {[]string{"v1"}, false, empty[clusterStatus]},
 }
 
 func empty[T any, P interface {
@@ -100,22 +75,22 @@ func empty[T any, P interface {
 
 // convert returns the object as it is kept: in v1, with the defaults of its
 // version.
-func convert(object metav1.Object, t typeMeta) any {
+func convert(object metav1.Object, version string) any {
 	switch o := object.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
 		o.Webhooks = slices.Clone(o.Webhooks) // the decoder allocates up to twice as many
 		for i := range o.Webhooks {
 			w := &o.Webhooks[i]
-			t.defaultWebhook(webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions})
+			defaultWebhook(version, webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions})
 		}
 	case *admissionv1.MutatingWebhookConfiguration:
 		o.Webhooks = slices.Clone(o.Webhooks)
 		for i := range o.Webhooks {
 			w := &o.Webhooks[i]
-			t.defaultWebhook(webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions})
+			defaultWebhook(version, webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions})
 		}
 	case *crd:
-		return o.v1(t)
+		return o.v1(version)
 	case *endpointSlice:
 		return o.v1()
 	case *corev1.Pod:
@@ -179,37 +154,37 @@ func (o *outcome) fail(t text, object string, p *problem) {
 }
 
 // skip counts objects of a type that is not read; a list counts as one at least.
-func (o *outcome) skip(meta typeMeta, count int) {
+func (o *outcome) skip(meta schema.GroupVersionKind, count int) {
 	o.skipped += max(count, 1)
-	o.openShift = o.openShift || meta.isOpenShift()
+	o.openShift = o.openShift || isOpenShift(meta.Group)
 }
 
 // object reads one API object, whose webhooks are in the spans of the text.
-func (o *outcome) object(t text, data []byte, meta typeMeta, webhooks []span) {
-	d, known := meta.decoder()
+func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webhooks []span) {
+	d, known := decoders[meta.GroupKind().String()]
 	switch {
-	case meta.apiVersion == "" && isRegistration(meta.kind):
-		o.fail(t, join(meta.kind, nameIn(data)), problemf(1, "apiVersion is missing"))
+	case meta.Version == "" && isRegistration(meta.Kind):
+		o.fail(t, join(meta.Kind, nameIn(data)), problemf(1, "apiVersion is missing"))
 		return
 	case !known:
 		o.skip(meta, 1)
 		return
-	case !slices.Contains(d.versions, meta.version()):
-		o.fail(t, join(meta.kind, nameIn(data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.apiVersion, strings.Join(d.versions, " or ")))
+	case !slices.Contains(d.versions, meta.Version):
+		o.fail(t, join(meta.Kind, nameIn(data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.GroupVersion(), strings.Join(d.versions, " or ")))
 		return
 	}
-	o.openShift = o.openShift || meta.isOpenShift()
+	o.openShift = o.openShift || isOpenShift(meta.Group)
 	value := d.object()
 	bad, p := decodeObject(data, value)
 	for _, path := range bad {
-		o.fail(t, join(meta.kind, value.GetName()), problemf(t.bundleLine(path.String(), webhooks), "%s: must be base64", path))
+		o.fail(t, join(meta.Kind, value.GetName()), problemf(t.bundleLine(path.String(), webhooks), "%s: must be base64", path))
 	}
 	if p != nil {
-		o.fail(t, join(meta.kind, value.GetName()), p)
+		o.fail(t, join(meta.Kind, value.GetName()), p)
 		return
 	}
 	if value.GetName() == "" {
-		o.fail(t, meta.kind, problemf(1, "metadata.name is missing"))
+		o.fail(t, meta.Kind, problemf(1, "metadata.name is missing"))
 		return
 	}
 	// Who owns which field is not read, and much of what an object is made of.
@@ -217,7 +192,7 @@ func (o *outcome) object(t text, data []byte, meta typeMeta, webhooks []span) {
 	for i := range fields {
 		fields[i].FieldsV1 = nil
 	}
-	key := inventory.SourceKey{Kind: meta.kind, Name: value.GetName()}
+	key := inventory.SourceKey{Kind: meta.Kind, Name: value.GetName()}
 	if d.namespaced {
 		value.SetNamespace(cmp.Or(value.GetNamespace(), "default")) // as kubectl does
 		key.Namespace = value.GetNamespace()
@@ -226,8 +201,8 @@ func (o *outcome) object(t text, data []byte, meta typeMeta, webhooks []span) {
 		key:     key,
 		line:    t.line,
 		hooks:   hooks(value, t.line, webhooks),
-		removed: isRegistration(meta.kind) && meta.isV1beta1(),
-		value:   convert(value, meta),
+		removed: isRegistration(meta.Kind) && meta.Version == v1beta1,
+		value:   convert(value, meta.Version),
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -64,7 +66,7 @@ var layoutSigns = []struct {
 // fileRole is the content of a file by its path in a layout.
 type fileRole struct {
 	// implied is the type of objects that do not state theirs.
-	implied typeMeta
+	implied schema.GroupVersionKind
 	// complete are the objects of the namespace that are all in the file.
 	complete  objectSet
 	namespace string
@@ -194,13 +196,13 @@ func hostedFolder(name string) string {
 
 // insightsTypes are the files of an insights archive that are read, and the folders.
 // Its objects do not state their types.
-var insightsTypes = map[string]typeMeta{
-	"version":                         {"config.openshift.io/v1", "ClusterVersion"},
-	"clusteroperator":                 {"config.openshift.io/v1", "ClusterOperator"},
-	"validatingwebhookconfigurations": {"admissionregistration.k8s.io/v1", inventory.KindValidating},
-	"mutatingwebhookconfigurations":   {"admissionregistration.k8s.io/v1", inventory.KindMutating},
-	"crd":                             {"apiextensions.k8s.io/v1", inventory.KindCRD},
-	"apiservice":                      {"apiregistration.k8s.io/v1", "APIService"},
+var insightsTypes = map[string]schema.GroupVersionKind{
+	"version":                         schema.FromAPIVersionAndKind("config.openshift.io/v1", "ClusterVersion"),
+	"clusteroperator":                 schema.FromAPIVersionAndKind("config.openshift.io/v1", "ClusterOperator"),
+	"validatingwebhookconfigurations": schema.FromAPIVersionAndKind("admissionregistration.k8s.io/v1", inventory.KindValidating),
+	"mutatingwebhookconfigurations":   schema.FromAPIVersionAndKind("admissionregistration.k8s.io/v1", inventory.KindMutating),
+	"crd":                             schema.FromAPIVersionAndKind("apiextensions.k8s.io/v1", inventory.KindCRD),
+	"apiservice":                      schema.FromAPIVersionAndKind("apiregistration.k8s.io/v1", "APIService"),
 }
 
 // insightsFile matches config/NAME.json and config/FOLDER/NAME.json.

@@ -92,7 +92,7 @@ func (k *kept) result() inventory.Objects {
 			out.Add(o.value)
 		}
 	}
-	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return openShiftGroup(crd.Spec.Group) })
+	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return isOpenShift(crd.Spec.Group) })
 	out.Server = best.version
 	out.Nodes = nodes(k.objects, known)
 	out.ServicesKnown.Namespaces = known[allServices]

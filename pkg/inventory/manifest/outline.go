@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // outline is what the text of an object shows before it is decoded: its type, and
@@ -21,11 +23,13 @@ type outline struct {
 // span is a part of a text. line counts from the first line of the text, 1.
 type span struct{ start, end, line int }
 
-func (o outline) meta() typeMeta { return typeMeta{o.words["apiVersion"], o.words["kind"]} }
+func (o outline) meta() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(o.words["apiVersion"], o.words["kind"])
+}
 
 // isList reports whether an object of the type is a list.
-func (o outline) isList(meta typeMeta) bool {
-	return o.list == "items" && (meta.isList() || meta.kind == "")
+func (o outline) isList(meta schema.GroupVersionKind) bool {
+	return o.list == "items" && (isList(meta) || meta.Kind == "")
 }
 
 // isVersion reports whether the object has the version of the API server.
@@ -45,7 +49,7 @@ func (o outline) items() []span {
 
 // name names an object that cannot be decoded: "Kind/name", "Kind" or "".
 func (o outline) name(data []byte) string {
-	kind := o.meta().kind
+	kind := o.meta().Kind
 	_, metadata, found := bytes.Cut(data, []byte("metadata:"))
 	if !found || kind == "" {
 		return kind

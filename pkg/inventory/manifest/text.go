@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -22,7 +24,7 @@ type text struct {
 	// shown is its outline, empty where that is not known yet.
 	shown outline
 	// implied is the type of an object that does not state its own.
-	implied typeMeta
+	implied schema.GroupVersionKind
 	// nested counts the lists around it.
 	nested int
 	// notJSON is why a text that starts as JSON does is none: it may be YAML.
@@ -33,8 +35,8 @@ func (t text) isJSON() bool { return t.notJSON == nil && isJSON(t.data) }
 
 // item returns an item of a list of the type; an empty span is one of which no more
 // is known than the list's line.
-func (t text) item(s span, list typeMeta) text {
-	t.data, t.line, t.implied, t.shown = t.data[s.start:s.end], t.line+max(0, s.line-1), list.item(), outline{}
+func (t text) item(s span, list schema.GroupVersionKind) text {
+	t.data, t.line, t.implied, t.shown = t.data[s.start:s.end], t.line+max(0, s.line-1), itemType(list), outline{}
 	if content := bytes.TrimLeft(t.data, " "); bytes.HasPrefix(content, []byte("-")) {
 		content[0] = ' ' // without its dash, an item is a document
 	}
@@ -57,7 +59,7 @@ func (t text) outline() outline {
 func (t text) read() outcome {
 	var o outcome
 	shown := t.outline()
-	if meta := shown.meta(); meta.isSkipped() {
+	if meta := shown.meta(); isSkipped(meta) {
 		o.skip(meta, len(shown.items()))
 		return o
 	}
@@ -87,7 +89,7 @@ func (t text) read() outcome {
 // they are, as YAML that was converted to JSON has but one.
 func (o *outcome) value(t text, shown outline, data []byte) {
 	e := shown
-	if meta := shown.meta(); !t.isJSON() && (meta.apiVersion == "" || meta.kind == "" || meta.isList()) {
+	if meta := shown.meta(); !t.isJSON() && (meta.Version == "" || meta.Kind == "" || isList(meta)) {
 		e = jsonOutline(data) // it shows what the lines do not
 	}
 	meta := cmp.Or(e.meta(), t.implied)
@@ -97,7 +99,7 @@ func (o *outcome) value(t text, shown outline, data []byte) {
 			o.skipped++
 		}
 	case e.isList(meta) && t.nested >= maxNested:
-		o.fail(t, meta.kind, problemf(1, "more than %d lists in one another: write the items into one", maxNested))
+		o.fail(t, meta.Kind, problemf(1, "more than %d lists in one another: write the items into one", maxNested))
 	case e.isList(meta):
 		t.nested++
 		places := shown.elements
@@ -108,7 +110,7 @@ func (o *outcome) value(t text, shown outline, data []byte) {
 			one := t.item(places[i], meta)
 			o.value(one, one.outline(), data[item.start:item.end])
 		}
-	case meta == (typeMeta{}) && e.isVersion():
+	case meta.Empty() && e.isVersion():
 		o.objects = append(o.objects, object{key: inventory.SourceKey{Kind: "Version"}, line: t.line, value: readVersion(data)})
 	default:
 		o.object(t, data, meta, shown.elements)
@@ -116,12 +118,12 @@ func (o *outcome) value(t text, shown outline, data []byte) {
 }
 
 // listStart notes what the list itself says. It returns the items to read.
-func (o *outcome) listStart(t text, meta typeMeta, e outline) []span {
+func (o *outcome) listStart(t text, meta schema.GroupVersionKind, e outline) []span {
 	o.listed = true
-	if meta.apiVersion != "" && meta.kind == "" { // its kind comes after its items
+	if meta.Version != "" && meta.Kind == "" { // its kind comes after its items
 		o.fail(t, "", problemf(1, "a list without a kind: the file is truncated"))
 	}
-	if meta.isSkipped() {
+	if isSkipped(meta) {
 		o.skip(meta, len(e.elements))
 		return nil
 	}

@@ -19,13 +19,13 @@ type webhook struct {
 	reviewVersions *[]string
 }
 
-func (t typeMeta) isV1beta1() bool { return t.version() == "v1beta1" }
+const v1beta1 = "v1beta1"
 
 // defaultWebhook makes the defaults of v1beta1 explicit, where those of v1 are
 // others.
 // Source: k8s.io/kubernetes/pkg/apis/admissionregistration/v1beta1/defaults.go.
-func (t typeMeta) defaultWebhook(w webhook) {
-	if !t.isV1beta1() {
+func defaultWebhook(version string, w webhook) {
+	if version != v1beta1 {
 		return
 	}
 	*w.failurePolicy = cmp.Or(*w.failurePolicy, new(admissionv1.Ignore))
@@ -33,7 +33,7 @@ func (t typeMeta) defaultWebhook(w webhook) {
 	*w.sideEffects = cmp.Or(*w.sideEffects, new(admissionv1.SideEffectClassUnknown))
 	*w.timeoutSeconds = cmp.Or(*w.timeoutSeconds, new(int32(30)))
 	if len(*w.reviewVersions) == 0 {
-		*w.reviewVersions = []string{"v1beta1"}
+		*w.reviewVersions = []string{v1beta1}
 	}
 }
 
@@ -79,7 +79,7 @@ type crdConversion struct {
 // v1 converts as the API server does.
 // Source: k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1
 // (defaults.go, conversion.go).
-func (c *crd) v1(t typeMeta) *apiextensionsv1.CustomResourceDefinition {
+func (c *crd) v1(version string) *apiextensionsv1.CustomResourceDefinition {
 	out := &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   c.TypeMeta,
 		ObjectMeta: c.ObjectMeta,
@@ -92,7 +92,7 @@ func (c *crd) v1(t typeMeta) *apiextensionsv1.CustomResourceDefinition {
 	if c.Spec.Conversion != nil {
 		out.Spec.Conversion = &c.Spec.Conversion.CustomResourceConversion
 	}
-	if t.isV1beta1() {
+	if version == v1beta1 {
 		c.Spec.convert(&out.Spec)
 	}
 	return out
@@ -110,7 +110,7 @@ func (s *crdSpec) convert(out *apiextensionsv1.CustomResourceDefinitionSpec) {
 	if c := s.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
 		out.Conversion.Webhook = &apiextensionsv1.WebhookConversion{ClientConfig: c.ClientConfig, ConversionReviewVersions: c.ReviewVersions}
 		if len(c.ReviewVersions) == 0 {
-			out.Conversion.Webhook.ConversionReviewVersions = []string{"v1beta1"}
+			out.Conversion.Webhook.ConversionReviewVersions = []string{v1beta1}
 		}
 	}
 }
