@@ -50,8 +50,8 @@ type file struct {
 	lenient bool
 	// implied is the type of objects that do not state theirs.
 	implied schema.GroupVersionKind
-	// complete is what the file may be complete of.
-	complete []completeness
+	// member is its path in the directory or archive.
+	member string
 	// failed is set where an object of it cannot be read, listed where there is a
 	// list in it.
 	failed, listed bool
@@ -151,7 +151,7 @@ func (in *input) member(full, name string) (*file, bool) {
 	in.noteHosted(name)
 	role, read := in.layout.role(name)
 	in.listed = in.listed || read && configurationList.MatchString(name)
-	f := &file{input: in, name: full, lenient: in.layout == plain, implied: role.implied, complete: in.layout.completeness(name)}
+	f := &file{input: in, name: full, lenient: in.layout == plain, implied: role.implied, member: name}
 	return f, read || in.isTimestamp(name)
 }
 

@@ -67,33 +67,10 @@ var layoutSigns = []struct {
 type fileRole struct {
 	// implied is the type of objects that do not state theirs.
 	implied schema.GroupVersionKind
-	// complete are the objects of the namespace that are all in the file.
+	// complete are the objects of the namespace that are all in the file, if it is a
+	// list that can be read: a full disk leaves empty files behind.
 	complete  objectSet
 	namespace string
-}
-
-// completeness is that a file holds all objects of a set. It is confirmed if the
-// input has the layout and the file is a readable list: a full disk leaves empty
-// files behind.
-type completeness struct {
-	layout layout
-	fileRole
-}
-
-// completeness returns what a file may be complete of. While the layout of an
-// archive is not known yet, each layout counts.
-func (l layout) completeness(name string) []completeness {
-	layouts := []layout{l}
-	if l == plain {
-		layouts = []layout{mustGather, inspect, clusterDump}
-	}
-	var out []completeness
-	for _, l := range layouts {
-		if r, ok := l.role(name); ok && r.complete != nothing {
-			out = append(out, completeness{l, r})
-		}
-	}
-	return out
 }
 
 // objectSet are objects that a file may hold all of.

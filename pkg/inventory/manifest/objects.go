@@ -130,20 +130,19 @@ func (o object) addSources(sources map[inventory.SourceKey]inventory.Source) {
 // coverage are the namespaces of which all objects of a set were collected.
 type coverage map[objectSet]map[string]bool
 
-// confirmed returns what the files are complete of: those that are a readable list
-// in the layout of their input.
+// confirmed returns what the files are complete of in the layout of their input, which
+// a later file may have shown.
 func confirmed(files []*file) coverage {
 	out := coverage{}
 	for _, f := range files {
-		for _, c := range f.complete {
-			if f.failed || !f.listed || f.input.layout != c.layout {
-				continue
-			}
-			if out[c.complete] == nil {
-				out[c.complete] = map[string]bool{}
-			}
-			out[c.complete][c.namespace] = true
+		role, _ := f.input.layout.role(f.member)
+		if f.failed || !f.listed || role.complete == nothing {
+			continue
 		}
+		if out[role.complete] == nil {
+			out[role.complete] = map[string]bool{}
+		}
+		out[role.complete][role.namespace] = true
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,9 +31,7 @@ func defaultWebhook(version string, w webhook) {
 	*w.matchPolicy = cmp.Or(*w.matchPolicy, new(admissionv1.Exact))
 	*w.sideEffects = cmp.Or(*w.sideEffects, new(admissionv1.SideEffectClassUnknown))
 	*w.timeoutSeconds = cmp.Or(*w.timeoutSeconds, new(int32(30)))
-	if len(*w.reviewVersions) == 0 {
-		*w.reviewVersions = []string{v1beta1}
-	}
+	*w.reviewVersions = reviewVersions(*w.reviewVersions)
 }
 
 // ignored is the value of a field that is not read.
@@ -108,11 +105,16 @@ func (s *crdSpec) convert(out *apiextensionsv1.CustomResourceDefinitionSpec) {
 		out.Versions[i].Subresources = cmp.Or(out.Versions[i].Subresources, s.Subresources)
 	}
 	if c := s.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
-		out.Conversion.Webhook = &apiextensionsv1.WebhookConversion{ClientConfig: c.ClientConfig, ConversionReviewVersions: c.ReviewVersions}
-		if len(c.ReviewVersions) == 0 {
-			out.Conversion.Webhook.ConversionReviewVersions = []string{v1beta1}
-		}
+		out.Conversion.Webhook = &apiextensionsv1.WebhookConversion{ClientConfig: c.ClientConfig, ConversionReviewVersions: reviewVersions(c.ReviewVersions)}
 	}
+}
+
+// reviewVersions returns the versions, or the default of v1beta1.
+func reviewVersions(versions []string) []string {
+	if len(versions) == 0 {
+		return []string{v1beta1}
+	}
+	return versions
 }
 
 // endpointSlice is an EndpointSlice of v1 or v1beta1.
@@ -125,23 +127,19 @@ type endpointSlice struct {
 type endpoint struct {
 	discoveryv1.Endpoint `json:",inline"`
 	// Topology is that of v1beta1.
-	Topology map[string]string `json:"topology"`
+	Topology struct {
+		Hostname *string `json:"kubernetes.io/hostname"`
+		Zone     *string `json:"topology.kubernetes.io/zone"`
+	} `json:"topology"`
 }
 
 func (s *endpointSlice) v1() *discoveryv1.EndpointSlice {
 	out := s.EndpointSlice
 	out.Endpoints = make([]discoveryv1.Endpoint, len(s.Endpoints))
 	for i, e := range s.Endpoints {
-		e.NodeName = cmp.Or(e.NodeName, label(e.Topology, corev1.LabelHostname))
-		e.Zone = cmp.Or(e.Zone, label(e.Topology, corev1.LabelTopologyZone))
+		e.NodeName = cmp.Or(e.NodeName, e.Topology.Hostname)
+		e.Zone = cmp.Or(e.Zone, e.Topology.Zone)
 		out.Endpoints[i] = e.Endpoint
 	}
 	return &out
-}
-
-func label(labels map[string]string, key string) *string {
-	if value, ok := labels[key]; ok {
-		return &value
-	}
-	return nil
 }
