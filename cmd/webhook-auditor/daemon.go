@@ -63,22 +63,24 @@ func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logg
 // current is the last Report, with the conditions as they are now.
 func (d *daemon) current() *classify.Report { return d.tracker.Current(time.Now()) }
 
+// publish makes the Report of the Snapshot the current one, unless ctx ends first. nil
+// stands for the last Snapshot, which another Policy evaluates in another way.
 func (d *daemon) publish(ctx context.Context, s *inventory.Snapshot) {
 	d.evaluating.Lock()
 	defer d.evaluating.Unlock()
-	d.evaluate(ctx, s)
-}
-
-// evaluate makes the Report of the Snapshot the current one, unless ctx ends
-// first.
-func (d *daemon) evaluate(ctx context.Context, s *inventory.Snapshot) {
+	before := d.current()
+	switch {
+	case s == nil && before == nil:
+		return
+	case s == nil:
+		s = before.Snapshot
+	}
 	end := d.evaluations.begin()
 	report, err := d.evaluator.Evaluate(ctx, s)
 	end()
 	if err != nil {
 		return
 	}
-	before := d.current()
 	d.tracker.Observe(report)
 	if d.writer != nil {
 		d.writer.Notify()

@@ -83,15 +83,9 @@ func (d *daemon) policyChanged(ctx context.Context, policy classify.Policy, err 
 		return
 	}
 	d.log.Info("reloaded the Policy")
-	d.setPolicy(ctx, policy)
-	d.policy.Succeeded(time.Now())
-}
-
-func (d *daemon) setPolicy(ctx context.Context, policy classify.Policy) {
 	d.evaluating.Lock()
-	defer d.evaluating.Unlock()
 	d.evaluator = classify.NewEvaluator(policy)
-	if last := d.current(); last != nil {
-		d.evaluate(ctx, last.Snapshot)
-	}
+	d.evaluating.Unlock()
+	d.publish(ctx, nil)
+	d.policy.Succeeded(time.Now())
 }

@@ -153,23 +153,31 @@ func (s *scraper) blocks(r *classify.Report, e encoder, families []Family) map[s
 	known := s.known(e.encoding)
 	memory := newArena()
 	dropped := map[string]int{}
-	out := make(map[string]block, len(families)+1)
-	for _, f := range families {
-		name := f.Series()
-		known[name] = s.block(f, e, known[name], memory)
-		out[name] = known[name]
-		dropped[name] = known[name].dropped
-	}
 	if len(families) == len(s.families) {
 		drops := seriesDropped
 		drops.Collect = func(_ *classify.Report, emit func(float64, ...string)) {
-			for _, f := range families {
+			for _, f := range s.families {
 				emit(float64(dropped[f.Series()]), f.Series())
 			}
 		}
-		name := drops.Series()
-		known[name] = s.block(drops, e, known[name], memory)
-		out[name] = known[name]
+		families = append(slices.Clip(families), drops)
+	}
+	out := make(map[string]block, len(families))
+	for _, f := range families {
+		name := f.Series()
+		sum, isKnown := s.sums[name]
+		if !isKnown {
+			sum = s.sum(f, r)
+			s.sums[name] = sum
+		}
+		if known[name].sum != sum {
+			writer := newFamilyWriter(f, memory)
+			f.Collect(r, writer.send)
+			b := e.encode(writer.appendTo(nil))
+			b.sum, b.dropped = sum, writer.dropped
+			known[name] = b
+		}
+		out[name], dropped[name] = known[name], known[name].dropped
 	}
 	return out
 }
@@ -185,30 +193,13 @@ func (s *scraper) known(e encoding) map[string]block {
 	return s.formats[e]
 }
 
-// block returns the family as it is now, encoded; before is what it was.
-func (s *scraper) block(f Family, e encoder, before block, memory *arena) block {
-	sum, isKnown := s.sums[f.Series()]
-	if !isKnown {
-		sum = s.sum(f)
-		s.sums[f.Series()] = sum
-	}
-	if before.sum == sum {
-		return before
-	}
-	writer := newFamilyWriter(f, memory)
-	f.Collect(s.report, writer.send)
-	out := e.encode(writer.appendTo(nil))
-	out.sum, out.dropped = sum, writer.dropped
-	return out
-}
-
 // sum identifies the series of a family of the Report: those with the same one are
 // the same. It is never 0.
-func (s *scraper) sum(f Family) uint64 {
+func (s *scraper) sum(f Family, r *classify.Report) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
 	var number [8]byte
-	f.Collect(s.report, func(value float64, labels ...string) {
+	f.Collect(r, func(value float64, labels ...string) {
 		h.Write(binary.LittleEndian.AppendUint64(number[:0], math.Float64bits(value)))
 		for _, l := range labels {
 			h.WriteString(l)

@@ -377,9 +377,9 @@ func (w *watcher) watches() []*objectWatch {
 	return out
 }
 
-// contents returns what all watches hold at the time. It ends retired watches that
-// are replaced, and leaves them out.
-func (w *watcher) contents(now time.Time) []contents {
+// objects returns what is known of the cluster at the time. It ends retired watches
+// that are replaced, and leaves them out.
+func (w *watcher) objects(now time.Time) inventory.Objects {
 	var wanted, retired []contents
 	for _, o := range w.watches() {
 		c := o.contents(now)
@@ -389,44 +389,43 @@ func (w *watcher) contents(now time.Time) []contents {
 			wanted = append(wanted, c)
 		}
 	}
-	out := wanted
+	all := slices.Clip(wanted)
 	for _, old := range retired {
-		unread, keys := false, map[inventory.Key]bool{}
-		for _, c := range wanted {
-			if c.scope.replaces(old.scope) && c.GroupResource == old.GroupResource {
-				unread = unread || !c.known
-				for _, obj := range c.objects {
-					keys[keyOf(obj)] = true
-				}
-			}
-		}
-		if unread {
-			out = append(out, old.without(keys))
-			continue
-		}
-		if watch, ok := w.scoped[old.scope]; ok {
+		if replaced, keys := old.replacedBy(wanted); !replaced {
+			all = append(all, old.without(keys))
+		} else if watch, ok := w.scoped[old.scope]; ok {
 			watch.stop()
 			delete(w.scoped, old.scope)
 		}
 	}
-	return out
+	w.mu.Lock()
+	info, errors, regressions := w.serverInfo, maps.Clone(w.errors), w.regressions
+	w.mu.Unlock()
+	o := assemble(w.options, all, info)
+	o.WatchErrors, o.Regressions, o.Current = errors, regressions, now
+	for _, c := range all {
+		o.Current = earlier(o.Current, c.current)
+	}
+	return o
+}
+
+// replacedBy reports whether all that takes the place of the contents was read, and
+// which of the objects were.
+func (c contents) replacedBy(others []contents) (replaced bool, keys map[inventory.Key]bool) {
+	replaced, keys = true, map[inventory.Key]bool{}
+	for _, o := range others {
+		if o.GroupResource == c.GroupResource && o.scope.replaces(c.scope) {
+			replaced = replaced && o.known
+			for _, obj := range o.objects {
+				keys[keyOf(obj)] = true
+			}
+		}
+	}
+	return replaced, keys
 }
 
 // without leaves out objects that other contents have as well.
 func (c contents) without(keys map[inventory.Key]bool) contents {
 	c.objects = slices.DeleteFunc(slices.Clone(c.objects), func(obj any) bool { return keys[keyOf(obj)] })
 	return c
-}
-
-// objects returns what is known of the cluster at the time.
-func (w *watcher) objects(now time.Time) inventory.Objects {
-	all := w.contents(now)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	o := assemble(w.options, all, w.serverInfo)
-	o.WatchErrors, o.Regressions, o.Current = maps.Clone(w.errors), w.regressions, now
-	for _, c := range all {
-		o.Current = earlier(o.Current, c.current)
-	}
-	return o
 }
