@@ -321,12 +321,12 @@ func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	collectMore()
 	line := newProgress(s.err)
 	objects, summary := manifest.Read(paths, manifest.Options{Stdin: s.in, Server: server, Progress: func(files, objects int) {
 		line.show("reading: %d files, %d objects", files, objects)
 	}})
 	line.clear()
+	collectMore()
 	objects.Inputs = summary.Inputs
 	objects.Errors = append(objects.Errors, summary.Empty...)
 	return forServer(objects, server).Snapshot(collected(summary.Inputs, time.Now())), nil
