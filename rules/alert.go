@@ -4,8 +4,11 @@
 package rules
 
 import (
+	"cmp"
 	"strings"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -92,18 +95,20 @@ func writtenOut(expr string, records []RecordingRule) string {
 	for before != expr {
 		before = expr
 		for _, r := range records {
-			expr = strings.ReplaceAll(expr, r.Name, "("+r.written()+")")
+			expr = strings.ReplaceAll(expr, r.Name, r.written())
 		}
 	}
 	return expr
 }
 
-// written is what stands for the record where nothing can be recorded.
+// written is what stands for the record where nothing can be recorded: a series,
+// which matchers may follow, or an expression.
 func (r RecordingRule) written() string {
-	if r.Inline != "" {
-		return r.Inline
+	out := cmp.Or(r.Inline, r.Expr)
+	if model.LegacyValidation.IsValidMetricName(out) {
+		return out
 	}
-	return r.Expr
+	return "(" + out + ")"
 }
 
 // Groups returns all rules. Prometheus evaluates the groups at the same time, so

@@ -46,7 +46,7 @@ func cpuTime(b *testing.B) time.Duration {
 }
 
 // fleet are the series of so many webhooks.
-func fleet(b *testing.B, webhooks, ticks int) []scrapedSeries {
+func fleet(b testing.TB, webhooks, ticks int) []scrapedSeries {
 	b.Helper()
 	var out []scrapedSeries
 	for i := range webhooks {

@@ -29,9 +29,23 @@ const (
 	intended     = rejections + `{error_type="no_error"}`
 )
 
-// calls6h are the records of how often each webhook was called in six hours. Only
-// the calls of the affected webhooks are counted in other windows.
-const calls6h = `cluster_type_name:webhook_auditor_calls:increase6h`
+// The records of how often each webhook was called in six hours, and of what the
+// API servers count, from which that comes: reading each scrape of six hours
+// costs four times as much. Only the calls of the affected webhooks are counted in
+// shorter windows. A series that ends with its API server must end at once, or
+// the sum would be reset twice, so none is looked for in the last minutes.
+const (
+	calls6h  = `cluster_type_name:webhook_auditor_calls:increase6h`
+	allCalls = `cluster_instance_type_name:webhook_auditor_calls:sum`
+	// recorded exists since when these are recorded.
+	recorded = `cluster:webhook_auditor_recorded:group`
+)
+
+var callsRecords = []RecordingRule{
+	{Name: allCalls, Expr: `sum by (instance, type, name) (` + requests + ` or ` + matchConditionErrors + `) or ` + asWebhook(`sum by (instance, crd_name) (`+converted+`_count)`)},
+	{Name: calls6h, Expr: `sum by (type, name) (increase(` + allCalls + `[6h])) > 0`, Inline: calls("6h")},
+	{Name: recorded, Expr: `group(` + calls6h + `)`},
+}
 
 // calls counts the calls of each webhook in the window.
 func calls(window string) string {
@@ -57,6 +71,20 @@ func affectedCalls(window string) string {
 	return `cluster_type_name:webhook_auditor_calls_affected:increase` + window
 }
 
+// affectedCallsRecord counts them. Rules that were installed within the window
+// count all calls since the start of the API servers: what failed before must not
+// be compared with the few calls that are recorded.
+func affectedCallsRecord(window, increase string) RecordingRule {
+	return RecordingRule{
+		Name: affectedCalls(window),
+		Expr: strings.NewReplacer("WINDOW", window, "INCREASE", increase).Replace(`max by (type, name) (
+			label_replace(sum by (type, name) (` + counters + `) unless on () group(last_over_time(` + recorded + `[15m] offset WINDOW)), "since", "start", "", "")
+			or INCREASE
+		) > 0`),
+		Inline: calls(window),
+	}
+}
+
 func affectedRecords(failures []failure) []RecordingRule {
 	operands := []string{
 		`last_over_time(` + rejections + `[15m])`, `last_over_time(` + failedOpen + `[15m])`, asWebhook(`last_over_time(` + converted + `_count[15m])`),
@@ -71,9 +99,9 @@ func affectedRecords(failures []failure) []RecordingRule {
 			or ` + asWebhook(`last_over_time(`+converted+`_count[5m])`) + `
 		) and on (type, name) ` + affected})
 	for _, window := range []string{"2m", "5m", "30m"} {
-		out = append(out, RecordingRule{Name: affectedCalls(window), Expr: `sum by (type, name) (increase(` + counters + `[` + window + `])) > 0`, Inline: calls(window)})
+		out = append(out, affectedCallsRecord(window, `sum by (type, name) (increase(`+counters+`[`+window+`]))`))
 	}
-	out = append(out, RecordingRule{Name: affectedCalls("6h"), Expr: calls6h + ` and on (type, name) ` + affected, Inline: calls("6h")})
+	out = append(out, affectedCallsRecord("6h", `(`+calls6h+` and on (type, name) `+affected+`)`))
 	return append(out, affectedInventory...)
 }
 
@@ -274,11 +302,11 @@ func historyGroup() Group {
 		Name:     "webhook-auditor-history",
 		Interval: 3 * time.Minute,
 		RecordingRules: slices.Concat(
+			callsRecords,
 			[]RecordingRule{
-				{Name: calls6h, Expr: calls("6h")},
 				remembered(failsClosed, `webhook_auditor_webhook_failure_impact{impact="closed"}`, `group by (type, name) (SERIES)`),
 			},
-			refusalRecords, answerRecords,
+			refusalRecords, answerRecords, unregisteredRecords,
 		),
 		Alerts: []Alert{notInInventory},
 	}

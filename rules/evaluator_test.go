@@ -145,6 +145,17 @@ func (p *evaluator) eval(at time.Duration) {
 	}
 }
 
+// record evaluates one group alone until the end: what it records is what the
+// others read of the hours before.
+func (p *evaluator) record(group string, end time.Duration) {
+	p.t.Helper()
+	for _, g := range p.groups {
+		for at := time.Duration(0); g.Name() == group && at < end; at += g.Interval() {
+			g.Eval(p.t.Context(), time.Unix(0, 0).Add(at))
+		}
+	}
+}
+
 // restart starts Prometheus anew: it evaluates once, and restores the alerts.
 func (p *evaluator) restart(file string, at time.Duration) {
 	p.t.Helper()
@@ -171,24 +182,31 @@ func ruleFile(t testing.TB, o Options) string {
 }
 
 // readBy leaves in the groups the alerts of these names and the records that
-// they read, so that nothing else is evaluated.
+// they read, in whichever group, so that nothing else is evaluated.
 func readBy(groups []monitoringv1.RuleGroup, keep func(monitoringv1.Rule) bool) []monitoringv1.RuleGroup {
-	var out []monitoringv1.RuleGroup
-	read := ""
-	for _, g := range slices.Backward(groups) {
-		kept := []monitoringv1.Rule{}
-		for _, r := range slices.Backward(g.Rules) {
-			if r.Record != "" && strings.Contains(read, r.Record) || r.Alert != "" && keep(r) {
-				read += r.Expr.String()
-				kept = append(kept, r)
+	read, before := "", -1
+	kept := func(r monitoringv1.Rule) bool {
+		return r.Record != "" && strings.Contains(read, r.Record) || r.Alert != "" && keep(r)
+	}
+	for len(read) != before {
+		before = len(read)
+		more := ""
+		for _, g := range groups {
+			for _, r := range g.Rules {
+				if kept(r) {
+					more += r.Expr.String()
+				}
 			}
 		}
-		if slices.Reverse(kept); len(kept) > 0 {
-			g.Rules = kept
+		read = more
+	}
+	var out []monitoringv1.RuleGroup
+	for _, g := range groups {
+		g.Rules = slices.DeleteFunc(g.Rules, func(r monitoringv1.Rule) bool { return !kept(r) })
+		if len(g.Rules) > 0 {
 			out = append(out, g)
 		}
 	}
-	slices.Reverse(out)
 	return out
 }
 

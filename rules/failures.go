@@ -106,7 +106,7 @@ const (
 )
 
 var answerRecords = []RecordingRule{
-	{Name: answers, Expr: `(` + answeredIn("[5m]") + `) and on (type, name) ` + affected},
+	{Name: answers, Expr: `last_over_time(` + counters + `{code="200"}[5m]) or last_over_time(` + intended + `[5m])`},
 	{Name: answersBefore, Expr: `(` + answeredIn("[5m] offset 1h") + `) and on (type, name) ` + affected, Inline: answeredIn("[5m] offset 1h")},
 	{Name: lastAnswers, Expr: `last_over_time(` + answers + `[1h])`, Inline: answeredIn("[1h]")},
 }

@@ -28,15 +28,18 @@ const (
 	longestRun   = `workqueue_longest_running_processor_seconds`
 )
 
-// The records of whether there are any calls, as several inputs depend on them.
+// The records of whether there are any calls, as several inputs depend on them, and
+// of which edges their histogram has.
 const (
 	timedCalls   = `cluster:webhook_auditor_admission_duration:group`
 	countedCalls = `cluster:webhook_auditor_admission_request:group`
+	timedEdges   = `cluster_le:webhook_auditor_admission_duration_bucket:group`
 )
 
 var inputRecords = []RecordingRule{
 	{Name: timedCalls, Expr: `group(` + admissionSeconds + `_count)`},
 	{Name: countedCalls, Expr: `group(` + requests + `)`},
+	{Name: timedEdges, Expr: `group by (le) (` + admissionSeconds + `_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"})`, Inline: admissionSeconds + `_bucket`},
 }
 
 // inputs are what is checked. Series of single webhooks exist only once one was
@@ -61,7 +64,7 @@ func inputs() []input {
 	}
 	for _, edge := range []string{"0.1", "0.5", "1", "2.5", "10"} {
 		series := fmt.Sprintf(`%s_bucket{le="%s"}`, admissionSeconds, edge)
-		out = append(out, input{series, timedCalls, fmt.Sprintf(`%s_bucket{le=~"%[2]s|%[2]s.0"}`, admissionSeconds, edge)})
+		out = append(out, input{series, timedCalls, fmt.Sprintf(`%s{le=~"%[2]s|%[2]s.0"}`, timedEdges, edge)})
 	}
 	for _, of := range [][]string{
 		{requests, "name", "type", "code", "rejected", "instance"},

@@ -108,6 +108,7 @@ func TestTraffic(t *testing.T) {
 	firsts := map[string]time.Duration{}
 	p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen", "WebhookConversionFailing"), tick, series)
 	p.tick = time.Minute // half as often as scraped: what is shown is the same
+	p.record("webhook-auditor-history", broken*time.Second)
 	for p.now = broken / 30 * 30 * time.Second; p.now <= ends*time.Second; {
 		now := p.now
 		for _, a := range p.until(now) {
@@ -127,6 +128,21 @@ func TestTraffic(t *testing.T) {
 					t.Logf("%s: %s fires after %s", s.name, alert, got)
 				}
 			}
+		}
+	}
+}
+
+// TestRulesInstalledLate has a Prometheus that begins to evaluate the alerts when
+// one call in a hundred has failed for hours: the failures of these hours are not
+// compared with the calls of the few minutes of which there are records.
+func TestRulesInstalledLate(t *testing.T) {
+	tr := outage(evenly(hour), of(evenly(hour), 100))
+	p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed"), tick, tr.series(kinds[0], "w", "a"))
+	p.now = (broken/30*30 + 2*hour) * time.Second
+	installed := p.now
+	for at := installed; at < (broken+3*hour)*time.Second; at += 5 * time.Minute {
+		if got := p.firing(at); len(got) > 0 {
+			t.Fatalf("%q fire %s after the alerts are installed", got, at-installed)
 		}
 	}
 }
