@@ -71,14 +71,14 @@ func affectedCalls(window string) string {
 	return `cluster_type_name:webhook_auditor_calls_affected:increase` + window
 }
 
-// affectedCallsRecord counts them. Rules that were installed within the window
-// count all calls since the start of the API servers: what failed before must not
-// be compared with the few calls that are recorded.
+// affectedCallsRecord counts them. Where the alerts were installed within the
+// window, it counts all calls since the start of the API servers: what failed before
+// must not be compared with the few calls that are recorded.
 func affectedCallsRecord(window, increase string) RecordingRule {
 	return RecordingRule{
 		Name: affectedCalls(window),
 		Expr: strings.NewReplacer("WINDOW", window, "INCREASE", increase).Replace(`max by (type, name) (
-			label_replace(sum by (type, name) (` + counters + `) unless on () group(last_over_time(` + recorded + `[15m] offset WINDOW)), "since", "start", "", "")
+			label_replace(sum by (type, name) (` + counters + `) unless on () group(last_over_time(` + recorded + `[1d] offset WINDOW)), "since", "start", "", "")
 			or INCREASE
 		) > 0`),
 		Inline: calls(window),

@@ -136,6 +136,15 @@ func (s *Stack) Scrape(ctx context.Context, targets Targets) error {
 	return call(ctx, http.MethodPost, s.Prometheus+"/-/reload", nil)
 }
 
+// Rest has Prometheus neither scrape nor evaluate rules from now on: it answers
+// queries about what it has.
+func (s *Stack) Rest(ctx context.Context) error {
+	if err := s.writeJSON("prometheus.json", object{}); err != nil {
+		return err
+	}
+	return call(ctx, http.MethodPost, s.Prometheus+"/-/reload", nil)
+}
+
 // Page is where a browser shows the alerts as Prometheus has them.
 func (s *Stack) Page() string { return s.Prometheus + "/" }
 
