@@ -190,15 +190,15 @@ func readBy(groups []monitoringv1.RuleGroup, keep func(monitoringv1.Rule) bool) 
 	}
 	for len(read) != before {
 		before = len(read)
-		more := ""
+		var more strings.Builder
 		for _, g := range groups {
 			for _, r := range g.Rules {
 				if kept(r) {
-					more += r.Expr.String()
+					more.WriteString(r.Expr.String())
 				}
 			}
 		}
-		read = more
+		read = more.String()
 	}
 	var out []monitoringv1.RuleGroup
 	for _, g := range groups {
