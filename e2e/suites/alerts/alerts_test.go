@@ -524,7 +524,7 @@ func (r *receiver) pagedOnce(i incident) error {
 		want = [][]string{i.each([]string{i.page})}
 	}
 	if pages := r.pages(i); !slices.EqualFunc(pages, want, slices.Equal) {
-		return fmt.Errorf("pages are %q, want %q", pages, want)
+		return fmt.Errorf("%s: pages are %q, want %q", i.name, pages, want)
 	}
 	return nil
 }
