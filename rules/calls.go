@@ -223,7 +223,6 @@ func (f failure) failing() string {
 
 // The records of API servers that reach no webhook at all.
 const (
-	callsOn       = `cluster_instance:webhook_auditor_calls:sum`
 	noneReachable = `cluster_instance:webhook_auditor_calls_failed:ratio_all`
 	cutOff        = `cluster_instance:webhook_auditor_calls_failed:max5m`
 	// excluded are the API servers whose failures are none of single webhooks.
@@ -263,11 +262,10 @@ func pagingBackendChecks() []string {
 // servers reach two of the webhooks, or where the webhooks have two backends that
 // are not known to be down: it is not for a backend that they cannot be called.
 var cutOffRecords = []RecordingRule{
-	{Name: callsOn, Expr: `sum by (instance) (` + requests + `)`, Inline: requests},
 	{
 		Name: noneReachable,
 		Expr: `
-			clamp_max(sum by (instance) (` + unreached + `) / on (instance) sum by (instance) (increase(` + callsOn + `[2m])), 1) > 0.95
+			clamp_max(sum by (instance) (` + unreached + `) / on (instance) sum by (instance) (increase(` + requests + `[2m])), 1) > 0.95
 			and on (instance) sum by (instance) (` + closed.on("increase5m") + ` or ` + open.on("increase5m") + `) >= 5
 			and on (instance) (
 				count by (instance) (` + unreached + ` and on (type, name) (

@@ -38,7 +38,7 @@ const (
 
 var inputRecords = []RecordingRule{
 	{Name: timedCalls, Expr: `group(` + admissionSeconds + `_count)`},
-	{Name: countedCalls, Expr: `group(` + callsOn + `)`, Inline: `group(` + requests + `)`},
+	{Name: countedCalls, Expr: `group(` + requests + `)`},
 	{Name: timedEdges, Expr: `group by (le) (` + admissionSeconds + `_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"})`, Inline: admissionSeconds + `_bucket`},
 }
 
