@@ -50,21 +50,21 @@ type conditionOptions struct {
 }
 
 // conditionsOf returns the operator conditions of the Report, in a fixed order,
-// with the transition times of the conditions before. Its OperatorErrors are found:
-// they cost all findings, and each scrape computes the conditions.
+// with the transition times of the conditions before. found are its OperatorErrors:
+// finding them costs a pass over all findings, and each scrape computes the conditions.
 func conditionsOf(r *classify.Report, found []classify.OperatorError, before []metav1.Condition, o conditionOptions) []metav1.Condition {
 	now := o.Now
 	errs := make([]metav1.Condition, len(found))
 	for i, e := range found {
-		errs[i] = since(errorCondition(e), before, now)
+		errs[i] = withTransitionTime(errorCondition(e), before, now)
 	}
-	if !was(before, Degraded, metav1.ConditionTrue) && !was(before, EvaluationConditionsDetected, metav1.ConditionTrue) {
+	if !hasStatus(before, Degraded, metav1.ConditionTrue) && !hasStatus(before, EvaluationConditionsDetected, metav1.ConditionTrue) {
 		o.atFirst = rolloutInertia
 	}
 	out := []metav1.Condition{
-		since(available(r), before, now),
-		since(progressing(o), before, now),
-		since(condition(Upgradeable, metav1.ConditionTrue, asExpected, "Webhooks never hold back an upgrade."), before, now),
+		withTransitionTime(available(r), before, now),
+		withTransitionTime(progressing(o), before, now),
+		withTransitionTime(condition(Upgradeable, metav1.ConditionTrue, asExpected, "Webhooks never hold back an upgrade."), before, now),
 	}
 	out = append(out, rollUps(r, o.lasting(found, errs), before, o)...)
 	return append(out, errs...)
@@ -114,9 +114,9 @@ func condition(name string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: name, Status: status, Reason: reason, Message: message}
 }
 
-// since gives a condition the time of its last transition. A time in the
+// withTransitionTime gives a condition the time of its last transition. A time in the
 // future, of a writer whose clock runs fast, counts as now.
-func since(c metav1.Condition, before []metav1.Condition, now time.Time) metav1.Condition {
+func withTransitionTime(c metav1.Condition, before []metav1.Condition, now time.Time) metav1.Condition {
 	c.LastTransitionTime = metav1.NewTime(now)
 	for _, b := range before {
 		if b.Type == c.Type && b.Status == c.Status && b.LastTransitionTime.Time.Before(now) {
@@ -172,21 +172,21 @@ func messages(found []classify.Degradation) []string {
 // nowhere. Degraded is always there, because its absence counts as degraded.
 func rollUps(r *classify.Report, errs, before []metav1.Condition, o conditionOptions) []metav1.Condition {
 	sum := summed(errs)
-	fine := since(condition(Degraded, metav1.ConditionFalse, asExpected, noProblems), before, o.Now)
+	fine := withTransitionTime(condition(Degraded, metav1.ConditionFalse, asExpected, noProblems), before, o.Now)
 	switch o.RollUp {
 	case RollUpOff:
 		return []metav1.Condition{fine}
 	case RollUpEvaluate:
 		sum.Type = EvaluationConditionsDetected
-		return []metav1.Condition{fine, since(sum, before, o.Now)}
+		return []metav1.Condition{fine, withTransitionTime(sum, before, o.Now)}
 	}
-	if sum.Status == metav1.ConditionTrue && r.Snapshot.Upgrading && !was(before, Degraded, metav1.ConditionTrue) {
+	if sum.Status == metav1.ConditionTrue && r.Snapshot.Upgrading && !hasStatus(before, Degraded, metav1.ConditionTrue) {
 		sum = condition(Degraded, metav1.ConditionFalse, asExpected, "The cluster is being upgraded; webhooks may come and go.")
 	}
-	return []metav1.Condition{since(sum, before, o.Now)}
+	return []metav1.Condition{withTransitionTime(sum, before, o.Now)}
 }
 
-func was(before []metav1.Condition, name string, status metav1.ConditionStatus) bool {
+func hasStatus(before []metav1.Condition, name string, status metav1.ConditionStatus) bool {
 	return slices.ContainsFunc(before, func(c metav1.Condition) bool { return c.Type == name && c.Status == status })
 }
 

@@ -146,11 +146,11 @@ func TestConversionThatOnlyClientsNeed(t *testing.T) {
 	both.Profiles = append(both.Profiles, controllers.Profiles...)
 	both.Findings = append(both.Findings, controllers.Findings...)
 	began := evaluated(both, hourLater, patient)
-	if was(began, Degraded, metav1.ConditionTrue) {
+	if hasStatus(began, Degraded, metav1.ConditionTrue) {
 		t.Error("degraded at once")
 	}
 	lasted := evaluated(later(both, 2*time.Minute), began, patient)
-	if message := messageOf(lasted, Degraded); !was(lasted, Degraded, metav1.ConditionTrue) || strings.Contains(message, "clients.example.com") {
+	if message := messageOf(lasted, Degraded); !hasStatus(lasted, Degraded, metav1.ConditionTrue) || strings.Contains(message, "clients.example.com") {
 		t.Errorf("after the inertia: %v: %q", states(lasted), message)
 	}
 }
@@ -187,7 +187,7 @@ func TestNoFlapping(t *testing.T) {
 			r = broken
 		}
 		conditions = evaluated(later(r, time.Duration(minute)*time.Minute), conditions, patient)
-		if was(conditions, Degraded, metav1.ConditionTrue) {
+		if hasStatus(conditions, Degraded, metav1.ConditionTrue) {
 			t.Fatalf("degraded in minute %d", minute)
 		}
 	}
@@ -198,11 +198,11 @@ func TestQuietDuringAnUpgrade(t *testing.T) {
 	first := evaluated(r, nil, patient)
 	upgrading := later(r, time.Hour)
 	upgrading.Snapshot.Upgrading = true
-	if was(evaluated(upgrading, first, patient), Degraded, metav1.ConditionTrue) {
+	if hasStatus(evaluated(upgrading, first, patient), Degraded, metav1.ConditionTrue) {
 		t.Error("degraded while the cluster is being upgraded")
 	}
 	degraded := evaluated(later(r, time.Hour), first, patient)
-	if !was(evaluated(upgrading, degraded, patient), Degraded, metav1.ConditionTrue) {
+	if !hasStatus(evaluated(upgrading, degraded, patient), Degraded, metav1.ConditionTrue) {
 		t.Error("what was degraded before the upgrade must stay so")
 	}
 }
@@ -224,14 +224,14 @@ func TestQuietDuringARollout(t *testing.T) {
 		o.Now = noon.Add(d)
 		return evaluated(r, before, o)
 	}
-	if was(at(longest-time.Minute, first), Degraded, metav1.ConditionTrue) {
+	if hasStatus(at(longest-time.Minute, first), Degraded, metav1.ConditionTrue) {
 		t.Error("degraded while its Pods are being replaced")
 	}
 	degraded := at(longest, first)
-	if !was(degraded, Degraded, metav1.ConditionTrue) {
+	if !hasStatus(degraded, Degraded, metav1.ConditionTrue) {
 		t.Error("a rollout that never ends is no excuse")
 	}
-	if !was(at(longest+time.Minute, degraded), Degraded, metav1.ConditionTrue) {
+	if !hasStatus(at(longest+time.Minute, degraded), Degraded, metav1.ConditionTrue) {
 		t.Error("what was degraded must stay so while the error lasts")
 	}
 }
@@ -240,10 +240,10 @@ func TestRollUpElsewhere(t *testing.T) {
 	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
 	first := evaluated(r, nil, patient)
 	detected := evaluated(later(r, time.Hour), first, conditionOptions{TrackerOptions: TrackerOptions{RollUp: RollUpEvaluate}})
-	if was(detected, Degraded, metav1.ConditionTrue) || !was(detected, EvaluationConditionsDetected, metav1.ConditionTrue) {
+	if hasStatus(detected, Degraded, metav1.ConditionTrue) || !hasStatus(detected, EvaluationConditionsDetected, metav1.ConditionTrue) {
 		t.Errorf("evaluate: %v", states(detected))
 	}
-	if off := evaluated(later(r, time.Hour), first, conditionOptions{TrackerOptions: TrackerOptions{RollUp: RollUpOff}}); was(off, Degraded, metav1.ConditionTrue) {
+	if off := evaluated(later(r, time.Hour), first, conditionOptions{TrackerOptions: TrackerOptions{RollUp: RollUpOff}}); hasStatus(off, Degraded, metav1.ConditionTrue) {
 		t.Errorf("off: %v", states(off))
 	}
 }
@@ -263,7 +263,7 @@ func TestAFastClockDoesNotDelay(t *testing.T) {
 	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
 	skewed := evaluated(later(r, 10*time.Minute), nil, patient)
 	mine := evaluated(r, skewed, patient)
-	if after := evaluated(later(r, 2*time.Minute), mine, patient); !was(after, Degraded, metav1.ConditionTrue) {
+	if after := evaluated(later(r, 2*time.Minute), mine, patient); !hasStatus(after, Degraded, metav1.ConditionTrue) {
 		t.Errorf("still waiting for a clock: %v", states(after))
 	}
 }
@@ -313,7 +313,7 @@ func TestUpgradeableStaysTrue(t *testing.T) {
 			o := conditionOptions{TrackerOptions: TrackerOptions{RollUp: mode}}
 			first := evaluated(r, nil, o)
 			for _, conditions := range [][]metav1.Condition{first, evaluated(later(r, time.Hour), first, o)} {
-				if !was(conditions, Upgradeable, metav1.ConditionTrue) {
+				if !hasStatus(conditions, Upgradeable, metav1.ConditionTrue) {
 					t.Errorf("%s, roll-up %s: not Upgradeable: %+v", name, mode, conditions)
 				}
 			}

@@ -56,7 +56,7 @@ type identity struct {
 	resource inventory.Resource
 }
 
-func critical(r *classify.Report) map[identity]*classify.Finding {
+func criticalFindings(r *classify.Report) map[identity]*classify.Finding {
 	out := map[identity]*classify.Finding{}
 	if r == nil {
 		return out
@@ -72,7 +72,7 @@ func critical(r *classify.Report) map[identity]*classify.Finding {
 // transitions returns the critical findings that came or went, sorted, and how
 // many more than the bound there are.
 func transitions(before, now *classify.Report) (kept []transition, more int) {
-	had, have := critical(before), critical(now)
+	had, have := criticalFindings(before), criticalFindings(now)
 	var out []transition
 	for id, f := range have {
 		if _, ok := had[id]; !ok {

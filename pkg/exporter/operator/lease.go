@@ -36,9 +36,11 @@ type lease struct {
 	name     string
 	identity string
 	now      func() time.Time
-	seen     coordinationv1.LeaseSpec
-	changed  time.Time
-	leading  bool
+	// seen is the last state of the lease, and changed the time since which it has
+	// been the same.
+	seen    coordinationv1.LeaseSpec
+	changed time.Time
+	leading bool
 }
 
 // try reads the lease once and reports whether this replica writes. An error is
@@ -136,8 +138,8 @@ func (l *lease) release(ctx context.Context) error {
 	if err != nil || !l.mine(found.Spec) {
 		return err
 	}
-	nobody, seconds := "", int32(1)
-	found.Spec.HolderIdentity, found.Spec.LeaseDurationSeconds = &nobody, &seconds
+	seconds := int32(1)
+	found.Spec.HolderIdentity, found.Spec.LeaseDurationSeconds = new(string), &seconds
 	_, err = l.client.Update(ctx, found, metav1.UpdateOptions{})
 	return err
 }

@@ -113,7 +113,7 @@ func TestOneHistory(t *testing.T) {
 			}
 		}
 	}
-	if !was(r.current(), Degraded, metav1.ConditionTrue) {
+	if !hasStatus(r.current(), Degraded, metav1.ConditionTrue) {
 		t.Errorf("not degraded: %v", statusesOf(r.current()))
 	}
 }
@@ -169,11 +169,11 @@ func TestUnreadableStatus(t *testing.T) {
 	r := newReplica(t, a, c, "a")
 	r.Seed(t.Context())
 	r.observes(down())
-	if was(r.current(), Degraded, metav1.ConditionTrue) {
+	if hasStatus(r.current(), Degraded, metav1.ConditionTrue) {
 		t.Error("degraded at once")
 	}
 	r.passes(3 * time.Minute)
-	if !was(r.current(), Degraded, metav1.ConditionTrue) || !was(a.conditions(t, clusterOperatorPath), Degraded, metav1.ConditionTrue) {
+	if !hasStatus(r.current(), Degraded, metav1.ConditionTrue) || !hasStatus(a.conditions(t, clusterOperatorPath), Degraded, metav1.ConditionTrue) {
 		t.Errorf("not degraded: %v, written %v", statusesOf(r.current()), statusesOf(a.conditions(t, clusterOperatorPath)))
 	}
 	for _, failing := range r.failing {
@@ -198,7 +198,7 @@ func TestReplicasAgree(t *testing.T) {
 	if diff := cmp.Diff(statusesOf(leader.current()), statusesOf(other.current())); diff != "" {
 		t.Errorf("-leader +other\n%s", diff)
 	}
-	if !was(other.current(), Degraded, metav1.ConditionTrue) {
+	if !hasStatus(other.current(), Degraded, metav1.ConditionTrue) {
 		t.Errorf("not degraded: %v", statusesOf(other.current()))
 	}
 }
@@ -213,12 +213,12 @@ func TestUpgradeIsKnownToBoth(t *testing.T) {
 	leader.observes(upgrading)
 	other.observes(down())
 	leader.passes(3*time.Minute, other)
-	if !was(other.current(), Degraded, metav1.ConditionTrue) || was(leader.current(), Degraded, metav1.ConditionTrue) {
+	if !hasStatus(other.current(), Degraded, metav1.ConditionTrue) || hasStatus(leader.current(), Degraded, metav1.ConditionTrue) {
 		t.Fatalf("want only the replica degraded that knows of no upgrade: %v, %v", statusesOf(leader.current()), statusesOf(other.current()))
 	}
 	other.observes(upgrading)
 	leader.passes(followPeriod, other)
-	if was(other.current(), Degraded, metav1.ConditionTrue) {
+	if hasStatus(other.current(), Degraded, metav1.ConditionTrue) {
 		t.Errorf("still degraded: %v", statusesOf(other.current()))
 	}
 }
@@ -231,16 +231,16 @@ func TestRolloutIsKnownToBoth(t *testing.T) {
 	r := newReplica(t, a, c, "a")
 	r.Seed(t.Context())
 	r.tracker.Observe(served(up(), c.now))
-	if !was(r.current(), Progressing, metav1.ConditionTrue) {
+	if !hasStatus(r.current(), Progressing, metav1.ConditionTrue) {
 		t.Errorf("the scrape does not know of the rollout: %v", statusesOf(r.current()))
 	}
 	r.observes(up())
-	if !was(a.conditions(t, clusterOperatorPath), Progressing, metav1.ConditionTrue) {
+	if !hasStatus(a.conditions(t, clusterOperatorPath), Progressing, metav1.ConditionTrue) {
 		t.Errorf("the cluster does not know of the rollout: %v", statusesOf(a.conditions(t, clusterOperatorPath)))
 	}
 	r.passes(leaseInterval)
 	for name, conditions := range map[string][]metav1.Condition{"scrape": r.current(), "cluster": a.conditions(t, clusterOperatorPath)} {
-		if !was(conditions, Progressing, metav1.ConditionFalse) {
+		if !hasStatus(conditions, Progressing, metav1.ConditionFalse) {
 			t.Errorf("%s: the rollout does not end: %v", name, statusesOf(conditions))
 		}
 	}

@@ -44,14 +44,14 @@ func (w *Writer) writePolicyReport(ctx context.Context, r *classify.Report) {
 		p.content = nil
 		if w.now().Sub(p.unserved) > resyncPeriod {
 			p.unserved = w.now()
-			w.failures.note(reporting, fmt.Errorf("looking for the API of %s %s: the API server does not serve %s %s: install its CustomResourceDefinition, or set --policy-reports=%s",
+			w.failures.note(writingPolicyReport, fmt.Errorf("looking for the API of %s %s: the API server does not serve %s %s: install its CustomResourceDefinition, or set --policy-reports=%s",
 				t.kind, t.name, t.GroupVersion(), t.Resource, NoPolicyReports))
 		}
 		return
 	}
 	p.unserved = time.Time{}
 	if p.due(r, w.now()) && p.limiter.AllowN(w.now(), 1) {
-		w.failures.note(reporting, w.applyPolicyReport(ctx, t, r))
+		w.failures.note(writingPolicyReport, w.applyPolicyReport(ctx, t, r))
 	}
 }
 
@@ -85,8 +85,8 @@ func (w *Writer) applyPolicyReport(ctx context.Context, t target, r *classify.Re
 	return nil
 }
 
-// reporting is the operation of writing a policy report.
-const reporting = "policy report"
+// writingPolicyReport is the operation of writing a policy report.
+const writingPolicyReport = "policy report"
 
 // managedBy is the label that names what writes an object.
 const managedBy = "app.kubernetes.io/managed-by"

@@ -142,7 +142,7 @@ func (h *handler) render(d *document, r *http.Request, show func(*view, *documen
 	d.Status = statusOf(report, h.now())
 	if report != nil {
 		status = http.StatusOK
-		if !show(newView(report, l, all), d, r) {
+		if !show(newView(report, l, showAll), d, r) {
 			status = http.StatusNotFound
 			h.suggest(d)
 		}

@@ -35,7 +35,7 @@ func newView(r *classify.Report, l links, shown func(inventory.Ref) bool) *view 
 	return v
 }
 
-func all(inventory.Ref) bool { return true }
+func showAll(inventory.Ref) bool { return true }
 
 // find returns the webhook of the name, nil if there is none.
 func (v *view) find(ref inventory.Ref) *classify.Profile {

@@ -50,7 +50,7 @@ func get(t testing.TB, h http.Handler, target string) (int, string, http.Header)
 func file(t testing.TB, r *classify.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteFile(t.Context(), &b, r, all, options); err != nil {
+	if err := WriteFile(t.Context(), &b, r, showAll, options); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -232,7 +232,7 @@ func TestHostileNames(t *testing.T) {
 	for i := range r.Profiles {
 		targets = append(targets, "/"+webhookName(r.Profiles[i].Ref))
 	}
-	for _, resource := range newView(r, links{}, all).byImportance() {
+	for _, resource := range newView(r, links{}, showAll).byImportance() {
 		targets = append(targets, "/"+resourceName(resource))
 	}
 	pages := map[string]string{"file": file(t, r)}

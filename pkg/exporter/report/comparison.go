@@ -113,7 +113,7 @@ func (c Comparison) summary() string {
 		resolved = "resolved: " + c.Totals.Resolved.String()
 	}
 	return fmt.Sprintf("%s; %s. Compared with %s of %s%s.%s", added, resolved,
-		clean(c.Baseline.Server), formatTime(c.Baseline.Taken), c.upgrade(), unread(Document{Errors: c.Errors}))
+		clean(c.Baseline.Server), formatTime(c.Baseline.Taken), c.upgrade(), unreadableNote(Document{Errors: c.Errors}))
 }
 
 // upgrade is the server version, where the two differ in it.

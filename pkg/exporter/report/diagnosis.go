@@ -93,13 +93,13 @@ func WriteDiagnosisText(w io.Writer, answers []diagnose.Answer, s *inventory.Sna
 }
 
 func (p printer) answer(a diagnose.Answer) {
-	p.paragraph(word{}, slices.Concat(words(complained(a.APIServerError), bold), words(string(a.Cause), red)))
+	p.paragraph(word{}, slices.Concat(words(errorTitle(a.APIServerError), bold), words(string(a.Cause), red)))
 	p.labeled("means:", words(a.Meaning, plain))
 	if a.Detail != "" {
 		p.labeled("error:", words(clean(a.Detail), dim))
 	}
 	for _, profile := range a.Profiles {
-		p.labeled("webhook:", registered(profile))
+		p.labeled("webhook:", webhookLine(profile))
 	}
 	for _, f := range a.Findings[:a.Related] {
 		p.labeled("finding:", slices.Concat(words(f.Severity.String()+" "+f.Check.Name+":", bold), words(f.Message, plain)))
@@ -118,7 +118,7 @@ func (p printer) labeled(label string, text []word) {
 	p.paragraph(word{fmt.Sprintf("%-*s", margin, label), bold}, text)
 }
 
-func complained(c diagnose.APIServerError) string {
+func errorTitle(c diagnose.APIServerError) string {
 	switch {
 	case c.Kind != "":
 		return "Conversion of " + converted(c) + ":"
@@ -128,8 +128,8 @@ func complained(c diagnose.APIServerError) string {
 	return "A webhook that the error does not name:"
 }
 
-// registered is one line on a webhook: where it is and what its failure does.
-func registered(p *classify.Profile) []word {
+// webhookLine is one line on a webhook: where it is and what its failure does.
+func webhookLine(p *classify.Profile) []word {
 	text := fmt.Sprintf("failurePolicy %s, %d s, calls %s", p.FailurePolicy, wholeSeconds(p.Timeout), p.Webhook.Backend)
 	if p.Type == inventory.Conversion {
 		text = fmt.Sprintf("%d s a call, calls %s", wholeSeconds(p.Timeout), p.Webhook.Backend)

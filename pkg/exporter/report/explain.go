@@ -152,7 +152,7 @@ func WriteExplainJSON(w io.Writer, c Explained) error {
 	return encode(w, newExplanation(c), "the chain")
 }
 
-// deadlines are what a worst case is held against.
+// deadlines are what a worst case is compared with.
 var deadlines = []struct {
 	after time.Duration
 	whose string
@@ -208,7 +208,7 @@ func (p printer) steps(c admission.Chain, e Explanation) {
 		label := fmt.Sprintf("%*d. ", margin-2, step.Step)
 		line := slices.Concat(
 			words(string(step.Type), dim), words(step.Name, bold),
-			words(fmt.Sprintf("failurePolicy %s, %d s%s", step.FailurePolicy, step.TimeoutSeconds, again(c, i)), plain),
+			words(fmt.Sprintf("failurePolicy %s, %d s%s", step.FailurePolicy, step.TimeoutSeconds, reinvocationNote(c, i)), plain),
 			words("[configuration "+step.Configuration+"]", dim),
 		)
 		if step.Observed != nil {
@@ -225,8 +225,8 @@ func (p printer) steps(c admission.Chain, e Explanation) {
 	p.newline()
 }
 
-// again is a note on a mutating webhook that may be called a second time.
-func again(c admission.Chain, i int) string {
+// reinvocationNote is a note on a mutating webhook that may be called a second time.
+func reinvocationNote(c admission.Chain, i int) string {
 	if one := (admission.Budget{}).Add(c.Steps[i].Webhook, c.Request.Operation); one.Reinvocable > 0 {
 		return ", again if the object is changed after it"
 	}

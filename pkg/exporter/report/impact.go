@@ -39,10 +39,10 @@ type impactQuery struct {
 	Expression string `json:"expression"`
 }
 
-// blank marks what the author has to fill in.
-const blank = "to be filled in by the author: "
+// placeholder marks what the author has to fill in.
+const placeholder = "to be filled in by the author: "
 
-// newImpact returns the cards as they are handed out.
+// newImpact returns the cards as JSON prints them.
 func newImpact(cards []impact.Card) impactDocument {
 	out := impactDocument{Version: documentVersion, Cards: []impactCard{}}
 	for _, c := range cards {
@@ -94,7 +94,7 @@ func (p printer) section(s impactSection) {
 		p.code(c)
 	}
 	for _, text := range s.ToFillIn {
-		p.paragraph(word{"  - ", plain}, words("["+blank+text+"]", yellow))
+		p.paragraph(word{"  - ", plain}, words("["+placeholder+text+"]", yellow))
 	}
 }
 
@@ -149,7 +149,7 @@ func writeSection(b *bufio.Writer, s impactSection) {
 		fmt.Fprintf(b, "  - %s\n", code(c))
 	}
 	for _, text := range s.ToFillIn {
-		fmt.Fprintf(b, "  - _%s_\n", escape(blank+text))
+		fmt.Fprintf(b, "  - _%s_\n", escape(placeholder+text))
 	}
 	b.WriteString("\n")
 }

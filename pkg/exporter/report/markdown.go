@@ -14,7 +14,7 @@ import (
 func WriteMarkdown(w io.Writer, d Document) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "### Webhook audit\n\n%s\n", escape(d.summary()))
-	open, acknowledged := split(d.Findings)
+	open, acknowledged := separateAcknowledged(d.Findings)
 	if len(d.Findings) > 0 {
 		writeTable(b, append(open, acknowledged...))
 		writeFixes(b, open)
@@ -42,11 +42,11 @@ func writeTable(b *bufio.Writer, findings []Finding) {
 			severity += " (acknowledged)"
 		}
 		fmt.Fprintf(b, "| %d | %s | %s | %s | [%s](%s) | %s |\n",
-			i+1, severity, cell(code(f.Name)), cell(escape(shortenLists(f.Message))), cell(escape(f.Check)), f.Runbook, cell(where(f)))
+			i+1, severity, cell(code(f.Name)), cell(escape(shortenLists(f.Message))), cell(escape(f.Check)), f.Runbook, cell(location(f)))
 	}
 }
 
-func where(f Finding) string {
+func location(f Finding) string {
 	s := string(f.Type)
 	if f.Configuration != f.Name {
 		s += " " + code(f.Configuration)

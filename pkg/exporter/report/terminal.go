@@ -37,7 +37,7 @@ type printer struct {
 
 func (p printer) newline() { p.WriteByte('\n') }
 
-// hanging is where the lines that follow the first one begin at the latest.
+// hanging is the largest indent of the lines that follow the first one.
 const hanging = margin + len("fix: ")
 
 // paragraph writes a label and words, wrapped at the width.
@@ -76,7 +76,7 @@ func (p printer) write(current style, w word) style {
 	return w.style
 }
 
-// verbatim writes a line as it is, but for what would upset the terminal.
+// verbatim writes a line as it is, without the control characters of a terminal.
 func (p printer) verbatim(line string) {
 	p.WriteString(strings.Repeat(" ", hanging))
 	p.WriteString(clean(line))
@@ -115,8 +115,8 @@ func unbrokenWords(text []word) []word {
 	return out
 }
 
-// clean replaces what a terminal would obey rather than show: names and
-// messages come out of other people's manifests.
+// clean replaces control characters, which a terminal would interpret: names and
+// messages may hold any.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

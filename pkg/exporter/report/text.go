@@ -40,7 +40,7 @@ var severityStyles = map[classify.Severity]style{
 func WriteText(w io.Writer, d Document, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
-	open, acknowledged := split(d.Findings)
+	open, acknowledged := separateAcknowledged(d.Findings)
 	for _, group := range groupByFix(open) {
 		p.group(group)
 	}
@@ -80,8 +80,8 @@ func flush(b *bufio.Writer) error {
 	return nil
 }
 
-// split separates the acknowledged findings.
-func split(findings []Finding) (open, acknowledged []Finding) {
+// separateAcknowledged separates the acknowledged findings.
+func separateAcknowledged(findings []Finding) (open, acknowledged []Finding) {
 	for _, f := range findings {
 		if f.Acknowledged {
 			acknowledged = append(acknowledged, f)
@@ -183,15 +183,15 @@ func fixLines(fix string) []string {
 
 func indented(line string) bool { return strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") }
 
-// Summary is what was found and what was read, in a line.
+// summary is what was found and what was read, in a line.
 func (d Document) summary() string {
 	switch {
 	case len(d.Findings) > 0:
 		return foundIn(d)
 	case d.Totals.Webhooks == 0:
-		return "No webhooks found." + unread(d)
+		return "No webhooks found." + unreadableNote(d)
 	case len(d.Errors) > 0:
-		return "No problems found in what could be read." + audited(d) + unread(d)
+		return "No problems found in what could be read." + audited(d) + unreadableNote(d)
 	}
 	return "No problems found." + audited(d)
 }
@@ -203,7 +203,7 @@ func foundIn(d Document) string {
 	if a := d.acknowledged(); a > 0 {
 		s += fmt.Sprintf(", %d acknowledged", a)
 	}
-	return s + "." + audited(d) + unread(d)
+	return s + "." + audited(d) + unreadableNote(d)
 }
 
 func audited(d Document) string {
@@ -235,7 +235,7 @@ func (d Document) server() string {
 	return "server " + clean(d.Server)
 }
 
-func unread(d Document) string {
+func unreadableNote(d Document) string {
 	if len(d.Errors) == 0 {
 		return ""
 	}

@@ -19,7 +19,7 @@ func assemble(options Options, all []contents, info serverInfo) inventory.Object
 		Server:          info.version,
 		OpenShift:       info.openShift,
 		Upgrading:       info.upgrading,
-		ReviewsExcluded: info.excluded,
+		ReviewsExcluded: info.reviewsExcluded,
 		Discovered:      info.served,
 		ServicesKnown:   coverage(all, corev1.Resource("services")),
 		EndpointsKnown:  coverage(all, discoveryv1.Resource("endpointslices")),
@@ -44,7 +44,7 @@ func assemble(options Options, all []contents, info serverInfo) inventory.Object
 			failures = append(failures, *c.failure)
 		}
 	}
-	o.Errors = slices.Concat(explain(failures), info.errors)
+	o.Errors = slices.Concat(errorsByCause(failures), info.errors)
 	return o
 }
 

@@ -31,7 +31,7 @@ func TestReferences(t *testing.T) {
 	}
 	keys := func() []string {
 		var out []string
-		for key := range references(o.Snapshot(at(0))) {
+		for key := range referencedServices(o.Snapshot(at(0))) {
 			out = append(out, key.String())
 		}
 		slices.Sort(out)

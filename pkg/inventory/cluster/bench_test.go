@@ -25,7 +25,7 @@ func crowd() inventory.Objects {
 func BenchmarkReferences(b *testing.B) {
 	s := crowd().Snapshot(at(0))
 	for b.Loop() {
-		references(s)
+		referencedServices(s)
 	}
 }
 

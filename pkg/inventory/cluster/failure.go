@@ -116,8 +116,8 @@ func networkReason(err error) string {
 	return err.Error()
 }
 
-// explain returns an Error for each cause of the failures.
-func explain(failures []failure) []inventory.Error {
+// errorsByCause returns an Error for each cause of the failures.
+func errorsByCause(failures []failure) []inventory.Error {
 	namespaces := map[cause]map[string]bool{}
 	oldest := map[cause]time.Time{}
 	for _, f := range failures {
@@ -141,7 +141,7 @@ func explain(failures []failure) []inventory.Error {
 		}
 		out = append(out, inventory.Error{
 			Object:     c.object,
-			Message:    message + "; " + kept(oldest[c]),
+			Message:    message + "; " + lastKnown(oldest[c]),
 			Namespaces: strings.Join(sorted, ","),
 		})
 	}
@@ -151,9 +151,9 @@ func explain(failures []failure) []inventory.Error {
 	return out
 }
 
-// kept returns the date of the last known state, not its age, so that the text does
+// lastKnown returns the date of the last known state, not its age, so that the text does
 // not change while the state ages.
-func kept(asOf time.Time) string {
+func lastKnown(asOf time.Time) string {
 	if asOf.IsZero() {
 		return "nothing is known of it"
 	}

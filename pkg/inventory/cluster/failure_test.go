@@ -100,7 +100,7 @@ func TestExplain(t *testing.T) {
 	for _, tt := range explanations {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			for _, e := range explain(tt.failures) {
+			for _, e := range errorsByCause(tt.failures) {
 				got = append(got, e.Error())
 			}
 			if !slices.Equal(got, tt.want) {

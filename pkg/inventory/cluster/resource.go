@@ -60,16 +60,16 @@ type lister[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// of returns the resource with a client of it, whose objects are of type T and whose
-// lists are of type L.
-func of[T, L any, PT client.Object[T], PL client.List[L]](group rest.Interface, r resource, selector func(*metav1.ListOptions)) resource {
+// typedResource returns the resource with a client of it, whose objects are of type T
+// and whose lists are of type L.
+func typedResource[T, L any, PT client.Object[T], PL client.List[L]](group rest.Interface, r resource, selector func(*metav1.ListOptions)) resource {
 	r.example = PT(new(T))
-	return through(client.Lister[T, L, PT, PL](group, r.Resource, r.scope.namespace), r, selector)
+	return withClient(client.Lister[T, L, PT, PL](group, r.Resource, r.scope.namespace), r, selector)
 }
 
-// through returns the resource with the calls of a client, restricted by the
+// withClient returns the resource with the calls of a client, restricted by the
 // selector.
-func through[L runtime.Object](c lister[L], r resource, selector func(*metav1.ListOptions)) resource {
+func withClient[L runtime.Object](c lister[L], r resource, selector func(*metav1.ListOptions)) resource {
 	r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		selector(&o)
 		return c.List(ctx, o)
@@ -86,23 +86,23 @@ func unrestricted(*metav1.ListOptions) {}
 // clusterResources are read in the whole cluster.
 func (c Clients) clusterResources() []resource {
 	return []resource{
-		of[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](c.admission, resource{
+		typedResource[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](c.admission, resource{
 			GroupResource: admissionv1.Resource("validatingwebhookconfigurations"),
 			page:          50, strip: stripConfiguration,
 		}, unrestricted),
-		of[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](c.admission, resource{
+		typedResource[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](c.admission, resource{
 			GroupResource: admissionv1.Resource("mutatingwebhookconfigurations"),
 			page:          50, strip: stripConfiguration,
 		}, unrestricted),
-		of[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](c.apiextensions, resource{
+		typedResource[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](c.apiextensions, resource{
 			GroupResource: apiextensionsv1.Resource("customresourcedefinitions"),
 			page:          20, serves: true, strip: stripCRD,
 		}, unrestricted),
-		of[apiregistrationv1.APIService, apiregistrationv1.APIServiceList](c.aggregator, resource{
+		typedResource[apiregistrationv1.APIService, apiregistrationv1.APIServiceList](c.aggregator, resource{
 			GroupResource: apiregistrationv1.Resource("apiservices"),
 			page:          200, serves: true, strip: stripAPIService,
 		}, unrestricted),
-		through(c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), resource{
+		withClient(c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), resource{
 			GroupResource: corev1.Resource("namespaces"),
 			example:       &metav1.PartialObjectMetadata{},
 			page:          500, strip: stripNamespace,
@@ -156,7 +156,7 @@ func (c Clients) allScoped() []resource {
 }
 
 func (c Clients) oneService(scope watchScope) []resource {
-	return []resource{of[corev1.Service, corev1.ServiceList](c.core, resource{
+	return []resource{typedResource[corev1.Service, corev1.ServiceList](c.core, resource{
 		GroupResource: corev1.Resource("services"),
 		scope:         scope,
 		page:          servicePage, strip: stripService,
@@ -170,17 +170,17 @@ func (c Clients) smallClusterResources(scope watchScope) []resource {
 	var out resource
 	switch scope.kind {
 	case servicesOfCluster:
-		out = of[corev1.Service, corev1.ServiceList](c.core, resource{
+		out = typedResource[corev1.Service, corev1.ServiceList](c.core, resource{
 			GroupResource: corev1.Resource("services"),
 			page:          1000, most: fewInCluster, strip: stripService, owner: ownKey,
 		}, unrestricted)
 	case endpointsOfCluster:
-		out = of[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices, resource{
+		out = typedResource[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices, resource{
 			GroupResource: discoveryv1.Resource("endpointslices"),
 			page:          1000, most: fewInCluster, strip: stripSlice, owner: serviceOfSlice,
 		}, unrestricted)
 	case podsOfCluster:
-		out = of[corev1.Pod, corev1.PodList](c.core, resource{
+		out = typedResource[corev1.Pod, corev1.PodList](c.core, resource{
 			GroupResource: corev1.Resource("pods"),
 			page:          250, most: fewPodsInCluster, strip: stripPod, owner: namespaceOf,
 		}, unrestricted)
@@ -216,7 +216,7 @@ func (c Clients) servicesOfNamespace(scope watchScope) []resource {
 	if len(names) >= manyServices {
 		most = 0
 	}
-	return []resource{of[corev1.Service, corev1.ServiceList](c.core, resource{
+	return []resource{typedResource[corev1.Service, corev1.ServiceList](c.core, resource{
 		GroupResource: corev1.Resource("services"),
 		scope:         scope,
 		page:          servicePage, strip: stripService,
@@ -226,7 +226,7 @@ func (c Clients) servicesOfNamespace(scope watchScope) []resource {
 }
 
 func (c Clients) endpointSlices(scope watchScope) []resource {
-	return []resource{of[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices, resource{
+	return []resource{typedResource[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices, resource{
 		GroupResource: discoveryv1.Resource("endpointslices"),
 		scope:         scope,
 		page:          100, strip: stripSlice,
@@ -237,7 +237,7 @@ func (c Clients) endpointSlices(scope watchScope) []resource {
 
 func (c Clients) podResources(scope watchScope) []resource {
 	return []resource{
-		of[corev1.Pod, corev1.PodList](c.core, resource{
+		typedResource[corev1.Pod, corev1.PodList](c.core, resource{
 			GroupResource: corev1.Resource("pods"),
 			scope:         scope,
 			page:          100, strip: stripPod,
@@ -249,12 +249,12 @@ func (c Clients) podResources(scope watchScope) []resource {
 // DNS.
 func (c Clients) workloadResources(scope watchScope) []resource {
 	return []resource{
-		of[appsv1.DaemonSet, appsv1.DaemonSetList](c.apps, resource{
+		typedResource[appsv1.DaemonSet, appsv1.DaemonSetList](c.apps, resource{
 			GroupResource: appsv1.Resource("daemonsets"),
 			scope:         scope,
 			page:          100, strip: stripDaemonSet,
 		}, unrestricted),
-		of[appsv1.Deployment, appsv1.DeploymentList](c.apps, resource{
+		typedResource[appsv1.Deployment, appsv1.DeploymentList](c.apps, resource{
 			GroupResource: appsv1.Resource("deployments"),
 			scope:         scope,
 			page:          100, strip: stripDeployment,
@@ -264,8 +264,8 @@ func (c Clients) workloadResources(scope watchScope) []resource {
 	}
 }
 
-// counted is the resource that failed calls are counted by.
-func (r resource) counted() inventory.Resource {
+// name is the resource as the inventory names it: failed calls are counted by it.
+func (r resource) name() inventory.Resource {
 	return inventory.Resource{Group: r.Group, Name: r.Resource}
 }
 

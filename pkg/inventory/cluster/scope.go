@@ -112,7 +112,7 @@ func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 
 func wantedScopes(m *admission.Matcher, broad map[watchScope]bool) map[watchScope]keySet {
 	s := m.Snapshot
 	out := map[watchScope]keySet{}
-	services, pods := references(s), podNamespaces(s)
+	services, pods := referencedServices(s), podNamespaces(s)
 	for _, kind := range []struct {
 		ofCluster watchScope
 		keys      keySet
@@ -176,7 +176,7 @@ func podNamespaces(s *inventory.Snapshot) keySet {
 func blockedSystems(m *admission.Matcher) []string {
 	s := m.Snapshot
 	var out []string
-	systems := present(s, inventory.SystemNamespaces)
+	systems := existing(s, inventory.SystemNamespaces)
 	for i := range s.Webhooks {
 		w := s.Webhooks[i]
 		if len(systems) == 0 || !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
@@ -237,17 +237,17 @@ func possibleNames(kind scopeKind, namespace string, services []string) (names [
 	return names, impossible
 }
 
-// present returns those of the namespaces that exist, or may exist.
-func present(s *inventory.Snapshot, namespaces []string) []string {
+// existing returns those of the namespaces that exist, or may exist.
+func existing(s *inventory.Snapshot, namespaces []string) []string {
 	return slices.DeleteFunc(slices.Clone(namespaces), func(name string) bool {
 		_, exists := s.Namespaces[name]
 		return s.NamespacesKnown && !exists
 	})
 }
 
-// references returns the Services that the webhooks call, also those behind an
+// referencedServices returns the Services that the webhooks call, also those behind an
 // APIService that a webhook goes through.
-func references(s *inventory.Snapshot) keySet {
+func referencedServices(s *inventory.Snapshot) keySet {
 	out := keySet{}
 	var last inventory.Key // most webhooks of a configuration call one Service
 	for _, w := range s.Webhooks {

@@ -40,10 +40,10 @@ type serverInfo struct {
 	openShift bool
 	// upgrading is set while the ClusterVersion is progressing.
 	upgrading bool
-	// excluded is the value of the feature gate that excludes reviews from
+	// reviewsExcluded is the value of the feature gate that excludes reviews from
 	// webhooks; nil if unknown.
-	excluded *bool
-	// gatesRead is when excluded was read, or refused.
+	reviewsExcluded *bool
+	// gatesRead is when reviewsExcluded was read, or refused.
 	gatesRead time.Time
 	// attempted is the end of the last fetch, and complete that of the last one
 	// without a failure: what failed since is older.
@@ -82,7 +82,7 @@ func (info serverInfo) unsettled() bool {
 func (info serverInfo) same(o serverInfo) bool { return reflect.DeepEqual(info.shown(), o.shown()) }
 
 func (info serverInfo) shown() serverInfo {
-	info.errors = slices.Concat(info.errors, explain(info.failures))
+	info.errors = slices.Concat(info.errors, errorsByCause(info.failures))
 	info.failures, info.attempted, info.complete, info.gatesRead = nil, time.Time{}, time.Time{}, time.Time{}
 	return info
 }
@@ -195,7 +195,7 @@ const reviewsGate = `kubernetes_feature_enabled{name="ExcludeAdmissionWebhookVir
 // gate.
 func (c Clients) readGates(ctx context.Context, info *serverInfo) error {
 	if info.version.Known() && !info.version.AtLeast(1, 37) {
-		info.excluded = nil
+		info.reviewsExcluded = nil
 		return nil
 	}
 	if !info.gatesRead.IsZero() {
@@ -205,7 +205,7 @@ func (c Clients) readGates(ctx context.Context, info *serverInfo) error {
 	if refusal := (failure{err: err}); err != nil && !refusal.refused() && !refusal.notServed() {
 		return err
 	}
-	info.excluded, info.gatesRead = excluded, time.Now()
+	info.reviewsExcluded, info.gatesRead = excluded, time.Now()
 	return nil
 }
 

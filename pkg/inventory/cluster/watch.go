@@ -29,6 +29,7 @@ type Options struct {
 	// each time that they change.
 	OnStartupErrors func([]inventory.Error)
 
+	// test are durations that only tests change.
 	test timing
 }
 
@@ -111,7 +112,7 @@ func newWatcher(clients Clients, options Options, publish func(*inventory.Snapsh
 		tooBroad: map[watchScope]bool{},
 	}
 	for _, r := range slices.Concat(clients.clusterResources(), clients.allScoped()) {
-		w.errors[r.counted()] = 0
+		w.errors[r.name()] = 0
 	}
 	return w
 }
@@ -150,7 +151,7 @@ func (w *watcher) onEvent(o *objectWatch, e event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e == callFailed {
-		w.errors[o.counted()]++
+		w.errors[o.name()]++
 		return
 	}
 	now := time.Now()
@@ -344,7 +345,7 @@ func (w *watcher) reportStartupErrors() {
 			failures = append(failures, *failure)
 		}
 	}
-	errs := explain(slices.DeleteFunc(failures, failure.refused))
+	errs := errorsByCause(slices.DeleteFunc(failures, failure.refused))
 	if !slices.Equal(errs, w.startupErrors) {
 		w.startupErrors = errs
 		w.options.OnStartupErrors(errs)
