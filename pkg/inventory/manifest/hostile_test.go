@@ -355,8 +355,10 @@ func TestBadBundles(t *testing.T) {
 		"a name in {}":  {start + "metadata: {name: a}\nwebhooks: [{name: b, clientConfig: {url: https://b, caBundle: '?'}}]\n", "1: ValidatingWebhookConfiguration/a: webhooks[0]"},
 		"several lines": {start + "metadata: {name: a}\nwebhooks:\n- name: b\n  clientConfig:\n    caBundle: |\n      ?\n      ?\n", "7: ValidatingWebhookConfiguration/a: webhooks[0]"},
 		"JSON":          {`{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",` + "\n" + `"metadata": {"name": "a"}, "webhooks": [{}, {"name": "b",` + "\n" + `"clientConfig": {"caBundle": "?"}}]}`, "3: ValidatingWebhookConfiguration/a: webhooks[1]"},
-		"shared by an alias": {"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Namespace\n  metadata: {name: &n a}\n- apiVersion: admissionregistration.k8s.io/v1\n  kind: ValidatingWebhookConfiguration\n  metadata: {name: *n}\n  webhooks:\n  - name: b\n    clientConfig: {caBundle: '?'}\n",
-			"12: ValidatingWebhookConfiguration/a: webhooks[0]"},
+		"shared by an alias": {
+			"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Namespace\n  metadata: {name: &n a}\n- apiVersion: admissionregistration.k8s.io/v1\n  kind: ValidatingWebhookConfiguration\n  metadata: {name: *n}\n  webhooks:\n  - name: b\n    clientConfig: {caBundle: '?'}\n",
+			"12: ValidatingWebhookConfiguration/a: webhooks[0]",
+		},
 		"a conversion": {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.example.com}\nspec:\n  conversion:\n    webhook:\n      clientConfig:\n        caBundle: '?'\n", "8: CustomResourceDefinition/as.example.com: spec.conversion.webhook"},
 	} {
 		t.Run(name, func(t *testing.T) {
