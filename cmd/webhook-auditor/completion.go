@@ -92,7 +92,7 @@ func exemplifyCompletion(root *cobra.Command) {
 	for _, completion := range root.Commands() {
 		for _, shell := range completion.Commands() {
 			if load, ok := loading[shell.Name()]; ok {
-				shell.Example = "  # Load the completions in the current session\n  " + load
+				shell.Example = "  # Load the completions in the current shell\n  " + load
 				completion.Example += "\n\n  # " + shell.Name() + "\n  " + load
 			}
 		}
