@@ -106,16 +106,10 @@ func refusedOf(counted string) string {
 		/ on (type, name) (` + counted + ` - on (type, name) ` + calls15m + ` >= 20)`
 }
 
-// unregistered are the webhooks that no object registers, and their calls.
-const unregistered = `cluster_type_name:webhook_auditor_calls_unregistered:increase15m`
-
-// Calls to a webhook that was deleted are in the last 15 minutes for less long than
-// the alert waits.
-var unregisteredRecords = []RecordingRule{{
-	Name:   unregistered,
-	Expr:   `sum by (type, name) (increase(` + allCalls + `{type!="conversion"}[15m])) > 0 unless on (type, name) ` + thresholds,
-	Inline: `sum by (type, name) (increase(` + requests + `[15m])) > 0 unless on (type, name) ` + thresholds,
-}}
-
 // uncharted counts the calls to webhooks that a running auditor does not see.
-const uncharted = unregistered + ` and on () ` + auditorSeen
+// Those to one that was deleted are in the last 15 minutes for less long than
+// the alert waits.
+const uncharted = `
+	(sum by (type, name) (increase(` + requests + `[15m])) > 0)
+	unless on (type, name) ` + thresholds + `
+	and on () ` + auditorSeen

@@ -29,21 +29,16 @@ const (
 	intended     = rejections + `{error_type="no_error"}`
 )
 
-// The records of how often each webhook was called in six hours, and of what the
-// API servers count, from which that comes: reading each scrape of six hours
-// costs four times as much. Only the calls of the affected webhooks are counted in
-// shorter windows. A series that ends with its API server must end at once, or
-// the sum would be reset twice, so none is looked for in the last minutes.
+// The records of how often each webhook was called in six hours, and of whether any
+// was: they tell since when there are records. Only the calls of the affected
+// webhooks are counted in other windows.
 const (
 	calls6h  = `cluster_type_name:webhook_auditor_calls:increase6h`
-	allCalls = `cluster_instance_type_name:webhook_auditor_calls:sum`
-	// recorded exists since when these are recorded.
-	recorded = `cluster:webhook_auditor_recorded:group`
+	recorded = `cluster:webhook_auditor_calls:group`
 )
 
 var callsRecords = []RecordingRule{
-	{Name: allCalls, Expr: `sum by (instance, type, name) (` + requests + ` or ` + matchConditionErrors + `) or ` + asWebhook(`sum by (instance, crd_name) (`+converted+`_count)`)},
-	{Name: calls6h, Expr: `sum by (type, name) (increase(` + allCalls + `[6h])) > 0`, Inline: calls("6h")},
+	{Name: calls6h, Expr: calls("6h")},
 	{Name: recorded, Expr: `group(` + calls6h + `)`},
 }
 
@@ -74,13 +69,13 @@ func affectedCalls(window string) string {
 // affectedCallsRecord counts them. Where the alerts were installed within the
 // window, it counts all calls since the start of the API servers: what failed before
 // must not be compared with the few calls that are recorded.
-func affectedCallsRecord(window, increase string) RecordingRule {
+func affectedCallsRecord(window string) RecordingRule {
 	return RecordingRule{
 		Name: affectedCalls(window),
-		Expr: strings.NewReplacer("WINDOW", window, "INCREASE", increase).Replace(`max by (type, name) (
-			label_replace(sum by (type, name) (` + counters + `) unless on () group(last_over_time(` + recorded + `[1d] offset WINDOW)), "since", "start", "", "")
-			or INCREASE
-		) > 0`),
+		Expr: strings.ReplaceAll(`max by (type, name) (
+			label_replace(sum by (type, name) (`+counters+`) unless on () group(last_over_time(`+recorded+`[1d] offset WINDOW)), "since", "start", "", "")
+			or sum by (type, name) (increase(`+counters+`[WINDOW]))
+		) > 0`, "WINDOW", window),
 		Inline: calls(window),
 	}
 }
@@ -99,9 +94,9 @@ func affectedRecords(failures []failure) []RecordingRule {
 			or ` + asWebhook(`last_over_time(`+converted+`_count[5m])`) + `
 		) and on (type, name) ` + affected})
 	for _, window := range []string{"2m", "5m", "30m"} {
-		out = append(out, affectedCallsRecord(window, `sum by (type, name) (increase(`+counters+`[`+window+`]))`))
+		out = append(out, affectedCallsRecord(window))
 	}
-	out = append(out, affectedCallsRecord("6h", `(`+calls6h+` and on (type, name) `+affected+`)`))
+	out = append(out, RecordingRule{Name: affectedCalls("6h"), Expr: calls6h + ` and on (type, name) ` + affected, Inline: calls("6h")})
 	return append(out, affectedInventory...)
 }
 
@@ -306,7 +301,7 @@ func historyGroup() Group {
 			[]RecordingRule{
 				remembered(failsClosed, `webhook_auditor_webhook_failure_impact{impact="closed"}`, `group by (type, name) (SERIES)`),
 			},
-			refusalRecords, answerRecords, unregisteredRecords,
+			refusalRecords, answerRecords,
 		),
 		Alerts: []Alert{notInInventory},
 	}
