@@ -72,7 +72,7 @@ func TestBadFiles(t *testing.T) {
 		},
 		{
 			name: "CA bundle that is no base64", text: badConfiguration(reachable+`, caBundle: "%%%"`, ""),
-			line: 6, want: []string{"ValidatingWebhookConfiguration/bad", "caBundle", "first.example.com", "base64"},
+			line: 6, want: []string{"ValidatingWebhookConfiguration/bad", "webhooks[0].clientConfig.caBundle", "base64"},
 		},
 		{
 			name: "URL", text: badConfiguration(`url: "https://[::1/validate?token=secret"`, ""),
