@@ -30,7 +30,7 @@ const (
 )
 
 // The records of how often each webhook was called in six hours, and of whether any
-// was: they tell since when there are records. Only the calls of the affected
+// was, which shows since when there are records. Only the calls of the affected
 // webhooks are counted in other windows.
 const (
 	calls6h  = `cluster_type_name:webhook_auditor_calls:increase6h`
