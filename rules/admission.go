@@ -58,7 +58,7 @@ func recurring(counter string) string {
 
 // rejectionsJumped is the share of the calls that the webhook refused on
 // purpose, where it is high and over three times that of the six hours before,
-// or, where there were few calls in these, of all calls before. A webhook that
+// or, where there were no calls in these, of all calls before. A webhook that
 // was not there before has not changed. Once it fires, what is usual is what was
 // usual then: a new share that lasts is no old one.
 const rejectionsJumped = refusedShare + ` > $threshold
@@ -74,36 +74,17 @@ const (
 	refusedBefore = `cluster_type_name:webhook_auditor_calls_refused:ratio_before`
 )
 
-// affectedRequests are the counters of the calls of webhooks which ever refused a
-// request, among others. A matchCondition that cannot be evaluated has no code.
-const affectedRequests = counters + `{code!=""}`
-
-// calls15m are the calls of which refusedShare is the share.
-const calls15m = refused + ` / on (type, name) ` + refusedShare
-
 var refusalRecords = []RecordingRule{
 	{Name: refused, Expr: `sum by (type, name) (increase(` + intended + `[15m])) >= 20`},
+	{Name: refusedShare, Expr: refused + ` / on (type, name) (sum by (type, name) (increase(` + requests + `[15m]) and on (type, name) ` + refused + `) > 0)`},
 	{
-		Name:   refusedShare,
-		Expr:   `clamp_max(` + refused + ` / on (type, name) (sum by (type, name) (increase(` + affectedRequests + `[15m])) > 0), 1)`,
-		Inline: refused + ` / on (type, name) (sum by (type, name) (increase(` + requests + `[15m])) > 0)`,
+		Name: refusedBefore,
+		Expr: `
+			(sum by (type, name) (increase(` + intended + `[6h])) - on (type, name) ` + refused + `)
+			/ on (type, name) ((` + affectedCalls("6h") + ` - on (type, name) ` + refused + ` / on (type, name) ` + refusedShare + `) >= 20)
+			or on (type, name) sum by (type, name) (` + intended + ` offset 15m) / on (type, name) sum by (type, name) (` + requests + ` offset 15m and on (type, name) ` + refused + `)
+			or on (type, name) 0 * sum by (type, name) (` + requests + ` offset 6h and on (type, name) ` + refused + `)`,
 	},
-	{
-		Name:   refusedBefore,
-		Expr:   refusedOf(`sum by (type, name) (` + affectedRequests + `)`),
-		Inline: refusedOf(`sum by (type, name) (` + requests + `)`),
-	},
-}
-
-// refusedOf is the share that was refused before the last 15 minutes, of the calls
-// in six hours or of those that are counted.
-func refusedOf(counted string) string {
-	return `
-		(sum by (type, name) (increase(` + intended + `[6h])) - on (type, name) ` + refused + `)
-		/ on (type, name) (` + affectedCalls("6h") + ` - on (type, name) ` + calls15m + ` >= 20)
-		or on (type, name)
-		(sum by (type, name) (` + intended + `) - on (type, name) ` + refused + `)
-		/ on (type, name) (` + counted + ` - on (type, name) ` + calls15m + ` >= 20)`
 }
 
 // uncharted counts the calls to webhooks that a running auditor does not see.
