@@ -78,7 +78,7 @@ func decodeProblem(data []byte, err error) *problem {
 		value = text[:min(len(text), 80)]
 	}
 	p := problemf(1+bytes.Count(data[:min(int(mismatch.Offset), len(data))], []byte("\n")),
-		"%v", field.Invalid(path, value, "must be of type "+typeName(mismatch.Type.Kind())))
+		"%v", field.Invalid(path, value, "must be of type "+typeName(mismatch.Type)))
 	if mismatch.Type.Kind() == reflect.String {
 		p.message += ": write it in quotes"
 	}
@@ -113,15 +113,18 @@ func valueAt(d *json.Decoder, path *field.Path, offset int64) (*field.Path, any)
 	}
 }
 
-// typeName names a type as an OpenAPI schema does.
-func typeName(kind reflect.Kind) string {
-	switch kind {
+// typeName names a type as an OpenAPI schema does; bytes are a string in base64.
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
 	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "string"
+		}
 		return "array"
 	case reflect.Struct, reflect.Map, reflect.Pointer:
 		return "object"
 	case reflect.Bool:
 		return "boolean"
 	}
-	return kind.String()
+	return t.Kind().String()
 }

@@ -13,6 +13,7 @@ func TestMistypedFields(t *testing.T) {
 		"a string for a number":  {"webhooks: [{name: a}, {name: b, timeoutSeconds: x}]", `webhooks[1].timeoutSeconds: Invalid value: "x": must be of type int32`},
 		"a fraction":             {"webhooks: [{timeoutSeconds: 1.5}]", `webhooks[0].timeoutSeconds: Invalid value: 1.5: must be of type int32`},
 		"a number for a string":  {"webhooks: [{name: 10}]", `webhooks[0].name: Invalid value: 10: must be of type string: write it in quotes`},
+		"a number for bytes":     {"webhooks: [{clientConfig: {caBundle: 10}}]", `webhooks[0].clientConfig.caBundle: Invalid value: 10: must be of type string`},
 		"an object for an array": {"webhooks: {name: a}", `webhooks: Invalid value: must be of type array`},
 		"an array for an object": {"webhooks: [{name: a, objectSelector: [a]}]", `webhooks[0].objectSelector: Invalid value: must be of type object`},
 		"a string for an object": {"webhooks: [{name: a}, {clientConfig: {service: policy}}]", `webhooks[1].clientConfig.service: Invalid value: "policy": must be of type object`},
