@@ -19,6 +19,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // daemon is the state of the command run.
@@ -63,20 +64,21 @@ func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logg
 // current is the last Report, with the conditions as they are now.
 func (d *daemon) current() *classify.Report { return d.tracker.Current(time.Now()) }
 
-// publish makes the Report of the Snapshot the current one, unless ctx ends first. nil
-// stands for the last Snapshot, which another Policy evaluates in another way.
-func (d *daemon) publish(ctx context.Context, s *inventory.Snapshot) {
+// publish makes the Report of the Matcher's Snapshot the current one, unless ctx ends
+// first. nil stands for the last one, which another Policy evaluates in another way.
+func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 	d.evaluating.Lock()
 	defer d.evaluating.Unlock()
 	before := d.current()
 	switch {
-	case s == nil && before == nil:
+	case m == nil && before == nil:
 		return
-	case s == nil:
-		s = before.Snapshot
+	case m == nil:
+		m = before.Matcher
 	}
+	s := m.Snapshot
 	end := d.evaluations.begin()
-	report, err := d.evaluator.Evaluate(ctx, s)
+	report, err := d.evaluator.Evaluate(ctx, m)
 	end()
 	if err != nil {
 		return

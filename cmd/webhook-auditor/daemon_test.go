@@ -16,6 +16,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // dead is a cluster with a webhook whose Service is missing.
@@ -45,7 +46,7 @@ func newTestDaemon(log *bytes.Buffer) *daemon {
 func TestConditionsFollowTheClock(t *testing.T) {
 	for age, want := range map[time.Duration]metav1.ConditionStatus{time.Minute: metav1.ConditionFalse, 2 * time.Hour: metav1.ConditionTrue} {
 		d := newTestDaemon(&bytes.Buffer{})
-		d.publish(t.Context(), dead(time.Now().Add(-age)))
+		d.publish(t.Context(), admission.New(dead(time.Now().Add(-age))))
 		conditions := d.current().Conditions
 		i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == operator.Degraded })
 		if conditions[i].Status != want {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // TestLongEvaluationIsReported by /readyz, a metric and one line of the log,
@@ -65,7 +66,7 @@ func TestEvaluationEndsWithItsContext(t *testing.T) {
 	d := newTestDaemon(&bytes.Buffer{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	d.publish(ctx, dead(time.Now()))
+	d.publish(ctx, admission.New(dead(time.Now())))
 	if d.current() != nil {
 		t.Error("an evaluation that was ended is published")
 	}

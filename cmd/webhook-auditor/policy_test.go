@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // acknowledging is a Policy that acknowledges all findings on dead.
@@ -36,7 +37,7 @@ func follow(t *testing.T, file, content string) followed {
 	if !in.rereadable() {
 		t.Fatalf("%s is not read again", file)
 	}
-	f.publish(t.Context(), dead(time.Now()))
+	f.publish(t.Context(), admission.New(dead(time.Now())))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
@@ -180,7 +181,7 @@ func TestPolicyBeforeTheFirstSnapshot(t *testing.T) {
 	if d.current() != nil {
 		t.Error("a Report before the first Snapshot")
 	}
-	d.publish(t.Context(), dead(time.Now()))
+	d.publish(t.Context(), admission.New(dead(time.Now())))
 	if got := d.current().Totals(); got.Acknowledged != 1 {
 		t.Errorf("%+v, want 1 acknowledged", got)
 	}

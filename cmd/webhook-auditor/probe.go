@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/probe"
 )
 
@@ -42,7 +43,7 @@ func (p *probeFlags) needsCluster(paths []string) error {
 }
 
 // join puts a Prober in front of publish, where one is wanted.
-func (p *probeFlags) join(ctx context.Context, group *errgroup.Group, publish func(*inventory.Snapshot)) func(*inventory.Snapshot) {
+func (p *probeFlags) join(ctx context.Context, group *errgroup.Group, publish func(*admission.Matcher)) func(*admission.Matcher) {
 	if p.mode == "off" {
 		return publish
 	}

@@ -21,7 +21,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
 
@@ -150,8 +150,8 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		d.writer.Seed(ctx)
 		group.Go(func() error { d.writer.Run(ctx); return ctx.Err() })
 	}
-	publish := o.probe.join(ctx, group, func(s *inventory.Snapshot) {
-		d.publish(ctx, s)
+	publish := o.probe.join(ctx, group, func(m *admission.Matcher) {
+		d.publish(ctx, m)
 		collectAsConfigured()
 	})
 	group.Go(func() error {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
 
@@ -47,8 +47,8 @@ func (w *reportWatch) run(ctx context.Context, s streams) error {
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	publish := func(snapshot *inventory.Snapshot) {
-		if err := w.publish(ctx, snapshot, s); err != nil {
+	publish := func(m *admission.Matcher) {
+		if err := w.publish(ctx, m, s); err != nil {
 			stop(err)
 		}
 	}
@@ -63,8 +63,8 @@ func (w *reportWatch) run(ctx context.Context, s streams) error {
 }
 
 // publish prints the first report, and later ones where they differ.
-func (w *reportWatch) publish(ctx context.Context, snapshot *inventory.Snapshot, s streams) error {
-	evaluated, err := w.policy.Evaluate(ctx, snapshot)
+func (w *reportWatch) publish(ctx context.Context, m *admission.Matcher, s streams) error {
+	evaluated, err := classify.NewEvaluator(w.policy).Evaluate(ctx, m)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // TestReportWatch: the first report is whole, later ones are what changed.
@@ -28,7 +29,7 @@ func TestReportWatch(t *testing.T) {
 		{broken, []string{"added", "service-missing"}},
 	} {
 		out.Reset()
-		if err := w.publish(t.Context(), step.snapshot, streams{out: &out, err: &stderr}); err != nil {
+		if err := w.publish(t.Context(), admission.New(step.snapshot), streams{out: &out, err: &stderr}); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range step.want {

@@ -22,8 +22,7 @@ import (
 type Evaluator struct {
 	policy Policy
 	// last is the Report before, nil for the first.
-	last    *Report
-	matcher *admission.Matcher
+	last *Report
 	// known are the matchClasses of the last Report, and of a few before.
 	known map[string]*matchClass
 	// scratch is where the facts of an evaluation are derived, before those are
@@ -36,21 +35,21 @@ func NewEvaluator(p Policy) *Evaluator { return &Evaluator{policy: p} }
 
 // Evaluate evaluates the Snapshot once. It returns the errors of Evaluator.Evaluate.
 func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
-	return NewEvaluator(p).Evaluate(ctx, s)
+	return NewEvaluator(p).Evaluate(ctx, admission.New(s))
 }
 
-// Evaluate runs all checks on the Snapshot. It returns an error when ctx ends first, or when a
+// Evaluate runs all checks on the Snapshot of the Matcher. It returns an error when ctx ends first, or when a
 // check asks for a request that the API server would not serve.
 // It costs a step for each webhook and each resource that one matches, as all
 // that it is made of; TestGrowth holds it to that.
-func (e *Evaluator) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
-	return e.evaluate(newWork(ctx), s)
+func (e *Evaluator) Evaluate(ctx context.Context, m *admission.Matcher) (*Report, error) {
+	return e.evaluate(newWork(ctx), m)
 }
 
-func (e *Evaluator) evaluate(w *work, s *inventory.Snapshot) (*Report, error) {
+func (e *Evaluator) evaluate(w *work, m *admission.Matcher) (*Report, error) {
+	s := m.Snapshot
 	last := e.comparable(s)
-	e.matcher = e.matcher.Next(s)
-	r := &Report{Snapshot: s, Matcher: e.matcher, Errors: e.matcher.Errors(), evaluation: &evaluation{}}
+	r := &Report{Snapshot: s, Matcher: m, Errors: m.Errors(), evaluation: &evaluation{}}
 	d := e.derive(w, r, last)
 	e.analyze(w, r, last, d.changes)
 	if !w.ended {

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
@@ -183,6 +184,7 @@ func FuzzEvaluator(f *testing.F) {
 		c := &changingCluster{Rand: rand.New(rand.NewPCG(seed, 1)), pool: objects, taken: taken}
 		c.Objects = mixed(c.Rand)
 		builder, evaluator := inventory.Builder{}, NewEvaluator(policy)
+		var matcher *admission.Matcher
 		evaluations, reused := 0, 0
 		var before *Report
 		for n := range 50 {
@@ -191,7 +193,8 @@ func FuzzEvaluator(f *testing.F) {
 			if seed%2 == 0 {
 				snapshot = c.probes(snapshot)
 			}
-			have, err := evaluator.Evaluate(t.Context(), snapshot)
+			matcher = matcher.Next(snapshot)
+			have, err := evaluator.Evaluate(t.Context(), matcher)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -265,13 +268,14 @@ func TestReadsTime(t *testing.T) {
 	policy := DefaultPolicy()
 	for _, file := range files {
 		before, evaluator := fixture(t, file), NewEvaluator(policy)
-		if _, err := evaluator.Evaluate(t.Context(), before); err != nil {
+		matcher := admission.New(before)
+		if _, err := evaluator.Evaluate(t.Context(), matcher); err != nil {
 			t.Fatal(err)
 		}
 		for _, later := range []time.Duration{time.Hour, 40 * 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
 			now := *before
 			now.Taken = before.Taken.Add(later)
-			have, err := evaluator.Evaluate(t.Context(), &now)
+			have, err := evaluator.Evaluate(t.Context(), matcher.Next(&now))
 			if err != nil {
 				t.Fatal(err)
 			}

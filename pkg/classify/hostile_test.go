@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // crowd is a cluster of n webhooks of the worst kind for some analysis.
@@ -283,7 +284,7 @@ func effort(t *testing.T, s *inventory.Snapshot) (steps int, bytes uint64) {
 	w := newWork(t.Context())
 	policy := DefaultPolicy()
 	runtime.ReadMemStats(&before)
-	r, err := NewEvaluator(policy).evaluate(w, s)
+	r, err := NewEvaluator(policy).evaluate(w, admission.New(s))
 	runtime.ReadMemStats(&after)
 	if err != nil {
 		t.Fatal(err)
@@ -316,13 +317,13 @@ func TestEndsAnywhere(t *testing.T) {
 	for _, c := range crowds {
 		s := c.of(n).Snapshot(taken)
 		all := newWork(t.Context())
-		if _, err := NewEvaluator(policy).evaluate(all, s); err != nil {
+		if _, err := NewEvaluator(policy).evaluate(all, admission.New(s)); err != nil {
 			t.Fatal(err)
 		}
 		for point := range points {
 			at := all.steps * point / points
 			w := &work{ctx: &endsAfter{t.Context(), at}, every: 1}
-			r, err := NewEvaluator(policy).evaluate(w, s)
+			r, err := NewEvaluator(policy).evaluate(w, admission.New(s))
 			if most := at + 10*n; r != nil || !errors.Is(err, context.Canceled) || w.steps > most {
 				t.Fatalf("%s: ended at step %d: %v, stopped at %d, want %d at most", c.name, at, err, w.steps, most)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // What one isolated change costs from the objects to an answer of /metrics, in
@@ -34,6 +35,7 @@ func BenchmarkChange5000(b *testing.B) {
 				}
 			}
 			builder, evaluator := inventory.Builder{}, classify.NewEvaluator(classify.DefaultPolicy())
+			var matcher *admission.Matcher
 			var report *classify.Report
 			h := NewHandler(func() *classify.Report { return report }, Families)
 			b.ReportAllocs()
@@ -42,7 +44,8 @@ func BenchmarkChange5000(b *testing.B) {
 				o.EndpointSlices, o.Validating = slices.Clone(o.EndpointSlices), slices.Clone(o.Validating)
 				change(&o, n)
 				var err error
-				if report, err = evaluator.Evaluate(b.Context(), builder.Snapshot(o, reporttest.Taken)); err != nil {
+				matcher = matcher.Next(builder.Snapshot(o, reporttest.Taken))
+				if report, err = evaluator.Evaluate(b.Context(), matcher); err != nil {
 					b.Fatal(err)
 				}
 				h.ServeHTTP(&counter{header: http.Header{}}, httptest.NewRequest(http.MethodGet, "/metrics?name[]=webhook_auditor_findings", nil))

@@ -14,6 +14,9 @@ type resultCache[Q comparable, A any] struct {
 	// before is the cache of the Snapshot before, where that says the same. What is
 	// asked again moves over, and the rest is forgotten with the next Snapshot.
 	before *resultCache[Q, A]
+	// move makes what moves over that of this Snapshot, where results have caches of
+	// their own; nil where they have none.
+	move func(A) A
 }
 
 func newResultCache[Q comparable, A any]() *resultCache[Q, A] {
@@ -37,8 +40,11 @@ func (c *resultCache[Q, A]) getOrCompute(key Q, compute func() A) A {
 		return result
 	}
 	result, ok = c.previous().get(key)
-	if !ok {
+	switch {
+	case !ok:
 		result = compute()
+	case c.move != nil:
+		result = c.move(result)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

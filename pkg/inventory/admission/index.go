@@ -103,12 +103,12 @@ func (g *groupEntries) each(resources []string, visit func(*entry)) {
 	}
 }
 
-func newIndex(s *inventory.Snapshot) *index {
+func newIndex(s *inventory.Snapshot, p *programs) *index {
 	x := (&index{
 		groups: map[string]*groupEntries{},
 		at:     map[inventory.Resource]int{},
 		stored: map[inventory.Resource][]apiVersion{},
-	}).withoutCaches()
+	}).withoutCaches(p)
 	exempt := NeverSent(s)
 	byStorage := map[inventory.Resource][]int{}
 	for _, served := range s.Served {
@@ -143,10 +143,10 @@ func newIndex(s *inventory.Snapshot) *index {
 }
 
 // withoutCaches returns the index with empty caches: cached results depend on the
-// webhooks and the namespaces.
-func (x *index) withoutCaches() *index {
+// namespaces. It takes over the programs, which depend on nothing.
+func (x *index) withoutCaches(p *programs) *index {
 	out := *x
-	out.programs = newPrograms()
+	out.programs = p
 	out.requests = newResultCache[requestKey, Request]()
 	out.possible = newResultCache[conditionsQuery, bool]()
 	out.matched = newResultCache[matchFactsKey, []MatchedResource]()
@@ -154,10 +154,12 @@ func (x *index) withoutCaches() *index {
 	return &out
 }
 
-// withCaches returns the index with what its caches hold.
+// withCaches returns the index of the next Snapshot with what its caches hold.
 func (x *index) withCaches() *index {
 	out := *x
+	out.programs = x.programs.next()
 	out.requests = x.requests.next()
+	out.requests.move = func(r Request) Request { return r.next(out.programs) }
 	out.possible = x.possible.next()
 	out.matched = x.matched.next()
 	out.failing = x.failing.next()

@@ -99,6 +99,11 @@ func newConditionCache(p *programs) *conditionCache {
 	return &conditionCache{programs: p, outcomes: newResultCache[expressionOn, outcome]()}
 }
 
+// next returns that of the same request on the next Snapshot.
+func (c *conditionCache) next(p *programs) *conditionCache {
+	return &conditionCache{programs: p, outcomes: c.outcomes.next()}
+}
+
 func (c *conditionCache) outcome(r Request, kind Kind, expression string) outcome {
 	return c.outcomes.getOrCompute(expressionOn{expression, kind}, func() outcome {
 		return c.programs.of(expression).run(r, kind)

@@ -21,7 +21,15 @@ type Matcher struct {
 // New returns the Matcher of a Snapshot. It costs the resources that the API
 // server serves.
 func New(s *inventory.Snapshot) *Matcher {
-	return &Matcher{Snapshot: s, index: newIndex(s)}
+	return &Matcher{Snapshot: s, index: newIndex(s, newPrograms())}
+}
+
+// WithProbes returns the Matcher of the same Snapshot with other probes, on which no
+// match depends.
+func (m *Matcher) WithProbes(probes map[inventory.Ref]inventory.Probe) *Matcher {
+	s := *m.Snapshot
+	s.Probes = probes
+	return &Matcher{Snapshot: &s, index: m.index}
 }
 
 // Next returns the Matcher of the Snapshot that follows that of m. It takes over
@@ -33,12 +41,11 @@ func (m *Matcher) Next(s *inventory.Snapshot) *Matcher {
 	var next *index
 	switch changes := s.ChangesSince(m.Snapshot); {
 	case changes.Resources:
-		next = newIndex(s)
+		next = newIndex(s, m.index.programs.next())
 	case changes.Others:
-		next = m.index.withoutCaches()
+		next = m.index.withoutCaches(m.index.programs.next())
 	default:
 		next = m.index.withCaches()
 	}
-	next.programs = m.index.programs.next()
 	return &Matcher{Snapshot: s, index: next}
 }

@@ -33,8 +33,8 @@ type Options struct {
 	test timing
 }
 
-// Watch publishes a Snapshot of the cluster as soon as everything that may be
-// read was read, then at each change: at once, but at most once in
+// Watch publishes a Snapshot of the cluster, with its Matcher, as soon as everything
+// that may be read was read, then at each change: at once, but at most once in
 // Options.Debounce. Of the whole cluster it reads what registers webhooks and the
 // namespaces; Services, EndpointSlices and Pods only where there are few, else those
 // that some webhook refers to.
@@ -42,7 +42,7 @@ type Options struct {
 // What cannot be read is an Error of the Snapshot; what was known before is
 // kept, and Snapshot.Current does not advance. Watch returns once ctx is done and all
 // watches ended, with the error of ctx. It calls publish from one goroutine.
-func Watch(ctx context.Context, clients Clients, options Options, publish func(*inventory.Snapshot)) error {
+func Watch(ctx context.Context, clients Clients, options Options, publish func(*admission.Matcher)) error {
 	w := newWatcher(clients, options, publish)
 	clients.connect(ctx)
 	for _, r := range clients.clusterResources() {
@@ -60,7 +60,7 @@ func Watch(ctx context.Context, clients Clients, options Options, publish func(*
 type watcher struct {
 	clients Clients
 	options Options
-	publish func(*inventory.Snapshot)
+	publish func(*admission.Matcher)
 	// wakeup makes the loop look for work; it has room for one signal.
 	wakeup  chan struct{}
 	running sync.WaitGroup
@@ -99,7 +99,7 @@ type scopedWatch struct {
 	retired bool
 }
 
-func newWatcher(clients Clients, options Options, publish func(*inventory.Snapshot)) *watcher {
+func newWatcher(clients Clients, options Options, publish func(*admission.Matcher)) *watcher {
 	now := time.Now()
 	w := &watcher{
 		clients:  clients,
@@ -233,22 +233,22 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	// The Snapshot may lack changes from here on.
 	w.reschedule(func(s *schedule) { s.changed = time.Time{} })
 	taken := time.Now()
-	s := w.builder.Snapshot(w.objects(taken), taken)
-	if w.watchScopes(ctx, w.wantedScopes(s)) {
+	w.matcher = w.matcher.Next(w.builder.Snapshot(w.objects(taken), taken))
+	if w.watchScopes(ctx, w.wantedScopes()) {
 		w.reschedule(func(s *schedule) { s.changed = cmp.Or(times.changed, s.changed) })
 		w.signal()
 		return
 	}
 	w.reschedule(func(s *schedule) { s.published = time.Now() })
-	w.publish(s)
+	w.publish(w.matcher)
 }
 
 // wantedScopes are those that the webhooks need: the last ones, where nothing changed
 // that they depend on. Most changes are of something else, and all webhooks are many.
-func (w *watcher) wantedScopes(s *inventory.Snapshot) map[watchScope]keySet {
+func (w *watcher) wantedScopes() map[watchScope]keySet {
 	w.noteBroadScopes()
+	s := w.matcher.Snapshot
 	if w.wanted == nil || wantsOthers(s, w.wantedBy) {
-		w.matcher = w.matcher.Next(s)
 		w.wanted = wantedScopes(w.matcher, w.tooBroad)
 	}
 	w.wantedBy = s

@@ -23,6 +23,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // timeout is how long a test waits for what must come. It is not a measure.
@@ -61,10 +62,10 @@ func watchingWith(clients Clients, s *fakeServer, options Options) *recorder {
 	return r
 }
 
-func (r *recorder) publish(s *inventory.Snapshot) {
+func (r *recorder) publish(m *admission.Matcher) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.all = append(r.all, s)
+	r.all = append(r.all, m.Snapshot)
 	r.news.Broadcast()
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Options are how backends are dialed. The zero Options are the defaults.
@@ -66,13 +67,8 @@ func Look(ctx context.Context, s *inventory.Snapshot, o Options) *inventory.Snap
 	for i, seen := range o.dialAll(ctx, targets) {
 		known[targets[i].backend] = seen
 	}
-	return withProbes(s, probes(targets, known))
-}
-
-// withProbes returns the Snapshot with the probes in place of its own.
-func withProbes(s *inventory.Snapshot, probes map[inventory.Ref]inventory.Probe) *inventory.Snapshot {
 	out := *s
-	out.Probes = probes
+	out.Probes = probes(targets, known)
 	return &out
 }
 
@@ -80,25 +76,26 @@ func withProbes(s *inventory.Snapshot, probes map[inventory.Ref]inventory.Probe)
 // it adds what dialing the backends shows.
 type Prober struct {
 	options Options
-	publish func(*inventory.Snapshot)
+	publish func(*admission.Matcher)
 	// wakeup has room for one: it says that there is a new Snapshot.
 	wakeup chan struct{}
 
-	mu       sync.Mutex
-	snapshot *inventory.Snapshot
-	known    map[backend]outcome
+	mu sync.Mutex
+	// matcher is that of the last Snapshot, nil before the first.
+	matcher *admission.Matcher
+	known   map[backend]outcome
 }
 
 // New returns a Prober that calls publish, never twice at a time.
-func New(o Options, publish func(*inventory.Snapshot)) *Prober {
+func New(o Options, publish func(*admission.Matcher)) *Prober {
 	return &Prober{options: o, publish: publish, wakeup: make(chan struct{}, 1), known: map[backend]outcome{}}
 }
 
 // Publish publishes the Snapshot at once, with what is known of its backends.
-func (p *Prober) Publish(s *inventory.Snapshot) {
+func (p *Prober) Publish(m *admission.Matcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.snapshot = s
+	p.matcher = m
 	p.publishLocked()
 	select {
 	case p.wakeup <- struct{}{}:
@@ -108,7 +105,7 @@ func (p *Prober) Publish(s *inventory.Snapshot) {
 
 // publishLocked is called with the lock held, so that nothing older comes later.
 func (p *Prober) publishLocked() {
-	p.publish(withProbes(p.snapshot, probes(p.options.targets(p.snapshot), p.known)))
+	p.publish(p.matcher.WithProbes(probes(p.options.targets(p.matcher.Snapshot), p.known)))
 }
 
 // Run dials until ctx is done: a new backend, and one whose CA bundles changed,
@@ -152,13 +149,13 @@ func (p *Prober) round(ctx context.Context) {
 func (p *Prober) due(now time.Time) []target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.snapshot == nil {
+	if p.matcher == nil {
 		return nil
 	}
 	stale := func(seen outcome) bool { return !now.Before(seen.again) }
 	called := map[backend]bool{}
 	var due []target
-	for _, t := range p.options.targets(p.snapshot) {
+	for _, t := range p.options.targets(p.matcher.Snapshot) {
 		called[t.backend] = true
 		seen, ok := p.known[t.backend]
 		if t.turn, t.unanswered = seen.turn, seen.unanswered; !ok || stale(seen) {

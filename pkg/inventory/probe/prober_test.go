@@ -16,6 +16,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // dialer refuses all dials and remembers them.
@@ -51,10 +52,10 @@ type board struct {
 	n    int
 }
 
-func (b *board) publish(s *inventory.Snapshot) {
+func (b *board) publish(m *admission.Matcher) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.last, b.n = s, b.n+1
+	b.last, b.n = m.Snapshot, b.n+1
 }
 
 // running runs a Prober until the bubble's test is done with it.
@@ -92,7 +93,7 @@ func TestOneDial(t *testing.T) {
 			many[i] = one
 		}
 		for range 3 {
-			p.Publish(objects(t, many, "10.0.0.1:8443").Snapshot(time.Now()))
+			p.Publish(admission.New(objects(t, many, "10.0.0.1:8443").Snapshot(time.Now())))
 			synctest.Wait()
 		}
 		d.want(t, "10.0.0.1:8443")
@@ -118,7 +119,7 @@ func TestInconclusive(t *testing.T) {
 		d, b := &dialer{err: context.DeadlineExceeded}, &board{}
 		p, stop := running(t, d, b)
 		defer stop()
-		p.Publish(objects(t, [][]byte{nil}, "10.0.0.1:8443").Snapshot(time.Now()))
+		p.Publish(admission.New(objects(t, [][]byte{nil}, "10.0.0.1:8443").Snapshot(time.Now())))
 		d.want(t, "10.0.0.1:8443")
 		if b.last.Probes[ref(0)].Answer != inventory.AnswerNone {
 			t.Errorf("the probe is %+v, want one without a result", b.last.Probes[ref(0)])
@@ -163,20 +164,20 @@ func TestChanges(t *testing.T) {
 			}
 			return objects(t, all, "10.0.0.1:8443").Snapshot(time.Now())
 		}
-		p.Publish(with("a"))
+		p.Publish(admission.New(with("a")))
 		d.want(t, "10.0.0.1:8443")
-		p.Publish(with("b"))
+		p.Publish(admission.New(with("b")))
 		d.want(t, "10.0.0.1:8443")
-		p.Publish(with("a", "b", "b"))
+		p.Publish(admission.New(with("a", "b", "b")))
 		d.want(t, "10.0.0.1:8443")
-		p.Publish(with("b", "a"))
+		p.Publish(admission.New(with("b", "a")))
 		d.want(t)
-		p.Publish(objects(t, [][]byte{[]byte("a")}).Snapshot(time.Now())) // no endpoints
+		p.Publish(admission.New(objects(t, [][]byte{[]byte("a")}).Snapshot(time.Now()))) // no endpoints
 		synctest.Wait()
 		if len(b.last.Probes) != 0 {
 			t.Errorf("probes %v of a backend that is gone", b.last.Probes)
 		}
-		p.Publish(with("b", "a"))
+		p.Publish(admission.New(with("b", "a")))
 		d.want(t)
 		if len(b.last.Probes) != 2 {
 			t.Errorf("probes are %v, want what is known of the backend that is back", b.last.Probes)
@@ -192,7 +193,7 @@ func TestJitter(t *testing.T) {
 			p := New(Options{Dial: func(context.Context, string, string) (net.Conn, error) {
 				dials[i] = append(dials[i], time.Now())
 				return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
-			}}, func(*inventory.Snapshot) {})
+			}}, func(*admission.Matcher) {})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() {
@@ -200,7 +201,7 @@ func TestJitter(t *testing.T) {
 				_ = p.Run(ctx)
 			}()
 			defer func() { cancel(); <-ended }()
-			p.Publish(objects(t, [][]byte{nil}, "10.0.0.1:8443").Snapshot(time.Now()))
+			p.Publish(admission.New(objects(t, [][]byte{nil}, "10.0.0.1:8443").Snapshot(time.Now())))
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -227,7 +228,7 @@ func TestTurns(t *testing.T) {
 		d, b := &dialer{}, &board{}
 		p, stop := running(t, d, b)
 		defer stop()
-		p.Publish(objects(t, [][]byte{nil}, "10.0.0.2:8443", "10.0.0.1:8443").Snapshot(time.Now()))
+		p.Publish(admission.New(objects(t, [][]byte{nil}, "10.0.0.2:8443", "10.0.0.1:8443").Snapshot(time.Now())))
 		d.want(t, "10.0.0.1:8443")
 		time.Sleep(6*time.Minute + time.Second)
 		d.want(t, "10.0.0.2:8443")

@@ -1,0 +1,155 @@
+package classify
+
+import (
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// edits are what changes in a cluster again and again, so that the n-th Snapshot has
+// what none before had.
+var edits = map[string]func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int){
+	"expressions": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
+		w.MatchConditions[0].Expression = fmt.Sprintf("request.name != 'revision-%d'", n)
+	},
+	"selectors": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
+		w.NamespaceSelector = byName("NotIn", team(n))
+		w.ObjectSelector = byName("NotIn", team(n))
+	},
+	"CA bundles": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
+		w.ClientConfig.CABundle = fmt.Appendf(nil, "# revision %d", n)
+	},
+	"names": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
+		w.Name = fmt.Sprintf("revision-%d.example.com", n)
+	},
+	"rules": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
+		w.Rules = append(w.Rules, admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: asks(team(n)+".example.com", "widgets")})
+	},
+	"CRDs": func(o *inventory.Objects, _ *admissionv1.ValidatingWebhook, n int) {
+		o.CRDs = append(slices.Clone(o.CRDs), widgets(team(n)+".example.com", "widgets"))
+	},
+	"namespaces": func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
+		o.Namespaces = slices.Clone(o.Namespaces)
+		addNamespace(o, team(n), map[string]string{"revision": team(n)})
+		w.ClientConfig.Service.Namespace = team(n)
+	},
+	"Services": func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
+		o.Services, o.EndpointSlices, o.Pods = slices.Clone(o.Services), slices.Clone(o.EndpointSlices), slices.Clone(o.Pods)
+		addBackend(o, team(0), fmt.Sprintf("revision-%d", n))
+		w.ClientConfig.Service.Name = fmt.Sprintf("revision-%d", n)
+	},
+}
+
+// evaluated is what evaluates one Snapshot after another.
+type evaluated struct {
+	builder   inventory.Builder
+	matcher   *admission.Matcher
+	evaluator *Evaluator
+}
+
+// TestGrowthOverSnapshots: what evaluates a thousand Snapshots, of which each has what
+// none before had, holds no more than after a few.
+func TestGrowthOverSnapshots(t *testing.T) {
+	const few, all = 50, 1000
+	for name, edit := range edits {
+		t.Run(name, func(t *testing.T) {
+			cluster := crowd{hook: catchAll, around: withBackends}.of(3)
+			e := evaluated{evaluator: NewEvaluator(DefaultPolicy())}
+			var lengths map[string]int
+			var heap uint64
+			for n := range all {
+				o := cluster
+				configuration := o.Validating[0].DeepCopy()
+				configuration.Webhooks[0].MatchConditions = []admissionv1.MatchCondition{{Name: "some", Expression: "request.name != 'revision'"}}
+				edit(&o, &configuration.Webhooks[0], n)
+				o.Validating = append([]*admissionv1.ValidatingWebhookConfiguration{configuration}, o.Validating[1:]...)
+				e.matcher = e.matcher.Next(e.builder.Snapshot(o, taken))
+				if _, err := e.evaluator.Evaluate(t.Context(), e.matcher); err != nil {
+					t.Fatal(err)
+				}
+				if n == few {
+					lengths, heap = lengthsIn(&e), heapInUse()
+				}
+			}
+			if now := heapInUse(); now > heap+heap/4 {
+				t.Errorf("after %d Snapshots the heap has %d kB, after %d it had %d", all, now>>10, few, heap>>10)
+			}
+			for path, now := range lengthsIn(&e) {
+				if before := lengths[path]; now > before+before/4+10 {
+					t.Errorf("after %d Snapshots %s has %d elements, after %d it had %d", all, path, now, few, before)
+				}
+			}
+			runtime.KeepAlive(e)
+		})
+	}
+}
+
+func heapInUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what the first one left to finalizers
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// lengthsIn adds up the lengths of all maps and slices that v leads to, by the type and
+// the field that holds them. It goes through this project's types only.
+func lengthsIn(v any) map[string]int {
+	l := lengths{sums: map[string]int{}, seen: map[visit]bool{}}
+	l.add("", reflect.ValueOf(v))
+	return l.sums
+}
+
+type visit struct {
+	reflect.Type
+	address uintptr
+}
+
+type lengths struct {
+	sums map[string]int
+	seen map[visit]bool
+}
+
+func (l *lengths) add(path string, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Map:
+		if l.first(v) {
+			l.sums[path] += v.Len()
+			for each := v.MapRange(); each.Next(); {
+				l.add(path+"[]", each.Value())
+			}
+		}
+	case reflect.Slice:
+		if v.Len() > 0 && l.first(v) {
+			l.sums[path] += v.Len()
+			for i := range v.Len() {
+				l.add(path+"[]", v.Index(i))
+			}
+		}
+	case reflect.Pointer:
+		if l.first(v) {
+			l.add(path, v.Elem())
+		}
+	case reflect.Struct:
+		if strings.Contains(v.Type().PkgPath(), "webhook-auditor") {
+			for i := range v.NumField() {
+				l.add(v.Type().String()+"."+v.Type().Field(i).Name, v.Field(i))
+			}
+		}
+	}
+}
+
+// first reports whether what v refers to was not counted before.
+func (l *lengths) first(v reflect.Value) bool {
+	at := visit{v.Type(), v.Pointer()}
+	defer func() { l.seen[at] = true }()
+	return v.Pointer() != 0 && !l.seen[at]
+}
