@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -37,6 +38,9 @@ type daemon struct {
 	writeErrors prometheus.Counter
 	policy      exporter.PolicyReload
 	messages    *prometheus.CounterVec
+	// panics counts the pages that panicked; panicLog logs and counts them.
+	panics   prometheus.Counter
+	panicLog *slog.Logger
 
 	unreadable                                 unreadable
 	writeLog, reviewLog, caLog, certificateLog messageLog
@@ -47,6 +51,7 @@ type daemon struct {
 }
 
 func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logger) *daemon {
+	panics := exporter.NewPagePanics()
 	d := &daemon{
 		evaluator:   classify.NewEvaluator(policy),
 		tracker:     tracker,
@@ -55,6 +60,8 @@ func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logg
 		writeErrors: exporter.NewConditionWriteErrors(),
 		policy:      exporter.NewPolicyReload(),
 		messages:    exporter.NewLibraryMessages(),
+		panics:      panics,
+		panicLog:    slog.New(newCountedLog(log.Handler(), panics)),
 		unasked:     map[access.Kind]error{},
 	}
 	d.policy.Succeeded(time.Now())
@@ -132,6 +139,11 @@ func (d *daemon) reviewed(kind access.Kind, err error) {
 	defer d.mu.Unlock()
 	d.unasked[kind] = err
 	d.logOnce(&d.reviewLog, "cannot review who may scrape; known users keep access", errors.Join(d.unasked[access.Token], d.unasked[access.Access]))
+}
+
+// panicked counts a page that panicked, and logs the first of a kind with its stack.
+func (d *daemon) panicked(value any, stack []byte) {
+	d.panicLog.Error(fmt.Sprintf("a page panicked: %v", value), "stack", string(stack))
 }
 
 // clientCA logs the same of the bundle that client certificates are verified

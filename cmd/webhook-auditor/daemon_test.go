@@ -12,6 +12,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
@@ -73,6 +75,21 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "recovered"); n != 1 {
 		t.Errorf("logged the recovery %d times:\n%s", n, log.String())
+	}
+}
+
+// TestPanicsAreCounted: each is counted, and the first is logged with its stack.
+func TestPanicsAreCounted(t *testing.T) {
+	var log bytes.Buffer
+	d := newTestDaemon(&log)
+	for range 3 {
+		d.panicked("index out of range [5]", []byte("goroutine 1"))
+	}
+	if n := testutil.ToFloat64(d.panics); n != 3 {
+		t.Errorf("%v panics are counted", n)
+	}
+	if n := strings.Count(log.String(), "goroutine 1"); n != 1 || !strings.Contains(log.String(), "out of range") {
+		t.Errorf("%d stacks are logged:\n%s", n, log.String())
 	}
 }
 

@@ -28,11 +28,12 @@ type libraryLog struct {
 }
 
 func newLibraryLog(to slog.Handler, library string, messages *prometheus.CounterVec) libraryLog {
-	return libraryLog{
-		Handler: to.WithAttrs([]slog.Attr{slog.String("library", library)}),
-		counter: messages.WithLabelValues(library),
-		kinds:   &kinds{later: map[string]*repetition{}},
-	}
+	return newCountedLog(to.WithAttrs([]slog.Attr{slog.String("library", library)}), messages.WithLabelValues(library))
+}
+
+// newCountedLog is the log of anything that may log each event.
+func newCountedLog(to slog.Handler, counter prometheus.Counter) libraryLog {
+	return libraryLog{Handler: to, counter: counter, kinds: &kinds{later: map[string]*repetition{}}}
 }
 
 // Handle logs or counts a message.

@@ -101,12 +101,14 @@ func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) er
 
 // handler serves the metrics, the probes and the pages.
 func (f *webFlags) handler(d *daemon) http.Handler {
-	metrics := exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), d.evaluations, d.writeErrors, d.policy, d.messages)
+	metrics := exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), d.evaluations, d.writeErrors, d.policy, d.messages, d.panics)
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metrics)
 	mux.Handle("/healthz", metrics)
 	mux.Handle("/readyz", d.evaluations.guardReady(metrics))
-	mux.Handle("/", page.NewHandler(d.observed, time.Now, pageOptions()))
+	pages := pageOptions()
+	pages.OnPanic = d.panicked
+	mux.Handle("/", page.NewHandler(d.observed, time.Now, pages))
 	return mux
 }
 

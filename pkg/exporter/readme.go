@@ -44,6 +44,7 @@ With 20,000 webhooks, that is half of them; `+"`--web.max-series=20000`"+` keeps
 	writeFamily(b, evaluationRunning, evaluationRunning.kind())
 	writeFamily(b, conditionWriteErrors, conditionWriteErrors.kind())
 	writeFamily(b, libraryMessages, libraryMessages.kind())
+	writeFamily(b, pagePanics, pagePanics.kind())
 	writeFamily(b, policyReloadSuccessful, policyReloadSuccessful.kind())
 	writeFamily(b, policyReloadSucceeded, policyReloadSucceeded.kind())
 	writeFamily(b, buildInfo, buildInfo.kind())

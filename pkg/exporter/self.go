@@ -45,6 +45,13 @@ var libraryMessages = Family{
 	Counter: true,
 }
 
+// pagePanics counts what no page should do.
+var pagePanics = Family{
+	Name:    "page_panics_total",
+	Help:    "Number of pages that panicked while they were rendered; the log has the stack.",
+	Counter: true,
+}
+
 // buildInfo is what prometheus/common exports of a program's version.
 var buildInfo = Family{
 	Name:   "build_info",
@@ -106,6 +113,11 @@ func (r PolicyReload) Describe(out chan<- *prometheus.Desc) {
 func (r PolicyReload) Collect(out chan<- prometheus.Metric) {
 	r.successful.Collect(out)
 	r.succeeded.Collect(out)
+}
+
+// NewPagePanics returns the metric in which to count pages that panicked.
+func NewPagePanics() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: pagePanics.Series(), Help: pagePanics.Help})
 }
 
 // NewLibraryMessages returns the metric in which to count what libraries log,

@@ -10,6 +10,7 @@ package access
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ type Reviewer struct {
 	Path string
 	// Trusted are the users that may scrape without a SubjectAccessReview.
 	Trusted []string
-	// OnReview is called after each review with its error, nil if it succeeded.
+	// OnReview, if set, is called after each review with its error, nil if it succeeded.
 	OnReview func(kind Kind, err error)
 	Now      func() time.Time
 
@@ -140,11 +141,12 @@ func (v *Reviewer) admit(r *http.Request) error {
 // verified, else by a token.
 func (v *Reviewer) authenticate(r *http.Request, c *caller) (user, error) {
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		subject := r.TLS.VerifiedChains[0][0].Subject
-		return user{name: subject.CommonName, groups: subject.Organization}, nil
+		if u := certified(r.TLS.VerifiedChains[0][0].Subject); u.name != "" {
+			return u, nil
+		}
 	}
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || token == "" {
+	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return user{}, errUnauthenticated
 	}
 	found, err := v.remembered(reviewKey{Token, digest(token)}, c, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
@@ -152,6 +154,19 @@ func (v *Reviewer) authenticate(r *http.Request, c *caller) (user, error) {
 		err = errUnauthenticated
 	}
 	return found.user, err
+}
+
+// authenticated is the group of all users but anonymous ones.
+const authenticated = "system:authenticated"
+
+// certified is the user of a verified certificate, with the group that the API server
+// adds. One without a name is no user, whatever its groups.
+func certified(subject pkix.Name) user {
+	u := user{name: subject.CommonName, groups: subject.Organization}
+	if !slices.Contains(u.groups, authenticated) {
+		u.groups = append(slices.Clip(u.groups), authenticated)
+	}
+	return u
 }
 
 func (v *Reviewer) authorize(u user, path string, c *caller) (bool, error) {
@@ -247,7 +262,9 @@ func (v *Reviewer) finish(key reviewKey, r *review, ask func(context.Context) (a
 	ctx, cancel := context.WithTimeout(context.Background(), reviewTimeout)
 	defer cancel()
 	r.answer, r.err = ask(ctx)
-	v.OnReview(key.kind, r.err)
+	if v.OnReview != nil {
+		v.OnReview(key.kind, r.err)
+	}
 	if r.err == nil {
 		r.answer.time = v.Now()
 		v.remember(key, r.answer)

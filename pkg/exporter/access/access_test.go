@@ -32,10 +32,15 @@ type server struct {
 	// about access.
 	from  string
 	asked authorizationv1.SubjectAccessReviewSpec
+	// scheme is that of tokens.
+	scheme string
 }
 
+// unnamed is a certificate without a common name.
+const unnamed = "no name"
+
 func newServer() *server {
-	s := &server{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+	s := &server{scheme: "Bearer", now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
 	kube := fake.NewClientset()
 	kube.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		s.reviews++
@@ -76,10 +81,10 @@ func (s *server) get(path, token, certificate string) int {
 		r.RemoteAddr = s.from
 	}
 	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Authorization", s.scheme+" "+token)
 	}
 	if certificate != "" {
-		leaf := &x509.Certificate{Subject: pkix.Name{CommonName: certificate}}
+		leaf := &x509.Certificate{Subject: pkix.Name{CommonName: strings.TrimSuffix(certificate, unnamed), Organization: []string{"system:masters"}}}
 		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{leaf}}}
 	}
 	w := httptest.NewRecorder()
@@ -102,9 +107,32 @@ func TestWhoMayScrape(t *testing.T) {
 		{"/metrics", "", "prometheus", http.StatusOK},
 		{"/metrics", "", "user-of-good", http.StatusOK},
 		{"/metrics", "", "kubelet", http.StatusForbidden},
+		{"/metrics", "", unnamed, http.StatusUnauthorized},
+		{"/metrics", "good", unnamed, http.StatusOK},
 	} {
 		if got := newServer().get(c.path, c.token, c.certificate); got != c.want {
 			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// TestCertificatesAreAuthenticated: RBAC may grant access to system:authenticated,
+// which no certificate names itself.
+func TestCertificatesAreAuthenticated(t *testing.T) {
+	s := newServer()
+	s.get("/metrics", "", "monitor")
+	if diff := cmp.Diff([]string{"system:masters", "system:authenticated"}, s.asked.Groups); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestSchemeInAnyCase, as RFC 9110 has it. No OnReview need be set.
+func TestSchemeInAnyCase(t *testing.T) {
+	for scheme, want := range map[string]int{"bearer": http.StatusOK, "BEARER": http.StatusOK, "Bearer ": http.StatusOK, "Basic": http.StatusUnauthorized} {
+		s := newServer()
+		s.scheme, s.OnReview = scheme, nil
+		if got := s.get("/metrics", "good", ""); got != want {
+			t.Errorf("%s: %d, want %d", scheme, got, want)
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,8 +120,7 @@ func (h *handler) page(title, section string, show func(*view, *document, *http.
 			return
 		}
 		d := newDocument(title, section, links{root: rootOf(r)})
-		status, body, err := h.render(&d, r, show)
-		<-h.slots // a client that reads slowly keeps no other waiting
+		status, body, err := h.renderInSlot(&d, r, show)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -130,6 +131,21 @@ func (h *handler) page(title, section string, show func(*view, *document, *http.
 		w.WriteHeader(status)
 		_, _ = w.Write(body) // an error here is a client that went away
 	})
+}
+
+// renderInSlot renders in the slot that acquire took, and frees it: a client that
+// reads slowly keeps no other waiting. A panic costs the page that caused it.
+func (h *handler) renderInSlot(d *document, r *http.Request, show func(*view, *document, *http.Request) bool) (status int, body []byte, err error) {
+	defer func() {
+		<-h.slots
+		if value := recover(); value != nil {
+			if h.OnPanic != nil {
+				h.OnPanic(value, debug.Stack())
+			}
+			err = errors.New("rendering the page: it panicked; the log has the stack")
+		}
+	}()
+	return h.render(d, r, show)
 }
 
 // render returns a page that is complete: an error in the middle of it would look

@@ -41,6 +41,9 @@ type Options struct {
 	Version string
 	// Similar returns the names that a user may have meant.
 	Similar func(typed string, known []string) []string
+	// OnPanic, if set, is called with each panic of a page that is served, and its
+	// stack.
+	OnPanic func(value any, stack []byte)
 }
 
 // document is what the template "document" renders. Each page is set where it is

@@ -56,6 +56,32 @@ func file(t testing.TB, r *classify.Report) string {
 	return b.String()
 }
 
+// TestPanicClosesNoPages: pages that panic are reported and answered, and the others
+// are served all the same.
+func TestPanicClosesNoPages(t *testing.T) {
+	report, reported := demo(t), 0
+	options := Options{OnPanic: func(value any, stack []byte) {
+		if reported++; value != "broken" || !bytes.Contains(stack, []byte("TestPanicClosesNoPages")) {
+			t.Errorf("panic %v is reported with the stack\n%s", value, stack)
+		}
+	}}
+	panics := 2 * maxRendering
+	h := NewHandler(func() *classify.Report {
+		if reported < panics {
+			panic("broken")
+		}
+		return report
+	}, time.Now, options)
+	for range panics {
+		if code, body, _ := get(t, h, "/"); code != http.StatusInternalServerError {
+			t.Fatalf("a page that panics: %d %s", code, body)
+		}
+	}
+	if code, body, _ := get(t, h, "/"); code != http.StatusOK || reported != panics {
+		t.Errorf("after %d panics, of which %d are reported: %d %s", panics, reported, code, body)
+	}
+}
+
 func TestPages(t *testing.T) {
 	h := serve(demo(t))
 	for target, wants := range map[string][]string{
