@@ -45,15 +45,20 @@ func (r *requestFlags) object(s streams) (map[string]any, error) {
 }
 
 func (r *requestFlags) bytes(s streams) ([]byte, error) {
-	if r.file == "-" {
-		return io.ReadAll(io.LimitReader(s.in, maxObject))
+	in := s.in
+	if r.file != "-" {
+		f, err := os.Open(r.file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
 	}
-	f, err := os.Open(r.file)
-	if err != nil {
-		return nil, err
+	b, err := io.ReadAll(io.LimitReader(in, maxObject+1))
+	if err == nil && len(b) > maxObject {
+		err = fmt.Errorf("%s has more than %d MiB, which no API server takes: name a file with one object", r.file, maxObject>>20)
 	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxObject))
+	return b, err
 }
 
 // decode keeps whole numbers whole, as the API server does.

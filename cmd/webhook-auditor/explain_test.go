@@ -90,6 +90,15 @@ func TestExplainObjectFromFile(t *testing.T) {
 	}
 }
 
+// TestExplainObjectThatIsTooLong: what is cut off could be a second object.
+func TestExplainObjectThatIsTooLong(t *testing.T) {
+	long := pod("a", "true") + strings.Repeat("# more\n", maxObject/len("# more\n"))
+	r := execute(t, long, "explain", "-f", "-", "--from", "testdata/webhooks.yaml")
+	if r.code != exitUsage || !strings.Contains(r.err, "has more than 16 MiB") {
+		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+}
+
 const refusal = `Error from server (InternalError): Internal error occurred: failed calling webhook "images.policy.example.com": failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": service "policy" not found`
 
 func TestExplainError(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/prometheus/exporter-toolkit/web"
@@ -44,7 +43,7 @@ func (f *webFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.certFile, "web.tls-cert-file", "", "serving certificate, in a cluster; reloaded when it changes")
 	flags.StringVar(&f.key, "web.tls-private-key-file", "", "key of the serving certificate")
 	flags.BoolVar(&f.selfSigned, "web.self-signed", false, "serve with a self-signed certificate, generated in memory, while --web.tls-cert-file is unset or missing")
-	flags.StringVar(&f.clientCA, "web.client-ca-file", "", "CA bundle that verifies client certificates (default: the one the API server publishes)")
+	flags.StringVar(&f.clientCA, "web.client-ca-file", "", "CA bundle that verifies client certificates; reloaded when it changes (default: the one the API server publishes)")
 	flags.StringSliceVar(&f.trusted, "web.trusted-user", []string{"system:serviceaccount:openshift-monitoring:prometheus-k8s"}, "users who may scrape with a client certificate without a SubjectAccessReview")
 	flags.BoolVar(&f.anonymous, "web.allow-anonymous", false, "serve metrics over TLS without authentication")
 	flags.IntVar(&f.maxSeries, "web.max-series", exporter.DefaultMaxSeries, "maximum number of series per metric family; webhook_auditor_series_dropped counts the series dropped")
@@ -82,12 +81,8 @@ func loopback(address string) bool {
 
 // serve answers until the context ends.
 func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) error {
-	server := &http.Server{
-		Handler:           f.handler(d),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(newLibraryLog(d.log.Handler(), "net/http", d.messages), slog.LevelWarn),
-	}
+	server := newServer(f.handler(d))
+	server.ErrorLog = slog.NewLogLogger(newLibraryLog(d.log.Handler(), "net/http", d.messages), slog.LevelWarn)
 	serve := f.toolkit
 	if f.ownTLS() {
 		serve = f.inCluster
@@ -97,6 +92,21 @@ func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) er
 		return fmt.Errorf("serving on %v: %w", f.listen, err)
 	}
 	return ctx.Err()
+}
+
+// newServer bounds what a client can keep: the number of connections, and how long each
+// lasts without a request, within one, or without reading the answer. A scrape takes
+// milliseconds, and the reviews before it some seconds.
+func newServer(handler http.Handler) *http.Server {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      2 * time.Minute,
+		IdleTimeout:       2 * time.Minute,
+	}
+	access.LimitConnections(server)
+	return server
 }
 
 // handler serves the metrics, the probes and the pages.
@@ -208,11 +218,8 @@ func (f *webFlags) clientCAs(ctx context.Context, ca *access.ClientCA, config *r
 		go ca.Follow(ctx, client.Of[corev1.ConfigMap](core, "configmaps", access.ClientCANamespace).Get, d.clientCA)
 		return nil
 	}
-	pem, err := os.ReadFile(f.clientCA)
-	if err != nil {
-		return fmt.Errorf("reading the client CA: %w", err)
-	}
-	return ca.Set(pem)
+	ca.File, ca.OnRead = f.clientCA, d.clientCA
+	return ca.Read()
 }
 
 // guarded asks for a name at everything but the probes.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -126,7 +127,7 @@ func (s *secured) scrapes(t *testing.T, token string) {
 
 // TestFaultStrangers sends 600 made-up tokens: few of them are reviewed, and who
 // could scrape before can at any time. Connections that say nothing are counted,
-// not logged one by one, and SIGTERM lets the scrape in flight end.
+// not logged one by one, those that announce a body end, and SIGTERM lets the scrape in flight end.
 func TestFaultStrangers(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t)
@@ -135,6 +136,7 @@ func TestFaultStrangers(t *testing.T) {
 	s.scrapes(t, known)
 	t.Run("made-up tokens", func(t *testing.T) { s.flood(t, known) })
 	t.Run("idle connections", func(t *testing.T) { s.idle(t, known) })
+	t.Run("held connections", func(t *testing.T) { s.held(t, known) })
 	t.Run("scrape in flight", func(t *testing.T) { s.terminated(t) })
 }
 
@@ -178,6 +180,64 @@ func (s *secured) idle(t *testing.T, known string) {
 	if n := strings.Count(log, "TLS handshake error"); n == 0 || n > 5 {
 		t.Errorf("%d lines of %d idle connections", n, idle)
 	}
+}
+
+// held opens connections that announce a body and never send it: scrapes go on while
+// they come and while they last, and all of them end.
+func (s *secured) held(t *testing.T, known string) {
+	const held, most = 2000, 64 << 10 // kB of memory
+	before := s.memory(t)
+	var connections []net.Conn
+	defer func() {
+		for _, c := range connections {
+			c.Close()
+		}
+	}()
+	var slowest time.Duration
+	scrape := func(n int) {
+		begun := time.Now()
+		code, err := s.get(t.Context(), "/metrics", known)
+		if err != nil || code != http.StatusOK {
+			t.Fatalf("a scrape beside %d connections: %d, %v", n, code, err)
+		}
+		slowest = max(slowest, time.Since(begun))
+	}
+	for i := range held {
+		raw, err := net.Dial("tcp", s.address)
+		testenv.Must(t, err)
+		c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true})
+		connections = append(connections, c)
+		path := []string{"/metrics", "/healthz"}[i%2]
+		_, err = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: auditor\r\nContent-Length: 1000\r\n\r\n", path)
+		testenv.Must(t, err)
+		if i%100 == 99 {
+			scrape(i + 1)
+		}
+	}
+	grown := s.memory(t) - before
+	t.Logf("%d connections: %d kB more memory; the slowest scrape took %s", held, grown, slowest)
+	if grown > most {
+		t.Errorf("%d connections take %d kB, want at most %d", held, grown, most)
+	}
+	for i, c := range connections {
+		testenv.Must(t, c.SetReadDeadline(time.Now().Add(recovery)))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("connection %d does not end", i)
+		}
+	}
+	scrape(0)
+}
+
+// memory is what the auditor has resident, in kB.
+func (s *secured) memory(t *testing.T) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.PID()))
+	testenv.Must(t, err)
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	var kB int
+	_, err = fmt.Sscan(rest, &kB)
+	testenv.Must(t, err)
+	return kB
 }
 
 // terminated ends the auditor while it reviews a token: the scrape is answered

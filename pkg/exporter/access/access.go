@@ -104,6 +104,7 @@ func (v *Reviewer) Guard(next http.Handler) http.Handler {
 		switch {
 		case err == nil:
 			v.admitted(address(r))
+			admit(r)
 			next.ServeHTTP(w, r)
 		case errors.Is(err, errUnauthenticated):
 			http.Error(w, err.Error(), http.StatusUnauthorized)

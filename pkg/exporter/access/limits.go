@@ -32,10 +32,13 @@ type origin struct {
 }
 
 // address is where a request comes from.
-func address(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+func address(r *http.Request) string { return host(r.RemoteAddr) }
+
+// host is the address without its port.
+func host(address string) string {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return r.RemoteAddr
+		return address
 	}
 	return host
 }
