@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
@@ -99,6 +100,14 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 	if before != nil && s.Regressions > before.Snapshot.Regressions {
 		d.log.Warn("resource version of the API server went back, as after a restore of etcd; listing everything again")
 	}
+}
+
+// impact is what a change leads to, by the current Policy.
+func (d *daemon) impact(ctx context.Context, r *classify.Report, c impact.Change) (*impact.Consequences, error) {
+	d.evaluating.Lock()
+	policy := d.evaluator.Policy()
+	d.evaluating.Unlock()
+	return c.Evaluate(ctx, policy, r)
 }
 
 // logChanges logs what changed, one line per change of the totals: the findings

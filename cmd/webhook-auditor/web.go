@@ -117,7 +117,7 @@ func (f *webFlags) handler(d *daemon) http.Handler {
 	mux.Handle("/healthz", metrics)
 	mux.Handle("/readyz", d.evaluations.guardReady(metrics))
 	pages := pageOptions()
-	pages.OnPanic = d.panicked
+	pages.OnPanic, pages.Impact = d.panicked, d.impact
 	mux.Handle("/", page.NewHandler(d.observed, time.Now, pages))
 	return mux
 }

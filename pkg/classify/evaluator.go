@@ -33,6 +33,9 @@ type Evaluator struct {
 // NewEvaluator returns an Evaluator by the Policy.
 func NewEvaluator(p Policy) *Evaluator { return &Evaluator{policy: p} }
 
+// Policy is the one by which it evaluates.
+func (e *Evaluator) Policy() Policy { return e.policy }
+
 // Evaluate evaluates the Snapshot once. It returns the errors of Evaluator.Evaluate.
 func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
 	return NewEvaluator(p).Evaluate(ctx, admission.New(s))

@@ -41,6 +41,7 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 		EndpointsKnown:   o.EndpointsKnown,
 		Inputs:           o.Inputs,
 		Current:          o.Current,
+		Outdated:         o.Outdated,
 		WatchErrors:      o.WatchErrors,
 		Regressions:      o.Regressions,
 	}

@@ -59,6 +59,7 @@ type Objects struct {
 
 	// Current, WatchErrors and Regressions are what a Snapshot says of them.
 	Current     time.Time
+	Outdated    map[Resource]time.Time
 	WatchErrors map[Resource]int64
 	Regressions int64
 }

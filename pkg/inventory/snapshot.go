@@ -58,6 +58,9 @@ type Snapshot struct {
 	// Current is the time at which everything that was read was last known to be
 	// current; it does not advance while a watch is broken. Zero for files.
 	Current time.Time
+	// Outdated are the resources that a broken watch keeps from being current, with
+	// the last time at which they were.
+	Outdated map[Resource]time.Time
 	// WatchErrors counts the failed calls of the watches since the start, by
 	// resource.
 	WatchErrors map[Resource]int64

@@ -24,12 +24,14 @@ type checkRow struct {
 	Summary      string
 	Findings     int
 	Acknowledged int
+	// Needs is what the check would need, where nothing can be found without.
+	Needs string
 }
 
 // checkPage is the page of one check: its runbook and what it finds.
 type checkPage struct {
 	ID, Name, Summary, Severity string
-	Conditions, Alerts          string
+	Conditions, Alerts, Needs   string
 	Runbook                     template.HTML
 	Findings                    []findingRow
 	More                        int
@@ -40,7 +42,7 @@ func (v *view) checkList() *checkList {
 	l := &checkList{}
 	counts := v.ofChecks()
 	for _, c := range classify.Checks {
-		row := checkRow{Check: v.check(c), Severity: c.Severity.String(), Summary: c.Summary}
+		row := checkRow{Check: v.check(c), Severity: c.Severity.String(), Summary: c.Summary, Needs: v.lacks(c)}
 		for _, f := range counts[c] {
 			if f.Acknowledged {
 				row.Acknowledged++
@@ -53,6 +55,17 @@ func (v *view) checkList() *checkList {
 	return l
 }
 
+// lacks says what a check needs that the Report does not have; "" if nothing.
+func (v *view) lacks(c *classify.Check) string {
+	switch o := v.Snapshot.Observed; {
+	case (c.Name == "backend-unreachable" || c.Name == "serving-certificate") && len(v.Snapshot.Probes) == 0:
+		return "needs --probe=tls"
+	case c.Name == "never-called" && (o == nil || o.CalledLastWeek == nil):
+		return "needs --prometheus-url with a week of samples"
+	}
+	return ""
+}
+
 func (v *view) ofChecks() map[*classify.Check][]*classify.Finding {
 	out := map[*classify.Check][]*classify.Finding{}
 	for _, f := range v.findings {
@@ -63,7 +76,7 @@ func (v *view) ofChecks() map[*classify.Check][]*classify.Finding {
 
 func (v *view) checkPage(c *classify.Check) *checkPage {
 	p := &checkPage{
-		ID: checkName(c.Name), Name: c.Name, Summary: c.Summary, Severity: c.Severity.String(),
+		ID: checkName(c.Name), Name: c.Name, Summary: c.Summary, Severity: c.Severity.String(), Needs: v.lacks(c),
 		Runbook: runbook(c.Name), All: v.search("all of them", url.Values{"finding": {c.Name}}),
 	}
 	var conditions, alerts []string

@@ -62,6 +62,11 @@ func NewHandler(current func() *classify.Report, now func() time.Time, o Options
 		return true
 	}))
 	mux.Handle("GET /checks/{name}", h.page("", "Checks", showCheck))
+	mux.Handle("GET /ask", h.page("Ask", "Ask", h.ask))
+	mux.Handle("GET /search", h.page("Search", "", func(v *view, d *document, r *http.Request) bool {
+		d.Search = v.find(r.URL.Query().Get("q"))
+		return true
+	}))
 	mux.Handle("GET /assets/page.css", asset("text/css; charset=utf-8", styleSheet))
 	mux.Handle("GET /assets/icon.svg", asset("image/svg+xml", icon))
 	mux.Handle("GET /assets/page.js", asset("text/javascript; charset=utf-8", script))
@@ -75,7 +80,7 @@ func NewHandler(current func() *classify.Report, now func() time.Time, o Options
 // The headers of all answers. Nothing is loaded from elsewhere, nothing inline
 // runs, and no other page may embed these.
 var headers = map[string]string{
-	"Content-Security-Policy":      "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+	"Content-Security-Policy":      "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	"X-Content-Type-Options":       "nosniff",
 	"X-Frame-Options":              "DENY",
 	"Referrer-Policy":              "no-referrer",
@@ -218,7 +223,7 @@ func (h *handler) suggest(d *document) {
 func showWebhook(v *view, d *document, r *http.Request) bool {
 	ref := inventory.Ref{Type: inventory.Type(r.PathValue("type")), Configuration: unescaped(r.PathValue("configuration")), Name: unescaped(r.PathValue("name"))}
 	d.Title = ref.Name
-	if p := v.find(ref); p != nil {
+	if p := v.byRef[ref]; p != nil {
 		d.Cards = []*webhookPage{v.webhookPage(p)}
 		return true
 	}

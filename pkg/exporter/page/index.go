@@ -1,8 +1,6 @@
 package page
 
 import (
-	"slices"
-
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -14,16 +12,18 @@ type view struct {
 	links
 	// profiles are the webhooks that are shown.
 	profiles []*classify.Profile
+	byRef    map[inventory.Ref]*classify.Profile
 	// findings are those of the webhooks that are shown, the worst first.
 	findings  []*classify.Finding
 	ofWebhook map[inventory.Ref][]*classify.Finding
 }
 
 func newView(r *classify.Report, l links, shown func(inventory.Ref) bool) *view {
-	v := &view{Report: r, links: l, ofWebhook: map[inventory.Ref][]*classify.Finding{}}
+	v := &view{Report: r, links: l, byRef: map[inventory.Ref]*classify.Profile{}, ofWebhook: map[inventory.Ref][]*classify.Finding{}}
 	for i := range r.Profiles {
 		if shown(r.Profiles[i].Ref) {
 			v.profiles = append(v.profiles, &r.Profiles[i])
+			v.byRef[r.Profiles[i].Ref] = &r.Profiles[i]
 		}
 	}
 	for i := range r.Findings {
@@ -36,15 +36,6 @@ func newView(r *classify.Report, l links, shown func(inventory.Ref) bool) *view 
 }
 
 func showAll(inventory.Ref) bool { return true }
-
-// find returns the webhook of the name, nil if there is none.
-func (v *view) find(ref inventory.Ref) *classify.Profile {
-	i := slices.IndexFunc(v.profiles, func(p *classify.Profile) bool { return p.Ref == ref })
-	if i < 0 {
-		return nil
-	}
-	return v.profiles[i]
-}
 
 // findingRow is a finding as all pages show it.
 type findingRow struct {

@@ -3,6 +3,7 @@ package page
 import (
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,15 +13,22 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// overview is the first page.
+// overview is the first page: what is wrong now, its causes, then the rest.
 type overview struct {
+	Headline   *headline
 	Tiles      []tile
 	Conditions []conditionRow
+	// Expected counts the conditions that are as they should be.
+	Expected   int
 	Errors     []string
 	MoreErrors int
 	Groups     []severityGroup
-	Inputs     []string
-	Observed   string
+	// Nothing is what there is to say without a finding; Known is false where there
+	// is no webhook either.
+	Nothing  string
+	Known    bool
+	Inputs   []string
+	Observed string
 }
 
 // tile is a number of the overview.
@@ -32,40 +40,49 @@ type tile struct {
 }
 
 type conditionRow struct {
-	Type, Status, Reason, Message, Since string
-	Style                                string
+	Type, Status, Message, Since, Style string
+	// Reasons are the parts of the reason, which is long.
+	Reasons []string
 }
 
-// severityGroup are the findings of a severity by their checks.
+// severityGroup are the findings of a severity by their causes.
 type severityGroup struct {
 	Severity string
 	Count    int
-	Checks   []checkGroup
-}
-
-type checkGroup struct {
-	Check    link
-	Summary  string
-	Count    int
-	Findings []findingRow
+	Causes   []cause
 	More     int
 	All      link
 }
 
-// maxPerCheck bounds the findings of a check on the overview.
-const maxPerCheck = 5
+// maxPerCause bounds the findings of a cause on the overview, maxCauses the causes
+// of a severity.
+const (
+	maxPerCause = 5
+	maxCauses   = 15
+)
 
 func (v *view) overview() *overview {
-	o := &overview{Tiles: v.tiles(), Groups: v.groups()}
+	o := &overview{Headline: v.headline(), Tiles: v.tiles(), Groups: v.groups(), Nothing: "Nothing is found to be wrong.", Known: len(v.profiles) > 0}
 	for _, c := range v.Conditions {
-		o.Conditions = append(o.Conditions, newConditionRow(c))
+		if row := v.conditionRow(c); row.Style != "ok" {
+			o.Conditions = append(o.Conditions, row)
+		} else {
+			o.Expected++
+		}
 	}
 	for _, e := range v.Report.Errors[:min(len(v.Report.Errors), report.MaxErrors)] {
 		o.Errors = append(o.Errors, e.Error())
 	}
 	o.MoreErrors = len(v.Report.Errors) - len(o.Errors)
 	for _, i := range v.Snapshot.Inputs {
-		o.Inputs = append(o.Inputs, i.Path+" ("+i.Kind+")")
+		path := i.Path
+		if path == "-" {
+			path = "standard input"
+		}
+		o.Inputs = append(o.Inputs, path+" ("+i.Kind+")")
+	}
+	if !o.Known {
+		o.Nothing = "There is no webhook to say anything about."
 	}
 	o.Observed = report.SourceLine(v.Snapshot.Observed)
 	return o
@@ -84,7 +101,7 @@ func (v *view) tiles() []tile {
 	for _, s := range classify.Severities {
 		out = append(out, tile{
 			link:  v.search(s.String(), url.Values{"severity": {s.String()}}),
-			Value: counts[s], Style: severityClass(s.String()),
+			Value: counts[s], Style: styleOfCount(s, counts[s]),
 		})
 	}
 	if acknowledged > 0 {
@@ -103,6 +120,14 @@ func (v *view) tiles() []tile {
 	return out
 }
 
+// styleOfCount marks a number of findings; none is nothing to mark.
+func styleOfCount(s classify.Severity, n int) string {
+	if n == 0 {
+		return "label"
+	}
+	return severityClass(s.String())
+}
+
 // badStatus is the status of a condition that is bad: only Available is to be
 // True.
 func badStatus(c metav1.Condition) metav1.ConditionStatus {
@@ -113,11 +138,18 @@ func badStatus(c metav1.Condition) metav1.ConditionStatus {
 	return metav1.ConditionTrue
 }
 
-func newConditionRow(c metav1.Condition) conditionRow {
-	row := conditionRow{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Style: "ok"}
+// conditionRow shows a condition. Degraded follows the errors a while later: until
+// then it is no good news.
+func (v *view) conditionRow(c metav1.Condition) conditionRow {
+	row := conditionRow{Type: c.Type, Status: string(c.Status), Reasons: strings.Split(c.Reason, "::"), Message: c.Message, Style: "ok"}
+	errors := slices.ContainsFunc(v.Conditions, func(o metav1.Condition) bool {
+		return strings.HasSuffix(o.Type, "Error") && o.Status == metav1.ConditionTrue
+	})
 	switch {
 	case c.Status == metav1.ConditionUnknown:
 		row.Style = "unknown"
+	case c.Type == "Degraded" && c.Status == metav1.ConditionFalse && errors:
+		row.Style, row.Message = "unknown", "Turns True when an error has lasted for its time."
 	case c.Status == badStatus(c) && c.Type == "Progressing":
 		row.Style = "unknown"
 	case c.Status == badStatus(c):
@@ -129,36 +161,20 @@ func newConditionRow(c metav1.Condition) conditionRow {
 	return row
 }
 
-// groups are the findings that are not acknowledged by severity and check.
+// groups are the findings that are not acknowledged by severity and cause.
 func (v *view) groups() []severityGroup {
 	var out []severityGroup
 	for _, s := range classify.Severities {
-		byCheck := map[*classify.Check][]*classify.Finding{}
-		var order []*classify.Check
-		group := severityGroup{Severity: s.String()}
-		for _, f := range v.findings {
-			if f.Acknowledged || f.Severity != s {
-				continue
-			}
-			if byCheck[f.Check] == nil {
-				order = append(order, f.Check)
-			}
-			byCheck[f.Check] = append(byCheck[f.Check], f)
-			group.Count++
+		causes := v.causes(s)
+		if len(causes) == 0 {
+			continue
 		}
-		// The checks are listed as documents list them.
-		slices.SortStableFunc(order, func(a, b *classify.Check) int {
-			return slices.Index(classify.Checks, a) - slices.Index(classify.Checks, b)
-		})
-		for _, c := range order {
-			g := checkGroup{Check: v.check(c), Summary: c.Summary, Count: len(byCheck[c])}
-			g.Findings, g.More = v.rows(byCheck[c], maxPerCheck)
-			g.All = v.search("all of them", url.Values{"finding": {c.Name}, "severity": {s.String()}})
-			group.Checks = append(group.Checks, g)
+		group := severityGroup{Severity: s.String(), More: max(len(causes)-maxCauses, 0), All: v.search("all of them", url.Values{"severity": {s.String()}})}
+		for _, c := range causes {
+			group.Count += c.Count
 		}
-		if group.Count > 0 {
-			out = append(out, group)
-		}
+		group.Causes = causes[:min(len(causes), maxCauses)]
+		out = append(out, group)
 	}
 	return out
 }

@@ -11,11 +11,15 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 //go:embed templates/*.html
@@ -32,7 +36,7 @@ const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect 
 
 // templates are parsed once a page is asked for: other commands do not wait for that.
 var templates = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{"severity": severityClass}).ParseFS(templateFiles, "templates/*.html"))
+	return template.Must(template.New("").Funcs(template.FuncMap{"severity": severityClass, "breaks": breaks}).ParseFS(templateFiles, "templates/*.html"))
 })
 
 // Options are what the pages show besides the Report.
@@ -44,6 +48,9 @@ type Options struct {
 	// OnPanic, if set, is called with each panic of a page that is served, and its
 	// stack.
 	OnPanic func(value any, stack []byte)
+	// Explain and Impact answer what is asked of served pages.
+	Explain explains
+	Impact  evaluates
 }
 
 // document is what the template "document" renders. Each page is set where it is
@@ -68,6 +75,8 @@ type document struct {
 	Checks    *checkList
 	Runbooks  []*checkPage
 	Missing   *missingPage
+	Ask       *askPage
+	Search    *searchPage
 }
 
 // fileAssets are what a file contains that is served as resources otherwise.
@@ -87,8 +96,12 @@ type status struct {
 	Server string
 	// AsOf is the time of the facts, Age how long that is ago; "" in a file.
 	AsOf, Age string
-	Stale     bool
-	Waiting   bool
+	// Seconds is Age in seconds.
+	Seconds int
+	Stale   bool
+	Waiting bool
+	// Broken are the watches that are not current.
+	Broken []string
 }
 
 // staleAfter is several times the minute after which an unchanged Snapshot is
@@ -103,10 +116,20 @@ func statusOf(r *classify.Report, now time.Time) status {
 	s := status{Server: r.Snapshot.Server.String(), AsOf: asOf.Format(time.RFC3339)}
 	if !now.IsZero() {
 		age := max(now.Sub(asOf), 0)
-		s.Age, s.Stale = ageText(age), age > staleAfter
+		s.Age, s.Seconds, s.Stale = ageText(age), int(age.Seconds()), age > staleAfter
+		for _, resource := range slices.SortedFunc(maps.Keys(r.Snapshot.Outdated), inventory.Resource.Compare) {
+			s.Broken = append(s.Broken, fmt.Sprintf("%s since %s", resource, r.Snapshot.Outdated[resource].UTC().Format(time.TimeOnly)+" UTC"))
+		}
 	}
 	return s
 }
+
+// breaks lets a name wrap after its dots and slashes, and nowhere else.
+func breaks(name string) template.HTML {
+	return template.HTML(wrapping.Replace(template.HTMLEscapeString(name)))
+}
+
+var wrapping = strings.NewReplacer(".", ".<wbr>", "/", "/<wbr>")
 
 // ageText writes a duration in its largest unit.
 func ageText(d time.Duration) string {
@@ -128,12 +151,16 @@ var sections = []struct{ title, path string }{
 	{"Resources", "resources"},
 	{"Bootstrap", "bootstrap"},
 	{"Checks", "checks"},
+	{"Ask", "ask"},
 }
 
 // newDocument returns a document without pages.
 func newDocument(title, section string, l links) document {
 	d := document{Title: title, Section: section, Home: l.to(""), Project: report.Project}
 	for _, s := range sections {
+		if l.file != nil && s.path == "ask" {
+			continue // a file cannot answer
+		}
 		d.Nav = append(d.Nav, navItem{link{s.title, l.to(s.path)}, s.title == section})
 	}
 	return d

@@ -1,10 +1,90 @@
 // The pages work without this file: it filters and sorts the table of a file,
-// and submits the forms of served pages when a choice changes.
+// submits the forms of served pages when a choice changes, copies commands, and
+// reads served pages anew while they are not in use.
 'use strict';
 
-for (const select of document.querySelectorAll('form[method=get] select')) {
-  select.addEventListener('change', () => select.form.requestSubmit());
+const served = document.getElementById('age') && !document.querySelector('[data-table]');
+const loaded = { at: Date.now() };
+
+// prepare adds what needs a script to the elements of a page.
+function prepare(root) {
+  for (const select of root.querySelectorAll('form[method=get] select:not([data-wait])')) {
+    select.addEventListener('change', () => select.form.requestSubmit());
+  }
+  for (const button of root.querySelectorAll('button.copy')) {
+    button.hidden = false;
+    button.addEventListener('click', async () => {
+      const code = button.previousElementSibling;
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        button.textContent = 'Copied';
+      } catch { // no permission, or no TLS: select it for the keyboard
+        getSelection().selectAllChildren(code);
+        button.textContent = 'Selected';
+      }
+    });
+  }
+  for (const time of root.querySelectorAll('time')) {
+    const local = new Date(time.dateTime);
+    if (!isNaN(local)) time.textContent = time.dateTime + ' (' + local.toLocaleTimeString() + ' here)';
+  }
 }
+
+function duration(seconds) {
+  if (seconds < 120) return seconds + ' s';
+  return seconds < 7200 ? Math.floor(seconds / 60) + ' min' : Math.floor(seconds / 3600) + ' h';
+}
+
+function showAge() {
+  const age = document.querySelector('[data-age]');
+  if (age) age.textContent = duration(Number(age.dataset.age) + Math.floor((Date.now() - loaded.at) / 1000));
+}
+
+// used says whether the page is in use: what is typed, chosen or selected
+// is not replaced.
+function used() {
+  return document.hidden || document.querySelector('main :focus, header :focus') || String(getSelection());
+}
+
+async function refresh() {
+  if (used()) return;
+  const opened = (root) => [...root.querySelectorAll('details')];
+  try {
+    const response = await fetch(location.href, { cache: 'no-store' });
+    const next = new DOMParser().parseFromString(await response.text(), 'text/html');
+    const main = next.querySelector('main');
+    if (!main || used()) return;
+    const before = new Map(opened(document).map((d) => [d.querySelector('summary').textContent, d.open]));
+    for (const d of opened(main)) {
+      const open = before.get(d.querySelector('summary').textContent);
+      if (open !== undefined) d.open = open;
+    }
+    prepare(next);
+    document.querySelector('main').replaceChildren(...main.childNodes);
+    document.getElementById('age').replaceWith(next.getElementById('age'));
+    loaded.at = Date.now();
+  } catch {
+    const age = document.getElementById('age');
+    age.classList.add('stale');
+    if (!age.textContent.includes('no answer')) age.append(' · no answer from the auditor');
+  }
+}
+
+prepare(document);
+if (served) {
+  setInterval(showAge, 1000);
+  setInterval(refresh, 30000);
+}
+
+addEventListener('keydown', (event) => {
+  const editing = event.target.closest('input, textarea, select');
+  if (event.key !== '/' || editing || event.ctrlKey || event.metaKey || event.altKey) return;
+  const search = document.querySelector('header input[type=search], form[role=search] input[type=search]');
+  if (search) {
+    search.focus();
+    event.preventDefault();
+  }
+});
 
 const form = document.querySelector('form[data-instant]');
 const table = document.querySelector('table[data-table]');
@@ -61,5 +141,5 @@ if (form && table) {
 }
 
 addEventListener('beforeprint', () => {
-  for (const details of document.querySelectorAll('details.group')) details.open = true;
+  for (const details of document.querySelectorAll('details')) details.open = true;
 });

@@ -86,11 +86,11 @@ func TestPages(t *testing.T) {
 	h := serve(demo(t))
 	for target, wants := range map[string][]string{
 		"/": {
-			"<title>Overview · webhook-auditor</title>", "12 s ago", `href="./checks/service-missing"`, "kubectl delete",
+			"<title>Overview · webhook-auditor</title>", "12 s</span> ago", `href="./checks/service-missing"`, "kubectl delete",
 			`href="./webhooks?severity=critical"`, "v1.2.3", `<a href="./" aria-current="page">Overview</a>`,
 		},
 		"/webhooks":                                {`<form class="filter"`, "configmaps.legacy.example.com", "service-missing", `action="./webhooks"`},
-		"/webhooks?q=LEGACY":                       {"configmaps.legacy.example.com", "1–1</span> of 1 that match"},
+		"/webhooks?q=LEGACY":                       {"configmaps.legacy.example.com", "1</span> of 1 that match"},
 		"/webhooks?finding=service-missing":        {"configmaps.legacy.example.com", `<option value="service-missing" selected>`},
 		"/webhooks?type=conversion&sort=name":      {`aria-sort="ascending"`, `order=desc`},
 		"/webhooks?namespace=legacy":               {"configmaps.legacy.example.com"},

@@ -30,9 +30,13 @@ type webhookPage struct {
 	Namespaces     *namespaces
 	Backend        backendPart
 	Observed       *observedPart
-	// Headings are those of the impact card.
+	// Incident are the parts of the impact card that an outage needs first, Headings
+	// all of it.
+	Incident []impact.Section
 	Headings []cardHeading
-	Summary  string
+	// WhatIf ask what happens when something goes away; none in a file.
+	WhatIf  []link
+	Summary string
 }
 
 // fact is a field of the registration.
@@ -120,7 +124,15 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	if p.Type != inventory.Conversion {
 		w.Namespaces = namespacesOf(p, v.limits().namespaces)
 	}
+	if v.file == nil {
+		w.WhatIf = v.whatIfs(p)
+	}
 	for _, s := range impact.NewCard(v.Report, p).Sections {
+		if title := incident[s.ID]; title != "" {
+			first := s
+			first.Question = title
+			w.Incident = append(w.Incident, first)
+		}
 		if n := len(w.Headings); n == 0 || w.Headings[n-1].Heading != s.Heading {
 			w.Headings = append(w.Headings, cardHeading{Heading: s.Heading})
 		}
@@ -129,6 +141,31 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	}
 	return w
 }
+
+// incident are the parts of the impact card that come first, with shorter titles.
+var incident = map[string]string{"cluster-health": "What it stops", "disabling": "Disable it", "resuming": "Put it back"}
+
+// whatIfs lead to what happens without the webhook, or its backend.
+func (v *view) whatIfs(p *classify.Profile) []link {
+	var out []link
+	if p.Type != inventory.Conversion {
+		out = append(out, v.whatIf("the configuration is deleted", "delete", p.Configuration))
+	}
+	if key := p.State.Service.Key; key.Name != "" {
+		out = append(out, v.whatIf("Service "+key.String()+" goes down", "down", key.String()))
+		seen := map[string]bool{"": true}
+		for _, e := range p.Snapshot.Services[key].Endpoints {
+			if !seen[e.Node] && len(seen) <= maxBackendNodes {
+				seen[e.Node] = true
+				out = append(out, v.whatIf("node "+e.Node+" is drained", "node", e.Node))
+			}
+		}
+	}
+	return out
+}
+
+// maxBackendNodes bounds the nodes of a backend that are asked about.
+const maxBackendNodes = 5
 
 // summary is the line under which a file folds the page.
 func summary(w *webhookPage) string {

@@ -77,6 +77,8 @@ type tableRow struct {
 	CallsPerSecond  float64
 	P50, P99        float64
 	Failing, Refuse float64
+	// Slow says that p99 is above the threshold of the alerts.
+	Slow bool
 }
 
 type classCount struct {
@@ -264,18 +266,20 @@ func typeTitle(t inventory.Type) string {
 }
 
 func (v *view) columns(q query) []column {
-	out := []column{
-		{Title: "Webhook", Key: "name"},
-		{Title: "Type", Key: "type"},
-		{Title: "Findings", Key: "findings"},
-		{Title: "On failure", Key: "policy"},
-		{Title: "Timeout", Key: "timeout", Numeric: true},
-		{Title: "Backend", Key: "backend"},
-		{Title: "Reach", Key: "resources"},
+	out := []column{{Title: "Webhook", Key: "name"}}
+	if v.Snapshot.Observed != nil { // what happens comes before what is registered
+		out = append(out, column{Title: "Failing", Key: "failing", Numeric: true}, column{Title: "p99", Key: "p99", Numeric: true})
 	}
+	out = append(out,
+		column{Title: "Type", Key: "type"},
+		column{Title: "Findings", Key: "findings"},
+		column{Title: "On failure", Key: "policy"},
+		column{Title: "Timeout", Key: "timeout", Numeric: true},
+		column{Title: "Backend", Key: "backend"},
+		column{Title: "Reach", Key: "resources"},
+	)
 	if v.Snapshot.Observed != nil {
-		out = append(out, column{Title: "Calls/s", Key: "calls", Numeric: true}, column{Title: "p50", Key: "p50", Numeric: true}, column{Title: "p99", Key: "p99", Numeric: true},
-			column{Title: "Failing", Key: "failing", Numeric: true}, column{Title: "Refused", Key: "refused", Numeric: true})
+		out = append(out, column{Title: "Refused", Key: "refused", Numeric: true}, column{Title: "Calls/s", Key: "calls", Numeric: true}, column{Title: "p50", Key: "p50", Numeric: true})
 	}
 	for i := range out {
 		c := &out[i]
@@ -332,6 +336,7 @@ func (v *view) observe(row *tableRow, p *classify.Profile) {
 	row.Observed = &cells
 	row.CallsPerSecond, row.P50, row.P99 = b.CallsPerSecond, b.P50.Seconds, b.P99.Seconds
 	row.Failing, row.Refuse = b.FailedShare(), b.RefusedShare()
+	row.Slow = b.P99.Known && b.P99.Seconds > p.Threshold
 }
 
 // backendState is whether a backend can be called.

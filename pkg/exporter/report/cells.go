@@ -20,6 +20,9 @@ func ObservedCells(o *inventory.Observation, ref inventory.Ref) Cells {
 		P50:   quantile(found.P50Seconds, found.P50Beyond), P99: quantile(found.P99Seconds, found.P99Beyond),
 		Failing: percent(found.Failing), Refused: percent(found.Refused), Share: percent(found.Share),
 	}
+	if found.Calls == 0 && found.Failing == 0 { // shares of nothing are unknown, not 0
+		c.Failing, c.Refused, c.Share = "-", "-", "-"
+	}
 	if ref.Type == inventory.Conversion {
 		c.Share = "-"
 	}

@@ -17,26 +17,26 @@ func WriteConsequencesJSON(w io.Writer, c Consequences, _ TextOptions) error {
 	return encode(w, c, "the consequences")
 }
 
-// block is a heading with what is under it.
-type block struct {
-	heading string
-	lines   []string
-	// commands are for copying.
-	commands []string
+// Block is a heading with what is under it.
+type Block struct {
+	Heading string
+	Lines   []string
+	// Commands are for copying.
+	Commands []string
 }
 
 // WriteConsequencesText writes the consequences for a terminal.
 func WriteConsequencesText(w io.Writer, c Consequences, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
-	p.paragraph(word{}, words(c.verdict(), bold))
-	for _, block := range c.blocks() {
+	p.paragraph(word{}, words(c.Verdict(), bold))
+	for _, block := range c.Blocks() {
 		p.newline()
-		p.paragraph(word{}, words(block.heading, bold))
-		for _, line := range block.lines {
+		p.paragraph(word{}, words(block.Heading, bold))
+		for _, line := range block.Lines {
 			p.paragraph(word{"  - ", plain}, words(shortenLists(line), plain))
 		}
-		for _, command := range block.commands {
+		for _, command := range block.Commands {
 			p.code(command)
 		}
 	}
@@ -47,21 +47,21 @@ func WriteConsequencesText(w io.Writer, c Consequences, o TextOptions) error {
 // request.
 func WriteConsequencesMarkdown(w io.Writer, c Consequences, _ TextOptions) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "### %s\n", escape(c.verdict()))
-	for _, block := range c.blocks() {
-		fmt.Fprintf(b, "\n#### %s\n\n", escape(block.heading))
-		for _, line := range block.lines {
+	fmt.Fprintf(b, "### %s\n", escape(c.Verdict()))
+	for _, block := range c.Blocks() {
+		fmt.Fprintf(b, "\n#### %s\n\n", escape(block.Heading))
+		for _, line := range block.Lines {
 			fmt.Fprintf(b, "- %s\n", escape(shortenLists(line)))
 		}
-		for _, command := range block.commands {
+		for _, command := range block.Commands {
 			fmt.Fprintf(b, "- %s\n", code(command))
 		}
 	}
 	return flush(b)
 }
 
-// verdict is the answer in one line.
-func (c Consequences) verdict() string {
+// Verdict is the answer in one line.
+func (c Consequences) Verdict() string {
 	counts := map[impact.Outcome]int{}
 	for _, e := range c.Effects {
 		counts[e.Outcome]++
@@ -102,33 +102,33 @@ func (c impactChange) subject() string {
 	return strings.Join(parts, ", ")
 }
 
-// blocks are the details, without those that have none.
-func (c Consequences) blocks() []block {
-	var out []block
-	for _, b := range []block{
+// Blocks are the details, without those that have none.
+func (c Consequences) Blocks() []Block {
+	var out []Block
+	for _, b := range []Block{
 		c.effects(impact.Refused, "Refused requests"),
 		c.effects(impact.Unconverted, "Objects that cannot be converted"),
 		c.effects(impact.Unchecked, "Requests that pass unchecked"),
-		{heading: "Functions of the cluster that stop", lines: c.stops()},
-		{heading: "Webhooks that keep fewer ready endpoints", lines: c.weakened()},
-		{heading: "Webhooks that the input does not decide", lines: refNames(c.Unknown)},
-		{heading: "Findings that appear", lines: findingLines(c.Appearing)},
-		{heading: "Findings that go", lines: findingLines(c.Disappearing)},
-		{heading: "Order of recovery, where Pods have to be created anew", lines: c.order()},
+		{Heading: "Functions of the cluster that stop", Lines: c.stops()},
+		{Heading: "Webhooks that keep fewer ready endpoints", Lines: c.weakened()},
+		{Heading: "Webhooks that the input does not decide", Lines: refNames(c.Unknown)},
+		{Heading: "Findings that appear", Lines: findingLines(c.Appearing)},
+		{Heading: "Findings that go", Lines: findingLines(c.Disappearing)},
+		{Heading: "Order of recovery, where Pods have to be created anew", Lines: c.order()},
 		c.stuck(),
 	} {
-		if len(b.lines) > 0 {
+		if len(b.Lines) > 0 {
 			out = append(out, b)
 		}
 	}
 	return out
 }
 
-func (c Consequences) effects(outcome impact.Outcome, heading string) block {
-	b := block{heading: heading}
+func (c Consequences) effects(outcome impact.Outcome, heading string) Block {
+	b := Block{Heading: heading}
 	for _, e := range c.Effects {
 		if e.Outcome == outcome {
-			b.lines = append(b.lines, e.line())
+			b.Lines = append(b.Lines, e.line())
 		}
 	}
 	return b
@@ -220,13 +220,13 @@ func (c Consequences) order() []string {
 	return out
 }
 
-func (c Consequences) stuck() block {
-	b := block{heading: "Not without help: Pods that webhooks refuse which wait for them"}
+func (c Consequences) stuck() Block {
+	b := Block{Heading: "Not without help: Pods that webhooks refuse which wait for them"}
 	for _, s := range c.Stuck {
-		b.lines = append(b.lines, fmt.Sprintf("%s: its Pods are refused by %s", s.Service, strings.Join(refNames(s.By), ", ")))
+		b.Lines = append(b.Lines, fmt.Sprintf("%s: its Pods are refused by %s", s.Service, strings.Join(refNames(s.By), ", ")))
 		for _, command := range s.Commands {
-			if !slices.Contains(b.commands, command) {
-				b.commands = append(b.commands, command)
+			if !slices.Contains(b.Commands, command) {
+				b.Commands = append(b.Commands, command)
 			}
 		}
 	}

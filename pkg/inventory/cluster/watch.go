@@ -404,8 +404,12 @@ func (w *watcher) objects(now time.Time) inventory.Objects {
 	w.mu.Unlock()
 	o := assemble(w.options, all, info)
 	o.WatchErrors, o.Regressions, o.Current = errors, regressions, now
+	o.Outdated = map[inventory.Resource]time.Time{}
 	for _, c := range all {
 		o.Current = earlier(o.Current, c.current)
+		if name := c.resource.name(); !c.current.IsZero() && c.current.Before(now) {
+			o.Outdated[name] = earlier(cmp.Or(o.Outdated[name], now), c.current)
+		}
 	}
 	return o
 }

@@ -1,0 +1,189 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// Request is a request to the API server as a user describes it: what the command
+// line of "explain" takes.
+type Request struct{ Operation, Resource, Name, Namespace, Labels, Object string }
+
+// maxAsked bounds what a form may send, in bytes.
+const maxAsked = 64 << 10
+
+// askPage has the forms that ask about a request, an error and a change, and the
+// answers.
+type askPage struct {
+	Action     string
+	Operations []option
+	Request    Request
+	Error      string
+	Down, Node string
+	Delete     string
+
+	Services, Nodes, Configurations []string
+
+	// Problem is why there is no answer.
+	Problem      string
+	Answer       *resourcePage
+	Diagnosis    string
+	Consequences *report.Consequences
+}
+
+// ask answers the form that was sent, if any.
+func (h *handler) ask(v *view, d *document, r *http.Request) bool {
+	q := r.URL.Query()
+	p := &askPage{
+		Action: v.to("ask"), Error: q.Get("error"), Down: q.Get("down"), Node: q.Get("node"), Delete: q.Get("delete"),
+		Request: Request{q.Get("operation"), q.Get("resource"), q.Get("name"), q.Get("namespace"), q.Get("labels"), q.Get("object")},
+	}
+	d.Ask = p
+	for _, operation := range []string{"create", "update", "patch", "delete", "connect"} {
+		p.Operations = append(p.Operations, option{operation, operation, operation == p.Request.Operation})
+	}
+	p.Services, p.Nodes, p.Configurations = impact.Names(v.Snapshot)
+	var err error
+	switch {
+	case len(r.URL.RawQuery) > maxAsked:
+		err = fmt.Errorf("%d bytes are too many: must be at most %d; use webhook-auditor explain -f FILE", len(r.URL.RawQuery), maxAsked)
+	case p.Error != "":
+		p.Diagnosis, err = v.diagnosis(p.Error)
+	case p.Down+p.Node+p.Delete != "":
+		p.Consequences, err = h.consequences(r.Context(), v, p)
+	case p.Request.Resource+p.Request.Object != "":
+		p.Answer, err = h.answer(v, p.Request)
+	}
+	if err != nil {
+		p.Problem = err.Error()
+	}
+	return true
+}
+
+func (h *handler) answer(v *view, q Request) (*resourcePage, error) {
+	chain, err := h.Explain(v.Matcher, q)
+	if err != nil {
+		return nil, err
+	}
+	p := &resourcePage{Name: chain.Request.Resource.String()}
+	p.show(v, chain)
+	return p, nil
+}
+
+// diagnosis explains the errors of API servers in a text.
+func (v *view) diagnosis(text string) (string, error) {
+	found := diagnose.Parse(text)
+	if len(found) == 0 {
+		return "", fmt.Errorf("no webhook error recognized: paste the complete message")
+	}
+	answers := make([]diagnose.Answer, len(found))
+	for i, e := range found {
+		answers[i] = diagnose.Explain(v.Report, e)
+	}
+	var b bytes.Buffer
+	err := report.WriteDiagnosisText(&b, answers, v.Snapshot, report.TextOptions{Width: 110})
+	return b.String(), err
+}
+
+func (h *handler) consequences(ctx context.Context, v *view, p *askPage) (*report.Consequences, error) {
+	var c impact.Change
+	if namespace, name, ok := strings.Cut(p.Down, "/"); ok {
+		c.Services = []inventory.Key{{Namespace: namespace, Name: name}}
+	} else if p.Down != "" {
+		return nil, fmt.Errorf("%q is no Service: must be NAMESPACE/NAME", p.Down)
+	}
+	if p.Node != "" {
+		c.Nodes = []string{p.Node}
+	}
+	if p.Delete != "" {
+		c.Configurations = []impact.Configuration{{Name: p.Delete}}
+	}
+	if err := c.Check(v.Snapshot); err != nil {
+		return nil, err
+	}
+	found, err := h.Impact(ctx, v.Report, c)
+	if err != nil {
+		return nil, err
+	}
+	out := report.NewConsequences(found, v.Report)
+	return &out, nil
+}
+
+// whatIf asks what happens when something goes away; nothing in a file, which
+// cannot answer.
+func (l links) whatIf(text, key, value string) link {
+	if l.file != nil || value == "" {
+		return link{Text: text}
+	}
+	return link{text, l.to("ask") + "?" + url.Values{key: {value}}.Encode()}
+}
+
+// searchPage is what the search over everything finds.
+type searchPage struct {
+	Query string
+	Kinds []foundKind
+}
+
+// foundKind are the matches of one kind.
+type foundKind struct {
+	Title string
+	Links []link
+	More  int
+}
+
+// maxFound bounds the matches of a kind.
+const maxFound = 50
+
+// find searches webhooks, their configurations and backends, resources and checks.
+func (v *view) find(text string) *searchPage {
+	p := &searchPage{Query: text}
+	if text == "" {
+		return p
+	}
+	var webhooks, resources, checks []link
+	for _, w := range v.profiles {
+		if v.matches(query{Text: text}, w) {
+			found := v.webhook(w.Ref)
+			found.Text += " (" + w.Configuration + ", " + w.Webhook.Backend.String() + ")"
+			webhooks = append(webhooks, found)
+		}
+	}
+	seen := map[inventory.Resource]bool{}
+	for _, s := range v.Snapshot.Served {
+		if contains(s.Resource.String(), text) && !seen[s.Resource] {
+			seen[s.Resource] = true
+			resources = append(resources, v.resource(s.Resource))
+		}
+	}
+	for _, c := range classify.Checks {
+		if contains(c.Name, text) || contains(c.Summary, text) {
+			checks = append(checks, v.check(c))
+		}
+	}
+	for _, k := range []foundKind{{"Webhooks", webhooks, 0}, {"Resources", resources, 0}, {"Checks", checks, 0}} {
+		if len(k.Links) > 0 {
+			k.More = max(len(k.Links)-maxFound, 0)
+			k.Links = slices.Clip(k.Links[:min(len(k.Links), maxFound)])
+			p.Kinds = append(p.Kinds, k)
+		}
+	}
+	return p
+}
+
+// explains returns what the API server does with a request.
+type explains func(*admission.Matcher, Request) (admission.Chain, error)
+
+// evaluates returns what a change leads to.
+type evaluates func(context.Context, *classify.Report, impact.Change) (*impact.Consequences, error)

@@ -1,0 +1,202 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// cause is what findings of one severity have in common: the Service that cannot be
+// called, else the check.
+type cause struct {
+	Title, Summary string
+	Check          link
+	Count          int
+	Findings       []findingRow
+	More           int
+	All            link
+	// Commands look at the cause and lift it, each on a line of its own.
+	Commands []command
+	// first is the webhook of the first finding.
+	first *classify.Profile
+}
+
+// command is one to copy, and what it is for.
+type command struct{ What, Text string }
+
+// causes groups the findings of a severity that are not acknowledged. Services come
+// first, those that most hangs on before the others; then checks as documents list
+// them.
+func (v *view) causes(s classify.Severity) []cause {
+	type key struct {
+		check   *classify.Check
+		service inventory.Key
+	}
+	grouped := map[key][]*classify.Finding{}
+	for _, f := range v.findings {
+		if f.Severity == s && !f.Acknowledged {
+			k := key{check: f.Check}
+			if p := v.byRef[f.Webhook]; p != nil && f.Check.Name == string(p.State.Fault) {
+				k.service = p.State.Service.Key
+			}
+			grouped[k] = append(grouped[k], f)
+		}
+	}
+	keys := make([]key, 0, len(grouped))
+	for k := range grouped {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		of := func(k key) int { return min(len(k.service.Name), 1) * len(grouped[k]) }
+		return cmp.Or(cmp.Compare(of(b), of(a)), cmp.Compare(slices.Index(classify.Checks, a.check), slices.Index(classify.Checks, b.check)), a.service.Compare(b.service))
+	})
+	out := make([]cause, 0, len(keys))
+	for _, k := range keys {
+		out = append(out, v.cause(grouped[k], k.service, s))
+	}
+	return out
+}
+
+func (v *view) cause(findings []*classify.Finding, service inventory.Key, s classify.Severity) cause {
+	check, p := findings[0].Check, v.byRef[findings[0].Webhook]
+	c := cause{Title: check.Name, Summary: check.Summary, Check: v.check(check), Count: len(findings), first: p}
+	c.Findings, c.More = v.rows(findings, maxPerCause)
+	c.All = v.search("all of them", url.Values{"finding": {check.Name}, "severity": {s.String()}})
+	if p == nil {
+		return c
+	}
+	if service.Name != "" {
+		c.Title = classify.BackendName(p) + " " + p.State.Detail
+		c.All = v.search("all of them", url.Values{"finding": {check.Name}, "namespace": {service.Namespace}})
+	}
+	if s == classify.Critical {
+		c.Commands = commandsOf(p)
+	}
+	return c
+}
+
+// commandsOf look at the backend of a webhook, and take the webhook out of the way.
+func commandsOf(p *classify.Profile) []command {
+	commands := p.Commands()
+	var out []command
+	if len(commands.Inspect) > 0 {
+		out = append(out, command{"look at the backend", commands.Inspect[0]})
+	}
+	return append(out, command{"save the registration", commands.Save}, command{"let requests through, once it is saved", commands.Disable})
+}
+
+// headline says in a sentence what fails now.
+type headline struct {
+	Text    string
+	Failing []failingRow
+	More    int
+	Stops   []string
+	Command *command
+}
+
+// failingRow is a webhook whose calls fail, as observed.
+type failingRow struct {
+	Webhook link
+	Share   string
+}
+
+// The bounds of the headline.
+const (
+	maxFailing = 5
+	maxStops   = 3
+)
+
+// failingShare is the share of failed calls from which a webhook fails: that of the
+// alerts.
+const failingShare = 0.01
+
+// headline is nil where nothing is known to fail.
+func (v *view) headline() *headline {
+	down, failing := v.down(), v.failing()
+	causes := v.causes(classify.Critical)
+	if len(down)+len(failing) == 0 {
+		return nil
+	}
+	h := &headline{More: max(len(failing)-maxFailing, 0)}
+	var parts []string
+	if len(down) > 0 {
+		text := inventory.Counted(len(down), "webhook") + " cannot be called"
+		dead := slices.DeleteFunc(causes, func(c cause) bool { return c.first == nil || c.first.State.Fault == inventory.Sound })
+		if len(dead) > 0 {
+			text += fmt.Sprintf(": %s (%s)", dead[0].Title, inventory.Counted(dead[0].Count, "webhook"))
+			h.Command = &dead[0].Commands[0]
+		}
+		if more := len(dead) - 1; more > 0 {
+			text += fmt.Sprintf(", and %s", inventory.Counted(more, "other cause"))
+		}
+		parts = append(parts, text)
+	}
+	if len(failing) > 0 {
+		parts = append(parts, inventory.Counted(len(failing), "webhook")+" failing now, as observed")
+	}
+	h.Text = strings.Join(parts, "; ") + "."
+	for _, p := range failing[:min(len(failing), maxFailing)] {
+		h.Failing = append(h.Failing, failingRow{v.webhook(p.Ref), percent(v.Snapshot.Observed.Webhooks[p.Ref.Series()].FailedShare())})
+	}
+	h.Stops = stopsOf(slices.Concat(down, failing))
+	return h
+}
+
+// down are the webhooks with a critical finding on their backend.
+func (v *view) down() []*classify.Profile {
+	var out []*classify.Profile
+	for _, p := range v.profiles {
+		if p.State.Fault != inventory.Sound && v.worst(p.Ref) == classify.Critical {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// failing are the webhooks whose calls fail, the worst first.
+func (v *view) failing() []*classify.Profile {
+	o := v.Snapshot.Observed
+	if o == nil {
+		return nil
+	}
+	share := func(p *classify.Profile) float64 { return o.Webhooks[p.Ref.Series()].FailedShare() }
+	var out []*classify.Profile
+	for _, p := range v.profiles {
+		if share(p) >= failingShare {
+			out = append(out, p)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *classify.Profile) int { return cmp.Compare(share(b), share(a)) })
+	return out
+}
+
+// stopsOf says what of the cluster stops, and where.
+func stopsOf(profiles []*classify.Profile) []string {
+	var out []string
+	for _, p := range profiles {
+		if !p.FailsClosed() {
+			continue
+		}
+		for _, stop := range impact.Stops(p) {
+			text := stop.Function
+			if p.Snapshot.NamespacesKnown && p.NamespaceSelector.Parsed != nil && !p.NamespaceSelector.Empty() {
+				text += " in " + inventory.Counted(len(impact.SelectedNamespaces(p)), "namespace")
+			}
+			if !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+			if len(out) == maxStops {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
