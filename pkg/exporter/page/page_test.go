@@ -90,7 +90,7 @@ func TestPages(t *testing.T) {
 			`href="./webhooks?severity=critical"`, "v1.2.3", `<a href="./" aria-current="page">Overview</a>`,
 		},
 		"/webhooks":                                {`<form class="filter"`, "configmaps.legacy.example.com", "service-missing", `action="./webhooks"`},
-		"/webhooks?q=LEGACY":                       {"configmaps.legacy.example.com", "1</span> of 1 that match"},
+		"/webhooks?q=LEGACY":                       {"configmaps.legacy.example.com", "1 of 1 that match"},
 		"/webhooks?finding=service-missing":        {"configmaps.legacy.example.com", `<option value="service-missing" selected>`},
 		"/webhooks?type=conversion&sort=name":      {`aria-sort="ascending"`, `order=desc`},
 		"/webhooks?namespace=legacy":               {"configmaps.legacy.example.com"},
