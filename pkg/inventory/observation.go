@@ -59,7 +59,16 @@ type Behavior struct {
 	// Seconds is the sum of what the calls took.
 	Seconds  float64
 	P50, P99 Quantile
+	// FailedBefore counts the failed calls of each span of HistoryStep in the last
+	// hour, the oldest first; nil where the source keeps no history.
+	FailedBefore []float64
 }
+
+// The history of failed calls.
+const (
+	HistoryStep  = 5 * time.Minute
+	HistorySpans = 12
+)
 
 // FailureMatchCondition is the kind of failure of a request whose matchConditions
 // could not be evaluated; the API server's label error_type does not have it.

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
@@ -34,7 +36,20 @@ func demo(t testing.TB) *classify.Report {
 	return evaluated(t, objects.Snapshot(reporttest.Taken))
 }
 
-var options = Options{Version: "v1.2.3", Similar: func(_ string, known []string) []string { return known[:min(len(known), 3)] }}
+var options = Options{
+	Version: "v1.2.3",
+	Similar: func(_ string, known []string) []string { return known[:min(len(known), 3)] },
+	Explain: func(m *admission.Matcher, q Request) (admission.Chain, error) {
+		r, err := m.OpenRequest(admission.Create, inventory.Resource{Name: q.Resource}, admission.Subject{Namespace: q.Namespace})
+		if err != nil {
+			return admission.Chain{}, err
+		}
+		return m.Chain(r), nil
+	},
+	Impact: func(ctx context.Context, r *classify.Report, c impact.Change) (*impact.Consequences, error) {
+		return c.Evaluate(ctx, classify.DefaultPolicy(), r)
+	},
+}
 
 func serve(r *classify.Report) http.Handler {
 	return NewHandler(func() *classify.Report { return r }, func() time.Time { return reporttest.Taken.Add(12 * time.Second) }, options)
@@ -106,12 +121,24 @@ func TestPages(t *testing.T) {
 		"/resources/pods?operation=DELETE": {"DELETE pods"},
 		"/resources/pods/exec":             {"<h1>pods/exec</h1>", `href="../../assets/page.css"`},
 		"/resources/configmaps?operation=create&namespace=default": {"CREATE configmaps in namespace default"},
-		"/bootstrap":              {"<svg class=\"graph\"", "edge-cycle", "Deadlocks"},
-		"/checks":                 {`href="./checks/virtual-resource"`},
-		"/checks/service-missing": {"<h2>Meaning</h2>", "<pre tabindex=\"0\">", "configmaps.legacy.example.com"},
-		"/assets/page.css":        {":root"},
-		"/assets/page.js":         {"'use strict'"},
-		"/assets/icon.svg":        {"<svg"},
+		"/resources/configmaps?operation=FOO&namespace=nosuch":     {"there is no namespace nosuch", "FOO is no operation of it"},
+		"/ask?operation=create&resource=pods&namespace=shop":       {"CREATE pods in namespace shop", "<svg class=\"chain\""},
+		"/ask?resource=gadgets":                                    {`role="alert"`},
+		"/ask?error=" + escaped(`Internal error occurred: failed calling webhook "configmaps.legacy.example.com": failed to call webhook: Post "https://legacy-operator.legacy.svc:443/?timeout=10s": service "legacy-operator" not found`): {"<h2>Answer</h2>", "service-missing"},
+		"/ask?error=nothing":                         {"no webhook error recognized"},
+		"/ask?down=guard/guard":                      {"With Service guard/guard down"},
+		"/ask?down=guard":                            {"must be NAMESPACE/NAME"},
+		"/ask?delete=legacy-operator":                {"configuration legacy-operator deleted"},
+		"/ask?node=" + strings.Repeat("x", maxAsked): {"bytes are too many"},
+		"/search?q=LEGACY":                           {"<h2>Webhooks</h2>", `configmaps.legacy.example.com">`},
+		"/search?q=horizontalpoda":                   {"<h2>Resources</h2>", `href="./resources/horizontalpodautoscalers.autoscaling"`},
+		"/search?q=no-such":                          {"Nothing has <code>no-such</code> in its name"},
+		"/bootstrap":                                 {"<svg class=\"graph\"", "edge-cycle", "Deadlocks"},
+		"/checks":                                    {`href="./checks/virtual-resource"`},
+		"/checks/service-missing":                    {"<h2>Meaning</h2>", "<pre tabindex=\"0\">", "configmaps.legacy.example.com"},
+		"/assets/page.css":                           {":root"},
+		"/assets/page.js":                            {"'use strict'"},
+		"/assets/icon.svg":                           {"<svg"},
 	} {
 		status, body, _ := get(t, h, target)
 		if status != http.StatusOK {

@@ -177,6 +177,12 @@ func (v *view) resourcePage(r inventory.Resource, operation admission.Operation,
 	if found {
 		p.show(v, shown)
 	}
+	if _, exists := v.Snapshot.Namespaces[namespace]; namespace != "" && v.Snapshot.NamespacesKnown && !exists {
+		p.Notes = append(p.Notes, "there is no namespace "+namespace+": its labels are taken to be those of a new one")
+	}
+	if operation != "" && p.Operation != string(operation) {
+		p.Notes = append(p.Notes, string(operation)+" is no operation of it: "+p.Operation+" is shown")
+	}
 	return p
 }
 

@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -79,6 +80,9 @@ type tableRow struct {
 	Failing, Refuse float64
 	// Slow says that p99 is above the threshold of the alerts.
 	Slow bool
+	// Spark are the points of a line of the failed calls of the last hour; "" where
+	// there is no history, or nothing failed.
+	Spark string
 }
 
 type classCount struct {
@@ -336,7 +340,23 @@ func (v *view) observe(row *tableRow, p *classify.Profile) {
 	row.Observed = &cells
 	row.CallsPerSecond, row.P50, row.P99 = b.CallsPerSecond, b.P50.Seconds, b.P99.Seconds
 	row.Failing, row.Refuse = b.FailedShare(), b.RefusedShare()
+	row.Spark = sparkline(b.FailedBefore)
 	row.Slow = b.P99.Known && b.P99.Seconds > p.Threshold
+}
+
+// The measures of a sparkline.
+const sparkWidth, sparkHeight = 55, 14
+
+// sparkline draws values against the largest of them.
+func sparkline(values []float64) string {
+	if len(values) < 2 || slices.Max(values) <= 0 {
+		return ""
+	}
+	var points []string
+	for i, v := range values {
+		points = append(points, fmt.Sprintf("%d,%.1f", i*sparkWidth/(len(values)-1), 1+(sparkHeight-2)*(1-v/slices.Max(values))))
+	}
+	return strings.Join(points, " ")
 }
 
 // backendState is whether a backend can be called.
