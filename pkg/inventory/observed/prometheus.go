@@ -107,7 +107,7 @@ func (q querier) history(ctx context.Context, o *inventory.Observation) error {
 		}
 		b.FailedBefore = make([]float64, inventory.HistorySpans)
 		for _, v := range s.Values {
-			if i := int(v.Timestamp.Time().Sub(begin) / inventory.HistoryStep); i >= 0 && i < len(b.FailedBefore) && v.Value > 0 {
+			if i := int((v.Timestamp.Time().Sub(begin) + inventory.HistoryStep/2) / inventory.HistoryStep); i >= 0 && i < len(b.FailedBefore) && v.Value > 0 {
 				b.FailedBefore[i] = float64(v.Value)
 			}
 		}
