@@ -44,10 +44,11 @@ func TestServedPage(t *testing.T) {
 	b.get(address + "/")
 	b.until(`document.querySelector('h1').textContent === 'Overview' && document.querySelectorAll('.finding-critical').length > 0`)
 	b.until(`[...document.querySelectorAll('th')].some((e) => e.textContent === 'ValidatingAdmissionWebhookConfigurationError')`)
+	b.until(`document.querySelector('.headline').innerText.includes('cannot be called')`)
 	b.accessible("overview")
 
 	b.click(`.finding-critical a[href*="names.policy"]`, `document.querySelector('h1').textContent === 'names.policy.example.com'`)
-	b.until(`document.body.innerText.includes('API Extensions') && document.body.innerText.includes('kubectl delete validatingwebhookconfiguration policy')`)
+	b.until(`document.body.textContent.includes('API Extensions') && document.body.innerText.includes('kubectl delete validatingwebhookconfiguration policy')`)
 	b.until(`document.body.innerText.includes('selects 1 of ') && document.body.innerText.includes('"><script>alert(1)</script>')`)
 	b.accessible("webhook")
 	b.click(`.finding a[href$="checks/service-missing"]`, `document.querySelector('h1').textContent === 'service-missing' && document.querySelector('.runbook h2').textContent === 'Meaning'`)
@@ -55,6 +56,8 @@ func TestServedPage(t *testing.T) {
 
 	b.search(address)
 	b.draws(address)
+
+	b.asks(address)
 
 	b.get(address + "/webhooks/validating/policy/name.policy.example.com")
 	b.until(`document.querySelector('h1').textContent === 'Not found'`)
@@ -87,7 +90,7 @@ func (b *tab) search(address string) {
 	b.get(address + "/webhooks")
 	b.until(rows + ` === 6`)
 	b.accessible("webhooks")
-	b.fill("input[name=q]", "MESH")
+	b.fill("form.filter input[name=q]", "MESH")
 	b.do(chromedp.KeyEvent("\r"))
 	b.until(`location.search.includes('q=MESH') && ` + rows + ` === 2`)
 	b.click("a.reset", rows+` === 6`)
@@ -119,6 +122,35 @@ func (b *tab) draws(address string) {
 	b.accessible("bootstrap")
 }
 
+// asks sends the forms that ask about a request, an error and a change, and the
+// search over everything.
+func (b *tab) asks(address string) {
+	b.Helper()
+	b.get(address + "/ask")
+	b.fill("input[name=resource]", "cm")
+	b.fill("input[name=namespace]", "mesh")
+	b.do(chromedp.KeyEvent("\r"))
+	b.until(`document.querySelectorAll('svg.chain rect').length === 5 && document.body.innerText.includes('CREATE configmaps in namespace mesh')`)
+	b.accessible("ask-request")
+	b.get(address + "/ask")
+	evaluate[bool](b, `document.querySelector('textarea[name=object]').value = 'kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, namespace: mesh}', document.querySelector('textarea[name=object]').form.requestSubmit(), true`)
+	b.until(`document.querySelectorAll('svg.chain rect').length === 5`)
+	b.get(address + "/ask")
+	evaluate[bool](b, `document.querySelector('textarea[name=error]').value = 'Internal error occurred: failed calling webhook "names.policy.example.com": failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": service "policy" not found', document.querySelector('textarea[name=error]').form.requestSubmit(), true`)
+	b.until(`document.body.innerText.includes('service-missing')`)
+	b.accessible("ask-error")
+	b.get(address + "/webhooks/validating/guard/pods.guard.example.com")
+	b.click(`a[href*="down=guard"]`, `document.body.innerText.includes('With Service guard/guard down')`)
+	b.accessible("ask-change")
+
+	evaluate[bool](b, `document.activeElement.blur(), true`)
+	b.do(chromedp.KeyEvent("/"))
+	b.until(`document.activeElement.matches('header input[type=search]')`)
+	b.do(chromedp.KeyEvent("guard\r"))
+	b.until(`document.querySelector('h1').textContent === 'Search' && document.querySelector('.similar a').textContent.startsWith('pods.guard.example.com')`)
+	b.accessible("search")
+}
+
 // inside is true where no shape or text of the drawing is outside of it.
 func inside(selector string) string {
 	return `(() => { const svg = document.querySelector(` + quoted(selector) + `), frame = svg.getBoundingClientRect();
@@ -135,7 +167,7 @@ func TestWithoutScripts(t *testing.T) {
 	_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	testenv.Must(t, err)
 	b.get(address + "/webhooks")
-	b.fill("input[name=q]", "policy")
+	b.fill("form.filter input[name=q]", "policy")
 	b.click(".filter button", `location.search.includes('q=policy') && `+rows+` === 2`)
 	b.click(`thead a[href*="sort=name"]`, `location.search.includes('sort=name') && location.search.includes('q=policy')`)
 	b.quiet(address)
@@ -152,11 +184,11 @@ func TestReportFile(t *testing.T) {
 	b.until(`document.querySelector('h1').textContent === 'Webhook report' && ` + rows + ` === 7`)
 	b.until(`document.body.innerText.includes('"><script>alert(7)</script>')`)
 
-	b.fill("input[name=q]", "mesh")
+	b.fill("form.filter input[name=q]", "mesh")
 	b.until(rows + ` === 2 && document.querySelector('[data-shown]').textContent === '2'`)
-	b.fill("input[name=q]", "<script>")
+	b.fill("form.filter input[name=q]", "<script>")
 	b.until(rows + ` === 2`)
-	b.fill("input[name=q]", "e")
+	b.fill("form.filter input[name=q]", "e")
 	b.click(`th[data-key=timeout] button`, `document.querySelector('th[data-key=timeout]').getAttribute('aria-sort') === 'ascending' && document.querySelector('table.webhooks tbody .n').textContent === '3 s'`)
 
 	b.click(`#overview details:has(a[href*="pods.guard.example.com"]) > summary`, `document.querySelector('#overview details:has(a[href*="pods.guard.example.com"])').open`)

@@ -124,12 +124,12 @@ func statusOf(r *classify.Report, now time.Time) status {
 	return s
 }
 
-// breaks lets a name wrap after its dots and slashes, and nowhere else.
+// breaks lets a name wrap after its dots, slashes and underscores alone.
 func breaks(name string) template.HTML {
 	return template.HTML(wrapping.Replace(template.HTMLEscapeString(name)))
 }
 
-var wrapping = strings.NewReplacer(".", ".<wbr>", "/", "/<wbr>")
+var wrapping = strings.NewReplacer(".", ".<wbr>", "/", "/<wbr>", "_", "_<wbr>")
 
 // ageText writes a duration in its largest unit.
 func ageText(d time.Duration) string {

@@ -54,11 +54,9 @@ async function refresh() {
     const next = new DOMParser().parseFromString(await response.text(), 'text/html');
     const main = next.querySelector('main');
     if (!main || used()) return;
-    const before = new Map(opened(document).map((d) => [d.querySelector('summary').textContent, d.open]));
-    for (const d of opened(main)) {
-      const open = before.get(d.querySelector('summary').textContent);
-      if (open !== undefined) d.open = open;
-    }
+    const name = (d) => (d.closest('section')?.ariaLabel || '') + d.querySelector('summary b').textContent;
+    const before = new Map(opened(document).map((d) => [name(d), d.open]));
+    for (const d of opened(main)) d.open = before.get(name(d)) ?? d.open;
     prepare(next);
     document.querySelector('main').replaceChildren(...main.childNodes);
     document.getElementById('age').replaceWith(next.getElementById('age'));

@@ -407,7 +407,7 @@ func (w *watcher) objects(now time.Time) inventory.Objects {
 	o.Outdated = map[inventory.Resource]time.Time{}
 	for _, c := range all {
 		o.Current = earlier(o.Current, c.current)
-		if name := c.resource.name(); !c.current.IsZero() && c.current.Before(now) {
+		if name := c.resource.name(); c.failure != nil && c.current.Before(now) {
 			o.Outdated[name] = earlier(cmp.Or(o.Outdated[name], now), c.current)
 		}
 	}
