@@ -91,6 +91,7 @@ func (b *tab) search(address string) {
 	b.until(rows + ` === 6`)
 	b.accessible("webhooks")
 	b.fill("form.filter input[name=q]", "MESH")
+	b.until(`location.search === '?q=MESH' && document.activeElement.name === 'q' && ` + rows + ` === 2`)
 	b.do(chromedp.KeyEvent("\r"))
 	b.until(`location.search.includes('q=MESH') && ` + rows + ` === 2`)
 	b.click("a.reset", rows+` === 6`)

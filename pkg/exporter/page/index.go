@@ -52,7 +52,7 @@ type findingRow struct {
 func (v *view) row(f *classify.Finding) findingRow {
 	row := findingRow{
 		Severity: f.Severity.String(), Check: v.check(f.Check), Webhook: v.webhook(f.Webhook),
-		Type: string(f.Webhook.Type), Registered: f.Webhook.Configuration,
+		Type: typeTitle(f.Webhook.Type), Registered: f.Webhook.Configuration,
 		Message: f.Message, Fix: f.Fix, Acknowledged: f.Acknowledged,
 	}
 	if f.Source.File != "" {

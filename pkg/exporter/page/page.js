@@ -68,6 +68,31 @@ async function refresh() {
   }
 }
 
+// narrow shows the rows that a served form asks for, while it is being filled in.
+async function narrow(filter) {
+  const wanted = new URL(filter.action);
+  for (const [key, value] of new FormData(filter)) if (value) wanted.searchParams.append(key, value);
+  const response = await fetch(wanted, { cache: 'no-store' });
+  const next = new DOMParser().parseFromString(await response.text(), 'text/html').querySelector('#webhooks');
+  if (!next) return;
+  history.replaceState(null, '', wanted);
+  prepare(next);
+  next.querySelector('form').remove();
+  while (filter.nextSibling) filter.nextSibling.remove();
+  filter.after(...next.childNodes);
+}
+
+for (const filter of document.querySelectorAll('#webhooks form[method=get]')) {
+  let pause;
+  filter.addEventListener('input', (event) => {
+    clearTimeout(pause);
+    if (event.target.matches('input')) pause = setTimeout(() => narrow(filter).catch(() => {}), 300);
+  });
+  filter.addEventListener('formdata', (event) => { // an address without what is not asked for
+    for (const [key, value] of [...event.formData]) if (!value) event.formData.delete(key);
+  });
+}
+
 prepare(document);
 if (served) {
   setInterval(showAge, 1000);
