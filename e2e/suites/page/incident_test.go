@@ -47,7 +47,7 @@ func TestIncident(t *testing.T) {
 	age := evaluate[string](b, `document.querySelector('[data-age]').textContent`)
 	b.until(`window.kept && document.querySelector('[data-age]').textContent !== ` + quoted(age))
 	env.Plane.APIServer.Kill()
-	b.until(`window.kept && /the watch of .* since .* is broken/.test(document.querySelector('.note.bad')?.innerText)`)
+	b.until(`window.kept && /broken: .*watch.*since/.test(document.querySelector('.note.bad')?.innerText)`)
 	b.shoot("incident-broken")
 	testenv.Must(t, env.Plane.APIServer.Restart(context.WithoutCancel(t.Context())))
 	b.until(`window.kept && !document.querySelector('.note.bad')`)

@@ -88,7 +88,11 @@ func commandsOf(p *classify.Profile) []command {
 	if len(commands.Inspect) > 0 {
 		out = append(out, command{"look at the backend", commands.Inspect[0]})
 	}
-	return append(out, command{"save the registration", commands.Save}, command{"let requests through, once it is saved", commands.Disable})
+	disable := "let requests through, once it is saved"
+	if p.Type == inventory.Conversion {
+		disable = "if the versions differ in name only, once it is saved"
+	}
+	return append(out, command{"save the registration", commands.Save}, command{disable, commands.Disable})
 }
 
 // headline says in a sentence what fails now.

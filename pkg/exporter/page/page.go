@@ -100,8 +100,8 @@ type status struct {
 	Seconds int
 	Stale   bool
 	Waiting bool
-	// Broken are the watches that are not current.
-	Broken []string
+	// Broken says which watches are not current, and since when; "" if all are.
+	Broken string
 }
 
 // staleAfter is several times the minute after which an unchanged Snapshot is
@@ -117,11 +117,29 @@ func statusOf(r *classify.Report, now time.Time) status {
 	if !now.IsZero() {
 		age := max(now.Sub(asOf), 0)
 		s.Age, s.Seconds, s.Stale = ageText(age), int(age.Seconds()), age > staleAfter
-		for _, resource := range slices.SortedFunc(maps.Keys(r.Snapshot.Outdated), inventory.Resource.Compare) {
-			s.Broken = append(s.Broken, fmt.Sprintf("%s since %s", resource, r.Snapshot.Outdated[resource].UTC().Format(time.TimeOnly)+" UTC"))
-		}
+		s.Broken = brokenWatches(r.Snapshot.Outdated)
 	}
 	return s
+}
+
+// brokenWatches names some of the watches, and when the first of them broke.
+func brokenWatches(outdated map[inventory.Resource]time.Time) string {
+	var names []string
+	var since time.Time
+	for _, resource := range slices.SortedFunc(maps.Keys(outdated), inventory.Resource.Compare) {
+		names = append(names, resource.String())
+		if since.IsZero() || outdated[resource].Before(since) {
+			since = outdated[resource]
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	text := "the watch of " + strings.Join(names[:min(len(names), 3)], ", of ")
+	if more := len(names) - 3; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ", since " + since.UTC().Format(time.TimeOnly) + " UTC"
 }
 
 // breaks lets a name wrap after its dots, slashes and underscores alone.
