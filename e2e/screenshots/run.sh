@@ -17,7 +17,7 @@ done
 npm ci --no-progress
 npm run build
 CHROMIUM="$chromium" node shoot.mjs ../bin/prometheus ../bin/promtool ../bin/screenshots
-(cd .. && CHROMIUM="$chromium" PAGE_SCREENSHOTS="$PWD/bin/screenshots/page" go test -count=1 -run 'TestServedPage|TestPrinted' ./suites/page)
+(cd .. && CHROMIUM="$chromium" PAGE_SCREENSHOTS="$PWD/bin/screenshots/page" go test -count=1 -run 'TestServedPage|TestPrinted|TestIncident' ./suites/page)
 
 if [ "${KEEP:-}" = 1 ]; then
   kept=(webhooks-incident-dark webhooks-incident-light webhooks-healthy-dark webhooks-empty-dark webhook-incident-dark fleet-incident-dark auditor-incident-dark)
@@ -25,7 +25,7 @@ if [ "${KEEP:-}" = 1 ]; then
   for picture in "${kept[@]}"; do
     cp "../bin/screenshots/$picture-1440.png" "../../dashboards/screenshots/$picture.png"
   done
-  for picture in webhooks-light resource-dark; do
+  for picture in incident webhooks-light resource-dark; do
     cp "../bin/screenshots/page/$picture.png" "../../dashboards/screenshots/page-$picture.png"
   done
 fi
