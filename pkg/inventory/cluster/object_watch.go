@@ -362,6 +362,13 @@ func (o *objectWatch) progressLocked() progress {
 	return failing
 }
 
+// readAnew has the next contents show every change, those as well that did not matter.
+func (o *objectWatch) readAnew() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sorted = nil
+}
+
 func (o *objectWatch) contents(now time.Time) contents {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -400,7 +407,7 @@ func (o *objectWatch) Update(obj any) error {
 	o.mu.Lock()
 	before, known := o.objects[key]
 	changed := !apiequality.Semantic.DeepEqual(before, stripped)
-	shows := changed && (o.counts(stripped) || known && o.counts(before))
+	shows := changed && (o.counts(stripped) || known && o.counts(before)) && (!known || o.matters == nil || o.matters(before, stripped))
 	if changed {
 		o.objects[key] = stripped
 	}

@@ -44,6 +44,8 @@ type resource struct {
 	// any, selects the objects that it keeps.
 	strip func(metav1.Object)
 	keep  func(metav1.Object) bool
+	// matters, if any, reports whether a change is one that a Snapshot shows.
+	matters func(before, after any) bool
 	// owner, if any, is the Service, or the namespace, because of which an object
 	// counts: others are kept until a webhook refers to theirs, and not shown.
 	owner func(metav1.Object) inventory.Key

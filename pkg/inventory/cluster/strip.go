@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -75,6 +76,9 @@ func stripConfiguration(obj metav1.Object) {
 func stripCRD(obj metav1.Object) {
 	stripMeta(obj)
 	crd := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if c := crd.Spec.Conversion; c == nil || c.Strategy != apiextensionsv1.WebhookConverter {
+		stripUnconverted(crd)
+	}
 	for i, v := range crd.Spec.Versions {
 		crd.Spec.Versions[i] = apiextensionsv1.CustomResourceDefinitionVersion{
 			Name:         v.Name,
@@ -93,11 +97,23 @@ func stripCRD(obj metav1.Object) {
 	}
 }
 
+// stripUnconverted drops what is read of the metadata of CRDs with a conversion webhook
+// alone: who owns it, and when it was changed.
+func stripUnconverted(crd *apiextensionsv1.CustomResourceDefinition) {
+	kept := metav1.ObjectMeta{Name: crd.Name}
+	for key, value := range crd.Annotations {
+		if strings.HasPrefix(key, "api-approved.") { // says whose API it is
+			kept.Annotations = map[string]string{key: value}
+		}
+	}
+	crd.ObjectMeta = kept
+}
+
 // stripAPIService keeps the conditions: a group that becomes available changes
 // what the server serves.
 func stripAPIService(obj metav1.Object) {
-	stripMeta(obj)
 	api := obj.(*apiregistrationv1.APIService)
+	api.ObjectMeta = metav1.ObjectMeta{Name: api.Name}
 	api.Spec = apiregistrationv1.APIServiceSpec{
 		Group:   api.Spec.Group,
 		Version: api.Spec.Version,

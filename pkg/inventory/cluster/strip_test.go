@@ -91,6 +91,14 @@ func heavyConfiguration() *admissionv1.ValidatingWebhookConfiguration {
 	return config
 }
 
+// unconvertedCRD is a CRD of whose metadata one annotation counts.
+func unconvertedCRD() *apiextensionsv1.CustomResourceDefinition {
+	crd := heavyCRD()
+	crd.Spec.Conversion = nil
+	crd.Annotations = map[string]string{"api-approved.openshift.io": "https://example.com/1", "note": "DROP"}
+	return crd
+}
+
 func TestStrip(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -102,7 +110,8 @@ func TestStrip(t *testing.T) {
 	}{
 		{"configuration", heavyConfiguration(), stripConfiguration, []string{"keep-uid", "keep-backend", "a2VlcC1jYQ"}, true},
 		{"CRD", heavyCRD(), stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, true},
-		{"APIService", heavyAPIService(), stripAPIService, []string{"keep-hive", "Keep-Available"}, true},
+		{"APIService", heavyAPIService(), stripAPIService, []string{"keep-hive", "Keep-Available"}, false},
+		{"CRD without conversion", unconvertedCRD(), stripCRD, []string{"api-approved.openshift.io", "keep-scale", "keep-stored"}, false},
 		{"namespace", &metav1.PartialObjectMetadata{ObjectMeta: heavy("policy")}, stripNamespace, []string{"label", "annotation"}, false},
 		{"Service", heavyService(), stripService, []string{"selector", "127.10.0.1", "443"}, false},
 		{"EndpointSlice", heavySlice(), stripSlice, []string{"keep-name", "keep-zone", "keep-address", "8443"}, false},

@@ -56,6 +56,8 @@ type schedule struct {
 	started time.Time
 	// published is the time of the last Snapshot; zero before the first.
 	published time.Time
+	// spent is how long the last Snapshot took to be made and published.
+	spent time.Duration
 	// changed is the time of the first change that the last Snapshot may lack;
 	// zero if there is none.
 	changed time.Time
@@ -92,6 +94,11 @@ func (s schedule) next(now time.Time, status watchStatus) time.Time {
 	return next
 }
 
+// idleShare bounds the cost of changes: after a Snapshot, the next one waits this many
+// times as long as it took, so that no rate of changes takes more than a tenth of a
+// core. A change after a pause is published at once.
+const idleShare = 9
+
 // nextPublish returns when the next Snapshot is due; zero if not before the next
 // change.
 func (s schedule) nextPublish(status watchStatus) time.Time {
@@ -105,7 +112,7 @@ func (s schedule) nextPublish(status watchStatus) time.Time {
 	case s.changed.IsZero():
 		return s.published.Add(s.resync)
 	}
-	due := later(s.changed, s.published.Add(s.debounce))
+	due := later(s.changed, s.published.Add(max(s.debounce, idleShare*s.spent)))
 	if status.pending {
 		due = later(due, s.changed.Add(s.newServiceWait))
 	}

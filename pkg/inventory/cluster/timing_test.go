@@ -19,6 +19,8 @@ func TestNextPublish(t *testing.T) {
 		{"no change", schedule{published: at(20)}, watchStatus{}, at(30)},
 		{"the first change", schedule{published: at(20), changed: at(25)}, watchStatus{}, at(25)},
 		{"a change right after", schedule{published: at(20), changed: at(20)}, watchStatus{}, at(21)},
+		{"changes that cost much", schedule{published: at(20), changed: at(20), spent: 20 * time.Second}, watchStatus{}, at(23)},
+		{"changes that cost more than the resync", schedule{published: at(20), changed: at(20), spent: 2 * time.Minute}, watchStatus{}, at(30)},
 		{"a change that refers to a Service", schedule{published: at(20), changed: at(22)}, watchStatus{pending: true}, at(25)},
 		{"a Service that is never read", schedule{published: at(20), changed: at(29)}, watchStatus{pending: true}, at(30)},
 	} {

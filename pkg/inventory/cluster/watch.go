@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -75,6 +77,8 @@ type watcher struct {
 	// found anew.
 	wanted   map[watchScope]keySet
 	wantedBy *inventory.Snapshot
+	// namespaces is what of namespaces the webhooks read.
+	namespaces *namespaceReads
 	// tooBroad are the scopes that are watched in parts: they had too many objects
 	// once, or reading all of them was forbidden. That lasts until the process ends,
 	// so that no number of objects makes the watches change again and again.
@@ -110,6 +114,8 @@ func newWatcher(clients Clients, options Options, publish func(*admission.Matche
 		schedule: schedule{timing: options.timing(), started: now, revisionsCompared: now},
 		errors:   map[inventory.Resource]int64{},
 		tooBroad: map[watchScope]bool{},
+
+		namespaces: &namespaceReads{},
 	}
 	for _, r := range slices.Concat(clients.clusterResources(), clients.allScoped()) {
 		w.errors[r.name()] = 0
@@ -119,6 +125,9 @@ func newWatcher(clients Clients, options Options, publish func(*admission.Matche
 
 func (w *watcher) startWatch(ctx context.Context, r resource) *objectWatch {
 	t := w.schedule.timing
+	if r.GroupResource == corev1.Resource("namespaces") {
+		r.matters = w.namespaces.matters
+	}
 	o := newObjectWatch(r, t.relistAge, w.onEvent)
 	if r.scope.possible() {
 		w.running.Go(func() { o.run(ctx, t.backoff) })
@@ -234,13 +243,29 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	w.reschedule(func(s *schedule) { s.changed = time.Time{} })
 	taken := time.Now()
 	w.matcher = w.matcher.Next(w.builder.Snapshot(w.objects(taken), taken))
-	if w.watchScopes(ctx, w.wantedScopes()) {
+	more := w.readMoreOfNamespaces()
+	if w.watchScopes(ctx, w.wantedScopes()) || more {
 		w.reschedule(func(s *schedule) { s.changed = cmp.Or(times.changed, s.changed) })
 		w.signal()
 		return
 	}
 	w.reschedule(func(s *schedule) { s.published = time.Now() })
 	w.publish(w.matcher)
+	w.reschedule(func(s *schedule) { s.spent = time.Since(taken) })
+}
+
+// readMoreOfNamespaces reports whether the Snapshot may lack changes of namespaces that
+// its webhooks read and those before did not.
+func (w *watcher) readMoreOfNamespaces() bool {
+	if !w.namespaces.follow(w.matcher.Snapshot.Webhooks) {
+		return false
+	}
+	for _, o := range w.clusterWide {
+		if o.matters != nil {
+			o.readAnew()
+		}
+	}
+	return true
 }
 
 // wantedScopes are those that the webhooks need: the last ones, where nothing changed

@@ -955,3 +955,45 @@ func goroutines() []string {
 		return !strings.Contains(stack, "client-go/") && !strings.Contains(stack, "cluster.(*watcher)") && !strings.Contains(stack, "cluster.(*objectWatch)")
 	})
 }
+
+// TestWatchReadsOfNamespacesWhatMatters: a label that no selector reads, and
+// annotations, bring about no Snapshot; once a selector reads the label, its last value
+// is there.
+func TestWatchReadsOfNamespacesWhatMatters(t *testing.T) {
+	selects := func(name, key string) *admissionv1.ValidatingWebhookConfiguration {
+		c := validating(name, serviceClient("policy", "a"))
+		c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{key: "b"}}
+		return c
+	}
+	shop := func(team, other string) *corev1.Namespace {
+		n := namespace("shop")
+		n.Labels, n.Annotations = map[string]string{"team": team, "other": other}, map[string]string{"note": other}
+		return n
+	}
+	label := func(s *inventory.Snapshot, key string) string { return s.Namespaces["shop"].Labels[key] }
+	s := startServer(t)
+	s.put(shop("a", "0"), selects("one", "team"))
+	r := watching(s, Options{Debounce: time.Millisecond})
+	r.await("the label", func(s *inventory.Snapshot) bool { return label(s, "team") == "a" && len(s.Webhooks) == 1 })
+	for _, other := range []string{"1", "2", "3"} {
+		s.put(shop("a", other))
+	}
+	s.put(shop("b", "3"))
+	now := r.await("another state of the namespace", func(s *inventory.Snapshot) bool { return label(s, "team") != "a" || label(s, "other") != "0" })
+	if label(now, "team") != "b" || label(now, "other") != "3" {
+		t.Errorf("labels are %v: those that nothing reads brought about a Snapshot", now.Namespaces["shop"].Labels)
+	}
+	s.put(shop("b", "4"))
+	s.put(selects("two", "other"))
+	if now = r.await("both webhooks", webhooks(2)); label(now, "other") != "4" {
+		t.Errorf("labels are %v: the last value of one that is read now is missing", now.Namespaces["shop"].Labels)
+	}
+	s.put(shop("b", "5"))
+	r.await("the label that is read now", func(s *inventory.Snapshot) bool { return label(s, "other") == "5" })
+	condition := validating("three", serviceClient("policy", "a"))
+	condition.Webhooks[0].MatchConditions = []admissionv1.MatchCondition{{Name: "noted", Expression: `namespaceObject.metadata.annotations["note"] == "6"`}}
+	s.put(condition)
+	r.await("the condition", webhooks(3))
+	s.put(shop("b", "6"))
+	r.await("the annotation", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Annotations["note"] == "6" })
+}

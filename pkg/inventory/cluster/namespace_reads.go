@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// namespaceReads is what webhooks read of namespaces. Clusters relabel and annotate
+// namespaces all the time, and most of that decides nothing about a request.
+type namespaceReads struct {
+	mu sync.Mutex
+	// webhooks are those that it was derived from.
+	webhooks []*inventory.Webhook
+	// labels are the keys that selectors read, nil before the first Snapshot, for
+	// which everything is read; everything says that a matchCondition
+	// reads the object.
+	labels     map[string]bool
+	everything bool
+}
+
+// matters reports whether a change of a namespace is one that a Snapshot shows.
+func (n *namespaceReads) matters(before, after any) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	was, isObject := before.(metav1.Object)
+	now, isObjectNow := after.(metav1.Object)
+	if !isObject || !isObjectNow || n.labels == nil || n.everything || (was.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil) {
+		return true
+	}
+	for key := range n.labels {
+		old, had := was.GetLabels()[key]
+		if value, has := now.GetLabels()[key]; value != old || has != had {
+			return true
+		}
+	}
+	return false
+}
+
+// follow derives what the webhooks read, and reports whether that is more than before:
+// then namespaces may have changed in what was not read.
+func (n *namespaceReads) follow(webhooks []*inventory.Webhook) (more bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(webhooks) == len(n.webhooks) && (len(webhooks) == 0 || &webhooks[0] == &n.webhooks[0]) {
+		return false
+	}
+	before, everything := n.labels, n.everything
+	n.webhooks, n.labels, n.everything = webhooks, map[string]bool{}, false
+	for _, w := range webhooks {
+		n.add(w.NamespaceSelector)
+		n.add(w.ObjectSelector) // of requests for namespaces
+		for _, c := range w.MatchConditions {
+			n.everything = n.everything || strings.Contains(c.Expression, "namespaceObject")
+		}
+	}
+	for key := range n.labels {
+		more = more || !before[key]
+	}
+	return before != nil && !everything && (more || n.everything)
+}
+
+func (n *namespaceReads) add(s inventory.Selector) {
+	if s.Raw == nil {
+		return
+	}
+	for key := range s.Raw.MatchLabels {
+		n.labels[key] = true
+	}
+	for _, e := range s.Raw.MatchExpressions {
+		n.labels[e.Key] = true
+	}
+}
