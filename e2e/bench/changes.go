@@ -46,7 +46,7 @@ func (c *filled) measureChanges(ctx context.Context, o options, r *running, to *
 	if o.changes == 0 {
 		return nil
 	}
-	return errors.Join(c.measureReferences(ctx, o, r, to), c.measureMany(ctx, r, to))
+	return errors.Join(c.measureReferences(ctx, o, r, to), c.measureMany(ctx, r, to), c.measureChurn(ctx, r, to), c.measureSequence(ctx, o, r, to))
 }
 
 func (c *filled) changeTimeout(ctx context.Context, i int) error {

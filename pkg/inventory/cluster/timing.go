@@ -56,8 +56,8 @@ type schedule struct {
 	started time.Time
 	// published is the time of the last Snapshot; zero before the first.
 	published time.Time
-	// spent is how long the last Snapshot took to be made and published.
-	spent time.Duration
+	// paid is the time until which the Snapshots so far take their share of a core.
+	paid time.Time
 	// changed is the time of the first change that the last Snapshot may lack;
 	// zero if there is none.
 	changed time.Time
@@ -94,10 +94,23 @@ func (s schedule) next(now time.Time, status watchStatus) time.Time {
 	return next
 }
 
-// idleShare bounds the cost of changes: after a Snapshot, the next one waits this many
-// times as long as it took, so that no rate of changes takes more than a tenth of a
-// core. A change after a pause is published at once.
-const idleShare = 9
+// The bound on the cost of changes: each Snapshot is paid for by a pause of this many
+// times the time that it took, so that no rate of changes takes more than a tenth of a
+// core for long. Up to burst of these pauses may be owed: a change alone, or a few, are
+// published at once.
+const (
+	pauses = 9
+	burst  = 1500 * time.Millisecond
+)
+
+// spend records that a Snapshot was published which began to be made at a time. The
+// first one is free: what it lacks follows at once.
+func (s *schedule) spend(began, now time.Time) {
+	if !s.published.IsZero() {
+		s.paid = later(s.paid, began).Add((pauses + 1) * now.Sub(began))
+	}
+	s.published = now
+}
 
 // nextPublish returns when the next Snapshot is due; zero if not before the next
 // change.
@@ -112,7 +125,7 @@ func (s schedule) nextPublish(status watchStatus) time.Time {
 	case s.changed.IsZero():
 		return s.published.Add(s.resync)
 	}
-	due := later(s.changed, s.published.Add(max(s.debounce, idleShare*s.spent)))
+	due := later(later(s.changed, s.published.Add(s.debounce)), s.paid.Add(-burst))
 	if status.pending {
 		due = later(due, s.changed.Add(s.newServiceWait))
 	}

@@ -19,8 +19,9 @@ func TestNextPublish(t *testing.T) {
 		{"no change", schedule{published: at(20)}, watchStatus{}, at(30)},
 		{"the first change", schedule{published: at(20), changed: at(25)}, watchStatus{}, at(25)},
 		{"a change right after", schedule{published: at(20), changed: at(20)}, watchStatus{}, at(21)},
-		{"changes that cost much", schedule{published: at(20), changed: at(20), spent: 20 * time.Second}, watchStatus{}, at(23)},
-		{"changes that cost more than the resync", schedule{published: at(20), changed: at(20), spent: 2 * time.Minute}, watchStatus{}, at(30)},
+		{"what was spent is nearly paid for", schedule{published: at(20), changed: at(20), paid: at(21)}, watchStatus{}, at(21)},
+		{"what was spent is not paid for", schedule{published: at(20), changed: at(20), paid: at(23)}, watchStatus{}, at(23).Add(-burst)},
+		{"what was spent lasts longer than the resync", schedule{published: at(20), changed: at(20), paid: at(50)}, watchStatus{}, at(30)},
 		{"a change that refers to a Service", schedule{published: at(20), changed: at(22)}, watchStatus{pending: true}, at(25)},
 		{"a Service that is never read", schedule{published: at(20), changed: at(29)}, watchStatus{pending: true}, at(30)},
 	} {
@@ -30,6 +31,32 @@ func TestNextPublish(t *testing.T) {
 				t.Errorf("due at %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestSpend: of changes that never end, a tenth of the time is spent on Snapshots; the
+// first Snapshot, and a change after a pause, delay nothing.
+func TestSpend(t *testing.T) {
+	s := schedule{timing: timing{debounce: time.Millisecond, resync: time.Hour}}
+	s.spend(at(0), at(1))
+	if s.changed = at(1); s.nextPublish(watchStatus{}).After(at(1).Add(time.Millisecond)) {
+		t.Errorf("after the first Snapshot the next is due at %v", s.nextPublish(watchStatus{}))
+	}
+	const took = 10 * time.Second
+	now, spent := at(1), time.Duration(0)
+	for range 50 {
+		s.changed = now
+		began := s.nextPublish(watchStatus{})
+		now = began.Add(took)
+		spent += took
+		s.spend(began, now)
+	}
+	if share := spent.Seconds() / now.Sub(at(1)).Seconds(); share > 0.11 || share < 0.09 {
+		t.Errorf("a share of %.3f is spent, want a tenth", share)
+	}
+	s.changed = now.Add(time.Hour)
+	if due := s.nextPublish(watchStatus{}); !due.Equal(s.changed) {
+		t.Errorf("a change after a pause is due %s later", due.Sub(s.changed))
 	}
 }
 

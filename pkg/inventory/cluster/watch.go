@@ -249,9 +249,8 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 		w.signal()
 		return
 	}
-	w.reschedule(func(s *schedule) { s.published = time.Now() })
 	w.publish(w.matcher)
-	w.reschedule(func(s *schedule) { s.spent = time.Since(taken) })
+	w.reschedule(func(s *schedule) { s.spend(taken, time.Now()) })
 }
 
 // readMoreOfNamespaces reports whether the Snapshot may lack changes of namespaces that
