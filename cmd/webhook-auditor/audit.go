@@ -200,7 +200,7 @@ func printAs[D any](a *audit, writers map[string]func(io.Writer, D) error, d D, 
 
 // writeErrors prints on stderr what cannot be read.
 func writeErrors(errs []report.Error, s streams) error {
-	if err := report.WriteErrors(s.err, errs, textOptions(s.err)); err != nil {
+	if err := report.WriteErrors(unfiltered(s.err), errs, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
 	return nil
@@ -358,7 +358,7 @@ func (in *input) version(notices io.Writer) (inventory.Version, error) {
 		return version, usageError{fmt.Errorf("--server-version: %w", err)}
 	}
 	if nearest := version.Recorded(); nearest.Major != version.Major || nearest.Minor != version.Minor {
-		fmt.Fprintf(notices, "webhook-auditor: warning: --server-version %s: this binary knows %s to %s: assuming the resources of %s\n",
+		complain(notices, "warning: --server-version %s: this binary knows %s to %s: assuming the resources of %s",
 			in.server, inventory.Oldest, inventory.Newest, nearest)
 	}
 	return version, nil
@@ -414,7 +414,7 @@ func textOptions(w io.Writer) report.TextOptions {
 
 // terminal returns the width of the terminal that w is, false if it is none.
 func terminal(w io.Writer) (int, bool) {
-	f, ok := w.(*os.File)
+	f, ok := unfiltered(w).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0, false
 	}

@@ -64,7 +64,7 @@ func exit(err error, stderr io.Writer) int {
 	case errors.Is(err, errFindings):
 		return exitFindings
 	}
-	fmt.Fprintf(stderr, "%s: %s\n", program, strings.TrimSpace(err.Error()))
+	complain(stderr, "%v", err)
 	if errors.As(err, &usage) {
 		return exitUsage
 	}
@@ -73,6 +73,7 @@ func exit(err error, stderr io.Writer) int {
 
 // run is the program.
 func run(ctx context.Context, args []string, s streams) error {
+	s.err = messages{s.err}
 	root := newRoot(displayName(os.Args[0]), s)
 	if strings.HasPrefix(filepath.Base(os.Args[0]), completionPrefix) {
 		args = slices.Concat([]string{cobra.ShellCompRequestCmd}, args)

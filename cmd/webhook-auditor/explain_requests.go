@@ -51,7 +51,7 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 		chain, err := explainLine(words, matcher)
 		if err != nil {
 			refused++
-			fmt.Fprintf(s.err, "webhook-auditor: %s:%d: %v\n", e.requests, line.number, err)
+			complain(s.err, "%s:%d: %v", e.requests, line.number, err)
 			continue
 		}
 		if e.output == "text" && total-refused > 1 {

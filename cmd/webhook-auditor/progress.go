@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // progress is one line on a terminal that shows how far a long read is. It is
@@ -28,7 +30,7 @@ const (
 func newProgress(w io.Writer) *progress {
 	p := &progress{next: time.Now().Add(showAfter)}
 	if width, ok := terminal(w); ok {
-		p.w, p.width = w, width
+		p.w, p.width = unfiltered(w), width
 	}
 	return p
 }
@@ -40,7 +42,7 @@ func (p *progress) show(format string, args ...any) {
 		return
 	}
 	p.next = time.Now().Add(redraw)
-	line := []rune(fmt.Sprintf(format, args...))
+	line := []rune(report.Clean(fmt.Sprintf(format, args...)))
 	line = line[:min(len(line), p.width-1)]
 	fmt.Fprintf(p.w, "\r%-*s", p.shown, string(line))
 	p.shown = len(line)

@@ -185,7 +185,7 @@ func (s selection) check(d report.Document, notices io.Writer) error {
 	}
 	namespaces := serviceNamespaces(d.Webhooks)
 	if s.namespace != "" && !slices.Contains(namespaces, s.namespace) {
-		fmt.Fprintf(notices, "%s: no webhook has its Service in namespace %s%s\n", program, s.namespace, suggested(suggestions(s.namespace, namespaces)))
+		complain(notices, "no webhook has its Service in namespace %s%s", s.namespace, suggested(suggestions(s.namespace, namespaces)))
 	}
 	return nil
 }

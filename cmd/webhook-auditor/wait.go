@@ -60,7 +60,7 @@ func await[T any](ctx context.Context, w waiting, do func() (T, error)) (T, erro
 		case <-ctx.Done():
 			return none, context.Cause(ctx)
 		case <-notice:
-			fmt.Fprintf(w.notices, "webhook-auditor: waiting for %s\n", w.what)
+			complain(w.notices, "waiting for %s", w.what)
 		case <-limit:
 			return none, fmt.Errorf("%s: timed out after %s: %s", w.what, w.limit, w.cure)
 		}

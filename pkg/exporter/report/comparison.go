@@ -113,7 +113,7 @@ func (c Comparison) summary() string {
 		resolved = "resolved: " + c.Totals.Resolved.String()
 	}
 	return fmt.Sprintf("%s; %s. Compared with %s of %s%s.%s", added, resolved,
-		clean(c.Baseline.Server), formatTime(c.Baseline.Taken), c.upgrade(), unreadableNote(Document{Errors: c.Errors}))
+		Clean(c.Baseline.Server), formatTime(c.Baseline.Taken), c.upgrade(), unreadableNote(Document{Errors: c.Errors}))
 }
 
 // upgrade is the server version, where the two differ in it.
@@ -121,7 +121,7 @@ func (c Comparison) upgrade() string {
 	if c.Server == c.Baseline.Server {
 		return ""
 	}
-	return ", evaluated for " + clean(c.Server)
+	return ", evaluated for " + Clean(c.Server)
 }
 
 // WriteComparisonMarkdown writes the Comparison for a pull request.

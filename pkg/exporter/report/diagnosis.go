@@ -96,7 +96,7 @@ func (p printer) answer(a diagnose.Answer) {
 	p.paragraph(word{}, slices.Concat(words(errorTitle(a.APIServerError), bold), words(string(a.Cause), red)))
 	p.labeled("means:", words(a.Meaning, plain))
 	if a.Detail != "" {
-		p.labeled("error:", words(clean(a.Detail), dim))
+		p.labeled("error:", words(Clean(a.Detail), dim))
 	}
 	for _, profile := range a.Profiles {
 		p.labeled("webhook:", webhookLine(profile))

@@ -299,10 +299,13 @@ func WriteJSON(w io.Writer, d Document) error { return encode(w, d, "report") }
 
 // encode writes a value as the JSON of this program.
 func encode(w io.Writer, value any, what string) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(value); err != nil {
+	err := writeEscaped(w, jsonEscape, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(value)
+	})
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", what, err)
 	}
 	return nil

@@ -100,7 +100,7 @@ func (p printer) section(s impactSection) {
 
 // code writes what is for copying: it is never wrapped.
 func (p printer) code(line string) {
-	p.WriteString(strings.Repeat(" ", 6) + clean(line))
+	p.WriteString(strings.Repeat(" ", 6) + Clean(line))
 	p.newline()
 }
 

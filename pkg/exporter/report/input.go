@@ -46,7 +46,7 @@ func (i Input) String() string {
 	for _, lack := range i.Lacks {
 		s.WriteString(" " + capital(strings.TrimSuffix(lack, ".")) + ".")
 	}
-	return clean(s.String())
+	return Clean(s.String())
 }
 
 func (i Input) name() string {

@@ -60,7 +60,7 @@ type junitOutcome struct {
 func WriteJUnit(w io.Writer, d Document, limit classify.Severity) error {
 	suite := junitSuite{Name: "webhook-auditor"}
 	if d.Observed != nil {
-		suite.Properties = &junitProperties{[]junitProperty{{"observed", clean(d.Observed.sourceLine())}}}
+		suite.Properties = &junitProperties{[]junitProperty{{"observed", Clean(d.Observed.sourceLine())}}}
 	}
 	found, observed := map[inventory.Ref]bool{}, d.observed()
 	for _, f := range d.Findings {
@@ -75,14 +75,17 @@ func WriteJUnit(w io.Writer, d Document, limit classify.Severity) error {
 		}
 	}
 	for _, e := range d.Errors {
-		suite.add(junitCase{Class: "errors", Name: clean(e.Source), Error: &junitOutcome{Message: clean(e.String())}})
+		suite.add(junitCase{Class: "errors", Name: Clean(e.Source), Error: &junitOutcome{Message: Clean(e.String())}})
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return fmt.Errorf("writing report: %w", err)
 	}
-	encoder := xml.NewEncoder(w)
-	encoder.Indent("", "  ")
-	if err := encoder.Encode(junitSuites{Suite: suite}); err != nil {
+	err := writeEscaped(w, xmlEscape, func(w io.Writer) error {
+		encoder := xml.NewEncoder(w)
+		encoder.Indent("", "  ")
+		return encoder.Encode(junitSuites{Suite: suite})
+	})
+	if err != nil {
 		return fmt.Errorf("writing report: %w", err)
 	}
 	return nil
@@ -128,7 +131,7 @@ func class(r inventory.Ref) string { return string(r.Type) + "/" + r.Configurati
 
 func findingCase(f Finding, limit classify.Severity) junitCase {
 	c := junitCase{Class: class(f.ref()), Name: f.Name + ": " + f.Check, File: f.Source.File, Line: f.Source.Line}
-	message := clean("webhook " + f.Name + " " + f.Message)
+	message := Clean("webhook " + f.Name + " " + f.Message)
 	switch {
 	case f.Acknowledged:
 		c.Skipped = &junitOutcome{Message: "acknowledged: " + message}

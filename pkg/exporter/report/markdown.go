@@ -86,7 +86,7 @@ func fixMarkdown(fix string) string {
 			inCode = !inCode
 		}
 		if inCode {
-			b.WriteString(clean(line) + "\n")
+			b.WriteString(Clean(line) + "\n")
 		} else {
 			b.WriteString(markdown(line) + "\n")
 		}
@@ -119,7 +119,7 @@ var special = strings.NewReplacer(
 )
 
 // escape makes text show as it is, on one line.
-func escape(s string) string { return special.Replace(clean(s)) }
+func escape(s string) string { return special.Replace(Clean(s)) }
 
 // quotedOrCommand matches the commands of a fix, and the quoted names before
 // them: what a name holds is no command.
@@ -128,7 +128,7 @@ var quotedOrCommand = regexp.MustCompile(`'[^']*'|"[^"]*"|(` + command + `)`)
 // markdown escapes a line of a fix, but for its commands, which become code.
 func markdown(s string) string {
 	var b strings.Builder
-	s, end := clean(s), 0
+	s, end := Clean(s), 0
 	for _, m := range quotedOrCommand.FindAllStringSubmatchIndex(s, -1) {
 		if m[2] < 0 {
 			continue
@@ -142,7 +142,7 @@ func markdown(s string) string {
 
 // code returns a code span that shows s as it is.
 func code(s string) string {
-	s = clean(s)
+	s = Clean(s)
 	fence := strings.Repeat("`", longestRun(s)+1)
 	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
 		s = " " + s + " "

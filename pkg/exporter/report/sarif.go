@@ -29,7 +29,7 @@ const fingerprintName = "primaryLocationLineHash"
 // WriteSARIF writes the findings as SARIF 2.1.0, for code review. The version is
 // that of this program, empty if unknown.
 func WriteSARIF(w io.Writer, d Document, version string) error {
-	if err := newSARIF(d, classify.Checks, version).PrettyWrite(w); err != nil {
+	if err := writeEscaped(w, jsonEscape, newSARIF(d, classify.Checks, version).PrettyWrite); err != nil {
 		return fmt.Errorf("writing report: %w", err)
 	}
 	return nil
@@ -72,7 +72,7 @@ func sarifRule(c *classify.Check) *sarif.ReportingDescriptor {
 func sarifResult(f Finding, o *Observed) *sarif.Result {
 	result := sarif.NewRuleResult(f.Check).
 		WithLevel(sarifLevels[f.Severity]).
-		WithMessage(sarif.NewTextMessage(clean("webhook "+f.Name+" "+f.Message) + ".\n" + f.Fix)).
+		WithMessage(sarif.NewTextMessage(Clean("webhook "+f.Name+" "+f.Message) + ".\n" + f.Fix)).
 		AddLocation(sarifLocation(f))
 	if f.Acknowledged {
 		result.AddSuppression(sarif.NewSuppression().WithKind("external"))
@@ -131,7 +131,7 @@ func sarifInvocation(d Document) *sarif.Invocation {
 		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, line))
 	}
 	if d.Observed != nil {
-		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, clean(d.Observed.sourceLine())))
+		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, Clean(d.Observed.sourceLine())))
 	}
 	return invocation
 }

@@ -79,7 +79,7 @@ func (p printer) write(current style, w word) style {
 // verbatim writes a line as it is, without the control characters of a terminal.
 func (p printer) verbatim(line string) {
 	p.WriteString(strings.Repeat(" ", hanging))
-	p.WriteString(clean(line))
+	p.WriteString(Clean(line))
 	p.newline()
 }
 
@@ -94,7 +94,7 @@ var unbroken = regexp.MustCompile(`'[^']*'(?:"'"'[^']*')*\S*|(?:` + command + `|
 // words are a text on one line, with one space where there were several; what
 // is for the shell stays as it is.
 func words(text string, s style) []word {
-	text = clean(text)
+	text = Clean(text)
 	if strings.Contains(text, "  ") || strings.HasPrefix(text, " ") || strings.HasSuffix(text, " ") {
 		text = strings.Join(unbroken.FindAllString(text, -1), " ")
 	}
@@ -115,9 +115,9 @@ func unbrokenWords(text []word) []word {
 	return out
 }
 
-// clean replaces control characters, which a terminal would interpret: names and
+// Clean replaces control characters, which a terminal would interpret: names and
 // messages may hold any.
-func clean(s string) string {
+func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':

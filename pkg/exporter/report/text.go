@@ -232,7 +232,7 @@ func (d Document) server() string {
 	if d.Server == (inventory.Version{}).String() {
 		return "a server of unknown version"
 	}
-	return "server " + clean(d.Server)
+	return "server " + Clean(d.Server)
 }
 
 func unreadableNote(d Document) string {

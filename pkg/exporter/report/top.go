@@ -41,9 +41,9 @@ func topCells(line TopWebhook) []string {
 		share = percent(o.Share)
 	}
 	return []string{
-		clean(line.Name), string(line.Type), fmt.Sprintf("%.2f", o.CallsPerSecond),
+		Clean(line.Name), string(line.Type), fmt.Sprintf("%.2f", o.CallsPerSecond),
 		quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond), threshold,
-		percent(o.Failing), percent(o.Refused), share, clean(registeredBy(line)),
+		percent(o.Failing), percent(o.Refused), share, Clean(registeredBy(line)),
 	}
 }
 
