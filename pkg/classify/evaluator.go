@@ -59,12 +59,14 @@ func (e *Evaluator) evaluate(w *work, m *admission.Matcher) (*Report, error) {
 		e.keepFacts(r, d.unchanged)
 		e.findProblems(w, r)
 	}
+	if !w.ended {
+		r.Findings = sorted(r.Findings)
+		e.policy.acknowledge(w, r)
+	}
 	if err := errors.Join(w.ctx.Err(), w.err); err != nil {
 		*e = Evaluator{policy: e.policy} // what was derived may lack its end
 		return nil, fmt.Errorf("evaluating %d webhooks: %w", len(s.Webhooks), err)
 	}
-	r.Findings = sorted(r.Findings)
-	e.policy.acknowledge(r)
 	e.last = r
 	return r, nil
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -263,8 +266,8 @@ func TestGrowth(t *testing.T) {
 	const n, times, most = 100, 4, 6
 	for _, c := range crowds {
 		t.Run(c.name, func(t *testing.T) {
-			steps, bytes := effort(t, c.of(n).Snapshot(taken))
-			moreSteps, moreBytes := effort(t, c.of(times*n).Snapshot(taken))
+			steps, bytes := effort(t, DefaultPolicy(), c.of(n).Snapshot(taken))
+			moreSteps, moreBytes := effort(t, DefaultPolicy(), c.of(times*n).Snapshot(taken))
 			t.Logf("%d webhooks: %d steps, %d bytes; %d webhooks: %d steps, %d bytes", n, steps, bytes, times*n, moreSteps, moreBytes)
 			if steps == 0 || moreSteps > most*steps {
 				t.Errorf("%d times the webhooks take %d steps instead of %d", times, moreSteps, steps)
@@ -276,13 +279,91 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// longLists are Policies in which one list has n entries more.
+var longLists = map[string]func(p *Policy, n int){
+	"acknowledgements": func(p *Policy, n int) {
+		for i := range n {
+			p.Acknowledgements = append(p.Acknowledgements,
+				Acknowledgement{Check: "service-missing", Name: fmt.Sprintf("hook-%05d.example.com", i), Reason: "known"},
+				Acknowledgement{Configuration: fmt.Sprintf("policy-%05d*", i), Reason: "known"},
+				Acknowledgement{Check: "over-broad", Configuration: "other-*", Name: team(i), Reason: "known"})
+		}
+	},
+	"classes": func(p *Policy, n int) {
+		for i := range n {
+			p.Classes[ClassSensitive] = append(slices.Clip(p.Classes[ClassSensitive]), inventory.Resource{Group: team(i), Name: "widgets"})
+		}
+	},
+	"coreGroups":         func(p *Policy, n int) { p.CoreGroups = append(p.CoreGroups, teams(n)...) },
+	"platformNamespaces": func(p *Policy, n int) { p.PlatformNamespaces = append(p.PlatformNamespaces, teams(n)...) },
+	"platformWebhooks":   func(p *Policy, n int) { p.PlatformWebhooks = append(p.PlatformWebhooks, teams(n)...) },
+	"runLevelZero":       func(p *Policy, n int) { p.RunLevelZero = append(p.RunLevelZero, teams(n)...) },
+	"controlPlane": func(p *Policy, n int) {
+		for i := range n {
+			p.ControlPlane[team(i)] = []inventory.Resource{{Group: team(i) + ".example.com", Name: "widgets"}}
+		}
+	},
+	"auditorNamespaces": func(p *Policy, n int) { p.AuditorNamespaces = append(p.AuditorNamespaces, teams(n)...) },
+	"latencyThresholds": func(p *Policy, n int) {
+		p.LatencyThresholds = map[string]float64{}
+		for _, name := range teams(n) {
+			p.LatencyThresholds[name] = 1
+		}
+	},
+	"budgets": func(p *Policy, n int) {
+		for i := range n {
+			p.Budgets = append(p.Budgets, Budget{Resource: inventory.Resource{Group: team(i), Name: "widgets"}, Seconds: 10})
+		}
+	},
+}
+
+func teams(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = "list-" + team(i)
+	}
+	return out
+}
+
+// TestGrowthOfPolicy: four times the entries of a list of the Policy, beside as many
+// webhooks, cost no more than four times the entries.
+func TestGrowthOfPolicy(t *testing.T) {
+	const n, times = 100, 4
+	all := reflect.TypeFor[Policy]()
+	for i := range all.NumField() {
+		field := all.Field(i)
+		if kind := field.Type.Kind(); kind != reflect.Slice && kind != reflect.Map {
+			continue
+		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		lengthen := longLists[name]
+		if lengthen == nil {
+			t.Errorf("the list %s is not tried", name)
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s := crowds[3].of(4 * n)
+			cost := func(entries int) (int, uint64) {
+				p := DefaultPolicy()
+				lengthen(&p, entries)
+				return effort(t, p, s.Snapshot(taken))
+			}
+			steps, bytes := cost(n)
+			moreSteps, moreBytes := cost(times * n)
+			t.Logf("%d entries: %d steps, %d bytes; %d entries: %d steps, %d bytes", n, steps, bytes, times*n, moreSteps, moreBytes)
+			if moreSteps > 2*steps || moreBytes > 2*bytes {
+				t.Errorf("%d entries take %d steps and %d bytes, %d take %d and %d", times*n, moreSteps, moreBytes, n, steps, bytes)
+			}
+		})
+	}
+}
+
 // effort counts what an evaluation takes, in steps and in bytes allocated. The
 // Snapshot remembers answers, so that each is evaluated once only.
-func effort(t *testing.T, s *inventory.Snapshot) (steps int, bytes uint64) {
+func effort(t *testing.T, policy Policy, s *inventory.Snapshot) (steps int, bytes uint64) {
 	t.Helper()
 	var before, after runtime.MemStats
 	w := newWork(t.Context())
-	policy := DefaultPolicy()
 	runtime.ReadMemStats(&before)
 	r, err := NewEvaluator(policy).evaluate(w, admission.New(s))
 	runtime.ReadMemStats(&after)
