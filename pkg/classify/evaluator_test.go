@@ -173,9 +173,10 @@ func (c *changingCluster) probes(s *inventory.Snapshot) *inventory.Snapshot {
 // FuzzEvaluator: after each of many changes, what an Evaluator makes of what it
 // knows is what a new one finds.
 func FuzzEvaluator(f *testing.F) {
-	for seed := range uint64(4) {
+	for seed := range uint64(16) {
 		f.Add(seed)
 	}
+	const steps = 12 // go test gives up an input that takes ten seconds
 	policy := DefaultPolicy()
 	policy.Budgets = []Budget{{Resource: inventory.Resource{Name: "pods"}, Seconds: 5, Webhooks: 3}}
 	policy.Acknowledgements = []Acknowledgement{{Check: "over-broad", Reason: "known", Until: Date{taken.AddDate(0, 2, 0)}}, {Check: "long-*", Reason: "known"}}
@@ -187,7 +188,7 @@ func FuzzEvaluator(f *testing.F) {
 		var matcher *admission.Matcher
 		evaluations, reused := 0, 0
 		var before *Report
-		for n := range 50 {
+		for n := range steps {
 			what := c.step()
 			snapshot := builder.Snapshot(c.Objects, c.taken)
 			if seed%2 == 0 {

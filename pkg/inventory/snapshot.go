@@ -168,9 +168,13 @@ func (v Version) AtLeast(major, minor int) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor
 }
 
-// String returns the version as the server reports it, or "unknown".
+// String returns the version as the server reports it, with the one that it emulates
+// first, or "unknown".
 func (v Version) String() string {
+	own, err := ParseVersion(v.Git)
 	switch {
+	case err == nil && (own.Major != v.Major || own.Minor != v.Minor):
+		return fmt.Sprintf("v%d.%d, emulated by %s", v.Major, v.Minor, v.Git)
 	case v.Git != "":
 		return v.Git
 	case v.Known():

@@ -42,8 +42,14 @@ func newAPIServer(t *testing.T) *apiServer {
 		"kind": "NamespaceList", "apiVersion": "v1",
 		"items": []any{map[string]any{"metadata": map[string]any{"name": namespace, "uid": "1234"}}},
 	}
+	for _, t := range targets {
+		a.objects[discoveryPath(t)] = map[string]any{"kind": "APIResourceList"}
+	}
 	return a
 }
+
+// discoveryPath is where the API server says what it serves of the target's API.
+func discoveryPath(t target) string { return "/apis/" + t.GroupVersion().String() }
 
 func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()

@@ -7,6 +7,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -127,7 +128,13 @@ func newWriter(c clients, o Options, now func() time.Time) *Writer {
 func (w *Writer) Seed(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, shutdownGrace)
 	defer cancel()
-	w.follow(ctx, targets)
+	w.follow(ctx, slices.DeleteFunc(slices.Clone(targets), func(t target) bool { return w.lacks(ctx, t) }))
+}
+
+// lacks reports whether the API server does not serve the API of the target: to ask it
+// for an object of OpenShift would be refused elsewhere, and stand in its audit log.
+func (w *Writer) lacks(ctx context.Context, t target) bool {
+	return absent(w.core.Get().AbsPath("/apis", t.Group, t.Version).Do(ctx).Error())
 }
 
 // Notify makes the Writer write another Report of the Tracker. It never blocks.

@@ -143,6 +143,21 @@ func TestRestartContinues(t *testing.T) {
 	}
 }
 
+// TestSeedAsksForWhatIsServed: without OpenShift's API, a replica that starts asks for no
+// object of it.
+func TestSeedAsksForWhatIsServed(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	for _, t := range targets {
+		if t.kind == "ClusterOperator" {
+			delete(a.objects, discoveryPath(t))
+		}
+	}
+	newReplica(t, a, c, "a").Seed(t.Context())
+	if a.calls["GET "+clusterOperatorPath] != 0 || a.calls["GET "+webhookAuditPath] != 1 {
+		t.Errorf("calls: %v", a.calls)
+	}
+}
+
 // TestTakeOverContinues: a replica that could read nothing when it started
 // continues the history of the cluster before it writes.
 func TestTakeOverContinues(t *testing.T) {

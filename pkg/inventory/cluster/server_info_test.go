@@ -31,6 +31,19 @@ func TestParseVersion(t *testing.T) {
 	}
 }
 
+// TestVersionThatCounts: what is evaluated for is what reports show.
+func TestVersionThatCounts(t *testing.T) {
+	for want, v := range map[string]inventory.Version{
+		"v1.37.1":                    {Major: 1, Minor: 37, Git: "v1.37.1"},
+		"v1.36, emulated by v1.37.1": {Major: 1, Minor: 36, Git: "v1.37.1"},
+		"v1.30.2-eks-1":              {Major: 1, Minor: 30, Git: "v1.30.2-eks-1"},
+	} {
+		if got := v.String(); got != want {
+			t.Errorf("%+v: %s, want %s", v, got, want)
+		}
+	}
+}
+
 func TestProgressing(t *testing.T) {
 	for document, want := range map[string]bool{
 		`{"status":{"conditions":[{"type":"Available","status":"True"},{"type":"Progressing","status":"True"}]}}`: true,

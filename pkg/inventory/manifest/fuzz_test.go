@@ -58,7 +58,10 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzReadArchive reads anything as an archive, packed and not.
+// FuzzReadArchive reads anything as an archive, packed and not. To minimize an archive
+// takes all the time there is:
+//
+//	go test -fuzz=FuzzReadArchive -fuzzminimizetime=1x ./pkg/inventory/manifest
 func FuzzReadArchive(f *testing.F) {
 	f.Add(mustGatherTree().tar(f))
 	f.Add(zip(f, mustGatherTree().tar(f)))
