@@ -19,6 +19,8 @@ var rooms = []struct {
 	{"pkg/inventory/manifest", []string{"k8s.io/client-go"}},
 	{"pkg/inventory/observed", []string{"k8s.io/client-go"}},
 	{"pkg/classify", []string{"k8s.io/client-go", "github.com/prometheus"}},
+	{"pkg/classify/start", []string{"k8s.io/client-go", "github.com/prometheus"}},
+	{"pkg/classify/impact", []string{"k8s.io/client-go", "github.com/prometheus"}},
 	{"pkg/classify/diagnose", []string{"k8s.io/client-go", "github.com/prometheus"}},
 	{"pkg/exporter", []string{"k8s.io/client-go"}},
 	{"pkg/exporter/report", []string{"k8s.io/client-go", "github.com/prometheus"}},

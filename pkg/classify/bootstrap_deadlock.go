@@ -1,12 +1,14 @@
 package classify
 
 import (
+	"context"
 	"fmt"
-	"slices"
+	"reflect"
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var bootstrapDeadlock = &Check{
@@ -32,31 +34,97 @@ var bootstrapDeadlock = &Check{
 	},
 }
 
-// Deadlock is a cycle of what needs what to start.
+// Deadlock is a start.Deadlock in words.
 type Deadlock struct {
+	*start.Deadlock
 	// Steps describe the cycle, from the webhook's own Service back to it.
 	Steps []string
-	// Certain says that the cycle does not hang on labels that are not known.
-	Certain bool
-	// Namespaces are those that the webhook must leave alone to break all
-	// cycles that lead through it, Resources what it refuses there.
-	Namespaces []string
-	Resources  []inventory.Resource
-	// More says that there are more Namespaces than are listed.
-	More bool
-	// Webhooks counts those that keep each other from starting, this one
-	// included.
-	Webhooks int
 }
 
-// equal compares all of it; nil equals nil alone.
-func (d *Deadlock) equal(o *Deadlock) bool {
-	if d == nil || o == nil {
-		return d == o
-	}
-	return d.Certain == o.Certain && d.More == o.More && d.Webhooks == o.Webhooks &&
-		slices.Equal(d.Steps, o.Steps) && slices.Equal(d.Namespaces, o.Namespaces) && slices.Equal(d.Resources, o.Resources)
+// CanBlock reports whether the webhook could keep anything from starting.
+func (f *Facts) CanBlock() bool { return start.CanBlock(f.Webhook, f.Matched) }
+
+// StartWebhook is the webhook as others may wait for it.
+func (f *Facts) StartWebhook() start.Webhook {
+	return start.Webhook{Webhook: f.Webhook, Service: f.State.Service.Key, Key: f.matchKey}
 }
+
+// findDeadlocks looks for the cycles in which webhooks keep what serves them from
+// starting.
+func findDeadlocks(w *work, m *admission.Matcher, profiles []Profile) {
+	var blocking []*Facts
+	var webhooks []start.Webhook
+	for i := range profiles {
+		if f := profiles[i].Facts; f.CanBlock() {
+			blocking, webhooks = append(blocking, f), append(webhooks, f.StartWebhook())
+		}
+	}
+	g := start.New(w.step, m, webhooks)
+	for i, d := range g.Deadlocks() {
+		if d != nil {
+			blocking[i].Deadlock = &Deadlock{d, steps(d)}
+			d.Waits = nil // of other webhooks, which later Reports need not keep
+		}
+	}
+	if err := g.Err(); err != nil {
+		w.fail(err)
+	}
+}
+
+// BootstrapGraph draws what the deadlocks are found in: the webhooks with one first.
+func (r *Report) BootstrapGraph(ctx context.Context) start.Drawing {
+	var webhooks []start.Webhook
+	for _, deadlocked := range []bool{true, false} {
+		for i := range r.Profiles {
+			if f := r.Profiles[i].Facts; (f.Deadlock != nil) == deadlocked && f.CanBlock() {
+				webhooks = append(webhooks, f.StartWebhook())
+			}
+		}
+	}
+	return start.Draw(start.Steps(ctx), r.Matcher, webhooks)
+}
+
+// steps are the waits of a deadlock in words.
+func steps(d *start.Deadlock) []string {
+	var out []string
+	for i, w := range d.Waits {
+		if i < len(d.Waits)-1 {
+			out = append(out, waitText(w))
+			continue
+		}
+		switch {
+		case d.Abridged && i == 0:
+			out = append(out, fmt.Sprintf("through %d webhooks", d.Webhooks))
+		case d.Abridged:
+			out = append(out, fmt.Sprintf("and so on, through %d webhooks", d.Webhooks))
+		}
+		itself := ""
+		if w.Own {
+			itself = ", which serves it"
+		}
+		out = append(out, fmt.Sprintf("this webhook refuses %s %s%s%s", w.What, w.From, itself, unlessExempt(w)))
+	}
+	return out
+}
+
+// waitText says why one waits for the other.
+func waitText(w start.Wait) string {
+	if w.Webhook == nil {
+		return fmt.Sprintf("the Pods of %s need %s %s", w.From, w.On, w.Use)
+	}
+	return fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s%s", w.Webhook.Name, w.Webhook.Configuration, w.On, w.What, w.From, unlessExempt(w))
+}
+
+// unlessExempt says what would keep the webhook from refusing it; "" where nothing
+// would.
+func unlessExempt(w start.Wait) string {
+	if w.Unless == "" {
+		return ""
+	}
+	return unless(w.Webhook, []string{w.Unless})
+}
+
+func (d *Deadlock) equal(o *Deadlock) bool { return d == o || reflect.DeepEqual(d, o) }
 
 // others counts the webhooks that the steps do not name.
 func (d *Deadlock) others() string {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -37,7 +38,7 @@ func TestBootstrapGraph(t *testing.T) {
 	if deadlocks < 5 {
 		t.Errorf("%d deadlocks in the fixture: it was not read", deadlocks)
 	}
-	if !slices.ContainsFunc(g.Edges, func(e BootstrapEdge) bool { return e.From == e.To && e.Cycle }) {
+	if !slices.ContainsFunc(g.Edges, func(e start.Edge) bool { return e.From == e.To && e.Cycle }) {
 		t.Error("no webhook refuses its own Pods")
 	}
 }
@@ -47,9 +48,9 @@ func TestBootstrapGraph(t *testing.T) {
 func TestBootstrapGraphBound(t *testing.T) {
 	truncated := 0
 	for _, c := range crowds {
-		s := c.of(2 * maxBootstrapWebhooks).Snapshot(taken)
+		s := c.of(2 * start.MaxDrawnWebhooks).Snapshot(taken)
 		g := evaluate(t, DefaultPolicy(), s).BootstrapGraph(t.Context())
-		if most := maxBootstrapWebhooks + len(everyPodsComponents(s)); len(g.Nodes) > most {
+		if most := start.MaxDrawnWebhooks + len(s.Workloads); len(g.Nodes) > most {
 			t.Errorf("%s: %d nodes, want %d at most", c.name, len(g.Nodes), most)
 		}
 		if g.Truncated {

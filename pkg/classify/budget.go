@@ -88,11 +88,16 @@ func newCostIndex(w *work, m *admission.Matcher, profiles []Profile, resources [
 func (b *costIndex) findUnusualNamespaces() []unusualNamespace {
 	names := map[string]map[string]string{}
 	for _, name := range []string{"default", "kube-system"} { // in every cluster
-		names[name], _ = namespaceLabels(b.snapshot, name)
+		names[name], _ = b.snapshot.NamespaceLabels(name)
 	}
-	mentioned := mentions{}
+	wanted := map[label]bool{}
 	for _, selector := range b.selectors {
-		mentioned.add(selector.Parsed)
+		requirements, _ := selector.Parsed.Requirements()
+		for _, r := range requirements {
+			for _, l := range labelsOf(r) {
+				wanted[l] = true
+			}
+		}
 		b.usual = append(b.usual, selector.Parsed.Matches(labels.Set{corev1.LabelMetadataName: "*"}))
 	}
 	carrying := map[label][]string{}
@@ -101,11 +106,11 @@ func (b *costIndex) findUnusualNamespaces() []unusualNamespace {
 	}
 	for name, known := range names {
 		for key, value := range known {
-			if mentioned[key][value] {
-				carrying[label{ofNamespace, key, value}] = append(carrying[label{ofNamespace, key, value}], name)
+			if l := (label{key, value}); wanted[l] {
+				carrying[l] = append(carrying[l], name)
 			}
-			if mentioned[key] != nil && key != corev1.LabelMetadataName {
-				carrying[anyValue(key)] = append(carrying[anyValue(key)], name)
+			if l := anyValue(key); wanted[l] && key != corev1.LabelMetadataName {
+				carrying[l] = append(carrying[l], name)
 			}
 		}
 	}
@@ -139,8 +144,11 @@ func unusual(names map[string]map[string]string, differs map[string][]int) []unu
 	return out
 }
 
+// label is a label of a namespace.
+type label struct{ key, value string }
+
 // anyValue stands for a label whatever its value: none is that long.
-func anyValue(key string) label { return label{ofNamespace, key, strings.Repeat("*", 64)} }
+func anyValue(key string) label { return label{key, strings.Repeat("*", 64)} }
 
 // unusualFor are the namespaces that the selector may treat otherwise than one
 // without labels: those that carry a value that it lists, or a label that it asks
@@ -169,7 +177,11 @@ func unusualFor(selector inventory.Selector, usual bool, carrying map[label][]st
 // asksForLabel reports whether the requirement lets nothing through that does
 // not carry the label.
 func asksForLabel(r labels.Requirement) bool {
-	return oneOf(r.Operator()) || r.Operator() == selection.Exists
+	switch r.Operator() {
+	case selection.In, selection.Equals, selection.DoubleEquals, selection.Exists:
+		return true
+	}
+	return false
 }
 
 // labelsOf are the labels that decide the requirement.
@@ -179,7 +191,7 @@ func labelsOf(r labels.Requirement) []label {
 	}
 	var out []label
 	for _, value := range r.ValuesUnsorted() {
-		out = append(out, label{ofNamespace, r.Key(), value})
+		out = append(out, label{r.Key(), value})
 	}
 	return out
 }

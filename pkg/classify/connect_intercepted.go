@@ -37,10 +37,10 @@ func brokenGlass(p *Profile) (blocked []inventory.Resource, unsure string) {
 			continue
 		}
 		verdict := p.Matcher.Intercepts(p.Webhook, r.Resource, admission.Connect, namespace)
-		if presumed(verdict) {
-			unsure = unless(p, []string{namespace})
+		if verdict.Presumed() {
+			unsure = unless(p.Webhook, []string{namespace})
 		}
-		if presumed(verdict) || verdict.Match == admission.Yes {
+		if verdict.Presumed() || verdict.Match == admission.Yes {
 			blocked = append(blocked, r.Resource)
 		}
 	}

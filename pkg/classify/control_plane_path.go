@@ -101,7 +101,7 @@ func unlessOf(p *Profile, matches []ControlPlaneMatch) string {
 	if decided {
 		return ""
 	}
-	return unless(p, namespaces)
+	return unless(p.Webhook, namespaces)
 }
 
 // controlPlaneNames names what is on the path: "nodes, leases… in kube-system".

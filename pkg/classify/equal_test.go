@@ -1,8 +1,8 @@
 package classify
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -45,8 +46,11 @@ func mixed(r *rand.Rand) inventory.Objects {
 		w := onPods(team(r.IntN(namespaces)), fmt.Sprintf("policy-%d", r.IntN(2)))
 		w.Name, w.TimeoutSeconds = fmt.Sprintf("hook-%d.example.com", r.IntN(6)), new(int32(1+r.IntN(5)))
 		w.NamespaceSelector, w.ObjectSelector = someSelector(r), someSelector(r)
-		if r.IntN(3) == 0 {
+		switch r.IntN(6) {
+		case 0, 1:
 			w.Rules[0].Resources = []string{"pods/status"}
+		case 2:
+			w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"discovery.k8s.io", "coordination.k8s.io"}, []string{"endpointslices", "leases"}[r.IntN(2):][:1]
 		}
 		meta := metav1.ObjectMeta{Name: fmt.Sprintf("policy-%d", i)}
 		if r.IntN(2) == 0 {
@@ -87,17 +91,20 @@ func someSelector(r *rand.Rand) *metav1.LabelSelector {
 // TestSameAsPairByPair: the classes find what asking about each pair of webhooks
 // and Pods would find.
 func TestSameAsPairByPair(t *testing.T) {
-	found, cheapest := 0, 0
+	found, cheapest, stuck := 0, 0, 0
 	for seed := range uint64(400) {
 		s := mixed(rand.New(rand.NewPCG(seed, 0))).Snapshot(taken)
 		report := evaluate(t, DefaultPolicy(), s)
-		want := pairByPair(s, report.Profiles)
+		model := newStartModel(s, report.Profiles)
+		stuck += model.sameOrder(t, seed)
+		model.watched(t)
+		want := pairByPair(model, report.Profiles)
 		for i := range report.Profiles {
 			p := &report.Profiles[i]
 			if p.Deadlock != nil {
 				found++
 			}
-			if diff := cmp.Diff(want[i], p.Deadlock, cmpopts.IgnoreFields(Deadlock{}, "Steps", "Resources")); diff != "" {
+			if diff := cmp.Diff(want[i], p.Deadlock, cmpopts.IgnoreFields(Deadlock{}, "Steps"), cmpopts.IgnoreFields(start.Deadlock{}, "Waits", "Abridged", "Resources")); diff != "" {
 				t.Fatalf("seed %d: %s: -pair by pair +classes:\n%s", seed, p.Configuration, diff)
 			}
 			if diff := cmp.Diff(othersOf(report.Profiles, i), p.Reinvoked.First, cmpopts.EquateEmpty()); diff != "" {
@@ -113,89 +120,211 @@ func TestSameAsPairByPair(t *testing.T) {
 			}
 		}
 	}
-	if found < 100 || cheapest < 100 {
-		t.Errorf("only %d deadlocks and %d costs were compared", found, cheapest)
+	if found < 100 || cheapest < 100 || stuck < 100 {
+		t.Errorf("only %d deadlocks, %d Services that do not come back and %d costs were compared", found, stuck, cheapest)
 	}
+}
+
+// startModel is what starts, asked pair by pair.
+type startModel struct {
+	matcher  *admission.Matcher
+	blocking []*Facts
+	// behind are what the Pods behind the Services of blocking are, and everyPod
+	// what they all need.
+	behind   map[inventory.Key]*modelPods
+	everyPod []*modelPods
+}
+
+type modelPods struct {
+	namespace string
+	requests  []admission.Request
+	network   bool
+}
+
+func newStartModel(s *inventory.Snapshot, profiles []Profile) *startModel {
+	m := &startModel{matcher: admission.New(s), behind: map[inventory.Key]*modelPods{}}
+	for i := range profiles {
+		f := profiles[i].Facts
+		key := f.State.Service.Key
+		if !f.CanBlock() {
+			continue
+		}
+		if m.blocking = append(m.blocking, f); m.behind[key] != nil {
+			continue
+		}
+		service := s.Services[key]
+		p := &modelPods{namespace: key.Namespace}
+		for _, w := range s.Behind(service) {
+			m.add(p, w.PodLabels, admission.PodWrites...)
+			p.network = p.network || !w.HostNetwork
+		}
+		slices, leases := inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}
+		m.add(p, map[string]string{"kubernetes.io/service-name": key.Name}, admission.PodWrite{Resource: slices, Operation: admission.Update, Labeled: true}, admission.PodWrite{Resource: leases, Operation: admission.Update})
+		m.behind[key] = p
+	}
+	for _, w := range s.Workloads {
+		if w.NodeCritical {
+			p := &modelPods{namespace: w.Namespace}
+			m.add(p, w.PodLabels, admission.PodWrites...)
+			m.everyPod = append(m.everyPod, p)
+		}
+	}
+	return m
+}
+
+func (m *startModel) add(p *modelPods, labels map[string]string, writes ...admission.PodWrite) {
+	for _, w := range writes {
+		subject := admission.Subject{Namespace: p.namespace, Labels: map[string]string{}}
+		if w.Labeled {
+			subject.Labels = labels
+		}
+		request, err := m.matcher.Request(w.Operation, w.Resource, subject)
+		if err != nil {
+			panic(err)
+		}
+		p.requests = append(p.requests, request)
+	}
+}
+
+func (m *startModel) refuses(f *Facts, p *modelPods, certainly bool) bool {
+	return slices.ContainsFunc(p.requests, func(r admission.Request) bool {
+		v := r.Match(f.Webhook)
+		return v.Match == admission.Yes || v.Presumed() && !certainly
+	})
 }
 
 // pairByPair are the deadlocks by asking each webhook about the Pods of each
 // other, and following what waits for what.
-func pairByPair(s *inventory.Snapshot, profiles []Profile) map[int]*Deadlock {
-	blocking := findBlockingWebhooks(newWork(context.Background()), s, pointers(profiles))
-	possible := reachable(admission.New(s), blocking, dependency.possible)
-	certain := reachable(admission.New(s), blocking, dependency.certain)
+func pairByPair(m *startModel, profiles []Profile) map[int]*Deadlock {
+	possible, certain := m.reachable(false), m.reachable(true)
 	out := map[int]*Deadlock{}
 	for i := range profiles {
 		out[i] = nil
-		for j, b := range blocking {
-			if b.profile == &profiles[i] && len(possible[j].Namespaces) > 0 {
+		for j, f := range m.blocking {
+			if f == profiles[i].Facts && len(possible[j].Namespaces) > 0 {
 				d := possible[j]
 				if sure := certain[j]; len(sure.Namespaces) > 0 {
 					d.Certain, d.Webhooks = true, sure.Webhooks
 				}
-				out[i] = &d
+				out[i] = &Deadlock{Deadlock: &d}
 			}
 		}
 	}
 	return out
 }
 
-func reachable(m *admission.Matcher, blocking []*blockingWebhook, counts func(dependency) bool) []Deadlock {
-	nodes := everyPodsComponents(m.Snapshot)
-	refuses := func(b *blockingWebhook, p *component) bool {
-		all, err := dependencies(m, slices.Concat(p.pods.requests, p.endpointRequests))
-		if err != nil {
-			panic(err)
-		}
-		return slices.ContainsFunc(all, func(n dependency) bool {
-			n.verdict = n.request.Match(b.profile.Webhook)
-			return (n.certain() || presumed(n.verdict)) && counts(n)
-		})
-	}
-	after := func(p *component) []*component {
-		var out []*component
-		for _, b := range blocking {
-			if refuses(b, p) {
-				out = append(out, b.own)
+func (m *startModel) reachable(certainly bool) []start.Deadlock {
+	after := func(p *modelPods) []*modelPods {
+		var out []*modelPods
+		for _, f := range m.blocking {
+			if m.refuses(f, p, certainly) {
+				out = append(out, m.behind[f.State.Service.Key])
 			}
 		}
-		if p.pods.network {
-			out = append(out, nodes...)
+		if p.network {
+			out = append(out, m.everyPod...)
 		}
 		return out
 	}
-	from := map[*component]map[*component]bool{}
-	for _, b := range blocking {
-		if from[b.own] != nil {
-			continue
-		}
-		from[b.own] = map[*component]bool{b.own: true}
-		for queue := []*component{b.own}; len(queue) > 0; queue = queue[1:] {
+	from := map[*modelPods]map[*modelPods]bool{}
+	for _, own := range m.behind {
+		from[own] = map[*modelPods]bool{own: true}
+		for queue := []*modelPods{own}; len(queue) > 0; queue = queue[1:] {
 			for _, p := range after(queue[0]) {
-				if !from[b.own][p] {
-					from[b.own][p] = true
+				if !from[own][p] {
+					from[own][p] = true
 					queue = append(queue, p)
 				}
 			}
 		}
 	}
-	out := make([]Deadlock, len(blocking))
-	for i, b := range blocking {
-		for p := range from[b.own] {
-			if refuses(b, p) {
-				out[i].Namespaces = appendMissing(out[i].Namespaces, p.namespace)
+	out := make([]start.Deadlock, len(m.blocking))
+	for i, f := range m.blocking {
+		namespaces := map[string]bool{}
+		for p := range from[m.behind[f.State.Service.Key]] {
+			if m.refuses(f, p, certainly) {
+				namespaces[p.namespace] = true
 			}
 		}
-		slices.Sort(out[i].Namespaces)
+		out[i].Namespaces = slices.Sorted(maps.Keys(namespaces))
 	}
-	for i, b := range blocking {
-		for j, other := range blocking {
-			if len(out[i].Namespaces) > 0 && len(out[j].Namespaces) > 0 && from[b.own][other.own] && from[other.own][b.own] {
+	for i, f := range m.blocking {
+		for j, other := range m.blocking {
+			own, its := m.behind[f.State.Service.Key], m.behind[other.State.Service.Key]
+			if len(out[i].Namespaces) > 0 && len(out[j].Namespaces) > 0 && from[own][its] && from[its][own] {
 				out[i].Webhooks++
 			}
 		}
 	}
 	return out
+}
+
+// sameOrder compares start.Order with waves, and counts the Services that never start.
+func (m *startModel) sameOrder(t *testing.T, seed uint64) int {
+	t.Helper()
+	var webhooks []start.Webhook
+	for _, f := range m.blocking {
+		webhooks = append(webhooks, f.StartWebhook())
+	}
+	waves, blocked, err := start.Order(start.Steps(t.Context()), m.matcher, webhooks, slices.Collect(maps.Keys(m.behind)))
+	var stuck []inventory.Key
+	for _, b := range blocked {
+		stuck = append(stuck, b.Service)
+		for _, i := range b.By {
+			if !slices.ContainsFunc(blocked, func(o start.Blocked) bool { return o.Service == webhooks[i].Service }) {
+				t.Errorf("seed %d: %s is blocked by a webhook of %s, which starts", seed, b.Service, webhooks[i].Service)
+			}
+		}
+		if len(b.By) == 0 {
+			t.Errorf("seed %d: nothing blocks %s: %+v", seed, b.Service, b)
+		}
+	}
+	wantWaves, wantStuck := m.waves()
+	if diff := cmp.Diff(wantWaves, waves, cmpopts.EquateEmpty()) + cmp.Diff(wantStuck, stuck, cmpopts.EquateEmpty()); err != nil || diff != "" {
+		t.Fatalf("seed %d: %v: -pair by pair +Order:\n%s", seed, err, diff)
+	}
+	return len(stuck)
+}
+
+// watched: what a webhook refuses of what every Pod needs is watched because of it.
+func (m *startModel) watched(t *testing.T) {
+	t.Helper()
+	for _, f := range m.blocking {
+		for _, p := range m.everyPod {
+			if m.refuses(f, p, false) && !m.matcher.BlocksPods(f.Webhook, p.namespace) {
+				t.Errorf("%s refuses Pods of %s, which are not watched", f.Ref, p.namespace)
+			}
+		}
+	}
+}
+
+// waves are the Services that start one after the other while all are down, and
+// those that never do.
+func (m *startModel) waves() (waves [][]inventory.Key, stuck []inventory.Key) {
+	down := maps.Clone(m.behind)
+	everyPod := slices.Clone(m.everyPod)
+	refused := func(p *modelPods) bool {
+		return slices.ContainsFunc(m.blocking, func(f *Facts) bool {
+			return down[f.State.Service.Key] != nil && m.refuses(f, p, false)
+		})
+	}
+	for {
+		everyPod = slices.DeleteFunc(everyPod, func(p *modelPods) bool { return !refused(p) })
+		var wave []inventory.Key
+		for key, p := range down {
+			if !refused(p) && (!p.network || len(everyPod) == 0) {
+				wave = append(wave, key)
+			}
+		}
+		if len(wave) == 0 {
+			return waves, slices.SortedFunc(maps.Keys(down), inventory.Key.Compare)
+		}
+		slices.SortFunc(wave, inventory.Key.Compare)
+		waves = append(waves, wave)
+		for _, key := range wave {
+			delete(down, key)
+		}
+	}
 }
 
 // othersOf are the first configurations that are called again for what this one
@@ -208,11 +337,11 @@ func othersOf(profiles []Profile, self int) []string {
 		}
 		for _, r := range profiles[self].Matched {
 			if _, both := find(profiles[i].Matched, r.Resource); both {
-				out = appendMissing(out, profiles[i].Configuration)
+				out = append(out, profiles[i].Configuration)
 			}
 		}
 	}
-	slices.Sort(out)
+	out = distinct(out)
 	return out[:min(len(out), maxListed)]
 }
 
@@ -230,7 +359,7 @@ func dearest(s *inventory.Snapshot, profiles []Profile, c Cost) time.Duration {
 			if !matched || !profiles[i].Matched[at].Operations.Has(c.Operation) {
 				continue
 			}
-			if known, _ := namespaceLabels(s, name); !s.NamespacesKnown || profiles[i].NamespaceSelector.Parsed.Matches(labels.Set(known)) {
+			if known, _ := s.NamespaceLabels(name); !s.NamespacesKnown || profiles[i].NamespaceSelector.Parsed.Matches(labels.Set(known)) {
 				b = b.Add(profiles[i].Webhook, c.Operation)
 			}
 		}

@@ -167,7 +167,7 @@ func (e *Evaluator) analyses(w *work, r *Report) []analysis {
 	m, profiles := r.Matcher, r.Profiles
 	all := func(*Facts) bool { return true }
 	return []analysis{
-		{dependsOn: canBlock, onBackends: true, clear: func(f *Facts) { f.Deadlock = nil }, find: func() { findDeadlocks(w, m, profiles) }},
+		{dependsOn: (*Facts).CanBlock, onBackends: true, clear: func(f *Facts) { f.Deadlock = nil }, find: func() { findDeadlocks(w, m, profiles) }},
 		{dependsOn: all, onNames: true, clear: func(f *Facts) { f.SameName = Others{} }, find: func() { findSameNames(w, profiles) }},
 		{dependsOn: all, clear: func(f *Facts) { f.UnmatchedVersions = nil }, find: func() { findUnmatchedVersions(w, m, profiles) }},
 		{dependsOn: isReinvoked, clear: func(f *Facts) { f.Reinvoked = Others{} }, find: func() { findReinvoked(w, profiles) }},

@@ -40,6 +40,7 @@ var crowds = []crowd{
 	{name: "all alike, every backend its own Service of one namespace", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("policy", team(i)) }, around: withBackendsInOne},
 	{name: "all different", hook: different, around: withOwnCRDs},
 	{name: "one cycle through all", hook: nextOf, around: withBackends},
+	{name: "a chain through all", hook: chainOf, around: withBackends},
 	{name: "each excludes itself", hook: exceptItself, around: withBackends},
 	{name: "each excludes itself by a matchCondition", hook: exceptItselfByCondition, around: withBackends},
 	{name: "all reinvocable", hook: catchAll, mutating: true},
@@ -52,6 +53,11 @@ var crowds = []crowd{
 	{name: "backends of namespaces that are gone", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("gone-"+team(i), "policy") }, around: withBackends},
 	{name: "rules that reach nothing", hook: idle, around: withOwnCRDs},
 	{name: "run level zero", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: runLevelZeros},
+}
+
+// crowdCalled returns the crowd of that name.
+func crowdCalled(name string) crowd {
+	return crowds[slices.IndexFunc(crowds, func(c crowd) bool { return c.name == name })]
 }
 
 func team(i int) string { return fmt.Sprintf("team-%05d", i) }
@@ -126,6 +132,13 @@ func byName(operator metav1.LabelSelectorOperator, names ...string) *metav1.Labe
 func nextOf(i, n int) admissionv1.ValidatingWebhook {
 	w := onPods(team(i), "policy")
 	w.NamespaceSelector = byName(metav1.LabelSelectorOpIn, team((i+1)%n))
+	return w
+}
+
+// chainOf refuses the Pods of the next one alone, the last no Pods that there are.
+func chainOf(i, _ int) admissionv1.ValidatingWebhook {
+	w := onPods(team(i), "policy")
+	w.NamespaceSelector = byName(metav1.LabelSelectorOpIn, team(i+1))
 	return w
 }
 
@@ -408,6 +421,37 @@ func TestEndsAnywhere(t *testing.T) {
 			if most := at + 10*n; r != nil || !errors.Is(err, context.Canceled) || w.steps > most {
 				t.Fatalf("%s: ended at step %d: %v, stopped at %d, want %d at most", c.name, at, err, w.steps, most)
 			}
+		}
+	}
+}
+
+// endsIn is a context that ends while a function runs.
+type endsIn struct {
+	context.Context
+	function string
+	ended    bool
+}
+
+func (c *endsIn) Err() error {
+	callers := make([]uintptr, 50)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
+	for frame, more := frames.Next(); more && !c.ended; frame, more = frames.Next() {
+		c.ended = strings.HasSuffix(frame.Function, c.function)
+	}
+	if c.ended {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestEndsInLongCycle: the search for the steps of a cycle gives up after a number of
+// steps, and what is reported instead may end as well.
+func TestEndsInLongCycle(t *testing.T) {
+	for _, function := range []string{").shortestCycle", ").deadlock", ").connect"} {
+		ctx := &endsIn{Context: t.Context(), function: function}
+		r, err := NewEvaluator(DefaultPolicy()).evaluate(&work{ctx: ctx, every: 1}, crowdCalled("one cycle through all").of(600).Snapshot(taken))
+		if r != nil || !errors.Is(err, context.Canceled) || !ctx.ended {
+			t.Errorf("%s: ended: %t: %v", function, ctx.ended, err)
 		}
 	}
 }

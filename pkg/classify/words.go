@@ -108,20 +108,14 @@ func ObjectName(p *Profile) string {
 	return typed(strings.ToLower(kind), p.Configuration)
 }
 
-// presumed reports whether the webhook is called unless the namespace has a
-// label that is not known.
-func presumed(v admission.Verdict) bool {
-	return v.Match == admission.Maybe && v.Reason == admission.ReasonNamespaceSelector && !v.OptIn
-}
-
 // unless says what could keep the webhook from being called: labels of the
 // namespaces that are not known, and its matchConditions.
-func unless(p *Profile, namespaces []string) string {
+func unless(w *inventory.Webhook, namespaces []string) string {
 	var reasons []string
 	if len(namespaces) > 0 {
-		reasons = append(reasons, fmt.Sprintf("its namespaceSelector (%s) excludes %s by labels that the input does not show", p.NamespaceSelector, JoinBounded(distinct(namespaces))))
+		reasons = append(reasons, fmt.Sprintf("its namespaceSelector (%s) excludes %s by labels that the input does not show", w.NamespaceSelector, JoinBounded(distinct(namespaces))))
 	}
-	if len(p.MatchConditions) > 0 {
+	if len(w.MatchConditions) > 0 {
 		reasons = append(reasons, "a matchCondition is false")
 	}
 	return ", unless " + strings.Join(reasons, " or ")

@@ -250,3 +250,12 @@ type CRDVersion struct {
 	// serves them where Served is set.
 	Resources []Served
 }
+
+// NamespaceLabels are the labels that are known of a namespace, and whether the
+// Snapshot has it.
+func (s *Snapshot) NamespaceLabels(name string) (known map[string]string, exists bool) {
+	if n, ok := s.Namespaces[name]; ok {
+		return n.Labels, true
+	}
+	return map[string]string{corev1.LabelMetadataName: name}, false
+}

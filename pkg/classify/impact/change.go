@@ -5,6 +5,7 @@ package impact
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -199,5 +201,9 @@ func (c Change) Evaluate(ctx context.Context, policy classify.Policy, before *cl
 	if err != nil {
 		return nil, err
 	}
-	return compare(c, before, after), nil
+	out, err := compare(start.Steps(ctx), c, before, after)
+	if err := errors.Join(ctx.Err(), err); err != nil {
+		return nil, fmt.Errorf("comparing %d webhooks: %w", len(before.Profiles), err)
+	}
+	return out, nil
 }

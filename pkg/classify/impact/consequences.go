@@ -1,9 +1,15 @@
 package impact
 
 import (
+	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -61,21 +67,24 @@ type Weakened struct {
 	Before, After int
 }
 
-// compare finds what changed between two Reports.
-func compare(c Change, before, after *classify.Report) *Consequences {
+// compare finds what changed between two Reports. Where the context of the steps
+// ends, it lacks its end.
+func compare(step start.Step, c Change, before, after *classify.Report) (*Consequences, error) {
 	out := &Consequences{Change: c}
 	current := map[identity]*classify.Profile{}
 	for i := range after.Profiles {
 		current[identityOf(&after.Profiles[i])] = &after.Profiles[i]
 	}
 	for i := range before.Profiles {
-		was := &before.Profiles[i]
-		out.add(was, current[identityOf(was)])
+		if was := &before.Profiles[i]; step() {
+			out.add(was, current[identityOf(was)])
+		}
 	}
 	slices.SortStableFunc(out.Effects, func(a, b Effect) int { return rank(a.Outcome) - rank(b.Outcome) })
 	out.Appearing, out.Disappearing = missingFrom(before, after), missingFrom(after, before)
-	out.Recovery, out.Stuck = recovery(c, before.Snapshot, after)
-	return out
+	var err error
+	out.Recovery, out.Stuck, err = recovery(step, c, before, after)
+	return out, err
 }
 
 // identity is unique to a webhook: legacy configurations may name two alike.
@@ -138,13 +147,25 @@ func effectOf(p *classify.Profile, outcome Outcome) Effect {
 // sorted; never nil.
 func SelectedNamespaces(p *classify.Profile) []string {
 	out := []string{}
-	for name, namespace := range p.Snapshot.Namespaces {
-		if p.NamespaceSelector.Parsed.Matches(labelSet(namespace.Labels)) {
+	for _, name := range namedNamespaces(p) {
+		if namespace, exists := p.Snapshot.Namespaces[name]; exists && p.NamespaceSelector.Parsed.Matches(labels.Set(namespace.Labels)) {
 			out = append(out, name)
 		}
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
+}
+
+// namedNamespaces are those that the webhook's selector could select: where it names
+// them, no others have to be asked.
+func namedNamespaces(p *classify.Profile) []string {
+	requirements, _ := p.NamespaceSelector.Parsed.Requirements()
+	for _, r := range requirements {
+		if o := r.Operator(); r.Key() == corev1.LabelMetadataName && (o == selection.In || o == selection.Equals) {
+			return r.ValuesUnsorted()
+		}
+	}
+	return slices.Collect(maps.Keys(p.Snapshot.Namespaces))
 }
 
 // missingFrom returns the findings of b that a lacks.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/prometheus/promql/parser"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -169,8 +170,52 @@ func TestRecovery(t *testing.T) {
 	if diff := cmp.Diff([]string{"1. [policy/policy]", "2. [inject/injector]"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if len(c.Recovery[1].After) != 1 || c.Recovery[1].After[0].Name != "pods.policy.example.com" {
-		t.Errorf("the second waits for %v", c.Recovery[1].After)
+}
+
+// TestStuck: a webhook that refuses what its own Pods need to start, or to be called,
+// does not come back, as the check says.
+func TestStuck(t *testing.T) {
+	for resource, want := range map[string]bool{"pods": true, "pods/status": true, "endpointslices": true, "leases": true, "secrets": false} {
+		o := objects(t, "testdata/cluster.yaml")
+		for _, c := range o.Validating {
+			if c.Name == "policy" {
+				rule := &c.Webhooks[0].Rules[0]
+				rule.APIGroups, rule.APIVersions, rule.Resources = []string{"*"}, []string{"*"}, []string{resource}
+				rule.Operations = append(rule.Operations, admissionv1.Update)
+			}
+		}
+		r := evaluate(t, snapshot(o))
+		c := consequences(t, Change{Nodes: []string{"a", "b"}}, r)
+		deadlock := slices.ContainsFunc(r.Findings, func(f *classify.Finding) bool { return f.Check.Name == "bootstrap-deadlock" })
+		if got := blocking(c)[policy]; got != want || deadlock != want {
+			t.Errorf("on %s: it does not come back: %t, a deadlock is found: %t, want %t", resource, got, deadlock, want)
+		}
+	}
+}
+
+// blocking says which Services wait for a webhook that they serve.
+func blocking(c *Consequences) map[inventory.Key]bool {
+	out := map[inventory.Key]bool{}
+	for _, b := range c.Stuck {
+		out[b.Service] = slices.ContainsFunc(b.By, func(p *classify.Profile) bool { return p.State.Service.Key == b.Service })
+	}
+	return out
+}
+
+// TestStuckWhereDeadlocked: of all that the check finds in its fixture, nothing comes
+// back once the nodes are gone, also where it refuses what every Pod needs.
+func TestStuckWhereDeadlocked(t *testing.T) {
+	r := cluster(t, "../testdata/bootstrap-deadlock.yaml")
+	c := consequences(t, Change{Nodes: nodesOf(r.Snapshot)}, r)
+	stuck := blocking(c)
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		if _, waits := stuck[p.State.Service.Key]; p.Deadlock != nil && !waits {
+			t.Errorf("%s is in a deadlock, and comes back: %v", p.Ref, c.Recovery)
+		}
+	}
+	if !stuck[inventory.Key{Namespace: "network", Name: "policy"}] {
+		t.Error("what refuses the network plugin is not named")
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -78,7 +78,7 @@ func (v *view) bootstrap(ctx context.Context) *bootstrapPage {
 	return b
 }
 
-func (v *view) edgeRow(g classify.BootstrapGraph, e classify.BootstrapEdge) edgeRow {
+func (v *view) edgeRow(g start.Drawing, e start.Edge) edgeRow {
 	row := edgeRow{From: nodeTitle(g.Nodes[e.From]), To: nodeTitle(g.Nodes[e.To]), Cycle: e.Cycle, More: max(len(e.Webhooks)-maxEdgeWebhooks, 0)}
 	for _, ref := range e.Webhooks[:min(len(e.Webhooks), maxEdgeWebhooks)] {
 		row.Webhooks = append(row.Webhooks, v.webhook(ref))
@@ -95,7 +95,7 @@ func (v *view) edgeRow(g classify.BootstrapGraph, e classify.BootstrapEdge) edge
 }
 
 // nodeTitle names a group of workloads by its first.
-func nodeTitle(n classify.BootstrapNode) string {
+func nodeTitle(n start.Node) string {
 	if len(n.Names) > 1 {
 		return fmt.Sprintf("%s and %d more", n.Names[0], len(n.Names)-1)
 	}
@@ -134,8 +134,8 @@ const (
 )
 
 // edgesAmong are the edges between the first n nodes, those of cycles first.
-func edgesAmong(g classify.BootstrapGraph, n int) []classify.BootstrapEdge {
-	var out []classify.BootstrapEdge
+func edgesAmong(g start.Drawing, n int) []start.Edge {
+	var out []start.Edge
 	for _, cyclic := range []bool{true, false} {
 		for _, e := range g.Edges {
 			if e.Cycle == cyclic && e.From < n && e.To < n {
@@ -148,7 +148,7 @@ func edgesAmong(g classify.BootstrapGraph, n int) []classify.BootstrapEdge {
 
 // drawGraph draws the first nodes of a graph, of which those of cycles come
 // first, and edges between them.
-func drawGraph(g classify.BootstrapGraph, edges []classify.BootstrapEdge) *drawing {
+func drawGraph(g start.Drawing, edges []start.Edge) *drawing {
 	n := min(len(g.Nodes), maxNodes)
 	if n == 0 {
 		return nil
@@ -183,7 +183,7 @@ func cycleSuffix(cycle bool) string {
 	return ""
 }
 
-func edgeStyle(e classify.BootstrapEdge) string {
+func edgeStyle(e start.Edge) string {
 	style := "edge" + strings.Replace(cycleSuffix(e.Cycle), "-", " edge-", 1)
 	if !e.Certain {
 		style += " edge-maybe"
@@ -191,7 +191,7 @@ func edgeStyle(e classify.BootstrapEdge) string {
 	return style
 }
 
-func drawNode(node classify.BootstrapNode, l layout, i int) drawnNode {
+func drawNode(node start.Node, l layout, i int) drawnNode {
 	p := l.positions[i]
 	out := drawnNode{X: p.x, Y: p.y, W: nodeWidth, H: nodeHeight, Full: strings.Join(node.Names[:min(len(node.Names), maxWords)], "\n"), Style: "node" + strings.Replace(cycleSuffix(node.Cycle), "-", " node-", 1)}
 	out.Title = shorten(strings.TrimPrefix(nodeTitle(node), "Service "), 32)

@@ -72,6 +72,10 @@ type impactWave struct {
 type impactStuck struct {
 	Service string       `json:"service"`
 	By      []WebhookRef `json:"by"`
+	// More says that more webhooks than are listed refuse it.
+	More bool `json:"more,omitempty"`
+	// Steps are those of a deadlock of such a webhook, where one is found.
+	Steps []string `json:"steps,omitempty"`
 	// Commands disable those webhooks.
 	Commands []string `json:"commands"`
 }
@@ -144,8 +148,11 @@ func newEffect(e impact.Effect) impactEffect {
 }
 
 func newStuck(s impact.Blocked) impactStuck {
-	out := impactStuck{Service: s.Service.String(), By: []WebhookRef{}, Commands: []string{}}
+	out := impactStuck{Service: s.Service.String(), More: s.More, By: []WebhookRef{}, Commands: []string{}}
 	for _, p := range s.By {
+		if p.Deadlock != nil && out.Steps == nil {
+			out.Steps = p.Deadlock.Steps
+		}
 		out.By = append(out.By, WebhookRef(p.Ref))
 		commands := p.Commands()
 		out.Commands = append(out.Commands, commands.Save, commands.Disable)

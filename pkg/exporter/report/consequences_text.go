@@ -211,9 +211,9 @@ func (c Consequences) order() []string {
 	for i, wave := range c.Recovery {
 		text := fmt.Sprintf("%d. %s: ", i+1, strings.Join(wave.Services, ", "))
 		if i == 0 {
-			text += "no webhook that is down refuses their Pods"
+			text += "no webhook that is down refuses what they need"
 		} else {
-			text += "once those before are ready, which refuse their Pods until then"
+			text += "once those before are ready, which refuse what they need until then"
 		}
 		out = append(out, text)
 	}
@@ -221,9 +221,17 @@ func (c Consequences) order() []string {
 }
 
 func (c Consequences) stuck() Block {
-	b := Block{Heading: "Not without help: Pods that webhooks refuse which wait for them"}
+	b := Block{Heading: "Not without help: webhooks refuse what they wait for themselves"}
 	for _, s := range c.Stuck {
-		b.Lines = append(b.Lines, fmt.Sprintf("%s: its Pods are refused by %s", s.Service, strings.Join(refNames(s.By), ", ")))
+		by := refNames(s.By)
+		if s.More {
+			by = append(by, "and more")
+		}
+		line := fmt.Sprintf("%s: what it needs is refused by %s", s.Service, strings.Join(by, ", "))
+		if len(s.Steps) > 0 {
+			line += ": " + strings.Join(s.Steps, "; ")
+		}
+		b.Lines = append(b.Lines, line)
 		for _, command := range s.Commands {
 			if !slices.Contains(b.Commands, command) {
 				b.Commands = append(b.Commands, command)

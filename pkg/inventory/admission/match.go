@@ -47,6 +47,12 @@ type Verdict struct {
 	Detail string
 }
 
+// Presumed reports whether the webhook is called unless the namespace has a label
+// that is not known.
+func (v Verdict) Presumed() bool {
+	return v.Match == Maybe && v.Reason == ReasonNamespaceSelector && !v.OptIn
+}
+
 // Match says whether the webhook is called for the request, as the API
 // server decides it. Each of its filters can only take away, so that their
 // order does not matter for the answer; they are asked in the order of the

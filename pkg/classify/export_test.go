@@ -1,0 +1,30 @@
+package classify
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Crowds are the names of the crowds, for tests of what imports this package.
+func Crowds() []string {
+	var out []string
+	for _, c := range crowds {
+		out = append(out, c.name)
+	}
+	return out
+}
+
+// CrowdSnapshot is that of n webhooks of the crowd.
+func CrowdSnapshot(name string, n int) *inventory.Snapshot {
+	return crowdCalled(name).of(n).Snapshot(taken)
+}
+
+// MixedSnapshot is the same for each seed.
+func MixedSnapshot(seed uint64) *inventory.Snapshot {
+	return mixed(rand.New(rand.NewPCG(seed, 0))).Snapshot(taken)
+}
+
+// EndsAfter is a context that ends after it was asked some times.
+func EndsAfter(ctx context.Context, times int) context.Context { return &endsAfter{ctx, times} }
