@@ -33,16 +33,34 @@ const (
 // mentions are the labels that selectors ask for, and the values of each.
 type mentions map[string]map[string]bool
 
-func (m mentions) add(selector inventory.Selector) {
+// add adds those of a selector, and returns labels one of which all that it selects
+// carries, the values of its most selective requirement; none where there are no such
+// labels, or it cannot be read and refuses everything.
+func (m mentions) add(of labelHolder, selector inventory.Selector) (anchors []label) {
 	requirements, _ := selector.Parsed.Requirements()
 	for _, r := range requirements {
 		if m[r.Key()] == nil {
 			m[r.Key()] = map[string]bool{}
 		}
+		var values []label
 		for _, value := range r.ValuesUnsorted() {
 			m[r.Key()][value] = true
+			values = append(values, label{of, r.Key(), value})
+		}
+		switch r.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals:
+			anchors = fewer(anchors, values)
 		}
 	}
+	return anchors
+}
+
+// fewer returns the shorter of the lists that are not empty.
+func fewer(a, b []label) []label {
+	if len(a) == 0 || len(b) > 0 && len(b) < len(a) {
+		return b
+	}
+	return a
 }
 
 // seen is what the selectors see of the labels, sorted: between two sets of labels
@@ -103,41 +121,13 @@ func newBuilder(step Step, m *admission.Matcher) *builder {
 func (b *builder) block(m member) {
 	class := b.byKey[m.webhook.Key]
 	if class == nil {
-		class = &webhookClass{anchors: anchorsOf(m.webhook)}
+		class = &webhookClass{}
+		class.anchors = fewer(b.namespace.add(ofNamespace, m.webhook.NamespaceSelector), b.object.add(ofObject, m.webhook.ObjectSelector))
 		b.byKey[m.webhook.Key] = class
 		b.blocking = append(b.blocking, class)
-		b.namespace.add(m.webhook.NamespaceSelector)
-		b.object.add(m.webhook.ObjectSelector)
 		b.byName = b.byName || len(m.webhook.MatchConditions) > 0
 	}
 	class.members = append(class.members, m)
-}
-
-// anchorsOf are the labels one of which a request must carry for the webhook to
-// be called: the values of its most selective requirement.
-func anchorsOf(w *Webhook) []label {
-	var best []label
-	for _, s := range []struct {
-		of labelHolder
-		inventory.Selector
-	}{{ofNamespace, w.NamespaceSelector}, {ofObject, w.ObjectSelector}} {
-		requirements, _ := s.Parsed.Requirements() // none where it cannot be read, and refuses everything
-		for _, r := range requirements {
-			if !oneOf(r.Operator()) || best != nil && len(r.ValuesUnsorted()) >= len(best) {
-				continue
-			}
-			best = nil
-			for _, value := range r.ValuesUnsorted() {
-				best = append(best, label{s.of, r.Key(), value})
-			}
-		}
-	}
-	return best
-}
-
-// oneOf reports whether the operator demands one of the values.
-func oneOf(o selection.Operator) bool {
-	return o == selection.In || o == selection.Equals || o == selection.DoubleEquals
 }
 
 // graph completes the Graph: what every Pod needs is needed as if one more webhook
