@@ -449,7 +449,7 @@ func (c *endsIn) Err() error {
 func TestEndsInLongCycle(t *testing.T) {
 	for _, function := range []string{").shortestCycle", ").deadlock", ").connect"} {
 		ctx := &endsIn{Context: t.Context(), function: function}
-		r, err := NewEvaluator(DefaultPolicy()).evaluate(&work{ctx: ctx, every: 1}, crowdCalled("one cycle through all").of(600).Snapshot(taken))
+		r, err := NewEvaluator(DefaultPolicy()).evaluate(&work{ctx: ctx, every: 1}, admission.New(crowdCalled("one cycle through all").of(600).Snapshot(taken)))
 		if r != nil || !errors.Is(err, context.Canceled) || !ctx.ended {
 			t.Errorf("%s: ended: %t: %v", function, ctx.ended, err)
 		}
