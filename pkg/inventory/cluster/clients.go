@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
@@ -25,6 +27,8 @@ type Clients struct {
 	metadata                                                 metadata.Interface
 	// lists has room for the lists of scopes that are under way.
 	lists chan struct{}
+	// connections are all that are open; nil in tests without any.
+	connections *connrotation.Dialer
 }
 
 // parallelLists is how many lists of scopes are under way at a time. Nearly all of
@@ -32,8 +36,12 @@ type Clients struct {
 // etcd, which takes up to 100 ms.
 const parallelLists = 64
 
-// connectTimeout bounds the first call.
-const connectTimeout = 5 * time.Second
+// connectTimeout bounds the first call, and dialTimeout each attempt to open a
+// connection, as in client-go.
+const (
+	connectTimeout = 5 * time.Second
+	dialTimeout    = 30 * time.Second
+)
 
 // NewClients returns clients of the API server that the config names. They use
 // protobuf unless the config sets another content type, and no client-side rate
@@ -49,14 +57,17 @@ func NewClients(config *rest.Config) (Clients, error) {
 	}
 	// Warnings of the API server concern writes.
 	config.WarningHandler = rest.NoWarnings{}
-	small := rest.CopyConfig(config)
-	small.Wrap(func(next http.RoundTripper) http.RoundTripper { return uncompressed{next} })
-	large, err1 := rest.HTTPClientFor(config)
-	plain, err2 := rest.HTTPClientFor(small)
-	c, err3 := newClients(config, large, plain)
-	if err := first(err1, err2, err3); err != nil {
+	connections := connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout}).DialContext)
+	config.Dial = connections.DialContext
+	transport, err1 := rest.TransportFor(config)
+	large := http.Client{Transport: transport, Timeout: config.Timeout}
+	small := large
+	small.Transport = uncompressed{transport}
+	c, err2 := newClients(config, &large, &small)
+	if err := first(err1, err2); err != nil {
 		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
 	}
+	c.connections = connections
 	return c, nil
 }
 

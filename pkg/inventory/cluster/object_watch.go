@@ -47,6 +47,8 @@ type objectWatch struct {
 	// asOf is the last time at which the objects were known to be current, if
 	// they are not now. It begins with the time at which they were first wanted.
 	asOf time.Time
+	// confirmed is the last time at which a list showed that nothing is missing.
+	confirmed time.Time
 	// failure is why the last call failed; nil once the objects are current
 	// again.
 	failure *failure
@@ -294,7 +296,7 @@ func (o *objectWatch) listed(now time.Time, revision string) {
 		o.failure = nil // it was of the list
 	}
 	o.synced, o.complete, o.streamed, o.asOf = true, true, o.stream != nil, now
-	o.listedAt, o.revision, o.beforeList = now, revision, ""
+	o.listedAt, o.confirmed, o.revision, o.beforeList = now, now, revision, ""
 	o.recover()
 }
 

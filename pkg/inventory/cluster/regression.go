@@ -2,9 +2,16 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
@@ -13,49 +20,137 @@ import (
 // no event and no error until the API server has reached it again, and never what
 // changed in between. A list of the newest state shows the restore: its resource
 // version is behind one that was seen before.
+//
+// An API server that has lost its connection to etcd keeps its watches open, and
+// sends no event and no error either. A list of the newest state, which another
+// API server may answer, shows that as well: the stream does not come to its
+// resource version. Nor does a stream without bookmarks of what does not change: only
+// a list of everything tells these two apart.
 
-// revisions returns up to which resource version the watches have come.
-func revisions(watches []*objectWatch) map[*objectWatch]string {
-	out := map[*objectWatch]string{}
-	for _, o := range watches {
-		o.mu.Lock()
-		if o.revision != "" {
-			out[o] = o.revision
-		}
-		o.mu.Unlock()
+// verifyTimeout is how long the API server works on a list.
+const verifyTimeout = time.Minute
+
+// errBehind is the failure of a stream that may lack changes.
+var errBehind = errors.New("watches do not come to the newest state, as with an API server that has lost its connection to etcd: check /readyz of each API server")
+
+// checkRevisions compares the watches with the API server's newest state, of which it
+// reads one object of each resource. Streams that lack changes are opened anew, over
+// another connection: a load balancer may choose another API server for that.
+func (c Clients) checkRevisions(ctx context.Context, watches []*objectWatch, patience time.Duration) {
+	begun := time.Now()
+	newest, err := newestRevisions(ctx, watches)
+	if errors.Is(err, errRegressed) {
+		return // everything is listed again
 	}
-	return out
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(patience):
+		}
+	}
+	unconfirmed := slices.DeleteFunc(watches, func(o *objectWatch) bool { return o.confirm(begun, newest[o.GroupResource]) })
+	if !slices.ContainsFunc(unconfirmed, func(o *objectWatch) bool { return o.isBehind(ctx) }) {
+		return
+	}
+	for _, o := range unconfirmed {
+		if !o.confirm(begun, newest[o.GroupResource]) {
+			o.fallBehind(ctx)
+		}
+	}
+	c.connections.CloseAll()
 }
 
-// checkRevisions compares the resource versions with the API server's newest
-// state, of which it reads one object of each resource.
-func checkRevisions(ctx context.Context, known map[*objectWatch]string) {
+// errRegressed is a resource version that went back.
+var errRegressed = errors.New("the resource version went back")
+
+// newestRevisions returns the newest resource version of each resource, as far as the
+// API server says it, and the first error that is no refusal.
+func newestRevisions(ctx context.Context, watches []*objectWatch) (map[schema.GroupResource]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverInfoTimeout)
 	defer cancel()
-	for o, before := range known {
+	out := map[schema.GroupResource]string{}
+	for _, o := range watches {
+		before, ok := o.reached()
+		if _, known := out[o.GroupResource]; known || !ok {
+			continue
+		}
 		list, err := o.list(ctx, metav1.ListOptions{Limit: 1})
-		if err != nil {
+		switch {
+		case isAnswer(err):
 			continue // the watch of the resource reports it
+		case err != nil:
+			return out, err
 		}
 		accessor, err := meta.ListAccessor(list)
-		switch {
-		case err != nil:
-		case older(accessor.GetResourceVersion(), before):
+		if err != nil {
+			continue
+		}
+		out[o.GroupResource] = accessor.GetResourceVersion()
+		if older(out[o.GroupResource], before) {
 			o.onEvent(o, regressed)
-			return // everything is listed again, whatever the others show
-		default:
-			o.noteRevision(accessor.GetResourceVersion())
+			return nil, errRegressed
 		}
 	}
+	return out, nil
 }
 
-// noteRevision records a resource version that the API server has reached.
-func (o *objectWatch) noteRevision(revision string) {
+// isAnswer reports whether the error of a list says nothing about etcd.
+func isAnswer(err error) bool {
+	f := failure{err: err}
+	return err != nil && (f.refused() || f.notServed() || apierrors.IsTooManyRequests(err) || expired(err) || errors.Is(err, errTooBroad))
+}
+
+// reached returns up to which resource version the stream has come.
+func (o *objectWatch) reached() (revision string, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if older(o.revision, revision) {
-		o.revision = revision
+	return o.revision, o.revision != "" && o.scope.possible()
+}
+
+// confirm reports whether the objects are known to be complete as of the time, at which
+// the resource version was the newest, or are known not to be.
+func (o *objectWatch) confirm(at time.Time, newest string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.revision != "" && newest != "" && !older(o.revision, newest) {
+		o.confirmed = later(o.confirmed, at)
 	}
+	return !o.current() || !o.scope.possible() || !o.confirmed.Before(at)
+}
+
+// isBehind reports whether a list of everything fails or shows changes that the
+// stream lacks.
+func (o *objectWatch) isBehind(ctx context.Context) bool {
+	listing, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	begun := time.Now()
+	list, err := o.listPages(listing, func(int) {})
+	if err != nil {
+		return ctx.Err() == nil && !isAnswer(err)
+	}
+	objects, err := meta.ExtractList(list)
+	if err != nil || o.differsFrom(objects) {
+		return true
+	}
+	o.update(func() { o.confirmed = begun })
+	return false
+}
+
+// differsFrom reports whether the objects are others than those of a list.
+func (o *objectWatch) differsFrom(list []runtime.Object) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(list) != len(o.objects) || slices.ContainsFunc(list, func(obj runtime.Object) bool {
+		return !apiequality.Semantic.DeepEqual(o.objects[keyOf(obj)], obj)
+	})
+}
+
+// fallBehind records that the stream may lack changes: once it has ended, the Reflector
+// lists again.
+func (o *objectWatch) fallBehind(ctx context.Context) {
+	o.update(func() { o.asOf, o.complete = o.confirmed, false })
+	o.fail(ctx, "watch", errBehind)
 }
 
 // older reports whether the resource version a is before b. Versions that are no

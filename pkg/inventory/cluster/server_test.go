@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -49,6 +50,11 @@ type fakeServer struct {
 	// large says that the cluster has far more Services, EndpointSlices and Pods than
 	// there are objects.
 	large bool
+	// lags reports whether nothing of what the server stores reaches a connection, of
+	// which remotes are those seen so far; listsLag says that lists fail on it.
+	lags     func(remote string) bool
+	remotes  map[string]bool
+	listsLag bool
 	// tokensExpired is how many continue tokens are yet to expire.
 	tokensExpired int
 	// fault returns the status to fail a request with, or 0.
@@ -109,6 +115,8 @@ func startServer(t *testing.T) *fakeServer {
 		streams:      map[*openStream]bool{},
 		streamsLists: true,
 		fault:        func(request) int { return 0 },
+		lags:         func(string) bool { return false },
+		remotes:      map[string]bool{},
 		documents: map[string]string{
 			"/version": `{"major":"1","minor":"37","gitVersion":"v1.37.1","emulationMajor":"1","emulationMinor":"37"}`,
 			"/metrics": "# HELP kubernetes_feature_enabled gates\n" + reviewsGate + `,stage="BETA"} 1` + "\n",
@@ -171,6 +179,15 @@ func (s *fakeServer) refuse(status int, match func(request) bool) {
 }
 
 func (s *fakeServer) heal() { s.change(func() { s.fault = func(request) int { return 0 } }) }
+
+// lag cuts the API server off from etcd that is behind the connections so far; new
+// ones reach another API server. Watches stay open. Lists fail, unless others answer them.
+func (s *fakeServer) lag(lists bool) {
+	s.change(func() {
+		cut := maps.Clone(s.remotes)
+		s.lags, s.listsLag = func(remote string) bool { return cut[remote] }, lists
+	})
+}
 
 func (s *fakeServer) asked() []request {
 	s.mu.Lock()
@@ -305,7 +322,11 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ask := parseRequest(r)
 	s.mu.Lock()
 	s.requests = append(s.requests, ask)
+	s.remotes[r.RemoteAddr] = true
 	status, document := s.fault(ask), s.documents[ask.path]
+	if ask.verb() == "list" && s.listsLag && s.lags(r.RemoteAddr) {
+		status = http.StatusGatewayTimeout
+	}
 	s.mu.Unlock()
 	switch {
 	case status != 0:
@@ -378,6 +399,14 @@ func (s *fakeServer) list(w http.ResponseWriter, ask request) {
 	if gone {
 		s.answer(w, http.StatusGone, apierrors.NewResourceExpired("the continue token is too old").ErrStatus)
 		return
+	}
+	for i, item := range items {
+		if !ask.metadataOnly() {
+			item := maps.Clone(item.(map[string]any))
+			delete(item, "kind")
+			delete(item, "apiVersion")
+			items[i] = item
+		}
 	}
 	end := len(items)
 	if limit, _ := strconv.Atoi(ask.query.Get("limit")); limit > 0 && start+limit < end {
@@ -490,6 +519,9 @@ func (s *fakeServer) follow(w http.ResponseWriter, r *http.Request, stream *open
 	for {
 		s.mu.Lock()
 		news := s.history[min(cursor, len(s.history)):]
+		if s.lags(r.RemoteAddr) {
+			news = nil
+		}
 		cursor += len(news)
 		s.mu.Unlock()
 		for _, h := range news {

@@ -127,6 +127,9 @@ func stripAPIService(obj metav1.Object) {
 func stripNamespace(obj metav1.Object) {
 	stripMeta(obj)
 	obj.SetManagedFields(nil)
+	if metadata, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		metadata.TypeMeta = metav1.TypeMeta{} // which lists have and watches lack
+	}
 }
 
 func stripService(obj metav1.Object) {

@@ -27,6 +27,9 @@ type timing struct {
 	// the API server brings about every five to ten minutes: events that were
 	// lost without an error are found by that alone.
 	relistAge time.Duration
+	// progressWait is how long a stream may take to come to a listed resource version:
+	// the API server sends a bookmark each minute.
+	progressWait time.Duration
 	// backoff is the pause between failing calls of one watch. Its cap is lower
 	// than that of client-go, which would not notice for a minute that an outage
 	// has ended.
@@ -43,6 +46,7 @@ func (o Options) timing() timing {
 	t.fetchInterval = cmp.Or(t.fetchInterval, time.Second)
 	t.gatesInterval = cmp.Or(t.gatesInterval, 10*time.Minute)
 	t.relistAge = cmp.Or(t.relistAge, 5*time.Minute)
+	t.progressWait = cmp.Or(t.progressWait, 75*time.Second)
 	if t.backoff.Duration == 0 {
 		t.backoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second}
 	}

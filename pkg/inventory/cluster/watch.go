@@ -209,14 +209,14 @@ func (w *watcher) fetchIfDue(ctx context.Context) {
 	if w.schedule.recovered || now.Sub(before.gatesRead) >= w.schedule.gatesInterval {
 		before.gatesRead = time.Time{}
 	}
-	var known map[*objectWatch]string
+	var compared []*objectWatch
 	if w.schedule.beginComparison(now) {
-		known = revisions(w.clusterWide)
+		compared = w.watches()
 	}
 	w.schedule.beginFetch(now)
 	w.running.Go(func() {
 		w.setServerInfo(w.clients.fetchServerInfo(ctx, before))
-		checkRevisions(ctx, known)
+		w.clients.checkRevisions(ctx, compared, w.schedule.progressWait)
 	})
 }
 

@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// impatient compares resource versions often, and gives streams little time.
+var impatient = Options{Resync: 20 * time.Millisecond, test: timing{progressWait: 20 * time.Millisecond}}
+
+// TestWatchBehindALaggingAPIServer: the API server behind all connections loses etcd
+// and keeps the watches open. Another one, which new connections reach, has etcd.
+func TestWatchBehindALaggingAPIServer(t *testing.T) {
+	for _, lists := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lists fail: %v", lists), func(t *testing.T) {
+			s := startServer(t)
+			populate(s)
+			r := watching(s, impatient)
+			r.await("everything", whole)
+			eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+3 })
+			s.lag(lists)
+			s.put(validating("unseen", serviceClient("policy", "validate")))
+			r.await("the webhook that no watch showed", func(s *inventory.Snapshot) bool {
+				return len(s.Webhooks) == 5 && len(s.Errors) == 0 && watchErrors(s) > 0 && s.Current.Equal(s.Taken)
+			})
+		})
+	}
+}
+
+// TestWatchBehindAPIServersWithoutEtcd: there is none that has etcd.
+func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	r := watching(s, impatient)
+	r.await("everything", whole)
+	s.change(func() { s.lags, s.listsLag = func(string) bool { return true }, true })
+	s.refuse(504, func(r request) bool { return r.query.Get("sendInitialEvents") != "" })
+	failing := errorAbout("namespaces", "list namespaces")
+	first := r.await("an Error", failing)
+	later := r.await("the same Error later", func(s *inventory.Snapshot) bool {
+		return failing(s) && s.Taken.After(first.Taken.Add(50*time.Millisecond))
+	})
+	if !whole(&inventory.Snapshot{Webhooks: later.Webhooks, Services: later.Services, ServicesKnown: later.ServicesKnown}) || !later.Current.Equal(first.Current) {
+		t.Errorf("webhooks %v, current at %v and then %v", refs(later), first.Current, later.Current)
+	}
+	s.put(validating("unseen", serviceClient("policy", "validate")))
+	s.heal()
+	s.change(func() { s.lags = func(string) bool { return false } })
+	r.await("everything", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 5 && len(s.Errors) == 0 })
+}
+
+// TestWatchWithoutBookmarksStaysCurrent: the resource version grows with what nothing
+// here watches, and no bookmark says that the streams have all there is.
+func TestWatchWithoutBookmarksStaysCurrent(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	r := watching(s, impatient)
+	r.await("everything", whole)
+	lists := func() (listed, watched int) {
+		for _, ask := range s.asked() {
+			switch {
+			case ask.resource != "validatingwebhookconfigurations":
+			case ask.verb() == "watch":
+				watched++
+			case ask.query.Get("limit") == "50":
+				listed++
+			}
+		}
+		return listed, watched
+	}
+	var before time.Time
+	for range 5 {
+		s.put(service("other", "unrelated"))
+		seen, _ := lists()
+		eventually(t, "a list of everything", func() bool { listed, _ := lists(); return listed > seen })
+		got := r.await("the next Snapshot", func(s *inventory.Snapshot) bool { return s.Current.After(before) })
+		if len(got.Errors) > 0 || watchErrors(got) > 0 || !got.Current.Equal(got.Taken) {
+			t.Errorf("errors %v, current at %v, taken at %v", got.Errors, got.Current, got.Taken)
+		}
+		before = got.Current
+	}
+	if _, watched := lists(); watched != 1 {
+		t.Errorf("%d watches of one resource, want that of the start", watched)
+	}
+}
