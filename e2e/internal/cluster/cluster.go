@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -138,8 +140,9 @@ func (c *ControlPlane) servers() []*Server {
 	return append(all, c.joined...)
 }
 
-// Join starts a further API server on the same etcd, with further flags, and
-// returns what Config does for the first one. It ends with the control plane.
+// Join starts a further API server on the same etcd, with further flags, which
+// replace those of the same name, and returns what Config does for the first one. It
+// ends with the control plane.
 func (c *ControlPlane) Join(ctx context.Context, further ...string) (*rest.Config, error) {
 	ctx, cancel := context.WithTimeout(ctx, starting)
 	defer cancel()
@@ -149,7 +152,11 @@ func (c *ControlPlane) Join(ctx context.Context, further ...string) (*rest.Confi
 	}
 	config := c.Config()
 	config.Host = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
-	added := c.server("kube-apiserver", append(c.apiServerFlags(ports[0]), further...), func(ctx context.Context) error { return get(ctx, config, "/readyz") })
+	flags := slices.DeleteFunc(c.apiServerFlags(ports[0]), func(flag string) bool {
+		name, _, _ := strings.Cut(flag, "=")
+		return slices.ContainsFunc(further, func(f string) bool { return strings.HasPrefix(f, name+"=") })
+	})
+	added := c.server("kube-apiserver", append(flags, further...), func(ctx context.Context) error { return get(ctx, config, "/readyz") })
 	added.log = c.folder.path(fmt.Sprintf("kube-apiserver-%d.log", len(c.joined)+2))
 	c.joined = append(c.joined, added)
 	if err := added.Start(ctx); err != nil {

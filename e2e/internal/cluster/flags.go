@@ -50,9 +50,11 @@ const (
 
 const etcdSocket = "etcd.sock"
 
-// store is where etcd listens: a socket in a folder that is ours alone, so that
+// Store is where etcd listens: a socket in a folder that is ours alone, so that
 // no other etcd is mistaken for ours, and no other program writes to it.
-func (c *ControlPlane) store() string { return "unix://" + c.folder.path(etcdSocket) }
+func (c *ControlPlane) Store() string { return c.folder.path(etcdSocket) }
+
+func (c *ControlPlane) store() string { return "unix://" + c.Store() }
 
 func (c *ControlPlane) etcdFlags() []string {
 	return flags(map[string]string{

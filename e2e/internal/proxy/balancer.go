@@ -7,40 +7,68 @@ import (
 	"sync"
 )
 
-// Balancer has connections to one address reach several API servers in turn, as
-// the load balancer of a control plane does.
+// Balancer has connections to one address reach several servers in turn, as the
+// load balancer of a control plane does.
 type Balancer struct {
 	Address  string
 	listener net.Listener
 	served   sync.WaitGroup
+	// passing is locked while nothing passes.
+	passing sync.RWMutex
 
-	mu   sync.Mutex
-	open []net.Conn
+	mu        sync.Mutex
+	addresses []string
+	open      []net.Conn
 }
 
 // StartBalancer runs a balancer in front of these addresses. The caller must Close
 // it.
 func StartBalancer(addresses ...string) (*Balancer, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	return balance("tcp", "127.0.0.1:0", addresses)
+}
+
+// StartRelay runs a balancer between two sockets.
+func StartRelay(socket, target string) (*Balancer, error) {
+	return balance("unix", socket, []string{target})
+}
+
+func balance(network, at string, addresses []string) (*Balancer, error) {
+	listener, err := net.Listen(network, at)
 	if err != nil {
 		return nil, fmt.Errorf("opening the balancer: %w", err)
 	}
-	b := &Balancer{Address: listener.Addr().String(), listener: listener}
+	b := &Balancer{Address: listener.Addr().String(), listener: listener, addresses: addresses}
 	b.served.Go(func() {
 		for n := 0; ; n++ {
 			client, err := listener.Accept()
 			if err != nil {
 				return // it is closed
 			}
-			address := addresses[n%len(addresses)]
-			b.served.Go(func() { b.forward(client, address) })
+			b.served.Go(func() { b.forward(client, n) })
 		}
 	})
 	return b, nil
 }
 
-func (b *Balancer) forward(client net.Conn, address string) {
-	server, err := net.Dial("tcp", address)
+// Use has new connections reach these addresses, as a load balancer does that finds
+// the others unhealthy.
+func (b *Balancer) Use(addresses ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.addresses = addresses
+}
+
+// Hold keeps what is sent from passing, with all connections open, until Release.
+func (b *Balancer) Hold() { b.passing.Lock() }
+
+// Release ends Hold.
+func (b *Balancer) Release() { b.passing.Unlock() }
+
+func (b *Balancer) forward(client net.Conn, n int) {
+	b.mu.Lock()
+	address := b.addresses[n%len(b.addresses)]
+	b.mu.Unlock()
+	server, err := net.Dial(b.listener.Addr().Network(), address)
 	if err != nil {
 		_ = client.Close()
 		return
@@ -48,7 +76,20 @@ func (b *Balancer) forward(client net.Conn, address string) {
 	b.mu.Lock()
 	b.open = append(b.open, client, server)
 	b.mu.Unlock()
-	join(client, server)
+	join(gated{client, b}, gated{server, b})
+}
+
+// gated is a connection to which nothing is sent while the balancer holds it.
+type gated struct {
+	net.Conn
+	balancer *Balancer
+}
+
+// Write implements io.Writer.
+func (g gated) Write(p []byte) (int, error) {
+	g.balancer.passing.RLock()
+	defer g.balancer.passing.RUnlock()
+	return g.Conn.Write(p)
 }
 
 // join passes on what either end sends, until one closes its connection.

@@ -111,9 +111,12 @@ func (s *stage) awaitReported(t *testing.T, name string) {
 // exports waits until the metrics have a webhook.
 func (s *stage) exports(t *testing.T, name string) {
 	t.Helper()
-	testenv.EventuallyWithin(t, recovery, func() error {
-		return s.scrapes(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": name}))
-	})
+	testenv.EventuallyWithin(t, recovery, func() error { return s.exported(t, name) })
+}
+
+// exported wants the metrics to have a webhook.
+func (s *stage) exported(t *testing.T, name string) error {
+	return s.scrapes(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": name}))
 }
 
 func (s *stage) scrapes(ctx context.Context, holds metrics.Condition) error {

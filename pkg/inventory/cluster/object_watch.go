@@ -113,7 +113,7 @@ type contents struct {
 }
 
 func newObjectWatch(r resource, relistAfter time.Duration, onEvent func(*objectWatch, event)) *objectWatch {
-	return &objectWatch{resource: r, relistAfter: relistAfter, onEvent: onEvent, objects: map[inventory.Key]any{}, asOf: time.Now()}
+	return &objectWatch{resource: r, relistAfter: relistAfter, onEvent: onEvent, objects: map[inventory.Key]any{}, asOf: time.Now(), confirmed: time.Now()}
 }
 
 // setEmpty makes it a watch of what cannot exist: current without objects.
@@ -160,7 +160,7 @@ func (o *objectWatch) listForReflector(ctx context.Context, _ metav1.ListOptions
 func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	initial := options.SendInitialEvents != nil
 	switch {
-	case initial && o.scope != watchScope{}:
+	case initial && (o.scope != watchScope{} || o.fellBehind()):
 		return nil, errList
 	case initial:
 		options.ResourceVersion = ""
@@ -202,7 +202,7 @@ var errClosed = errors.New("the API server closed the connection")
 
 // errList makes the Reflector list what belongs to a scope: to stream a list, the
 // API server goes through all objects of the kind in the whole cluster.
-var errList = errors.New("lists of a scope are not streamed")
+var errList = errors.New("this list is not streamed")
 
 // notRetriable hides from the Reflector that a failed attempt to stream the
 // initial list could be repeated: it would sleep up to the longest pause without

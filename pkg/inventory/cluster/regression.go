@@ -27,8 +27,12 @@ import (
 // resource version. Nor does a stream without bookmarks of what does not change: only
 // a list of everything tells these two apart.
 
-// verifyTimeout is how long the API server works on a list.
-const verifyTimeout = time.Minute
+// The time that the API server has for one object of each resource, and for a list of
+// everything.
+const (
+	compareTimeout = 10 * time.Second
+	verifyTimeout  = 30 * time.Second
+)
 
 // errBehind is the failure of a stream that may lack changes.
 var errBehind = errors.New("watches do not come to the newest state, as with an API server that has lost its connection to etcd: check /readyz of each API server")
@@ -67,7 +71,7 @@ var errRegressed = errors.New("the resource version went back")
 // newestRevisions returns the newest resource version of each resource, as far as the
 // API server says it, and the first error that is no refusal.
 func newestRevisions(ctx context.Context, watches []*objectWatch) (map[schema.GroupResource]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, serverInfoTimeout)
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
 	out := map[schema.GroupResource]string{}
 	for _, o := range watches {
@@ -109,14 +113,16 @@ func (o *objectWatch) reached() (revision string, ok bool) {
 }
 
 // confirm reports whether the objects are known to be complete as of the time, at which
-// the resource version was the newest, or are known not to be.
+// the resource version was the newest, or an answer of the API server keeps them from
+// being so.
 func (o *objectWatch) confirm(at time.Time, newest string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.revision != "" && newest != "" && !older(o.revision, newest) {
 		o.confirmed = later(o.confirmed, at)
 	}
-	return !o.current() || !o.scope.possible() || !o.confirmed.Before(at)
+	isAnswered := o.stream == nil && (o.failure == nil || isAnswer(o.failure.err))
+	return !o.confirmed.Before(at) || isAnswered || !o.scope.possible()
 }
 
 // isBehind reports whether a list of everything fails or shows changes that the
@@ -146,11 +152,27 @@ func (o *objectWatch) differsFrom(list []runtime.Object) bool {
 	})
 }
 
-// fallBehind records that the stream may lack changes: once it has ended, the Reflector
-// lists again.
+// fallBehind records that the stream, if there is one, may lack changes: once it has
+// ended, the Reflector lists again.
 func (o *objectWatch) fallBehind(ctx context.Context) {
-	o.update(func() { o.asOf, o.complete = o.confirmed, false })
-	o.fail(ctx, "watch", errBehind)
+	streams := false
+	o.update(func() {
+		streams = o.stream != nil
+		if o.current() {
+			o.asOf, o.complete = o.confirmed, false
+		}
+	})
+	if streams {
+		o.fail(ctx, "watch", errBehind)
+	}
+}
+
+// fellBehind reports whether the stream fell behind: the next one that begins with
+// a list may be of the same API server, which would not answer.
+func (o *objectWatch) fellBehind() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failure != nil && o.failure.err == errBehind
 }
 
 // older reports whether the resource version a is before b. Versions that are no
