@@ -75,6 +75,8 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	kept := a.objects[path]
 	switch {
+	case r.Method == http.MethodGet && path == eventsPath:
+		kept = map[string]any{"kind": "EventList", "apiVersion": "v1", "items": a.events()}
 	case r.Method == http.MethodPost && kept != nil:
 		a.calls["conflict "+r.URL.Path]++
 		answer(w, http.StatusConflict, "exists")
@@ -93,6 +95,17 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		maps.Copy(kept, sent)
 	}
 	_ = json.NewEncoder(w).Encode(kept) // an error is a client that went away
+}
+
+// events are those recorded.
+func (a *apiServer) events() []any {
+	out := []any{}
+	for path, object := range a.objects {
+		if strings.HasPrefix(path, eventsPath) {
+			out = append(out, object)
+		}
+	}
+	return out
 }
 
 func answer(w http.ResponseWriter, code int, message string) {

@@ -1,7 +1,9 @@
 package operator
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -14,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -37,64 +40,46 @@ const maxMessage = 900
 // own.
 const eventWindow = time.Minute
 
-// transition is a critical finding that appeared or went.
-type transition struct {
-	identity
-	finding *classify.Finding
-	object  inventory.Object
-	gone    bool
-	at      time.Time
-	// standing is set for what the first Report of this process finds: it may
-	// have come long before.
-	standing bool
-}
+// eventLifetime is how long the API server keeps Events unless it is configured
+// otherwise.
+const eventLifetime = time.Hour
+
+// findingAnnotation is the annotation of an Event that has its identity as JSON.
+const findingAnnotation = "webhook-auditor.io/finding"
 
 // identity is what makes two findings the same over time.
 type identity struct {
-	check    string
-	webhook  inventory.Ref
-	resource inventory.Resource
+	Check    string
+	Webhook  inventory.Ref
+	Resource resource
 }
+
+// resource is an inventory.Resource that JSON can be read into.
+type resource inventory.Resource
+
+// transition is a critical finding that appeared or went.
+type transition struct {
+	identity
+	message string
+	// uid is that of the object that registers the webhook.
+	uid  string
+	gone bool
+	at   time.Time
+	// standing is set for what the first Report of this process finds and has no
+	// Event: it may have come long before.
+	standing bool
+}
+
+func (t transition) key() string { return fmt.Sprint(t.gone, t.Check, t.Webhook, t.Resource) }
 
 func criticalFindings(r *classify.Report) map[identity]*classify.Finding {
 	out := map[identity]*classify.Finding{}
-	if r == nil {
-		return out
-	}
 	for _, f := range r.Findings {
 		if f.Severity == classify.Critical && !f.Acknowledged {
-			out[identity{f.Check.Name, f.Webhook, f.Resource}] = f
+			out[identity{f.Check.Name, f.Webhook, resource(f.Resource)}] = f
 		}
 	}
 	return out
-}
-
-// transitions returns the critical findings that came or went, sorted, and how
-// many more than the bound there are.
-func transitions(before, now *classify.Report) (kept []transition, more int) {
-	had, have := criticalFindings(before), criticalFindings(now)
-	var out []transition
-	for id, f := range have {
-		if _, ok := had[id]; !ok {
-			out = append(out, transition{identity: id, finding: f, at: now.Snapshot.Taken, standing: before == nil})
-		}
-	}
-	for id, f := range had {
-		if _, ok := have[id]; !ok {
-			out = append(out, transition{identity: id, finding: f, gone: true, at: now.Snapshot.Taken})
-		}
-	}
-	slices.SortFunc(out, func(a, b transition) int {
-		return strings.Compare(a.key(), b.key())
-	})
-	kept = out[:min(len(out), maxEvents)]
-	for i, t := range kept {
-		kept[i].object = objectOf(t.finding.Webhook, now)
-		if t.gone {
-			kept[i].object = objectOf(t.finding.Webhook, before)
-		}
-	}
-	return kept, len(out) - len(kept)
 }
 
 func objectOf(webhook inventory.Ref, r *classify.Report) inventory.Object {
@@ -105,19 +90,33 @@ func objectOf(webhook inventory.Ref, r *classify.Report) inventory.Object {
 	return r.Snapshot.Webhooks[i].Object
 }
 
-func (t transition) key() string {
-	return fmt.Sprint(t.gone, t.finding.Check.Name, t.finding.Webhook, t.finding.Resource)
+// change is what is not recorded yet of a finding, oldest first: at most that it came
+// and that it went, or the reverse.
+type change struct {
+	identity
+	transitions []transition
 }
 
-// eventQueue records Events for critical findings that come and go. It loses
-// none while the API server or a webhook refuses them, but for those beyond the
-// bounds: these are counted in the next Event.
+func (c change) last() transition { return c.transitions[len(c.transitions)-1] }
+
+// lastEvent is what the last Event of a finding says.
+type lastEvent struct {
+	critical bool
+	at       time.Time
+}
+
+// eventQueue records Events for critical findings that come and go. Where an Event
+// says of a finding what is no longer so, the next one is never lost, and is recorded
+// before others. What exceeds the bounds beside that is counted in the next Event.
 type eventQueue struct {
-	// seen is the last Report that was compared.
-	seen *classify.Report
-	// pending are the transitions that are not recorded yet, oldest first: of one
-	// finding at most that it came and that it went.
-	pending []transition
+	// begun is set once the Events of other processes were read.
+	begun bool
+	// seen is the last Report, and critical are the UIDs of its critical findings, or
+	// those that Events named last.
+	seen     *classify.Report
+	critical map[identity]string
+	pending  []change
+	said     map[identity]lastEvent
 	// omitted counts the transitions that get no Event of their own.
 	omitted int
 	// recorded are the windows of the last Events, by the keys of transitions.
@@ -126,7 +125,30 @@ type eventQueue struct {
 }
 
 func newEventQueue() eventQueue {
-	return eventQueue{recorded: map[string]time.Time{}, limiter: rate.NewLimiter(rate.Every(eventInterval), maxEvents)}
+	return eventQueue{
+		critical: map[identity]string{}, said: map[identity]lastEvent{}, recorded: map[string]time.Time{},
+		limiter: rate.NewLimiter(rate.Every(eventInterval), maxEvents),
+	}
+}
+
+// begin continues from the Events that the API server has.
+func (q *eventQueue) begin(events []corev1.Event) {
+	q.begun = true
+	slices.SortStableFunc(events, func(a, b corev1.Event) int {
+		order, _ := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion) // decides within a second
+		return cmp.Or(a.LastTimestamp.Compare(b.LastTimestamp.Time), order)
+	})
+	for _, e := range events {
+		var id identity
+		if json.Unmarshal([]byte(e.Annotations[findingAnnotation]), &id) != nil {
+			continue
+		}
+		delete(q.critical, id)
+		if e.Reason == reasonCritical {
+			q.critical[id] = string(e.InvolvedObject.UID)
+		}
+		q.said[id] = lastEvent{e.Reason == reasonCritical, e.LastTimestamp.Time}
+	}
 }
 
 // add compares a Report with the one before.
@@ -134,9 +156,25 @@ func (q *eventQueue) add(r *classify.Report) {
 	if q.seen != nil && sameFindings(q.seen.Findings, r.Findings) {
 		return
 	}
-	kept, more := transitions(q.seen, r)
-	q.omitted += more
-	for _, t := range kept {
+	found := criticalFindings(r)
+	var changed []transition
+	for id, f := range found {
+		if _, known := q.critical[id]; !known {
+			_, hasEvent := q.said[id]
+			q.critical[id] = objectOf(id.Webhook, r).UID
+			changed = append(changed, transition{
+				identity: id, message: f.Message, uid: q.critical[id], at: r.Snapshot.Taken, standing: q.seen == nil && !hasEvent,
+			})
+		}
+	}
+	for id, uid := range q.critical {
+		if found[id] == nil {
+			delete(q.critical, id)
+			changed = append(changed, transition{identity: id, uid: uid, gone: true, at: r.Snapshot.Taken})
+		}
+	}
+	slices.SortFunc(changed, func(a, b transition) int { return strings.Compare(a.key(), b.key()) })
+	for _, t := range changed {
 		q.push(t)
 	}
 	q.seen = r
@@ -148,19 +186,36 @@ func sameFindings(a, b []*classify.Finding) bool {
 }
 
 // push appends a transition. Where the same one is pending, the finding came and
-// went meanwhile: only where it ends counts.
+// went meanwhile: only where it ends counts. That it went is of no use where nothing
+// says that it came.
 func (q *eventQueue) push(t transition) {
-	if i := slices.IndexFunc(q.pending, func(p transition) bool { return p.key() == t.key() }); i >= 0 {
-		rest := slices.DeleteFunc(slices.Clone(q.pending[i:]), func(p transition) bool { return p.identity == t.identity })
-		before := len(q.pending)
-		q.pending = append(q.pending[:i:i], rest...)
-		q.omitted += before - len(q.pending)
+	i := slices.IndexFunc(q.pending, func(c change) bool { return c.identity == t.identity })
+	if i < 0 {
+		if _, hasEvent := q.said[t.identity]; t.gone && !hasEvent {
+			q.omitted++
+			return
+		}
+		i, q.pending = len(q.pending), append(q.pending, change{identity: t.identity})
 	}
-	q.pending = append(q.pending, t)
-	if len(q.pending) > maxEvents {
-		q.pending = q.pending[1:]
-		q.omitted++
+	c := &q.pending[i]
+	if same := slices.IndexFunc(c.transitions, func(p transition) bool { return p.gone == t.gone }); same >= 0 {
+		q.omitted += len(c.transitions) - same
+		c.transitions = c.transitions[:same]
 	}
+	c.transitions = append(c.transitions, t)
+	if len(q.pending) <= maxEvents {
+		return
+	}
+	if i := slices.IndexFunc(q.pending, func(c change) bool { return !q.owed(c) }); i >= 0 {
+		q.omitted += len(q.pending[i].transitions)
+		q.pending = slices.Delete(q.pending, i, i+1)
+	}
+}
+
+// owed reports whether the last Event of the finding says what is no longer so.
+func (q *eventQueue) owed(c change) bool {
+	said, hasEvent := q.said[c.identity]
+	return hasEvent && said.critical == c.last().gone
 }
 
 // createEvent is the method Create of a client of Events.
@@ -171,28 +226,45 @@ type createEvent func(ctx context.Context, e *corev1.Event, o metav1.CreateOptio
 // ten seconds each.
 func (q *eventQueue) flush(ctx context.Context, create createEvent, now time.Time) (tried bool, err error) {
 	maps.DeleteFunc(q.recorded, func(_ string, window time.Time) bool { return now.Sub(window) > 2*eventWindow })
-	held := map[identity]bool{}
-	for i := 0; i < len(q.pending); {
-		t := q.pending[i]
-		window, due := q.window(t, now)
-		if !due || held[t.identity] {
-			held[t.identity] = true
-			i++
-			continue
-		}
-		if !q.limiter.AllowN(now, 1) {
+	maps.DeleteFunc(q.said, func(_ identity, e lastEvent) bool { return !e.critical && now.Sub(e.at) > eventLifetime })
+	for {
+		i, t, window := q.next(now)
+		if i < 0 || !q.limiter.AllowN(now, 1) {
 			return tried, nil
 		}
-		event := t.event(window, q.omitted)
+		c := &q.pending[i]
+		skipped := slices.Index(c.transitions, t)
+		event := t.event(window, q.omitted+skipped)
 		if _, err := create(ctx, event, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return true, fmt.Errorf("recording an Event on %s: %w", event.InvolvedObject.Name, err)
 		}
 		tried = true
 		q.omitted = 0
-		q.recorded[t.key()] = window
-		q.pending = slices.Delete(q.pending, i, i+1)
+		q.recorded[t.key()], q.said[t.identity] = window, lastEvent{!t.gone, t.at}
+		if c.transitions = c.transitions[skipped+1:]; len(c.transitions) == 0 {
+			q.pending = slices.Delete(q.pending, i, i+1)
+		}
 	}
-	return tried, nil
+}
+
+// next returns the next transition to record, with the window that names its Event,
+// and the index of its change; -1 if none is due. Those that are owed come first, and
+// leave out what was before.
+func (q *eventQueue) next(now time.Time) (int, transition, time.Time) {
+	first, found, named := -1, transition{}, time.Time{}
+	for i, c := range q.pending {
+		t, owed := c.transitions[0], q.owed(c)
+		if owed {
+			t = c.last()
+		}
+		if window, due := q.window(t, now); due && (owed || first < 0) {
+			first, found, named = i, t, window
+			if owed {
+				break
+			}
+		}
+	}
+	return first, found, named
 }
 
 // window returns the window that names the Event: the one of the transition, or
@@ -206,15 +278,6 @@ func (q *eventQueue) window(t transition, now time.Time) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
-}
-
-// dropOlder drops what the replica that leads has had the time to record. What
-// is younger is kept, for that replica may have died.
-func (q *eventQueue) dropOlder(now time.Time) {
-	q.pending = slices.DeleteFunc(q.pending, func(t transition) bool { return now.Sub(t.at) > 2*leaseDuration })
-	if len(q.pending) == 0 {
-		q.omitted = 0
-	}
 }
 
 // apiVersions of the objects that register webhooks.
@@ -241,31 +304,41 @@ func (t transition) name(window time.Time) string {
 	h := fnv.New64a()
 	fmt.Fprint(h, t.key())
 	if t.standing {
-		fmt.Fprint(h, t.object.UID)
+		fmt.Fprint(h, t.uid)
 	} else {
 		fmt.Fprint(h, window.Unix())
 	}
 	return fmt.Sprintf("webhook-auditor.%016x", h.Sum64())
 }
 
+// The reasons of Events.
+const (
+	reasonCritical = "CriticalFinding"
+	reasonGone     = "CriticalFindingGone"
+)
+
 // event is the Event of the transition, with the number of those that got none.
 func (t transition) event(window time.Time, omitted int) *corev1.Event {
-	f, at := t.finding, metav1.NewTime(t.at)
-	kind, reason, message := corev1.EventTypeWarning, "CriticalFinding", fmt.Sprintf("%s: webhook %s %s", f.Check.Name, f.Webhook.Name, f.Message)
+	at := metav1.NewTime(t.at)
+	kind, reason, message := corev1.EventTypeWarning, reasonCritical, fmt.Sprintf("%s: webhook %s %s", t.Check, t.Webhook.Name, t.message)
 	if t.gone {
-		kind, reason, message = corev1.EventTypeNormal, "CriticalFindingGone", fmt.Sprintf("%s: no longer true of webhook %s", f.Check.Name, f.Webhook.Name)
+		kind, reason, message = corev1.EventTypeNormal, reasonGone, fmt.Sprintf("%s: no longer true of webhook %s", t.Check, t.Webhook.Name)
 	}
 	message = shorten(message, maxMessage)
 	if omitted > 0 {
 		message += fmt.Sprintf("; and %d more critical findings came or went", omitted)
 	}
+	id, _ := json.Marshal(t.identity) // strings alone: it has no error
 	return &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: t.name(window), Namespace: eventNamespace},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: t.name(window), Namespace: eventNamespace,
+			Annotations: map[string]string{findingAnnotation: string(id)},
+		},
 		InvolvedObject: corev1.ObjectReference{
-			APIVersion: apiVersions[kindOf(f.Webhook.Type)],
-			Kind:       kindOf(f.Webhook.Type),
-			Name:       f.Webhook.Configuration,
-			UID:        types.UID(t.object.UID),
+			APIVersion: apiVersions[kindOf(t.Webhook.Type)],
+			Kind:       kindOf(t.Webhook.Type),
+			Name:       t.Webhook.Configuration,
+			UID:        types.UID(t.uid),
 		},
 		Type:           kind,
 		Reason:         reason,

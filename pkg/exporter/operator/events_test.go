@@ -150,38 +150,86 @@ func TestEventsOutliveAnOutage(t *testing.T) {
 	}
 }
 
-// TestStandbyKeepsWhatIsFresh: the replica that writes may have died before it
-// recorded what both saw.
-func TestStandbyKeepsWhatIsFresh(t *testing.T) {
-	q := newEventQueue()
-	q.add(down())
-	q.dropOlder(down().Snapshot.Taken.Add(leaseDuration))
-	if len(q.pending) == 0 {
-		t.Error("dropped what the leader may not have recorded")
+// many is a Report on so many webhooks, each with a critical finding.
+func many(webhooks int) *classify.Report {
+	r := down()
+	one := r.Findings[slices.IndexFunc(r.Findings, func(f *classify.Finding) bool { return f.Severity == classify.Critical })]
+	r.Findings = nil
+	for i := range webhooks {
+		f := *one
+		f.Webhook.Name = fmt.Sprintf("webhook-%d", i)
+		r.Findings = append(r.Findings, &f)
 	}
-	q.dropOlder(down().Snapshot.Taken.Add(time.Minute))
-	if len(q.pending) != 0 {
-		t.Errorf("kept %v", q.pending)
+	return r
+}
+
+// contradicted returns the webhooks whose last Event is that of a critical finding.
+func (q *queueOf) contradicted(t *testing.T) []string {
+	t.Helper()
+	last := map[string]corev1.Event{}
+	for _, e := range q.recordedEvents(t) {
+		_, about, _ := strings.Cut(e.Message, "webhook-")
+		webhook := strings.FieldsFunc(about, func(r rune) bool { return r == ' ' || r == ';' })[0]
+		if before, ok := last[webhook]; !ok || e.LastTimestamp.After(before.LastTimestamp.Time) {
+			last[webhook] = e
+		}
+	}
+	var out []string
+	for webhook, e := range last {
+		if e.Reason != "CriticalFindingGone" {
+			out = append(out, webhook)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestEventsAfterAStorm: more webhooks than Events may be recorded at once come and go
+// for a minute, a few at a time, and are gone in the end. None keeps an Event that
+// says otherwise.
+func TestEventsAfterAStorm(t *testing.T) {
+	const webhooks, few, step = 56, 7, 100 * time.Millisecond
+	q, now := newQueue(), eventsBegin
+	must(t, q.report(up(), now))
+	r := many(webhooks)
+	all, present := r.Findings, map[int]bool{}
+	for i := range int(time.Minute / step) {
+		var found []*classify.Finding
+		for k := range few {
+			present[(i*few+k)%webhooks] = !present[(i*few+k)%webhooks]
+		}
+		for k, f := range all {
+			if present[k] {
+				found = append(found, f)
+			}
+		}
+		storm := *r
+		storm.Findings = found
+		now = now.Add(step)
+		must(t, q.report(&storm, now))
+	}
+	if len(q.contradicted(t)) == 0 {
+		t.Error("all Events are right already, so the test shows nothing")
+	}
+	for range 150 {
+		now = now.Add(time.Second)
+		must(t, q.report(up(), now))
+	}
+	if left := q.contradicted(t); len(left) > 0 {
+		t.Errorf("critical by their last Event are %v", left)
 	}
 }
 
 // TestEventsAreBounded: a thousand webhooks that die at once are one incident,
 // and the first Event says how many they are.
 func TestEventsAreBounded(t *testing.T) {
-	r := down()
-	one := r.Findings[slices.IndexFunc(r.Findings, func(f *classify.Finding) bool { return f.Severity == classify.Critical })]
-	for i := range 1000 {
-		f := *one
-		f.Webhook.Name = strings.Repeat("x", i+1)
-		r.Findings = append(r.Findings, &f)
-	}
 	q := newQueue()
-	must(t, q.report(r, eventsBegin))
+	must(t, q.report(many(1000), eventsBegin))
 	events := q.recordedEvents(t)
 	if len(events) != maxEvents {
 		t.Errorf("%d events, want %d", len(events), maxEvents)
 	}
-	more := fmt.Sprintf("; and %d more critical findings came or went", 1001-maxEvents)
+	more := fmt.Sprintf("; and %d more critical findings came or went", 1000-maxEvents)
 	if !slices.ContainsFunc(events, func(e corev1.Event) bool { return strings.HasSuffix(e.Message, more) }) {
 		t.Errorf("no Event ends in %q", more)
 	}

@@ -199,12 +199,9 @@ func (w *Writer) write(ctx context.Context) {
 	if !w.elected {
 		w.elect(ctx)
 	}
-	w.events.add(report)
 	if w.leading {
 		w.writeStatuses(ctx, report)
-		if tried, err := w.events.flush(ctx, client.Of[corev1.Event](w.core, "events", eventNamespace).Create, w.now()); tried {
-			w.failures.note("events", err)
-		}
+		w.writeEvents(ctx, report)
 		w.writePolicyReport(ctx, report)
 	} else {
 		w.standBy(ctx, report)
@@ -212,9 +209,27 @@ func (w *Writer) write(ctx context.Context) {
 	w.reportOutcome(ctx)
 }
 
+// writeEvents records what Events lack. A replica that begins to write reads first what
+// they say; without the permission for that, what went before is left out.
+func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
+	events := client.Lister[corev1.Event, corev1.EventList](w.core, "events", eventNamespace)
+	if !w.events.begun {
+		found, err := events.List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("source", manager).String()})
+		w.failures.note("reading events", err)
+		if err != nil && !refused(err) {
+			return
+		}
+		w.events.begin(found.Items)
+	}
+	w.events.add(report)
+	if tried, err := w.events.flush(ctx, events.Create, w.now()); tried {
+		w.failures.note("events", err)
+	}
+}
+
 // standBy follows the replica that writes.
 func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
-	w.events.dropOlder(report.Snapshot.Taken)
+	w.events = newEventQueue()
 	clear(w.statuses)
 	w.policyReport = newPolicyReport()
 	w.failures.keepOnly("lease")

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -358,6 +359,24 @@ func TestFlappingIsBounded(t *testing.T) {
 		if diff := cmp.Diff(statusesOf(r.current()), statusesOf(a.conditions(t, path))); diff != "" {
 			t.Errorf("the last state is not written to %s: -want +got\n%s", path, diff)
 		}
+	}
+}
+
+// TestEventsOutliveARestart: what went while nothing watched gets its Event from the
+// replica that writes next, and what stands gets no second one.
+func TestEventsOutliveARestart(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	for i, report := range []*classify.Report{down(), down(), up(), up(), down(), down()} {
+		r := newReplica(t, a, c, string(rune('a'+i)))
+		r.observes(report)
+		r.passes(2 * leaseDuration)
+	}
+	reasons := map[string]int{}
+	for _, e := range a.events() {
+		reasons[e.(map[string]any)["reason"].(string)]++
+	}
+	if want := (map[string]int{"CriticalFinding": 2, "CriticalFindingGone": 1}); !maps.Equal(reasons, want) {
+		t.Errorf("Events are %v, want %v", reasons, want)
 	}
 }
 
