@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -74,6 +75,17 @@ func (a *Auditor) Ready(ctx context.Context) error {
 		return err
 	}
 	return response.Body.Close()
+}
+
+// Page reads a page of the web server.
+func (a *Auditor) Page(ctx context.Context, path string) (string, error) {
+	response, err := a.get(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return string(text), err
 }
 
 // get wants a 200; the caller closes the body.

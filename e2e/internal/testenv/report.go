@@ -20,6 +20,7 @@ type Document struct {
 	}
 	Webhooks []struct{ Type, Configuration, Name string }
 	Findings []ReportedFinding
+	Totals   struct{ Findings map[string]int }
 	Errors   []struct {
 		Source  string
 		Line    int

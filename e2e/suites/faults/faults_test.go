@@ -52,6 +52,8 @@ type stage struct {
 	*testenv.Env
 	*auditor.Auditor
 	proxy *proxy.Proxy
+	// truth is what an audit said before the fault.
+	truth testenv.Document
 }
 
 func newStage(t *testing.T) *stage {
@@ -127,12 +129,14 @@ func (s *stage) scrapes(ctx context.Context, holds metrics.Condition) error {
 	return holds(m)
 }
 
-// during holds for a while that the auditors serve the last Snapshot.
+// during holds for a while that the auditors serve the last Snapshot, and do not claim
+// that it is current where it is not.
 func during(t *testing.T, d time.Duration, stages ...*stage) {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < d; time.Sleep(500 * time.Millisecond) {
 		for _, s := range stages {
-			testenv.Must(t, s.scrapes(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": "before"})))
+			testenv.Must(t, s.exported(t, "before"))
+			testenv.Must(t, honest(t.Context(), s.Auditor, s.truth))
 		}
 	}
 }
@@ -141,8 +145,7 @@ func during(t *testing.T, d time.Duration, stages ...*stage) {
 func (s *stage) aged(t *testing.T, atLeast time.Duration) {
 	t.Helper()
 	testenv.Must(t, s.scrapes(t.Context(), func(m metrics.Metrics) error {
-		at := time.Unix(int64(m.Select(timestamp, nil).Sum()), 0)
-		if age := time.Since(at); age < atLeast {
+		if age := time.Since(taken(m)); age < atLeast {
 			return fmt.Errorf("the snapshot claims to be only %s old", age)
 		}
 		return nil
@@ -154,7 +157,7 @@ func (s *stage) current(t *testing.T) {
 	t.Helper()
 	testenv.EventuallyWithin(t, recovery+time.Minute, func() error { // an unchanged one is published every minute
 		return s.scrapes(t.Context(), func(m metrics.Metrics) error {
-			if age := time.Since(time.Unix(int64(m.Select(timestamp, nil).Sum()), 0)); age > 30*time.Second {
+			if age := time.Since(taken(m)); age > 30*time.Second {
 				return fmt.Errorf("the snapshot is %s old", age)
 			}
 			return nil
@@ -174,6 +177,7 @@ func (s *stage) survived(t *testing.T) {
 		return s.scrapes(t.Context(), metrics.Absent(info, metrics.Labels{"configuration": name}))
 	})
 	s.current(t)
+	agrees(t, s.Env, s.Auditor)
 }
 
 // TestFaults runs one fault after the other against one auditor that is never
@@ -194,6 +198,7 @@ func TestFaults(t *testing.T) {
 		{"soak", soak},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
+			s.truth = audited(t, s.Plane.Kubeconfig())
 			fault.do(t, s)
 			s.survived(t)
 		})
@@ -253,6 +258,10 @@ func TestFaultErrors(t *testing.T) {
 	for i, s := range stages {
 		s.exports(t, "before")
 		s.proxy.Break(proxy.Fail(kinds[i].code, kinds[i].reason))
+	}
+	stages[0].missing(t, "meanwhile")
+	for _, s := range stages {
+		s.truth = audited(t, w.Plane.Kubeconfig())
 	}
 	during(t, outage, stages...)
 	for i, s := range stages {
@@ -325,6 +334,7 @@ func TestFaultForbidden(t *testing.T) {
 	labels := metrics.Labels{"configuration": "seen"}
 	testenv.EventuallyWithin(t, recovery, func() error { return s.scrapes(t.Context(), metrics.Present(info, labels)) })
 	testenv.Must(t, s.scrapes(t.Context(), metrics.Absent(finding, metrics.Labels{"check": "service-missing"})))
+	testenv.EventuallyWithin(t, recovery, func() error { return serves(t.Context(), a, audited(t, kubeconfig)) })
 	for _, resource := range []string{"mutatingwebhookconfigurations", "customresourcedefinitions", "namespaces", "services", "endpointslices", "apiservices", "leases"} {
 		testenv.EventuallyWithin(t, recovery, func() error {
 			if log := a.Output(); !strings.Contains(log, resource) {
