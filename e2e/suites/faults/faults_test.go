@@ -52,8 +52,8 @@ type stage struct {
 	*testenv.Env
 	*auditor.Auditor
 	proxy *proxy.Proxy
-	// truth is what an audit said before the fault.
-	truth testenv.Document
+	// audit is what an audit reported before the fault.
+	audit testenv.Document
 }
 
 func newStage(t *testing.T) *stage {
@@ -136,7 +136,7 @@ func during(t *testing.T, d time.Duration, stages ...*stage) {
 	for begun := time.Now(); time.Since(begun) < d; time.Sleep(500 * time.Millisecond) {
 		for _, s := range stages {
 			testenv.Must(t, s.exported(t, "before"))
-			testenv.Must(t, honest(t.Context(), s.Auditor, s.truth))
+			testenv.Must(t, servesOrIsOlder(t.Context(), s.Auditor, s.audit))
 		}
 	}
 }
@@ -177,7 +177,7 @@ func (s *stage) survived(t *testing.T) {
 		return s.scrapes(t.Context(), metrics.Absent(info, metrics.Labels{"configuration": name}))
 	})
 	s.current(t)
-	agrees(t, s.Env, s.Auditor)
+	equalsAudit(t, s.Env, s.Auditor)
 }
 
 // TestFaults runs one fault after the other against one auditor that is never
@@ -198,7 +198,7 @@ func TestFaults(t *testing.T) {
 		{"soak", soak},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			s.truth = audited(t, s.Plane.Kubeconfig())
+			s.audit = audited(t, s.Plane.Kubeconfig())
 			fault.do(t, s)
 			s.survived(t)
 		})
@@ -261,7 +261,7 @@ func TestFaultErrors(t *testing.T) {
 	}
 	stages[0].missing(t, "meanwhile")
 	for _, s := range stages {
-		s.truth = audited(t, w.Plane.Kubeconfig())
+		s.audit = audited(t, w.Plane.Kubeconfig())
 	}
 	during(t, outage, stages...)
 	for i, s := range stages {

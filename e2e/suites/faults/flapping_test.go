@@ -88,7 +88,7 @@ func TestFaultFlapping(t *testing.T) {
 	if posted := counted.of("events"); posted != len(events) {
 		t.Errorf("%d Events posted, %d recorded", posted, len(events))
 	}
-	agrees(t, s.Env, s.Auditor)
+	equalsAudit(t, s.Env, s.Auditor)
 }
 
 // omits wants an Event that says how many changes got none.

@@ -8,11 +8,13 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
 
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/proxy"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
@@ -103,4 +105,33 @@ func address(t *testing.T, config *rest.Config) string {
 	host, err := url.Parse(config.Host)
 	testenv.Must(t, err)
 	return host.Host
+}
+
+// TestFaultNone: while nothing changes and nothing fails, the watches are known to be
+// complete by their bookmarks alone.
+func TestFaultNone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	var compared, listed atomic.Int32
+	s.proxy.Break(func(_ http.ResponseWriter, r *http.Request) bool {
+		switch r.URL.Query().Get("limit") {
+		case "":
+		case "1":
+			compared.Add(1)
+		default:
+			listed.Add(1)
+		}
+		return false
+	})
+	s.current(t)
+	before := listed.Load() // the watches that the proxy closed may be listed again
+	s.audit = audited(t, s.Plane.Kubeconfig())
+	during(t, unseen, s)
+	if compared.Load() == 0 || listed.Load() != before {
+		t.Errorf("%d lists of one object, %d of all", compared.Load(), listed.Load()-before)
+	}
+	if n := s.value(t, auditor.Prefix+"watch_errors_total"); n != 0 {
+		t.Errorf("%v watch errors", n)
+	}
+	s.survived(t)
 }

@@ -167,5 +167,5 @@ func TestFaultTerminatedDuringAWrite(t *testing.T) {
 	}
 	other := &stage{Env: s.Env, Auditor: s.replica(t, elected...), proxy: s.proxy}
 	other.awaitReported(t, "last")
-	agrees(t, s.Env, other.Auditor)
+	equalsAudit(t, s.Env, other.Auditor)
 }

@@ -85,7 +85,7 @@ func TestFaultTakeOver(t *testing.T) {
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
 	p.awaitConditions(t, "meanwhile")
 	p.WaitForEvent(t, "meanwhile", "Warning", "service-missing")
-	agrees(t, p.Env, p.other)
+	equalsAudit(t, p.Env, p.other)
 }
 
 // TestFaultCleanStop hands the lease over at once.
@@ -100,7 +100,7 @@ func TestFaultCleanStop(t *testing.T) {
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
 	p.broken(t, "afterwards", p.other)
 	p.awaitConditions(t, "afterwards")
-	agrees(t, p.Env, p.other)
+	equalsAudit(t, p.Env, p.other)
 }
 
 // TestFaultDeadCatchAll: a dead webhook on everything but subresources keeps the
@@ -124,7 +124,7 @@ func TestFaultDeadCatchAll(t *testing.T) {
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, fresh) })
 	p.WaitForEvent(t, "second", "Warning", "service-missing")
 	counted(t, fresh)
-	agrees(t, p.Env, fresh)
+	equalsAudit(t, p.Env, fresh)
 }
 
 // TestFaultHanging: as above, but the webhook never answers, so that every
@@ -163,7 +163,7 @@ func TestFaultHanging(t *testing.T) {
 	p.Unregister(t, "subresources")
 	p.awaitConditions(t, "second")
 	p.WaitForEvent(t, "second", "Warning", "service-missing")
-	agrees(t, p.Env, fresh, p.other)
+	equalsAudit(t, p.Env, fresh, p.other)
 }
 
 // renewed tries to write the lease, as a client that changes nothing.
@@ -196,7 +196,7 @@ func TestFaultDeadCatchAllOnSubresources(t *testing.T) {
 	p.awaitConditions(t, "unwritten")
 	p.WaitForEvent(t, "unwritten", "Warning", "service-missing")
 	namesOnce(t, p.leader, "all.e2e.example.com")
-	agrees(t, p.Env, p.leader, p.other, fresh)
+	equalsAudit(t, p.Env, p.leader, p.other, fresh)
 }
 
 // namesOnce wants the log to name once the webhook that blocks, and then that it
@@ -256,5 +256,5 @@ func TestFaultSkewedHolder(t *testing.T) {
 	}
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
 	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
-	agrees(t, w, p.other)
+	equalsAudit(t, w, p.other)
 }

@@ -55,7 +55,7 @@ func TestFaultRestore(t *testing.T) {
 		}))
 	}
 	first.survived(t)
-	agrees(t, first.Env, replicas[0].Auditor, replicas[1].Auditor)
+	equalsAudit(t, first.Env, replicas[0].Auditor, replicas[1].Auditor)
 }
 
 // write takes the resource version that many steps further.

@@ -99,6 +99,13 @@ type change struct {
 
 func (c change) last() transition { return c.transitions[len(c.transitions)-1] }
 
+// critical is what is kept of a critical finding: the UID of the object that registers
+// the webhook, and whether this process has seen it.
+type critical struct {
+	uid  string
+	seen bool
+}
+
 // lastEvent is what the last Event of a finding says.
 type lastEvent struct {
 	critical bool
@@ -111,12 +118,12 @@ type lastEvent struct {
 type eventQueue struct {
 	// begun is set once the Events of other processes were read.
 	begun bool
-	// seen is the last Report, and critical are the UIDs of its critical findings, or
-	// those that Events named last.
-	seen     *classify.Report
-	critical map[identity]string
-	pending  []change
-	said     map[identity]lastEvent
+	// seen is the last Report, and critical are its critical findings, with those that
+	// Events of another process named last.
+	seen       *classify.Report
+	critical   map[identity]critical
+	pending    []change
+	lastEvents map[identity]lastEvent
 	// omitted counts the transitions that get no Event of their own.
 	omitted int
 	// recorded are the windows of the last Events, by the keys of transitions.
@@ -126,7 +133,7 @@ type eventQueue struct {
 
 func newEventQueue() eventQueue {
 	return eventQueue{
-		critical: map[identity]string{}, said: map[identity]lastEvent{}, recorded: map[string]time.Time{},
+		critical: map[identity]critical{}, lastEvents: map[identity]lastEvent{}, recorded: map[string]time.Time{},
 		limiter: rate.NewLimiter(rate.Every(eventInterval), maxEvents),
 	}
 }
@@ -145,32 +152,34 @@ func (q *eventQueue) begin(events []corev1.Event) {
 		}
 		delete(q.critical, id)
 		if e.Reason == reasonCritical {
-			q.critical[id] = string(e.InvolvedObject.UID)
+			q.critical[id] = critical{uid: string(e.InvolvedObject.UID)}
 		}
-		q.said[id] = lastEvent{e.Reason == reasonCritical, e.LastTimestamp.Time}
+		q.lastEvents[id] = lastEvent{e.Reason == reasonCritical, e.LastTimestamp.Time}
 	}
 }
 
 // add compares a Report with the one before.
 func (q *eventQueue) add(r *classify.Report) {
-	if q.seen != nil && sameFindings(q.seen.Findings, r.Findings) {
+	allRead := len(r.Snapshot.Errors) == 0
+	if q.seen != nil && sameFindings(q.seen.Findings, r.Findings) && allRead == (len(q.seen.Snapshot.Errors) == 0) {
 		return
 	}
 	found := criticalFindings(r)
 	var changed []transition
 	for id, f := range found {
-		if _, known := q.critical[id]; !known {
-			_, hasEvent := q.said[id]
-			q.critical[id] = objectOf(id.Webhook, r).UID
-			changed = append(changed, transition{
-				identity: id, message: f.Message, uid: q.critical[id], at: r.Snapshot.Taken, standing: q.seen == nil && !hasEvent,
-			})
+		was, known := q.critical[id]
+		_, hasEvent := q.lastEvents[id]
+		if !known {
+			was.uid = objectOf(id.Webhook, r).UID
+			changed = append(changed, transition{identity: id, message: f.Message, uid: was.uid, at: r.Snapshot.Taken, standing: q.seen == nil && !hasEvent})
 		}
+		q.critical[id] = critical{was.uid, true}
 	}
-	for id, uid := range q.critical {
-		if found[id] == nil {
+	for id, was := range q.critical {
+		// What another process found may only be unknown to this one.
+		if found[id] == nil && (was.seen || allRead) {
 			delete(q.critical, id)
-			changed = append(changed, transition{identity: id, uid: uid, gone: true, at: r.Snapshot.Taken})
+			changed = append(changed, transition{identity: id, uid: was.uid, gone: true, at: r.Snapshot.Taken})
 		}
 	}
 	slices.SortFunc(changed, func(a, b transition) int { return strings.Compare(a.key(), b.key()) })
@@ -191,7 +200,7 @@ func sameFindings(a, b []*classify.Finding) bool {
 func (q *eventQueue) push(t transition) {
 	i := slices.IndexFunc(q.pending, func(c change) bool { return c.identity == t.identity })
 	if i < 0 {
-		if _, hasEvent := q.said[t.identity]; t.gone && !hasEvent {
+		if _, hasEvent := q.lastEvents[t.identity]; t.gone && !hasEvent {
 			q.omitted++
 			return
 		}
@@ -214,8 +223,8 @@ func (q *eventQueue) push(t transition) {
 
 // owed reports whether the last Event of the finding says what is no longer so.
 func (q *eventQueue) owed(c change) bool {
-	said, hasEvent := q.said[c.identity]
-	return hasEvent && said.critical == c.last().gone
+	last, hasEvent := q.lastEvents[c.identity]
+	return hasEvent && last.critical == c.last().gone
 }
 
 // createEvent is the method Create of a client of Events.
@@ -226,7 +235,7 @@ type createEvent func(ctx context.Context, e *corev1.Event, o metav1.CreateOptio
 // ten seconds each.
 func (q *eventQueue) flush(ctx context.Context, create createEvent, now time.Time) (tried bool, err error) {
 	maps.DeleteFunc(q.recorded, func(_ string, window time.Time) bool { return now.Sub(window) > 2*eventWindow })
-	maps.DeleteFunc(q.said, func(_ identity, e lastEvent) bool { return !e.critical && now.Sub(e.at) > eventLifetime })
+	maps.DeleteFunc(q.lastEvents, func(_ identity, e lastEvent) bool { return !e.critical && now.Sub(e.at) > eventLifetime })
 	for {
 		i, t, window := q.next(now)
 		if i < 0 || !q.limiter.AllowN(now, 1) {
@@ -240,7 +249,7 @@ func (q *eventQueue) flush(ctx context.Context, create createEvent, now time.Tim
 		}
 		tried = true
 		q.omitted = 0
-		q.recorded[t.key()], q.said[t.identity] = window, lastEvent{!t.gone, t.at}
+		q.recorded[t.key()], q.lastEvents[t.identity] = window, lastEvent{!t.gone, t.at}
 		if c.transitions = c.transitions[skipped+1:]; len(c.transitions) == 0 {
 			q.pending = slices.Delete(q.pending, i, i+1)
 		}

@@ -220,6 +220,22 @@ func TestEventsAfterAStorm(t *testing.T) {
 	}
 }
 
+// TestEventsOfWhatIsUnknown: after a restart, what cannot be read has not gone.
+func TestEventsOfWhatIsUnknown(t *testing.T) {
+	q := newQueue()
+	must(t, q.report(down(), eventsBegin))
+	q.eventQueue = newEventQueue()
+	q.begin(q.recordedEvents(t))
+	unread := up()
+	unread.Snapshot.Errors = []inventory.Error{{Object: "services"}}
+	for i, r := range []*classify.Report{unread, up()} {
+		must(t, q.report(r, eventsBegin.Add(time.Duration(i+1)*eventWindow)))
+		if n := len(q.recordedEvents(t)); n != 1+i {
+			t.Errorf("%d Events after Report %d, want %d", n, i, 1+i)
+		}
+	}
+}
+
 // TestEventsAreBounded: a thousand webhooks that die at once are one incident,
 // and the first Event says how many they are.
 func TestEventsAreBounded(t *testing.T) {

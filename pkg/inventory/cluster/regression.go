@@ -25,7 +25,7 @@ import (
 // sends no event and no error either. A list of the newest state, which another
 // API server may answer, shows that as well: the stream does not come to its
 // resource version. Nor does a stream without bookmarks of what does not change: only
-// a list of everything tells these two apart.
+// a list of everything distinguishes these two.
 
 // The time that the API server has for one object of each resource, and for a list of
 // everything.
@@ -40,7 +40,7 @@ var errBehind = errors.New("watches do not come to the newest state, as with an 
 // checkRevisions compares the watches with the API server's newest state, of which it
 // reads one object of each resource. Streams that lack changes are opened anew, over
 // another connection: a load balancer may choose another API server for that.
-func (c Clients) checkRevisions(ctx context.Context, watches []*objectWatch, patience time.Duration) {
+func (c Clients) checkRevisions(ctx context.Context, watches []*objectWatch, progressWait time.Duration) {
 	begun := time.Now()
 	newest, err := newestRevisions(ctx, watches)
 	if errors.Is(err, errRegressed) {
@@ -50,7 +50,7 @@ func (c Clients) checkRevisions(ctx context.Context, watches []*objectWatch, pat
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(patience):
+		case <-time.After(progressWait):
 		}
 	}
 	unconfirmed := slices.DeleteFunc(watches, func(o *objectWatch) bool { return o.confirm(begun, newest[o.GroupResource]) })

@@ -8,8 +8,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// impatient compares resource versions often, and gives streams little time.
-var impatient = Options{Resync: 20 * time.Millisecond, test: timing{progressWait: 20 * time.Millisecond}}
+// frequent compares resource versions often, with little time for streams.
+var frequent = Options{Resync: 20 * time.Millisecond, test: timing{progressWait: 20 * time.Millisecond}}
 
 // TestWatchBehindALaggingAPIServer: the API server behind all connections loses etcd
 // and keeps the watches open. Another one, which new connections reach, has etcd.
@@ -18,7 +18,7 @@ func TestWatchBehindALaggingAPIServer(t *testing.T) {
 		t.Run(fmt.Sprintf("lists fail: %v", lists), func(t *testing.T) {
 			s := startServer(t)
 			populate(s)
-			r := watching(s, impatient)
+			r := watching(s, frequent)
 			r.await("everything", whole)
 			eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+3 })
 			s.lag(lists)
@@ -34,7 +34,7 @@ func TestWatchBehindALaggingAPIServer(t *testing.T) {
 func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
 	s := startServer(t)
 	populate(s)
-	r := watching(s, impatient)
+	r := watching(s, frequent)
 	r.await("everything", whole)
 	s.change(func() { s.lags, s.listsLag = func(string) bool { return true }, true })
 	s.refuse(504, func(r request) bool { return r.query.Get("sendInitialEvents") != "" })
@@ -57,7 +57,7 @@ func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
 func TestWatchWithoutBookmarksStaysCurrent(t *testing.T) {
 	s := startServer(t)
 	populate(s)
-	r := watching(s, impatient)
+	r := watching(s, frequent)
 	r.await("everything", whole)
 	lists := func() (listed, watched int) {
 		for _, ask := range s.asked() {

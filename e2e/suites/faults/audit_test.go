@@ -32,9 +32,9 @@ const delay = 5 * time.Second
 
 var severities = []string{"critical", "warning", "info"}
 
-// agrees waits until everything that the auditors serve, and what one of them wrote, is
+// equalsAudit waits until everything that the auditors serve, and what one of them wrote, is
 // what a fresh audit says.
-func agrees(t *testing.T, w *testenv.Env, auditors ...*auditor.Auditor) {
+func equalsAudit(t *testing.T, w *testenv.Env, auditors ...*auditor.Auditor) {
 	t.Helper()
 	begun := time.Now()
 	testenv.EventuallyWithin(t, settling, func() error {
@@ -55,9 +55,9 @@ func audited(t *testing.T, kubeconfig string) testenv.Document {
 	return document
 }
 
-// honest wants the metrics of an auditor to be what an audit said, or to be older by
+// servesOrIsOlder wants the metrics of an auditor to be what an audit reported, or to be older by
 // what they say themselves.
-func honest(ctx context.Context, a *auditor.Auditor, want testenv.Document) error {
+func servesOrIsOlder(ctx context.Context, a *auditor.Auditor, want testenv.Document) error {
 	differs := serves(ctx, a, want)
 	if differs == nil {
 		return nil
@@ -67,7 +67,7 @@ func honest(ctx context.Context, a *auditor.Auditor, want testenv.Document) erro
 		return err
 	}
 	if at := taken(m); at.After(want.Taken.Add(delay)) {
-		return fmt.Errorf("what claims to be current at %s is not what an audit said at %s: %w", at, want.Taken, differs)
+		return fmt.Errorf("what claims to be current at %s is not what an audit reported at %s: %w", at, want.Taken, differs)
 	}
 	return nil
 }
