@@ -17,6 +17,8 @@ type Selector struct {
 	Err    error
 	// Key is the same for selectors that say the same; "" selects everything.
 	Key string
+	// text is what String returns: checks print a selector for each request.
+	text string
 }
 
 // Empty reports whether the selector selects everything.
@@ -25,7 +27,12 @@ func (s Selector) Empty() bool {
 }
 
 // String returns what the selector wants, as kubectl writes it.
-func (s Selector) String() string { return metav1.FormatLabelSelector(s.Raw) }
+func (s Selector) String() string {
+	if s.text == "" {
+		return metav1.FormatLabelSelector(s.Raw)
+	}
+	return s.text
+}
 
 // selectors are those parsed already: most webhooks of a cluster share a few,
 // and parsing one checks the form of each key and value.
@@ -44,7 +51,7 @@ func (known selectors) parse(raw *metav1.LabelSelector) Selector {
 		if err != nil {
 			parsed = labels.Everything()
 		}
-		s = Selector{Raw: raw, Parsed: parsed, Err: err, Key: key}
+		s = Selector{Raw: raw, Parsed: parsed, Err: err, Key: key, text: metav1.FormatLabelSelector(raw)}
 		known[key] = s
 	}
 	return s
