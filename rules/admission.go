@@ -16,7 +16,7 @@ func admissionAlerts() []Alert {
 			Threshold:   0.1,
 			Expr:        withBackend("WebhookRejectionsHigh", rejectionsJumped),
 			Summary:     `Webhook {{ $labels.name }} suddenly refuses many requests.`,
-			Description: `{{ $value | humanizePercentage }} of the requests that ` + admissionWebhook + ` was asked about in the last 15 minutes were refused by it on purpose; when that began it was over three times the share of the hours before. Either its policy or what clients send has changed: a client that was refused sees the reason in the reply, the API server's audit log has it for all of them.` + itsBackend + registration,
+			Description: `{{ $value | humanizePercentage }} of the requests that ` + admissionWebhook + ` was asked about in the last 15 minutes were refused by it on purpose; when that began it was over three times the share of the hours before. Either its policy or what clients send has changed: a client that was refused sees the reason in the reply, the API server's audit log has it for all of them.` + itsBackend + registration + webhookVariables,
 		},
 		{
 			Name:        "WebhookMatchConditionErrors",
@@ -25,7 +25,7 @@ func admissionAlerts() []Alert {
 			KeepFiring:  15 * time.Minute,
 			Expr:        withBackend("WebhookMatchConditionErrors", recurring(matchConditionErrors)),
 			Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
-			Description: `The API server could not evaluate a matchCondition of ` + admissionWebhook + ` for {{ $value | printf "%.0f" }} requests in the last 15 minutes. With failurePolicy Fail it refuses those requests with code 403, with Ignore it lets them pass without the webhook. Correct the CEL expression: mostly it reads a field that some objects lack, and needs has() or an optional.` + registration,
+			Description: `The API server could not evaluate a matchCondition of ` + admissionWebhook + ` for {{ $value | printf "%.0f" }} requests in the last 15 minutes. With failurePolicy Fail it refuses those requests with code 403, with Ignore it lets them pass without the webhook. Correct the CEL expression: mostly it reads a field that some objects lack, and needs has() or an optional.` + registration + webhookVariables,
 		},
 		{
 			Name:        "WebhookInternalErrors",
@@ -34,7 +34,7 @@ func admissionAlerts() []Alert {
 			KeepFiring:  15 * time.Minute,
 			Expr:        withBackend("WebhookInternalErrors", recurring(rejections+`{error_type!~"no_error|calling_webhook_error"}`)),
 			Summary:     `The API server cannot use what webhook {{ $labels.name }} answers.`,
-			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 15 minutes because the API server could not make use of ` + admissionWebhook + `: it answers with a patch that does not apply or that stands where none is allowed, or a dry-run request met it although its sideEffects forbid that. The failurePolicy does not matter here.` + itsBackend + registration,
+			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 15 minutes because the API server could not make use of ` + admissionWebhook + `: it answers with a patch that does not apply or that stands where none is allowed, or a dry-run request met it although its sideEffects forbid that. The failurePolicy does not matter here.` + itsBackend + registration + webhookVariables,
 		},
 	}
 }
@@ -46,7 +46,7 @@ var notInInventory = Alert{
 	KeepFiring:  15 * time.Minute,
 	Expr:        uncharted,
 	Summary:     `The API server calls webhook {{ $labels.name }}, which no object registers.`,
-	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. Either a manifest on the control plane's disk does (staticManifestsDir), which no API shows: the series apiserver_manifest_admission_config_controller_last_config_info shows which API servers read any. Or one of the API servers still has a configuration that was deleted, or is not one that the auditor watches.`,
+	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. Either a manifest on the control plane's disk does (staticManifestsDir), which no API shows: the series apiserver_manifest_admission_config_controller_last_config_info shows which API servers read any. Or one of the API servers still has a configuration that was deleted, or is not one that the auditor watches.` + variables("NAME", "$labels.name"),
 }
 
 // recurring returns how often a webhook's counters grew in the last 15 minutes,

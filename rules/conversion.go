@@ -19,7 +19,7 @@ func conversionAlerts() []Alert {
 			Expr: withBackend("WebhookConversionFailing", conversion.failing()+
 				` or on (type, name) `+asWebhook(`(`+withoutAnswers("crd_name", []string{unconverted}, strings.ReplaceAll(`last_over_time(COUNT[5m]) unless last_over_time(COUNT[5m]) == last_over_time(COUNT[5m] offset 1h)`, "COUNT", converted+`_count{succeeded="true"}`))+`) ^ 0`)),
 			Summary:     `Objects of {{ $labels.name }} cannot be converted.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + conversionOf + ` fail: reading its objects in another version than they are stored in fails, and so may writing and listing them.` + ofSome + itsBackend + ` Never "repair" it with the unsafe delete of unreadable objects: they are sound, and come back with the webhook.`,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + conversionOf + ` fail: reading its objects in another version than they are stored in fails, and so may writing and listing them.` + ofSome + itsBackend + ` Never "repair" it with the unsafe delete of unreadable objects: they are sound, and come back with the webhook.` + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
 		},
 		{
 			Name:        "WebhookConversionSlow",
@@ -29,7 +29,7 @@ func conversionAlerts() []Alert {
 			KeepFiring:  10 * time.Minute,
 			Expr:        withBackend("WebhookConversionSlow", slowConversion),
 			Summary:     `Objects of {{ $labels.name }} are slow to convert.`,
-			Description: `One in a hundred calls to ` + conversionOf + ` takes {{ $value | humanizeDuration }} or longer, more than its threshold. It is called once for each object: a list waits for as many calls as it has objects in another version.` + itsBackend,
+			Description: `One in a hundred calls to ` + conversionOf + ` takes {{ $value | humanizeDuration }} or longer, more than its threshold. It is called once for each object: a list waits for as many calls as it has objects in another version.` + itsBackend + conversionVariables,
 		},
 		{
 			Name:        "WebhookConversionBlocksControllers",
@@ -38,7 +38,7 @@ func conversionAlerts() []Alert {
 			KeepFiring:  5 * time.Minute,
 			Expr:        withBackend("WebhookConversionBlocksControllers", blocking),
 			Summary:     `Garbage collection or namespace deletion hangs on {{ $labels.name }}.`,
-			Description: `No object of {{ $labels.name }} can be converted, and at the same time the garbage collector cannot sync or the deletion of a namespace hangs: these controllers read all resources of the cluster, so one that cannot be read stops them for all.` + itsBackend + ` If the webhook cannot be brought back, back up the CRD and set its conversion strategy to None: the runbook has the commands and says what that costs. Never use the unsafe delete of unreadable objects: they are sound.`,
+			Description: `No object of {{ $labels.name }} can be converted, and at the same time the garbage collector cannot sync or the deletion of a namespace hangs: these controllers read all resources of the cluster, so one that cannot be read stops them for all.` + itsBackend + ` If the webhook cannot be brought back, back up the CRD and set its conversion strategy to None: the runbook has the commands and says what that costs. Never use the unsafe delete of unreadable objects: they are sound.` + conversionVariables,
 		},
 	}
 }

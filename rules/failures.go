@@ -17,6 +17,25 @@ const (
 	breakGlass       = ` break the glass: save the configuration with "kubectl get -o yaml" and delete it, which always works, or narrow it. The runbook has the commands, and those that restore it.`
 )
 
+// The variables of the commands in runbooks.
+var (
+	webhookVariables    = kindVariable + variables("KIND CONFIGURATION NAME NAMESPACE", "$kind $configuration $labels.name $labels.namespace")
+	failureVariables    = kindVariable + variables("KIND CONFIGURATION NAME NAMESPACE INSTANCE", "$kind $configuration $labels.name $labels.namespace $instance")
+	conversionVariables = variables("NAME NAMESPACE", "$labels.name $labels.namespace")
+)
+
+// kindVariable is the kind of the object that registers a webhook. A conversion has
+// none: the runbooks delete what registers a webhook, and with a CRD all of its
+// objects go.
+const kindVariable = `{{ $kind := "validatingwebhookconfiguration" }}{{ if eq $labels.type "admit" }}{{ $kind = "mutatingwebhookconfiguration" }}{{ else if eq $labels.type "conversion" }}{{ $kind = "" }}{{ end }}`
+
+// variables ends a description with what is pasted before the commands of the
+// runbook: an assignment of each value to its name, where no value means anything
+// to a shell.
+func variables(names, values string) string {
+	return `{{ with printf "` + strings.ReplaceAll(names, " ", "=%s ") + `=%s" ` + values + ` }}{{ if match "^([A-Z]+=[-.:/a-z0-9]*( |$))+$" . }} Variables of the runbook: {{ . }}{{ end }}{{ end }}`
+}
+
 // unevaluatedClosed is the share of UNEVALUATED for which requests are refused.
 const unevaluatedClosed = `(UNEVALUATED and on (type, name) ` + failsClosed + `)`
 
@@ -33,7 +52,7 @@ func failureAlerts() []Alert {
 			Threshold:   0.06,
 			Expr:        withBackend("WebhookFailingClosed", `(`+either(failure.burning)+`) > $threshold unless on (type, name) `+harmless),
 			Summary:     `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests. It is called for resources that the cluster's stability depends on, or no auditor has reported for which ones.` + ofSome + itsBackend + registration + ` If it cannot be repaired at once,` + breakGlass,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests. It is called for resources that the cluster's stability depends on, or no auditor has reported for which ones.` + ofSome + itsBackend + registration + ` If it cannot be repaired at once,` + breakGlass + failureVariables,
 		},
 		{
 			Name:        "WebhookCallsFailing",
@@ -44,7 +63,7 @@ func failureAlerts() []Alert {
 			Threshold:   0.05,
 			Expr:        withBackend("WebhookCallsFailing", either(failure.failing)),
 			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests.` + ofSome + itsBackend + registration + ` If it cannot be repaired,` + breakGlass,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests.` + ofSome + itsBackend + registration + ` If it cannot be repaired,` + breakGlass + failureVariables,
 		},
 		{
 			Name:        "WebhookFailingOpen",
@@ -55,7 +74,7 @@ func failureAlerts() []Alert {
 			Threshold:   0.05,
 			Expr:        withBackend("WebhookFailingOpen", open.failing()+` or on (type, name) (`+unevaluated.failing()+` unless on (type, name) `+failsClosed+`)`),
 			Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server lets those requests pass without it (failurePolicy Ignore): what it enforces or injects is missing from them.` + ofSome + itsBackend + registration,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server lets those requests pass without it (failurePolicy Ignore): what it enforces or injects is missing from them.` + ofSome + itsBackend + registration + failureVariables,
 		},
 		{
 			Name:        "WebhookAllCallsFailing",
@@ -65,7 +84,7 @@ func failureAlerts() []Alert {
 			KeepFiring:  5 * time.Minute,
 			Expr:        withBackend("WebhookAllCallsFailing", withoutAnswers("type, name", []string{failedClosed, failedOpen}, lastAnswers+` unless `+lastAnswers+` == `+answersBefore)),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
-			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + ofSome + itsBackend + registration,
+			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + ofSome + itsBackend + registration + webhookVariables,
 		},
 		{
 			Name:        "WebhookNoneReachable",
@@ -74,7 +93,7 @@ func failureAlerts() []Alert {
 			KeepFiring:  5 * time.Minute,
 			Expr:        cutOff,
 			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
-			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks fail, while their backends are not to blame: other API servers reach them, or they are several. What fails closed is refused for each client of this API server. Look at its network: the konnectivity agents or tunnels of a hosted control plane, network policies and firewalls of its node, the DNS and the routes to Services. The alerts on single webhooks leave the calls of this API server out.`,
+			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks fail, while their backends are not to blame: other API servers reach them, or they are several. What fails closed is refused for each client of this API server. Look at its network: the konnectivity agents or tunnels of a hosted control plane, network policies and firewalls of its node, the DNS and the routes to Services. The alerts on single webhooks leave the calls of this API server out.` + variables("INSTANCE", "$labels.instance"),
 		},
 	}
 }

@@ -92,7 +92,7 @@ func (f finding) alert(name string, severity classify.Severity) Alert {
 		For:         f.check.For,
 		KeepFiring:  f.keepFiring(severity),
 		Expr:        f.expr(name),
-		Summary:     `Webhook {{ $labels.name }}: ` + lowerFirst(f.check.Summary),
+		Summary:     `Webhook {{ $labels.name }}: ` + found(f.check),
 		Description: describe(f.check),
 		Runbook:     "pkg/classify/" + f.check.Name + ".md",
 		Labels:      map[string]string{"check": f.check.Name},
@@ -142,15 +142,55 @@ func describe(c *classify.Check) string {
 	b.WriteString(`{{ if eq $labels.type "admit" }}Mutating{{ else if eq $labels.type "conversion" }}Conversion{{ else }}Validating{{ end }} webhook {{ $labels.name }}`)
 	b.WriteString(`{{ if ne $labels.type "conversion" }} of configuration {{ $labels.configuration }}{{ end }}`)
 	b.WriteString(`{{ with $labels.resource }}, called for {{ . }}{{ with $labels.group }} of {{ . }}{{ end }}{{ end }}`)
-	b.WriteString(`{{ with $labels.namespace }}, backend in namespace {{ . }}{{ end }}: `)
-	b.WriteString(lowerFirst(c.Summary))
-	for _, section := range []string{"Impact", "Mitigation"} {
+	sections := []string{"Impact", "Mitigation"}
+	if c.NonCriticalAlert != "" {
+		b.WriteString(`{{ with $service }}, which calls Service {{ $labels.namespace }}/{{ . }}{{ end }}: ` + found(c) + impactOfPolicy + itsBackend)
+		sections = sections[1:]
+	} else {
+		b.WriteString(`{{ with $labels.namespace }}, backend in namespace {{ . }}{{ end }}: ` + found(c))
+	}
+	for _, section := range sections {
 		if text := firstParagraph(c.Runbook(), section); text != "" {
 			b.WriteString(" " + section + ": " + text)
 		}
 	}
 	b.WriteString(` "webhook-auditor audit" prints the finding in full.`)
+	b.WriteString(findingVariables(c.Runbook()))
 	return b.String()
+}
+
+// impactOfPolicy is what happens while a webhook cannot be called.
+const impactOfPolicy = `{{ if eq $labels.type "conversion" }} Its objects cannot be read in another version than they are stored in.` +
+	`{{ else if eq $policy "Fail" }} Its failurePolicy is Fail: every request that it intercepts is refused.` +
+	`{{ else if eq $policy "Ignore" }} Its failurePolicy is Ignore: requests pass without what it checks or changes.` +
+	`{{ else }} What it intercepts is refused, or passes without it where its failurePolicy is Ignore.{{ end }}`
+
+// findingVariables set the variables of the commands in a check's runbook.
+func findingVariables(runbook string) string {
+	var names, values []string
+	for _, v := range [][2]string{
+		{"KIND", "$kind"},
+		{"CONFIGURATION", "$configuration"},
+		{"NAME", "$labels.name"},
+		{"NAMESPACE", "$labels.namespace"},
+		{"SERVICE", "$service"},
+		{"CRD", "$crd"},
+		{"RESOURCE", "$labels.resource"},
+	} {
+		if strings.Contains(runbook, "$"+v[0]) {
+			names, values = append(names, v[0]), append(values, v[1])
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return kindVariable + `{{ $configuration := $labels.configuration }}{{ $crd := "" }}{{ if not $kind }}{{ $crd = $labels.name }}{{ $configuration = "" }}{{ end }}` +
+		variables(strings.Join(names, " "), strings.Join(values, " "))
+}
+
+// found continues a sentence about the webhook with what the check finds.
+func found(c *classify.Check) string {
+	return strings.ReplaceAll(lowerFirst(c.Summary), " that a webhook ", " that it ")
 }
 
 // firstParagraph returns the first paragraph of the section of a runbook as

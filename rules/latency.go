@@ -19,7 +19,7 @@ func latencyAlerts() []Alert {
 			Threshold:   0.01,
 			Expr:        withBackend("WebhookCriticalResourceSlow", slow+` and on (type, name) `+onVital),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
-			Description: slowCalls + `, 0.5 s unless the auditor's configuration says otherwise. It is called for resources that the cluster's stability depends on: each of those requests waits for it, whatever its failurePolicy.` + itsBackend + registration + ` If it cannot be repaired at once, lower its timeoutSeconds or` + breakGlass,
+			Description: slowCalls + `, 0.5 s unless the auditor's configuration says otherwise. It is called for resources that the cluster's stability depends on: each of those requests waits for it, whatever its failurePolicy.` + itsBackend + registration + ` If it cannot be repaired at once, lower its timeoutSeconds or` + breakGlass + webhookVariables,
 		},
 		{
 			Name:        "WebhookSlow",
@@ -30,7 +30,7 @@ func latencyAlerts() []Alert {
 			Threshold:   0.01,
 			Expr:        withBackend("WebhookSlow", slow+` unless on (type, name) `+onVital),
 			Summary:     `Webhook {{ $labels.name }} is slow.`,
-			Description: slowCalls + `, 1 s unless the auditor's configuration says otherwise. Each request that it is called for waits that long.` + itsBackend + registration,
+			Description: slowCalls + `, 1 s unless the auditor's configuration says otherwise. Each request that it is called for waits that long.` + itsBackend + registration + webhookVariables,
 		},
 	}
 }

@@ -106,6 +106,9 @@ func TestConventions(t *testing.T) {
 		if a.Summary == "" || a.Description == "" || strings.Contains(a.Summary+a.Description, "\n") {
 			t.Errorf("%s: want a summary and a description on one line each", a.Name)
 		}
+		if name := "pods.policy.example.com"; len(name)+len(templated.ReplaceAllString(a.Summary, "")) > 120 {
+			t.Errorf("%s: the summary has more than 120 characters: %s", a.Name, a.Summary)
+		}
 		if a.For == 0 {
 			t.Errorf("%s fires at once: want it to wait", a.Name)
 		}
@@ -115,7 +118,7 @@ func TestConventions(t *testing.T) {
 // TestRunbooks holds that every alert has one, and that those of critical
 // alerts say how to break the glass.
 func TestRunbooks(t *testing.T) {
-	breakGlass := regexp.MustCompile(`(?s)kubectl get .* -o yaml > backup.yaml.*kubectl (patch|delete) .*kubectl (create -f backup.yaml|patch .*conversion.json)`)
+	breakGlass := regexp.MustCompile(`(?s)kubectl get .* -o yaml > backup.yaml.*kubectl (patch|delete) .*kubectl (create -f backup.yaml|replace --force -f backup.yaml|patch .*conversion.json)`)
 	for _, a := range all() {
 		text, err := os.ReadFile("../" + a.runbook())
 		if err != nil {
@@ -132,6 +135,34 @@ func TestRunbooks(t *testing.T) {
 		}
 		if a.Severity == classify.Critical && !breakGlass.Match(text[at:]) {
 			t.Errorf("%s: want under Mitigation how to back up, narrow or delete, and restore", a.runbook())
+		}
+	}
+}
+
+// templated is what Prometheus replaces in a text.
+var templated = regexp.MustCompile(`\{\{[^}]*\}\}`)
+
+// TestRunbookBlocks holds that each block of a runbook can be pasted: it does not
+// undo itself, and what it reads was set before, by what the alert's description
+// ends with, by the runbook, or by a command.
+func TestRunbookBlocks(t *testing.T) {
+	blocks, reads := regexp.MustCompile("(?s)```sh[^\n]*\n(.*?)```"), regexp.MustCompile(`"[^"]*\$([A-Z]+)`)
+	removes, restores := regexp.MustCompile(`(?m)^kubectl (delete|patch) `), regexp.MustCompile(`(?m)^kubectl (create|replace|patch) .*(backup.yaml|conversion.json)`)
+	for _, a := range all() {
+		text, err := os.ReadFile("../" + a.runbook())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range blocks.FindAllStringSubmatch(string(text), -1) {
+			if rest := restores.ReplaceAllString(block[1], ""); rest != block[1] && removes.MatchString(rest) {
+				t.Errorf("%s: a block undoes itself:\n%s", a.runbook(), block[1])
+			}
+			for _, variable := range reads.FindAllStringSubmatch(block[1], -1) {
+				isSet := regexp.MustCompile(`[ "]` + variable[1] + `=%s|(?m:^` + variable[1] + "=)|Set [^.]*`" + variable[1] + "`")
+				if !isSet.MatchString(a.Description + "\n" + string(text)) {
+					t.Errorf("%s: nothing sets %s for %s", a.runbook(), variable[1], a.Name)
+				}
+			}
 		}
 	}
 }
@@ -209,30 +240,45 @@ func walk(t *testing.T, visit func(Alert, parser.Node, []parser.Node)) {
 	}
 }
 
-// largest is what the annotation holds in which "kubectl apply" keeps an object.
-const largest = 256 << 10
+// largest is half of what the annotation holds in which "kubectl apply" keeps an
+// object.
+const largest = 128 << 10
 
-// TestForms reads the forms as their APIs do.
+// longest are Options that make of the rules as much as those of installations do.
+var longest = Options{
+	ClusterLabel:   "kubernetes_cluster_name",
+	RunbookBaseURL: "https://git.example.com/platform/monitoring/runbooks/webhook-auditor",
+	PageURL:        "https://webhook-auditor.apps.cluster.example.com",
+	Severities:     EnhancementSeverities,
+	Labels:         map[string]string{"team": "platform-engineering", "tier": "control-plane"},
+	ObjectLabels:   map[string]string{"release": "monitoring"},
+}
+
+// TestForms reads the forms as their APIs do, also where they are largest.
 func TestForms(t *testing.T) {
+	selecting := longest
+	selecting.Selector = `job="apiserver",environment="production"`
 	for form, object := range map[Form]any{
 		PrometheusRule: &monitoringv1.PrometheusRule{},
 		AlertingRule:   &openshiftv1.AlertingRule{},
 		RuleFile:       &monitoringv1.PrometheusRuleSpec{},
 	} {
-		out, err := Render(form, Options{ObjectLabels: map[string]string{"release": "monitoring"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, document := range documents(out) {
-			if err := yaml.UnmarshalStrict(document, object); err != nil {
-				t.Errorf("%s: %v", form, err)
+		for _, options := range []Options{longest, selecting} {
+			out, err := Render(form, options)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if encoded, err := yaml.YAMLToJSON(document); err != nil || len(encoded) > largest {
-				t.Errorf("%s: an object of %d bytes (%v), want %d at most", form, len(encoded), err, largest)
+			for _, document := range documents(out) {
+				if err := yaml.UnmarshalStrict(document, object); err != nil {
+					t.Errorf("%s: %v", form, err)
+				}
+				if encoded, err := yaml.YAMLToJSON(document); form != RuleFile && (err != nil || len(encoded) > largest) {
+					t.Errorf("%s: an object of %d bytes (%v), want %d at most", form, len(encoded), err, largest)
+				}
 			}
-		}
-		if form != RuleFile && !strings.Contains(string(out), "release: monitoring") {
-			t.Errorf("%s lacks the object's label", form)
+			if form != RuleFile && !strings.Contains(string(out), "release: monitoring") {
+				t.Errorf("%s lacks the object's label", form)
+			}
 		}
 	}
 	if got := slices.Sorted(maps.Keys(rendered(t))); len(got) < 20 {

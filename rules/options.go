@@ -59,12 +59,14 @@ type Options struct {
 	// TimeScale multiplies all windows and waiting times. It is for tests that
 	// cannot wait as long as an alert does.
 	TimeScale float64
+	// Namespace is that of the rendered objects; "" stands for webhook-auditor.
+	Namespace string
 	// ObjectLabels are put on the rendered object, for rule selectors that ask
 	// for some.
 	ObjectLabels map[string]string
 
-	// compact writes expressions on one line: where all is written out, the
-	// indentation is most of an object that must fit into etcd.
+	// compact writes expressions on one line: the indentation is most of an object,
+	// of which an API takes so much.
 	compact bool
 }
 
@@ -142,16 +144,26 @@ const activeAlerts = "ALERTS"
 var placeholder = regexp.MustCompile(`"\$(\w+)"`)
 
 // registrations returns a template that sets $registered to the names of the
-// configurations that register the webhook, each after a space.
-func (o Options) registrations() (string, error) {
+// configurations that register the webhook, each after a space, and $configuration
+// to that of the only one.
+func (o Options) registrations(Alert) (string, error) {
 	query, err := o.query(`group by (configuration) (last_over_time(webhook_auditor_webhook_info{name="$name", type="$type"}[5m]))`)
-	return "{{ $registered := \"\" }}{{ range " + query + " | sortByLabel \"configuration\" }}" +
-		"{{ $registered = printf \"%s %s\" $registered (label \"configuration\" .) }}{{ end }}", err
+	return "{{ $registered := \"\" }}{{ $configuration := \"\" }}{{ $all := " + query + " }}{{ range $all | sortByLabel \"configuration\" }}" +
+		"{{ $registered = printf \"%s %s\" $registered (label \"configuration\" .) }}" +
+		"{{ if eq (len $all) 1 }}{{ $configuration = label \"configuration\" . }}{{ end }}{{ end }}", err
+}
+
+// service returns a template that sets $service to the Service that the webhook
+// of a finding calls, and $policy to its failurePolicy.
+func (o Options) service(Alert) (string, error) {
+	query, err := o.query(`group by (service_name, failure_policy) (last_over_time(webhook_auditor_webhook_info{name="$name", type="$type", configuration="$configuration"}[1h]))`)
+	return "{{ $service := \"\" }}{{ $policy := \"\" }}{{ range " + query + " }}" +
+		"{{ $service = label \"service_name\" . }}{{ $policy = label \"failure_policy\" . }}{{ end }}", err
 }
 
 // apiServers returns a template that sets $apiservers to the API servers of
 // which calls fail, each after a space, where they are not all that called the
-// webhook.
+// webhook, and $instance to the only one.
 func (o Options) apiServers(a Alert) (string, error) {
 	failing, calling := `increase(`+failedClosed+`[30m]) or increase(`+failedOpen+`[30m]) or increase(`+matchConditionErrors+`[30m])`, `increase(`+requests+`[30m])`
 	by := `name="$name", type="$type"`
@@ -163,8 +175,9 @@ func (o Options) apiServers(a Alert) (string, error) {
 		return "", err
 	}
 	called, err := o.query(`group by (instance) (` + selecting(calling, by) + ` > 0)`)
-	return "{{ $apiservers := \"\" }}{{ $failed := " + failed + " }}{{ if lt (len $failed) (len (" + called + ")) }}{{ range $failed | sortByLabel \"instance\" }}" +
-		"{{ $apiservers = printf \"%s %s\" $apiservers (label \"instance\" .) }}{{ end }}{{ end }}", err
+	return "{{ $apiservers := \"\" }}{{ $instance := \"\" }}{{ $failed := " + failed + " }}{{ if lt (len $failed) (len (" + called + ")) }}{{ range $failed | sortByLabel \"instance\" }}" +
+		"{{ $apiservers = printf \"%s %s\" $apiservers (label \"instance\" .) }}" +
+		"{{ if eq (len $failed) 1 }}{{ $instance = label \"instance\" . }}{{ end }}{{ end }}{{ end }}", err
 }
 
 // selecting adds matchers to each range selector.

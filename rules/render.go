@@ -1,8 +1,12 @@
 package rules
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,6 +50,13 @@ func Render(form Form, o Options) ([]byte, error) {
 	if form == Markdown {
 		return o.table()
 	}
+	if !slices.Contains(Forms, form) {
+		return nil, fmt.Errorf("form %q of rules: must be one of %q", form, Forms)
+	}
+	if form == AlertingRule && !slices.Contains([]string{"", alertingRules}, o.Namespace) {
+		return nil, fmt.Errorf("--namespace: AlertingRules are read from %s alone", alertingRules)
+	}
+	o.compact = form != RuleFile || o.Selector != ""
 	groups, err := o.groups(o.Selector == "" && form != AlertingRule)
 	if err != nil {
 		return nil, err
@@ -72,31 +83,70 @@ type manifest struct {
 	Spec              any `json:"spec"`
 }
 
-// objects are what the form is made of. AlertingRules have a group each: with
-// their expressions written out, all together are larger than the annotation in
-// which "kubectl apply" keeps an object.
+// objects are what the form is made of: for an API, each group is an object, as all
+// together are larger than the annotation in which "kubectl apply" keeps one.
 func (o Options) objects(form Form, groups []monitoringv1.RuleGroup) ([]any, error) {
-	switch form {
-	case RuleFile:
+	if form == RuleFile {
 		return []any{monitoringv1.PrometheusRuleSpec{Groups: groups}}, nil
-	case PrometheusRule:
-		return []any{manifest{
-			TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PrometheusRuleKind},
-			ObjectMeta: o.meta("webhook-auditor", "webhook-auditor"),
-			Spec:       monitoringv1.PrometheusRuleSpec{Groups: groups},
-		}}, nil
-	case AlertingRule:
-		var out []any
-		for _, g := range groups {
-			out = append(out, manifest{
-				TypeMeta:   metav1.TypeMeta{APIVersion: openshiftv1.GroupVersion.String(), Kind: "AlertingRule"},
-				ObjectMeta: o.meta("openshift-monitoring", g.Name), // the only namespace that they are read from
-				Spec:       openshiftv1.AlertingRuleSpec{Groups: []openshiftv1.RuleGroup{forOpenShift(g)}},
-			})
-		}
-		return out, nil
 	}
-	return nil, fmt.Errorf("form %q of rules: must be one of %q", form, Forms)
+	var out []any
+	for _, g := range groups {
+		parts, err := split(g)
+		if err != nil {
+			return nil, err
+		}
+		for _, part := range parts {
+			out = append(out, o.object(form, part))
+		}
+	}
+	return out, nil
+}
+
+func (o Options) object(form Form, g monitoringv1.RuleGroup) manifest {
+	if form == AlertingRule {
+		return manifest{
+			TypeMeta:   metav1.TypeMeta{APIVersion: openshiftv1.GroupVersion.String(), Kind: "AlertingRule"},
+			ObjectMeta: o.meta(alertingRules, g.Name),
+			Spec:       openshiftv1.AlertingRuleSpec{Groups: []openshiftv1.RuleGroup{forOpenShift(g)}},
+		}
+	}
+	return manifest{
+		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PrometheusRuleKind},
+		ObjectMeta: o.meta(cmp.Or(o.Namespace, "webhook-auditor"), g.Name),
+		Spec:       monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{g}},
+	}
+}
+
+// alertingRules is the only namespace that AlertingRules are read from.
+const alertingRules = "openshift-monitoring"
+
+// largestGroup is how large the rules of an object may be, in bytes of JSON:
+// "kubectl apply" keeps the object in an annotation, and all annotations together
+// may have 256 KiB.
+const largestGroup = 120 << 10
+
+// split makes several groups of one that is too large for an object. What the
+// others read of the first one's records may be one evaluation old.
+func split(g monitoringv1.RuleGroup) ([]monitoringv1.RuleGroup, error) {
+	var out []monitoringv1.RuleGroup
+	room := 0
+	for _, r := range g.Rules {
+		encoded, err := json.Marshal(r)
+		if err != nil {
+			return nil, err
+		}
+		if room -= len(encoded) + len(","); room < 0 {
+			part := g
+			part.Rules, room = nil, largestGroup-len(encoded)
+			if len(out) > 0 {
+				part.Name += "-" + strconv.Itoa(len(out)+1)
+			}
+			out = append(out, part)
+		}
+		last := &out[len(out)-1]
+		last.Rules = append(last.Rules, r)
+	}
+	return out, nil
 }
 
 func (o Options) meta(namespace, name string) metav1.ObjectMeta {
@@ -128,7 +178,6 @@ func (o Options) groups(record bool) ([]monitoringv1.RuleGroup, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	o.compact = !record
 	var out []monitoringv1.RuleGroup
 	all := Groups()
 	if !record {
@@ -193,22 +242,25 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 	return rule, nil
 }
 
-// description returns the alert's description with the queries that it needs.
+// description returns the alert's description after the queries that it needs.
 func (o Options) description(a Alert) (string, error) {
 	out := a.Description
-	if strings.Contains(a.Description, "$registered") {
-		lookup, err := o.registrations()
+	for _, lookup := range []struct {
+		variable string
+		template func(Alert) (string, error)
+	}{
+		{"$registered", o.registrations},
+		{"$apiservers", o.apiServers},
+		{"$service", o.service},
+	} {
+		if !strings.Contains(a.Description, lookup.variable) {
+			continue
+		}
+		text, err := lookup.template(a)
 		if err != nil {
 			return "", err
 		}
-		out = lookup + out
-	}
-	if strings.Contains(a.Description, "$apiservers") {
-		lookup, err := o.apiServers(a)
-		if err != nil {
-			return "", err
-		}
-		out = lookup + out
+		out = text + out
 	}
 	return out, nil
 }

@@ -14,9 +14,14 @@ var resourceAlerts = []Alert{
 		For:         10 * time.Minute,
 		Expr:        perResource,
 		Summary:     `Webhooks slow down requests for {{ $labels.resource }}{{ with $labels.group }}.{{ . }}{{ end }}.`,
-		Description: `{{ if eq $labels.webhooks "conversion" }}Each request for` + resource + ` waits {{ $value | humanizeDuration }} on average for the CRD's conversion webhook{{ else }}Each {{ $labels.verb }} request for` + resource + ` waits {{ $value | humanizeDuration }} on average for all of its admission webhooks together{{ end }}. It is an average: single requests wait longer. {{ if ne $labels.webhooks "conversion" }}It contains the time that requests queue for API Priority and Fairness: if apiserver_flowcontrol_request_wait_duration_seconds is high as well, the API server is overloaded rather than a webhook slow. {{ end }}"webhook-auditor explain" lists the webhooks that such a request meets, and WebhookSlow names the slow one, if it is one.`,
+		Description: request + `{{ if eq $labels.webhooks "conversion" }}Each request for` + resource + ` waits {{ $value | humanizeDuration }} on average for the CRD's conversion webhook{{ else }}Each {{ $labels.verb }} request for` + resource + ` waits {{ $value | humanizeDuration }} on average for all of its admission webhooks together{{ end }}. It is an average: single requests wait longer. {{ if ne $labels.webhooks "conversion" }}It contains the time that requests queue for API Priority and Fairness: if apiserver_flowcontrol_request_wait_duration_seconds is high as well, the API server is overloaded rather than a webhook slow. {{ end }}"webhook-auditor explain {{ $operation }} {{ $name }}" lists the webhooks that such a request meets, and WebhookSlow names the slow one, if it is one.` + variables("OPERATION RESOURCE", "$operation $name"),
 	},
 }
+
+// request sets $operation and $name to what "webhook-auditor explain" calls the
+// requests that an alert is about.
+const request = `{{ $operation := "update" }}{{ if eq $labels.verb "POST" }}{{ $operation = "create" }}{{ else if match "^DELETE" $labels.verb }}{{ $operation = "delete" }}{{ else if eq $labels.verb "CONNECT" }}{{ $operation = "connect" }}{{ end }}` +
+	`{{ $name := $labels.resource }}{{ with $labels.group }}{{ $name = printf "%s.%s" $name . }}{{ end }}{{ with $labels.subresource }}{{ $name = printf "%s/%s" $name . }}{{ end }}`
 
 // resource names the resource that an alert is about.
 const resource = ` {{ $labels.resource }}{{ with $labels.subresource }}/{{ . }}{{ end }}{{ with $labels.group }} of {{ . }}{{ end }}`

@@ -105,6 +105,7 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	flags.StringVar(&o.Selector, "selector", "", `label matchers added to every selector, for example cluster="one"`)
 	flags.StringVar(&o.RunbookBaseURL, "runbook-base-url", "", "URL that the runbooks' paths are appended to (default: the project's)")
 	flags.StringVar(&o.PageURL, "page-url", "", "address of the status page: adds the annotation page_url to every alert (default: none)")
+	flags.StringVarP(&o.Namespace, "namespace", "n", "", "namespace of the objects (default: webhook-auditor, and openshift-monitoring for AlertingRules)")
 	flags.StringToStringVar(&o.ObjectLabels, "labels", nil, "labels of the object, for example release=prometheus")
 	flags.StringToStringVar(&o.Labels, "alert-labels", nil, "labels added to every alert, for example team=platform")
 	flags.StringSliceVar(&o.Disabled, "disable", nil, "names of alerts to leave out")

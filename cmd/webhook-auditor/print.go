@@ -91,7 +91,7 @@ var printExamples = map[string]string{
   webhook-auditor print rules --form prometheus --threshold WebhookFailingOpen=0.1
 
   # Apply the alerts where the Prometheus Operator selects rules by a label
-  webhook-auditor print rules --labels release=prometheus | kubectl apply -n monitoring -f -`,
+  webhook-auditor print rules -n monitoring --labels release=prometheus | kubectl apply -f -`,
 	"run-level-guard": `  webhook-auditor print run-level-guard --config policy.yaml | kubectl apply -f -`,
 }
 

@@ -9,7 +9,7 @@ import (
 
 var backendUnreachable = &Check{
 	Name:     "backend-unreachable",
-	Summary:  "The probe finds that a webhook's backend refuses connections, or that there is no way to it.",
+	Summary:  "The probe finds that a backend refuses connections, or that there is no way to it.",
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookBackendUnreachable"},
 	For:      15 * time.Minute,

@@ -13,7 +13,7 @@ import (
 
 var bootstrapDeadlock = &Check{
 	Name:     "bootstrap-deadlock",
-	Summary:  "A webhook refuses the Pods that it needs to run: once they are all gone, nothing starts any more.",
+	Summary:  "A webhook refuses the Pods that it needs to run: once all are gone, nothing starts.",
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookBootstrapDeadlock"},
 	For:      15 * time.Minute,

@@ -10,7 +10,7 @@ import (
 
 var budgetExceeded = &Check{
 	Name:     "budget-exceeded",
-	Summary:  "The webhooks that one request meets take longer, or are more, than the Policy allows for its resource.",
+	Summary:  "The webhooks of one request take longer, or are more, than the Policy allows.",
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookBudgetExceeded"},
 	For:      15 * time.Minute,

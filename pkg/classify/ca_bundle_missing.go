@@ -10,7 +10,7 @@ import (
 
 var caBundleMissing = &Check{
 	Name:      "ca-bundle-missing",
-	Summary:   "A webhook in the cluster has no CA bundle, so that the API server trusts public CAs alone.",
+	Summary:   "A webhook in the cluster has no CA bundle: the API server trusts public CAs alone.",
 	Severity:  Warning,
 	Alerts:    map[Severity]string{Warning: "WebhookCaBundleMissing"},
 	For:       5 * time.Minute,

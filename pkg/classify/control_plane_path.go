@@ -12,7 +12,7 @@ import (
 
 var controlPlanePath = &Check{
 	Name:     "control-plane-path",
-	Summary:  "A webhook can keep nodes from joining, a control plane from recovering or leaders from staying leaders.",
+	Summary:  "A webhook can keep nodes from joining, a control plane down or leaders from leading.",
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookControlPlanePath"},
 	For:      15 * time.Minute,

@@ -8,7 +8,7 @@ import (
 
 var coreResource = &Check{
 	Name:     "core-resource",
-	Summary:  "An unapproved webhook whose Service is in an openshift-* namespace is called for resources of a stock cluster.",
+	Summary:  "An unapproved webhook of an openshift-* Service is called for stock resources.",
 	Severity: Info,
 	Alerts:   map[Severity]string{Info: "WebhookOnCoreResource"},
 	For:      15 * time.Minute,

@@ -7,7 +7,7 @@ import (
 
 var criticalResource = &Check{
 	Name:     "critical-resource",
-	Summary:  "An unapproved third-party webhook is called for resources that the cluster's stability hangs on.",
+	Summary:  "An unapproved third-party webhook is called for what the cluster's stability hangs on.",
 	Severity: Info,
 	Alerts:   map[Severity]string{Info: "WebhookOnCriticalResource"},
 	For:      15 * time.Minute,

@@ -11,7 +11,7 @@ import (
 
 var failingMatchCondition = &Check{
 	Name:     "failing-match-condition",
-	Summary:  "A matchCondition always fails, so that requests are refused, or the webhook is skipped, however healthy its backend is.",
+	Summary:  "A matchCondition always fails: requests are refused, or the webhook is skipped.",
 	Severity: Critical,
 	Alerts: map[Severity]string{
 		Critical: "WebhookFailingMatchCondition",

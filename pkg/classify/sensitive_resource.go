@@ -7,7 +7,7 @@ import (
 
 var sensitiveResource = &Check{
 	Name:     "sensitive-resource",
-	Summary:  "An unapproved webhook is called for security-sensitive resources and sees them in plain text.",
+	Summary:  "An unapproved webhook reads security-sensitive resources in plain text.",
 	Severity: Info,
 	Alerts:   map[Severity]string{Info: "WebhookOnSensitiveResource"},
 	For:      15 * time.Minute,

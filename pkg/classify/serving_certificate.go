@@ -9,7 +9,7 @@ import (
 
 var servingCertificate = &Check{
 	Name:      "serving-certificate",
-	Summary:   "The probe finds that a webhook's backend shows a certificate that the API server refuses, or will soon, or none.",
+	Summary:   "The probe finds a certificate that the API server refuses, or will soon, or none.",
 	Severity:  Warning,
 	Alerts:    map[Severity]string{Warning: "WebhookServingCertificate"},
 	For:       15 * time.Minute,

@@ -12,7 +12,7 @@ import (
 
 var virtualResource = &Check{
 	Name:     "virtual-resource",
-	Summary:  "A webhook intercepts resources that are never stored, such as subjectaccessreviews or pods/binding.",
+	Summary:  "A webhook intercepts resources that are never stored, such as reviews or pods/binding.",
 	Severity: Critical,
 	Condition: map[inventory.Type]string{
 		inventory.Mutating:   "VirtualResourceAdmissionError",

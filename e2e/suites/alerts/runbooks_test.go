@@ -38,9 +38,9 @@ func runbooks(t *testing.T) []string {
 	return out
 }
 
-// commands are what a section of a runbook has one type, a line each. Blocks
-// marked "node" ask a node, for which no API server can answer.
-func commands(t *testing.T, file, section string) []string {
+// blocks are what a section of a runbook has one paste. Those marked "node" ask a
+// node, for which no API server can answer.
+func blocks(t *testing.T, file, section string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	testenv.Must(t, err)
@@ -49,9 +49,15 @@ func commands(t *testing.T, file, section string) []string {
 	var out []string
 	for _, block := range strings.Split(body, "```sh\n")[1:] {
 		block, _, _ = strings.Cut(block, "```")
-		out = append(out, strings.Split(strings.TrimSpace(block), "\n")...)
+		out = append(out, strings.TrimSpace(block))
 	}
 	return out
+}
+
+// commands are the lines of these blocks.
+func commands(t *testing.T, file, section string) []string {
+	t.Helper()
+	return strings.FieldsFunc(strings.Join(blocks(t, file, section), "\n"), func(r rune) bool { return r == '\n' })
 }
 
 // reading are the commands of a runbook that change nothing: all of its
@@ -102,7 +108,7 @@ func (s scenario) shell(t *testing.T, file string) shell {
 	return shell{dir: dir, env: env, name: name}
 }
 
-// run types a command and wants it to succeed. A report with findings is a
+// run pastes a block or a line of one and wants it to succeed. A report with findings is a
 // success, and a watch is ended after a while. What goes wrong early in a pipe
 // shows in what it prints.
 func (s shell) run(ctx context.Context, command string) (string, error) {
@@ -197,6 +203,9 @@ func (s scenario) lockOut(t *testing.T) {
 	c := s.configuration(admissionv1.Rule{APIGroups: []string{"*"}, Resources: []string{"*/*"}})
 	c.Webhooks[0].Rules[0].Operations = []admissionv1.OperationType{admissionv1.OperationAll}
 	c.Webhooks[0].NamespaceSelector = nil
+	other := c.Webhooks[0].DeepCopy()
+	other.Name, other.Rules[0].Resources = "other."+other.Name, []string{"none"}
+	c.Webhooks = append([]admissionv1.ValidatingWebhook{*other}, c.Webhooks...) // so that the first is not the dead one
 	testenv.Must(t, s.register(t.Context(), c))
 	eventually(t, s.isLockedOut)
 }
@@ -216,7 +225,7 @@ func breakGlass(t *testing.T, w environment) {
 	broken := 0
 	done := map[string]bool{} // most runbooks break it alike
 	for _, file := range runbooks(t) {
-		typed := aboutConfigurations(commands(t, file, "Mitigation"))
+		typed := aboutConfigurations(blocks(t, file, "Mitigation"))
 		if len(typed) == 0 {
 			continue
 		}
@@ -230,11 +239,11 @@ func breakGlass(t *testing.T, w environment) {
 			s := newScenario(t, w, strings.ToLower(strings.TrimSuffix(filepath.Base(file), ".md")))
 			s.lockOut(t)
 			sh := s.shell(t, file)
-			for _, command := range typed {
-				if _, err := sh.run(t.Context(), command); err != nil {
+			for _, block := range typed {
+				if _, err := sh.run(t.Context(), block); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, s.expected(command))
+				eventually(t, s.expected(block))
 			}
 			testenv.Must(t, ignoreMissing(s.unregister(t.Context())))
 			eventually(t, s.isFree)
@@ -245,15 +254,15 @@ func breakGlass(t *testing.T, w environment) {
 	}
 }
 
-// aboutConfigurations are the commands of a mitigation that keeps a copy of a
+// aboutConfigurations are the blocks of a mitigation that keeps a copy of a
 // webhook configuration, without those for CRDs.
 func aboutConfigurations(typed []string) []string {
 	var out []string
 	keeps := false
-	for _, command := range typed {
-		keeps = keeps || strings.HasPrefix(command, `kubectl get "$KIND" "$CONFIGURATION" -o yaml > backup.yaml`)
-		if !strings.Contains(command, " crd ") {
-			out = append(out, command)
+	for _, block := range typed {
+		keeps = keeps || strings.HasPrefix(block, `kubectl get "$KIND" "$CONFIGURATION" -o yaml > backup.yaml`)
+		if !strings.Contains(block, " crd ") {
+			out = append(out, block)
 		}
 	}
 	if !keeps {
@@ -262,9 +271,9 @@ func aboutConfigurations(typed []string) []string {
 	return out
 }
 
-// expected is what must hold after a command: whether requests get through.
-func (s scenario) expected(command string) func(context.Context) error {
-	switch strings.Fields(command)[1] {
+// expected is what must hold after a block: whether requests get through.
+func (s scenario) expected(block string) func(context.Context) error {
+	switch last := block[strings.LastIndex(block, "\n")+1:]; strings.Fields(last)[1] {
 	case "patch", "delete":
 		return s.isFree
 	case "create", "replace":
@@ -297,14 +306,14 @@ func breakGlassOfConversion(t *testing.T, w environment) {
 	const file = "../../../rules/runbooks/WebhookConversionBlocksControllers.md"
 	sh := s.shell(t, file)
 	holds := unreadable
-	for _, command := range commands(t, file, "Mitigation") {
+	for _, block := range blocks(t, file, "Mitigation") {
 		eventually(t, holds)
-		if _, err := sh.run(t.Context(), command); err != nil {
+		if _, err := sh.run(t.Context(), block); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(command, "kubectl patch") {
+		if strings.Contains(block, "kubectl patch") {
 			holds = readable
-			if strings.Contains(command, "conversion.json") {
+			if strings.Contains(block, "conversion.json") {
 				holds = unreadable
 			}
 		}
