@@ -15,7 +15,7 @@ MODULES := . e2e e2e/suites/installations manifests/packaging
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
 
-manifests: build ## what is derived; kustomize and Helm need of it what git ignores: the AlertingRules for OpenShift
+manifests: build ## what is derived
 	bin/webhook-auditor print all --write .
 
 control-plane: ## etcd, kube-apiserver, kube-controller-manager and kubectl from source, in e2e/bin; the first time only

@@ -170,11 +170,11 @@ func findingVariables(runbook string) string {
 	var names, values []string
 	for _, v := range [][2]string{
 		{"KIND", "$kind"},
-		{"CONFIGURATION", "$configuration"},
+		{"CONFIGURATION", "$labels.configuration"},
 		{"NAME", "$labels.name"},
 		{"NAMESPACE", "$labels.namespace"},
 		{"SERVICE", "$service"},
-		{"CRD", "$crd"},
+		{"CRD", "$labels.name"},
 		{"RESOURCE", "$labels.resource"},
 	} {
 		if strings.Contains(runbook, "$"+v[0]) {
@@ -184,8 +184,11 @@ func findingVariables(runbook string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return kindVariable + `{{ $configuration := $labels.configuration }}{{ $crd := "" }}{{ if not $kind }}{{ $crd = $labels.name }}{{ $configuration = "" }}{{ end }}` +
-		variables(strings.Join(names, " "), strings.Join(values, " "))
+	out := variables(strings.Join(names, " "), strings.Join(values, " "))
+	if names[0] == "KIND" {
+		out = kindVariable + out
+	}
+	return out
 }
 
 // found continues a sentence about the webhook with what the check finds.

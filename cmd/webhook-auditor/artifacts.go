@@ -74,26 +74,12 @@ func policyArtifact(name, summary, file string, write func(classify.Policy) ([]b
 }
 
 func ruleFiles() (map[string][]byte, error) {
+	files, err := rules.Files()
 	out := map[string][]byte{}
-	for form, file := range rules.Committed {
-		b, err := rules.Render(form, rules.Options{})
-		if err != nil {
-			return nil, err
-		}
-		out["rules/"+file] = b
+	for path, b := range files {
+		out["rules/"+path] = b
 	}
-	adjustable, err := rules.WriteAdjustable()
-	out["rules/adjustable.json"] = adjustable
 	return out, err
-}
-
-// uncommitted is what git ignores: kustomize and Helm read it, but it repeats
-// what is committed in another form.
-func uncommitted() artifact {
-	return artifact{name: "rules", files: func() (map[string][]byte, error) {
-		b, err := rules.Render(rules.AlertingRule, rules.Options{})
-		return map[string][]byte{"manifests/parts/alertingrule/alertingrule.yaml": b}, err
-	}}
 }
 
 func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {

@@ -116,7 +116,7 @@ func allFlags(flags *pflag.FlagSet) func(io.Writer) error {
 		if *dir == "" {
 			return usageError{errors.New("print all: --write: must be the directory of a checkout")}
 		}
-		for _, a := range append(artifacts(), uncommitted()) {
+		for _, a := range artifacts() {
 			if err := a.write(*dir, w); err != nil {
 				return err
 			}

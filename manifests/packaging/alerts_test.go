@@ -10,26 +10,25 @@ import (
 )
 
 // TestAlertsAreThoseOfTheCommandLine: the chart makes of its values what "print
-// rules" makes of its options, in both forms.
+// rules" makes of its options, on OpenShift as elsewhere.
 func TestAlertsAreThoseOfTheCommandLine(t *testing.T) {
 	for _, test := range []struct{ values, flags string }{
 		{`{}`, ``},
 		{`{clusterLabel: clusterid}`, `--cluster-label=clusterid`},
 		{`{runbookBaseURL: "https://example.com/books"}`, `--runbook-base-url=https://example.com/books`},
 		{`{labels: {team: platform}}`, `--alert-labels=team=platform`},
+		{`{severities: enhancement}`, `--severities=enhancement`},
+		{`{severities: enhancement, thresholds: {WebhookFailingOpen: 0.2}}`, `--severities=enhancement --threshold=WebhookFailingOpen=0.2`},
 		{`{disabled: [WebhookSlow, WebhookBackendDown]}`, `--disable=WebhookSlow,WebhookBackendDown`},
 		{`{thresholds: {WebhookFailingClosed: 0.1, WebhookRejectionsHigh: 0.25}}`, `--threshold=WebhookFailingClosed=0.1,WebhookRejectionsHigh=0.25`},
 	} {
-		for form, platform := range map[string]string{
-			"prometheusrule": `prometheusOperator: {enabled: true}`,
-			"alertingrule":   `openshift: {enabled: true}`,
-		} {
-			t.Run(form+test.flags, func(t *testing.T) {
+		for _, platform := range []string{`prometheusOperator: {enabled: true}`, `openshift: {enabled: true}`} {
+			t.Run(platform+test.flags, func(t *testing.T) {
 				got, err := templated(t, namespace, `{`+platform+`, alerts: `+test.values+`}`)
 				if err != nil {
 					t.Fatal(err)
 				}
-				args := append([]string{"print", "rules", "--form=" + form}, strings.Fields(test.flags)...)
+				args := append([]string{"print", "rules", "--namespace=" + namespace}, strings.Fields(test.flags)...)
 				text, err := exec.CommandContext(t.Context(), "../../bin/webhook-auditor", args...).Output()
 				if err != nil {
 					t.Fatal(err)

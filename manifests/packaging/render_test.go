@@ -219,22 +219,6 @@ func compare(t *testing.T, want, got objects) {
 	}
 }
 
-// TestUnbuiltChart: without what "make manifests" writes, the chart installs
-// everywhere but on OpenShift, where it names the command.
-func TestUnbuiltChart(t *testing.T) {
-	chart, err := loader.LoadDir("../chart")
-	if err != nil {
-		t.Fatal(err)
-	}
-	chart.Files = slices.DeleteFunc(chart.Files, func(f *common.File) bool { return strings.HasSuffix(f.Name, "/alertingrule.yaml") })
-	if _, err := rendered(chart, namespace, `{prometheusOperator: {enabled: true}, grafana: {enabled: true}}`); err != nil {
-		t.Error(err)
-	}
-	if _, err := rendered(chart, openshift, `{openshift: {enabled: true}}`); err == nil || !strings.Contains(err.Error(), "make manifests") {
-		t.Errorf("%v, want an error that names make manifests", err)
-	}
-}
-
 // TestPrintedDashboards: kustomize makes the ConfigMaps that are printed.
 func TestPrintedDashboards(t *testing.T) {
 	text, err := exec.Command("../../bin/webhook-auditor", "print", "dashboards", "--form", "configmap").Output()

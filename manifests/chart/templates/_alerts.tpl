@@ -14,9 +14,16 @@
 {{- $name := default "" $rule.alert }}
 {{- $labelled := printf "${1}%s${2}" $values.clusterLabel }}
 {{- $_ := set $rule "expr" (regexReplaceAll "([({,])cluster([,)=!])" $rule.expr $labelled) }}
-{{- if hasKey $values.thresholds $name }}
-{{- $threshold := regexQuoteMeta (get $adjustable $name).threshold }}
-{{- $_ := set $rule "expr" (regexReplaceAll (printf ">(\\s+)%s\\b" $threshold) $rule.expr (printf ">${1}%v" (get $values.thresholds $name))) }}
+{{- $adjustment := default (dict) (get $adjustable $name) }}
+{{- $wanted := "" }}
+{{- if eq $values.severities "enhancement" }}
+{{- $wanted = default "" $adjustment.enhancementThreshold }}
+{{- with $adjustment.enhancementSeverity }}{{ $_ := set $rule.labels "severity" . }}{{ end }}
+{{- end }}
+{{- if hasKey $values.thresholds $name }}{{ $wanted = get $values.thresholds $name }}{{ end }}
+{{- if $wanted }}
+{{- $threshold := regexQuoteMeta $adjustment.threshold }}
+{{- $_ := set $rule "expr" (regexReplaceAll (printf ">(\\s+)%s\\b" $threshold) $rule.expr (printf ">${1}%v" $wanted)) }}
 {{- end }}
 {{- if $name }}
 {{- $_ := set $rule "labels" (merge (dict) $rule.labels $values.labels) }}

@@ -26,8 +26,8 @@ const image = "registry.example.com:5000/platform/webhook-auditor:v1.2.3"
 
 // TestRelease makes a release for this platform, and reads all of it back.
 func TestRelease(t *testing.T) {
-	if output, err := exec.Command("make", "-C", "../../..", "manifests").CombinedOutput(); err != nil {
-		t.Fatalf("make manifests: %v\n%s", err, output)
+	if output, err := exec.Command("make", "-C", "../../..", "build").CombinedOutput(); err != nil {
+		t.Fatalf("make build: %v\n%s", err, output)
 	}
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	r := release{
@@ -170,9 +170,6 @@ func chartIsOfTheRelease(t *testing.T, path string) {
 	}
 	if err := chart.Validate(); err != nil {
 		t.Error(err)
-	}
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(unpacked(t, path))), func(name string) bool { return strings.HasSuffix(name, "/alertingrule.yaml") }) {
-		t.Error("it lacks the AlertingRules for OpenShift")
 	}
 }
 
