@@ -52,6 +52,8 @@ type Enhancement struct {
 // expressions that read it, or Expr where Inline is "".
 type RecordingRule struct {
 	Name, Expr, Inline string
+	// Labels are added to the record; they distinguish records that share a name.
+	Labels map[string]string
 }
 
 // Group is a group of rules. Prometheus evaluates one after the other: the
@@ -95,10 +97,24 @@ func writtenOut(expr string, records []RecordingRule) string {
 	for before != expr {
 		before = expr
 		for _, r := range records {
-			expr = strings.ReplaceAll(expr, r.Name, r.written())
+			if strings.Contains(expr, r.Name) {
+				expr = strings.ReplaceAll(expr, r.Name, written(r.Name, records))
+			}
 		}
 	}
 	return expr
+}
+
+// written is what stands for the records of a name, which are one but for those
+// that are distinguished by their labels.
+func written(name string, records []RecordingRule) string {
+	var operands []string
+	for _, r := range records {
+		if r.Name == name {
+			operands = append(operands, r.written())
+		}
+	}
+	return strings.Join(operands, " or ")
 }
 
 // written is what stands for the record where nothing can be recorded: a series,

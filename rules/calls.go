@@ -61,6 +61,9 @@ const affected = `cluster_type_name:webhook_auditor_webhook_affected:group`
 // of calls are known by then, and at least half of the last 30.
 const counters = `cluster_instance_type_name_operation_code:webhook_auditor_calls_affected:last5m`
 
+// reported says that some API server was scraped.
+const reported = `cluster:webhook_auditor_calls_affected:group15m`
+
 // affectedCalls are how often each of these was called in the window.
 func affectedCalls(window string) string {
 	return `cluster_type_name:webhook_auditor_calls_affected:increase` + window
@@ -93,6 +96,11 @@ func affectedRecords(failures []failure) []RecordingRule {
 			last_over_time(` + requests + `[5m]) or last_over_time(` + matchConditionErrors + `[5m])
 			or ` + asWebhook(`last_over_time(`+converted+`_count[5m])`) + `
 		) and on (type, name) ` + affected})
+	out = append(out, RecordingRule{
+		Name:   reported,
+		Expr:   `group(last_over_time(` + counters + `[15m]))`,
+		Inline: `group(last_over_time(` + requests + `[15m]) or last_over_time(` + matchConditionErrors + `[15m]) or last_over_time(` + unconverted + `[15m]))`,
+	})
 	for _, window := range []string{"2m", "5m", "30m"} {
 		out = append(out, affectedCallsRecord(window))
 	}
@@ -102,26 +110,59 @@ func affectedRecords(failures []failure) []RecordingRule {
 
 // A failure is a way in which calls fail, and how the API server counts it.
 type failure struct {
-	// metric is the middle of the records' names.
-	metric string
-	// increase counts the failures of each webhook on each API server in WINDOW.
-	increase string
-}
-
-func admissionFailure(metric, counter string) failure {
-	return failure{metric, `sum by (instance, type, name) (increase(` + counter + `[WINDOW])) > 0`}
+	// metric is the middle of the records' names, counter what counts the failures.
+	metric, counter string
 }
 
 // The failures.
 var (
-	closed      = admissionFailure("webhook_auditor_calls_failed_closed", failedClosed)
-	open        = admissionFailure("webhook_auditor_calls_failed_open", failedOpen)
-	unevaluated = admissionFailure("webhook_auditor_match_condition_errors", matchConditionErrors)
-	conversion  = failure{
-		"webhook_auditor_conversions_failed",
-		asWebhook(`sum by (instance, crd_name) (increase(` + unconverted + `[WINDOW])) > 0`),
-	}
+	closed      = failure{"webhook_auditor_calls_failed_closed", failedClosed}
+	open        = failure{"webhook_auditor_calls_failed_open", failedOpen}
+	unevaluated = failure{"webhook_auditor_match_condition_errors", matchConditionErrors}
+	conversion  = failure{"webhook_auditor_conversions_failed", unconverted}
 )
+
+// increase counts the failures of each webhook on each API server in the window.
+func (f failure) increase(window string) string {
+	return f.perServer(`increase(` + f.counter + `[` + window + `])`)
+}
+
+// seen is like increase, for short windows: those that hold one scrape, or none,
+// as API servers are scraped seldom or their scrapes fail, reach back five minutes.
+func (f failure) seen(window string) string {
+	return f.perServer(seenIn(f.counter, window))
+}
+
+func seenIn(counter, window string) string {
+	return `increase(` + counter + `[` + window + `]) or increase(` + counter + `[5m])`
+}
+
+// perServer sums what is counted of each webhook on each API server.
+func (f failure) perServer(counted string) string {
+	if f == conversion {
+		return asWebhook(`sum by (instance, crd_name) (` + counted + `) > 0`)
+	}
+	return `sum by (instance, type, name) (` + counted + `) > 0`
+}
+
+// last is the record of the counters as they were scraped last. Like counters, it
+// has a value at each evaluation, so that calls and their failures are seen in the
+// same short window, however seldom API servers are scraped.
+func (f failure) last() RecordingRule {
+	current := `last_over_time(` + f.counter + `[5m])`
+	if f == conversion {
+		current = asWebhook(current)
+	}
+	return RecordingRule{Name: f.on("last5m"), Expr: current}
+}
+
+// recent is the record of what failed in a window by these.
+func (f failure) recent(window string) string { return f.on("recent" + window) }
+
+// noneRecent leaves out the webhooks of which a call failed in the window.
+func (f failure) noneRecent(window string) string {
+	return `unless on (type, name) ` + f.recent(window)
+}
 
 // on is a record of the failures on each API server.
 func (f failure) on(operations string) string {
@@ -131,12 +172,12 @@ func (f failure) on(operations string) string {
 // sum is the failures of each webhook, without those of API servers that reach no
 // webhook at all: these have an alert of their own.
 func (f failure) sum(operations string) string {
-	return `sum by (type, name) (` + f.on(operations) + ` unless on (instance) ` + excluded + `)`
+	return `sum by (type, name) (` + f.on(operations) + ` unless on (instance, type, name) ` + excluded + `)`
 }
 
 // most is like sum, of the API server that has most.
 func (f failure) most(operations string) string {
-	return `max by (type, name) (` + f.on(operations) + ` unless on (instance) ` + excluded + `)`
+	return `max by (type, name) (` + f.on(operations) + ` unless on (instance, type, name) ` + excluded + `)`
 }
 
 // burning is the record of the share of the calls that fail, where it pages.
@@ -145,83 +186,105 @@ func (f failure) burning() string { return `cluster_type_name:` + f.metric + `:r
 // increases are the records that cutOff and burning need.
 func (f failure) increases() []RecordingRule {
 	var out []RecordingRule
-	for _, window := range []string{"2m", "5m", "15m", "30m", "75m", "6h"} {
-		out = append(out, RecordingRule{Name: f.on("increase" + window), Expr: strings.ReplaceAll(f.increase, "WINDOW", window)})
+	for _, window := range []string{"5m", "15m", "30m", "75m", "6h"} {
+		out = append(out, RecordingRule{Name: f.on("increase" + window), Expr: f.increase(window)})
 	}
 	return append(
 		out,
-		RecordingRule{Name: f.on("minutes30m"), Expr: `count_over_time((` + strings.ReplaceAll(f.increase, "WINDOW", "3m") + `)[30m:1m])`},
-		RecordingRule{Name: f.on("slots6h"), Expr: `count_over_time((` + strings.ReplaceAll(f.increase, "WINDOW", "6m") + `)[6h:5m])`},
+		f.last(),
+		RecordingRule{Name: f.recent("2m"), Expr: `increase(` + f.on("last5m") + `[2m]) > 0`, Inline: f.increase("2m")},
+		RecordingRule{Name: f.recent("3m"), Expr: `increase(` + f.on("last5m") + `[3m]) > 0`, Inline: f.increase("3m")},
+		RecordingRule{Name: f.on("increase2m"), Expr: f.seen("2m")},
+		RecordingRule{Name: f.on("minutes30m"), Expr: `count_over_time((` + f.seen("3m") + `)[30m:1m])`},
+		RecordingRule{Name: f.on("slots6h"), Expr: `count_over_time((` + f.increase("6m") + `)[6h:5m])`},
 	)
 }
 
-// recovered selects the webhooks of which at least 20 calls were answered and
-// none failed in the last two minutes, or in the last 15, if these are answered
-// more seldom, or in the last five, if the auditor found their backend down and no
-// longer does: that has paged, and what failed until then must not page again.
-func (f failure) recovered() string {
-	return `(
-			` + affectedCalls("2m") + ` >= 20 unless on (type, name) group by (type, name) (` + f.on("increase2m") + `)
-			or on (type, name)
-			` + affectedCalls("30m") + ` - on (type, name) ` + f.sum("increase30m") + ` >= 20 unless on (type, name) group by (type, name) (` + f.on("increase15m") + `)
-			or on (type, name)
-			` + backendRepaired + ` unless on (type, name) group by (type, name) (` + f.on("increase5m") + `)
-		)`
+// ratio is the record of the share of the calls that failed in the window.
+func (f failure) ratio(window string) string {
+	return `cluster_type_name:` + f.metric + `:ratio` + window
 }
 
-// burn is the share of the calls that fail where it pages, by two windows.
+// over is the record of the webhooks whose failures are over: at least 20 calls
+// were answered and none failed in the last two minutes, or in the last 15, if
+// these are answered more seldom, or none in the last three, if the auditor found
+// their backend down and no longer does: that has paged, and what failed until then
+// must not page again.
+func (f failure) over() string { return `cluster_type_name:` + f.metric + `:recovered` }
+
+// lasting is the record of the share of the calls that fail in the window, where
+// they do for a while.
+func (f failure) lasting(window string) string {
+	return `cluster_type_name:` + f.metric + `:ratio_lasting` + window
+}
+
+// shares are the records of what the alerts compare.
 //
-// The short one is for webhooks that are called all the time: over a fifth in
-// the last 5 minutes, and failures in 6 of the last 30 minutes. A failure is
-// seen for 3 minutes, so an outage of two minutes shows in 5, and nothing but
-// the failures must go on for the alert to fire: neither a failed scrape nor a
-// minute without calls starts it anew.
+// Those of burning page, by two windows. The short one is for webhooks that are
+// called all the time: over a fifth in the last 5 minutes, and failures in 6 of the
+// last 30 minutes. A failure is seen for 3 minutes, so an outage of two minutes
+// shows in 5, and nothing but the failures must go on for the alert to fire: neither
+// a failed scrape nor a minute without calls starts it anew.
 //
 // The long one is for webhooks that are called now and then: over 6 % in 6 hours,
 // and failures in 3 of their slots of 5 minutes. It lasts until calls are
 // answered for half an hour, or 20 of them and none failed for a quarter, or
-// until the webhook is not called any more.
+// until the webhook is not called any more, or no API server is scraped.
 //
 // Either ends within two minutes where enough calls are answered.
-func (f failure) burn() RecordingRule {
-	short := `(
-			clamp_max(` + f.sum("increase5m") + ` / on (type, name) ` + affectedCalls("5m") + `, 1) > 0.2
-			and on (type, name) ` + f.most("minutes30m") + ` >= 6
-			and on (type, name) ` + f.sum("increase30m") + ` >= 5
-		)`
-	long := `(
-			clamp_max(` + f.sum("increase6h") + ` / on (type, name) ` + affectedCalls("6h") + `, 1) >= 0.06
-			and on (type, name) ` + f.most("slots6h") + ` >= 3
-			and on (type, name) ` + f.sum("increase6h") + ` >= 5
-			and on (type, name) ` + f.sum("increase75m") + ` > 0
-			unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) ` + f.sum("increase30m") + ` / on (type, name) ` + affectedCalls("30m") + ` > 0.03)
-		)`
-	return RecordingRule{Name: f.burning(), Expr: `(` + short + ` or on (type, name) ` + long + `) unless on (type, name) ` + f.recovered()}
+//
+// Those of lasting warn, over the alert's threshold in 10 of the last 30 minutes or
+// in 3 slots of 5 minutes, and at two in a hundred in half of the slots of 6 hours.
+func (f failure) shares() []RecordingRule {
+	var out []RecordingRule
+	for _, window := range []string{"5m", "30m", "6h"} {
+		out = append(out, RecordingRule{Name: f.ratio(window), Expr: `clamp_max(` + f.sum("increase"+window) + ` / on (type, name) ` + affectedCalls(window) + `, 1)`})
+	}
+	short := f.ratio("5m") + ` > 0.2
+		and on (type, name) ` + f.most("minutes30m") + ` >= 6
+		and on (type, name) ` + f.sum("increase30m") + ` >= 5`
+	long := f.ratio("6h") + ` >= 0.06
+		and on (type, name) ` + f.most("slots6h") + ` >= 3
+		and on (type, name) ` + f.sum("increase6h") + ` >= 5
+		and on (type, name) ` + f.sum("increase75m") + ` > 0
+		and on () ` + reported + `
+		unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) ` + f.ratio("30m") + ` > 0.03)`
+	still := ` and on (type, name) ` + f.sum("increase30m") + ` >= 3 unless on (type, name) ` + f.over()
+	return append(
+		out,
+		RecordingRule{Name: f.over(), Expr: `
+			` + affectedCalls("2m") + ` >= 20 ` + f.noneRecent("2m") + `
+			or on (type, name)
+			` + affectedCalls("30m") + ` - on (type, name) ` + f.sum("increase30m") + ` >= 20 unless on (type, name) ` + f.on("increase15m") + `
+			or on (type, name)
+			` + backendRepaired + ` ` + f.noneRecent("3m")},
+		RecordingRule{Name: f.burning(), Expr: `(` + short + ` or on (type, name) ` + long + `) unless on (type, name) ` + f.over()},
+		RecordingRule{Name: f.lasting("5m"), Expr: f.ratio("5m") + ` and on (type, name) ` + f.most("minutes30m") + ` >= 10` + still},
+		RecordingRule{Name: f.lasting("30m"), Expr: f.ratio("30m") + ` and on (type, name) ` + f.most("slots6h") + ` >= 3` + still},
+		RecordingRule{Name: f.lasting("6h"), Expr: f.ratio("6h") + ` > 0.02 and on (type, name) ` + f.most("slots6h") + ` >= 36` + still},
+	)
 }
 
-// failing is the share of the calls that fail where it is worth a warning: where
-// it pages, and where it is over the alert's threshold for a while, be it in 10
-// of the last 30 minutes or in 3 slots of 5 minutes.
+// failing is the share of the calls that fail where it is worth a warning.
 func (f failure) failing() string {
-	return `(` + f.burning() + ` or on (type, name) (
-			(
-				clamp_max(` + f.sum("increase5m") + ` / on (type, name) ` + affectedCalls("5m") + `, 1) > $threshold
-				and on (type, name) ` + f.most("minutes30m") + ` >= 10
-				or on (type, name)
-				clamp_max(` + f.sum("increase30m") + ` / on (type, name) ` + affectedCalls("30m") + `, 1) > $threshold
-				and on (type, name) ` + f.most("slots6h") + ` >= 3
-			)
-			and on (type, name) ` + f.sum("increase30m") + ` >= 3
-			unless on (type, name) ` + f.recovered() + `
-		))`
+	return `(` + f.burning() + `
+		or on (type, name) ` + f.lasting("5m") + ` > $threshold
+		or on (type, name) ` + f.lasting("30m") + ` > $threshold
+		or on (type, name) ` + f.lasting("6h") + `)`
 }
 
 // The records of API servers that reach no webhook at all.
 const (
 	noneReachable = `cluster_instance:webhook_auditor_calls_failed:ratio_all`
 	cutOff        = `cluster_instance:webhook_auditor_calls_failed:max5m`
-	// excluded are the API servers whose failures are none of single webhooks.
-	excluded = `cluster_instance:webhook_auditor_calls_failed:group`
+	// excluded are the failures that are none of single webhooks: what an API server
+	// counted while it was cut off, and what was counted of a webhook that was then
+	// deleted. They are in the windows for hours after that, and are left out until
+	// calls of that webhook fail for a while on that API server, which is for
+	// another reason. A call that fails now and then brings nothing back.
+	excluded = `cluster_instance_type_name:webhook_auditor_calls_failed:group`
+	// afresh are those of which calls fail since then, for as long as that is seen.
+	afresh = `cluster_instance_type_name:webhook_auditor_calls_failed_again:group2m`
 )
 
 // unreached counts the calls that failed on each API server.
@@ -238,8 +301,8 @@ const backendDown = `(
 // what the windows hold, and no longer does.
 var backendRepaired = strings.ReplaceAll(`(
 				group by (type, name) (last_over_time(webhook_auditor_finding{check=~"CHECKS"}[75m]))
-				unless on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"CHECKS"}[5m]))
-				and on () `+auditorSeen+`
+				unless on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"CHECKS"}[3m]))
+				and on () group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[3m]))
 			)`, "CHECKS", strings.Join(pagingBackendChecks(), "|"))
 
 // pagingBackendChecks find that a backend cannot be called, and page.
@@ -260,7 +323,7 @@ var cutOffRecords = []RecordingRule{
 	{
 		Name: noneReachable,
 		Expr: `
-			clamp_max(sum by (instance) (` + unreached + `) / on (instance) sum by (instance) (increase(` + requests + `[2m])), 1) > 0.95
+			clamp_max(sum by (instance) (` + unreached + `) / on (instance) sum by (instance) (` + seenIn(requests, "2m") + `), 1) > 0.95
 			and on (instance) sum by (instance) (` + closed.on("increase5m") + ` or ` + open.on("increase5m") + `) >= 5
 			and on (instance) (
 				count by (instance) (` + unreached + ` and on (type, name) (
@@ -271,16 +334,21 @@ var cutOffRecords = []RecordingRule{
 			)`,
 	},
 	{Name: cutOff, Expr: `max_over_time(` + noneReachable + `[5m:1m])`},
-	// What an API server counted while it was cut off is in the windows for long
-	// after that. It is left out until calls of this API server fail again, which
-	// may be for another reason.
+	{
+		Name:   afresh,
+		Expr:   `group by (instance, type, name) (` + anyOn("increase2m") + `) and on (instance, type, name) ` + excluded + ` unless on (instance) ` + cutOff + ` unless on (type, name) ` + deregistered,
+		Inline: `vector(0) < 0`,
+	},
 	// Written out a dozen times in each alert this would cost more than it saves.
 	{
 		Name: excluded,
 		Expr: `
-			group by (instance) (` + cutOff + `)
-			or on (instance)
-			` + excluded + ` and on (instance) (` + anyOn("increase75m") + `) unless on (instance) (` + anyOn("increase2m") + `)`,
+			group by (instance, type, name) (` + anyOn("increase6h") + `)
+			and on (instance, type, name) (
+				(` + anyOn("increase6h") + `) and on (instance) ` + cutOff + `
+				or (` + anyOn("increase6h") + `) and on (type, name) ` + deregistered + `
+				or ` + excluded + ` unless on (instance, type, name) count_over_time(` + afresh + `[8m:1m]) >= 6 unless on (instance, type, name) count_over_time(` + afresh + `[2h:1m]) >= 12
+			)`,
 		Inline: `vector(0) < 0`,
 	},
 }
@@ -317,7 +385,7 @@ func callsGroup() Group {
 	g.RecordingRules = append(g.RecordingRules, affectedRecords(failures)...)
 	g.RecordingRules = append(g.RecordingRules, cutOffRecords...)
 	for _, f := range failures {
-		g.RecordingRules = append(g.RecordingRules, f.burn())
+		g.RecordingRules = append(g.RecordingRules, f.shares()...)
 	}
 	g.RecordingRules = append(g.RecordingRules, slowLongRecord)
 	g.Alerts = slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts())

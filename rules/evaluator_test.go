@@ -178,7 +178,7 @@ func (p *evaluator) only(names ...string) {
 func ruleFile(t testing.TB, o Options) string {
 	t.Helper()
 	out, err := Render(RuleFile, o)
-	return written(t, out, err)
+	return writtenFile(t, out, err)
 }
 
 // readBy leaves in the groups the alerts of these names and the records that
@@ -241,11 +241,11 @@ func silenced(groups []monitoringv1.RuleGroup) []monitoringv1.RuleGroup {
 func groupFile(t testing.TB, groups []monitoringv1.RuleGroup) string {
 	t.Helper()
 	out, err := yaml.Marshal(monitoringv1.PrometheusRuleSpec{Groups: groups})
-	return written(t, out, err)
+	return writtenFile(t, out, err)
 }
 
-// written is a file of rules that were rendered.
-func written(t testing.TB, out []byte, err error) string {
+// writtenFile is a file of rules that were rendered.
+func writtenFile(t testing.TB, out []byte, err error) string {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -331,3 +331,136 @@ func TestNoSecondPage(t *testing.T) {
 		})
 	}
 }
+
+// deleted is a webhook of which all calls fail, until its configuration is deleted
+// at minute 100.
+func deleted(perMinute int) []trace {
+	failures := func(m int) int { return since(60, perMinute)(min(m, 100)) }
+	return []trace{
+		counts(requested("200"), func(m int) int { return perMinute * min(m, 60) }), counts(requested("503"), failures),
+		counts(rejected("calling_webhook_error"), failures), seesAll,
+		limited(knownHook, 0.5).except(100, 1000, "_").except(100, 101, "stale"), reach.except(100, 1000, "_").except(100, 101, "stale"),
+	}
+}
+
+// createdAgain is that webhook, which is back from minute 130 on, and of which a call
+// fails now and then.
+func createdAgain() []trace {
+	out := deleted(2)
+	failures := func(m int) int { return since(60, 2)(min(m, 100)) + max(m-140, 0)/40 }
+	out[0] = counts(requested("200"), func(m int) int { return 2*min(m, 60) + since(130, 2)(m) })
+	out[1], out[2] = counts(requested("503"), failures), counts(rejected("calling_webhook_error"), failures)
+	out[4], out[5] = limited(knownHook, 0.5).except(100, 130, "_").except(100, 101, "stale"), reach.except(100, 130, "_").except(100, 101, "stale")
+	return out
+}
+
+// relabelled is that webhook in a cluster of which nothing is scraped any more.
+func relabelled(perMinute int) []trace {
+	var out []trace
+	for _, t := range deleted(perMinute) {
+		out = append(out, t.except(100, 101, "stale").except(101, 1000, "_"))
+	}
+	return out
+}
+
+// slowFor is called twice a second, and slow in some minutes.
+func slowFor(from, before int) []trace {
+	calls := since(0, 120)
+	return []trace{
+		counts(admissionSeconds+`_bucket{`+calledHook+`,le="1"}`, func(m int) int { return calls(min(m, from)) + calls(max(m-before, 0)) }),
+		counts(admissionSeconds+`_count{`+calledHook+`}`, calls), counts(requested("200"), calls), limited(knownHook, 1), seesAll,
+	}
+}
+
+// found is a finding in some minutes.
+func found(from, before int) []trace {
+	finding := stays(`webhook_auditor_finding{`+knownHook+`,check="no-ready-endpoints",severity="critical",configuration="c",group="",resource=""}`, 1)
+	return []trace{finding.except(0, from, "_").except(before, 1000, "stale"), info, reach, seesAll}
+}
+
+// A silence is when an alert that has fired must fire no more, in minutes.
+type silence struct {
+	name, alert string
+	traces      []trace
+	// fires is when the alert fires; it is silent between begins and ends.
+	fires, begins, ends int
+}
+
+var silences = []silence{
+	{"the configuration of a busy webhook is deleted", "WebhookFailingClosed", deleted(60), 99, 105, 300},
+	{"the configuration of a webhook that is called now and then is deleted", "WebhookFailingClosed", deleted(1), 99, 105, 300},
+	{"the label of the cluster changes", "WebhookFailingClosed", relabelled(1), 99, 125, 300},
+	{"quick calls after slow ones", "WebhookSlow", slowFor(60, 80), 79, 95, 180},
+	{"the backend is back", "WebhookBackendDown", found(60, 100), 99, 110, 180},
+	{"the configuration is created again", "WebhookFailingClosed", createdAgain(), 99, 105, 300},
+}
+
+// TestSilences evaluates when what a person on call has cured ends.
+func TestSilences(t *testing.T) {
+	for _, s := range silences {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			e := expectation{traces: s.traces, scrape: 1, last: s.ends}
+			p := evaluateFile(t, fileOf(t, s.alert), minute, e.lines())
+			p.tick, p.now = tick, 50*minute
+			if fires := p.until(time.Duration(s.fires) * minute); len(firingOf(fires, s.alert)) != 1 {
+				t.Fatalf("does not fire after %d minutes", s.fires)
+			}
+			for at := s.begins; at <= s.ends; at++ {
+				if got := firingOf(p.until(time.Duration(at)*minute), s.alert); at >= s.begins && len(got) > 0 {
+					t.Fatalf("fires after %d minutes: %s", at, got[0].Labels)
+				}
+			}
+		})
+	}
+}
+
+// TestHangingPagesOnce has calls of a webhook on critical resources hang for forty
+// minutes: they fail and are slow, and neither pages when they are answered again.
+func TestHangingPagesOnce(t *testing.T) {
+	const hangs, answers = 60, 100
+	calls := since(0, 60)
+	failures := func(m int) int { return calls(min(max(m, hangs), answers)) - calls(hangs) }
+	good := func(m int) int { return calls(m) - failures(m) }
+	p := evaluateFile(t, fileOf(t, "WebhookFailingClosed", "WebhookCriticalResourceSlow"), minute, expectation{last: 200, scrape: 1, traces: []trace{
+		counts(requested("200"), good), counts(requested("500"), failures), counts(rejected("calling_webhook_error"), failures),
+		counts(admissionSeconds+`_bucket{`+calledHook+`,le="0.5"}`, good), counts(admissionSeconds+`_count{`+calledHook+`}`, calls),
+		limited(knownHook, 0.5), reach, seesAll,
+	}}.lines())
+	p.tick, p.now = tick, 50*minute
+	paged := false
+	for at := 50; at <= 200; at++ {
+		switch fires := p.firing(time.Duration(at) * minute); {
+		case slices.Contains(fires, "WebhookCriticalResourceSlow w"):
+			t.Fatalf("WebhookCriticalResourceSlow fires after %d minutes", at)
+		case at > answers+10 && len(fires) > 0:
+			t.Fatalf("%q fire after %d minutes", fires, at)
+		default:
+			paged = paged || len(fires) > 0
+		}
+	}
+	if !paged {
+		t.Error("WebhookFailingClosed does not fire")
+	}
+}
+
+// TestDecommissioned has a cluster go with its auditor and its API servers, the only
+// one of the store: it does not page for ever.
+func TestDecommissioned(t *testing.T) {
+	const lives, step = 120, 10
+	gone := func(series trace) trace { return series.except(lives, lives+1, "stale").except(lives+1, 100_000, "_") }
+	e := expectation{scrape: step, last: lives + 9*24*60, traces: []trace{gone(buildOfEast), gone(stays(scraped+`{cluster="east",instance="a"}`, 1))}}
+	p := evaluateFile(t, fileOf(t, "WebhookAuditorDown", "WebhookUnwatched"), step*minute, e.lines())
+	p.tick = minute
+	p.now = (lives - 10) * minute
+	if p.first("WebhookUnwatched", (lives+60)*minute) < 0 {
+		t.Fatal("WebhookUnwatched does not fire")
+	}
+	p.tick = 4 * minute
+	if got := p.firing((lives + 6*24*60) * minute); !slices.Equal(got, []string{"WebhookAuditorDown", "WebhookUnwatched"}) {
+		t.Errorf("%q fire after six days", got)
+	}
+	if got := p.firing(time.Duration(e.last) * minute); len(got) > 0 {
+		t.Errorf("%q fire after nine days", got)
+	}
+}

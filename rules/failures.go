@@ -48,7 +48,7 @@ func failureAlerts() []Alert {
 			Name:        "WebhookFailingClosed",
 			Severity:    classify.Critical,
 			For:         30 * time.Second,
-			KeepFiring:  5 * time.Minute,
+			KeepFiring:  3 * time.Minute,
 			Threshold:   0.06,
 			Expr:        withBackend("WebhookFailingClosed", `(`+either(failure.burning)+`) > $threshold unless on (type, name) `+harmless),
 			Summary:     `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,

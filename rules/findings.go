@@ -106,7 +106,7 @@ func (f finding) keepFiring(severity classify.Severity) time.Duration {
 	if severity != classify.Critical || f.check.NonCriticalAlert == "" {
 		return 0
 	}
-	return 15 * time.Minute
+	return 4 * time.Minute
 }
 
 // held is how long findings stay after the last auditor was scraped, in

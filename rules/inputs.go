@@ -80,31 +80,38 @@ func inputs() []input {
 	return out
 }
 
+// missing is the record of the inputs that are missing: one series for each.
+const missing = `cluster_series:webhook_auditor_input_missing:group`
+
 // inputsGroup says which inputs are missing.
 func inputsGroup() Group {
-	return Group{Name: "webhook-auditor-inputs", Interval: 5 * time.Minute, RecordingRules: inputRecords, Alerts: []Alert{
+	g := Group{Name: "webhook-auditor-inputs", Interval: 5 * time.Minute, RecordingRules: slices.Clone(inputRecords), Alerts: []Alert{
 		{
 			Name:        "WebhookInputMetricsMissing",
 			Severity:    classify.Warning,
 			For:         15 * time.Minute,
-			Expr:        missing(),
+			Expr:        missing,
 			Summary:     `Alerts on webhooks are blind: {{ $labels.series }} is missing.`,
 			Description: `The webhook auditor runs, but Prometheus has no {{ $labels.series }} of any API server or kube-controller-manager, so these alerts cannot fire: ` + blindAlerts() + `. Hosted control planes often do not expose it, scrape configurations drop it, and a Prometheus that keeps native histograms alone (scrape_native_histograms without always_scrape_classic_histograms) has none that end in _bucket, _sum or _count. Correct the scraping, or disable those alerts and rely on the findings, which need no series of the API server.`,
 		},
 	}}
+	for _, i := range inputs() {
+		g.RecordingRules = append(g.RecordingRules, i.missing())
+	}
+	return g
 }
 
-// missing returns one series for each input that is missing.
-func missing() string {
-	var operands []string
-	for _, i := range inputs() {
-		lacks := `group(` + i.where + `)`
-		if i.expr != "" {
-			lacks += ` unless on () group(` + i.expr + `)`
-		}
-		operands = append(operands, fmt.Sprintf(`label_replace(%s, "series", %q, "", "")`, lacks, strings.ReplaceAll(i.series, `"`, "")))
+// missing records that the input is missing.
+func (i input) missing() RecordingRule {
+	lacks := `group(` + i.where + `)`
+	if i.expr != "" {
+		lacks += ` unless on () group(` + i.expr + `)`
 	}
-	return strings.Join(operands, " or ")
+	name := strings.ReplaceAll(i.series, `"`, "")
+	return RecordingRule{
+		Name: missing, Expr: lacks, Labels: map[string]string{"series": name},
+		Inline: fmt.Sprintf(`label_replace(%s, "series", %q, "", "")`, lacks, name),
+	}
 }
 
 // blindAlerts is a template of the alerts that read the missing input.

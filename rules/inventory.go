@@ -7,9 +7,11 @@ import "strings"
 // Records read what they recorded before; where nothing can be recorded, the
 // series are looked up as they were 20 minutes, an hour, six hours and a day ago.
 
-// audited says that the auditor was scraped, that it knew the cluster then, and
-// when.
+// An auditor that was scraped and knew the cluster then, and when. It says all that
+// it knows at once, so that what it does not say now is gone, and what no auditor
+// says now is not known to be.
 const (
+	auditorNow    = `group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[1m]))`
 	auditorSeen   = `group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))`
 	auditorWithin = `group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[1d]))`
 )
@@ -18,15 +20,15 @@ const (
 // write as SERIES. Of each webhook there may be one series.
 func remembered(name, series, now string) RecordingRule {
 	at := func(lookup string) string { return strings.ReplaceAll(now, "SERIES", lookup) }
-	current := at("last_over_time(" + series + "[5m])")
+	current := at("last_over_time(" + series + "[1m])")
 	inline := at(series + " offset 1d")
 	for _, ago := range []string{"6h", "1h", "20m"} {
 		inline = at(series+" offset "+ago) + " or on (type, name) ((" + inline + ") unless on () group(webhook_auditor_snapshot_timestamp_seconds offset " + ago + "))"
 	}
 	return RecordingRule{
 		Name:   name,
-		Expr:   current + " or on (type, name) (" + name + " and on () " + auditorWithin + " unless on () " + auditorSeen + ")",
-		Inline: current + " or on (type, name) ((" + inline + ") unless on () " + auditorSeen + ")",
+		Expr:   current + " or on (type, name) (" + name + " and on () " + auditorWithin + " unless on () " + auditorNow + ")",
+		Inline: current + " or on (type, name) ((" + inline + ") unless on () " + auditorNow + ")",
 	}
 }
 
@@ -41,6 +43,9 @@ const (
 	failsClosed = `cluster_type_name:webhook_auditor_failure_impact_closed:last1d`
 	// affectedThresholds are those of the affected webhooks.
 	affectedThresholds = `cluster_type_name:webhook_auditor_latency_threshold_affected_seconds:last1d`
+	// deregistered are the webhooks that were registered while their calls failed or
+	// were slow, and no longer are.
+	deregistered = `cluster_type_name:webhook_auditor_webhook_deleted:group`
 	// backends are the affected webhooks with the namespaces of their backends, ""
 	// where none is known.
 	backends = `cluster_type_name:webhook_auditor_backend:group`
@@ -61,6 +66,11 @@ var inventoryRecords = []RecordingRule{
 
 var affectedInventory = []RecordingRule{
 	{Name: affectedThresholds, Expr: thresholds + ` and on (type, name) ` + affected, Inline: thresholds},
+	{
+		Name:   deregistered,
+		Expr:   `group by (type, name) (last_over_time(` + affectedThresholds + `[6h])) unless on (type, name) ` + thresholds + ` and on () ` + auditorNow,
+		Inline: `group by (type, name) (last_over_time(webhook_auditor_webhook_latency_threshold_seconds[6h])) unless on (type, name) ` + thresholds + ` and on () ` + auditorNow,
+	},
 	{
 		Name: backends,
 		Expr: inNamespace + ` or on (type, name) ` + affected,
@@ -83,9 +93,9 @@ const inNamespace = `
 const harmless = `(` + affectedThresholds + ` unless on (type, name) ` + onVital + `)`
 
 // withBackend labels the webhooks that an alert is about with the namespaces of
-// their backends. An active alert keeps the one that it has.
+// their backends, and leaves out those that were deleted. An active alert keeps the one that it has.
 func withBackend(alert, expr string) string {
-	return `(` + expr + `) * on (type, name) group_left (namespace) (` +
+	return `((` + expr + `) unless on (type, name) ` + deregistered + `) * on (type, name) group_left (namespace) (` +
 		`topk by (type, name) (1, group by (type, name, namespace) (ALERTS{alertname="` + alert + `"})) or on (type, name) ` + backends + `)`
 }
 

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +16,9 @@ func latencyAlerts() []Alert {
 			Name:        "WebhookCriticalResourceSlow",
 			Severity:    classify.Critical,
 			For:         10 * time.Minute,
-			KeepFiring:  5 * time.Minute,
+			KeepFiring:  2 * time.Minute,
 			Threshold:   0.01,
-			Expr:        withBackend("WebhookCriticalResourceSlow", slow+` and on (type, name) `+onVital),
+			Expr:        withBackend("WebhookCriticalResourceSlow", slow+` and on (type, name) `+onVital+hanging),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
 			Description: slowCalls + `, 0.5 s unless the auditor's configuration says otherwise. It is called for resources that the cluster's stability depends on: each of those requests waits for it, whatever its failurePolicy.` + itsBackend + registration + ` If it cannot be repaired at once, lower its timeoutSeconds or` + breakGlass + webhookVariables,
 		},
@@ -26,7 +27,7 @@ func latencyAlerts() []Alert {
 			Severity:    classify.Warning,
 			Enhancement: Enhancement{Severity: classify.Critical},
 			For:         10 * time.Minute,
-			KeepFiring:  10 * time.Minute,
+			KeepFiring:  5 * time.Minute,
 			Threshold:   0.01,
 			Expr:        withBackend("WebhookSlow", slow+` unless on (type, name) `+onVital),
 			Summary:     `Webhook {{ $labels.name }} is slow.`,
@@ -50,8 +51,13 @@ const (
 	slowShort = `cluster_type_name:webhook_auditor_calls_slow:ratio_five_calls6m`
 	// slowLong is that of webhooks which are called now and then: slow in 3 slots
 	// of 5 minutes, and 5 times, in 6 hours, until they are quick for half an
-	// hour or not called any more.
+	// hour, or 20 times within five minutes, or not called any more.
 	slowLong = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6h`
+
+	// hanging leaves out the webhooks that page as their calls fail. Those that time
+	// out are slow as well, and for longer: they must not page again when calls are
+	// answered.
+	hanging = ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`
 
 	slow = `(` + slowShort + ` or on (type, name) ` + slowLong + `) > $threshold`
 )
@@ -85,7 +91,7 @@ const notQuick = `1 - ` + quick + ` / on (type, name) (` + answered + `) > ` + t
 var latencyGroup = Group{
 	Name:           "webhook-auditor-latency",
 	Interval:       2 * time.Minute,
-	RecordingRules: slowRecords,
+	RecordingRules: slices.Concat(slowRecords, slowConversionRecords, waitRecords),
 }
 
 var slowRecords = []RecordingRule{
@@ -106,7 +112,8 @@ var slowLongRecord = RecordingRule{
 		and on (type, name) sum_over_time(` + slowCount + `[6h:5m]) >= 5
 		and on (type, name) count_over_time(` + slowCount + `[6h:5m]) >= 3
 		and on (type, name) count_over_time(` + slowCount + `[75m:5m])
-		unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) count_over_time(` + slowCount + `[30m:5m]))`,
+		unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) count_over_time(` + slowCount + `[30m:5m]))
+		unless on (type, name) (` + affectedCalls("5m") + ` >= 20 unless on (type, name) ` + slowShare + `)`,
 	// Where nothing can be recorded, each slot would have to be counted anew:
 	// slow in both of the last two quarters of an hour.
 	Inline: strings.ReplaceAll(`(`+notQuick+`) and on (type, name) (`+answered+` >= 5)`, "WINDOW", "15m") +
@@ -118,17 +125,29 @@ var slowLongRecord = RecordingRule{
 // margin is for a quantile that lies on its edge. A CRD whose objects are
 // converted now and then is slow where it is in both of the last two quarters of
 // an hour. Without a threshold of its own it may take a second.
-var slowConversion = strings.NewReplacer(
-	"LIMIT", `1.001 * 1.024 * (max by (type, name) (`+affectedThresholds+`) or on (type, name) `+convertedIn("30m")+` ^ 0)`,
-	"P99(5m)", quantileOf("[5m]"), "P99(15m)", quantileOf("[15m]"), "P99(BEFORE)", quantileOf("[15m] offset 15m"),
-	"COUNT(5m)", convertedIn("5m"), "COUNT(30m)", convertedIn("30m"),
-).Replace(`
-	P99(5m) > on (type, name) LIMIT and on (type, name) COUNT(5m) >= 5
-	or on (type, name) (
-		P99(15m) > on (type, name) LIMIT
-		and on (type, name) (P99(BEFORE) > on (type, name) LIMIT)
-		and on (type, name) COUNT(30m) >= 5
-	)`)
+const slowConversion = `cluster_type_name:webhook_auditor_conversions_slow:p99`
+
+// The records that it compares: the quantiles and the limit.
+const (
+	conversionLimit = `cluster_type_name:webhook_auditor_conversion_limit_seconds:max`
+	quantile5m      = `cluster_type_name:webhook_auditor_conversion_seconds:p99_5m`
+	quantile15m     = `cluster_type_name:webhook_auditor_conversion_seconds:p99_15m`
+	quantileBefore  = `cluster_type_name:webhook_auditor_conversion_seconds:p99_before15m`
+)
+
+var slowConversionRecords = []RecordingRule{
+	{Name: conversionLimit, Expr: `1.001 * 1.024 * (max by (type, name) (` + thresholds + ` and on (type, name) ` + convertedIn("30m") + `) or on (type, name) ` + convertedIn("30m") + ` ^ 0)`},
+	{Name: quantile5m, Expr: quantileOf("[5m]")},
+	{Name: quantile15m, Expr: quantileOf("[15m]")},
+	{Name: quantileBefore, Expr: quantileOf("[15m] offset 15m")},
+	{Name: slowConversion, Expr: `
+		` + quantile5m + ` > on (type, name) ` + conversionLimit + ` and on (type, name) ` + convertedIn("5m") + ` >= 5
+		or on (type, name) (
+			` + quantile15m + ` > on (type, name) ` + conversionLimit + `
+			and on (type, name) (` + quantileBefore + ` > on (type, name) ` + conversionLimit + `)
+			and on (type, name) ` + convertedIn("30m") + ` >= 5
+		)`},
+}
 
 // quantileOf is the 99th percentile of the conversions in a window.
 func quantileOf(window string) string {

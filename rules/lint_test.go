@@ -38,7 +38,7 @@ func TestRecordNames(t *testing.T) {
 		for i, r := range g.RecordingRules {
 			names, exprs = append(names, r.Name), append(exprs, strings.ReplaceAll(r.Expr, r.Name, ""))
 			for _, before := range g.RecordingRules[:i] {
-				if strings.Contains(before.Expr, r.Name) {
+				if strings.Contains(before.Expr, r.Name) && !strings.Contains(r.Expr, before.Name) { // of a loop, one reads what was recorded last
 					t.Errorf("%s reads %s, which is recorded after it", before.Name, r.Name)
 				}
 			}
@@ -55,7 +55,7 @@ func TestRecordNames(t *testing.T) {
 			t.Errorf("nothing reads %s", record)
 		}
 		for j, other := range names {
-			if i != j && strings.Contains(other, record) {
+			if i != j && record != other && strings.Contains(other, record) {
 				t.Errorf("%s is a part of %s", record, other)
 			}
 		}

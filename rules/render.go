@@ -221,7 +221,7 @@ func (o Options) groups(record bool) ([]monitoringv1.RuleGroup, error) {
 			if err != nil {
 				return nil, fmt.Errorf("rendering %s: %w", r.Name, err)
 			}
-			group.Rules = append(group.Rules, monitoringv1.Rule{Record: r.Name, Expr: intstr.FromString(expr)})
+			group.Rules = append(group.Rules, monitoringv1.Rule{Record: r.Name, Expr: intstr.FromString(expr), Labels: r.Labels})
 		}
 		for _, a := range g.Alerts {
 			if o.disables(a) {

@@ -28,6 +28,41 @@ const resource = ` {{ $labels.resource }}{{ with $labels.subresource }}/{{ . }}{
 
 const writes = `verb=~"POST|PUT|PATCH|APPLY|DELETE|DELETECOLLECTION|CONNECT"`
 
+// The records of how long requests wait for webhooks. Those of the API servers'
+// requests have as many series as all webhooks together, so each is read once.
+const (
+	fullSeconds = `cluster_group_resource_subresource_verb:webhook_auditor_request_duration_seconds:increase5m`
+	ownSeconds  = `cluster_group_resource_subresource_verb:webhook_auditor_request_sli_duration_seconds:increase5m`
+	ownRequests = `cluster_group_resource_subresource_verb:webhook_auditor_requests:increase5m`
+	admissions  = `cluster_group_resource_subresource_verb:webhook_auditor_admission_wait_seconds:avg5m`
+	convertings = `cluster_group_resource:webhook_auditor_conversion_wait_seconds:avg5m`
+)
+
+var waitRecords = []RecordingRule{
+	{Name: fullSeconds, Expr: perVerb(fullDuration + `_sum{dry_run="", ` + writes + `}`)},
+	{Name: ownSeconds, Expr: perVerb(sliDuration + `_sum{` + writes + `}`)},
+	{Name: ownRequests, Expr: perVerb(sliDuration + `_count{verb!="WATCH"}`)},
+	{Name: admissions, Expr: `(` + fullSeconds + ` - on (group, resource, subresource, verb) ` + ownSeconds + `) / on (group, resource, subresource, verb) (` + ownRequests + ` >= 5)`},
+	{
+		Name:   convertings,
+		Expr:   perConverted(`sum by (group, resource) (` + ownRequests + `{group!="", subresource="", verb!="CONNECT"})`),
+		Inline: perConverted(`sum by (group, resource) (increase(` + sliDuration + `_count{group!="", subresource="", verb!~"WATCH|CONNECT"}[5m]))`),
+	},
+}
+
+// perConverted is how long each of the requests waits for conversions.
+func perConverted(requests string) string {
+	return `
+		sum by (crd_name) (increase(` + converted + `_sum[5m]))
+		/ on (crd_name) group_right ()
+		label_join(` + requests + ` >= 5, "crd_name", ".", "resource", "group")`
+}
+
+// perVerb is how much the series of each kind of request grew.
+func perVerb(series string) string {
+	return `sum by (group, resource, subresource, verb) (increase(` + series + `[5m]))`
+}
+
 // perResource is the average wait of a request: the API server's own service
 // level indicator leaves out what it waits for admission webhooks (and in
 // queues), but not conversions. Dry runs are in one of the two series only.
@@ -35,33 +70,16 @@ const writes = `verb=~"POST|PUT|PATCH|APPLY|DELETE|DELETECOLLECTION|CONNECT"`
 // own alert has the cure. The auditor lists those of the classes alone.
 const perResource = `
 	(
-		label_replace(
-			(
-				sum by (group, resource, subresource, verb) (rate(apiserver_request_duration_seconds_sum{dry_run="", ` + writes + `}[5m]))
-				- sum by (group, resource, subresource, verb) (rate(apiserver_request_sli_duration_seconds_sum{` + writes + `}[5m]))
-			)
-			/ (sum by (group, resource, subresource, verb) (rate(apiserver_request_sli_duration_seconds_count{` + writes + `}[5m])) > 0)
-			and on (group, resource, subresource, verb)
-			sum by (group, resource, subresource, verb) (increase(apiserver_request_sli_duration_seconds_count{` + writes + `}[5m])) >= 5,
-			"webhooks", "admission", "", "")
-		or
-		label_replace(
-			sum by (crd_name) (rate(` + converted + `_sum[5m]))
-			/ on (crd_name) group_right ()
-			label_join(
-				sum by (group, resource) (rate(apiserver_request_sli_duration_seconds_count{group!="", subresource="", verb!~"WATCH|CONNECT"}[5m])) > 0
-				and on (group, resource)
-				sum by (group, resource) (increase(apiserver_request_sli_duration_seconds_count{group!="", subresource="", verb!~"WATCH|CONNECT"}[5m])) >= 5,
-				"crd_name", ".", "resource", "group"),
-			"webhooks", "conversion", "", "")
+		label_replace(` + admissions + `, "webhooks", "admission", "", "")
+		or label_replace(` + convertings + `, "webhooks", "conversion", "", "")
 	)
 	> on (group, resource) group_left () (
 		0.5 * group by (group, resource) (last_over_time(webhook_auditor_webhook_reach{class=~"critical|vital"}[5m]))
-		or on (group, resource) group by (group, resource) (apiserver_request_sli_duration_seconds_count)
+		or on (group, resource) group by (group, resource) (` + ownRequests + `)
 	)
 	unless on (group, resource) (
 		webhook_auditor_webhook_reach
-		and on (type, name) ALERTS{alertname=~"WebhookSlow|WebhookCriticalResourceSlow", alertstate="firing"}
+		and on (type, name) ALERTS{alertname=~"WebhookSlow|WebhookCriticalResourceSlow|WebhookFailingClosed", alertstate="firing"}
 	)
 	unless on (group, resource) label_replace(label_replace(
 		ALERTS{alertname="WebhookConversionSlow", alertstate="firing"},

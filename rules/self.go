@@ -44,21 +44,19 @@ func selfAlerts() []Alert {
 }
 
 // down returns a series where no auditor is scraped; where several clusters
-// share a store, for each that had one within the last day, and for as long as
-// it is away.
+// share a store, for each that had one within the last week: a cluster that was
+// deleted or renamed is not missed for ever.
 const down = `
-	(
-		group(present_over_time(webhook_auditor_build_info{cluster!=""}[1d]))
-		or on () group(ALERTS{alertname="WebhookAuditorDown", cluster!=""})
-	) unless on () group(webhook_auditor_build_info)
+	group(present_over_time(webhook_auditor_build_info{cluster!=""}[7d:10m])) unless on () group(webhook_auditor_build_info)
 	or absent(
 		webhook_auditor_build_info
-		or present_over_time(webhook_auditor_build_info{cluster!=""}[1d])
-		or ALERTS{alertname="WebhookAuditorDown", cluster!=""}
+		or present_over_time(webhook_auditor_build_info{cluster!=""}[15d:10m])
 	)`
 
+// unwatched ends after a week: a cluster that is gone for that long does not page.
 const unwatched = `
 	group(ALERTS{alertname="WebhookAuditorDown", alertstate="firing"})
+	unless on () count_over_time(group(ALERTS{alertname="WebhookAuditorDown", alertstate="firing"})[1w:1h]) >= 168
 	unless on () last_over_time(` + scraped + `[5m])`
 
 // stale looks at each auditor by itself: what one of them no longer sees
