@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// BenchmarkGroups evaluates each group over a thousand webhooks that are called
-// and have six hours behind them, seen by two auditors, tick after tick, with what
+// BenchmarkGroups evaluates each group over a thousand webhooks that are called and
+// have six hours behind them, seen by two auditors, and the requests for 150
+// resources that three API servers count, tick after tick, with what
 // alerts share recorded and written out. The ticks are six apart: reading the last
 // values of a series costs the more, the more of the 120 that Prometheus stores
 // together stand before them. The CPU time is that of the process, so that other
@@ -56,6 +57,27 @@ func fleet(b *testing.B, webhooks, ticks int) []scrapedSeries {
 			first, _ := s.at(0)
 			second, _ := s.at(1)
 			out = append(out, scrapedSeries{s.labels, func(scrape int) (float64, bool) { return first + float64(scrape)*(second-first), true }, ticks})
+		}
+	}
+	for _, s := range parsed(b, requestSeries()) {
+		second, _ := s.at(1)
+		out = append(out, scrapedSeries{s.labels, func(scrape int) (float64, bool) { return float64(scrape) * second, true }, ticks})
+	}
+	return out
+}
+
+// requestSeries are what three API servers count of the requests for 150 resources.
+func requestSeries() []string {
+	var out []string
+	for _, instance := range []string{"a", "b", "c"} {
+		for resource := range 150 {
+			for _, verb := range []string{"GET", "LIST", "POST", "PUT", "PATCH", "DELETE"} {
+				labels := fmt.Sprintf(`instance=%q,verb=%q,group="g%d.example.com",resource="r%d",subresource="",scope="resource"`, instance, verb, resource%30, resource)
+				out = append(out,
+					fmt.Sprintf(`%s_sum{%s,dry_run=""} 0+0.2x1`, fullDuration, labels),
+					fmt.Sprintf(`%s_sum{%s} 0+0.1x1`, sliDuration, labels),
+					fmt.Sprintf(`%s_count{%s} 0+5x1`, sliDuration, labels))
+			}
 		}
 	}
 	return out

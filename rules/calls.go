@@ -212,6 +212,9 @@ func (f failure) ratio(window string) string {
 // must not page again.
 func (f failure) over() string { return `cluster_type_name:` + f.metric + `:recovered` }
 
+// spells is the record of whether calls fail now, 1, or failed before, 0.
+func (f failure) spells() string { return `cluster_type_name:` + f.metric + `:spells` }
+
 // lasting is the record of the share of the calls that fail in the window, where
 // they do for a while.
 func (f failure) lasting(window string) string {
@@ -231,7 +234,9 @@ func (f failure) lasting(window string) string {
 // answered for half an hour, or 20 of them and none failed for a quarter, or
 // until the webhook is not called any more, or no API server is scraped.
 //
-// Either ends within two minutes where enough calls are answered.
+// Either ends within two minutes where enough calls are answered. What has ended and
+// begun again twice goes on for a quarter of an hour after the last failure: a backend
+// that comes and goes is one page.
 //
 // Those of lasting warn, over the alert's threshold in 10 of the last 30 minutes or
 // in 3 slots of 5 minutes, and at two in a hundred in half of the slots of 6 hours.
@@ -249,6 +254,12 @@ func (f failure) shares() []RecordingRule {
 		and on (type, name) ` + f.sum("increase75m") + ` > 0
 		and on () ` + reported + `
 		unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) ` + f.ratio("30m") + ` > 0.03)`
+	pages := `(` + short + ` or on (type, name) ` + long + `) unless on (type, name) ` + f.over()
+	again := f.ratio("30m") + `
+		and on (type, name) ` + f.burning() + `
+		and on (type, name) resets(` + f.spells() + `[75m]) >= 2
+		and on (type, name) ` + f.sum("increase15m") + `
+		unless on (type, name) ` + backendRepaired
 	still := ` and on (type, name) ` + f.sum("increase30m") + ` >= 3 unless on (type, name) ` + f.over()
 	return append(
 		out,
@@ -258,7 +269,12 @@ func (f failure) shares() []RecordingRule {
 			` + affectedCalls("30m") + ` - on (type, name) ` + f.sum("increase30m") + ` >= 20 unless on (type, name) ` + f.on("increase15m") + `
 			or on (type, name)
 			` + backendRepaired + ` ` + f.noneRecent("3m")},
-		RecordingRule{Name: f.burning(), Expr: `(` + short + ` or on (type, name) ` + long + `) unless on (type, name) ` + f.over()},
+		RecordingRule{Name: f.spells(), Expr: `sum by (type, name) (` + f.recent("2m") + ` unless on (instance, type, name) ` + excluded + `) ^ 0 or on (type, name) 0 * ` + f.sum("increase75m")},
+		RecordingRule{
+			Name:   f.burning(),
+			Expr:   `(` + pages + `) or on (type, name) (` + again + `)`,
+			Inline: pages,
+		},
 		RecordingRule{Name: f.lasting("5m"), Expr: f.ratio("5m") + ` and on (type, name) ` + f.most("minutes30m") + ` >= 10` + still},
 		RecordingRule{Name: f.lasting("30m"), Expr: f.ratio("30m") + ` and on (type, name) ` + f.most("slots6h") + ` >= 3` + still},
 		RecordingRule{Name: f.lasting("6h"), Expr: f.ratio("6h") + ` > 0.02 and on (type, name) ` + f.most("slots6h") + ` >= 36` + still},
@@ -297,9 +313,11 @@ const backendDown = `(
 	or on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"backend-unreachable|ca-bundle-invalid|ca-bundle-missing|serving-certificate"}[5m]))
 )`
 
-// backendRepaired are the webhooks whose backends the auditor found down within
-// what the windows hold, and no longer does.
-var backendRepaired = strings.ReplaceAll(`(
+// backendRepaired is the record of the webhooks whose backends the auditor found
+// down within what the windows hold, and no longer does.
+const backendRepaired = `cluster_type_name:webhook_auditor_backend_repaired:group`
+
+var repaired = strings.ReplaceAll(`(
 				group by (type, name) (last_over_time(webhook_auditor_finding{check=~"CHECKS"}[75m]))
 				unless on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"CHECKS"}[3m]))
 				and on () group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[3m]))
@@ -333,6 +351,7 @@ var cutOffRecords = []RecordingRule{
 				count by (instance) (group by (instance, namespace) ((` + unreached + ` unless on (type, name) ` + backendDown + `) * on (type, name) group_left (namespace) ` + backends + `)) >= 2
 			)`,
 	},
+	{Name: backendRepaired, Expr: repaired},
 	{Name: cutOff, Expr: `max_over_time(` + noneReachable + `[5m:1m])`},
 	{
 		Name:   afresh,

@@ -115,3 +115,37 @@ func TestFailuresAfterACutOff(t *testing.T) {
 		t.Errorf("%v fired", got)
 	}
 }
+
+// TestEverywhere has one of two API servers reach no webhook, or both: the text says
+// which.
+func TestEverywhere(t *testing.T) {
+	for want, servers := range map[string][]string{"other API servers reach them": {"a"}, "no API server of the cluster reaches any": {"a", "b"}} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			var series []string
+			for _, instance := range []string{"a", "b"} {
+				series = append(series, fmt.Sprintf(`%s{instance=%q} 0+1x60`, scraped, instance))
+				for _, webhook := range []string{"v", "w"} {
+					tr := traffic{evenly(hour), none}
+					if slices.Contains(servers, instance) {
+						tr.failures = from(600, evenly(hour))
+					}
+					series = append(series, tr.until(30, 1800, webhook, instance)...)
+				}
+			}
+			for _, webhook := range []string{"v", "w"} {
+				series = append(series, fmt.Sprintf(`webhook_auditor_webhook_latency_threshold_seconds{pod="one",name=%q,type="validating",service_namespace=%q} 1x60`, webhook, webhook))
+			}
+			series = append(series, `webhook_auditor_snapshot_timestamp_seconds{pod="one"} 0+30x60`)
+			alerts := evaluateFile(t, groupFile(t, groupsOf(t, "WebhookNoneReachable")), tick, series).until(25 * time.Minute)
+			if len(alerts) != len(servers) {
+				t.Fatalf("%d alerts fire, want %d", len(alerts), len(servers))
+			}
+			for _, a := range alerts {
+				if text := a.Annotations.Get("description"); !strings.Contains(text, want) {
+					t.Errorf("the alert on %s says %q", a.Labels.Get("instance"), text)
+				}
+			}
+		})
+	}
+}

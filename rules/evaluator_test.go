@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"sigs.k8s.io/yaml"
 )
@@ -87,7 +88,9 @@ func parsed(t testing.TB, series []string) []scrapedSeries {
 // makes reading it several times dearer than it is.
 func scrapedInto(t testing.TB, interval time.Duration, series []scrapedSeries) *teststorage.TestStorage {
 	t.Helper()
-	s := teststorage.New(t)
+	s := teststorage.New(t, func(o *tsdb.Options) { // takes what is recorded at the begin of days
+		o.MinBlockDuration, o.MaxBlockDuration = (20 * 24 * time.Hour).Milliseconds(), (20 * 24 * time.Hour).Milliseconds()
+	})
 	refs := make([]storage.SeriesRef, len(series))
 	for scrape, more := 0, true; more; scrape++ {
 		more = false

@@ -138,9 +138,43 @@ var expectations = []expectation{
 	{"scrapes each two minutes", "WebhookFailingClosed", pages("calling_webhook_error"), 2, 1, 50, 60, 78, 150, 150},
 	{"a webhook that is slow in clumps", "WebhookSlow", clumpy(), 1, 1, 50, 60, 120, 240, 240},
 	{"refusals after idle hours, for as long as they last", "WebhookRejectionsHigh", idleThenRefusing(), 1, 1, 440, 450, 490, 700, 700},
+	{"a hundred calls once a night, all fail", "WebhookAllCallsFailing", nightly(), 1, 1, 80, 90, 110, 145, 200},
+	{"four calls a day, all fail", "WebhookAllCallsFailing", fourADay(), 4, 4, 0, 720, 1230, 2880, 2880},
+	{"three of a hundred calls fail for half a day", "WebhookCallsFailing", threeInAHundred(), 2, 2, 50, 60, 360, 780, 780},
+	{"an auditor whose clock is an hour ahead, with a broken watch", "WebhookAuditorStale", []trace{build, ahead}, 1, 1, 0, 60, 72, 150, 150},
 	{"an auditor that is away for a day and a half", "WebhookAuditorDown", []trace{build.except(30, 5000, "_").except(30, 31, "stale")}, 1, 4, 0, 30, 52, 2160, 2160},
 	{"the auditor of one of several clusters is away for a day and a half", "WebhookAuditorDown", []trace{buildOfEast.except(30, 5000, "_").except(30, 31, "stale")}, 1, 4, 0, 30, 52, 2160, 2160},
 }
+
+// nightly makes a hundred calls in two minutes of each night, all of which fail.
+func nightly() []trace {
+	failures := func(m int) int { return 100 + min(since(90, 50)(m), 100) }
+	return []trace{
+		counts(requested("503"), failures), counts(rejected("calling_webhook_error"), failures), counts(scraped+`{instance="a"}`, since(0, 1)),
+		limited(knownHook, 1), seesAll,
+	}
+}
+
+// fourADay makes a call each six hours, and all fail.
+func fourADay() []trace {
+	failures := func(m int) int { return (m + 310) / 360 }
+	return []trace{
+		stays(requested("200"), 7), counts(requested("503"), failures), counts(rejected("calling_webhook_error"), failures),
+		counts(scraped+`{instance="a"}`, since(0, 1)), limited(knownHook, 0.5), reach, seesAll,
+	}
+}
+
+// threeInAHundred of 300 calls a second fail.
+func threeInAHundred() []trace {
+	failures := since(60, 540)
+	return []trace{
+		counts(requested("200"), func(m int) int { return 18000*m - failures(m) }), counts(requested("503"), failures),
+		counts(rejected("calling_webhook_error"), failures), limited(knownHook, 1), seesAll,
+	}
+}
+
+// ahead is what an auditor says whose clock is an hour ahead, and whose watch breaks.
+var ahead = trace{seesAll.series, func(m int) string { return number(float64(3600 + 60*min(m, 60))) }}
 
 // TestExpectations evaluates what a person on call expects of one alert.
 func TestExpectations(t *testing.T) {
@@ -462,5 +496,35 @@ func TestDecommissioned(t *testing.T) {
 	}
 	if got := p.firing(time.Duration(e.last) * minute); len(got) > 0 {
 		t.Errorf("%q fire after nine days", got)
+	}
+}
+
+// TestSawtooth has a backend that comes and goes: that is one page, which stays.
+func TestSawtooth(t *testing.T) {
+	for _, test := range []struct{ down, period, pages int }{{3, 15, 1}, {10, 20, 2}} {
+		t.Run(fmt.Sprintf("%d of %d minutes", test.down, test.period), func(t *testing.T) {
+			t.Parallel()
+			const begin, end = 60, 240
+			failures := func(m int) int {
+				past := min(max(m, begin), end) - begin
+				return 60 * (past/test.period*test.down + min(past%test.period, test.down))
+			}
+			p := evaluateFile(t, fileOf(t, "WebhookFailingClosed"), minute, expectation{last: 300, scrape: 1, traces: []trace{
+				counts(requested("200"), func(m int) int { return 60*m - failures(m) }), counts(requested("503"), failures),
+				counts(rejected("calling_webhook_error"), failures), limited(knownHook, 0.5), reach, seesAll,
+			}}.lines())
+			p.tick, p.now = tick, 50*minute
+			pages, fired := 0, false
+			for at := 50; at <= 300; at++ {
+				fires := len(p.until(time.Duration(at)*minute)) > 0
+				if fires && !fired {
+					pages++
+				}
+				fired = fires
+			}
+			if pages != test.pages || fired {
+				t.Errorf("pages %d times, want %d, and fires at the end: %t", pages, test.pages, fired)
+			}
+		})
 	}
 }

@@ -82,7 +82,7 @@ func failureAlerts() []Alert {
 			Enhancement: Enhancement{Severity: classify.Critical},
 			For:         15 * time.Minute,
 			KeepFiring:  5 * time.Minute,
-			Expr:        withBackend("WebhookAllCallsFailing", withoutAnswers("type, name", []string{failedClosed, failedOpen}, lastAnswers+` unless `+lastAnswers+` == `+answersBefore)),
+			Expr:        withBackend("WebhookAllCallsFailing", withoutAnswers("type, name", []string{failedClosed, failedOpen}, "", lastAnswers+` unless `+lastAnswers+` == `+answersBefore)+` unless on (type, name) (`+warned+` and on (type, name) (`+closed.sum("increase75m")+` >= 20 or `+open.sum("increase75m")+` >= 20)) or on (type, name) `+unansweredDay),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
 			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + ofSome + itsBackend + registration + webhookVariables,
 		},
@@ -93,20 +93,40 @@ func failureAlerts() []Alert {
 			KeepFiring:  5 * time.Minute,
 			Expr:        cutOff,
 			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
-			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks fail, while their backends are not to blame: other API servers reach them, or they are several. What fails closed is refused for each client of this API server. Look at its network: the konnectivity agents or tunnels of a hosted control plane, network policies and firewalls of its node, the DNS and the routes to Services. The alerts on single webhooks leave the calls of this API server out.` + variables("INSTANCE", "$labels.instance"),
+			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks fail, while their backends are not to blame{{ if $everywhere }}: no API server of the cluster reaches any, so look at what they have in common. What fails closed is refused for each client of the cluster. Look at the network between the API servers and the webhooks:{{ else }}: other API servers reach them, or they are several. What fails closed is refused for each client of this API server. Look at its network:{{ end }} the konnectivity agents or tunnels of a hosted control plane, network policies and firewalls of its node, the DNS and the routes to Services. The alerts on single webhooks leave the calls of this API server out.` + variables("INSTANCE", "$labels.instance"),
 		},
 	}
+}
+
+// warned are the webhooks that alerts with a failure rate are about.
+const warned = `ALERTS{alertname=~"WebhookFailingClosed|WebhookCallsFailing|WebhookFailingOpen"}`
+
+// unansweredDay counts the failures of the last day where calls failed in three of
+// its hours and none was answered.
+const unansweredDay = `cluster_type_name:webhook_auditor_calls_unanswered:increase1d`
+
+// unansweredRecord takes the answers from what is recorded of the affected webhooks
+// since one of their calls failed: an answer counted for the first time since then is
+// one as well.
+var unansweredRecord = RecordingRule{
+	Name: unansweredDay,
+	Expr: `
+		sum by (type, name) (increase(` + failedClosed + `[1d]) or increase(` + failedOpen + `[1d])) > 2.5
+		and on (type, name) count_over_time((sum by (type, name) (increase(` + failedClosed + `[65m]) or increase(` + failedOpen + `[65m])) > 0)[1d:1h]) >= 3
+		unless on (type, name) increase(` + answers + `[1d]) > 0
+		unless on (type, name) (` + answers + ` unless ` + answers + ` offset 1d and on (type, name) ` + affected + ` offset 1d)`,
+	Inline: `vector(0) < 0`,
 }
 
 // withoutAnswers returns how many calls failed in the last hour where none was
 // answered. It is for webhooks that are called too seldom for a ratio. A counter
 // that did not exist an hour ago, when its API server was scraped, has counted
 // all of them.
-func withoutAnswers(by string, failures []string, answers string) string {
+func withoutAnswers(by string, failures []string, limit, answers string) string {
 	var operands []string
 	for _, counter := range failures {
 		operands = append(operands, strings.NewReplacer("BY", by, "COUNTER", counter).Replace(`
-			(sum by (BY) ((last_over_time(COUNTER[5m]) unless last_over_time(COUNTER[5m] offset 1h) and on (instance) last_over_time(`+scraped+`[5m] offset 1h)) or increase(COUNTER[1h])) >= 3) < 20`))
+			(sum by (BY) ((last_over_time(COUNTER[5m]) unless last_over_time(COUNTER[5m] offset 1h) and on (instance) last_over_time(`+scraped+`[5m] offset 1h)) or increase(COUNTER[1h])) >= 3)`)+limit)
 	}
 	return `(` + strings.Join(operands, " or on ("+by+") ") + `) unless on (` + by + `) (` + answers + `)`
 }
@@ -127,6 +147,7 @@ const (
 var answerRecords = []RecordingRule{
 	{Name: answers, Expr: `last_over_time(` + counters + `{code="200"}[5m]) or last_over_time(` + intended + `[5m])`},
 	{Name: answersBefore, Expr: `(` + answeredIn("[5m] offset 1h") + `) and on (type, name) ` + affected, Inline: answeredIn("[5m] offset 1h")},
+	unansweredRecord,
 	{Name: lastAnswers, Expr: `last_over_time(` + answers + `[1h])`, Inline: answeredIn("[1h]")},
 }
 

@@ -20,7 +20,11 @@ type input struct {
 }
 
 const (
-	anyAuditor   = `last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])`
+	anyAuditor = `last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])`
+	// conversionRequests counts conversions that change nothing, too: where there are
+	// objects to convert and it is missing, both are dropped.
+	conversionRequests = `apiserver_conversion_webhook_request_total`
+
 	anyRequest   = `apiserver_request_total{resource="leases"}`
 	sliDuration  = `apiserver_request_sli_duration_seconds`
 	fullDuration = `apiserver_request_duration_seconds`
@@ -56,7 +60,7 @@ func inputs() []input {
 		{rejections, requests + `{rejected="true"}`, rejections},
 		{failedOpen, requests + `{rejected="false", code=~"[45].."}`, failedOpen},
 		{admissionSeconds + `_count`, countedCalls, timedCalls},
-		{converted + `_count`, `apiserver_conversion_webhook_request_total{result="success"}`, converted + `_count`},
+		{converted + `_count`, conversionRequests + `{result="success"} or (last_over_time(webhook_auditor_webhook_info{type="conversion"}[5m]) unless on () group(` + conversionRequests + `))`, converted + `_count`},
 		{converted + `_bucket`, converted + `_count`, converted + `_bucket`},
 		{sliDuration + `_sum`, anyRequest, sliDuration + `_sum{resource="leases"}`},
 		{sliDuration + `_count`, anyRequest, sliDuration + `_count{resource="leases"}`},

@@ -183,7 +183,7 @@ func TestOrphanedRunbooks(t *testing.T) {
 // TestOwnSeries holds that the expressions read only series and labels that
 // the exporter has.
 func TestOwnSeries(t *testing.T) {
-	known := map[string][]string{exporter.Prefix + "build_info": nil, exporter.Prefix + "policy_last_reload_successful": nil}
+	known := map[string][]string{exporter.Prefix + "build_info": nil, exporter.Prefix + "policy_last_reload_successful": nil, exporter.Prefix + "series_dropped": {"family"}}
 	for _, f := range exporter.Families {
 		known[f.Series()] = f.Labels
 	}
@@ -309,3 +309,19 @@ func rendered(t *testing.T) map[string]openshiftv1.Rule {
 }
 
 func documents(out []byte) [][]byte { return bytes.Split(out, []byte("\n---\n")) }
+
+// TestExpressionsAreShort holds that each expression can be read in Prometheus' page:
+// parts of what is longer are recorded.
+func TestExpressionsAreShort(t *testing.T) {
+	groups, err := Options{}.groups(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range groups {
+		for _, r := range g.Rules {
+			if got := len(r.Expr.String()); got > 4000 {
+				t.Errorf("the expression of %s%s has %d characters", r.Record, r.Alert, got)
+			}
+		}
+	}
+}

@@ -180,6 +180,18 @@ func (o Options) apiServers(a Alert) (string, error) {
 		"{{ if eq (len $failed) 1 }}{{ $instance = label \"instance\" . }}{{ end }}{{ end }}{{ end }}", err
 }
 
+// everywhere returns a template that sets $everywhere to whether all API servers
+// of the cluster reach no webhook.
+func (o Options) everywhere() (string, error) {
+	cluster := fmt.Sprintf(`%[1]s="$%[1]s"`, o.clusterLabel())
+	cutOff, err := o.query(`group by (instance) (ALERTS{alertname="WebhookNoneReachable", ` + cluster + `})`)
+	if err != nil {
+		return "", err
+	}
+	all, err := o.query(`group by (instance) (last_over_time(` + scraped + `{` + cluster + `}[5m]))`)
+	return "{{ $everywhere := ge (len (" + cutOff + ")) (len (" + all + ")) }}", err
+}
+
 // selecting adds matchers to each range selector.
 func selecting(expr, matchers string) string {
 	return strings.NewReplacer("}[", ", "+matchers+"}[", "[", "{"+matchers+"}[").Replace(expr)

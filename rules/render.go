@@ -290,6 +290,13 @@ func (o Options) description(a Alert) (string, error) {
 		}
 		out = text + out
 	}
+	if strings.Contains(a.Description, "$everywhere") {
+		lookup, err := o.everywhere()
+		if err != nil {
+			return "", err
+		}
+		out = lookup + out
+	}
 	return out, nil
 }
 

@@ -33,6 +33,14 @@ func selfAlerts() []Alert {
 			Description: `The webhook auditor {{ with $labels.pod }}in Pod {{ . }}{{ else }}at {{ $labels.instance }}{{ end }} {{ if $value }}last knew its view of the cluster to be current {{ $value | humanizeDuration }} ago: one of its watches is broken, and what it reports since may be wrong{{ else }}has not seen the cluster since it started, and reports nothing{{ end }}. Its log says why; mostly its ClusterRole lacks a permission or the API server cannot be reached.`,
 		},
 		{
+			Name:        "WebhookAuditorSeriesDropped",
+			Severity:    classify.Warning,
+			For:         15 * time.Minute,
+			Expr:        `max by (family) (last_over_time(webhook_auditor_series_dropped[5m])) > 0`,
+			Summary:     `The webhook auditor drops series of {{ $labels.family }}.`,
+			Description: `{{ $value | printf "%.0f" }} series of {{ $labels.family }} are beyond the bound of the family: alerts and boards do not see what they are about. The least important are dropped first. "webhook-auditor audit" prints all findings.`,
+		},
+		{
 			Name:        "WebhookAuditorPolicyInvalid",
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
@@ -62,13 +70,13 @@ const unwatched = `
 // stale looks at each auditor by itself: what one of them no longer sees
 // changing is mixed with what the others see. The auditor publishes what it
 // knows every minute, even where nothing changes: a timestamp that does not
-// advance is stale, and one that moves is not, however far its clock is behind. One that never knew anything has none. A
-// failed scrape changes nothing.
+// advance is stale, and one that moves is not, however far its clock is ahead or behind. One that never knew
+// anything has none. A failed scrape changes nothing.
 const stale = `
-	time() - (
-		max by (namespace, pod, instance) (max_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
-		== max by (namespace, pod, instance) (min_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
-	) > 300
+	clamp_min(time() - (
+		max by (namespace, pod, instance) (last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
+		== max by (namespace, pod, instance) (last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m] offset 5m))
+	), 300)
 	or
 	0 * group by (namespace, pod, instance) (
 		last_over_time(webhook_auditor_build_info[5m])

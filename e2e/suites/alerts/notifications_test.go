@@ -155,6 +155,14 @@ func routings(ours, enhancement printedAlerts) []routing {
 			map[string][]string{"page": {"WebhookNoneReachable"}},
 		},
 		{
+			"no API server reaches a webhook",
+			[]sent{
+				ours.of("WebhookNoneReachable", "instance", "10.0.0.1:6443"), ours.of("WebhookNoneReachable", "instance", "10.0.0.2:6443"),
+				ours.of("WebhookNoneReachable", "instance", "10.0.0.3:6443"),
+			},
+			map[string][]string{"page": {"WebhookNoneReachable WebhookNoneReachable WebhookNoneReachable"}},
+		},
+		{
 			"the severities of the enhancement: one webhook, one page",
 			[]sent{enhancement.about("one", "WebhookFailingClosed"), enhancement.about("one", "WebhookCallsFailing").explained(), enhancement.about("one", "WebhookSlow").explained()},
 			map[string][]string{"page": {"WebhookFailingClosed"}},
