@@ -406,8 +406,8 @@ func slowFor(from, before int) []trace {
 	}
 }
 
-// found is a finding in some minutes.
-func found(from, before int) []trace {
+// findingIn is a finding in some minutes.
+func findingIn(from, before int) []trace {
 	finding := stays(`webhook_auditor_finding{`+knownHook+`,check="no-ready-endpoints",severity="critical",configuration="c",group="",resource=""}`, 1)
 	return []trace{finding.except(0, from, "_").except(before, 1000, "stale"), info, reach, seesAll}
 }
@@ -425,7 +425,7 @@ var silences = []silence{
 	{"the configuration of a webhook that is called now and then is deleted", "WebhookFailingClosed", deleted(1), 99, 105, 300},
 	{"the label of the cluster changes", "WebhookFailingClosed", relabelled(1), 99, 125, 300},
 	{"quick calls after slow ones", "WebhookSlow", slowFor(60, 80), 79, 95, 180},
-	{"the backend is back", "WebhookBackendDown", found(60, 100), 99, 110, 180},
+	{"the backend is back", "WebhookBackendDown", findingIn(60, 100), 99, 110, 180},
 	{"the configuration is created again", "WebhookFailingClosed", createdAgain(), 99, 105, 300},
 }
 
