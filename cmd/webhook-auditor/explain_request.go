@@ -14,7 +14,7 @@ import (
 )
 
 // asWritten is what a file leaves open.
-const asWritten = "the object is taken as it is written: the API server fills in defaults, and mutating webhooks may change it, before the others see it"
+const asWritten = "the object is taken as it is written: a field that the API server may fill in is not known, and mutating webhooks may change it before the others see it"
 
 // requestFlags describe a request, together with OPERATION RESOURCE [NAME].
 type requestFlags struct {

@@ -224,7 +224,8 @@ func (r Request) selectsUnknown(w *inventory.Webhook) Verdict {
 // CONNECT sends carries no labels at all.
 func (r Request) selectsObject(w *inventory.Webhook) Verdict {
 	called, unknown := r.objectLabels.match(w.ObjectSelector), "the labels of the object are not known"
-	if called == No && r.Operation == Update {
+	reset := r.labelsReset && w.Type == inventory.Validating
+	if r.Operation == Update && (called == No || reset) {
 		called, unknown = r.oldLabels.match(w.ObjectSelector), "the labels that the object had before are not known"
 	}
 	switch {

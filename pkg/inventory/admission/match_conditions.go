@@ -45,7 +45,7 @@ func (r Request) matchConditions(w *inventory.Webhook, kind Kind) Verdict {
 	verdict := Verdict{Match: Yes}
 	var failed string
 	for _, c := range w.MatchConditions {
-		o := r.cached.outcome(r, kind, c.Expression)
+		o := r.cached.outcome(r, r.stageOf(w, kind), c.Expression)
 		switch {
 		case o.Match == No:
 			return Verdict{Match: No, Reason: ReasonMatchConditions, Detail: fmt.Sprintf("matchCondition %q is false", c.Name)}
@@ -89,10 +89,10 @@ type conditionCache struct {
 	outcomes *resultCache[expressionOn, outcome]
 }
 
-// expressionOn is an expression on a request in the version of a kind.
+// expressionOn is an expression on a request at a stage.
 type expressionOn struct {
 	expression string
-	Kind
+	stage
 }
 
 func newConditionCache(p *programs) *conditionCache {
@@ -104,9 +104,9 @@ func (c *conditionCache) next(p *programs) *conditionCache {
 	return &conditionCache{programs: p, outcomes: c.outcomes.next()}
 }
 
-func (c *conditionCache) outcome(r Request, kind Kind, expression string) outcome {
-	return c.outcomes.getOrCompute(expressionOn{expression, kind}, func() outcome {
-		return c.programs.of(expression).run(r, kind)
+func (c *conditionCache) outcome(r Request, at stage, expression string) outcome {
+	return c.outcomes.getOrCompute(expressionOn{expression, at}, func() outcome {
+		return c.programs.of(expression).run(r, at)
 	})
 }
 
@@ -193,7 +193,7 @@ func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {
 }
 
 // run evaluates the expression as far as the request is known.
-func (p *program) run(r Request, kind Kind) outcome {
+func (p *program) run(r Request, at stage) outcome {
 	if p.err != nil {
 		return outcome{Match: Maybe, doubt: "does not compile: " + p.err.Error()}
 	}
@@ -204,7 +204,7 @@ func (p *program) run(r Request, kind Kind) outcome {
 			return outcome{Match: Maybe, doubt: p.tooLong()}
 		}
 	}
-	vars, err := cel.PartialVars(r.variables(kind), r.unknowns(kind)...)
+	vars, err := cel.PartialVars(r.variables(at), r.unknowns(at.Kind)...)
 	if err != nil {
 		return outcome{Match: Maybe, doubt: err.Error()}
 	}
@@ -250,10 +250,10 @@ func outcomeOf(value ref.Val, err error) outcome {
 // variables are what an expression may read, in the API's own JSON: empty
 // fields that it omits are missing, and reading them is an error. Source:
 // k8s.io/apiserver/pkg/admission/plugin/cel.
-func (r Request) variables(kind Kind) map[string]any {
+func (r Request) variables(at stage) map[string]any {
 	resource := map[string]any{"group": r.Resource.Group, "version": r.Version, "resource": r.Resource.Name}
 	request := map[string]any{
-		"kind":            map[string]any{"group": kind.Group, "version": kind.Version, "kind": kind.Kind},
+		"kind":            map[string]any{"group": at.Group, "version": at.Version, "kind": at.Kind.Kind},
 		"resource":        resource,
 		"requestKind":     map[string]any{"group": r.Kind.Group, "version": r.Kind.Version, "kind": r.Kind.Kind},
 		"requestResource": resource,
@@ -269,19 +269,7 @@ func (r Request) variables(kind Kind) map[string]any {
 			request[key] = value
 		}
 	}
-	vars := map[string]any{"request": request, "object": nil, "oldObject": nil, "namespaceObject": nil}
-	if r.Object != nil {
-		vars[r.objectVariable()] = r.Object
-	}
-	return vars
-}
-
-// objectVariable is the variable that holds the object of the request.
-func (r Request) objectVariable() string {
-	if r.Operation == Delete {
-		return "oldObject"
-	}
-	return "object"
+	return map[string]any{"request": request, "object": r.newObject(at), "oldObject": r.oldObject(at), "namespaceObject": nil}
 }
 
 // unknowns are the variables that the request leaves open.
@@ -308,13 +296,6 @@ func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
 	}
 	if r.Kind.Unsure {
 		out = append(out, request("requestKind", "group"), request("requestKind", "version"))
-	}
-	// Where the webhook gets another version, the object is converted first.
-	if r.Object == nil || kind != r.Kind {
-		out = append(out, cel.AttributePattern(r.objectVariable()))
-	}
-	if r.Operation == Update {
-		out = append(out, cel.AttributePattern("oldObject"))
 	}
 	return out
 }

@@ -57,6 +57,13 @@ type requestContext struct {
 	// and oldLabels, those that an updated object had until then, what the
 	// objectSelector is.
 	namespaceLabels, objectLabels, oldLabels labelSet
+	// labelsReset says that the strategy puts back the old labels before
+	// validating webhooks are asked.
+	labelsReset bool
+	// foreign says that the kind is not that of the parent.
+	foreign bool
+	// stored is the object as it is; nil where that is not known.
+	stored map[string]any
 	// created is what an update of Matcher.OpenRequest is where its object does not
 	// exist yet; nil where the API server refuses that.
 	created *Request
@@ -158,6 +165,33 @@ func (v apiVersion) withNamespace(subject Subject) (Subject, string) {
 	return subject, fmt.Sprintf("%s is cluster-scoped: namespace %s is left out", v.Resource, given)
 }
 
+// labelsReset are the subresources beside those of custom resources of which an
+// update leaves the labels as they are: validating webhooks meet the old ones.
+// Source: PrepareForUpdate of the strategies in k8s.io/kubernetes/pkg/registry.
+var labelsReset = map[inventory.Resource]bool{
+	{Name: "pods", Subresource: "ephemeralcontainers"}:                                                  true,
+	{Name: "pods", Subresource: "resize"}:                                                               true,
+	{Group: "apps", Name: "deployments", Subresource: "status"}:                                         true,
+	{Group: "certificates.k8s.io", Name: "podcertificaterequests", Subresource: "status"}:               true,
+	{Group: "flowcontrol.apiserver.k8s.io", Name: "flowschemas", Subresource: "status"}:                 true,
+	{Group: "flowcontrol.apiserver.k8s.io", Name: "prioritylevelconfigurations", Subresource: "status"}: true,
+	{Group: "internal.apiserver.k8s.io", Name: "storageversions", Subresource: "status"}:                true,
+	{Group: "lifecycle.k8s.io", Name: "evictionrequests", Subresource: "status"}:                        true,
+	{Group: "lifecycle.k8s.io", Name: "evictions", Subresource: "status"}:                               true,
+	{Group: "networking.k8s.io", Name: "servicecidrs", Subresource: "status"}:                           true,
+	{Group: "resource.k8s.io", Name: "devicetaintrules", Subresource: "status"}:                         true,
+	{Group: "resource.k8s.io", Name: "resourceclaims", Subresource: "status"}:                           true,
+	{Group: "resource.k8s.io", Name: "resourcepoolstatusrequests", Subresource: "status"}:               true,
+	{Group: "scheduling.k8s.io", Name: "compositepodgroups", Subresource: "status"}:                     true,
+	{Group: "scheduling.k8s.io", Name: "podgroups", Subresource: "status"}:                              true,
+	{Group: "storage.k8s.io", Name: "volumeattachments", Subresource: "status"}:                         true,
+	{Group: "storagemigration.k8s.io", Name: "storageversionmigrations", Subresource: "status"}:         true,
+}
+
+func (m *Matcher) resetsLabels(r inventory.Resource) bool {
+	return labelsReset[r] || r.Subresource == "status" && m.Snapshot.CRDs[r.Name+"."+r.Group] != nil
+}
+
 // createdByUpdate are the resources of which a PUT creates the object that does
 // not exist, for a client that may create them: to admission it is a CREATE.
 // Source: AllowCreateOnUpdate of the strategies in k8s.io/kubernetes/pkg/registry.
@@ -227,11 +261,13 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 		Kind:      v.Kind,
 		Namespace: subject.Namespace,
 		Name:      cmp.Or(subject.Name, nested(subject.Object, "metadata", "name")),
-		Object:    sent.Object,
+		Object:    asDecoded(sent.Object),
 		requestContext: &requestContext{
 			namespaced:   v.Namespaced,
 			exempt:       x.exempt(v.Resource),
 			objectLabels: objectLabels(v, sent),
+			labelsReset:  m.resetsLabels(v.Resource),
+			foreign:      x.isForeign(v),
 			equivalents:  x.equivalents(v),
 			cached:       newConditionCache(x.programs),
 		},
@@ -247,6 +283,13 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 	r.namespaceUnknown = r.Namespace == "" && (v.Namespaced || isNamespaces(r.Resource))
 	r.namespaceLabels = m.selectedLabels(r)
 	return r
+}
+
+// isForeign reports whether a request to the subresource carries another kind than
+// its parent.
+func (x *index) isForeign(v apiVersion) bool {
+	parents := x.servedVersions(v.Resource.Parent())
+	return v.Subresource != "" && (len(parents) == 0 || parents[0].Kind.Kind != v.Kind.Kind)
 }
 
 // selectedLabels are the labels that a namespaceSelector meets: those of the
@@ -309,6 +352,11 @@ func labelsOf(object map[string]any) map[string]string {
 	out := map[string]string{}
 	metadata, _ := object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
+	if spec, _ := object["spec"].(map[string]any); len(labels) == 0 && nested(object, "kind") == "ReplicationController" {
+		if template, _ := spec["template"].(map[string]any); template != nil {
+			return labelsOf(template) // a default of that kind alone
+		}
+	}
 	for key, value := range labels {
 		if text, ok := value.(string); ok {
 			out[key] = text

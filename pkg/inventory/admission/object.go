@@ -1,0 +1,317 @@
+package admission
+
+import (
+	"encoding/base64"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// stage is in which version, and how far prepared, an expression reads an object.
+type stage struct {
+	Kind
+	// prepared says that the strategy of a subresource has put back what the
+	// request may not change: it does so between the mutating and the validating
+	// webhooks.
+	prepared bool
+}
+
+func (r Request) stageOf(w *inventory.Webhook, kind Kind) stage {
+	return stage{kind, r.Operation == Update && r.Resource.Subresource != "" && w.Type == inventory.Validating}
+}
+
+// newObject is the variable object: null where something is deleted.
+func (r Request) newObject(at stage) ref.Val {
+	switch {
+	case r.Operation == Delete:
+		return types.NullValue
+	case r.Operation == Connect: // the options of the connection, which have no metadata
+		return knowledge{}.value("", map[string]any{})
+	case at.prepared && r.labelsReset:
+		return r.known(at, r.Object, r.oldLabels)
+	}
+	return r.known(at, r.Object, r.objectLabels)
+}
+
+// oldObject is the variable of that name: null where nothing was before.
+func (r Request) oldObject(at stage) ref.Val {
+	switch {
+	case r.Operation == Create || r.Operation == Connect:
+		return types.NullValue
+	case r.stored != nil && at.Kind == r.Kind:
+		return types.DefaultTypeAdapter.NativeToValue(r.stored)
+	case r.Operation == Delete:
+		return r.known(at, r.Object, r.objectLabels)
+	}
+	return r.known(stage{Kind: at.Kind}, nil, r.oldLabels)
+}
+
+// known is what is known of an object: what a file says of it, or nil, what the
+// request says and the labels. Source: createHandler in
+// k8s.io/apiserver/pkg/endpoints/handlers, which completes the metadata.
+func (r Request) known(at stage, file map[string]any, l labelSet) ref.Val {
+	k := knowledge{kind: at.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete}
+	root, metadata := map[string]any{}, map[string]any{}
+	if file != nil && !at.prepared {
+		k.written = true
+		if own, ok := file["metadata"].(map[string]any); ok {
+			metadata = maps.Clone(own)
+		}
+	}
+	if file != nil && at.Kind == r.Kind { // in another version the rest looks otherwise
+		root = fields(file, r.Resource.Subresource, at)
+	}
+	for _, field := range serverFields {
+		delete(metadata, field)
+	}
+	metadata["name"], metadata["namespace"] = r.Name, ""
+	if r.foreign {
+		metadata["name"] = nested(file, "metadata", "name")
+	}
+	if r.namespaced {
+		metadata["namespace"] = r.Namespace
+	}
+	labels := map[string]any{}
+	for key, value := range l.known {
+		labels[key] = value
+	}
+	metadata["labels"] = labels
+	root["metadata"], root["kind"] = metadata, at.Kind.Kind
+	if delete(root, "apiVersion"); !at.Unsure {
+		root["apiVersion"] = groupVersion(at.Group, at.Version)
+	}
+	return k.value("", root)
+}
+
+// fields are those of a file that reach the stage: the status only in a request to
+// that subresource, which takes nothing else.
+func fields(file map[string]any, subresource string, at stage) map[string]any {
+	out := maps.Clone(file)
+	if subresource != "status" {
+		delete(out, "status")
+	}
+	if at.prepared {
+		maps.DeleteFunc(out, func(key string, _ any) bool { return key != "status" })
+	}
+	return out
+}
+
+// serverFields are the fields of the metadata that the API server sets whatever is
+// sent.
+var serverFields = []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
+
+// knowledge says of a field that is not in what is known of an object whether it is
+// missing, or not known: the API server sets defaults when it decodes an object,
+// its admission plugins add to that, and the strategies of the kinds change it.
+type knowledge struct {
+	kind string
+	// created and namespaced say so of the object.
+	created, namespaced bool
+	// labeled says that all its labels are known.
+	labeled bool
+	// written says that a file holds what the client sends.
+	written bool
+}
+
+// value is a value of the object at the path, in which elements of lists add
+// nothing.
+func (k knowledge) value(path string, v any) ref.Val {
+	switch v := v.(type) {
+	case map[string]any:
+		return partialMap{types.NewStringInterfaceMap(types.DefaultTypeAdapter, v), k, path, v}
+	case []any:
+		elements := make([]ref.Val, len(v))
+		for i := range v {
+			elements[i] = k.value(path, v[i])
+		}
+		return types.NewRefValList(types.DefaultTypeAdapter, elements)
+	case string:
+		if slices.Contains(quantities, last(parent(path))) {
+			return types.String(canonical(v))
+		}
+	}
+	return types.DefaultTypeAdapter.NativeToValue(v)
+}
+
+// canonical is a quantity as the API server writes it.
+func canonical(text string) string {
+	q, err := quantity.ParseQuantity(text)
+	if err != nil {
+		return text
+	}
+	return q.String()
+}
+
+func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+func parent(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
+
+var (
+	// userMaps are the fields with keys of the user's, to which the API server adds
+	// none. LimitRanger writes an annotation of its own, for which nobody asks.
+	userMaps = []string{"annotations", "binaryData", "data", "labels", "matchLabels"}
+	// quantities are the maps whose values are quantities.
+	quantities = []string{"capacity", "hard", "limits", "requests"}
+	// plainKinds have no defaults outside their metadata.
+	plainKinds = []string{"ConfigMap", "Secret", "ServiceAccount"}
+	// ownFields are those below a spec that nothing but the client sets.
+	ownFields = []string{
+		"containers.securityContext", "initContainers.securityContext", "volumes.hostPath",
+		"securityContext.allowPrivilegeEscalation", "securityContext.capabilities", "securityContext.privileged",
+		"securityContext.readOnlyRootFilesystem", "securityContext.runAsNonRoot", "securityContext.runAsUser",
+		"spec.hostIPC", "spec.hostNetwork", "spec.hostPID", "spec.runtimeClassName",
+	}
+	// extended are the lists to which admission plugins add, by kind.
+	extended = map[string][]string{
+		"Node":                  {"spec.taints"},
+		"PersistentVolume":      {"metadata.finalizers"},
+		"PersistentVolumeClaim": {"metadata.finalizers"},
+		"Pod":                   {"spec.containers.volumeMounts", "spec.initContainers.volumeMounts", "spec.tolerations", "spec.volumes"},
+	}
+	// filledMaps are the maps to which the strategy of a kind adds.
+	filledMaps = map[string][]string{
+		"DaemonSet": {"metadata.annotations"},
+		"Job":       {"spec.selector.matchLabels", "spec.template.metadata.labels"},
+	}
+)
+
+// missing reports whether the object has certainly no such field.
+func (k knowledge) missing(path, key string) bool {
+	switch {
+	case path == "metadata" && key == "labels", path == "metadata.labels":
+		return k.labeled
+	case path == "metadata" && key == "namespace":
+		return !k.namespaced
+	case path == "metadata" && (key == "deletionTimestamp" || key == "deletionGracePeriodSeconds"):
+		return k.created
+	case !k.written:
+		return false
+	case path == "metadata":
+		return key != "name" && !slices.Contains(serverFields, key) && !slices.Contains(extended[k.kind], path+"."+key)
+	case k.userMap(path):
+		return true
+	case path == "":
+		return slices.Contains(plainKinds, k.kind)
+	}
+	return slices.ContainsFunc(ownFields, func(field string) bool { return strings.HasSuffix(path+"."+key, field) })
+}
+
+// userMap reports whether the keys at the path are the user's alone.
+func (k knowledge) userMap(path string) bool {
+	return slices.Contains(userMaps, last(path)) && !slices.Contains(filledMaps[k.kind], path)
+}
+
+// find returns the value of a field: unknown where the API server may set it.
+func (k knowledge) find(path, key string, in map[string]any) (ref.Val, bool) {
+	at := strings.TrimPrefix(path+"."+key, ".")
+	value, ok := in[key]
+	if ok && (!empty(value) || k.userMap(path) || strings.Contains(at, "securityContext")) && !slices.Contains(extended[k.kind], at) {
+		return k.value(at, value), true
+	}
+	if (!ok || empty(value)) && k.missing(path, key) {
+		return nil, false
+	}
+	return unknown, true
+}
+
+// empty reports whether the API server leaves the value out of most objects.
+func empty(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return v == nil || v == "" || v == false || v == int64(0)
+}
+
+var unknown = types.NewUnknown(0, types.NewAttributeTrail("object"))
+
+// partialMap is a map of which not all keys are known. It is what the
+// interpreter of CEL takes for a map: the answer about a key that is not known is
+// unknown, and so is what it would not be without.
+type partialMap struct {
+	traits.Mapper
+	knowledge
+	path   string
+	fields map[string]any
+}
+
+// Find returns the value of the key, and whether there is one.
+func (m partialMap) Find(key ref.Val) (ref.Val, bool) {
+	switch key := key.(type) {
+	case types.String:
+		return m.find(m.path, string(key), m.fields)
+	case *types.Unknown:
+		return key, true
+	}
+	return m.Mapper.Find(key)
+}
+
+// Get returns the value of the key, an error without one.
+func (m partialMap) Get(key ref.Val) ref.Val {
+	if v, ok := m.Find(key); ok || v != nil {
+		return v
+	}
+	return types.NewErr("no such key: %v", key)
+}
+
+// Contains says whether there is such a key.
+func (m partialMap) Contains(key ref.Val) ref.Val {
+	v, ok := m.Find(key)
+	if types.IsUnknownOrError(v) {
+		return v
+	}
+	return types.Bool(ok)
+}
+
+// Equal compares with another value: two maps never for certain.
+func (m partialMap) Equal(other ref.Val) ref.Val {
+	if _, ok := other.(traits.Mapper); ok {
+		return unknown
+	}
+	return types.False
+}
+
+// Iterator goes through the keys, the unknown ones as one at the end.
+func (m partialMap) Iterator() traits.Iterator {
+	var keys []ref.Val
+	for key := range m.fields {
+		if v, ok := m.find(m.path, key, m.fields); ok && !types.IsUnknown(v) {
+			keys = append(keys, types.String(key))
+		}
+	}
+	if !m.userMap(m.path) || m.path == "metadata.labels" && !m.labeled {
+		keys = append(keys, unknown)
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, keys).Iterator()
+}
+
+// asDecoded is what the API server makes of an object that is sent. Source: the
+// conversions and defaults of k8s.io/kubernetes/pkg/apis.
+func asDecoded(object map[string]any) map[string]any {
+	if nested(object, "kind") != "Secret" || nested(object, "apiVersion") != "v1" {
+		return object
+	}
+	out, data := maps.Clone(object), map[string]any{}
+	written, _ := object["data"].(map[string]any)
+	maps.Copy(data, written)
+	plain, _ := object["stringData"].(map[string]any)
+	for key, value := range plain {
+		if text, ok := value.(string); ok {
+			data[key] = base64.StdEncoding.EncodeToString([]byte(text))
+		}
+	}
+	delete(out, "stringData")
+	if out["data"] = data; nested(object, "type") == "" {
+		out["type"] = "Opaque"
+	}
+	return out
+}

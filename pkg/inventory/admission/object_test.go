@@ -1,0 +1,94 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// TestObjectsAsAdmissionMeetsThem: what the API server fills in is not missing. The
+// answers agree with e2e/suites/explain, which asks a real API server.
+func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
+	const (
+		pod       = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {app: a}}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1000m}}}]}}`
+		configMap = `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`
+		secret    = `{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {a: b}}`
+		nameless  = `{apiVersion: v1, kind: ConfigMap, metadata: {generateName: c-}}`
+		space     = `{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`
+		token     = `{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, spec: {audiences: [a]}}`
+		binding   = `{apiVersion: v1, kind: Binding, metadata: {name: p}, target: {kind: Node, name: node}}`
+	)
+	labeled := Subject{Name: "x", Labels: map[string]string{"app": "a"}}
+	for _, test := range []struct {
+		op         Operation
+		resource   string
+		subject    Subject
+		file       string
+		expression string
+		want       Match
+		refused    bool
+	}{
+		{Create, "configmaps", Subject{Namespace: "shop"}, configMap, `object.metadata.namespace == "shop"`, Yes, false},
+		{Create, "configmaps", Subject{Namespace: "shop"}, configMap, `object.metadata.namespace == "other"`, No, false},
+		{Create, "configmaps", Subject{}, nameless, `object.metadata.name.startsWith("c-")`, Maybe, false},
+		{Create, "configmaps", Subject{}, configMap, `has(object.data)`, No, false},
+		{Create, "configmaps", Subject{}, configMap, `object.data["a"] == "b"`, Yes, true},
+		{Create, "configmaps", Subject{}, configMap, `object.metadata.labels["a"] == "b"`, Yes, true},
+		{Create, "configmaps", Subject{}, configMap, `!has(object.metadata.deletionTimestamp)`, Yes, false},
+		{Create, "configmaps", Subject{}, configMap, `has(object.metadata.uid)`, Maybe, false},
+		{Create, "secrets", Subject{}, secret, `object.data["a"] == "Yg==" && object.type == "Opaque" && !has(object.stringData)`, Yes, false},
+		{Create, "namespaces", Subject{}, space, `object.metadata.labels["` + corev1.LabelMetadataName + `"] == "shop"`, Yes, false},
+		{Create, "namespaces", Subject{}, space, `has(object.metadata.namespace)`, No, false},
+		{Create, "serviceaccounts/token", Subject{Name: "sa", Namespace: "shop"}, token, `object.metadata.namespace == "shop"`, Yes, false},
+		{Create, "serviceaccounts/token", Subject{Name: "sa"}, token, `object.metadata.name == "sa"`, Maybe, false},
+		{Create, "pods/binding", Subject{Name: "p", Namespace: "shop"}, binding, `object.metadata.name == "p" && object.metadata.namespace == "shop"`, Yes, false},
+		{Create, "pods", Subject{}, pod, `object.spec.serviceAccountName == "default"`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `has(object.spec.hostNetwork) && object.spec.hostNetwork`, No, false},
+		{Create, "pods", Subject{}, pod, `object.spec.containers.all(c, has(c.securityContext))`, No, false},
+		{Create, "pods", Subject{}, pod, `object.spec.containers.exists(c, c.terminationMessagePath == "x")`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `object.spec.containers[0].resources.limits.cpu == "1"`, Yes, false},
+		{Create, "pods", Subject{}, pod, `object.spec.tolerations.exists(t, t.key == "x")`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `"schedulerName" in object.spec`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `object.?spec.schedulerName.orValue("") == "x"`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `object.spec.exists(k, k == "schedulerName")`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `has(object.status)`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `object.apiVersion == "v1" && object.kind == "Pod"`, Yes, false},
+
+		{Create, "pods", labeled, "", `object.metadata.?labels[?"app"].orValue("") == "a"`, Yes, false},
+		{Create, "pods", labeled, "", `"skip" in object.metadata.labels`, No, false},
+		{Create, "pods", Subject{Labels: map[string]string{}}, "", `has(object.metadata.labels)`, No, false},
+		{Create, "pods", Subject{}, "", `has(object.metadata.labels)`, Maybe, false},
+		{Create, "pods", labeled, "", `has(object.spec.nodeName)`, Maybe, false},
+		{Create, "pods", labeled, "", `oldObject == null && object != null`, Yes, false},
+		{Update, "pods", labeled, "", `oldObject != null`, Yes, false},
+		{Update, "pods", labeled, "", `oldObject.metadata.labels["app"] == "a"`, Maybe, false},
+		{Update, "pods", labeled, "", `oldObject.metadata.name == "x"`, Yes, false},
+		{Delete, "pods", labeled, "", `object == null && oldObject != null`, Yes, false},
+		{Delete, "pods", labeled, "", `oldObject.metadata.labels["app"] == "a"`, Yes, false},
+		{Connect, "pods/exec", Subject{}, "", `object != null && oldObject == null`, Yes, false},
+	} {
+		t.Run(string(test.op)+" "+test.resource+" "+test.expression, func(t *testing.T) {
+			s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("a", func(w *admissionv1.ValidatingWebhook) {
+				w.Rules[0].APIGroups, w.Rules[0].APIVersions, w.Rules[0].Resources = []string{"*"}, []string{"*"}, []string{"*/*"}
+				w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: test.expression}}
+			})}}.Snapshot(time.Time{})
+			if test.file != "" {
+				if err := yaml.Unmarshal([]byte(test.file), &test.subject.Object); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := New(s).OpenRequest(test.op, resource(t, test.resource), test.subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Match(s.Webhooks[0]); got.Match != test.want || got.Refused != test.refused {
+				t.Errorf("%+v, want %s, refused %t", got, test.want, test.refused)
+			}
+		})
+	}
+}
