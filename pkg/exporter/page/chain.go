@@ -50,16 +50,6 @@ type deadlineRow struct {
 	Missed bool
 }
 
-// deadlines are what a worst case is compared with.
-var deadlines = []struct {
-	after time.Duration
-	text  string
-}{
-	{10 * time.Second, "leaders and nodes renew their leases"},
-	{30 * time.Second, "most clients give up"},
-	{60 * time.Second, "the API server ends any request"},
-}
-
 func secondsText(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
 func (v *view) chain(c admission.Chain) *chain {
@@ -77,8 +67,8 @@ func (v *view) chain(c admission.Chain) *chain {
 			out.Parts = append(out.Parts, secondsText(part.seconds)+" "+part.what)
 		}
 	}
-	for _, d := range deadlines {
-		out.Deadlines = append(out.Deadlines, deadlineRow{secondsText(d.after) + ": " + d.text, budget.Total() >= d.after})
+	for _, d := range report.Deadlines(c.Request.Operation) {
+		out.Deadlines = append(out.Deadlines, deadlineRow{"the " + secondsText(d.After) + " " + d.Whose, budget.Total() >= d.After})
 	}
 	number := 0
 	for i, s := range c.Steps {
@@ -147,13 +137,15 @@ type mark struct {
 // The measures of a waterfall.
 const (
 	drawingWidth = 860
-	rowHeight    = 34
-	barTop       = 16
-	barHeight    = 12
-	axisHeight   = 28
-	plotLeft     = 8
-	plotWidth    = drawingWidth - 2*plotLeft - 44
-	maxLabel     = 70
+	// markWidth is that of the label of a mark.
+	markWidth  = 32
+	rowHeight  = 34
+	barTop     = 16
+	barHeight  = 12
+	axisHeight = 28
+	plotLeft   = 8
+	plotWidth  = drawingWidth - 2*plotLeft - 44
+	maxLabel   = 70
 )
 
 // draw places the bars: the mutating webhooks one after the other, those that may
@@ -245,9 +237,12 @@ func (w *waterfall) insertAgain(c admission.Chain, begin time.Duration, scale fu
 func (w *waterfall) finish(c admission.Chain, total time.Duration, scale func(time.Duration) int) {
 	bottom := len(w.Bars) * rowHeight
 	w.Height = bottom + axisHeight
-	for _, d := range deadlines {
-		if d.after <= total {
-			w.Marks = append(w.Marks, mark{X: plotLeft + scale(d.after), Label: secondsText(d.after), Deadline: true, Bottom: bottom})
+	for _, d := range report.Deadlines(c.Request.Operation) {
+		if x := plotLeft + scale(d.After); d.After <= total {
+			if n := len(w.Marks); n > 0 && x-w.Marks[n-1].X < markWidth {
+				w.Marks[n-1].Label = ""
+			}
+			w.Marks = append(w.Marks, mark{X: x, Label: secondsText(d.After), Deadline: true, Bottom: bottom})
 		}
 	}
 	w.Marks = append(w.Marks, mark{X: plotLeft, Label: "0 s", Bottom: bottom, Anchor: "start"})

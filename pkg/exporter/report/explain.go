@@ -16,6 +16,8 @@ import (
 type Explanation struct {
 	Version string           `json:"version"`
 	Request ExplainedRequest `json:"request"`
+	// Notes say how the request was understood, and what the answer leaves open.
+	Notes []string `json:"notes,omitempty"`
 	// Chain are the webhooks that are called, or may be, in order.
 	Chain   []ChainStep   `json:"chain"`
 	Skipped []SkippedStep `json:"skipped"`
@@ -95,6 +97,7 @@ func newExplanation(c Explained) Explanation {
 	e := Explanation{
 		Version:       documentVersion,
 		Request:       ExplainedRequest{r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace},
+		Notes:         r.Notes,
 		Chain:         make([]ChainStep, 0, len(c.Steps)),
 		Skipped:       make([]SkippedStep, 0, len(c.Skipped)),
 		BudgetSeconds: wholeSeconds(c.Budget().Total()),
@@ -152,18 +155,31 @@ func WriteExplainJSON(w io.Writer, c Explained) error {
 	return encode(w, newExplanation(c), "the chain")
 }
 
-// deadlines are what a worst case is compared with.
-var deadlines = []struct {
-	after time.Duration
-	whose string
-}{
-	// Source: k8s.io/kubernetes/pkg/kubelet (lease of a node) and
-	// k8s.io/client-go/tools/leaderelection (renew deadline).
-	{10 * time.Second, "in which leaders and nodes must renew their leases"},
-	// Source: kubectl and the control plane's clients set it themselves.
-	{30 * time.Second, "after which most clients give up"},
-	// Source: --request-timeout of kube-apiserver, for whatever failurePolicy.
-	{60 * time.Second, "after which the API server ends any request"},
+// Deadline is what a worst case is compared with.
+type Deadline struct {
+	After time.Duration
+	Whose string
+}
+
+// Deadlines are those of a request with the operation.
+func Deadlines(op admission.Operation) []Deadline {
+	out := []Deadline{
+		// Source: k8s.io/kubernetes/pkg/kubelet (lease of a node) and
+		// k8s.io/client-go/tools/leaderelection (renew deadline).
+		{10 * time.Second, "in which leaders and nodes must renew their leases"},
+		// Source: kubectl and the control plane's clients set it themselves.
+		{30 * time.Second, "after which most clients give up"},
+	}
+	// Source: requestTimeoutUpperBound in k8s.io/apiserver/pkg/endpoints/handlers, for
+	// whatever failurePolicy. The deletion of a collection has --request-timeout alone,
+	// and a CONNECT not even that.
+	switch op {
+	case admission.Connect:
+		return out
+	case admission.Delete:
+		return append(out, Deadline{34 * time.Second, "after which the API server ends a write (60 s if it deletes a collection)"})
+	}
+	return append(out, Deadline{34 * time.Second, "after which the API server ends a write"})
 }
 
 // WriteExplainText writes the chain for a terminal: what is called in which
@@ -179,7 +195,7 @@ func WriteExplainText(w io.Writer, c Explained, o TextOptions) error {
 	if len(c.Steps) > 0 {
 		e := newExplanation(c)
 		p.steps(c.Chain, e)
-		p.budget(c.Budget())
+		p.budget(c.Chain)
 		p.observed(e)
 	}
 	p.conversion(c.Conversion)
@@ -234,7 +250,8 @@ func reinvocationNote(c admission.Chain, i int) string {
 }
 
 // budget writes the worst case and the deadlines that it misses.
-func (p printer) budget(b admission.Budget) {
+func (p printer) budget(c admission.Chain) {
+	b := c.Budget()
 	var parts []string
 	for _, part := range []struct {
 		seconds time.Duration
@@ -249,12 +266,12 @@ func (p printer) budget(b admission.Budget) {
 		}
 	}
 	p.paragraph(word{fmt.Sprintf("%-*s", margin, "worst:"), bold}, words(fmt.Sprintf("%d s = %s", wholeSeconds(b.Total()), strings.Join(parts, " + ")), plain))
-	for _, d := range deadlines {
+	for _, d := range Deadlines(c.Request.Operation) {
 		label, text := word{fmt.Sprintf("%-*s", margin, "  within"), green}, ""
-		if b.Total() >= d.after {
+		if b.Total() >= d.After {
 			label = word{fmt.Sprintf("%-*s", margin, "  MISSES"), red}
 		}
-		text = fmt.Sprintf("the %d s %s", wholeSeconds(d.after), d.whose)
+		text = fmt.Sprintf("the %d s %s", wholeSeconds(d.After), d.Whose)
 		p.paragraph(label, words(text, plain))
 	}
 	p.newline()
