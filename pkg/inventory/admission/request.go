@@ -23,8 +23,14 @@ type Subject struct {
 	Version string
 	// Object is the object itself; nil where it is not known.
 	Object map[string]any
-	// Patch says that an update is a PATCH, which creates no object.
+	// Patch says that an update is a PATCH, which creates an object as a server-side
+	// apply alone.
 	Patch bool
+	// Stored is the object as the API server has it, in the version of the request;
+	// nil where that is not known.
+	Stored map[string]any
+	// Absent says that there is no such object.
+	Absent bool
 }
 
 // Request is one request as admission sees it. Matcher.Request makes it: what
@@ -110,7 +116,7 @@ func (m *Matcher) Request(op Operation, r inventory.Resource, subject Subject) (
 }
 
 // OpenRequest is Request where an update may change the labels of its object, and
-// may create it unless it is a PATCH.
+// may create it.
 func (m *Matcher) OpenRequest(op Operation, r inventory.Resource, subject Subject) (Request, error) {
 	request, err := m.Request(op, r, subject)
 	if err != nil || op != Update {
@@ -120,16 +126,55 @@ func (m *Matcher) OpenRequest(op Operation, r inventory.Resource, subject Subjec
 	if err != nil {
 		return Request{}, err
 	}
-	if !isScale(v) {
+	switch {
+	case isScale(v):
+	case subject.Stored != nil:
+		request.oldLabels = labelSet{known: labelsOf(subject.Stored), complete: true}
+	default:
 		request.oldLabels = withNameLabel(anyLabels, namespaceName(request))
 	}
-	if !subject.Patch && createdByUpdate[r] {
-		subject, _ = v.withNamespace(subject)
+	subject, _ = v.withNamespace(subject)
+	if how := m.createdBy(r, subject); how != "" {
 		created := m.request(v, Create, subject)
+		created.Notes = append(request.Notes, fmt.Sprintf("the object does not exist: %s of %s is a CREATE", how, r))
+		if subject.Absent {
+			return created, nil
+		}
 		request.created = &created
-		request.Notes = append(request.Notes, fmt.Sprintf("where the object does not exist, and the client may create it, a PUT of %s is a CREATE", r))
+		request.Notes = append(request.Notes, fmt.Sprintf("where the object does not exist, and the client may create it, %s of %s is a CREATE", how, r))
 	}
 	return request, nil
+}
+
+// createdBy names the update that creates its object, "" where none does or the
+// object exists.
+func (m *Matcher) createdBy(r inventory.Resource, subject Subject) string {
+	switch {
+	case subject.Stored != nil || m.exists(r.Parent(), subject):
+		return ""
+	case subject.Patch && (createdByUpdate[r] || r.Subresource == "" && m.index.operations(r).Has(Create)):
+		return "a server-side apply"
+	case !subject.Patch && createdByUpdate[r]:
+		return "a PUT"
+	}
+	return ""
+}
+
+// exists reports whether the input is that of a cluster and shows the object.
+func (m *Matcher) exists(r inventory.Resource, subject Subject) bool {
+	if !m.Snapshot.NamespacesKnown {
+		return false
+	}
+	ok, name := false, cmp.Or(subject.Name, nested(subject.Object, "metadata", "name"))
+	switch r.String() {
+	case "namespaces":
+		_, ok = m.Snapshot.Namespaces[name]
+	case "customresourcedefinitions.apiextensions.k8s.io":
+		_, ok = m.Snapshot.CRDs[name]
+	case "services":
+		_, ok = m.Snapshot.Services[inventory.Key{Namespace: subject.Namespace, Name: name}]
+	}
+	return ok
 }
 
 // Serves reports whether the API server serves the resource.
@@ -263,9 +308,10 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 		Name:      cmp.Or(subject.Name, nested(subject.Object, "metadata", "name")),
 		Object:    asDecoded(sent.Object),
 		requestContext: &requestContext{
+			stored:       subject.Stored,
 			namespaced:   v.Namespaced,
 			exempt:       x.exempt(v.Resource),
-			objectLabels: objectLabels(v, sent),
+			objectLabels: objectLabels(v, op, sent),
 			labelsReset:  m.resetsLabels(v.Resource),
 			foreign:      x.isForeign(v),
 			equivalents:  x.equivalents(v),
@@ -323,10 +369,12 @@ func withNameLabel(l labelSet, name string) labelSet {
 // objectLabels are those of the object that is written or deleted. The API
 // server makes a Scale without labels. Source: scaleFromDeployment and its like
 // in k8s.io/kubernetes/pkg/registry, and the scale of custom resources.
-func objectLabels(v apiVersion, subject Subject) labelSet {
+func objectLabels(v apiVersion, op Operation, subject Subject) labelSet {
 	switch {
 	case isScale(v) && subject.Object == nil:
 		return labelSet{complete: true}
+	case op == Delete && subject.Stored != nil:
+		return labelSet{known: labelsOf(subject.Stored), complete: true}
 	case subject.Object != nil && subject.Labels == nil:
 		return labelSet{known: labelsOf(subject.Object), complete: true}
 	case subject.Labels != nil:

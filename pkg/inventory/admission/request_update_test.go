@@ -20,6 +20,11 @@ func TestUpdates(t *testing.T) {
 	system := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "kube-system"}}
 	labeled := func(value string) Subject { return Subject{Name: "x", Labels: map[string]string{"app": value}} }
 	patched := func(value string) Subject { s := labeled(value); s.Patch = true; return s }
+	stored := func(s Subject, value string) Subject {
+		s.Stored = map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": value}}}
+		return s
+	}
+	absent := func(s Subject) Subject { s.Absent = true; return s }
 	on := func(ops ...admissionv1.OperationType) func(*admissionv1.ValidatingWebhook) {
 		return func(w *admissionv1.ValidatingWebhook) { w.Rules[0].Operations = ops }
 	}
@@ -47,7 +52,19 @@ func TestUpdates(t *testing.T) {
 		"and does not always update it":   {on(admissionv1.Update), Update, "services/status", labeled("web"), Maybe},
 		"webhooks on both see it":         {on(admissionv1.Create, admissionv1.Update), Update, "services/status", labeled("web"), Yes},
 		"a PUT may create a lease":        {on(admissionv1.Create), Update, "leases.coordination.k8s.io", labeled("web"), Maybe},
-		"a patch does not":                {on(admissionv1.Create), Update, "leases.coordination.k8s.io", patched("web"), No},
+		"so may a server-side apply":      {on(admissionv1.Create), Update, "leases.coordination.k8s.io", patched("web"), Maybe},
+		"of a pod too":                    {on(admissionv1.Create), Update, "pods", patched("web"), Maybe},
+		"which does not always update it": {on(admissionv1.Update), Update, "pods", patched("web"), Maybe},
+		"but not of its status":           {on(admissionv1.Create), Update, "pods/status", patched("web"), No},
+		"a pod that exists":               {on(admissionv1.Update), Update, "pods", stored(patched("web"), "web"), Yes},
+		"and is not created":              {on(admissionv1.Create), Update, "pods", stored(patched("web"), "web"), No},
+		"a pod that does not exist":       {on(admissionv1.Create), Update, "pods", absent(patched("web")), Yes},
+		"a Namespace that exists":         {on(admissionv1.Create), Update, "namespaces", patched("web"), No},
+		"the stored labels match":         {with(web), Update, "pods", stored(labeled("db"), "web"), Yes},
+		"the stored labels do not match":  {with(web), Update, "pods", stored(labeled("db"), "db"), No},
+		"those of a deleted object":       {with(web), Delete, "pods", stored(Subject{Name: "x"}, "web"), Yes},
+		"a status that keeps its labels":  {with(web), Update, "volumeattachments.storage.k8s.io/status", labeled("web"), Maybe},
+		"whatever is sent":                {with(web), Update, "deployments.apps/status", stored(labeled("web"), "db"), No},
 		"a PUT never creates a pod":       {on(admissionv1.Create), Update, "pods", labeled("web"), No},
 		"a Namespace by its own name":     {inSystem, Update, "namespaces", Subject{Name: "kube-system", Labels: map[string]string{}}, Yes},
 		"whatever labels it had":          {inSystem, Update, "namespaces", Subject{Name: "x", Labels: map[string]string{}}, No},
@@ -61,6 +78,8 @@ func TestUpdates(t *testing.T) {
 				w.Rules[0].APIGroups, w.Rules[0].APIVersions, w.Rules[0].Resources = []string{"*"}, []string{"*"}, []string{"*/*"}
 				test.webhook(w)
 			})}}
+			o.NamespacesKnown = true
+			o.Namespaces = []*metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}
 			s := o.Snapshot(time.Time{})
 			r, err := New(s).OpenRequest(test.op, resource(t, test.resource), test.subject)
 			if err != nil {
