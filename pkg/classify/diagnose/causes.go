@@ -36,6 +36,7 @@ const (
 	causeDenied         Cause = "denied"
 	causeDryRun         Cause = "dry-run"
 	causePatch          Cause = "patch"
+	causePatchFailed    Cause = "patch-failed"
 	causeCondition      Cause = "match-condition"
 	causeConversion     Cause = "conversion-refused"
 	causeRequestTimeout Cause = "request-timeout"
@@ -71,18 +72,18 @@ func callCauses() []cause {
 		{`TLS handshake timeout`, causeConnectTimeout},
 		{`remote error: tls|tls: |x509: `, causeTLS},
 		{`connection refused`, causeRefused},
-		{`no route to host|network is unreachable|host is unreachable|host is down`, causeNoRoute},
-		{`no such host|server misbehaving|lookup \S+ on `, causeDNS},
+		{`no route to host|network is unreachable|host is unreachable|host is down|Address is not allowed`, causeNoRoute},
+		{`no such host|server misbehaving|lookup \S+ on |Temporary failure in name resolution`, causeDNS},
 		{`dial tcp [^ ]+ (?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|connect: (?:connection|operation) timed out|while waiting for connection`, causeConnectTimeout},
 		{`context deadline exceeded|Client\.Timeout|request canceled|timeout awaiting response headers|i/o timeout|unable to return a response in the time allotted|Gateway Timeout`, causeTimeout},
 		{`context canceled`, causeClientGone},
-		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type`, causeAnswer},
+		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type|0-length response|converting \(\S+\) to \(v\w+\.(?:Admission|Conversion)Review\)|no kind "\w+" is registered for version|Go struct field (?:Admission|Conversion)|stopped after \d+ redirects`, causeAnswer},
 		{`SideEffects is nil|must have either service or URL|Unparsable URL|could not get REST client|does not accept known AdmissionReview versions|no supported conversion review versions`, causeRegistration},
 		{`could not find the requested resource|404 page not found|does not allow this method`, causeNotFound},
 		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden|RBAC: access denied`, causeUnauthorized},
 		{`[Ee]ntity [Tt]oo [Ll]arge|request is too large|status code 413`, causeTooLarge},
-		{`connection reset by peer|EOF|broken pipe|http2: |transport connection broken|use of closed network connection`, causeCutOff},
-		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason|too many requests|responded with the status code|unknown format|content type that the client supports`, causeServerError},
+		{`connection reset by peer|EOF|broken pipe|http2: |stream error: |transport connection broken|use of closed network connection`, causeCutOff},
+		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason|too many requests|responded with the status code|server reported a conflict|^failed to call webhook:$|unknown format|content type that the client supports`, causeServerError},
 		{`(?i)<html|<!doctype`, causeAnswer},
 	} {
 		out = append(out, cause{regexp.MustCompile(c.expression), c.cause})
@@ -247,6 +248,11 @@ var advices = map[Cause]advice{
 		"correct the backend, or take the operation out of the rules of the webhook",
 		nil,
 	},
+	causePatchFailed: {
+		"the answer of a mutating webhook is a JSON patch that does not fit the object, which refuses the request whatever its failurePolicy; the API server does not name the webhook",
+		"see which mutating webhooks the request meets: webhook-auditor explain OPERATION RESOURCE; where the client sent a JSON patch of its own, it may be that one",
+		nil,
+	},
 	causeCondition: {
 		"a matchCondition could not be evaluated on the object, and with failurePolicy Fail that refuses the request: the webhook was not called",
 		"write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…)",
@@ -258,7 +264,7 @@ var advices = map[Cause]advice{
 		[]string{"conversion-unneeded"},
 	},
 	causeRequestTimeout: {
-		"the request took longer than the API server allows in all (60 s), most likely in a chain of slow webhooks, of which failurePolicy Ignore does not save it",
+		"the request took longer than the API server allows in all (34 s for a write, or --request-timeout, or the ?timeout= of the client), most likely in a chain of slow webhooks, of which failurePolicy Ignore does not save it",
 		"see which webhooks it meets: webhook-auditor explain OPERATION RESOURCE",
 		[]string{"budget-exceeded", "long-timeout"},
 	},

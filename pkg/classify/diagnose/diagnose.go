@@ -159,7 +159,7 @@ func (c APIServerError) calls(w *inventory.Webhook) bool {
 // "" where it is not the call that fails, or not certain whose.
 func meanwhile(cause Cause, profiles []*classify.Profile) string {
 	switch cause {
-	case causeDenied, causeDryRun, causeCondition, causeClientGone, causeRequestTimeout, causePatch, causeTunnel:
+	case causeDenied, causeDryRun, causeCondition, causeClientGone, causeRequestTimeout, causePatch, causePatchFailed, causeTunnel:
 		return ""
 	}
 	if len(profiles) != 1 {
@@ -198,7 +198,7 @@ func failsOpen(cause Cause, callers []*classify.Profile) []string {
 }
 
 // answered are the causes that refuse a request whatever failurePolicy says.
-var answered = []Cause{causeDenied, causeDryRun, causePatch, causeRequestTimeout, causeAPIServer}
+var answered = []Cause{causeDenied, causeDryRun, causePatch, causePatchFailed, causeRequestTimeout, causeAPIServer}
 
 // callFailures are the causes that a backend without ready endpoints has, or
 // seems to have.

@@ -15,6 +15,35 @@ func call(err string) string {
 	return `Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: Post "https://hook.policy.svc:443/validate?timeout=10s": ` + err
 }
 
+// called wraps an error that does not name the URL.
+func called(err string) string {
+	return `Error from server (InternalError): Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: ` + err
+}
+
+// TestUnnamedWebhooks are errors that name no webhook.
+func TestUnnamedWebhooks(t *testing.T) {
+	const prefix = "Error from server (InternalError): Internal error occurred: "
+	for text, want := range map[string]Cause{
+		"Error from server (Timeout): Timeout: request did not complete within requested timeout - context deadline exceeded": causeRequestTimeout,
+		"Error from server (Timeout): Timeout: request did not complete within the allotted timeout":                          causeRequestTimeout,
+		prefix + `add operation does not apply: doc is missing path: "/spec/x/y": missing value`:                              causePatchFailed,
+		prefix + `jsonpatch add operation does not apply: doc is missing path: "/spec/x/y": missing value`:                    causePatchFailed,
+		prefix + `replace operation does not apply: doc is missing key: /spec/x: missing value`:                               causePatchFailed,
+		prefix + `error in remove for path: '/spec/x': Unable to remove nonexistent key: x: missing value`:                    causePatchFailed,
+		prefix + `testing value /metadata/name failed: test failed`:                                                           causePatchFailed,
+		prefix + `Unexpected kind: frob`:                                                causePatchFailed,
+		`add operation does not apply: doc is missing path: "/spec/x/y": missing value`: causePatchFailed,
+	} {
+		if got := Parse(text); len(got) != 1 || got[0].Cause != want || got[0].Webhook != "" {
+			t.Errorf("%s\nis read as %+v, want %s", text, got, want)
+		}
+	}
+	denied := `admission webhook "w.example.com" denied the request: Unexpected kind: frob, add operation does not apply`
+	if got := Parse(denied); len(got) != 1 || got[0].Cause != causeDenied {
+		t.Errorf("%s\nis read as %+v, want one denial", denied, got)
+	}
+}
+
 // TestCauses are errors as API servers, from 1.19 on, have printed them.
 func TestCauses(t *testing.T) {
 	for text, want := range map[string]Cause{
@@ -34,21 +63,33 @@ func TestCauses(t *testing.T) {
 		call(`http: server gave HTTP response to HTTPS client`):                                                                                                                                                     causeNoTLS,
 		call(`remote error: tls: bad certificate`):                                                                                                                                                                  causeTLS,
 		call(`proxyconnect tcp: dial tcp 10.1.1.1:3128: connect: connection refused`):                                                                                                                               causeProxy,
-		call(`No agent available`):                                                                                       causeTunnel,
-		call(`dial tcp 10.96.7.7:443: connect: connection refused`):                                                      causeRefused,
-		call(`dial tcp 10.0.0.1:8443: connect: no route to host`):                                                        causeNoRoute,
-		call(`dial tcp: lookup hooks.example.com on 10.0.0.2:53: no such host`):                                          causeDNS,
-		call(`dial tcp 10.0.0.1:9443: i/o timeout`):                                                                      causeConnectTimeout,
-		call(`net/http: TLS handshake timeout`):                                                                          causeConnectTimeout,
-		call(`context deadline exceeded`):                                                                                causeTimeout,
-		call(`net/http: request canceled (Client.Timeout exceeded while awaiting headers)`):                              causeTimeout,
-		call(`context deadline exceeded (Client.Timeout exceeded while awaiting headers)`):                               causeTimeout,
-		call(`net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`): causeConnectTimeout,
-		call(`context canceled`):                                                                                         causeClientGone,
-		call(`EOF`):                                                                                                      causeCutOff,
-		call(`read tcp 10.0.0.9:41234->10.0.0.1:9443: read: connection reset by peer`):                                   causeCutOff,
-		call(`http2: client connection lost`):                                                                            causeCutOff,
-		call(`quantum tunnelling`):                                                                                       causeOther,
+		call(`No agent available`):                                                                                                causeTunnel,
+		call(`dial tcp 10.96.7.7:443: connect: connection refused`):                                                               causeRefused,
+		call(`dial tcp 10.0.0.1:8443: connect: no route to host`):                                                                 causeNoRoute,
+		call(`dial tcp: lookup hooks.example.com on 10.0.0.2:53: no such host`):                                                   causeDNS,
+		call(`dial tcp 10.0.0.1:9443: i/o timeout`):                                                                               causeConnectTimeout,
+		call(`net/http: TLS handshake timeout`):                                                                                   causeConnectTimeout,
+		call(`context deadline exceeded`):                                                                                         causeTimeout,
+		call(`net/http: request canceled (Client.Timeout exceeded while awaiting headers)`):                                       causeTimeout,
+		call(`context deadline exceeded (Client.Timeout exceeded while awaiting headers)`):                                        causeTimeout,
+		call(`net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`):          causeConnectTimeout,
+		call(`context canceled`):                                                                                                  causeClientGone,
+		call(`EOF`):                                                                                                               causeCutOff,
+		call(`read tcp 10.0.0.9:41234->10.0.0.1:9443: read: connection reset by peer`):                                            causeCutOff,
+		call(`http2: client connection lost`):                                                                                     causeCutOff,
+		called("0-length response with status code: 200 and content type: application/json"):                                      causeAnswer,
+		called("0-length response with status code: 204 and content type: "):                                                      causeAnswer,
+		called("converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"):                                causeAnswer,
+		called("converting (v1.Status) to (v1.AdmissionReview): unknown conversion"):                                              causeAnswer,
+		called(`no kind "AdmissionReview" is registered for version "admission.k8s.io/v2" in scheme "pkg/runtime/scheme.go:110"`): causeAnswer,
+		called("json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool"):              causeAnswer,
+		called("stream error: stream ID 1; INTERNAL_ERROR; received from peer"):                                                   causeCutOff,
+		called("the server reported a conflict"):                                                                                  causeServerError,
+		called(""):                                                                                                                causeServerError,
+		call("stopped after 10 redirects"):                                                                                        causeAnswer,
+		call("Address is not allowed"):                                                                                            causeNoRoute,
+		call("dial tcp: lookup hook.policy.svc: Temporary failure in name resolution"):                                            causeDNS,
+		call(`quantum tunnelling`):                                                                                                causeOther,
 		`Error from server (InternalError): Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server could not find the requested resource`:               causeNotFound,
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server has asked for the client to provide credentials`:                                        causeUnauthorized,
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: an error on the server ("failing as configured") has prevented the request from succeeding`:        causeServerError,
@@ -83,6 +124,9 @@ func TestConversionCauses(t *testing.T) {
 		`Error from server: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": service "hook" not found`:                                                                                                                                                                                 causeServiceMissing,
 		`Error from server (InternalError): StorageError: corrupt object, Code: 7, Key: /registry/stable.example.com/crontabs/default/a, ResourceVersion: 0, AdditionalErrorMsg: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": dial tcp 10.96.7.7:443: connect: connection refused`: causeRefused,
 		`unable to decode an event from the watch stream: conversion webhook for stable.example.com/v1, Kind=CronTab failed: Post "https://hook.policy.svc:443/convert?timeout=30s": net/http: TLS handshake timeout`:                                                                                                                                            causeConnectTimeout,
+		`conversion webhook for &{map[apiVersion:stable.example.com/v1 kind:CronTab metadata:map[name:a]]} failed: Post "https://hook.policy.svc:443/convert?timeout=30s": EOF`:                                                                                                                                                                                  causeCutOff,
+		`conversion webhook for stable.example.com/v1, Kind=CronTab failed: 0-length response with status code: 200 and content type: application/json`:                                                                                                                                                                                                          causeAnswer,
+		`conversion webhook for stable.example.com/v1, Kind=CronTab failed: converting (v1beta1.ConversionReview) to (v1.ConversionReview): unknown conversion`:                                                                                                                                                                                                  causeAnswer,
 		`conversion webhook for stable.example.com/v1, Kind=CronTab failed: spec.schedule is required`:                                                                                                                                                                                                                                                           causeConversion,
 		`conversion webhook for stable.example.com/v1, Kind=CronTab failed: no response provided`:                                                                                                                                                                                                                                                                causeAnswer,
 		`conversion webhook for stable.example.com/v1, Kind=CronTab returned invalid metadata: must have the same UID: a != b`:                                                                                                                                                                                                                                   causeAnswer,

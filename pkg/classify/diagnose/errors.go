@@ -46,9 +46,10 @@ type errorPattern struct {
 
 // patterns are all forms, and where the source has them: k8s.io/apiserver
 // pkg/util/webhook/error.go, pkg/admission/plugin/webhook/errors, the
-// dispatchers beside it, pkg/admission/plugin/cel, and
+// dispatchers beside it, pkg/admission/plugin/cel, gopkg.in/evanphx/json-patch.v4, and
 // k8s.io/apiextensions-apiserver pkg/apiserver/conversion.
 func patterns() []errorPattern {
+	unnamed := func(*APIServerError, []string) {}
 	named := func(c *APIServerError, groups []string) { c.Webhook = groups[1] }
 	converting := func(c *APIServerError, groups []string) { c.Group, c.Version, c.Kind = groups[1], groups[2], groups[3] }
 	failing := func(c *APIServerError, groups []string) { c.Expression = groups[1] }
@@ -61,7 +62,9 @@ func patterns() []errorPattern {
 		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) failed[:,]?`), converting, callCauses(), causeConversion},
 		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) returned`), converting, nil, causeAnswer},
 		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, causeCondition},
-		{regexp.MustCompile(`request did not complete within requested timeout`), func(*APIServerError, []string) {}, nil, causeRequestTimeout},
+		{regexp.MustCompile(`conversion webhook for &\{map\[apiVersion:([^ /\]]+)/([^ \]]+) .*?kind:(\w+).* failed[:,]?`), converting, callCauses(), causeConversion},
+		{regexp.MustCompile(`request did not complete within (?:requested|the allotted) timeout`), unnamed, nil, causeRequestTimeout},
+		{regexp.MustCompile(`(?:^(?:Error from server(?: \(InternalError\))?: )?|Internal error occurred: )(?:jsonpatch )?(?:(?:add|remove|replace|move|copy|test) operation |operation,? missing |error in (?:add|remove|replace|move|copy|test) for |testing value \S+ failed|Unexpected kind: )`), unnamed, nil, causePatchFailed},
 	}
 }
 
