@@ -23,6 +23,8 @@ type explain struct {
 	requests, errorText string
 	isBatch, isError    func() bool
 	output              string
+	// offline says not to read the object of a request.
+	offline bool
 }
 
 func explainCommand(s streams) *cobra.Command {
@@ -62,6 +64,7 @@ not serve the resource, 2 usage error.`,
 	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", []string{"text", "json"}})
 	e.observe.register(groups.FlagSet("observation"))
 	e.access = registerCluster(groups.FlagSet("cluster"))
+	groups.FlagSet("cluster").BoolVar(&e.offline, "offline", false, "do not read the metadata of the object that a request changes or deletes: its labels, and whether it exists, are unknown then")
 	setValues(flags, "server-version", serverVersions())
 	addFlags(c, &groups)
 	e.access.completeContext(c)
@@ -95,7 +98,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	matcher := admission.New(snapshot)
-	chain, err := arguments.chain(matcher)
+	chain, err := arguments.chain(e.knowledge(ctx, matcher, s))
 	if err != nil {
 		return err
 	}

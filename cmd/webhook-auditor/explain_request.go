@@ -92,15 +92,33 @@ func (r *requestFlags) describe(a requestArguments, name []string) (requestArgum
 }
 
 // chain is what becomes of the request where the Snapshot was taken.
-func (a requestArguments) chain(matcher *admission.Matcher) (admission.Chain, error) {
+func (a requestArguments) chain(known knowledge) (admission.Chain, error) {
+	a.subject.User = known.user
+	request, err := a.request(known.Matcher)
+	if err != nil {
+		return admission.Chain{}, err
+	}
+	notes := a.notes
+	if known.stored != nil && request.Name != "" && (request.Operation == admission.Update || request.Operation == admission.Delete) {
+		note := ""
+		if a.subject.Stored, a.subject.Absent, note = known.stored(request); note != "" {
+			notes = append(notes, note)
+		}
+		if request, err = a.request(known.Matcher); err != nil {
+			return admission.Chain{}, err
+		}
+	}
+	request.Notes = slices.Concat(request.Notes, notes, report.InputNotes(known.Snapshot))
+	return known.Chain(request), nil
+}
+
+func (a requestArguments) request(matcher *admission.Matcher) (admission.Request, error) {
 	request, err := typedRequest(matcher, a.operation, a.resource, a.subject)
 	if notServed := (notServedError{}); errors.As(err, &notServed) {
-		return admission.Chain{}, fmt.Errorf("explain: %w", err)
+		return admission.Request{}, fmt.Errorf("explain: %w", err)
 	}
 	if err != nil {
-		return admission.Chain{}, usageError{fmt.Errorf("explain: %w", err)}
+		return admission.Request{}, usageError{fmt.Errorf("explain: %w", err)}
 	}
-	request.Notes = append(request.Notes, a.notes...)
-	request.Notes = append(request.Notes, report.InputNotes(matcher.Snapshot)...)
-	return matcher.Chain(request), nil
+	return request, nil
 }

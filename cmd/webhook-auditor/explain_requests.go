@@ -38,6 +38,7 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 		return err
 	}
 	matcher := admission.New(snapshot)
+	known := e.knowledge(ctx, matcher, s)
 	total, refused := 0, 0
 	for line := range lines(ctx, file) {
 		if line.err != nil {
@@ -48,7 +49,7 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 			continue
 		}
 		total++
-		chain, err := explainLine(words, matcher)
+		chain, err := explainLine(words, known)
 		if err != nil {
 			refused++
 			complain(s.err, "%s:%d: %v", e.requests, line.number, err)
@@ -141,7 +142,7 @@ func send(ctx context.Context, to chan<- numbered, line numbered) bool {
 }
 
 // explainLine answers a request that is written as on the command line.
-func explainLine(words []string, matcher *admission.Matcher) (admission.Chain, error) {
+func explainLine(words []string, known knowledge) (admission.Chain, error) {
 	flags := pflag.NewFlagSet("explain", pflag.ContinueOnError)
 	flags.Usage = func() {} // that of the command would not help
 	request := registerRequest(flags)
@@ -158,5 +159,5 @@ func explainLine(words []string, matcher *admission.Matcher) (admission.Chain, e
 	if err != nil {
 		return admission.Chain{}, err
 	}
-	return arguments.chain(matcher)
+	return arguments.chain(known)
 }

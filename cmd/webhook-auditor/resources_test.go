@@ -30,7 +30,7 @@ func TestTypedRequest(t *testing.T) {
 	for _, test := range []struct{ operation, resource, want, note string }{
 		{"create", "pods", "CREATE v1 pods", ""},
 		{"CREATE", "pod", "CREATE v1 pods", ""},
-		{"patch", "deploy", "UPDATE v1 deployments.apps", ""},
+		{"patch", "deploy", "UPDATE v1 deployments.apps", "where the object does not exist, and the client may create it, a server-side apply of deployments.apps is a CREATE"},
 		{"update", "Deployment", "UPDATE v1 deployments.apps", ""},
 		{"update", "deployments.apps/scale", "UPDATE v1 deployments.apps/scale", ""},
 		{"delete", "hpa", "DELETE v2 horizontalpodautoscalers.autoscaling", ""},

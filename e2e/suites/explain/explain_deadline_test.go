@@ -24,8 +24,8 @@ func TestWhatEndsARequest(t *testing.T) {
 	configMaps := func(namespace string) typedcorev1.ConfigMapInterface { return w.Kube.CoreV1().ConfigMaps(namespace) }
 	for _, test := range []struct {
 		verb string
-		// said are words of explain about it, of which asked is the operation.
-		asked, said string
+		// printed are words of explain about it, of which asked is the operation.
+		asked, printed string
 		// words are those of the error; outlasts is a deadline that does not end it.
 		words    string
 		outlasts time.Duration
@@ -79,9 +79,9 @@ func TestWhatEndsARequest(t *testing.T) {
 				t.Errorf("ended after %s by %v, want %q, not before %s", lasted, err, test.words, test.outlasts)
 			}
 			arguments := append([]string{"explain", "--kubeconfig=" + w.Plane.Kubeconfig(), "-n", b.Namespace}, strings.Fields(test.asked)...)
-			said := strings.Join(strings.Fields(testenv.Command(t, arguments...).Stdout), " ")
-			if !strings.Contains(said, test.said) || test.verb == "connect" && strings.Contains(said, "API server ends") {
-				t.Errorf("explain says %s, want %q", said, test.said)
+			text := strings.Join(strings.Fields(testenv.Command(t, arguments...).Stdout), " ")
+			if !strings.Contains(text, test.printed) || test.verb == "connect" && strings.Contains(text, "API server ends") {
+				t.Errorf("explain prints %s, want %q", text, test.printed)
 			}
 		})
 	}

@@ -3,9 +3,11 @@ package explain
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +52,8 @@ func (q request) String() string {
 // requests can make requests to the objects that exist.
 type requests struct {
 	env environment
+	// files is a directory for the objects of requests.
+	files string
 	// context is what the auditor knows of the cluster besides the webhooks.
 	context []any
 }
@@ -114,7 +118,7 @@ spec:
 // explainedObjects makes what the requests are about.
 func (w environment) explainedObjects(t *testing.T) requests {
 	t.Helper()
-	q := requests{env: w}
+	q := requests{env: w, files: t.TempDir()}
 	var crd apiextensionsv1.CustomResourceDefinition
 	testenv.Must(t, yaml.Unmarshal([]byte(explainedWidget), &crd))
 	made, err := w.CRDs.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), &crd, metav1.CreateOptions{})
@@ -227,7 +231,10 @@ func (q requests) create(r *rand.Rand, k explained, namespace string, out reques
 	case r.IntN(2) == 0 && !strings.Contains(k.resource, "reviews"):
 		out.args = append(out.args, "explained")
 	}
-	if r.IntN(3) > 0 {
+	switch r.IntN(3) {
+	case 0:
+		out.args = append(out.args, "--filename="+q.written(object))
+	case 1:
 		out.args = append(out.args, labeled(labels))
 	}
 	out.do = func(ctx context.Context) error {
@@ -235,6 +242,20 @@ func (q requests) create(r *rand.Rand, k explained, namespace string, out reques
 		return err
 	}
 	return out
+}
+
+// written writes the object to a file.
+func (q requests) written(object *unstructured.Unstructured) string {
+	text, err := object.MarshalJSON()
+	file, err2 := os.CreateTemp(q.files, "*.json")
+	if err == nil && err2 == nil {
+		_, err = file.Write(text)
+		err2 = file.Close()
+	}
+	if err != nil || err2 != nil {
+		panic(errors.Join(err, err2)) // the disk is full, or the table above has a mistake
+	}
+	return file.Name()
 }
 
 func labeled(labels map[string]string) string {

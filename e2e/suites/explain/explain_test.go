@@ -103,17 +103,19 @@ func (e explainer) round(t *testing.T, r *rand.Rand, round int, total *tally) {
 		asked[i] = e.pick(r)
 	}
 	answers := e.explain(t, asked, "--from="+file, "--server-version="+e.version)
-	// A cluster shows which namespaces exist, files do not.
-	i := slices.IndexFunc(asked, func(q request) bool { return q.operation != "patch" || q.resource != "namespaces" })
-	live := e.explain(t, asked[i:i+1], "--kubeconfig="+e.Plane.Kubeconfig())[0]
-	if a, b := fmt.Sprint(c.of(answers[i])), fmt.Sprint(c.of(live)); a != b {
+	i := slices.IndexFunc(asked, func(q request) bool { return q.operation != "patch" || q.resource != "namespaces" }) // of which a cluster shows whether they exist
+	offline := e.explain(t, asked[i:i+1], "--offline", "--kubeconfig="+e.Plane.Kubeconfig())[0]
+	if a, b := fmt.Sprint(c.of(answers[i])), fmt.Sprint(c.of(offline)); a != b {
 		t.Errorf("%s: of files explain says %s, of the cluster %s", asked[i], a, b)
 	}
+	live := e.explain(t, asked, "--kubeconfig="+e.Plane.Kubeconfig())
 	for i, q := range asked {
 		answer := answers[i]
 		e.Hooks.Forget()
 		err := q.do(t.Context())
-		c.compare(t, q, c.of(answer), outcome{calledPaths(e.Hooks.Calls(), c.prefix), err}, total)
+		got := outcome{calledPaths(e.Hooks.Calls(), c.prefix), err}
+		c.compare(t, q, c.of(answer), got, total)
+		c.compare(t, q, c.of(live[i]), got, total)
 	}
 	for _, remove := range c.remove {
 		testenv.Must(t, remove())
@@ -571,11 +573,20 @@ var explainAtoms = slices.Concat(slices.Repeat([]string{
 	`"system:masters" in request.userInfo.groups`,
 	`request.dryRun`,
 	`object != null && has(object.metadata) && has(object.metadata.labels)`,
+	`object != null && object.metadata.?labels[?"app"].orValue("") == "a"`,
+	`oldObject != null && oldObject.metadata.?labels[?"app"].orValue("") == "a"`,
+	`object != null && object.?metadata.?namespace.orValue("") == "explain-a"`,
+	`object != null && object.?metadata.?name.orValue("") == "exp"`,
+	`object != null && has(object.metadata) && !has(object.metadata.deletionTimestamp)`,
+	`object != null && has(object.metadata) && has(object.metadata.uid)`,
+	`object != null && has(object.spec) && has(object.spec.hostNetwork)`,
+	`object != null && has(object.spec)`,
+	`object == null || object.kind in ["Pod", "ConfigMap", "Widget"]`,
 	`object.?metadata.?labels[?"app"].orValue("") == "a"`,
 	`authorizer.group("").resource("pods").check("get").allowed()`,
-}, 2), []string{
+}, 2), slices.Repeat([]string{
 	`1 / 0 == 1`,
 	`request.namespace != "explain-a"`,
 	`request.name == "exp"`,
 	`object.metadata.name == "exp"`,
-})
+}, 3))

@@ -269,6 +269,9 @@ func (r Request) variables(at stage) map[string]any {
 			request[key] = value
 		}
 	}
+	if r.user != nil {
+		request["userInfo"] = map[string]any{"username": r.user.Name, "groups": r.user.Groups}
+	}
 	return map[string]any{"request": request, "object": r.newObject(at), "oldObject": r.oldObject(at), "namespaceObject": nil}
 }
 
@@ -283,7 +286,15 @@ func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
 	}
 	out := []*cel.AttributePatternType{
 		cel.AttributePattern(plugincel.AuthorizerVarName), cel.AttributePattern(plugincel.RequestResourceAuthorizerVarName),
-		request("userInfo"), request("dryRun"), request("options"),
+		request("dryRun"), request("options"),
+	}
+	switch {
+	case r.user == nil:
+		out = append(out, request("userInfo"))
+	case r.user.Groups == nil:
+		out = append(out, request("userInfo", "groups"), request("userInfo", "uid"), request("userInfo", "extra"))
+	default:
+		out = append(out, request("userInfo", "uid"), request("userInfo", "extra"))
 	}
 	if r.Name == "" {
 		out = append(out, request("name"))

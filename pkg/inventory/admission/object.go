@@ -34,29 +34,35 @@ func (r Request) newObject(at stage) ref.Val {
 		return types.NullValue
 	case r.Operation == Connect: // the options of the connection, which have no metadata
 		return knowledge{}.value("", map[string]any{})
-	case at.prepared && r.labelsReset:
-		return r.known(at, r.Object, r.oldLabels)
 	}
-	return r.known(at, r.Object, r.objectLabels)
+	l := r.objectLabels
+	if at.prepared && r.labelsReset {
+		l = r.oldLabels
+	}
+	k, root := r.known(at, r.Object, l)
+	return k.value("", root)
 }
 
 // oldObject is the variable of that name: null where nothing was before.
 func (r Request) oldObject(at stage) ref.Val {
-	switch {
-	case r.Operation == Create || r.Operation == Connect:
+	if r.Operation == Create || r.Operation == Connect {
 		return types.NullValue
-	case r.stored != nil && at.Kind == r.Kind:
-		return types.DefaultTypeAdapter.NativeToValue(r.stored)
-	case r.Operation == Delete:
-		return r.known(at, r.Object, r.objectLabels)
 	}
-	return r.known(stage{Kind: at.Kind}, nil, r.oldLabels)
+	at.prepared = false
+	k, root := r.known(at, nil, r.oldLabels)
+	if r.Operation == Delete {
+		k, root = r.known(at, r.Object, r.objectLabels)
+	}
+	if r.stored != nil {
+		k.stored, root["metadata"] = true, r.stored
+	}
+	return k.value("", root)
 }
 
 // known is what is known of an object: what a file says of it, or nil, what the
 // request says and the labels. Source: createHandler in
 // k8s.io/apiserver/pkg/endpoints/handlers, which completes the metadata.
-func (r Request) known(at stage, file map[string]any, l labelSet) ref.Val {
+func (r Request) known(at stage, file map[string]any, l labelSet) (knowledge, map[string]any) {
 	k := knowledge{kind: at.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete}
 	root, metadata := map[string]any{}, map[string]any{}
 	if file != nil && !at.prepared {
@@ -87,7 +93,7 @@ func (r Request) known(at stage, file map[string]any, l labelSet) ref.Val {
 	if delete(root, "apiVersion"); !at.Unsure {
 		root["apiVersion"] = groupVersion(at.Group, at.Version)
 	}
-	return k.value("", root)
+	return k, root
 }
 
 // fields are those of a file that reach the stage: the status only in a request to
@@ -118,6 +124,8 @@ type knowledge struct {
 	labeled bool
 	// written says that a file holds what the client sends.
 	written bool
+	// stored says that the metadata are those of the stored object.
+	stored bool
 }
 
 // value is a value of the object at the path, in which elements of lists add
@@ -155,7 +163,7 @@ func parent(path string) string { return path[:max(strings.LastIndexByte(path, '
 
 var (
 	// userMaps are the fields with keys of the user's, to which the API server adds
-	// none. LimitRanger writes an annotation of its own, for which nobody asks.
+	// none. LimitRanger writes an annotation of its own, which no condition is known to read.
 	userMaps = []string{"annotations", "binaryData", "data", "labels", "matchLabels"}
 	// quantities are the maps whose values are quantities.
 	quantities = []string{"capacity", "hard", "limits", "requests"}
@@ -185,6 +193,8 @@ var (
 // missing reports whether the object has certainly no such field.
 func (k knowledge) missing(path, key string) bool {
 	switch {
+	case k.stored && (path == "metadata" || strings.HasPrefix(path, "metadata.")):
+		return true
 	case path == "metadata" && key == "labels", path == "metadata.labels":
 		return k.labeled
 	case path == "metadata" && key == "namespace":

@@ -70,6 +70,14 @@ func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 		{Update, "pods", labeled, "", `oldObject.metadata.name == "x"`, Yes, false},
 		{Delete, "pods", labeled, "", `object == null && oldObject != null`, Yes, false},
 		{Delete, "pods", labeled, "", `oldObject.metadata.labels["app"] == "a"`, Yes, false},
+		{Update, "pods", Subject{Name: "x", Stored: map[string]any{"name": "x", "labels": map[string]any{"app": "a"}}}, "", `oldObject.metadata.labels["app"] == "a" && !has(oldObject.metadata.annotations)`, Yes, false},
+		{Delete, "pods", Subject{Name: "x", Stored: map[string]any{"name": "x"}}, "", `has(oldObject.metadata.labels)`, No, false},
+		{Create, "pods", Subject{User: NewUser("alice", nil)}, "", `request.userInfo.username == "alice"`, Yes, false},
+		{Create, "pods", Subject{User: NewUser("alice", nil)}, "", `"system:masters" in request.userInfo.groups`, Maybe, false},
+		{Create, "pods", Subject{User: NewUser("alice", []string{"dev"})}, "", `"system:masters" in request.userInfo.groups`, No, false},
+		{Create, "pods", Subject{User: NewUser("alice", []string{"dev"})}, "", `"system:authenticated" in request.userInfo.groups`, Yes, false},
+		{Create, "pods", Subject{User: NewUser("system:serviceaccount:shop:a", nil)}, "", `"system:serviceaccounts:shop" in request.userInfo.groups`, Yes, false},
+		{Create, "pods", Subject{User: NewUser("alice", nil)}, "", `has(request.userInfo.uid)`, Maybe, false},
 		{Connect, "pods/exec", Subject{}, "", `object != null && oldObject == null`, Yes, false},
 	} {
 		t.Run(string(test.op)+" "+test.resource+" "+test.expression, func(t *testing.T) {

@@ -26,11 +26,13 @@ type Subject struct {
 	// Patch says that an update is a PATCH, which creates an object as a server-side
 	// apply alone.
 	Patch bool
-	// Stored is the object as the API server has it, in the version of the request;
-	// nil where that is not known.
+	// Stored is the metadata of the object as the API server has it; nil where that
+	// is not known.
 	Stored map[string]any
 	// Absent says that there is no such object.
 	Absent bool
+	// User is who makes the request; nil where that is not known.
+	User *User
 }
 
 // Request is one request as admission sees it. Matcher.Request makes it: what
@@ -68,8 +70,9 @@ type requestContext struct {
 	labelsReset bool
 	// foreign says that the kind is not that of the parent.
 	foreign bool
-	// stored is the object as it is; nil where that is not known.
+	// stored is the metadata of the object as it is; nil where that is not known.
 	stored map[string]any
+	user   *User
 	// created is what an update of Matcher.OpenRequest is where its object does not
 	// exist yet; nil where the API server refuses that.
 	created *Request
@@ -120,7 +123,7 @@ func (m *Matcher) Request(op Operation, r inventory.Resource, subject Subject) (
 func (m *Matcher) OpenRequest(op Operation, r inventory.Resource, subject Subject) (Request, error) {
 	request, err := m.Request(op, r, subject)
 	if err != nil || op != Update {
-		return request, err
+		return withAbsence(request, subject), err
 	}
 	v, err := m.served(op, r, subject.Version)
 	if err != nil {
@@ -129,7 +132,7 @@ func (m *Matcher) OpenRequest(op Operation, r inventory.Resource, subject Subjec
 	switch {
 	case isScale(v):
 	case subject.Stored != nil:
-		request.oldLabels = labelSet{known: labelsOf(subject.Stored), complete: true}
+		request.oldLabels = labelSet{known: labelsOf(map[string]any{"metadata": subject.Stored}), complete: true}
 	default:
 		request.oldLabels = withNameLabel(anyLabels, namespaceName(request))
 	}
@@ -143,7 +146,15 @@ func (m *Matcher) OpenRequest(op Operation, r inventory.Resource, subject Subjec
 		request.created = &created
 		request.Notes = append(request.Notes, fmt.Sprintf("where the object does not exist, and the client may create it, %s of %s is a CREATE", how, r))
 	}
-	return request, nil
+	return withAbsence(request, subject), nil
+}
+
+// withAbsence adds the note that the object does not exist.
+func withAbsence(r Request, subject Subject) Request {
+	if subject.Absent && (r.Operation == Update || r.Operation == Delete) {
+		r.Notes = append(r.Notes, "the object does not exist: the API server answers 404 and calls no webhook; this is what would be called if it did")
+	}
+	return r
 }
 
 // createdBy names the update that creates its object, "" where none does or the
@@ -308,7 +319,7 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 		Name:      cmp.Or(subject.Name, nested(subject.Object, "metadata", "name")),
 		Object:    asDecoded(sent.Object),
 		requestContext: &requestContext{
-			stored:       subject.Stored,
+			user:         subject.User,
 			namespaced:   v.Namespaced,
 			exempt:       x.exempt(v.Resource),
 			objectLabels: objectLabels(v, op, sent),
@@ -321,6 +332,9 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 	if isNamespaces(r.Resource) {
 		r.Namespace = r.Name // Source: k8s.io/apiserver/pkg/endpoints/handlers
 		r.objectLabels = withNameLabel(r.objectLabels, r.Name)
+	}
+	if !r.foreign {
+		r.stored = subject.Stored
 	}
 	r.oldLabels = r.objectLabels
 	if isScale(v) {
@@ -374,7 +388,7 @@ func objectLabels(v apiVersion, op Operation, subject Subject) labelSet {
 	case isScale(v) && subject.Object == nil:
 		return labelSet{complete: true}
 	case op == Delete && subject.Stored != nil:
-		return labelSet{known: labelsOf(subject.Stored), complete: true}
+		return labelSet{known: labelsOf(map[string]any{"metadata": subject.Stored}), complete: true}
 	case subject.Object != nil && subject.Labels == nil:
 		return labelSet{known: labelsOf(subject.Object), complete: true}
 	case subject.Labels != nil:

@@ -21,7 +21,7 @@ func TestUpdates(t *testing.T) {
 	labeled := func(value string) Subject { return Subject{Name: "x", Labels: map[string]string{"app": value}} }
 	patched := func(value string) Subject { s := labeled(value); s.Patch = true; return s }
 	stored := func(s Subject, value string) Subject {
-		s.Stored = map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": value}}}
+		s.Stored = map[string]any{"labels": map[string]any{"app": value}}
 		return s
 	}
 	absent := func(s Subject) Subject { s.Absent = true; return s }

@@ -12,6 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
@@ -112,4 +115,13 @@ func first(errs ...error) error {
 		}
 	}
 	return nil
+}
+
+// Metadata returns the metadata of an object, in the namespace where it is not "".
+func (c Clients) Metadata(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (map[string]any, error) {
+	object, err := c.metadata.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(&object.ObjectMeta)
 }
