@@ -55,3 +55,23 @@ func TestPortOfTwoProtocols(t *testing.T) {
 		})
 	}
 }
+
+// TestPortWithoutName: an EndpointSlice of a file need not name its only port.
+func TestPortWithoutName(t *testing.T) {
+	o := Objects{
+		Services: []*corev1.Service{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "policy"},
+			Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.7", Ports: []corev1.ServicePort{{Port: 443}}},
+		}},
+		EndpointSlices: []*discoveryv1.EndpointSlice{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "policy-x", Labels: map[string]string{discoveryv1.LabelServiceName: "policy"}},
+			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+			Ports:      []discoveryv1.EndpointPort{{Port: new(int32(8443))}},
+		}},
+	}
+	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+	state := o.Snapshot(time.Time{}).State(Backend{Kind: BackendService, Service: ServiceRef{Key: Key{"policy", "policy"}, Port: 443}})
+	if state.Fault != Sound {
+		t.Errorf("fault %q (%s), want none", state.Fault, state.Detail)
+	}
+}

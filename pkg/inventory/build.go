@@ -91,11 +91,13 @@ func endpoints(slice *discoveryv1.EndpointSlice) []Endpoint {
 	return out
 }
 
+// portNumbers returns the ports by name: one without a name has the name "", which is
+// a default that files lack.
 func portNumbers(ports []discoveryv1.EndpointPort) map[string]int32 {
 	out := make(map[string]int32, len(ports))
 	for _, p := range ports {
-		if p.Name != nil && p.Port != nil {
-			out[*p.Name] = *p.Port
+		if p.Port != nil {
+			out[ptr.Deref(p.Name, "")] = *p.Port
 		}
 	}
 	return out

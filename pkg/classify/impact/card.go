@@ -140,7 +140,7 @@ func (c Card) effects(r *classify.Report) Section {
 	s := Section{ID: "effects", Heading: headingExtensions, Question: "Which impact it has on existing SLIs"}
 	s.Answers = append(s.Answers, latency(p))
 	if c.Observed != nil {
-		s.Answers = append(s.Answers, "observed: "+observedInWords(r.Snapshot.Observed, *c.Observed))
+		s.Answers = append(s.Answers, "observed: "+observedInWords(r.Snapshot.Observed, p.Type, *c.Observed))
 	} else {
 		s.Blanks = append(s.Blanks, "the latency as observed (read from the cluster with --observe=apiserver, or from Prometheus with --prometheus-url)")
 	}
@@ -199,7 +199,11 @@ func (c Card) health() Section {
 		}
 		s.Answers = append(s.Answers, fmt.Sprintf("%s%s: %s", verb, perhaps(stop.Match), stop.Function))
 	}
-	if len(s.Answers) == 0 {
+	switch {
+	case len(s.Answers) > 0:
+	case len(p.ControlPlane) > 0 && !p.Platform:
+		s.Answers = []string{"the control plane needs requests that it is called for: the finding control-plane-path names them"}
+	default:
 		s.Answers = []string{"no function of the cluster itself is known to need the requests that it is called for"}
 	}
 	if p.Deadlock != nil {

@@ -287,7 +287,13 @@ func TestCards(t *testing.T) {
 		r := cluster(t, file)
 		for i := range r.Profiles {
 			p := &r.Profiles[i]
+			onPath := slices.ContainsFunc(r.Findings, func(f *classify.Finding) bool {
+				return f.Webhook == p.Ref && f.Check.Name == "control-plane-path"
+			})
 			for _, s := range NewCard(r, p).Sections {
+				if onPath && strings.Contains(strings.Join(s.Answers, " "), "no function of the cluster") {
+					t.Errorf("%s: %s: %s contradicts the finding control-plane-path", file, p.Name, s.ID)
+				}
 				if len(s.Answers)+len(s.Blanks)+len(s.Queries) == 0 {
 					t.Errorf("%s: %s: %s: neither an answer nor a blank", file, p.Name, s.ID)
 				}
@@ -297,6 +303,18 @@ func TestCards(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestShareOfConversions: the time that all admission webhooks took has none of
+// theirs.
+func TestShareOfConversions(t *testing.T) {
+	o := &inventory.Observation{Seconds: 10}
+	b := inventory.Behavior{Calls: 100, Seconds: 5}
+	for of, want := range map[inventory.Type]bool{inventory.Validating: true, inventory.Conversion: false} {
+		if text := observedInWords(o, of, b); strings.Contains(text, "of the time") != want {
+			t.Errorf("%s: %s", of, text)
 		}
 	}
 }

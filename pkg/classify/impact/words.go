@@ -223,8 +223,9 @@ func perhaps(m admission.Match) string {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// observedInWords says what was measured.
-func observedInWords(o *inventory.Observation, b inventory.Behavior) string {
+// observedInWords describes what was measured of a webhook of the type. Conversions
+// are no part of the time that all admission webhooks took.
+func observedInWords(o *inventory.Observation, of inventory.Type, b inventory.Behavior) string {
 	if b.Calls == 0 && b.Failed() == 0 {
 		return "it was not called"
 	}
@@ -242,7 +243,7 @@ func observedInWords(o *inventory.Observation, b inventory.Behavior) string {
 	if b.Refused > 0 {
 		text += fmt.Sprintf(", %s refused on purpose", percent(b.RefusedShare()))
 	}
-	if share := o.Share(b); share > 0 && o.Seconds > 0 {
+	if share := o.Share(b); of != inventory.Conversion && share > 0 {
 		text += fmt.Sprintf(", %s of the time that all admission webhooks took", percent(share))
 	}
 	return text
