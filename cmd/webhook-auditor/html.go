@@ -70,5 +70,5 @@ func explainRequest(m *admission.Matcher, q page.Request) (admission.Chain, erro
 	if err != nil {
 		return admission.Chain{}, err
 	}
-	return arguments.chain(m)
+	return arguments.chain(knowledge{Matcher: m})
 }
