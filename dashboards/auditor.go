@@ -1,5 +1,7 @@
 package dashboards
 
+import "fmt"
+
 // auditor is the board about the auditor itself.
 func auditor() Board {
 	return Board{
@@ -48,8 +50,13 @@ func findingPanels() []Panel {
 			Title:       "Conditions over time",
 			Description: "The conditions that the auditor reports, and what they add up to: Degraded.",
 			Kind:        StateTimeline, Unit: unitCount, Width: 12, Height: 8,
-			Queries: []Query{{Expr: either(state("True"), "0 * "+state("False"), "2 * "+state("Unknown")), Legend: "{{condition}} {{cluster}}"}},
-			Texts:   []Text{{"0", "False", green}, {"1", "True", red}, {"2", "Unknown", yellow}},
+			// Names that are longer are cut at their beginnings.
+			Queries: []Query{{
+				Expr: orUnknown(fmt.Sprintf(`label_replace(%s, "condition", "$1", "condition", "(.+?)(?:Admission)?(?:Webhook)?(?:Configuration)?Error")`,
+					"("+either(state("True"), "0 * "+state("False"), "2 * "+state("Unknown"))+")"), "condition", "any"),
+				Legend: "{{condition}} {{cluster}}",
+			}},
+			Texts: []Text{{"0", "False", green}, {"1", "True", red}, {"2", "Unknown", yellow}, unknownState},
 		},
 		{
 			Title:       "Conditions now",
@@ -58,7 +65,7 @@ func findingPanels() []Panel {
 			Queries: []Query{{Expr: conditionStates()}},
 			Columns: []Column{
 				{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 110},
-				{Field: "condition", Title: "Condition", Unit: unitText, Width: 350},
+				{Field: "condition", Title: "Condition", Unit: unitText, Width: 330},
 				{Field: "A", Title: "Status", Unit: unitText, Width: 90, Texts: []Text{{"1", "True", green}, {"2", "False", green}, {"3", "Unknown", yellow}, {"4", "True", red}, {"5", "False", red}}},
 				{Field: "status", Title: "Status", Unit: unitText, ConsoleOnly: true},
 				{Field: "reason", Title: "Reason", Unit: unitText},

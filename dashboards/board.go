@@ -26,7 +26,9 @@ func (b Board) UID() string { return "webhook-auditor-" + b.Name }
 // Row is a group of panels below a headline. A row without Title has no
 // headline: its panels stand at the top of the board.
 type Row struct {
-	Title  string
+	Title string
+	// Closed rows open by a click.
+	Closed bool
 	Panels []Panel
 }
 
@@ -79,11 +81,6 @@ type Query struct {
 	Total bool
 	// Color is fixed where the line means good or bad; else the palette's.
 	Color string
-	// GrafanaOnly marks a query whose rows the console cannot join with others.
-	GrafanaOnly bool
-	// List is the label whose values stand side by side in one cell, where the
-	// query has several rows for a webhook. It needs GrafanaOnly.
-	List string
 }
 
 // Threshold is the color that values have from From on.
@@ -99,7 +96,7 @@ type Text struct {
 
 // Column is one column of a Table.
 type Column struct {
-	// Field is a label, or the letter of a query for its value.
+	// Field is a label, or "A" for the value of the query.
 	Field      string
 	Title      string
 	Unit       Unit
@@ -107,8 +104,11 @@ type Column struct {
 	Thresholds []Threshold
 	Texts      []Text
 	Links      []Link
-	// Wrap shows what does not fit on further lines.
-	Wrap bool
+	// Number marks a label that holds a number.
+	Number bool
+	// Of is what a value is subtracted from in the console, which has the smallest
+	// number first.
+	Of float64
 	// Hidden columns are there for links alone. ConsoleOnly ones order the rows
 	// where the console would sort them by their first column.
 	Hidden, ConsoleOnly bool

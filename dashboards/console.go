@@ -107,7 +107,7 @@ func consoleNumber(p Panel) *sdk.Panel {
 	if p.Unit.Suffix != "" {
 		(*panel.CustomPanel)["postfix"] = " " + p.Unit.Suffix
 	}
-	if len(p.Texts) > 0 {
+	if len(p.Texts) > 0 && p.Unit == unitCount {
 		(*panel.CustomPanel)["format"] = "none"
 	}
 	return panel
@@ -133,56 +133,68 @@ func consoleTable(p Panel) *sdk.Panel {
 	panel.TablePanel.Transform = "table"
 	panel.TablePanel.Columns = []sdk.Column{}
 	panel.TablePanel.Styles = consoleStyles(p)
-	for i, q := range consoleQueries(p) {
-		expr := consoleExpr(q.Expr)
-		if per := consolePer(p, letter(i)); per != 0 {
-			expr = fmt.Sprintf("(%s) / %v", expr, per)
-		}
-		panel.AddTarget(&sdk.Target{RefID: letter(i), Expr: expr, Format: "table", Instant: true})
+	expr, value := p.Queries[0].Expr, consoleValue(p)
+	if value.Of != 0 {
+		expr = fmt.Sprintf("%v - (%s)", value.Of, expr)
+	} else if value.Unit.Per != 0 {
+		expr = fmt.Sprintf("(%s) / %v", expr, value.Unit.Per)
 	}
+	if isRanked(p) {
+		expr = asLabel(expr, strings.Join(labelColumns(p), ", "), rankLabel)
+	}
+	panel.AddTarget(&sdk.Target{RefID: "A", Expr: consoleExpr(expr), Format: "table", Instant: true})
 	return panel
 }
 
-// consoleQueries are those whose rows the console can join: it does so where
-// all labels are the same.
-func consoleQueries(p Panel) []Query {
-	return slices.DeleteFunc(slices.Clone(p.Queries), func(q Query) bool { return q.GrafanaOnly })
+// consoleValue is the column of the values, if there is one.
+func consoleValue(p Panel) Column {
+	if i := slices.IndexFunc(p.Columns, func(c Column) bool { return isLetter(c.Field) }); i >= 0 {
+		return p.Columns[i]
+	}
+	return Column{}
 }
 
-// consolePer is what the values of the query are divided by.
-func consolePer(p Panel, letter string) float64 {
+// isRanked reports whether a table begins with its values. The console puts values
+// last and sorts by the first column, so that they become a label.
+func isRanked(p Panel) bool {
+	return len(p.Columns) > 0 && isLetter(p.Columns[0].Field)
+}
+
+// rankLabel is the label that the values of a ranked table become.
+const rankLabel = "value"
+
+// labelColumns are the labels that a table shows.
+func labelColumns(p Panel) []string {
+	var out []string
 	for _, c := range p.Columns {
-		if c.Field == letter {
-			return c.Unit.Per
+		if !isLetter(c.Field) && !c.Hidden && c.Field != "cluster" {
+			out = append(out, c.Field)
 		}
 	}
-	return 0
+	return out
 }
 
 func consoleStyles(p Panel) []sdk.ColumnStyle {
-	hidden := map[string]bool{"Time": true, "cluster": true}
-	for i := range p.Queries {
-		hidden["Value #"+letter(i)] = true
+	hidden := []string{"Time", "cluster"}
+	value := "Value #A"
+	if isRanked(p) {
+		hidden, value = append(hidden, value), rankLabel
 	}
 	var out []sdk.ColumnStyle
 	for _, c := range p.Columns {
-		pattern := c.Field
-		if isLetter(pattern) {
-			if int(pattern[0]-'A') >= len(consoleQueries(p)) || len(valueTexts(c)) > 0 {
-				continue
-			}
-			pattern = "Value #" + pattern
+		switch {
+		case c.Hidden || c.Field == "cluster":
+		case !isLetter(c.Field):
+			out = append(out, consoleStyle(c.Field, c))
+		case len(valueTexts(c)) == 0:
+			out = append(out, consoleStyle(value, c))
 		}
-		if pattern == "cluster" || c.Hidden {
-			continue
-		}
-		delete(hidden, pattern)
-		out = append(out, consoleStyle(pattern, c))
 	}
-	for _, name := range append([]string{"Time", "cluster"}, values(len(p.Queries))...) {
-		if hidden[name] {
-			out = append(out, sdk.ColumnStyle{Alias: new(""), Pattern: name, Type: "hidden"})
-		}
+	if !slices.ContainsFunc(out, func(s sdk.ColumnStyle) bool { return s.Pattern == value }) {
+		hidden = append(hidden, value)
+	}
+	for _, name := range hidden {
+		out = append(out, sdk.ColumnStyle{Alias: new(""), Pattern: name, Type: "hidden"})
 	}
 	return out
 }
@@ -193,14 +205,6 @@ func valueTexts(c Column) []Text {
 		return nil
 	}
 	return c.Texts
-}
-
-func values(n int) []string {
-	var out []string
-	for i := range n {
-		out = append(out, "Value #"+letter(i))
-	}
-	return out
 }
 
 func consoleStyle(pattern string, c Column) sdk.ColumnStyle {

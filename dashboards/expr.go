@@ -175,6 +175,36 @@ func orNone(rows, measured, label, none string) string {
 	return rows + "\nor on () " + withLabel(fmt.Sprintf("(0 * max(%s))", measured), label, none, label)
 }
 
+// lookup adds labels to rows, by the labels key: all is 1 for each that rows can be
+// about. Grafana joins answers only where each has series, so that queries do it.
+type lookup struct{ key, all string }
+
+// labels adds labels of the expression from, if there are any; of several series,
+// one stands for all.
+func (l lookup) labels(rows, labels, from string) string {
+	return fmt.Sprintf("(%s)\n* on (%[2]s) group_left (%[3]s) (topk by (%[2]s) (1, %[4]s) or on (%[2]s) (%[5]s))", rows, l.key, labels, from, l.all)
+}
+
+// number adds the values of from as a label.
+func (l lookup) number(rows, label, from string) string {
+	return withDefault(l.labels(rows, label, asLabel("round("+from+", 0.001)", l.key, label)), label, "-")
+}
+
+// asLabel is 1 for each series of expr, whose value becomes a label. The console
+// sorts rows by labels alone.
+func asLabel(expr, by, label string) string {
+	return fmt.Sprintf("count_values by (%s) (%q, %s)", by, label, expr)
+}
+
+// orUnknown adds a series of the state unknown where there is no other: Grafana has no
+// words for a timeline without time.
+func orUnknown(states, label, of string) string {
+	return states + "\nor on () " + withLabel("vector(-1)", label, of, label)
+}
+
+// unknownState is what orUnknown adds.
+var unknownState = Text{"-1", "unknown", grey}
+
 // withLinkCluster adds the label "at", the cluster as links to other boards name it:
 // the choice "All" stands for series without a cluster.
 func withLinkCluster(expr string) string {

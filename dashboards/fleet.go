@@ -24,38 +24,36 @@ var allWebhooks = scope{
 
 func clustersPanel() Panel {
 	info := `max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"})`
-	perCluster := func(expr string) Query {
-		return Query{Expr: withDefault(withLinkCluster("sum by (cluster) ("+expr+")"), "cluster", "this cluster")}
+	const known = `group by (cluster) (webhook_auditor_webhook_info{cluster=~"$cluster"} or apiserver_admission_webhook_request_total{cluster=~"$cluster"})`
+	with := lookup{"cluster", known}
+	number := func(rows, measured string) string {
+		return "(count by (cluster) (" + rows + ")\nor 0 * count by (cluster) (" + measured + "))"
 	}
-	number := func(rows, measured string) Query {
-		return perCluster("count by (cluster) (" + rows + ")\nor 0 * count by (cluster) (" + measured + ")")
-	}
-	findings := func(severity string) Query {
-		return perCluster(`max by (cluster) (webhook_auditor_findings{cluster=~"$cluster",severity="` + severity + `",acknowledged="false"})`)
+	findings := func(severity string) string {
+		return `max by (cluster) (webhook_auditor_findings{cluster=~"$cluster",severity="` + severity + `",acknowledged="false"})`
 	}
 	called := "sum by (" + webhookLabels + `) (apiserver_admission_webhook_request_total{cluster=~"$cluster"})`
 	bad := func(color string) []Threshold { return []Threshold{{green, 0}, {color, 1}} }
+	rows := with.number(known, "failing", number("("+allWebhooks.failures()+") > 0", called))
+	rows = with.number(rows, "slow", number("("+allWebhooks.latency("0.99")+")\n> on ("+webhookLabels+") "+allWebhooks.threshold(), called))
+	rows = with.number(rows, "down", number(`max by (cluster, type, configuration, name) (webhook_auditor_webhook_backend_ready{cluster=~"$cluster"}) == 0`, info))
+	rows = with.number(with.number(rows, "critical", findings("critical")), "warnings", findings("warning"))
+	rows = with.number(rows, "age", `(time() - max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"}))`)
+	rows = withDefault(with.number(rows, "webhooks", "count by (cluster) ("+info+")"), "cluster", "this cluster")
 	return Panel{
 		Title:       "Clusters",
 		Description: "Webhooks that fail or are slow now, findings that are not acknowledged, and how old the auditor's view of the cluster is. An empty cell: not measured there.",
 		Kind:        Table, Unit: unitCount, Width: 24, Height: 16,
-		Queries: []Query{
-			number("("+allWebhooks.failures()+") > 0", called),
-			number("("+allWebhooks.latency("0.99")+")\n> on ("+webhookLabels+") "+allWebhooks.threshold(), called),
-			number(`max by (cluster, type, configuration, name) (webhook_auditor_webhook_backend_ready{cluster=~"$cluster"}) == 0`, info),
-			findings("critical"), findings("warning"),
-			perCluster(`time() - max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"})`),
-			perCluster("count by (cluster) (" + info + ")"),
-		},
+		Queries: []Query{{Expr: rows + "\nor on () " + withLabel("vector(0)", "cluster", "Unknown: no cluster exports anything.", "cluster")}},
 		Columns: []Column{
 			{Field: "cluster", Title: "Cluster", Unit: unitText, Links: []Link{{Title: "Open this cluster", URL: "/d/webhook-auditor-webhooks?var-cluster=${__data.fields.at}&" + keptParameters}}},
-			{Field: "A", Title: "Failing", Unit: unitCount, Width: 100, Thresholds: bad(red)},
-			{Field: "B", Title: "Slow", Unit: unitCount, Width: 100, Thresholds: bad(orange)},
-			{Field: "C", Title: "No backend", Unit: unitCount, Width: 110, Thresholds: bad(red)},
-			{Field: "D", Title: "Critical findings", Unit: unitCount, Width: 140, Thresholds: bad(red)},
-			{Field: "E", Title: "Warnings", Unit: unitCount, Width: 100, Thresholds: bad(orange)},
-			{Field: "F", Title: "Auditor's age", Unit: unitSeconds, Width: 120, Thresholds: []Threshold{{green, 0}, {orange, 180}, {red, 600}}},
-			{Field: "G", Title: "Webhooks", Unit: unitCount, Width: 100},
+			{Field: "failing", Number: true, Title: "Failing", Unit: unitCount, Width: 100, Thresholds: bad(red)},
+			{Field: "slow", Number: true, Title: "Slow", Unit: unitCount, Width: 100, Thresholds: bad(orange)},
+			{Field: "down", Number: true, Title: "No backend", Unit: unitCount, Width: 110, Thresholds: bad(red)},
+			{Field: "critical", Number: true, Title: "Critical", Unit: unitCount, Width: 100, Thresholds: bad(red)},
+			{Field: "warnings", Number: true, Title: "Warnings", Unit: unitCount, Width: 100, Thresholds: bad(orange)},
+			{Field: "age", Number: true, Title: "Auditor's age", Unit: unitSeconds, Width: 120, Thresholds: []Threshold{{green, 0}, {orange, 180}, {red, 600}}},
+			{Field: "webhooks", Number: true, Title: "Webhooks", Unit: unitCount, Width: 100},
 			linkCluster,
 		},
 		Unknown: "Unknown: no cluster exports anything.",

@@ -84,13 +84,18 @@ func grafanaPanels(b Board) []dashboard.PanelOrRowPanel {
 		if row.Title != "" {
 			grid.newLine()
 			out = append(out, dashboard.PanelOrRowPanel{RowPanel: &dashboard.RowPanel{
-				Type: "row", Id: panelID(b.Name, row.Title, ""), Title: new(row.Title), GridPos: grid.next(gridWidth, 1), Panels: []dashboard.Panel{},
+				Type: "row", Id: panelID(b.Name, row.Title, ""), Title: new(row.Title), GridPos: grid.next(gridWidth, 1), Panels: []dashboard.Panel{}, Collapsed: row.Closed,
 			}})
 		}
 		for _, p := range row.Panels {
 			panel := grafanaPanel(b, p)
 			panel.Id = new(panelID(b.Name, row.Title, p.Title))
 			panel.GridPos = grid.next(p.Width, p.Height)
+			if row.Closed {
+				head := out[len(out)-1].RowPanel
+				head.Panels = append(head.Panels, *panel)
+				continue
+			}
 			out = append(out, dashboard.PanelOrRowPanel{Panel: panel})
 		}
 	}
@@ -161,7 +166,7 @@ func grafanaVariable(b Board, v Variable) dashboard.VariableModel {
 		out.Sort = new(dashboard.VariableSortAlphabeticalAsc)
 		out.IncludeAll = new(v.All != "")
 	}
-	if v.All != "" {
+	if v.All != "" && v.Metric != "" {
 		out.AllValue, out.Current = new(v.All), option("All", "$__all")
 	}
 	switch {
@@ -175,7 +180,8 @@ func grafanaVariable(b Board, v Variable) dashboard.VariableModel {
 		out.Type, out.Query = dashboard.VariableTypeCustom, stringQuery(strings.Join(choices, ","))
 		out.Refresh = new(dashboard.VariableRefreshNever)
 	case v.Metric == "":
-		out.Type, out.Query = dashboard.VariableTypeTextbox, stringQuery("")
+		// What was chosen on a board from which nothing was handed on: all.
+		out.Type, out.Query, out.Current = dashboard.VariableTypeTextbox, stringQuery(v.All), option(v.All, v.All)
 	default:
 		query := grafanaExpr(b, labelValues(v))
 		out.Type, out.Datasource, out.Definition = dashboard.VariableTypeQuery, datasource(), new(query)

@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -46,7 +47,7 @@ func grafanaTargets(b Board, p Panel) []variants.Dataquery {
 	var out []variants.Dataquery
 	for i, q := range p.Queries {
 		expr := q.Expr
-		if linksToRowCluster(p) && !strings.Contains(expr, `"at", `) && !q.GrafanaOnly {
+		if linksToRowCluster(p) && !strings.Contains(expr, `"at", `) {
 			expr = withLinkCluster("(" + expr + ")")
 		}
 		target := prometheus.Dataquery{
@@ -86,9 +87,10 @@ func chartOptions(p Panel) any {
 	}
 }
 
-// legendPlacement gives ten names room: below a chart there is some for two.
+// legendPlacement gives ten names room where the chart keeps enough of it: beside
+// one that is as wide as the board.
 func legendPlacement(p Panel) common.LegendPlacement {
-	if p.Width >= gridWidth/2 {
+	if p.Width == gridWidth {
 		return common.LegendPlacementRight
 	}
 	return common.LegendPlacementBottom
@@ -153,7 +155,8 @@ func fieldDefaults(p Panel) dashboard.FieldConfig {
 		out.Min = new(0.0)
 		out.Links = dataLinks(p.Links)
 	case BarGauge:
-		out.Min = new(0.0)
+		// Without a name of its own a single bar has none.
+		out.Min, out.DisplayName = new(0.0), new(barName.ReplaceAllString(p.Queries[0].Legend, "$${__field.labels.$1}"))
 	}
 	return out
 }
@@ -239,6 +242,9 @@ func mappings(texts []Text) []dashboard.ValueMapping {
 	}
 	return []dashboard.ValueMapping{{ValueMap: &dashboard.ValueMap{Type: dashboard.MappingTypeValueToText, Options: options}}}
 }
+
+// barName matches a label in a legend.
+var barName = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
 func dataLinks(links []Link) []dashboard.DashboardLink {
 	var out []dashboard.DashboardLink

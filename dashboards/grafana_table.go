@@ -2,7 +2,6 @@ package dashboards
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -38,7 +37,7 @@ func overrides(p Panel) []override {
 		out = append(out, overrideOf("byName", corner, property{Id: "displayName", Value: p.Columns[0].Title}))
 	case Table:
 		for _, c := range grafanaColumns(p) {
-			out = append(out, overrideOf("byName", grafanaField(p, c), columnProperties(c)...))
+			out = append(out, overrideOf("byName", grafanaField(c), columnProperties(c)...))
 		}
 	}
 	return out
@@ -83,9 +82,6 @@ func columnProperties(c Column) []property {
 	if len(c.Thresholds) > 0 || slices.ContainsFunc(c.Texts, func(t Text) bool { return t.Color != "" }) {
 		out = append(out, property{Id: "custom.cellOptions", Value: coloredCells()})
 	}
-	if c.Wrap {
-		out = append(out, property{Id: "custom.cellOptions", Value: common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto, WrapText: new(true)}})
-	}
 	if len(c.Links) > 0 {
 		out = append(out, property{Id: "links", Value: dataLinks(c.Links)})
 	}
@@ -100,28 +96,17 @@ func coloredCells() *common.TableCellOptions {
 	return &common.TableCellOptions{TableColorTextCellOptions: &common.TableColorTextCellOptions{Type: common.TableCellDisplayModeColorText}}
 }
 
-// grafanaField is the column's name in Grafana's frames: Prometheus' values are
-// called by their query where there are several.
-func grafanaField(p Panel, c Column) string {
-	switch {
-	case !isLetter(c.Field):
-		return c.Field
-	case len(p.Queries) == 1:
+// grafanaField is the column's name in Grafana's frames.
+func grafanaField(c Column) string {
+	if isLetter(c.Field) {
 		return "Value"
 	}
-	if label := p.Queries[c.Field[0]-'A'].List; label != "" {
-		return listField(label)
-	}
-	return "Value #" + c.Field
+	return c.Field
 }
-
-// listField is what Grafana calls a field of all values of a group.
-func listField(label string) string { return label + " (allValues)" }
 
 func isLetter(field string) bool { return len(field) == 1 && field[0] >= 'A' && field[0] <= 'Z' }
 
-// transformations join the queries of a table to one row per webhook, and keep
-// its columns in their order.
+// transformations keep the columns of a table in their order.
 func transformations(p Panel) []transform {
 	switch p.Kind {
 	case Matrix:
@@ -129,53 +114,31 @@ func transformations(p Panel) []transform {
 			"rowField": p.Columns[0].Field, "columnField": p.Columns[1].Field, "valueField": "Value", "emptyValue": "zero",
 		}}}
 	case Table:
-		return append(joinQueries(p), selectColumns(p)...)
+		return append(readNumbers(p), selectColumns(p)...)
 	}
 	return nil
 }
 
-// listValues makes one row for each webhook of the queries that have several.
-func listValues(p Panel) []transform {
-	var out []transform
-	for i, q := range p.Queries {
-		if q.List == "" {
-			continue
+// readNumbers makes numbers of the labels that hold some.
+func readNumbers(p Panel) []transform {
+	var out []object
+	for _, c := range p.Columns {
+		if c.Number {
+			out = append(out, object{"targetField": c.Field, "destinationType": "number"})
 		}
-		fields := object{q.List: object{"operation": "aggregate", "aggregations": []string{"allValues"}}}
-		for label := range strings.SplitSeq(webhookLabels, ", ") {
-			fields[label] = object{"operation": "groupby", "aggregations": []string{}}
-		}
-		out = append(out, transform{
-			Id: "groupBy", Options: object{"fields": fields},
-			Filter: &dashboard.MatcherConfig{Id: "byRefId", Options: letter(i)},
-		})
 	}
-	return out
-}
-
-// joinQueries merges the answers of several queries into rows. Where others only
-// add to the rows, the first query chooses and orders them.
-func joinQueries(p Panel) []transform {
-	if len(p.Queries) == 1 {
+	if out == nil {
 		return nil
 	}
-	out := append(listValues(p), transform{Id: "merge", Options: object{}})
-	if slices.ContainsFunc(p.Queries, func(q Query) bool { return q.GrafanaOnly }) {
-		first := grafanaField(p, Column{Field: letter(0)})
-		filter := object{"fieldName": first, "config": object{"id": "isNotNull", "options": object{}}}
-		out = append(out,
-			transform{Id: "filterByValue", Options: object{"type": "include", "match": "all", "filters": []object{filter}}},
-			transform{Id: "sortBy", Options: object{"fields": object{}, "sort": []object{{"field": first, "desc": true}}}})
-	}
-	return out
+	return []transform{{Id: "convertFieldType", Options: object{"fields": object{}, "conversions": out}}}
 }
 
 // selectColumns keeps the columns of the table, in their order.
 func selectColumns(p Panel) []transform {
 	names, index := []string{}, object{}
 	for i, c := range grafanaColumns(p) {
-		names = append(names, grafanaField(p, c))
-		index[grafanaField(p, c)] = i
+		names = append(names, grafanaField(c))
+		index[grafanaField(c)] = i
 	}
 	return []transform{
 		{Id: "filterFieldsByName", Options: object{"include": object{"names": names}}},

@@ -37,6 +37,15 @@ func objects(v any) []object {
 	return out
 }
 
+// panelsOf returns the panels of the board, and those of closed rows.
+func panelsOf(board object) []object {
+	var out []object
+	for _, p := range objects(board["panels"]) {
+		out = append(append(out, p), objects(p["panels"])...)
+	}
+	return out
+}
+
 // TestLint holds the rules of Grafana's dashboard-linter that apply. The API
 // server's series must not be pinned to a job or an instance: aggregated API
 // servers call webhooks too.
@@ -61,7 +70,7 @@ func TestLint(t *testing.T) {
 			for _, v := range variables {
 				lintVariable(t, v)
 			}
-			for _, p := range objects(board["panels"]) {
+			for _, p := range panelsOf(board) {
 				lintPanel(t, p)
 			}
 		})
@@ -116,7 +125,7 @@ func lintPanel(t *testing.T, p object) {
 func TestGrid(t *testing.T) {
 	for name, board := range drawn(t) {
 		taken := map[[2]int]string{}
-		for _, p := range objects(board["panels"]) {
+		for _, p := range panelsOf(board) {
 			title := fmt.Sprint(p["title"])
 			at := p["gridPos"].(object)
 			x, y, w, h := int(at["x"].(float64)), int(at["y"].(float64)), int(at["w"].(float64)), int(at["h"].(float64))
@@ -141,7 +150,7 @@ func TestTraps(t *testing.T) {
 	for name, board := range drawn(t) {
 		t.Run(name, func(t *testing.T) {
 			ids := map[float64]bool{}
-			for _, p := range objects(board["panels"]) {
+			for _, p := range panelsOf(board) {
 				id := p["id"].(float64)
 				if id == 0 || ids[id] {
 					t.Errorf("%v: id %v is not its own", p["title"], id)

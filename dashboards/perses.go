@@ -36,7 +36,7 @@ func perses(b Board) *v1.DashboardSpec {
 func persesRow(b Board, row Row, panels map[string]*v1.Panel) dashboard.Layout {
 	grid := dashboard.GridLayoutSpec{Items: []dashboard.GridItem{}}
 	if row.Title != "" {
-		grid.Display = &dashboard.GridLayoutDisplay{Title: row.Title, Collapse: &dashboard.GridLayoutCollapse{Open: true}}
+		grid.Display = &dashboard.GridLayoutDisplay{Title: row.Title, Collapse: &dashboard.GridLayoutCollapse{Open: !row.Closed}}
 	}
 	var positions layout
 	for _, p := range row.Panels {
@@ -56,7 +56,7 @@ func persesPanel(p Panel) *v1.Panel {
 		Display: v1.PanelDisplay{Name: p.Title, Description: p.Description},
 		Plugin:  persesPlugins[p.Kind](p),
 	}}
-	for _, q := range consoleQueries(p) {
+	for _, q := range p.Queries {
 		spec := object{"query": q.Expr, "minStep": minStep}
 		if q.Legend != "" {
 			spec["seriesNameFormat"] = q.Legend
@@ -103,46 +103,30 @@ func persesStat(p Panel) common.Plugin {
 	}}
 }
 
-// persesTable shows the columns that the console shows: Perses joins queries as
-// the console does.
+// persesTable shows labels as they are: those that hold numbers have the unit in
+// their header.
 func persesTable(p Panel) common.Plugin {
-	columns, shown := []object{}, map[string]bool{}
+	columns := []object{}
 	for _, c := range p.Columns {
-		if c.Hidden || isLetter(c.Field) && int(c.Field[0]-'A') >= len(consoleQueries(p)) {
+		if c.Hidden {
 			continue
 		}
-		column := object{"name": persesField(p, c.Field), "header": c.Title, "enableSorting": true}
-		if isLetter(c.Field) && c.Unit != unitText {
-			column["format"] = persesFormat(c.Unit)
+		column := object{"name": c.Field, "header": c.Title, "enableSorting": true}
+		switch {
+		case isLetter(c.Field):
+			column["name"] = "value"
+			if c.Unit != unitText {
+				column["format"] = persesFormat(c.Unit)
+			}
+		case c.Number && c.Unit.Suffix != "":
+			column["header"] = c.Title + ", " + c.Unit.Suffix
 		}
 		if len(c.Texts) > 0 {
 			column["cellSettings"] = persesCells(c.Texts)
 		}
-		columns, shown[column["name"].(string)] = append(columns, column), true
+		columns = append(columns, column)
 	}
-	for i := range consoleQueries(p) {
-		if name := persesField(p, letter(i)); !shown[name] {
-			columns = append(columns, object{"name": name, "hide": true})
-		}
-	}
-	columns = append(columns, object{"name": "timestamp", "hide": true})
-	spec := object{"columnSettings": columns, "defaultColumnHidden": true, "density": "compact"}
-	if len(consoleQueries(p)) > 1 {
-		spec["transforms"] = []object{{"kind": "MergeSeries", "spec": object{}}}
-	}
-	return common.Plugin{Kind: "Table", Spec: spec}
-}
-
-// persesField is a column's name in Perses: values are numbered from 1 where
-// there are several queries.
-func persesField(p Panel, field string) string {
-	switch {
-	case !isLetter(field):
-		return field
-	case len(consoleQueries(p)) == 1:
-		return "value"
-	}
-	return fmt.Sprintf("value #%d", field[0]-'A'+1)
+	return common.Plugin{Kind: "Table", Spec: object{"columnSettings": columns, "defaultColumnHidden": true, "density": "compact"}}
 }
 
 func persesCells(texts []Text) []object {

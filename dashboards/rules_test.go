@@ -75,9 +75,27 @@ var grafanaRules = []rule{
 		panelOf(object{"title": "x", "links": []any{object{"url": "https://example.com/x.md", "targetBlank": false}}}),
 	},
 	{
-		"legends have room for ten names",
+		"legends have room for ten names, and leave it to the chart where it is half as wide as the board",
 		checkLegends,
-		panelOf(object{"title": "x", "type": "timeseries", "options": object{"legend": object{"placement": "bottom"}}}),
+		panelOf(object{"title": "x", "type": "timeseries", "gridPos": object{"w": 12.0}, "options": object{"legend": object{"placement": "right"}}}),
+	},
+	{
+		"a bar has a name of its own: Grafana leaves out that of a single one",
+		checkBars,
+		panelOf(object{"title": "x", "type": "bargauge", "fieldConfig": object{"defaults": object{}}}),
+	},
+	{
+		"what to do first is in view at 1440 pixels with the menu docked",
+		checkInView,
+		panelOf(object{"title": "x", "gridPos": object{"w": 24.0}, "fieldConfig": object{"overrides": []any{
+			object{"properties": []any{object{"id": "displayName", "value": "Owner"}, object{"id": "custom.width", "value": 900.0}}},
+			object{"properties": []any{object{"id": "displayName", "value": "First command"}, object{"id": "custom.width", "value": 300.0}}},
+		}}}),
+	},
+	{
+		"hidden text fields have a value: without one a link chooses nothing",
+		checkTextboxes,
+		object{"templating": object{"list": []any{object{"name": "all_type", "type": "textbox", "query": ""}}}},
 	},
 	{
 		"titles are whole at 1440 pixels with the menu docked",
@@ -127,7 +145,7 @@ func below(v any, keys ...string) any {
 }
 
 func checkStates(board object) (out []string) {
-	for _, p := range objects(board["panels"]) {
+	for _, p := range panelsOf(board) {
 		if mode := below(p, "fieldConfig", "defaults", "color", "mode"); p["type"] == "state-timeline" && mode != "fixed" {
 			out = append(out, fmt.Sprintf("%v: %v", p["title"], mode))
 		}
@@ -186,7 +204,7 @@ func checkRegions(board object) (out []string) {
 var noData = regexp.MustCompile(`(?i)^unknown|nothing (is known|measured)|^none$|or no rules|or nothing is known`)
 
 func checkUnknown(board object) (out []string) {
-	for _, p := range objects(board["panels"]) {
+	for _, p := range panelsOf(board) {
 		if text := below(p, "fieldConfig", "defaults", "noValue"); p["type"] != "row" && !noData.MatchString(fmt.Sprint(text)) {
 			out = append(out, fmt.Sprintf("%v shows %v", p["title"], text))
 		}
@@ -205,7 +223,7 @@ func checkCluster(board object) (out []string) {
 }
 
 func checkPalette(board object) (out []string) {
-	for _, p := range objects(board["panels"]) {
+	for _, p := range panelsOf(board) {
 		if mode := below(p, "fieldConfig", "defaults", "color", "mode"); p["type"] == "timeseries" && mode != "palette-classic-by-name" {
 			out = append(out, fmt.Sprintf("%v: %v", p["title"], mode))
 		}
@@ -214,8 +232,8 @@ func checkPalette(board object) (out []string) {
 }
 
 func checkLegends(board object) (out []string) {
-	for _, p := range objects(board["panels"]) {
-		if p["type"] == "timeseries" && below(p, "options", "legend", "placement") != "right" {
+	for _, p := range panelsOf(board) {
+		if p["type"] == "timeseries" && (below(p, "options", "legend", "placement") == "right") != (below(p, "gridPos", "w") == 24.0) {
 			out = append(out, fmt.Sprint(p["title"]))
 		}
 	}
@@ -223,7 +241,7 @@ func checkLegends(board object) (out []string) {
 }
 
 func checkShares(board object) (out []string) {
-	for _, p := range objects(board["panels"]) {
+	for _, p := range panelsOf(board) {
 		if below(p, "fieldConfig", "defaults", "unit") != "percentunit" || p["type"] != "timeseries" {
 			continue
 		}
@@ -251,10 +269,56 @@ const (
 	dockedWidth = 1108
 	frameWidth  = 64
 	letterWidth = 7.6
+	// tablePadding is what a panel takes beside its table.
+	tablePadding = 16
 )
 
+func checkBars(board object) (out []string) {
+	for _, p := range panelsOf(board) {
+		if name, _ := below(p, "fieldConfig", "defaults", "displayName").(string); p["type"] == "bargauge" && name == "" {
+			out = append(out, fmt.Sprint(p["title"]))
+		}
+	}
+	return out
+}
+
+// leastWidth is that of a column without a width of its own.
+const leastWidth = 150
+
+func checkInView(board object) (out []string) {
+	for _, p := range panelsOf(board) {
+		width := 0.0
+		for _, o := range objects(below(p, "fieldConfig", "overrides")) {
+			set := object{}
+			for _, property := range objects(o["properties"]) {
+				set[property["id"].(string)] = property["value"]
+			}
+			if set["custom.hidden"] == true {
+				continue
+			}
+			column, ok := set["custom.width"].(float64)
+			if !ok {
+				column = leastWidth
+			}
+			if width += column; set["displayName"] == "First command" && width > below(p, "gridPos", "w").(float64)*dockedWidth/gridWidth-tablePadding {
+				out = append(out, fmt.Sprintf("%v: it ends at %v pixels", p["title"], width))
+			}
+		}
+	}
+	return out
+}
+
+func checkTextboxes(board object) (out []string) {
+	for _, v := range objects(below(board, "templating", "list")) {
+		if v["type"] == "textbox" && v["query"] == "" {
+			out = append(out, fmt.Sprint(v["name"]))
+		}
+	}
+	return out
+}
+
 func checkTitles(board object) (out []string) {
-	for _, p := range objects(board["panels"]) {
+	for _, p := range panelsOf(board) {
 		title, _ := p["title"].(string)
 		width, _ := below(p, "gridPos", "w").(float64)
 		if float64(len(title))*letterWidth > width*dockedWidth/gridWidth-frameWidth {

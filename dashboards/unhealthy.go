@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -50,13 +51,6 @@ func unhealthyWebhooks() string {
 	return fmt.Sprintf("topk(%d, %s)", topSeries, strings.Join(out, "\nor on ("+webhookLabels+") "))
 }
 
-// joinLabels adds labels of the expression from to each webhook of expr, if there
-// are any; of several series, one stands for all.
-func joinLabels(expr, labels, from string) string {
-	return fmt.Sprintf("(%s)\n* on (%s) group_left (%s) (topk by (%s) (1, %s) or on (%s) (%s))",
-		expr, webhookLabels, labels, webhookLabels, from, webhookLabels, evidence())
-}
-
 // evidence is 1 for each webhook that anything is known of.
 func evidence() string {
 	return either(
@@ -79,7 +73,7 @@ var criticalReach = fmt.Sprintf(`max by (%s, group, resource) (webhook_auditor_w
 var criticalTotal = fmt.Sprintf(`max by (%s) (webhook_auditor_webhook_reached_resources{class="critical",%s})`, webhookLabels, selected.auditor)
 
 // blocks is one series per webhook that intercepts critical resources: how many
-// and one of them. Grafana, which can join them, lists criticalNames.
+// and one of them.
 func blocks() string {
 	example := fmt.Sprintf(`label_join(%s, "one", ".", "resource", "group")`, criticalReach)
 	example = fmt.Sprintf(`label_replace(%s, "one", "$1", "one", "(.*)[.]")`, example)
@@ -95,19 +89,6 @@ var isRegistered = fmt.Sprintf("max by (%s) (webhook_auditor_webhook_info{%s})",
 
 const nothingCritical = "nothing critical"
 
-// mostNames is how many critical resources are named in a cell.
-const mostNames = 5
-
-// criticalNames names in the label "what" the critical resources that each
-// unhealthy webhook intercepts, a series each. A webhook that the
-// auditor does not know has "unknown".
-func criticalNames() string {
-	names := fmt.Sprintf("topk by (%s) (%d, %s)", webhookLabels, mostNames, withReachedName(criticalReach))
-	more := fmt.Sprintf(`label_replace(count_values by (%s) ("number", %s - %d > 0), "what", "and $1 more", "number", "(.+)")`, webhookLabels, criticalTotal, mostNames)
-	return fmt.Sprintf("(%[1]s\nor %[2]s\nor on (%[3]s) %[4]s\nor on (%[3]s) %[5]s)\nand on (%[3]s) %[6]s", names, more, webhookLabels,
-		withLabel("("+isRegistered+")", "what", nothingCritical, "what"), withLabel("("+evidence()+")", "what", "unknown", "what"), unhealthyWebhooks())
-}
-
 // command is the column of a command to paste, which opens in full.
 const command = "do"
 
@@ -119,46 +100,46 @@ func withCommand(expr string) string {
 		expr = fmt.Sprintf(`label_replace(%s, "do", "kubectl describe %s '$1'", "do", "%s/(.+)")`, expr, kind[1], kind[0])
 	}
 	expr = fmt.Sprintf(`label_join(%s, "behind", "/", "problem", "service_namespace", "service_name")`, expr)
-	return fmt.Sprintf(`label_replace(%s, "do", "kubectl get endpointslices -n '$1' -l 'kubernetes.io/service-name=$2'", "behind", "(?:No backend|Calls fail)[^/]*/(.+)/(.+)")`, expr)
+	return fmt.Sprintf(`label_replace(%s, "do", "kubectl describe service -n '$1' '$2'", "behind", "(?:No backend|Calls fail)[^/]*/(.+)/(.+)")`, expr)
 }
 
 func unhealthyPanel() Panel {
 	whole := selected.over(rangeWindow)
-	best := func(expr string) Query { return Query{Expr: "topk(20, " + expr + ")", GrafanaOnly: true} }
-	rows := joinLabels(joinLabels(unhealthyWebhooks(), registration, fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", webhookLabels, registration, selected.auditor)),
-		"blocks", blocks())
+	registered := fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", webhookLabels, registration, selected.auditor)
+	with := lookup{webhookLabels, evidence()}
+	rows := with.labels(with.labels(unhealthyWebhooks(), registration, withDefault(registered, "owner", "none")), "blocks", blocks())
+	rows = with.number(rows, "since", "time() - min by ("+webhookLabels+`) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`)
+	rows = with.number(rows, "failed", "("+ratio(whole.failures(), whole.calls())+") > 0")
+	rows = with.number(rows, "p99", "("+selected.latency("0.99")+")\n> on ("+webhookLabels+") "+selected.threshold())
+	rows = with.number(rows, "changed", fmt.Sprintf("time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s)", webhookLabels, registeredWebhooks, changed("")))
+	rows = orNone("("+withDefault(withDefault(withCommand(rows), "owner", "unknown"), "blocks", "unknown")+")", registeredWebhooks, "problem", "No unhealthy webhook")
+	rows += "\nor on () " + withLabel("vector(0)", "problem", unknownTable, "problem")
 	return Panel{
 		Title:       "Unhealthy webhooks",
-		Description: "A row for each webhook that fails, is slow, has no backend, a critical finding or an alert: the critical resources that it intercepts, since when an alert is pending or firing, how much of the chosen time range, and what to do first. At most ten, the worst first; the totals stand above.",
+		Description: "A row for each webhook that fails, is slow, has no backend, a critical finding or an alert: since when an alert is pending or firing, how much of the chosen time range, what to do first, and the critical resources that it intercepts. At most ten, the worst first; the totals stand above.",
 		Kind:        Table, Unit: unitPercent, Width: 24, Height: 9,
-		Queries: []Query{
-			{Expr: withDefault(withDefault(orNone("("+withDefault(withDefault(withCommand(rows), "owner", "unknown"), "blocks", "unknown")+")",
-				registeredWebhooks, "problem", "No unhealthy webhook"), "name", "none"), "runbook", "dashboards/README.md")},
-			best("time() - min by (" + webhookLabels + `) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`),
-			best("(" + ratio(whole.failures(), whole.calls()) + ") > 0"),
-			best("(" + selected.latency("0.99") + ")\n> on (" + webhookLabels + ") " + selected.threshold()),
-			{Expr: fmt.Sprintf("bottomk(20, time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s))", webhookLabels, registeredWebhooks, changed("")), GrafanaOnly: true},
-			{Expr: criticalNames(), GrafanaOnly: true, List: "what"},
-		},
+		Queries: []Query{{Expr: withDefault(withDefault(withDefault(rows, "name", "none"), "type", "none"), "runbook", "dashboards/README.md")}},
 		Columns: []Column{
 			{Field: "rank", Title: "#", Unit: unitText, ConsoleOnly: true},
-			{Field: "name", Title: "Webhook", Unit: unitText, Width: 230, Links: drillDown("__data.fields")},
-			typeColumn,
-			{Field: "problem", Title: "What is wrong", Unit: unitText, Width: 262, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
-			{Field: "B", Title: "Since", Unit: unitSeconds, Width: 75},
-			{Field: "C", Title: "Failed", Unit: unitPercent, Width: 70, Thresholds: []Threshold{{red, 0}}},
-			{Field: "D", Title: "p99", Unit: unitSeconds, Width: 80, Thresholds: []Threshold{{orange, 0}}},
-			{Field: "F", Title: "Intercepts", Unit: unitText, Width: 170, Wrap: true},
-			{Field: "blocks", Title: "Intercepts", Unit: unitText, ConsoleOnly: true},
+			{Field: "name", Title: "Webhook", Unit: unitText, Width: 225, Texts: noName, Links: drillDown("__data.fields")},
+			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 70},
+			{Field: "problem", Title: "What is wrong", Unit: unitText, Width: 245, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
+			{Field: "since", Title: "Since", Unit: unitSeconds, Width: 75, Number: true},
+			{Field: "failed", Title: "Failed", Unit: unitPercent, Width: 65, Number: true, Thresholds: []Threshold{{red, 0}}},
+			{Field: "p99", Title: "p99", Unit: unitSeconds, Width: 75, Number: true, Thresholds: []Threshold{{orange, 0}}},
+			{Field: command, Title: "First command", Unit: unitText, Width: 330},
+			{Field: "type", Title: "Type", Unit: unitText, Width: 95, Texts: slices.Concat(typeNames, noName)},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 90},
-			{Field: "E", Title: "Changed", Unit: unitSeconds, Width: 80},
-			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 80},
-			{Field: command, Title: "First command", Unit: unitText},
+			{Field: "changed", Title: "Changed", Unit: unitSeconds, Width: 80, Number: true},
+			{Field: "blocks", Title: "Intercepts", Unit: unitText},
 			linkCluster, hiddenColumn("runbook"),
 		},
 		Unknown: unknownTable,
 	}
 }
+
+// noName leaves empty what would lead to a webhook that is none.
+var noName = []Text{{Value: "none", Text: " "}}
 
 func hiddenColumn(field string) Column {
 	return Column{Field: field, Title: field, Unit: unitText, Hidden: true}

@@ -30,18 +30,18 @@ func TestUnhealthyWebhooks(t *testing.T) {
   apiserver_admission_webhook_request_total{cluster="north",type="admit",name="sidecar.example.com",code="503"} 0+60x20
   apiserver_admission_webhook_rejection_count{cluster="north",type="admit",name="sidecar.example.com",error_type="calling_webhook_error"} 0+60x20
 `
-	const command = "kubectl get endpointslices -n 'mesh' -l 'kubernetes.io/service-name=injector'"
+	const command = "kubectl describe service -n 'mesh' 'injector'"
 	for _, test := range []struct {
 		name, series string
 		want         []map[string]string
 	}{
-		{"nothing measured", "", nil},
+		{"nothing measured", "", []map[string]string{{"problem": unknownTable, "owner": "", "rank": ""}}},
 		{"healthy", inventory, []map[string]string{{"problem": "No unhealthy webhook", "runbook": "dashboards/README.md"}}},
 		{"down", inventory + down, []map[string]string{{
 			"problem": "No backend is ready", "cluster": "north", "blocks": "pods", "owner": "helm/mesh", "do": command,
 		}}},
 		{"down and failing", inventory + down + failing, []map[string]string{{
-			"problem": "Calls fail, requests are refused", "cluster": "north", "do": command, "rank": "1",
+			"problem": "Calls fail, requests are refused", "cluster": "north", "do": command, "rank": "1", "failed": "1", "since": "-", "p99": "-",
 		}}},
 		{"failing, not in the inventory", failing, []map[string]string{{
 			"problem": "Calls fail, requests are refused", "owner": "unknown", "blocks": "unknown",
@@ -63,53 +63,20 @@ func TestUnhealthyWebhooks(t *testing.T) {
 	}
 }
 
-// TestCriticalNames: the first table names what an unhealthy webhook blocks, a
-// few by name and the others by number.
-func TestCriticalNames(t *testing.T) {
+// TestIntercepts: the first table names one of the critical resources that a webhook
+// intercepts, and how many they are.
+func TestIntercepts(t *testing.T) {
 	const labels = `{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com"`
-	webhook := "\n  webhook_auditor_webhook_info" + labels + "} 1x20" +
-		"\n  webhook_auditor_webhook_backend_ready" + labels + "} 0x20"
-	reach := func(resources ...string) string {
-		var out strings.Builder
-		fmt.Fprintf(&out, "\n  webhook_auditor_webhook_reached_resources%s,class=\"critical\"} %dx20", labels, len(resources))
-		for _, r := range resources {
-			fmt.Fprintf(&out, "\n  webhook_auditor_webhook_reach%s,class=\"critical\",group=\"apps\",resource=%q} 1x20", labels, r)
+	for want, resources := range map[string][]string{"nothing critical": nil, "a.apps": {"a"}, "3 critical, as a.apps": {"a", "a", "a"}} {
+		series := "\n  webhook_auditor_webhook_info" + labels + "} 1x20\n  webhook_auditor_webhook_backend_ready" + labels + "} 0x20"
+		series += fmt.Sprintf("\n  webhook_auditor_webhook_reached_resources%s,class=\"critical\"} %dx20", labels, len(resources))
+		if len(resources) > 0 {
+			series += "\n  webhook_auditor_webhook_reach" + labels + ",class=\"critical\",group=\"apps\",resource=\"a\"} 1x20"
 		}
-		return out.String()
-	}
-	const healthy = `
-  webhook_auditor_webhook_info{cluster="north",type="admit",configuration="other",name="other.example.com"} 1x20
-  webhook_auditor_webhook_reach{cluster="north",type="admit",configuration="other",name="other.example.com",class="critical",group="",resource="nodes"} 1x20
-`
-	const failing = `
-  apiserver_admission_webhook_request_total{cluster="north",type="admit",name="sidecar.example.com",code="503"} 0+60x20
-  apiserver_admission_webhook_rejection_count{cluster="north",type="admit",name="sidecar.example.com",error_type="calling_webhook_error"} 0+60x20
-`
-	for _, test := range []struct {
-		name, series string
-		want         []string
-	}{
-		{"healthy", healthy, nil},
-		{"two", healthy + webhook + reach("a", "b") + "\n", []string{"a.apps", "b.apps"}},
-		{"seven", webhook + reach("a", "b", "c", "d", "e", "f", "g") + "\n", []string{"…", "…", "…", "…", "…", "and 2 more"}},
-		{"none", webhook + reach() + "\n", []string{"nothing critical"}},
-		{"not in the inventory", failing, []string{"unknown"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var got []string
-			for _, row := range rows(t, test.series, criticalNames()) {
-				got = append(got, row["what"])
-			}
-			slices.Sort(got[:min(len(got), mostNames)]) // Prometheus returns them in any order
-			if len(got) > mostNames {                   // which are named is up to Prometheus
-				for i := range mostNames {
-					got[i] = "…"
-				}
-			}
-			if !slices.Equal(got, test.want) {
-				t.Errorf("%q, want %q", got, test.want)
-			}
-		})
+		got := rows(t, series+"\n", unhealthyPanel().Queries[0].Expr)
+		if len(got) != 1 || got[0]["blocks"] != want {
+			t.Errorf("%v, want one row that intercepts %s", got, want)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package dashboards
 import (
 	"fmt"
 	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // oneWebhook is the webhook that the board "Webhook" is about. A webhook and a CRD may
@@ -45,6 +47,7 @@ func webhook() Board {
 			{Panels: append(webhookStats(), webhookTables()...)},
 			{Title: "Calls", Panels: append(callPanels(), answerPanels()...)},
 			{Title: "Backend", Panels: backendPanels()},
+			{Title: "Match conditions and probe", Closed: true, Panels: seldomPanels()},
 		},
 	}
 }
@@ -69,18 +72,18 @@ func webhookStats() []Panel {
 		statPanel("Backend", "Whether the backend has a ready endpoint.",
 			`min(max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{`+oneWebhook.auditor+`}))`, red).
 			withUnit(unitCount, Threshold{red, 0}, Threshold{green, 1}).withTexts(Text{"0", "not ready", red}, Text{"1", "ready", green}),
-		statPanel("If it fails", "What happens to requests while the webhook fails: closed refuses them, open lets them pass unchecked.",
+		statPanel("On fail", "What happens to requests while the webhook fails: closed refuses them, open lets them pass unchecked.",
 			fmt.Sprintf(`max(max by (cluster) (webhook_auditor_webhook_failure_impact{impact="closed",%[1]s}) or 0 * max by (cluster) (webhook_auditor_webhook_failure_impact{impact="open",%[1]s}))`, oneWebhook.admission), orange).
 			withUnit(unitCount, Threshold{blue, 0}, Threshold{orange, 1}).withTexts(Text{"0", "open", blue}, Text{"1", "closed", orange}),
-		statPanel("p99 now", "One call of a hundred takes longer than this.", "max("+oneWebhook.latency("0.99")+")", red).withUnit(unitSeconds, slow...),
-		statPanel("Slow from", "The latency from which the auditor calls it slow.", `max(max by (cluster, type, name) (webhook_auditor_webhook_latency_threshold_seconds{`+oneWebhook.admission+`}))`, blue).withUnit(unitSeconds, Threshold{blue, 0}),
+		statPanel("p99", "One call of a hundred now takes longer than this.", "max("+oneWebhook.latency("0.99")+")", red).withUnit(unitSeconds, slow...),
+		statPanel("Slow at", "The latency from which the auditor calls it slow.", `max(max by (cluster, type, name) (webhook_auditor_webhook_latency_threshold_seconds{`+oneWebhook.admission+`}))`, blue).withUnit(unitSeconds, Threshold{blue, 0}),
 		statPanel("Timeout", "How long the API server waits for one call.", `max(max by (cluster, configuration) (webhook_auditor_webhook_timeout_seconds{`+oneWebhook.auditor+`}))`, blue).withUnit(unitSeconds, Threshold{blue, 0}),
 		statPanel("Failed", "Share of calls in the chosen time range that failed, closed or open.", failed, red).withUnit(unitPercent, Threshold{green, 0}, Threshold{orange, 0.001}, Threshold{red, 0.01}),
-		statPanel("Rejected", "Share of calls in the chosen time range that the webhook answered with no.", rejected, blue).withUnit(unitPercent, Threshold{blue, 0}),
+		statPanel("Refused", "Share of calls in the chosen time range that the webhook answered with no.", rejected, blue).withUnit(unitPercent, Threshold{blue, 0}),
 		budgetPanel(),
 		statPanel("Calls", "Calls per second, over the chosen time range.", "sum("+whole.calls()+")", blue).withUnit(unitRate, Threshold{blue, 0}),
-		untilExpiry("CA expiry", "Until the last valid CA of its bundle expires.", "webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"),
-		untilExpiry("Cert expiry", "Until the certificate expires that it showed to the last probe.", "webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"),
+		untilExpiry("CA", "Until the last valid CA of its bundle expires.", "webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"),
+		untilExpiry("Cert", "Until the certificate expires that it showed to the last probe.", "webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"),
 	}
 }
 
@@ -95,9 +98,9 @@ func untilExpiry(title, description, metric string) Panel {
 // samples than Prometheus allows.
 func budgetPanel() Panel {
 	month := oneWebhook.over("[30d]")
-	left := "1 - 100 * " + overallRatio(month.failures(), month.calls())
-	return statPanel("Budget left", "What is left of the failure budget of the last thirty days: one call of a hundred may fail. Below zero it is overdrawn.", left, red).
-		withUnit(unitPercent, Threshold{red, -1e9}, Threshold{orange, 0}, Threshold{green, 0.25})
+	left := "clamp_min(1 - 100 * " + overallRatio(month.failures(), month.calls()) + ", 0)"
+	return statPanel("Budget", "What is left of the failure budget of the last thirty days: one call of a hundred may fail.", left, red).
+		withUnit(unitPercent, Threshold{orange, 0}, Threshold{green, 0.25}).withTexts(Text{"0", "spent", red})
 }
 
 // findingsOf is one series per finding of the webhook.
@@ -112,7 +115,7 @@ func registeredOnce() string {
 // webhookTables are what is recorded of the webhook: registration, findings, reach
 // and alerts.
 func webhookTables() []Panel {
-	return slices.Concat([]Panel{registrationPanel(), findingsPanel()}, reachPanels(), []Panel{alertsPanel()})
+	return slices.Concat([]Panel{registrationPanel(), findingsPanel(), alertsPanel()}, reachPanels())
 }
 
 func registrationPanel() Panel {
@@ -129,17 +132,17 @@ func registrationPanel() Panel {
 		Kind:        Table, Unit: unitText, Width: 24, Height: 4,
 		Queries: []Query{{Expr: orNone("topk(20, "+withCommand(expr)+")", anyRegistered, "configuration", "Not registered")}},
 		Columns: []Column{
-			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 110},
-			{Field: "configuration", Title: "Configuration", Unit: unitText},
-			{Field: "owner", Title: "Owner", Unit: unitText},
-			{Field: "A", Title: "Changed ago", Unit: unitAge, Width: 110, Texts: []Text{{Value: "-1", Text: "unknown"}, {Value: "0", Text: " "}}},
-			{Field: "failure_policy", Title: "On failure", Unit: unitText, Width: 95},
-			{Field: "match_policy", Title: "Match", Unit: unitText, Width: 100},
-			{Field: "backend", Title: "Backend", Unit: unitText, Width: 90},
-			{Field: "service_namespace", Title: "Namespace", Unit: unitText, Links: []Link{logsOf}},
-			{Field: "service_name", Title: "Service", Unit: unitText},
-			{Field: "approved", Title: "Approved", Unit: unitText, Width: 95},
-			{Field: command, Title: "First command", Unit: unitText, Width: 240},
+			{Field: "configuration", Title: "Configuration", Unit: unitText, Width: 230},
+			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 80},
+			{Field: "A", Title: "Changed ago", Unit: unitAge, Width: 105, Texts: []Text{{Value: "-1", Text: "unknown"}, {Value: "0", Text: " "}}},
+			{Field: "failure_policy", Title: "On failure", Unit: unitText, Width: 90},
+			{Field: "owner", Title: "Owner", Unit: unitText, Width: 120},
+			{Field: command, Title: "First command", Unit: unitText, Width: 330},
+			{Field: "service_namespace", Title: "Namespace", Unit: unitText, Width: 120, Links: []Link{logsOf}},
+			{Field: "service_name", Title: "Service", Unit: unitText, Width: 120},
+			{Field: "match_policy", Title: "Match", Unit: unitText, Width: 95},
+			{Field: "backend", Title: "Backend", Unit: unitText, Width: 85},
+			{Field: "approved", Title: "Approved", Unit: unitText},
 		},
 		Unknown: unknownTable,
 	}
@@ -162,7 +165,7 @@ func findingsPanel() Panel {
 	return Panel{
 		Title:       "Findings and runbooks",
 		Description: "What the auditor found wrong with it. The check leads to its runbook.",
-		Kind:        Table, Unit: unitCount, Width: 8, Height: 8,
+		Kind:        Table, Unit: unitCount, Width: 12, Height: 8,
 		Queries: []Query{{Expr: orNone("topk(20, "+withDefault(withReachedName(fmt.Sprintf("(3 * %s\nor 2 * %s\nor %s)",
 			byRank(3), byRank(2), byRank(1))), "what", "all of it")+")", registeredOnce(), "severity", "none")}},
 		Columns: []Column{
@@ -179,7 +182,7 @@ func reachPanels() []Panel {
 	return []Panel{{
 		Title:       "Resources it reaches",
 		Description: "The critical, virtual and sensitive resources that it is called for, at most fifty. The totals stand beside.",
-		Kind:        Table, Unit: unitCount, Width: 6, Height: 8,
+		Kind:        Table, Unit: unitCount, Width: 12, Height: 7,
 		Queries: []Query{{Expr: orNone("topk(50, "+withReachedName(`max by (cluster, class, group, resource) (webhook_auditor_webhook_reach{`+oneWebhook.auditor+`})`)+")",
 			registeredOnce(), "what", "None that is critical, virtual or sensitive")}},
 		Columns: []Column{
@@ -190,7 +193,7 @@ func reachPanels() []Panel {
 	}, {
 		Title:       "By class",
 		Description: "How many resources of each class it is called for.",
-		Kind:        BarGauge, Unit: unitCount, Width: 4, Height: 8,
+		Kind:        BarGauge, Unit: unitCount, Width: 12, Height: 7,
 		Queries: []Query{{
 			Expr:   `max by (cluster, class) (webhook_auditor_webhook_reached_resources{` + oneWebhook.auditor + `})`,
 			Legend: "{{class}} {{cluster}}",
@@ -205,16 +208,20 @@ func reachPanels() []Panel {
 }
 
 func alertsPanel() Panel {
+	of := func(severity string) string {
+		return `max by (cluster, alertname, alertstate, severity) (ALERTS{severity="` + severity + `",cluster=~"$cluster",alertname=~"Webhook.*",type="$type",name="$name"})`
+	}
 	return Panel{
 		Title:       "Alerts",
-		Description: "Alerts about it, firing or about to.",
-		Kind:        Table, Unit: unitCount, Width: 6, Height: 8,
-		Queries: []Query{{Expr: `topk(20, max by (cluster, alertname, alertstate) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",type="$type",name="$name"}))`}},
+		Description: "Alerts about it, firing or about to, the worst first. The name leads to the list of alerts with their runbooks.",
+		Kind:        Table, Unit: unitCount, Width: 12, Height: 8,
+		Queries: []Query{{Expr: orNone(fmt.Sprintf("topk(20, 3 * %s\nor 2 * %s\nor %s)", of("critical"), of("warning"), of("info")), rulesLoaded, "severity", "none")}},
 		Columns: []Column{
-			{Field: "alertname", Title: "Alert", Unit: unitText},
-			{Field: "alertstate", Title: "State", Unit: unitText, Width: 80, Texts: []Text{{"firing", "firing", red}, {"pending", "pending", yellow}}},
+			{Field: "severity", Title: "Severity", Unit: unitText, Width: 90, Texts: severities},
+			{Field: "alertname", Title: "Alert", Unit: unitText, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/rules/ALERTS.md#:~:text=${__data.fields.alertname:raw}", Outside: true}}},
+			{Field: "alertstate", Title: "State", Unit: unitText, Width: 80},
 		},
-		Unknown: "No alert about it, or no rules.",
+		Unknown: "Unknown: the rules are not loaded.",
 	}
 }
 
@@ -245,44 +252,34 @@ func callPanels() []Panel {
 	}
 }
 
+// answerPanels count admissions by operation and code, and conversions, which have
+// neither, by their versions and success.
 func answerPanels() []Panel {
-	requests := func(label string) []Query {
-		return []Query{{
+	requests := func(label string) Query {
+		return Query{
 			Expr:   `sum by (` + label + `) (rate(apiserver_admission_webhook_request_total{cluster=~"$cluster",type="$type",name="$name"}[$__rate_interval]))`,
 			Legend: "{{" + label + "}}",
-		}}
+		}
+	}
+	conversions := func(by, succeeded, legend string) Query {
+		return Query{Expr: "sum by (" + by + ") (" + oneWebhook.conversions("_count", succeeded) + ")", Legend: legend}
 	}
 	return []Panel{
 		{
-			Title:       "Calls by operation",
-			Description: "How often the API server calls it. Conversions carry no operation.",
+			Title:       "Calls by operation or versions",
+			Description: "How often the API server calls it: admissions by their operation, conversions by the versions between which they convert.",
 			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
-			Queries: requests("operation"),
+			Queries: []Query{requests("operation"), conversions("from_version, to_version", "", "{{from_version}} to {{to_version}}")},
 		},
 		{
 			Title:       "Answers by code",
-			Description: "200 is an answer, yes or no; 400 and above are refusals and failures; 0 is an error inside the API server.",
-			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
-			Queries: requests("code"),
-			Shades:  codeColors,
-		},
-		{
-			Title:       "Conversions by version",
-			Description: "Conversions per second from one version of the CRD to another.",
+			Description: "200 is an answer, yes or no; 400 and above are refusals and failures; 0 is an error inside the API server. Conversions succeed or fail.",
 			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
 			Queries: []Query{
-				{Expr: "sum by (from_version, to_version) (" + oneWebhook.conversions("_count", `succeeded="true"`) + ")", Legend: "{{from_version}} to {{to_version}}", Color: green},
-				{Expr: "sum by (from_version, to_version) (" + oneWebhook.conversions("_count", `succeeded="false"`) + ")", Legend: "{{from_version}} to {{to_version}} failed", Color: red},
+				requests("code"),
+				conversions("type", `succeeded="true"`, "200 converted"), conversions("type", `succeeded="false"`, "500 failed"),
 			},
-		},
-		{
-			Title:       "Match conditions",
-			Description: "Calls that its matchConditions spared, and evaluations of them that failed: with failurePolicy Fail a failed one refuses the request, and no other series shows it.",
-			Kind:        TimeSeries, Unit: unitRate, Width: 12, Height: 8,
-			Queries: []Query{
-				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_exclusions_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} spared"},
-				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_evaluation_errors_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} failed"},
-			},
+			Shades: codeColors,
 		},
 		{
 			Title:       "Latency that all admission webhooks add to the resources it reaches",
@@ -296,29 +293,44 @@ func answerPanels() []Panel {
 	}
 }
 
+// seldomPanels are those that most webhooks have nothing for.
+func seldomPanels() []Panel {
+	return []Panel{
+		{
+			Title:       "Match conditions",
+			Description: "Calls that its matchConditions spared, and evaluations of them that failed: with failurePolicy Fail a failed one refuses the request, and no other series shows it.",
+			Kind:        TimeSeries, Unit: unitRate, Width: 12, Height: 8,
+			Queries: []Query{
+				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_exclusions_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} spared"},
+				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_evaluation_errors_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} failed"},
+			},
+		},
+		{
+			Title:       "Duration of the probe",
+			Description: "What the TLS dial of the last probe took.",
+			Kind:        TimeSeries, Unit: unitSeconds, Width: 12, Height: 8,
+			Queries: []Query{{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_duration_seconds{` + oneWebhook.auditor + `})`, Legend: "{{configuration}} {{cluster}}"}},
+		},
+	}
+}
+
 // inReach keeps the resources that the webhook reaches.
 func inReach(expr string) string {
 	return fmt.Sprintf("(%s) and on (cluster, group, resource) max by (cluster, group, resource) (webhook_auditor_webhook_reach{%s})", expr, oneWebhook.auditor)
 }
 
 func backendPanels() []Panel {
-	ready := []Text{{"1", "ready", green}, {"0", "not ready", red}}
-	return []Panel{
-		{
-			Title:       "Backend over time",
-			Description: "Whether an endpoint was ready, and whether the probe's TLS dial succeeded. Empty stretches: it could not be known.",
-			Kind:        StateTimeline, Unit: unitCount, Width: 12, Height: 6,
-			Queries: []Query{
-				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{` + oneWebhook.auditor + `})`, Legend: "endpoints of {{configuration}} {{cluster}}"},
-				{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_success{` + oneWebhook.auditor + `})`, Legend: "probe of {{configuration}} {{cluster}}"},
-			},
-			Texts: ready,
-		},
-		{
-			Title:       "Duration of the probe",
-			Description: "What the TLS dial of the last probe took.",
-			Kind:        TimeSeries, Unit: unitSeconds, Width: 12, Height: 6,
-			Queries: []Query{{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_duration_seconds{` + oneWebhook.auditor + `})`, Legend: "{{configuration}} {{cluster}}"}},
-		},
+	state := func(metric string) string {
+		return `max by (cluster, configuration) (` + metric + `{` + oneWebhook.auditor + `})`
 	}
+	return []Panel{{
+		Title:       "Backend over time",
+		Description: "Whether an endpoint was ready, and whether the probe's TLS dial succeeded. Empty stretches: it could not be known.",
+		Kind:        StateTimeline, Unit: unitCount, Width: 24, Height: 6,
+		Queries: []Query{
+			{Expr: orUnknown(state("webhook_auditor_webhook_backend_ready"), "configuration", "any"), Legend: "endpoints of {{configuration}} {{cluster}}"},
+			{Expr: state("webhook_auditor_webhook_probe_success"), Legend: "probe of {{configuration}} {{cluster}}"},
+		},
+		Texts: []Text{{"1", "ready", green}, {"0", "not ready", red}, unknownState},
+	}}
 }

@@ -69,7 +69,7 @@ func backToBoard() Link {
 }
 
 // keptChoices are the choices of the board of all webhooks.
-var keptChoices = []Variable{{Name: "all_type", Hidden: true}, {Name: "all_name", Hidden: true}}
+var keptChoices = []Variable{{Name: "all_type", All: ".*", Hidden: true}, {Name: "all_name", All: ".*", Hidden: true}}
 
 // drillDown leads from a series or a row to the board of its webhook, in its
 // own cluster. field is where Grafana finds the labels: __field.labels or
@@ -116,6 +116,9 @@ func findingsIn(matcher string, s scope) string {
 // warning.
 const firingAlerts = `max by (cluster, alertname, severity, type, name) (ALERTS{cluster=~"$cluster",alertname=~"Webhook.*",alertstate="firing",severity=~"critical|warning",type=~"$type",name=~"$name"})`
 
+// rulesLoaded is there where the project's rules record anything.
+const rulesLoaded = `max by (cluster) (cluster_type_configuration_name_namespace:webhook_auditor_webhook:last5m{cluster=~"$cluster"})`
+
 func statPanel(title, description, expr, color string) Panel {
 	return Panel{
 		Title: title, Description: description, Kind: Stat, Unit: unitCount, Width: 4, Height: 3,
@@ -127,16 +130,14 @@ func statPanel(title, description, expr, color string) Panel {
 
 func summaryPanels() []Panel {
 	called := `sum by (` + webhookLabels + `) (apiserver_admission_webhook_request_total{` + selected.admission + `})`
-	alerts := statPanel("Alerts", "Alerts of severity critical or warning about these webhooks that are firing. None can also mean that the rules are not installed.", "count("+firingAlerts+")", orange)
-	alerts.Unknown = "none"
 	return []Panel{
-		statPanel("Failing now", "Webhooks of which some calls fail, closed or open.", countOrZero("("+selected.failures()+") > 0", called), red),
-		statPanel("Down now", "Webhooks without a ready backend: the Service, its port or its endpoints are missing.", countOrZero(unreadyBackends, registeredWebhooks), red),
-		statPanel("Slow now", "Webhooks whose p99 is above their threshold.",
+		statPanel("Failing", "Webhooks of which some calls fail now, closed or open.", countOrZero("("+selected.failures()+") > 0", called), red),
+		statPanel("Down", "Webhooks without a ready backend now: the Service, its port or its endpoints are missing.", countOrZero(unreadyBackends, registeredWebhooks), red),
+		statPanel("Slow", "Webhooks whose p99 is above their threshold.",
 			countOrZero("("+selected.latency("0.99")+")\n> on ("+webhookLabels+") "+selected.threshold(), called), orange),
 		statPanel("Critical", "Findings of severity critical, of the chosen webhooks.", countOrZero(findingsIn(`severity="critical"`, selected), registeredWebhooks), red),
 		statPanel("Warnings", "Findings of severity warning, of the chosen webhooks.", countOrZero(findingsIn(`severity="warning"`, selected), registeredWebhooks), orange),
-		alerts,
+		statPanel("Alerts", "Alerts of severity critical or warning about these webhooks that are firing. Unknown where the rules are not loaded.", countOrZero(firingAlerts, rulesLoaded), orange),
 	}
 }
 
@@ -248,7 +249,7 @@ func failurePanels() []Panel {
 		},
 		{
 			Title:       "Answers other than 200, by webhook",
-			Description: "Calls per second that did not end in 200: refusals, failures and malformed answers. The ten most frequent of the chosen time range; all together in the panel beside.",
+			Description: "Calls per second that did not end in 200: refusals, failures and malformed answers. The ten most frequent of the chosen time range; dashed, all together.",
 			Kind:        TimeSeries, Unit: unitRate, Width: 24, Height: 9,
 			Queries: []Query{{
 				Expr:   topBy(callsByCode(rateWindow), callsByCode(rankWindow), webhookLabels+", code"),
@@ -293,7 +294,7 @@ func resourcePanels() []Panel {
 			Links:      drillDown("__field.labels"),
 		},
 		{
-			Title:       "Failed calls of the webhooks in the chain, by resource",
+			Title:       "Failed calls, by critical or converted resource",
 			Description: "Upper bound: the failed share of all calls of all webhooks that reach the critical, virtual or sensitive resource, and of the conversions of a CRD's objects. The API server does not export on which resource a call failed. The ten worst of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitPercent, Width: 24, Height: 9,
 			Queries: []Query{{
@@ -316,9 +317,9 @@ func resourcePanels() []Panel {
 				Legend: "{{operation}} {{what}} {{cluster}}",
 			}},
 			Columns: []Column{
+				{Field: "A", Title: "Left of 30 s", Unit: unitSeconds, Of: 30},
 				{Field: "operation", Title: "Operation", Unit: unitText},
 				{Field: "what", Title: "Resource", Unit: unitText},
-				{Field: "A", Title: "Longest write", Unit: unitSeconds},
 			},
 			Thresholds: []Threshold{{green, 0}, {orange, 10}, {red, 30}},
 			Unknown:    "No webhook reaches a critical resource, or nothing is known.",
@@ -369,11 +370,11 @@ func certificatePanels() []Panel {
 			Kind:        Table, Unit: unitDays, Width: 12, Height: 9,
 			Queries: []Query{{Expr: fmt.Sprintf(`bottomk(%d, (max by (cluster, type, configuration, name) (%s{%s}) - time()) / 86400)`, topSeries, metric, selected.auditor)}},
 			Columns: []Column{
-				{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 110},
-				{Field: "name", Title: "Webhook", Unit: unitText, Links: drillDown("__data.fields")},
+				{Field: "A", Title: "Days left", Unit: unitDays, Width: 85, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
+				{Field: "name", Title: "Webhook", Unit: unitText, Width: 230, Links: drillDown("__data.fields")},
+				{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 80},
 				typeColumn, linkCluster,
-				{Field: "configuration", Title: "Configuration", Unit: unitText, Width: 170},
-				{Field: "A", Title: "Days left", Unit: unitDays, Width: 95, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
+				{Field: "configuration", Title: "Configuration", Unit: unitText},
 			},
 			Unknown: "Unknown: no such certificate was seen.",
 		}

@@ -25,9 +25,9 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/screenshots/allseries"
 )
 
-// elsewhere are series that nothing exports here: those of alerts are Prometheus' own,
+// elsewhere are series that nothing exports here: those of alerts and rules are Prometheus' own,
 // and probes are off.
-var elsewhere = regexp.MustCompile(`^(ALERTS|ALERTS_FOR_STATE|webhook_auditor_(webhook_probe_.*|webhook_serving_certificate_.*))$`)
+var elsewhere = regexp.MustCompile(`^(ALERTS|ALERTS_FOR_STATE|cluster_.*:webhook_auditor.*|webhook_auditor_(webhook_probe_.*|webhook_serving_certificate_.*))$`)
 
 func TestBoardsAskForWhatIsExported(t *testing.T) {
 	prometheus := monitored(t)

@@ -24,7 +24,7 @@ export const slow = { type: 'validating', name: 'deployments.policy.example.com'
 
 const lines = () => gunzipSync(readFileSync(join(import.meta.dirname, 'recorded/hour.om.gz'))).toString().split('\n').filter((l) => l && !l.startsWith('#'));
 
-const parts = /^(\w+)\{(.*)\} (\S+) (\d+)$/;
+const parts = /^([\w:]+)\{(.*)\} (\S+) (\d+)$/;
 
 // of puts the series into a cluster, so much later: a healthy cluster is one
 // whose incident has not begun by the end.
@@ -44,11 +44,21 @@ function many(line, copies) {
   return Array.from({ length: copies }, (_, i) => line.replace(/\b(name|crd_name|configuration)="/g, `$1="${i ? `copy-${i}.` : ''}`));
 }
 
+// ruled adds the recorded series by which the boards tell that the rules are
+// loaded: a sample wherever the auditor's was scraped.
+function ruled() {
+  const all = lines();
+  const times = new Set(all.map((l) => parts.exec(l)).filter(([, name]) => name === 'webhook_auditor_build_info').map(([, , , , at]) => at));
+  return [...all, ...[...times].sort().map((at) => `cluster_type_configuration_name_namespace:webhook_auditor_webhook:last5m{name=""} 1 ${at}`)];
+}
+
 // stores are what the boards are drawn from.
 export const stores = {
-  one: () => lines(),
-  two: () => lines().flatMap((l) => [...of(l, 'north'), ...of(l, 'south', end - broken)]),
-  many: () => lines().flatMap((l) => many(l, 60)),
+  one: () => ruled(),
+  norules: () => lines().filter((l) => !l.startsWith('ALERTS')),
+  noapiserver: () => ruled().filter((l) => !l.startsWith('apiserver_')),
+  two: () => ruled().flatMap((l) => [...of(l, 'north'), ...of(l, 'south', end - broken)]),
+  many: () => ruled().flatMap((l) => many(l, 60)),
 };
 
 // write writes a store in the OpenMetrics format, which wants the samples of a

@@ -14,7 +14,7 @@ for binary in prometheus promtool; do
   [ -x "../bin/$binary" ] || { echo "no e2e/bin/$binary: run e2e/prom/build.sh" >&2; exit 1; }
 done
 
-npm ci --no-progress
+./install.sh
 npm run build
 CHROMIUM="$chromium" node shoot.mjs ../bin/prometheus ../bin/promtool ../bin/screenshots
 (cd .. && CHROMIUM="$chromium" PAGE_SCREENSHOTS="$PWD/bin/screenshots/page" go test -count=1 -run 'TestServedPage|TestPrinted|TestIncident' ./suites/page)

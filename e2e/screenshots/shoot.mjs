@@ -1,15 +1,13 @@
 // Draws every board from a recorded hour, compares what a user must see with
 // the page, and writes the pictures.
 // Usage: node shoot.mjs PROMETHEUS PROMTOOL FOLDER
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
-import { conversion, culprit, ranges, slow, stores, write } from './recorded.mjs';
+import { conversion, culprit, ranges, slow, stores } from './recorded.mjs';
 import { measure } from './measure.mjs';
+import { prometheusWith } from './prometheus.mjs';
 import { serve } from './serve.mjs';
 import { ask, current } from './src/interpolate.js';
 
@@ -44,40 +42,6 @@ const complain = (text) => {
   complaints.push(text);
   console.error(`✗ ${text}`);
 };
-
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-async function fill(promtool, folder, store) {
-  mkdirSync(folder);
-  const metrics = join(folder, 'samples.om');
-  await write(metrics, stores[store]());
-  const made = spawnSync(promtool, ['tsdb', 'create-blocks-from', 'openmetrics', metrics, join(folder, 'data')], { encoding: 'utf8' });
-  if (made.status !== 0) throw new Error(`filling Prometheus: ${made.error ?? made.stderr}`);
-  rmSync(metrics);
-}
-
-async function prometheusOn(binary, folder) {
-  const port = await freePort();
-  const arguments_ = ['--config.file=/dev/null', `--storage.tsdb.path=${join(folder, 'data')}`, '--storage.tsdb.retention.time=100y', `--web.listen-address=127.0.0.1:${port}`];
-  const process = spawn(binary, arguments_, { stdio: ['ignore', 'ignore', 'pipe'] });
-  const url = `http://127.0.0.1:${port}`;
-  let log = '';
-  process.stderr.on('data', (d) => { log = (log + d).slice(-4000); });
-  for (const until = Date.now() + 60_000; ;) {
-    const reply = await fetch(`${url}/-/ready`).catch(() => undefined);
-    if (reply?.ok) break;
-    if (process.exitCode !== null || Date.now() > until) throw new Error(`starting Prometheus: ${log}`);
-    await new Promise((next) => setTimeout(next, 100));
-  }
-  return { url, stop: async () => { process.kill(); await once(process, 'exit'); } };
-}
 
 // costs prints what each panel costs where there are many webhooks.
 async function costs(prometheus) {
@@ -172,10 +136,8 @@ async function shoot(browser, url, folder, shot, theme, viewport) {
 }
 
 // draw draws the boards of one store.
-async function draw(browser, { prometheus, promtool, folder, scratch }, store) {
-  const data = join(scratch, store);
-  await fill(promtool, data, store);
-  const db = await prometheusOn(prometheus, data);
+async function draw(browser, { folder, ...programs }, store) {
+  const db = await prometheusWith(store, programs);
   const site = await serve({ page: join(here, '../bin/screenshots/page'), boards, prometheus: db.url });
   try {
     if (store === 'one') await annotated(db.url);

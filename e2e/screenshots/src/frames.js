@@ -2,21 +2,20 @@
 import {
   applyFieldOverrides, cacheFieldDisplayNames, FieldConfigOptionsRegistry, FieldType, identityOverrideProcessor,
   standardTransformers, standardTransformersRegistry, transformDataFrame, createDataFrame,
-} from '@grafana/data';
+} from '#data';
 import { firstValueFrom } from 'rxjs';
 import { ask } from './interpolate.js';
 
-// The transformers that boards use; Grafana's list names some twice.
-const { mergeTransformer, filterFieldsByNameTransformer, organizeFieldsTransformer, orderFieldsTransformer, renameFieldsTransformer, filterFieldsTransformer, noopTransformer, filterByValueTransformer, groupingToMatrixTransformer, groupByTransformer, sortByTransformer } = standardTransformers;
-
+// Grafana's list names some twice.
 standardTransformersRegistry.setInit(() =>
-  [mergeTransformer, filterFieldsByNameTransformer, organizeFieldsTransformer, orderFieldsTransformer, renameFieldsTransformer, filterFieldsTransformer, noopTransformer, filterByValueTransformer, groupingToMatrixTransformer, groupByTransformer, sortByTransformer].map((t) => ({ id: t.id, name: t.name, transformation: () => Promise.resolve(t), editor: () => null, imageDark: '', imageLight: '' })),
+  [...new Map(Object.values(standardTransformers).map((t) => [t.id, t])).values()].map((t) => ({ id: t.id, name: t.name, transformation: () => Promise.resolve(t), editor: () => null, imageDark: '', imageLight: '' })),
 );
 
 const legend = (target, labels) =>
   target.legendFormat === '__auto' ? undefined : target.legendFormat.replace(/\{\{(\w+)\}\}/g, (_, name) => labels[name] ?? '');
 
 function seriesFrames(target, result) {
+  if (!result.length) return [createDataFrame({ refId: target.refId, fields: [] })];
   return result.map(({ metric, value, values }) => {
     const samples = values ?? [value];
     const { __name__: name, ...labels } = metric;
@@ -30,25 +29,35 @@ function seriesFrames(target, result) {
   });
 }
 
-function tableFrame(target, result, alone) {
-  const names = [...new Set(result.flatMap((r) => Object.keys(r.metric)))].filter((n) => n !== '__name__').sort();
-  return createDataFrame({
-    refId: target.refId,
-    fields: [
-      { name: 'Time', type: FieldType.time, values: result.map((r) => r.value[0] * 1000), config: {} },
-      ...names.map((name) => ({ name, type: FieldType.string, values: result.map((r) => r.metric[name] ?? ''), config: {} })),
-      { name: alone ? 'Value' : `Value #${target.refId}`, type: FieldType.number, values: result.map((r) => Number(r.value[1])), config: {} },
-    ],
+// tableFrames are the frames of tables as Grafana's Prometheus data source makes
+// them. A query without series gives a frame without fields, and where there are
+// other queries one of a time and a value without rows.
+function tableFrames(targets, answers) {
+  const empty = (t) => createDataFrame({ refId: t.refId, fields: [] });
+  if (targets.length === 1 && !answers[0].length) return [empty(targets[0])];
+  return targets.map((target, i) => {
+    const result = answers[i];
+    const names = [...new Set(result.flatMap((r) => Object.keys(r.metric)))].filter((n) => n !== '__name__').sort();
+    return createDataFrame({
+      refId: target.refId,
+      fields: [
+        { name: 'Time', type: FieldType.time, values: result.map((r) => r.value[0] * 1000), config: {} },
+        ...names.map((name) => ({ name, type: FieldType.string, values: result.map((r) => r.metric[name] ?? ''), config: {} })),
+        { name: targets.length === 1 ? 'Value' : `Value #${target.refId}`, type: FieldType.number, values: result.map((r) => Number(r.value[1])), config: {} },
+      ],
+    });
   });
 }
 
-export async function load(panel, context) {
-  const answers = await Promise.all(panel.targets.map((t) => ask('', t, context)));
-  const frames = panel.targets.flatMap((t, i) =>
-    t.format === 'table' ? (answers[i].length ? [tableFrame(t, answers[i], panel.targets.length === 1)] : []) : seriesFrames(t, answers[i]),
-  );
-  if (!panel.transformations || !frames.length) return frames;
+// transformed are the frames that the panel draws of the answers to its queries.
+export async function transformed(panel, answers) {
+  const frames = panel.targets[0].format === 'table' ? tableFrames(panel.targets, answers) : panel.targets.flatMap((t, i) => seriesFrames(t, answers[i]));
+  if (!panel.transformations) return frames;
   return firstValueFrom(transformDataFrame(panel.transformations, frames, { interpolate: (s) => s }));
+}
+
+export async function load(panel, context) {
+  return transformed(panel, await Promise.all(panel.targets.map((t) => ask('', t, context))));
 }
 
 // registry knows the properties that boards set: Grafana itself fills it from

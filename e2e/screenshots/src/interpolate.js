@@ -35,9 +35,10 @@ const special = (value) => value.replace(/\\/g, '\\\\\\\\').replace(/[$^*{}[\]'+
 // "raw", and the regular expression that stands for All, stay as they are.
 export function formatted(variable, value, format) {
   if (value === '$__all' || value === 'All') return variable.allValue ?? '.*';
-  if (format === 'raw') return value;
-  return variable.multi || variable.includeAll ? special(value) : regular(value);
+  return format === 'raw' ? value : escaped(value, variable);
 }
+
+export const escaped = (value, { multi, includeAll }) => (multi || includeAll ? special(value) : regular(value));
 
 // interpolate replaces $name, ${name} and ${name:format}.
 export function interpolate(text, variables, list) {
@@ -50,16 +51,17 @@ export function interpolate(text, variables, list) {
 }
 
 // ask sends a query to Prometheus at base, as a panel of so many pixels would,
-// and returns the series.
-export async function ask(base, target, { variables, list, range, pixels }) {
-  const all = {
-    ...variables,
+// and returns the series. Where there is a scene, Grafana's own code fills in the
+// variables.
+export async function ask(base, target, { variables, list, scene, range, pixels }) {
+  const times = {
     __rate_interval: `${rateInterval(range, target, pixels)}s`,
     __interval: `${step(range, target, pixels)}s`,
     __range: `${range.end - range.start}s`,
     __from: `${range.start * 1000}`,
   };
-  const query = interpolate(target.expr, all, list);
+  const scoped = Object.fromEntries(Object.entries(times).map(([name, value]) => [name, { value }]));
+  const query = scene ? scene.interpolate(target.expr, scoped, escaped) : interpolate(target.expr, { ...variables, ...times }, list);
   const when = target.instant ? { time: range.end } : { ...range, step: step(range, target, pixels) };
   const path = target.instant ? 'query' : 'query_range';
   const reply = await fetch(`${base}/api/v1/${path}`, { method: 'POST', body: new URLSearchParams({ query, ...when }) });
