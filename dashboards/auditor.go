@@ -23,7 +23,7 @@ func auditor() Board {
 const replicas = `max by (cluster, instance) (webhook_auditor_build_info{cluster=~"$cluster"})`
 
 func healthPanels() []Panel {
-	return []Panel{
+	panels := []Panel{
 		statPanel("Replicas", "Processes that answer scrapes.", "count("+replicas+")", green).withUnit(unitCount, Threshold{red, 0}, Threshold{green, 1}),
 		statPanel("Data age", "How long ago every watch was known current. Grows while one is broken.",
 			`time() - min(max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"}))`, red).
@@ -39,6 +39,10 @@ func healthPanels() []Panel {
 			`max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded",status="True"} == 1)) or 0 * max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded"}))`, red).
 			withTexts(Text{"0", "no", green}, Text{"1", "yes", red}),
 	}
+	for i := range panels {
+		panels[i].Width = 8 // for their titles, on half a screen too
+	}
+	return panels
 }
 
 func findingPanels() []Panel {
@@ -53,7 +57,7 @@ func findingPanels() []Panel {
 			// Names that are longer are cut at their beginnings.
 			Queries: []Query{{
 				Expr: orUnknown(fmt.Sprintf(`label_replace(%s, "condition", "$1", "condition", "(.+?)(?:Admission)?(?:Webhook)?(?:Configuration)?Error")`,
-					"("+either(state("True"), "0 * "+state("False"), "2 * "+state("Unknown"))+")"), "condition", "any"),
+					"("+either(state("True"), "0 * "+state("False"), "2 * "+state("Unknown"))+")")),
 				Legend: "{{condition}} {{cluster}}",
 			}},
 			Texts: []Text{{"0", "False", green}, {"1", "True", red}, {"2", "Unknown", yellow}, unknownState},

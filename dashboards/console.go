@@ -133,52 +133,39 @@ func consoleTable(p Panel) *sdk.Panel {
 	panel.TablePanel.Transform = "table"
 	panel.TablePanel.Columns = []sdk.Column{}
 	panel.TablePanel.Styles = consoleStyles(p)
-	expr, value := p.Queries[0].Expr, consoleValue(p)
-	if value.Of != 0 {
-		expr = fmt.Sprintf("%v - (%s)", value.Of, expr)
-	} else if value.Unit.Per != 0 {
-		expr = fmt.Sprintf("(%s) / %v", expr, value.Unit.Per)
-	}
-	if isRanked(p) {
-		expr = asLabel(expr, strings.Join(labelColumns(p), ", "), rankLabel)
-	}
-	panel.AddTarget(&sdk.Target{RefID: "A", Expr: consoleExpr(expr), Format: "table", Instant: true})
+	panel.AddTarget(&sdk.Target{RefID: "A", Expr: consoleExpr(consoleRows(p)), Format: "table", Instant: true})
 	return panel
-}
-
-// consoleValue is the column of the values, if there is one.
-func consoleValue(p Panel) Column {
-	if i := slices.IndexFunc(p.Columns, func(c Column) bool { return isLetter(c.Field) }); i >= 0 {
-		return p.Columns[i]
-	}
-	return Column{}
 }
 
 // isRanked reports whether a table begins with its values. The console puts values
 // last and sorts by the first column, so that they become a label.
-func isRanked(p Panel) bool {
-	return len(p.Columns) > 0 && isLetter(p.Columns[0].Field)
-}
+func isRanked(p Panel) bool { return len(p.Columns) > 0 && isLetter(p.Columns[0].Field) }
 
-// rankLabel is the label that the values of a ranked table become.
-const rankLabel = "value"
-
-// labelColumns are the labels that a table shows.
-func labelColumns(p Panel) []string {
-	var out []string
+// consoleRows is the query of a table, with the values that the console shows.
+func consoleRows(p Panel) string {
+	expr := p.Queries[0].Expr
+	var labels []string
 	for _, c := range p.Columns {
-		if !isLetter(c.Field) && !c.Hidden && c.Field != "cluster" {
-			out = append(out, c.Field)
+		switch {
+		case !isLetter(c.Field):
+			labels = append(labels, c.Field)
+		case c.Of != 0:
+			expr = fmt.Sprintf("%v - (%s)", c.Of, expr)
+		case c.Unit.Per != 0:
+			expr = fmt.Sprintf("(%s) / %v", expr, c.Unit.Per)
 		}
 	}
-	return out
+	if isRanked(p) {
+		labels = slices.DeleteFunc(labels, func(l string) bool { return l == "cluster" || l == linkCluster.Field })
+		expr = asLabel(expr, strings.Join(labels, ", "), "value")
+	}
+	return expr
 }
 
 func consoleStyles(p Panel) []sdk.ColumnStyle {
-	hidden := []string{"Time", "cluster"}
-	value := "Value #A"
+	hidden, value := []string{"Time", "cluster"}, "Value #A"
 	if isRanked(p) {
-		hidden, value = append(hidden, value), rankLabel
+		hidden, value = append(hidden, value), "value"
 	}
 	var out []sdk.ColumnStyle
 	for _, c := range p.Columns {
@@ -186,7 +173,7 @@ func consoleStyles(p Panel) []sdk.ColumnStyle {
 		case c.Hidden || c.Field == "cluster":
 		case !isLetter(c.Field):
 			out = append(out, consoleStyle(c.Field, c))
-		case len(valueTexts(c)) == 0:
+		case c.Unit != unitText: // its tables have no words for numbers
 			out = append(out, consoleStyle(value, c))
 		}
 	}
@@ -197,14 +184,6 @@ func consoleStyles(p Panel) []sdk.ColumnStyle {
 		out = append(out, sdk.ColumnStyle{Alias: new(""), Pattern: name, Type: "hidden"})
 	}
 	return out
-}
-
-// valueTexts are words for numbers, which the console's tables cannot show.
-func valueTexts(c Column) []Text {
-	if !isLetter(c.Field) || c.Unit != unitText {
-		return nil
-	}
-	return c.Texts
 }
 
 func consoleStyle(pattern string, c Column) sdk.ColumnStyle {

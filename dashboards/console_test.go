@@ -143,6 +143,34 @@ func consoleColumns(t *testing.T, title string, p object) {
 	}
 }
 
+// TestConsoleRanks: where the order of the rows says what is worst, the number is a
+// label, which the console sorts by: its values go last.
+func TestConsoleRanks(t *testing.T) {
+	ranked := map[string]string{"What changed just before": "h", "Admission budget of critical resources": "s", "CA bundles": "d", "Serving certificates": "d"}
+	for _, board := range consoleBoards(t) {
+		inside(board, func(o object) {
+			title, _ := o["title"].(string)
+			suffix, isRanked := ranked[title]
+			if !isRanked || o["type"] != "table" {
+				return
+			}
+			delete(ranked, title)
+			first := objects(o["styles"])[0]
+			if first["pattern"] != "value" || first["type"] != "number" || !strings.HasSuffix(first["alias"].(string), ", "+suffix) {
+				t.Errorf("%s begins with %v", title, first)
+			}
+			expr, _ := objects(o["targets"])[0]["expr"].(string)
+			if !strings.HasPrefix(expr, "count_values by (") || !strings.Contains(expr, `("value", `) {
+				t.Errorf("%s: its number is no label:\n%s", title, expr)
+			}
+			parse(t, expr)
+		})
+	}
+	for title := range ranked {
+		t.Errorf("no table %s", title)
+	}
+}
+
 func consoleChoice(t *testing.T, v object) {
 	t.Helper()
 	if v["type"] != "query" {

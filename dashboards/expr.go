@@ -198,9 +198,7 @@ func asLabel(expr, by, label string) string {
 
 // orUnknown adds a series of the state unknown where there is no other: Grafana has no
 // words for a timeline without time.
-func orUnknown(states, label, of string) string {
-	return states + "\nor on () " + withLabel("vector(-1)", label, of, label)
-}
+func orUnknown(states string) string { return states + "\nor on () vector(-1)" }
 
 // unknownState is what orUnknown adds.
 var unknownState = Text{"-1", "unknown", grey}

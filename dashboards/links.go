@@ -24,14 +24,19 @@ func (o Options) onPage(b Board) Board {
 		b.Links = append(slices.Clone(b.Links), Link{Title: "Status page", Outside: true, OnPage: true})
 	}
 	b.Links = o.links(b.Links)
+	return b.withLinks(o.links)
+}
+
+// withLinks is the board with what change makes of the links of its panels.
+func (b Board) withLinks(change func([]Link) []Link) Board {
 	b.Rows = slices.Clone(b.Rows)
 	for i, row := range b.Rows {
 		panels := slices.Clone(row.Panels)
 		for j, p := range panels {
-			panels[j].Links = o.links(p.Links)
+			panels[j].Links = change(p.Links)
 			panels[j].Columns = slices.Clone(p.Columns)
 			for k, c := range p.Columns {
-				panels[j].Columns[k].Links = o.links(c.Links)
+				panels[j].Columns[k].Links = change(c.Links)
 			}
 		}
 		b.Rows[i].Panels = panels

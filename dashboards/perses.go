@@ -1,9 +1,12 @@
 package dashboards
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "github.com/perses/perses/pkg/model/api/v1"
@@ -103,6 +106,28 @@ func persesStat(p Panel) common.Plugin {
 	}}
 }
 
+// rowField is a label of a row in Grafana's links.
+var rowField = regexp.MustCompile(`\$\{__data\.fields\.(\w+)`)
+
+// outsideLinks are those that lead out of Grafana, as Perses has them.
+func outsideLinks(links []Link) []Link {
+	return slices.DeleteFunc(persesLinks(links), func(l Link) bool { return !l.Outside })
+}
+
+// persesLinks are the links to runbooks and webhooks, as Perses has them: next to
+// the board that they are on.
+func persesLinks(links []Link) []Link {
+	var out []Link
+	for _, l := range links {
+		l.URL, _, _ = strings.Cut(strings.TrimPrefix(l.URL, "/d/"), "&var-cluster")
+		l.URL = rowField.ReplaceAllString(l.URL, `$${__data.fields["$1"]`)
+		if !l.OnPage && !strings.Contains(l.URL, "queryparam") && !strings.HasPrefix(l.URL, "/explore") {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
 // persesTable shows labels as they are: those that hold numbers have the unit in
 // their header.
 func persesTable(p Panel) common.Plugin {
@@ -120,6 +145,9 @@ func persesTable(p Panel) common.Plugin {
 			}
 		case c.Number && c.Unit.Suffix != "":
 			column["header"] = c.Title + ", " + c.Unit.Suffix
+		}
+		if len(c.Links) > 0 {
+			column["dataLink"] = object{"title": c.Links[0].Title, "url": c.Links[0].URL, "openNewTab": c.Links[0].Outside}
 		}
 		if len(c.Texts) > 0 {
 			column["cellSettings"] = persesCells(c.Texts)
@@ -166,20 +194,13 @@ var hexes = map[string]string{
 	green: "#73BF69", blue: "#5794F2", yellow: "#FADE2A", orange: "#FF9830", red: "#F2495C", purple: "#B877D9", grey: grey,
 }
 
+// persesUnits are Perses' words for units; other numbers are decimals.
+var persesUnits = map[string]string{
+	unitSeconds.Grafana: "seconds", unitPercent.Grafana: "percent-decimal", unitRate.Grafana: "requests/sec", unitBytes.Grafana: "bytes", unitDays.Grafana: "days",
+}
+
 func persesFormat(u Unit) object {
-	out := object{"unit": "decimal"}
-	switch u.Grafana {
-	case unitSeconds.Grafana:
-		out["unit"] = "seconds"
-	case unitPercent.Grafana:
-		out["unit"] = "percent-decimal"
-	case unitRate.Grafana:
-		out["unit"] = "requests/sec"
-	case unitBytes.Grafana:
-		out["unit"] = "bytes"
-	case unitDays.Grafana:
-		out["unit"] = "days"
-	}
+	out := object{"unit": cmp.Or(persesUnits[u.Grafana], "decimal")}
 	if u.Decimals >= 0 {
 		out["decimalPlaces"] = u.Decimals
 	}
@@ -209,7 +230,7 @@ var serverFields = []string{"createdAt", "updatedAt", "version"}
 
 // persesDashboard is the board as Perses' own API takes it.
 func persesDashboard(b Board) (object, error) {
-	out := v1.Dashboard{Kind: v1.KindDashboard, Spec: *perses(b)}
+	out := v1.Dashboard{Kind: v1.KindDashboard, Spec: *perses(b.withLinks(persesLinks))}
 	out.Metadata.Name, out.Metadata.Project = b.UID(), tag
 	o, err := asObject(out)
 	if err != nil {
@@ -221,7 +242,7 @@ func persesDashboard(b Board) (object, error) {
 
 // persesObject is the board as the Perses operator takes it.
 func persesObject(b Board) (object, error) {
-	config, err := asObject(perses(b))
+	config, err := asObject(perses(b.withLinks(outsideLinks)))
 	return object{
 		"apiVersion": "perses.dev/v1alpha2",
 		"kind":       "PersesDashboard",

@@ -100,7 +100,7 @@ func withCommand(expr string) string {
 		expr = fmt.Sprintf(`label_replace(%s, "do", "kubectl describe %s '$1'", "do", "%s/(.+)")`, expr, kind[1], kind[0])
 	}
 	expr = fmt.Sprintf(`label_join(%s, "behind", "/", "problem", "service_namespace", "service_name")`, expr)
-	return fmt.Sprintf(`label_replace(%s, "do", "kubectl describe service -n '$1' '$2'", "behind", "(?:No backend|Calls fail)[^/]*/(.+)/(.+)")`, expr)
+	return fmt.Sprintf(`label_replace(%s, "do", "kubectl describe svc -n '$1' '$2'", "behind", "(?:No backend|Calls fail)[^/]*/(.+)/(.+)")`, expr)
 }
 
 func unhealthyPanel() Panel {
@@ -113,26 +113,27 @@ func unhealthyPanel() Panel {
 	rows = with.number(rows, "p99", "("+selected.latency("0.99")+")\n> on ("+webhookLabels+") "+selected.threshold())
 	rows = with.number(rows, "changed", fmt.Sprintf("time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s)", webhookLabels, registeredWebhooks, changed("")))
 	rows = orNone("("+withDefault(withDefault(withCommand(rows), "owner", "unknown"), "blocks", "unknown")+")", registeredWebhooks, "problem", "No unhealthy webhook")
-	rows += "\nor on () " + withLabel("vector(0)", "problem", unknownTable, "problem")
+	rows += "\nor on () " + withLabel("vector(0)", "problem", "Unknown: nothing is exported", "problem")
 	return Panel{
 		Title:       "Unhealthy webhooks",
 		Description: "A row for each webhook that fails, is slow, has no backend, a critical finding or an alert: since when an alert is pending or firing, how much of the chosen time range, what to do first, and the critical resources that it intercepts. At most ten, the worst first; the totals stand above.",
-		Kind:        Table, Unit: unitPercent, Width: 24, Height: 9,
+		Kind:        Table, Unit: unitPercent, Width: 24, Height: 10,
 		Queries: []Query{{Expr: withDefault(withDefault(withDefault(rows, "name", "none"), "type", "none"), "runbook", "dashboards/README.md")}},
 		Columns: []Column{
 			{Field: "rank", Title: "#", Unit: unitText, ConsoleOnly: true},
-			{Field: "name", Title: "Webhook", Unit: unitText, Width: 225, Texts: noName, Links: drillDown("__data.fields")},
+			{Field: "name", Title: "Webhook", Unit: unitText, Width: 235, Texts: noName, Links: drillDown("__data.fields")},
 			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 70},
-			{Field: "problem", Title: "What is wrong", Unit: unitText, Width: 245, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
+			{Field: "problem", Title: "What is wrong", Unit: unitText, Width: 250, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
 			{Field: "since", Title: "Since", Unit: unitSeconds, Width: 75, Number: true},
 			{Field: "failed", Title: "Failed", Unit: unitPercent, Width: 65, Number: true, Thresholds: []Threshold{{red, 0}}},
 			{Field: "p99", Title: "p99", Unit: unitSeconds, Width: 75, Number: true, Thresholds: []Threshold{{orange, 0}}},
-			{Field: command, Title: "First command", Unit: unitText, Width: 330},
+			{Field: command, Title: "First command", Unit: unitText, Width: 320},
 			{Field: "type", Title: "Type", Unit: unitText, Width: 95, Texts: slices.Concat(typeNames, noName)},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 90},
 			{Field: "changed", Title: "Changed", Unit: unitSeconds, Width: 80, Number: true},
 			{Field: "blocks", Title: "Intercepts", Unit: unitText},
-			linkCluster, hiddenColumn("runbook"),
+			linkCluster,
+			{Field: "runbook", Title: "Runbook", Unit: unitText, Hidden: true},
 		},
 		Unknown: unknownTable,
 	}
@@ -140,10 +141,6 @@ func unhealthyPanel() Panel {
 
 // noName leaves empty what would lead to a webhook that is none.
 var noName = []Text{{Value: "none", Text: " "}}
-
-func hiddenColumn(field string) Column {
-	return Column{Field: field, Title: field, Unit: unitText, Hidden: true}
-}
 
 // changed is the time at which each configuration changed last.
 func changed(matcher string) string {
@@ -171,7 +168,7 @@ func changesPanel() Panel {
 // webhooks.
 func inventoryPanels() []Panel {
 	total := statPanel("Webhooks", "Webhooks that are registered.", "count("+registeredWebhooks+")", blue).withUnit(unitCount, Threshold{blue, 0})
-	informational := statPanel("Informational", "Findings of severity info, of the chosen webhooks.", countOrZero(findingsIn(`severity="info"`, selected), registeredWebhooks), blue)
+	informational := statPanel("Info", "Findings of severity info, of the chosen webhooks.", countOrZero(findingsIn(`severity="info"`, selected), registeredWebhooks), blue)
 	informational.Thresholds = []Threshold{{blue, 0}}
 	reach := func(class string) string {
 		return fmt.Sprintf(`max by (cluster, type, name, class, group, resource) (webhook_auditor_webhook_reach{class=%q,%s})`, class, selected.auditor)

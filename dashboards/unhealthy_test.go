@@ -30,12 +30,12 @@ func TestUnhealthyWebhooks(t *testing.T) {
   apiserver_admission_webhook_request_total{cluster="north",type="admit",name="sidecar.example.com",code="503"} 0+60x20
   apiserver_admission_webhook_rejection_count{cluster="north",type="admit",name="sidecar.example.com",error_type="calling_webhook_error"} 0+60x20
 `
-	const command = "kubectl describe service -n 'mesh' 'injector'"
+	const command = "kubectl describe svc -n 'mesh' 'injector'"
 	for _, test := range []struct {
 		name, series string
 		want         []map[string]string
 	}{
-		{"nothing measured", "", []map[string]string{{"problem": unknownTable, "owner": "", "rank": ""}}},
+		{"nothing measured", "", []map[string]string{{"problem": "Unknown: nothing is exported", "owner": "", "rank": ""}}},
 		{"healthy", inventory, []map[string]string{{"problem": "No unhealthy webhook", "runbook": "dashboards/README.md"}}},
 		{"down", inventory + down, []map[string]string{{
 			"problem": "No backend is ready", "cluster": "north", "blocks": "pods", "owner": "helm/mesh", "do": command,

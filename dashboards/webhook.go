@@ -47,7 +47,7 @@ func webhook() Board {
 			{Panels: append(webhookStats(), webhookTables()...)},
 			{Title: "Calls", Panels: append(callPanels(), answerPanels()...)},
 			{Title: "Backend", Panels: backendPanels()},
-			{Title: "Match conditions and probe", Closed: true, Panels: seldomPanels()},
+			{Title: "Latency that it is part of, match conditions, probe", Closed: true, Panels: seldomPanels()},
 		},
 	}
 }
@@ -281,6 +281,12 @@ func answerPanels() []Panel {
 			},
 			Shades: codeColors,
 		},
+	}
+}
+
+// seldomPanels are those that most webhooks have nothing for.
+func seldomPanels() []Panel {
+	return []Panel{
 		{
 			Title:       "Latency that all admission webhooks add to the resources it reaches",
 			Description: "Mean seconds that the whole chain adds to a write of a critical, virtual or sensitive resource in its reach; this webhook is one part of it. The ten worst of the chosen time range.",
@@ -290,12 +296,6 @@ func answerPanels() []Panel {
 				Legend: "{{what}} {{cluster}}",
 			}},
 		},
-	}
-}
-
-// seldomPanels are those that most webhooks have nothing for.
-func seldomPanels() []Panel {
-	return []Panel{
 		{
 			Title:       "Match conditions",
 			Description: "Calls that its matchConditions spared, and evaluations of them that failed: with failurePolicy Fail a failed one refuses the request, and no other series shows it.",
@@ -321,15 +321,15 @@ func inReach(expr string) string {
 
 func backendPanels() []Panel {
 	state := func(metric string) string {
-		return `max by (cluster, configuration) (` + metric + `{` + oneWebhook.auditor + `})`
+		return `min by (cluster) (max by (cluster, configuration) (` + metric + `{` + oneWebhook.auditor + `}))`
 	}
 	return []Panel{{
 		Title:       "Backend over time",
 		Description: "Whether an endpoint was ready, and whether the probe's TLS dial succeeded. Empty stretches: it could not be known.",
 		Kind:        StateTimeline, Unit: unitCount, Width: 24, Height: 6,
 		Queries: []Query{
-			{Expr: orUnknown(state("webhook_auditor_webhook_backend_ready"), "configuration", "any"), Legend: "endpoints of {{configuration}} {{cluster}}"},
-			{Expr: state("webhook_auditor_webhook_probe_success"), Legend: "probe of {{configuration}} {{cluster}}"},
+			{Expr: orUnknown(state("webhook_auditor_webhook_backend_ready")), Legend: "endpoints {{cluster}}"},
+			{Expr: state("webhook_auditor_webhook_probe_success"), Legend: "probe {{cluster}}"},
 		},
 		Texts: []Text{{"1", "ready", green}, {"0", "not ready", red}, unknownState},
 	}}

@@ -151,8 +151,8 @@ func unhealthyPanels() []Panel {
 		Queries: []Query{{Expr: orNone("topk(20, 2 * "+findingsIn(`severity="critical"`, selected)+"\nor "+findingsIn(`severity="warning"`, selected)+")",
 			registeredWebhooks, "severity", "none")}},
 		Columns: []Column{
-			{Field: "severity", Title: "Severity", Unit: unitText, Width: 90, Texts: severities},
-			{Field: "check", Title: "Check", Unit: unitText, Links: []Link{runbook}},
+			{Field: "severity", Title: "Severity", Unit: unitText, Width: 80, Texts: severities},
+			{Field: "check", Title: "Check", Unit: unitText, Width: 170, Links: []Link{runbook}},
 			{Field: "name", Title: "Webhook", Unit: unitText, Links: drillDown("__data.fields")},
 			typeColumn,
 			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 80},
@@ -317,7 +317,7 @@ func resourcePanels() []Panel {
 				Legend: "{{operation}} {{what}} {{cluster}}",
 			}},
 			Columns: []Column{
-				{Field: "A", Title: "Left of 30 s", Unit: unitSeconds, Of: 30},
+				{Field: "A", Title: "Left of 30", Unit: unitSeconds, Of: 30},
 				{Field: "operation", Title: "Operation", Unit: unitText},
 				{Field: "what", Title: "Resource", Unit: unitText},
 			},

@@ -19,6 +19,8 @@ const given = Object.fromEntries([...query].filter(([k]) => k.startsWith('var-')
 const unit = 38; // a grid row of 30 pixels and the gap below it
 const gap = 8;
 const margin = 16;
+// Grafana docks its menu on screens that are this wide, and gives it this width.
+const menu = innerWidth >= 1200 ? 300 : 0;
 
 // replaceVariables fills in links: the values of the row or series, and what
 // the user chose at the top of the board.
@@ -91,11 +93,19 @@ function Header({ board, variables }) {
   );
 }
 
+// Menu takes the room of Grafana's own, which it docks unless the user puts it away.
+const Menu = () => (
+  <nav style={{ position: 'fixed', left: 0, top: 0, bottom: 0, width: menu, boxSizing: 'border-box', padding: 16, fontSize: 14, lineHeight: '32px', color: theme.colors.text.secondary, background: theme.colors.background.primary, borderRight: `1px solid ${theme.colors.border.weak}` }}>
+    {['Home', 'Starred', 'Dashboards', 'Explore', 'Alerting', 'Connections', 'Administration'].map((name) => <div key={name}>{name}</div>)}
+  </nav>
+);
+
 function Board({ board, variables, annotations }) {
-  const column = (innerWidth - 2 * margin + gap) / 24;
+  const column = (innerWidth - menu - 2 * margin + gap) / 24;
   const bottom = Math.max(...board.panels.map((p) => p.gridPos.y + p.gridPos.h));
   return (
-    <>
+    <div style={{ marginLeft: menu }}>
+      {menu > 0 && <Menu />}
       <Header board={board} variables={variables} />
       <main style={{ position: 'relative', height: bottom * unit, margin: `0 ${margin}px ${margin}px` }}>
         {board.panels.map((p) => {
@@ -103,12 +113,12 @@ function Board({ board, variables, annotations }) {
           const at = { position: 'absolute', left: x * column, top: y * unit, width: w * column - gap, height: h * unit - gap };
           return (
             <div key={p.id} style={at}>
-              {p.type === 'row' ? <h6 style={{ padding: 6, margin: 0, color: theme.colors.text.primary }}>&#9662; {p.title}</h6> : <Panel panel={p} variables={variables} list={board.templating.list} annotations={annotations} width={at.width} height={at.height} />}
+              {p.type === 'row' ? <h6 style={{ padding: 6, margin: 0, color: theme.colors.text.primary }}>{p.collapsed ? '\u25b8' : '\u25be'} {p.title}</h6> : <Panel panel={p} variables={variables} list={board.templating.list} annotations={annotations} width={at.width} height={at.height} />}
             </div>
           );
         })}
       </main>
-    </>
+    </div>
   );
 }
 

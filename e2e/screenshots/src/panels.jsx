@@ -44,7 +44,8 @@ function Marks({ config, annotations, theme }) {
   return null;
 }
 
-function Chart({ panel, frames, range, annotations, theme, width, height }) {
+function Chart({ panel, frames: all, range, annotations, theme, width, height }) {
+  const frames = all.filter((f) => f.length);
   return (
     <TimeSeries frames={frames} timeRange={timeRange(range)} timeZone="utc" width={width} height={height} legend={panel.options.legend} options={panel.options} preparePlotFrame={aligned}>
       {(config) => <Marks {...{ config, annotations, theme }} />}
@@ -61,6 +62,10 @@ function Stat(props) {
   return <BigValue value={displayed(props)[0].display} {...{ colorMode, graphMode, justifyMode, textMode, theme, width, height }} />;
 }
 
+// named clears the name of a single bar, as Grafana's panel does where it is not set.
+const named = (values, { fieldConfig }) =>
+  values.length === 1 && !fieldConfig.defaults.displayName ? values.map((v) => ({ ...v, display: { ...v.display, title: undefined } })) : values;
+
 function Gauges(props) {
   const { panel, width, height, theme } = props;
   const { displayMode, namePlacement, showUnfilled, orientation, minVizHeight, maxVizHeight, valueMode } = panel.options;
@@ -69,7 +74,7 @@ function Gauges(props) {
       {...{ width, height, theme, orientation, displayMode, namePlacement, showUnfilled, alignmentFactors }} valueDisplayMode={valueMode} itemSpacing={8} lcdCellWidth={12} />
   );
   return (
-    <VizRepeater source={panel} getValues={() => displayed(props)} renderValue={draw} renderCounter={1} itemSpacing={8} minVizHeight={minVizHeight} maxVizHeight={maxVizHeight}
+    <VizRepeater source={panel} getValues={() => named(displayed(props), panel)} renderValue={draw} renderCounter={1} itemSpacing={8} minVizHeight={minVizHeight} maxVizHeight={maxVizHeight}
       getAlignmentFactors={getDisplayValueAlignmentFactors} autoGrid {...{ width, height, orientation }} />
   );
 }
@@ -99,8 +104,10 @@ function stated(panel, field, value) {
   return { text: `${step.value === -Infinity ? '-∞' : step.value}+`, color: field.display(value).color };
 }
 
-function States({ panel, frames, range, width, height }) {
-  const names = Math.min(330, width / 3);
+function States({ panel, frames: all, range, width, height }) {
+  const frames = all.filter((f) => f.length);
+  // Grafana cuts longer names at their beginnings.
+  const names = Math.min(160, width / 3);
   const x = (t) => names + ((t / 1000 - range.start) / (range.end - range.start)) * (width - names);
   const row = Math.min(48, height / frames.length);
   return (
