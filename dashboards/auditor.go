@@ -23,7 +23,7 @@ func auditor() Board {
 const replicas = `max by (cluster, instance) (webhook_auditor_build_info{cluster=~"$cluster"})`
 
 func healthPanels() []Panel {
-	panels := []Panel{
+	return widened(8, []Panel{
 		statPanel("Replicas", "Processes that answer scrapes.", "count("+replicas+")", green).withUnit(unitCount, Threshold{red, 0}, Threshold{green, 1}),
 		statPanel("Data age", "How long ago every watch was known current. Grows while one is broken.",
 			`time() - min(max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"}))`, red).
@@ -38,11 +38,7 @@ func healthPanels() []Panel {
 		statPanel("Degraded", "Whether the auditor calls the cluster degraded.",
 			`max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded",status="True"} == 1)) or 0 * max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded"}))`, red).
 			withTexts(Text{"0", "no", green}, Text{"1", "yes", red}),
-	}
-	for i := range panels {
-		panels[i].Width = 8 // for their titles, on half a screen too
-	}
-	return panels
+	})
 }
 
 func findingPanels() []Panel {
@@ -143,8 +139,8 @@ func resourceUsagePanels() []Panel {
 			Queries: []Query{{Expr: `max by (cluster, instance, version, revision, goversion) (webhook_auditor_build_info{cluster=~"$cluster"})`}},
 			Columns: []Column{
 				{Field: "instance", Title: "Replica", Unit: unitText},
-				{Field: "version", Title: "Version", Unit: unitText},
-				{Field: "revision", Title: "Revision", Unit: unitText},
+				{Field: "version", Title: "Version", Unit: unitText, Width: 150},
+				{Field: "revision", Title: "Revision", Unit: unitText, Width: 330},
 				{Field: "goversion", Title: "Go", Unit: unitText, Width: 110},
 				{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 110},
 			},

@@ -180,7 +180,6 @@ func grafanaVariable(b Board, v Variable) dashboard.VariableModel {
 		out.Type, out.Query = dashboard.VariableTypeCustom, stringQuery(strings.Join(choices, ","))
 		out.Refresh = new(dashboard.VariableRefreshNever)
 	case v.Metric == "":
-		// What was chosen on a board from which nothing was handed on: all.
 		out.Type, out.Query, out.Current = dashboard.VariableTypeTextbox, stringQuery(v.All), option(v.All, v.All)
 	default:
 		query := grafanaExpr(b, labelValues(v))

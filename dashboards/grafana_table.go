@@ -73,7 +73,8 @@ func columnProperties(c Column) []property {
 		out = append(out, property{Id: "mappings", Value: mappings(c.Texts)})
 	}
 	if c.Field == command {
-		out = append(out, property{Id: "custom.inspect", Value: true},
+		// The first wraps from Grafana 12.2 on, the last until then.
+		out = append(out, property{Id: "custom.inspect", Value: true}, property{Id: "custom.wrapText", Value: true},
 			property{Id: "custom.cellOptions", Value: common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto, WrapText: new(true)}})
 	}
 	if c.Hidden {

@@ -98,9 +98,9 @@ var grafanaRules = []rule{
 		object{"templating": object{"list": []any{object{"name": "all_type", "type": "textbox", "query": ""}}}},
 	},
 	{
-		"titles are whole at 1440 pixels with the menu docked",
+		"titles are whole at 1440 pixels with the menu docked, and on half a screen",
 		checkTitles,
-		panelOf(object{"title": "Critical findings", "type": "stat", "gridPos": object{"w": 3.0}}),
+		panelOf(object{"title": "Rejected", "type": "stat", "gridPos": object{"w": 4.0}}),
 	},
 }
 
@@ -269,6 +269,9 @@ const (
 	dockedWidth = 1108
 	frameWidth  = 64
 	letterWidth = 7.6
+	// The same on a screen of 820 pixels, where letters are measured one by one.
+	halfWidth = 796
+	halfFrame = 83
 	// tablePadding is what a panel takes beside its table.
 	tablePadding = 16
 )
@@ -317,11 +320,26 @@ func checkTextboxes(board object) (out []string) {
 	return out
 }
 
+// lengthOf is the width of a title, by its narrow, wide and other letters.
+func lengthOf(title string) (pixels float64) {
+	for _, letter := range title {
+		switch {
+		case strings.ContainsRune("fijlrtI ", letter):
+			pixels += 4
+		case strings.ContainsRune("mwMW", letter):
+			pixels += 11.5
+		default:
+			pixels += 8.2
+		}
+	}
+	return pixels
+}
+
 func checkTitles(board object) (out []string) {
 	for _, p := range panelsOf(board) {
 		title, _ := p["title"].(string)
 		width, _ := below(p, "gridPos", "w").(float64)
-		if float64(len(title))*letterWidth > width*dockedWidth/gridWidth-frameWidth {
+		if float64(len(title))*letterWidth > width*dockedWidth/gridWidth-frameWidth || lengthOf(title) > width*halfWidth/gridWidth-halfFrame {
 			out = append(out, title)
 		}
 	}

@@ -167,9 +167,8 @@ func changesPanel() Panel {
 // inventoryPanels show how much there is, and which resources wait for which
 // webhooks.
 func inventoryPanels() []Panel {
-	total := statPanel("Webhooks", "Webhooks that are registered.", "count("+registeredWebhooks+")", blue).withUnit(unitCount, Threshold{blue, 0})
-	informational := statPanel("Info", "Findings of severity info, of the chosen webhooks.", countOrZero(findingsIn(`severity="info"`, selected), registeredWebhooks), blue)
-	informational.Thresholds = []Threshold{{blue, 0}}
+	total := statPanel("All", "Webhooks that are registered.", "count("+registeredWebhooks+")", blue).withUnit(unitCount, Threshold{blue, 0})
+	informational := statPanel("Info", "Findings of severity info, of the chosen webhooks.", countOrZero(findingsIn(`severity="info"`, selected), registeredWebhooks), blue).withUnit(unitCount, Threshold{blue, 0})
 	reach := func(class string) string {
 		return fmt.Sprintf(`max by (cluster, type, name, class, group, resource) (webhook_auditor_webhook_reach{class=%q,%s})`, class, selected.auditor)
 	}

@@ -66,7 +66,7 @@ func webhookStats() []Panel {
 	whole := oneWebhook.over(rangeWindow)
 	failed, rejected := overallRatio(whole.failures(), whole.calls()), overallRatio(whole.rejections(), whole.calls())
 	slow := []Threshold{{blue, 0}, {orange, 0.5}, {red, 1}}
-	return []Panel{
+	return widened(6, []Panel{
 		statPanel("Findings", "Findings of severity critical or warning that are not acknowledged.",
 			countOrZero(findingsOf(`severity!="info",`), registeredOnce()), red),
 		statPanel("Backend", "Whether the backend has a ready endpoint.",
@@ -79,12 +79,12 @@ func webhookStats() []Panel {
 		statPanel("Slow at", "The latency from which the auditor calls it slow.", `max(max by (cluster, type, name) (webhook_auditor_webhook_latency_threshold_seconds{`+oneWebhook.admission+`}))`, blue).withUnit(unitSeconds, Threshold{blue, 0}),
 		statPanel("Timeout", "How long the API server waits for one call.", `max(max by (cluster, configuration) (webhook_auditor_webhook_timeout_seconds{`+oneWebhook.auditor+`}))`, blue).withUnit(unitSeconds, Threshold{blue, 0}),
 		statPanel("Failed", "Share of calls in the chosen time range that failed, closed or open.", failed, red).withUnit(unitPercent, Threshold{green, 0}, Threshold{orange, 0.001}, Threshold{red, 0.01}),
-		statPanel("Refused", "Share of calls in the chosen time range that the webhook answered with no.", rejected, blue).withUnit(unitPercent, Threshold{blue, 0}),
+		statPanel("Rejected", "Share of calls in the chosen time range that the webhook answered with no.", rejected, blue).withUnit(unitPercent, Threshold{blue, 0}),
 		budgetPanel(),
 		statPanel("Calls", "Calls per second, over the chosen time range.", "sum("+whole.calls()+")", blue).withUnit(unitRate, Threshold{blue, 0}),
 		untilExpiry("CA", "Until the last valid CA of its bundle expires.", "webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"),
 		untilExpiry("Cert", "Until the certificate expires that it showed to the last probe.", "webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"),
-	}
+	})
 }
 
 // untilExpiry is the days until the first of the webhook's certificates expires.

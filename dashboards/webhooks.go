@@ -128,6 +128,14 @@ func statPanel(title, description, expr, color string) Panel {
 	}
 }
 
+// widened gives the panels room for their titles, on half a screen too.
+func widened(width int, panels []Panel) []Panel {
+	for i := range panels {
+		panels[i].Width = width
+	}
+	return panels
+}
+
 func summaryPanels() []Panel {
 	called := `sum by (` + webhookLabels + `) (apiserver_admission_webhook_request_total{` + selected.admission + `})`
 	return []Panel{
@@ -136,7 +144,7 @@ func summaryPanels() []Panel {
 		statPanel("Slow", "Webhooks whose p99 is above their threshold.",
 			countOrZero("("+selected.latency("0.99")+")\n> on ("+webhookLabels+") "+selected.threshold(), called), orange),
 		statPanel("Critical", "Findings of severity critical, of the chosen webhooks.", countOrZero(findingsIn(`severity="critical"`, selected), registeredWebhooks), red),
-		statPanel("Warnings", "Findings of severity warning, of the chosen webhooks.", countOrZero(findingsIn(`severity="warning"`, selected), registeredWebhooks), orange),
+		statPanel("Warn", "Findings of severity warning, of the chosen webhooks.", countOrZero(findingsIn(`severity="warning"`, selected), registeredWebhooks), orange),
 		statPanel("Alerts", "Alerts of severity critical or warning about these webhooks that are firing. Unknown where the rules are not loaded.", countOrZero(firingAlerts, rulesLoaded), orange),
 	}
 }
