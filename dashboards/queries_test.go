@@ -96,7 +96,7 @@ func labelsOf(family *dto.MetricFamily) []string {
 	return out
 }
 
-// recordedSeries is how the boards tell that the rules are loaded.
+// recordedSeries is there where the rules are loaded.
 var recordedSeries, _, _ = strings.Cut(strings.TrimPrefix(rulesLoaded, "max by (cluster) ("), "{")
 
 // query is one expression, and the labels that its panel shows.

@@ -44,7 +44,7 @@ function many(line, copies) {
   return Array.from({ length: copies }, (_, i) => line.replace(/\b(name|crd_name|configuration)="/g, `$1="${i ? `copy-${i}.` : ''}`));
 }
 
-// ruled adds the recorded series by which the boards tell that the rules are
+// ruled adds the recorded series by which the boards see that the rules are
 // loaded: a sample wherever the auditor's was scraped.
 function ruled() {
   const all = lines();

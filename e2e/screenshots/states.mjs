@@ -103,25 +103,25 @@ const isOf = (title, target, panel) => {
   return names.some((n) => n === `Value #${target.refId}` || lists.includes(n));
 };
 
-// judge holds what is true of every panel in every state.
-function judge(where, panel, said) {
+// check holds what is true of every panel in every state.
+function check(where, panel, drawing) {
   if (panel.type === 'table') {
-    if (said.frames > 1) complain(`${where}: ${said.frames} frames, of which Grafana draws one and a selector`);
-    if (said.fields && !said.cells.length) complain(`${where}: a header without rows`);
+    if (drawing.frames > 1) complain(`${where}: ${drawing.frames} frames, of which Grafana draws one and a selector`);
+    if (drawing.fields && !drawing.cells.length) complain(`${where}: a header without rows`);
   }
-  if (panel.type === 'state-timeline' && said.text) complain(`${where}: ${said.text}`);
-  if (panel.type === 'bargauge' && said.cells.some((c) => '' in c)) complain(`${where}: a bar without a name`);
-  if (/NaN|undefined|Infinity|-[0-9.]+%/.test(said.text)) complain(`${where}: ${/.*(NaN|undefined|Infinity|-[0-9.]+%).*/.exec(said.text)[0]}`);
+  if (panel.type === 'state-timeline' && drawing.text) complain(`${where}: ${drawing.text}`);
+  if (panel.type === 'bargauge' && drawing.cells.some((c) => '' in c)) complain(`${where}: a bar without a name`);
+  if (/NaN|undefined|Infinity|-[0-9.]+%/.test(drawing.text)) complain(`${where}: ${/.*(NaN|undefined|Infinity|-[0-9.]+%).*/.exec(drawing.text)[0]}`);
 }
 
 // unlike are the columns of other queries that an empty one changes, and rows that
 // vanish with it.
-function unlike(panel, said, emptied, target) {
+function unlike(panel, drawing, emptied, target) {
   if (panel.type !== 'table' || target === panel.targets[0]) return [];
-  if (said.cells.length !== emptied.cells.length) return [`${said.cells.length} rows become ${emptied.cells.length}`];
+  if (drawing.cells.length !== emptied.cells.length) return [`${drawing.cells.length} rows become ${emptied.cells.length}`];
   const key = (row) => `${row.Webhook ?? ''} ${row.Cluster ?? ''}`;
   const rows = new Map(emptied.cells.map((row) => [key(row), row]));
-  return said.cells.flatMap((row) => Object.entries(row).filter(([title, text]) => !isOf(title, target, panel) && rows.get(key(row))?.[title] !== text)
+  return drawing.cells.flatMap((row) => Object.entries(row).filter(([title, text]) => !isOf(title, target, panel) && rows.get(key(row))?.[title] !== text)
     .map(([title, text]) => `${title} of ${key(row)}, ${JSON.stringify(text)}, becomes ${JSON.stringify(rows.get(key(row))?.[title])}`)).slice(0, 3);
 }
 
@@ -144,17 +144,17 @@ async function look(url, store, state) {
   const missing = new Set(Object.keys(state.says ?? {}));
   for (const panel of panels) {
     const where = `${store} ${state.board} ${state.range} ${given}: ${panel.title}`;
-    const said = await drawn(url, panel, scene, range);
-    judge(where, panel, said);
+    const drawing = await drawn(url, panel, scene, range);
+    check(where, panel, drawing);
     missing.delete(panel.title);
     const says = state.says?.[panel.title];
-    if (says && !says.test(said.text.replaceAll('\n', ' '))) complain(`${where}: does not say ${says}: ${said.text.slice(0, 300)}`);
-    if (state.unknown && panel.type === 'stat' && !/^unknown/.test(said.text)) complain(`${where}: nothing is measured, and it says ${said.text}`);
-    if (panel.title === 'Unhealthy webhooks' && store !== 'noapiserver') explained(where, said);
+    if (says && !says.test(drawing.text.replaceAll('\n', ' '))) complain(`${where}: does not say ${says}: ${drawing.text.slice(0, 300)}`);
+    if (state.unknown && panel.type === 'stat' && !/^unknown/.test(drawing.text)) complain(`${where}: nothing is measured, and it says ${drawing.text}`);
+    if (panel.title === 'Unhealthy webhooks' && store !== 'noapiserver') explained(where, drawing);
     for (const [i, target] of panel.targets.entries()) {
       const emptied = await drawn(url, panel, scene, range, i);
-      judge(`${where}, ${target.refId} empty`, panel, emptied);
-      for (const difference of unlike(panel, said, emptied, target)) complain(`${where}, ${target.refId} empty: ${difference}`);
+      check(`${where}, ${target.refId} empty`, panel, emptied);
+      for (const difference of unlike(panel, drawing, emptied, target)) complain(`${where}, ${target.refId} empty: ${difference}`);
       if (panel.type === 'stat' && !/^unknown/.test(emptied.text)) complain(`${where}, ${target.refId} empty: says ${emptied.text}`);
     }
   }
@@ -170,9 +170,9 @@ async function patient(url) {
     const panel = definition.panels.find((p) => p.title === title);
     const metrics = new Set(panel.targets.flatMap((t) => [...t.expr.matchAll(/\b(\w+)\{/g)].map(([, metric]) => metric)));
     for (const metric of metrics) {
-      const said = await drawn(url, { ...panel, targets: panel.targets.map((t) => lacking(t, metric)) }, scene, ranges.incident);
-      judge(`${title} without ${metric}`, panel, said);
-      if (!said.text.includes(row)) complain(`${title} without ${metric}: ${row} is gone`);
+      const drawing = await drawn(url, { ...panel, targets: panel.targets.map((t) => lacking(t, metric)) }, scene, ranges.incident);
+      check(`${title} without ${metric}`, panel, drawing);
+      if (!drawing.text.includes(row)) complain(`${title} without ${metric}: ${row} is gone`);
     }
   }
 }
