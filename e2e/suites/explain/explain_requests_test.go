@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -12,12 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -42,18 +39,45 @@ type request struct {
 	operation, resource string
 	args                []string
 	do                  func(context.Context) error
+	// labels are those of the object after the request; nil: not to be known.
+	labels map[string]string
+	// object is what is sent, or what the object becomes; nil where a request has none.
+	object *unstructured.Unstructured
 }
 
-// String returns the command that asks explain about it.
-func (q request) String() string {
-	return fmt.Sprintf("explain %s %s %s", q.operation, q.resource, strings.Join(q.args, " "))
+// knowledge is what explain knows of a request besides its operation, resource,
+// name and namespace.
+type knowledge string
+
+const (
+	bare     knowledge = "bare"    // nothing
+	byLabels knowledge = "labels"  // its labels, with --labels
+	byObject knowledge = "file"    // the object, with --filename
+	live     knowledge = "live"    // the object, and the cluster in place of a file of it
+	offline  knowledge = "offline" // the same without the objects of the cluster
+)
+
+// line returns the words that ask explain about the request; files are written to
+// the folder.
+func (q request) line(t *testing.T, k knowledge, folder string) string {
+	t.Helper()
+	words := append([]string{q.operation, q.resource}, q.args...)
+	switch {
+	case k == byLabels && q.labels != nil:
+		words = append(words, labeled(q.labels))
+	case (k == byObject || k == live || k == offline) && q.object != nil:
+		file, err := os.CreateTemp(folder, "object-*.json")
+		testenv.Must(t, err)
+		_, err = file.Write(encoded(q.object))
+		testenv.Must(t, errors.Join(err, file.Close()))
+		words = append(words, "--filename="+file.Name())
+	}
+	return strings.Join(words, " ")
 }
 
 // requests can make requests to the objects that exist.
 type requests struct {
 	env environment
-	// files is a directory for the objects of requests.
-	files string
 	// context is what the auditor knows of the cluster besides the webhooks.
 	context []any
 }
@@ -77,6 +101,7 @@ var explainedKinds = []explained{
 	{resource: "configmaps", version: "v1", manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: NAME}}`},
 	{resource: "pods", version: "v1", manifest: `{apiVersion: v1, kind: Pod, metadata: {name: NAME}, spec: {containers: [{name: c, image: i}]}}`, subresources: []string{"status"}},
 	{resource: "services", version: "v1", manifest: `{apiVersion: v1, kind: Service, metadata: {name: NAME}, spec: {ports: [{port: 80}]}}`, subresources: []string{"status"}},
+	{resource: "secrets", version: "v1", manifest: `{apiVersion: v1, kind: Secret, metadata: {name: NAME}, stringData: {k: v}}`},
 	{resource: "serviceaccounts", version: "v1", manifest: `{apiVersion: v1, kind: ServiceAccount, metadata: {name: NAME}}`},
 	{resource: "deployments.apps", version: "v1", manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: NAME}, spec: {replicas: 0, selector: {matchLabels: {x: "1"}}, template: {metadata: {labels: {x: "1"}}, spec: {containers: [{name: c, image: i}]}}}}`, subresources: []string{"status"}},
 	{resource: "leases.coordination.k8s.io", version: "v1", manifest: `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: NAME}}`},
@@ -87,6 +112,8 @@ var explainedKinds = []explained{
 	{resource: "widgets.explain.example.com", version: "v1", manifest: `{apiVersion: explain.example.com/v1, kind: Widget, metadata: {name: NAME}, spec: {replicas: 1}}`, subresources: []string{"status"}},
 	{resource: "widgets.explain.example.com", version: "v2", manifest: `{apiVersion: explain.example.com/v2, kind: Widget, metadata: {name: NAME}, spec: {replicas: 1}}`, subresources: []string{"status"}},
 	{resource: "clusterroles.rbac.authorization.k8s.io", version: "v1", manifest: `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: NAME}}`, cluster: true},
+	{resource: "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", version: "v1", manifest: `{apiVersion: flowcontrol.apiserver.k8s.io/v1, kind: PriorityLevelConfiguration, metadata: {name: NAME}, spec: {type: Limited, limited: {nominalConcurrencyShares: 1, limitResponse: {type: Reject}}}}`, subresources: []string{"status"}, cluster: true},
+	{resource: "volumeattachments.storage.k8s.io", version: "v1", manifest: `{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: NAME}, spec: {attacher: a, nodeName: node, source: {persistentVolumeName: v}}}`, subresources: []string{"status"}, cluster: true},
 	{resource: "nodes", version: "v1", manifest: `{apiVersion: v1, kind: Node, metadata: {name: NAME}}`, subresources: []string{"status"}, cluster: true},
 	{resource: "namespaces", version: "v1", manifest: `{apiVersion: v1, kind: Namespace, metadata: {name: NAME}}`, subresources: []string{"status", "finalize"}, cluster: true},
 	{resource: "validatingwebhookconfigurations.admissionregistration.k8s.io", version: "v1", manifest: `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: NAME}}`, cluster: true, only: []string{"create"}},
@@ -118,7 +145,7 @@ spec:
 // explainedObjects makes what the requests are about.
 func (w environment) explainedObjects(t *testing.T) requests {
 	t.Helper()
-	q := requests{env: w, files: t.TempDir()}
+	q := requests{env: w}
 	var crd apiextensionsv1.CustomResourceDefinition
 	testenv.Must(t, yaml.Unmarshal([]byte(explainedWidget), &crd))
 	made, err := w.CRDs.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), &crd, metav1.CreateOptions{})
@@ -162,12 +189,7 @@ func (q requests) makeAll(t *testing.T, namespace string) {
 
 // object returns the object with the name, in the namespace where it has one.
 func (k explained) object(name, namespace string) *unstructured.Unstructured {
-	out := &unstructured.Unstructured{}
-	text := strings.NewReplacer("NAMESPACE", namespace, "NAME", name).Replace(k.manifest)
-	if err := yaml.Unmarshal([]byte(text), &out.Object); err != nil {
-		panic(err) // a mistake in the table above
-	}
-	return out
+	return decoded(strings.NewReplacer("NAMESPACE", namespace, "NAME", name).Replace(k.manifest))
 }
 
 func (k explained) gvr() schema.GroupVersionResource {
@@ -190,72 +212,70 @@ func (q requests) pick(r *rand.Rand) request {
 		return q.special(r, namespace)
 	}
 	k := pick(r, explainedKinds...)
-	operation := pick(r, "create", "create", "update", "patch", "delete")
+	operation := pick(r, "create", "create", "update", "patch", "apply", "delete")
 	if len(k.only) > 0 {
 		operation = pick(r, k.only...)
 	}
+	at := target{namespace: namespace, name: "exp"}
 	out := request{operation: operation, resource: k.resource, args: []string{"--api-version=" + k.version}}
-	name := "exp"
 	if k.resource == "namespaces" {
-		name = namespace
+		at.name = namespace
 	}
 	if !k.cluster {
 		out.args = append(out.args, "--namespace="+namespace)
 	}
-	if operation == "create" {
+	switch operation {
+	case "create":
 		return q.create(r, k, namespace, out)
+	case "apply":
+		out.operation = "patch" // as the API server calls it
+		at.name = pick(r, at.name, "explained")
+		return q.apply(r, k, out, at)
 	}
-	sub := ""
 	if len(k.subresources) > 0 && operation != "delete" && r.IntN(2) == 0 {
-		sub = pick(r, k.subresources...)
-		out.resource += "/" + sub
+		at.subresource = pick(r, k.subresources...)
+		out.resource += "/" + at.subresource
 	}
-	if sub == "finalize" {
+	if at.subresource == "finalize" {
 		out.operation = "update" // there is no patch
 	}
-	return q.change(r, k, out, target{namespace, name, sub})
+	return q.change(r, k, out, at)
 }
 
-// create creates an object with labels of its own.
+// someLabels are those of an object that is created.
+func someLabels(r *rand.Rand) map[string]string {
+	return pick(r, map[string]string{}, map[string]string{"app": "a"}, map[string]string{"app": "b", "tier": "a"})
+}
+
+// create creates an object with labels of its own. A file may leave its namespace
+// out, and have a name generated.
 func (q requests) create(r *rand.Rand, k explained, namespace string, out request) request {
 	object := k.object("explained", namespace)
-	labels := pick(r, map[string]string{}, map[string]string{"app": "a"}, map[string]string{"app": "b", "tier": "a"})
-	if !strings.Contains(k.resource, "reviews") {
-		object.SetLabels(labels)
-	} else {
-		labels = map[string]string{}
+	review := strings.Contains(k.resource, "reviews")
+	out.labels = map[string]string{}
+	if !review {
+		out.labels = someLabels(r)
+		object.SetLabels(out.labels)
 	}
 	switch {
 	case k.resource == "namespaces":
 		out.args = append(out.args, "explained")
-	case r.IntN(2) == 0 && !strings.Contains(k.resource, "reviews"):
+	case review:
+	case r.IntN(3) == 0:
+		object.SetName("")
+		object.SetGenerateName("exp")
+	case r.IntN(2) == 0:
 		out.args = append(out.args, "explained")
 	}
-	switch r.IntN(3) {
-	case 0:
-		out.args = append(out.args, "--filename="+q.written(object))
-	case 1:
-		out.args = append(out.args, labeled(labels))
+	if !k.cluster && r.IntN(2) == 0 {
+		object.SetNamespace(namespace)
 	}
+	out.object = object
 	out.do = func(ctx context.Context) error {
-		_, err := q.client(k, namespace).Create(ctx, object, metav1.CreateOptions{DryRun: dryRun})
+		_, err := q.client(k, namespace).Create(ctx, object.DeepCopy(), metav1.CreateOptions{DryRun: dryRun})
 		return err
 	}
 	return out
-}
-
-// written writes the object to a file.
-func (q requests) written(object *unstructured.Unstructured) string {
-	text, err := object.MarshalJSON()
-	file, err2 := os.CreateTemp(q.files, "*.json")
-	if err == nil && err2 == nil {
-		_, err = file.Write(text)
-		err2 = file.Close()
-	}
-	if err != nil || err2 != nil {
-		panic(errors.Join(err, err2)) // the disk is full, or the table above has a mistake
-	}
-	return file.Name()
 }
 
 func labeled(labels map[string]string) string {
@@ -269,24 +289,55 @@ func labeled(labels map[string]string) string {
 // target is the object that a request changes, or a subresource of it.
 type target struct{ namespace, name, subresource string }
 
-// change updates, patches or deletes an object that exists. Where explain is
-// given the labels, they may be new ones.
+// apply is a server-side apply, to an object that exists or that it creates. The
+// labels of one that exists stay beside those that are applied.
+func (q requests) apply(r *rand.Rand, k explained, out request, at target) request {
+	out.args = append(out.args, at.name)
+	object := k.object(at.name, at.namespace)
+	object.SetLabels(someLabels(r))
+	out.object = object
+	if at.name != "explained" {
+		exists, err := q.client(k, at.namespace).Get(context.Background(), at.name, metav1.GetOptions{})
+		if err != nil {
+			panic(err) // it was created before
+		}
+		merged := exists.GetLabels()
+		if merged == nil {
+			merged = map[string]string{}
+		}
+		maps.Copy(merged, object.GetLabels())
+		out.object = exists
+		out.object.SetLabels(merged)
+	}
+	out.labels = out.object.GetLabels()
+	out.do = func(ctx context.Context) error {
+		_, err := q.client(k, at.namespace).Apply(ctx, at.name, object.DeepCopy(), metav1.ApplyOptions{DryRun: dryRun, FieldManager: "explained", Force: true})
+		return err
+	}
+	return out
+}
+
+// change updates, patches or deletes an object that exists. Its labels may be new
+// ones.
 func (q requests) change(r *rand.Rand, k explained, out request, at target) request {
 	if k.resource == "namespaces" || r.IntN(2) == 0 {
 		out.args = append(out.args, at.name)
 	}
-	labels := map[string]string{"app": "a"}
-	if k.resource == "namespaces" {
-		labels = explainedNamespaces[at.name]
-	}
-	relabeled := at.subresource == "" && out.operation != "delete" && r.IntN(2) == 0
-	if relabeled {
-		labels = map[string]string{"app": "b", "tier": "b"}
-	}
-	if relabeled || r.IntN(3) > 0 {
-		out.args = append(out.args, labeled(labels))
-	}
 	client := q.client(k, at.namespace)
+	object, err := client.Get(context.Background(), at.name, metav1.GetOptions{})
+	if err != nil {
+		panic(err) // it was created before
+	}
+	out.labels = object.GetLabels()
+	relabeled := at.subresource != "finalize" && out.operation != "delete" && r.IntN(2) == 0
+	if relabeled {
+		out.labels = map[string]string{"app": "b", "tier": "b"}
+	}
+	object.SetLabels(out.labels)
+	object.SetAnnotations(map[string]string{"explained": "true"})
+	if out.operation != "delete" {
+		out.object = object
+	}
 	var sub []string
 	if at.subresource != "" {
 		sub = []string{at.subresource}
@@ -296,87 +347,133 @@ func (q requests) change(r *rand.Rand, k explained, out request, at target) requ
 		case "delete":
 			return client.Delete(ctx, at.name, metav1.DeleteOptions{DryRun: dryRun})
 		case "patch":
-			patch := map[string]any{"annotations": map[string]string{"explained": "true"}}
-			if relabeled {
-				patch["labels"] = labels
-			}
-			body, err := json.Marshal(map[string]any{"metadata": patch})
+			body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": object.GetAnnotations(), "labels": replacing(out.labels)}})
 			if err != nil {
 				return err
 			}
 			_, err = client.Patch(ctx, at.name, types.MergePatchType, body, metav1.PatchOptions{DryRun: dryRun}, sub...)
 			return err
 		}
-		object, err := client.Get(ctx, at.name, metav1.GetOptions{})
+		now, err := client.Get(ctx, at.name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		object.SetAnnotations(map[string]string{"explained": "true"})
-		if relabeled {
-			object.SetLabels(labels)
-		}
-		_, err = client.Update(ctx, object, metav1.UpdateOptions{DryRun: dryRun}, sub...)
+		sent := object.DeepCopy()
+		sent.SetResourceVersion(now.GetResourceVersion()) // a controller may have written it since
+		_, err = client.Update(ctx, sent, metav1.UpdateOptions{DryRun: dryRun}, sub...)
 		return err
 	}
 	return out
 }
 
-// special is a request to a subresource that is not the object itself.
+// replacing returns a merge patch that leaves no other of the labels in use.
+func replacing(labels map[string]string) map[string]any {
+	patch := map[string]any{"app": nil, "tier": nil}
+	for key, value := range labels {
+		patch[key] = value
+	}
+	return patch
+}
+
+// special is a request to a subresource that is not the object itself, or a PUT
+// that creates an object.
 func (q requests) special(r *rand.Rand, namespace string) request {
-	w, ns := q.env, "--namespace="+namespace
-	core := w.Kube.CoreV1().RESTClient()
-	post := func(resource, sub, body string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			return core.Post().Namespace(namespace).Resource(resource).Name("exp").SubResource(sub).Param("dryRun", "All").Body([]byte(body)).SetHeader("Content-Type", "application/json").Do(ctx).Error()
-		}
+	named := func(out request) request {
+		out.args = append(out.args, "--namespace="+namespace, pick(r, "exp", "exp", ""))
+		return out
 	}
-	connect := func(resource, sub string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			err := core.Post().Namespace(namespace).Resource(resource).Name("exp").SubResource(sub).Param("command", "true").Param("container", "c").Param("stdout", "true").Do(ctx).Error()
-			if refusedByCondition(err) {
-				return err
-			}
-			return nil // after admission it fails, for nothing runs behind it
-		}
+	switch r.IntN(12) {
+	case 0:
+		return named(request{operation: "create", resource: "pods/exec", do: q.connect(namespace, "pods", "exec")})
+	case 1:
+		return named(request{operation: "connect", resource: "pods/attach", do: q.connect(namespace, "pods", "attach")})
+	case 2:
+		return named(request{operation: "create", resource: "pods/portforward", do: q.connect(namespace, "pods", "portforward")})
+	case 3:
+		return named(request{operation: "create", resource: "services/proxy", do: q.connect(namespace, "services", "proxy")})
+	case 4:
+		return named(q.post(namespace, "pods/binding", `{apiVersion: v1, kind: Binding, metadata: {name: exp}, target: {kind: Node, name: exp}}`))
+	case 5:
+		return named(q.post(namespace, "pods/eviction", `{apiVersion: policy/v1, kind: Eviction, metadata: {name: exp}, deleteOptions: {dryRun: [All]}}`))
+	case 6:
+		return named(q.post(namespace, "serviceaccounts/token", `{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, spec: {audiences: [a]}}`))
+	case 7, 8:
+		return named(q.scale(namespace, "deployments.apps", pick(r, "update", "patch")))
+	case 9:
+		return named(q.scale(namespace, "widgets.explain.example.com", "update"))
+	case 10:
+		return q.put(namespace, "services")
 	}
-	scale := func(client dynamic.ResourceInterface) func(context.Context) error {
-		return func(ctx context.Context) error {
-			s := &autoscalingv1.Scale{
-				TypeMeta:   metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
-				ObjectMeta: metav1.ObjectMeta{Name: "exp", Namespace: namespace},
-				Spec:       autoscalingv1.ScaleSpec{Replicas: 0},
-			}
-			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
-			if err != nil {
-				return err
-			}
-			_, err = client.Update(ctx, &unstructured.Unstructured{Object: object}, metav1.UpdateOptions{DryRun: dryRun}, "scale")
+	return q.put(namespace, "services/status")
+}
+
+// post creates a subresource of the objects called exp.
+func (q requests) post(namespace, resource, manifest string) request {
+	name, sub, _ := strings.Cut(resource, "/")
+	body := decoded(manifest)
+	return request{operation: "create", resource: resource, object: body, do: func(ctx context.Context) error {
+		return q.env.Kube.CoreV1().RESTClient().Post().Namespace(namespace).Resource(name).Name("exp").SubResource(sub).Param("dryRun", "All").
+			SetHeader("Content-Type", "application/json").Body(encoded(body)).Do(ctx).Error()
+	}}
+}
+
+// connect opens a connection, which fails once admission is over: nothing runs
+// behind it.
+func (q requests) connect(namespace, resource, sub string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := q.env.Kube.CoreV1().RESTClient().Post().Namespace(namespace).Resource(resource).Name("exp").SubResource(sub).
+			Param("command", "true").Param("container", "c").Param("stdout", "true").Do(ctx).Error()
+		if refusedByCondition(err) {
+			return err
+		}
+		return nil
+	}
+}
+
+// scale updates the scale of the object called exp; a patch of it ends as the same
+// request, but for its verb.
+func (q requests) scale(namespace, resource, operation string) request {
+	i := slices.IndexFunc(explainedKinds, func(k explained) bool { return k.resource == resource })
+	client := q.client(explainedKinds[i], namespace)
+	body := decoded(`{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: exp, namespace: ` + namespace + `}, spec: {replicas: 0}}`)
+	out := request{operation: operation, resource: resource + "/scale", args: []string{"--api-version=v1"}, object: body}
+	out.do = func(ctx context.Context) error {
+		_, err := client.Update(ctx, body.DeepCopy(), metav1.UpdateOptions{DryRun: dryRun}, "scale")
+		return err
+	}
+	if operation == "patch" {
+		out.do = func(ctx context.Context) error {
+			_, err := client.Patch(ctx, "exp", types.MergePatchType, []byte(`{"spec": {"replicas": 0}}`), metav1.PatchOptions{DryRun: dryRun}, "scale")
 			return err
 		}
 	}
-	put := func(resource, sub, body string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			at := core.Put().AbsPath("/api/v1/namespaces", namespace, resource, "missing", sub)
-			return at.Param("dryRun", "All").Body([]byte(body)).SetHeader("Content-Type", "application/json").Do(ctx).Error()
-		}
+	return out
+}
+
+// put writes a Service that does not exist: kube-apiserver creates it.
+func (q requests) put(namespace, resource string) request {
+	body := decoded(`{apiVersion: v1, kind: Service, metadata: {name: missing, labels: {app: a}}, spec: {clusterIP: None, clusterIPs: [None], ports: [{port: 80}]}}`)
+	name, sub, _ := strings.Cut(resource, "/")
+	out := request{operation: "update", resource: resource, args: []string{"--namespace=" + namespace, "missing"}, object: body, labels: body.GetLabels()}
+	out.do = func(ctx context.Context) error {
+		return q.env.Kube.CoreV1().RESTClient().Put().Namespace(namespace).Resource(name).Name("missing").SubResource(sub).Param("dryRun", "All").
+			SetHeader("Content-Type", "application/json").Body(encoded(body)).Do(ctx).Error()
 	}
-	kind := func(resource string) dynamic.ResourceInterface {
-		i := slices.IndexFunc(explainedKinds, func(k explained) bool { return k.resource == resource })
-		return q.client(explainedKinds[i], namespace)
+	return out
+}
+
+func decoded(manifest string) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(manifest), &out.Object); err != nil {
+		panic(err) // a mistake in the tables above
 	}
-	return pick(
-		r,
-		request{"create", "pods/exec", []string{ns, "exp"}, connect("pods", "exec")},
-		request{"connect", "pods/attach", []string{ns}, connect("pods", "attach")},
-		request{"create", "pods/portforward", []string{ns}, connect("pods", "portforward")},
-		request{"create", "services/proxy", []string{ns, "exp"}, connect("services", "proxy")},
-		request{"create", "pods/binding", []string{ns}, post("pods", "binding", `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"exp"},"target":{"kind":"Node","name":"exp"}}`)},
-		request{"create", "pods/eviction", []string{ns, "exp"}, post("pods", "eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"exp"},"deleteOptions":{"dryRun":["All"]}}`)},
-		request{"create", "serviceaccounts/token", []string{ns}, post("serviceaccounts", "token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["a"]}}`)},
-		request{"update", "deployments.apps/scale", []string{ns}, scale(kind("deployments.apps"))},
-		request{"patch", "deployments.apps/scale", []string{ns, "--labels=app=a"}, scale(kind("deployments.apps"))},
-		request{"update", "services", []string{ns, "missing", "--labels=app=a"}, put("services", "", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"missing","labels":{"app":"a"}},"spec":{"clusterIP":"None","clusterIPs":["None"],"ports":[{"port":80}]}}`)},
-		request{"update", "services/status", []string{ns, "missing", "--labels=app=a"}, put("services", "status", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"missing","labels":{"app":"a"}},"spec":{"clusterIP":"None","clusterIPs":["None"],"ports":[{"port":80}]}}`)},
-		request{"update", "widgets.explain.example.com/scale", []string{ns, "exp", "--api-version=v1"}, scale(kind("widgets.explain.example.com"))},
-	)
+	return out
+}
+
+func encoded(object *unstructured.Unstructured) []byte {
+	out, err := object.MarshalJSON()
+	if err != nil {
+		panic(err) // it was decoded before
+	}
+	return out
 }

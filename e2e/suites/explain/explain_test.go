@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,12 +24,14 @@ import (
 )
 
 // The tests in this file hold what "explain" says against the API server
-// itself: generated configurations of recording webhooks, real requests.
+// itself: generated configurations of recording webhooks, real requests, each
+// asked about with more and more knowledge of it. FUZZ=10000 makes so many
+// requests, FUZZ_SEED=7 repeats those of a run that failed.
 
-const (
-	explainRounds   = 13 // configurations that are generated for each server
-	explainRequests = 20 // requests to each
-)
+const explainRequests = 20 // requests to each of the generated configurations
+
+// asIs is what "make test" asks: the same each time.
+const asIs = 520
 
 // explanation is what "explain -o json" prints.
 type explanation struct {
@@ -40,27 +44,51 @@ type explanation struct {
 
 func TestExplainSaysWhatTheAPIServerDoes(t *testing.T) {
 	t.Parallel()
-	total := &tally{}
+	total := &tally{maybe: map[knowledge]int{}, certain: map[knowledge]int{}}
+	wanted, seed := fuzzed(t)
+	servers := []struct {
+		name, version string
+		server        *testenv.Shared
+	}{{"stock", "v1.37", stock}, {"older", "v1.34", older}}
 	t.Run("servers", func(t *testing.T) { // both at once, and done before the counts are compared
-		for i, server := range []struct {
-			name, version string
-			server        *testenv.Shared
-		}{{"stock", "v1.37", stock}, {"older", "v1.36", older}} {
+		for i, server := range servers {
 			t.Run(server.name, func(t *testing.T) {
 				t.Parallel()
-				r := rand.New(rand.NewPCG(uint64(i), 1))
+				r := rand.New(rand.NewPCG(uint64(i), seed))
 				e := newExplainer(t, environment{server.server.UseAlone(t)}, server.version)
-				for round := range explainRounds {
+				for round := range wanted / len(servers) / explainRequests {
 					e.round(t, r, round, total)
 				}
 			})
 		}
 	})
-	t.Logf("%d requests: %d webhooks called, %d again, %d that might have been were and %d were not, %d requests refused by a matchCondition, %d skipped: %v",
-		total.cases, total.called, total.again, total.maybeCalled, total.maybeNot, total.refused, total.skipped, total.why)
+	t.Logf("seed %d, %d requests: %d webhooks called, %d again, %d that might have been were and %d were not, %d requests refused by a matchCondition, %d skipped: %v",
+		seed, total.cases, total.called, total.again, total.maybeCalled, total.maybeNot, total.refused, total.skipped, total.why)
+	for _, k := range []knowledge{bare, byLabels, byObject, live} {
+		t.Logf("%s: maybe in %.1f %% of what may be called", k, 100*float64(total.maybe[k])/float64(max(1, total.maybe[k]+total.certain[k])))
+	}
 	if total.cases < 500 || total.called < 1000 || total.skipped < 2000 || total.again == 0 || total.maybeCalled == 0 || total.maybeNot == 0 || total.refused == 0 {
 		t.Error("the cases are too few, or too much alike, to show anything")
 	}
+}
+
+// fuzzed returns how many requests to make, and what to make them up from.
+func fuzzed(t *testing.T) (wanted int, seed uint64) {
+	t.Helper()
+	number := func(variable string, otherwise uint64) uint64 {
+		text, ok := os.LookupEnv(variable)
+		if !ok {
+			return otherwise
+		}
+		n, err := strconv.ParseUint(text, 10, 32)
+		testenv.Must(t, err)
+		return n
+	}
+	wanted, seed = int(number("FUZZ", asIs)), 1
+	if wanted != asIs {
+		seed = uint64(rand.Uint32())
+	}
+	return wanted, number("FUZZ_SEED", seed)
 }
 
 // tally counts what the cases showed.
@@ -68,6 +96,9 @@ type tally struct {
 	mu sync.Mutex
 
 	cases, called, again, maybeCalled, maybeNot, refused, skipped int
+
+	// maybe and certain count the webhooks that may be called, and are for certain.
+	maybe, certain map[knowledge]int
 
 	why map[string]int
 }
@@ -95,39 +126,60 @@ func newExplainer(t *testing.T, w environment, version string) explainer {
 // round registers generated webhooks, makes requests and compares.
 func (e explainer) round(t *testing.T, r *rand.Rand, round int, total *tally) {
 	t.Helper()
-	c := e.register(t, r, fmt.Sprintf("explain-%s-%02d", strings.ReplaceAll(e.version, ".", "-"), round))
-	e.awaitAll(t, c)
-	file := e.written(t, c)
+	c := e.generate(r, fmt.Sprintf("explain-%s-%02d", strings.ReplaceAll(e.version, ".", "-"), round))
+	e.register(t, c)
 	asked := make([]request, explainRequests)
 	for i := range asked {
 		asked[i] = e.pick(r)
 	}
-	answers := e.explain(t, asked, "--from="+file, "--server-version="+e.version)
-	i := slices.IndexFunc(asked, func(q request) bool { return q.operation != "patch" || q.resource != "namespaces" }) // of which a cluster shows whether they exist
-	offline := e.explain(t, asked[i:i+1], "--offline", "--kubeconfig="+e.Plane.Kubeconfig())[0]
-	if a, b := fmt.Sprint(c.of(answers[i])), fmt.Sprint(c.of(offline)); a != b {
-		t.Errorf("%s: of files explain says %s, of the cluster %s", asked[i], a, b)
+	answers := map[knowledge][]explanation{}
+	for _, k := range []knowledge{bare, byLabels, byObject, live} {
+		answers[k] = e.explain(t, c, asked, k)
 	}
-	live := e.explain(t, asked, "--kubeconfig="+e.Plane.Kubeconfig())
+	var wrong []disputed
+	offline := e.explain(t, c, asked, offline)
 	for i, q := range asked {
-		answer := answers[i]
-		e.Hooks.Forget()
-		err := q.do(t.Context())
-		got := outcome{calledPaths(e.Hooks.Calls(), c.prefix), err}
-		c.compare(t, q, c.of(answer), got, total)
-		c.compare(t, q, c.of(live[i]), got, total)
+		// A cluster shows which namespaces there are; a file may hold some of them.
+		if a, b := fmt.Sprint(c.of(answers[byObject][i])), fmt.Sprint(c.of(offline[i])); a != b && q.resource != "namespaces" {
+			t.Errorf("%s: of files explain says %s, of the cluster %s", q.line(t, byObject, t.TempDir()), a, b)
+		}
+		got := e.do(t, c, q)
+		for k, answer := range answers {
+			p := c.of(answer[i])
+			total.count(k, p, got)
+			if problem := c.disagreement(p, got); problem != "" {
+				wrong = append(wrong, disputed{q, k, problem})
+			}
+		}
 	}
-	for _, remove := range c.remove {
-		testenv.Must(t, remove())
+	c.unregister(t)
+	for _, d := range wrong {
+		e.report(t, c, d)
 	}
 }
 
-// explain asks about the requests, one process for all.
-func (e explainer) explain(t *testing.T, asked []request, where ...string) []explanation {
+// do makes the request and returns what became of it.
+func (e explainer) do(t *testing.T, c *configurations, q request) outcome {
 	t.Helper()
+	e.Hooks.Forget()
+	err := q.do(t.Context())
+	return outcome{calledPaths(e.Hooks.Calls(), c.prefix), err}
+}
+
+// explain asks about the requests, one process for all.
+func (e explainer) explain(t *testing.T, c *configurations, asked []request, k knowledge) []explanation {
+	t.Helper()
+	folder := t.TempDir()
+	where := []string{"--from=" + e.written(t, c), "--server-version=" + e.version}
+	switch k {
+	case live:
+		where = []string{"--kubeconfig=" + e.Plane.Kubeconfig()}
+	case offline:
+		where = []string{"--kubeconfig=" + e.Plane.Kubeconfig(), "--offline"}
+	}
 	var lines strings.Builder
 	for _, q := range asked {
-		fmt.Fprintln(&lines, q.operation, q.resource, strings.Join(q.args, " "))
+		fmt.Fprintln(&lines, q.line(t, k, folder))
 	}
 	result, err := auditor.Piped(t.Context(), strings.NewReader(lines.String()), e.binary, append([]string{"explain", "--requests=-", "-o=json"}, where...)...)
 	testenv.Must(t, err)
@@ -148,44 +200,83 @@ func (e explainer) explain(t *testing.T, asked []request, where ...string) []exp
 
 // configurations are what one round registers.
 type configurations struct {
-	prefix     string
-	mutating   []*admissionv1.MutatingWebhookConfiguration
-	validating []*admissionv1.ValidatingWebhookConfiguration
-	// again are the paths of the webhooks that may be called a second time.
-	again map[string]bool
-	// sentinels are called for a request that only asks whether the API server
-	// knows all by now.
-	sentinels []string
-	remove    []func() error
+	prefix string
+	hooks  []hook
+	// objects are what was registered.
+	objects []any
+	remove  []func() error
 }
 
-// register creates the configurations, not in the order of their names.
-func (e explainer) register(t *testing.T, r *rand.Rand, prefix string) *configurations {
-	t.Helper()
-	c := &configurations{prefix: prefix, again: map[string]bool{}}
-	ctx, mutating, validating := context.Background(), e.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations(), e.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+// hook is a webhook of a configuration: a mutating one has a reinvocationPolicy.
+type hook struct {
+	configuration string
+	reinvocation  *admissionv1.ReinvocationPolicyType
+	admissionv1.ValidatingWebhook
+}
+
+func (h hook) path() string { return *h.ClientConfig.Service.Path }
+
+// generate makes configurations up, not in the order of their names.
+func (e explainer) generate(r *rand.Rand, prefix string) *configurations {
+	c := &configurations{prefix: prefix}
 	for _, i := range r.Perm(8) {
 		name := fmt.Sprintf("%s-%c", prefix, 'a'+i)
-		m := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		v := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		for j := range 1 + r.IntN(2) {
-			m.Webhooks = append(m.Webhooks, c.mutator(r, e.generated(r, name, j)))
-			v.Webhooks = append(v.Webhooks, e.generated(r, name, j+2))
+			c.hooks = append(c.hooks, mutator(r, name, e.generated(r, name, j)), hook{name, nil, e.generated(r, name, j+2)})
 		}
-		m, err := mutating.Create(ctx, m, metav1.CreateOptions{})
-		testenv.Must(t, err)
-		v, err = validating.Create(ctx, v, metav1.CreateOptions{})
-		testenv.Must(t, err)
-		c.mutating, c.validating = append(c.mutating, m), append(c.validating, v)
-	}
-	e.sentinels(t, c)
-	for _, m := range c.mutating {
-		c.removes(t, func() error { return mutating.Delete(ctx, m.Name, metav1.DeleteOptions{}) })
-	}
-	for _, v := range c.validating {
-		c.removes(t, func() error { return validating.Delete(ctx, v.Name, metav1.DeleteOptions{}) })
 	}
 	return c
+}
+
+// register creates the configurations and waits until the API server knows them.
+func (e explainer) register(t *testing.T, c *configurations) {
+	t.Helper()
+	c.objects = nil
+	ctx, mutating, validating := context.Background(), e.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations(), e.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	done := map[string]bool{}
+	for _, first := range c.hooks {
+		if name := first.configuration; !done[name] {
+			done[name] = true
+			m, v := c.configuration(name)
+			made, err := mutating.Create(ctx, m, metav1.CreateOptions{})
+			testenv.Must(t, err)
+			made.APIVersion, made.Kind = "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"
+			c.removes(t, func() error { return mutating.Delete(ctx, name, metav1.DeleteOptions{}) })
+			also, err := validating.Create(ctx, v, metav1.CreateOptions{})
+			testenv.Must(t, err)
+			also.APIVersion, also.Kind = made.APIVersion, "ValidatingWebhookConfiguration"
+			c.removes(t, func() error { return validating.Delete(ctx, name, metav1.DeleteOptions{}) })
+			c.objects = append(c.objects, made, also)
+		}
+	}
+	e.awaitAll(t, e.sentinels(t, c))
+}
+
+// configuration returns the two configurations with the name.
+func (c *configurations) configuration(name string) (*admissionv1.MutatingWebhookConfiguration, *admissionv1.ValidatingWebhookConfiguration) {
+	m := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	v := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, h := range c.hooks {
+		switch {
+		case h.configuration != name:
+		case h.reinvocation == nil:
+			v.Webhooks = append(v.Webhooks, h.ValidatingWebhook)
+		default:
+			one := testenv.Mutating(h.ValidatingWebhook)
+			one.ObjectSelector, one.MatchPolicy, one.MatchConditions, one.ReinvocationPolicy = h.ObjectSelector, h.MatchPolicy, h.MatchConditions, h.reinvocation
+			m.Webhooks = append(m.Webhooks, one)
+		}
+	}
+	return m, v
+}
+
+// unregister deletes the configurations.
+func (c *configurations) unregister(t *testing.T) {
+	t.Helper()
+	for _, remove := range c.remove {
+		testenv.Must(t, remove())
+	}
+	c.remove = nil
 }
 
 // removes deletes something at the end of the round, or of a test that failed
@@ -195,19 +286,26 @@ func (c *configurations) removes(t *testing.T, remove func() error) {
 	t.Cleanup(func() { testenv.Gone(t, remove()) })
 }
 
-// sentinels are created last: once they are called, so are all others.
-func (e explainer) sentinels(t *testing.T, c *configurations) {
+// sentinels are created last, under a name that was never used, and called only for
+// a request that asks whether the API server knows all by now: once they are
+// called, so are all others.
+func (e explainer) sentinels(t *testing.T, c *configurations) (paths []string) {
 	t.Helper()
-	h := testenv.Hook(e.backend, "/sentinel/"+c.prefix, testenv.Rule("", "configmaps"))
-	h.ClientConfig = e.backend.Admission("/sentinel/" + c.prefix + "/validating")
-	v := e.Validate(t, c.prefix+"-sentinel", h)
-	h.ClientConfig = e.backend.Admission("/sentinel/" + c.prefix + "/mutating")
-	m := e.Mutate(t, c.prefix+"-sentinel", testenv.Mutating(h))
-	c.mutating, c.validating = append(c.mutating, m), append(c.validating, v)
-	c.sentinels = []string{"/sentinel/" + c.prefix + "/validating", "/sentinel/" + c.prefix + "/mutating"}
+	h := testenv.Hook(e.backend, "", testenv.Rule("", "configmaps"))
+	sentinel := fmt.Sprintf("/sentinel/%d", time.Now().UnixNano())
+	name, paths := c.prefix+"-sentinel", []string{sentinel + "/validating", sentinel + "/mutating"}
+	h.ClientConfig = e.backend.Admission(paths[0])
+	e.Validate(t, name, h)
+	h.ClientConfig = e.backend.Admission(paths[1])
+	e.Mutate(t, name, testenv.Mutating(h))
+	c.removes(t, func() error {
+		e.Unregister(t, name)
+		return e.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{})
+	})
+	return paths
 }
 
-func (e explainer) awaitAll(t *testing.T, c *configurations) {
+func (e explainer) awaitAll(t *testing.T, sentinels []string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		e.Hooks.Forget()
@@ -215,7 +313,7 @@ func (e explainer) awaitAll(t *testing.T, c *configurations) {
 		if _, err := e.Kube.CoreV1().ConfigMaps(e.backend.Namespace).Create(t.Context(), object, metav1.CreateOptions{DryRun: dryRun}); err != nil {
 			return err
 		}
-		for _, path := range c.sentinels {
+		for _, path := range sentinels {
 			if len(e.Hooks.CallsOf(path)) == 0 {
 				return fmt.Errorf("%s was not called", path)
 			}
@@ -227,16 +325,7 @@ func (e explainer) awaitAll(t *testing.T, c *configurations) {
 // written puts what the auditor reads in the cluster into a file.
 func (e explainer) written(t *testing.T, c *configurations) string {
 	t.Helper()
-	var items []any
-	for _, m := range c.mutating {
-		m.APIVersion, m.Kind = "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"
-		items = append(items, m)
-	}
-	for _, v := range c.validating {
-		v.APIVersion, v.Kind = "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
-		items = append(items, v)
-	}
-	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": append(items, e.context...)})
+	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": slices.Concat(c.objects, e.context)})
 	testenv.Must(t, err)
 	file := filepath.Join(t.TempDir(), c.prefix+".json")
 	testenv.Must(t, os.WriteFile(file, text, 0o600))
@@ -275,29 +364,23 @@ func (e explainer) generated(r *rand.Rand, configuration string, place int) admi
 
 // mutator is a webhook that may be called again. Those for ConfigMaps alone
 // change them, so that it comes to that.
-func (c *configurations) mutator(r *rand.Rand, h admissionv1.ValidatingWebhook) admissionv1.MutatingWebhook {
-	m := testenv.Mutating(h)
-	m.ObjectSelector, m.MatchPolicy, m.MatchConditions = h.ObjectSelector, h.MatchPolicy, h.MatchConditions
+func mutator(r *rand.Rand, configuration string, h admissionv1.ValidatingWebhook) hook {
 	if r.IntN(2) == 0 {
-		m.Rules = []admissionv1.RuleWithOperations{testenv.Rule("", "configmaps")}
-		m.Rules[0].Operations = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
-		m.ClientConfig.Service.Path = new("/patch/" + h.Name)
+		h.Rules = []admissionv1.RuleWithOperations{testenv.Rule("", "configmaps")}
+		h.Rules[0].Operations = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
+		h.ClientConfig.Service.Path = new("/patch/" + h.Name)
 	}
-	if r.IntN(2) == 0 {
-		m.ReinvocationPolicy = new(admissionv1.IfNeededReinvocationPolicy)
-		c.again[*m.ClientConfig.Service.Path] = true
-	}
-	return m
+	return hook{configuration, new(pick(r, admissionv1.NeverReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy)), h}
 }
 
 // of returns what an explanation says of this round's webhooks.
 func (c *configurations) of(e explanation) prediction {
 	p := prediction{why: map[string]int{}}
 	for _, step := range e.Chain {
-		if !strings.HasPrefix(step.Configuration, c.prefix) || strings.HasSuffix(step.Configuration, "-sentinel") {
+		if !strings.HasPrefix(step.Configuration, c.prefix) || strings.Contains(step.Configuration, "-sentinel") {
 			continue
 		}
-		s := predicted{c.path(step.Type, step.Name), step.Called == "yes"}
+		s := predicted{c.path(step.Name), step.Called == "yes"}
 		p.refuses = p.refuses || step.Refuses
 		p.doubtful = p.doubtful || step.Called == "maybe"
 		switch {
@@ -317,15 +400,16 @@ func (c *configurations) of(e explanation) prediction {
 }
 
 // path finds the path of a webhook by its name.
-func (c *configurations) path(kind, name string) string {
-	for _, m := range c.mutating {
-		for _, h := range m.Webhooks {
-			if kind == "admit" && h.Name == name {
-				return *h.ClientConfig.Service.Path
-			}
-		}
-	}
-	return "/" + name
+func (c *configurations) path(name string) string {
+	i := slices.IndexFunc(c.hooks, func(h hook) bool { return h.Name == name })
+	return c.hooks[i].path()
+}
+
+// reinvocable says whether the webhook of a path may be called again.
+func (c *configurations) reinvocable(path string) bool {
+	return slices.ContainsFunc(c.hooks, func(h hook) bool {
+		return h.path() == path && h.reinvocation != nil && *h.reinvocation == admissionv1.IfNeededReinvocationPolicy
+	})
 }
 
 // prediction is what explain says.
@@ -360,14 +444,6 @@ func calledPaths(calls []webhook.Call, prefix string) []string {
 	return out
 }
 
-func (c *configurations) compare(t *testing.T, q request, p prediction, got outcome, total *tally) {
-	t.Helper()
-	total.count(p, got)
-	if problem := c.disagreement(p, got); problem != "" {
-		t.Errorf("%s: %s\nsaid   %v, %v\ncalled %v\nerror %v\nregistered:\n%s", q, problem, p.mutating, p.validating, got.paths, got.err, c)
-	}
-}
-
 // disagreement says in what the prediction and the outcome differ.
 func (c *configurations) disagreement(p prediction, got outcome) string {
 	expected := slices.Concat(p.mutating, p.validating)
@@ -382,7 +458,7 @@ func (c *configurations) disagreement(p prediction, got outcome) string {
 	case p.refuses:
 		return "the request was not refused"
 	case got.err != nil:
-		return "the request failed"
+		return "the request failed: " + got.err.Error()
 	}
 	for _, s := range expected {
 		if s.certain && !slices.Contains(got.paths, s.path) {
@@ -407,7 +483,7 @@ func (c *configurations) disorder(p prediction, paths []string) string {
 		switch {
 		case mutating && slices.Contains(paths[:i], path):
 			again = append(again, path)
-			if !c.again[path] {
+			if !c.reinvocable(path) {
 				return path + " was called again"
 			}
 		case mutating && len(first)+len(again) < i:
@@ -430,9 +506,19 @@ func (c *configurations) disorder(p prediction, paths []string) string {
 	return ""
 }
 
-func (t *tally) count(p prediction, got outcome) {
+func (t *tally) count(k knowledge, p prediction, got outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, s := range slices.Concat(p.mutating, p.validating) {
+		if s.certain {
+			t.certain[k]++
+		} else {
+			t.maybe[k]++
+		}
+	}
+	if k != byLabels {
+		return
+	}
 	t.cases++
 	t.again += len(got.paths) - len(slices.Compact(slices.Sorted(slices.Values(got.paths))))
 	if p.refuses {
@@ -455,35 +541,6 @@ func (t *tally) count(p prediction, got outcome) {
 		t.why[why] += n
 		t.skipped += n
 	}
-}
-
-// String writes the configurations down, to repeat a case by hand.
-func (c *configurations) String() string {
-	var b strings.Builder
-	for _, m := range c.mutating {
-		for _, h := range m.Webhooks {
-			fmt.Fprintf(&b, "  %s %s %s\n", describe(mutatingAsValidating(h)), *h.ReinvocationPolicy, *h.ClientConfig.Service.Path)
-		}
-	}
-	for _, v := range c.validating {
-		for _, h := range v.Webhooks {
-			fmt.Fprintf(&b, "  %s\n", describe(h))
-		}
-	}
-	return b.String()
-}
-
-func mutatingAsValidating(m admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
-	return admissionv1.ValidatingWebhook{Name: m.Name, Rules: m.Rules, FailurePolicy: m.FailurePolicy, MatchPolicy: m.MatchPolicy, NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector, MatchConditions: m.MatchConditions}
-}
-
-func describe(h admissionv1.ValidatingWebhook) string {
-	var rules []string
-	for _, r := range h.Rules {
-		rules = append(rules, fmt.Sprintf("%v %v/%v %v %s", r.Operations, r.APIGroups, r.APIVersions, r.Resources, *r.Scope))
-	}
-	return fmt.Sprintf("%s %s %s %s namespaces %s objects %s conditions %v", h.Name, *h.FailurePolicy, *h.MatchPolicy, strings.Join(rules, "; "),
-		metav1.FormatLabelSelector(h.NamespaceSelector), metav1.FormatLabelSelector(h.ObjectSelector), h.MatchConditions)
 }
 
 func someRule(r *rand.Rand) admissionv1.RuleWithOperations {
@@ -573,20 +630,30 @@ var explainAtoms = slices.Concat(slices.Repeat([]string{
 	`"system:masters" in request.userInfo.groups`,
 	`request.dryRun`,
 	`object != null && has(object.metadata) && has(object.metadata.labels)`,
-	`object != null && object.metadata.?labels[?"app"].orValue("") == "a"`,
-	`oldObject != null && oldObject.metadata.?labels[?"app"].orValue("") == "a"`,
-	`object != null && object.?metadata.?namespace.orValue("") == "explain-a"`,
-	`object != null && object.?metadata.?name.orValue("") == "exp"`,
 	`object != null && has(object.metadata) && !has(object.metadata.deletionTimestamp)`,
 	`object != null && has(object.metadata) && has(object.metadata.uid)`,
 	`object != null && has(object.spec) && has(object.spec.hostNetwork)`,
 	`object != null && has(object.spec)`,
 	`object == null || object.kind in ["Pod", "ConfigMap", "Widget"]`,
+	`oldObject != null && oldObject.metadata.?labels[?"app"].orValue("") == "a"`,
 	`object.?metadata.?labels[?"app"].orValue("") == "a"`,
 	`authorizer.group("").resource("pods").check("get").allowed()`,
-}, 2), slices.Repeat([]string{
+	`object.?metadata.?namespace.orValue("") == "explain-a"`,
+	`object.?metadata.?name.orValue("") == "exp"`,
+	`object.?metadata.?labels[?"kubernetes.io/metadata.name"].orValue("") == "explained"`,
+	`oldObject.?metadata.?labels[?"app"].orValue("") == "a"`,
+	`has(object.data)`,
+	`has(object.stringData)`,
+	`object.?spec.?restartPolicy.orValue("") == "Always"`,
+	`object.?spec.?type.orValue("") == "ClusterIP"`,
+	`object.?type.orValue("") == "Opaque"`,
+	`has(object.metadata.annotations)`,
+}, 2), []string{
+	`object.metadata.namespace == "explain-a"`,
+	`object.metadata.labels["app"] == "a"`,
+	`object.spec.replicas == 0`,
 	`1 / 0 == 1`,
 	`request.namespace != "explain-a"`,
 	`request.name == "exp"`,
 	`object.metadata.name == "exp"`,
-}, 3))
+})
