@@ -63,7 +63,7 @@ func (r Request) oldObject(at stage) ref.Val {
 // request says and the labels. Source: createHandler in
 // k8s.io/apiserver/pkg/endpoints/handlers, which completes the metadata.
 func (r Request) known(at stage, file map[string]any, l labelSet) (knowledge, map[string]any) {
-	k := knowledge{kind: at.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete}
+	k := knowledge{kind: at.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete, patched: r.patched}
 	root, metadata := map[string]any{}, map[string]any{}
 	if file != nil && !at.prepared {
 		k.written = true
@@ -120,8 +120,9 @@ type knowledge struct {
 	kind string
 	// created and namespaced say so of the object.
 	created, namespaced bool
-	// labeled says that all its labels are known.
-	labeled bool
+	// labeled says that all its labels are known, patched that a map that is empty may
+	// still be there: a server-side apply of a custom resource keeps it.
+	labeled, patched bool
 	// written says that a file holds what the client sends.
 	written bool
 	// stored says that the metadata are those of the stored object.
@@ -195,7 +196,9 @@ func (k knowledge) missing(path, key string) bool {
 	switch {
 	case k.stored && (path == "metadata" || strings.HasPrefix(path, "metadata.")):
 		return true
-	case path == "metadata" && key == "labels", path == "metadata.labels":
+	case path == "metadata" && key == "labels":
+		return k.labeled && !k.patched
+	case path == "metadata.labels":
 		return k.labeled
 	case path == "metadata" && key == "namespace":
 		return !k.namespaced

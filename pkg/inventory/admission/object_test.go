@@ -39,6 +39,8 @@ func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 		{Create, "configmaps", Subject{}, configMap, `has(object.data)`, No, false},
 		{Create, "configmaps", Subject{}, configMap, `object.data["a"] == "b"`, Yes, true},
 		{Create, "configmaps", Subject{}, configMap, `object.metadata.labels["a"] == "b"`, Yes, true},
+		{Create, "configmaps", Subject{Labels: map[string]string{}}, "", `has(object.metadata.labels)`, No, false},
+		{Update, "configmaps", Subject{Labels: map[string]string{}, Patch: true}, "", `has(object.metadata.labels)`, Maybe, false},
 		{Create, "configmaps", Subject{}, configMap, `!has(object.metadata.deletionTimestamp)`, Yes, false},
 		{Create, "configmaps", Subject{}, configMap, `has(object.metadata.uid)`, Maybe, false},
 		{Create, "secrets", Subject{}, secret, `object.data["a"] == "Yg==" && object.type == "Opaque" && !has(object.stringData)`, Yes, false},

@@ -70,6 +70,8 @@ type requestContext struct {
 	labelsReset bool
 	// foreign says that the kind is not that of the parent.
 	foreign bool
+	// patched says that it is a PATCH.
+	patched bool
 	// stored is the metadata of the object as it is; nil where that is not known.
 	stored map[string]any
 	user   *User
@@ -325,6 +327,7 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 			objectLabels: objectLabels(v, op, sent),
 			labelsReset:  m.resetsLabels(v.Resource),
 			foreign:      x.isForeign(v),
+			patched:      subject.Patch,
 			equivalents:  x.equivalents(v),
 			cached:       newConditionCache(x.programs),
 		},
