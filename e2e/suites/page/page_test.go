@@ -51,7 +51,7 @@ func TestServedPage(t *testing.T) {
 	b.until(`document.body.textContent.includes('API Extensions') && document.body.innerText.includes('kubectl delete validatingwebhookconfiguration policy')`)
 	b.until(`document.body.innerText.includes('selects 1 of ') && document.body.innerText.includes('"><script>alert(1)</script>')`)
 	b.accessible("webhook")
-	b.click(`.finding a[href$="checks/service-missing"]`, `document.querySelector('h1').textContent === 'service-missing' && document.querySelector('.runbook h2').textContent === 'Meaning'`)
+	b.click(`.finding a[href*="checks/service-missing"]`, `document.querySelector('h1').textContent === 'service-missing' && document.querySelector('.runbook h2').textContent === 'Meaning'`)
 	b.accessible("check")
 
 	b.search(address)

@@ -43,6 +43,7 @@ const (
 	maxCycles       = 100
 	maxEdges        = 300
 	maxNodes        = 40
+	maxWholeNodes   = 12
 	maxArrows       = 200
 	maxEdgeWebhooks = 5
 )
@@ -71,6 +72,9 @@ func (v *view) bootstrap(ctx context.Context) *bootstrapPage {
 			}
 		}
 	}
+	if len(g.Nodes) > maxWholeNodes {
+		g = collapsed(g)
+	}
 	b.NotDrawn = max(len(g.Nodes)-maxNodes, 0)
 	edges := edgesAmong(g, maxNodes)
 	b.ArrowsNotDrawn = max(len(edges)-maxArrows, 0)
@@ -92,6 +96,46 @@ func (v *view) edgeRow(g start.Drawing, e start.Edge) edgeRow {
 		row.Need = "refuses " + e.What + " it, unless a label exempts it that is not known"
 	}
 	return row
+}
+
+// collapsed makes one node of the nodes that are in a cycle with each other: a drawing
+// of many of them shows nothing but arrows.
+func collapsed(g start.Drawing) start.Drawing {
+	group := make([]int, len(g.Nodes))
+	for i := range group {
+		group[i] = i
+	}
+	root := func(i int) int {
+		for group[i] != i {
+			i = group[i]
+		}
+		return i
+	}
+	for _, e := range g.Edges {
+		if a, b := root(e.From), root(e.To); e.Cycle {
+			group[max(a, b)] = min(a, b)
+		}
+	}
+	out := start.Drawing{Independent: g.Independent, Truncated: g.Truncated}
+	at := map[int]int{}
+	for i, n := range g.Nodes {
+		r := root(i)
+		if _, known := at[r]; !known {
+			at[r] = len(out.Nodes)
+			out.Nodes = append(out.Nodes, start.Node{Use: n.Use, Cycle: n.Cycle})
+		}
+		one := &out.Nodes[at[r]]
+		one.Names, one.Webhooks = append(one.Names, n.Names...), append(one.Webhooks, n.Webhooks...)
+	}
+	seen := map[[2]int]bool{}
+	for _, e := range g.Edges {
+		e.From, e.To = at[root(e.From)], at[root(e.To)]
+		if pair := [2]int{e.From, e.To}; !seen[pair] {
+			seen[pair] = true
+			out.Edges = append(out.Edges, e)
+		}
+	}
+	return out
 }
 
 // nodeTitle names a group of workloads by its first.
@@ -172,7 +216,7 @@ func drawGraph(g start.Drawing, edges []start.Edge) *drawing {
 	for i, e := range edges {
 		d.Edges = append(d.Edges, drawnEdge{l.path(pairs[i]), edgeStyle(e), "arrow" + cycleSuffix(e.Cycle)})
 	}
-	d.Description = fmt.Sprintf("%s, %d of them in a cycle; an arrow leads from Pods to those that they need. The tables below say the same.", inventory.Counted(n, "group of workloads"), cyclic)
+	d.Description = fmt.Sprintf("%s of workloads, %d of them in a cycle; an arrow leads from Pods to those that they need. The tables below say the same.", inventory.Counted(n, "group"), cyclic)
 	return d
 }
 

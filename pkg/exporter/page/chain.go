@@ -154,12 +154,15 @@ func (v *view) draw(c admission.Chain) *waterfall {
 	if len(c.Steps) == 0 {
 		return nil
 	}
-	total := max(c.Budget().Total(), time.Second)
+	// What comes after the API server has ended the request is not called.
+	deadlines := report.Deadlines(c.Request.Operation)
+	end := deadlines[len(deadlines)-1].After
+	total := min(max(c.Budget().Total(), time.Second), end)
 	w := &waterfall{Width: drawingWidth}
-	scale := func(d time.Duration) int { return int(float64(plotWidth) * d.Seconds() / total.Seconds()) }
+	scale := func(d time.Duration) int { return int(float64(plotWidth) * min(d, total).Seconds() / total.Seconds()) }
 	addBar := func(label, style string, begin, length time.Duration, p99 inventory.Quantile) {
 		y := len(w.Bars) * rowHeight
-		b := bar{Label: shorten(label, maxLabel), X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(length), 2), TextY: y + barTop - 4, Style: style, Seconds: secondsText(length)}
+		b := bar{Label: shorten(label, maxLabel), X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(begin+length)-scale(begin), 2), TextY: y + barTop - 4, Style: style, Seconds: secondsText(length)}
 		b.SecondsX = b.X + b.W + 5
 		if p99.Known {
 			b.Tick = b.X + min(scale(time.Duration(p99.Seconds*float64(time.Second))), b.W)
@@ -187,8 +190,11 @@ func (v *view) draw(c admission.Chain) *waterfall {
 		w.insertAgain(c, begin, scale)
 	}
 	w.finish(c, total, scale)
+	if c.Budget().Total() > end {
+		w.More = fmt.Sprintf("The API server ends the request after %s: of %s, what would come later is not called. ", secondsText(end), secondsText(c.Budget().Total()))
+	}
 	if omitted > 0 {
-		w.More = fmt.Sprintf("… and %d more, which are called as well", omitted)
+		w.More += fmt.Sprintf("… and %d more, which are called as well", omitted)
 	}
 	return w
 }
@@ -220,14 +226,16 @@ func (w *waterfall) insertAgain(c admission.Chain, begin time.Duration, scale fu
 	}
 	index := max(len(w.Bars)-validating, 0)
 	y := index * rowHeight
-	inserted := bar{Label: "called again if the object is changed after them", X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(length), 2), TextY: y + barTop - 4, Style: "bar bar-mutating bar-maybe", Seconds: secondsText(length)}
+	inserted := bar{Label: "called again if the object is changed after them", X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(begin+length)-scale(begin), 2), TextY: y + barTop - 4, Style: "bar bar-mutating bar-maybe", Seconds: secondsText(length)}
 	inserted.SecondsX = inserted.X + inserted.W + 5
 	for i := index; i < len(w.Bars); i++ {
 		b := &w.Bars[i]
 		b.Y, b.TextY = b.Y+rowHeight, b.TextY+rowHeight
-		b.X, b.SecondsX = b.X+scale(length), b.SecondsX+scale(length)
+		moved := min(inserted.W, plotLeft+plotWidth-b.X)
+		b.X, b.SecondsX = b.X+moved, b.SecondsX+moved
+		b.W = max(min(b.W, plotLeft+plotWidth-b.X), 2)
 		if b.Tick > 0 {
-			b.Tick += scale(length)
+			b.Tick += moved
 		}
 	}
 	w.Bars = append(w.Bars[:index], append([]bar{inserted}, w.Bars[index:]...)...)

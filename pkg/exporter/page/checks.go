@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,8 @@ type checkPage struct {
 	Findings                    []findingRow
 	More                        int
 	All                         link
+	// Filled is the webhook whose names stand in the commands of the runbook.
+	Filled link
 }
 
 func (v *view) checkList() *checkList {
@@ -94,6 +97,33 @@ func (v *view) checkPage(c *classify.Check) *checkPage {
 	p.Findings, p.More = v.rows(v.ofChecks()[c], v.limits().ofCheck)
 	return p
 }
+
+// fill sets the names of a webhook into the commands of the runbook: of the webhook
+// that is asked for, else of the first finding. A name that means something to a shell
+// is left to the reader.
+func (v *view) fill(p *checkPage, c *classify.Check, asked inventory.Ref) {
+	webhook := v.byRef[asked]
+	if findings := v.ofChecks()[c]; webhook == nil && len(findings) > 0 {
+		webhook = v.byRef[findings[0].Webhook]
+	}
+	if webhook == nil || webhook.Type == inventory.Conversion {
+		return
+	}
+	var names []string
+	for _, name := range [][2]string{
+		{"KIND", strings.ToLower(webhook.Object.Kind)}, {"CONFIGURATION", webhook.Configuration}, {"NAME", webhook.Name},
+		{"NAMESPACE", webhook.State.Service.Namespace}, {"SERVICE", webhook.State.Service.Name},
+	} {
+		if plainName.MatchString(name[1]) {
+			names = append(names, "&quot;$"+name[0]+"&quot;", name[1])
+		}
+	}
+	p.Runbook = template.HTML(strings.NewReplacer(names...).Replace(string(p.Runbook)))
+	p.Filled = v.webhook(webhook.Ref)
+}
+
+// plainName is a name that needs no quotes in a shell.
+var plainName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.:-]*$`)
 
 // findCheck returns the check of the name, nil if there is none.
 func findCheck(name string) *classify.Check {

@@ -265,7 +265,9 @@ func showResource(v *view, d *document, r *http.Request) bool {
 func showCheck(v *view, d *document, r *http.Request) bool {
 	d.Title = r.PathValue("name")
 	if c := findCheck(r.PathValue("name")); c != nil {
+		q := r.URL.Query()
 		d.Runbooks = []*checkPage{v.checkPage(c)}
+		v.fill(d.Runbooks[0], c, inventory.Ref{Type: inventory.Type(q.Get("type")), Configuration: q.Get("configuration"), Name: q.Get("name")})
 		return true
 	}
 	d.Missing = &missingPage{What: "check", Name: r.PathValue("name"), known: map[string]link{}, All: link{"all checks", v.to("checks")}}

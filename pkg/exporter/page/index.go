@@ -1,6 +1,8 @@
 package page
 
 import (
+	"net/url"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -54,6 +56,9 @@ func (v *view) row(f *classify.Finding) findingRow {
 		Severity: f.Severity.String(), Check: v.check(f.Check), Webhook: v.webhook(f.Webhook),
 		Type: typeTitle(f.Webhook.Type), Registered: f.Webhook.Configuration,
 		Message: f.Message, Fix: f.Fix, Acknowledged: f.Acknowledged,
+	}
+	if v.file == nil { // with the names of the webhook in the commands of its runbook
+		row.Check.URL += "?" + url.Values{"type": {string(f.Webhook.Type)}, "configuration": {f.Webhook.Configuration}, "name": {f.Webhook.Name}}.Encode()
 	}
 	if f.Source.File != "" {
 		row.Source = report.Source(f.Source).String()

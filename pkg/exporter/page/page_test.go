@@ -3,16 +3,22 @@ package page
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -114,7 +120,7 @@ func TestPages(t *testing.T) {
 		"/webhooks?page=99":                        {"of"},
 		"/webhooks/validating/legacy-operator/configmaps.legacy.example.com": {
 			"<h1>configmaps.legacy.example.com</h1>", "service-missing", "API Extensions", "Support Procedures", "to be filled in by the author",
-			`href="../../../resources/configmaps"`, `href="../../../checks/service-missing"`, "kubectl get service legacy-operator -n legacy -o wide", "Certificates",
+			`href="../../../resources/configmaps"`, `href="../../../checks/service-missing?configuration=legacy-operator&amp;name=configmaps.legacy.example.com&amp;type=validating"`, "kubectl get service legacy-operator -n legacy -o wide", "Certificates",
 		},
 		"/resources":                       {`href="./resources/pods"`, "critical"},
 		"/resources/pods":                  {"<svg class=\"chain\"", `<rect class="bar bar-`, "At worst", "within"},
@@ -221,6 +227,50 @@ func TestBusy(t *testing.T) {
 	h.page("", "", func(*view, *document, *http.Request) bool { return true }).ServeHTTP(w, request.WithContext(ctx))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Errorf("%d", w.Code)
+	}
+}
+
+// TestLongChain: the drawing of a chain ends where the API server ends the request.
+func TestLongChain(t *testing.T) {
+	o := inventory.Objects{}
+	for i := range 60 {
+		w := validating(fmt.Sprintf("hook-%02d.example.com", i), "policy", "pods")
+		o.Mutating = append(o.Mutating, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: w.Name}, Webhooks: []admissionv1.MutatingWebhook{{
+			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, SideEffects: w.SideEffects, AdmissionReviewVersions: w.AdmissionReviewVersions, TimeoutSeconds: new(int32(30)),
+		}}})
+	}
+	_, body, _ := get(t, serve(evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
+	for _, want := range []string{"The API server ends the request after 34 s: of 1800 s", ">34 s</text>"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in:\n%s", want, body)
+		}
+	}
+	for _, m := range regexp.MustCompile(`<rect class="bar[^"]*" x="(\d+)" y="\d+" width="(\d+)"`).FindAllStringSubmatch(body, -1) {
+		x, _ := strconv.Atoi(m[1])
+		width, _ := strconv.Atoi(m[2])
+		if x+width > plotLeft+plotWidth+2 {
+			t.Errorf("a bar ends at %d, outside of the drawing", x+width)
+		}
+	}
+}
+
+// TestManyInACycle: a cycle of many groups is one node of the drawing.
+func TestManyInACycle(t *testing.T) {
+	const n = 40
+	g := start.Drawing{}
+	for i := range n {
+		g.Nodes = append(g.Nodes, start.Node{Names: []string{team(i)}, Webhooks: make([]inventory.Ref, 1), Cycle: true})
+		g.Edges = append(g.Edges, start.Edge{From: i, To: (i + 1) % n, Cycle: true, Certain: true})
+	}
+	g.Nodes = append(g.Nodes, start.Node{Names: []string{"alone"}})
+	g.Edges = append(g.Edges, start.Edge{From: n, To: 3, Certain: true})
+	one := collapsed(g)
+	if len(one.Nodes) != 2 || len(one.Nodes[0].Names) != n || len(one.Edges) != 2 {
+		t.Errorf("%d nodes and %d edges, want the cycle, what needs it and two arrows", len(one.Nodes), len(one.Edges))
+	}
+	d := drawGraph(one, one.Edges)
+	if d.Height > 200 || !strings.HasPrefix(d.Description, "2 groups of workloads, 1 of them in a cycle") {
+		t.Errorf("height %d: %s", d.Height, d.Description)
 	}
 }
 
