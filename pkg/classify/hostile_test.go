@@ -343,8 +343,8 @@ func teams(n int) []string {
 func TestGrowthOfPolicy(t *testing.T) {
 	const n, times = 100, 4
 	all := reflect.TypeFor[Policy]()
-	for i := range all.NumField() {
-		field := all.Field(i)
+	for field := range all.Fields() {
+		field := field
 		if kind := field.Type.Kind(); kind != reflect.Slice && kind != reflect.Map {
 			continue
 		}

@@ -34,13 +34,13 @@ func (e explainer) report(t *testing.T, c *configurations, d disputed) {
 	if d.object != nil {
 		object = string(encoded(d.object))
 	}
-	registered := ""
+	var registered strings.Builder
 	for _, o := range c.objects {
 		text, err := yaml.Marshal(o)
 		testenv.Must(t, err)
-		registered += "---\n" + string(text)
+		registered.WriteString("---\n" + string(text))
 	}
-	t.Errorf("explain %s %s %s, knowing %s (labels %v, object %s): %s\nregistered:\n%s", d.operation, d.resource, strings.Join(d.args, " "), d.knowledge, d.labels, object, d.problem, registered)
+	t.Errorf("explain %s %s %s, knowing %s (labels %v, object %s): %s\nregistered:\n%s", d.operation, d.resource, strings.Join(d.args, " "), d.knowledge, d.labels, object, d.problem, registered.String())
 }
 
 // reduced returns the fewest webhooks found that still show it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 	"unicode"
 	"unicode/utf16"
 )
@@ -29,11 +30,11 @@ func writeEscaped(w io.Writer, escape func(rune) string, encode func(io.Writer) 
 }
 
 func jsonEscape(r rune) string {
-	var out string
+	var out strings.Builder
 	for _, unit := range utf16.AppendRune(nil, r) {
-		out += fmt.Sprintf(`\u%04x`, unit)
+		out.WriteString(fmt.Sprintf(`\u%04x`, unit))
 	}
-	return out
+	return out.String()
 }
 
 func xmlEscape(r rune) string { return fmt.Sprintf("&#x%X;", r) }
