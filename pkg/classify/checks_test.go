@@ -235,7 +235,7 @@ func TestNoOrphans(t *testing.T) {
 
 // compareSnapshots compares the facts; the index is derived from them.
 var compareSnapshots = []cmp.Option{
-	cmpopts.IgnoreUnexported(inventory.Snapshot{}),
+	cmpopts.IgnoreUnexported(inventory.Snapshot{}, inventory.Selector{}),
 	cmp.Comparer(func(a, b labels.Selector) bool { return fmt.Sprint(a) == fmt.Sprint(b) }),
 	cmpopts.EquateErrors(),
 }
