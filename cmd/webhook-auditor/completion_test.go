@@ -208,7 +208,7 @@ func TestHelp(t *testing.T) {
 		"names of print":        {[]string{"print", "--help"}, exitOK, "run-level-guard", ""},
 		"print without a name":  {[]string{"print"}, exitUsage, "", "must be one of all, bundle, checks,"},
 		"print of another name": {[]string{"print", "rule"}, exitUsage, "", "did you mean rules?"},
-		"a typo":                {[]string{"adit"}, exitUsage, "", "\taudit"},
+		"a typo":                {[]string{"adit"}, exitUsage, "", "webhook-auditor: unknown command \"adit\" for \"webhook-auditor\"\n\nDid you mean this?\n audit\n"},
 		"no such flag":          {[]string{"audit", "--formt", "x"}, exitUsage, "", "audit: unknown flag: --formt; see webhook-auditor audit --help"},
 		"no value":              {[]string{"run", "--settle", "soon"}, exitUsage, "", `invalid argument "soon" for "--settle"`},
 		"too much":              {[]string{"version", "please"}, exitUsage, "", `version: unexpected argument "please"`},

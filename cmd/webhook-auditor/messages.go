@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
@@ -24,11 +26,17 @@ func (m messages) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// complain writes a message on stderr. Each line begins with the program: CI systems
-// take a line that begins with a name of the input for a command to them.
+// complain writes a message on stderr, whose first line begins with the program. So
+// does any other that does not begin with a letter: a name of the input may hold lines,
+// and CI systems take those that begin with :: or ## for commands.
 func complain(stderr io.Writer, format string, args ...any) {
-	for line := range strings.SplitSeq(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n") {
-		fmt.Fprintf(stderr, "%s: %s\n", program, report.Clean(line))
+	for i, line := range strings.Split(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n") {
+		line = report.Clean(line)
+		first, _ := utf8.DecodeRuneInString(strings.TrimSpace(line))
+		if i == 0 || line != "" && !unicode.IsLetter(first) {
+			line = program + ": " + line
+		}
+		fmt.Fprintln(stderr, line)
 	}
 }
 
