@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -36,8 +37,12 @@ func newCountedLog(to slog.Handler, counter prometheus.Counter) libraryLog {
 	return libraryLog{Handler: to, counter: counter, kinds: &kinds{later: map[string]*repetition{}}}
 }
 
-// Handle logs or counts a message.
+// Handle logs or counts a message. One of a call that was ended, as SIGTERM ends all, is
+// neither: that it ended is no error.
 func (l libraryLog) Handle(ctx context.Context, r slog.Record) error {
+	if ofEnd(r) {
+		return nil
+	}
 	l.counter.Inc()
 	kind := kindOfMessage(r.Message)
 	if !l.kinds.first(kind, r) {
@@ -45,6 +50,16 @@ func (l libraryLog) Handle(ctx context.Context, r slog.Record) error {
 	}
 	time.AfterFunc(summaryInterval, func() { l.summarize(kind) })
 	return l.Handler.Handle(ctx, r)
+}
+
+// ofEnd reports whether the message is of an error that only the end of a context causes.
+func ofEnd(r slog.Record) (found bool) {
+	r.Attrs(func(a slog.Attr) bool {
+		err, ok := a.Value.Any().(error)
+		found = found || ok && errors.Is(err, context.Canceled)
+		return !found
+	})
+	return found
 }
 
 // summarize logs the last message of a kind, with how many came since the first.

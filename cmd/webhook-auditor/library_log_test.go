@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
@@ -11,9 +12,12 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
 // logBuffer is a log that several goroutines write.
@@ -82,5 +86,54 @@ func TestKlogGoesThroughTheLog(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(messages.WithLabelValues("klog")); n != 3 {
 		t.Errorf("%v messages counted, want 3", n)
+	}
+}
+
+// answered calls a function once the head of an answer has come.
+type answered struct {
+	http.RoundTripper
+	then func()
+}
+
+func (a answered) RoundTrip(r *http.Request) (*http.Response, error) {
+	defer a.then()
+	return a.RoundTripper.RoundTrip(r)
+}
+
+// TestEndedCallsAreNotLogged: SIGTERM ends a call whose answer is being read, which
+// client-go logs as an unexpected error. An answer that breaks off by itself is logged.
+func TestEndedCallsAreNotLogged(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "2")
+		if _, err := w.Write([]byte("{")); err == nil && r.URL.Path == "/ended" {
+			_ = http.NewResponseController(w).Flush() // the client sees whether it works
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	for path, want := range map[string]string{"/ended": "", "/broken": "Unexpected error when reading response body"} {
+		var log logBuffer
+		messages := exporter.NewLibraryMessages()
+		klog.SetSlogLogger(slog.New(newLibraryLog(slog.NewTextHandler(&log, nil), "klog", messages)))
+		defer klog.ClearLogger()
+		ctx, cancel := context.WithCancel(t.Context())
+		config := &rest.Config{Host: server.URL, WrapTransport: func(next http.RoundTripper) http.RoundTripper {
+			return answered{next, func() {
+				if path == "/ended" {
+					cancel()
+				}
+			}}
+		}}
+		core, err := client.Group(config, nil, corev1.SchemeGroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := core.Get().AbsPath(path).Do(ctx).Error(); err == nil || !strings.Contains(err.Error(), "reading response body") {
+			t.Errorf("%s: %v, want that the answer cannot be read", path, err)
+		}
+		cancel()
+		if got := strings.Join(log.lines(), "\n"); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: logged %q, want %q", path, got, want)
+		}
 	}
 }
