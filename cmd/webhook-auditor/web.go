@@ -202,6 +202,9 @@ func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, e
 	return &access.Reviewer{
 		Tokens:   client.Of[authenticationv1.TokenReview](tokens, "tokenreviews", "").Create,
 		Subjects: client.Of[authorizationv1.SubjectAccessReview](subjects, "subjectaccessreviews", "").Create,
+		Keys: func(ctx context.Context) ([]byte, error) {
+			return tokens.Get().AbsPath("/openid/v1/jwks").Do(ctx).Raw()
+		},
 		Path:     "/metrics",
 		Trusted:  f.trusted,
 		OnReview: d.reviewed,

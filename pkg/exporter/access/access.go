@@ -61,6 +61,9 @@ type Reviewer struct {
 	// Tokens and Subjects have the API server review.
 	Tokens   func(context.Context, *authenticationv1.TokenReview, metav1.CreateOptions) (*authenticationv1.TokenReview, error)
 	Subjects func(context.Context, *authorizationv1.SubjectAccessReview, metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
+	// Keys, if set, reads the keys that the API server signs tokens with, as a JSON Web
+	// Key Set.
+	Keys func(context.Context) ([]byte, error)
 	// Path is what users must be allowed to get, whatever path they ask for: all
 	// paths show the same facts.
 	Path string
@@ -74,6 +77,9 @@ type Reviewer struct {
 	answers map[reviewKey]answer
 	running map[reviewKey]*review
 	limits  limits
+	// signed are the limits of the users of signed tokens.
+	signed limits
+	signer signer
 }
 
 // user is an authenticated user, as a TokenReview or a certificate names it.
@@ -150,6 +156,7 @@ func (v *Reviewer) authenticate(r *http.Request, c *caller) (user, error) {
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return user{}, errUnauthenticated
 	}
+	c.token = token
 	found, err := v.remembered(reviewKey{Token, digest(token)}, c, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
 	if err == nil && !found.ok {
 		err = errUnauthenticated

@@ -32,8 +32,8 @@ type server struct {
 	// about access.
 	from  string
 	asked authorizationv1.SubjectAccessReviewSpec
-	// scheme is that of tokens.
-	scheme string
+	// scheme is that of tokens, and valid one beside those that begin with good.
+	scheme, valid string
 }
 
 // unnamed is a certificate without a common name.
@@ -45,9 +45,13 @@ func newServer() *server {
 	kube.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		s.reviews++
 		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
-		review.Status.Authenticated = strings.HasPrefix(review.Spec.Token, "good") || review.Spec.Token == "stranger"
+		name := review.Spec.Token
+		if name == s.valid {
+			name = "good"
+		}
+		review.Status.Authenticated = strings.HasPrefix(name, "good") || name == "stranger"
 		review.Status.User = authenticationv1.UserInfo{
-			Username: "user-of-" + review.Spec.Token, UID: "1234", Groups: []string{"system:authenticated"},
+			Username: "user-of-" + name, UID: "1234", Groups: []string{"system:authenticated"},
 			Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"prometheus-0"}},
 		}
 		return true, review, s.broken
@@ -185,7 +189,7 @@ func TestMadeUpTokensDoNotFillTheMemory(t *testing.T) {
 		s.now = s.now.Add(time.Second)
 		s.from = fmt.Sprintf("10.0.%d.%d:1", i/250, i%250)
 		s.get("/metrics", fmt.Sprint(i), "")
-		answers, addresses = max(answers, len(s.answers)), max(addresses, len(s.limits.addresses))
+		answers, addresses = max(answers, len(s.answers)), max(addresses, len(s.limits.origins))
 	}
 	if answers != maxAnswers || addresses != maxAnswers {
 		t.Errorf("%d answers and %d addresses remembered, want at most %d", answers, addresses, maxAnswers)

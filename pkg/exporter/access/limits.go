@@ -8,9 +8,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The limits of reviews of users without a cached grant: of one address, and of
-// all addresses without an admitted user. So a flood keeps out neither a scraper
-// whose token was renewed nor one at another address.
+// The limits of reviews of users without a cached grant: of one address, and of all
+// addresses without an admitted user. So a flood from one address keeps out neither a
+// scraper whose token was renewed nor one at another address. Beyond them, a token that
+// the API server has signed is reviewed within the same limits of its user and of all
+// such users: a flood of made-up tokens, from however many addresses, has no part in these.
 const (
 	addressBurst = 10
 	addressRate  = 1 // a second
@@ -20,14 +22,14 @@ const (
 
 // limits bound the reviews that unknown users cause.
 type limits struct {
-	unknown   *rate.Limiter
-	addresses map[string]*origin
+	unknown *rate.Limiter
+	origins map[string]*origin
 }
 
-// origin is an address that requests come from.
+// origin is an address that requests come from, or a user.
 type origin struct {
 	limiter *rate.Limiter
-	// known is set once a user was admitted from there.
+	// known is set once a user was admitted from that address.
 	known bool
 }
 
@@ -45,7 +47,7 @@ func host(address string) string {
 
 // caller is the sender of a request.
 type caller struct {
-	from string
+	from, token string
 	// counted is set once the request counts: its TokenReview and its
 	// SubjectAccessReview count as one.
 	counted bool
@@ -53,10 +55,19 @@ type caller struct {
 
 // mayReview reports whether the limits allow a review for an unknown user.
 func (v *Reviewer) mayReview(c *caller) bool {
+	c.counted = c.counted || v.within(&v.limits, c.from)
+	if c.counted {
+		return true
+	}
+	subject := v.subject(c.token)
+	c.counted = subject != "" && v.within(&v.signed, subject)
+	return c.counted
+}
+
+func (v *Reviewer) within(l *limits, from string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	c.counted = c.counted || v.limits.allow(c.from, v.Now())
-	return c.counted
+	return l.allow(from, v.Now())
 }
 
 // admitted notes that a user was admitted from the address.
@@ -72,17 +83,17 @@ func (l *limits) allow(from string, now time.Time) bool {
 }
 
 func (l *limits) origin(from string) *origin {
-	if o := l.addresses[from]; o != nil {
+	if o := l.origins[from]; o != nil {
 		return o
 	}
 	if l.unknown == nil {
 		l.unknown = rate.NewLimiter(unknownRate, unknownBurst)
 	}
-	if l.addresses == nil || len(l.addresses) >= maxAnswers {
+	if l.origins == nil || len(l.origins) >= maxAnswers {
 		l.forget()
 	}
 	o := &origin{limiter: rate.NewLimiter(addressRate, addressBurst)}
-	l.addresses[from] = o
+	l.origins[from] = o
 	return o
 }
 
@@ -90,7 +101,7 @@ func (l *limits) origin(from string) *origin {
 // are no others.
 func (l *limits) forget() {
 	kept := map[string]*origin{}
-	for from, o := range l.addresses {
+	for from, o := range l.origins {
 		if o.known {
 			kept[from] = o
 		}
@@ -98,5 +109,5 @@ func (l *limits) forget() {
 	if len(kept) >= maxAnswers {
 		kept = map[string]*origin{}
 	}
-	l.addresses = kept
+	l.origins = kept
 }
