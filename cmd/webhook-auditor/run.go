@@ -80,7 +80,7 @@ func runCommand(s streams) *cobra.Command {
 }
 
 func degradedModes() []string {
-	return []string{string(operator.RollUpOn), string(operator.RollUpEvaluate), string(operator.RollUpOff)}
+	return []string{string(operator.RollUpOn), string(operator.RollUpEvaluate), string(operator.RollUpOff), string(operator.RollUpEnhancement)}
 }
 
 func policyReports() []string {

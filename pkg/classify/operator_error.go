@@ -32,6 +32,18 @@ type Degradation struct {
 	Transient bool
 }
 
+// Extent says which findings turn operator conditions True.
+type Extent string
+
+const (
+	// CriticalFindings turn them True that stop requests, or conversions that
+	// clients need; the critical ones degrade.
+	CriticalFindings Extent = "critical"
+	// EnhancementFindings turn them True and degrade as OpenShift's enhancement
+	// has it: whatever the absence of a backend does, its reference dangles.
+	EnhancementFindings Extent = "enhancement"
+)
+
 // The resources that the conditions are derived from.
 const (
 	mutatingResource   = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -59,8 +71,8 @@ var operatorErrors = []struct {
 }
 
 // OperatorErrors returns the operator's error conditions, in a fixed order.
-func (r *Report) OperatorErrors() []OperatorError {
-	degradations := r.degradations()
+func (r *Report) OperatorErrors(extent Extent) []OperatorError {
+	degradations := r.degradations(extent)
 	var out []OperatorError
 	for _, e := range operatorErrors {
 		out = append(out, OperatorError{
@@ -81,7 +93,7 @@ func unreadable(errs []inventory.Error, resources []string) *inventory.Error {
 }
 
 // degradations returns the findings that turn conditions True, by condition.
-func (r *Report) degradations() map[string][]Degradation {
+func (r *Report) degradations(extent Extent) map[string][]Degradation {
 	out := map[string][]Degradation{}
 	profiles := map[inventory.Ref]*Profile{}
 	for _, f := range r.Findings {
@@ -95,10 +107,10 @@ func (r *Report) degradations() map[string][]Degradation {
 			}
 		}
 		p := profiles[f.Webhook]
-		if p == nil || !counts(f, p) {
+		if p == nil || !extent.counts(f, p) {
 			continue
 		}
-		d := Degradation{Reason: f.Check.Reason, Message: degradationMessage(f), RollsUp: f.Severity == Critical, Transient: p.beingReplaced()}
+		d := Degradation{Reason: f.Check.Reason, Message: degradationMessage(f), RollsUp: extent.rollsUp(f, p), Transient: p.beingReplaced()}
 		out[condition] = append(out[condition], d)
 		if p.blocksControllers() {
 			d.Reason = "ConversionBlocksControllers"
@@ -109,14 +121,26 @@ func (r *Report) degradations() map[string][]Degradation {
 }
 
 // counts reports whether a finding counts for conditions at all: never one that
-// is acknowledged, nor of a webhook that fails open, nor one that is only
-// possible. A dead conversion counts as soon as any client needs it, and degrades
-// the operator where it is critical, as it stops controllers then.
-func counts(f *Finding, p *Profile) bool {
-	if f.Acknowledged || p.Webhook == nil || !p.FailsClosed() {
+// is acknowledged, nor, but for the enhancement, of a webhook that fails open, nor
+// one that is only possible. A dead conversion counts as soon as any client needs
+// it, and degrades the operator where it is critical, as it stops controllers then.
+func (e Extent) counts(f *Finding, p *Profile) bool {
+	switch {
+	case f.Acknowledged || p.Webhook == nil:
 		return false
+	case e.rollsUp(f, p):
+		return true
 	}
-	return f.Severity == Critical || f.Webhook.Type == inventory.Conversion && f.Severity == Warning
+	return f.Webhook.Type == inventory.Conversion && f.Severity == Warning
+}
+
+// rollsUp reports whether a finding degrades the operator. A backend that is only
+// missing in one mode of routing is not known to be missing.
+func (e Extent) rollsUp(f *Finding, p *Profile) bool {
+	if e == EnhancementFindings {
+		return f.Check == virtualResource || p.State.Routing == inventory.RoutingUnknown
+	}
+	return f.Severity == Critical && p.FailsClosed()
 }
 
 // beingReplaced reports whether the backend has no ready endpoint because its

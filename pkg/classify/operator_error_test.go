@@ -25,14 +25,23 @@ func reported(t *testing.T, manifests string) *Report {
 // read a version that is not the stored one.
 func TestConversionDegradesByNeed(t *testing.T) {
 	const conversion, controllers = "CRDConversionWebhookConfigurationError", "ResourceControllersError"
+	const (
+		one    = "[{name: v1, served: true, storage: true}]"
+		other  = "[{name: v1, served: true, storage: true}, {name: v1beta1, served: true, storage: false}]"
+		stored = "[{name: v1, served: true, storage: false}, {name: v1beta1, served: true, storage: true}]"
+	)
 	for name, test := range map[string]struct {
 		versions string
+		extent   Extent
 		want     []string
 		rollsUp  bool
 	}{
-		"one version":         {"[{name: v1, served: true, storage: true}]", nil, false},
-		"clients need it":     {"[{name: v1, served: true, storage: true}, {name: v1beta1, served: true, storage: false}]", []string{conversion}, false},
-		"controllers need it": {"[{name: v1, served: true, storage: false}, {name: v1beta1, served: true, storage: true}]", []string{conversion, controllers}, true},
+		"one version":                      {one, CriticalFindings, nil, false},
+		"one version, enhancement":         {one, EnhancementFindings, []string{conversion}, true},
+		"clients need it":                  {other, CriticalFindings, []string{conversion}, false},
+		"clients need it, enhancement":     {other, EnhancementFindings, []string{conversion}, true},
+		"controllers need it":              {stored, CriticalFindings, []string{conversion, controllers}, true},
+		"controllers need it, enhancement": {stored, EnhancementFindings, []string{conversion, controllers}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := reported(t, fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
@@ -50,7 +59,7 @@ spec:
       clientConfig: {service: {namespace: gone, name: gone}}
 `, test.versions))
 			var got []string
-			for _, e := range report.OperatorErrors() {
+			for _, e := range report.OperatorErrors(test.extent) {
 				for _, d := range e.Degradations {
 					got = append(got, e.Name)
 					if d.RollsUp != test.rollsUp {
@@ -62,6 +71,55 @@ spec:
 				t.Errorf("conditions that are True: -want +got\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestEnhancementCountsEachDanglingReference: failurePolicy Ignore does not keep a
+// missing backend from degrading, as an acknowledgement does, or a fault that holds
+// in one mode of routing while the mode is unknown.
+func TestEnhancementCountsEachDanglingReference(t *testing.T) {
+	const (
+		headless = `apiVersion: v1
+kind: Service
+metadata: {namespace: one, name: one}
+spec: {clusterIP: None, ports: [{port: 443}]}
+---
+`
+		ignore = `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: policy, annotations: {%s}}
+webhooks:
+- name: one.policy.example.com
+  failurePolicy: Ignore
+  clientConfig: {service: {namespace: one, name: one}}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [%s]}]
+`
+	)
+	const validating, virtual = "ValidatingAdmissionWebhookConfigurationError", "VirtualResourceAdmissionError"
+	for name, test := range map[string]struct {
+		manifests string
+		want      []string
+	}{
+		"missing":         {fmt.Sprintf(ignore, "", "configmaps"), []string{validating}},
+		"acknowledged":    {fmt.Sprintf(ignore, acknowledgeAnnotation+`: "service-missing: being removed"`, "configmaps"), nil},
+		"unknown routing": {headless + fmt.Sprintf(ignore, "", "configmaps"), nil},
+		"virtual":         {headless + fmt.Sprintf(ignore, "", "pods/binding"), []string{virtual}},
+	} {
+		for extent, want := range map[Extent][]string{CriticalFindings: nil, EnhancementFindings: test.want} {
+			var got []string
+			for _, e := range reported(t, test.manifests).OperatorErrors(extent) {
+				for _, d := range e.Degradations {
+					if got = append(got, e.Name); !d.RollsUp {
+						t.Errorf("%s: %s does not roll up", name, e.Name)
+					}
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s, %s findings: -want +got\n%s", name, extent, diff)
+			}
+		}
 	}
 }
 

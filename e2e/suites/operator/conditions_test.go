@@ -4,6 +4,7 @@ package operator
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -178,6 +179,36 @@ func tolerate(t *testing.T, w *testenv.Env) {
 	}
 	w.Unregister(t, broken.Namespace)
 	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
+}
+
+// TestEnhancementDegrades has each reference to a Service that is missing degrade:
+// of a webhook that fails open, and of a conversion that nothing needs.
+func TestEnhancementDegrades(t *testing.T) {
+	t.Parallel()
+	w := testenv.New(t, cluster.Options{WithoutControllers: true})
+	w.InstallAPIs(t)
+	w.Run(t, slices.Concat(elected, []string{"--degraded=enhancement"})...)
+	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
+	open, unused := w.Backend(t, "open"), w.Backend(t, "unused")
+	h := testenv.Hook(open, "/allow", testenv.Rule("", "configmaps"))
+	h.FailurePolicy = new(admissionv1.Ignore)
+	w.Validate(t, open.Namespace, h)
+	widgets, crds := w.Widgets(t, "unused.example.com", unused.Conversion("/convert")), w.CRDs.ApiextensionsV1().CustomResourceDefinitions()
+	crd, err := crds.Get(t.Context(), widgets, metav1.GetOptions{})
+	testenv.Must(t, err)
+	crd.Spec.Versions = crd.Spec.Versions[:1]
+	_, err = crds.Update(t.Context(), crd, metav1.UpdateOptions{})
+	testenv.Must(t, err)
+	for _, dangling := range []struct {
+		backend   webhook.Backend
+		condition string
+	}{{open, "ValidatingAdmissionWebhookConfigurationError"}, {unused, "CRDConversionWebhookConfigurationError"}} {
+		testenv.Must(t, dangling.backend.DeleteService(t.Context()))
+		w.WaitForCondition(t, metav1.Condition{Type: dangling.condition, Status: metav1.ConditionTrue, Reason: "WebhookServiceNotFound", Message: dangling.backend.Namespace})
+		w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: dangling.condition + "_WebhookServiceNotFound"})
+		testenv.Must(t, dangling.backend.CreateService(t.Context()))
+		w.WaitForCondition(t, testenv.AsExpected("Degraded"))
+	}
 }
 
 func announce(t *testing.T, w *testenv.Env) {

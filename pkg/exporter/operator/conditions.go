@@ -35,7 +35,17 @@ const (
 	RollUpOn       RollUp = "on"
 	RollUpEvaluate RollUp = "evaluate"
 	RollUpOff      RollUp = "off"
+	// RollUpEnhancement is RollUpOn for each webhook that OpenShift's enhancement
+	// names, whatever its failure policy.
+	RollUpEnhancement RollUp = "enhancement"
 )
+
+func (r RollUp) extent() classify.Extent {
+	if r == RollUpEnhancement {
+		return classify.EnhancementFindings
+	}
+	return classify.CriticalFindings
+}
 
 // conditionOptions are what conditions depend on besides the Report.
 type conditionOptions struct {

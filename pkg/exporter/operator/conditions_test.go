@@ -24,7 +24,7 @@ func evaluated(r *classify.Report, before []metav1.Condition, o conditionOptions
 	if o.Now.IsZero() {
 		o.Now = r.Snapshot.Taken
 	}
-	return conditionsOf(r, r.OperatorErrors(), before, o)
+	return conditionsOf(r, r.OperatorErrors(o.RollUp.extent()), before, o)
 }
 
 func checkNamed(t *testing.T, name string) *classify.Check {
@@ -248,6 +248,25 @@ func TestRollUpElsewhere(t *testing.T) {
 	}
 }
 
+// TestEnhancementDegradesForEachDanglingReference: a webhook that fails open
+// degrades as one that fails closed does, but not by default.
+func TestEnhancementDegradesForEachDanglingReference(t *testing.T) {
+	w := webhookOf(inventory.Validating)
+	w.FailurePolicy = admissionv1.Ignore
+	r := reportOf(t, "service-missing", w)
+	for mode, want := range map[RollUp][]string{
+		RollUpOn: nil,
+		RollUpEnhancement: {
+			"Degraded=True ValidatingAdmissionWebhookConfigurationError_WebhookServiceNotFound",
+			"ValidatingAdmissionWebhookConfigurationError=True WebhookServiceNotFound",
+		},
+	} {
+		if diff := cmp.Diff(want, states(evaluated(r, nil, conditionOptions{TrackerOptions: TrackerOptions{RollUp: mode}}))); diff != "" {
+			t.Errorf("%s: -want +got\n%s", mode, diff)
+		}
+	}
+}
+
 func TestUnknownWhileItCannotRead(t *testing.T) {
 	errs := []inventory.Error{{Object: "mutatingwebhookconfigurations.admissionregistration.k8s.io", Message: "list is forbidden"}}
 	got := states(evaluated(&classify.Report{Snapshot: &inventory.Snapshot{Taken: noon}, Errors: errs}, nil, patient))
@@ -309,7 +328,7 @@ func TestUpgradeableStaysTrue(t *testing.T) {
 		"cluster upgrading":  upgrading,
 		"unreadable objects": unreadable,
 	} {
-		for _, mode := range []RollUp{RollUpOn, RollUpEvaluate, RollUpOff} {
+		for _, mode := range []RollUp{RollUpOn, RollUpEvaluate, RollUpOff, RollUpEnhancement} {
 			o := conditionOptions{TrackerOptions: TrackerOptions{RollUp: mode}}
 			first := evaluated(r, nil, o)
 			for _, conditions := range [][]metav1.Condition{first, evaluated(later(r, time.Hour), first, o)} {

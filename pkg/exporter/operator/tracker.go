@@ -44,7 +44,7 @@ func NewTracker(o TrackerOptions) *Tracker { return &Tracker{options: o} }
 func (t *Tracker) Observe(r *classify.Report) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.report, t.errors = r, r.OperatorErrors()
+	t.report, t.errors = r, r.OperatorErrors(t.options.RollUp.extent())
 	t.advance(r.Snapshot.Taken)
 }
 
