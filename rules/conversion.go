@@ -37,8 +37,8 @@ func conversionAlerts() []Alert {
 			For:         5 * time.Minute,
 			KeepFiring:  5 * time.Minute,
 			Expr:        withBackend("WebhookConversionBlocksControllers", blocking),
-			Summary:     `Garbage collection or namespace deletion hangs on {{ $labels.name }}.`,
-			Description: `No object of {{ $labels.name }} can be converted, and at the same time the garbage collector cannot sync or the deletion of a namespace hangs: these controllers read all resources of the cluster, so one that cannot be read stops them for all.` + itsBackend + ` If the webhook cannot be brought back, back up the CRD and set its conversion strategy to None: the runbook has the commands and says what that costs. Never use the unsafe delete of unreadable objects: they are sound.` + conversionVariables,
+			Summary:     `Garbage collection, namespace deletion or quota hangs on {{ $labels.name }}.`,
+			Description: `No object of {{ $labels.name }} can be converted, and at the same time the garbage collector cannot sync, the deletion of a namespace hangs, or no resource quota is computed: these controllers read all resources of the cluster, so one that cannot be read stops them for all.` + itsBackend + ` If the webhook cannot be brought back, back up the CRD and set its conversion strategy to None: the runbook has the commands and says what that costs. Never use the unsafe delete of unreadable objects: they are sound.` + conversionVariables,
 		},
 	}
 }
@@ -59,5 +59,9 @@ var allFail = `(
 var blocking = allFail + ` and on () (
 		increase(garbagecollector_controller_resources_sync_error_total[15m]) > 0
 		or max_over_time(workqueue_longest_running_processor_seconds{name="namespace"}[5m]) > 60
+		or (
+			min_over_time(workqueue_depth{name=~"resourcequota_.+"}[5m]) > 0
+			and on (instance, name) max_over_time(workqueue_longest_running_processor_seconds{name=~"resourcequota_.+"}[5m]) == 0
+		)
 	)
 	or on (type, name) (` + allFail + ` and on (type, name) ALERTS{alertname="WebhookConversionBlocksControllers"})`

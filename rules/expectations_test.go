@@ -129,7 +129,21 @@ func neverCalledBefore() []trace {
 	}
 }
 
+// blockedQuota are conversions that fail from minute 60 on, and a resource quota
+// controller that was started anew then: the quota that waits longest has been worked
+// on for so many seconds.
+func blockedQuota(running float64) []trace {
+	const queue = `{instance="k",name="resourcequota_primary"}`
+	return []trace{
+		counts(conversions("true"), func(m int) int { return 10 * min(m, 60) }), counts(conversions("false"), since(60, 10)), limited(knownForCRD, 1), seesAll,
+		stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0),
+		stays(queued+queue, 3).except(0, 60, "0"), stays(longestRun+queue, running),
+	}
+}
+
 var expectations = []expectation{
+	{"no quota is computed since the conversions fail", "WebhookConversionBlocksControllers", blockedQuota(0), 1, 1, 50, 60, 75, 150, 150},
+	{"quotas are computed though the conversions fail", "WebhookConversionBlocksControllers", blockedQuota(0.02), 1, 1, 50, 151, 0, 0, 150},
 	{"an unknown error_type is a failure", "WebhookFailingClosed", pages("something_new"), 1, 1, 50, 60, 70, 150, 150},
 	{"patches that do not apply refuse everything", "WebhookFailingClosed", pages("apiserver_internal_error"), 1, 1, 50, 60, 70, 150, 150},
 	{"matchConditions that fail on one API server after the other", "WebhookFailingClosed", inTurn(), 1, 1, 50, 60, 85, 150, 150},

@@ -133,7 +133,7 @@ var triggers = map[string][]trace{
 		perRequest("apiserver_request_sli_duration_seconds_count", "", 10),
 		reach,
 	},
-	"WebhookInputMetricsMissing": {seesAll, stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0)},
+	"WebhookInputMetricsMissing": {seesAll, stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0), stays(queued+`{instance="k",name="namespace"}`, 0)},
 	"WebhookAuditorDown":         {},
 	"WebhookNoneReachable":       unreachable(),
 	"WebhookAuditorStale":        {build, blindSince},
@@ -434,7 +434,7 @@ func only(t *testing.T, alertCases []alertCase, record bool) string {
 // TestSlowScrapes has an API server of which one scrape in many succeeds in
 // time: it lacks no series, and its webhook answers most of its few calls.
 func TestSlowScrapes(t *testing.T) {
-	traces := []trace{seesAll, stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0)}
+	traces := []trace{seesAll, stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0), stays(queued+`{instance="k",name="namespace"}`, 0)}
 	for _, series := range []trace{
 		grows(`apiserver_admission_step_admission_duration_seconds_count{instance="a"}`, 1),
 		grows(requested("200"), 0.2),

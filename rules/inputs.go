@@ -30,6 +30,7 @@ const (
 	fullDuration = `apiserver_request_duration_seconds`
 	gcErrors     = `garbagecollector_controller_resources_sync_error_total`
 	longestRun   = `workqueue_longest_running_processor_seconds`
+	queued       = `workqueue_depth`
 )
 
 // The records of whether there are any calls, as several inputs depend on them, and
@@ -56,6 +57,7 @@ func inputs() []input {
 		{scraped, anyAuditor, `last_over_time(` + scraped + `[5m])`},
 		{gcErrors, anyAuditor, `last_over_time(` + gcErrors + `[5m])`},
 		{longestRun, anyAuditor, `last_over_time(` + longestRun + `{name="namespace"}[5m])`},
+		{queued, anyAuditor, `last_over_time(` + queued + `{name="namespace"}[5m])`},
 		{requests, timedCalls, countedCalls},
 		{rejections, requests + `{rejected="true"}`, rejections},
 		{failedOpen, requests + `{rejected="false", code=~"[45].."}`, failedOpen},

@@ -66,6 +66,7 @@ func others(ticks int) []string {
 		fmt.Sprintf(`apiserver_admission_step_admission_duration_seconds_count{instance="a"} 0+1x%d`, ticks),
 		fmt.Sprintf(`garbagecollector_controller_resources_sync_error_total{instance="k"} 0x%d`, ticks),
 		fmt.Sprintf(`workqueue_longest_running_processor_seconds{instance="k",name="namespace"} 0x%d`, ticks),
+		fmt.Sprintf(`workqueue_depth{instance="k",name="namespace"} 0x%d`, ticks),
 		fmt.Sprintf(`apiserver_request_sli_duration_seconds_sum{instance="a",verb="GET",group="",resource="pods"} 0+1x%d`, ticks),
 		fmt.Sprintf(`apiserver_request_duration_seconds_sum{instance="a",verb="GET",group="",resource="pods",dry_run=""} 0+1x%d`, ticks),
 	}

@@ -27,6 +27,7 @@ type Options struct {
 	APIServerFlags     []string // added last, so they win: --feature-gates=…, --emulated-version=…
 	Routing            Routing
 	WithoutControllers bool
+	Controllers        []string // those that run, in place of the usual ones
 }
 
 // ControlPlane is a running control plane.

@@ -104,9 +104,13 @@ func (c *ControlPlane) apiServerFlags(port int) []string {
 }
 
 func (c *ControlPlane) controllerFlags() []string {
+	run := controllers
+	if len(c.options.Controllers) > 0 {
+		run = c.options.Controllers
+	}
 	return flags(map[string]string{
 		"kubeconfig":                       c.kubeconfig,
-		"controllers":                      strings.Join(controllers, ","),
+		"controllers":                      strings.Join(run, ","),
 		"leader-elect":                     "false",
 		"bind-address":                     "127.0.0.1",
 		"secure-port":                      fmt.Sprint(c.ports.controllers),

@@ -28,7 +28,7 @@ const lookback = 5 * time.Minute
 // have many other series.
 const (
 	ofAPIServer   = "apiserver_admission_.+|apiserver_(crd_)?conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds_(sum|count)"
-	ofControllers = "garbagecollector_controller_resources_sync_error_total|workqueue_longest_running_processor_seconds"
+	ofControllers = "garbagecollector_controller_resources_sync_error_total|workqueue_longest_running_processor_seconds|workqueue_depth"
 )
 
 // object is a part of a configuration. JSON is YAML, too.
