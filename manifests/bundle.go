@@ -136,9 +136,12 @@ func ownedCRD() object {
 	}
 }
 
-// PolicyReportsVariable is the environment variable by which a Subscription turns
-// policy reports on: spec.config sets variables, but no arguments.
-const PolicyReportsVariable = "POLICY_REPORTS"
+// olmVariables are the environment variables by which a Subscription sets flags:
+// its spec.config has variables, but no arguments.
+var olmVariables = []struct{ name, flag, value string }{
+	{"POLICY_REPORTS", "--policy-reports", "off"},
+	{"DEGRADED", "--degraded", "on"},
+}
 
 // olmDeployment is that of the base, under its name, with the image.
 func olmDeployment(image string) (object, error) {
@@ -152,8 +155,10 @@ func olmDeployment(image string) (object, error) {
 	annotations["openshift.io/required-scc"] = "restricted-v2"
 	container := template["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
 	container["image"] = image
-	container["args"] = append(container["args"].([]any), "--policy-reports=$("+PolicyReportsVariable+")")
-	container["env"] = append(container["env"].([]any), map[string]string{"name": PolicyReportsVariable, "value": "off"})
+	for _, v := range olmVariables {
+		container["args"] = append(container["args"].([]any), v.flag+"=$("+v.name+")")
+		container["env"] = append(container["env"].([]any), map[string]string{"name": v.name, "value": v.value})
+	}
 	return object{"name": name, "label": map[string]string{"app.kubernetes.io/name": name}, "spec": spec}, nil
 }
 

@@ -70,6 +70,47 @@ func Files() (map[string][]byte, error) {
 	return out, nil
 }
 
+// EnhancementPatches returns, by the name of each PrometheusRule, the operations of
+// JSON Patch that make the committed one that of EnhancementSeverities.
+func EnhancementPatches() (map[string][]Operation, error) {
+	ours, err := Options{}.objects(PrometheusRule)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := Options{Severities: EnhancementSeverities}.objects(PrometheusRule)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]Operation{}
+	for i := range ours {
+		for n, rule := range rulesOf(ours[i]) {
+			other, path := rulesOf(theirs[i])[n], "/spec/groups/0/rules/"+strconv.Itoa(n)
+			var changes []Operation
+			if other.Expr != rule.Expr {
+				changes = append(changes, Operation{"replace", path + "/expr", other.Expr.String()})
+			}
+			if severity := other.Labels["severity"]; severity != rule.Labels["severity"] {
+				changes = append(changes, Operation{"replace", path + "/labels/severity", severity})
+			}
+			if name := ours[i].(manifest).Name; len(changes) > 0 {
+				out[name] = append(append(out[name], Operation{"test", path + "/alert", rule.Alert}), changes...)
+			}
+		}
+	}
+	return out, nil
+}
+
+func rulesOf(object any) []monitoringv1.Rule {
+	return object.(manifest).Spec.(monitoringv1.PrometheusRuleSpec).Groups[0].Rules
+}
+
+// Operation is one of a JSON Patch.
+type Operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value string `json:"value"`
+}
+
 // Render returns the alerts in the form.
 func Render(form Form, o Options) ([]byte, error) {
 	if form == Markdown {

@@ -30,7 +30,8 @@ func rbacFiles() (map[string][]byte, error) {
 
 func installFiles() (map[string][]byte, error) {
 	return rendered(map[string]func() ([]byte, error){
-		"manifests/install.yaml": func() ([]byte, error) { return manifests.Install(manifests.Image) },
+		"manifests/install.yaml":                         func() ([]byte, error) { return manifests.Install(manifests.Image) },
+		"manifests/parts/enhancement/kustomization.yaml": manifests.Enhancement,
 	})
 }
 

@@ -2,6 +2,7 @@ package packaging
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,19 +48,60 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// TestSubscriptionTurnsReportsOn: a Subscription sets environment variables alone,
-// and kubelet writes them into the arguments.
-func TestSubscriptionTurnsReportsOn(t *testing.T) {
+// TestSubscriptionSetsFlags: a Subscription sets environment variables alone, and
+// kubelet writes them into the arguments.
+func TestSubscriptionSetsFlags(t *testing.T) {
 	bundle, err := manifests.GetBundleFromDir(bundleDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	container := bundle.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
-	if !slices.Contains(container.Args, "--policy-reports=$(POLICY_REPORTS)") {
-		t.Errorf("the arguments are %q", container.Args)
+	for _, test := range []struct{ argument, variable, usual string }{
+		{"--policy-reports=$(POLICY_REPORTS)", "POLICY_REPORTS", "off"},
+		{"--degraded=$(DEGRADED)", "DEGRADED", "on"},
+	} {
+		if !slices.Contains(container.Args, test.argument) {
+			t.Errorf("the arguments are %q", container.Args)
+		}
+		if !slices.Contains(container.Env, corev1.EnvVar{Name: test.variable, Value: test.usual}) {
+			t.Errorf("the environment is %v: without the variable, the argument would be no value", container.Env)
+		}
 	}
-	if !slices.Contains(container.Env, corev1.EnvVar{Name: "POLICY_REPORTS", Value: "off"}) {
-		t.Errorf("the environment is %v: without the variable, the argument would be no value", container.Env)
+}
+
+// TestPrintedRulesReplaceThoseOfTheBundle: objects of a bundle depend on no variable,
+// so what is applied beside it has their names and is what the component makes.
+func TestPrintedRulesReplaceThoseOfTheBundle(t *testing.T) {
+	text, err := exec.CommandContext(t.Context(), "../../bin/webhook-auditor", "print", "rules", "--severities=enhancement", "--namespace="+openshift).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, component, bundled := objects{}, objects{}, objects{}
+	printed.add(t, text)
+	for id, object := range with(t, "overlays/openshift", "parts/enhancement") {
+		if object["kind"] == "PrometheusRule" {
+			component[id] = object
+		}
+	}
+	compare(t, component, printed)
+	files, err := filepath.Glob(bundleDir + "/manifests/prometheusrule-*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bundled.add(t, text)
+	}
+	for id := range bundled {
+		if inNamespace := strings.Replace(id, "/webhook-auditor/", "/"+openshift+"/", 1); printed[inNamespace] == nil {
+			t.Errorf("%s of the bundle is not printed", id)
+		}
+	}
+	if len(bundled) == 0 || len(bundled) != len(printed) {
+		t.Errorf("%d rules are printed, %d are in the bundle", len(printed), len(bundled))
 	}
 }
 

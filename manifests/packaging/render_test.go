@@ -193,6 +193,10 @@ func TestWaysToInstallSayTheSame(t *testing.T) {
 			"a component with overlays/openshift", with(t, "overlays/openshift", "parts/wgpolicy"), openshift,
 			`{namespace: {create: true}, openshift: {enabled: true}, policyReports: {enabled: true, api: wgpolicy}}`,
 		},
+		{
+			"the enhancement with overlays/openshift", with(t, "overlays/openshift", "parts/enhancement"), openshift,
+			`{namespace: {create: true}, openshift: {enabled: true}, extraArgs: [--degraded=enhancement], alerts: {severities: enhancement}}`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := templated(t, test.namespace, test.values)
