@@ -61,6 +61,7 @@ local select(text, name, matchers) =
       ['(cluster)', '(' + c.clusterLabel + ')'],
       ['(cluster,', '(' + c.clusterLabel + ','],
       ['{cluster=', '{' + c.clusterLabel + '='],
+      [',cluster=', ',' + c.clusterLabel + '='],
       [',cluster!=', ',' + c.clusterLabel + '!='],
       ['{cluster!=', '{' + c.clusterLabel + '!='],
     ]);
@@ -71,8 +72,8 @@ local select(text, name, matchers) =
   // back quotes, and of their arguments.
   local described(template) =
     local parts = std.split(template, '`');
-    std.strReplace(std.join('`', [if i % 2 == 1 then ours(parts[i]) else parts[i] for i in std.range(0, std.length(parts) - 1)]),
-                   '$labels.cluster ', '$labels.' + c.clusterLabel + ' '),
+    replace(std.join('`', [if i % 2 == 1 then ours(parts[i]) else parts[i] for i in std.range(0, std.length(parts) - 1)]),
+            [['$labels.cluster' + after, '$labels.' + c.clusterLabel + after] for after in [' ', ')']]),
 
   local page = if c.pageURL == '' then '' else std.rstripChars(c.pageURL, '/') + '/',
 
