@@ -406,7 +406,7 @@ func callsGroup() Group {
 	for _, f := range failures {
 		g.RecordingRules = append(g.RecordingRules, f.shares()...)
 	}
-	g.RecordingRules = append(g.RecordingRules, slowLongRecord)
+	g.RecordingRules = append(g.RecordingRules, slowLongRecord, controllersStuck)
 	g.Alerts = slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts())
 	return g
 }

@@ -51,17 +51,25 @@ var allFail = `(
 		unless on (type, name) ` + asWebhook(`sum by (crd_name) (increase(`+converted+`_count{succeeded="true"}[5m])) > 0`) + `
 	) ^ 0`
 
-// blocking selects these CRDs while the controllers that read everything are
-// stuck. The garbage collector counts an error once, when it gives up waiting,
-// and not again while it lasts: so the conversion must fail at that time, and
-// the alert then goes on for as long as it does. A namespace takes seconds to
-// delete; one that cannot be listed holds its worker for minutes.
-var blocking = allFail + ` and on () (
+// controllersStuck records whether the controllers that read everything are stuck.
+// The garbage collector counts an error once, when it gives up waiting, and not
+// again while it lasts. A namespace takes seconds to delete; one that cannot be
+// listed holds its worker for minutes. The resource quota controller counts no
+// error: once started anew it has no worker until all can be listed, while quotas
+// wait in its queues.
+var controllersStuck = RecordingRule{
+	Name: `cluster:webhook_auditor_controllers_stuck:group`,
+	Expr: `group(
 		increase(garbagecollector_controller_resources_sync_error_total[15m]) > 0
 		or max_over_time(workqueue_longest_running_processor_seconds{name="namespace"}[5m]) > 60
 		or (
 			min_over_time(workqueue_depth{name=~"resourcequota_.+"}[5m]) > 0
 			and on (instance, name) max_over_time(workqueue_longest_running_processor_seconds{name=~"resourcequota_.+"}[5m]) == 0
 		)
-	)
+	)`,
+}
+
+// blocking selects these CRDs while the controllers are stuck: the conversion must
+// fail when they get stuck, and the alert then goes on for as long as it does.
+var blocking = allFail + ` and on () ` + controllersStuck.Name + `
 	or on (type, name) (` + allFail + ` and on (type, name) ALERTS{alertname="WebhookConversionBlocksControllers"})`
