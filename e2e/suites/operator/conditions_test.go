@@ -91,12 +91,15 @@ func breakAll(t *testing.T, w *testenv.Env, broken breakage) {
 		w.WaitForCondition(t, metav1.Condition{Type: r.condition, Status: metav1.ConditionTrue, Reason: broken.reason, Message: backends[i].Namespace})
 		w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: r.condition + "_" + broken.reason})
 	}
+	const controllers = "ResourceControllersError"
+	w.WaitForCondition(t, metav1.Condition{Type: controllers, Status: metav1.ConditionTrue, Reason: "ConversionBlocksControllers", Message: "resource quota stop"})
 	for _, b := range backends {
 		testenv.Must(t, broken.heals(b, t.Context()))
 	}
 	for _, r := range registrations {
 		w.WaitForCondition(t, testenv.AsExpected(r.condition))
 	}
+	w.WaitForCondition(t, testenv.AsExpected(controllers))
 	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
 }
 
