@@ -402,6 +402,15 @@ func createdAgain() []trace {
 	return out
 }
 
+// replaced is that webhook, and one of another name in its place that answers.
+func replaced() []trace {
+	out := deleted(60)
+	for _, t := range []trace{counts(requested("200"), since(100, 60)), limited(knownHook, 0.5).except(0, 100, "_"), reach.except(0, 100, "_")} {
+		out = append(out, trace{strings.Replace(t.series, `name="w"`, `name="renamed"`, 1), t.at})
+	}
+	return out
+}
+
 // relabelled is that webhook in a cluster of which nothing is scraped any more.
 func relabelled(perMinute int) []trace {
 	var out []trace
@@ -437,6 +446,7 @@ type silence struct {
 var silences = []silence{
 	{"the configuration of a busy webhook is deleted", "WebhookFailingClosed", deleted(60), 99, 105, 300},
 	{"the configuration of a webhook that is called now and then is deleted", "WebhookFailingClosed", deleted(1), 99, 105, 300},
+	{"the webhook gets another name", "WebhookFailingClosed", replaced(), 99, 105, 300},
 	{"the label of the cluster changes", "WebhookFailingClosed", relabelled(1), 99, 125, 300},
 	{"quick calls after slow ones", "WebhookSlow", slowFor(60, 80), 79, 95, 180},
 	{"the backend is back", "WebhookBackendDown", findingIn(60, 100), 99, 110, 180},
@@ -493,23 +503,34 @@ func TestHangingPagesOnce(t *testing.T) {
 }
 
 // TestDecommissioned has a cluster go with its auditor and its API servers, the only
-// one of the store: it does not page for ever.
+// one of the store, or because it has another name: it does not page for ever.
 func TestDecommissioned(t *testing.T) {
 	const lives, step = 120, 10
 	gone := func(series trace) trace { return series.except(lives, lives+1, "stale").except(lives+1, 100_000, "_") }
-	e := expectation{scrape: step, last: lives + 9*24*60, traces: []trace{gone(buildOfEast), gone(stays(scraped+`{cluster="east",instance="a"}`, 1))}}
-	p := evaluateFile(t, fileOf(t, "WebhookAuditorDown", "WebhookUnwatched"), step*minute, e.lines())
-	p.tick = minute
-	p.now = (lives - 10) * minute
-	if p.first("WebhookUnwatched", (lives+60)*minute) < 0 {
-		t.Fatal("WebhookUnwatched does not fire")
+	east := []trace{buildOfEast, stays(scraped+`{cluster="east",instance="a"}`, 1)}
+	var ended, renamed []trace
+	for _, of := range east {
+		ended = append(ended, gone(of))
+		renamed = append(renamed, gone(of), trace{strings.Replace(of.series, "east", "west", 1), of.at}.except(0, lives, "_"))
 	}
-	p.tick = 4 * minute
-	if got := p.firing((lives + 6*24*60) * minute); !slices.Equal(got, []string{"WebhookAuditorDown", "WebhookUnwatched"}) {
-		t.Errorf("%q fire after six days", got)
-	}
-	if got := p.firing(time.Duration(e.last) * minute); len(got) > 0 {
-		t.Errorf("%q fire after nine days", got)
+	for name, traces := range map[string][]trace{"the only one": ended, "renamed": renamed} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := expectation{scrape: step, last: lives + 9*24*60, traces: traces}
+			p := evaluateFile(t, fileOf(t, "WebhookAuditorDown", "WebhookUnwatched"), step*minute, e.lines())
+			p.tick = minute
+			p.now = (lives - 10) * minute
+			if p.first("WebhookUnwatched", (lives+60)*minute) < 0 {
+				t.Fatal("WebhookUnwatched does not fire")
+			}
+			p.tick = 4 * minute
+			if got := p.firing((lives + 6*24*60) * minute); !slices.Equal(got, []string{"WebhookAuditorDown", "WebhookUnwatched"}) {
+				t.Errorf("%q fire after six days", got)
+			}
+			if got := p.firing(time.Duration(e.last) * minute); len(got) > 0 {
+				t.Errorf("%q fire after nine days", got)
+			}
+		})
 	}
 }
 
