@@ -135,6 +135,7 @@ func TestFaultStrangers(t *testing.T) {
 	known := s.token(t)
 	s.scrapes(t, known)
 	t.Run("made-up tokens", func(t *testing.T) { s.flood(t, known) })
+	t.Run("a new address", s.newcomer)
 	t.Run("idle connections", func(t *testing.T) { s.idle(t, known) })
 	t.Run("held connections", func(t *testing.T) { s.held(t, known) })
 	t.Run("scrape in flight", func(t *testing.T) { s.terminated(t) })
@@ -166,6 +167,51 @@ func (s *secured) flood(t *testing.T, known string) {
 		t.Errorf("%d reviews, want at most %d", n, most+1)
 	}
 	s.scrapes(t, s.token(t)) // a renewed token is reviewed in the end
+}
+
+// newcomer scrapes with new tokens from addresses that were never seen, while made-up
+// tokens come from ever new ones: a Prometheus that was scheduled to another node. All are
+// let in but the first, which may come before the API server's keys.
+func (s *secured) newcomer(t *testing.T) {
+	const newcomers, burst, between = 6, 60, 5
+	var tokens []string
+	for range newcomers {
+		tokens = append(tokens, s.token(t))
+	}
+	strangers, limited := 0, 0
+	flood := func(n int) {
+		for range n {
+			strangers++
+			code, err := s.from(t.Context(), fmt.Sprintf("127.0.2.%d", strangers), fmt.Sprintf("made-up-%d", strangers))
+			testenv.Must(t, err)
+			if code == http.StatusTooManyRequests {
+				limited++
+			}
+		}
+	}
+	flood(burst)
+	admitted := 0
+	for i, token := range tokens {
+		code, err := s.from(t.Context(), fmt.Sprintf("127.0.1.%d", 1+i), token)
+		testenv.Must(t, err)
+		if code == http.StatusOK {
+			admitted++
+		}
+		flood(between)
+	}
+	t.Logf("%d of %d newcomers are let in; %d of %d made-up tokens got 429", admitted, newcomers, limited, strangers)
+	if admitted < newcomers-1 {
+		t.Errorf("%d of %d newcomers are let in", admitted, newcomers)
+	}
+}
+
+// from scrapes from an address of this machine.
+func (s *secured) from(ctx context.Context, address, token string) (int, error) {
+	transport := s.client.Transport.(*http.Transport).Clone()
+	transport.DialContext = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).DialContext
+	there := *s
+	there.client = &http.Client{Transport: transport}
+	return there.get(ctx, "/metrics", token)
 }
 
 func (s *secured) idle(t *testing.T, known string) {
