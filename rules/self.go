@@ -28,6 +28,7 @@ func selfAlerts() []Alert {
 			Name:        "WebhookAuditorStale",
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
+			KeepFiring:  6 * time.Minute, // a timestamp that is ahead passes the time of now
 			Expr:        stale,
 			Summary:     `The data of a webhook auditor is stale.`,
 			Description: `The webhook auditor {{ with $labels.pod }}in Pod {{ . }}{{ else }}at {{ $labels.instance }}{{ end }} {{ if $value }}last knew its view of the cluster to be current {{ $value | humanizeDuration }} ago: one of its watches is broken, and what it reports since may be wrong{{ else }}has not seen the cluster since it started, and reports nothing{{ end }}. Its log says why; mostly its ClusterRole lacks a permission or the API server cannot be reached.`,
@@ -67,16 +68,21 @@ const unwatched = `
 	unless on () count_over_time(group(ALERTS{alertname="WebhookAuditorDown", alertstate="firing"})[1w:1h]) >= 168
 	unless on () last_over_time(` + scraped + `[5m])`
 
+// unmoved is how old a timestamp is that did not advance; below zero where the clock of
+// the auditor is ahead.
+const unmoved = `
+	(time() - (
+		max by (namespace, pod, instance) (last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
+		== max by (namespace, pod, instance) (last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m] offset 5m))
+	))`
+
 // stale looks at each auditor by itself: what one of them no longer sees
 // changing is mixed with what the others see. The auditor publishes what it
 // knows every minute, even where nothing changes: a timestamp that does not
 // advance is stale, and one that moves is not, however far its clock is ahead or behind. One that never knew
 // anything has none. A failed scrape changes nothing.
 const stale = `
-	clamp_min(time() - (
-		max by (namespace, pod, instance) (last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
-		== max by (namespace, pod, instance) (last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m] offset 5m))
-	), 300)
+	clamp_min(` + unmoved + ` > 300 or ` + unmoved + ` < 0, 300)
 	or
 	0 * group by (namespace, pod, instance) (
 		last_over_time(webhook_auditor_build_info[5m])

@@ -38,9 +38,9 @@ func TestWatchers(t *testing.T) {
 		t.Logf("%q after %.0f s", want, time.Since(begun).Seconds())
 	}
 
-	// Two series of kube-controller-manager are missing all the time.
-	noControllers := []string{"WebhookInputMetricsMissing", "WebhookInputMetricsMissing"}
-	becomes("WebhookAuditorStale", "WebhookInputMetricsMissing", "WebhookInputMetricsMissing", "WebhookInputMetricsMissing")
+	// Three series of kube-controller-manager are missing all the time.
+	noControllers := []string{"WebhookInputMetricsMissing", "WebhookInputMetricsMissing", "WebhookInputMetricsMissing"}
+	becomes(append([]string{"WebhookAuditorStale", "WebhookInputMetricsMissing"}, noControllers...)...)
 	testenv.Must(t, stack.Scrape(t.Context(), monitoring.Targets{Auditors: auditors}))
 	becomes(noControllers...)
 
