@@ -85,7 +85,8 @@ var defaultControlPlane = map[string][]inventory.Resource{
 // called for.
 type ControlPlaneMatch struct {
 	inventory.Resource
-	// Namespace is "" for a cluster-scoped resource.
+	// Namespace is "" for a cluster-scoped resource, and the name of the Namespace
+	// where it is about one.
 	Namespace string
 	// Match is yes, or maybe where a matchCondition decides, or a label of the
 	// namespace that is not known.
@@ -140,14 +141,27 @@ func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlane
 				if op == admission.Delete {
 					continue
 				}
-				request, err := m.Request(op, r, admission.Subject{Namespace: namespace, Labels: unlabeled})
-				if err != nil {
-					w.fail(err)
-					return nil
+				for _, subject := range subjectsOf(m.Snapshot, r, namespace) {
+					request, err := m.Request(op, r, subject)
+					if err != nil {
+						w.fail(err)
+						return nil
+					}
+					out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request})
 				}
-				out[r] = append(out[r], controlPlaneRequest{namespace, request})
 			}
 		}
+	}
+	return out
+}
+
+// subjectsOf are the objects of the requests: for the control plane writes its own
+// Namespace, beside any other, that is one whose name and labels are known.
+func subjectsOf(s *inventory.Snapshot, r inventory.Resource, namespace string) []admission.Subject {
+	out := []admission.Subject{{Namespace: namespace, Labels: unlabeled}}
+	if (ControlPlaneMatch{Resource: r}).isNamespaces() {
+		own := inventory.WithNameLabel(s.Namespaces[metav1.NamespaceSystem].Labels, metav1.NamespaceSystem)
+		out = append(out, admission.Subject{Name: metav1.NamespaceSystem, Labels: own})
 	}
 	return out
 }
@@ -171,8 +185,19 @@ func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reache
 		}
 	}
 	slices.SortFunc(out, compareControlPlaneMatches)
-	return slices.CompactFunc(out, func(a, b ControlPlaneMatch) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
+	out = slices.CompactFunc(out, func(a, b ControlPlaneMatch) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
+	return slices.DeleteFunc(slices.Clone(out), func(v ControlPlaneMatch) bool { return v.isCovered(out) })
 }
+
+// isCovered reports whether another match says as much of Namespaces: that of any
+// of them says more than that of one.
+func (v ControlPlaneMatch) isCovered(all []ControlPlaneMatch) bool {
+	return v.isNamespaces() && slices.ContainsFunc(all, func(o ControlPlaneMatch) bool {
+		return o.Resource == v.Resource && (o.Match == v.Match && o.Namespace < v.Namespace || o.Match == admission.Yes && v.Match != admission.Yes)
+	})
+}
+
+func (v ControlPlaneMatch) isNamespaces() bool { return v.Group == "" && v.Name == "namespaces" }
 
 func compareControlPlaneMatches(a, b ControlPlaneMatch) int {
 	return cmp.Or(

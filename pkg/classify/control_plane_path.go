@@ -109,7 +109,10 @@ func controlPlaneNames(matches []ControlPlaneMatch) string {
 	names := make([]string, len(matches))
 	for i, v := range matches {
 		names[i] = v.String()
-		if v.Namespace != "" {
+		switch {
+		case v.Namespace != "" && v.isNamespaces():
+			names[i] += " of " + v.Namespace
+		case v.Namespace != "":
 			names[i] += " in " + v.Namespace
 		}
 	}

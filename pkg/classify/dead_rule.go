@@ -35,13 +35,13 @@ var deadRule = &Check{
 
 // whyDead says why a rule that reaches nothing does so; "" where that may
 // change by itself. Wildcards are left alone, for their intent is not known,
-// and so are groups that are not served: optional integrations name them.
+// and so are groups of CRDs that are not served: optional integrations name them.
 func whyDead(p *Profile, rule *admissionv1.RuleWithOperations) string {
 	if wildcards(rule) {
 		return ""
 	}
 	for _, group := range rule.APIGroups {
-		if !servesGroup(p.Snapshot, group) {
+		if !knowsGroup(p.Snapshot, group) {
 			return ""
 		}
 	}
@@ -80,11 +80,13 @@ func wildcards(rule *admissionv1.RuleWithOperations) bool {
 	return slices.Contains(rule.APIGroups, "*") || slices.ContainsFunc(rule.Resources, func(r string) bool { return strings.HasPrefix(r, "*") })
 }
 
-// servesGroup reports whether all of the group's resources are known: files
-// need not hold all CRDs of a group.
-func servesGroup(s *inventory.Snapshot, group string) bool {
-	serves := slices.ContainsFunc(s.Served, func(r inventory.Served) bool { return r.Group == group })
-	return serves && (s.NamespacesKnown || slices.Contains(coreGroups, group))
+// knowsGroup reports whether all that is served of the group is known: of
+// Kubernetes' own groups it is also where none of a group is served. Files need not
+// hold all CRDs of another group.
+func knowsGroup(s *inventory.Snapshot, group string) bool {
+	in := func(r inventory.Served) bool { return r.Group == group }
+	return slices.ContainsFunc(inventory.Builtins(inventory.Newest, false), in) ||
+		slices.ContainsFunc(s.Served, in) && (s.NamespacesKnown || slices.Contains(coreGroups, group))
 }
 
 // servedByName returns what is served under the names that the rule spells.

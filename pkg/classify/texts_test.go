@@ -4,8 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // TestTexts: a message gives the reason that is so.
@@ -24,6 +30,7 @@ webhooks:
 		return fmt.Sprintf("  rules: [{operations: [%s], apiGroups: [''], apiVersions: [v1], resources: [%s]}]\n", operations, resources)
 	}
 	const selector = "  objectSelector: {matchLabels: {a: b}}\n"
+	const inSystem = "  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}\n"
 	for name, tc := range map[string]struct {
 		manifest, check string
 		want, not       []string
@@ -34,6 +41,9 @@ webhooks:
 		"finalizers":         {rule("UPDATE", "namespaces/finalize"), "delete-path", []string{"namespaces stay Terminating"}, []string{"drains", "cannot be deleted"}},
 		"the selector":       {rule("CONNECT", "pods/exec") + selector, "dead-rule", []string{"a CONNECT to pods/exec carries no labels", "objectSelector"}, []string{"never see CONNECT"}},
 		"another operation":  {rule("CREATE", "pods/exec"), "dead-rule", []string{"webhooks never see CREATE of pods/exec"}, []string{"labels"}},
+		"kube-system":        {rule("UPDATE", "namespaces") + inSystem, "control-plane-path", []string{"is on the path", "namespaces of kube-system are refused"}, []string{"unless"}},
+		"its status":         {rule("UPDATE", "namespaces/status") + inSystem, "control-plane-path", []string{"is on the path", "namespaces/status of kube-system are refused"}, []string{"unless"}},
+		"every Namespace":    {rule("UPDATE", "namespaces, namespaces/status"), "control-plane-path", []string{"namespaces and namespaces/status are refused"}, []string{"kube-system"}},
 		"another, selecting": {rule("CREATE", "pods/exec") + selector, "dead-rule", []string{"webhooks never see CREATE of pods/exec"}, []string{"labels"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,5 +69,33 @@ webhooks:
 				}
 			}
 		})
+	}
+}
+
+// TestGroupsOfKubernetes: of Kubernetes' own groups it is known which version serves
+// them by default; another that is not served may come with its CRDs.
+func TestGroupsOfKubernetes(t *testing.T) {
+	for _, tc := range []struct {
+		group, resource string
+		minor           int
+		want            bool
+	}{
+		{"resource.k8s.io", "resourceclaims", 33, true},
+		{"resource.k8s.io", "resourceclaims", 34, false},
+		{"storagemigration.k8s.io", "storageversionmigrations", 36, true},
+		{"storagemigration.k8s.io", "storageversionmigrations", 37, false},
+		{"gateway.networking.k8s.io", "gateways", 37, false},
+	} {
+		w := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "a.policy.example.com",
+			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{"CREATE"}, Rule: admissionv1.Rule{
+				APIGroups: []string{tc.group}, APIVersions: []string{"v1"}, Resources: []string{tc.resource},
+			}}},
+		}}}
+		o := inventory.Objects{Server: inventory.Version{Major: 1, Minor: tc.minor}, Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}
+		r := evaluate(t, DefaultPolicy(), o.Snapshot(taken))
+		if got := slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check.Name == "dead-rule" }); got != tc.want {
+			t.Errorf("%s on v1.%d: dead-rule %t, want %t", tc.group, tc.minor, got, tc.want)
+		}
 	}
 }

@@ -152,7 +152,7 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 	if s.unroutable(service, &state) {
 		return state
 	}
-	if service.Type == corev1.ServiceTypeExternalName {
+	if service.Type == corev1.ServiceTypeExternalName || LacksPorts(corev1.ServiceSpec{Type: service.Type, ClusterIP: service.ClusterIP, Ports: service.Ports}) {
 		return state
 	}
 	if !slices.ContainsFunc(service.Ports, func(p corev1.ServicePort) bool { return p.Port == ref.Port }) {
@@ -164,6 +164,13 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 		return state
 	}
 	return s.readiness(service, state)
+}
+
+// LacksPorts reports whether no API server takes such a Service, for it has no ports:
+// in files it is a patch, or unfinished. Source: ValidateService in
+// k8s.io/kubernetes/pkg/apis/core/validation.
+func LacksPorts(s corev1.ServiceSpec) bool {
+	return len(s.Ports) == 0 && s.ClusterIP != corev1.ClusterIPNone && s.Type != corev1.ServiceTypeExternalName
 }
 
 // readiness counts the endpoints that the port leads to. Where the routing is

@@ -28,7 +28,6 @@ func TestPortOfTwoProtocols(t *testing.T) {
 		"TCP first, to endpoints":        {RoutingEndpoints, []corev1.ServicePort{tcp, udp}, Sound, RoutingUnknown},
 		"TCP first, routing not known":   {RoutingUnknown, []corev1.ServicePort{tcp, udp}, Sound, RoutingUnknown},
 		"another number":                 {RoutingClusterIP, []corev1.ServicePort{{Name: "https", Port: 8443}}, PortNotFound, RoutingUnknown},
-		"no port at all":                 {RoutingClusterIP, nil, PortNotFound, RoutingUnknown},
 		"a port that says no protocol":   {RoutingClusterIP, []corev1.ServicePort{udp, {Name: "https", Port: 443}}, Sound, RoutingUnknown},
 		"UDP alone, which leads nowhere": {RoutingUnknown, []corev1.ServicePort{udp}, NoReadyEndpoints, RoutingUnknown},
 	} {
@@ -49,10 +48,28 @@ func TestPortOfTwoProtocols(t *testing.T) {
 			if state.Fault != test.fault || state.Routing != test.only {
 				t.Errorf("fault %q in routing %q (%s), want %q in %q", state.Fault, state.Routing, state.Detail, test.fault, test.only)
 			}
-			if len(test.ports) == 0 && state.Detail != "has no port 443, nor any other" {
-				t.Errorf("the detail is %q", state.Detail)
-			}
 		})
+	}
+}
+
+// TestServiceWithoutPorts: only a headless Service can be without. Of another, which
+// is a part of one, the ports are not known.
+func TestServiceWithoutPorts(t *testing.T) {
+	for clusterIP, want := range map[string]BackendState{
+		"":                   {},
+		"10.96.0.7":          {},
+		corev1.ClusterIPNone: {Known: true, Fault: PortNotFound, Detail: "has no port 443, nor any other"},
+	} {
+		o := Objects{
+			Services: []*corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "policy"}, Spec: corev1.ServiceSpec{ClusterIP: clusterIP}}},
+			Routing:  RoutingEndpoints,
+		}
+		o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+		ref := ServiceRef{Key: Key{"policy", "policy"}, Port: 443}
+		want.Service = ref
+		if got := o.Snapshot(time.Time{}).State(Backend{Kind: BackendService, Service: ref}); got != want {
+			t.Errorf("clusterIP %q: %+v, want %+v", clusterIP, got, want)
+		}
 	}
 }
 

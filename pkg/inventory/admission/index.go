@@ -49,6 +49,8 @@ type target struct {
 	inventory.Resource
 	namespaced bool
 	operations Operations
+	// admitted are those that its requests can be to admission.
+	admitted Operations
 	// exempt says that the API server calls no webhook for it.
 	exempt bool
 }
@@ -125,6 +127,10 @@ func newIndex(s *inventory.Snapshot, p *programs) *index {
 			byStorage[key] = append(byStorage[key], i)
 		}
 		x.targets[i].operations |= operationsOf(OperationsOn(served)...)
+		x.targets[i].admitted = x.targets[i].operations
+		if createdByUpdate[served.Resource] {
+			x.targets[i].admitted |= operationBits[Create]
+		}
 	}
 	for _, v := range versions(s) {
 		e := entry{apiVersion: v, equivalent: byStorage[storedAs(v.Resource)]}
@@ -450,7 +456,7 @@ func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1
 				targets = e.exact
 			}
 			for _, i := range targets {
-				visit(i, ops&x.targets[i].operations, names(rule.Resources, e.Resource))
+				visit(i, ops&x.targets[i].admitted, names(rule.Resources, e.Resource))
 			}
 		})
 	}

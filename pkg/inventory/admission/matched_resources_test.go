@@ -108,7 +108,11 @@ func matches(list []admissionv1.RuleWithOperations, attr admission.Attributes) b
 func (o oracle) want(w *inventory.Webhook) map[string]string {
 	out := map[inventory.Resource]Operations{}
 	for _, served := range o.snapshot.Served {
-		for _, op := range OperationsOn(served) {
+		ops := OperationsOn(served)
+		if createdByUpdate[served.Resource] && !slices.Contains(ops, Create) {
+			ops = append(ops, Create)
+		}
+		for _, op := range ops {
 			if o.called(w, served, op) {
 				out[served.Resource] |= operationsOf(op)
 			}

@@ -39,6 +39,8 @@ type input struct {
 	kinds map[string]bool
 	// removed are the objects in versions that Kubernetes 1.22 removed.
 	removed []string
+	// partial are the Services that lack ports.
+	partial []string
 }
 
 // file is one that is read: it is named by the user, or in a directory or archive.

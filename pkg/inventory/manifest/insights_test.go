@@ -132,3 +132,15 @@ func TestSameNamedWebhooks(t *testing.T) {
 		t.Errorf("lines %v, want 7 and 11", lines)
 	}
 }
+
+// TestServiceWithoutPorts: no API server takes one that is not headless.
+func TestServiceWithoutPorts(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for spec, want := range map[string]bool{"{}": true, "{clusterIP: None}": false, "{type: ExternalName, externalName: a.example.com}": false, "{ports: [{port: 443}]}": false} {
+		write(t, "service.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: policy, namespace: policy}\nspec: "+spec)
+		_, summary := Read([]string{"service.yaml"}, Options{})
+		if got := strings.Contains(strings.Join(summary.Inputs[0].Lacks, "; "), "Service policy/policy has no ports, which no API server takes"); got != want {
+			t.Errorf("spec %s: lacks %q", spec, summary.Inputs[0].Lacks)
+		}
+	}
+}

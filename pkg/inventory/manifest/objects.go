@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -107,6 +108,9 @@ func (o object) count() {
 	in.objects++
 	if o.removed {
 		in.removed = append(in.removed, o.key.Kind+"/"+o.key.Name)
+	}
+	if s, isService := o.value.(*corev1.Service); isService && inventory.LacksPorts(s.Spec) {
+		in.partial = append(in.partial, o.key.Namespace+"/"+o.key.Name)
 	}
 	if s, isServer := o.value.(server); !isServer || s.known() {
 		in.kinds[o.key.Kind] = true

@@ -66,6 +66,9 @@ func (in *input) summary(server inventory.Version) Input {
 	if len(in.removed) > 0 {
 		out.Lacks = append(out.Lacks, removedVersions(in.removed))
 	}
+	if len(in.partial) > 0 {
+		out.Lacks = append(out.Lacks, partialServices(in.partial))
+	}
 	if in.layout == insights {
 		out.Lacks = append(out.Lacks, "no CA bundles: insights archives blank them")
 	}
@@ -148,4 +151,12 @@ func removedVersions(names []string) string {
 		text = fmt.Sprintf("%s and %d more are in v1beta1, which no API server since v1.22 takes: write them in v1", names[0], len(names)-1)
 	}
 	return text
+}
+
+// partialServices names the Services without ports.
+func partialServices(names []string) string {
+	if len(names) > 1 {
+		return fmt.Sprintf("Services %s and %d more have no ports, which no API server takes: what they lead to is unknown", names[0], len(names)-1)
+	}
+	return fmt.Sprintf("Service %s has no ports, which no API server takes: what it leads to is unknown", names[0])
 }

@@ -101,7 +101,7 @@ func mustGatherTree() tree {
 		root + "cluster-scoped-resources/core/nodes/b.yaml":                                                        "---\napiVersion: v1\nkind: Node\nmetadata: {name: b}\n",
 		root + "cluster-scoped-resources/storage.k8s.io/broken.yaml":                                               "{{{",
 		ns + "policy/policy.yaml":                          "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: policy}\n",
-		ns + "policy/core/services.yaml":                   list("- apiVersion: v1\n  kind: Service\n  metadata: {name: policy, namespace: policy}\n"),
+		ns + "policy/core/services.yaml":                   list("- apiVersion: v1\n  kind: Service\n  metadata: {name: policy, namespace: policy}\n  spec: {ports: [{port: 443}]}\n"),
 		ns + "policy/core/endpoints.yaml":                  list("- apiVersion: v1\n  kind: Endpoints\n  metadata: {name: policy, namespace: policy}\n"),
 		ns + "policy/discovery.k8s.io/endpointslices.yaml": list("- apiVersion: discovery.k8s.io/v1\n  kind: EndpointSlice\n  metadata: {name: policy-x, namespace: policy}\n"),
 		ns + "policy/core/pods.yaml":                       list("- apiVersion: v1\n  kind: Pod\n  metadata: {name: policy-1, namespace: policy}\n  spec: {nodeName: a, hostNetwork: true, priorityClassName: p, containers: [{name: c, ports: [{containerPort: 17}]}]}\n"),
@@ -111,9 +111,9 @@ func mustGatherTree() tree {
 		ns + "empty/core/services.yaml":                    emptyList,
 		ns + "empty/core/endpoints.yaml":                   emptyList,
 		ns + "full-disk/core/services.yaml":                "",
-		ns + "cut/core/services.yaml":                      "---\napiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata: {name: a, namespace: cut}\n",
+		ns + "cut/core/services.yaml":                      "---\napiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata: {name: a, namespace: cut}\n  spec: {ports: [{port: 443}]}\n",
 		ns + "broken/core/services.yaml":                   broken1,
-		ns + "single/core/services/one.yaml":               "---\napiVersion: v1\nkind: Service\nmetadata: {name: one, namespace: single}\n",
+		ns + "single/core/services/one.yaml":               "---\napiVersion: v1\nkind: Service\nmetadata: {name: one, namespace: single}\nspec: {ports: [{port: 443}]}\n",
 		ns + "old/core/endpoints.yaml":                     list("- apiVersion: v1\n  kind: Endpoints\n  metadata: {name: o, namespace: old}\n  subsets:\n  - addresses: [{ip: 10.0.0.1}]\n    notReadyAddresses: [{ip: 10.0.0.2}]\n    ports: [{port: 8443}]\n"),
 		root + "hostedcluster-x/cluster-scoped-resources/admissionregistration.k8s.io/validatingwebhookconfigurations/other.yaml": strings.ReplaceAll(hookYAML, "policy", "other"),
 		root + "monitoring/prometheus/rules.json": "not JSON",
@@ -271,7 +271,7 @@ func TestLayouts(t *testing.T) {
 		"dump": {
 			files: tree{
 				"dump/nodes.json":                     `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}, "status": {"nodeInfo": {"kubeletVersion": "v1.34.2"}}}, {"metadata": {"name": "b"}, "status": {"nodeInfo": {"kubeletVersion": "v1.33.2"}}}]}`,
-				"dump/x/services.json":                `{"kind": "ServiceList", "apiVersion": "v1", "items": [{"metadata": {"name": "s", "namespace": "x"}}]}`,
+				"dump/x/services.json":                `{"kind": "ServiceList", "apiVersion": "v1", "items": [{"metadata": {"name": "s", "namespace": "x"}, "spec": {"ports": [{"port": 443}]}}]}`,
 				"dump/x/replication-controllers.json": `{"kind": "ReplicationControllerList", "apiVersion": "v1", "items": []}`,
 				"dump/x/pods.json":                    `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "p", "namespace": "x"}}]}`,
 				"dump/x/deployments.json":             `{"kind": "DeploymentList", "apiVersion": "apps/v1", "items": [{"metadata": {"name": "d", "namespace": "x"}}]}`,
@@ -292,7 +292,7 @@ func TestLayouts(t *testing.T) {
 			},
 		},
 		"manifests that look like a must-gather": {
-			files: tree{"clusters/namespaces/a/core/services.yaml": list("- apiVersion: v1\n  kind: Service\n  metadata: {name: s, namespace: a}\n")},
+			files: tree{"clusters/namespaces/a/core/services.yaml": list("- apiVersion: v1\n  kind: Service\n  metadata: {name: s, namespace: a}\n  spec: {ports: [{port: 443}]}\n")},
 			path:  "clusters",
 			kind:  "manifests",
 			want:  []string{"services.yaml:4 Service a/s"},
