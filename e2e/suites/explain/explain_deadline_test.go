@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
 // TestWhatEndsARequest: the API server ends a request whose webhooks are slow, all
@@ -71,6 +73,7 @@ func TestWhatEndsARequest(t *testing.T) {
 				hooks = append(hooks, h)
 			}
 			w.Mutate(t, b.Namespace, hooks...)
+			w.awaitMutating(t, b)
 			began := time.Now()
 			err = test.do(t.Context(), b.Namespace)
 			lasted := time.Since(began)
@@ -85,4 +88,19 @@ func TestWhatEndsARequest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// awaitMutating waits until the API server knows the mutating webhooks so far: one more
+// that is registered after them is called.
+func (w environment) awaitMutating(t *testing.T, b webhook.Backend) {
+	t.Helper()
+	path := "/sentinel/" + b.Namespace
+	w.Mutate(t, b.Namespace+"-sentinel", testenv.Mutating(testenv.Hook(b, path, testenv.Rule("", "secrets"))))
+	testenv.Eventually(t, func() error {
+		_, err := w.Kube.CoreV1().Secrets(b.Namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sentinel"}}, metav1.CreateOptions{DryRun: dryRun})
+		if err == nil && len(w.Hooks.CallsOf(path)) == 0 {
+			err = errors.New("the sentinel was not called")
+		}
+		return err
+	})
 }
