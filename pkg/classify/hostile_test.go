@@ -344,7 +344,6 @@ func TestGrowthOfPolicy(t *testing.T) {
 	const n, times = 100, 4
 	all := reflect.TypeFor[Policy]()
 	for field := range all.Fields() {
-		field := field
 		if kind := field.Type.Kind(); kind != reflect.Slice && kind != reflect.Map {
 			continue
 		}

@@ -122,7 +122,7 @@ func TestDefaults(t *testing.T) {
 // remove deletes what was created; namespaces stay where no controllers run.
 func (w environment) remove(t *testing.T) {
 	w.Unregister(t, "minimal")
-	for _, object := range strings.Fields("mutatingwebhookconfiguration/minimal crd/things.minimal.example.com apiservice/v1.minimal.example.net") {
+	for object := range strings.FieldsSeq("mutatingwebhookconfiguration/minimal crd/things.minimal.example.com apiservice/v1.minimal.example.net") {
 		w.Kubectl(t, "delete", "--wait=false", object)
 	}
 }

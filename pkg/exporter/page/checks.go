@@ -111,8 +111,11 @@ func (v *view) fill(p *checkPage, c *classify.Check, asked inventory.Ref) {
 	}
 	var names []string
 	for _, name := range [][2]string{
-		{"KIND", strings.ToLower(webhook.Object.Kind)}, {"CONFIGURATION", webhook.Configuration}, {"NAME", webhook.Name},
-		{"NAMESPACE", webhook.State.Service.Namespace}, {"SERVICE", webhook.State.Service.Name},
+		{"KIND", strings.ToLower(webhook.Object.Kind)},
+		{"CONFIGURATION", webhook.Configuration},
+		{"NAME", webhook.Name},
+		{"NAMESPACE", webhook.State.Service.Namespace},
+		{"SERVICE", webhook.State.Service.Name},
 	} {
 		if plainName.MatchString(name[1]) {
 			names = append(names, "&quot;$"+name[0]+"&quot;", name[1])

@@ -274,7 +274,8 @@ func (v *view) columns(q query) []column {
 	if v.Snapshot.Observed != nil { // what happens comes before what is registered
 		out = append(out, column{Title: "Failing", Key: "failing", Numeric: true}, column{Title: "p99", Key: "p99", Numeric: true})
 	}
-	out = append(out,
+	out = append(
+		out,
 		column{Title: "Type", Key: "type"},
 		column{Title: "Findings", Key: "findings"},
 		column{Title: "On failure", Key: "policy"},
