@@ -39,6 +39,8 @@ type request struct {
 	operation, resource string
 	args                []string
 	do                  func(context.Context) error
+	// name is that of the object, where args may lack it.
+	name string
 	// labels are those of the object after the request; nil: not to be known.
 	labels map[string]string
 	// object is what is sent, or what the object becomes; nil where a request has none.
@@ -62,6 +64,9 @@ const (
 func (q request) line(t *testing.T, k knowledge, folder string) string {
 	t.Helper()
 	words := append([]string{q.operation, q.resource}, q.args...)
+	if k != bare && k != byLabels && q.name != "" {
+		words = append(words, q.name)
+	}
 	switch {
 	case k == byLabels && q.labels != nil:
 		words = append(words, labeled(q.labels))
@@ -322,6 +327,8 @@ func (q requests) apply(r *rand.Rand, k explained, out request, at target) reque
 func (q requests) change(r *rand.Rand, k explained, out request, at target) request {
 	if k.resource == "namespaces" || r.IntN(2) == 0 {
 		out.args = append(out.args, at.name)
+	} else {
+		out.name = at.name
 	}
 	client := q.client(k, at.namespace)
 	object, err := client.Get(context.Background(), at.name, metav1.GetOptions{})
