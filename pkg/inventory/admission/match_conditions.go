@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/util/version"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
@@ -23,6 +26,11 @@ import (
 // ones cost some dozens. The API server stops at ten times as much, and takes
 // seconds to get there.
 const maxCost = 100_000
+
+// authorizedCost is what an expression may cost that asks the authorizer where the user
+// may everything: the API server's own limit, of which a question takes a third.
+// Source: PerCallLimit of k8s.io/apiserver/pkg/apis/cel.
+const authorizedCost = 1_000_000
 
 // lowCost is the same where expressions are evaluated on thousands of requests of
 // which little is known.
@@ -131,8 +139,10 @@ type program struct {
 	// expensive is set once the expression cost more than lowCost: it is not
 	// evaluated at that limit again.
 	expensive atomic.Bool
-	// authorizes says that the expression asks the authorizer.
+	// authorizes says that the expression asks the authorizer, authorized evaluates it
+	// where the answers are known.
 	authorizes bool
+	authorized func() (cel.Program, error)
 	err        error
 }
 
@@ -149,6 +159,7 @@ func compile(expression string) *program {
 		return &program{err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
 	}
 	p := &program{authorizes: asksAuthorizer(ast)}
+	p.authorized = sync.OnceValues(func() (cel.Program, error) { return newProgram(env, ast, authorizedCost) })
 	if p.full, p.err = newProgram(env, ast, maxCost); p.err == nil {
 		p.low, p.err = newProgram(env, ast, lowCost)
 	}
@@ -203,6 +214,13 @@ func (p *program) run(r Request, at stage) outcome {
 		if p.expensive.Load() {
 			return outcome{Match: Maybe, doubt: p.tooLong()}
 		}
+	}
+	if p.authorizes && r.user.mayEverything() {
+		authorized, err := p.authorized()
+		if err != nil {
+			return outcome{Match: Maybe, doubt: err.Error()}
+		}
+		run, limit = authorized, authorizedCost
 	}
 	vars, err := cel.PartialVars(r.variables(at), r.unknowns(at.Kind)...)
 	if err != nil {
@@ -272,8 +290,24 @@ func (r Request) variables(at stage) map[string]any {
 	if r.user != nil {
 		request["userInfo"] = map[string]any{"username": r.user.Name, "groups": r.user.Groups}
 	}
-	return map[string]any{"request": request, "object": r.newObject(at), "oldObject": r.oldObject(at), "namespaceObject": nil}
+	out := map[string]any{"request": request, "object": r.newObject(at), "oldObject": r.oldObject(at), "namespaceObject": nil}
+	if r.user.mayEverything() {
+		out[plugincel.AuthorizerVarName] = library.NewAuthorizerVal(&user.DefaultInfo{Name: r.user.Name, Groups: r.user.Groups}, allowing)
+	}
+	return out
 }
+
+// mayEverything reports whether the API server allows the user everything, whatever
+// roles there are. Source: authorizerfactory.NewPrivilegedGroups, which kube-apiserver
+// asks first.
+func (u *User) mayEverything() bool {
+	return u != nil && slices.Contains(u.Groups, user.SystemPrivilegedGroup)
+}
+
+// allowing is the authorizer of such a user.
+var allowing = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
+})
 
 // unknowns are the variables that the request leaves open.
 func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
@@ -285,8 +319,10 @@ func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
 		return p
 	}
 	out := []*cel.AttributePatternType{
-		cel.AttributePattern(plugincel.AuthorizerVarName), cel.AttributePattern(plugincel.RequestResourceAuthorizerVarName),
-		request("dryRun"), request("options"),
+		cel.AttributePattern(plugincel.RequestResourceAuthorizerVarName), request("dryRun"), request("options"),
+	}
+	if !r.user.mayEverything() {
+		out = append(out, cel.AttributePattern(plugincel.AuthorizerVarName))
 	}
 	switch {
 	case r.user == nil:

@@ -78,6 +78,8 @@ func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 		{Create, "pods", Subject{User: NewUser("alice", nil)}, "", `"system:masters" in request.userInfo.groups`, Maybe, false},
 		{Create, "pods", Subject{User: NewUser("alice", []string{"dev"})}, "", `"system:masters" in request.userInfo.groups`, No, false},
 		{Create, "pods", Subject{User: NewUser("alice", []string{"dev"})}, "", `"system:authenticated" in request.userInfo.groups`, Yes, false},
+		{Create, "pods", Subject{User: NewUser("admin", []string{"system:masters"})}, "", `authorizer.group("").resource("pods").check("get").allowed()`, Yes, false},
+		{Create, "pods", Subject{User: NewUser("alice", []string{"dev"})}, "", `authorizer.group("").resource("pods").check("get").allowed()`, Maybe, false},
 		{Create, "pods", Subject{User: NewUser("system:serviceaccount:shop:a", nil)}, "", `"system:serviceaccounts:shop" in request.userInfo.groups`, Yes, false},
 		{Create, "pods", Subject{User: NewUser("alice", nil)}, "", `has(request.userInfo.uid)`, Maybe, false},
 		{Connect, "pods/exec", Subject{}, "", `object != null && oldObject == null`, Yes, false},
