@@ -79,8 +79,8 @@ const unmoved = `
 // stale looks at each auditor by itself: what one of them no longer sees
 // changing is mixed with what the others see. The auditor publishes what it
 // knows every minute, even where nothing changes: a timestamp that does not
-// advance is stale, and one that moves is not, however far its clock is ahead or behind. One that never knew
-// anything has none. A failed scrape changes nothing.
+// advance is stale, and one that moves is not, however far its clock is ahead or
+// behind. One that never knew anything has none. A failed scrape changes nothing.
 const stale = `
 	clamp_min(` + unmoved + ` > 300 or ` + unmoved + ` < 0, 300)
 	or

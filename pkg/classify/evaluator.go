@@ -41,8 +41,9 @@ func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, e
 	return NewEvaluator(p).Evaluate(ctx, admission.New(s))
 }
 
-// Evaluate runs all checks on the Snapshot of the Matcher. It returns an error when ctx ends first, or when a
-// check asks for a request that the API server would not serve.
+// Evaluate runs all checks on the Snapshot of the Matcher. It returns an error when
+// ctx ends first, or when a check asks for a request that the API server would not
+// serve.
 // It costs a step for each webhook and each resource that one matches, as all
 // that it is made of; TestGrowth holds it to that.
 func (e *Evaluator) Evaluate(ctx context.Context, m *admission.Matcher) (*Report, error) {

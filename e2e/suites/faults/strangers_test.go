@@ -178,11 +178,11 @@ func (s *secured) newcomer(t *testing.T) {
 	for range newcomers {
 		tokens = append(tokens, s.token(t))
 	}
-	strangers, limited := 0, 0
+	invalid, limited := 0, 0
 	flood := func(n int) {
 		for range n {
-			strangers++
-			code, err := s.from(t.Context(), fmt.Sprintf("127.0.2.%d", strangers), fmt.Sprintf("made-up-%d", strangers))
+			invalid++
+			code, err := s.from(t.Context(), fmt.Sprintf("127.0.2.%d", invalid), fmt.Sprintf("made-up-%d", invalid))
 			testenv.Must(t, err)
 			if code == http.StatusTooManyRequests {
 				limited++
@@ -199,7 +199,7 @@ func (s *secured) newcomer(t *testing.T) {
 		}
 		flood(between)
 	}
-	t.Logf("%d of %d newcomers are let in; %d of %d made-up tokens got 429", admitted, newcomers, limited, strangers)
+	t.Logf("%d of %d newcomers are let in; %d of %d made-up tokens got 429", admitted, newcomers, limited, invalid)
 	if admitted < newcomers-1 {
 		t.Errorf("%d of %d newcomers are let in", admitted, newcomers)
 	}
