@@ -69,9 +69,11 @@ type schedule struct {
 	// until it ends.
 	fetched  time.Time
 	fetching bool
-	// servedChanged is the time of the last change of what the API server serves
-	// since then, and refetch the time to fetch once more; zero if none.
+	// servedChanged is the time of the first change of what the API server serves
+	// since then, and refetch the time to fetch again because of an earlier one; zero
+	// if none. refetchPause is the time between the fetches that such a change leads to.
 	servedChanged, refetch time.Time
+	refetchPause           time.Duration
 	// recovered is set when a watch recovers: the API server may be another.
 	recovered bool
 	// revisionsCompared is the time of the last comparison of resource versions.
@@ -101,17 +103,19 @@ func (s schedule) next(now time.Time, status watchStatus) time.Time {
 // The bound on the cost of changes: each Snapshot is paid for by a pause of this many
 // times the time that it took, so that no rate of changes takes more than a tenth of a
 // core for long. Up to burst of these pauses may be owed: a change alone, or a few, are
-// published at once.
+// published at once. No Snapshot owes more than longestPause: on a machine that has no
+// core to spare it takes seconds in which it hardly computes.
 const (
-	pauses = 9
-	burst  = 1500 * time.Millisecond
+	pauses       = 9
+	burst        = 1500 * time.Millisecond
+	longestPause = 5 * time.Second
 )
 
 // spend records that a Snapshot was published which began to be made at a time. The
 // first one is free: what it lacks follows at once.
 func (s *schedule) spend(began, now time.Time) {
-	if !s.published.IsZero() {
-		s.paid = later(s.paid, began).Add((pauses + 1) * now.Sub(began))
+	if took := now.Sub(began); !s.published.IsZero() {
+		s.paid = later(s.paid, began).Add(took + min(pauses*took, longestPause))
 	}
 	s.published = now
 }
@@ -158,12 +162,18 @@ func (s schedule) nextFetch() time.Time {
 }
 
 // beginFetch records that a fetch of the serverInfo begins. After a change of
-// what is served there is a second one: the discovery of a busy API server
-// follows late.
+// what is served there are others, at growing pauses: the discovery of a busy API
+// server follows late.
 func (s *schedule) beginFetch(now time.Time) {
+	switch {
+	case !s.servedChanged.IsZero():
+		s.refetchPause = 4 * s.discoveryDelay
+	case !s.refetch.IsZero():
+		s.refetchPause *= 2
+	}
 	s.refetch = time.Time{}
-	if !s.servedChanged.IsZero() {
-		s.refetch = now.Add(4 * s.discoveryDelay)
+	if s.refetchPause > 0 && s.refetchPause < s.resync {
+		s.refetch = now.Add(s.refetchPause)
 	}
 	s.fetching, s.fetched, s.servedChanged, s.recovered = true, now, time.Time{}, false
 }
@@ -176,6 +186,14 @@ func (s *schedule) beginComparison(now time.Time) bool {
 		s.revisionsCompared = now
 	}
 	return due
+}
+
+// noteServedChange records a change of what the API server serves. Further ones do not
+// delay the fetch that the first one asks for.
+func (s *schedule) noteServedChange(at time.Time) {
+	if s.servedChanged.IsZero() {
+		s.servedChanged = at
+	}
 }
 
 // noteChange records a change that the next Snapshot is to show.

@@ -42,7 +42,7 @@ func TestSpend(t *testing.T) {
 	if s.changed = at(1); s.nextPublish(watchStatus{}).After(at(1).Add(time.Millisecond)) {
 		t.Errorf("after the first Snapshot the next is due at %v", s.nextPublish(watchStatus{}))
 	}
-	const took = 10 * time.Second
+	const took = 500 * time.Millisecond
 	now, spent := at(1), time.Duration(0)
 	for range 50 {
 		s.changed = now
@@ -57,6 +57,17 @@ func TestSpend(t *testing.T) {
 	s.changed = now.Add(time.Hour)
 	if due := s.nextPublish(watchStatus{}); !due.Equal(s.changed) {
 		t.Errorf("a change after a pause is due %s later", due.Sub(s.changed))
+	}
+}
+
+// TestSlowSnapshotDelaysTheNextByLittle: that a Snapshot took long on a machine without
+// a core to spare does not make the next one late.
+func TestSlowSnapshotDelaysTheNextByLittle(t *testing.T) {
+	s := schedule{timing: timing{debounce: time.Millisecond, resync: time.Hour}, published: at(0)}
+	s.spend(at(1), at(2))
+	s.changed = at(2)
+	if late := s.nextPublish(watchStatus{}).Sub(at(2)); late > longestPause {
+		t.Errorf("after a Snapshot that took a minute the next is due %s later", late)
 	}
 }
 
@@ -84,16 +95,34 @@ func TestNextFetch(t *testing.T) {
 	}
 }
 
-// TestFetchTwiceAfterAChange: discovery may not have followed a change yet at the
+// TestFetchAgainAfterAChange: discovery may not have followed a change yet at the
 // first fetch.
-func TestFetchTwiceAfterAChange(t *testing.T) {
-	s := schedule{timing: timing{discoveryDelay: 2 * time.Minute}, changed: at(1), servedChanged: at(1), recovered: true}
+func TestFetchAgainAfterAChange(t *testing.T) {
+	s := schedule{timing: timing{discoveryDelay: 2 * time.Minute, resync: 60 * time.Minute}, changed: at(1), servedChanged: at(1), recovered: true}
 	s.beginFetch(at(3))
 	if !s.refetch.Equal(at(11)) || !s.changed.Equal(at(1)) || !s.servedChanged.IsZero() || s.recovered || !s.fetching {
 		t.Errorf("after the first fetch: %+v", s)
 	}
-	if s.beginFetch(at(11)); !s.refetch.IsZero() {
-		t.Errorf("a third fetch at %v", s.refetch)
+	for _, next := range []int{27, 59} {
+		if s.beginFetch(s.refetch); !s.refetch.Equal(at(next)) {
+			t.Errorf("fetched again at %v, want %v", s.refetch, at(next))
+		}
+	}
+	s.beginFetch(at(59))
+	if s.beginFetch(at(100)); !s.refetch.IsZero() {
+		t.Errorf("fetched again at %v, long after the change", s.refetch)
+	}
+}
+
+// TestServedChangesDoNotDelayTheFetch: of CRDs that change more often than discovery
+// takes to follow, the first decides when to ask.
+func TestServedChangesDoNotDelayTheFetch(t *testing.T) {
+	s := schedule{timing: timing{resync: 60 * time.Minute, discoveryDelay: 2 * time.Minute, fetchInterval: time.Minute}, fetched: at(5)}
+	for minute := 10; minute < 40; minute++ {
+		s.noteServedChange(at(minute))
+	}
+	if got := s.nextFetch(); !got.Equal(at(12)) {
+		t.Errorf("fetched at %v, want %v", got, at(12))
 	}
 }
 

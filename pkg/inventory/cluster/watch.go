@@ -166,7 +166,7 @@ func (w *watcher) onEvent(o *objectWatch, e event) {
 	now := time.Now()
 	w.schedule.noteChange(now)
 	if e == objectsChanged && o.serves {
-		w.schedule.servedChanged = now
+		w.schedule.noteServedChange(now)
 	}
 	w.schedule.recovered = w.schedule.recovered || e == recovered
 	if e == regressed && !w.relistPending {
