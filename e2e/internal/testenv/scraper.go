@@ -1,8 +1,10 @@
 package testenv
 
 import (
+	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
@@ -38,9 +40,20 @@ func (s Scraper) Await(what string, condition metrics.Condition) {
 	s.T.Helper()
 	delay, err := s.Eventually(s.T.Context(), condition)
 	if err != nil {
-		s.T.Fatalf("%s: %v", what, err)
+		s.T.Fatalf("%s: %v\n%s", what, err, s.state())
 	}
 	s.T.Logf("%s: on /metrics after %.0f ms", what, delay.Seconds()*1000)
+}
+
+// state is what an auditor that others started says of itself: how old what it serves
+// is, what failed, and its log.
+func (s Scraper) state() string {
+	m, err := s.Scrape(s.T.Context())
+	if err != nil {
+		return err.Error()
+	}
+	age := time.Since(time.Unix(int64(m.Select(auditor.Prefix+"snapshot_timestamp_seconds", nil).Sum()), 0))
+	return fmt.Sprintf("a snapshot %s old, %v watch errors; the auditor's log:\n%s", age.Round(time.Second), m.Select(auditor.Prefix+"watch_errors_total", nil).Sum(), s.Output())
 }
 
 // AwaitFinding waits for a finding about the webhook.
