@@ -190,6 +190,14 @@ func threeInAHundred() []trace {
 // ahead is what an auditor says whose clock is an hour ahead, and whose watch breaks.
 var ahead = trace{seesAll.series, func(m int) string { return number(float64(3600 + 60*min(m, 60))) }}
 
+// blindFor is what an auditor says whose watch is broken for half an hour.
+var blindFor = trace{seesAll.series, func(m int) string {
+	if m > 60 && m < 90 {
+		m = 60
+	}
+	return number(float64(60 * m))
+}}
+
 // TestExpectations evaluates what a person on call expects of one alert.
 func TestExpectations(t *testing.T) {
 	for _, e := range expectations {
@@ -450,6 +458,7 @@ var silences = []silence{
 	{"the label of the cluster changes", "WebhookFailingClosed", relabelled(1), 99, 125, 300},
 	{"quick calls after slow ones", "WebhookSlow", slowFor(60, 80), 79, 95, 180},
 	{"the backend is back", "WebhookBackendDown", findingIn(60, 100), 99, 110, 180},
+	{"an auditor sees the cluster again", "WebhookAuditorStale", []trace{build, blindFor}, 85, 93, 150},
 	{"the configuration is created again", "WebhookFailingClosed", createdAgain(), 99, 105, 300},
 }
 

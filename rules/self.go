@@ -28,7 +28,6 @@ func selfAlerts() []Alert {
 			Name:        "WebhookAuditorStale",
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
-			KeepFiring:  6 * time.Minute, // a timestamp that is ahead passes the time of now
 			Expr:        stale,
 			Summary:     `The data of a webhook auditor is stale.`,
 			Description: `The webhook auditor {{ with $labels.pod }}in Pod {{ . }}{{ else }}at {{ $labels.instance }}{{ end }} {{ if $value }}last knew its view of the cluster to be current {{ $value | humanizeDuration }} ago: one of its watches is broken, and what it reports since may be wrong{{ else }}has not seen the cluster since it started, and reports nothing{{ end }}. Its log says why; mostly its ClusterRole lacks a permission or the API server cannot be reached.`,
@@ -80,9 +79,15 @@ const unmoved = `
 // changing is mixed with what the others see. The auditor publishes what it
 // knows every minute, even where nothing changes: a timestamp that does not
 // advance is stale, and one that moves is not, however far its clock is ahead or
-// behind. One that never knew anything has none. A failed scrape changes nothing.
+// behind. One that is ahead is stale until it moves, also while the time of now
+// passes it. One that never knew anything has none. A failed scrape changes nothing.
 const stale = `
-	clamp_min(` + unmoved + ` > 300 or ` + unmoved + ` < 0, 300)
+	clamp_min(
+		` + unmoved + ` > 300
+		or ` + unmoved + ` < 0
+		or ` + unmoved + ` and on (namespace, pod, instance) ALERTS{alertname="WebhookAuditorStale"},
+		300
+	)
 	or
 	0 * group by (namespace, pod, instance) (
 		last_over_time(webhook_auditor_build_info[5m])
