@@ -138,6 +138,7 @@ var Checks = []*Check{
 	neverCalled,
 	ineffectiveSelector,
 	equivalentGap,
+	subresourceGap,
 	duplicateName,
 	reinvocationOrder,
 	reviewVersion,

@@ -171,6 +171,7 @@ func (e *Evaluator) analyses(w *work, r *Report) []analysis {
 		{dependsOn: (*Facts).CanBlock, onBackends: true, clear: func(f *Facts) { f.Deadlock = nil }, find: func() { findDeadlocks(w, m, profiles) }},
 		{dependsOn: all, onNames: true, clear: func(f *Facts) { f.SameName = Others{} }, find: func() { findSameNames(w, profiles) }},
 		{dependsOn: all, clear: func(f *Facts) { f.UnmatchedVersions = nil }, find: func() { findUnmatchedVersions(w, m, profiles) }},
+		{dependsOn: seesPods, clear: func(f *Facts) { f.UnmatchedSubresources = nil }, find: func() { findUnmatchedSubresources(w, m, profiles) }},
 		{dependsOn: isReinvoked, clear: func(f *Facts) { f.Reinvoked = Others{} }, find: func() { findReinvoked(w, profiles) }},
 		{dependsOn: e.policy.isCounted, clear: func(f *Facts) { f.Excesses = nil }, find: func() { r.Costs = e.policy.findCosts(w, m, profiles) }},
 	}

@@ -59,6 +59,9 @@ type Facts struct {
 	// UnmatchedVersions are the versions of its resources for which it is not
 	// called.
 	UnmatchedVersions []string
+	// UnmatchedSubresources are those that change Pods, which it validates, and for
+	// which neither it nor another webhook of its configuration is called.
+	UnmatchedSubresources []inventory.Resource
 	// Reinvoked are the other configurations whose webhooks are called again
 	// for a resource that this one is called again for.
 	Reinvoked Others
@@ -96,7 +99,7 @@ func amongOthers(f *Facts) Facts {
 	if f == nil {
 		return Facts{}
 	}
-	return Facts{Deadlock: f.Deadlock, SameName: f.SameName, UnmatchedVersions: f.UnmatchedVersions, Reinvoked: f.Reinvoked, Excesses: f.Excesses}
+	return Facts{Deadlock: f.Deadlock, SameName: f.SameName, UnmatchedVersions: f.UnmatchedVersions, UnmatchedSubresources: f.UnmatchedSubresources, Reinvoked: f.Reinvoked, Excesses: f.Excesses}
 }
 
 // sameAmongOthers reports whether what was derived together with other webhooks is
@@ -105,6 +108,7 @@ func (f *Facts) sameAmongOthers(o *Facts) bool {
 	return f.Deadlock.equal(o.Deadlock) &&
 		f.SameName.equal(o.SameName) &&
 		slices.Equal(f.UnmatchedVersions, o.UnmatchedVersions) &&
+		slices.Equal(f.UnmatchedSubresources, o.UnmatchedSubresources) &&
 		f.Reinvoked.equal(o.Reinvoked) &&
 		slices.Equal(f.Excesses, o.Excesses)
 }
