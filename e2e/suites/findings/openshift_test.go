@@ -57,6 +57,7 @@ func TestOpenShiftResources(t *testing.T) {
 			crd := w.install(t, test.manifest)
 			scraper.AwaitFinding(test.check, "info", labels)
 			testenv.Must(t, w.CRDs.ApiextensionsV1().CustomResourceDefinitions().Delete(t.Context(), crd, metav1.DeleteOptions{}))
+			w.Unserved(t, test.group, test.resource)
 			scraper.AwaitNoFinding(test.check, labels)
 		})
 	}

@@ -64,6 +64,15 @@ spec:
   selector: {matchLabels: {app: hook}}
   template: {metadata: {labels: {app: hook}}, spec: {containers: [{name: hook, image: hook}]}}
 ---
+apiVersion: v1
+kind: Pod
+metadata: {name: hook, namespace: minimal, labels: {app: hook}}
+spec: {containers: [{name: hook, image: hook}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: minimal}
+---
 apiVersion: apiregistration.k8s.io/v1
 kind: APIService
 metadata: {name: v1.minimal.example.net}
@@ -122,7 +131,7 @@ func TestDefaults(t *testing.T) {
 // remove deletes what was created; namespaces stay where no controllers run.
 func (w environment) remove(t *testing.T) {
 	w.Unregister(t, "minimal")
-	for object := range strings.FieldsSeq("mutatingwebhookconfiguration/minimal crd/things.minimal.example.com apiservice/v1.minimal.example.net") {
+	for object := range strings.FieldsSeq("mutatingwebhookconfiguration/minimal crd/things.minimal.example.com apiservice/v1.minimal.example.net node/minimal") {
 		w.Kubectl(t, "delete", "--wait=false", object)
 	}
 }

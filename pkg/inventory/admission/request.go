@@ -225,10 +225,12 @@ func (v apiVersion) withNamespace(subject Subject) (Subject, string) {
 
 // labelsReset are the subresources beside those of custom resources of which an
 // update leaves the labels as they are: validating webhooks meet the old ones.
-// Source: PrepareForUpdate of the strategies in k8s.io/kubernetes/pkg/registry.
+// Source: PrepareForUpdate of the strategies in k8s.io/kubernetes/pkg/registry and
+// k8s.io/kube-aggregator/pkg/registry.
 var labelsReset = map[inventory.Resource]bool{
 	{Name: "pods", Subresource: "ephemeralcontainers"}:                                                  true,
 	{Name: "pods", Subresource: "resize"}:                                                               true,
+	{Group: "apiregistration.k8s.io", Name: "apiservices", Subresource: "status"}:                       true,
 	{Group: "apps", Name: "deployments", Subresource: "status"}:                                         true,
 	{Group: "certificates.k8s.io", Name: "podcertificaterequests", Subresource: "status"}:               true,
 	{Group: "flowcontrol.apiserver.k8s.io", Name: "flowschemas", Subresource: "status"}:                 true,
@@ -242,6 +244,7 @@ var labelsReset = map[inventory.Resource]bool{
 	{Group: "resource.k8s.io", Name: "resourcepoolstatusrequests", Subresource: "status"}:               true,
 	{Group: "scheduling.k8s.io", Name: "compositepodgroups", Subresource: "status"}:                     true,
 	{Group: "scheduling.k8s.io", Name: "podgroups", Subresource: "status"}:                              true,
+	{Group: "storage.k8s.io", Name: "csinodes", Subresource: "status"}:                                  true,
 	{Group: "storage.k8s.io", Name: "volumeattachments", Subresource: "status"}:                         true,
 	{Group: "storagemigration.k8s.io", Name: "storageversionmigrations", Subresource: "status"}:         true,
 }

@@ -65,6 +65,8 @@ func TestUpdates(t *testing.T) {
 		"those of a deleted object":       {with(web), Delete, "pods", stored(Subject{Name: "x"}, "web"), Yes},
 		"a status that keeps its labels":  {with(web), Update, "volumeattachments.storage.k8s.io/status", labeled("web"), Maybe},
 		"whatever is sent":                {with(web), Update, "deployments.apps/status", stored(labeled("web"), "db"), No},
+		"those of a CSINode":              {with(web), Update, "csinodes.storage.k8s.io/status", stored(labeled("web"), "db"), No},
+		"those of an APIService":          {with(web), Update, "apiservices.apiregistration.k8s.io/status", stored(labeled("web"), "db"), No},
 		"a PUT never creates a pod":       {on(admissionv1.Create), Update, "pods", labeled("web"), No},
 		"a Namespace by its own name":     {inSystem, Update, "namespaces", Subject{Name: "kube-system", Labels: map[string]string{}}, Yes},
 		"whatever labels it had":          {inSystem, Update, "namespaces", Subject{Name: "x", Labels: map[string]string{}}, No},
