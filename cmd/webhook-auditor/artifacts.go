@@ -36,6 +36,7 @@ func artifacts() []artifact {
 		{"crd", "the definition of the kind WebhookAudit", noFiles, crdFlags},
 		{"install", "all that a cluster applies, as one file", installFiles, installFlags},
 		{"bundle", "the ClusterServiceVersion of the bundle for the Operator Lifecycle Manager", bundleFiles, bundleFlags},
+		{"schema", "the JSON Schema of what commands print with -o json", schemaFiles, nil},
 	}
 }
 

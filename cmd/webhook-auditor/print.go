@@ -20,7 +20,7 @@ type artifact struct {
 	// files are what is committed, by path from the root of the project.
 	files func() (map[string][]byte, error)
 	// print registers the flags of the artifact, if any, and returns what
-	// prints it.
+	// prints it; nil where its command takes arguments.
 	print func(*pflag.FlagSet) func(io.Writer) error
 }
 
@@ -47,9 +47,11 @@ dashboards and manifests.`,
 		DisableFlagsInUseLine:      true,
 	}
 	for _, a := range artifacts() {
-		c.AddCommand(artifactCommand(s, a.name, a.summary, a.print))
+		if a.print != nil {
+			c.AddCommand(artifactCommand(s, a.name, a.summary, a.print))
+		}
 	}
-	c.AddCommand(patchesCommand(s), artifactCommand(s, "all", "every file that is derived from the code, with --write DIR", allFlags))
+	c.AddCommand(schemaCommand(s), patchesCommand(s), artifactCommand(s, "all", "every file that is derived from the code, with --write DIR", allFlags))
 	return c
 }
 

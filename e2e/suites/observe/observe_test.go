@@ -137,6 +137,10 @@ func TestObservedIsWhatWasSent(t *testing.T) {
 			t.Parallel()
 			tr.explain(t, kubeconfig, b.Namespace)
 		})
+		t.Run("schemas", func(t *testing.T) {
+			t.Parallel()
+			schemas(t, kubeconfig, b.Namespace)
+		})
 	})
 }
 
