@@ -1,10 +1,17 @@
 package rules
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"syscall"
 	"testing"
 	"time"
+)
+
+var (
+	webhooks = flag.Int("webhooks", 1000, "how many webhooks the benchmark has")
+	beside   = flag.String("beside", "", "a file of other rules that the benchmark evaluates over the same series, as those of kubernetes-mixin")
 )
 
 // BenchmarkGroups evaluates each group over a thousand webhooks that are called and
@@ -17,13 +24,13 @@ import (
 // average.
 func BenchmarkGroups(b *testing.B) {
 	const full, times, apart = 725, 20, 6
-	stored := scrapedInto(b, tick, fleet(b, 1000, full+times*apart))
-	for how, record := range map[string]bool{"recorded": true, "written out": false} {
-		groups, err := Options{}.groups(record)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, g := range evaluateOn(b, groupFile(b, groups), tick, stored).groups {
+	stored := scrapedInto(b, tick, fleet(b, *webhooks, full+times*apart))
+	files := map[string]string{"recorded": benchmarked(b, true), "written out": benchmarked(b, false)}
+	if *beside != "" {
+		files["beside"] = *beside
+	}
+	for how, file := range files {
+		for _, g := range evaluateOn(b, file, tick, stored).groups {
 			b.Run(how+"/"+g.Name(), func(b *testing.B) {
 				g.Eval(b.Context(), time.Unix(0, 0).Add((full-1)*tick))
 				before := cpuTime(b)
@@ -36,6 +43,16 @@ func BenchmarkGroups(b *testing.B) {
 			})
 		}
 	}
+}
+
+// benchmarked is a file of all alerts, with what they share recorded or not.
+func benchmarked(b *testing.B, record bool) string {
+	b.Helper()
+	groups, err := Options{}.groups(record)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return groupFile(b, groups)
 }
 
 // cpuTime is what the process has computed so far.
@@ -66,14 +83,22 @@ func fleet(b *testing.B, webhooks, ticks int) []scrapedSeries {
 	return out
 }
 
-// requestSeries are what three API servers count of the requests for 150 resources.
+// requestSeries are what three API servers count of the requests for 150 resources,
+// with the edges of histograms that kube-prometheus keeps.
 func requestSeries() []string {
 	var out []string
+	scopes := map[string]string{"LIST": "namespace"}
 	for _, instance := range []string{"a", "b", "c"} {
 		for resource := range 150 {
 			for _, verb := range []string{"GET", "LIST", "POST", "PUT", "PATCH", "DELETE"} {
-				labels := fmt.Sprintf(`instance=%q,verb=%q,group="g%d.example.com",resource="r%d",subresource="",scope="resource"`, instance, verb, resource%30, resource)
+				labels := fmt.Sprintf(`job="apiserver",instance=%q,verb=%q,group="g%d.example.com",resource="r%d",subresource="",scope=%q`,
+					instance, verb, resource%30, resource, cmp.Or(scopes[verb], "resource"))
+				for _, le := range []string{"0.05", "0.1", "1", "5", "10", "30", "60", "+Inf"} {
+					out = append(out, fmt.Sprintf(`%s_bucket{%s,le=%q} 0+5x1`, sliDuration, labels, le))
+				}
 				out = append(out,
+					fmt.Sprintf(`apiserver_request_total{%s,code="200"} 0+5x1`, labels),
+					fmt.Sprintf(`apiserver_request_total{%s,code="500"} 0+0.1x1`, labels),
 					fmt.Sprintf(`%s_sum{%s,dry_run=""} 0+0.2x1`, fullDuration, labels),
 					fmt.Sprintf(`%s_sum{%s} 0+0.1x1`, sliDuration, labels),
 					fmt.Sprintf(`%s_count{%s} 0+5x1`, sliDuration, labels))

@@ -157,6 +157,9 @@ func TestRunbookBlocks(t *testing.T) {
 			if rest := restores.ReplaceAllString(block[1], ""); rest != block[1] && removes.MatchString(rest) {
 				t.Errorf("%s: a block undoes itself:\n%s", a.runbook(), block[1])
 			}
+			if strings.Count(block[1], "kubectl annotate ") > 1 {
+				t.Errorf("%s: a block has two annotations, one or the other of which is meant:\n%s", a.runbook(), block[1])
+			}
 			for _, variable := range reads.FindAllStringSubmatch(block[1], -1) {
 				isSet := regexp.MustCompile(`[ "]` + variable[1] + `=%s|(?m:^` + variable[1] + "=)|Set [^.]*`" + variable[1] + "`")
 				if !isSet.MatchString(a.Description + "\n" + string(text)) {

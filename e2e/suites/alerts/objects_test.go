@@ -83,7 +83,7 @@ func (s scenario) makeWorkload(t *testing.T) {
 	}, metav1.CreateOptions{})
 	testenv.Must(t, err)
 	_, err = s.Kube.PolicyV1().PodDisruptionBudgets(s.name).Create(t.Context(), &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "hook"},
+		ObjectMeta: metav1.ObjectMeta{Name: "one"}, // a runbook creates "hook"
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: selector},
 	}, metav1.CreateOptions{})
 	testenv.Must(t, err)

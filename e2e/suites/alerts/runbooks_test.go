@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,9 @@ func runbooks(t *testing.T) []string {
 		if len(files) == 0 {
 			t.Fatalf("no runbooks at %s", pattern)
 		}
-		out = append(out, files...)
+		out = append(out, slices.DeleteFunc(files, func(file string) bool {
+			return slices.Contains([]string{"README.md", "POLICY.md"}, filepath.Base(file))
+		})...)
 	}
 	return out
 }
@@ -104,7 +107,7 @@ func (s scenario) shell(t *testing.T, file string) shell {
 		"PATH="+strings.Join([]string{binaries, filepath.Dir(testenv.Binary(t)), os.Getenv("PATH")}, string(filepath.ListSeparator)),
 		"HOME="+dir, "KUBECONFIG="+s.Plane.Kubeconfig(), "KUBECACHEDIR="+s.Plane.Cache(),
 		"KIND=validatingwebhookconfiguration", "CONFIGURATION="+s.name, "NAMESPACE="+s.name, "SERVICE=hook",
-		"NAME="+name, "INSTANCE="+monitoring.Address(s.Plane.Config().Host), "CRD="+crd, "OPERATION=create", "RESOURCE=pods")
+		"NAME="+name, "INSTANCE="+monitoring.Address(s.Plane.Config().Host), "CRD="+crd, "OPERATION=create", "RESOURCE=pods", "DEPLOYMENT=hook", "CERTIFICATE=hook")
 	return shell{dir: dir, env: env, name: name}
 }
 
@@ -174,7 +177,44 @@ func typeWhatReads(t *testing.T, w environment) {
 		t.Errorf("only %d different commands were found: are runbooks still written as they were?", len(typed))
 	}
 	testenv.Must(t, s.unregister(t.Context())) // it would be in the way of what follows
+	t.Run("first and last", func(t *testing.T) { typeFirstAndLast(t, s) })
 }
+
+// typeFirstAndLast pastes the first and the last block of each runbook as they are
+// printed. A last one that restores what those before it saved is pasted where the
+// glass is broken.
+func typeFirstAndLast(t *testing.T, s scenario) {
+	for _, file := range runbooks(t) {
+		all := allBlocks(t, file)
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			c := s.configuration(configMaps)
+			c.Annotations = nil
+			testenv.Must(t, s.register(t.Context(), c))
+			sh := s.shell(t, file)
+			for _, block := range slices.Compact([]string{all[0], all[len(all)-1]}) {
+				if restores.MatchString(block) {
+					continue
+				}
+				if _, err := sh.run(t.Context(), block); err != nil {
+					t.Error(err)
+				}
+			}
+			testenv.Must(t, ignoreMissing(s.unregister(t.Context())))
+		})
+	}
+}
+
+// allBlocks are those of all sections.
+func allBlocks(t *testing.T, file string) []string {
+	t.Helper()
+	var out []string
+	for _, section := range []string{"Meaning", "Impact", "Diagnosis", "Mitigation"} {
+		out = append(out, blocks(t, file, section)...)
+	}
+	return out
+}
+
+var restores = regexp.MustCompile(`^kubectl .*(-f backup.yaml|conversion.json)`)
 
 // useConditionally registers a webhook with a matchCondition and has it succeed,
 // fail, and be left out by a condition that cannot be evaluated.
