@@ -28,8 +28,9 @@ type objectWatch struct {
 	resource
 	// onEvent is called after each event. It must not block.
 	onEvent func(*objectWatch, event)
-	// relistAfter is the greatest age of a list from which a watch resumes.
-	relistAfter time.Duration
+	// relistAfter is the greatest age of a list from which a watch resumes, and
+	// openTimeout how long the API server may take until it begins to stream.
+	relistAfter, openTimeout time.Duration
 
 	mu      sync.Mutex
 	objects map[inventory.Key]any
@@ -112,8 +113,8 @@ type contents struct {
 	failure *failure
 }
 
-func newObjectWatch(r resource, relistAfter time.Duration, onEvent func(*objectWatch, event)) *objectWatch {
-	return &objectWatch{resource: r, relistAfter: relistAfter, onEvent: onEvent, objects: map[inventory.Key]any{}, asOf: time.Now(), confirmed: time.Now()}
+func newObjectWatch(r resource, t timing, onEvent func(*objectWatch, event)) *objectWatch {
+	return &objectWatch{resource: r, relistAfter: t.relistAge, openTimeout: t.openTimeout, onEvent: onEvent, objects: map[inventory.Key]any{}, asOf: time.Now(), confirmed: time.Now()}
 }
 
 // setEmpty makes it a watch of what cannot exist: current without objects.
@@ -168,11 +169,7 @@ func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.List
 	case o.mustRelist():
 		return nil, errOutdated
 	}
-	w, err := o.watch(ctx, options)
-	if _, streams := w.(*watch.StreamWatcher); err == nil && !streams {
-		// client-go hides that the connection broke.
-		err = errClosed
-	}
+	w, cancel, err := o.open(ctx, options)
 	switch {
 	case err != nil && initial:
 		// An API server that cannot stream lists checks the verb watch first.
@@ -182,7 +179,10 @@ func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.List
 		o.fail(ctx, "watch", err)
 		return nil, err
 	}
-	s := &stream{Interface: w, onStop: sync.OnceFunc(func() { o.update(func() { o.closed(time.Now()) }) })}
+	s := &stream{Interface: w, onStop: sync.OnceFunc(func() {
+		cancel()
+		o.update(func() { o.closed(time.Now()) })
+	})}
 	hasExpired := false
 	o.update(func() {
 		o.opened(s, !initial)
@@ -195,10 +195,40 @@ func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.List
 	return s, nil
 }
 
+// open opens a stream, which lasts until it is canceled. The call is bounded: an API
+// server that has lost its connection to etcd never begins to stream a list.
+func (o *objectWatch) open(ctx context.Context, options metav1.ListOptions) (watch.Interface, context.CancelFunc, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(o.openTimeout, cancel)
+	w, err := o.watch(ctx, options)
+	_, streams := w.(*watch.StreamWatcher)
+	switch inTime := late.Stop(); {
+	case !inTime:
+		err = errNoAnswer
+	case err == nil && !streams:
+		// client-go hides that the connection broke.
+		err = errClosed
+	}
+	if err != nil {
+		cancel()
+		stop(w)
+	}
+	return w, cancel, err
+}
+
+func stop(w watch.Interface) {
+	if w != nil {
+		w.Stop()
+	}
+}
+
 // errOutdated makes the Reflector list again.
 var errOutdated = apierrors.NewResourceExpired("the last list is too old to resume from")
 
-var errClosed = errors.New("the API server closed the connection")
+var (
+	errClosed   = errors.New("the API server closed the connection")
+	errNoAnswer = errors.New("the API server did not answer, as one that has lost its connection to etcd: check /readyz of each API server")
+)
 
 // errList makes the Reflector list what belongs to a scope: to stream a list, the
 // API server goes through all objects of the kind in the whole cluster.

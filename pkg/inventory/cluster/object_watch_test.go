@@ -23,7 +23,7 @@ func listening(t *testing.T) (*objectWatch, func() []event) {
 	t.Helper()
 	var events []event
 	r := resource{GroupResource: corev1.Resource("services"), example: &corev1.Service{}, strip: stripService}
-	o := newObjectWatch(r, time.Hour, func(_ *objectWatch, e event) { events = append(events, e) })
+	o := newObjectWatch(r, Options{}.timing(), func(_ *objectWatch, e event) { events = append(events, e) })
 	o.Replace([]any{service("policy", "a"), service("policy", "b")}, "1")
 	events = nil
 	return o, func() []event {
@@ -176,7 +176,7 @@ func TestProgress(t *testing.T) {
 func TestObjectWatchOfOwners(t *testing.T) {
 	events := 0
 	r := Clients{}.smallClusterResources(watchScope{kind: endpointsOfCluster})[0]
-	o := newObjectWatch(r, time.Hour, func(_ *objectWatch, e event) {
+	o := newObjectWatch(r, Options{}.timing(), func(_ *objectWatch, e event) {
 		if e == objectsChanged {
 			events++
 		}

@@ -30,6 +30,16 @@ func TestWatchBehindALaggingAPIServer(t *testing.T) {
 	}
 }
 
+// TestWatchThatNeverOpens: watches reach an API server that has lost etcd, which begins
+// no stream and refuses none. Lists are answered by another one.
+func TestWatchThatNeverOpens(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	s.change(func() { s.lags = func(string) bool { return true } })
+	r := watching(s, Options{test: timing{openTimeout: 20 * time.Millisecond}})
+	r.await("everything", whole)
+}
+
 // TestWatchBehindAPIServersWithoutEtcd: there is none that has etcd.
 func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
 	s := startServer(t)

@@ -51,7 +51,8 @@ type fakeServer struct {
 	// there are objects.
 	large bool
 	// lags reports whether nothing of what the server stores reaches a connection, of
-	// which remotes are those seen so far; listsLag says that lists fail on it.
+	// which remotes are those seen so far: no list begins in a stream. listsLag says
+	// that lists fail on it.
 	lags     func(remote string) bool
 	remotes  map[string]bool
 	listsLag bool
@@ -467,6 +468,11 @@ func (r request) shape(o *unstructured.Unstructured) any {
 func (s *fakeServer) watch(w http.ResponseWriter, r *http.Request, ask request) {
 	initial := ask.query.Get("sendInitialEvents") == "true"
 	s.mu.Lock()
+	if initial && s.lags(r.RemoteAddr) {
+		s.mu.Unlock()
+		<-r.Context().Done()
+		return
+	}
 	cursor, _ := strconv.Atoi(ask.query.Get("resourceVersion"))
 	gone := !initial && cursor < s.oldest
 	var refusal *apierrors.StatusError

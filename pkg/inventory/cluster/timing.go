@@ -27,6 +27,9 @@ type timing struct {
 	// the API server brings about every five to ten minutes: events that were
 	// lost without an error are found by that alone.
 	relistAge time.Duration
+	// openTimeout is how long the API server may take until it begins to stream: longer
+	// than a request waits in the queues of its priority and fairness.
+	openTimeout time.Duration
 	// progressWait is how long a stream may take to come to a listed resource version:
 	// the API server sends a bookmark each minute.
 	progressWait time.Duration
@@ -46,6 +49,7 @@ func (o Options) timing() timing {
 	t.fetchInterval = cmp.Or(t.fetchInterval, time.Second)
 	t.gatesInterval = cmp.Or(t.gatesInterval, 10*time.Minute)
 	t.relistAge = cmp.Or(t.relistAge, 5*time.Minute)
+	t.openTimeout = cmp.Or(t.openTimeout, 30*time.Second)
 	t.progressWait = cmp.Or(t.progressWait, 75*time.Second)
 	if t.backoff.Duration == 0 {
 		t.backoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second}

@@ -128,7 +128,7 @@ func (w *watcher) startWatch(ctx context.Context, r resource) *objectWatch {
 	if r.GroupResource == corev1.Resource("namespaces") {
 		r.matters = w.namespaces.matters
 	}
-	o := newObjectWatch(r, t.relistAge, w.onEvent)
+	o := newObjectWatch(r, t, w.onEvent)
 	if r.scope.possible() {
 		w.running.Go(func() { o.run(ctx, t.backoff) })
 	} else {
