@@ -8,9 +8,9 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 # No target changes the flags of the compiler for tests, so that "go test ./..." and
 # make share what they compile.
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
-MODULES := . e2e e2e/suites/installations manifests/packaging
+MODULES := . e2e e2e/prom/alertmanager e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations e2e e2e-alerts e2e-others test-faults contributing bench-programs bench bench-tables bench-check demo screenshots lint generate image release clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-alerts e2e-others test-faults contributing bench-programs bench bench-tables bench-check demo screenshots lint generate image release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -33,10 +33,14 @@ unit: ## the fast loop: everything but the end-to-end tests
 # What computes first and side by side, then what a loaded machine would disturb.
 test: ## everything
 	@$(MAKE) --no-print-directory --jobs=4 unit packaging manifests control-plane monitoring
-	@$(MAKE) --no-print-directory e2e installations
+	@$(MAKE) --no-print-directory e2e installations notifications
 
 packaging: manifests ## kustomize, Helm and install.yaml say the same; the image holds what it should
 	cd manifests/packaging && $(GO) test -count=1 ./...
+
+# With the flags of e2e/prom/build.sh, so that what that has compiled is not compiled again.
+notifications: monitoring ## what outages page and open, by Alertmanager's own code in virtual time
+	cd e2e/prom/alertmanager && CGO_ENABLED=0 GOFLAGS='-trimpath -gcflags=all=-dwarf=false' $(GO) test -tags remove_all_sd -count=1 ./...
 
 installations: build ## the findings on real software, from its released manifests
 	cd e2e/suites/installations && nice $(GO) test -count=1 -timeout 20m ./...

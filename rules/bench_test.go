@@ -4,14 +4,20 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"sigs.k8s.io/yaml"
 )
 
 var (
 	webhooks = flag.Int("webhooks", 1000, "how many webhooks the benchmark has")
-	beside   = flag.String("beside", "", "a file of other rules that the benchmark evaluates over the same series, as those of kubernetes-mixin")
+	beside   = flag.String("beside", "", "a PrometheusRule whose groups of the API server, as kube-prometheus ships them, the benchmark evaluates over the same series")
 )
 
 // BenchmarkGroups evaluates each group over a thousand webhooks that are called and
@@ -27,10 +33,12 @@ func BenchmarkGroups(b *testing.B) {
 	stored := scrapedInto(b, tick, fleet(b, *webhooks, full+times*apart))
 	files := map[string]string{"recorded": benchmarked(b, true), "written out": benchmarked(b, false)}
 	if *beside != "" {
-		files["beside"] = *beside
+		files["beside"] = groupFile(b, ofAPIServer(b, *beside))
 	}
+	sums := map[string]float64{}
 	for how, file := range files {
 		for _, g := range evaluateOn(b, file, tick, stored).groups {
+			var each float64
 			b.Run(how+"/"+g.Name(), func(b *testing.B) {
 				g.Eval(b.Context(), time.Unix(0, 0).Add((full-1)*tick))
 				before := cpuTime(b)
@@ -39,10 +47,29 @@ func BenchmarkGroups(b *testing.B) {
 				}
 				once := float64((cpuTime(b) - before).Microseconds()) / 1000 / float64(b.N)
 				b.ReportMetric(once, "cpu-ms/op")
-				b.ReportMetric(once*float64(tick)/float64(g.Interval()), "cpu-ms/tick")
+				each = once * float64(tick) / float64(g.Interval())
+				b.ReportMetric(each, "cpu-ms/tick")
 			})
+			sums[how] += each
 		}
 	}
+	for how, sum := range sums {
+		b.Logf("all groups %s: %.1f ms of CPU each tick", how, sum)
+	}
+}
+
+// ofAPIServer are the groups of a PrometheusRule that are about the API server.
+func ofAPIServer(b *testing.B, file string) []monitoringv1.RuleGroup {
+	b.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var read monitoringv1.PrometheusRule
+	if err := yaml.Unmarshal(text, &read); err != nil {
+		b.Fatalf("reading %s: %v", file, err)
+	}
+	return silenced(slices.DeleteFunc(read.Spec.Groups, func(g monitoringv1.RuleGroup) bool { return !strings.HasPrefix(g.Name, "kube-apiserver") }))
 }
 
 // benchmarked is a file of all alerts, with what they share recorded or not.
