@@ -57,8 +57,8 @@ type severityGroup struct {
 // maxPerCause bounds the findings of a cause on the overview, maxCauses the causes
 // of a severity.
 const (
-	maxPerCause = 5
-	maxCauses   = 15
+	maxPerCause = 3
+	maxCauses   = 10
 )
 
 func (v *view) overview() *overview {

@@ -394,7 +394,7 @@ func TestLinksLead(t *testing.T) {
 }
 
 // maxBytes is what a page may have.
-const maxBytes = 500_000
+const maxBytes = 200_000
 
 // TestSizes: no page of a large cluster exceeds its bound, whatever the names and
 // the shape. A file is of the size of its pages, of which it has a bounded number.

@@ -101,7 +101,7 @@ type limits struct{ findings, rules, resources, namespaces, endpoints, steps, of
 
 // A file has many pages, so that each lists less.
 var (
-	servedLimits = limits{findings: 50, rules: 50, resources: 100, namespaces: 200, endpoints: 50, steps: 150, ofCheck: 50}
+	servedLimits = limits{findings: 50, rules: 50, resources: 100, namespaces: 200, endpoints: 50, steps: 130, ofCheck: 50}
 	fileLimits   = limits{findings: 10, rules: 20, resources: 30, namespaces: 30, endpoints: 10, steps: 25, ofCheck: 10}
 )
 
