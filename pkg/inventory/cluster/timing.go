@@ -149,9 +149,11 @@ func (s schedule) mayPublish(now time.Time, status watchStatus) bool {
 	return !due.IsZero() && !due.After(now)
 }
 
-// nextFetch returns when the serverInfo is to be fetched again.
+// nextFetch returns when the serverInfo is to be fetched again. A fetch that a change led
+// to delays no comparison of resource versions, which comes with a fetch.
 func (s schedule) nextFetch() time.Time {
-	regular, soonest := s.fetched.Add(s.resync), s.fetched.Add(s.fetchInterval)
+	soonest := s.fetched.Add(s.fetchInterval)
+	regular := later(earlier(s.fetched, s.revisionsCompared).Add(s.resync), soonest)
 	switch {
 	case s.fetched.IsZero():
 		return s.fetched

@@ -85,9 +85,14 @@ func TestNextFetch(t *testing.T) {
 		{"a CRD changed right after", schedule{fetched: at(10), servedChanged: at(8)}, at(11)},
 		{"CRDs keep changing", schedule{fetched: at(10), servedChanged: at(19)}, at(20)},
 		{"once more after a change", schedule{fetched: at(10), refetch: at(18)}, at(18)},
+		{"resource versions were compared before", schedule{fetched: at(10), revisionsCompared: at(3)}, at(13)},
+		{"resource versions were compared long before", schedule{fetched: at(10), revisionsCompared: at(0)}, at(11)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.schedule.timing = timing
+			if tt.revisionsCompared.IsZero() {
+				tt.revisionsCompared = tt.fetched
+			}
 			if got := tt.nextFetch(); !got.Equal(tt.want) {
 				t.Errorf("fetched at %v, want %v", got, tt.want)
 			}
@@ -117,7 +122,7 @@ func TestFetchAgainAfterAChange(t *testing.T) {
 // TestServedChangesDoNotDelayTheFetch: of CRDs that change more often than discovery
 // takes to follow, the first decides when to ask.
 func TestServedChangesDoNotDelayTheFetch(t *testing.T) {
-	s := schedule{timing: timing{resync: 60 * time.Minute, discoveryDelay: 2 * time.Minute, fetchInterval: time.Minute}, fetched: at(5)}
+	s := schedule{timing: timing{resync: 60 * time.Minute, discoveryDelay: 2 * time.Minute, fetchInterval: time.Minute}, fetched: at(5), revisionsCompared: at(5)}
 	for minute := 10; minute < 40; minute++ {
 		s.noteServedChange(at(minute))
 	}
@@ -129,7 +134,7 @@ func TestServedChangesDoNotDelayTheFetch(t *testing.T) {
 // TestNext: the loop wakes up for the earlier of both, and not for a fetch while
 // one is running.
 func TestNext(t *testing.T) {
-	s := schedule{timing: timing{resync: 10 * time.Minute, fetchInterval: time.Minute}, published: at(20), fetched: at(15)}
+	s := schedule{timing: timing{resync: 10 * time.Minute, fetchInterval: time.Minute}, published: at(20), fetched: at(15), revisionsCompared: at(15)}
 	if got := s.next(at(22), watchStatus{}); !got.Equal(at(25)) {
 		t.Errorf("next at %v, want that of the fetch", got)
 	}
