@@ -54,7 +54,7 @@ func (l *lagging) cut(t *testing.T, s *stage) {
 	defer l.relay.Release()
 	s.missing(t, "unseen")
 	begun := time.Now()
-	testenv.EventuallyWithin(t, unseen, func() error { return s.exported(t, "unseen") })
+	testenv.EventuallyWithin(t, 2*unseen, func() error { return s.exported(t, "unseen") }) // on a busy machine, too
 	t.Logf("found after %s", time.Since(begun).Round(time.Second))
 }
 
