@@ -55,6 +55,23 @@ func Helm(major string) (string, error) {
 	return path, nil
 }
 
+// Defaults builds what sets the defaults of kube-apiserver, and returns its path. The
+// flags are those of e2e/build.sh, so that what that has compiled is not compiled again.
+func Defaults() (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "e2e", "bin", "defaults")
+	build := exec.Command("go", "build", "-gcflags=k8s.io/kubernetes/...=-N -l -dwarf=false", "-ldflags=-s -w", "-o", path, "./defaults")
+	build.Dir = filepath.Join(root, "e2e", "kube")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false")
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the tables of defaults: %w\n%s", err, output)
+	}
+	return path, nil
+}
+
 // makeTarget makes a target of the Makefile and returns the folder of the
 // repository.
 func makeTarget(target string) (string, error) {

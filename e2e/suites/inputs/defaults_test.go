@@ -2,11 +2,13 @@ package inputs
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
@@ -125,6 +127,27 @@ func TestDefaults(t *testing.T) {
 	}
 	if !slices.Equal(want.Webhooks, have.Webhooks) || len(want.Webhooks) != 5 {
 		t.Errorf("webhooks as stored:\n%+v\nand as written:\n%+v", want.Webhooks, have.Webhooks)
+	}
+}
+
+// TestDefaultsAreTheAPIServers: a unit test holds what is read of files against a record
+// of what the tables of defaults of kube-apiserver make of them; this is how to renew it.
+func TestDefaultsAreTheAPIServers(t *testing.T) {
+	t.Parallel()
+	const folder = "../../../pkg/inventory/manifest/testdata/defaults/"
+	tables, err := programs.Defaults()
+	testenv.Must(t, err)
+	written, err := os.Open(folder + "written.yaml")
+	testenv.Must(t, err)
+	defer written.Close()
+	recorded, err := os.ReadFile(folder + "stored.yaml")
+	testenv.Must(t, err)
+	program := exec.CommandContext(t.Context(), tables)
+	program.Stdin = written
+	got, err := program.Output()
+	testenv.Must(t, err)
+	if string(got) != string(recorded) {
+		t.Errorf("stored.yaml is out of date: %s <written.yaml >stored.yaml in %s", tables, folder)
 	}
 }
 

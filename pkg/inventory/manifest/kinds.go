@@ -81,18 +81,20 @@ func convert(object metav1.Object, version string) any {
 		o.Webhooks = slices.Clone(o.Webhooks) // the decoder allocates up to twice as many
 		for i := range o.Webhooks {
 			w := &o.Webhooks[i]
-			defaultWebhook(version, webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions})
+			defaultWebhook(version, webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions, w.Rules})
 		}
 	case *admissionv1.MutatingWebhookConfiguration:
 		o.Webhooks = slices.Clone(o.Webhooks)
 		for i := range o.Webhooks {
 			w := &o.Webhooks[i]
-			defaultWebhook(version, webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions})
+			defaultWebhook(version, webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions, w.Rules})
 		}
 	case *crd:
 		return o.v1(version)
 	case *endpointSlice:
 		return o.v1()
+	case *corev1.Service:
+		defaultService(&o.Spec)
 	case *corev1.Pod:
 		o.Spec, o.Status = placed(o.Spec), corev1.PodStatus{Phase: o.Status.Phase, Conditions: o.Status.Conditions}
 	case *appsv1.Deployment:

@@ -9,21 +9,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// webhook points to the fields of a webhook whose defaults changed with v1.
+// webhook points to the fields of a webhook that have defaults.
 type webhook struct {
 	failurePolicy  **admissionv1.FailurePolicyType
 	matchPolicy    **admissionv1.MatchPolicyType
 	sideEffects    **admissionv1.SideEffectClass
 	timeoutSeconds **int32
 	reviewVersions *[]string
+	rules          []admissionv1.RuleWithOperations
 }
 
 const v1beta1 = "v1beta1"
 
-// defaultWebhook makes the defaults of v1beta1 explicit, where those of v1 are
-// others.
+// defaultWebhook sets the scope of rules, and the defaults of v1beta1 where those of v1,
+// which a Snapshot has, are others.
 // Source: k8s.io/kubernetes/pkg/apis/admissionregistration/v1beta1/defaults.go.
 func defaultWebhook(version string, w webhook) {
+	defaultRules(w.rules)
 	if version != v1beta1 {
 		return
 	}
@@ -92,6 +94,7 @@ func (c *crd) v1(version string) *apiextensionsv1.CustomResourceDefinition {
 	if version == v1beta1 {
 		c.Spec.convert(&out.Spec)
 	}
+	defaultCRD(out)
 	return out
 }
 

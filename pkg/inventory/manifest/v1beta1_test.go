@@ -108,7 +108,7 @@ spec:
 `)
 	want := []apiextensionsv1.CustomResourceDefinitionSpec{{
 		Group: "example.com",
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "as", Kind: "A"},
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "as", Singular: "a", Kind: "A"},
 		Scope: apiextensionsv1.NamespaceScoped,
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 			Name: "v1", Served: true, Storage: true,
@@ -116,7 +116,7 @@ spec:
 		}},
 	}, {
 		Group: "example.com",
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "bs", Kind: "B"},
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "bs", Singular: "b", Kind: "B"},
 		Scope: apiextensionsv1.ClusterScoped,
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
 			{Name: "v1", Served: true, Storage: true},
