@@ -50,8 +50,8 @@ var scenes = []scene{
 	{name: "the wrong CA bundle is deployed", fails: everywhere, found: "ca-bundle-invalid"},
 }
 
-// A notice is an alert that fires from a time until another, as Prometheus tells
-// Alertmanager.
+// A notice is an alert that fires from a time until another, as Prometheus sends
+// it to Alertmanager.
 type notice struct {
 	Labels labels.Labels `json:"labels"`
 	From   string        `json:"from"`
