@@ -67,8 +67,11 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
   # Print what each change of the cluster adds and resolves
   webhook-auditor audit --watch -o table
 
-  # Report on several clusters, a line for each finding
-  webhook-auditor audit --context staging --context production -o table
+  # Report on several clusters, a line for each finding and for each cluster
+  webhook-auditor audit --context staging,production -o table
+
+  # Report on all clusters of the kubeconfig, for a browser
+  webhook-auditor audit --all-contexts -o html > clusters.html
 
   # Report on manifests before they are applied
   helm template policy | webhook-auditor audit -
@@ -93,7 +96,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	flags.BoolVarP(&a.watch, "watch", "w", false, "after the report, print findings added or resolved by each change of the cluster")
 	a.input = inputFlags(groups.FlagSet("input"))
 	a.access = registerCluster(groups.FlagSet("cluster"))
-	groups.FlagSet("cluster").Lookup("context").Usage = "kubeconfig context to use; given several times, one report of all"
+	a.access.takeSeveral(groups.FlagSet("cluster"))
 	a.probe.register(groups.FlagSet("probe"))
 	a.observe.register(groups.FlagSet("observation"))
 	addFlags(c, &groups)
@@ -114,7 +117,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if len(a.access.contextNames) > 1 {
+	if a.access.isSeveral() {
 		return (&contextsReport{a, policy, selected, limit}).run(ctx, s)
 	}
 	if a.watch {

@@ -19,6 +19,9 @@ type clusterFlags struct {
 	overrides clientcmd.ConfigOverrides
 	// contextNames are all values of --context.
 	contextNames []string
+	// severalContexts is whether the command takes several, and allContexts whether
+	// it is to take all.
+	severalContexts, allContexts bool
 }
 
 func registerCluster(flags *pflag.FlagSet) *clusterFlags {

@@ -4,10 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+)
+
+const (
+	// contextLimit is how long a cluster may take of several, with its credential
+	// plugin: one of 10,000 objects takes some seconds. A user who has to log in to
+	// one by a browser does so before.
+	contextLimit = time.Minute
+	// contextsAtOnce bounds the clusters that are read at once: each takes the memory
+	// of its objects, and runs its credential plugin.
+	contextsAtOnce = 8
+	// contextSlot is how long a cluster counts as one of them: what takes longer
+	// waits for its API server, and others need not.
+	contextSlot = 5 * time.Second
 )
 
 // contextNames is the flag --context. Commands that read one cluster take the last,
@@ -17,30 +39,154 @@ type contextNames struct{ *clusterFlags }
 // String returns the default: that of the kubeconfig.
 func (contextNames) String() string { return "" }
 
-// Set adds a context.
-func (c contextNames) Set(name string) error {
-	c.contextNames = append(c.contextNames, name)
-	c.overrides.CurrentContext = name
+// Set adds a context, or several where the command takes them.
+func (c contextNames) Set(value string) error {
+	names := []string{value}
+	if c.severalContexts {
+		names = strings.Split(value, ",")
+	}
+	if len(names) > 1 && slices.Contains(names, "") {
+		return errors.New("must be names, with a comma between two")
+	}
+	for _, name := range names {
+		if !slices.Contains(c.contextNames, name) {
+			c.contextNames = append(c.contextNames, name)
+		}
+	}
+	c.overrides.CurrentContext = names[len(names)-1]
 	return nil
 }
 
 // Type is the type as help prints it.
 func (contextNames) Type() string { return "string" }
 
+// takeSeveral has --context take several, and adds --all-contexts.
+func (a *clusterFlags) takeSeveral(flags *pflag.FlagSet) {
+	a.severalContexts = true
+	flags.Lookup("context").Usage = "kubeconfig context to use; several, with commas or given several times, make one report of all"
+	flags.BoolVar(&a.allContexts, "all-contexts", false, "make one report of all contexts of the kubeconfig; of those with the same cluster and user, of the first")
+}
+
+// isSeveral reports whether the output is that of several clusters.
+func (a *clusterFlags) isSeveral() bool { return a.allContexts || len(a.contextNames) > 1 }
+
+// several are the contexts to read.
+func (a *clusterFlags) several() ([]string, error) {
+	if !a.allContexts {
+		return a.contextNames, nil
+	}
+	raw, err := a.loader().RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading kubeconfig: %w", err)
+	}
+	if len(raw.Contexts) == 0 {
+		return nil, usageError{errors.New("--all-contexts: the kubeconfig has no context; name another one with --kubeconfig")}
+	}
+	return distinctContexts(raw.Contexts), nil
+}
+
+// distinctContexts are the names, sorted, without those of a cluster and user that
+// another one has: oc adds a context for each project.
+func distinctContexts(contexts map[string]*api.Context) []string {
+	type login struct{ cluster, user string }
+	seen := map[login]bool{}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(contexts)) {
+		of := login{contexts[name].Cluster, contexts[name].AuthInfo}
+		if !seen[of] {
+			out = append(out, name)
+		}
+		seen[of] = true
+	}
+	return out
+}
+
 // in returns the flags for one of the contexts.
 func (a *clusterFlags) in(name string) *clusterFlags {
 	one := *a
-	one.overrides.CurrentContext, one.contextNames = name, []string{name}
+	one.overrides.CurrentContext, one.contextNames, one.allContexts = name, []string{name}, false
 	return &one
 }
 
+// notices is stderr for several clusters at once. It is no terminal: their lines of
+// progress would be drawn over each other.
+type notices struct {
+	io.Writer
+	mu *sync.Mutex
+}
+
+// Write writes a line.
+func (n notices) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.Writer.Write(p)
+}
+
+// contextRead is how each of several clusters is read.
+type contextRead[T any] struct {
+	names       []string
+	limit, slot time.Duration
+	read        func(ctx context.Context, name string, s streams) (T, error)
+}
+
+// all reads some clusters at once and returns what each gave, in the order of the
+// names. One that hangs is given up after the limit, and delays no other's start.
+func (r contextRead[T]) all(ctx context.Context, s streams) []outcomeOf[T] {
+	out := make([]outcomeOf[T], len(r.names))
+	quiet := streams{in: s.in, out: io.Discard, err: notices{s.err, &sync.Mutex{}}}
+	waiting := newWaitingFor(r.names, s.err)
+	slots := make(chan struct{}, contextsAtOnce)
+	var group sync.WaitGroup
+	for i, name := range r.names {
+		slots <- struct{}{}
+		free := sync.OnceFunc(func() { <-slots })
+		late := time.AfterFunc(r.slot, free)
+		group.Go(func() {
+			out[i].value, out[i].err = r.one(ctx, name, quiet)
+			waiting.remove(name)
+			late.Stop()
+			free()
+		})
+	}
+	group.Wait()
+	waiting.line.clear()
+	return out
+}
+
+func (r contextRead[T]) one(ctx context.Context, name string, s streams) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.limit+time.Second) // the error is await's
+	defer cancel()
+	w := waiting{what: "reading the cluster", cure: fmt.Sprintf("see what it waits for with --context %s alone", name), limit: r.limit, notices: io.Discard}
+	return await(ctx, w, func() (T, error) { return r.read(ctx, name, s) })
+}
+
+// waitingFor shows on a terminal which clusters are not read yet.
+type waitingFor struct {
+	mu    sync.Mutex
+	names []string
+	line  *progress
+}
+
+func newWaitingFor(names []string, stderr io.Writer) *waitingFor {
+	return &waitingFor{names: slices.Clone(names), line: newProgress(stderr)}
+}
+
+func (w *waitingFor) remove(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.names = slices.DeleteFunc(w.names, func(other string) bool { return other == name })
+	w.line.show("reading %d more contexts: %s", len(w.names), strings.Join(w.names, ", "))
+}
+
 // contextFormats are the formats of a report of several clusters.
-var contextFormats = []string{"text", "table", "wide", "json"}
+var contextFormats = []string{"text", "table", "wide", "json", htmlFormat}
 
 // checkContexts refuses what is about one cluster where several are to be read.
 func (a *audit) checkContexts(paths []string) error {
 	switch {
-	case len(a.access.contextNames) < 2:
+	case a.access.allContexts && len(a.access.contextNames) > 0:
+		return errAllAndSome
+	case !a.access.isSeveral():
 		return nil
 	case len(paths) > 0:
 		return usageError{errors.New("--context: must be given without PATH: files are of no cluster")}
@@ -52,6 +198,9 @@ func (a *audit) checkContexts(paths []string) error {
 	return nil
 }
 
+// errAllAndSome refuses both flags.
+var errAllAndSome = usageError{errors.New("--all-contexts: must be given without --context")}
+
 // contextsReport reports on several clusters.
 type contextsReport struct {
 	*audit
@@ -60,51 +209,92 @@ type contextsReport struct {
 	limit    classify.Severity
 }
 
-// documents are those of the clusters, which are read one after the other. One that
-// cannot be read is an error of its document.
-func (a *contextsReport) documents(ctx context.Context, s streams) ([]report.Document, error) {
-	var documents []report.Document
-	for _, name := range a.access.contextNames {
+// clusters are those of the contexts. One that cannot be read is an error of its
+// Document.
+func (a *contextsReport) clusters(ctx context.Context, s streams) ([]page.Cluster, error) {
+	names, err := a.access.several()
+	if err != nil {
+		return nil, err
+	}
+	reads := contextRead[page.Cluster]{names, contextLimit, contextSlot, func(ctx context.Context, name string, s streams) (page.Cluster, error) {
 		one := *a.audit
 		one.access = a.access.in(name)
-		_, document, err := one.evaluate(ctx, nil, a.policy, s)
+		evaluated, document, err := one.evaluate(ctx, nil, a.policy, s)
+		return page.Cluster{Document: document, Report: evaluated}, err
+	}}
+	var out []page.Cluster
+	for i, outcome := range reads.all(ctx, s) {
 		switch {
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case err != nil:
-			document = report.Document{Errors: []report.Error{{Message: err.Error()}}}
+			return nil, context.Cause(ctx)
+		case outcome.err != nil:
+			outcome.value.Document.Errors = []report.Error{{Message: outcome.err.Error()}}
 		}
-		documents = append(documents, document.InContext(name))
+		outcome.value.Document = outcome.value.Document.InContext(names[i])
+		out = append(out, outcome.value)
+	}
+	return out, nil
+}
+
+// narrow narrows the clusters to what the report is about.
+func (a *contextsReport) narrow(clusters []page.Cluster, s streams) ([]report.Document, error) {
+	var documents []report.Document
+	for _, c := range clusters {
+		documents = append(documents, c.Document)
 	}
 	if err := a.selected.check(report.Merge(documents), s.err); err != nil {
 		return nil, err
 	}
 	for i := range documents {
 		documents[i] = a.selected.of(documents[i])
+		clusters[i].Document = documents[i]
 	}
 	return documents, nil
 }
 
-// run prints one report of all; as text, one below the other.
+// run prints one report of all; as text, one below the other, and the table by
+// cluster at the end.
 func (a *contextsReport) run(ctx context.Context, s streams) error {
-	documents, err := a.documents(ctx, s)
+	clusters, err := a.clusters(ctx, s)
+	if err != nil {
+		return err
+	}
+	documents, err := a.narrow(clusters, s)
 	if err != nil {
 		return err
 	}
 	merged := report.Merge(documents)
-	if a.output != "text" {
-		documents = []report.Document{merged}
+	switch a.output {
+	case htmlFormat:
+		err = page.WriteFleet(s.out, clusters, pageOptions())
+	case "text":
+		err = a.printTexts(documents, s)
+	default:
+		err = printAs(a.audit, writers(a.limit), merged, s)
 	}
-	for i, d := range documents {
-		if a.output == "text" {
-			fmt.Fprintf(s.out, "Context %s:\n\n", a.access.contextNames[i])
-		}
-		if err := a.print(d, a.limit, s); err != nil {
-			return err
-		}
-		if i < len(documents)-1 {
-			fmt.Fprintln(s.out)
-		}
+	if err == nil && a.output != "json" && a.output != htmlFormat {
+		err = report.WriteContexts(s.out, merged)
+	}
+	if err = errors.Join(err, writeErrors(merged.Errors, s)); err != nil {
+		return err
 	}
 	return exitStatus(merged, a.limit)
+}
+
+// printTexts prints each cluster that could be read.
+func (a *contextsReport) printTexts(documents []report.Document, s streams) error {
+	for i, d := range documents {
+		if i > 0 {
+			fmt.Fprintln(s.out)
+		}
+		fmt.Fprintf(s.out, "Context %s:\n\n", d.Contexts[0].Context)
+		if d.Contexts[0].Totals == nil {
+			fmt.Fprintln(s.out, "Could not be read: what it holds is unknown.")
+			continue
+		}
+		if err := printAs(a.audit, writers(a.limit), d, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
@@ -29,11 +28,7 @@ func (a *audit) checkHTML() error {
 // printHTML prints the pages of the webhooks that the document is about, and the
 // errors on stderr.
 func (a *audit) printHTML(ctx context.Context, r *classify.Report, d report.Document, s streams) error {
-	shown := map[inventory.Ref]bool{}
-	for _, w := range d.Webhooks {
-		shown[inventory.Ref{Type: w.Type, Configuration: w.Configuration, Name: w.Name}] = true
-	}
-	if err := page.WriteFile(ctx, s.out, r, func(ref inventory.Ref) bool { return shown[ref] }, pageOptions()); err != nil {
+	if err := page.WriteFile(ctx, s.out, r, d.Shown(), pageOptions()); err != nil {
 		return err
 	}
 	return printErrors(d.Errors, s)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -37,7 +38,10 @@ SHARE is a webhook's part of the time that all admission webhooks took.`,
   webhook-auditor top
 
   # Show the slowest webhooks of the last hour, of all API servers
-  webhook-auditor top --prometheus-url https://prometheus.example.com --observe-for 1h --sort p99`,
+  webhook-auditor top --prometheus-url https://prometheus.example.com --observe-for 1h --sort p99
+
+  # Show the webhooks that cost most in several clusters, in one table
+  webhook-auditor top --context staging,production`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, args []string) error {
 			err := running(s, t.run)(c, args)
@@ -56,6 +60,7 @@ SHARE is a webhook's part of the time that all admission webhooks took.`,
 	t.observe.register(groups.FlagSet("observation"))
 	t.input = inputFlags(groups.FlagSet("input"))
 	t.access = registerCluster(groups.FlagSet("cluster"))
+	t.access.takeSeveral(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
 	t.access.completeContext(c)
 	completeFlag(c, "namespace", candidates(t.access.namespaces).complete)
@@ -66,7 +71,7 @@ func (t *top) run(ctx context.Context, _ []string, s streams) error {
 	if t.observe.prometheus.URL == "" {
 		t.observe.source = "apiserver"
 	}
-	if err := errors.Join(oneOf("output", t.output, []string{"text", "json"}), oneOf("sort", t.sort, report.SortKeys), t.observe.check(nil)); err != nil {
+	if err := errors.Join(oneOf("output", t.output, []string{"text", "json"}), oneOf("sort", t.sort, report.SortKeys), t.observe.check(nil), t.checkContexts()); err != nil {
 		return err
 	}
 	if !t.watch {
@@ -100,32 +105,47 @@ func repeat(ctx context.Context, interval time.Duration, show func() error) erro
 	}
 }
 
+// checkContexts refuses one Prometheus for several clusters.
+func (t *top) checkContexts() error {
+	switch {
+	case t.access.allContexts && len(t.access.contextNames) > 0:
+		return errAllAndSome
+	case t.access.isSeveral() && t.observe.prometheus.URL != "":
+		return usageError{errors.New("--prometheus-url: must be given with one --context: its series are taken for those of that cluster")}
+	}
+	return nil
+}
+
+// topOf is what was observed of one cluster, and its webhooks.
+type topOf struct {
+	top      report.Top
+	document report.Document
+}
+
 // show prints one table.
 func (t *top) show(ctx context.Context, s streams) error {
 	policy, err := t.input.policy(ctx, s.err)
 	if err != nil {
 		return err
 	}
-	observed := t.observe.start(ctx, t.access, s)
-	snapshot, err := t.access.read(ctx, t.input, s)
-	if err != nil {
-		return err
+	read := t.one
+	if t.access.isSeveral() {
+		read = t.each
 	}
-	evaluated, err := policy.Evaluate(ctx, observed(snapshot))
+	found, err := read(ctx, policy, s)
 	if err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // the table would be of less than the span
 	}
-	table := report.NewTop(evaluated, t.sort)
+	table := found.top
 	if selected := t.namespace.selected(); selected != "" {
-		document := report.NewDocument(evaluated)
 		selection := selection{namespace: selected}
-		if err := selection.check(document, s.err); err != nil {
+		if err := selection.check(found.document, s.err); err != nil {
 			return err
 		}
-		table = table.Select(selection.of(document))
+		table = table.Select(selection.of(found.document))
 	}
 	if t.output == "json" {
 		err = report.WriteTopJSON(s.out, table)
@@ -133,6 +153,43 @@ func (t *top) show(ctx context.Context, s streams) error {
 		err = report.WriteTopText(s.out, table, textOptions(s.out))
 	}
 	return cmp.Or(err, printErrors(table.Errors, s))
+}
+
+// one observes one cluster.
+func (t *top) one(ctx context.Context, policy classify.Policy, s streams) (topOf, error) {
+	observed := t.observe.start(ctx, t.access, s)
+	snapshot, err := t.access.read(ctx, t.input, s)
+	if err != nil {
+		return topOf{}, err
+	}
+	evaluated, err := policy.Evaluate(ctx, observed(snapshot))
+	if err != nil {
+		return topOf{}, err
+	}
+	return topOf{report.NewTop(evaluated, t.sort), report.NewDocument(evaluated)}, nil
+}
+
+// each observes several clusters. One that cannot be read is an error of the table.
+func (t *top) each(ctx context.Context, policy classify.Policy, s streams) (topOf, error) {
+	names, err := t.access.several()
+	if err != nil {
+		return topOf{}, err
+	}
+	reads := contextRead[topOf]{names, contextLimit + t.observe.span, contextSlot, func(ctx context.Context, name string, s streams) (topOf, error) {
+		one := *t
+		one.access = t.access.in(name)
+		return one.one(ctx, policy, s)
+	}}
+	var tops []report.Top
+	var documents []report.Document
+	for i, outcome := range reads.all(ctx, s) {
+		if outcome.err != nil {
+			outcome.value.top.Errors = []report.Error{{Message: outcome.err.Error()}}
+		}
+		tops = append(tops, outcome.value.top.InContext(names[i]))
+		documents = append(documents, outcome.value.document.InContext(names[i]))
+	}
+	return topOf{report.MergeTops(tops, t.sort), report.Merge(documents)}, nil
 }
 
 // printErrors prints what cannot be read; the report is incomplete then.

@@ -1,10 +1,12 @@
 package page
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -24,6 +26,9 @@ type links struct {
 type contents struct {
 	webhooks  map[inventory.Ref]bool
 	resources map[inventory.Resource]bool
+	// section is the anchor of one of several clusters, which holds all that the
+	// file has of it; "" in a file of one.
+	section string
 }
 
 // to is the address of the page with the name.
@@ -82,12 +87,18 @@ func (l links) resource(r inventory.Resource) link {
 
 func checkName(name string) string { return join("checks", name) }
 
-func (l links) check(c *classify.Check) link { return link{c.Name, l.to(checkName(c.Name))} }
+// check leads to the runbook, which a file of several clusters does not hold.
+func (l links) check(c *classify.Check) link {
+	if l.file != nil && l.file.section != "" {
+		return link{c.Name, report.RunbookURL(c.Name)}
+	}
+	return link{c.Name, l.to(checkName(c.Name))}
+}
 
 // search is the table of webhooks with a filter; in a file, the whole table.
 func (l links) search(text string, values url.Values) link {
 	if l.file != nil {
-		return link{text, l.to("webhooks")}
+		return link{text, l.to(cmp.Or(l.file.section, "webhooks"))}
 	}
 	return link{text, l.to("webhooks") + "?" + values.Encode()}
 }

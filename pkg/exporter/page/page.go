@@ -65,6 +65,7 @@ type document struct {
 	Version        string
 	Project        string
 
+	Fleet     *fleetPage
 	Overview  *overview
 	Webhooks  *table
 	Cards     []*webhookPage

@@ -1,8 +1,13 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"text/tabwriter"
 )
 
 // InContext returns the Document with the context of the kubeconfig at all that it
@@ -18,6 +23,7 @@ func (d Document) InContext(name string) Document {
 	for i := range d.Errors {
 		d.Errors[i].Context = name
 	}
+	d.Contexts = []ContextTotals{newContextTotals(name, d)}
 	return d
 }
 
@@ -30,6 +36,7 @@ func Merge(documents []Document) Document {
 		out.Webhooks = append(out.Webhooks, d.Webhooks...)
 		out.Findings = append(out.Findings, d.Findings...)
 		out.Errors = append(out.Errors, d.Errors...)
+		out.Contexts = append(out.Contexts, d.Contexts...)
 		out.Totals.Webhooks += d.Totals.Webhooks
 		out.Totals.Findings.Critical += d.Totals.Findings.Critical
 		out.Totals.Findings.Warning += d.Totals.Findings.Warning
@@ -43,6 +50,97 @@ func Merge(documents []Document) Document {
 	}
 	out.Server = strings.Join(servers, ", ")
 	slices.SortStableFunc(out.Findings, func(a, b Finding) int { return int(b.Severity) - int(a.Severity) })
+	slices.SortStableFunc(out.Contexts, ContextTotals.compare)
+	return out
+}
+
+// newContextTotals returns those of the Document of one cluster. One without a time
+// was not read: what it holds is unknown.
+func newContextTotals(name string, d Document) ContextTotals {
+	c := ContextTotals{Context: name, Server: d.Server, Errors: len(d.Errors)}
+	if !d.Taken.IsZero() {
+		c.Totals = &d.Totals
+	}
+	return c
+}
+
+// compare orders the worst first: what could not be read may be anything.
+func (c ContextTotals) compare(o ContextTotals) int {
+	switch {
+	case c.Totals == nil && o.Totals == nil:
+		return cmp.Compare(c.Context, o.Context)
+	case c.Totals == nil:
+		return -1
+	case o.Totals == nil:
+		return 1
+	}
+	a, b := c.Totals.Findings, o.Totals.Findings
+	return cmp.Or(cmp.Compare(b.Critical, a.Critical), cmp.Compare(b.Warning, a.Warning),
+		cmp.Compare(b.Info, a.Info), cmp.Compare(o.Errors, c.Errors), cmp.Compare(c.Context, o.Context))
+}
+
+// Cells are the columns of ContextHeadings after the context.
+func (c ContextTotals) Cells() []string {
+	if c.Totals == nil {
+		return []string{"not read", "-", "-", "-", "-", strconv.Itoa(c.Errors)}
+	}
+	n := c.Totals.Findings
+	out := []string{Clean(c.Server)}
+	for _, count := range []int{c.Totals.Webhooks, n.Critical, n.Warning, n.Info, c.Errors} {
+		out = append(out, strconv.Itoa(count))
+	}
+	return out
+}
+
+// ContextHeadings are the columns of a table by cluster.
+var ContextHeadings = []string{"CONTEXT", "SERVER", "WEBHOOKS", "CRITICAL", "WARNING", "INFO", "UNREADABLE"}
+
+// WriteContexts writes a line for each cluster, the worst first, and nothing where
+// the Document is of one.
+func WriteContexts(w io.Writer, d Document) error {
+	if len(d.Contexts) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(t, "\n"+strings.Join(ContextHeadings, "\t"))
+	for _, c := range d.Contexts {
+		fmt.Fprintln(t, Clean(c.Context)+"\t"+strings.Join(c.Cells(), "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("writing report: %w", err)
+	}
+	return nil
+}
+
+// InContext returns the Top with the context of the kubeconfig at all that it holds.
+func (t Top) InContext(name string) Top {
+	t.Webhooks, t.NotCalled, t.Errors = slices.Clone(t.Webhooks), slices.Clone(t.NotCalled), slices.Clone(t.Errors)
+	for _, lines := range [][]TopWebhook{t.Webhooks, t.NotCalled} {
+		for i := range lines {
+			lines[i].Context = name
+		}
+	}
+	for i := range t.Errors {
+		t.Errors[i].Context = name
+	}
+	t.Contexts = []TopContext{{name, t.Observation}}
+	t.Observation = nil
+	return t
+}
+
+// MergeTops returns one Top of several clusters, sorted as each is.
+func MergeTops(tops []Top, by string) Top {
+	out := Top{Version: documentVersion, Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Errors: []Error{}}
+	for _, t := range tops {
+		out.Webhooks = append(out.Webhooks, t.Webhooks...)
+		out.NotCalled = append(out.NotCalled, t.NotCalled...)
+		out.Errors = append(out.Errors, t.Errors...)
+		out.Contexts = append(out.Contexts, t.Contexts...)
+		if out.Taken.IsZero() || !t.Taken.IsZero() && t.Taken.Before(out.Taken) {
+			out.Taken = t.Taken
+		}
+	}
+	out.sort(by)
 	return out
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -39,7 +40,74 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := strings.Split(table.String(), "\n")
+	if strings.Contains(table.String(), "UNREADABLE") {
+		t.Errorf("the findings have the clusters among them:\n%s", table.String())
+	}
 	if !strings.HasPrefix(rows[0], "CONTEXT ") || !strings.HasPrefix(rows[1], "b ") || !strings.HasPrefix(rows[2], "a ") {
 		t.Errorf("the table is\n%s", table.String())
+	}
+}
+
+// TestWriteContexts: a line for each cluster, the worst first; what could not be read
+// is first, and its numbers are unknown. One cluster has no such table.
+func TestWriteContexts(t *testing.T) {
+	of := func(name string, findings FindingTotals) Document {
+		return Document{Taken: time.Unix(1, 0), Server: "v1.37.1", Totals: Totals{3, findings}}.InContext(name)
+	}
+	merged := Merge([]Document{
+		of("info", FindingTotals{Info: 9}), of("warning", FindingTotals{Warning: 1}), of("critical", FindingTotals{Critical: 1}),
+		Document{Errors: []Error{{Message: "timed out"}}}.InContext("dead"), of("clean", FindingTotals{}),
+	})
+	var out bytes.Buffer
+	if err := WriteContexts(&out, merged); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+CONTEXT    SERVER     WEBHOOKS   CRITICAL   WARNING   INFO   UNREADABLE
+dead       not read   -          -          -         -      1
+critical   v1.37.1    3          1          0         0      0
+warning    v1.37.1    3          0          1         0      0
+info       v1.37.1    3          0          0         9      0
+clean      v1.37.1    3          0          0         0      0
+`
+	if out.String() != want {
+		t.Errorf("the table is\n%s", out.String())
+	}
+	out.Reset()
+	if err := WriteContexts(&out, Document{}); err != nil || out.Len() > 0 {
+		t.Errorf("%v, a table of one cluster:\n%s", err, out.String())
+	}
+}
+
+// TestMergeTops: lines of several clusters are sorted together and keep their context.
+func TestMergeTops(t *testing.T) {
+	of := func(name string, share float64) Top {
+		return Top{
+			Taken: time.Unix(1, 0), Observation: &Observation{Servers: []ObservedServer{{Address: name + ".example.com"}}},
+			Webhooks:  []TopWebhook{{Type: "validating", Name: "images.example.com", Observed: Observed{Share: share}}},
+			NotCalled: []TopWebhook{{Type: "validating", Name: "idle.example.com"}},
+		}.InContext(name)
+	}
+	dead := Top{Errors: []Error{{Message: "timed out"}}}.InContext("dead")
+	merged := MergeTops([]Top{of("a", 0.1), dead, of("b", 0.2)}, "share")
+	var out bytes.Buffer
+	if err := WriteTopText(&out, merged, TextOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if !strings.HasPrefix(lines[0], "CONTEXT  NAME") || !strings.HasPrefix(lines[1], "b ") || !strings.HasPrefix(lines[2], "a ") {
+		t.Errorf("the table is\n%s", out.String())
+	}
+	for _, want := range []string{"a/idle.example.com, b/idle.example.com", "Context a: Observed by API server a.example.com", "Context b: "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "Context dead") || merged.Errors[0].String() != "context dead: timed out" {
+		t.Errorf("a cluster that was not observed: %v\n%s", merged.Errors, out.String())
+	}
+	narrow := merged.Select(Document{Webhooks: []Webhook{{Context: "b", Type: "validating", Name: "images.example.com"}}})
+	if len(narrow.Webhooks) != 1 || narrow.Webhooks[0].Context != "b" || len(narrow.NotCalled) != 0 {
+		t.Errorf("narrowed to a webhook of b: %+v", narrow)
 	}
 }

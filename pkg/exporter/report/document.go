@@ -45,6 +45,8 @@ type Document struct {
 	// Errors are what cannot be read.
 	Errors []Error `json:"errors"`
 	Totals Totals  `json:"totals"`
+	// Contexts are the clusters, the worst first; absent unless several were read.
+	Contexts []ContextTotals `json:"contexts,omitempty"`
 	// Inputs are the paths that were read; absent for a cluster.
 	Inputs []Input `json:"inputs,omitempty"`
 	// Observed is where observed values come from; absent without a source.
@@ -167,6 +169,18 @@ func (e Error) String() string {
 		return e.Message
 	}
 	return Source{e.Source, e.Line}.String() + ": " + e.Message
+}
+
+// ContextTotals are what a Document of several clusters holds of one.
+type ContextTotals struct {
+	// Context is that of the kubeconfig.
+	Context string `json:"context"`
+	// Server is the API server's version, "" if unknown.
+	Server string `json:"server"`
+	// Totals are absent where the cluster could not be read.
+	Totals *Totals `json:"totals,omitempty"`
+	// Errors counts what cannot be read.
+	Errors int `json:"errors"`
 }
 
 // Totals count what a Document holds.

@@ -132,6 +132,8 @@ type Top struct {
 	Version     string       `json:"version"`
 	Taken       time.Time    `json:"taken"`
 	Observation *Observation `json:"observed,omitempty"`
+	// Contexts are the clusters; absent unless several were read.
+	Contexts []TopContext `json:"contexts,omitempty"`
 	// Webhooks are those that were called, sorted.
 	Webhooks []TopWebhook `json:"webhooks"`
 	// NotCalled are registered and were not called in the span.
@@ -139,10 +141,20 @@ type Top struct {
 	Errors    []Error      `json:"errors"`
 }
 
+// TopContext is where the values of one of several clusters come from.
+type TopContext struct {
+	// Context is that of the kubeconfig.
+	Context string `json:"context"`
+	// Observation is absent where the cluster could not be observed.
+	Observation *Observation `json:"observed,omitempty"`
+}
+
 // TopWebhook is a line of a Top.
 type TopWebhook struct {
-	Type inventory.Type `json:"type"`
-	Name string         `json:"name"`
+	// Context is that of the kubeconfig; absent unless several were read.
+	Context string         `json:"context,omitempty"`
+	Type    inventory.Type `json:"type"`
+	Name    string         `json:"name"`
 	// Configurations are those that register the name, which share what is
 	// observed; none where nothing registers it.
 	Configurations   []string `json:"configurations"`
@@ -171,9 +183,13 @@ func NewTop(r *classify.Report, by string) Top {
 			t.NotCalled = append(t.NotCalled, *line)
 		}
 	}
+	t.sort(by)
+	return t
+}
+
+func (t Top) sort(by string) {
 	slices.SortFunc(t.Webhooks, func(a, b TopWebhook) int { return cmp.Or(sortKeys[by](b, a), a.compare(b)) })
 	slices.SortFunc(t.NotCalled, TopWebhook.compare)
-	return t
 }
 
 func topLines(r *classify.Report) map[inventory.Series]*TopWebhook {
@@ -213,7 +229,7 @@ func unregistered(o *inventory.Observation, webhooks []*inventory.Webhook) []Top
 }
 
 func (w TopWebhook) compare(o TopWebhook) int {
-	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Name, o.Name))
+	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Name, o.Name), cmp.Compare(w.Context, o.Context))
 }
 
 // SortKeys are the values of --sort: the first is the default.

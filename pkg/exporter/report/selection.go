@@ -29,6 +29,15 @@ func (d Document) Select(keep func(Webhook) bool) Document {
 	return d
 }
 
+// Shown returns whether a webhook is one of the Document.
+func (d Document) Shown() func(inventory.Ref) bool {
+	shown := make(map[inventory.Ref]bool, len(d.Webhooks))
+	for _, w := range d.Webhooks {
+		shown[w.ref()] = true
+	}
+	return func(ref inventory.Ref) bool { return shown[ref] }
+}
+
 func (w Webhook) ref() inventory.Ref {
 	return inventory.Ref{Type: w.Type, Configuration: w.Configuration, Name: w.Name}
 }
@@ -40,15 +49,19 @@ func (f Finding) ref() inventory.Ref {
 // Select returns the Top of the webhooks of the Document. Their shares stay those of
 // all webhooks.
 func (t Top) Select(d Document) Top {
-	selected := map[inventory.Series]bool{}
+	type line struct {
+		context string
+		series  inventory.Series
+	}
+	selected := map[line]bool{}
 	for _, w := range d.Webhooks {
-		selected[w.ref().Series()] = true
+		selected[line{w.Context, w.ref().Series()}] = true
 	}
 	ofSelected := func(lines []TopWebhook) []TopWebhook {
 		out := []TopWebhook{}
-		for _, line := range lines {
-			if selected[inventory.Series{Type: line.Type, Name: line.Name}] {
-				out = append(out, line)
+		for _, w := range lines {
+			if selected[line{w.Context, inventory.Series{Type: w.Type, Name: w.Name}}] {
+				out = append(out, w)
 			}
 		}
 		return out

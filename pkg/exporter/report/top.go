@@ -17,9 +17,15 @@ import (
 func WriteTopText(w io.Writer, t Top, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, strings.Join(topHeadings, "\t"))
+	prefix := func(context string) string {
+		if len(t.Contexts) == 0 {
+			return ""
+		}
+		return Clean(context) + "\t"
+	}
+	fmt.Fprintln(table, prefix("CONTEXT")+strings.Join(topHeadings, "\t"))
 	for _, line := range t.Webhooks {
-		fmt.Fprintln(table, strings.Join(topCells(line), "\t"))
+		fmt.Fprintln(table, prefix(line.Context)+strings.Join(topCells(line), "\t"))
 	}
 	table.Flush()
 	p := printer{b, o}
@@ -56,7 +62,7 @@ func registeredBy(line TopWebhook) string {
 }
 
 func topNotes(t Top) []string {
-	if t.Observation == nil {
+	if t.Observation == nil && !slices.ContainsFunc(t.Contexts, TopContext.observed) {
 		return nil
 	}
 	var out []string
@@ -66,12 +72,22 @@ func topNotes(t Top) []string {
 	if len(t.NotCalled) > 0 {
 		var names []string
 		for _, line := range t.NotCalled {
-			names = append(names, line.Name)
+			names = append(names, strings.TrimPrefix(line.Context+"/"+line.Name, "/"))
 		}
 		out = append(out, fmt.Sprintf("Registered, but not called in that time: %s.", shortenLists(strings.Join(names, ", "))))
 	}
-	return append(out, t.Observation.sourceLine())
+	if t.Observation != nil {
+		return append(out, t.Observation.sourceLine())
+	}
+	for _, c := range t.Contexts {
+		if c.observed() {
+			out = append(out, fmt.Sprintf("Context %s: %s", c.Context, c.Observation.sourceLine()))
+		}
+	}
+	return out
 }
+
+func (c TopContext) observed() bool { return c.Observation != nil }
 
 // percent writes a share; what is not nothing never shows as nothing.
 func percent(share float64) string {
