@@ -80,8 +80,16 @@ type Object struct {
 	LastChanged time.Time
 	// Writers are the field managers that the object records, sorted.
 	Writers []string
+	// LastWrite is the newest write, but of a status, that the object records.
+	LastWrite Write
 	// Source is where the object was read; zero for a cluster.
 	Source Source
+}
+
+// Write is a write by a field manager; the zero Write is unknown.
+type Write struct {
+	Manager string
+	At      time.Time
 }
 
 // Source is a place in a file.

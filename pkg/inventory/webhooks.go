@@ -270,6 +270,7 @@ func (o Objects) object(kind string, m *metav1.ObjectMeta) Object {
 		Generation:        m.Generation,
 		LastChanged:       lastChanged(m),
 		Writers:           writers(m),
+		LastWrite:         lastWrite(m),
 		Source:            o.Sources[SourceKey{Kind: kind, Name: m.Name}],
 	}
 }
@@ -294,6 +295,17 @@ func writers(m *metav1.ObjectMeta) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// lastWrite returns the newest write of anything but the status.
+func lastWrite(m *metav1.ObjectMeta) Write {
+	var last Write
+	for _, f := range m.ManagedFields {
+		if f.Subresource == "" && f.Time != nil && !f.Time.Time.Before(last.At) {
+			last = Write{f.Manager, f.Time.Time}
+		}
+	}
+	return last
 }
 
 // ownerOf returns who manages an object. What an owner reference or a GitOps

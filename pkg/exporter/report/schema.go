@@ -35,12 +35,13 @@ var Schemas = []Schema{
 	{"explain-error", "explain --error", diagnosis{}},
 	{"impact", "impact CONFIGURATION", impactDocument{}},
 	{"impact-change", "impact --down, --down-node and --delete", Consequences{}},
+	{"diff", "diff", Changes{}},
 	{"top", "top", Top{}},
 }
 
 // source is read for its comments, which describe the fields.
 //
-//go:embed comparison.go consequences.go diagnosis.go document.go explain.go impact.go observed.go
+//go:embed changes.go comparison.go consequences.go diagnosis.go document.go explain.go impact.go observed.go
 var source embed.FS
 
 // WriteSchema writes the JSON Schema, draft 2020-12.

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// diff are the flags of the command diff.
+type diff struct {
+	input          *input
+	output, failOn string
+}
+
+func diffCommand(s streams) *cobra.Command {
+	d := &diff{}
+	c := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Show what a change of registrations really changes: which requests meet which webhooks, and what then fails",
+		Long: `Show what a change of webhook configurations, and of CRDs with a conversion
+webhook, does: which requests a webhook is called for now and was not, or no
+longer, in which namespaces, by evaluation and not by text; what it does while its
+backend cannot be called; how long webhooks can hold up requests; in which order
+they are called; who wrote it, where the object records that; and the findings
+that it adds and resolves.
+
+OLD and NEW are files, directories or archives as for audit.
+
+Exit code: 0 nothing added at or above --fail-on, 1 some of the input cannot be
+read, 2 usage error, 3 findings added at or above --fail-on.`,
+		Example: `  # What does this change of manifests do?
+  webhook-auditor diff before/manifests manifests
+
+  # What will this upgrade of a chart do, for a pull request?
+  helm template policy --version 2.0.0 | webhook-auditor diff rendered-1.9.0.yaml - -o markdown
+
+  # What happened between two must-gathers?
+  webhook-auditor diff monday.tar.gz tuesday.tar.gz`,
+		RunE: running(s, d.run),
+	}
+	var groups cliflag.NamedFlagSets
+	flags := groups.FlagSet("output")
+	enumFlag(flags, &d.output, enum{"output", "o", "output format", impactFormats})
+	enumFlag(flags, &d.failOn, enum{"fail-on", "", "exit with code 3 if findings of this severity or higher are added", []string{"critical", "warning", "info", "never"}})
+	d.input = inputFlags(groups.FlagSet("input"))
+	addFlags(c, &groups)
+	return c
+}
+
+var changesWriters = map[string]func(io.Writer, report.Changes, report.TextOptions) error{
+	"text": report.WriteChangesText, "json": report.WriteChangesJSON, "markdown": report.WriteChangesMarkdown,
+}
+
+func (d *diff) run(ctx context.Context, args []string, s streams) error {
+	limit, failing := parseFailOn(d.failOn)
+	if err := errors.Join(failing, oneOf("output", d.output, impactFormats), checkDiffArguments(args)); err != nil {
+		return err
+	}
+	policy, err := d.input.policy(ctx, s.err)
+	if err != nil {
+		return err
+	}
+	old, updated, err := d.snapshots(args, s)
+	if err != nil {
+		return err
+	}
+	before, err := policy.Evaluate(ctx, old)
+	if err != nil {
+		return err
+	}
+	after, err := policy.Evaluate(ctx, updated)
+	if err != nil {
+		return err
+	}
+	changes := report.NewChanges(before, after)
+	if err := changesWriters[d.output](s.out, changes, textOptions(s.out)); err != nil {
+		return err
+	}
+	return cmp.Or(printErrors(changes.Errors, s), exitStatus(report.Document{Findings: changes.Added}, limit))
+}
+
+func checkDiffArguments(args []string) error {
+	switch {
+	case len(args) != 2:
+		return usageError{fmt.Errorf("diff: must be given OLD and NEW, not %d paths", len(args))}
+	case args[0] == "-" && args[1] == "-":
+		return usageError{errors.New("diff: standard input (-) must be one of OLD and NEW, not both")}
+	}
+	return nil
+}
+
+// snapshots are those before and after the change.
+func (d *diff) snapshots(args []string, s streams) (before, after *inventory.Snapshot, err error) {
+	if before, err = d.input.read(args[:1], s); err != nil {
+		return nil, nil, err
+	}
+	after, err = d.input.read(args[1:], s)
+	return before, after, err
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+)
+
+// rewritten is a copy of the cluster of the tests of impact with a text replaced.
+func rewritten(t *testing.T, old, updated string) string {
+	t.Helper()
+	text, err := os.ReadFile(impactCluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), old, updated)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestDiff: what is added makes the exit code, and what cannot be read wins over it.
+func TestDiff(t *testing.T) {
+	ignoring, slow := rewritten(t, "failurePolicy: Fail", "failurePolicy: Ignore"), rewritten(t, "timeoutSeconds: 5", "timeoutSeconds: 25")
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"nothing":         {[]string{impactCluster, impactCluster}, exitOK, "No registration of a webhook changes."},
+		"added":           {[]string{impactCluster, slow, "--fail-on", "info"}, exitFindings, "it can hold up each request 20 s longer"},
+		"below the limit": {[]string{impactCluster, slow}, exitOK, "the worst case of CREATE/DELETE of pods grows from 5 s to 25 s"},
+		"resolved":        {[]string{impactCluster, ignoring, "--fail-on", "info"}, exitOK, "RESOLVED"},
+		"the reverse":     {[]string{ignoring, impactCluster, "--fail-on", "warning", "-o", "markdown"}, exitFindings, "requests are refused instead of passing without it"},
+		"unreadable":      {[]string{impactCluster, "testdata/nowhere.yaml", "--fail-on", "info"}, exitError, "is deleted"},
+		"no path":         {nil, exitUsage, ""},
+		"too many":        {[]string{"a", "b", "c"}, exitUsage, ""},
+		"one input twice": {[]string{"-", "-"}, exitUsage, ""},
+		"a format":        {[]string{impactCluster, impactCluster, "-o", "sarif"}, exitUsage, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, "", append([]string{"diff"}, tc.args...)...)
+			if r.code != tc.code || !strings.Contains(r.out, tc.want) {
+				t.Errorf("exit code %d, want %d, with %q:\n%s\n%s", r.code, tc.code, tc.want, r.out, r.err)
+			}
+		})
+	}
+}
+
+// TestDiffReadsStandardInput: what helm template writes is compared with a file.
+func TestDiffReadsStandardInput(t *testing.T) {
+	text, err := os.ReadFile(rewritten(t, "timeoutSeconds: 5", "timeoutSeconds: 7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := execute(t, string(text), "diff", impactCluster, "-", "-o", "json")
+	var c report.Changes
+	if err := json.Unmarshal([]byte(r.out), &c); err != nil || r.code != exitOK {
+		t.Fatalf("exit code %d: %v: %s", r.code, err, r.err)
+	}
+	if len(c.Registrations) != 1 || c.Registrations[0].Webhooks[0].Fields[0].After != "7" || c.Budgets[0].AfterSeconds != 7 {
+		t.Errorf("%+v", c)
+	}
+}

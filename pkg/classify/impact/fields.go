@@ -1,0 +1,205 @@
+package impact
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// FieldChange is a field of a webhook with what it says before and after; "" where
+// there is no such webhook.
+type FieldChange struct {
+	Field, Before, After string
+	// Meaning is what the change does; "" where the field says it.
+	Meaning string
+}
+
+// field is a field of a registration that changes are reported of.
+type field struct {
+	name string
+	text func(w *inventory.Webhook) string
+	// meaning says what a change does; nil where the field says it.
+	meaning func(was, now *inventory.Webhook) string
+	// raw is what the text leaves out; nil where it leaves out nothing.
+	raw func(w *inventory.Webhook) string
+	// always says that a webhook that comes or goes is reported with the field.
+	always bool
+}
+
+var (
+	backendField = field{name: "backend", always: true, text: backendText, raw: func(w *inventory.Webhook) string { return w.Backend.URL }}
+	bundleField  = field{name: "caBundle", text: bundleText, meaning: bundleMeaning, raw: func(w *inventory.Webhook) string { return string(w.Backend.CABundle) }}
+)
+
+// admissionFields are those of admission webhooks, and conversionFields those of
+// conversions.
+var (
+	admissionFields = []field{
+		backendField,
+		bundleField,
+		{name: "rules", text: rulesText},
+		{name: "failurePolicy", always: true, text: func(w *inventory.Webhook) string { return string(w.FailurePolicy) }, meaning: policyMeaning},
+		{name: "matchPolicy", text: func(w *inventory.Webhook) string { return string(w.MatchPolicy) }},
+		{name: "namespaceSelector", text: func(w *inventory.Webhook) string { return selectorText(w.NamespaceSelector) }},
+		{name: "objectSelector", text: func(w *inventory.Webhook) string { return selectorText(w.ObjectSelector) }},
+		{name: "sideEffects", text: func(w *inventory.Webhook) string { return string(w.SideEffects) }},
+		{name: "timeoutSeconds", always: true, text: func(w *inventory.Webhook) string { return fmt.Sprint(w.Timeout.Seconds()) }, meaning: timeoutMeaning},
+		{name: "admissionReviewVersions", text: reviewVersionsText},
+		{name: "matchConditions", text: conditionsText},
+		{name: "reinvocationPolicy", text: func(w *inventory.Webhook) string { return string(w.Reinvocation) }, meaning: reinvocationMeaning},
+	}
+	conversionFields = []field{
+		backendField,
+		bundleField,
+		{name: "conversionReviewVersions", text: reviewVersionsText},
+		{name: "versions", always: true, text: crdVersionsText},
+	}
+)
+
+// fieldChanges are the fields that differ, and of a webhook that comes or goes those
+// that are always reported.
+func fieldChanges(p webhookPair) []FieldChange {
+	fields := admissionFields
+	if cmp.Or(p.now, p.was).Type == inventory.Conversion {
+		fields = conversionFields
+	}
+	var out []FieldChange
+	for _, f := range fields {
+		change, differs := f.change(p)
+		if differs && (f.always || p.was != nil && p.now != nil) {
+			out = append(out, change)
+		}
+	}
+	return out
+}
+
+func (f field) change(p webhookPair) (change FieldChange, differs bool) {
+	change.Field = f.name
+	if p.was != nil {
+		change.Before = f.text(p.was)
+	}
+	if p.now != nil {
+		change.After = f.text(p.now)
+	}
+	if p.was == nil || p.now == nil {
+		return change, true
+	}
+	same := change.Before == change.After
+	if same && (f.raw == nil || f.raw(p.was) == f.raw(p.now)) {
+		return change, false
+	}
+	switch {
+	case same:
+		change.Meaning = "what is not shown of it differs"
+	case f.meaning != nil:
+		change.Meaning = f.meaning(p.was, p.now)
+	}
+	return change, true
+}
+
+// backendText is the Service with its path, or the URL without its query, which may
+// hold a token.
+func backendText(w *inventory.Webhook) string { return w.Backend.String() + w.Backend.Service.Path }
+
+// bundleText names the certificates of the CA bundle.
+func bundleText(w *inventory.Webhook) string {
+	switch a := w.Backend.Authority; {
+	case len(w.Backend.CABundle) == 0:
+		return "none"
+	case a == nil || len(a.Certificates) == 0:
+		return "no certificate that can be read"
+	default:
+		var out []string
+		for _, c := range a.Certificates {
+			out = append(out, fmt.Sprintf("%s until %s", cmp.Or(c.Subject, "a CA without a name"), c.NotAfter.UTC().Format(time.RFC3339)))
+		}
+		return some(out)
+	}
+}
+
+// bundleMeaning says whether a serving certificate that verified still does.
+func bundleMeaning(was, now *inventory.Webhook) string {
+	before, after := was.Backend.Authority, now.Backend.Authority
+	switch {
+	case len(now.Backend.CABundle) == 0:
+		return "its serving certificate is verified with the CAs of the API server's system"
+	case before == nil || after == nil || len(before.Certificates) == 0 || len(after.Certificates) == 0:
+		return ""
+	}
+	kept := 0
+	for _, c := range before.Certificates {
+		if slices.Contains(after.Certificates, c) {
+			kept++
+		}
+	}
+	switch kept {
+	case len(before.Certificates):
+		return "what verified still does"
+	case 0:
+		return "calls fail unless a CA of the new bundle signed its serving certificate"
+	}
+	return "calls fail where a CA that is gone signed its serving certificate"
+}
+
+func rulesText(w *inventory.Webhook) string {
+	var out []string
+	for i := range w.Rules {
+		out = append(out, ruleInWords(&w.Rules[i]))
+	}
+	return cmp.Or(strings.Join(out, "; "), "none")
+}
+
+func selectorText(s inventory.Selector) string {
+	if s.Empty() {
+		return "all"
+	}
+	return s.String()
+}
+
+func reviewVersionsText(w *inventory.Webhook) string { return strings.Join(w.ReviewVersions, ", ") }
+
+func conditionsText(w *inventory.Webhook) string {
+	var out []string
+	for _, c := range w.MatchConditions {
+		out = append(out, c.Name+": "+c.Expression)
+	}
+	return cmp.Or(strings.Join(out, "; "), "none")
+}
+
+// crdVersionsText are the versions that are served, and the one that is stored.
+func crdVersionsText(w *inventory.Webhook) string {
+	var served []string
+	for _, v := range w.CRD.Versions {
+		if v.Served {
+			served = append(served, v.Name)
+		}
+	}
+	return fmt.Sprintf("%s, stored in %s", some(served), w.CRD.StorageVersion)
+}
+
+func policyMeaning(_, now *inventory.Webhook) string {
+	if now.FailurePolicy == admissionv1.Ignore {
+		return "while its backend cannot be called, requests pass without it instead of being refused"
+	}
+	return "while its backend cannot be called, requests are refused instead of passing without it"
+}
+
+func timeoutMeaning(was, now *inventory.Webhook) string {
+	if longer := now.Timeout - was.Timeout; longer > 0 {
+		return fmt.Sprintf("it can hold up each request %s longer", seconds(longer))
+	}
+	return fmt.Sprintf("it can hold up each request %s less", seconds(was.Timeout-now.Timeout))
+}
+
+func reinvocationMeaning(_, now *inventory.Webhook) string {
+	if now.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
+		return "it is called again where the object is changed after it"
+	}
+	return "it is called once, also where the object is changed after it"
+}

@@ -1,0 +1,57 @@
+package report
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// registered is the Report of a cluster with one webhook, written by a manager.
+func registered(t *testing.T, change func(w *admissionv1.ValidatingWebhook)) *classify.Report {
+	t.Helper()
+	c := &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "policy", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm", Time: ptr.To(metav1.NewTime(reporttest.Taken))}}},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name:         "pods.policy.example.com",
+			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "policy"}},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+			}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}},
+			FailurePolicy:     ptr.To(admissionv1.Ignore),
+		}},
+	}
+	change(&c.Webhooks[0])
+	o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{c}, NamespacesKnown: true}
+	for name, team := range map[string]string{"shop": "shop", "bank": "bank", "policy": "platform"} {
+		o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": team}}})
+	}
+	r, err := classify.DefaultPolicy().Evaluate(t.Context(), o.Snapshot(reporttest.Taken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestChanges(t *testing.T) {
+	before := registered(t, func(*admissionv1.ValidatingWebhook) {})
+	after := registered(t, func(w *admissionv1.ValidatingWebhook) {
+		w.NamespaceSelector, w.FailurePolicy, w.TimeoutSeconds = nil, ptr.To(admissionv1.Fail), ptr.To[int32](20)
+		w.Rules[0].Operations, w.Rules[0].Resources = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, []string{"pods", "secrets"}
+	})
+	for file, write := range map[string]func(io.Writer, Changes, TextOptions) error{
+		"changes.txt": WriteChangesText, "changes.md": WriteChangesMarkdown, "changes.json": WriteChangesJSON,
+	} {
+		reporttest.Golden(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b, NewChanges(before, after), TextOptions{Width: 100}) }))
+	}
+	reporttest.Golden(t, "changes-none.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteChangesText(b, NewChanges(before, before), TextOptions{}) }))
+}
