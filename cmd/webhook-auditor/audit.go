@@ -248,23 +248,29 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 
 // read reads a cluster, with its progress on a terminal.
 func (a *clusterFlags) read(ctx context.Context, in *input, s streams) (*inventory.Snapshot, error) {
-	clients, routing, err := a.connect(ctx, s)
+	objects, err := a.objects(ctx, in, s)
 	if err != nil {
 		return nil, err
 	}
+	return objects.Snapshot(time.Now()), nil
+}
+
+// objects reads the objects of a cluster, with its progress on a terminal.
+func (a *clusterFlags) objects(ctx context.Context, in *input, s streams) (inventory.Objects, error) {
+	clients, routing, err := a.connect(ctx, s)
+	if err != nil {
+		return inventory.Objects{}, err
+	}
 	server, err := in.version(s.err)
 	if err != nil {
-		return nil, err
+		return inventory.Objects{}, err
 	}
 	line := newProgress(s.err)
 	defer line.clear()
 	objects, err := cluster.Read(ctx, clients, cluster.Options{Routing: routing}, func(resource string, n int) {
 		line.show("reading the cluster: %d %s", n, resource)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return forServer(objects, server).Snapshot(time.Now()), nil
+	return forServer(objects, server), err
 }
 
 // input are the flags of files and of the Policy.
@@ -320,9 +326,18 @@ func (in *input) parsePolicy(text []byte) (classify.Policy, error) {
 
 // read reads files, with their progress on a terminal.
 func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
-	server, err := in.version(s.err)
+	objects, err := in.objects(paths, s)
 	if err != nil {
 		return nil, err
+	}
+	return objects.Snapshot(collected(objects.Inputs, time.Now())), nil
+}
+
+// objects reads the objects of files, with their progress on a terminal.
+func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
+	server, err := in.version(s.err)
+	if err != nil {
+		return inventory.Objects{}, err
 	}
 	line := newProgress(s.err)
 	objects, summary := manifest.Read(paths, manifest.Options{Stdin: s.in, Server: server, Progress: func(files, objects int) {
@@ -332,7 +347,7 @@ func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
 	collectMore()
 	objects.Inputs = summary.Inputs
 	objects.Errors = append(objects.Errors, summary.Empty...)
-	return forServer(objects, server).Snapshot(collected(summary.Inputs, time.Now())), nil
+	return forServer(objects, server), nil
 }
 
 // collected is the time of the newest input, and now if that is unknown: an

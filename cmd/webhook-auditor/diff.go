@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -16,6 +17,7 @@ import (
 
 // diff are the flags of the command diff.
 type diff struct {
+	access         *clusterFlags
 	input          *input
 	output, failOn string
 }
@@ -23,7 +25,7 @@ type diff struct {
 func diffCommand(s streams) *cobra.Command {
 	d := &diff{}
 	c := &cobra.Command{
-		Use:   "diff OLD NEW",
+		Use:   "diff [OLD] NEW",
 		Short: "Show what a change of registrations really changes: which requests meet which webhooks, and what then fails",
 		Long: `Show what a change of webhook configurations, and of CRDs with a conversion
 webhook, does: which requests a webhook is called for now and was not, or no
@@ -32,11 +34,15 @@ backend cannot be called; how long webhooks can hold up requests; in which order
 they are called; who wrote it, where the object records that; and the findings
 that it adds and resolves.
 
-OLD and NEW are files, directories or archives as for audit.
+OLD and NEW are files, directories or archives as for audit. Without OLD, the
+cluster of the kubeconfig is compared with what it will be once NEW is applied.
 
 Exit code: 0 nothing added at or above --fail-on, 1 some of the input cannot be
 read, 2 usage error, 3 findings added at or above --fail-on.`,
-		Example: `  # What does this change of manifests do?
+		Example: `  # What will this cluster do otherwise once a chart is applied?
+  helm template policy | webhook-auditor diff -
+
+  # What does this change of manifests do?
   webhook-auditor diff before/manifests manifests
 
   # What will this upgrade of a chart do, for a pull request?
@@ -51,7 +57,9 @@ read, 2 usage error, 3 findings added at or above --fail-on.`,
 	enumFlag(flags, &d.output, enum{"output", "o", "output format", impactFormats})
 	enumFlag(flags, &d.failOn, enum{"fail-on", "", "exit with code 3 if findings of this severity or higher are added", []string{"critical", "warning", "info", "never"}})
 	d.input = inputFlags(groups.FlagSet("input"))
+	d.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
+	d.access.completeContext(c)
 	return c
 }
 
@@ -68,7 +76,7 @@ func (d *diff) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	old, updated, err := d.snapshots(args, s)
+	old, updated, err := d.snapshots(ctx, args, s)
 	if err != nil {
 		return err
 	}
@@ -89,19 +97,29 @@ func (d *diff) run(ctx context.Context, args []string, s streams) error {
 
 func checkDiffArguments(args []string) error {
 	switch {
-	case len(args) != 2:
-		return usageError{fmt.Errorf("diff: must be given OLD and NEW, not %d paths", len(args))}
-	case args[0] == "-" && args[1] == "-":
+	case len(args) != 1 && len(args) != 2:
+		return usageError{fmt.Errorf("diff: must be given [OLD] NEW, not %d paths", len(args))}
+	case len(args) == 2 && args[0] == "-" && args[1] == "-":
 		return usageError{errors.New("diff: standard input (-) must be one of OLD and NEW, not both")}
 	}
 	return nil
 }
 
-// snapshots are those before and after the change.
-func (d *diff) snapshots(args []string, s streams) (before, after *inventory.Snapshot, err error) {
-	if before, err = d.input.read(args[:1], s); err != nil {
+// snapshots are those before and after the change: of OLD and NEW, or of the cluster
+// and what it will be.
+func (d *diff) snapshots(ctx context.Context, args []string, s streams) (before, after *inventory.Snapshot, err error) {
+	updated, err := d.input.objects(args[len(args)-1:], s)
+	if err != nil {
 		return nil, nil, err
 	}
-	after, err = d.input.read(args[1:], s)
-	return before, after, err
+	if len(args) == 2 {
+		before, err = d.input.read(args[:1], s)
+		return before, updated.Snapshot(collected(updated.Inputs, time.Now())), err
+	}
+	old, err := d.access.objects(ctx, d.input, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := time.Now()
+	return old.Snapshot(now), old.Apply(updated).Snapshot(now), nil
 }

@@ -105,8 +105,8 @@ func runAction(t *testing.T, checkout string) int {
 			return code
 		}
 	}
-	if summary := read(t, filepath.Join(temp, "summary.md")); len(summary) == 0 {
-		t.Error("the summary of the job is empty")
+	if summary := string(read(t, filepath.Join(temp, "summary.md"))); !strings.Contains(summary, "No registration of a webhook changes.") {
+		t.Errorf("the summary of the job is %q", summary)
 	}
 	return 0
 }
@@ -147,6 +147,7 @@ func runComponent(t *testing.T, checkout string) int {
 	for name, value := range c.Job.Variables {
 		variables = append(variables, name+"="+value)
 	}
+	variables = append(variables, "AUDIT_BASE="+filepath.Join(t.TempDir(), "base"))
 	for _, command := range c.Job.Script {
 		if strings.HasPrefix(command, "go install ") {
 			continue

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,8 +101,14 @@ type BudgetChange struct {
 // NewChanges compares two Reports.
 func NewChanges(before, after *classify.Report) Changes {
 	registrations := impact.Registrations(before.Matcher, after.Matcher)
-	out := Changes{Comparison: NewComparison(NewDocument(before), NewDocument(after)), Registrations: []Registration{}, Budgets: []BudgetChange{}}
-	out.Errors = append(NewDocument(before).Errors, out.Errors...)
+	old := NewDocument(before)
+	out := Changes{Comparison: NewComparison(old, NewDocument(after)), Registrations: []Registration{}, Budgets: []BudgetChange{}}
+	known := map[Error]bool{}
+	out.Errors = slices.DeleteFunc(append(old.Errors, out.Errors...), func(e Error) bool {
+		again := known[e]
+		known[e] = true
+		return again
+	})
 	for _, r := range registrations {
 		out.Registrations = append(out.Registrations, newRegistration(r))
 	}

@@ -1,0 +1,106 @@
+package inventory_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
+)
+
+func read(t *testing.T, text string) inventory.Objects {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "objects.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, summary := manifest.Read([]string{file}, manifest.Options{})
+	if len(o.Errors) > 0 {
+		t.Fatal(o.Errors)
+	}
+	o.Inputs = summary.Inputs
+	return o
+}
+
+const applied = `
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {team: shop}}}
+- {apiVersion: v1, kind: Service, metadata: {name: old, namespace: shop}, spec: {ports: [{port: 443}]}}
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: ValidatingWebhookConfiguration
+  metadata: {name: stays}
+  webhooks: [{name: stays.example.com, clientConfig: {url: "https://a.example.com"}}]
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: ValidatingWebhookConfiguration
+  metadata: {name: injected}
+  webhooks: [{name: injected.example.com, failurePolicy: Ignore, clientConfig: {caBundle: QQ==, service: {namespace: shop, name: old}}}]
+- apiVersion: apiextensions.k8s.io/v1
+  kind: CustomResourceDefinition
+  metadata: {name: widgets.example.com}
+  spec:
+    group: example.com
+    names: {plural: widgets, kind: Widget}
+    scope: Namespaced
+    versions: [{name: v1, served: true, storage: true}]
+    conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {caBundle: QQ==, service: {namespace: shop, name: old}}}}
+  status: {storedVersions: [v1beta1, v1]}
+`
+
+const manifests = `
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {stage: prod}}}
+- {apiVersion: v1, kind: Service, metadata: {name: old, namespace: shop}, spec: {ports: [{port: 1}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: new, namespace: shop}, spec: {ports: [{port: 443}]}}
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: ValidatingWebhookConfiguration
+  metadata: {name: injected}
+  webhooks:
+  - {name: injected.example.com, failurePolicy: Fail, clientConfig: {service: {namespace: shop, name: old}}}
+  - {name: added.example.com, clientConfig: {caBundle: Cg==, service: {namespace: shop, name: new}}}
+- apiVersion: apiextensions.k8s.io/v1
+  kind: CustomResourceDefinition
+  metadata: {name: widgets.example.com}
+  spec:
+    group: example.com
+    names: {plural: widgets, kind: Widget}
+    scope: Namespaced
+    versions: [{name: v1, served: true, storage: true}]
+    conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {caBundle: Cg==, service: {namespace: shop, name: old}}}}
+`
+
+// TestApply: what manifests lack stays, also the bundles that injectors wrote; what
+// is behind a new Service is unknown, and behind an old one as it was.
+func TestApply(t *testing.T) {
+	cluster := read(t, applied)
+	cluster.NamespacesKnown, cluster.ServicesKnown.All, cluster.EndpointsKnown.All = true, true, true
+	s := cluster.Apply(read(t, manifests)).Snapshot(time.Unix(0, 0))
+	found := map[string]*inventory.Webhook{}
+	for _, w := range s.Webhooks {
+		found[w.Name] = w
+	}
+	if len(found) != 4 || found["stays.example.com"] == nil {
+		t.Fatalf("webhooks: %v", found)
+	}
+	if w := found["injected.example.com"]; string(w.Backend.CABundle) != "A" || !w.FailsClosed() || w.Object.Source.File == "" {
+		t.Errorf("injected: %+v", w)
+	}
+	if w := found["added.example.com"]; string(w.Backend.CABundle) != "\n" || s.State(w.Backend).Known {
+		t.Errorf("added: %+v", s.State(w.Backend))
+	}
+	w := found["widgets.example.com"]
+	if string(w.Backend.CABundle) != "A" || len(w.CRD.StoredVersions) != 2 {
+		t.Errorf("conversion: %+v", w.CRD)
+	}
+	if state := s.State(w.Backend); !state.Known || state.Fault != inventory.NoReadyEndpoints || state.Service.Port != 443 {
+		t.Errorf("the old Service: %+v", state)
+	}
+	if labels, _ := s.NamespaceLabels("shop"); labels["team"] != "shop" || labels["stage"] != "prod" {
+		t.Errorf("labels: %v", labels)
+	}
+}
