@@ -16,9 +16,11 @@ func profile(object inventory.Object, name string, expressions ...metav1.LabelSe
 	policy := classify.DefaultPolicy()
 	return classify.Profile{
 		Facts: &classify.Facts{Webhook: &inventory.Webhook{
-			Ref:               inventory.Ref{Type: inventory.Validating, Configuration: object.Name, Name: name},
-			Object:            object,
-			NamespaceSelector: inventory.Selector{Raw: &metav1.LabelSelector{MatchExpressions: expressions}},
+			Registration: inventory.Registration{
+				Ref:            inventory.Ref{Type: inventory.Validating, Configuration: object.Name, Name: name},
+				Object:         object,
+				MatchResources: inventory.MatchResources{NamespaceSelector: inventory.Selector{Raw: &metav1.LabelSelector{MatchExpressions: expressions}}},
+			},
 		}},
 		Snapshot: &inventory.Snapshot{},
 		Policy:   &policy,

@@ -282,7 +282,7 @@ func (a *clusterFlags) registered(ctx context.Context, t inventory.Type) []*inve
 	if t == inventory.Conversion {
 		var out []*inventory.Webhook
 		for _, name := range a.names(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
-			out = append(out, &inventory.Webhook{Ref: inventory.Ref{Type: t, Configuration: name, Name: name}})
+			out = append(out, &inventory.Webhook{Registration: inventory.Registration{Ref: inventory.Ref{Type: t, Configuration: name, Name: name}}})
 		}
 		return out
 	}

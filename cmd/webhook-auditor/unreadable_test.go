@@ -16,7 +16,7 @@ func TestReadableAgain(t *testing.T) {
 	scoped := inventory.Error{Object: "services", Message: "list services is forbidden in namespaces a, b", Namespaces: "a,b"}
 	broken := inventory.Error{Object: "ValidatingWebhookConfiguration/broken", Message: "reading namespaceSelector"}
 	webhook := func(configuration, namespace string) *inventory.Snapshot {
-		w := inventory.Webhook{Ref: inventory.Ref{Configuration: configuration}}
+		w := inventory.Webhook{Registration: inventory.Registration{Ref: inventory.Ref{Configuration: configuration}}}
 		w.Backend.Service.Namespace = namespace
 		return &inventory.Snapshot{Webhooks: []*inventory.Webhook{&w}}
 	}

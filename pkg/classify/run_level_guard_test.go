@@ -63,9 +63,11 @@ func TestRunLevelSelector(t *testing.T) {
 			p.RunLevelZero = []string{"kube-system"}
 			before := test.selector.DeepCopy()
 			w := &inventory.Webhook{
-				Ref:               inventory.Ref{Type: inventory.Validating},
-				Object:            inventory.Object{Annotations: test.annotations},
-				NamespaceSelector: inventory.Selector{Raw: &test.selector},
+				Registration: inventory.Registration{
+					Ref:            inventory.Ref{Type: inventory.Validating},
+					Object:         inventory.Object{Annotations: test.annotations},
+					MatchResources: inventory.MatchResources{NamespaceSelector: inventory.Selector{Raw: &test.selector}},
+				},
 			}
 			have := (&Profile{Facts: &Facts{Webhook: w, Platform: test.platform}, Snapshot: &inventory.Snapshot{}, Policy: &p}).RunLevelSelector()
 			var want *metav1.LabelSelector

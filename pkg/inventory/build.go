@@ -216,17 +216,27 @@ func (c *CRD) served() []Served {
 func selectorErrors(webhooks []*Webhook) []Error {
 	var out []Error
 	for _, w := range webhooks {
-		for _, s := range []struct {
-			field string
-			Selector
-		}{{"namespaceSelector", w.NamespaceSelector}, {"objectSelector", w.ObjectSelector}} {
-			if s.Err != nil {
-				out = append(out, Error{
-					Source:  w.Object.Source,
-					Object:  w.Object.Kind + "/" + w.Configuration,
-					Message: "reading " + s.field + " of webhook " + w.Name + ": " + strings.TrimSpace(s.Err.Error()),
-				})
-			}
+		for _, e := range w.MatchResources.errors(w.Object) {
+			e.Message = strings.Replace(e.Message, ":", " of webhook "+w.Name+":", 1)
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// errors are the selectors that cannot be read.
+func (m *MatchResources) errors(object Object) []Error {
+	var out []Error
+	for _, s := range []struct {
+		field string
+		Selector
+	}{{"namespaceSelector", m.NamespaceSelector}, {"objectSelector", m.ObjectSelector}} {
+		if s.Err != nil {
+			out = append(out, Error{
+				Source:  object.Source,
+				Object:  object.Kind + "/" + object.Name,
+				Message: "reading " + s.field + ": " + strings.TrimSpace(s.Err.Error()),
+			})
 		}
 	}
 	return out

@@ -48,9 +48,10 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 	b.addResources(s, o)
 	b.addObjects(s, o)
 	b.addWebhooks(s, o)
-	s.Errors = o.Errors
+	b.addPolicies(s, o)
+	s.Errors = slices.Concat(o.Errors, policyErrors(s))
 	if anyErrors(b.registered) {
-		s.Errors = slices.Concat(o.Errors, webhookErrors(s.Webhooks))
+		s.Errors = slices.Concat(s.Errors, webhookErrors(s.Webhooks))
 	}
 	b.before, b.objects = s, o
 	return s
@@ -155,6 +156,8 @@ func (s *Snapshot) ChangesSince(o *Snapshot) Changes {
 			s.Observed != o.Observed ||
 			!sameMap(s.Namespaces, o.Namespaces) ||
 			!sameMap(s.APIServices, o.APIServices) ||
+			!sameSlice(s.Policies, o.Policies) ||
+			!sameSlice(s.Unbound, o.Unbound) ||
 			!sameSlice(s.Workloads, o.Workloads),
 		Backends: !sameMap(s.Services, o.Services) || !s.ServicesKnown.same(o.ServicesKnown) || !s.EndpointsKnown.same(o.EndpointsKnown),
 	}

@@ -15,13 +15,18 @@ import (
 // Objects are the raw API objects that pkg/inventory/cluster or
 // pkg/inventory/manifest read. Snapshot never writes to them.
 type Objects struct {
-	Validating     []*admissionv1.ValidatingWebhookConfiguration
-	Mutating       []*admissionv1.MutatingWebhookConfiguration
-	CRDs           []*apiextensionsv1.CustomResourceDefinition
-	Namespaces     []*metav1.PartialObjectMetadata
-	Services       []*corev1.Service
-	EndpointSlices []*discoveryv1.EndpointSlice
-	APIServices    []*apiregistrationv1.APIService
+	Validating []*admissionv1.ValidatingWebhookConfiguration
+	Mutating   []*admissionv1.MutatingWebhookConfiguration
+	// Policies of other versions than v1 have the same fields, and are kept as v1.
+	MutatingPolicies         []*admissionv1.MutatingAdmissionPolicy
+	MutatingPolicyBindings   []*admissionv1.MutatingAdmissionPolicyBinding
+	ValidatingPolicies       []*admissionv1.ValidatingAdmissionPolicy
+	ValidatingPolicyBindings []*admissionv1.ValidatingAdmissionPolicyBinding
+	CRDs                     []*apiextensionsv1.CustomResourceDefinition
+	Namespaces               []*metav1.PartialObjectMetadata
+	Services                 []*corev1.Service
+	EndpointSlices           []*discoveryv1.EndpointSlice
+	APIServices              []*apiregistrationv1.APIService
 	// Pods are those of the namespaces in which backends run; of a cluster
 	// their metadata, node, host network and priority class are enough.
 	Pods []*corev1.Pod
@@ -71,6 +76,14 @@ func (o *Objects) Add(object any) {
 		o.Validating = append(o.Validating, v)
 	case *admissionv1.MutatingWebhookConfiguration:
 		o.Mutating = append(o.Mutating, v)
+	case *admissionv1.MutatingAdmissionPolicy:
+		o.MutatingPolicies = append(o.MutatingPolicies, v)
+	case *admissionv1.MutatingAdmissionPolicyBinding:
+		o.MutatingPolicyBindings = append(o.MutatingPolicyBindings, v)
+	case *admissionv1.ValidatingAdmissionPolicy:
+		o.ValidatingPolicies = append(o.ValidatingPolicies, v)
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		o.ValidatingPolicyBindings = append(o.ValidatingPolicyBindings, v)
 	case *apiextensionsv1.CustomResourceDefinition:
 		o.CRDs = append(o.CRDs, v)
 	case *apiregistrationv1.APIService:

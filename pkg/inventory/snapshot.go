@@ -29,6 +29,11 @@ type Snapshot struct {
 	// order in which the API server calls the mutating ones. Several Snapshots
 	// share those of a configuration that did not change.
 	Webhooks []*Webhook
+	// Policies are the admission policies with their bindings, sorted by type and name:
+	// the API server has no order among them. Unbound are the bindings of policies that
+	// the input does not hold.
+	Policies []*AdmissionPolicy
+	Unbound  []*PolicyBinding
 	// Served are the resources that the server serves, each version once.
 	Served []Served
 

@@ -10,26 +10,36 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// Type is the type of a webhook, spelled as the API server's own metrics spell
+// Type is the type of a webhook or policy, spelled as the API server's own metrics spell
 // it in their label "type", so that series can be joined.
 type Type string
 
-// The types of webhooks. The first two are what apiserver_admission_webhook_*
-// carry; conversions have no such label upstream.
+// The types of webhooks and policies. The first two are what
+// apiserver_admission_webhook_* carry; the others have no such label upstream.
 const (
-	Mutating   Type = "admit"
-	Validating Type = "validating"
-	Conversion Type = "conversion"
+	Mutating         Type = "admit"
+	Validating       Type = "validating"
+	Conversion       Type = "conversion"
+	MutatingPolicy   Type = "mutatingpolicy"
+	ValidatingPolicy Type = "validatingpolicy"
 )
 
-// Ref names one webhook. It is comparable and outlives its Snapshot.
+// Validates reports whether the API server asks those of the type once the object
+// is final.
+func (t Type) Validates() bool { return t == Validating || t == ValidatingPolicy }
+
+// IsPolicy reports whether it is a type of policies.
+func (t Type) IsPolicy() bool { return t == MutatingPolicy || t == ValidatingPolicy }
+
+// Ref names one webhook or policy. It is comparable and outlives its Snapshot.
 type Ref struct {
 	Type Type
 	// Configuration is the object that registers the webhook: a
-	// ValidatingWebhookConfiguration, a MutatingWebhookConfiguration or a CRD.
+	// ValidatingWebhookConfiguration, a MutatingWebhookConfiguration or a CRD; for a
+	// policy it is the policy itself.
 	Configuration string
 	// Name is the webhook's name as the API server's series carry it; for a
-	// conversion it is the CRD's name.
+	// conversion it is the CRD's name, for a policy the policy's.
 	Name string
 }
 
@@ -38,28 +48,49 @@ func (r Ref) Compare(o Ref) int {
 	return cmp.Or(cmp.Compare(r.Type, o.Type), cmp.Compare(r.Configuration, o.Configuration), cmp.Compare(r.Name, o.Name))
 }
 
+// Registration is what webhooks and admission policies have in common: what asks for
+// which requests, and what follows if it cannot answer.
+type Registration struct {
+	Ref
+	// Object is the metadata of the object that registers it.
+	Object        Object
+	FailurePolicy admissionv1.FailurePolicyType
+	Reinvocation  admissionv1.ReinvocationPolicyType
+	// MatchResources say what it asks for; a conversion asks for nothing.
+	MatchResources
+	MatchConditions []admissionv1.MatchCondition
+}
+
+// MatchResources say for which requests a webhook, a policy or a binding is.
+type MatchResources struct {
+	// RuleSet has a rule that covers the request, unless Excluded has one: webhooks
+	// exclude none.
+	RuleSet
+	Excluded          RuleSet
+	MatchPolicy       admissionv1.MatchPolicyType
+	NamespaceSelector Selector
+	ObjectSelector    Selector
+}
+
+// RuleSet is a list of rules.
+type RuleSet struct {
+	Rules []admissionv1.RuleWithOperations
+	// ResourceNames are the names of objects that the rule with the same index is for;
+	// it is nil where no rule has any, as those of webhooks.
+	ResourceNames [][]string
+}
+
 // Webhook is one registered webhook of any type, with the API's defaults
 // filled in.
 type Webhook struct {
-	Ref
-	// Object is the configuration's metadata.
-	Object Object
+	Registration
 	// Index is the webhook's place in its configuration.
 	Index int
 
 	Backend        Backend
-	FailurePolicy  admissionv1.FailurePolicyType
-	MatchPolicy    admissionv1.MatchPolicyType
 	SideEffects    admissionv1.SideEffectClass
-	Reinvocation   admissionv1.ReinvocationPolicyType
 	Timeout        time.Duration
 	ReviewVersions []string
-
-	// Rules are what an admission webhook asks for; empty for a conversion.
-	Rules             []admissionv1.RuleWithOperations
-	NamespaceSelector Selector
-	ObjectSelector    Selector
-	MatchConditions   []admissionv1.MatchCondition
 
 	// CRD is set for a conversion only.
 	CRD *CRD
@@ -114,9 +145,9 @@ func (o Owner) String() string {
 	return o.Tool + "/" + o.Name
 }
 
-// FailsClosed reports whether requests are refused when the webhook cannot be
-// called. A conversion always fails closed.
-func (w *Webhook) FailsClosed() bool { return w.FailurePolicy != admissionv1.Ignore }
+// FailsClosed reports whether requests are refused where there is no answer. A
+// conversion always fails closed.
+func (r *Registration) FailsClosed() bool { return r.FailurePolicy != admissionv1.Ignore }
 
 // BackendKind says how the API server reaches a backend.
 type BackendKind string

@@ -171,20 +171,24 @@ func (o Objects) validating(c *admissionv1.ValidatingWebhookConfiguration, parse
 func (o Objects) admissionWebhook(r *registration, known selectors) *Webhook {
 	w := &r.webhook
 	return &Webhook{
-		Ref:               Ref{Type: r.hookType, Configuration: r.meta.Name, Name: w.Name},
-		Object:            o.webhookObject(r),
-		Index:             r.index,
-		Backend:           newBackend(w.ClientConfig),
-		FailurePolicy:     ptr.Deref(w.FailurePolicy, admissionv1.Fail),
-		MatchPolicy:       ptr.Deref(w.MatchPolicy, admissionv1.Equivalent),
-		SideEffects:       ptr.Deref(w.SideEffects, admissionv1.SideEffectClassUnknown),
-		Reinvocation:      ptr.Deref(r.reinvocation, admissionv1.NeverReinvocationPolicy),
-		Timeout:           timeout(w.TimeoutSeconds),
-		ReviewVersions:    w.AdmissionReviewVersions,
-		Rules:             w.Rules,
-		NamespaceSelector: known.parse(w.NamespaceSelector),
-		ObjectSelector:    known.parse(w.ObjectSelector),
-		MatchConditions:   w.MatchConditions,
+		Registration: Registration{
+			Ref:           Ref{Type: r.hookType, Configuration: r.meta.Name, Name: w.Name},
+			Object:        o.webhookObject(r),
+			FailurePolicy: ptr.Deref(w.FailurePolicy, admissionv1.Fail),
+			Reinvocation:  ptr.Deref(r.reinvocation, admissionv1.NeverReinvocationPolicy),
+			MatchResources: MatchResources{
+				RuleSet:           RuleSet{Rules: w.Rules},
+				MatchPolicy:       ptr.Deref(w.MatchPolicy, admissionv1.Equivalent),
+				NamespaceSelector: known.parse(w.NamespaceSelector),
+				ObjectSelector:    known.parse(w.ObjectSelector),
+			},
+			MatchConditions: w.MatchConditions,
+		},
+		Index:          r.index,
+		Backend:        newBackend(w.ClientConfig),
+		SideEffects:    ptr.Deref(w.SideEffects, admissionv1.SideEffectClassUnknown),
+		Timeout:        timeout(w.TimeoutSeconds),
+		ReviewVersions: w.AdmissionReviewVersions,
 	}
 }
 
@@ -220,10 +224,12 @@ func conversion(c *apiextensionsv1.CustomResourceDefinition, crd *CRD) []*Webhoo
 		return nil
 	}
 	return []*Webhook{{
-		Ref:            Ref{Type: Conversion, Configuration: c.Name, Name: c.Name},
-		Object:         crd.Object,
+		Registration: Registration{
+			Ref:           Ref{Type: Conversion, Configuration: c.Name, Name: c.Name},
+			Object:        crd.Object,
+			FailurePolicy: admissionv1.Fail,
+		},
 		Backend:        newBackend(admissionClient(conv.Webhook.ClientConfig)),
-		FailurePolicy:  admissionv1.Fail,
 		Timeout:        conversionTimeout,
 		ReviewVersions: conv.Webhook.ConversionReviewVersions,
 		CRD:            crd,

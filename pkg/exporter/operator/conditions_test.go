@@ -51,7 +51,7 @@ func reportOf(t *testing.T, check string, w inventory.Webhook) *classify.Report 
 }
 
 func webhookOf(t inventory.Type) inventory.Webhook {
-	return inventory.Webhook{Ref: inventory.Ref{Type: t, Configuration: "policy", Name: "pods.example.com"}, FailurePolicy: admissionv1.Fail}
+	return inventory.Webhook{Registration: inventory.Registration{Ref: inventory.Ref{Type: t, Configuration: "policy", Name: "pods.example.com"}, FailurePolicy: admissionv1.Fail}}
 }
 
 // states writes conditions as "Type=Status Reason", leaving out what is fine.
@@ -112,7 +112,7 @@ func widgets(group string, stored ...string) inventory.Webhook {
 		StoredVersions: stored,
 	}
 	name := "widgets." + group
-	return inventory.Webhook{Ref: inventory.Ref{Type: inventory.Conversion, Configuration: name, Name: name}, FailurePolicy: admissionv1.Fail, CRD: crd}
+	return inventory.Webhook{Registration: inventory.Registration{Ref: inventory.Ref{Type: inventory.Conversion, Configuration: name, Name: name}, FailurePolicy: admissionv1.Fail}, CRD: crd}
 }
 
 func TestConversionThatBlocksControllers(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -18,11 +20,13 @@ type Explanation struct {
 	Request ExplainedRequest `json:"request"`
 	// Notes say how the request was understood, and what the answer leaves open.
 	Notes []string `json:"notes,omitempty"`
-	// Chain are the webhooks that are called, or may be, in order.
+	// Chain are the policies that are evaluated and the webhooks that are called, or may
+	// be, in order.
 	Chain   []ChainStep   `json:"chain"`
 	Skipped []SkippedStep `json:"skipped"`
 	// BudgetSeconds is the worst case: how long the request waits if every
-	// webhook answers just before its timeout.
+	// webhook answers just before its timeout. Policies are evaluated by the API server
+	// itself, and add nothing.
 	BudgetSeconds int `json:"budgetSeconds"`
 	// ObservedSeconds is what the chain took, where that was observed.
 	ObservedSeconds *ObservedSeconds `json:"observedSeconds,omitempty"`
@@ -64,17 +68,25 @@ type ExplainedRequest struct {
 	Namespace   string              `json:"namespace"`
 }
 
-// ChainStep is a webhook of the chain.
+// ChainStep is a webhook of the chain, or a policy with a binding.
 type ChainStep struct {
-	// Step counts from 1. Validating webhooks share one: they are called at
-	// once.
-	Step           int             `json:"step"`
-	Type           inventory.Type  `json:"type"`
-	Configuration  string          `json:"configuration"`
-	Name           string          `json:"name"`
-	FailurePolicy  string          `json:"failurePolicy"`
-	TimeoutSeconds int             `json:"timeoutSeconds"`
-	Called         admission.Match `json:"called"`
+	// Step counts from 1. Validating webhooks share one: they are called at once. So do
+	// the policies of a type, among which the API server has no order.
+	Step          int            `json:"step"`
+	Type          inventory.Type `json:"type"`
+	Configuration string         `json:"configuration"`
+	Name          string         `json:"name"`
+	// Binding is that of a policy, where it is not the policy that decides.
+	Binding string `json:"binding,omitempty"`
+	// ValidationActions are those of the binding of a validating policy.
+	ValidationActions []string `json:"validationActions,omitempty"`
+	FailurePolicy     string   `json:"failurePolicy"`
+	// TimeoutSeconds is that of a webhook: policies have none.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+	// Called says whether a webhook is called, or a policy evaluated.
+	Called admission.Match `json:"called"`
+	// Reinvocable is set where that may be done again, if the object is changed after it.
+	Reinvocable bool `json:"reinvocable,omitempty"`
 	// Refuses is set where the request is refused instead of sent to the webhook.
 	Refuses bool `json:"refuses,omitempty"`
 	// Detail is what decides, where that is not the request alone.
@@ -83,11 +95,12 @@ type ChainStep struct {
 	Observed *Observed `json:"observed,omitempty"`
 }
 
-// SkippedStep is a webhook that is not called.
+// SkippedStep is a webhook that is not called, or a policy that is not evaluated.
 type SkippedStep struct {
 	Type          inventory.Type   `json:"type"`
 	Configuration string           `json:"configuration"`
 	Name          string           `json:"name"`
+	Binding       string           `json:"binding,omitempty"`
 	Why           admission.Reason `json:"why"`
 }
 
@@ -98,31 +111,83 @@ func newExplanation(c Explained) Explanation {
 		Version:       documentVersion,
 		Request:       ExplainedRequest{r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace},
 		Notes:         r.Notes,
-		Chain:         make([]ChainStep, 0, len(c.Steps)),
-		Skipped:       make([]SkippedStep, 0, len(c.Skipped)),
+		Chain:         chainSteps(c),
+		Skipped:       make([]SkippedStep, 0, len(c.Skipped)+len(c.SkippedPolicies)),
 		BudgetSeconds: wholeSeconds(c.Budget().Total()),
 		Line:          c.Line,
 	}
 	if c.Observed != nil {
 		e.Observed, e.ObservedSeconds = newObservation(c.Observed), observedSeconds(c)
 	}
-	place := 0
-	for i, step := range c.Steps {
-		w := step.Webhook
-		if i == 0 || w.Type == inventory.Mutating || c.Steps[i-1].Webhook.Type == inventory.Mutating {
-			place++
-		}
-		e.Chain = append(e.Chain, ChainStep{
-			Step: place, Type: w.Type, Configuration: w.Configuration, Name: w.Name,
-			FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
-			Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
-			Observed: newObserved(c.Observed, w.Series()),
-		})
+	for _, step := range c.SkippedPolicies {
+		e.Skipped = append(e.Skipped, SkippedStep{step.Policy.Type, step.Policy.Configuration, step.Policy.Name, bindingName(step), step.Reason})
 	}
 	for _, step := range c.Skipped {
-		e.Skipped = append(e.Skipped, SkippedStep{step.Webhook.Type, step.Webhook.Configuration, step.Webhook.Name, step.Reason})
+		e.Skipped = append(e.Skipped, SkippedStep{step.Webhook.Type, step.Webhook.Configuration, step.Webhook.Name, "", step.Reason})
 	}
 	return e
+}
+
+// chainSteps are all steps in the order of the request: policies before the webhooks
+// of what they do.
+func chainSteps(c Explained) []ChainStep {
+	out := make([]ChainStep, 0, len(c.Policies)+len(c.Steps))
+	place := 0
+	add := func(s ChainStep) {
+		if len(out) == 0 || s.Type == inventory.Mutating || s.Type != out[len(out)-1].Type {
+			place++
+		}
+		s.Step = place
+		out = append(out, s)
+	}
+	for _, t := range []inventory.Type{inventory.MutatingPolicy, inventory.Mutating, inventory.ValidatingPolicy, inventory.Validating} {
+		for _, step := range c.Policies {
+			if step.Policy.Type == t {
+				add(newPolicyStep(step, c.Request.Operation))
+			}
+		}
+		for _, step := range c.Steps {
+			if step.Webhook.Type == t {
+				add(newWebhookStep(step, c))
+			}
+		}
+	}
+	return out
+}
+
+func newWebhookStep(step admission.Step, c Explained) ChainStep {
+	w := step.Webhook
+	return ChainStep{
+		Type: w.Type, Configuration: w.Configuration, Name: w.Name,
+		FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
+		Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
+		Reinvocable: (admission.Budget{}).Add(w, c.Request.Operation).Reinvocable > 0,
+		Observed:    newObserved(c.Observed, w.Series()),
+	}
+}
+
+func newPolicyStep(step admission.PolicyStep, op admission.Operation) ChainStep {
+	p := step.Policy
+	out := ChainStep{
+		Type: p.Type, Configuration: p.Configuration, Name: p.Name, Binding: bindingName(step),
+		FailurePolicy: string(p.FailurePolicy),
+		Called:        step.Match, Refuses: step.Refused, Detail: step.Detail,
+		Reinvocable: p.Reinvocation == admissionv1.IfNeededReinvocationPolicy && op != admission.Delete,
+	}
+	if step.Binding != nil {
+		for _, action := range step.Binding.Actions {
+			out.ValidationActions = append(out.ValidationActions, string(action))
+		}
+	}
+	return out
+}
+
+// bindingName names the binding, "" where it is not the binding that decides.
+func bindingName(step admission.PolicyStep) string {
+	if step.Binding == nil {
+		return ""
+	}
+	return step.Binding.Object.Name
 }
 
 func wholeSeconds(d time.Duration) int { return int(d.Seconds()) }
@@ -192,9 +257,13 @@ func WriteExplainText(w io.Writer, c Explained, o TextOptions) error {
 		p.paragraph(word{"note: ", cyan}, words(note, plain))
 	}
 	p.newline()
+	e := newExplanation(c)
+	p.steps(e)
+	if len(c.Policies) > 0 {
+		p.paragraph(word{fmt.Sprintf("%-*s", margin, "policies"), bold}, words("are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions", plain))
+		p.newline()
+	}
 	if len(c.Steps) > 0 {
-		e := newExplanation(c)
-		p.steps(c.Chain, e)
 		p.budget(c.Chain)
 		p.observed(e)
 	}
@@ -212,20 +281,39 @@ func title(r admission.Request) string {
 }
 
 func summary(c admission.Chain) string {
-	if len(c.Steps) == 0 {
-		return fmt.Sprintf("meets no webhook; %d skipped.", len(c.Skipped))
+	skipped := len(c.Skipped) + len(c.SkippedPolicies)
+	met := countedPolicies(len(c.Policies))
+	switch {
+	case len(c.Steps) == 0 && len(c.Policies) == 0:
+		return fmt.Sprintf("meets no webhook; %d skipped.", skipped)
+	case len(c.Steps) == 0:
+		return fmt.Sprintf("meets %s and no webhook; %d skipped.", met, skipped)
+	case len(c.Policies) > 0:
+		met += " and "
 	}
-	return fmt.Sprintf("meets %s, %d s at worst; %d skipped.", inventory.Counted(len(c.Steps), "webhook"), wholeSeconds(c.Budget().Total()), len(c.Skipped))
+	return fmt.Sprintf("meets %s%s, %d s at worst; %d skipped.", met, inventory.Counted(len(c.Steps), "webhook"), wholeSeconds(c.Budget().Total()), skipped)
 }
 
-// steps writes one line per webhook that is called.
-func (p printer) steps(c admission.Chain, e Explanation) {
-	for i, step := range e.Chain {
+// countedPolicies counts policies, each as often as it has bindings that count; "" of
+// none.
+func countedPolicies(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 policy"
+	}
+	return fmt.Sprintf("%d policies", n)
+}
+
+// steps writes one line per webhook that is called and policy that is evaluated.
+func (p printer) steps(e Explanation) {
+	for _, step := range e.Chain {
 		label := fmt.Sprintf("%*d. ", margin-2, step.Step)
 		line := slices.Concat(
 			words(string(step.Type), dim), words(step.Name, bold),
-			words(fmt.Sprintf("failurePolicy %s, %d s%s", step.FailurePolicy, step.TimeoutSeconds, reinvocationNote(c, i)), plain),
-			words("[configuration "+step.Configuration+"]", dim),
+			words(stepText(step), plain),
+			words(broughtBy(step), dim),
 		)
 		if step.Observed != nil {
 			line = append(line, words("observed: "+observedText(*step.Observed), cyan)...)
@@ -238,13 +326,33 @@ func (p printer) steps(c admission.Chain, e Explanation) {
 		}
 		p.paragraph(word{label, plain}, line)
 	}
-	p.newline()
+	if len(e.Chain) > 0 {
+		p.newline()
+	}
 }
 
-// reinvocationNote is a note on a mutating webhook that may be called a second time.
-func reinvocationNote(c admission.Chain, i int) string {
-	if one := (admission.Budget{}).Add(c.Steps[i].Webhook, c.Request.Operation); one.Reinvocable > 0 {
-		return ", again if the object is changed after it"
+// stepText is what a step does where it fails, and how often it is taken.
+func stepText(step ChainStep) string {
+	text := "failurePolicy " + step.FailurePolicy
+	if step.TimeoutSeconds > 0 {
+		text += fmt.Sprintf(", %d s", step.TimeoutSeconds)
+	}
+	if len(step.ValidationActions) > 0 {
+		text += ", validationActions " + strings.Join(step.ValidationActions, " and ")
+	}
+	if step.Reinvocable {
+		text += ", again if the object is changed after it"
+	}
+	return text
+}
+
+// broughtBy names what puts the step into effect, "" where the step itself does.
+func broughtBy(step ChainStep) string {
+	switch {
+	case !step.Type.IsPolicy():
+		return "[configuration " + step.Configuration + "]"
+	case step.Binding != "":
+		return "[binding " + step.Binding + "]"
 	}
 	return ""
 }
@@ -307,37 +415,58 @@ func (p printer) conversion(step *admission.Step) {
 	p.newline()
 }
 
-// skipped writes what stands in the way of the webhooks that are not called.
-// Those whose rules ask for something else are only counted: they are most.
+// skipped writes what stands in the way of the webhooks that are not called and of the
+// policies that are not evaluated. Those whose rules ask for something else are only
+// counted: they are most.
 func (p printer) skipped(c admission.Chain) {
-	others := 0
-	for _, step := range c.Skipped {
+	webhooks, policies := 0, 0
+	for _, step := range c.SkippedPolicies {
 		if step.Reason == admission.ReasonRules {
-			others++
+			policies++
 			continue
 		}
-		line := slices.Concat(
-			words(string(step.Webhook.Type), dim), words(step.Webhook.Name, bold),
-			words(reason(step), plain), words("[configuration "+step.Webhook.Configuration+"]", dim),
-		)
-		p.paragraph(word{fmt.Sprintf("%-*s", margin, "skipped"), dim}, line)
+		p.skippedStep(&step.Policy.Registration, step.Verdict, "")
 	}
-	if others > 0 {
-		p.paragraph(word{fmt.Sprintf("%-*s", margin, "skipped"), dim}, words(fmt.Sprintf("%s whose rules do not cover it", inventory.Counted(others, "webhook")), plain))
+	for _, step := range c.Skipped {
+		if step.Reason == admission.ReasonRules {
+			webhooks++
+			continue
+		}
+		p.skippedStep(&step.Webhook.Registration, step.Verdict, "[configuration "+step.Webhook.Configuration+"]")
+	}
+	var others []string
+	if policies > 0 {
+		others = append(others, countedPolicies(policies))
+	}
+	if webhooks > 0 {
+		others = append(others, inventory.Counted(webhooks, "webhook"))
+	}
+	if len(others) > 0 {
+		p.paragraph(word{fmt.Sprintf("%-*s", margin, "skipped"), dim}, words(strings.Join(others, " and ")+" whose rules do not cover it", plain))
 	}
 }
 
-// reason is why a webhook is skipped.
-func reason(step admission.Step) string {
-	switch step.Reason {
+func (p printer) skippedStep(r *inventory.Registration, v admission.Verdict, registeredBy string) {
+	line := slices.Concat(words(string(r.Type), dim), words(r.Name, bold), words(reason(r, v), plain), words(registeredBy, dim))
+	p.paragraph(word{fmt.Sprintf("%-*s", margin, "skipped"), dim}, line)
+}
+
+// reason is why a webhook or policy is skipped.
+func reason(r *inventory.Registration, v admission.Verdict) string {
+	switch v.Reason {
 	case admission.ReasonExcluded:
+		if r.Type.IsPolicy() {
+			return "excluded: the API server evaluates no policy for it"
+		}
 		return "excluded: the API server calls no webhook for it"
 	case admission.ReasonScope:
 		return "scope: its rules ask for the other scope"
 	case admission.ReasonNamespaceSelector:
-		return "namespaceSelector: the namespace is not selected by " + step.Webhook.NamespaceSelector.String()
+		return "namespaceSelector: the namespace is not selected by " + r.NamespaceSelector.String()
 	case admission.ReasonObjectSelector:
-		return "objectSelector: the object is not selected by " + step.Webhook.ObjectSelector.String()
+		return "objectSelector: the object is not selected by " + r.ObjectSelector.String()
+	case admission.ReasonExcludeRules:
+		return "excludeResourceRules: one of them covers it"
 	}
-	return fmt.Sprintf("%s: %s", step.Reason, step.Detail)
+	return fmt.Sprintf("%s: %s", v.Reason, v.Detail)
 }

@@ -17,9 +17,11 @@ import (
 func chain() admission.Chain {
 	hook := func(t inventory.Type, name string, seconds int) *inventory.Webhook {
 		return &inventory.Webhook{
-			Ref:           inventory.Ref{Type: t, Configuration: "conf", Name: name + ".example.com"},
-			FailurePolicy: admissionv1.Fail,
-			Timeout:       time.Duration(seconds) * time.Second,
+			Registration: inventory.Registration{
+				Ref:           inventory.Ref{Type: t, Configuration: "conf", Name: name + ".example.com"},
+				FailurePolicy: admissionv1.Fail,
+			},
+			Timeout: time.Duration(seconds) * time.Second,
 		}
 	}
 	again := hook(inventory.Mutating, "sidecar", 10)
@@ -46,8 +48,27 @@ func chain() admission.Chain {
 			{Webhook: elsewhere, Verdict: admission.Verdict{Match: admission.No, Reason: admission.ReasonNamespaceSelector}},
 			{Webhook: hook(inventory.Validating, "conditional", 10), Verdict: admission.Verdict{Match: admission.No, Reason: admission.ReasonMatchConditions, Detail: `matchCondition "no-teams" is false`}},
 		},
+		Policies: []admission.PolicyStep{
+			{Policy: policy(inventory.MutatingPolicy, "labels"), Binding: &inventory.PolicyBinding{Object: inventory.Object{Name: "labels-everywhere"}}, Verdict: yes},
+			{Policy: policy(inventory.ValidatingPolicy, "limits"), Binding: &inventory.PolicyBinding{Object: inventory.Object{Name: "limits-shop"}, Actions: []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Audit}}, Verdict: admission.Verdict{Match: admission.Maybe, Reason: admission.ReasonParams, Detail: "only if a ConfigMap shop/limits exists"}},
+			{Policy: policy(inventory.ValidatingPolicy, "quota"), Verdict: admission.Verdict{Match: admission.Yes, Refused: true, Reason: admission.ReasonParams, Detail: "the API server does not serve the kind of its params (example.com/v1 Quota), which refuses the request"}},
+		},
+		SkippedPolicies: []admission.PolicyStep{
+			{Policy: policy(inventory.MutatingPolicy, "services"), Verdict: admission.Verdict{Match: admission.No, Reason: admission.ReasonRules}},
+			{Policy: policy(inventory.ValidatingPolicy, "forgotten"), Verdict: admission.Verdict{Match: admission.No, Reason: admission.ReasonBinding, Detail: "it has no binding"}},
+			{Policy: policy(inventory.ValidatingPolicy, "others"), Verdict: admission.Verdict{Match: admission.No, Reason: admission.ReasonExcludeRules}},
+		},
 		Conversion: &admission.Step{Webhook: hook(inventory.Conversion, "pods", 30), Verdict: admission.Verdict{Match: admission.Maybe, Detail: "the object may be stored in another version than v1"}},
 	}
+}
+
+// policy is one that is evaluated again where a later step changes the object.
+func policy(t inventory.Type, name string) *inventory.AdmissionPolicy {
+	p := &inventory.AdmissionPolicy{Registration: inventory.Registration{Ref: inventory.Ref{Type: t, Configuration: name, Name: name}, FailurePolicy: admissionv1.Fail}}
+	if t == inventory.MutatingPolicy {
+		p.Reinvocation = admissionv1.IfNeededReinvocationPolicy
+	}
+	return p
 }
 
 func TestExplain(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // nothing registers and that calls itself something hostile.
 func observedReport(o *inventory.Observation) *classify.Report {
 	profile := func(name string) classify.Profile {
-		w := &inventory.Webhook{Ref: inventory.Ref{Type: inventory.Validating, Configuration: "policy", Name: name}}
+		w := &inventory.Webhook{Registration: inventory.Registration{Ref: inventory.Ref{Type: inventory.Validating, Configuration: "policy", Name: name}}}
 		return classify.Profile{Facts: &classify.Facts{Webhook: w, Threshold: 0.5}}
 	}
 	s := &inventory.Snapshot{Taken: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Observed: o}

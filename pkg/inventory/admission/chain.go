@@ -18,6 +18,10 @@ type Chain struct {
 	Steps []Step
 	// Skipped are the others.
 	Skipped []Step
+	// Policies are the admission policies that are evaluated, or may be: those that
+	// mutate before the mutating webhooks, those that validate before the validating
+	// ones. There is no order among those of a type. SkippedPolicies are the others.
+	Policies, SkippedPolicies []PolicyStep
 	// Conversion is the conversion webhook that the request needs as well, if
 	// any. It is called by the storage, not by admission, and not within the
 	// budget.
@@ -39,11 +43,20 @@ func (m *Matcher) Chain(r Request) Chain {
 		if w.Type == inventory.Conversion {
 			continue
 		}
-		step := Step{w, r.matchEither(w)}
+		step := Step{w, r.either(func(q Request) Verdict { return q.Match(w) })}
 		if step.Match == No {
 			c.Skipped = append(c.Skipped, step)
 		} else {
 			c.Steps = append(c.Steps, step)
+		}
+	}
+	for _, p := range m.Snapshot.Policies {
+		for _, step := range m.policySteps(r, p) {
+			if step.Match == No {
+				c.SkippedPolicies = append(c.SkippedPolicies, step)
+			} else {
+				c.Policies = append(c.Policies, step)
+			}
 		}
 	}
 	c.Conversion = m.conversion(c)
@@ -149,7 +162,7 @@ func (c Chain) converted(crd *inventory.CRD) string {
 		return fmt.Sprintf("the request is in %s, the object is stored in %s", c.Request.Version, storage)
 	}
 	for _, step := range c.Steps {
-		kind, _ := c.Request.invocation(step.Webhook)
+		kind, _ := c.Request.invocation(&step.Webhook.RuleSet, step.Webhook.MatchPolicy)
 		if step.Match == Yes && kind != c.Request.Kind {
 			return fmt.Sprintf("webhook %s asks for it in another version than %s", step.Webhook.Name, c.Request.Version)
 		}

@@ -98,7 +98,7 @@ func TestChain(t *testing.T) {
 // TestReinvocationOfOne: the API server's own plugins may change the object in
 // answer to what a webhook did; an object being deleted is not changed.
 func TestReinvocationOfOne(t *testing.T) {
-	w := &inventory.Webhook{Ref: inventory.Ref{Type: inventory.Mutating}, Timeout: 5 * time.Second, Reinvocation: admissionv1.IfNeededReinvocationPolicy}
+	w := &inventory.Webhook{Registration: inventory.Registration{Ref: inventory.Ref{Type: inventory.Mutating}, Reinvocation: admissionv1.IfNeededReinvocationPolicy}, Timeout: 5 * time.Second}
 	for op, want := range map[Operation]time.Duration{Create: 10 * time.Second, Delete: 5 * time.Second} {
 		if got := (Budget{}).Add(w, op).Total(); got != want {
 			t.Errorf("%s: budget %s, want %s", op, got, want)

@@ -74,7 +74,7 @@ func (m *Matcher) alwaysFails(w *inventory.Webhook, r inventory.Resource, op Ope
 func (r Request) failing(w *inventory.Webhook, kind Kind) (FailingCondition, bool) {
 	out, fails := FailingCondition{Alone: true}, false
 	for i, c := range w.MatchConditions {
-		o := r.cached.outcome(r, r.stageOf(w, kind), c.Expression)
+		o := r.cached.outcome(r, r.stageOf(w.Type, kind), c.Expression)
 		switch {
 		case o.Match == No:
 			return FailingCondition{}, false

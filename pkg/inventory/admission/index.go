@@ -33,6 +33,8 @@ type index struct {
 	groupNames []string
 	// at finds the target of a resource.
 	at map[inventory.Resource]int
+	// namespaced says of each served kind whether it is.
+	namespaced map[Kind]bool
 	// preferred is the best version of each group with CRDs.
 	preferred map[string]string
 	// stored are all versions of what is stored as one.
@@ -110,6 +112,8 @@ func newIndex(s *inventory.Snapshot, p *programs) *index {
 		groups: map[string]*groupEntries{},
 		at:     map[inventory.Resource]int{},
 		stored: map[inventory.Resource][]apiVersion{},
+
+		namespaced: map[Kind]bool{},
 	}).withoutCaches(p)
 	exempt := NeverSent(s)
 	byStorage := map[inventory.Resource][]int{}
@@ -136,6 +140,9 @@ func newIndex(s *inventory.Snapshot, p *programs) *index {
 		e := entry{apiVersion: v, equivalent: byStorage[storedAs(v.Resource)]}
 		if v.Served {
 			e.exact = []int{x.at[v.Resource]}
+			if v.Subresource == "" {
+				x.namespaced[v.Kind] = v.Namespaced
+			}
 		}
 		if x.groups[v.Group] == nil {
 			x.groups[v.Group] = &groupEntries{byName: map[string][]int{}}
@@ -427,7 +434,7 @@ type conditionsQuery struct {
 func (m *Matcher) possible(w *inventory.Webhook, r inventory.Resource, op Operation) bool {
 	for _, v := range m.index.servedVersions(r) {
 		request := m.cachedRequest(v, op, Subject{})
-		if request.matchConditions(w, request.unresolvedKind()).Match != No {
+		if request.matchConditions(&w.Registration, request.stageOf(w.Type, request.unresolvedKind())).Match != No {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
@@ -30,6 +31,13 @@ const (
 	ReasonNamespaceSelector Reason = "namespaceSelector"
 	ReasonObjectSelector    Reason = "objectSelector"
 	ReasonMatchConditions   Reason = "matchConditions"
+)
+
+// The reasons that policies have beside those.
+const (
+	ReasonExcludeRules Reason = "excludeResourceRules"
+	ReasonBinding      Reason = "binding"
+	ReasonParams       Reason = "params"
 )
 
 // Verdict says whether a webhook is called for a request.
@@ -65,25 +73,52 @@ func (r Request) Match(w *inventory.Webhook) Verdict {
 	if r.exempt {
 		return Verdict{Match: No, Reason: ReasonExcluded}
 	}
-	kind, why := r.invocation(w)
-	if why != "" {
-		return Verdict{Match: No, Reason: why}
-	}
-	verdict := r.selectsNamespace(w).and(r.selectsObject(w))
+	kind, verdict := r.covers(w.Type, &w.MatchResources)
 	if verdict.Match == No || verdict.Refused {
 		return verdict
 	}
-	return verdict.and(r.matchConditions(w, kind))
+	return verdict.and(r.matchConditions(&w.Registration, r.stageOf(w.Type, kind)))
 }
 
-// matchEither is Match, and Maybe where that depends on whether the object
-// of an update exists.
-func (r Request) matchEither(w *inventory.Webhook) Verdict {
-	verdict := r.Match(w)
+// covers says whether the request is one that a webhook, policy or binding of the
+// type asks for, and the kind in which it gets the object.
+func (r Request) covers(t inventory.Type, m *inventory.MatchResources) (Kind, Verdict) {
+	kind, verdict := r.rulesCover(t, m)
+	if verdict.Match == No {
+		return Kind{}, verdict
+	}
+	return kind, verdict.and(r.selectsNamespace(m).and(r.selectsObject(t, m)))
+}
+
+// rulesCover is covers by the rules alone. A policy or binding without any is for all
+// requests, a webhook for none. Source:
+// k8s.io/apiserver/pkg/admission/plugin/policy/matching.
+func (r Request) rulesCover(t inventory.Type, m *inventory.MatchResources) (Kind, Verdict) {
+	_, excluded := r.invocation(&m.Excluded, m.MatchPolicy)
+	switch excluded.Match {
+	case Yes:
+		return Kind{}, Verdict{Match: No, Reason: ReasonExcludeRules}
+	case Maybe:
+		excluded.Reason = ReasonExcludeRules
+		excluded.Detail = "unless the object has a name that its excludeResourceRules ask for"
+	case No:
+		excluded = Verdict{Match: Yes}
+	}
+	if len(m.Rules) == 0 && t.IsPolicy() {
+		return r.Kind, excluded
+	}
+	kind, verdict := r.invocation(&m.RuleSet, m.MatchPolicy)
+	return kind, verdict.and(excluded)
+}
+
+// either is the answer to the request, and Maybe where that depends on whether the
+// object of an update exists.
+func (r Request) either(match func(Request) Verdict) Verdict {
+	verdict := match(r)
 	if r.requestContext == nil || r.created == nil {
 		return verdict
 	}
-	created := r.created.Match(w)
+	created := match(*r.created)
 	switch {
 	case verdict.Match == No && created.Match != No:
 		return Verdict{Match: Maybe, Reason: verdict.Reason, Detail: "only if the object does not exist: the request creates it then"}
@@ -113,31 +148,61 @@ func (v Verdict) and(o Verdict) Verdict {
 	return o
 }
 
-// invocation returns the kind in which the webhook gets the request's object,
-// or why no rule covers it: a rule that covers the request itself decides, else
-// the first that covers something equivalent.
-func (r Request) invocation(w *inventory.Webhook) (Kind, Reason) {
+// invocation returns the kind in which the object is given to what has the rules, or
+// why none covers it: a rule that covers the request itself decides, else the first
+// that covers something equivalent.
+func (r Request) invocation(set *inventory.RuleSet, policy admissionv1.MatchPolicyType) (Kind, Verdict) {
 	own := apiVersion{r.Resource, r.Version, r.Kind, r.namespaced, true}
-	scope := false
-	for i := range w.Rules {
-		switch ruleCovers(&w.Rules[i], own, r.Operation) {
-		case "":
-			return r.Kind, ""
-		case ReasonScope:
-			scope = true
+	scope, open := false, Kind{}
+	for i := range set.Rules {
+		covered := ruleCovers(&set.Rules[i], own, r.Operation)
+		scope = scope || covered == ReasonScope
+		switch named := r.named(set, i); {
+		case covered != "" || named == No:
+		case named == Yes:
+			return r.Kind, Verdict{Match: Yes}
+		default:
+			open = r.Kind
 		}
 	}
-	if w.MatchPolicy != admissionv1.Exact {
-		for i := range w.Rules {
-			if kind, ok := equivalent(&w.Rules[i], r); ok {
-				return kind, ""
-			}
+	for i := 0; i < len(set.Rules) && policy != admissionv1.Exact; i++ {
+		kind, covered := equivalent(&set.Rules[i], r)
+		switch named := r.named(set, i); {
+		case !covered || named == No:
+		case named == Yes && open != (Kind{}) && open != kind:
+			return Kind{Kind: kind.Kind, Unsure: true}, Verdict{Match: Yes}
+		case named == Yes:
+			return kind, Verdict{Match: Yes}
+		case open == (Kind{}):
+			open = kind
+		case open != kind:
+			open = Kind{Kind: kind.Kind, Unsure: true}
 		}
 	}
-	if scope {
-		return Kind{}, ReasonScope
+	return open, uncovered(scope, open)
+}
+
+// uncovered is the verdict where no rule covers a request for certain: open is the
+// kind in which one does for a name that is not known.
+func uncovered(scope bool, open Kind) Verdict {
+	switch {
+	case open != (Kind{}):
+		return Verdict{Match: Maybe, Reason: ReasonRules, Detail: "only if the object has a name that its rules ask for (resourceNames)"}
+	case scope:
+		return Verdict{Match: No, Reason: ReasonScope}
 	}
-	return Kind{}, ReasonRules
+	return Verdict{Match: No, Reason: ReasonRules}
+}
+
+// named says whether the rule with the index is for an object of that name.
+func (r Request) named(set *inventory.RuleSet, i int) Match {
+	switch {
+	case set.ResourceNames == nil || len(set.ResourceNames[i]) == 0:
+		return Yes
+	case r.Name == "":
+		return Maybe
+	}
+	return certain(slices.Contains(set.ResourceNames[i], r.Name))
 }
 
 // equivalent returns the kind of what the rule covers of the request's
@@ -186,52 +251,52 @@ func (r Request) isClusterScoped() bool {
 	return r.Namespace == "" && !r.namespaceUnknown && r.Resource.Name != "namespaces"
 }
 
-func (r Request) selectsNamespace(w *inventory.Webhook) Verdict {
+func (r Request) selectsNamespace(m *inventory.MatchResources) Verdict {
 	if r.isClusterScoped() {
 		return Verdict{Match: Yes}
 	}
-	if w.NamespaceSelector.Err != nil {
-		return unreadable(w.NamespaceSelector, "namespaceSelector")
+	if m.NamespaceSelector.Err != nil {
+		return unreadable(m.NamespaceSelector, "namespaceSelector")
 	}
-	switch r.namespaceLabels.match(w.NamespaceSelector) {
+	switch r.namespaceLabels.match(m.NamespaceSelector) {
 	case Yes:
 		return Verdict{Match: Yes}
 	case Maybe:
-		return r.selectsUnknown(w)
+		return r.selectsUnknown(m)
 	}
 	return Verdict{Match: No, Reason: ReasonNamespaceSelector}
 }
 
 // selectsUnknown is the verdict where labels of the namespace decide that are
 // not known. A namespace without any is either selected or not.
-func (r Request) selectsUnknown(w *inventory.Webhook) Verdict {
+func (r Request) selectsUnknown(m *inventory.MatchResources) Verdict {
 	verdict := Verdict{Match: Maybe, Reason: ReasonNamespaceSelector, Detail: "the labels of the namespace are not known"}
 	if r.namespaceUnknown {
 		return verdict
 	}
 	unlabeled := labelSet{known: r.namespaceLabels.known, complete: true}
-	verdict.OptIn = unlabeled.match(w.NamespaceSelector) == No
+	verdict.OptIn = unlabeled.match(m.NamespaceSelector) == No
 	condition := "unless it has one that the namespaceSelector excludes"
 	if verdict.OptIn {
 		condition = "only if it has those that the namespaceSelector asks for"
 	}
-	verdict.Detail = fmt.Sprintf("the labels of namespace %s are not known: called %s (%s)", r.Namespace, condition, w.NamespaceSelector)
+	verdict.Detail = fmt.Sprintf("the labels of namespace %s are not known: called %s (%s)", r.Namespace, condition, m.NamespaceSelector)
 	return verdict
 }
 
 // selectsObject asks the objectSelector about the object as the request makes
 // it and, in an update, as the request finds it: either is enough. What a
 // CONNECT sends carries no labels at all.
-func (r Request) selectsObject(w *inventory.Webhook) Verdict {
-	called, unknown := r.objectLabels.match(w.ObjectSelector), "the labels of the object are not known"
-	reset := r.labelsReset && w.Type == inventory.Validating
+func (r Request) selectsObject(t inventory.Type, m *inventory.MatchResources) Verdict {
+	called, unknown := r.objectLabels.match(m.ObjectSelector), "the labels of the object are not known"
+	reset := r.labelsReset && t.Validates()
 	if r.Operation == Update && (called == No || reset) {
-		called, unknown = r.oldLabels.match(w.ObjectSelector), "the labels that the object had before are not known"
+		called, unknown = r.oldLabels.match(m.ObjectSelector), "the labels that the object had before are not known"
 	}
 	switch {
-	case w.ObjectSelector.Err != nil:
-		return unreadable(w.ObjectSelector, "objectSelector")
-	case w.ObjectSelector.Empty():
+	case m.ObjectSelector.Err != nil:
+		return unreadable(m.ObjectSelector, "objectSelector")
+	case m.ObjectSelector.Empty():
 		return Verdict{Match: Yes}
 	case r.Operation == Connect || called == No:
 		return Verdict{Match: No, Reason: ReasonObjectSelector}

@@ -45,32 +45,36 @@ type outcome struct {
 	doubt string
 }
 
-// matchConditions asks those of the webhook: any that is false skips the
-// webhook; else any error refuses the request or, with failurePolicy Ignore,
-// skips the webhook. Source:
+// matchConditions asks those of a webhook or policy: any that is false skips it; else
+// any error refuses the request or, with failurePolicy Ignore, skips it. Source:
 // k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions.
-func (r Request) matchConditions(w *inventory.Webhook, kind Kind) Verdict {
-	verdict := Verdict{Match: Yes}
-	var failed string
-	for _, c := range w.MatchConditions {
-		o := r.cached.outcome(r, r.stageOf(w, kind), c.Expression)
-		switch {
-		case o.Match == No:
-			return Verdict{Match: No, Reason: ReasonMatchConditions, Detail: fmt.Sprintf("matchCondition %q is false", c.Name)}
-		case o.failure != nil:
-			failed = fmt.Sprintf("matchCondition %q fails: %v", c.Name, o.failure)
-		case o.Match == Maybe && verdict.Match == Yes:
-			verdict = Verdict{Match: Maybe, Reason: ReasonMatchConditions, Detail: fmt.Sprintf("matchCondition %q %s", c.Name, o.doubt)}
-		}
-	}
+func (r Request) matchConditions(w *inventory.Registration, at stage) Verdict {
+	verdict, failed := r.conditions(w, at)
 	if failed != "" {
 		return failedConditions(w, verdict, failed)
 	}
 	return verdict
 }
 
+// conditions is matchConditions without regard to errors, and what they say.
+func (r Request) conditions(w *inventory.Registration, at stage) (verdict Verdict, failed string) {
+	verdict = Verdict{Match: Yes}
+	for _, c := range w.MatchConditions {
+		o := r.cached.outcome(r, at, c.Expression)
+		switch {
+		case o.Match == No:
+			return Verdict{Match: No, Reason: ReasonMatchConditions, Detail: fmt.Sprintf("matchCondition %q is false", c.Name)}, ""
+		case o.failure != nil:
+			failed = fmt.Sprintf("matchCondition %q fails: %v", c.Name, o.failure)
+		case o.Match == Maybe && verdict.Match == Yes:
+			verdict = Verdict{Match: Maybe, Reason: ReasonMatchConditions, Detail: fmt.Sprintf("matchCondition %q %s", c.Name, o.doubt)}
+		}
+	}
+	return verdict, failed
+}
+
 // failedConditions is the verdict of an error beside which none is false, yet.
-func failedConditions(w *inventory.Webhook, rest Verdict, failed string) Verdict {
+func failedConditions(w *inventory.Registration, rest Verdict, failed string) Verdict {
 	switch {
 	case !w.FailsClosed():
 		return Verdict{Match: No, Reason: ReasonMatchConditions, Detail: failed + " (failurePolicy Ignore)"}
@@ -114,23 +118,29 @@ func (c *conditionCache) next(p *programs) *conditionCache {
 
 func (c *conditionCache) outcome(r Request, at stage, expression string) outcome {
 	return c.outcomes.getOrCompute(expressionOn{expression, at}, func() outcome {
-		return c.programs.of(expression).run(r, at)
+		return c.programs.of(sourceText{expression, at.params != webhookParams}).run(r, at)
 	})
 }
 
 // programs are compiled expressions.
 type programs struct {
-	known *resultCache[string, *program]
+	known *resultCache[sourceText, *program]
 }
 
-func newPrograms() *programs { return &programs{newResultCache[string, *program]()} }
+// sourceText is an expression, of a policy or of a webhook.
+type sourceText struct {
+	expression string
+	ofPolicy   bool
+}
+
+func newPrograms() *programs { return &programs{newResultCache[sourceText, *program]()} }
 
 // next returns those of the next Snapshot: what an expression is compiled to
 // depends on nothing else.
 func (p *programs) next() *programs { return &programs{p.known.next()} }
 
-func (p *programs) of(expression string) *program {
-	return p.known.getOrCompute(expression, func() *program { return compile(expression) })
+func (p *programs) of(text sourceText) *program {
+	return p.known.getOrCompute(text, func() *program { return compile(text) })
 }
 
 // program is a compiled expression, or why it is none.
@@ -146,12 +156,15 @@ type program struct {
 	err        error
 }
 
-func compile(expression string) *program {
+func compile(text sourceText) *program {
 	env, err := conditionEnv()
+	if text.ofPolicy {
+		env, err = policyEnv()
+	}
 	if err != nil {
 		return &program{err: err}
 	}
-	ast, issues := env.Compile(expression)
+	ast, issues := env.Compile(text.expression)
 	if issues.Err() != nil {
 		return &program{err: issue(issues)}
 	}
@@ -180,19 +193,26 @@ func issue(issues *cel.Issues) error {
 // compile. The API server stores none such, but files may hold them.
 func (m *Matcher) Errors() []inventory.Error {
 	out := slices.Clone(m.Snapshot.Errors)
-	for i := range m.Snapshot.Webhooks {
-		w := m.Snapshot.Webhooks[i]
-		for _, c := range w.MatchConditions {
-			if p := m.index.programs.of(c.Expression); p.err != nil {
-				out = append(out, inventory.Error{
-					Source:  w.Object.Source,
-					Object:  w.Object.Kind + "/" + w.Configuration,
-					Message: fmt.Sprintf("reading matchCondition %q of webhook %s: %v", c.Name, w.Name, p.err),
-				})
-			}
-		}
+	for _, w := range m.Snapshot.Webhooks {
+		out = m.appendErrors(out, &w.Registration, "webhook")
+	}
+	for _, p := range m.Snapshot.Policies {
+		out = m.appendErrors(out, &p.Registration, "policy")
 	}
 	return out
+}
+
+func (m *Matcher) appendErrors(errors []inventory.Error, w *inventory.Registration, word string) []inventory.Error {
+	for _, c := range w.MatchConditions {
+		if p := m.index.programs.of(sourceText{c.Expression, w.Type.IsPolicy()}); p.err != nil {
+			errors = append(errors, inventory.Error{
+				Source:  w.Object.Source,
+				Object:  w.Object.Kind + "/" + w.Configuration,
+				Message: fmt.Sprintf("reading matchCondition %q of %s %s: %v", c.Name, word, w.Name, p.err),
+			})
+		}
+	}
+	return errors
 }
 
 func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {
@@ -222,7 +242,7 @@ func (p *program) run(r Request, at stage) outcome {
 		}
 		run, limit = authorized, authorizedCost
 	}
-	vars, err := cel.PartialVars(r.variables(at), r.unknowns(at.Kind)...)
+	vars, err := cel.PartialVars(r.variables(at), r.unknowns(at)...)
 	if err != nil {
 		return outcome{Match: Maybe, doubt: err.Error()}
 	}
@@ -290,7 +310,7 @@ func (r Request) variables(at stage) map[string]any {
 	if r.user != nil {
 		request["userInfo"] = map[string]any{"username": r.user.Name, "groups": r.user.Groups}
 	}
-	out := map[string]any{"request": request, "object": r.newObject(at), "oldObject": r.oldObject(at), "namespaceObject": nil}
+	out := map[string]any{"request": request, "object": r.newObject(at), "oldObject": r.oldObject(at), "namespaceObject": nil, "params": nil}
 	if r.user.mayEverything() {
 		out[plugincel.AuthorizerVarName] = library.NewAuthorizerVal(&user.DefaultInfo{Name: r.user.Name, Groups: r.user.Groups}, allowing)
 	}
@@ -310,7 +330,7 @@ var allowing = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attrib
 })
 
 // unknowns are the variables that the request leaves open.
-func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
+func (r Request) unknowns(at stage) []*cel.AttributePatternType {
 	request := func(fields ...string) *cel.AttributePatternType {
 		p := cel.AttributePattern("request")
 		for _, f := range fields {
@@ -338,8 +358,14 @@ func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
 	if r.namespaceUnknown {
 		out = append(out, request("namespace"))
 	}
-	if kind.Unsure {
+	if at.Unsure {
 		out = append(out, request("kind", "group"), request("kind", "version"))
+	}
+	if at.params != webhookParams {
+		out = append(out, cel.AttributePattern(plugincel.VariableVarName))
+	}
+	if at.params == openParams {
+		out = append(out, cel.AttributePattern(plugincel.ParamsVarName))
 	}
 	if r.Kind.Unsure {
 		out = append(out, request("requestKind", "group"), request("requestKind", "version"))
@@ -351,22 +377,32 @@ func (r Request) unknowns(kind Kind) []*cel.AttributePatternType {
 // matchConditions, with the libraries of its newest version: what an older one
 // does not know, it does not store. Source: NewMutatingWebhook and
 // NewValidatingAdmissionWebhook of k8s.io/apiserver/pkg/admission/plugin/webhook.
-var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
+var conditionEnv = sync.OnceValues(func() (*cel.Env, error) { return newEnv() })
+
+// policyEnv is the same for policies, of whose variables only the names are read.
+var policyEnv = sync.OnceValues(func() (*cel.Env, error) {
+	return newEnv(
+		cel.Variable(plugincel.ParamsVarName, cel.DynType),
+		cel.Variable(plugincel.VariableVarName, cel.MapType(cel.StringType, cel.DynType)),
+	)
+})
+
+func newEnv(more ...cel.EnvOption) (*cel.Env, error) {
 	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
 	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions: []cel.EnvOption{
+		EnvOptions: append([]cel.EnvOption{
 			cel.Variable(plugincel.ObjectVarName, cel.DynType),
 			cel.Variable(plugincel.OldObjectVarName, cel.DynType),
 			cel.Variable(plugincel.NamespaceVarName, namespace.CelType()), // declared, but always null
 			cel.Variable(plugincel.RequestVarName, request.CelType()),
 			cel.Variable(plugincel.AuthorizerVarName, library.AuthorizerType),
 			cel.Variable(plugincel.RequestResourceAuthorizerVarName, library.ResourceCheckType),
-		},
+		}, more...),
 		DeclTypes: []*apiservercel.DeclType{request, namespace},
 	}, environment.StrictCostOpt)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the environment of matchConditions: %w", err)
 	}
 	return set.StoredExpressionsEnv(), nil
-})
+}

@@ -160,7 +160,10 @@ func some[T any](r *rand.Rand, from []T) []T {
 }
 
 func generated(r *rand.Rand) *inventory.Webhook {
-	w := &inventory.Webhook{Ref: inventory.Ref{Type: inventory.Validating, Configuration: "generated", Name: "generated.example.com"}, MatchPolicy: admissionv1.Equivalent}
+	w := &inventory.Webhook{Registration: inventory.Registration{
+		Ref:            inventory.Ref{Type: inventory.Validating, Configuration: "generated", Name: "generated.example.com"},
+		MatchResources: inventory.MatchResources{MatchPolicy: admissionv1.Equivalent},
+	}}
 	if r.IntN(3) == 0 {
 		w.MatchPolicy = admissionv1.Exact
 	}

@@ -21,10 +21,23 @@ type stage struct {
 	// request may not change: it does so between the mutating and the validating
 	// webhooks.
 	prepared bool
+	// params are those of a policy.
+	params paramsKnown
 }
 
-func (r Request) stageOf(w *inventory.Webhook, kind Kind) stage {
-	return stage{kind, r.Operation == Update && r.Resource.Subresource != "" && w.Type == inventory.Validating}
+// paramsKnown says what an expression may read of params.
+type paramsKnown string
+
+// A webhook has none, nor has a policy's binding without paramRef. Others are not known.
+const (
+	webhookParams paramsKnown = ""
+	nullParams    paramsKnown = "null"
+	openParams    paramsKnown = "open"
+)
+
+// stageOf is the stage at which those of the type are asked.
+func (r Request) stageOf(t inventory.Type, kind Kind) stage {
+	return stage{Kind: kind, prepared: r.Operation == Update && r.Resource.Subresource != "" && t.Validates()}
 }
 
 // newObject is the variable object: null where something is deleted.

@@ -59,6 +59,8 @@ type requestContext struct {
 	namespaced bool
 	// exempt says that the API server calls no webhook for it.
 	exempt bool
+	// unjudged says that no policy of the API is evaluated for it.
+	unjudged bool
 	// namespaceUnknown is set where Namespace is not known.
 	namespaceUnknown bool
 	// namespaceLabels are what the namespaceSelector is compared with; objectLabels
@@ -327,6 +329,7 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 			user:         subject.User,
 			namespaced:   v.Namespaced,
 			exempt:       x.exempt(v.Resource),
+			unjudged:     slices.Contains(neverJudged, v.Resource.Parent()),
 			objectLabels: objectLabels(v, op, sent),
 			labelsReset:  m.resetsLabels(v.Resource),
 			foreign:      x.isForeign(v),

@@ -91,7 +91,7 @@ func (j *reference) decide(w *inventory.Webhook, attr admission.Attributes) stri
 	case !inNamespace || !onObject || kind.Empty():
 		return skipped
 	}
-	return j.conditions(w, attr, kind)
+	return j.conditions(&w.Registration, attr, kind)
 }
 
 // kind is that in which the webhook gets the object; empty where no rule
@@ -121,7 +121,7 @@ type elsewhere struct {
 
 func (e elsewhere) GetResource() schema.GroupVersionResource { return e.resource }
 
-func (j *reference) conditions(w *inventory.Webhook, attr admission.Attributes, kind schema.GroupVersionKind) string {
+func (j *reference) conditions(w *inventory.Registration, attr admission.Attributes, kind schema.GroupVersionKind) string {
 	var expressions []plugin.ExpressionAccessor
 	for _, c := range w.MatchConditions {
 		expressions = append(expressions, (*matchconditions.MatchCondition)(&c))

@@ -98,6 +98,10 @@ var excludedReviews = []inventory.Resource{
 	{Group: "authorization.k8s.io", Name: "subjectaccessreviews"},
 }
 
+// neverJudged are the resources for which no policy of the API is evaluated, whatever
+// the gate above says. Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic.
+var neverJudged = slices.Concat(exemptKinds[2:], excludedReviews)
+
 // NeverSent returns the resources for which this server calls no webhook.
 func NeverSent(s *inventory.Snapshot) []inventory.Resource {
 	if s.ReviewsExcluded {

@@ -21,6 +21,25 @@ func defaultRules(rules []admissionv1.RuleWithOperations) {
 	}
 }
 
+func defaultNamedRules(m *admissionv1.MatchResources) {
+	if m == nil {
+		return
+	}
+	allScopes := new(admissionv1.AllScopes)
+	for _, rules := range [][]admissionv1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
+		for i := range rules {
+			rules[i].Scope = cmp.Or(rules[i].Scope, allScopes)
+		}
+	}
+}
+
+// defaultParamRef sets the default of v1alpha1, which later versions lack.
+func defaultParamRef(version string, ref *admissionv1.ParamRef) {
+	if version == "v1alpha1" && ref != nil {
+		ref.ParameterNotFoundAction = cmp.Or(ref.ParameterNotFoundAction, new(admissionv1.DenyAction))
+	}
+}
+
 func defaultService(s *corev1.ServiceSpec) {
 	s.Type = cmp.Or(s.Type, corev1.ServiceTypeClusterIP)
 	for i := range s.Ports {

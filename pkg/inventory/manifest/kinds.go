@@ -49,22 +49,29 @@ type decoder struct {
 
 // decoders are the kinds that are read, each with its group; all others are skipped.
 var decoders = map[string]decoder{
-	"ValidatingWebhookConfiguration.admissionregistration.k8s.io": {[]string{"v1", v1beta1}, false, empty[admissionv1.ValidatingWebhookConfiguration]},
-	"MutatingWebhookConfiguration.admissionregistration.k8s.io":   {[]string{"v1", v1beta1}, false, empty[admissionv1.MutatingWebhookConfiguration]},
-	"CustomResourceDefinition.apiextensions.k8s.io":               {[]string{"v1", v1beta1}, false, empty[crd]},
-	"APIService.apiregistration.k8s.io":                           {[]string{"v1", v1beta1}, false, empty[apiregistrationv1.APIService]},
-	"Namespace":                                                   {[]string{"v1"}, false, empty[metav1.PartialObjectMetadata]},
-	"Service":                                                     {[]string{"v1"}, true, empty[corev1.Service]},
-	"Endpoints":                                                   {[]string{"v1"}, true, empty[endpoints]},
-	"EndpointSlice.discovery.k8s.io":                              {[]string{"v1", v1beta1}, true, empty[endpointSlice]},
-	"Node":                                                        {[]string{"v1"}, false, empty[corev1.Node]},
-	"Pod":                                                         {[]string{"v1"}, true, empty[corev1.Pod]},
-	"Deployment.apps":                                             {[]string{"v1"}, true, empty[appsv1.Deployment]},
-	"StatefulSet.apps":                                            {[]string{"v1"}, true, empty[appsv1.StatefulSet]},
-	"DaemonSet.apps":                                              {[]string{"v1"}, true, empty[appsv1.DaemonSet]},
-	"ClusterVersion.config.openshift.io":                          {[]string{"v1"}, false, empty[clusterStatus]},
-	"ClusterOperator.config.openshift.io":                         {[]string{"v1"}, false, empty[clusterStatus]},
+	"ValidatingWebhookConfiguration.admissionregistration.k8s.io":   {[]string{"v1", v1beta1}, false, empty[admissionv1.ValidatingWebhookConfiguration]},
+	"MutatingWebhookConfiguration.admissionregistration.k8s.io":     {[]string{"v1", v1beta1}, false, empty[admissionv1.MutatingWebhookConfiguration]},
+	"ValidatingAdmissionPolicy.admissionregistration.k8s.io":        {policyVersions, false, empty[admissionv1.ValidatingAdmissionPolicy]},
+	"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": {policyVersions, false, empty[admissionv1.ValidatingAdmissionPolicyBinding]},
+	"MutatingAdmissionPolicy.admissionregistration.k8s.io":          {policyVersions, false, empty[admissionv1.MutatingAdmissionPolicy]},
+	"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":   {policyVersions, false, empty[admissionv1.MutatingAdmissionPolicyBinding]},
+	"CustomResourceDefinition.apiextensions.k8s.io":                 {[]string{"v1", v1beta1}, false, empty[crd]},
+	"APIService.apiregistration.k8s.io":                             {[]string{"v1", v1beta1}, false, empty[apiregistrationv1.APIService]},
+	"Namespace":                                                     {[]string{"v1"}, false, empty[metav1.PartialObjectMetadata]},
+	"Service":                                                       {[]string{"v1"}, true, empty[corev1.Service]},
+	"Endpoints":                                                     {[]string{"v1"}, true, empty[endpoints]},
+	"EndpointSlice.discovery.k8s.io":                                {[]string{"v1", v1beta1}, true, empty[endpointSlice]},
+	"Node":                                                          {[]string{"v1"}, false, empty[corev1.Node]},
+	"Pod":                                                           {[]string{"v1"}, true, empty[corev1.Pod]},
+	"Deployment.apps":                                               {[]string{"v1"}, true, empty[appsv1.Deployment]},
+	"StatefulSet.apps":                                              {[]string{"v1"}, true, empty[appsv1.StatefulSet]},
+	"DaemonSet.apps":                                                {[]string{"v1"}, true, empty[appsv1.DaemonSet]},
+	"ClusterVersion.config.openshift.io":                            {[]string{"v1"}, false, empty[clusterStatus]},
+	"ClusterOperator.config.openshift.io":                           {[]string{"v1"}, false, empty[clusterStatus]},
 }
+
+// policyVersions are those of policies and bindings, whose fields are the same.
+var policyVersions = []string{"v1", v1beta1, "v1alpha1"}
 
 func empty[T any, P interface {
 	*T
@@ -89,6 +96,16 @@ func convert(object metav1.Object, version string) any {
 			w := &o.Webhooks[i]
 			defaultWebhook(version, webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions, w.Rules})
 		}
+	case *admissionv1.ValidatingAdmissionPolicy:
+		defaultNamedRules(o.Spec.MatchConstraints)
+	case *admissionv1.MutatingAdmissionPolicy:
+		defaultNamedRules(o.Spec.MatchConstraints)
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		defaultNamedRules(o.Spec.MatchResources)
+		defaultParamRef(version, o.Spec.ParamRef)
+	case *admissionv1.MutatingAdmissionPolicyBinding:
+		defaultNamedRules(o.Spec.MatchResources)
+		defaultParamRef(version, o.Spec.ParamRef)
 	case *crd:
 		return o.v1(version)
 	case *endpointSlice:

@@ -67,11 +67,13 @@ var (
 
 func Webhook(ref inventory.Ref, b inventory.Backend) *inventory.Webhook {
 	w := &inventory.Webhook{
-		Ref:           ref,
-		Backend:       b,
-		FailurePolicy: admissionv1.Fail,
-		MatchPolicy:   admissionv1.Equivalent,
-		Timeout:       10 * time.Second,
+		Registration: inventory.Registration{
+			Ref:            ref,
+			FailurePolicy:  admissionv1.Fail,
+			MatchResources: inventory.MatchResources{MatchPolicy: admissionv1.Equivalent},
+		},
+		Backend: b,
+		Timeout: 10 * time.Second,
 	}
 	if ref.Type == inventory.Conversion {
 		w.MatchPolicy, w.Timeout = "", 30*time.Second

@@ -1,0 +1,157 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// PolicyStep is a policy, the binding by which it applies and the verdict on both.
+type PolicyStep struct {
+	Policy *inventory.AdmissionPolicy
+	// Binding is nil where the policy decides whatever binds it.
+	Binding *inventory.PolicyBinding
+	Verdict
+}
+
+// policySteps are those of the policy: one for each binding, or one where none counts.
+func (m *Matcher) policySteps(r Request, p *inventory.AdmissionPolicy) []PolicyStep {
+	if len(p.Bindings) == 0 {
+		return []PolicyStep{{p, nil, Verdict{Match: No, Reason: ReasonBinding, Detail: "it has no binding"}}}
+	}
+	all := r.either(func(q Request) Verdict { return m.MatchPolicy(q, p, nil) })
+	if all.Match == No || all.Refused {
+		return []PolicyStep{{p, nil, all}}
+	}
+	var out []PolicyStep
+	for _, b := range p.Bindings {
+		out = append(out, PolicyStep{p, b, r.either(func(q Request) Verdict { return m.MatchPolicy(q, p, b) })})
+	}
+	return out
+}
+
+// MatchPolicy says whether the policy is evaluated for the request by the binding, or
+// by any where b is nil. Refused says that it cannot be, which refuses the request.
+// Source: Dispatch in k8s.io/apiserver/pkg/admission/plugin/policy/generic, whose order
+// it keeps: what is wrong with the params' kind counts before anything of a binding.
+func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) Verdict {
+	if r.requestContext == nil || r.unjudged {
+		return Verdict{Match: No, Reason: ReasonExcluded}
+	}
+	kind, verdict := r.covers(p.Type, &p.MatchResources)
+	if verdict.Match == No {
+		return verdict
+	}
+	if verdict = verdict.and(m.paramKind(p)); b == nil || verdict.Match == No || verdict.Refused {
+		return orIgnored(p, verdict)
+	}
+	_, bound := r.covers(p.Type, &b.MatchResources)
+	if bound.Match == No {
+		return Verdict{Match: No, Reason: ReasonBinding, Detail: bindingDetail(b, bound)}
+	}
+	verdict = verdict.and(bound).and(m.params(r, p, b))
+	if verdict.Match == No || verdict.Refused {
+		return orIgnored(p, verdict)
+	}
+	at := r.stageOf(p.Type, kind)
+	at.params = openParams
+	if p.ParamKind == nil || b.ParamRef == nil {
+		at.params = nullParams
+	}
+	return verdict.and(r.conditionsOf(p, b, at))
+}
+
+// orIgnored is a verdict that refuses nothing where the failurePolicy is Ignore.
+func orIgnored(p *inventory.AdmissionPolicy, v Verdict) Verdict {
+	if v.Refused && !p.FailsClosed() {
+		return Verdict{Match: No, Reason: v.Reason, Detail: strings.TrimSuffix(v.Detail, refusing) + " (failurePolicy Ignore)"}
+	}
+	return v
+}
+
+// refusing ends the details of verdicts that refuse a request.
+const refusing = ", which refuses the request"
+
+// conditionsOf are the matchConditions, whose failure a binding may report alone.
+func (r Request) conditionsOf(p *inventory.AdmissionPolicy, b *inventory.PolicyBinding, at stage) Verdict {
+	verdict, failed := r.conditions(&p.Registration, at)
+	switch {
+	case failed == "":
+		return verdict
+	case p.FailsClosed() && !b.Denies():
+		return verdict // the failure is warned of, or recorded
+	}
+	return failedConditions(&p.Registration, verdict, failed)
+}
+
+// bindingDetail says why a binding leaves the request out.
+func bindingDetail(b *inventory.PolicyBinding, v Verdict) string {
+	return fmt.Sprintf("binding %s leaves it out by its %s", b.Object.Name, v.Reason)
+}
+
+// paramKind is the verdict on the kind of the policy's params: one that the API server
+// does not serve refuses all that the policy matches. Files need not hold its CRD.
+func (m *Matcher) paramKind(p *inventory.AdmissionPolicy) Verdict {
+	kind := p.ParamKind
+	if kind == nil {
+		return Verdict{Match: Yes}
+	}
+	known := kindOfParams(kind)
+	_, served := m.index.namespaced[known]
+	switch {
+	case served:
+		return Verdict{Match: Yes}
+	case m.Snapshot.NamespacesKnown || ownGroup(known.Group):
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("the API server does not serve the kind of its params (%s %s)%s", kind.APIVersion, kind.Kind, refusing)}
+	}
+	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("the input does not show whether the kind of its params is served (%s %s): if not, the request is refused", kind.APIVersion, kind.Kind)}
+}
+
+// kindOfParams is the kind that a paramKind names. One that cannot be read is never
+// served.
+func kindOfParams(k *admissionv1.ParamKind) Kind {
+	gv, _ := schema.ParseGroupVersion(k.APIVersion)
+	return Kind{Group: gv.Group, Version: gv.Version, Kind: k.Kind}
+}
+
+// ownGroup reports whether the group is one of Kubernetes' own, of which files need
+// not show what is served.
+func ownGroup(group string) bool {
+	return slices.ContainsFunc(inventory.Builtins(inventory.Newest, false), func(s inventory.Served) bool { return s.Group == group })
+}
+
+// params is the verdict on the params that the binding asks for. Which exist is not
+// read.
+func (m *Matcher) params(r Request, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) Verdict {
+	ref := b.ParamRef
+	if p.ParamKind == nil || ref == nil {
+		return Verdict{Match: Yes}
+	}
+	namespaced, served := m.index.namespaced[kindOfParams(p.ParamKind)]
+	switch {
+	case served && namespaced && ref.Namespace == "" && r.isClusterScoped():
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names no namespace for its params, nor has a cluster-scoped request one%s", b.Object.Name, refusing)}
+	case served && !namespaced && ref.Namespace != "":
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names a namespace for its params, which are cluster-scoped%s", b.Object.Name, refusing)}
+	case ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == admissionv1.DenyAction && p.FailsClosed():
+		return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("if %s does not exist, the request is refused (parameterNotFoundAction Deny)", paramName(p, ref))}
+	}
+	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("only if %s exists", paramName(p, ref))}
+}
+
+// paramName names what a paramRef asks for, as "ConfigMap shop/limits".
+func paramName(p *inventory.AdmissionPolicy, ref *admissionv1.ParamRef) string {
+	name := ref.Name
+	if ref.Selector != nil {
+		name = "that its selector selects"
+	}
+	if ref.Namespace != "" {
+		return fmt.Sprintf("a %s %s/%s", p.ParamKind.Kind, ref.Namespace, name)
+	}
+	return fmt.Sprintf("a %s %s", p.ParamKind.Kind, name)
+}

@@ -1,0 +1,306 @@
+package admission
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/matching"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// criteria are what a policy or binding asks for, as the upstream matcher takes it.
+type criteria struct{ admissionv1.MatchResources }
+
+func (c criteria) GetParsedNamespaceSelector() (labels.Selector, error) {
+	return metav1.LabelSelectorAsSelector(c.NamespaceSelector)
+}
+
+func (c criteria) GetParsedObjectSelector() (labels.Selector, error) {
+	return metav1.LabelSelectorAsSelector(c.ObjectSelector)
+}
+
+func (c criteria) GetMatchResources() admissionv1.MatchResources { return c.MatchResources }
+
+// equivalence is the part of the API server that its matcher asks.
+type equivalence struct {
+	admission.ObjectInterfaces
+	runtime.EquivalentResourceMapper
+}
+
+func (e equivalence) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
+	return e.EquivalentResourceMapper
+}
+
+// decidePolicy is what the API server does by a policy and a binding.
+func (j *reference) decidePolicy(p *inventory.AdmissionPolicy, spec, binding admissionv1.MatchResources, attr admission.Attributes) string {
+	parent := inventory.Resource{Group: attr.GetResource().Group, Name: attr.GetResource().Resource}
+	if slices.Contains(neverJudged, parent) {
+		return skipped
+	}
+	m := matching.NewMatcher(j.namespaces.NamespaceLister, nil)
+	server := equivalence{EquivalentResourceMapper: j.registry}
+	matches, _, kind, err := m.Matches(attr, server, criteria{spec})
+	if err == nil && matches {
+		matches, _, _, err = m.Matches(attr, server, criteria{binding})
+	}
+	switch {
+	case err != nil:
+		return refused
+	case !matches:
+		return skipped
+	}
+	return j.conditions(&p.Registration, attr, kind)
+}
+
+func someMatchResources(r *rand.Rand) admissionv1.MatchResources {
+	m := admissionv1.MatchResources{
+		MatchPolicy:       new(pick(r, admissionv1.Equivalent, admissionv1.Exact)),
+		NamespaceSelector: someSelector(r).Raw,
+		ObjectSelector:    someSelector(r).Raw,
+		ResourceRules:     someNamedRules(r),
+	}
+	if r.IntN(3) > 0 { // else hardly any request gets past the rules
+		m.ResourceRules[0].APIGroups, m.ResourceRules[0].Resources = []string{"*"}, []string{"*/*"}
+	}
+	if r.IntN(3) == 0 {
+		m.ExcludeResourceRules = someNamedRules(r)
+	}
+	return m
+}
+
+func someNamedRules(r *rand.Rand) []admissionv1.NamedRuleWithOperations {
+	var out []admissionv1.NamedRuleWithOperations
+	for _, rule := range generated(r).Rules {
+		named := admissionv1.NamedRuleWithOperations{RuleWithOperations: rule}
+		if r.IntN(3) == 0 {
+			named.ResourceNames = some(r, []string{"pod", "web-0", "default", "other"})
+		}
+		out = append(out, named)
+	}
+	return out
+}
+
+// FuzzPolicyAgreesWithTheAPIServer holds verdicts on policies and bindings against the
+// API server's own matcher.
+func FuzzPolicyAgreesWithTheAPIServer(f *testing.F) {
+	for seed := range uint64(500) {
+		f.Add(seed)
+	}
+	m := worlds()[1]
+	server := newReference(m.Snapshot)
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		spec, bound := someMatchResources(r), someMatchResources(r)
+		if r.IntN(2) == 0 {
+			bound = admissionv1.MatchResources{MatchPolicy: bound.MatchPolicy, NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{}}
+		}
+		policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &spec,
+			FailurePolicy:    new(pick(r, admissionv1.Fail, admissionv1.Ignore)),
+			MatchConditions:  someConditions(r, slices.Concat(decided, decided, open, broken)),
+		}}
+		binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "p", MatchResources: &bound, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		}}
+		p := inventory.Objects{
+			ValidatingPolicies:       []*admissionv1.ValidatingAdmissionPolicy{policy},
+			ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{binding},
+			Discovered:               []inventory.Served{},
+		}.Snapshot(time.Time{}).Policies[0]
+		for range 20 {
+			q, v := someRequest(r, m)
+			verdict := m.MatchPolicy(q, p, p.Bindings[0])
+			for range 4 {
+				server.allows = pick(r, authorizer.DecisionAllow, authorizer.DecisionDeny)
+				attr := complete(r, q, v)
+				if got := server.decidePolicy(p, spec, bound, attr); !agrees(verdict, got) {
+					t.Fatalf("%+v, but the API server: %s\nrequest %+v named %q in %s as %+v\npolicy %+v\nbinding %+v", verdict, got, q, attr.GetName(), q.Namespace, attr.GetObject(), policy.Spec, bound)
+				}
+			}
+		}
+	})
+}
+
+func validatingPolicy(name string, change func(*admissionv1.ValidatingAdmissionPolicySpec)) *admissionv1.ValidatingAdmissionPolicy {
+	p := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: pods()}}},
+	}}
+	change(&p.Spec)
+	return p
+}
+
+func bindingOf(policy string, change func(*admissionv1.ValidatingAdmissionPolicyBindingSpec)) *admissionv1.ValidatingAdmissionPolicyBinding {
+	b := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: policy, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+	}}
+	change(&b.Spec)
+	return b
+}
+
+// TestPolicySteps: what a policy does to a request by its params, binding and actions.
+func TestPolicySteps(t *testing.T) {
+	fails := []admissionv1.MatchCondition{{Name: "c", Expression: `1 / 0 == 1`}}
+	none := func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {}
+	params := func(apiVersion, kind string) func(*admissionv1.ValidatingAdmissionPolicySpec) {
+		return func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			s.ParamKind = &admissionv1.ParamKind{APIVersion: apiVersion, Kind: kind}
+		}
+	}
+	ref := func(namespace string, action admissionv1.ParameterNotFoundActionType) func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {
+		return func(s *admissionv1.ValidatingAdmissionPolicyBindingSpec) {
+			s.ParamRef = &admissionv1.ParamRef{Name: "limits", Namespace: namespace, ParameterNotFoundAction: &action}
+		}
+	}
+	for name, test := range map[string]struct {
+		policy  func(*admissionv1.ValidatingAdmissionPolicySpec)
+		binding func(*admissionv1.ValidatingAdmissionPolicyBindingSpec)
+		cluster bool
+		// resource is pods where it is "".
+		resource string
+		want     string
+	}{
+		"is evaluated": {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, binding: none, want: "p yes"},
+		"no binding":   {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, want: "- no: binding"},
+		"bound elsewhere": {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, binding: func(s *admissionv1.ValidatingAdmissionPolicyBindingSpec) {
+			s.MatchResources = &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "other"}}}
+		}, want: "p no: binding"},
+		"excluded": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			s.MatchConstraints.ExcludeResourceRules = s.MatchConstraints.ResourceRules
+		}, binding: none, want: "- no: excludeResourceRules"},
+		"a failing condition": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.MatchConditions = fails }, binding: none, want: "p yes, refused: matchConditions"},
+		"a failing condition that warns": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.MatchConditions = fails }, binding: func(s *admissionv1.ValidatingAdmissionPolicyBindingSpec) {
+			s.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn}
+		}, want: "p yes"},
+		"a failing condition, ignored": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			s.MatchConditions, s.FailurePolicy = fails, new(admissionv1.Ignore)
+		}, binding: none, want: "p no: matchConditions"},
+		"a condition on params": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			params("v1", "ConfigMap")(s)
+			s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: `params == null`}}
+		}, binding: none, want: "p yes"},
+		"a condition on variables": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: `variables.x > 1`}}
+		}, binding: none, want: "p maybe: matchConditions"},
+		"params that may exist":              {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.AllowAction), want: "p maybe: params"},
+		"params that must exist":             {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.DenyAction), want: "p maybe: params"},
+		"params of no kind":                  {policy: params("v1", "Limits"), binding: ref("", admissionv1.AllowAction), want: "- yes, refused: params"},
+		"params of a CRD outside the input":  {policy: params("x.example.com/v1", "Limits"), binding: ref("", admissionv1.AllowAction), want: "p maybe: params"},
+		"params of a CRD that is gone":       {policy: params("x.example.com/v1", "Limits"), binding: ref("", admissionv1.AllowAction), cluster: true, want: "- yes, refused: params"},
+		"params for a cluster-scoped object": {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.AllowAction), resource: "nodes", want: "p yes, refused: params"},
+		"params in a named namespace":        {policy: params("v1", "ConfigMap"), binding: ref("shop", admissionv1.AllowAction), resource: "nodes", want: "p maybe: params"},
+		"cluster-scoped params in one":       {policy: params("v1", "Node"), binding: ref("shop", admissionv1.AllowAction), want: "p yes, refused: params"},
+		"a review":                           {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, binding: none, resource: "tokenreviews.authentication.k8s.io", want: "- no: excluded"},
+		"a policy":                           {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, binding: none, resource: "validatingadmissionpolicies.admissionregistration.k8s.io", want: "- no: excluded"},
+		"a webhook configuration":            {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, binding: none, resource: "validatingwebhookconfigurations.admissionregistration.k8s.io", want: "p yes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.resource == "" {
+				test.resource = "pods"
+			}
+			what := resource(t, test.resource)
+			o := inventory.Objects{NamespacesKnown: test.cluster, ValidatingPolicies: []*admissionv1.ValidatingAdmissionPolicy{validatingPolicy("p", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+				rule := &s.MatchConstraints.ResourceRules[0]
+				rule.APIGroups, rule.Resources = []string{what.Group}, []string{what.Name}
+				test.policy(s)
+			})}}
+			if test.binding != nil {
+				o.ValidatingPolicyBindings = append(o.ValidatingPolicyBindings, bindingOf("p", test.binding))
+			}
+			m := New(o.Snapshot(time.Time{}))
+			r, err := m.Request(Create, what, Subject{Namespace: "default"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := m.Chain(r)
+			var got []string
+			for _, step := range slices.Concat(c.Policies, c.SkippedPolicies) {
+				got = append(got, stepOf(step))
+			}
+			if text := strings.Join(got, "; "); text != test.want {
+				t.Errorf("%s, want %s", text, test.want)
+			}
+		})
+	}
+}
+
+func stepOf(step PolicyStep) string {
+	text := "- "
+	if step.Binding != nil {
+		text = step.Binding.Object.Name + " "
+	}
+	text += string(step.Match)
+	if step.Refused {
+		text += ", refused"
+	}
+	if step.Reason != "" {
+		text += ": " + string(step.Reason)
+	}
+	return text
+}
+
+// TestResourceNames: a rule for names is for no collection, of which the API server
+// names no object.
+func TestResourceNames(t *testing.T) {
+	named := validatingPolicy("p", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+		s.MatchConstraints.ResourceRules[0].ResourceNames = []string{"web"}
+	})
+	m := New(inventory.Objects{
+		ValidatingPolicies:       []*admissionv1.ValidatingAdmissionPolicy{named},
+		ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{bindingOf("p", func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {})},
+	}.Snapshot(time.Time{}))
+	got := map[string]Match{}
+	for _, name := range []string{"", "web", "other"} {
+		r, err := m.Request(Delete, inventory.Resource{Name: "pods"}, Subject{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[name] = m.MatchPolicy(r, m.Snapshot.Policies[0], nil).Match
+	}
+	if diff := cmp.Diff(map[string]Match{"": Maybe, "web": Yes, "other": No}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestPolicyErrors: an expression that does not compile is named once, and decides
+// nothing.
+func TestPolicyErrors(t *testing.T) {
+	o := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{widgets()}}
+	for i := range 3 {
+		name := fmt.Sprint("p", i)
+		o.ValidatingPolicies = append(o.ValidatingPolicies, validatingPolicy(name, func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			if i == 1 {
+				s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: `object.`}}
+			}
+		}))
+		o.ValidatingPolicyBindings = append(o.ValidatingPolicyBindings, bindingOf(name, func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {}))
+	}
+	m := New(o.Snapshot(time.Time{}))
+	if errors := m.Errors(); len(errors) != 1 || errors[0].Object != "ValidatingAdmissionPolicy/p1" {
+		t.Errorf("errors %v, want one about p1", errors)
+	}
+	r, err := m.Request(Create, inventory.Resource{Name: "pods"}, Subject{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, step := range m.Chain(r).Policies {
+		got = append(got, stepOf(step))
+	}
+	if diff := cmp.Diff([]string{"p0 yes", "p1 maybe: matchConditions", "p2 yes"}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

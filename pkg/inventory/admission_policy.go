@@ -1,0 +1,173 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// The kinds of admission policies and of what binds them.
+const (
+	KindMutatingPolicy          = "MutatingAdmissionPolicy"
+	KindMutatingPolicyBinding   = "MutatingAdmissionPolicyBinding"
+	KindValidatingPolicy        = "ValidatingAdmissionPolicy"
+	KindValidatingPolicyBinding = "ValidatingAdmissionPolicyBinding"
+)
+
+// AdmissionPolicy is a MutatingAdmissionPolicy or a ValidatingAdmissionPolicy, with the
+// API's defaults filled in. It has no backend: the API server evaluates it itself.
+type AdmissionPolicy struct {
+	Registration
+	// ParamKind is the kind of its params; nil where it takes none.
+	ParamKind *admissionv1.ParamKind
+	// Bindings are sorted by name. Without any, the policy has no effect.
+	Bindings []*PolicyBinding
+}
+
+// PolicyBinding puts a policy into effect, for requests that match its MatchResources
+// as well as the policy's: without Rules all do.
+type PolicyBinding struct {
+	Object Object
+	// Policy names the policy, which need not exist.
+	Policy Ref
+	MatchResources
+	// ParamRef says which params the policy is evaluated with; nil is none.
+	ParamRef *admissionv1.ParamRef
+	// Actions are empty for a mutating policy.
+	Actions []admissionv1.ValidationAction
+}
+
+// Denies reports whether what the policy finds refuses the request, rather than being
+// reported alone.
+func (b *PolicyBinding) Denies() bool {
+	return b.Policy.Type == MutatingPolicy || slices.Contains(b.Actions, admissionv1.Deny)
+}
+
+// policyRef names the policy of the type.
+func policyRef(t Type, name string) Ref { return Ref{Type: t, Configuration: name, Name: name} }
+
+// addPolicies adds the policies with their bindings, sorted by type and name, and the
+// bindings of those that the input lacks; they are those of before where all objects are.
+func (b *Builder) addPolicies(s *Snapshot, o Objects) {
+	if was := &b.objects; b.before != nil &&
+		slices.Equal(o.MutatingPolicies, was.MutatingPolicies) && slices.Equal(o.ValidatingPolicies, was.ValidatingPolicies) &&
+		slices.Equal(o.MutatingPolicyBindings, was.MutatingPolicyBindings) && slices.Equal(o.ValidatingPolicyBindings, was.ValidatingPolicyBindings) {
+		s.Policies, s.Unbound = b.before.Policies, b.before.Unbound
+		return
+	}
+	parsed, byRef := selectors{}, map[Ref]*AdmissionPolicy{}
+	for _, p := range o.MutatingPolicies {
+		s.Policies = append(s.Policies, o.mutatingPolicy(p, parsed))
+	}
+	for _, p := range o.ValidatingPolicies {
+		s.Policies = append(s.Policies, o.validatingPolicy(p, parsed))
+	}
+	slices.SortFunc(s.Policies, func(a, b *AdmissionPolicy) int { return a.Compare(b.Ref) })
+	for _, p := range s.Policies {
+		byRef[p.Ref] = p
+	}
+	for _, binding := range o.policyBindings(parsed) {
+		if p := byRef[binding.Policy]; p != nil {
+			p.Bindings = append(p.Bindings, binding)
+		} else {
+			s.Unbound = append(s.Unbound, binding)
+		}
+	}
+}
+
+func (o Objects) mutatingPolicy(p *admissionv1.MutatingAdmissionPolicy, parsed selectors) *AdmissionPolicy {
+	return &AdmissionPolicy{
+		Registration: Registration{
+			Ref:             policyRef(MutatingPolicy, p.Name),
+			Object:          o.object(KindMutatingPolicy, &p.ObjectMeta),
+			FailurePolicy:   ptr.Deref(p.Spec.FailurePolicy, admissionv1.Fail),
+			Reinvocation:    cmp.Or(p.Spec.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy),
+			MatchResources:  matchResources(p.Spec.MatchConstraints, parsed),
+			MatchConditions: p.Spec.MatchConditions,
+		},
+		ParamKind: p.Spec.ParamKind,
+	}
+}
+
+func (o Objects) validatingPolicy(p *admissionv1.ValidatingAdmissionPolicy, parsed selectors) *AdmissionPolicy {
+	return &AdmissionPolicy{
+		Registration: Registration{
+			Ref:             policyRef(ValidatingPolicy, p.Name),
+			Object:          o.object(KindValidatingPolicy, &p.ObjectMeta),
+			FailurePolicy:   ptr.Deref(p.Spec.FailurePolicy, admissionv1.Fail),
+			MatchResources:  matchResources(p.Spec.MatchConstraints, parsed),
+			MatchConditions: p.Spec.MatchConditions,
+		},
+		ParamKind: p.Spec.ParamKind,
+	}
+}
+
+// policyBindings are those of both types, sorted by name.
+func (o Objects) policyBindings(parsed selectors) []*PolicyBinding {
+	var out []*PolicyBinding
+	for _, b := range o.MutatingPolicyBindings {
+		out = append(out, &PolicyBinding{
+			Object:         o.object(KindMutatingPolicyBinding, &b.ObjectMeta),
+			Policy:         policyRef(MutatingPolicy, b.Spec.PolicyName),
+			MatchResources: matchResources(b.Spec.MatchResources, parsed),
+			ParamRef:       b.Spec.ParamRef,
+		})
+	}
+	for _, b := range o.ValidatingPolicyBindings {
+		out = append(out, &PolicyBinding{
+			Object:         o.object(KindValidatingPolicyBinding, &b.ObjectMeta),
+			Policy:         policyRef(ValidatingPolicy, b.Spec.PolicyName),
+			MatchResources: matchResources(b.Spec.MatchResources, parsed),
+			ParamRef:       b.Spec.ParamRef,
+			Actions:        b.Spec.ValidationActions,
+		})
+	}
+	slices.SortStableFunc(out, func(a, b *PolicyBinding) int { return cmp.Compare(a.Object.Name, b.Object.Name) })
+	return out
+}
+
+// matchResources are those of a policy or binding; nil leaves nothing out.
+func matchResources(m *admissionv1.MatchResources, parsed selectors) MatchResources {
+	if m == nil {
+		m = &admissionv1.MatchResources{}
+	}
+	return MatchResources{
+		RuleSet:           ruleSet(m.ResourceRules),
+		Excluded:          ruleSet(m.ExcludeResourceRules),
+		MatchPolicy:       ptr.Deref(m.MatchPolicy, admissionv1.Equivalent),
+		NamespaceSelector: parsed.parse(m.NamespaceSelector),
+		ObjectSelector:    parsed.parse(m.ObjectSelector),
+	}
+}
+
+func ruleSet(rules []admissionv1.NamedRuleWithOperations) RuleSet {
+	var out RuleSet
+	for i := range rules {
+		out.Rules = append(out.Rules, rules[i].RuleWithOperations)
+		if len(rules[i].ResourceNames) > 0 && out.ResourceNames == nil {
+			out.ResourceNames = make([][]string, len(rules))
+		}
+		if out.ResourceNames != nil {
+			out.ResourceNames[i] = rules[i].ResourceNames
+		}
+	}
+	return out
+}
+
+// policyErrors are the selectors of policies and bindings that cannot be read.
+func policyErrors(s *Snapshot) []Error {
+	var out []Error
+	for _, p := range s.Policies {
+		out = append(out, p.MatchResources.errors(p.Object)...)
+		for _, b := range p.Bindings {
+			out = append(out, b.MatchResources.errors(b.Object)...)
+		}
+	}
+	for _, b := range s.Unbound {
+		out = append(out, b.MatchResources.errors(b.Object)...)
+	}
+	return out
+}
