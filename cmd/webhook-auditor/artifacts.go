@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -86,7 +87,9 @@ func ruleFiles() (map[string][]byte, error) {
 func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	var o rules.Options
 	var form, severities string
-	enumFlag(flags, &form, enum{"form", "", "output format", choices(rules.Forms)})
+	var summary bool
+	enumFlag(flags, &form, enum{"form", "", "output format", choices(slices.Concat(rules.Forms, summaryForms))})
+	flags.BoolVar(&summary, "fleet-summary", false, fmt.Sprintf("print what a store of many clusters needs of each: at most %d series, recorded", rules.SummarySeries))
 	enumFlag(flags, &severities, enum{"severities", "", "severity set for signal alerts", []string{string(rules.DefaultSeverities), string(rules.EnhancementSeverities)}})
 	flags.StringVar(&o.ClusterLabel, "cluster-label", rules.DefaultClusterLabel, "label that identifies the cluster in a shared store")
 	flags.StringVar(&o.Selector, "selector", "", `label matchers added to every selector, for example cluster="one"`)
@@ -109,7 +112,11 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 		if o.ClusterLabel == "" {
 			return usageError{errors.New("print rules: --cluster-label: must be a label name, as cluster is")}
 		}
-		b, err := rules.Render(rules.Form(form), o)
+		render := rules.Render
+		if summary {
+			render = rules.RenderSummary
+		}
+		b, err := render(rules.Form(form), o)
 		if err != nil {
 			return usageError{fmt.Errorf("print rules: %w", err)}
 		}
@@ -117,6 +124,9 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 		return err
 	}
 }
+
+// summaryForms are those of the summary alone.
+var summaryForms = []rules.Form{rules.ACM, rules.RemoteWrite, rules.Telemetry}
 
 // checkPageURL refuses what a browser would take for a path of the page with the link.
 func checkPageURL(text string) error {

@@ -93,7 +93,10 @@ var printExamples = map[string]string{
   webhook-auditor print rules --form prometheus --threshold WebhookFailingOpen=0.1
 
   # Apply the alerts where the Prometheus Operator selects rules by a label
-  webhook-auditor print rules -n monitoring --labels release=prometheus | kubectl apply -f -`,
+  webhook-auditor print rules -n monitoring --labels release=prometheus | kubectl apply -f -
+
+  # Have Advanced Cluster Management collect a summary of each cluster
+  webhook-auditor print rules --fleet-summary --form acm | kubectl apply -f -`,
 	"run-level-guard": `  webhook-auditor print run-level-guard --config policy.yaml | kubectl apply -f -`,
 }
 

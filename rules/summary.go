@@ -1,0 +1,141 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// SummarySeries is how many series the summary of a cluster has at most.
+const SummarySeries = 20
+
+// The records of the summary.
+const (
+	SummaryWebhooks       = `cluster:webhook_auditor_webhooks:count`
+	SummaryFailing        = `cluster:webhook_auditor_webhooks_failing:count`
+	SummarySlow           = `cluster:webhook_auditor_webhooks_slow:count`
+	SummaryWithoutBackend = `cluster:webhook_auditor_webhooks_without_backend:count`
+	SummaryFindings       = `cluster_severity:webhook_auditor_findings:max`
+	SummaryTimestamp      = `cluster:webhook_auditor_snapshot_timestamp_seconds:max`
+	SummaryVersions       = `cluster_version:webhook_auditor_build_info:top2`
+	SummaryWorstFailing   = `cluster_type_name:webhook_auditor_calls_failed:top5`
+	SummaryWorstLatency   = `cluster_type_name:webhook_auditor_call_seconds:p99_top3`
+)
+
+// summaryGroup is what a store of all clusters needs of each: one series of each
+// number, three severities, two versions while an auditor is updated, and the worst
+// webhooks.
+func summaryGroup() Group {
+	failed := `sum by (type, name) (rate(` + failedClosed + `[5m]) or rate(` + failedOpen + `[5m])) or ` + asWebhook(`sum by (crd_name) (rate(`+unconverted+`[5m]))`)
+	called := `sum by (type, name) (rate(` + requests + `[5m])) or ` + asWebhook(`sum by (crd_name) (rate(`+converted+`_count[5m]))`)
+	p99 := `histogram_quantile(0.99, sum by (type, name, le) (rate(` + admissionSeconds + `_bucket[5m]))) or ` +
+		asWebhook(`histogram_quantile(0.99, sum by (crd_name, le) (rate(`+converted+`_bucket[5m])))`)
+	threshold := `1.001 * max by (type, name) (webhook_auditor_webhook_latency_threshold_seconds)` // a quantile on the edge of a bucket is rounded
+	info := `max by (type, configuration, name) (webhook_auditor_webhook_info)`
+	return Group{Name: "webhook-auditor-summary", RecordingRules: []RecordingRule{
+		{Name: SummaryWebhooks, Expr: `count(` + info + `)`},
+		{Name: SummaryFailing, Expr: `count((` + failed + `) > 0) or 0 * count(` + called + `)`},
+		{Name: SummarySlow, Expr: `count((` + p99 + `) > on (type, name) ` + threshold + `) or 0 * count(` + called + `)`},
+		{Name: SummaryWithoutBackend, Expr: `count(max by (type, configuration, name) (webhook_auditor_webhook_backend_ready) == 0) or 0 * count(` + info + `)`},
+		{Name: SummaryFindings, Expr: `max by (severity) (webhook_auditor_findings{acknowledged="false"})`},
+		{Name: SummaryTimestamp, Expr: `max(webhook_auditor_snapshot_timestamp_seconds)`},
+		{Name: SummaryVersions, Expr: `topk(2, group by (version) (webhook_auditor_build_info))`},
+		{Name: SummaryWorstFailing, Expr: `topk(5, clamp_max(((` + failed + `) > 0) / on (type, name) (` + called + `), 1))`},
+		{Name: SummaryWorstLatency, Expr: `topk(3, (` + p99 + `) > 0)`},
+	}}
+}
+
+// telemetry are the series of the summary that name nothing of the cluster's owner:
+// what OpenShift's telemetry could send.
+var telemetry = []string{SummaryWebhooks, SummaryFailing, SummaryFindings}
+
+// The forms of the summary alone.
+const (
+	ACM         Form = "acm"          // Advanced Cluster Management, which records it in each cluster
+	RemoteWrite Form = "remote-write" // what a Prometheus sends of it
+	Telemetry   Form = "telemetry"    // entries of OpenShift's allowlist of telemetry
+)
+
+// SummaryForms lists the forms of the summary.
+var SummaryForms = []Form{PrometheusRule, RuleFile, Thanos, Mimir, ACM, RemoteWrite, Telemetry}
+
+// RenderSummary returns the summary of a cluster in the form.
+func RenderSummary(form Form, o Options) ([]byte, error) {
+	if !slices.Contains(SummaryForms, form) {
+		return nil, fmt.Errorf("--form=%s: must be one of %q with --fleet-summary", form, SummaryForms)
+	}
+	if o.Selector != "" {
+		return nil, fmt.Errorf("--selector: must be given without --fleet-summary: what is recorded of a selection cannot be distinguished")
+	}
+	o.compact = form != RuleFile
+	groups, err := o.rendered([]Group{summaryGroup()})
+	if err != nil {
+		return nil, err
+	}
+	switch form {
+	case PrometheusRule:
+		return write([]any{o.object(form, groups[0])})
+	case ACM:
+		return acmAllowlist(groups[0])
+	case RemoteWrite:
+		return write([]any{relabelling(groups[0])})
+	case Telemetry:
+		return write([]any{allowed(telemetry)})
+	}
+	return write([]any{ruleFileOf(form, groups)})
+}
+
+// acmAllowlist is the ConfigMap of what Advanced Cluster Management collects of
+// each cluster. It evaluates the expressions there itself.
+func acmAllowlist(g monitoringv1.RuleGroup) ([]byte, error) {
+	type rule struct {
+		Record string `json:"record"`
+		Expr   string `json:"expr"`
+	}
+	var list struct {
+		RecordingRules []rule `json:"recording_rules"`
+	}
+	for _, r := range g.Rules {
+		list.RecordingRules = append(list.RecordingRules, rule{r.Record, r.Expr.String()})
+	}
+	text, err := yaml.Marshal(list)
+	if err != nil {
+		return nil, fmt.Errorf("writing the allowlist: %w", err)
+	}
+	return write([]any{configMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: "observability-metrics-custom-allowlist", Namespace: "open-cluster-management-observability"},
+		Data:       map[string]string{"metrics_list.yaml": string(text)},
+	}})
+}
+
+// configMap is a ConfigMap of texts.
+type configMap struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Data              map[string]string `json:"data"`
+}
+
+// relabelling is the part of a remote_write that keeps the summary alone.
+func relabelling(g monitoringv1.RuleGroup) any {
+	var names []string
+	for _, r := range g.Rules {
+		names = append(names, r.Record)
+	}
+	return map[string]any{"write_relabel_configs": []any{
+		map[string]any{"source_labels": []string{"__name__"}, "regex": strings.Join(names, "|"), "action": "keep"},
+	}}
+}
+
+// allowed are the series as matchers of OpenShift's allowlist.
+func allowed(names []string) any {
+	var matches []string
+	for _, name := range names {
+		matches = append(matches, `{__name__="`+name+`"}`)
+	}
+	return map[string]any{"matches": matches}
+}

@@ -1,0 +1,236 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/relabel"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql/parser"
+	"sigs.k8s.io/yaml"
+)
+
+// summaryOf evaluates the summary over series, and returns its values by series.
+func summaryOf(t *testing.T, series ...string) map[string]float64 {
+	t.Helper()
+	out, err := RenderSummary(RuleFile, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := evaluateFile(t, file, tick, series)
+	at := 10 * time.Minute
+	p.until(at)
+	q, err := p.storage.Querier(at.Milliseconds(), at.Milliseconds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	found, values := q.Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, "__name__", "cluster.*:.*")), map[string]float64{}
+	for found.Next() {
+		s := found.At()
+		it := s.Iterator(nil)
+		for it.Next() != 0 {
+			if _, v := it.At(); !value.IsStaleNaN(v) {
+				values[s.Labels().String()] = v
+			}
+		}
+	}
+	if found.Err() != nil {
+		t.Fatal(found.Err())
+	}
+	return values
+}
+
+// busy are the series of two clusters, of 30 webhooks each: all fail in cluster a.
+func busy() []string {
+	var out []string
+	for _, cluster := range []string{"a", "b"} {
+		for i := range 30 {
+			of := fmt.Sprintf(`cluster=%q,type="validating",name="w%02d"`, cluster, i)
+			out = append(
+				out,
+				`webhook_auditor_webhook_info{configuration="c",`+of+`} 1x30`,
+				`webhook_auditor_webhook_backend_ready{configuration="c",`+of+`} `+map[string]string{"a": "0", "b": "1"}[cluster]+`x30`,
+				`webhook_auditor_webhook_latency_threshold_seconds{`+of+`} 0.1x30`,
+				`apiserver_admission_webhook_request_total{code="200",instance="1",operation="CREATE",rejected="false",`+of+`} 0+100x30`,
+				`apiserver_admission_webhook_admission_duration_seconds_bucket{instance="1",le="0.5",operation="CREATE",rejected="false",`+of+`} 0+99x30`,
+				`apiserver_admission_webhook_admission_duration_seconds_bucket{instance="1",le="+Inf",operation="CREATE",rejected="false",`+of+`} 0+100x30`,
+			)
+			if cluster == "a" {
+				out = append(out, fmt.Sprintf(`apiserver_admission_webhook_fail_open_count{instance="1",%s} 0+%dx30`, of, i+1))
+			}
+		}
+		for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+			out = append(out, fmt.Sprintf(`webhook_auditor_build_info{cluster=%q,version=%q} 1x30`, cluster, version))
+		}
+		for _, severity := range []string{"critical", "warning", "info"} {
+			out = append(out, fmt.Sprintf(`webhook_auditor_findings{cluster=%q,severity=%q,acknowledged="false",instance="1"} 7x30`, cluster, severity),
+				fmt.Sprintf(`webhook_auditor_findings{cluster=%q,severity=%q,acknowledged="false",instance="2"} 7x30`, cluster, severity))
+		}
+		out = append(out, fmt.Sprintf(`webhook_auditor_snapshot_timestamp_seconds{cluster=%q} 5x30`, cluster))
+	}
+	return out
+}
+
+// TestSummary: whatever a cluster has, its summary is small, and each number is that
+// of its cluster.
+func TestSummary(t *testing.T) {
+	values := summaryOf(t, busy()...)
+	perCluster := map[string]int{}
+	for series := range values {
+		perCluster[regexp.MustCompile(`cluster="(.)"`).FindStringSubmatch(series)[1]]++
+	}
+	if perCluster["a"] > SummarySeries || perCluster["a"] < 15 || perCluster["b"] > SummarySeries {
+		t.Errorf("series by cluster: %v, want %d at most: %q", perCluster, SummarySeries, slices.Sorted(maps.Keys(values)))
+	}
+	for series, want := range map[string]float64{
+		`{__name__="` + SummaryWebhooks + `", cluster="b"}`:                                    30,
+		`{__name__="` + SummaryFailing + `", cluster="a"}`:                                     30,
+		`{__name__="` + SummaryFailing + `", cluster="b"}`:                                     0,
+		`{__name__="` + SummarySlow + `", cluster="a"}`:                                        30,
+		`{__name__="` + SummaryWithoutBackend + `", cluster="a"}`:                              30,
+		`{__name__="` + SummaryWithoutBackend + `", cluster="b"}`:                              0,
+		`{__name__="` + SummaryFindings + `", cluster="a", severity="warning"}`:                7,
+		`{__name__="` + SummaryTimestamp + `", cluster="a"}`:                                   5,
+		`{__name__="` + SummaryWorstFailing + `", cluster="a", name="w29", type="validating"}`: 0.3,
+	} {
+		if got, ok := values[series]; !ok || got < want-0.001 || got > want+0.001 {
+			t.Errorf("%s is %v (%t), want %v", series, got, ok, want)
+		}
+	}
+}
+
+// TestSummaryOfNothing: what is not measured is unknown and never 0.
+func TestSummaryOfNothing(t *testing.T) {
+	if got := summaryOf(t, `up{cluster="a"} 1x30`); len(got) > 0 {
+		t.Errorf("recorded of nothing: %v", got)
+	}
+	got := summaryOf(t, `apiserver_admission_webhook_request_total{cluster="a",type="validating",name="w"} 0+1x30`)
+	if len(got) != 2 { // failing and slow: the API servers say so; all else the auditor does
+		t.Errorf("without an auditor: %v", got)
+	}
+}
+
+// TestSummaryForms: each form is as its API reads it, and has the names of the rules.
+func TestSummaryForms(t *testing.T) {
+	var names []string
+	for _, r := range summaryGroup().RecordingRules {
+		names = append(names, r.Name)
+	}
+	recordName := regexp.MustCompile(`^cluster(_[a-z]+)*:webhook_auditor_[a-z_]+:[a-z0-9_]+$`)
+	for _, form := range SummaryForms {
+		out, err := RenderSummary(form, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if !recordName.MatchString(name) {
+				t.Errorf("%s: want a name as level:metric:operations", name)
+			}
+			if wanted := form != Telemetry || slices.Contains(telemetry, name); strings.Contains(string(out), name) != wanted {
+				t.Errorf("%s has %s: want %t", form, name, wanted)
+			}
+		}
+	}
+	for _, test := range []struct {
+		form    Form
+		options Options
+		want    string
+	}{
+		{AlertingRule, Options{}, "must be one of"},
+		{RuleFile, Options{Selector: `a="b"`}, "--selector"},
+		{RuleFile, Options{ClusterLabel: "-"}, "--cluster-label"},
+	} {
+		if _, err := RenderSummary(test.form, test.options); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s, %+v: %v, want %s", test.form, test.options, err, test.want)
+		}
+	}
+	if _, err := Render(ACM, Options{}); err == nil || !strings.Contains(err.Error(), "--fleet-summary") {
+		t.Errorf("the alerts as %s: %v", ACM, err)
+	}
+}
+
+// TestRuleFiles: Thanos and Mimir read alerts and summary as Prometheus' own parser
+// does, but for what is theirs.
+func TestRuleFiles(t *testing.T) {
+	for _, render := range []func(Form, Options) ([]byte, error){Render, RenderSummary} {
+		for form, theirs := range map[Form]string{Thanos: "partial_response_strategy: warn\n", Mimir: "namespace: webhook-auditor\n"} {
+			out, err := render(form, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(out)
+			if !strings.Contains(text, theirs) {
+				t.Errorf("%s lacks %s", form, theirs)
+			}
+			plain := regexp.MustCompile(`(?m)^ *`+regexp.QuoteMeta(theirs)).ReplaceAllString(text, "")
+			if _, errs := rulefmt.Parse([]byte(plain), false, model.LegacyValidation, parser.NewParser(parser.Options{}), promslog.NewNopLogger()); len(errs) > 0 {
+				t.Errorf("%s: %v", form, errs[0])
+			}
+		}
+	}
+}
+
+// TestACMAllowlist: the ConfigMap holds rules that parse, as the collector of a
+// cluster evaluates them.
+func TestACMAllowlist(t *testing.T) {
+	out, err := RenderSummary(ACM, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object configMap
+	if err := yaml.UnmarshalStrict(out, &object); err != nil || object.Name != "observability-metrics-custom-allowlist" || object.Namespace != "open-cluster-management-observability" {
+		t.Fatalf("%v: %+v", err, object)
+	}
+	var list struct {
+		RecordingRules []struct{ Record, Expr string } `json:"recording_rules"`
+	}
+	if err := yaml.UnmarshalStrict([]byte(object.Data["metrics_list.yaml"]), &list); err != nil || len(list.RecordingRules) != len(summaryGroup().RecordingRules) {
+		t.Fatalf("%v: %+v", err, list)
+	}
+	for _, r := range list.RecordingRules {
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
+		if err != nil || strings.Contains(expr.String(), ":") {
+			t.Errorf("%s: %v, want an expression that reads no record: %s", r.Record, err, r.Expr)
+		}
+	}
+}
+
+// TestRemoteWrite: a Prometheus sends the summary, and nothing else of ours.
+func TestRemoteWrite(t *testing.T) {
+	out, err := RenderSummary(RemoteWrite, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var part struct {
+		Configs []struct {
+			SourceLabels []string `json:"source_labels"`
+			Regex        string   `json:"regex"`
+			Action       string   `json:"action"`
+		} `json:"write_relabel_configs"`
+	}
+	if err := yaml.UnmarshalStrict(out, &part); err != nil || len(part.Configs) != 1 || part.Configs[0].Action != "keep" {
+		t.Fatalf("%v: %s", err, out)
+	}
+	keep := relabel.MustNewRegexp(part.Configs[0].Regex)
+	for name, want := range map[string]bool{SummaryWorstFailing: true, SummaryWebhooks: true, "webhook_auditor_webhook_info": false, calls6h: false} {
+		if keep.MatchString(name) != want {
+			t.Errorf("%s is sent: want %t", name, want)
+		}
+	}
+}
