@@ -64,7 +64,7 @@ func (e *explain) apiServerErrors(s streams) ([]diagnose.APIServerError, error) 
 	}
 	found := diagnose.Parse(text)
 	if len(found) == 0 {
-		return nil, usageError{errors.New(`explain --error: no webhook error recognized; pass the complete message in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`)}
+		return nil, usageError{errors.New("explain --error: " + diagnose.Unrecognized(text) + `; pass the complete message in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`)}
 	}
 	return found, nil
 }

@@ -16,12 +16,15 @@ const (
 	causeAuthority      Cause = "unknown-authority"
 	causeExpired        Cause = "certificate-expired"
 	causeName           Cause = "certificate-name"
+	causeMesh           Cause = "mesh"
+	causeNoCertificate  Cause = "no-certificate"
 	causeNoTLS          Cause = "no-tls"
 	causeTLS            Cause = "tls"
 	causeProxy          Cause = "proxy"
 	causeTunnel         Cause = "tunnel"
 	causeRefused        Cause = "connection-refused"
 	causeNoRoute        Cause = "no-route"
+	causeOverlay        Cause = "overlay-network"
 	causeDNS            Cause = "dns"
 	causeConnectTimeout Cause = "connect-timeout"
 	causeTimeout        Cause = "timeout"
@@ -31,6 +34,7 @@ const (
 	causeTooLarge       Cause = "too-large"
 	causeServerError    Cause = "server-error"
 	causeAnswer         Cause = "invalid-answer"
+	causePage           Cause = "html-page"
 	causeRegistration   Cause = "invalid-registration"
 	causeClientGone     Cause = "client-gone"
 	causeDenied         Cause = "denied"
@@ -63,28 +67,33 @@ func callCauses() []cause {
 		{`no endpoints available for service`, causeNoEndpoints},
 		{`cannot route to service with ClusterIP|unsupported service type`, causeUnroutable},
 		{`unable to load root certificates|unable to parse bytes as PEM block`, causeBundle},
-		{`proxyconnect |Proxy Authentication Required`, causeProxy},
-		{`No agent available|no backend available|konnectivity|dial timeout, backstop|error dialing backend`, causeTunnel},
+		// k8s.io/apiserver pkg/server/egressselector and konnectivity-client pkg/client.
+		{`(?i)proxy error from \S+ while dialing|from CONNECT to \S+ via proxy|no agent available|no backend available|konnectivity|tunnel-uds|dial timeout, (?:backstop|context)|\bdial closed|tunnel (?:is )?closed|error dialing backend|SSH tunnel not found`, causeTunnel},
+		// What net/http makes of a proxy that refuses CONNECT: the reason phrase alone.
+		{`proxyconnect |Proxy Authentication Required|Post "?https?://\S+: (?:Bad Gateway|Service Unavailable|Forbidden|Gateway Time-?[Oo]ut|Method Not Allowed|Not Found|Bad Request|Internal Server Error|Access Denied)`, causeProxy},
 		{`signed by unknown authority|certificate is not trusted`, causeAuthority},
 		{`certificate has expired|certificate is not yet valid|is not yet valid`, causeExpired},
-		{`certificate is valid for|not valid for any names|doesn't contain any IP SANs|relies on legacy Common Name|cannot validate certificate for`, causeName},
+		{`not valid for any names`, causeMesh},
+		{`certificate is valid for|doesn't contain any IP SANs|relies on legacy Common Name|cannot validate certificate for`, causeName},
 		{`HTTP response to HTTPS client|does not look like a TLS handshake`, causeNoTLS},
 		{`TLS handshake timeout`, causeConnectTimeout},
+		{`remote error: tls: (?:unrecognized name|internal error)`, causeNoCertificate},
 		{`remote error: tls|tls: |x509: `, causeTLS},
-		{`connection refused`, causeRefused},
-		{`no route to host|network is unreachable|host is unreachable|host is down|Address is not allowed`, causeNoRoute},
+		{`[Cc]onnection refused`, causeRefused},
+		{`Address is not allowed`, causeOverlay},
+		{`no route to host|network is unreachable|host is unreachable|host is down`, causeNoRoute},
 		{`no such host|server misbehaving|lookup \S+ on |Temporary failure in name resolution`, causeDNS},
-		{`dial tcp [^ ]+ (?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|connect: (?:connection|operation) timed out|while waiting for connection`, causeConnectTimeout},
+		{`dial tcp [^ ]+ (?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|(?:connect: (?:connection|operation)|\([Cc]onnection) timed out|while waiting for connection`, causeConnectTimeout},
 		{`context deadline exceeded|Client\.Timeout|request canceled|timeout awaiting response headers|i/o timeout|unable to return a response in the time allotted|Gateway Timeout`, causeTimeout},
 		{`context canceled`, causeClientGone},
-		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type|0-length response|converting \(\S+\) to \(v\w+\.(?:Admission|Conversion)Review\)|no kind "\w+" is registered for version|Go struct field (?:Admission|Conversion)|stopped after \d+ redirects`, causeAnswer},
+		{`(?i)<html|<!doctype|invalid character '<'`, causePage},
+		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|response\.patchType|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type|0-length response|converting \(\S+\) to \(v\w+\.(?:Admission|Conversion)Review\)|no kind "\w+" is registered for version|Go struct field (?:Admission|Conversion)|stopped after \d+ redirects`, causeAnswer},
 		{`SideEffects is nil|must have either service or URL|Unparsable URL|could not get REST client|does not accept known AdmissionReview versions|no supported conversion review versions`, causeRegistration},
 		{`could not find the requested resource|404 page not found|does not allow this method`, causeNotFound},
 		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden|RBAC: access denied`, causeUnauthorized},
 		{`[Ee]ntity [Tt]oo [Ll]arge|request is too large|status code 413`, causeTooLarge},
 		{`connection reset by peer|EOF|broken pipe|http2: |stream error: |transport connection broken|use of closed network connection`, causeCutOff},
 		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason|too many requests|responded with the status code|server reported a conflict|^failed to call webhook:$|unknown format|content type that the client supports`, causeServerError},
-		{`(?i)<html|<!doctype`, causeAnswer},
 	} {
 		out = append(out, cause{regexp.MustCompile(c.expression), c.cause})
 	}
@@ -148,6 +157,16 @@ var advices = map[Cause]advice{
 		"issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc; after a move to another namespace, a new one",
 		[]string{"serving-certificate"},
 	},
+	causeMesh: {
+		"the certificate that was answered with has no DNS name at all: it is that of a service mesh's sidecar, which took the connection, or one that was made without subjectAltNames",
+		"take the port of the webhook out of the mesh (traffic.sidecar.istio.io/excludeInboundPorts, config.linkerd.io/skip-inbound-ports, or no sidecar); without a mesh, issue the certificate with the DNS name SERVICE.NAMESPACE.svc",
+		[]string{"serving-certificate"},
+	},
+	causeNoCertificate: {
+		"the backend ended the TLS handshake: it has no certificate yet for the name that is called",
+		"look at the log of the backend and at the Secret that it serves from: who fills it (cert-manager, a Job, the backend itself) did not, or the Pods did not read it",
+		[]string{"serving-certificate"},
+	},
 	causeNoTLS: {
 		"something answers at the port, but not with TLS",
 		"point the targetPort of the Service to the HTTPS listener of the backend",
@@ -159,13 +178,13 @@ var advices = map[Cause]advice{
 		[]string{"serving-certificate"},
 	},
 	causeProxy: {
-		"the API server tried to reach the webhook through an HTTP proxy",
-		"add .svc, the Service network and the Pod network to NO_PROXY of the API server",
+		"the API server called the webhook through an HTTP proxy (HTTPS_PROXY of its process), and that did not let it through; the error does not name the proxy",
+		"add .svc, the Service network and the Pod network to NO_PROXY of the API server, in the manifest of each",
 		nil,
 	},
 	causeTunnel: {
-		"the API server reaches the cluster's network through a tunnel (konnectivity, a VPN), and that is down: no webhook in the cluster can be called",
-		"bring the agents of the tunnel back: kubectl get pods -n kube-system -l k8s-app=konnectivity-agent",
+		"the API server reaches the cluster's network through a tunnel (konnectivity, a VPN, the remote dialer of k3s), and that found no way: where it is down, no webhook in the cluster can be called",
+		"bring the agents of the tunnel back (kubectl get pods -n kube-system -l k8s-app=konnectivity-agent), and see that the node of the agent reaches the Pod: a NetworkPolicy may close it",
 		nil,
 	},
 	causeRefused: {
@@ -176,6 +195,11 @@ var advices = map[Cause]advice{
 	causeNoRoute: {
 		"there is no way from the API server to the address of the Pod or the Service: the node is gone, or the network between them is",
 		"see that the node of the Pod is up and that the hosts of the control plane reach the Pod network",
+		[]string{"backend-unreachable"},
+	},
+	causeOverlay: {
+		"a managed control plane (EKS) dials no address outside its own network: the Pods have addresses of an overlay network (Calico, Cilium, Weave), or of a range that is not the VPC's",
+		"run the Pods of the webhook with hostNetwork and dnsPolicy ClusterFirstWithHostNet, on a port that is free on the nodes, or give them addresses of the VPC",
 		[]string{"backend-unreachable"},
 	},
 	causeDNS: {
@@ -222,6 +246,11 @@ var advices = map[Cause]advice{
 		"the backend answered, but not with a review that the API server understands",
 		"look at the log and version of the backend: it must answer in the version of the review that it was sent, with the same uid",
 		[]string{"review-version"},
+	},
+	causePage: {
+		"a page of HTML was answered: that is of a proxy, a load balancer or an ingress on the way, or of another site, not of the webhook",
+		"see who answers at the URL or the Service's endpoints: point the registration at the webhook itself, and have what is in between reach it",
+		nil,
 	},
 	causeRegistration: {
 		"the API server cannot make sense of the registration itself",
@@ -274,7 +303,7 @@ var advices = map[Cause]advice{
 		nil,
 	},
 	causeOther: {
-		"the call of the webhook failed for a reason that is not known here",
+		"the call of the webhook failed, in words that are not known here",
 		"look at the log of the backend and of the API server",
 		nil,
 	},

@@ -47,6 +47,7 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		a.Fix += meanwhile(c.Cause, callers)
 		a.Notes = append(a.Notes, sound(c.Cause, callers)...)
 	}
+	a.Notes = append(a.Notes, recognized(c)...)
 	a.Notes = append(a.Notes, failsOpen(c.Cause, callers)...)
 	a.Notes = append(a.Notes, shared(a.Profiles, callers)...)
 	return a
@@ -204,7 +205,7 @@ var answered = []Cause{causeDenied, causeDryRun, causePatch, causePatchFailed, c
 // seems to have.
 var callFailures = []Cause{
 	causeServiceMissing, causePortMissing, causeNoEndpoints, causeRefused, causeNoRoute,
-	causeConnectTimeout, causeTimeout, causeCutOff, causeServerError, causeOther,
+	causeOverlay, causeProxy, causePage, causeConnectTimeout, causeTimeout, causeCutOff, causeServerError, causeOther,
 }
 
 func readyEndpoints(n int) string {
@@ -212,6 +213,21 @@ func readyEndpoints(n int) string {
 		return "1 ready endpoint"
 	}
 	return fmt.Sprintf("%d ready endpoints", n)
+}
+
+// recognized says what of an error was understood whose cause was not.
+func recognized(c APIServerError) []string {
+	if c.Cause != causeOther {
+		return nil
+	}
+	known := "the name of the webhook"
+	if c.URL != "" {
+		known += " and the URL that was called"
+	}
+	if c.Detail == "" {
+		return []string{"Recognized: " + known + "; the error goes no further."}
+	}
+	return []string{"Recognized: " + known + "; no cause in the words that follow."}
 }
 
 // shared says which of several webhooks of one name the error is about.

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -81,6 +82,18 @@ func Parse(text string) []APIServerError {
 		}
 	}
 	return out
+}
+
+// Unrecognized says what is known of a text in which Parse finds nothing: at most
+// the words of a cause, which requests fail of that call no webhook as well.
+func Unrecognized(text string) string {
+	text = unwrapped(text)
+	for _, known := range callCauses() {
+		if words := known.FindString(text); words != "" {
+			return fmt.Sprintf("no webhook error recognized, only %q, which names no webhook (where one is called: %s)", shortened(words), known.Cause)
+		}
+	}
+	return "no webhook error recognized"
 }
 
 // same reports whether two parsed differ in their words alone.

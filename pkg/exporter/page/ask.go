@@ -86,7 +86,7 @@ func (h *handler) answer(v *view, q Request) (*resourcePage, error) {
 func (v *view) diagnosis(text string) (string, error) {
 	found := diagnose.Parse(text)
 	if len(found) == 0 {
-		return "", fmt.Errorf("no webhook error recognized: paste the complete message")
+		return "", fmt.Errorf("%s: paste the complete message", diagnose.Unrecognized(text))
 	}
 	answers := make([]diagnose.Answer, len(found))
 	for i, e := range found {

@@ -1,0 +1,107 @@
+package diagnose
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// corpusText is a row of testdata/errors.tsv.
+type corpusText struct{ cause, firstStep, origin, text string }
+
+// readCorpus reads the texts that users had before them. A new line in a text is
+// written as \n.
+func readCorpus(t *testing.T) []corpusText {
+	t.Helper()
+	b, err := os.ReadFile("testdata/errors.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []corpusText
+	for line := range strings.Lines(string(b)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		row := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 4)
+		if len(row) != 4 {
+			t.Fatalf("%d columns in %q", len(row), line)
+		}
+		out = append(out, corpusText{row[0], row[1], row[2], strings.ReplaceAll(row[3], `\n`, "\n")})
+	}
+	return out
+}
+
+// TestCorpus: of each text, the cause is named, and the first step.
+func TestCorpus(t *testing.T) {
+	all := readCorpus(t)
+	if len(all) < 120 {
+		t.Errorf("%d texts", len(all))
+	}
+	for _, c := range all {
+		got := Parse(c.text)
+		if len(got) != 1 || string(got[0].Cause) != c.cause {
+			t.Errorf("%s: %s\nis read as %+v, want %s", c.origin, c.text, got, c.cause)
+			continue
+		}
+		if advice := got[0].Cause.advice(); c.firstStep == "" || !strings.HasPrefix(advice.Fix, c.firstStep) {
+			t.Errorf("%s: the first step is %q, want %q", c.cause, advice.Fix, c.firstStep)
+		}
+	}
+}
+
+// TestCorpusOrigins: each text is of a test on the real API server, or of a public
+// thread.
+func TestCorpusOrigins(t *testing.T) {
+	var e2e strings.Builder
+	files, _ := filepath.Glob("../../../e2e/suites/explain/*_test.go")
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e2e.Write(b)
+	}
+	public := regexp.MustCompile(`^https://github\.com/[^/]+/[^/]+/(?:issues|pull)/\d+$`)
+	provoked := 0
+	for _, c := range readCorpus(t) {
+		test, ok := strings.CutPrefix(c.origin, "e2e/suites/explain ")
+		switch {
+		case ok:
+			provoked++
+			if !strings.Contains(e2e.String(), "func "+test+"(") {
+				t.Errorf("%s: there is no such test", c.origin)
+			}
+		case !public.MatchString(c.origin):
+			t.Errorf("%s is neither a test nor a thread", c.origin)
+		}
+	}
+	if provoked < 40 {
+		t.Errorf("%d texts were provoked", provoked)
+	}
+}
+
+// TestUnrecognized: what names no webhook, or no known cause, is answered with what
+// is known of it.
+func TestUnrecognized(t *testing.T) {
+	for text, want := range map[string]string{
+		"what?":                                 "no webhook error recognized",
+		"dial tcp: connect: connection refused": `no webhook error recognized, only "connection refused", which names no webhook (where one is called: connection-refused)`,
+		`failed to call webhook: Post "https://x.y.svc:443/": proxy error from` + "\n127.0.0.1:6443 while dialing 10.42.3.16:9443, code 503: 503 Service Unavailable": `no webhook error recognized, only "proxy error from 127.0.0.1:6443 while dialing", which names no webhook (where one is called: tunnel)`,
+	} {
+		if got := Unrecognized(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		call("quantum tunnelling"):               "Recognized: the name of the webhook and the URL that was called; no cause in the words that follow.",
+		`failed calling webhook "x": odd`:        "Recognized: the name of the webhook; no cause in the words that follow.",
+		`failed calling webhook "x.example.com"`: "Recognized: the name of the webhook; the error goes no further.",
+	} {
+		a := Explain(evaluated(t, "../testdata/backend-unreachable.yaml"), Parse(text)[0])
+		if !strings.Contains(strings.Join(a.Notes, "|"), want) {
+			t.Errorf("%s: notes %q, want %q", text, a.Notes, want)
+		}
+	}
+}
