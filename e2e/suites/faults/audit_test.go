@@ -83,6 +83,11 @@ func serves(ctx context.Context, a *auditor.Auditor, want testenv.Document) erro
 	if err != nil {
 		return err
 	}
+	return agrees(m, want)
+}
+
+// agrees wants metrics to be what an audit says.
+func agrees(m metrics.Metrics, want testenv.Document) error {
 	var webhooks, findings []string
 	for _, s := range m.Select(info, nil) {
 		webhooks = append(webhooks, labeled(s, "type", "configuration", "name"))

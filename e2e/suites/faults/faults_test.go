@@ -7,6 +7,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -334,7 +335,10 @@ func TestFaultForbidden(t *testing.T) {
 	labels := metrics.Labels{"configuration": "seen"}
 	testenv.EventuallyWithin(t, recovery, func() error { return s.scrapes(t.Context(), metrics.Present(info, labels)) })
 	testenv.Must(t, s.scrapes(t.Context(), metrics.Absent(finding, metrics.Labels{"check": "service-missing"})))
-	testenv.EventuallyWithin(t, recovery, func() error { return serves(t.Context(), a, audited(t, kubeconfig)) })
+	testenv.EventuallyWithin(t, recovery, func() error {
+		want := audited(t, kubeconfig)
+		return errors.Join(serves(t.Context(), a, want), shows(t.Context(), a, want))
+	})
 	for _, resource := range []string{"mutatingwebhookconfigurations", "customresourcedefinitions", "namespaces", "services", "endpointslices", "apiservices", "leases"} {
 		testenv.EventuallyWithin(t, recovery, func() error {
 			if log := a.Output(); !strings.Contains(log, resource) {

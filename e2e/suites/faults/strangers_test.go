@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/proxy"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
@@ -73,17 +74,38 @@ func newSecured(t *testing.T) *secured {
 
 // get asks for a path with a token and returns the code of a whole answer.
 func (s *secured) get(ctx context.Context, path, token string) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.address+path, nil)
-	if err != nil {
-		return 0, err
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := s.client.Do(request)
+	response, err := s.ask(ctx, path, token)
 	if err != nil {
 		return 0, err
 	}
 	_, err = io.Copy(io.Discard, response.Body)
 	return response.StatusCode, errors.Join(err, response.Body.Close())
+}
+
+func (s *secured) ask(ctx context.Context, path, token string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	return s.client.Do(request)
+}
+
+// equalsAudit waits until what the token reads of the metrics is what a fresh audit says.
+func (s *secured) equalsAudit(t *testing.T, token string) {
+	t.Helper()
+	testenv.EventuallyWithin(t, recovery, func() error {
+		response, err := s.ask(t.Context(), "/metrics", token)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		m, err := metrics.Parse(response.Body)
+		if err != nil {
+			return err
+		}
+		return agrees(m, audited(t, s.Plane.Kubeconfig()))
+	})
 }
 
 // scraper makes a ServiceAccount that may get /metrics.
@@ -134,10 +156,21 @@ func TestFaultStrangers(t *testing.T) {
 	s.scraper(t)
 	known := s.token(t)
 	s.scrapes(t, known)
-	t.Run("made-up tokens", func(t *testing.T) { s.flood(t, known) })
-	t.Run("a new address", s.newcomer)
-	t.Run("idle connections", func(t *testing.T) { s.idle(t, known) })
-	t.Run("held connections", func(t *testing.T) { s.held(t, known) })
+	for _, fault := range []struct {
+		name string
+		do   func(*testing.T)
+	}{
+		{"made-up tokens", func(t *testing.T) { s.flood(t, known) }},
+		{"a new address", s.newcomer},
+		{"idle connections", func(t *testing.T) { s.idle(t, known) }},
+		{"held connections", func(t *testing.T) { s.held(t, known) }},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			fault.do(t)
+			s.Validate(t, "after", testenv.CatchAll("configmaps"))
+			s.equalsAudit(t, known)
+		})
+	}
 	t.Run("scrape in flight", func(t *testing.T) { s.terminated(t) })
 }
 
