@@ -19,6 +19,7 @@ import (
 type diff struct {
 	access         *clusterFlags
 	input          *input
+	from           []string
 	output, failOn string
 }
 
@@ -35,7 +36,8 @@ they are called; who wrote it, where the object records that; and the findings
 that it adds and resolves.
 
 OLD and NEW are files, directories or archives as for audit. Without OLD, the
-cluster of the kubeconfig is compared with what it will be once NEW is applied.
+cluster of the kubeconfig, or that of --from, is compared with what it will be
+once NEW is applied.
 
 Exit code: 0 nothing added at or above --fail-on, 1 some of the input cannot be
 read, 2 usage error, 3 findings added at or above --fail-on.`,
@@ -56,7 +58,9 @@ read, 2 usage error, 3 findings added at or above --fail-on.`,
 	flags := groups.FlagSet("output")
 	enumFlag(flags, &d.output, enum{"output", "o", "output format", impactFormats})
 	enumFlag(flags, &d.failOn, enum{"fail-on", "", "exit with code 3 if findings of this severity or higher are added", []string{"critical", "warning", "info", "never"}})
-	d.input = inputFlags(groups.FlagSet("input"))
+	flags = groups.FlagSet("input")
+	flags.StringArrayVar(&d.from, "from", nil, "file, directory or archive to read instead of a cluster, without OLD; may be repeated")
+	d.input = inputFlags(flags)
 	d.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
 	d.access.completeContext(c)
@@ -69,7 +73,7 @@ var changesWriters = map[string]func(io.Writer, report.Changes, report.TextOptio
 
 func (d *diff) run(ctx context.Context, args []string, s streams) error {
 	limit, failing := parseFailOn(d.failOn)
-	if err := errors.Join(failing, oneOf("output", d.output, impactFormats), checkDiffArguments(args)); err != nil {
+	if err := errors.Join(failing, oneOf("output", d.output, impactFormats), d.checkArguments(args)); err != nil {
 		return err
 	}
 	policy, err := d.input.policy(ctx, s.err)
@@ -95,10 +99,12 @@ func (d *diff) run(ctx context.Context, args []string, s streams) error {
 	return cmp.Or(printErrors(changes.Errors, s), exitStatus(report.Document{Findings: changes.Added}, limit))
 }
 
-func checkDiffArguments(args []string) error {
+func (d *diff) checkArguments(args []string) error {
 	switch {
 	case len(args) != 1 && len(args) != 2:
 		return usageError{fmt.Errorf("diff: must be given [OLD] NEW, not %d paths", len(args))}
+	case len(args) == 2 && len(d.from) > 0:
+		return usageError{errors.New("diff: --from must be given without OLD")}
 	case len(args) == 2 && args[0] == "-" && args[1] == "-":
 		return usageError{errors.New("diff: standard input (-) must be one of OLD and NEW, not both")}
 	}
@@ -116,10 +122,14 @@ func (d *diff) snapshots(ctx context.Context, args []string, s streams) (before,
 		before, err = d.input.read(args[:1], s)
 		return before, updated.Snapshot(collected(updated.Inputs, time.Now())), err
 	}
-	old, err := d.access.objects(ctx, d.input, s)
+	read := func() (inventory.Objects, error) { return d.access.objects(ctx, d.input, s) }
+	if len(d.from) > 0 {
+		read = func() (inventory.Objects, error) { return d.input.objects(d.from, s) }
+	}
+	old, err := read()
 	if err != nil {
 		return nil, nil, err
 	}
-	now := time.Now()
+	now := collected(old.Inputs, time.Now())
 	return old.Snapshot(now), old.Apply(updated).Snapshot(now), nil
 }

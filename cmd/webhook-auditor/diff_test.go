@@ -27,21 +27,27 @@ func rewritten(t *testing.T, old, updated string) string {
 // TestDiff: what is added makes the exit code, and what cannot be read wins over it.
 func TestDiff(t *testing.T) {
 	ignoring, slow := rewritten(t, "failurePolicy: Fail", "failurePolicy: Ignore"), rewritten(t, "timeoutSeconds: 5", "timeoutSeconds: 25")
+	namespaceAlone := filepath.Join(t.TempDir(), "namespace.yaml")
+	if err := os.WriteFile(namespaceAlone, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		args []string
 		code int
 		want string
 	}{
-		"nothing":         {[]string{impactCluster, impactCluster}, exitOK, "No registration of a webhook changes."},
-		"added":           {[]string{impactCluster, slow, "--fail-on", "info"}, exitFindings, "it can hold up each request 20 s longer"},
-		"below the limit": {[]string{impactCluster, slow}, exitOK, "the worst case of CREATE/DELETE of pods grows from 5 s to 25 s"},
-		"resolved":        {[]string{impactCluster, ignoring, "--fail-on", "info"}, exitOK, "RESOLVED"},
-		"the reverse":     {[]string{ignoring, impactCluster, "--fail-on", "warning", "-o", "markdown"}, exitFindings, "requests are refused instead of passing without it"},
-		"unreadable":      {[]string{impactCluster, "testdata/nowhere.yaml", "--fail-on", "info"}, exitError, "is deleted"},
-		"no path":         {nil, exitUsage, ""},
-		"too many":        {[]string{"a", "b", "c"}, exitUsage, ""},
-		"one input twice": {[]string{"-", "-"}, exitUsage, ""},
-		"a format":        {[]string{impactCluster, impactCluster, "-o", "sarif"}, exitUsage, ""},
+		"nothing":          {[]string{impactCluster, impactCluster}, exitOK, "No registration of a webhook changes."},
+		"added":            {[]string{impactCluster, slow, "--fail-on", "info"}, exitFindings, "it can hold up each request 20 s longer"},
+		"below the limit":  {[]string{impactCluster, slow}, exitOK, "the worst case of CREATE/DELETE of pods grows from 5 s to 25 s"},
+		"resolved":         {[]string{impactCluster, ignoring, "--fail-on", "info"}, exitOK, "RESOLVED"},
+		"the reverse":      {[]string{ignoring, impactCluster, "--fail-on", "warning", "-o", "markdown"}, exitFindings, "requests are refused instead of passing without it"},
+		"unreadable":       {[]string{impactCluster, "testdata/nowhere.yaml", "--fail-on", "info"}, exitError, "is deleted"},
+		"applied to files": {[]string{namespaceAlone, "--from", impactCluster}, exitOK, "No registration of a webhook changes."},
+		"from and OLD":     {[]string{impactCluster, impactCluster, "--from", impactCluster}, exitUsage, ""},
+		"no path":          {nil, exitUsage, ""},
+		"too many":         {[]string{"a", "b", "c"}, exitUsage, ""},
+		"one input twice":  {[]string{"-", "-"}, exitUsage, ""},
+		"a format":         {[]string{impactCluster, impactCluster, "-o", "sarif"}, exitUsage, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := execute(t, "", append([]string{"diff"}, tc.args...)...)

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// session is a client of the command, over its standard input and output.
+func session(t *testing.T, args ...string) *mcp.ClientSession {
+	t.Helper()
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(t.Context(), append([]string{"mcp"}, args...), streams{in: fromClient, out: toClient, err: io.Discard})
+	}()
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	s, err := client.Connect(t.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.Close()
+		_ = toServer.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("the command ends with %v", err)
+		}
+	})
+	return s
+}
+
+func textOf(r *mcp.CallToolResult) string {
+	var out strings.Builder
+	for _, c := range r.Content {
+		if text, ok := c.(*mcp.TextContent); ok {
+			out.WriteString(text.Text)
+		}
+	}
+	return out.String()
+}
+
+// TestMCP asks each tool with the SDK's own client.
+func TestMCP(t *testing.T) {
+	s := session(t, "--from", impactCluster)
+	tools, err := s.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range tools.Tools {
+		names = append(names, tool.Name)
+		if tool.Annotations == nil || !tool.Annotations.ReadOnlyHint {
+			t.Errorf("%s is not marked as read-only", tool.Name)
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"audit", "checks", "diff", "explain", "impact"}; !slices.Equal(names, want) {
+		t.Errorf("tools %q, want %q: top has no files to read", names, want)
+	}
+	manifest := `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: new}, webhooks: [{name: new.example.com, clientConfig: {url: "https://a.example.com"}}]}`
+	for _, c := range []struct {
+		tool    string
+		args    map[string]any
+		want    string
+		isError bool
+	}{
+		{"audit", map[string]any{"targets": []string{"validatingwebhookconfiguration/policy"}}, "pods.policy.example.com", false},
+		{"audit", map[string]any{"format": "json"}, `"findings"`, false},
+		{"audit", map[string]any{"targets": []string{"/etc/passwd"}}, "must be TYPE/NAME", true},
+		{"audit", map[string]any{"format": "yaml"}, "must be one of", true},
+		{"explain", map[string]any{"operation": "create", "resource": "pods", "namespace": "shop"}, "pods.policy.example.com", false},
+		{"explain", map[string]any{"operation": "--error=-", "resource": "pods"}, "", true},
+		{"explain", map[string]any{"error": `failed calling webhook "pods.policy.example.com": x509: certificate signed by unknown authority`}, "policy", false},
+		{"impact", map[string]any{"configuration": "policy"}, "pods.policy.example.com", false},
+		{"impact", map[string]any{"downNodes": []string{"a"}}, "node a drained", false},
+		{"impact", map[string]any{"configuration": "polcy"}, "did you mean policy", true},
+		{"diff", map[string]any{"manifests": manifest}, "webhook new.example.com is added", false},
+		{"diff", map[string]any{"manifests": "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"}, "No registration of a webhook changes.", false},
+		{"checks", nil, "bootstrap-deadlock", false},
+	} {
+		r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: c.args})
+		if err != nil {
+			t.Errorf("%s %v: %v", c.tool, c.args, err)
+			continue
+		}
+		if text := textOf(r); r.IsError != c.isError || !strings.Contains(text, c.want) {
+			t.Errorf("%s %v: error %v, want %q: %s", c.tool, c.args, r.IsError, c.want, text[:min(len(text), 600)])
+		}
+	}
+}
