@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -15,6 +16,11 @@ type Commands struct {
 	Reverts string
 	// Inspect shows the backend.
 	Inspect []string
+}
+
+// DeleteBinding is the command that ends what a policy does by the binding.
+func DeleteBinding(b *inventory.PolicyBinding) string {
+	return "kubectl delete " + typed(strings.ToLower(b.Object.Kind), b.Object.Name)
 }
 
 // Commands returns the commands about the webhook.

@@ -46,6 +46,16 @@ const (
 	causeRequestTimeout Cause = "request-timeout"
 	causeAPIServer      Cause = "api-server"
 	causeOther          Cause = "other"
+
+	causePolicyDenied     Cause = "policy-denied"
+	causePolicyWarned     Cause = "policy-warned"
+	causePolicyFailed     Cause = "policy-failed"
+	causePolicyExpression Cause = "policy-expression"
+	causeParamsMissing    Cause = "params-missing"
+	causeParamKind        Cause = "param-kind"
+	causeParamsUnsynced   Cause = "params-unsynced"
+	causeParamNamespace   Cause = "param-namespace"
+	causeNotReady         Cause = "not-ready"
 )
 
 // cause is how the API server's error shows a Cause.
@@ -300,6 +310,51 @@ var advices = map[Cause]advice{
 	causeAPIServer: {
 		"the API server itself failed at calling the webhook",
 		"report it to those who run the API server, with its log",
+		nil,
+	},
+	causePolicyDenied: {
+		"the policy works: it was evaluated and denied the request; the words after the colon are its message, or the expression that is false",
+		"change the object, or the policy; only the first validation that fails is reported",
+		nil,
+	},
+	causePolicyWarned: {
+		"the policy finds the object at fault, and the request went on: validationActions of the binding is Warn",
+		"change the object before the binding is set to Deny",
+		nil,
+	},
+	causePolicyFailed: {
+		"the mutation of a policy failed, and with failurePolicy Fail that refuses the request",
+		"correct the policy: an ApplyConfiguration cannot change atomic lists and maps, a JSONPatch needs the path that it changes",
+		nil,
+	},
+	causePolicyExpression: {
+		"an expression of the policy could not be evaluated on the object, or cost more than the API server allows, and with failurePolicy Fail that refuses the request",
+		"write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…); request.name, request.subResource and params may be missing as well",
+		nil,
+	},
+	causeParamsMissing: {
+		"no params exist that the binding asks for, and its parameterNotFoundAction is Deny: everything that the policy matches is refused, whatever validationActions are",
+		"create the params, or set paramRef.parameterNotFoundAction of the binding to Allow",
+		nil,
+	},
+	causeParamKind: {
+		"the API server does not serve the kind of the policy's params, or not yet (it takes up to 30 s after the CRD was created): everything that the policy matches is refused, whatever its bindings say",
+		"create the CRD and wait 30 s, or set failurePolicy of the policy to Ignore",
+		nil,
+	},
+	causeParamsUnsynced: {
+		"the API server started a moment ago and had not read the policy's params yet",
+		"try again; if it lasts, look at the API server's log for the kind of the params",
+		nil,
+	},
+	causeParamNamespace: {
+		"the params are in namespaces, the binding names none, and the request is about something outside namespaces: it is refused, whatever validationActions are",
+		"set paramRef.namespace of the binding, or take cluster-scoped resources out of what it matches",
+		nil,
+	},
+	causeNotReady: {
+		"the API server had not read its webhook configurations, or its admission policies, within 10 s: it has just started, or cannot list them",
+		"try again; if it lasts, look at the API server's log",
 		nil,
 	},
 	causeOther: {

@@ -18,6 +18,9 @@ type Answer struct {
 	Fix string
 	// Profiles are the webhooks that it is about: all that register the name.
 	Profiles []*classify.Profile
+	// AdmissionPolicy is the policy that it is about; nil where the input has none of
+	// that name, or the error is about a webhook.
+	AdmissionPolicy *inventory.AdmissionPolicy
 	// Findings are those about them; the first Related look for the Cause.
 	Findings []*classify.Finding
 	Related  int
@@ -32,7 +35,12 @@ const ofTheService = "in the namespace of the Service"
 // Explain looks the error up in the Report.
 func Explain(r *classify.Report, c APIServerError) Answer {
 	advice := c.Cause.advice()
-	a := Answer{APIServerError: c, Meaning: advice.Meaning, Fix: advice.Fix, Profiles: about(r, c)}
+	a := Answer{APIServerError: c, Meaning: advice.Meaning, Fix: advice.Fix}
+	if c.Policy.Name != "" {
+		a.addPolicy(r)
+		return a
+	}
+	a.Profiles = about(r, c)
 	callers := c.callers(a.Profiles)
 	if namespace, _, _ := c.service(); namespace != "" {
 		a.Fix = strings.ReplaceAll(a.Fix, ofTheService, classify.ShellFlag("-n", namespace))

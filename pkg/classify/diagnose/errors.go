@@ -8,14 +8,20 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// APIServerError is what an API server reported about a webhook, in an error that a
+// APIServerError is what an API server reported about a webhook or policy, in an error that a
 // user pasted: from kubectl, an Event, a condition or the log of a controller.
 type APIServerError struct {
 	// Webhook is the name of an admission webhook; "" where the error does not
 	// name it, and for a conversion.
 	Webhook string
+	// Policy is that of an admission policy, "" where the error names none, and Binding
+	// that by which it applied, "" where it is the policy that is wrong.
+	Policy  inventory.Ref
+	Binding string
 	// Group, Version and Kind are what a conversion was asked for.
 	Group, Version, Kind string
 	// Expression is that of a matchCondition that failed.
@@ -47,14 +53,20 @@ type errorPattern struct {
 
 // patterns are all forms, and where the source has them: k8s.io/apiserver
 // pkg/util/webhook/error.go, pkg/admission/plugin/webhook/errors, the
-// dispatchers beside it, pkg/admission/plugin/cel, gopkg.in/evanphx/json-patch.v4, and
+// dispatchers beside it, pkg/admission/plugin/policy, pkg/admission/plugin/cel, gopkg.in/evanphx/json-patch.v4, and
 // k8s.io/apiextensions-apiserver pkg/apiserver/conversion.
 func patterns() []errorPattern {
 	unnamed := func(*APIServerError, []string) {}
 	named := func(c *APIServerError, groups []string) { c.Webhook = groups[1] }
 	converting := func(c *APIServerError, groups []string) { c.Group, c.Version, c.Kind = groups[1], groups[2], groups[3] }
 	failing := func(c *APIServerError, groups []string) { c.Expression = groups[1] }
+	validates := func(c *APIServerError, groups []string) { c.setPolicy(inventory.ValidatingPolicy, groups) }
+	mutates := func(c *APIServerError, groups []string) { c.setPolicy(inventory.MutatingPolicy, groups) }
 	return []errorPattern{
+		{regexp.MustCompile(`Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '([^']+)':` + failingExpression), validates, nil, causePolicyWarned},
+		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request:` + failingExpression), validates, policyCauses(), causePolicyDenied},
+		{regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding ['"]([^'"]+)['"])? denied request:` + failingExpression), mutates, policyCauses(), causePolicyFailed},
+		{regexp.MustCompile(`not yet ready to handle request`), unnamed, nil, causeNotReady},
 		{regexp.MustCompile(`failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses(), causeOther},
 		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, nil, causeDenied},
 		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, causeDryRun},
@@ -129,6 +141,12 @@ func parsed(text string, forms []errorPattern) []APIServerError {
 		}
 	}
 	slices.SortStableFunc(matches, func(a, b match) int { return cmp.Compare(a.begin, b.begin) })
+	end := 0
+	matches = slices.DeleteFunc(matches, func(m match) bool { // an expression within the error of a policy
+		within := m.begin < end
+		end = max(end, m.end)
+		return within
+	})
 	out := make([]APIServerError, len(matches))
 	for i, m := range matches {
 		rest := text[m.end:]

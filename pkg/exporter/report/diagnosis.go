@@ -15,7 +15,7 @@ import (
 // diagnosis is what "explain --error -o json" prints.
 type diagnosis struct {
 	Version string `json:"version"`
-	// Errors are those of the text that are about webhooks, in its order.
+	// Errors are those of the text that are about webhooks and policies, in its order.
 	Errors []diagnosedError `json:"errors"`
 	// Inputs are the paths that were read; absent for a cluster.
 	Inputs []Input `json:"inputs,omitempty"`
@@ -25,13 +25,15 @@ type diagnosis struct {
 type diagnosedError struct {
 	// Webhook is the name of an admission webhook; Converted is the kind that was
 	// to be converted. Both are empty where the error names neither.
-	Webhook   string         `json:"webhook"`
-	Converted string         `json:"converted,omitempty"`
-	URL       string         `json:"url,omitempty"`
-	Cause     diagnose.Cause `json:"cause"`
-	Meaning   string         `json:"meaning"`
-	Detail    string         `json:"detail"`
-	Fix       string         `json:"fix"`
+	Webhook   string `json:"webhook"`
+	Converted string `json:"converted,omitempty"`
+	// Policy is the policy that it is about, where it is about one.
+	Policy  *diagnosedPolicy `json:"policy,omitempty"`
+	URL     string           `json:"url,omitempty"`
+	Cause   diagnose.Cause   `json:"cause"`
+	Meaning string           `json:"meaning"`
+	Detail  string           `json:"detail"`
+	Fix     string           `json:"fix"`
 	// Webhooks are all that register the name.
 	Webhooks []Webhook `json:"webhooks"`
 	// Findings are those about them, those with the same cause first.
@@ -39,12 +41,32 @@ type diagnosedError struct {
 	Notes    []string  `json:"notes"`
 }
 
+// diagnosedPolicy is an admission policy that an error names.
+type diagnosedPolicy struct {
+	Type    inventory.Type `json:"type"`
+	Name    string         `json:"name"`
+	Binding string         `json:"binding,omitempty"`
+	// FailurePolicy is empty where the input has no such policy.
+	FailurePolicy string `json:"failurePolicy,omitempty"`
+}
+
+func newDiagnosedPolicy(a diagnose.Answer) *diagnosedPolicy {
+	if a.Policy.Name == "" {
+		return nil
+	}
+	out := &diagnosedPolicy{Type: a.Policy.Type, Name: a.Policy.Name, Binding: a.Binding}
+	if a.AdmissionPolicy != nil {
+		out.FailurePolicy = string(a.AdmissionPolicy.FailurePolicy)
+	}
+	return out
+}
+
 // newDiagnosis returns the answers as JSON prints them.
 func newDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) diagnosis {
 	d := diagnosis{Version: documentVersion, Errors: make([]diagnosedError, 0, len(answers)), Inputs: newInputs(s)}
 	for _, a := range answers {
 		e := diagnosedError{
-			Webhook: a.Webhook, Converted: converted(a.APIServerError), URL: a.URL,
+			Webhook: a.Webhook, Converted: converted(a.APIServerError), Policy: newDiagnosedPolicy(a), URL: a.URL,
 			Cause: a.Cause, Meaning: a.Meaning, Detail: a.Detail, Fix: a.Fix,
 			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...),
 		}
@@ -101,6 +123,9 @@ func (p printer) answer(a diagnose.Answer) {
 	for _, profile := range a.Profiles {
 		p.labeled("webhook:", webhookLine(profile))
 	}
+	if policy := a.AdmissionPolicy; policy != nil {
+		p.labeled("policy:", policyLine(policy))
+	}
 	for _, f := range a.Findings[:a.Related] {
 		p.labeled("finding:", slices.Concat(words(f.Severity.String()+" "+f.Check.Name+":", bold), words(f.Message, plain)))
 	}
@@ -124,6 +149,10 @@ func errorTitle(c diagnose.APIServerError) string {
 		return "Conversion of " + converted(c) + ":"
 	case c.Webhook != "":
 		return "Webhook " + c.Webhook + ":"
+	case c.Binding != "":
+		return "Policy " + c.Policy.Name + " with binding " + c.Binding + ":"
+	case c.Policy.Name != "":
+		return "Policy " + c.Policy.Name + ":"
 	}
 	return "A webhook that the error does not name:"
 }
@@ -138,6 +167,19 @@ func webhookLine(p *classify.Profile) []word {
 		text += ", owner " + owner
 	}
 	line := slices.Concat(words(string(p.Type), dim), words(p.Name, bold), words(text, plain), words("[configuration "+p.Configuration+"]", dim))
+	if file := p.Object.Source.File; file != "" {
+		line = append(line, words(Source{file, p.Object.Source.Line}.String(), dim)...)
+	}
+	return line
+}
+
+// policyLine is one line on a policy: what its failure does, and what binds it.
+func policyLine(p *inventory.AdmissionPolicy) []word {
+	text := fmt.Sprintf("failurePolicy %s, %s", p.FailurePolicy, inventory.Counted(len(p.Bindings), "binding"))
+	if owner := p.Object.Owner.String(); owner != "" {
+		text += ", owner " + owner
+	}
+	line := slices.Concat(words(string(p.Type), dim), words(p.Name, bold), words(text, plain))
 	if file := p.Object.Source.File; file != "" {
 		line = append(line, words(Source{file, p.Object.Source.Line}.String(), dim)...)
 	}

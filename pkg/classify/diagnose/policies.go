@@ -1,0 +1,61 @@
+package diagnose
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// failingExpression is what may follow the name of a policy. It belongs to the policy's
+// error, and is none of a webhook's.
+const failingExpression = `(?: expression '(.+?)' resulted in error:)?`
+
+// policyCauses are the causes of a policy's error beside its own verdict. Source:
+// k8s.io/apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go.
+func policyCauses() []cause {
+	return []cause{
+		{regexp.MustCompile(`no params found for policy binding`), causeParamsMissing},
+		{regexp.MustCompile(`failed to find resource referenced by paramKind`), causeParamKind},
+		{regexp.MustCompile(`not yet synced to use for admission`), causeParamsUnsynced},
+		{regexp.MustCompile(`cannot use namespaced paramRef in policy binding`), causeParamNamespace},
+		{regexp.MustCompile(`actual cost limit exceeded|compilation error`), causePolicyExpression},
+	}
+}
+
+// setPolicy fills in what the error says of a policy of the type.
+func (c *APIServerError) setPolicy(t inventory.Type, groups []string) {
+	c.Policy = inventory.Ref{Type: t, Configuration: groups[1], Name: groups[1]}
+	c.Binding, c.Expression = groups[2], groups[3]
+	if c.Expression != "" && c.Cause != causePolicyWarned {
+		c.Cause = causePolicyExpression
+	}
+}
+
+// addPolicy looks the policy of the error up.
+func (a *Answer) addPolicy(r *classify.Report) {
+	for _, p := range r.Snapshot.Policies {
+		if p.Ref == a.Policy {
+			a.AdmissionPolicy = p
+		}
+	}
+	p := a.AdmissionPolicy
+	switch {
+	case p == nil && strings.HasSuffix(a.Policy.Name, ".static.k8s.io"):
+		a.Notes = append(a.Notes, fmt.Sprintf("Policy %s is none of the API's: it is in a manifest on the API server's own disk (staticManifestsDir of its admission configuration), and can be changed only there.", a.Policy.Name))
+	case p == nil:
+		a.Notes = append(a.Notes, fmt.Sprintf("The input has no policy %s: it was deleted since, or it is not part of the input, or the error is another cluster's.", a.Policy.Name))
+	case a.Cause != causePolicyWarned:
+		for _, b := range p.Bindings {
+			if b.Object.Name == a.Binding || a.Binding == "" {
+				a.Fix += "; to let requests through meanwhile: " + classify.DeleteBinding(b)
+				break
+			}
+		}
+	}
+	if p != nil && !p.FailsClosed() && a.Cause != causePolicyDenied && a.Cause != causePolicyWarned {
+		a.Notes = append(a.Notes, "Its failurePolicy is Ignore: the policy was Fail at the time.")
+	}
+}

@@ -1,0 +1,77 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// TestPolicyErrors are errors as kube-apiserver 1.37 printed them: each is read as one.
+func TestPolicyErrors(t *testing.T) {
+	const denied = `The configmaps "x" is invalid: : ValidatingAdmissionPolicy 'limits' with binding 'limits-b' denied request: `
+	const whole = `configmaps "x" is forbidden: ValidatingAdmissionPolicy 'limits' denied request: `
+	for text, want := range map[string]struct {
+		cause   Cause
+		mutates bool
+		binding string
+	}{
+		denied + `must have a team`:                                                                                                                                    {causePolicyDenied, false, "limits-b"},
+		denied + `failed expression: has(object.metadata.labels)`:                                                                                                      {causePolicyDenied, false, "limits-b"},
+		denied + `expression 'object.spec.x' resulted in error: no such key: x`:                                                                                        {causePolicyExpression, false, "limits-b"},
+		denied + `expression 'a.all(x, x)' resulted in error: operation cancelled: actual cost limit exceeded`:                                                         {causePolicyExpression, false, "limits-b"},
+		denied + "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction":                                                 {causeParamsMissing, false, "limits-b"},
+		denied + "failed to configure binding: paramKind kind `&ParamKind{APIVersion:g/v,Kind:K,}` not yet synced to use for admission":                                {causeParamsUnsynced, false, "limits-b"},
+		denied + `failed to configure binding: cannot use namespaced paramRef in policy binding that matches cluster-scoped resources`:                                 {causeParamNamespace, false, "limits-b"},
+		whole + `failed to configure policy: failed to find resource referenced by paramKind: 'g/v, Kind=K'`:                                                           {causeParamKind, false, ""},
+		`Warning: Validation failed for ValidatingAdmissionPolicy 'limits' with binding 'limits-b': must have a team`:                                                  {causePolicyWarned, false, "limits-b"},
+		`configmaps "x" is forbidden: policy 'limits' with binding 'limits-b' denied request: expression 'E' resulted in error: no such key: x`:                        {causePolicyExpression, true, "limits-b"},
+		`configmaps "x" is forbidden: policy 'limits' with binding 'limits-b' denied request: error applying patch: invalid ApplyConfiguration: may not mutate: .spec`: {causePolicyFailed, true, "limits-b"},
+		`configmaps "x" is forbidden: policy "limits" denied request: failed to configure policy: failed to find resource referenced by paramKind: 'g/v, Kind=K'`:      {causeParamKind, true, ""},
+	} {
+		got := Parse(text)
+		if len(got) != 1 || got[0].Cause != want.cause || got[0].Policy.Name != "limits" || got[0].Binding != want.binding || (got[0].Policy.Type == inventory.MutatingPolicy) != want.mutates || got[0].Webhook != "" {
+			t.Errorf("%s\nis read as %+v, want %+v", text, got, want)
+		}
+		if advice := want.cause.advice(); advice.Meaning == "" || advice.Fix == "" {
+			t.Errorf("%s means nothing", want.cause)
+		}
+	}
+	if got := Parse(`Error from server (Forbidden): pods "x" is forbidden: not yet ready to handle request`); len(got) != 1 || got[0].Cause != causeNotReady {
+		t.Errorf("an API server that is not ready is read as %+v", got)
+	}
+}
+
+// TestPolicyAnswers: what the input has on the policy of an error.
+func TestPolicyAnswers(t *testing.T) {
+	s := inventory.Objects{
+		ValidatingPolicies: []*admissionv1.ValidatingAdmissionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "limits"}}},
+		ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{
+			{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "limits"}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "limits-b"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "limits"}},
+		},
+	}.Snapshot(time.Time{})
+	r := &classify.Report{Snapshot: s}
+	for name, want := range map[string]string{
+		"limits":             "kubectl delete validatingadmissionpolicybinding limits-b",
+		"gone":               "The input has no policy gone",
+		"boot.static.k8s.io": "in a manifest on the API server's own disk",
+	} {
+		found := Parse("ValidatingAdmissionPolicy '" + name + "' with binding 'limits-b' denied request: no")
+		if len(found) != 1 {
+			t.Fatalf("%s: %d errors", name, len(found))
+		}
+		a := Explain(r, found[0])
+		if text := a.Fix + strings.Join(a.Notes, " "); !strings.Contains(text, want) {
+			t.Errorf("%s: %q, want %q", name, text, want)
+		}
+		if known := a.AdmissionPolicy != nil; known != (name == "limits") {
+			t.Errorf("%s is known: %v", name, known)
+		}
+	}
+}
