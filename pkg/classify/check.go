@@ -134,6 +134,7 @@ var Checks = []*Check{
 	budgetExceeded,
 	longTimeout,
 	singleEndpoint,
+	evictionBlocked,
 	deadRule,
 	neverCalled,
 	ineffectiveSelector,

@@ -13,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -52,6 +53,7 @@ var crowds = []crowd{
 	{name: "everything known", hook: exceptItself, around: allKinds},
 	{name: "backends of namespaces that are gone", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("gone-"+team(i), "policy") }, around: withBackends},
 	{name: "rules that reach nothing", hook: idle, around: withOwnCRDs},
+	{name: "budgets that select all Pods of one namespace", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("policy", team(i)) }, around: withBudgets},
 	{name: "run level zero", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: runLevelZeros},
 }
 
@@ -260,6 +262,17 @@ func allKinds(o *inventory.Objects, n int) {
 				OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "node-agent", Controller: new(true)}},
 			},
 			Spec: corev1.PodSpec{PriorityClassName: "system-node-critical"},
+		})
+	}
+}
+
+// withBudgets gives each backend a PodDisruptionBudget that selects all of them.
+func withBudgets(o *inventory.Objects, n int) {
+	withBackendsInOne(o, n)
+	for i := range n {
+		o.DisruptionBudgets = append(o.DisruptionBudgets, &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: team(i)},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}},
 		})
 	}
 }

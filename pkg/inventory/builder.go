@@ -92,7 +92,7 @@ func (b *Builder) addObjects(s *Snapshot, o Objects) {
 	was, before := &b.objects, b.before
 	if before == nil {
 		s.Namespaces, s.APIServices, s.Services, s.Workloads = o.namespaces(), o.apiServices(), o.services(), o.workloads()
-		s.placement = &placement{}
+		s.DisruptionBudgets, s.placement = o.disruptionBudgets(), &placement{}
 		return
 	}
 	if o.ServicesKnown.equal(before.ServicesKnown) {
@@ -114,6 +114,10 @@ func (b *Builder) addObjects(s *Snapshot, o Objects) {
 	}
 	if !slices.Equal(o.Pods, was.Pods) || !slices.Equal(o.Deployments, was.Deployments) || !slices.Equal(o.StatefulSets, was.StatefulSets) || !slices.Equal(o.DaemonSets, was.DaemonSets) {
 		s.Workloads, s.placement = o.workloads(), &placement{}
+	}
+	s.DisruptionBudgets = before.DisruptionBudgets
+	if !slices.Equal(o.DisruptionBudgets, was.DisruptionBudgets) {
+		s.DisruptionBudgets, s.placement = o.disruptionBudgets(), &placement{}
 	}
 }
 
@@ -158,7 +162,8 @@ func (s *Snapshot) ChangesSince(o *Snapshot) Changes {
 			!sameMap(s.APIServices, o.APIServices) ||
 			!sameSlice(s.Policies, o.Policies) ||
 			!sameSlice(s.Unbound, o.Unbound) ||
-			!sameSlice(s.Workloads, o.Workloads),
+			!sameSlice(s.Workloads, o.Workloads) ||
+			!sameSlice(s.DisruptionBudgets, o.DisruptionBudgets),
 		Backends: !sameMap(s.Services, o.Services) || !s.ServicesKnown.same(o.ServicesKnown) || !s.EndpointsKnown.same(o.EndpointsKnown),
 	}
 }

@@ -15,6 +15,9 @@ type placement struct {
 	services map[string]bool
 	// carrying are the workloads that carry a label which a Service selects.
 	carrying map[placedLabel][]int
+
+	guard  sync.Once
+	guards map[workloadID]Guard
 }
 
 // placedLabel is a label of a Pod.

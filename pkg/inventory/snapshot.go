@@ -43,6 +43,8 @@ type Snapshot struct {
 	APIServices map[string]APIService
 	// Workloads are sorted by namespace, kind and name.
 	Workloads []Workload
+	// DisruptionBudgets are sorted by namespace and name.
+	DisruptionBudgets []DisruptionBudget
 	// Nodes counts the cluster's nodes; 0 is unknown.
 	Nodes int
 	// Probes are what dialing the backends showed, where that was done.

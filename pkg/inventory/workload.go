@@ -28,6 +28,8 @@ type Workload struct {
 	// NodeCritical says that a node is of no use without it: CNI plugins,
 	// service proxies, node DNS and CSI drivers.
 	NodeCritical bool
+	// Daemon says that its Pods are those of a DaemonSet, which drains leave alone.
+	Daemon bool
 	// ClusterDNS says that its Pods answer for the names of Services.
 	ClusterDNS bool
 	// Replicas counts its Pods; 0 where that depends on the nodes.
@@ -110,6 +112,7 @@ func isDNS(namespace string, labels map[string]string) bool {
 
 func newDaemon(d *appsv1.DaemonSet) Workload {
 	w := newWorkload("DaemonSet", &d.ObjectMeta, &d.Spec.Template, 0)
+	w.Daemon = true
 	w.NodeCritical = d.Spec.Template.Spec.PriorityClassName == nodeCriticalClass
 	return w
 }
@@ -158,7 +161,8 @@ func podWorkload(p *corev1.Pod) Workload {
 		Terminating: p.DeletionTimestamp != nil,
 	}
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
-		w.NodeCritical = owner.Kind == "DaemonSet" && p.Spec.PriorityClassName == nodeCriticalClass
+		w.Daemon = owner.Kind == "DaemonSet"
+		w.NodeCritical = w.Daemon && p.Spec.PriorityClassName == nodeCriticalClass
 	}
 	if p.Spec.NodeName != "" {
 		w.Nodes = []string{p.Spec.NodeName}

@@ -19,6 +19,7 @@ import (
 	apps "k8s.io/kubernetes/pkg/apis/apps/install"
 	core "k8s.io/kubernetes/pkg/apis/core/install"
 	discovery "k8s.io/kubernetes/pkg/apis/discovery/install"
+	policy "k8s.io/kubernetes/pkg/apis/policy/install"
 	"sigs.k8s.io/yaml"
 )
 
@@ -32,7 +33,7 @@ func main() {
 func run(in io.Reader, out io.Writer) error {
 	scheme := runtime.NewScheme()
 	for _, install := range []func(*runtime.Scheme){
-		admissionregistration.Install, apiextensions.Install, apiregistration.Install, apps.Install, core.Install, discovery.Install,
+		admissionregistration.Install, apiextensions.Install, apiregistration.Install, apps.Install, core.Install, discovery.Install, policy.Install,
 	} {
 		install(scheme)
 	}

@@ -172,6 +172,7 @@ func (c Card) failureModes() Section {
 		"the backend is gone or cannot be reached: "+whenDown(p),
 		fmt.Sprintf("the backend hangs: each request waits %s, then the same", seconds(p.Timeout)),
 	)
+	s.Answers = append(s.Answers, drains(p)...)
 	if p.Webhook.Backend.Kind != inventory.BackendAPIServer {
 		s.Answers = append(s.Answers, "its serving certificate expires, or the CA bundle of the registration does not match it: the same")
 	}

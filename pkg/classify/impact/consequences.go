@@ -37,6 +37,8 @@ type Consequences struct {
 	// created anew; Stuck are those that wait for each other.
 	Recovery []Wave
 	Stuck    []Blocked
+	// Evicted are the Pods of backends on nodes that go.
+	Evicted []Evicted
 	// Weakened are webhooks that keep fewer ready endpoints.
 	Weakened []Weakened
 	// Unknown are webhooks of which the input does not show whether they can
@@ -82,6 +84,7 @@ func compare(step start.Step, c Change, before, after *classify.Report) (*Conseq
 	}
 	slices.SortStableFunc(out.Effects, func(a, b Effect) int { return rank(a.Outcome) - rank(b.Outcome) })
 	out.Appearing, out.Disappearing = missingFrom(before, after), missingFrom(after, before)
+	out.Evicted = evictions(step, c, before)
 	var err error
 	out.Recovery, out.Stuck, err = recovery(step, c, before, after)
 	return out, err

@@ -20,6 +20,8 @@ type Consequences struct {
 	Recovery []impactWave     `json:"recovery"`
 	Stuck    []impactStuck    `json:"stuck"`
 	Weakened []impactWeakened `json:"weakened"`
+	// Evicted are the Pods of backends that a drain of the nodes evicts.
+	Evicted []impactEvicted `json:"evicted"`
 	// Unknown are webhooks of which the input does not show whether they can
 	// still be called.
 	Unknown []WebhookRef `json:"unknown"`
@@ -87,12 +89,23 @@ type impactWeakened struct {
 	After  int `json:"after"`
 }
 
+// impactEvicted are the Pods of a workload that a drain evicts.
+type impactEvicted struct {
+	// Workload is "KIND NAMESPACE/NAME"; of Pods of one controller it names one.
+	Workload string `json:"workload"`
+	Pods     int    `json:"pods"`
+	OfPods   int    `json:"ofPods"`
+	// BlockedBy says what keeps them from being evicted; absent where nothing does.
+	BlockedBy string `json:"blockedBy,omitempty"`
+}
+
 // NewConsequences returns the consequences as they are handed out.
 func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	out := Consequences{
 		Version: documentVersion, Effects: []impactEffect{}, Appearing: []Finding{}, Disappearing: []Finding{},
 		Recovery: []impactWave{}, Stuck: []impactStuck{}, Weakened: []impactWeakened{}, Unknown: []WebhookRef{}, Errors: []Error{},
-		Change: impactChange{Nodes: c.Change.Nodes},
+		Evicted: []impactEvicted{},
+		Change:  impactChange{Nodes: c.Change.Nodes},
 	}
 	for _, key := range c.Change.Services {
 		out.Change.Down = append(out.Change.Down, key.String())
@@ -117,6 +130,9 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	}
 	for _, w := range c.Weakened {
 		out.Weakened = append(out.Weakened, impactWeakened{WebhookRef(w.Webhook), w.Before, w.After})
+	}
+	for _, e := range c.Evicted {
+		out.Evicted = append(out.Evicted, impactEvicted{e.Workload.String(), e.Pods, e.Workload.Replicas, e.BlockedBy})
 	}
 	for _, ref := range c.Unknown {
 		out.Unknown = append(out.Unknown, WebhookRef(ref))

@@ -110,6 +110,8 @@ func (c Consequences) Blocks() []Block {
 		c.effects(impact.Unconverted, "Objects that cannot be converted"),
 		c.effects(impact.Unchecked, "Requests that pass unchecked"),
 		{Heading: "Functions of the cluster that stop", Lines: c.stops()},
+		{Heading: "What blocks the drain", Lines: c.blocking()},
+		{Heading: "Pods behind webhooks that the drain evicts", Lines: c.evicted()},
 		{Heading: "Webhooks that keep fewer ready endpoints", Lines: c.weakened()},
 		{Heading: "Webhooks that the input does not decide", Lines: refNames(c.Unknown)},
 		{Heading: "Findings that appear", Lines: findingLines(c.Appearing)},
@@ -186,6 +188,24 @@ func (c Consequences) weakened() []string {
 	var out []string
 	for _, w := range c.Weakened {
 		out = append(out, fmt.Sprintf("%s webhook %s: %d of %d", w.Type, w.Name, w.After, w.Before))
+	}
+	return out
+}
+
+func (c Consequences) evicted() []string {
+	var out []string
+	for _, e := range c.Evicted {
+		out = append(out, fmt.Sprintf("%s: %d of %s", e.Workload, e.Pods, inventory.Counted(e.OfPods, "Pod")))
+	}
+	return out
+}
+
+func (c Consequences) blocking() []string {
+	var out []string
+	for _, e := range c.Evicted {
+		if e.BlockedBy != "" {
+			out = append(out, e.BlockedBy)
+		}
 	}
 	return out
 }

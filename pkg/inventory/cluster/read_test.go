@@ -33,6 +33,7 @@ func TestRead(t *testing.T) {
 		"namespaces":                                                   2,
 		"services":                                                     6,
 		"pods":                                                         0,
+		"poddisruptionbudgets.policy":                                  0,
 		"endpointslices.discovery.k8s.io":                              6,
 	}
 	if !maps.Equal(counts, want) {

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -124,9 +125,11 @@ func (c Clients) scopedResources(scope watchScope) []resource {
 		out = c.endpointSlices(scope)
 	case podsOfNamespace:
 		out = c.podResources(scope)
+	case budgetsOfNamespace:
+		out = c.disruptionBudgets(scope)
 	case nodeWorkloads:
 		out = c.workloadResources(scope)
-	case servicesOfCluster, endpointsOfCluster, podsOfCluster:
+	default:
 		out = c.smallClusterResources(scope)
 	}
 	for i := range out {
@@ -154,7 +157,7 @@ func (r resource) limited(underWay chan struct{}) resource {
 // allScoped are the resources that are read in some scope.
 func (c Clients) allScoped() []resource {
 	none := watchScope{}
-	return slices.Concat(c.oneService(none), c.endpointSlices(none), c.podResources(none), c.workloadResources(none))
+	return slices.Concat(c.oneService(none), c.endpointSlices(none), c.podResources(none), c.disruptionBudgets(none), c.workloadResources(none))
 }
 
 func (c Clients) oneService(scope watchScope) []resource {
@@ -186,6 +189,9 @@ func (c Clients) smallClusterResources(scope watchScope) []resource {
 			GroupResource: corev1.Resource("pods"),
 			page:          250, most: fewPodsInCluster, strip: stripPod, owner: namespaceOf,
 		}, unrestricted)
+	case budgetsOfCluster:
+		out = c.disruptionBudgets(scope)[0]
+		out.page, out.most, out.owner = 1000, fewInCluster, namespaceOf
 	}
 	out.scope = scope
 	return []resource{out}
@@ -245,6 +251,14 @@ func (c Clients) podResources(scope watchScope) []resource {
 			page:          100, strip: stripPod,
 		}, unrestricted),
 	}
+}
+
+func (c Clients) disruptionBudgets(scope watchScope) []resource {
+	return []resource{typedResource[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](c.policy, resource{
+		GroupResource: policyv1.Resource("poddisruptionbudgets"),
+		scope:         scope,
+		page:          100, strip: stripDisruptionBudget,
+	}, unrestricted)}
 }
 
 // workloadResources are all DaemonSets, and of the Deployments only the cluster's
@@ -385,6 +399,7 @@ func Permissions() []rbacv1.PolicyRule {
 		{APIGroups: []string{corev1.GroupName}, Resources: []string{"namespaces", "services", "pods"}, Verbs: read},
 		{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: read},
 		{APIGroups: []string{appsv1.GroupName}, Resources: []string{"daemonsets", "deployments"}, Verbs: read},
+		{APIGroups: []string{policyv1.GroupName}, Resources: []string{"poddisruptionbudgets"}, Verbs: read},
 		{APIGroups: []string{openShiftGroup}, Resources: []string{"clusterversions"}, ResourceNames: []string{"version"}, Verbs: []string{"get"}},
 		{NonResourceURLs: []string{metricsPath}, Verbs: []string{"get"}},
 	}

@@ -36,18 +36,21 @@ const (
 	endpointsOfServices
 	// podsOfNamespace are the Pods of a namespace in which a backend runs.
 	podsOfNamespace
+	// budgetsOfNamespace are the PodDisruptionBudgets of such a namespace.
+	budgetsOfNamespace
 	// nodeWorkloads are the workloads of a system namespace that nodes need.
 	nodeWorkloads
-	// servicesOfCluster, endpointsOfCluster and podsOfCluster are all Services,
-	// EndpointSlices and Pods of a cluster that has few of them: one stream costs
-	// the API server less than one for each namespace.
+	// servicesOfCluster and those after it are all objects of their kind of a
+	// cluster that has few of them: one stream costs the API server less than one for
+	// each namespace.
 	servicesOfCluster
 	endpointsOfCluster
 	podsOfCluster
+	budgetsOfCluster
 )
 
 // ofCluster are the scopes that are tried before any other.
-var ofCluster = []watchScope{{kind: servicesOfCluster}, {kind: endpointsOfCluster}, {kind: podsOfCluster}}
+var ofCluster = []watchScope{{kind: servicesOfCluster}, {kind: endpointsOfCluster}, {kind: podsOfCluster}, {kind: budgetsOfCluster}}
 
 const (
 	// fewServices is how many Services of a namespace are watched one by one
@@ -122,9 +125,8 @@ func wantedScopes(m *admission.Matcher, broad map[watchScope]bool) map[watchScop
 			return serviceScopes(namespace, names, broad[watchScope{kind: servicesOfNamespace, namespace: namespace}])
 		}},
 		{watchScope{kind: endpointsOfCluster}, services, endpointScopes},
-		{watchScope{kind: podsOfCluster}, pods, func(namespace string, _ []string) []watchScope {
-			return []watchScope{{kind: podsOfNamespace, namespace: namespace}}
-		}},
+		{watchScope{kind: podsOfCluster}, pods, eachOf(podsOfNamespace)},
+		{watchScope{kind: budgetsOfCluster}, pods, eachOf(budgetsOfNamespace)},
 	} {
 		if !broad[kind.ofCluster] && len(kind.keys) > 0 {
 			out[kind.ofCluster] = kind.keys
@@ -155,6 +157,13 @@ func sameWants(a, b *inventory.Webhook) bool {
 		a.Backend.Kind == b.Backend.Kind && a.Backend.Service == b.Backend.Service && a.FailsClosed() == b.FailsClosed() &&
 		a.MatchPolicy == b.MatchPolicy && reflect.DeepEqual(a.Rules, b.Rules) && slices.Equal(a.MatchConditions, b.MatchConditions) &&
 		a.NamespaceSelector.Key == b.NamespaceSelector.Key && a.ObjectSelector.Key == b.ObjectSelector.Key
+}
+
+// eachOf makes the scope of all objects of a kind in one namespace.
+func eachOf(kind scopeKind) func(namespace string, _ []string) []watchScope {
+	return func(namespace string, _ []string) []watchScope {
+		return []watchScope{{kind: kind, namespace: namespace}}
+	}
 }
 
 // podNamespaces are the namespaces of the backends whose failure closes the API.

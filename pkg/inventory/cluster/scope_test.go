@@ -80,7 +80,7 @@ func TestWatchByNamespace(t *testing.T) {
 	if len(first.Services) != 5 || len(first.Errors) != 0 {
 		t.Errorf("Services %v, errors %v", first.Services, first.Errors)
 	}
-	want := []string{"endpointslices policy/kubernetes.io/service-name in (s0,s1,s2,s3,s4)", "pods policy/", "services policy/"}
+	want := []string{"endpointslices policy/kubernetes.io/service-name in (s0,s1,s2,s3,s4)", "poddisruptionbudgets policy/", "pods policy/", "services policy/"}
 	eventually(t, "a stream for each kind", func() bool { return slices.Equal(inNamespace(s.watched()), want) })
 
 	s.remove(service("policy", "s3"))
@@ -95,7 +95,7 @@ func TestWatchByNamespace(t *testing.T) {
 		}
 		return len(s.Services) == 5 && len(s.Webhooks) == 6
 	})
-	want = []string{"endpointslices policy/kubernetes.io/service-name in (more,s0,s1,s2,s3,s4)", "pods policy/", "services policy/"}
+	want = []string{"endpointslices policy/kubernetes.io/service-name in (more,s0,s1,s2,s3,s4)", "poddisruptionbudgets policy/", "pods policy/", "services policy/"}
 	eventually(t, "still a stream for each kind", func() bool { return slices.Equal(inNamespace(s.watched()), want) })
 }
 
@@ -208,7 +208,7 @@ func TestReadInACrowdedNamespace(t *testing.T) {
 }
 
 // inParts are the streams of what stands behind fiveServices in a large cluster.
-var inParts = []string{"endpointslices policy/kubernetes.io/service-name in (s0,s1,s2,s3,s4)", "pods policy/", "services policy/"}
+var inParts = []string{"endpointslices policy/kubernetes.io/service-name in (s0,s1,s2,s3,s4)", "poddisruptionbudgets policy/", "pods policy/", "services policy/"}
 
 // TestWatchWhereTheClusterIsForbidden: what may be read only in namespaces is watched
 // there, which is no Error.

@@ -105,6 +105,7 @@ var resources = map[string]schema.GroupVersionKind{
 	"endpointslices":                  {Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"},
 	"pods":                            {Version: "v1", Kind: "Pod"},
 	"daemonsets":                      {Group: "apps", Version: "v1", Kind: "DaemonSet"},
+	"poddisruptionbudgets":            {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 	"deployments":                     {Group: "apps", Version: "v1", Kind: "Deployment"},
 }
 
@@ -430,7 +431,7 @@ func (s *fakeServer) list(w http.ResponseWriter, ask request) {
 // ofCluster reports whether the request is about all objects of a kind that is read in
 // namespaces as well.
 func (r request) ofCluster() bool {
-	return r.namespace == "" && slices.Contains([]string{"services", "endpointslices", "pods"}, r.resource)
+	return r.namespace == "" && slices.Contains([]string{"services", "endpointslices", "pods", "poddisruptionbudgets"}, r.resource)
 }
 
 func (r request) metadataOnly() bool { return strings.Contains(r.accept, "as=PartialObjectMetadata") }

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -192,6 +193,14 @@ func stripTemplate(t corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 		ObjectMeta: metav1.ObjectMeta{Labels: t.Labels},
 		Spec:       corev1.PodSpec{HostNetwork: t.Spec.HostNetwork, PriorityClassName: t.Spec.PriorityClassName},
 	}
+}
+
+// stripDisruptionBudget drops the status, which changes with each Pod.
+func stripDisruptionBudget(obj metav1.Object) {
+	b := obj.(*policyv1.PodDisruptionBudget)
+	b.ObjectMeta = metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}
+	b.Spec = policyv1.PodDisruptionBudgetSpec{Selector: b.Spec.Selector, MinAvailable: b.Spec.MinAvailable, MaxUnavailable: b.Spec.MaxUnavailable}
+	b.Status = policyv1.PodDisruptionBudgetStatus{}
 }
 
 // stripSlice keeps one address of an endpoint: that there is one matters,

@@ -11,8 +11,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
@@ -117,6 +119,7 @@ func TestStrip(t *testing.T) {
 		{"EndpointSlice", heavySlice(), stripSlice, []string{"keep-name", "keep-zone", "keep-address", "8443"}, false},
 		{"DaemonSet", &appsv1.DaemonSet{ObjectMeta: heavy("a"), Spec: appsv1.DaemonSetSpec{Template: heavyTemplate()}, Status: appsv1.DaemonSetStatus{Conditions: []appsv1.DaemonSetCondition{{Type: "DROP"}}}}, stripDaemonSet, []string{"keep-pod", "keep-class", "hostNetwork"}, false},
 		{"Deployment", &appsv1.Deployment{ObjectMeta: heavy("a"), Spec: appsv1.DeploymentSpec{Replicas: new(int32(7)), Template: heavyTemplate()}, Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: "DROP"}}}}, stripDeployment, []string{"keep-pod", "keep-class", "hostNetwork", `"replicas":7`}, false},
+		{"PodDisruptionBudget", &policyv1.PodDisruptionBudget{ObjectMeta: heavy("a"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"keep": "selector"}}, MaxUnavailable: new(intstr.FromInt32(17))}, Status: policyv1.PodDisruptionBudgetStatus{Conditions: []metav1.Condition{{Type: "DROP"}}}}, stripDisruptionBudget, []string{"selector", "17"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.strip(tt.obj)

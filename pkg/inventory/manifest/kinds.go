@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -66,6 +67,7 @@ var decoders = map[string]decoder{
 	"Deployment.apps":                                               {[]string{"v1"}, true, empty[appsv1.Deployment]},
 	"StatefulSet.apps":                                              {[]string{"v1"}, true, empty[appsv1.StatefulSet]},
 	"DaemonSet.apps":                                                {[]string{"v1"}, true, empty[appsv1.DaemonSet]},
+	"PodDisruptionBudget.policy":                                    {[]string{"v1", v1beta1}, true, empty[policyv1.PodDisruptionBudget]},
 	"ClusterVersion.config.openshift.io":                            {[]string{"v1"}, false, empty[clusterStatus]},
 	"ClusterOperator.config.openshift.io":                           {[]string{"v1"}, false, empty[clusterStatus]},
 }
@@ -120,6 +122,11 @@ func convert(object metav1.Object, version string) any {
 		o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, o.Status = placed(o.Spec.Template.Spec), nil, appsv1.StatefulSetStatus{}
 	case *appsv1.DaemonSet:
 		o.Spec.Template.Spec, o.Status = placed(o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
+	case *policyv1.PodDisruptionBudget:
+		o.Status = policyv1.PodDisruptionBudgetStatus{}
+		if s := o.Spec.Selector; version == v1beta1 && s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+			o.Spec.Selector = nil // where it selects nothing
+		}
 	case *corev1.Node:
 		return newServer(fromKubelet, o.Status.NodeInfo.KubeletVersion)
 	case *clusterStatus:

@@ -135,6 +135,7 @@ var gathered = map[string]objectSet{
 	"apps/deployments":                                               nothing,
 	"apps/statefulsets":                                              nothing,
 	"apps/daemonsets":                                                nothing,
+	"policy/poddisruptionbudgets":                                    nothing,
 }
 
 // gatheredFile matches the files of all objects of a resource, GROUP/RESOURCE.yaml, or

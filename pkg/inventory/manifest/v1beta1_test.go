@@ -295,3 +295,15 @@ func TestBlankedBundles(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// TestV1beta1Budget: in v1beta1 an empty selector selects nothing.
+func TestV1beta1Budget(t *testing.T) {
+	for version, selects := range map[string]bool{"v1": true, "v1beta1": false} {
+		t.Chdir(t.TempDir())
+		write(t, "budget.yaml", "apiVersion: policy/"+version+"\nkind: PodDisruptionBudget\nmetadata: {name: a}\nspec: {minAvailable: 1, selector: {}}\n")
+		o, _ := Read([]string{"budget.yaml"}, Options{})
+		if len(o.Errors) > 0 || len(o.DisruptionBudgets) != 1 || (o.DisruptionBudgets[0].Spec.Selector != nil) != selects {
+			t.Errorf("%s: %v, errors %v", version, o.DisruptionBudgets, o.Errors)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package impact
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Evicted are the Pods of a workload behind webhooks that leave with nodes.
+type Evicted struct {
+	Workload inventory.Workload
+	// Pods counts those on the nodes, of Workload.Replicas in all.
+	Pods int
+	// BlockedBy says what keeps them from being evicted, so that the drain does not
+	// end; "" where nothing does.
+	BlockedBy string
+}
+
+// evictions returns what leaves with the nodes of the Change, once each, sorted.
+func evictions(step start.Step, c Change, r *classify.Report) []Evicted {
+	var out []Evicted
+	seen := map[inventory.Key]bool{}
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		key := p.State.Service.Key
+		if len(c.Nodes) == 0 || !step() {
+			break
+		}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		for _, w := range classify.BehindWebhook(p) {
+			if e := evictedFrom(c.Nodes, &w, r.Snapshot.Guard(&w)); e.Pods > 0 {
+				out = append(out, e)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Evicted) int {
+		return cmp.Or(a.Workload.Key.Compare(b.Workload.Key), cmp.Compare(a.Workload.Kind, b.Workload.Kind))
+	})
+	return slices.CompactFunc(out, func(a, b Evicted) bool { return a.Workload.Key == b.Workload.Key && a.Workload.Kind == b.Workload.Kind })
+}
+
+// evictedFrom counts the Pods of the workload on the nodes: those that a drain leaves
+// alone are not evicted.
+func evictedFrom(nodes []string, w *inventory.Workload, guard inventory.Guard) Evicted {
+	out := Evicted{Workload: *w}
+	if w.Daemon || w.Static {
+		return out
+	}
+	for _, node := range w.Nodes {
+		if slices.Contains(nodes, node) {
+			out.Pods++
+		}
+	}
+	if guard.Blocks() {
+		out.BlockedBy = classify.BlockedBy(w, guard)
+	}
+	return out
+}
+
+// drains says of each workload behind the webhook what a drain makes of its Pods.
+func drains(p *classify.Profile) []string {
+	var out []string
+	for _, w := range classify.BehindWebhook(p) {
+		if w.Daemon || w.Static || w.Replicas == 0 {
+			continue
+		}
+		guard := p.Snapshot.Guard(&w)
+		if guard.Blocks() {
+			out = append(out, "a drain of a node with its Pods does not end: "+classify.BlockedBy(&w, guard))
+		} else if allowed := allowedOf(&w, guard); allowed == w.Replicas {
+			out = append(out, fmt.Sprintf("drains may take away %s of %s at a time: %s", allOf(w.Replicas), &w, unguarded(guard)))
+		}
+		if nodes := slices.Compact(slices.Sorted(slices.Values(w.Nodes))); len(nodes) == 1 && len(w.Nodes) > 1 && p.Snapshot.Nodes != 1 {
+			out = append(out, fmt.Sprintf("all %d Pods of %s are on node %s", len(w.Nodes), &w, nodes[0]))
+		}
+	}
+	return out
+}
+
+// allowedOf counts the Pods of the workload that may be evicted at a time.
+func allowedOf(w *inventory.Workload, g inventory.Guard) int {
+	if len(g.Budgets) == 0 {
+		return w.Replicas
+	}
+	return min(g.Budgets[0].Allowed(g.Pods), w.Replicas)
+}
+
+func allOf(pods int) string {
+	if pods == 1 {
+		return "the one Pod"
+	}
+	return fmt.Sprintf("all %d Pods", pods)
+}
+
+func unguarded(g inventory.Guard) string {
+	if len(g.Budgets) == 0 {
+		return "no PodDisruptionBudget of the input selects them"
+	}
+	return fmt.Sprintf("PodDisruptionBudget %s (%s) lets them go", g.Budgets[0].Key, g.Budgets[0])
+}

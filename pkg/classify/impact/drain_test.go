@@ -1,0 +1,80 @@
+package impact
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// guardedCluster has the Pods of two backends on the nodes, with a budget.
+func guardedCluster(t *testing.T, maxUnavailable int32, nodes ...string) inventory.Objects {
+	t.Helper()
+	o := objects(t, "testdata/cluster.yaml")
+	labels := map[string]string{"app": "policy"}
+	for i, node := range nodes {
+		o.Pods = append(o.Pods, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "policy", Name: fmt.Sprintf("policy-%d", i), Labels: labels,
+				OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "policy", Controller: new(true)}},
+			},
+			Spec: corev1.PodSpec{NodeName: node},
+		})
+	}
+	o.DisruptionBudgets = append(o.DisruptionBudgets, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "policy"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, MaxUnavailable: new(intstr.FromInt32(maxUnavailable))},
+	})
+	return o
+}
+
+// TestEvicted: a drain evicts what is on its node, and says what keeps it there.
+func TestEvicted(t *testing.T) {
+	for _, tt := range []struct {
+		maxUnavailable int32
+		node           string
+		want           []string
+	}{
+		{1, "a", []string{"Pod policy/policy-0 2 of 3 "}},
+		{0, "b", []string{"Pod policy/policy-0 1 of 3 PodDisruptionBudget policy/policy (maxUnavailable: 0) selects Pod policy/policy-0, 3 Pods in all, and lets none go"}},
+	} {
+		c := consequences(t, Change{Nodes: []string{tt.node}}, evaluate(t, snapshot(guardedCluster(t, tt.maxUnavailable, "a", "b", "a"))))
+		var got []string
+		for _, e := range c.Evicted {
+			got = append(got, fmt.Sprintf("%s %d of %d %s", &e.Workload, e.Pods, e.Workload.Replicas, e.BlockedBy))
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if c := consequences(t, Change{Services: []inventory.Key{policy}}, evaluate(t, snapshot(guardedCluster(t, 0, "a")))); len(c.Evicted) > 0 {
+		t.Errorf("without a drain %v are evicted", c.Evicted)
+	}
+}
+
+// TestCardOfDrains: the card says what drains make of the Pods.
+func TestCardOfDrains(t *testing.T) {
+	for _, tt := range []struct {
+		maxUnavailable int32
+		nodes          []string
+		want           string
+	}{
+		{0, []string{"a", "b"}, "a drain of a node with its Pods does not end: PodDisruptionBudget policy/policy (maxUnavailable: 0)"},
+		{2, []string{"a", "b"}, "drains may take away all 2 Pods of Pod policy/policy-0 at a time: PodDisruptionBudget policy/policy (maxUnavailable: 2) lets them go"},
+		{1, []string{"a", "a"}, "all 2 Pods of Pod policy/policy-0 are on node a"},
+	} {
+		card := Cards(evaluate(t, snapshot(guardedCluster(t, tt.maxUnavailable, tt.nodes...))), "policy", "")[0]
+		i := slices.IndexFunc(card.Sections, func(s Section) bool { return s.ID == "failure-modes" })
+		if answers := card.Sections[i].Answers; !slices.ContainsFunc(answers, func(a string) bool { return strings.HasPrefix(a, tt.want) }) {
+			t.Errorf("want %q in %q", tt.want, answers)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package inventory
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func TestAllowedEvictions(t *testing.T) {
+	for _, tt := range []struct {
+		minAvailable, maxUnavailable string
+		pods, want                   int
+	}{
+		{"1", "", 1, 0}, {"1", "", 2, 1}, {"3", "", 2, 0}, {"0", "", 2, 2},
+		{"100%", "", 5, 0}, {"50%", "", 3, 1}, {"50%", "", 1, 0},
+		{"", "0", 5, 0}, {"", "0%", 5, 0}, {"", "1", 1, 1}, {"", "1%", 1, 1}, {"", "9", 2, 2},
+		{"", "half", 2, 0}, {"", "", 2, 0},
+	} {
+		b := DisruptionBudget{MinAvailable: value(tt.minAvailable), MaxUnavailable: value(tt.maxUnavailable)}
+		if got := b.Allowed(tt.pods); got != tt.want {
+			t.Errorf("%s of %d Pods allows %d, want %d", &b, tt.pods, got, tt.want)
+		}
+	}
+}
+
+func value(text string) *intstr.IntOrString {
+	if text == "" {
+		return nil
+	}
+	return new(intstr.Parse(text))
+}
+
+func budget(name string, selector *metav1.LabelSelector) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: name},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: selector, MinAvailable: value("1")},
+	}
+}
+
+func deployment(name string, replicas int32) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: name}, Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
+	d.Spec.Template.Labels = map[string]string{"app": name}
+	return d
+}
+
+// TestGuard: a budget guards what it selects in its namespace, all together.
+func TestGuard(t *testing.T) {
+	selects := func(values ...string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: values}}}
+	}
+	for name, tt := range map[string]struct {
+		selectors []*metav1.LabelSelector
+		pods      int
+		blocks    bool
+	}{
+		"its own":         {[]*metav1.LabelSelector{selects("a")}, 1, true},
+		"two workloads":   {[]*metav1.LabelSelector{selects("a", "b")}, 2, false},
+		"all":             {[]*metav1.LabelSelector{{}}, 2, false},
+		"none":            {[]*metav1.LabelSelector{nil, selects("other")}, 0, false},
+		"what is invalid": {[]*metav1.LabelSelector{{MatchLabels: map[string]string{"app": "no value"}}}, 0, false},
+		"two budgets":     {[]*metav1.LabelSelector{{}, selects("a", "b")}, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Objects{Deployments: []*appsv1.Deployment{deployment("a", 1), deployment("b", 1)}}
+			elsewhere := deployment("a", 1)
+			elsewhere.Namespace = "elsewhere"
+			o.Deployments = append(o.Deployments, elsewhere)
+			for i, selector := range tt.selectors {
+				o.DisruptionBudgets = append(o.DisruptionBudgets, budget(fmt.Sprint(i), selector))
+			}
+			s := o.Snapshot(time.Time{})
+			if g := s.Guard(&s.Workloads[0]); len(g.Budgets) != 0 {
+				t.Errorf("%s is guarded by %v", &s.Workloads[0], g.Budgets)
+			}
+			if g := s.Guard(&s.Workloads[1]); g.Pods != tt.pods || g.Blocks() != tt.blocks {
+				t.Errorf("%s: of %d Pods, blocked %t, want %d, %t", &s.Workloads[1], g.Pods, g.Blocks(), tt.pods, tt.blocks)
+			}
+		})
+	}
+}
+
+// TestGuardChanges: a budget that comes later counts in the next Snapshot alone.
+func TestGuardChanges(t *testing.T) {
+	var b Builder
+	o := Objects{Deployments: []*appsv1.Deployment{deployment("a", 1)}}
+	before := b.Snapshot(o, time.Time{})
+	o.DisruptionBudgets = append(o.DisruptionBudgets, budget("a", &metav1.LabelSelector{}))
+	now := b.Snapshot(o, time.Time{})
+	if before.Guard(&before.Workloads[0]).Blocks() || !now.Guard(&now.Workloads[0]).Blocks() || !now.ChangesSince(before).Others {
+		t.Error("the new budget is not seen, or in the Snapshot before as well")
+	}
+}
