@@ -99,6 +99,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	a.access.takeSeveral(groups.FlagSet("cluster"))
 	a.probe.register(groups.FlagSet("probe"))
 	a.observe.register(groups.FlagSet("observation"))
+	a.observe.audit.register(groups.FlagSet("observation"))
 	addFlags(c, &groups)
 	a.access.completeContext(c)
 	completeFlag(c, "namespace", candidates(a.access.namespaces).complete)

@@ -190,8 +190,8 @@ func (a *audit) checkContexts(paths []string) error {
 		return nil
 	case len(paths) > 0:
 		return usageError{errors.New("--context: must be given without PATH: files are of no cluster")}
-	case a.watch || a.baseline != "" || a.observe.enabled():
-		return usageError{errors.New("--context: must be given once with --watch, --baseline, --observe or --prometheus-url")}
+	case a.watch || a.baseline != "" || a.observe.given():
+		return usageError{errors.New("--context: must be given once with --watch, --baseline, --observe, --prometheus-url or --audit-log")}
 	case !slices.Contains(contextFormats, a.output):
 		return usageError{fmt.Errorf("--context: must be given once with -o %s: several are for %v", a.output, contextFormats)}
 	}

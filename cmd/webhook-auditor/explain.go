@@ -63,6 +63,7 @@ not serve the resource, 2 usage error.`,
 	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
 	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", []string{"text", "json"}})
 	e.observe.register(groups.FlagSet("observation"))
+	e.observe.audit.register(groups.FlagSet("observation"))
 	e.access = registerCluster(groups.FlagSet("cluster"))
 	groups.FlagSet("cluster").BoolVar(&e.offline, "offline", false, "do not read the metadata of the object that a request changes or deletes: its labels, and whether it exists, are unknown then")
 	setValues(flags, "server-version", serverVersions())
@@ -102,7 +103,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := write(s.out, report.Explained{Chain: chain, Observed: snapshot.Observed}); err != nil {
+	if err := write(s.out, report.Explained{Chain: chain, Observed: snapshot.Observed, AuditLog: snapshot.AuditLog}); err != nil {
 		return err
 	}
 	return reportErrors(matcher, s)

@@ -78,6 +78,7 @@ be read or has no such object, 2 usage error, 3 findings appear at or above
 	flags.StringArrayVar(&i.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	i.input = inputFlags(flags)
 	i.observe.register(groups.FlagSet("observation"))
+	i.observe.audit.register(groups.FlagSet("observation"))
 	i.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
 	i.access.completeContext(c)

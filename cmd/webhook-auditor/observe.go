@@ -25,6 +25,8 @@ type observeFlags struct {
 	source     string
 	span       time.Duration
 	prometheus observed.Prometheus
+	// audit are the audit logs that are read as well.
+	audit auditLogFlags
 	// paths are the files that are read instead of a cluster.
 	paths []string
 }
@@ -48,13 +50,16 @@ func (o *observeFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.prometheus.Selector, "prometheus-selector", "", `label matchers that select one cluster of several in Prometheus, for example 'cluster="prod"'`)
 }
 
+// given reports whether there is any source.
+func (o *observeFlags) given() bool { return o.enabled() || len(o.audit.paths) > 0 }
+
 // enabled reports whether anything is to be observed.
 func (o *observeFlags) enabled() bool { return o.source == "apiserver" || o.prometheus.URL != "" }
 
 // check reads the flags. Files have no API server to scrape.
 func (o *observeFlags) check(paths []string) error {
 	o.paths = paths
-	if err := oneOf("observe", o.source, []string{"off", "apiserver"}); err != nil {
+	if err := errors.Join(oneOf("observe", o.source, []string{"off", "apiserver"}), o.audit.check(paths)); err != nil {
 		return err
 	}
 	switch {
@@ -148,7 +153,7 @@ func (found observation) addTo(s *inventory.Snapshot) *inventory.Snapshot {
 // for that, and adds it to a Snapshot.
 func (o *observeFlags) start(ctx context.Context, access *clusterFlags, s streams) func(*inventory.Snapshot) *inventory.Snapshot {
 	if !o.enabled() {
-		return func(snapshot *inventory.Snapshot) *inventory.Snapshot { return snapshot }
+		return func(snapshot *inventory.Snapshot) *inventory.Snapshot { return o.audit.addTo(ctx, snapshot, s) }
 	}
 	done := make(chan observation, 1)
 	go func() { done <- o.observe(ctx, access, s) }()
@@ -157,7 +162,7 @@ func (o *observeFlags) start(ctx context.Context, access *clusterFlags, s stream
 		defer line.clear()
 		line.show("observing for %s", o.span)
 		found := <-done
-		return found.addTo(snapshot)
+		return o.audit.addTo(ctx, found.addTo(snapshot), s)
 	}
 }
 

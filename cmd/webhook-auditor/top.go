@@ -20,8 +20,12 @@ type top struct {
 	input        *input
 	observe      observeFlags
 	output, sort string
-	watch        bool
-	namespace    namespaceFlags
+	// by is what requests of audit logs are grouped by; from are the files that are
+	// read instead of a cluster.
+	by        string
+	from      []string
+	watch     bool
+	namespace namespaceFlags
 }
 
 func topCommand(s streams) *cobra.Command {
@@ -33,7 +37,11 @@ func topCommand(s streams) *cobra.Command {
 
 Without --prometheus-url, the API servers' /metrics are scraped twice, some
 seconds apart, which needs permission to get the nonResourceURL /metrics.
-SHARE is a webhook's part of the time that all admission webhooks took.`,
+SHARE is a webhook's part of the time that all admission webhooks took.
+
+With --audit-log, show instead which requests webhooks and policies mutated,
+denied or failed, as audit logs of the API servers record it: by webhook, or
+--by resource, user or namespace. ADDED is what slow requests waited for them.`,
 		Example: `  # Show the webhooks that cost most in the next 10 seconds
   webhook-auditor top
 
@@ -41,7 +49,10 @@ SHARE is a webhook's part of the time that all admission webhooks took.`,
   webhook-auditor top --prometheus-url https://prometheus.example.com --observe-for 1h --sort p99
 
   # Show the webhooks that cost most in several clusters, in one table
-  webhook-auditor top --context staging,production`,
+  webhook-auditor top --context staging,production
+
+  # Show whose requests webhooks denied, as a must-gather records it
+  webhook-auditor top --audit-log must-gather --from must-gather --by user --sort refused`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, args []string) error {
 			err := running(s, t.run)(c, args)
@@ -57,7 +68,10 @@ SHARE is a webhook's part of the time that all admission webhooks took.`,
 	enumFlag(flags, &t.sort, enum{"sort", "", "sort by this column", report.SortKeys})
 	flags.BoolVarP(&t.watch, "watch", "w", false, "repeat until interrupted")
 	t.namespace.register(flags, "show")
+	enumFlag(flags, &t.by, enum{"by", "", "with --audit-log, group the requests", report.AuditDimensions})
 	t.observe.register(groups.FlagSet("observation"))
+	t.observe.audit.register(groups.FlagSet("observation"))
+	groups.FlagSet("input").StringArrayVar(&t.from, "from", nil, "with --audit-log: file, directory or archive to read instead of a cluster; may be repeated")
 	t.input = inputFlags(groups.FlagSet("input"))
 	t.access = registerCluster(groups.FlagSet("cluster"))
 	t.access.takeSeveral(groups.FlagSet("cluster"))
@@ -68,10 +82,10 @@ SHARE is a webhook's part of the time that all admission webhooks took.`,
 }
 
 func (t *top) run(ctx context.Context, _ []string, s streams) error {
-	if t.observe.prometheus.URL == "" {
+	if !t.observe.given() {
 		t.observe.source = "apiserver"
 	}
-	if err := errors.Join(oneOf("output", t.output, []string{"text", "json"}), oneOf("sort", t.sort, report.SortKeys), t.observe.check(nil), t.checkContexts()); err != nil {
+	if err := errors.Join(oneOf("output", t.output, []string{"text", "json"}), oneOf("sort", t.sort, report.SortKeys), oneOf("by", t.by, report.AuditDimensions), t.observe.check(t.from), t.checkContexts(), t.checkAuditLog()); err != nil {
 		return err
 	}
 	if !t.watch {
@@ -127,6 +141,9 @@ func (t *top) show(ctx context.Context, s streams) error {
 	policy, err := t.input.policy(ctx, s.err)
 	if err != nil {
 		return err
+	}
+	if len(t.observe.audit.paths) > 0 {
+		return t.showAuditLog(ctx, policy, s)
 	}
 	read := t.one
 	if t.access.isSeveral() {

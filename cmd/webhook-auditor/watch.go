@@ -33,8 +33,8 @@ func (a *audit) checkWatch(paths []string) error {
 		return nil
 	case len(paths) > 0:
 		return usageError{errors.New("--watch: must be given without a PATH: files are read once")}
-	case a.baseline != "" || a.input.server != "" || a.probe.mode != "off" || a.observe.enabled():
-		return usageError{errors.New("--watch: must be given without --baseline, --server-version, --probe, --observe and --prometheus-url")}
+	case a.baseline != "" || a.input.server != "" || a.probe.mode != "off" || a.observe.given():
+		return usageError{errors.New("--watch: must be given without --baseline, --server-version, --probe, --observe, --prometheus-url and --audit-log")}
 	}
 	return oneOf("output", a.output, []string{"text", "table", "wide", "json", "markdown"})
 }

@@ -51,6 +51,8 @@ type Snapshot struct {
 	Probes map[Ref]Probe
 	// Observed is what API servers measured; nil where no source was read.
 	Observed *Observation
+	// AuditLog is what audit logs record; nil where none was read.
+	AuditLog *AuditLog
 
 	// What the input does not cover is unknown, never missing.
 	NamespacesKnown  bool

@@ -144,6 +144,9 @@ func (c Card) effects(r *classify.Report) Section {
 	} else {
 		s.Blanks = append(s.Blanks, "the latency as observed (read from the cluster with --observe=apiserver, or from Prometheus with --prometheus-url)")
 	}
+	for _, evidence := range r.Snapshot.AuditLog.Evidence(p.Series()) {
+		s.Answers = append(s.Answers, "by the audit log, it "+evidence)
+	}
 	s.Answers = append(s.Answers, whenDown(p))
 	s.Answers = append(s.Answers, dependency(p))
 	for _, stop := range Stops(p) {

@@ -84,7 +84,7 @@ func (v *view) overview() *overview {
 	if !o.Known {
 		o.Nothing = "There is no webhook to say anything about."
 	}
-	o.Observed = report.SourceLine(v.Snapshot.Observed)
+	o.Observed = strings.TrimSpace(report.SourceLine(v.Snapshot.Observed) + " " + report.AuditSourceLine(v.Snapshot))
 	return o
 }
 

@@ -195,6 +195,7 @@ func (v *view) facts(p *classify.Profile) []fact {
 		}
 	}
 	add("Owner", p.Object.Owner.String())
+	add("Audit log", strings.Join(v.Snapshot.AuditLog.Evidence(p.Series()), "; "))
 	if p.Type != inventory.Conversion {
 		add("failurePolicy", string(p.FailurePolicy))
 		add("matchPolicy", string(p.MatchPolicy))

@@ -53,6 +53,8 @@ type Document struct {
 	Observed *Observation `json:"observed,omitempty"`
 	// Unregistered are webhooks that were called and that nothing registers.
 	Unregistered []TopWebhook `json:"unregistered,omitempty"`
+	// AuditLog is what audit logs record; absent where none was read.
+	AuditLog *AuditLog `json:"auditLog,omitempty"`
 }
 
 // Input is the detected type of one path, and what it lacks.
@@ -84,6 +86,9 @@ type Webhook struct {
 	Approved bool    `json:"approved"`
 	// Observed is what was measured of it; absent without a source.
 	Observed *Observed `json:"observed,omitempty"`
+	// AuditLog has a sentence without a subject for each outcome of requests that the
+	// audit log records of it.
+	AuditLog []string `json:"auditLog,omitempty"`
 }
 
 // Reach are the resources of each class that a webhook is called for. It is that of
@@ -216,13 +221,16 @@ func NewDocument(r *classify.Report) Document {
 	}
 	slices.SortStableFunc(d.Webhooks, Webhook.compare)
 	for _, f := range r.Findings {
-		d.Findings = append(d.Findings, newFinding(f))
+		finding := newFinding(f)
+		finding.Message += AuditEvidence(r.Snapshot, f.Webhook)
+		d.Findings = append(d.Findings, finding)
 	}
 	for _, e := range r.Errors {
 		d.Errors = append(d.Errors, newError(e))
 	}
 	d.Inputs = newInputs(r.Snapshot)
 	d.Observed = newObservation(r.Snapshot.Observed)
+	d.AuditLog = newAuditLog(r.Snapshot, AuditDimensions[0])
 	if o := r.Snapshot.Observed; o != nil {
 		d.Unregistered = unregistered(o, r.Snapshot.Webhooks)
 	}
@@ -251,6 +259,7 @@ func newWebhook(p *classify.Profile, o *inventory.Observation) Webhook {
 		Reach:          Reach(p.ByClass),
 		Approved:       p.Approved,
 		Observed:       newObserved(o, p.Series()),
+		AuditLog:       p.Snapshot.AuditLog.Evidence(p.Series()),
 	}
 }
 

@@ -54,8 +54,9 @@ type Explained struct {
 	admission.Chain
 	// Line is which of many requests it answers; 0 where there is one.
 	Line int
-	// Observed is nil where no source was read.
+	// Observed is nil where no source was read, AuditLog without an audit log.
 	Observed *inventory.Observation
+	AuditLog *inventory.AuditLog
 }
 
 // ExplainedRequest is the request of an Explanation.
@@ -93,6 +94,9 @@ type ChainStep struct {
 	Detail string `json:"detail,omitempty"`
 	// Observed is what was measured of the webhook, for all its requests.
 	Observed *Observed `json:"observed,omitempty"`
+	// AuditLog has a sentence without a subject for each outcome of requests that the
+	// audit log records of the webhook.
+	AuditLog []string `json:"auditLog,omitempty"`
 }
 
 // SkippedStep is a webhook that is not called, or a policy that is not evaluated.
@@ -119,8 +123,23 @@ func newExplanation(c Explained) Explanation {
 	if c.Observed != nil {
 		e.Observed, e.ObservedSeconds = newObservation(c.Observed), observedSeconds(c)
 	}
+<<<<<<< HEAD
 	for _, step := range c.SkippedPolicies {
 		e.Skipped = append(e.Skipped, SkippedStep{step.Policy.Type, step.Policy.Configuration, step.Policy.Name, bindingName(step), step.Reason})
+=======
+	place := 0
+	for i, step := range c.Steps {
+		w := step.Webhook
+		if i == 0 || w.Type == inventory.Mutating || c.Steps[i-1].Webhook.Type == inventory.Mutating {
+			place++
+		}
+		e.Chain = append(e.Chain, ChainStep{
+			Step: place, Type: w.Type, Configuration: w.Configuration, Name: w.Name,
+			FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
+			Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
+			Observed: newObserved(c.Observed, w.Series()), AuditLog: c.AuditLog.Evidence(w.Series()),
+		})
+>>>>>>> 2b02d56 (audit logs: what webhooks and policies did to whose requests, beside the API servers' metrics)
 	}
 	for _, step := range c.Skipped {
 		e.Skipped = append(e.Skipped, SkippedStep{step.Webhook.Type, step.Webhook.Configuration, step.Webhook.Name, "", step.Reason})
@@ -317,6 +336,9 @@ func (p printer) steps(e Explanation) {
 		)
 		if step.Observed != nil {
 			line = append(line, words("observed: "+observedText(*step.Observed), cyan)...)
+		}
+		if len(step.AuditLog) > 0 {
+			line = append(line, words("by the audit log, it "+strings.Join(step.AuditLog, "; "), cyan)...)
 		}
 		switch {
 		case step.Refuses:

@@ -20,6 +20,7 @@ func WriteMarkdown(w io.Writer, d Document) error {
 		writeFixes(b, open)
 	}
 	writeObserved(b, d)
+	writeAuditLog(b, d)
 	writeErrorList(b, d.Errors)
 	writeFoot(b, d.Inputs, d.Taken)
 	return flush(b)

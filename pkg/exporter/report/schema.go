@@ -37,11 +37,12 @@ var Schemas = []Schema{
 	{"impact-change", "impact --down, --down-node and --delete", Consequences{}},
 	{"diff", "diff", Changes{}},
 	{"top", "top", Top{}},
+	{"top-audit-log", "top --audit-log", AuditTop{}},
 }
 
 // source is read for its comments, which describe the fields.
 //
-//go:embed changes.go comparison.go consequences.go diagnosis.go document.go explain.go impact.go observed.go
+//go:embed auditlog.go changes.go comparison.go consequences.go diagnosis.go document.go explain.go impact.go observed.go
 var source embed.FS
 
 // WriteSchema writes the JSON Schema, draft 2020-12.

@@ -1,6 +1,10 @@
 package report
 
-import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+import (
+	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
 
 // Select returns the Document of the webhooks that keep selects: their findings,
 // and the totals of these. Errors stay, as they may hide more.
@@ -67,5 +71,23 @@ func (t Top) Select(d Document) Top {
 		return out
 	}
 	t.Webhooks, t.NotCalled = ofSelected(t.Webhooks), ofSelected(t.NotCalled)
+	return t
+}
+
+// series are those of the webhooks.
+func (d Document) series() map[inventory.Series]bool {
+	out := map[inventory.Series]bool{}
+	for _, w := range d.Webhooks {
+		out[w.ref().Series()] = true
+	}
+	return out
+}
+
+// Select returns the requests at the webhooks of the Document.
+func (t AuditTop) Select(d Document) AuditTop {
+	selected, log := d.series(), *t.AuditLog
+	log.Requests = slices.DeleteFunc(slices.Clone(log.Requests), func(l AuditLine) bool { return !selected[inventory.Series{Type: l.Type, Name: l.Name}] })
+	log.Messages = slices.DeleteFunc(slices.Clone(log.Messages), func(m AuditMessage) bool { return !selected[inventory.Series{Type: m.Type, Name: m.Name}] })
+	t.AuditLog = &log
 	return t
 }

@@ -51,6 +51,10 @@ func WriteText(w io.Writer, d Document, o TextOptions) error {
 		p.newline()
 	}
 	p.observedTable(d)
+	if d.AuditLog != nil {
+		p.auditLog(d.AuditLog)
+		p.newline()
+	}
 	for _, line := range readLines(d.Inputs, d.Taken) {
 		p.paragraph(word{}, words(line, plain))
 	}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+)
+
+// auditLine is a line of an audit log: a request of the user for a Pod.
+func auditLine(namespace, user, fields string) string {
+	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"id-of-%s","stage":"ResponseComplete","verb":"create","user":{"username":%q},`+
+		`"objectRef":{"resource":"pods","namespace":%q,"name":"pod-of-zoe","apiVersion":"v1"},"stageTimestamp":"2026-11-23T10:02:00Z",%s}`+"\n", namespace, user, namespace, fields)
+}
+
+// denial is a refusal of testdata/webhooks.yaml.
+func denial(namespace, user string) string {
+	return auditLine(namespace, user, `"responseStatus":{"code":403,"message":"admission webhook \"images.policy.example.com\" denied the request: zoe may not use image x:1 in payroll"}`)
+}
+
+const controller = "system:serviceaccount:kube-system:zeta-controller"
+
+// auditLogFile has three denials by the webhook of testdata/webhooks.yaml, a webhook
+// that nothing registers, a change, and a broken line.
+func auditLogFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "audit.log")
+	text := denial("payroll", controller) + denial("payroll", controller) + denial("laboratory", controller) + "broken\n" +
+		auditLine("payroll", "zoe", `"responseStatus":{"code":201},"annotations":{"failed-open.validating.webhook.admission.k8s.io/round_0_index_0":"ghost.example.com","apiserver.latency.k8s.io/validating-webhook":"1.5s"}`) +
+		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"update","user":{"username":"zoe"},"objectRef":{"resource":"validatingwebhookconfigurations","name":"policy"},"stageTimestamp":"2026-11-23T10:03:00Z","responseStatus":{"code":200}}` + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestTopAuditLog: what is shown of requests, by what.
+func TestTopAuditLog(t *testing.T) {
+	log := auditLogFile(t)
+	top := []string{"top", "--audit-log", log, "--from", "testdata/webhooks.yaml"}
+	for name, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"webhooks": {nil, []string{
+			"images.policy.example.com  validating  3         0        3       0       0            0        0     -      2026-11-23T10:02:00Z  policy\n",
+			"ghost.example.com          validating  1         0        0       0       1            0        1     1.5s   2026-11-23T10:02:00Z  -\n",
+			"3 × images.policy.example.com: zoe may not use image … in payroll\n",
+			"1 line is no audit event: " + log + ":4: it is no JSON object",
+			"In 1 request of more than 500 ms, the slowest validating webhook of each took 1.5s together",
+			"Registration changed: 2026-11-23T10:03:00Z: update of validatingwebhookconfigurations/policy by zoe.",
+		}},
+		"by user":      {[]string{"--by", "user"}, []string{"images.policy.example.com  validating  zeta-controller  3 "}},
+		"by namespace": {[]string{"--by", "namespace"}, []string{"images.policy.example.com  validating  payroll     2 ", "images.policy.example.com  validating  laboratory  1 "}},
+		"by resource":  {[]string{"--by", "resource"}, []string{"images.policy.example.com  validating  CREATE pods  3 "}},
+		"sorted":       {[]string{"--sort", "failing"}, []string{"ghost.example.com          validating  1 "}},
+		"selected":     {[]string{"-n", "policy"}, []string{"images.policy.example.com  validating  3 "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, "", append(top, c.args...)...)
+			for _, want := range c.want {
+				if r.code != exitOK || !strings.Contains(r.out, want) {
+					t.Errorf("exit code %d, %s, no %q in\n%s", r.code, r.err, want, r.out)
+				}
+			}
+			if name == "selected" && strings.Contains(r.out, "ghost.example.com   ") {
+				t.Errorf("it shows other webhooks:\n%s", r.out)
+			}
+			if r.err != "" {
+				t.Errorf("a progress line without a terminal: %q", r.err)
+			}
+		})
+	}
+	var document report.AuditTop
+	r := execute(t, "", append(top, "-o", "json")...)
+	if err := json.Unmarshal([]byte(r.out), &document); err != nil {
+		t.Fatal(err)
+	}
+	l := document.AuditLog
+	if l.Lines != 6 || l.Broken != 1 || len(l.Requests) != 2 || l.Requests[0].Denied != 3 || len(l.Notes) < 4 || len(l.Writes) != 1 || l.Messages[0].Requests != 3 {
+		t.Errorf("%+v", l)
+	}
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("HOME", t.TempDir())
+	if r := execute(t, denial("a", "b"), "top", "--audit-log", "-"); r.code != exitOK || !strings.Contains(r.out, "images.policy.example.com  validating  1 ") {
+		t.Errorf("without a cluster: %+v", r)
+	}
+}
+
+// TestAuditLogEvidence: findings, chains and impacts say what the log records.
+func TestAuditLogEvidence(t *testing.T) {
+	log := auditLogFile(t)
+	const want = "denied 3 requests of zeta-controller in 2 namespaces since 2026-11-23T10:02:00Z"
+	for name, args := range map[string][]string{
+		"finding":  {"audit", "testdata/webhooks.yaml", "--fail-on", "never"},
+		"JSON":     {"audit", "testdata/webhooks.yaml", "--fail-on", "never", "-o", "json"},
+		"Markdown": {"audit", "testdata/webhooks.yaml", "--fail-on", "never", "-o", "markdown"},
+		"SARIF":    {"audit", "testdata/webhooks.yaml", "--fail-on", "never", "-o", "sarif"},
+		"pages":    {"audit", "testdata/webhooks.yaml", "--fail-on", "never", "-o", "html"},
+		"chain":    {"explain", "create", "pods", "--from", "testdata/webhooks.yaml"},
+		"impact":   {"impact", "policy", "--from", "testdata/webhooks.yaml"},
+	} {
+		r := execute(t, "", append(args, "--audit-log", log)...)
+		if r.code != exitOK || !strings.Contains(r.out, want) {
+			t.Errorf("%s: exit code %d, %s, no %q in\n%.3000s", name, r.code, r.err, want, r.out)
+		}
+		if r := execute(t, "", args...); strings.Contains(r.out, "by the audit log") {
+			t.Errorf("%s: it shows an audit log without one", name)
+		}
+	}
+}
+
+// TestRedact: no output has a name of a user or a namespace of the log.
+func TestRedact(t *testing.T) {
+	log := auditLogFile(t)
+	var commands [][]string
+	for _, by := range report.AuditDimensions {
+		for _, format := range []string{"text", "json"} {
+			commands = append(commands, []string{"top", "--from", "testdata/webhooks.yaml", "--by", by, "-o", format})
+		}
+	}
+	for _, format := range formats() {
+		commands = append(commands, []string{"audit", "testdata/webhooks.yaml", "--fail-on", "never", "-o", format})
+	}
+	commands = append(commands, []string{"explain", "create", "pods", "--from", "testdata/webhooks.yaml"}, []string{"impact", "policy", "--from", "testdata/webhooks.yaml"})
+	for _, args := range commands {
+		r := execute(t, "", append(args, "--audit-log", log, "--redact")...)
+		if r.code != exitOK {
+			t.Errorf("%v: exit code %d, %s", args, r.code, r.err)
+		}
+		for _, name := range []string{"zeta", "zoe", "payroll", "laboratory"} {
+			if strings.Contains(r.out+r.err, name) {
+				t.Errorf("%v: the output has %q", args, name)
+			}
+		}
+	}
+	if r := execute(t, "", append(commands[0], "--audit-log", log, "--redact")...); !strings.Contains(r.out, "3 × images.policy.example.com: (redacted)") {
+		t.Errorf("%s", r.out)
+	}
+}
+
+// TestAuditLogFlags: what does not go together.
+func TestAuditLogFlags(t *testing.T) {
+	log := auditLogFile(t)
+	for want, args := range map[string][]string{
+		"--redact: must be given with --audit-log":                {"audit", "testdata/webhooks.yaml", "--redact"},
+		"--audit-log: must not read standard input":               {"audit", "-", "--audit-log", "-"},
+		"--audit-log: must be given without --watch":              {"top", "--audit-log", log, "--watch"},
+		"--by and --from: must be given with --audit-log":         {"top", "--by", "user"},
+		"--by: must be one of webhook, resource, user, namespace": {"top", "--audit-log", log, "--by", "node"},
+		"--observe, --prometheus-url and --audit-log":             {"audit", "--watch", "--audit-log", log},
+		"--observe, --prometheus-url or --audit-log":              {"audit", "--context", "a", "--context", "b", "--audit-log", log},
+	} {
+		if r := execute(t, "", args...); r.code != exitUsage || !strings.Contains(r.err, want) {
+			t.Errorf("%v: exit code %d, no %q in %s", args, r.code, want, r.err)
+		}
+	}
+	r := execute(t, "", "audit", "testdata/webhooks.yaml", "--audit-log", "none.log", "--fail-on", "never")
+	if r.code != exitError || !strings.Contains(r.err, "cannot read none.log: audit log none.log: ") && !strings.Contains(r.err, "none.log") {
+		t.Errorf("a log that is not there: %+v", r)
+	}
+}
+
+// TestAuditLogIsBoundedInText: a table has the first lines, the JSON all.
+func TestAuditLogIsBoundedInText(t *testing.T) {
+	var text bytes.Buffer
+	for i := range 60 {
+		text.WriteString(denial(fmt.Sprintf("n%02d", i), "zoe"))
+	}
+	r := execute(t, text.String(), "top", "--audit-log", "-", "--from", "testdata/webhooks.yaml", "--by", "namespace")
+	if strings.Count(r.out, "  validating  ") != 50 || !strings.Contains(r.out, "… and 10 lines more; -o json lists them all.") {
+		t.Errorf("%s", r.out)
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// checkAuditLog refuses what is of measurements with audit logs, and the reverse.
+func (t *top) checkAuditLog() error {
+	logged := len(t.observe.audit.paths) > 0
+	switch {
+	case logged && t.access.isSeveral():
+		return usageError{errors.New("--audit-log: must be given with one --context: a log is of one cluster")}
+	case logged && (t.watch || t.observe.enabled()):
+		return usageError{errors.New("--audit-log: must be given without --watch, --observe and --prometheus-url: top shows one source")}
+	case !logged && (t.by != report.AuditDimensions[0] || len(t.from) > 0):
+		return usageError{errors.New("--by and --from: must be given with --audit-log: no metric has users or namespaces, and files no metrics")}
+	}
+	return nil
+}
+
+// showAuditLog prints the requests of the audit log.
+func (t *top) showAuditLog(ctx context.Context, policy classify.Policy, s streams) error {
+	snapshot, err := t.registrations(ctx, s)
+	if err != nil {
+		return err
+	}
+	evaluated, err := policy.Evaluate(ctx, t.observe.audit.addTo(ctx, snapshot, s))
+	if err != nil {
+		return err
+	}
+	table := report.NewAuditTop(evaluated, t.by, t.sort)
+	if selected := t.namespace.selected(); selected != "" {
+		document, selection := report.NewDocument(evaluated), selection{namespace: selected}
+		if err := selection.check(document, s.err); err != nil {
+			return err
+		}
+		table = table.Select(selection.of(document))
+	}
+	if t.output == "json" {
+		err = report.WriteAuditTopJSON(s.out, table)
+	} else {
+		err = report.WriteAuditTopText(s.out, table, textOptions(s.out))
+	}
+	return cmp.Or(err, printErrors(table.Errors, s))
+}
+
+// registrations are what registers webhooks. An audit log can be read without: whether
+// anything registers what it names is not known then.
+func (t *top) registrations(ctx context.Context, s streams) (*inventory.Snapshot, error) {
+	if len(t.from) > 0 {
+		return t.input.read(t.from, s)
+	}
+	if _, err := t.access.loader().ClientConfig(); clientcmd.IsEmptyConfig(err) {
+		return inventory.Objects{}.Snapshot(time.Now()), nil
+	}
+	return t.access.read(ctx, t.input, s)
+}

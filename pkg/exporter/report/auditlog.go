@@ -1,0 +1,394 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// AuditLog is what audit logs of API servers record of webhooks and policies.
+type AuditLog struct {
+	Files []string `json:"files"`
+	Bytes int64    `json:"bytes"`
+	Lines int64    `json:"lines"`
+	// Broken counts the lines that are no audit event, Breaks names the first ones.
+	Broken int64    `json:"broken"`
+	Breaks []string `json:"breaks,omitempty"`
+	// From and To are the times of the first and the last event; absent where there
+	// is none.
+	From time.Time `json:"from,omitzero"`
+	To   time.Time `json:"to,omitzero"`
+	// Redacted says that names of users and namespaces are replaced, and messages of
+	// webhooks left out.
+	Redacted bool `json:"redacted,omitempty"`
+	// Requests are those at each webhook and policy, grouped and sorted.
+	Requests []AuditLine `json:"requests"`
+	// Messages are those of denials and failures, the most frequent first; OfMessages
+	// counts them, as they are bounded.
+	Messages   []AuditMessage `json:"messages"`
+	OfMessages int            `json:"ofMessages"`
+	// Writes are the changes of registrations in the log; OfWrites counts them.
+	Writes   []AuditWrite `json:"writes"`
+	OfWrites int          `json:"ofWrites"`
+	// Notes say what the log shows of all webhooks together, and what it cannot show.
+	Notes []string `json:"notes"`
+}
+
+// AuditLine are the requests at one webhook or policy, or those of one resource, user
+// or namespace among them.
+type AuditLine struct {
+	Type inventory.Type `json:"type"`
+	Name string         `json:"name"`
+	// Configurations are those that register the name.
+	Configurations []string `json:"configurations"`
+	// Registered is "no" where the input shows that nothing registers the name;
+	// "unknown" where it does not show that, as of policies and of static manifests.
+	Registered string `json:"registered"`
+	// By is the resource, the user or the namespace, where they are grouped.
+	By string `json:"by,omitempty"`
+	// Requests counts those at which it was called, as far as the log records calls:
+	// not those that a validating webhook let pass.
+	Requests   int `json:"requests"`
+	Mutated    int `json:"mutated"`
+	Unchanged  int `json:"unchanged"`
+	Denied     int `json:"denied"`
+	Failed     int `json:"failed"`
+	FailedOpen int `json:"failedOpen"`
+	Audited    int `json:"audited"`
+	// Slow counts the requests of more than 500 ms among them, SlowSeconds what
+	// all mutating webhooks, or the slowest validating one, took of these.
+	Slow        int       `json:"slow"`
+	SlowSeconds float64   `json:"slowSeconds"`
+	First       time.Time `json:"first"`
+	Last        time.Time `json:"last"`
+}
+
+// AuditMessage is a message with … for names and numbers, and how often it was the
+// answer.
+type AuditMessage struct {
+	Type     inventory.Type `json:"type"`
+	Name     string         `json:"name"`
+	Message  string         `json:"message"`
+	Requests int            `json:"requests"`
+}
+
+// AuditWrite is a change of a registration.
+type AuditWrite struct {
+	Time     time.Time `json:"time"`
+	Verb     string    `json:"verb"`
+	Resource string    `json:"resource"`
+	Name     string    `json:"name"`
+	User     string    `json:"user"`
+}
+
+// AuditTop is what "top --audit-log" prints.
+type AuditTop struct {
+	Version  string    `json:"version"`
+	Taken    time.Time `json:"taken"`
+	AuditLog *AuditLog `json:"auditLog"`
+	Errors   []Error   `json:"errors"`
+}
+
+// auditDimensions are the values of --by.
+var auditDimensions = map[string]func(inventory.AuditKey) string{
+	"webhook":   func(inventory.AuditKey) string { return "" },
+	"resource":  func(k inventory.AuditKey) string { return k.Operation + " " + k.Resource.String() },
+	"user":      func(k inventory.AuditKey) string { return inventory.UserName(k.User) },
+	"namespace": func(k inventory.AuditKey) string { return cmp.Or(k.Namespace, "-") },
+}
+
+// AuditDimensions are the values of --by: the first is the default.
+var AuditDimensions = []string{"webhook", "resource", "user", "namespace"}
+
+// The bounds of lists in a report.
+const (
+	maxAuditLines    = 50
+	maxAuditMessages = 20
+)
+
+// NewAuditTop returns what the audit log of a Report records, grouped by the dimension.
+func NewAuditTop(r *classify.Report, by, sort string) AuditTop {
+	t := AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, by), Errors: []Error{}}
+	for _, e := range r.Snapshot.Errors {
+		t.Errors = append(t.Errors, newError(e))
+	}
+	if t.AuditLog != nil {
+		slices.SortStableFunc(t.AuditLog.Requests, func(a, b AuditLine) int { return cmp.Compare(auditSortKeys[sort](b), auditSortKeys[sort](a)) })
+	}
+	return t
+}
+
+// auditSortKeys are what the values of --sort mean for a log; what is equal keeps the
+// order of names.
+var auditSortKeys = map[string]func(AuditLine) float64{
+	"share": func(l AuditLine) float64 {
+		return float64(l.Denied+l.Failed+l.FailedOpen) + float64(l.Requests)/(1+float64(l.Requests))
+	},
+	"calls":   func(l AuditLine) float64 { return float64(l.Requests) },
+	"p50":     func(l AuditLine) float64 { return l.SlowSeconds },
+	"p99":     func(l AuditLine) float64 { return l.SlowSeconds },
+	"failing": func(l AuditLine) float64 { return float64(l.Failed + l.FailedOpen) },
+	"refused": func(l AuditLine) float64 { return float64(l.Denied) },
+	"name":    func(AuditLine) float64 { return 0 },
+}
+
+func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
+	log := s.AuditLog
+	if log == nil {
+		return nil
+	}
+	out := &AuditLog{
+		Files: log.Files, Bytes: log.Bytes, Lines: log.Lines, Broken: log.Broken, Breaks: log.Breaks, From: log.From.UTC(), To: log.To.UTC(), Redacted: log.Redacted,
+		Requests: auditLines(s, by), Writes: []AuditWrite{}, OfWrites: log.OfWrites,
+	}
+	out.Messages, out.OfMessages = auditMessages(log)
+	for _, w := range log.Writes {
+		out.Writes = append(out.Writes, AuditWrite{w.Time.UTC(), w.Verb, w.Resource, w.Name, inventory.UserName(w.User)})
+	}
+	out.Notes = auditNotes(log, out)
+	return out
+}
+
+// auditLines groups the rows.
+func auditLines(s *inventory.Snapshot, by string) []AuditLine {
+	registered := map[inventory.Series][]string{}
+	for _, w := range s.Webhooks {
+		if known := registered[w.Series()]; !slices.Contains(known, w.Configuration) {
+			registered[w.Series()] = append(known, w.Configuration)
+		}
+	}
+	out := []AuditLine{}
+	for _, series := range s.AuditLog.Names() {
+		groups := map[string]*AuditLine{}
+		for _, row := range s.AuditLog.Of(series) {
+			group := auditDimensions[by](row.AuditKey)
+			if groups[group] == nil {
+				groups[group] = &AuditLine{
+					Type: series.Type, Name: series.Name, By: group, Configurations: append([]string{}, registered[series]...),
+					Registered: isRegistered(s, series, registered[series]), First: row.First.UTC(),
+				}
+			}
+			groups[group].add(row)
+		}
+		for _, line := range groups {
+			out = append(out, *line)
+		}
+	}
+	slices.SortFunc(out, func(a, b AuditLine) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name), cmp.Compare(a.By, b.By))
+	})
+	return out
+}
+
+// staticSuffix ends the names of webhooks that the API server reads from files. Source:
+// k8s.io/apiserver/pkg/admission/plugin/webhook (manifest-based admission control).
+const staticSuffix = ".static.k8s.io"
+
+func isRegistered(s *inventory.Snapshot, series inventory.Series, configurations []string) string {
+	switch {
+	case len(configurations) > 0:
+		return "yes"
+	case slices.Contains(inventory.AuditPolicyTypes[:], series.Type), !s.NamespacesKnown, strings.HasSuffix(series.Name, staticSuffix):
+		return "unknown"
+	}
+	return "no"
+}
+
+func (l *AuditLine) add(row inventory.AuditRow) {
+	sum := inventory.AuditSum{Requests: l.Requests, Slow: l.Slow, SlowSeconds: l.SlowSeconds, First: l.First, Last: l.Last}
+	sum.Add(row.AuditSum)
+	l.Requests, l.Slow, l.SlowSeconds, l.First, l.Last = sum.Requests, sum.Slow, sum.SlowSeconds, sum.First.UTC(), sum.Last.UTC()
+	*map[inventory.AuditOutcome]*int{
+		inventory.AuditMutated: &l.Mutated, inventory.AuditUnchanged: &l.Unchanged, inventory.AuditDenied: &l.Denied,
+		inventory.AuditFailed: &l.Failed, inventory.AuditFailedOpen: &l.FailedOpen, inventory.AuditViolated: &l.Audited,
+	}[row.Outcome] += row.Requests
+}
+
+func auditMessages(log *inventory.AuditLog) ([]AuditMessage, int) {
+	counts := map[AuditMessage]int{}
+	for _, r := range log.Rows {
+		if r.Message != "" {
+			counts[AuditMessage{Type: r.Type, Name: r.Name, Message: r.Message}] += r.Requests
+		}
+	}
+	out := []AuditMessage{}
+	for m, n := range counts {
+		m.Requests = n
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b AuditMessage) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Message, b.Message))
+	})
+	return out[:min(len(out), maxAuditMessages)], len(out)
+}
+
+// sourceLine says what was read.
+func (l *AuditLog) sourceLine() string {
+	text := fmt.Sprintf("Read %s of audit logs in %s", inventory.Counted(int(l.Lines), "line"), inventory.Counted(len(l.Files), "file"))
+	if !l.From.IsZero() {
+		text += fmt.Sprintf(", from %s to %s", formatTime(l.From), formatTime(l.To))
+	}
+	if l.Broken > 0 {
+		text += fmt.Sprintf("; %s no audit event: %s", are(int(l.Broken), "line"), strings.Join(l.Breaks, "; "))
+		if more := int(l.Broken) - len(l.Breaks); more > 0 {
+			text += fmt.Sprintf("; and %d more", more)
+		}
+	}
+	return text + "."
+}
+
+func are(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " is"
+	}
+	return inventory.Counted(n, noun) + " are"
+}
+
+// auditNotes are sentences on the whole log.
+func auditNotes(log *inventory.AuditLog, l *AuditLog) []string {
+	out := []string{l.sourceLine()}
+	for _, t := range []struct {
+		of   inventory.Type
+		what string
+	}{{inventory.Mutating, "all mutating webhooks"}, {inventory.Validating, "the slowest validating webhook of each"}} {
+		var sum inventory.AuditSum
+		for _, r := range log.Of(inventory.Series{Type: t.of}) {
+			sum.Add(r.AuditSum)
+		}
+		if sum.Slow > 0 {
+			out = append(out, fmt.Sprintf("In %s of more than 500 ms, %s took %s together; the log does not say which one.", inventory.Counted(sum.Slow, "request"), t.what, impact.InSeconds(sum.SlowSeconds)))
+		}
+	}
+	var ghosts, static []string
+	for _, line := range l.Requests {
+		if strings.HasSuffix(line.Name, staticSuffix) {
+			static = append(static, line.Name)
+		} else if line.Registered == "no" {
+			ghosts = append(ghosts, line.Name)
+		}
+	}
+	if ghosts = slices.Compact(ghosts); len(ghosts) > 0 {
+		out = append(out, fmt.Sprintf("In the log and registered nowhere: %s: removed since, or the log is of another cluster.", shortenLists(strings.Join(ghosts, ", "))))
+	}
+	if static = slices.Compact(static); len(static) > 0 {
+		out = append(out, fmt.Sprintf("From files of the API server, which no object shows: %s.", shortenLists(strings.Join(static, ", "))))
+	}
+	for _, w := range l.Writes[max(0, len(l.Writes)-maxNamedWrites):] {
+		out = append(out, fmt.Sprintf("Registration changed: %s: %s of %s/%s by %s.", formatTime(w.Time), w.Verb, w.Resource, w.Name, w.User))
+	}
+	if more := l.OfWrites - maxNamedWrites; more > 0 {
+		out = append(out, fmt.Sprintf("%s of registrations precede these; -o json lists the last %d.", inventory.Counted(more, "change"), len(l.Writes)))
+	}
+	if log.Merged > 0 {
+		out = append(out, fmt.Sprintf("The namespace, user and message of %s are left out: there are too many different ones.", inventory.Counted(log.Merged, "request")))
+	}
+	return append(out, "An audit log does not record that a validating webhook let a request pass, nor that a mutating policy ran.")
+}
+
+// maxNamedWrites bounds the changes of registrations that a text names.
+const maxNamedWrites = 10
+
+// AuditEvidence ends the message of a finding with what the audit log records of the
+// webhook; "" for nothing.
+func AuditEvidence(s *inventory.Snapshot, ref inventory.Ref) string {
+	evidence := s.AuditLog.Evidence(ref.Series())
+	if len(evidence) == 0 {
+		return ""
+	}
+	return "; by the audit log, it " + strings.Join(evidence, "; ")
+}
+
+// AuditSourceLine says what was read of audit logs; "" of none.
+func AuditSourceLine(s *inventory.Snapshot) string {
+	if s.AuditLog == nil {
+		return ""
+	}
+	return newAuditLog(s, "webhook").sourceLine()
+}
+
+// WriteAuditTopText writes the requests as a table.
+func WriteAuditTopText(w io.Writer, t AuditTop, o TextOptions) error {
+	b := bufio.NewWriter(w)
+	if t.AuditLog != nil {
+		printer{b, o}.auditLog(t.AuditLog)
+	}
+	return flush(b)
+}
+
+// WriteAuditTopJSON writes the requests as JSON.
+func WriteAuditTopJSON(w io.Writer, t AuditTop) error { return encode(w, t, "the requests") }
+
+func (p printer) auditLog(l *AuditLog) {
+	table := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	grouped := slices.ContainsFunc(l.Requests, func(line AuditLine) bool { return line.By != "" })
+	headings := []string{"NAME", "TYPE", "BY", "REQUESTS", "MUTATED", "DENIED", "FAILED", "FAILED OPEN", "AUDITED", "SLOW", "ADDED", "LAST", "CONFIGURATION"}
+	lines := [][]string{headings}
+	for _, line := range l.Requests[:min(len(l.Requests), maxAuditLines)] {
+		lines = append(lines, auditCells(line))
+	}
+	for _, cells := range lines {
+		if !grouped {
+			cells = slices.Delete(cells, 2, 3)
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	table.Flush()
+	if more := len(l.Requests) - maxAuditLines; more > 0 {
+		p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(more, "line")), plain))
+	}
+	for _, m := range l.Messages {
+		p.paragraph(word{fmt.Sprintf("%*d × ", margin-3, m.Requests), yellow}, words(m.Name+": "+m.Message, plain))
+	}
+	if more := l.OfMessages - len(l.Messages); more > 0 {
+		p.paragraph(word{}, words(fmt.Sprintf("… and %s more.", inventory.Counted(more, "message")), plain))
+	}
+	for _, note := range l.Notes {
+		p.paragraph(word{}, words(note, plain))
+	}
+}
+
+// writeAuditLog writes the notes and the requests as Markdown.
+func writeAuditLog(b *bufio.Writer, d Document) {
+	if d.AuditLog == nil {
+		return
+	}
+	b.WriteString("\n#### Audit log\n\n")
+	for _, note := range d.AuditLog.Notes {
+		b.WriteString("- " + escape(note) + "\n")
+	}
+	b.WriteString("\n| Webhook | Type | Requests | Mutated | Denied | Failed | Failed open | Audited | Slow | Added | Last | Configuration |\n| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --- | --- |\n")
+	for _, line := range d.AuditLog.Requests[:min(len(d.AuditLog.Requests), maxAuditLines)] {
+		cells := slices.Delete(auditCells(line), 2, 3)
+		for i := range cells {
+			cells[i] = cell(escape(cells[i]))
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
+	}
+}
+
+func auditCells(l AuditLine) []string {
+	added, configurations := "-", shortenLists(strings.Join(l.Configurations, ", "))
+	if l.Slow > 0 {
+		added = impact.InSeconds(l.SlowSeconds)
+	}
+	switch l.Registered {
+	case "no":
+		configurations = "(not registered)"
+	case "unknown":
+		configurations = "-"
+	}
+	out := []string{Clean(l.Name), string(l.Type), Clean(l.By)}
+	for _, n := range []int{l.Requests, l.Mutated, l.Denied, l.Failed, l.FailedOpen, l.Audited, l.Slow} {
+		out = append(out, fmt.Sprint(n))
+	}
+	return append(out, added, formatTime(l.Last), Clean(configurations))
+}

@@ -1,0 +1,311 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// AuditLog is what audit logs of API servers record of webhooks and of admission
+// policies.
+type AuditLog struct {
+	// Files are those that were read, Bytes what they hold unpacked.
+	Files []string
+	Bytes int64
+	// Lines counts the lines, Broken those that are no audit event; Breaks names
+	// the first of them, as "FILE:LINE: reason".
+	Lines, Broken int64
+	Breaks        []string
+	// From and To are the times of the first and the last event; zero where there is
+	// none.
+	From, To time.Time
+	// Rows are sorted by key.
+	Rows []AuditRow
+	// Merged counts the requests whose namespace, user and message are left out, as
+	// there are too many different ones.
+	Merged int
+	// Writes are the changes of registrations, the oldest first; OfWrites counts
+	// them, as Writes is bounded.
+	Writes   []AuditWrite
+	OfWrites int
+	// Request is the event that was asked for by its auditID; nil where it was not
+	// found.
+	Request *AuditRequest
+	// Redacted says that names of users and namespaces are replaced.
+	Redacted bool
+}
+
+// AuditOutcome is what became of a request at a webhook or a policy.
+type AuditOutcome string
+
+// The outcomes, the worst first: of one webhook, a request has the first that
+// applies.
+const (
+	// AuditDenied says that the request was refused on purpose.
+	AuditDenied AuditOutcome = "denied"
+	// AuditFailed says that the call failed and the request with it.
+	AuditFailed AuditOutcome = "failed"
+	// AuditFailedOpen says that the call failed and the request went on.
+	AuditFailedOpen AuditOutcome = "failedOpen"
+	AuditMutated    AuditOutcome = "mutated"
+	// AuditViolated says that a policy with the action Audit was not met.
+	AuditViolated AuditOutcome = "audited"
+	// AuditUnchanged says that a mutating webhook was called and changed nothing.
+	AuditUnchanged AuditOutcome = "unchanged"
+	// AuditSlow is of rows without a name: requests of more than 500 ms, by what
+	// all webhooks of the type took.
+	AuditSlow AuditOutcome = "slow"
+)
+
+// AuditOutcomes are all outcomes at a webhook, the worst first.
+var AuditOutcomes = []AuditOutcome{AuditDenied, AuditFailed, AuditFailedOpen, AuditMutated, AuditViolated, AuditUnchanged}
+
+// The types of policies, as the API server's own metrics name them.
+const (
+	auditMutatingPolicy   Type = "mutatingpolicy"
+	auditValidatingPolicy Type = "validatingpolicy"
+)
+
+// AuditPolicyTypes are the types of admission policies.
+var AuditPolicyTypes = [2]Type{auditMutatingPolicy, auditValidatingPolicy}
+
+// AuditKey is what requests of one row have in common.
+type AuditKey struct {
+	Series
+	Outcome   AuditOutcome
+	Resource  Resource
+	Operation string
+	// Namespace is "" for cluster-scoped objects.
+	Namespace, User string
+	// Message is that of a denial or a failure, with … for names and numbers.
+	Message string
+}
+
+// AuditSum sums up requests.
+type AuditSum struct {
+	Requests int
+	// Slow counts those of more than 500 ms. SlowSeconds is what all mutating
+	// webhooks of such a request took together, or the slowest validating one.
+	Slow        int
+	SlowSeconds float64
+	First, Last time.Time
+}
+
+// AuditRow are the requests of one key.
+type AuditRow struct {
+	AuditKey
+	AuditSum
+}
+
+// AuditWrite is a change of a registration.
+type AuditWrite struct {
+	Time           time.Time
+	Verb           string
+	Resource, Name string
+	User           string
+}
+
+// AuditRequest is what became of one request.
+type AuditRequest struct {
+	AuditKey
+	ID, Verb, Name, Version string
+	Time                    time.Time
+	Code                    int
+	// Text is the message of the response.
+	Text string
+	// At are the outcomes at the webhooks and policies, Configurations those that
+	// the log names for mutating ones.
+	At             map[Series]AuditOutcome
+	Configurations map[Series]string
+	// Object is what it wrote; nil below the level Request.
+	Object map[string]any
+}
+
+// Add adds other requests to the sum.
+func (s *AuditSum) Add(o AuditSum) {
+	if s.Requests == 0 || o.First.Before(s.First) {
+		s.First = o.First
+	}
+	if o.Last.After(s.Last) {
+		s.Last = o.Last
+	}
+	s.Requests += o.Requests
+	s.Slow += o.Slow
+	s.SlowSeconds += o.SlowSeconds
+}
+
+// Of returns the rows of a webhook or a policy, nil of a nil AuditLog.
+func (a *AuditLog) Of(series Series) []AuditRow {
+	if a == nil {
+		return nil
+	}
+	begin, _ := slices.BinarySearchFunc(a.Rows, series, func(r AuditRow, s Series) int { return r.Series.compare(s) })
+	end := begin
+	for end < len(a.Rows) && a.Rows[end].Series == series {
+		end++
+	}
+	return a.Rows[begin:end]
+}
+
+// Names are the webhooks and policies of which the log has requests, sorted.
+func (a *AuditLog) Names() []Series {
+	var out []Series
+	for _, r := range a.Rows {
+		if r.Name != "" && (len(out) == 0 || out[len(out)-1] != r.Series) {
+			out = append(out, r.Series)
+		}
+	}
+	return out
+}
+
+func (s Series) compare(o Series) int {
+	return cmp.Or(cmp.Compare(s.Type, o.Type), cmp.Compare(s.Name, o.Name))
+}
+
+// Compare sorts by webhook first.
+func (k AuditKey) Compare(o AuditKey) int {
+	return cmp.Or(
+		k.Series.compare(o.Series), cmp.Compare(k.Outcome, o.Outcome), k.Resource.Compare(o.Resource), cmp.Compare(k.Operation, o.Operation),
+		cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.User, o.User), cmp.Compare(k.Message, o.Message),
+	)
+}
+
+// evidenceVerbs are what the outcomes that matter to a finding are called.
+var evidenceVerbs = []struct {
+	outcome AuditOutcome
+	verb    string
+}{
+	{AuditDenied, "denied"},
+	{AuditFailed, "refused, as its call failed,"},
+	{AuditFailedOpen, "let pass unchecked, as its call failed,"},
+	{AuditViolated, "audited"},
+	{AuditMutated, "mutated"},
+}
+
+// Evidence are sentences without a subject on what the webhook did to requests, one
+// for each outcome; none where the log has no such request.
+func (a *AuditLog) Evidence(series Series) []string {
+	var out []string
+	for _, e := range evidenceVerbs {
+		var sum AuditSum
+		users, namespaces := map[string]int{}, map[string]int{}
+		for _, r := range a.Of(series) {
+			if r.Outcome == e.outcome {
+				sum.Add(r.AuditSum)
+				users[UserName(r.User)] += r.Requests
+				namespaces[r.Namespace] += r.Requests
+			}
+		}
+		if sum.Requests > 0 {
+			out = append(out, fmt.Sprintf("%s %s of %s%s since %s", e.verb, thousands(sum.Requests), some(users, "user"), inNamespaces(namespaces), sum.First.UTC().Format(time.RFC3339)))
+		}
+	}
+	return out
+}
+
+func inNamespaces(n map[string]int) string {
+	delete(n, "")
+	switch len(n) {
+	case 0:
+		return ""
+	case 1:
+		return " in namespace " + some(n, "namespace")
+	}
+	return " in " + some(n, "namespace")
+}
+
+// some is the one name there is, or how many there are.
+func some(names map[string]int, noun string) string {
+	if len(names) == 1 {
+		for name := range names {
+			return name
+		}
+	}
+	return Counted(len(names), noun)
+}
+
+// thousands writes a number of requests with its digits in groups.
+func thousands(n int) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	if n == 1 {
+		return "1 request"
+	}
+	return digits + " requests"
+}
+
+// UserName shortens the name of a ServiceAccount: that of a controller of the
+// control plane to its own, others to NAMESPACE/NAME.
+func UserName(user string) string {
+	rest, ok := strings.CutPrefix(user, "system:serviceaccount:")
+	if !ok {
+		return cmp.Or(user, "(others)")
+	}
+	return strings.ReplaceAll(strings.TrimPrefix(rest, "kube-system:"), ":", "/")
+}
+
+// Redact returns the log with made-up names of users and namespaces, the same name for
+// the same one. Messages and names of objects may hold either: what is left of a
+// message is its first words.
+func (a *AuditLog) Redact() *AuditLog {
+	users, namespaces := map[string]string{}, map[string]string{}
+	for _, r := range a.Rows {
+		users[r.User], namespaces[r.Namespace] = "", ""
+	}
+	for _, w := range a.Writes {
+		users[w.User] = ""
+	}
+	if a.Request != nil {
+		users[a.Request.User], namespaces[a.Request.Namespace] = "", ""
+	}
+	pseudonyms(users, "user-")
+	pseudonyms(namespaces, "namespace-")
+	out := *a
+	out.Redacted, out.Rows, out.Writes = true, slices.Clone(a.Rows), slices.Clone(a.Writes)
+	for i := range out.Rows {
+		out.Rows[i].redact(users, namespaces)
+	}
+	for i := range out.Writes {
+		out.Writes[i].User = users[out.Writes[i].User]
+	}
+	if a.Request != nil {
+		request := *a.Request
+		request.redact(users, namespaces)
+		request.Name, request.Text, request.Object = "", withoutNames(request.Text), nil
+		out.Request = &request
+	}
+	slices.SortFunc(out.Rows, func(a, b AuditRow) int { return a.Compare(b.AuditKey) })
+	return &out
+}
+
+func (k *AuditKey) redact(users, namespaces map[string]string) {
+	k.User, k.Namespace, k.Message = users[k.User], namespaces[k.Namespace], withoutNames(k.Message)
+}
+
+// admissionText is the part of a message that the API server writes, not the webhook.
+var admissionText = regexp.MustCompile(`failed to call webhook|context deadline exceeded|connection refused|no endpoints available|x509|not found|timeout`)
+
+// withoutNames keeps what the API server writes itself.
+func withoutNames(message string) string {
+	if message == "" {
+		return ""
+	}
+	return cmp.Or(strings.Join(admissionText.FindAllString(message, -1), ": "), "(redacted)")
+}
+
+func pseudonyms(names map[string]string, prefix string) {
+	delete(names, "")
+	sorted := make([]string, 0, len(names))
+	for name := range names {
+		sorted = append(sorted, name)
+	}
+	slices.Sort(sorted)
+	for i, name := range sorted {
+		names[name] = fmt.Sprintf("%s%d", prefix, i+1)
+	}
+}

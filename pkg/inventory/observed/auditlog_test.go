@@ -1,0 +1,458 @@
+package observed
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// readText reads a log from standard input.
+func readText(t testing.TB, text string) (*inventory.AuditLog, []inventory.Error) {
+	t.Helper()
+	return AuditLogs{Paths: []string{"-"}, Stdin: strings.NewReader(text)}.Read(t.Context())
+}
+
+// counted are the requests of each outcome at each webhook, as "type name outcome".
+func counted(log *inventory.AuditLog) map[string]int {
+	out := map[string]int{}
+	for _, r := range log.Rows {
+		out[fmt.Sprintf("%s %s %s", r.Type, r.Name, r.Outcome)] += r.Requests
+	}
+	return out
+}
+
+func compareCounts(t *testing.T, got, want map[string]int) {
+	t.Helper()
+	for key, n := range want {
+		if got[key] != n {
+			t.Errorf("%s: %d requests, want %d", key, got[key], n)
+		}
+		delete(got, key)
+	}
+	for key, n := range got {
+		t.Errorf("%s: %d requests, want none", key, n)
+	}
+}
+
+// sampleLog has lines that kube-apiserver 1.37.1 wrote.
+const sampleLog = "testdata/audit.log"
+
+var sampleCounts = map[string]int{
+	"admit label.team.example mutated":                  4,
+	"admit label.team.example failed":                   1, // a patch on DELETE
+	"admit nochange.team.example unchanged":             4,
+	"admit slow.team.example unchanged":                 2,
+	"admit gone.team.example failedOpen":                2,
+	"admit timeout.team.example failedOpen":             2,
+	"admit timeoutfail.team.example failed":             2,
+	"admit ww.ord.example mutated":                      1, // called twice for one request
+	"admit  slow":                                       6,
+	"validating  slow":                                  2,
+	"validating gone.registry.example failedOpen":       2,
+	"validating deny.registry.example denied":           3,
+	"validating dead.registry.example failed":           2,
+	"validating broken.registry.example failed":         2,
+	"validating delopen.example.com failedOpen":         1,
+	"validatingpolicy needs-owner.team.example denied":  4, // two of them are audited as well
+	"validatingpolicy needs-owner.team.example audited": 2,
+}
+
+// TestAuditLog counts each request once at each webhook, whatever the file looks like.
+func TestAuditLog(t *testing.T) {
+	text, err := os.ReadFile(sampleLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	half := bytes.Index(text, []byte("\n{\"kind\":\"Event\",\"apiVersion\":\"audit.k8s.io/v1\",\"level\":\"Request\"")) + 1
+	const folder = "quay-io/audit_logs/kube-apiserver/"
+	gather := map[string][]byte{
+		folder + "master-0-audit-2026-11-23T19-12-02.log.gz": zipped(t, text[:half]),
+		folder + "master-0-audit.log.gz":                     zipped(t, text[half:]),
+		folder + "kube-apiserver.audit_log_listing":          []byte("audit.log\n"),
+		"quay-io/namespaces/x/pods/y/current.log":            []byte("I1123 no audit log\n"),
+	}
+	for name, content := range gather {
+		write("must-gather/"+name, content)
+	}
+	for name, path := range map[string]string{
+		"file":        sampleLog,
+		"gzip":        write("one.log.gz", zipped(t, text)),
+		"must-gather": filepath.Join(dir, "must-gather"),
+		"archive":     write("gather.tar", archived(t, gather)),
+		"gzip of it":  write("gather.tar.gz", zipped(t, archived(t, gather))),
+		"no end":      write("no-end.log", bytes.TrimSpace(text)),
+		"returns":     write("returns.log", bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n\r\n"))),
+		"CloudWatch": write("cloudwatch.json", wrapped(t, text, func(event string) any {
+			return map[string]any{"messageType": "DATA_MESSAGE", "logEvents": []any{map[string]any{"id": "1", "message": event}}}
+		})),
+		"Azure": write("azure.json", wrapped(t, text, func(event string) any {
+			return map[string]any{"category": "kube-audit", "properties": map[string]any{"log": event, "stream": "stdout"}}
+		})),
+		"exported to S3": write("s3.log", bytes.ReplaceAll(text, []byte(eventStart), []byte("2026-11-23T19:12:01.000Z "+eventStart))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, errs := AuditLogs{Paths: []string{path}}.Read(t.Context())
+			if len(errs) > 0 || log.Broken > 0 {
+				t.Errorf("errors %v, broken lines %v", errs, log.Breaks)
+			}
+			compareCounts(t, counted(log), sampleCounts)
+			if from, to := log.From.Format(time.TimeOnly), log.To.Format(time.TimeOnly); log.Lines != 36 || from != "19:12:01" || to != "19:32:16" {
+				t.Errorf("%d lines from %s to %s, want 36 from 19:12:01 to 19:32:16", log.Lines, from, to)
+			}
+		})
+	}
+}
+
+func zipped(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func archived(t *testing.T, files map[string][]byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for name, content := range files {
+		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func wrapped(t *testing.T, text []byte, wrap func(string) any) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	for line := range bytes.Lines(text) {
+		b, err := json.Marshal(wrap(strings.TrimSpace(string(line))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(append(b, '\n'))
+	}
+	return out.Bytes()
+}
+
+// event is a line of a log.
+func event(fields string) string {
+	return eventStart + `"stage":"ResponseComplete","verb":"create","user":{"username":"jane"},"objectRef":{"resource":"pods","namespace":"shop","name":"p"},"stageTimestamp":"2026-11-23T19:12:01.5Z",` + fields + "}\n"
+}
+
+// TestAuditOutcomes are messages that only real servers of other releases write, and
+// texts that only look like those of admission.
+func TestAuditOutcomes(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields string
+		want   map[string]int
+	}{
+		"mutating policy": {
+			`"responseStatus":{"code":422,"message":"policy 'p' with binding 'b' denied request: expression 'x' resulted in error: no such key: y"}`,
+			map[string]int{"mutatingpolicy p denied": 1},
+		},
+		"mutating policy without a parameter": {
+			`"responseStatus":{"code":403,"message":"policy \"p\" denied request: failed to configure policy: x"}`,
+			map[string]int{"mutatingpolicy p denied": 1},
+		},
+		"validating policy without a binding": {
+			`"responseStatus":{"code":422,"message":"pods \"p\" is forbidden: ValidatingAdmissionPolicy 'q' denied request: failed to configure policy: x"}`,
+			map[string]int{"validatingpolicy q denied": 1},
+		},
+		"dry run": {
+			`"responseStatus":{"code":400,"message":"admission webhook \"w\" does not support dry run"}`,
+			map[string]int{"validating w failed": 1},
+		},
+		"a mutating webhook denies": {
+			`"responseStatus":{"code":403,"message":"admission webhook \"w\" denied the request without explanation"},"annotations":{"mutation.webhook.admission.k8s.io/round_0_index_0":"{\"configuration\":\"c\",\"webhook\":\"w\",\"mutated\":false}"}`,
+			map[string]int{"admit w denied": 1},
+		},
+		"changed at first, failed when called again": {
+			`"responseStatus":{"code":201},"annotations":{"failed-open.mutation.webhook.admission.k8s.io/round_1_index_0":"w","mutation.webhook.admission.k8s.io/round_0_index_0":"{\"configuration\":\"c\",\"webhook\":\"w\",\"mutated\":true}"}`,
+			map[string]int{"admit w failedOpen": 1},
+		},
+		"conversion": {
+			`"objectRef":{"resource":"widgets","apiGroup":"example.com"},"responseStatus":{"code":500,"message":"conversion webhook for example.com/v1, Kind=Widget failed: Post \"https://x\": EOF"}`,
+			map[string]int{"conversion widgets.example.com failed": 1},
+		},
+		"a text that quotes a denial": {`"responseStatus":{"code":422,"message":"pods \"p\" is invalid: admission webhook \"w\" denied the request: x"}`, nil},
+		"an object that names one":    {`"responseStatus":{"code":201},"requestObject":{"message":"admission webhook \"w\" denied the request: x"}`, nil},
+		"refused before admission":    {`"responseStatus":{"code":403,"message":"pods is forbidden: User \"webhook\" cannot create"}`, nil},
+		"not answered yet":            {`"stage":"RequestReceived","annotations":{"failed-open.mutation.webhook.admission.k8s.io/round_1_index_0":"w"}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, errs := readText(t, event(c.fields))
+			if len(errs) > 0 || log.Broken > 0 {
+				t.Errorf("errors %v, broken lines %v", errs, log.Breaks)
+			}
+			compareCounts(t, counted(log), c.want)
+		})
+	}
+}
+
+// TestAuditKey: who did what to which resource.
+func TestAuditKey(t *testing.T) {
+	denied := `"responseStatus":{"code":403,"message":"admission webhook \"w\" denied the request: no"}`
+	for fields, want := range map[string]string{
+		``:                           "CREATE pods shop jane no",
+		`"verb":"patch",`:            "UPDATE pods shop jane no",
+		`"verb":"deletecollection",`: "DELETE pods shop jane no",
+		`"impersonatedUser":{"username":"system:serviceaccount:ci:bot"},`:                                         "CREATE pods shop system:serviceaccount:ci:bot no",
+		`"verb":"get","objectRef":{"resource":"pods","subresource":"exec","namespace":"web","name":"p"},`:         "CONNECT pods/exec web jane no",
+		`"objectRef":{"resource":"deployments","apiGroup":"apps","namespace":"web","subresource":"scale"},`:       "CREATE deployments.apps/scale web jane no",
+		`"objectRef":{"resource":"namespaces","name":"web"},"user":{"username":"system:node:a"},"verb":"update",`: "UPDATE namespaces shop system:node:a no",
+	} {
+		log, _ := readText(t, event(fields+denied))
+		if len(log.Rows) != 1 {
+			t.Fatalf("%s: %d rows, want 1", fields, len(log.Rows))
+		}
+		r := log.Rows[0]
+		if got := fmt.Sprintf("%s %s %s %s %s", r.Operation, r.Resource, r.Namespace, r.User, r.Message); got != want {
+			t.Errorf("%s: %s, want %s", fields, got, want)
+		}
+	}
+}
+
+// TestAuditMessages: names and numbers do not make two messages of one.
+func TestAuditMessages(t *testing.T) {
+	for message, want := range map[string]string{
+		`Pod 'web-1' uses image nginx:1.29, not one of "registry.example"`: `Pod … uses image … not one of …`,
+		"cpu 4000m\nexceeds 2":    "cpu … exceeds …",
+		strings.Repeat("ä ", 200): strings.Repeat("ä ", 79) + "ä…",
+	} {
+		if got := pattern(message); got != want {
+			t.Errorf("%q: %q, want %q", message, got, want)
+		}
+	}
+}
+
+// TestBrokenLines are counted and named, and spoil no other.
+func TestBrokenLines(t *testing.T) {
+	good := event(`"responseStatus":{"code":403,"message":"admission webhook \"w\" denied the request: no"}`)
+	long := `{"a":"` + strings.Repeat("x", maxEvent) + `"}` + "\n"
+	for name, c := range map[string]struct {
+		text string
+		want string
+	}{
+		"cut off":       {good[:100] + "\n", "it is no JSON object"},
+		"text":          {"I1123 started\n", "it is no JSON object"},
+		"another JSON":  {`{"kind":"Pod","apiVersion":"v1"}` + "\n", "no event of audit.k8s.io/v1"},
+		"syntax":        {eventStart + `"annotations":{"webhook"}}` + "\n", "invalid character"},
+		"an annotation": {event(`"annotations":{"mutation.webhook.admission.k8s.io/round_0_index_0":"x"}`), "annotation mutation.webhook.admission.k8s.io/round_0_index_0"},
+		"Google's":      {`{"protoPayload":{"methodName":"io.k8s.core.v1.pods.create"}}` + "\n", "Google's Cloud Audit Logs"},
+		"too long":      {long, "it is longer than 8 MiB"},
+		"binary":        {"\x00\xff{\x01}\n", "invalid character"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, errs := readText(t, good+c.text+good)
+			if len(errs) > 0 || log.Lines != 3 || log.Broken != 1 || counted(log)["validating w denied"] != 2 {
+				t.Fatalf("errors %v; %d lines, %d broken, %v", errs, log.Lines, log.Broken, counted(log))
+			}
+			if !strings.HasPrefix(log.Breaks[0], "-:2: ") || !strings.Contains(log.Breaks[0], c.want) {
+				t.Errorf("%q, want line 2: %q", log.Breaks[0], c.want)
+			}
+			if log, errs := readText(t, c.text); len(errs) != 1 || !strings.Contains(errs[0].Message, c.want) || log.Broken != 1 {
+				t.Errorf("a file of such a line: errors %v, %d broken", errs, log.Broken)
+			}
+		})
+	}
+	log, errs := readText(t, strings.Repeat("x\n", 100)+good)
+	if len(errs) > 0 || log.Broken != 100 || len(log.Breaks) != maxBreaks {
+		t.Errorf("errors %v, %d broken lines, %d named", errs, log.Broken, len(log.Breaks))
+	}
+}
+
+// TestAuditLogErrors: what cannot be read is named, the rest is read.
+func TestAuditLogErrors(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile(sampleLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := zipped(t, bytes.Repeat(text, 20))
+	truncated := filepath.Join(dir, "truncated.log.gz")
+	if err := os.WriteFile(truncated, short[:len(short)-20], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := t.TempDir()
+	log, errs := AuditLogs{Paths: []string{sampleLog, truncated, filepath.Join(dir, "none.log"), empty}}.Read(t.Context())
+	var got []string
+	for _, e := range errs {
+		got = append(got, e.Message)
+	}
+	for _, want := range []string{"the file is truncated", "no such file", "it holds no audit log"} {
+		if !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, want) }) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+	if n := counted(log)["validating deny.registry.example denied"]; n < 3*20 {
+		t.Errorf("%d denials, want those before the end of the truncated file too", n)
+	}
+	if _, errs := readText(t, ""); len(errs) != 1 {
+		t.Errorf("an empty log: %v", errs)
+	}
+}
+
+// TestAuditRegistrations are writes of registrations that took place.
+func TestAuditRegistrations(t *testing.T) {
+	write := func(verb, resource, more string) string {
+		return event(`"verb":"` + verb + `","objectRef":{"resource":"` + resource + `","name":"x","apiGroup":"admissionregistration.k8s.io"},"responseStatus":{"code":200}` + more)
+	}
+	log, _ := readText(t, write("update", "mutatingwebhookconfigurations", "")+write("delete", "validatingadmissionpolicies", "")+
+		write("get", "mutatingwebhookconfigurations", "")+write("patch", "validatingwebhookconfigurations", `,"requestURI":"/x?dryRun=All"`)+
+		write("delete", "validatingwebhookconfigurations", `,"responseStatus":{"code":404}`)+write("update", "pods", ""))
+	var got []string
+	for _, w := range log.Writes {
+		got = append(got, w.Verb+" "+w.Resource+"/"+w.Name+" "+w.User)
+	}
+	want := []string{"update mutatingwebhookconfigurations/x jane", "delete validatingadmissionpolicies/x jane"}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) || log.OfWrites != 2 {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestAuditBounds: however many names a log holds, the counts of a webhook stay exact.
+func TestAuditBounds(t *testing.T) {
+	table := newAuditTable(AuditLogs{})
+	const requests = maxRows + 1000
+	for i := range requests {
+		row := inventory.AuditRow{AuditSum: inventory.AuditSum{Requests: 1}}
+		row.Series, row.Outcome = inventory.Series{Type: inventory.Validating, Name: "w"}, inventory.AuditDenied
+		row.User, row.Message = fmt.Sprint("user", i), fmt.Sprint("message ", i%1000)
+		table.addRow(row)
+	}
+	log := table.log()
+	if n := counted(log)["validating w denied"]; n != requests || len(log.Rows) > maxRows+1 || log.Merged != 1000 {
+		t.Errorf("%d requests in %d rows, %d merged", n, len(log.Rows), log.Merged)
+	}
+	messages := map[string]bool{}
+	for _, r := range log.Rows {
+		messages[r.Message] = true
+	}
+	if len(messages) > maxMessages+2 {
+		t.Errorf("%d messages of one webhook, want %d at most", len(messages), maxMessages)
+	}
+}
+
+// repeated is a log of many lines that is never in memory as a whole.
+type repeated struct {
+	line []byte
+	left int
+	rest []byte
+}
+
+// Read implements io.Reader.
+func (r *repeated) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		if r.left == 0 {
+			return 0, io.EOF
+		}
+		r.left--
+		r.rest = r.line
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// TestAuditMemory: a log is streamed.
+func TestAuditMemory(t *testing.T) {
+	line := event(`"requestObject":"` + strings.Repeat("x", 60<<10) + `","responseStatus":{"code":403,"message":"admission webhook \"w\" denied the request: no"}`)
+	const lines, limit = 1500, 64 << 20
+	var most uint64
+	begin := heap()
+	log, _ := AuditLogs{Paths: []string{"-"}, Stdin: &repeated{line: []byte(line), left: lines}, Progress: func(int64) { most = max(most, heap()) }}.Read(t.Context())
+	if n := counted(log)["validating w denied"]; n != lines || log.Bytes != int64(lines*len(line)) {
+		t.Errorf("%d requests, want %d; %d bytes", n, lines, log.Bytes)
+	}
+	if most > begin+limit {
+		t.Errorf("%d MiB of memory for a log of %d MiB, want less than %d", (most-begin)>>20, log.Bytes>>20, limit>>20)
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestAuditRequest is the event that is asked for.
+func TestAuditRequest(t *testing.T) {
+	log, _ := AuditLogs{Paths: []string{sampleLog}, RequestID: "6ba0ef20-938b-43c2-a9a2-7153a65c700e"}.Read(t.Context())
+	r := log.Request
+	if r == nil || r.Name != "cm-policy-deny" || r.Code != 422 || r.At[inventory.Series{Type: "validatingpolicy", Name: "needs-owner.team.example"}] != inventory.AuditDenied {
+		t.Errorf("%+v", r)
+	}
+	if log, _ := (AuditLogs{Paths: []string{sampleLog}, RequestID: "none"}).Read(t.Context()); log.Request != nil {
+		t.Errorf("%+v", log.Request)
+	}
+}
+
+// FuzzAuditLog reads anything as a log: each line that is not empty is counted, in
+// whatever blocks it is read.
+func FuzzAuditLog(f *testing.F) {
+	text, err := os.ReadFile(sampleLog)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		f.Add(line)
+		f.Add(slices.Concat(line[:len(line)/2], []byte("\n"), line))
+	}
+	f.Add([]byte(`{"logEvents":[{"message":"{\"apiVersion\":\"audit.k8s.io/v1\"}"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var want int64
+		for line := range bytes.Lines(data) {
+			if len(bytes.TrimSpace(line)) > 0 {
+				want++
+			}
+		}
+		got := int64(0)
+		if err := splitLines("x", bytes.NewReader(data), func(b block) error {
+			d := decodeBlock(b, "x")
+			if got += d.lines; d.broken > d.lines {
+				t.Errorf("%d of %d lines are broken", d.broken, d.lines)
+			}
+			return nil
+		}); err != nil || got != want {
+			t.Errorf("%d lines, want %d; %v", got, want, err)
+		}
+	})
+}
