@@ -14,8 +14,8 @@ import (
 
 // auditLine is a line of an audit log: a request of the user for a Pod.
 func auditLine(namespace, user, fields string) string {
-	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"id-of-%s","stage":"ResponseComplete","verb":"create","user":{"username":%q},`+
-		`"objectRef":{"resource":"pods","namespace":%q,"name":"pod-of-zoe","apiVersion":"v1"},"stageTimestamp":"2026-11-23T10:02:00Z",%s}`+"\n", namespace, user, namespace, fields)
+	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"36dc0368","stage":"ResponseComplete","verb":"create","user":{"username":%q},`+
+		`"objectRef":{"resource":"pods","namespace":%q,"name":"pod-of-zoe","apiVersion":"v1"},"stageTimestamp":"2026-11-23T10:02:00Z",%s}`+"\n", user, namespace, fields)
 }
 
 // denial is a refusal of testdata/webhooks.yaml.
@@ -127,6 +127,9 @@ func TestRedact(t *testing.T) {
 	for _, format := range formats() {
 		commands = append(commands, []string{"audit", "testdata/webhooks.yaml", "--fail-on", "never", "-o", format})
 	}
+	for _, format := range []string{"text", "json"} {
+		commands = append(commands, []string{"explain", "--request-id", "36dc0368", "--from", "testdata/webhooks.yaml", "-o", format})
+	}
 	commands = append(commands, []string{"explain", "create", "pods", "--from", "testdata/webhooks.yaml"}, []string{"impact", "policy", "--from", "testdata/webhooks.yaml"})
 	for _, args := range commands {
 		r := execute(t, "", append(args, "--audit-log", log, "--redact")...)
@@ -175,5 +178,64 @@ func TestAuditLogIsBoundedInText(t *testing.T) {
 	r := execute(t, text.String(), "top", "--audit-log", "-", "--from", "testdata/webhooks.yaml", "--by", "namespace")
 	if strings.Count(r.out, "  validating  ") != 50 || !strings.Contains(r.out, "… and 10 lines more; -o json lists them all.") {
 		t.Errorf("%s", r.out)
+	}
+}
+
+// TestExplainRequestID: what the log records of a request, beside what is registered, and
+// why the two differ.
+func TestExplainRequestID(t *testing.T) {
+	mutation := func(webhook string) string {
+		return `"mutation.webhook.admission.k8s.io/` + webhook + `":"{\"configuration\":\"policy\",\"webhook\":\"` + webhook + `\",\"mutated\":true}"`
+	}
+	object := func(labels string) string {
+		return `"requestObject":{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{` + labels + `}},"spec":{"containers":[{"securityContext":{"privileged":true}}]}}`
+	}
+	update := `{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"update","user":{"username":"zoe"},"objectRef":{"resource":"validatingwebhookconfigurations","name":"policy"},"stageTimestamp":"2026-11-23T10:03:00Z","responseStatus":{"code":200}}` + "\n"
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"denied, as registered": {
+			auditLine("shop", "zoe", `"responseStatus":{"code":403,"message":"admission webhook \"images.policy.example.com\" denied the request: no"},`+object(`"team":"a"`)),
+			[]string{"create pods pod-of-zoe in namespace shop by zoe: 403 admission webhook", "          validating images.policy.example.com recorded: denied; called by what is registered: yes\n"},
+		},
+		"let pass": {
+			auditLine("shop", "zoe", `"responseStatus":{"code":201},`+object(`"team":"a"`)),
+			[]string{"recorded: nothing; called by what is registered: yes (a log records no validating webhook"},
+		},
+		"denied, and would be skipped": {
+			auditLine("shop", "zoe", `"responseStatus":{"code":403,"message":"admission webhook \"images.policy.example.com\" denied the request: no"},`+object(`"team":"b"`)) + update,
+			[]string{"DIFFERS   validating images.policy.example.com recorded: denied; called by what is registered: no (it would be skipped now (objectSelector", "changed since: update of validatingwebhookconfigurations/policy by zoe at 2026-11-23T10:03:00Z)"},
+		},
+		"nothing registers it": {
+			auditLine("shop", "zoe", `"responseStatus":{"code":201},"annotations":{`+mutation("ghost.example.com")+`}`),
+			[]string{"DIFFERS   admit ghost.example.com recorded: mutated; called by what is registered: not registered (nothing registers it", "the log does not hold the object"},
+		},
+		"its configuration changed": {
+			update + auditLine("shop", "zoe", `"responseStatus":{"code":201},"annotations":{`+mutation("ghost.example.com")+`}`),
+			[]string{"(changed since: update of validatingwebhookconfigurations/policy by zoe"},
+		},
+		"static": {
+			auditLine("shop", "zoe", `"responseStatus":{"code":201},"annotations":{`+mutation("x.static.k8s.io")+`}`),
+			[]string{"DIFFERS   admit x.static.k8s.io recorded: mutated", "it comes from a file of the API server"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, c.text, "explain", "--audit-log", "-", "--request-id", "36dc0368", "--from", "testdata/webhooks.yaml")
+			for _, want := range c.want {
+				if r.code != exitOK || !strings.Contains(r.out, want) {
+					t.Errorf("exit code %d, %s, no %q in\n%s", r.code, r.err, want, r.out)
+				}
+			}
+		})
+	}
+	for want, args := range map[string][]string{
+		"no event with the auditID none in 1 line of -": {"--audit-log", "-", "--request-id", "none", "--from", "testdata/webhooks.yaml"},
+		"--request-id: must be given with --audit-log":  {"--request-id", "none"},
+		"must be given without another subject":         {"create", "pods", "--audit-log", "-", "--request-id", "none"},
+	} {
+		if r := execute(t, denial("shop", "zoe"), append([]string{"explain"}, args...)...); r.code == exitOK || !strings.Contains(r.err, want) {
+			t.Errorf("%v: exit code %d, no %q in %s", args, r.code, want, r.err)
+		}
 	}
 }

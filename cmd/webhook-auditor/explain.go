@@ -36,7 +36,8 @@ func explainCommand(s streams) *cobra.Command {
 
 OPERATION is create, update, patch, delete or connect; RESOURCE is written as
 for kubectl: pods, deployments.apps, pods/exec. With --error, show what an error
-that names a webhook means, and how to resolve it.
+that names a webhook means, and how to resolve it. With --audit-log and
+--request-id, show what became of one request, beside what is registered for it.
 
 Exit code: 0 answered, 1 some of the input cannot be read or the API server does
 not serve the resource, 2 usage error.`,
@@ -49,6 +50,9 @@ not serve the resource, 2 usage error.`,
   # Explain many requests against a must-gather
   webhook-auditor explain --requests requests.txt --from must-gather
 
+  # Explain what became of a request, by the header Audit-ID of its response
+  webhook-auditor explain --audit-log audit.log --request-id 36dc0368-cf7d-4501-8574-813fbaa9df0d
+
   # Explain an error of kubectl, an Event or a log
   kubectl get events -A | webhook-auditor explain --error -`,
 		RunE: running(s, e.run),
@@ -58,6 +62,7 @@ not serve the resource, 2 usage error.`,
 	flags := groups.FlagSet("other subjects")
 	flags.StringVar(&e.requests, "requests", "", "file with one request per line (- for stdin), as on the command line: create pods web -n shop -l app=web")
 	flags.StringVar(&e.errorText, "error", "", "message of kubectl, an Event or a log about a webhook (- for stdin)")
+	flags.StringVar(&e.observe.audit.requestID, "request-id", "", "with --audit-log, auditID of the request: show what became of it, beside what is registered for it")
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&e.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
@@ -81,6 +86,8 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	switch {
+	case e.observe.audit.requestID != "":
+		return e.explainAudited(ctx, args, s)
 	case e.isError():
 		return e.diagnose(ctx, args, s)
 	case e.isBatch():

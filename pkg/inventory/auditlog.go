@@ -250,8 +250,8 @@ func UserName(user string) string {
 }
 
 // Redact returns the log with made-up names of users and namespaces, the same name for
-// the same one. Messages and names of objects may hold either: what is left of a
-// message is its first words.
+// the same one. Messages may hold either: what is left of one is what the API server
+// writes. Request stays, as it is matched by its namespace.
 func (a *AuditLog) Redact() *AuditLog {
 	users, namespaces := map[string]string{}, map[string]string{}
 	for _, r := range a.Rows {
@@ -260,31 +260,19 @@ func (a *AuditLog) Redact() *AuditLog {
 	for _, w := range a.Writes {
 		users[w.User] = ""
 	}
-	if a.Request != nil {
-		users[a.Request.User], namespaces[a.Request.Namespace] = "", ""
-	}
 	pseudonyms(users, "user-")
 	pseudonyms(namespaces, "namespace-")
 	out := *a
 	out.Redacted, out.Rows, out.Writes = true, slices.Clone(a.Rows), slices.Clone(a.Writes)
 	for i := range out.Rows {
-		out.Rows[i].redact(users, namespaces)
+		k := &out.Rows[i].AuditKey
+		k.User, k.Namespace, k.Message = users[k.User], namespaces[k.Namespace], withoutNames(k.Message)
 	}
 	for i := range out.Writes {
 		out.Writes[i].User = users[out.Writes[i].User]
 	}
-	if a.Request != nil {
-		request := *a.Request
-		request.redact(users, namespaces)
-		request.Name, request.Text, request.Object = "", withoutNames(request.Text), nil
-		out.Request = &request
-	}
 	slices.SortFunc(out.Rows, func(a, b AuditRow) int { return a.Compare(b.AuditKey) })
 	return &out
-}
-
-func (k *AuditKey) redact(users, namespaces map[string]string) {
-	k.User, k.Namespace, k.Message = users[k.User], namespaces[k.Namespace], withoutNames(k.Message)
 }
 
 // admissionText is the part of a message that the API server writes, not the webhook.

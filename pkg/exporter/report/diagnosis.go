@@ -71,7 +71,7 @@ func newDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) diagnosis {
 			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...),
 		}
 		for _, p := range a.Profiles {
-			e.Webhooks = append(e.Webhooks, newWebhook(p, s.Observed))
+			e.Webhooks = append(e.Webhooks, newWebhook(p, s))
 		}
 		for _, f := range a.Findings {
 			e.Findings = append(e.Findings, newFinding(f))

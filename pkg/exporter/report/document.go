@@ -217,7 +217,7 @@ func NewDocument(r *classify.Report) Document {
 		},
 	}
 	for i := range r.Profiles {
-		d.Webhooks = append(d.Webhooks, newWebhook(&r.Profiles[i], r.Snapshot.Observed))
+		d.Webhooks = append(d.Webhooks, newWebhook(&r.Profiles[i], r.Snapshot))
 	}
 	slices.SortStableFunc(d.Webhooks, Webhook.compare)
 	for _, f := range r.Findings {
@@ -246,7 +246,7 @@ func newInputs(s *inventory.Snapshot) []Input {
 	return out
 }
 
-func newWebhook(p *classify.Profile, o *inventory.Observation) Webhook {
+func newWebhook(p *classify.Profile, s *inventory.Snapshot) Webhook {
 	return Webhook{
 		Type:           p.Type,
 		Configuration:  p.Configuration,
@@ -258,8 +258,8 @@ func newWebhook(p *classify.Profile, o *inventory.Observation) Webhook {
 		Backend:        newBackend(p.Webhook.Backend),
 		Reach:          Reach(p.ByClass),
 		Approved:       p.Approved,
-		Observed:       newObserved(o, p.Series()),
-		AuditLog:       p.Snapshot.AuditLog.Evidence(p.Series()),
+		Observed:       newObserved(s.Observed, p.Series()),
+		AuditLog:       s.AuditLog.Evidence(p.Series()),
 	}
 }
 

@@ -46,7 +46,7 @@ const placeholder = "to be filled in by the author: "
 func newImpact(cards []impact.Card) impactDocument {
 	out := impactDocument{Version: documentVersion, Cards: []impactCard{}}
 	for _, c := range cards {
-		card := impactCard{Webhook: newWebhook(c.Profile, c.Profile.Snapshot.Observed)}
+		card := impactCard{Webhook: newWebhook(c.Profile, c.Profile.Snapshot)}
 		for _, s := range c.Sections {
 			section := impactSection{ID: s.ID, Heading: s.Heading, Question: s.Question, Answers: append([]string{}, s.Answers...), Commands: s.Commands, ToFillIn: s.Blanks}
 			for _, q := range s.Queries {

@@ -33,6 +33,7 @@ var Schemas = []Schema{
 	{"audit-baseline", "audit --baseline", Comparison{}},
 	{"explain", "explain", Explanation{}},
 	{"explain-error", "explain --error", diagnosis{}},
+	{"explain-request-id", "explain --request-id", AuditedRequest{}},
 	{"impact", "impact CONFIGURATION", impactDocument{}},
 	{"impact-change", "impact --down, --down-node and --delete", Consequences{}},
 	{"diff", "diff", Changes{}},
@@ -42,7 +43,7 @@ var Schemas = []Schema{
 
 // source is read for its comments, which describe the fields.
 //
-//go:embed auditlog.go changes.go comparison.go consequences.go diagnosis.go document.go explain.go impact.go observed.go
+//go:embed auditlog.go auditrequest.go changes.go comparison.go consequences.go diagnosis.go document.go explain.go impact.go observed.go
 var source embed.FS
 
 // WriteSchema writes the JSON Schema, draft 2020-12.

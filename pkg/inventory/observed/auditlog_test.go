@@ -395,7 +395,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 // TestAuditMemory: a log is streamed.
 func TestAuditMemory(t *testing.T) {
 	line := event(`"requestObject":"` + strings.Repeat("x", 60<<10) + `","responseStatus":{"code":403,"message":"admission webhook \"w\" denied the request: no"}`)
-	const lines, limit = 1500, 64 << 20
+	const lines, limit = 900, 40 << 20
 	var most uint64
 	begin := heap()
 	log, _ := AuditLogs{Paths: []string{"-"}, Stdin: &repeated{line: []byte(line), left: lines}, Progress: func(int64) { most = max(most, heap()) }}.Read(t.Context())

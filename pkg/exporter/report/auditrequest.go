@@ -1,0 +1,190 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// AuditedRequest is what "explain --request-id" prints: what an audit log records of a
+// request, beside what the registrations say of such a request.
+type AuditedRequest struct {
+	Version string `json:"version"`
+	// AuditID names the event.
+	AuditID   string    `json:"auditID"`
+	Time      time.Time `json:"time"`
+	User      string    `json:"user"`
+	Verb      string    `json:"verb"`
+	Resource  string    `json:"resource"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	// Code and Message are those of the response.
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	// Webhooks are those that the log names, and those that the registrations have
+	// called.
+	Webhooks []AuditedStep `json:"webhooks"`
+	Notes    []string      `json:"notes"`
+}
+
+// AuditedStep is one webhook or policy.
+type AuditedStep struct {
+	Type inventory.Type `json:"type"`
+	Name string         `json:"name"`
+	// Recorded is what the log says: denied, failed, failedOpen, mutated, audited or
+	// unchanged; "" where it names the webhook nowhere.
+	Recorded inventory.AuditOutcome `json:"recorded"`
+	// Called is what the registrations say: yes, no or maybe; "" where the input has
+	// no such registration.
+	Called admission.Match `json:"called"`
+	// Differs is set where the two cannot both be true of one registration.
+	Differs bool `json:"differs,omitempty"`
+	// Why explains a difference, or what the log leaves open.
+	Why string `json:"why,omitempty"`
+}
+
+// NewAuditedRequest compares a request of the log with its chain.
+func NewAuditedRequest(log *inventory.AuditLog, c admission.Chain) AuditedRequest {
+	r := log.Request
+	out := AuditedRequest{
+		Version: documentVersion, AuditID: r.ID, Time: r.Time.UTC(), User: r.User, Verb: r.Verb, Resource: r.Resource.String(),
+		Namespace: r.Namespace, Name: r.Name, Code: r.Code, Message: r.Text, Webhooks: []AuditedStep{}, Notes: append([]string{}, c.Request.Notes...),
+	}
+	if r.Object == nil {
+		out.Notes = append(out.Notes, "the log does not hold the object: what depends on its labels or fields is open")
+	}
+	seen := map[inventory.Series]bool{}
+	for _, step := range slices.Concat(c.Steps, c.Skipped) {
+		series := step.Webhook.Series()
+		if recorded := r.At[series]; !seen[series] && (recorded != "" || step.Match != admission.No) {
+			out.Webhooks = append(out.Webhooks, compareStep(log, step, recorded))
+			seen[series] = true
+		}
+	}
+	for series, recorded := range r.At {
+		if !seen[series] {
+			out.Webhooks = append(out.Webhooks, unregisteredStep(log, series, recorded))
+		}
+	}
+	slices.SortStableFunc(out.Webhooks, func(a, b AuditedStep) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name)) })
+	if log.Redacted {
+		out.redact()
+	}
+	return out
+}
+
+// redact hides whose request it was, and what webhooks wrote into the message.
+func (r *AuditedRequest) redact() {
+	var hidden []string
+	for _, name := range []string{r.User, inventory.UserName(r.User), r.Name, r.Namespace} {
+		if name != "" {
+			hidden = append(hidden, regexp.QuoteMeta(name))
+		}
+	}
+	names := regexp.MustCompile(`(^|[^\w.-])(?:` + strings.Join(hidden, "|") + `)($|[^\w.-])`)
+	hide := func(text string) string { return names.ReplaceAllString(text, "$1(redacted)$2") }
+	for i := range r.Notes {
+		r.Notes[i] = hide(r.Notes[i])
+	}
+	for i := range r.Webhooks {
+		r.Webhooks[i].Why = hide(r.Webhooks[i].Why)
+	}
+	for _, field := range []*string{&r.User, &r.Name, &r.Namespace, &r.Message} {
+		if *field != "" {
+			*field = "(redacted)"
+		}
+	}
+}
+
+// compareStep compares what is recorded of a registered webhook with its verdict.
+func compareStep(log *inventory.AuditLog, step admission.Step, recorded inventory.AuditOutcome) AuditedStep {
+	w := step.Webhook
+	out := AuditedStep{Type: w.Type, Name: w.Name, Recorded: recorded, Called: step.Match}
+	changed := laterChange(log, w.Configuration)
+	switch {
+	case recorded == "" && w.Type == inventory.Validating:
+		out.Why = "a log records no validating webhook that let a request pass"
+	case recorded == "" && step.Match == admission.Maybe:
+		out.Why = "not called: a log records every call of a mutating webhook"
+	case recorded == "" && log.Request.Code >= 400:
+		out.Why = "not called: the request was refused before its turn"
+	case recorded == "":
+		out.Differs, out.Why = true, cmp.Or(changed, "not called: registered, or changed, after the request; or the API server does not call it for this request")
+	case step.Match == admission.No:
+		out.Differs, out.Why = true, fmt.Sprintf("it would be skipped now (%s); %s", reason(step), cmp.Or(changed, "the registration, or the labels that it selects by, have changed since"))
+	}
+	return out
+}
+
+// unregisteredStep is a webhook of the log that the input does not have.
+func unregisteredStep(log *inventory.AuditLog, series inventory.Series, recorded inventory.AuditOutcome) AuditedStep {
+	out := AuditedStep{Type: series.Type, Name: series.Name, Recorded: recorded, Differs: true}
+	switch {
+	case strings.HasSuffix(series.Name, staticSuffix):
+		out.Why = "it comes from a file of the API server, which no object shows"
+	case slices.Contains(inventory.AuditPolicyTypes[:], series.Type):
+		out.Differs, out.Why = false, "whether a policy is called is not compared"
+	case series.Type == inventory.Conversion:
+		out.Differs, out.Why = false, "conversions are no part of admission"
+	default:
+		out.Why = cmp.Or(laterChange(log, log.Request.Configurations[series]), "nothing registers it: removed since, or the log is of another cluster")
+	}
+	return out
+}
+
+// laterChange is the last change of a configuration after the request; "" where the log
+// has none.
+func laterChange(log *inventory.AuditLog, configuration string) string {
+	for _, w := range slices.Backward(log.Writes) {
+		if w.Name == configuration && w.Time.After(log.Request.Time) {
+			return fmt.Sprintf("changed since: %s of %s/%s by %s at %s", w.Verb, w.Resource, w.Name, inventory.UserName(w.User), formatTime(w.Time))
+		}
+	}
+	return ""
+}
+
+// WriteAuditedRequestJSON writes the comparison as JSON.
+func WriteAuditedRequestJSON(w io.Writer, r AuditedRequest, _ TextOptions) error {
+	return encode(w, r, "the request")
+}
+
+// WriteAuditedRequestText writes the comparison for a terminal.
+func WriteAuditedRequestText(w io.Writer, r AuditedRequest, o TextOptions) error {
+	b := bufio.NewWriter(w)
+	p := printer{b, o}
+	where := ""
+	if r.Namespace != "" {
+		where = " in namespace " + r.Namespace
+	}
+	p.paragraph(word{}, slices.Concat(
+		words(fmt.Sprintf("%s: %s %s%s by %s:", formatTime(r.Time), r.Verb, strings.TrimSpace(r.Resource+" "+r.Name), where, inventory.UserName(r.User)), bold),
+		words(strings.TrimSpace(fmt.Sprintf("%d %s", r.Code, r.Message)), plain),
+	))
+	for _, note := range r.Notes {
+		p.paragraph(word{"note: ", cyan}, words(note, plain))
+	}
+	p.newline()
+	for _, step := range r.Webhooks {
+		label := word{fmt.Sprintf("%-*s", margin, ""), plain}
+		if step.Differs {
+			label = word{fmt.Sprintf("%-*s", margin, "DIFFERS"), red}
+		}
+		line := slices.Concat(words(string(step.Type), dim), words(step.Name, bold), words("recorded: "+cmp.Or(string(step.Recorded), "nothing")+"; called by what is registered: "+cmp.Or(string(step.Called), "not registered"), plain))
+		if step.Why != "" {
+			line = append(line, words("("+step.Why+")", dim)...)
+		}
+		p.paragraph(label, line)
+	}
+	if len(r.Webhooks) == 0 {
+		p.paragraph(word{}, words("No webhook and no policy is recorded, and none is registered for such a request.", plain))
+	}
+	return flush(b)
+}
