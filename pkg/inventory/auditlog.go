@@ -188,11 +188,15 @@ var evidenceVerbs = []struct {
 // Evidence are sentences without a subject on what the webhook did to requests, one
 // for each outcome; none where the log has no such request.
 func (a *AuditLog) Evidence(series Series) []string {
+	rows := a.Of(series)
+	if len(rows) == 0 {
+		return nil
+	}
 	var out []string
 	for _, e := range evidenceVerbs {
 		var sum AuditSum
 		users, namespaces := map[string]int{}, map[string]int{}
-		for _, r := range a.Of(series) {
+		for _, r := range rows {
 			if r.Outcome == e.outcome {
 				sum.Add(r.AuditSum)
 				users[UserName(r.User)] += r.Requests
