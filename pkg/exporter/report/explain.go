@@ -123,23 +123,8 @@ func newExplanation(c Explained) Explanation {
 	if c.Observed != nil {
 		e.Observed, e.ObservedSeconds = newObservation(c.Observed), observedSeconds(c)
 	}
-<<<<<<< HEAD
 	for _, step := range c.SkippedPolicies {
 		e.Skipped = append(e.Skipped, SkippedStep{step.Policy.Type, step.Policy.Configuration, step.Policy.Name, bindingName(step), step.Reason})
-=======
-	place := 0
-	for i, step := range c.Steps {
-		w := step.Webhook
-		if i == 0 || w.Type == inventory.Mutating || c.Steps[i-1].Webhook.Type == inventory.Mutating {
-			place++
-		}
-		e.Chain = append(e.Chain, ChainStep{
-			Step: place, Type: w.Type, Configuration: w.Configuration, Name: w.Name,
-			FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
-			Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
-			Observed: newObserved(c.Observed, w.Series()), AuditLog: c.AuditLog.Evidence(w.Series()),
-		})
->>>>>>> 2b02d56 (audit logs: what webhooks and policies did to whose requests, beside the API servers' metrics)
 	}
 	for _, step := range c.Skipped {
 		e.Skipped = append(e.Skipped, SkippedStep{step.Webhook.Type, step.Webhook.Configuration, step.Webhook.Name, "", step.Reason})
@@ -181,7 +166,7 @@ func newWebhookStep(step admission.Step, c Explained) ChainStep {
 		FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
 		Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
 		Reinvocable: (admission.Budget{}).Add(w, c.Request.Operation).Reinvocable > 0,
-		Observed:    newObserved(c.Observed, w.Series()),
+		Observed:    newObserved(c.Observed, w.Series()), AuditLog: c.AuditLog.Evidence(w.Series()),
 	}
 }
 
