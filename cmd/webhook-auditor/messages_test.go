@@ -69,6 +69,10 @@ var hostileCommands = map[string][]string{
 		"policy --from FILE", "NAME --from FILE", "NAME --from FILE -o json", "validatingwebhookconfiguration/policy --from FILE",
 		"--down policy/policy --from FILE", "--down NAME --from FILE", "--delete policy --from FILE", "--delete NAME --from FILE", "--down-node policy --from FILE", "--down-node NAME --from FILE",
 	},
+	"diff": {
+		"testdata/webhooks.yaml FILE", "FILE testdata/webhooks.yaml", "testdata/webhooks.yaml FILE -o json", "testdata/webhooks.yaml FILE -o markdown",
+		"NAME testdata/webhooks.yaml", "FILE FILE -o NAME", "NAME NAME NAME",
+	},
 	"top":        {"NAME", "--metrics FILE", "--context NAME"},
 	"run":        {"NAME", "--degraded NAME", "--config NAME", "--kubeconfig FILE"},
 	"scrape":     {"NAME"},
