@@ -63,15 +63,6 @@ const (
 // AuditOutcomes are all outcomes at a webhook, the worst first.
 var AuditOutcomes = []AuditOutcome{AuditDenied, AuditFailed, AuditFailedOpen, AuditMutated, AuditViolated, AuditUnchanged}
 
-// The types of policies, as the API server's own metrics name them.
-const (
-	auditMutatingPolicy   Type = "mutatingpolicy"
-	auditValidatingPolicy Type = "validatingpolicy"
-)
-
-// AuditPolicyTypes are the types of admission policies.
-var AuditPolicyTypes = [2]Type{auditMutatingPolicy, auditValidatingPolicy}
-
 // AuditKey is what requests of one row have in common.
 type AuditKey struct {
 	Series

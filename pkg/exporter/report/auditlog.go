@@ -197,7 +197,7 @@ func isRegistered(s *inventory.Snapshot, series inventory.Series, configurations
 	switch {
 	case len(configurations) > 0:
 		return "yes"
-	case slices.Contains(inventory.AuditPolicyTypes[:], series.Type), !s.NamespacesKnown, strings.HasSuffix(series.Name, staticSuffix):
+	case series.Type == inventory.MutatingPolicy, series.Type == inventory.ValidatingPolicy, !s.NamespacesKnown, strings.HasSuffix(series.Name, staticSuffix):
 		return "unknown"
 	}
 	return "no"

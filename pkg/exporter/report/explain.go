@@ -166,7 +166,8 @@ func newWebhookStep(step admission.Step, c Explained) ChainStep {
 		FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
 		Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
 		Reinvocable: (admission.Budget{}).Add(w, c.Request.Operation).Reinvocable > 0,
-		Observed:    newObserved(c.Observed, w.Series()), AuditLog: c.AuditLog.Evidence(w.Series()),
+		Observed:    newObserved(c.Observed, w.Series()),
+		AuditLog:    c.AuditLog.Evidence(w.Series()),
 	}
 }
 

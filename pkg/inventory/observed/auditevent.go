@@ -270,7 +270,7 @@ func (e *auditEvent) outcomes() (standings, error) {
 				return nil, fmt.Errorf("annotation %s: %w", key, err)
 			}
 			for _, f := range failures {
-				out.note(inventory.Series{Type: inventory.AuditPolicyTypes[1], Name: f.Policy}, standing{inventory.AuditViolated, "", pattern(f.Message)})
+				out.note(inventory.Series{Type: inventory.ValidatingPolicy, Name: f.Policy}, standing{inventory.AuditViolated, "", pattern(f.Message)})
 			}
 		}
 	}
@@ -288,8 +288,8 @@ var refusals = []struct {
 	{regexp.MustCompile(`^admission webhook "([^"]+)" denied the request(?:: )?`), "", inventory.AuditDenied},
 	{regexp.MustCompile(`^(?:Internal error occurred: )?failed calling webhook "([^"]+)": `), "", inventory.AuditFailed},
 	{regexp.MustCompile(`^(?:Internal error occurred: )?admission webhook "([^"]+)" `), "", inventory.AuditFailed},
-	{regexp.MustCompile(`^(?:\S+ "[^"]*" is forbidden: )?ValidatingAdmissionPolicy '([^']+)' (?:with binding '[^']*' )?denied request: `), inventory.AuditPolicyTypes[1], inventory.AuditDenied},
-	{regexp.MustCompile(`^(?:\S+ "[^"]*" is forbidden: )?policy ['"]([^'"]+)['"] (?:with binding ['"][^'"]*['"] )?denied request: `), inventory.AuditPolicyTypes[0], inventory.AuditDenied},
+	{regexp.MustCompile(`^(?:\S+ "[^"]*" is forbidden: )?ValidatingAdmissionPolicy '([^']+)' (?:with binding '[^']*' )?denied request: `), inventory.ValidatingPolicy, inventory.AuditDenied},
+	{regexp.MustCompile(`^(?:\S+ "[^"]*" is forbidden: )?policy ['"]([^'"]+)['"] (?:with binding ['"][^'"]*['"] )?denied request: `), inventory.MutatingPolicy, inventory.AuditDenied},
 	{regexp.MustCompile(`^(?:Internal error occurred: )?conversion webhook for (\S+), Kind=\w+ failed: `), inventory.Conversion, inventory.AuditFailed},
 }
 
