@@ -73,6 +73,7 @@ var hostileCommands = map[string][]string{
 		"testdata/webhooks.yaml FILE", "FILE testdata/webhooks.yaml", "testdata/webhooks.yaml FILE -o json", "testdata/webhooks.yaml FILE -o markdown",
 		"NAME testdata/webhooks.yaml", "FILE FILE -o NAME", "NAME NAME NAME",
 	},
+	"mcp":        {"NAME", "--config NAME"},
 	"top":        {"NAME", "--metrics FILE", "--context NAME"},
 	"run":        {"NAME", "--degraded NAME", "--config NAME", "--kubeconfig FILE"},
 	"scrape":     {"NAME"},

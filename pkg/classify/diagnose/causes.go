@@ -343,7 +343,7 @@ var advices = map[Cause]advice{
 		nil,
 	},
 	causeParamsUnsynced: {
-		"the API server started a moment ago and had not read the policy's params yet",
+		"the API server has just started and had not read the policy's params yet",
 		"try again; if it lasts, look at the API server's log for the kind of the params",
 		nil,
 	},
