@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // Comparison is what "audit --baseline -o json" prints: the findings that a
@@ -112,8 +113,15 @@ func (c Comparison) summary() string {
 	if len(c.Resolved) > 0 {
 		resolved = "resolved: " + c.Totals.Resolved.String()
 	}
-	return fmt.Sprintf("%s; %s. Compared with %s of %s%s.%s", added, resolved,
-		Clean(c.Baseline.Server), formatTime(c.Baseline.Taken), c.upgrade(), unreadableNote(Document{Errors: c.Errors}))
+	return fmt.Sprintf("%s; %s. Compared with %s%s.%s", added, resolved, c.Baseline, c.upgrade(), unreadableNote(Document{Errors: c.Errors}))
+}
+
+// String is the version and the time; files often do not hold the version.
+func (b Baseline) String() string {
+	if b.Server == (inventory.Version{}).String() {
+		return "the state of " + formatTime(b.Taken)
+	}
+	return Clean(b.Server) + " of " + formatTime(b.Taken)
 }
 
 // upgrade is the server version, where the two differ in it.
