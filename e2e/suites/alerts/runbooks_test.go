@@ -107,7 +107,7 @@ func (s scenario) shell(t *testing.T, file string) shell {
 		"PATH="+strings.Join([]string{binaries, filepath.Dir(testenv.Binary(t)), os.Getenv("PATH")}, string(filepath.ListSeparator)),
 		"HOME="+dir, "KUBECONFIG="+s.Plane.Kubeconfig(), "KUBECACHEDIR="+s.Plane.Cache(),
 		"KIND=validatingwebhookconfiguration", "CONFIGURATION="+s.name, "NAMESPACE="+s.name, "SERVICE=hook",
-		"NAME="+name, "INSTANCE="+monitoring.Address(s.Plane.Config().Host), "CRD="+crd, "OPERATION=create", "RESOURCE=pods", "DEPLOYMENT=hook", "CERTIFICATE=hook")
+		"NAME="+name, "INSTANCE="+monitoring.Address(s.Plane.Config().Host), "CRD="+crd, "OPERATION=create", "RESOURCE=pods", "DEPLOYMENT=hook", "BUDGET=one", "CERTIFICATE=hook")
 	return shell{dir: dir, env: env, name: name}
 }
 
