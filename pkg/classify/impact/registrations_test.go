@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -56,15 +55,15 @@ func someWebhook(r *rand.Rand, name string) admissionv1.MutatingWebhook {
 	}
 	w := admissionv1.MutatingWebhook{
 		Name:          name,
-		ClientConfig:  admissionv1.WebhookClientConfig{URL: ptr.To("https://hooks.example.com/" + name)},
-		FailurePolicy: ptr.To(pick(r, admissionv1.Fail, admissionv1.Ignore)),
-		MatchPolicy:   ptr.To(pick(r, admissionv1.Exact, admissionv1.Equivalent)),
+		ClientConfig:  admissionv1.WebhookClientConfig{URL: new("https://hooks.example.com/" + name)},
+		FailurePolicy: new(pick(r, admissionv1.Fail, admissionv1.Ignore)),
+		MatchPolicy:   new(pick(r, admissionv1.Exact, admissionv1.Equivalent)),
 		Rules: []admissionv1.RuleWithOperations{{
 			Operations: []admissionv1.OperationType{pick(r, admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect, admissionv1.OperationAll)},
 			Rule: admissionv1.Rule{
 				APIGroups: []string{pick(r, "", "apps", "autoscaling", "*")}, APIVersions: []string{pick(r, "v1", "v2", "*")},
 				Resources: []string{pick(r, "pods", "namespaces", "nodes", "*", "*/*", "deployments", "horizontalpodautoscalers", "pods/*")},
-				Scope:     ptr.To(pick(r, admissionv1.AllScopes, admissionv1.NamespacedScope, admissionv1.ClusterScope)),
+				Scope:     new(pick(r, admissionv1.AllScopes, admissionv1.NamespacedScope, admissionv1.ClusterScope)),
 			},
 		}},
 		NamespaceSelector: selector(),
@@ -237,11 +236,11 @@ func TestRegistrations(t *testing.T) {
 	}{
 		{"nothing that matters", func(c *admissionv1.ValidatingWebhookConfiguration) { c.Annotations = map[string]string{"a": "b"} }, nil},
 		{"failurePolicy", func(c *admissionv1.ValidatingWebhookConfiguration) {
-			c.Webhooks[0].FailurePolicy = ptr.To(admissionv1.Ignore)
+			c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
 		}, []string{
 			"has failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused",
 		}},
-		{"timeout", func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks[0].TimeoutSeconds = ptr.To[int32](8) }, []string{
+		{"timeout", func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks[0].TimeoutSeconds = new(int32(8)) }, []string{
 			"has timeoutSeconds 8, before 5: it can hold up each request 3 s longer",
 		}},
 		{"a wider selector", func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks[0].NamespaceSelector = nil }, []string{
@@ -266,7 +265,7 @@ func TestRegistrations(t *testing.T) {
 			"has objectSelector app=x, before all",
 		}},
 		{"the backend", func(c *admissionv1.ValidatingWebhookConfiguration) {
-			c.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: ptr.To("https://hooks.example.com/v?token=secret")}
+			c.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://hooks.example.com/v?token=secret")}
 		}, []string{
 			"has backend URL https://hooks.example.com/v, before Service policy/policy:443",
 		}},
@@ -294,11 +293,11 @@ func TestRegistrations(t *testing.T) {
 // TestRegistrationNamesWhoWroteIt: the newest write but that of a status.
 func TestRegistrationNamesWhoWroteIt(t *testing.T) {
 	changes, _, _ := edit(t, func(c *admissionv1.ValidatingWebhookConfiguration) {
-		at := func(day int) *metav1.Time { return ptr.To(metav1.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)) }
+		at := func(day int) *metav1.Time { return new(metav1.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)) }
 		c.ManagedFields = []metav1.ManagedFieldsEntry{
 			{Manager: "kubectl-edit", Time: at(2)}, {Manager: "helm", Time: at(1)}, {Manager: "controller", Subresource: "status", Time: at(3)},
 		}
-		c.Webhooks[0].FailurePolicy = ptr.To(admissionv1.Ignore)
+		c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
 	})
 	want := "validating webhook configuration policy is changed, last written by kubectl-edit at 2026-01-02T00:00:00Z: webhook pods.policy.example.com has failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused"
 	if got := changes[0].String(); got != want {
@@ -307,7 +306,7 @@ func TestRegistrationNamesWhoWroteIt(t *testing.T) {
 }
 
 func TestBudgetChanges(t *testing.T) {
-	changes, before, after := edit(t, func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks[0].TimeoutSeconds = ptr.To[int32](25) })
+	changes, before, after := edit(t, func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks[0].TimeoutSeconds = new(25) })
 	var got []string
 	for _, b := range BudgetChanges(changes, before, after) {
 		got = append(got, b.String())

@@ -7,7 +7,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
@@ -18,7 +17,7 @@ import (
 func registered(t *testing.T, change func(w *admissionv1.ValidatingWebhook)) *classify.Report {
 	t.Helper()
 	c := &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "policy", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm", Time: ptr.To(metav1.NewTime(reporttest.Taken))}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "policy", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm", Time: new(metav1.NewTime(reporttest.Taken))}}},
 		Webhooks: []admissionv1.ValidatingWebhook{{
 			Name:         "pods.policy.example.com",
 			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "policy"}},
@@ -27,7 +26,7 @@ func registered(t *testing.T, change func(w *admissionv1.ValidatingWebhook)) *cl
 				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
 			}},
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}},
-			FailurePolicy:     ptr.To(admissionv1.Ignore),
+			FailurePolicy:     new(admissionv1.Ignore),
 		}},
 	}
 	change(&c.Webhooks[0])
@@ -45,7 +44,7 @@ func registered(t *testing.T, change func(w *admissionv1.ValidatingWebhook)) *cl
 func TestChanges(t *testing.T) {
 	before := registered(t, func(*admissionv1.ValidatingWebhook) {})
 	after := registered(t, func(w *admissionv1.ValidatingWebhook) {
-		w.NamespaceSelector, w.FailurePolicy, w.TimeoutSeconds = nil, ptr.To(admissionv1.Fail), ptr.To[int32](20)
+		w.NamespaceSelector, w.FailurePolicy, w.TimeoutSeconds = nil, new(admissionv1.Fail), new(int32(20))
 		w.Rules[0].Operations, w.Rules[0].Resources = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, []string{"pods", "secrets"}
 	})
 	for file, write := range map[string]func(io.Writer, Changes, TextOptions) error{
