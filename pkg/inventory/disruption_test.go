@@ -16,10 +16,20 @@ func TestAllowedEvictions(t *testing.T) {
 		minAvailable, maxUnavailable string
 		pods, want                   int
 	}{
-		{"1", "", 1, 0}, {"1", "", 2, 1}, {"3", "", 2, 0}, {"0", "", 2, 2},
-		{"100%", "", 5, 0}, {"50%", "", 3, 1}, {"50%", "", 1, 0},
-		{"", "0", 5, 0}, {"", "0%", 5, 0}, {"", "1", 1, 1}, {"", "1%", 1, 1}, {"", "9", 2, 2},
-		{"", "half", 2, 0}, {"", "", 2, 0},
+		{"1", "", 1, 0},
+		{"1", "", 2, 1},
+		{"3", "", 2, 0},
+		{"0", "", 2, 2},
+		{"100%", "", 5, 0},
+		{"50%", "", 3, 1},
+		{"50%", "", 1, 0},
+		{"", "0", 5, 0},
+		{"", "0%", 5, 0},
+		{"", "1", 1, 1},
+		{"", "1%", 1, 1},
+		{"", "9", 2, 2},
+		{"", "half", 2, 0},
+		{"", "", 2, 0},
 	} {
 		b := DisruptionBudget{MinAvailable: value(tt.minAvailable), MaxUnavailable: value(tt.maxUnavailable)}
 		if got := b.Allowed(tt.pods); got != tt.want {

@@ -37,7 +37,7 @@ func RefuseConnections(t testing.TB, b webhook.Backend) {
 
 // ServingCertificate is the self-signed certificate of a server.
 type ServingCertificate struct {
-	DNSName string // "" for none, as a mesh's sidecar has it
+	DNSName string        // "" for none, as a mesh's sidecar has it
 	Left    time.Duration // until it expires
 }
 

@@ -306,7 +306,7 @@ func TestRegistrationNamesWhoWroteIt(t *testing.T) {
 }
 
 func TestBudgetChanges(t *testing.T) {
-	changes, before, after := edit(t, func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks[0].TimeoutSeconds = new(25) })
+	changes, before, after := edit(t, func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks[0].TimeoutSeconds = new(int32(25)) })
 	var got []string
 	for _, b := range BudgetChanges(changes, before, after) {
 		got = append(got, b.String())
