@@ -108,6 +108,9 @@ func (a requestArguments) chain(known knowledge) (admission.Chain, error) {
 			return admission.Chain{}, err
 		}
 	}
+	if len(known.Snapshot.Inputs) == 0 {
+		notes = append(notes, "admission policies of a cluster are not read: they may refuse or change the request as well")
+	}
 	request.Notes = slices.Concat(request.Notes, notes, report.InputNotes(known.Snapshot))
 	return known.Chain(request), nil
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // result is what a command printed, and its exit code.
@@ -236,5 +238,20 @@ func TestExplainUsage(t *testing.T) {
 				t.Errorf("exit code %d, stdout %q, stderr %q: want usage", r.code, r.out, r.err)
 			}
 		})
+	}
+}
+
+// TestExplainLeavesPoliciesOpen: of a cluster no policy is read, and the answer says so;
+// of files they are.
+func TestExplainLeavesPoliciesOpen(t *testing.T) {
+	for open, inputs := range map[bool][]inventory.Input{true: nil, false: {{Path: "webhooks.yaml", Kind: "manifests"}}} {
+		snapshot := inventory.Objects{Inputs: inputs}.Snapshot(time.Now())
+		chain, err := requestArguments{operation: "create", resource: "pods"}.chain(knowledge{Matcher: admission.New(snapshot)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(strings.Join(chain.Request.Notes, "\n"), "admission policies of a cluster are not read"); got != open {
+			t.Errorf("with inputs %v: notes %q", inputs, chain.Request.Notes)
+		}
 	}
 }

@@ -50,6 +50,12 @@ func (o *observeFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.prometheus.Selector, "prometheus-selector", "", `label matchers that select one cluster of several in Prometheus, for example 'cluster="prod"'`)
 }
 
+// registerSources adds the flags of all sources, those of audit logs as well.
+func (o *observeFlags) registerSources(flags *pflag.FlagSet) {
+	o.register(flags)
+	o.audit.register(flags)
+}
+
 // given reports whether there is any source.
 func (o *observeFlags) given() bool { return o.enabled() || len(o.audit.paths) > 0 }
 
