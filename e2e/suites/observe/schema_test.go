@@ -11,18 +11,42 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
+// changedWebhook is a configuration of the traffic with another webhook, timeout and
+// failurePolicy.
+const changedWebhook = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: observe-slow}
+webhooks:
+- name: slow.observe.example.com
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  failurePolicy: Ignore
+  timeoutSeconds: 3
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps, pods]}]
+- name: added.observe.example.com
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [DELETE], resources: [secrets]}]
+`
+
 // schemas validates what each command prints with -o json by the schema that the
 // binary prints for it.
 func schemas(t *testing.T, kubeconfig, namespace string) {
 	baseline := filepath.Join(t.TempDir(), "baseline.json")
 	observe := []string{"--observe=apiserver", "--observe-for=5s"}
 	text := `Internal error occurred: failed calling webhook "failing.observe.example.com": failed to call webhook: an error on the server ("oops") has prevented the request from succeeding`
+	changed := filepath.Join(t.TempDir(), "changed.yaml")
+	testenv.Must(t, os.WriteFile(changed, []byte(changedWebhook), 0o600))
 	commands := []struct {
 		schema string
 		args   []string
 	}{
 		{"audit", append([]string{"audit"}, observe...)},
 		{"audit-baseline", []string{"audit", "--baseline", baseline}},
+		{"diff", []string{"diff", changed}},
 		{"explain", append([]string{"explain", "create", "configmaps", "-n", namespace}, observe...)},
 		{"explain-error", []string{"explain", "--error", text}},
 		{"impact", append([]string{"impact", "observe-slow"}, observe...)},
@@ -34,15 +58,21 @@ func schemas(t *testing.T, kubeconfig, namespace string) {
 		if c.schema == "audit" {
 			testenv.Must(t, os.WriteFile(baseline, []byte(printed), 0o600))
 		}
-		schema := compileSchema(t, c.schema)
-		document, err := jsonschema.UnmarshalJSON(strings.NewReader(printed))
-		testenv.Must(t, err)
-		if err := schema.Validate(document); err != nil {
-			t.Errorf("%v: %v", c.args, err)
-		}
-		if err := schema.Validate(map[string]any{"version": "v1"}); err == nil {
-			t.Errorf("schema %s accepts a document without its fields", c.schema)
-		}
+		validate(t, c.schema, printed)
+	}
+}
+
+// validate validates what a command printed.
+func validate(t *testing.T, name, printed string) {
+	t.Helper()
+	schema := compileSchema(t, name)
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(printed))
+	testenv.Must(t, err)
+	if err := schema.Validate(document); err != nil {
+		t.Errorf("schema %s: %v", name, err)
+	}
+	if err := schema.Validate(map[string]any{"version": "v1"}); err == nil {
+		t.Errorf("schema %s accepts a document without its fields", name)
 	}
 }
 

@@ -40,11 +40,11 @@ type AuditedStep struct {
 	Type inventory.Type `json:"type"`
 	Name string         `json:"name"`
 	// Recorded is what the log says: denied, failed, failedOpen, mutated, audited or
-	// unchanged; "" where it names the webhook nowhere.
-	Recorded inventory.AuditOutcome `json:"recorded"`
-	// Called is what the registrations say: yes, no or maybe; "" where the input has
-	// no such registration.
-	Called admission.Match `json:"called"`
+	// unchanged; absent where it names the webhook nowhere.
+	Recorded inventory.AuditOutcome `json:"recorded,omitempty"`
+	// Called is what the registrations say: yes, no or maybe; absent where the input
+	// has no such registration.
+	Called admission.Match `json:"called,omitempty"`
 	// Differs is set where the two cannot both be true of one registration.
 	Differs bool `json:"differs,omitempty"`
 	// Why explains a difference, or what the log leaves open.

@@ -69,9 +69,14 @@ func typeSchemas() map[reflect.Type]*jsonschema.Schema {
 	for _, s := range classify.Severities {
 		severities = append(severities, s.String())
 	}
+	outcomes := []any{}
+	for _, o := range inventory.AuditOutcomes {
+		outcomes = append(outcomes, o)
+	}
 	return map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[time.Time]():          {Type: "string", Format: "date-time"},
-		reflect.TypeFor[inventory.Resource](): {Type: "string"},
+		reflect.TypeFor[inventory.AuditOutcome](): {Type: "string", Enum: outcomes},
+		reflect.TypeFor[time.Time]():              {Type: "string", Format: "date-time"},
+		reflect.TypeFor[inventory.Resource]():     {Type: "string"},
 		reflect.TypeFor[Reach](): {
 			Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}},
 		},
