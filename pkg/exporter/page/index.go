@@ -46,7 +46,8 @@ type findingRow struct {
 	Webhook      link
 	Type         string
 	Registered   string
-	Message, Fix string
+	Message      string
+	Fix          []report.FixPart
 	Acknowledged bool
 	Source       string
 }
@@ -55,7 +56,7 @@ func (v *view) row(f *classify.Finding) findingRow {
 	row := findingRow{
 		Severity: f.Severity.String(), Check: v.check(f.Check), Webhook: v.webhook(f.Webhook),
 		Type: typeTitle(f.Webhook.Type), Registered: f.Webhook.Configuration,
-		Message: f.Message + report.AuditEvidence(v.Snapshot, f.Webhook), Fix: f.Fix, Acknowledged: f.Acknowledged,
+		Message: f.Message + report.AuditEvidence(v.Snapshot, f.Webhook), Fix: report.FixParts(f.Fix), Acknowledged: f.Acknowledged,
 	}
 	if v.file == nil { // with the names of the webhook in the commands of its runbook
 		row.Check.URL += "?" + url.Values{"type": {string(f.Webhook.Type)}, "configuration": {f.Webhook.Configuration}, "name": {f.Webhook.Name}}.Encode()

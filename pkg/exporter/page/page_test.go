@@ -120,6 +120,9 @@ func TestPages(t *testing.T) {
 		"/webhooks?page=99":                        {"of"},
 		"/webhooks/validating/legacy-operator/configmaps.legacy.example.com": {
 			"<h1>configmaps.legacy.example.com</h1>", "service-missing", "API Extensions", "Support Procedures", "to be filled in by the author",
+			// What a fix says to run is copied by itself.
+			`<p>bring Service legacy/legacy-operator:443 back</p>`, `<code class="block" tabindex="0">kubectl get service,endpointslices,pods -n legacy</code><button`,
+			`<code class="block" tabindex="0">kubectl delete validatingwebhookconfiguration legacy-operator</code><button`,
 			`href="../../../resources/configmaps"`, `href="../../../checks/service-missing?configuration=legacy-operator&amp;name=configmaps.legacy.example.com&amp;type=validating"`, "kubectl get service legacy-operator -n legacy -o wide", "Certificates",
 		},
 		"/resources":                       {`href="./resources/pods"`, "critical"},

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -122,23 +121,17 @@ var special = strings.NewReplacer(
 // escape makes text show as it is, on one line.
 func escape(s string) string { return special.Replace(Clean(s)) }
 
-// quotedOrCommand matches the commands of a fix, and the quoted names before
-// them: what a name holds is no command.
-var quotedOrCommand = regexp.MustCompile(`'[^']*'|"[^"]*"|(` + command + `)`)
-
 // markdown escapes a line of a fix, but for its commands, which become code.
 func markdown(s string) string {
 	var b strings.Builder
-	s, end := Clean(s), 0
-	for _, m := range quotedOrCommand.FindAllStringSubmatchIndex(s, -1) {
-		if m[2] < 0 {
-			continue
+	for _, part := range fixParts(Clean(s)) {
+		if part.Command {
+			b.WriteString(code(part.Text))
+		} else {
+			b.WriteString(escape(part.Text))
 		}
-		b.WriteString(escape(s[end:m[0]]))
-		b.WriteString(code(s[m[0]:m[1]]))
-		end = m[1]
 	}
-	return b.String() + escape(s[end:])
+	return b.String()
 }
 
 // code returns a code span that shows s as it is.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,5 +105,22 @@ func TestMarkdownOfAcknowledgedFindingsHasNothingToDo(t *testing.T) {
 	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
 	if !strings.Contains(text, "| info (acknowledged) |") || strings.Contains(text, "What to do") {
 		t.Errorf("got:\n%s\nwant the finding marked, and nothing to do", text)
+	}
+}
+
+// TestFixParts: each command stands by itself, as it is to be run.
+func TestFixParts(t *testing.T) {
+	for in, want := range map[string][]FixPart{
+		"":             nil,
+		"Scale it up.": {{"Scale it up.", false}},
+		"bring it back (kubectl get pods -n a); if it is gone (for good): kubectl delete crd 'a; b'": {
+			{"bring it back", false}, {"kubectl get pods -n a", true}, {"if it is gone (for good):", false}, {"kubectl delete crd 'a; b'", true},
+		},
+		"rename 'kubectl delete x' (twice); then nothing": {{"rename 'kubectl delete x' (twice); then nothing", false}},
+		"Apply:\n  a: b\n  c: d\nand wait":                {{"Apply:", false}, {"  a: b\n  c: d", true}, {"and wait", false}},
+	} {
+		if got := FixParts(in); !slices.Equal(got, want) {
+			t.Errorf("FixParts(%q) = %v, want %v", in, got, want)
+		}
 	}
 }
