@@ -104,6 +104,8 @@ type Column struct {
 	Thresholds []Threshold
 	Texts      []Text
 	Links      []Link
+	// Wrap shows a text on several lines, and opens it in full.
+	Wrap bool
 	// Number marks a label that holds a number.
 	Number bool
 	// Of is what a value is subtracted from in the console, which has the smallest

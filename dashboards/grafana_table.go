@@ -72,7 +72,7 @@ func columnProperties(c Column) []property {
 	if len(c.Texts) > 0 {
 		out = append(out, property{Id: "mappings", Value: mappings(c.Texts)})
 	}
-	if c.Field == command {
+	if c.Wrap {
 		// The first wraps from Grafana 12.2 on, the last until then.
 		out = append(out, property{Id: "custom.inspect", Value: true}, property{Id: "custom.wrapText", Value: true},
 			property{Id: "custom.cellOptions", Value: common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto, WrapText: new(true)}})

@@ -93,6 +93,14 @@ var grafanaRules = []rule{
 		}}}),
 	},
 	{
+		"names of webhooks and revisions are whole at 1440 pixels with the menu docked",
+		checkNames,
+		panelOf(object{"title": "x", "gridPos": object{"w": 12.0}, "fieldConfig": object{"overrides": []any{
+			object{"properties": []any{object{"id": "displayName", "value": "Webhook"}}},
+			object{"properties": []any{object{"id": "displayName", "value": "Configuration"}, object{"id": "custom.width", "value": 400.0}}},
+		}}}),
+	},
+	{
 		"hidden text fields have a value: without one a link chooses nothing",
 		checkTextboxes,
 		object{"templating": object{"list": []any{object{"name": "all_type", "type": "textbox", "query": ""}}}},
@@ -306,6 +314,33 @@ func checkInView(board object) (out []string) {
 			if width += column; set["displayName"] == "First command" && width > below(p, "gridPos", "w").(float64)*dockedWidth/gridWidth-tablePadding {
 				out = append(out, fmt.Sprintf("%v: it ends at %v pixels", p["title"], width))
 			}
+		}
+	}
+	return out
+}
+
+// leastNames is what names of webhooks and revisions need, by their titles.
+var leastNames = map[string]float64{"Webhook": 215, "Revision": 350}
+
+func checkNames(board object) (out []string) {
+	for _, p := range panelsOf(board) {
+		room, flexible := below(p, "gridPos", "w").(float64)*dockedWidth/gridWidth-tablePadding, ""
+		for _, o := range objects(below(p, "fieldConfig", "overrides")) {
+			set := object{}
+			for _, property := range objects(o["properties"]) {
+				set[property["id"].(string)] = property["value"]
+			}
+			title, _ := set["displayName"].(string)
+			width, fixed := set["custom.width"].(float64)
+			if room -= width; !fixed && flexible == "" && set["custom.hidden"] != true {
+				flexible = title
+			}
+			if least := leastNames[title]; fixed && width < least {
+				out = append(out, fmt.Sprintf("%v: %s has %v pixels, want %v", p["title"], title, width, least))
+			}
+		}
+		if least := leastNames[flexible]; least > 0 && room < least {
+			out = append(out, fmt.Sprintf("%v: %s has %.0f pixels, want %v", p["title"], flexible, room, least))
 		}
 	}
 	return out

@@ -122,12 +122,12 @@ func unhealthyPanel() Panel {
 		Columns: []Column{
 			{Field: "rank", Title: "#", Unit: unitText, ConsoleOnly: true},
 			{Field: "name", Title: "Webhook", Unit: unitText, Width: 235, Texts: noName, Links: drillDown("__data.fields")},
-			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 70},
+			clusterColumn,
 			{Field: "problem", Title: "What is wrong", Unit: unitText, Width: 250, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
 			{Field: "since", Title: "Since", Unit: unitSeconds, Width: 75, Number: true},
 			{Field: "failed", Title: "Failed", Unit: unitPercent, Width: 65, Number: true, Thresholds: []Threshold{{red, 0}}},
 			{Field: "p99", Title: "p99", Unit: unitSeconds, Width: 75, Number: true, Thresholds: []Threshold{{orange, 0}}},
-			{Field: command, Title: "First command", Unit: unitText, Width: 320},
+			{Field: command, Title: "First command", Unit: unitText, Width: 320, Wrap: true},
 			{Field: "type", Title: "Type", Unit: unitText, Width: 95, Texts: slices.Concat(typeNames, noName)},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 90},
 			{Field: "changed", Title: "Changed", Unit: unitSeconds, Width: 80, Number: true},
@@ -158,7 +158,7 @@ func changesPanel() Panel {
 			{Field: "A", Title: "Changed ago", Unit: unitAge, Width: 110},
 			{Field: "configuration", Title: "Configuration", Unit: unitText},
 			typeColumn,
-			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 110},
+			clusterColumn,
 		},
 		Unknown: unknownTable,
 	}

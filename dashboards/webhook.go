@@ -133,11 +133,11 @@ func registrationPanel() Panel {
 		Queries: []Query{{Expr: orNone("topk(20, "+withCommand(expr)+")", anyRegistered, "configuration", "Not registered")}},
 		Columns: []Column{
 			{Field: "configuration", Title: "Configuration", Unit: unitText, Width: 230},
-			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 80},
+			clusterColumn,
 			{Field: "A", Title: "Changed ago", Unit: unitAge, Width: 105, Texts: []Text{{Value: "-1", Text: "unknown"}, {Value: "0", Text: " "}}},
 			{Field: "failure_policy", Title: "On failure", Unit: unitText, Width: 90},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 120},
-			{Field: command, Title: "First command", Unit: unitText, Width: 330},
+			{Field: command, Title: "First command", Unit: unitText, Width: 330, Wrap: true},
 			{Field: "service_namespace", Title: "Namespace", Unit: unitText, Width: 120, Links: []Link{logsOf}},
 			{Field: "service_name", Title: "Service", Unit: unitText, Width: 120},
 			{Field: "match_policy", Title: "Match", Unit: unitText, Width: 95},

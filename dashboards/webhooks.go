@@ -89,7 +89,10 @@ var linkCluster = Column{Field: "at", Title: "At", Unit: unitText, Hidden: true}
 var typeNames = []Text{{Value: "admit", Text: "mutating"}}
 
 // typeColumn shows the usual name of a type, and leaves its value to links.
-var typeColumn = Column{Field: "type", Title: "Type", Unit: unitText, Width: 95, Texts: typeNames}
+var typeColumn = Column{Field: "type", Title: "Type", Unit: unitText, Width: 88, Texts: typeNames}
+
+// clusterColumn is there where the store holds several clusters.
+var clusterColumn = Column{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 70}
 
 const (
 	grey   = "#808080"
@@ -163,7 +166,7 @@ func unhealthyPanels() []Panel {
 			{Field: "check", Title: "Check", Unit: unitText, Width: 170, Links: []Link{runbook}},
 			{Field: "name", Title: "Webhook", Unit: unitText, Links: drillDown("__data.fields")},
 			typeColumn,
-			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 80},
+			clusterColumn,
 			linkCluster,
 		},
 		Unknown: unknownTable,
@@ -378,9 +381,9 @@ func certificatePanels() []Panel {
 			Kind:        Table, Unit: unitDays, Width: 12, Height: 9,
 			Queries: []Query{{Expr: fmt.Sprintf(`bottomk(%d, (max by (cluster, type, configuration, name) (%s{%s}) - time()) / 86400)`, topSeries, metric, selected.auditor)}},
 			Columns: []Column{
-				{Field: "A", Title: "Days left", Unit: unitDays, Width: 85, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
-				{Field: "name", Title: "Webhook", Unit: unitText, Width: 230, Links: drillDown("__data.fields")},
-				{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 80},
+				{Field: "A", Title: "Days left", Unit: unitDays, Width: 80, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
+				{Field: "name", Title: "Webhook", Unit: unitText, Width: 270, Links: drillDown("__data.fields")},
+				clusterColumn,
 				typeColumn, linkCluster,
 				{Field: "configuration", Title: "Configuration", Unit: unitText},
 			},
