@@ -67,7 +67,7 @@ func (v *view) cause(findings []*classify.Finding, service inventory.Key, s clas
 	check, p := findings[0].Check, v.byRef[findings[0].Webhook]
 	c := cause{Title: check.Name, Summary: check.Summary, Check: v.check(check), Count: len(findings), first: p}
 	c.Findings, c.More = v.rows(findings, maxPerCause)
-	for i := len(c.Findings) - 1; i > 0; i-- { // one fix for all is said once
+	for i := len(c.Findings) - 1; i > 0; i-- { // a fix that all share is shown once
 		if slices.Equal(c.Findings[i].Fix, c.Findings[i-1].Fix) {
 			c.Findings[i].Fix = nil
 		}
