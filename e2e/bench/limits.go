@@ -28,6 +28,7 @@ const (
 	memoryCure   = "profile the heap: something is kept for each webhook, or of objects that no webhook refers to"
 	seriesCure   = "a metric family of pkg/exporter has a series for each rule or resource"
 	scrapeCure   = "pkg/exporter renders or compresses for each scrape what has not changed"
+	auditLogCure = "profile `top --audit-log`: lines that concern no webhook are decoded, or too many marks are looked for"
 	analysisCure = "profile `audit` of the file: an analysis of several webhooks compares each with each"
 )
 
@@ -69,6 +70,9 @@ func shapeLimits() []limit {
 func growthLimits() []limit {
 	return []limit{{row: cpuEach, of: growthColumn(growth[2]), to: growthColumn(growth[1]), most: 2, cure: analysisCure}}
 }
+
+// auditLogLimits: what is read of a line is what its marks promise.
+var auditLogLimits = []limit{{row: logCPU, of: packedLog, to: zcatLog, most: 4, cure: auditLogCure}}
 
 // exceeded returns an error for each limit that the table exceeds.
 func (t *table) exceeded(limits []limit) error {

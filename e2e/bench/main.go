@@ -1,6 +1,7 @@
 // Command bench fills a real control plane with webhooks and measures what
 // webhook-auditor costs there, beside a bare LIST of the same objects,
-// kube-state-metrics and plain informers, and for files beside kube-score:
+// kube-state-metrics and plain informers, for files beside kube-score, and for audit
+// logs beside grep and jq:
 //
 //	go run ./bench --profile huge --binary ../bin/webhook-auditor --peers bin
 package main
@@ -41,7 +42,7 @@ func main() {
 
 func parse() options {
 	var o options
-	flag.StringVar(&o.profile, "profile", "small", "size of the cluster: "+strings.Join(profileNames(), ", "))
+	flag.StringVar(&o.profile, "profile", "small", "size of the cluster: "+strings.Join(profileNames(), ", ")+"; or "+files+", "+auditLogs)
 	flag.Func("binary", "webhook-auditor to measure; may be repeated", func(path string) error {
 		o.binaries = append(o.binaries, path)
 		return nil
@@ -60,17 +61,19 @@ func parse() options {
 func run(ctx context.Context, o options) error {
 	size, isLive := profiles[o.profile]
 	switch {
-	case !isLive && o.profile != files:
-		return fmt.Errorf("--profile: must be one of %s, %s", strings.Join(profileNames(), ", "), files)
+	case !isLive && o.profile != files && o.profile != auditLogs:
+		return fmt.Errorf("--profile: must be one of %s, %s, %s", strings.Join(profileNames(), ", "), files, auditLogs)
 	case len(o.binaries) == 0:
 		return errors.New("--binary: must name at least one build of webhook-auditor")
-	case !isLive:
+	case o.profile == files:
 		return printFiles(ctx, o)
+	case o.profile == auditLogs:
+		return printAuditLogs(ctx, o)
 	}
 	return measureLive(ctx, o, size)
 }
 
-// files is the profile without a control plane.
+// files is a profile without a control plane.
 const files = "files"
 
 func printFiles(ctx context.Context, o options) error {
@@ -78,8 +81,16 @@ func printFiles(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	sections := []section{{files, shapes.inputs()}, {"growth", growth.inputs()}}
+	sections := []section{{files, shapes.inputs(cpu)}, {"growth", growth.inputs(cpu)}}
 	return errors.Join(o.publish(sections), shapes.exceeded(shapeLimits()), growth.exceeded(growthLimits()))
+}
+
+func printAuditLogs(ctx context.Context, o options) error {
+	logs, err := measureAuditLogs(ctx, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.publish([]section{{auditLogs, logs.inputs(logCPU)}}), logs.exceeded(auditLogLimits))
 }
 
 // publish prints the tables, and writes them where they belong.

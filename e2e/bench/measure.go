@@ -138,7 +138,7 @@ func (c *filled) measure(ctx context.Context, o options, p program, to *column) 
 	if err := c.measureChanges(ctx, o, r, to); err != nil {
 		return err
 	}
-	to.add("peak RSS, MiB", memory(pid, "VmHWM"))
+	to.add(peakRSS, memory(pid, "VmHWM"))
 	return nil
 }
 

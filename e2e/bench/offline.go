@@ -29,8 +29,9 @@ const ordinaryShape = "as operators register them"
 func growthColumn(n int) string { return fmt.Sprintf("%d webhooks", n) }
 
 const (
-	cpu     = "CPU, s"
-	cpuEach = "CPU for 1,000 webhooks, s"
+	duration = "time, s"
+	cpu      = "CPU, s"
+	cpuEach  = "CPU for 1,000 webhooks, s"
 )
 
 // measureFiles audits files of every shape, and prints tables: what each shape costs
@@ -96,9 +97,19 @@ func measureGrowth(ctx context.Context, o options, folder string) (*table, error
 	return t, nil
 }
 
-// run runs a command that reads the file to its end, and adds what it cost. An exit
-// code that says that it found something is no error.
+// run runs a command that reads the file to its end, and adds what it cost.
 func (c *column) run(ctx context.Context, file, path string, args ...string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	c.add("size of the file, MB", float64(info.Size())/1e6)
+	return c.execute(ctx, path, args...)
+}
+
+// execute runs a command, and adds what it cost. An exit code that says that it found
+// something is no error.
+func (c *column) execute(ctx context.Context, path string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var output bytes.Buffer
@@ -116,15 +127,9 @@ func (c *column) run(ctx context.Context, file, path string, args ...string) err
 	if ctx.Err() != nil || cmd.ProcessState.ExitCode() < 0 {
 		return fmt.Errorf("running %s: %w\n%.1000s", path, errors.Join(err, ctx.Err()), output.String())
 	}
-	info, err := os.Stat(file)
-	if err != nil {
-		return err
-	}
-	size := float64(info.Size()) / 1e6
-	c.add("size of the file, MB", size)
-	c.add("time, s", time.Since(began).Seconds())
+	c.add(duration, time.Since(began).Seconds())
 	c.add(cpu, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
-	c.add("peak RSS, MiB", most)
+	c.add(peakRSS, most)
 	return nil
 }
 

@@ -72,21 +72,25 @@ func (t *table) programs() string {
 }
 
 // inputs is a Markdown table of the medians with a line for each column, and how much
-// CPU it needs for each unit of the first one.
-func (t *table) inputs() string {
+// of a row, of CPU, it needs for each unit of the first one.
+func (t *table) inputs(compared string) string {
 	var to strings.Builder
 	header, rule := "| input |", "| --- |"
 	for _, row := range t.rows {
 		header, rule = header+" "+row+" |", rule+" ---: |"
 	}
-	fmt.Fprintln(&to, header+" CPU, of the first |")
+	fmt.Fprintln(&to, header+" "+strings.TrimSuffix(compared, ", s")+", of the first |")
 	fmt.Fprintln(&to, rule+" ---: |")
 	for _, c := range t.columns {
 		fmt.Fprintf(&to, "| %s |", c.name)
 		for _, row := range t.rows {
+			if len(c.values[row]) == 0 {
+				fmt.Fprint(&to, " – |")
+				continue
+			}
 			fmt.Fprintf(&to, " %.3g |", c.median(row))
 		}
-		fmt.Fprintf(&to, " %.2g × |\n", c.median(cpu)/t.columns[0].median(cpu))
+		fmt.Fprintf(&to, " %.2g × |\n", c.median(compared)/t.columns[0].median(compared))
 	}
 	return to.String()
 }

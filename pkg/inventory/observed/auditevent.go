@@ -108,8 +108,20 @@ func latest(a, b time.Time) time.Time {
 // eventStart is how an API server begins a line; exports do not.
 const eventStart = `{"kind":"Event","apiVersion":"audit.k8s.io/v1",`
 
-// needles are in each line that concerns webhooks, policies or their registrations.
-var needles = [][]byte{[]byte("webhook"), []byte("admission"), []byte("denied request")}
+// hints are in each line that concerns webhooks, policies or their registrations, and
+// in objects that only mention them; one of the marks as well is in what outcomes and
+// changesRegistration look for.
+var (
+	hints = [][]byte{[]byte("webhook"), []byte("admission"), []byte("denied request")}
+	marks = [][]byte{
+		[]byte(".admission.k8s.io/"), []byte("admission webhook "), []byte("calling webhook "), []byte("conversion webhook "), []byte("denied request: "),
+		[]byte(`-webhook":"`), []byte(`"resource":"mutating`), []byte(`"resource":"validating`),
+	}
+)
+
+func containsAny(line []byte, of [][]byte) bool {
+	return slices.ContainsFunc(of, func(n []byte) bool { return bytes.Contains(line, n) })
+}
 
 // line reads one line: an event, or what an export wraps around one.
 func (d *decoded) line(line []byte) error {
@@ -120,8 +132,7 @@ func (d *decoded) line(line []byte) error {
 		return errors.New("it is no JSON object: cut off, or not of an audit log")
 	}
 	plain := bytes.HasPrefix(line, []byte(eventStart))
-	concerns := slices.ContainsFunc(needles, func(n []byte) bool { return bytes.Contains(line, n) }) ||
-		d.asked != "" && bytes.Contains(line, []byte(d.asked))
+	concerns := containsAny(line, hints) && containsAny(line, marks) || d.asked != "" && bytes.Contains(line, []byte(d.asked))
 	switch {
 	case plain && !concerns:
 		return nil
