@@ -108,8 +108,8 @@ func (a requestArguments) chain(known knowledge) (admission.Chain, error) {
 			return admission.Chain{}, err
 		}
 	}
-	if len(known.Snapshot.Inputs) == 0 {
-		notes = append(notes, "admission policies of a cluster are not read: they may refuse or change the request as well")
+	if len(known.Snapshot.Inputs) == 0 && !known.Snapshot.PoliciesKnown {
+		notes = append(notes, "not all admission policies were read: they may refuse or change the request as well")
 	}
 	request.Notes = slices.Concat(request.Notes, notes, report.InputNotes(known.Snapshot))
 	return known.Chain(request), nil

@@ -241,17 +241,24 @@ func TestExplainUsage(t *testing.T) {
 	}
 }
 
-// TestExplainLeavesPoliciesOpen: of a cluster no policy is read, and the answer says so;
-// of files they are.
+// TestExplainLeavesPoliciesOpen: where not all policies of a cluster could be read, the
+// answer says so; files are taken as they are.
 func TestExplainLeavesPoliciesOpen(t *testing.T) {
-	for open, inputs := range map[bool][]inventory.Input{true: nil, false: {{Path: "webhooks.yaml", Kind: "manifests"}}} {
-		snapshot := inventory.Objects{Inputs: inputs}.Snapshot(time.Now())
+	for _, test := range []struct {
+		objects inventory.Objects
+		open    bool
+	}{
+		{inventory.Objects{}, true},
+		{inventory.Objects{PoliciesKnown: true}, false},
+		{inventory.Objects{Inputs: []inventory.Input{{Path: "webhooks.yaml", Kind: "manifests"}}}, false},
+	} {
+		snapshot := test.objects.Snapshot(time.Now())
 		chain, err := requestArguments{operation: "create", resource: "pods"}.chain(knowledge{Matcher: admission.New(snapshot)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(strings.Join(chain.Request.Notes, "\n"), "admission policies of a cluster are not read"); got != open {
-			t.Errorf("with inputs %v: notes %q", inputs, chain.Request.Notes)
+		if got := strings.Contains(strings.Join(chain.Request.Notes, "\n"), "not all admission policies were read"); got != test.open {
+			t.Errorf("with inputs %v, policies known %v: notes %q", snapshot.Inputs, snapshot.PoliciesKnown, chain.Request.Notes)
 		}
 	}
 }

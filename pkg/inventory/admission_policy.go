@@ -23,6 +23,9 @@ type AdmissionPolicy struct {
 	Registration
 	// ParamKind is the kind of its params; nil where it takes none.
 	ParamKind *admissionv1.ParamKind
+	// TypeWarnings are what the controller manager found by type checking the
+	// expressions; none of a mutating policy.
+	TypeWarnings []admissionv1.ExpressionWarning
 	// Bindings are sorted by name. Without any, the policy has no effect.
 	Bindings []*PolicyBinding
 }
@@ -94,6 +97,7 @@ func (o Objects) mutatingPolicy(p *admissionv1.MutatingAdmissionPolicy, parsed s
 
 func (o Objects) validatingPolicy(p *admissionv1.ValidatingAdmissionPolicy, parsed selectors) *AdmissionPolicy {
 	return &AdmissionPolicy{
+		TypeWarnings: ptr.Deref(p.Status.TypeChecking, admissionv1.TypeChecking{}).ExpressionWarnings,
 		Registration: Registration{
 			Ref:             policyRef(ValidatingPolicy, p.Name),
 			Object:          o.object(KindValidatingPolicy, &p.ObjectMeta),

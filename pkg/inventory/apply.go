@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Apply returns the objects of a cluster with the configurations, CRDs, namespaces
-// and new Services of manifests, as after kubectl apply: what the manifests lack
+// Apply returns the objects of a cluster with the configurations, admission policies,
+// CRDs, namespaces and new Services of manifests, as after kubectl apply: what the manifests lack
 // stays, also a CA bundle that an injector wrote. Of a Service that is new it is not
 // known what will be behind it.
 func (o Objects) Apply(manifests Objects) Objects {
@@ -45,6 +45,10 @@ func (o Objects) Apply(manifests Objects) Objects {
 		now.Labels = labels
 		return now
 	})
+	o.MutatingPolicies = applied(o.MutatingPolicies, manifests.MutatingPolicies, replaced)
+	o.MutatingPolicyBindings = applied(o.MutatingPolicyBindings, manifests.MutatingPolicyBindings, replaced)
+	o.ValidatingPolicies = applied(o.ValidatingPolicies, manifests.ValidatingPolicies, replaced)
+	o.ValidatingPolicyBindings = applied(o.ValidatingPolicyBindings, manifests.ValidatingPolicyBindings, replaced)
 	o = o.withServices(manifests.Services)
 	o.Sources, o.Inputs = manifests.Sources, slices.Clone(manifests.Inputs)
 	for i := range o.Inputs {
@@ -71,6 +75,9 @@ func applied[T metav1.Object](old, updated []T, merge func(was, now T) T) []T {
 	}
 	return out
 }
+
+// replaced is an object of which nothing stays that the manifest lacks.
+func replaced[T any](_, now T) T { return now }
 
 // keptBundle is the CA bundle after an injector has replaced one that says nothing.
 func keptBundle(was, now []byte) []byte {

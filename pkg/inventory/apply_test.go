@@ -38,6 +38,8 @@ items:
   kind: ValidatingWebhookConfiguration
   metadata: {name: injected}
   webhooks: [{name: injected.example.com, failurePolicy: Ignore, clientConfig: {caBundle: QQ==, service: {namespace: shop, name: old}}}]
+- {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: limits}, spec: {failurePolicy: Ignore}}
+- {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: limits}, spec: {policyName: limits, validationActions: [Audit]}}
 - apiVersion: apiextensions.k8s.io/v1
   kind: CustomResourceDefinition
   metadata: {name: widgets.example.com}
@@ -63,6 +65,8 @@ items:
   webhooks:
   - {name: injected.example.com, failurePolicy: Fail, clientConfig: {service: {namespace: shop, name: old}}}
   - {name: added.example.com, clientConfig: {caBundle: Cg==, service: {namespace: shop, name: new}}}
+- {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: limits}, spec: {failurePolicy: Fail}}
+- {apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicyBinding, metadata: {name: gone}, spec: {policyName: gone}}
 - apiVersion: apiextensions.k8s.io/v1
   kind: CustomResourceDefinition
   metadata: {name: widgets.example.com}
@@ -78,6 +82,7 @@ items:
 // is behind a new Service is unknown, and behind an old one as it was.
 func TestApply(t *testing.T) {
 	cluster := read(t, applied)
+	cluster.PoliciesKnown = true
 	cluster.NamespacesKnown, cluster.ServicesKnown.All, cluster.EndpointsKnown.All = true, true, true
 	s := cluster.Apply(read(t, manifests)).Snapshot(time.Unix(0, 0))
 	found := map[string]*inventory.Webhook{}
@@ -99,6 +104,9 @@ func TestApply(t *testing.T) {
 	}
 	if state := s.State(w.Backend); !state.Known || state.Fault != inventory.NoReadyEndpoints || state.Service.Port != 443 {
 		t.Errorf("the old Service: %+v", state)
+	}
+	if len(s.Policies) != 1 || !s.Policies[0].FailsClosed() || len(s.Policies[0].Bindings) != 1 || len(s.Unbound) != 1 || !s.PoliciesKnown {
+		t.Errorf("policies %+v, unbound %+v, known %v", s.Policies, s.Unbound, s.PoliciesKnown)
 	}
 	if labels, _ := s.NamespaceLabels("shop"); labels["team"] != "shop" || labels["stage"] != "prod" {
 		t.Errorf("labels: %v", labels)

@@ -37,6 +37,7 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 		Nodes:            o.Nodes,
 		NamespacesKnown:  o.NamespacesKnown,
 		APIServicesKnown: o.APIServicesKnown,
+		PoliciesKnown:    o.PoliciesKnown,
 		ServicesKnown:    o.ServicesKnown,
 		EndpointsKnown:   o.EndpointsKnown,
 		Inputs:           o.Inputs,
@@ -157,6 +158,7 @@ func (s *Snapshot) ChangesSince(o *Snapshot) Changes {
 			s.Nodes != o.Nodes ||
 			s.NamespacesKnown != o.NamespacesKnown ||
 			s.APIServicesKnown != o.APIServicesKnown ||
+			s.PoliciesKnown != o.PoliciesKnown ||
 			s.Observed != o.Observed ||
 			!sameMap(s.Namespaces, o.Namespaces) ||
 			!sameMap(s.APIServices, o.APIServices) ||
@@ -166,6 +168,12 @@ func (s *Snapshot) ChangesSince(o *Snapshot) Changes {
 			!sameSlice(s.DisruptionBudgets, o.DisruptionBudgets),
 		Backends: !sameMap(s.Services, o.Services) || !s.ServicesKnown.same(o.ServicesKnown) || !s.EndpointsKnown.same(o.EndpointsKnown),
 	}
+}
+
+// SameRegistrations reports whether both Snapshots, of one Builder, share all webhooks
+// and policies.
+func (s *Snapshot) SameRegistrations(o *Snapshot) bool {
+	return sameSlice(s.Webhooks, o.Webhooks) && sameSlice(s.Policies, o.Policies)
 }
 
 // same compares no elements, equal does.

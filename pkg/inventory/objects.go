@@ -45,6 +45,7 @@ type Objects struct {
 
 	NamespacesKnown  bool
 	APIServicesKnown bool
+	PoliciesKnown    bool
 	ServicesKnown    Coverage
 	EndpointsKnown   Coverage
 

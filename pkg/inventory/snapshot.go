@@ -57,8 +57,10 @@ type Snapshot struct {
 	// What the input does not cover is unknown, never missing.
 	NamespacesKnown  bool
 	APIServicesKnown bool
-	ServicesKnown    Coverage
-	EndpointsKnown   Coverage
+	// PoliciesKnown says that Policies and Unbound are all there are.
+	PoliciesKnown  bool
+	ServicesKnown  Coverage
+	EndpointsKnown Coverage
 
 	// Inputs are the paths that were read; nil for a cluster.
 	Inputs []Input

@@ -57,6 +57,8 @@ func TestMissingPermission(t *testing.T) {
 	for resource, hides := range map[string]string{
 		"validatingwebhookconfigurations.admissionregistration.k8s.io": "access-validating",
 		"mutatingwebhookconfigurations.admissionregistration.k8s.io":   "access-mutating",
+		"validatingadmissionpolicies.admissionregistration.k8s.io":     "",
+		"mutatingadmissionpolicybindings.admissionregistration.k8s.io": "",
 		"customresourcedefinitions.apiextensions.k8s.io":               crd,
 		"apiservices.apiregistration.k8s.io":                           "",
 		"namespaces":                                                   "",

@@ -23,6 +23,7 @@ func assemble(options Options, all []contents, info serverInfo) inventory.Object
 		Discovered:      info.served,
 		ServicesKnown:   coverage(all, corev1.Resource("services")),
 		EndpointsKnown:  coverage(all, discoveryv1.Resource("endpointslices")),
+		PoliciesKnown:   policiesKnown(all, info.served),
 	}
 	if info.openShift {
 		// Source: OpenShift's kube-apiserver operator sets the flag.
@@ -46,6 +47,19 @@ func assemble(options Options, all []contents, info serverInfo) inventory.Object
 	}
 	o.Errors = slices.Concat(errorsByCause(failures), info.errors)
 	return o
+}
+
+// policiesKnown reports whether all admission policies and their bindings were read.
+// API servers that serve none in v1 have none, unless they serve an older version.
+func policiesKnown(all []contents, served []inventory.Served) bool {
+	n := 0
+	for _, c := range all {
+		older := func(s inventory.Served) bool { return s.Resource == c.resource.name() }
+		if slices.Contains(policyResources, c.Resource) && (c.known || c.absent && !slices.ContainsFunc(served, older)) {
+			n++
+		}
+	}
+	return n == len(policyResources)
 }
 
 // coverage returns for which Services the resource was read. One that is not read

@@ -9,12 +9,12 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// namespaceReads is what webhooks read of namespaces. Clusters relabel and annotate
+// namespaceReads is what webhooks and policies read of namespaces. Clusters relabel and annotate
 // namespaces all the time, and most of that decides nothing about a request.
 type namespaceReads struct {
 	mu sync.Mutex
-	// webhooks are those that it was derived from.
-	webhooks []*inventory.Webhook
+	// from is the Snapshot that it was derived from.
+	from *inventory.Snapshot
 	// labels are the keys that selectors read, nil before the first Snapshot, for
 	// which everything is read; everything says that a matchCondition
 	// reads the object.
@@ -40,27 +40,41 @@ func (n *namespaceReads) matters(before, after any) bool {
 	return false
 }
 
-// follow derives what the webhooks read, and reports whether that is more than before:
+// follow derives what the webhooks and policies of the Snapshot read, and reports whether that is more than before:
 // then namespaces may have changed in what was not read.
-func (n *namespaceReads) follow(webhooks []*inventory.Webhook) (more bool) {
+func (n *namespaceReads) follow(s *inventory.Snapshot) (more bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(webhooks) == len(n.webhooks) && (len(webhooks) == 0 || &webhooks[0] == &n.webhooks[0]) {
+	if n.from != nil && s.SameRegistrations(n.from) {
 		return false
 	}
 	before, everything := n.labels, n.everything
-	n.webhooks, n.labels, n.everything = webhooks, map[string]bool{}, false
-	for _, w := range webhooks {
-		n.add(w.NamespaceSelector)
-		n.add(w.ObjectSelector) // of requests for namespaces
-		for _, c := range w.MatchConditions {
-			n.everything = n.everything || strings.Contains(c.Expression, "namespaceObject")
+	n.from, n.labels, n.everything = s, map[string]bool{}, false
+	for _, w := range s.Webhooks {
+		n.addRegistration(&w.Registration)
+	}
+	for _, p := range s.Policies {
+		n.addRegistration(&p.Registration)
+		for _, b := range p.Bindings {
+			n.addSelectors(&b.MatchResources)
 		}
 	}
 	for key := range n.labels {
 		more = more || !before[key]
 	}
 	return before != nil && !everything && (more || n.everything)
+}
+
+func (n *namespaceReads) addRegistration(r *inventory.Registration) {
+	n.addSelectors(&r.MatchResources)
+	for _, c := range r.MatchConditions {
+		n.everything = n.everything || strings.Contains(c.Expression, "namespaceObject")
+	}
+}
+
+func (n *namespaceReads) addSelectors(m *inventory.MatchResources) {
+	n.add(m.NamespaceSelector)
+	n.add(m.ObjectSelector) // of requests for namespaces
 }
 
 func (n *namespaceReads) add(s inventory.Selector) {

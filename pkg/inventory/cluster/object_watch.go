@@ -108,6 +108,8 @@ type contents struct {
 	// known is set if the objects are all there are, or were at the time of
 	// current.
 	known bool
+	// absent is set if the API server does not serve the resource.
+	absent bool
 	// current is the last time at which the objects were known to be current.
 	current time.Time
 	failure *failure
@@ -280,12 +282,15 @@ func (o *objectWatch) fail(ctx context.Context, verb string, err error) {
 	if ctx.Err() != nil || expired(err) {
 		return
 	}
-	f := o.resource.failure(verb, err)
+	f, absent := o.resource.failure(verb, err), false
 	o.update(func() {
 		f.listOnly = o.mayWatch
 		o.failed(f)
+		absent = o.isAbsent()
 	})
-	o.onEvent(o, callFailed)
+	if !absent { // older API servers lack kinds, which is an answer
+		o.onEvent(o, callFailed)
+	}
 }
 
 // update changes what is known of the watch, and reports what a Snapshot would
@@ -412,8 +417,8 @@ func (o *objectWatch) contents(now time.Time) contents {
 			}
 		}
 	}
-	c := contents{resource: o.resource, objects: o.sorted, keys: o.wanted, known: o.synced, current: o.asOf}
-	if o.current() || o.isAbsent() {
+	c := contents{resource: o.resource, objects: o.sorted, keys: o.wanted, known: o.synced, absent: o.isAbsent(), current: o.asOf}
+	if o.current() || c.absent {
 		c.current = now
 	}
 	if f := o.reported(); f != nil {

@@ -132,7 +132,9 @@ func (r *reader) read(ctx context.Context, from resource) contents {
 	switch failure := from.failure("list", err); {
 	case err == nil:
 		out.known = true
-	case !failure.notServed():
+	case failure.notServed():
+		out.absent = true
+	default:
 		failure.listOnly = true
 		out.failure = &failure
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 func TestRead(t *testing.T) {
@@ -26,15 +28,19 @@ func TestRead(t *testing.T) {
 		t.Errorf("webhooks %v, Services %v, errors %v, server %v, current at %v", refs(got), got.Services, got.Errors, got.Server, got.Current)
 	}
 	want := map[string]int{
-		"validatingwebhookconfigurations.admissionregistration.k8s.io": 2,
-		"mutatingwebhookconfigurations.admissionregistration.k8s.io":   1,
-		"customresourcedefinitions.apiextensions.k8s.io":               1,
-		"apiservices.apiregistration.k8s.io":                           1,
-		"namespaces":                                                   2,
-		"services":                                                     6,
-		"pods":                                                         0,
-		"poddisruptionbudgets.policy":                                  0,
-		"endpointslices.discovery.k8s.io":                              6,
+		"validatingwebhookconfigurations.admissionregistration.k8s.io":   2,
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io":     1,
+		"validatingadmissionpolicies.admissionregistration.k8s.io":       1,
+		"validatingadmissionpolicybindings.admissionregistration.k8s.io": 1,
+		"mutatingadmissionpolicies.admissionregistration.k8s.io":         0,
+		"mutatingadmissionpolicybindings.admissionregistration.k8s.io":   0,
+		"customresourcedefinitions.apiextensions.k8s.io":                 1,
+		"apiservices.apiregistration.k8s.io":                             1,
+		"namespaces":                                                     2,
+		"services":                                                       6,
+		"pods":                                                           0,
+		"poddisruptionbudgets.policy":                                    0,
+		"endpointslices.discovery.k8s.io":                                6,
 	}
 	if !maps.Equal(counts, want) {
 		t.Errorf("progress reported %v, want %v", counts, want)
@@ -44,6 +50,15 @@ func TestRead(t *testing.T) {
 			t.Errorf("watched %s", ask.path)
 		}
 	}
+}
+
+func readOnce(t *testing.T, s *fakeServer) *inventory.Snapshot {
+	t.Helper()
+	objects, err := Read(t.Context(), s.clients(), Options{}, func(string, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects.Snapshot(time.Now())
 }
 
 func TestReadBeginsAListAnew(t *testing.T) {

@@ -86,6 +86,9 @@ func withClient[L runtime.Object](c lister[L], r resource, selector func(*metav1
 
 func unrestricted(*metav1.ListOptions) {}
 
+// policyResources are the admission policies and their bindings.
+var policyResources = []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
+
 // clusterResources are read in the whole cluster.
 func (c Clients) clusterResources() []resource {
 	return []resource{
@@ -96,6 +99,22 @@ func (c Clients) clusterResources() []resource {
 		typedResource[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](c.admission, resource{
 			GroupResource: admissionv1.Resource("mutatingwebhookconfigurations"),
 			page:          50, strip: stripConfiguration,
+		}, unrestricted),
+		typedResource[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList](c.admission, resource{
+			GroupResource: admissionv1.Resource("validatingadmissionpolicies"),
+			page:          100, strip: stripPolicy,
+		}, unrestricted),
+		typedResource[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1.ValidatingAdmissionPolicyBindingList](c.admission, resource{
+			GroupResource: admissionv1.Resource("validatingadmissionpolicybindings"),
+			page:          500, strip: stripMeta,
+		}, unrestricted),
+		typedResource[admissionv1.MutatingAdmissionPolicy, admissionv1.MutatingAdmissionPolicyList](c.admission, resource{
+			GroupResource: admissionv1.Resource("mutatingadmissionpolicies"),
+			page:          100, strip: stripPolicy,
+		}, unrestricted),
+		typedResource[admissionv1.MutatingAdmissionPolicyBinding, admissionv1.MutatingAdmissionPolicyBindingList](c.admission, resource{
+			GroupResource: admissionv1.Resource("mutatingadmissionpolicybindings"),
+			page:          500, strip: stripMeta,
 		}, unrestricted),
 		typedResource[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](c.apiextensions, resource{
 			GroupResource: apiextensionsv1.Resource("customresourcedefinitions"),
@@ -391,7 +410,7 @@ func Permissions() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{
 			APIGroups: []string{admissionv1.GroupName},
-			Resources: []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"},
+			Resources: append([]string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"}, policyResources...),
 			Verbs:     read,
 		},
 		{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{"customresourcedefinitions"}, Verbs: read},

@@ -96,17 +96,21 @@ type openStream struct {
 
 // resources are the kinds that the server knows, by resource.
 var resources = map[string]schema.GroupVersionKind{
-	"validatingwebhookconfigurations": {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
-	"mutatingwebhookconfigurations":   {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
-	"customresourcedefinitions":       {Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
-	"apiservices":                     {Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"},
-	"namespaces":                      {Version: "v1", Kind: "Namespace"},
-	"services":                        {Version: "v1", Kind: "Service"},
-	"endpointslices":                  {Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"},
-	"pods":                            {Version: "v1", Kind: "Pod"},
-	"daemonsets":                      {Group: "apps", Version: "v1", Kind: "DaemonSet"},
-	"poddisruptionbudgets":            {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
-	"deployments":                     {Group: "apps", Version: "v1", Kind: "Deployment"},
+	"validatingwebhookconfigurations":   {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
+	"mutatingwebhookconfigurations":     {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
+	"validatingadmissionpolicies":       {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy"},
+	"validatingadmissionpolicybindings": {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"},
+	"mutatingadmissionpolicies":         {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicy"},
+	"mutatingadmissionpolicybindings":   {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding"},
+	"customresourcedefinitions":         {Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+	"apiservices":                       {Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"},
+	"namespaces":                        {Version: "v1", Kind: "Namespace"},
+	"services":                          {Version: "v1", Kind: "Service"},
+	"endpointslices":                    {Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"},
+	"pods":                              {Version: "v1", Kind: "Pod"},
+	"daemonsets":                        {Group: "apps", Version: "v1", Kind: "DaemonSet"},
+	"poddisruptionbudgets":              {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+	"deployments":                       {Group: "apps", Version: "v1", Kind: "Deployment"},
 }
 
 func startServer(t *testing.T) *fakeServer {

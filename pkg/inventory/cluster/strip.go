@@ -73,6 +73,19 @@ func stripConfiguration(obj metav1.Object) {
 	}
 }
 
+// stripPolicy drops what a policy does to a request: of its expressions, which may be
+// long, the matchConditions alone are read.
+func stripPolicy(obj metav1.Object) {
+	stripMeta(obj)
+	switch p := obj.(type) {
+	case *admissionv1.ValidatingAdmissionPolicy:
+		p.Spec.Validations, p.Spec.AuditAnnotations, p.Spec.Variables = nil, nil, nil
+		p.Status = admissionv1.ValidatingAdmissionPolicyStatus{TypeChecking: p.Status.TypeChecking}
+	case *admissionv1.MutatingAdmissionPolicy:
+		p.Spec.Mutations, p.Spec.Variables = nil, nil
+	}
+}
+
 // stripCRD drops the schemas and all that goes with them.
 func stripCRD(obj metav1.Object) {
 	stripMeta(obj)

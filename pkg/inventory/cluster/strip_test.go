@@ -93,6 +93,43 @@ func heavyConfiguration() *admissionv1.ValidatingWebhookConfiguration {
 	return config
 }
 
+var (
+	policyMatch = &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+		RuleWithOperations: admissionv1.RuleWithOperations{Rule: admissionv1.Rule{Resources: []string{"keep-resource"}}},
+	}}}
+	policyConditions = []admissionv1.MatchCondition{{Name: "keep-condition", Expression: "true"}}
+	policyVariables  = []admissionv1.Variable{{Name: "DROP", Expression: "true"}}
+)
+
+func heavyValidatingPolicy() *admissionv1.ValidatingAdmissionPolicy {
+	return &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: heavy("v"),
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: policyMatch,
+			MatchConditions:  policyConditions,
+			Variables:        policyVariables,
+			Validations:      []admissionv1.Validation{{Expression: "DROP"}},
+			AuditAnnotations: []admissionv1.AuditAnnotation{{Key: "DROP"}},
+		},
+		Status: admissionv1.ValidatingAdmissionPolicyStatus{
+			TypeChecking: &admissionv1.TypeChecking{ExpressionWarnings: []admissionv1.ExpressionWarning{{Warning: "keep-warning"}}},
+			Conditions:   []metav1.Condition{{Type: "DROP"}},
+		},
+	}
+}
+
+func heavyMutatingPolicy() *admissionv1.MutatingAdmissionPolicy {
+	return &admissionv1.MutatingAdmissionPolicy{
+		ObjectMeta: heavy("m"),
+		Spec: admissionv1.MutatingAdmissionPolicySpec{
+			MatchConstraints: policyMatch,
+			MatchConditions:  policyConditions,
+			Variables:        policyVariables,
+			Mutations:        []admissionv1.Mutation{{JSONPatch: &admissionv1.JSONPatch{Expression: "DROP"}}},
+		},
+	}
+}
+
 // unconvertedCRD is a CRD of whose metadata one annotation counts.
 func unconvertedCRD() *apiextensionsv1.CustomResourceDefinition {
 	crd := heavyCRD()
@@ -111,6 +148,8 @@ func TestStrip(t *testing.T) {
 		writers bool
 	}{
 		{"configuration", heavyConfiguration(), stripConfiguration, []string{"keep-uid", "keep-backend", "a2VlcC1jYQ"}, true},
+		{"validating policy", heavyValidatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-warning"}, true},
+		{"mutating policy", heavyMutatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition"}, true},
 		{"CRD", heavyCRD(), stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, true},
 		{"APIService", heavyAPIService(), stripAPIService, []string{"keep-hive", "Keep-Available"}, false},
 		{"CRD without conversion", unconvertedCRD(), stripCRD, []string{"api-approved.openshift.io", "keep-scale", "keep-stored"}, false},

@@ -256,7 +256,7 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 // readMoreOfNamespaces reports whether the Snapshot may lack changes of namespaces that
 // its webhooks read and those before did not.
 func (w *watcher) readMoreOfNamespaces() bool {
-	if !w.namespaces.follow(w.matcher.Snapshot.Webhooks) {
+	if !w.namespaces.follow(w.matcher.Snapshot) {
 		return false
 	}
 	for _, o := range w.clusterWide {

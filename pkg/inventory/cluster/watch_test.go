@@ -206,6 +206,18 @@ func apiService(version, group, namespace, service string) *apiregistrationv1.AP
 	}
 }
 
+// validatingPolicy has a binding of the same name.
+func validatingPolicy(name string) *admissionv1.ValidatingAdmissionPolicy {
+	return &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func policyBinding(name string) *admissionv1.ValidatingAdmissionPolicyBinding {
+	return &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+	}
+}
+
 // throughAPIServer is a webhook that an aggregated API server serves.
 func throughAPIServer(version, group string) admissionv1.WebhookClientConfig {
 	path := "/apis/" + group + "/" + version + "/reviews"
@@ -224,6 +236,7 @@ func populate(s *fakeServer) {
 		validating("aggregated", throughAPIServer("v1", "hive.example.com")),
 		convertedCRD("things", "convert", "convert"),
 		apiService("v1", "hive.example.com", "hive", "hive"),
+		validatingPolicy("limits"), policyBinding("limits"),
 		service("policy", "validate"), endpointSlice("policy", "validate", true, false),
 		service("policy", "mutate"), endpointSlice("policy", "mutate"),
 		service("hive", "hive"), endpointSlice("hive", "hive", true),
@@ -241,7 +254,8 @@ var (
 
 // whole says that a Snapshot shows all that populate registers.
 func whole(s *inventory.Snapshot) bool {
-	return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Services[convert] && len(s.Errors) == 0
+	return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Services[convert] && len(s.Errors) == 0 &&
+		s.PoliciesKnown && len(s.Policies) == 1 && len(s.Policies[0].Bindings) == 1
 }
 
 func TestWatchShowsTheCluster(t *testing.T) {
@@ -292,10 +306,10 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 		verbs          map[string]int
 		watches        int
 	}{
-		{true, false, streamed, 5 + 4 + 2},
-		{false, false, listed, 5 + 4 + 2},
-		{true, true, streamed, 5 + 4 + 3 + 3 + 3 + 2},
-		{false, true, listed, 5 + 4 + 3 + 3 + 3 + 2},
+		{true, false, streamed, 9 + 4 + 2},
+		{false, false, listed, 9 + 4 + 2},
+		{true, true, streamed, 9 + 4 + 3 + 3 + 3 + 2},
+		{false, true, listed, 9 + 4 + 3 + 3 + 3 + 2},
 	} {
 		t.Run(fmt.Sprintf("WatchList %v, large %v", tt.streams, tt.large), func(t *testing.T) {
 			s := startServer(t)
@@ -350,6 +364,10 @@ func expectedRequests(verbs map[string]int, large bool) map[string]int {
 	for _, path := range []string{
 		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations ",
 		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations ",
+		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies ",
+		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings ",
+		"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies ",
+		"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings ",
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions ",
 		"/apis/apiregistration.k8s.io/v1/apiservices ",
 		"/api/v1/namespaces ",
@@ -583,6 +601,12 @@ func TestWatchShowsWhatItMayRead(t *testing.T) {
 		{"validatingwebhookconfigurations", "validatingwebhookconfigurations.admissionregistration.k8s.io", webhooks(2)},
 		{"mutatingwebhookconfigurations", "mutatingwebhookconfigurations.admissionregistration.k8s.io", webhooks(3)},
 		{"customresourcedefinitions", "customresourcedefinitions.apiextensions.k8s.io", webhooks(3)},
+		{"validatingadmissionpolicies", "validatingadmissionpolicies.admissionregistration.k8s.io", func(s *inventory.Snapshot) bool {
+			return len(s.Webhooks) == 4 && len(s.Policies) == 0 && len(s.Unbound) == 1 && !s.PoliciesKnown
+		}},
+		{"mutatingadmissionpolicybindings", "mutatingadmissionpolicybindings.admissionregistration.k8s.io", func(s *inventory.Snapshot) bool {
+			return len(s.Webhooks) == 4 && len(s.Policies) == 1 && !s.PoliciesKnown
+		}},
 		{"apiservices", "apiservices.apiregistration.k8s.io", func(s *inventory.Snapshot) bool {
 			return len(s.Webhooks) == 4 && len(s.Services) == 2 && len(s.APIServices) == 0
 		}},
@@ -624,7 +648,7 @@ func TestWatchWithAllButOneForbidden(t *testing.T) {
 	populate(s)
 	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource != "mutatingwebhookconfigurations" })
 	r := watching(s, Options{})
-	got := r.await("the one webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Errors) == 10 })
+	got := r.await("the one webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Errors) == 14 })
 	if state := got.State(got.Webhooks[0].Backend); state.Known {
 		t.Errorf("its backend is known to be %+v", state)
 	}
@@ -665,6 +689,29 @@ func TestWatchTakesAbsenceForAFact(t *testing.T) {
 	}
 	s.heal()
 	r.await("the APIService", whole)
+}
+
+// TestWatchOfOlderServers: admission policies that the API server does not serve are
+// none, which is no failed call; those that it serves in an older version are unknown.
+func TestWatchOfOlderServers(t *testing.T) {
+	s := startServer(t)
+	populate(s)
+	s.refuse(http.StatusNotFound, func(r request) bool { return strings.HasPrefix(r.resource, "mutatingadmissionpolic") })
+	none := watching(s, Options{}).await("anything", anything)
+	if !whole(none) || none.WatchErrors[inventory.Resource{Group: admissionv1.GroupName, Name: "mutatingadmissionpolicies"}] != 0 {
+		t.Errorf("policies %v, known %v, errors %v, watch errors %v", none.Policies, none.PoliciesKnown, none.Errors, none.WatchErrors)
+	}
+	s.change(func() {
+		s.groups[schema.GroupVersion{Group: admissionv1.GroupName, Version: "v1beta1"}] = []string{"mutatingadmissionpolicies"}
+	})
+	for name, got := range map[string]*inventory.Snapshot{
+		"watch": watching(s, Options{}).await("anything", anything),
+		"read":  readOnce(t, s),
+	} {
+		if got.PoliciesKnown || len(got.Errors) != 0 || len(got.Policies) != 1 {
+			t.Errorf("%s: policies %v, known %v, errors %v", name, got.Policies, got.PoliciesKnown, got.Errors)
+		}
+	}
 }
 
 func TestWatchSurvivesTheAPIServer(t *testing.T) {
@@ -810,7 +857,7 @@ func TestWatchAfterAnUnseenRestore(t *testing.T) {
 	s.put(validating("lost", serviceClient("policy", "validate")))
 	r := watching(s, Options{test: timing{relistAge: time.Nanosecond}})
 	r.await("the state after the backup", webhooks(5))
-	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+4 })
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+4 })
 
 	s.restore(backup, namespace("third"), namespace("fourth"))
 	got := r.await("the restored state", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 4 && len(s.Namespaces) == 4 })
@@ -828,7 +875,7 @@ func TestWatchAfterARestoreDuringAnOutage(t *testing.T) {
 	s.put(validating("lost", serviceClient("policy", "validate")))
 	r := watching(s, Options{})
 	r.await("the state after the backup", webhooks(5))
-	eventually(t, "all watches open", func() bool { return len(s.watched()) == 5+4 })
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+4 })
 
 	s.end()
 	r.await("an Error", func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 })
@@ -999,4 +1046,35 @@ func TestWatchReadsOfNamespacesWhatMatters(t *testing.T) {
 	r.await("the condition", webhooks(3))
 	s.put(shop("b", "6"))
 	r.await("the annotation", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Annotations["note"] == "6" })
+}
+
+// TestWatchReadsOfNamespacesWhatPoliciesDo: the selectors of a policy and of its
+// bindings, and its matchConditions, are read as those of a webhook are.
+func TestWatchReadsOfNamespacesWhatPoliciesDo(t *testing.T) {
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}
+	for name, change := range map[string]func(*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding){
+		"policy": func(p *admissionv1.ValidatingAdmissionPolicy, _ *admissionv1.ValidatingAdmissionPolicyBinding) {
+			p.Spec.MatchConstraints = &admissionv1.MatchResources{NamespaceSelector: selector}
+		},
+		"binding": func(_ *admissionv1.ValidatingAdmissionPolicy, b *admissionv1.ValidatingAdmissionPolicyBinding) {
+			b.Spec.MatchResources = &admissionv1.MatchResources{ObjectSelector: selector}
+		},
+		"condition": func(p *admissionv1.ValidatingAdmissionPolicy, _ *admissionv1.ValidatingAdmissionPolicyBinding) {
+			p.Spec.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: `namespaceObject.metadata.labels["team"] == "b"`}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t)
+			shop := namespace("shop")
+			policy, binding := validatingPolicy("limits"), policyBinding("limits")
+			s.put(shop, policy, binding)
+			r := watching(s, Options{Debounce: time.Millisecond})
+			r.await("the policy", func(s *inventory.Snapshot) bool { return len(s.Policies) == 1 })
+			shop.Labels = map[string]string{"team": "b"}
+			s.put(shop)
+			change(policy, binding)
+			s.put(policy, binding)
+			r.await("the label", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["team"] == "b" })
+		})
+	}
 }
