@@ -92,6 +92,40 @@ func TestTopAuditLog(t *testing.T) {
 	}
 }
 
+// registrationWrite is the event of a write of a webhook configuration, with what was registered
+// by it, where the log holds that.
+func registrationWrite(verb string, code int, registered string) string {
+	if registered != "" {
+		registered = `,"responseObject":{"metadata":{"name":"policy"},"webhooks":[{"name":"a.example.com","clientConfig":{"url":"https://a.example.com/"},"rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}],` + registered + `}]}`
+	}
+	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":%q,"user":{"username":"zoe"},"objectRef":{"resource":"validatingwebhookconfigurations","name":"policy"},"stageTimestamp":"2026-11-23T10:03:00Z","responseStatus":{"code":%d}%s}`, verb, code, registered) + "\n"
+}
+
+// TestAuditLogChanges: what changes of registrations do, where the log holds what was
+// registered before and after.
+func TestAuditLogChanges(t *testing.T) {
+	slow, failing := registrationWrite("update", 200, `"timeoutSeconds":20`), registrationWrite("patch", 200, `"timeoutSeconds":5,"failurePolicy":"Ignore"`)
+	const isAdded = "create of validatingwebhookconfigurations/policy by zoe: webhook a.example.com is added; is called now for CREATE of pods"
+	for name, c := range map[string]struct{ text, want string }{
+		"created":             {registrationWrite("create", 201, `"timeoutSeconds":20`), isAdded},
+		"applied":             {registrationWrite("patch", 201, `"timeoutSeconds":20`), isAdded},
+		"nothing before":      {slow, "update of validatingwebhookconfigurations/policy by zoe.\n"},
+		"changed":             {slow + failing, "patch of validatingwebhookconfigurations/policy by zoe: webhook a.example.com has failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused; has timeoutSeconds 5, before 20: it can hold up each request 15 s less.\n"},
+		"the same":            {slow + slow, "by zoe: it registers the same as before.\n"},
+		"not in the log":      {slow + registrationWrite("update", 200, ""), "by zoe.\n"},
+		"one was not":         {slow + registrationWrite("update", 200, "") + failing, "patch of validatingwebhookconfigurations/policy by zoe.\n"},
+		"deleted":             {slow + registrationWrite("delete", 200, ""), "delete of validatingwebhookconfigurations/policy by zoe: webhook a.example.com is deleted; is called no longer for CREATE of pods"},
+		"deleted and created": {slow + registrationWrite("delete", 200, "") + registrationWrite("create", 201, `"timeoutSeconds":5`), isAdded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, c.text, "top", "--audit-log", "-", "--from", "testdata/webhooks.yaml")
+			if r.code != exitOK || !strings.Contains(r.out, c.want) {
+				t.Errorf("exit code %d, %s, no %q in\n%s", r.code, r.err, c.want, r.out)
+			}
+		})
+	}
+}
+
 // TestAuditLogEvidence: findings, chains and impacts say what the log records.
 func TestAuditLogEvidence(t *testing.T) {
 	log := auditLogFile(t)
@@ -205,7 +239,7 @@ func TestExplainRequestID(t *testing.T) {
 		},
 		"denied, and would be skipped": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":403,"message":"admission webhook \"images.policy.example.com\" denied the request: no"},`+object(`"team":"b"`)) + update,
-			[]string{"DIFFERS   validating images.policy.example.com recorded: denied; called by what is registered: no (it would be skipped now (objectSelector", "changed since: update of validatingwebhookconfigurations/policy by zoe at 2026-11-23T10:03:00Z)"},
+			[]string{"DIFFERS   validating images.policy.example.com recorded: denied; called by what is registered: no (it would be skipped now (objectSelector", "changed since: 2026-11-23T10:03:00Z: update of validatingwebhookconfigurations/policy by zoe)"},
 		},
 		"nothing registers it": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":201},"annotations":{`+mutation("ghost.example.com")+`}`),
@@ -213,7 +247,7 @@ func TestExplainRequestID(t *testing.T) {
 		},
 		"its configuration changed": {
 			update + auditLine("shop", "zoe", `"responseStatus":{"code":201},"annotations":{`+mutation("ghost.example.com")+`}`),
-			[]string{"(changed since: update of validatingwebhookconfigurations/policy by zoe"},
+			[]string{"(changed since: 2026-11-23T10:03:00Z: update of validatingwebhookconfigurations/policy by zoe"},
 		},
 		"static": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":201},"annotations":{`+mutation("x.static.k8s.io")+`}`),

@@ -97,6 +97,9 @@ type AuditWrite struct {
 	Verb           string
 	Resource, Name string
 	User           string
+	// Registered is the webhook configuration as it was written; nil where the log
+	// does not hold it, as below the level Request, and of policies.
+	Registered *Objects
 }
 
 // AuditRequest is what became of one request.

@@ -266,8 +266,11 @@ type auditTable struct {
 		Files         []string
 		Lines, Broken int
 		Requests      []auditLine
-		Writes        []struct{ Verb, Resource, Name, User string }
-		Notes         []string
+		Writes        []struct {
+			Verb, Resource, Name, User string
+			Changes                    []string
+		}
+		Notes []string
 	}
 }
 
@@ -358,12 +361,16 @@ func TestAuditLog(t *testing.T) {
 func (a *audited) details(t *testing.T, table auditTable) {
 	t.Helper()
 	if table.AuditLog.Broken != 0 || len(table.AuditLog.Writes) != 2 {
-		t.Errorf("%d broken lines, changes of registrations %+v", table.AuditLog.Broken, table.AuditLog.Writes)
+		t.Fatalf("%d broken lines, changes of registrations %+v", table.AuditLog.Broken, table.AuditLog.Writes)
 	}
 	for _, write := range table.AuditLog.Writes {
 		if got := fmt.Sprint(write.Verb, " ", write.Resource, "/", write.Name, " ", write.User); got != "update validatingwebhookconfigurations/audit-validating carol" {
 			t.Errorf("a change of registrations: %s", got)
 		}
+	}
+	changes := map[string][]string{"RequestResponse": {"webhook deny.audit.example.com has timeoutSeconds 5, before 20: it can hold up each request 15 s less"}}[a.level]
+	if got := table.AuditLog.Writes[1].Changes; !slices.Equal(got, changes) {
+		t.Errorf("the last change of registrations does %q, want %q", got, changes)
 	}
 	for _, line := range table.AuditLog.Requests {
 		if known := line.Type == "validatingpolicy" || line.Registered == "yes"; !known {

@@ -11,15 +11,20 @@ import (
 // String is what changed, in a sentence: what was registered, by whom, and what that
 // does.
 func (r Registration) String() string {
-	var webhooks []string
+	return fmt.Sprintf("%s: %s", r.Subject(), strings.Join(r.ofWebhooks(), ". "))
+}
+
+// ofWebhooks are what changed of each webhook, in a sentence.
+func (r Registration) ofWebhooks() []string {
+	var out []string
 	for _, w := range r.Webhooks {
 		text := strings.Join(w.Sentences(), "; ")
 		if r.Type != inventory.Conversion {
 			text = fmt.Sprintf("webhook %s %s", w.Name, text)
 		}
-		webhooks = append(webhooks, text)
+		out = append(out, text)
 	}
-	return fmt.Sprintf("%s: %s", r.Subject(), strings.Join(webhooks, ". "))
+	return out
 }
 
 // Subject is what registers the webhooks, what became of it, by whom and when.

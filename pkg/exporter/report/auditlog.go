@@ -88,6 +88,9 @@ type AuditWrite struct {
 	Resource string    `json:"resource"`
 	Name     string    `json:"name"`
 	User     string    `json:"user"`
+	// Changes say what it does, as diff does; absent where the log does not hold what
+	// was registered before, or by it.
+	Changes []string `json:"changes,omitempty"`
 }
 
 // AuditTop is what "top --audit-log" prints.
@@ -151,8 +154,8 @@ func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
 		Requests: auditLines(s, by), Writes: []AuditWrite{}, OfWrites: log.OfWrites,
 	}
 	out.Messages, out.OfMessages = auditMessages(log)
-	for _, w := range log.Writes {
-		out.Writes = append(out.Writes, AuditWrite{w.Time.UTC(), w.Verb, w.Resource, w.Name, inventory.UserName(w.User)})
+	for i := range log.Writes {
+		out.Writes = append(out.Writes, newAuditWrite(log.Writes[:i+1]))
 	}
 	out.Notes = auditNotes(log, out)
 	return out
@@ -283,7 +286,7 @@ func auditNotes(log *inventory.AuditLog, l *AuditLog) []string {
 		out = append(out, fmt.Sprintf("From files of the API server, which no object shows: %s.", shortenLists(strings.Join(static, ", "))))
 	}
 	for _, w := range l.Writes[max(0, len(l.Writes)-maxNamedWrites):] {
-		out = append(out, fmt.Sprintf("Registration changed: %s: %s of %s/%s by %s.", formatTime(w.Time), w.Verb, w.Resource, w.Name, w.User))
+		out = append(out, "Registration changed: "+w.String()+".")
 	}
 	if more := l.OfWrites - maxNamedWrites; more > 0 {
 		out = append(out, fmt.Sprintf("%s of registrations precede these; -o json lists the last %d.", inventory.Counted(more, "change"), len(l.Writes)))
@@ -292,6 +295,21 @@ func auditNotes(log *inventory.AuditLog, l *AuditLog) []string {
 		out = append(out, fmt.Sprintf("The namespace, user and message of %s are left out: there are too many different ones.", inventory.Counted(log.Merged, "request")))
 	}
 	return append(out, "An audit log does not record that a validating webhook let a request pass, nor that a mutating policy ran.")
+}
+
+// newAuditWrite describes the last of several writes.
+func newAuditWrite(writes []inventory.AuditWrite) AuditWrite {
+	w := writes[len(writes)-1]
+	return AuditWrite{w.Time.UTC(), w.Verb, w.Resource, w.Name, inventory.UserName(w.User), impact.Written(writes)}
+}
+
+// String is when who did what, and what that does.
+func (w AuditWrite) String() string {
+	text := fmt.Sprintf("%s: %s of %s/%s by %s", formatTime(w.Time), w.Verb, w.Resource, w.Name, w.User)
+	if len(w.Changes) > 0 {
+		text += ": " + shortenLists(strings.Join(w.Changes, ". "))
+	}
+	return text
 }
 
 // maxNamedWrites bounds the changes of registrations that a text names.

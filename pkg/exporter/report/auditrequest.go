@@ -143,9 +143,9 @@ func unregisteredStep(log *inventory.AuditLog, series inventory.Series, recorded
 // laterChange is the last change of a configuration after the request; "" where the log
 // has none.
 func laterChange(log *inventory.AuditLog, configuration string) string {
-	for _, w := range slices.Backward(log.Writes) {
+	for i, w := range slices.Backward(log.Writes) {
 		if w.Name == configuration && w.Time.After(log.Request.Time) {
-			return fmt.Sprintf("changed since: %s of %s/%s by %s at %s", w.Verb, w.Resource, w.Name, inventory.UserName(w.User), formatTime(w.Time))
+			return "changed since: " + newAuditWrite(log.Writes[:i+1]).String()
 		}
 	}
 	return ""

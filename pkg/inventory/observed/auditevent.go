@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -25,6 +27,7 @@ type auditEvent struct {
 		Message string
 	}
 	RequestObject            json.RawMessage
+	ResponseObject           json.RawMessage
 	RequestReceivedTimestamp time.Time
 	StageTimestamp           time.Time
 	Annotations              map[string]string
@@ -212,8 +215,12 @@ func (d *decoded) event(text []byte) error {
 	rows := e.rows(at)
 	d.rows = append(d.rows, rows...)
 	if e.changesRegistration() {
+		verb := e.Verb
+		if e.operation() == "CREATE" {
+			verb = "create"
+		}
 		d.writes = append(d.writes, inventory.AuditWrite{
-			Time: e.StageTimestamp, Verb: e.Verb, Resource: e.ObjectRef.Resource, Name: e.ObjectRef.Name, User: e.user(),
+			Time: e.StageTimestamp, Verb: verb, Resource: e.ObjectRef.Resource, Name: e.ObjectRef.Name, User: e.user(), Registered: e.registered(),
 		})
 	}
 	if d.asked != "" && e.AuditID == d.asked {
@@ -413,6 +420,27 @@ func (e *auditEvent) changesRegistration() bool {
 	read := slices.Contains([]string{"get", "list", "watch"}, e.Verb)
 	done := e.ResponseStatus.Code >= 200 && e.ResponseStatus.Code < 300 && !strings.Contains(e.RequestURI, "dryRun=")
 	return done && !read && e.ObjectRef.Subresource == "" && slices.Contains(registrations, e.ObjectRef.Resource)
+}
+
+// registered is the webhook configuration that was written: as it was answered or, at
+// the level Request, as it was sent, which a patch does not hold.
+func (e *auditEvent) registered() *inventory.Objects {
+	text := e.ResponseObject
+	if len(text) == 0 && e.Verb != "patch" {
+		text = e.RequestObject
+	}
+	validating, mutating := &admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfiguration{}
+	switch e.ObjectRef.Resource {
+	case "validatingwebhookconfigurations":
+		if json.Unmarshal(text, validating) == nil && validating.Name == e.ObjectRef.Name {
+			return &inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating}}
+		}
+	case "mutatingwebhookconfigurations":
+		if json.Unmarshal(text, mutating) == nil && mutating.Name == e.ObjectRef.Name {
+			return &inventory.Objects{Mutating: []*admissionv1.MutatingWebhookConfiguration{mutating}}
+		}
+	}
+	return nil
 }
 
 // request is the event that was asked for.

@@ -246,7 +246,7 @@ const (
 	maxRows     = 200_000
 	maxMessages = 100
 	maxBreaks   = 5
-	maxWrites   = 1000
+	maxWrites   = 200
 )
 
 // auditTable adds up what the decoders find. It is safe for concurrent use.

@@ -210,7 +210,7 @@ func TestAuditOutcomes(t *testing.T) {
 			`"objectRef":{"resource":"widgets","apiGroup":"example.com"},"responseStatus":{"code":500,"message":"conversion webhook for example.com/v1, Kind=Widget failed: Post \"https://x\": EOF"}`,
 			map[string]int{"conversion widgets.example.com failed": 1},
 		},
-		"slow":                         {`"responseStatus":{"code":201},"annotations":{"apiserver.latency.k8s.io/validating-webhook":"600ms"}`, map[string]int{"validating  slow": 1}},
+		"slow":                        {`"responseStatus":{"code":201},"annotations":{"apiserver.latency.k8s.io/validating-webhook":"600ms"}`, map[string]int{"validating  slow": 1}},
 		"a text that quotes a denial": {`"responseStatus":{"code":422,"message":"pods \"p\" is invalid: admission webhook \"w\" denied the request: x"}`, nil},
 		"an object that names one":    {`"responseStatus":{"code":201},"requestObject":{"message":"admission webhook \"w\" denied the request: x"}`, nil},
 		"refused before admission":    {`"responseStatus":{"code":403,"message":"pods is forbidden: User \"webhook\" cannot create"}`, nil},
