@@ -89,6 +89,14 @@ func knowsGroup(s *inventory.Snapshot, group string) bool {
 		slices.ContainsFunc(s.Served, in) && (s.NamespacesKnown || slices.Contains(coreGroups, group))
 }
 
+// KnowsReach reports whether what matches the rules of the webhook is known: files
+// need not hold the CRDs of the groups that it names.
+func (p *Profile) KnowsReach() bool {
+	return p.Snapshot.NamespacesKnown || !slices.ContainsFunc(p.Rules, func(r admissionv1.RuleWithOperations) bool {
+		return slices.ContainsFunc(r.APIGroups, func(group string) bool { return group != "*" && !knowsGroup(p.Snapshot, group) })
+	})
+}
+
 // servedByName returns what is served under the names that the rule spells.
 func servedByName(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) []inventory.Served {
 	var out []inventory.Served

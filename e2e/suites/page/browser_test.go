@@ -119,15 +119,18 @@ func evaluate[T any](b *tab, expression string) T {
 // until waits for an expression to be true.
 func (b *tab) until(expression string) {
 	b.Helper()
-	testenv.EventuallyWithin(b.T, timeout, func() error {
-		ctx, cancel := context.WithTimeout(b.ctx, timeout)
-		defer cancel()
-		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
-		if err == nil && !ok {
-			err = fmt.Errorf("not true: %s", expression)
-		}
-		return err
-	})
+	testenv.EventuallyWithin(b.T, timeout, func() error { return b.is(expression) })
+}
+
+// is returns an error unless the expression is true.
+func (b *tab) is(expression string) error {
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
+	defer cancel()
+	ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+	if err == nil && !ok {
+		err = fmt.Errorf("not true: %s", expression)
+	}
+	return err
 }
 
 // click clicks what the selector finds, and waits for what then is true. A page

@@ -15,7 +15,6 @@ import (
 func (v *view) backend(p *classify.Profile) backendPart {
 	b := backendPart{
 		Title: p.Webhook.Backend.String(), State: stateOf(p), Detail: p.State.Detail,
-		InspectCommand: p.Commands().Inspect,
 	}
 	b.certificates(p)
 	b.probe(p)
@@ -93,7 +92,7 @@ func (b *backendPart) certificates(p *classify.Profile) {
 const expiresSoon = 30 * 24 * time.Hour
 
 func certificate(from, until, now time.Time) certificateRow {
-	row := certificateRow{From: from.UTC().Format(time.DateOnly), Until: until.UTC().Format(time.RFC3339), Style: "ok"}
+	row := certificateRow{Until: until.UTC().Format(time.RFC3339), Style: "ok"}
 	switch left := until.Sub(now); {
 	case now.Before(from):
 		row.Left, row.Style = "not valid yet", "bad"

@@ -18,6 +18,8 @@ type bootstrapPage struct {
 	Drawing     *drawing
 	Independent int
 	Truncated   bool
+	// Known is false where there is no webhook.
+	Known bool
 	// NotDrawn and ArrowsNotDrawn count the nodes that the drawing has no space
 	// for, and the edges between those that it has.
 	NotDrawn, ArrowsNotDrawn int
@@ -50,7 +52,7 @@ const (
 
 func (v *view) bootstrap(ctx context.Context) *bootstrapPage {
 	g := v.Report.BootstrapGraph(ctx)
-	b := &bootstrapPage{Independent: g.Independent, Truncated: g.Truncated}
+	b := &bootstrapPage{Known: len(v.profiles) > 0, Independent: g.Independent, Truncated: g.Truncated}
 	for _, p := range v.profiles {
 		if p.Deadlock == nil {
 			continue

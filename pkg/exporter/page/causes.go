@@ -6,6 +6,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
@@ -107,6 +110,8 @@ type headline struct {
 	More    int
 	Stops   []string
 	Command *command
+	// Condition says so since Since; "" without conditions.
+	Condition, Since string
 }
 
 // failingRow is a webhook whose calls fail, as observed.
@@ -134,20 +139,25 @@ func (v *view) headline() *headline {
 	}
 	h := &headline{More: max(len(failing)-maxFailing, 0)}
 	var parts []string
+	if len(failing) > 0 {
+		verb := "fail"
+		if len(failing) == 1 {
+			verb = "fails"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s now, as observed", inventory.Counted(len(failing), "webhook"), verb))
+	}
 	if len(down) > 0 {
 		text := inventory.Counted(len(down), "webhook") + " cannot be called"
 		dead := slices.DeleteFunc(causes, func(c cause) bool { return c.first == nil || c.first.State.Fault == inventory.Sound })
 		if len(dead) > 0 {
 			text += fmt.Sprintf(": %s (%s)", dead[0].Title, inventory.Counted(dead[0].Count, "webhook"))
 			h.Command = &dead[0].Commands[0]
+			h.Condition, h.Since = v.since(dead[0].first)
 		}
 		if more := len(dead) - 1; more > 0 {
 			text += fmt.Sprintf(", and %s", inventory.Counted(more, "other cause"))
 		}
 		parts = append(parts, text)
-	}
-	if len(failing) > 0 {
-		parts = append(parts, inventory.Counted(len(failing), "webhook")+" failing now, as observed")
 	}
 	h.Text = strings.Join(parts, "; ") + "."
 	for _, p := range failing[:min(len(failing), maxFailing)] {
@@ -155,6 +165,17 @@ func (v *view) headline() *headline {
 	}
 	h.Stops = stopsOf(slices.Concat(down, failing))
 	return h
+}
+
+// since is the condition that the backend of the webhook turned True, and when.
+func (v *view) since(p *classify.Profile) (condition, since string) {
+	name := findCheck(string(p.State.Fault)).Condition[p.Type]
+	for _, c := range v.Conditions {
+		if c.Type == name && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return c.Type, c.LastTransitionTime.UTC().Format(time.RFC3339)
+		}
+	}
+	return "", ""
 }
 
 // down are the webhooks with a critical finding on their backend.

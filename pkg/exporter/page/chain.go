@@ -170,24 +170,21 @@ func (v *view) draw(c admission.Chain) *waterfall {
 		w.Bars = append(w.Bars, b)
 	}
 	var begin time.Duration
-	var again []admission.Step
-	omitted := 0
-	for _, s := range c.Steps {
-		p99 := v.p99(s.Webhook.Ref)
+	omitted, again := 0, c.Budget().Reinvocable
+	for i, s := range c.Steps {
 		if len(w.Bars) < v.limits().steps/2 {
-			addBar(s.Webhook.Name, "bar bar-"+typeTitle(s.Webhook.Type)+maybe(s), begin, s.Webhook.Timeout, p99)
+			addBar(s.Webhook.Name, "bar bar-"+typeTitle(s.Webhook.Type)+maybe(s), begin, s.Webhook.Timeout, v.p99(s.Webhook.Ref))
 		} else {
 			omitted++
 		}
-		if s.Webhook.Type == inventory.Mutating {
-			begin += s.Webhook.Timeout
-			if calledAgain(c, s) {
-				again = append(again, s)
-			}
+		if s.Webhook.Type != inventory.Mutating {
+			continue
 		}
-	}
-	if len(again) > 0 {
-		w.insertAgain(c, begin, scale)
+		begin += s.Webhook.Timeout
+		if last := i+1 == len(c.Steps) || c.Steps[i+1].Webhook.Type != inventory.Mutating; last && again > 0 {
+			addBar("called again if the object is changed after them", "bar bar-mutating bar-maybe", begin, again, inventory.Quantile{})
+			begin += again
+		}
 	}
 	w.finish(c, total, scale)
 	if c.Budget().Total() > end {
@@ -212,33 +209,6 @@ func maybe(s admission.Step) string {
 		return " bar-maybe"
 	}
 	return ""
-}
-
-// insertAgain adds a bar for what is called a second time, and moves the
-// validating webhooks behind it.
-func (w *waterfall) insertAgain(c admission.Chain, begin time.Duration, scale func(time.Duration) int) {
-	length := c.Budget().Reinvocable
-	validating := 0
-	for _, s := range c.Steps {
-		if s.Webhook.Type == inventory.Validating {
-			validating++
-		}
-	}
-	index := max(len(w.Bars)-validating, 0)
-	y := index * rowHeight
-	inserted := bar{Label: "called again if the object is changed after them", X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(begin+length)-scale(begin), 2), TextY: y + barTop - 4, Style: "bar bar-mutating bar-maybe", Seconds: secondsText(length)}
-	inserted.SecondsX = inserted.X + inserted.W + 5
-	for i := index; i < len(w.Bars); i++ {
-		b := &w.Bars[i]
-		b.Y, b.TextY = b.Y+rowHeight, b.TextY+rowHeight
-		moved := min(inserted.W, plotLeft+plotWidth-b.X)
-		b.X, b.SecondsX = b.X+moved, b.SecondsX+moved
-		b.W = max(min(b.W, plotLeft+plotWidth-b.X), 2)
-		if b.Tick > 0 {
-			b.Tick += moved
-		}
-	}
-	w.Bars = append(w.Bars[:index], append([]bar{inserted}, w.Bars[index:]...)...)
 }
 
 // finish draws the axis, and moves labels that would end outside of the drawing.

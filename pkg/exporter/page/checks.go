@@ -61,6 +61,8 @@ func (v *view) checkList() *checkList {
 // lacks says what a check needs that the Report does not have; "" if nothing.
 func (v *view) lacks(c *classify.Check) string {
 	switch o := v.Snapshot.Observed; {
+	case len(v.profiles) == 0:
+		return "needs a webhook"
 	case (c.Name == "backend-unreachable" || c.Name == "serving-certificate") && len(v.Snapshot.Probes) == 0:
 		return "needs --probe=tls"
 	case c.Name == "never-called" && (o == nil || o.CalledLastWeek == nil):
@@ -106,17 +108,17 @@ func (v *view) fill(p *checkPage, c *classify.Check, asked inventory.Ref) {
 	if findings := v.ofChecks()[c]; webhook == nil && len(findings) > 0 {
 		webhook = v.byRef[findings[0].Webhook]
 	}
-	if webhook == nil || webhook.Type == inventory.Conversion {
+	if webhook == nil {
 		return
 	}
+	known := [][2]string{{"NAMESPACE", webhook.State.Service.Namespace}, {"SERVICE", webhook.State.Service.Name}}
+	if webhook.Type == inventory.Conversion { // KIND and CONFIGURATION are in commands that would delete the CRD
+		known = append(known, [2]string{"CRD", webhook.Configuration})
+	} else {
+		known = append(known, [2]string{"KIND", strings.ToLower(webhook.Object.Kind)}, [2]string{"CONFIGURATION", webhook.Configuration}, [2]string{"NAME", webhook.Name})
+	}
 	var names []string
-	for _, name := range [][2]string{
-		{"KIND", strings.ToLower(webhook.Object.Kind)},
-		{"CONFIGURATION", webhook.Configuration},
-		{"NAME", webhook.Name},
-		{"NAMESPACE", webhook.State.Service.Namespace},
-		{"SERVICE", webhook.State.Service.Name},
-	} {
+	for _, name := range known {
 		if plainName.MatchString(name[1]) {
 			names = append(names, "&quot;$"+name[0]+"&quot;", name[1])
 		}

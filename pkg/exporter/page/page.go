@@ -12,6 +12,7 @@ import (
 	"html/template"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -143,10 +144,13 @@ func brokenWatches(outdated map[inventory.Resource]time.Time) string {
 	return text + ", since " + since.UTC().Format(time.TimeOnly) + " UTC"
 }
 
-// breaks lets a name wrap after its dots, slashes and underscores alone.
+// breaks lets a name wrap after its dots, slashes and underscores, and before the
+// words of a camel case name.
 func breaks(name string) template.HTML {
-	return template.HTML(wrapping.Replace(template.HTMLEscapeString(name)))
+	return template.HTML(humps.ReplaceAllString(wrapping.Replace(template.HTMLEscapeString(name)), "$1<wbr>$2"))
 }
+
+var humps = regexp.MustCompile(`([a-z])([A-Z])`)
 
 var wrapping = strings.NewReplacer(".", ".<wbr>", "/", "/<wbr>", "_", "_<wbr>")
 

@@ -190,6 +190,84 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// TestIncident: the headline says what fails, as observed too, and since when; the page
+// of the webhook who is affected, and what failed before.
+func TestIncident(t *testing.T) {
+	r := demo(t)
+	legacy := inventory.Ref{Type: inventory.Validating, Configuration: "legacy-operator", Name: "configmaps.legacy.example.com"}
+	r.Snapshot.Observed = &inventory.Observation{Source: "prometheus", Servers: []inventory.ObservedServer{{Address: "http://prometheus", From: reporttest.Taken.Add(-time.Hour), To: reporttest.Taken}}, Webhooks: map[inventory.Series]inventory.Behavior{
+		legacy.Series(): {Calls: 100, CallsPerSecond: 1, Failures: map[string]float64{"calling_webhook_error": 40}, FailedBefore: []float64{0, 20, 40}},
+	}}
+	r.Conditions = []metav1.Condition{
+		{Type: "ValidatingAdmissionWebhookConfigurationError", Status: metav1.ConditionTrue, Reason: "WebhookServiceNotReady", LastTransitionTime: metav1.NewTime(reporttest.Taken.Add(-time.Hour))},
+	}
+	h := serve(r)
+	since := reporttest.Taken.Add(-time.Hour).UTC().Format(time.RFC3339)
+	for target, wants := range map[string][]string{
+		"/": {
+			"<b>1 webhook fails now, as observed; ", `configmaps.<wbr>legacy.<wbr>example.<wbr>com</a> <span class="state state-bad">40 %</span>`,
+			`Validating<wbr>Admission<wbr>Webhook<wbr>Configuration<wbr>Error is True since <time datetime="` + since + `">`,
+		},
+		"/webhooks":               {`<polyline points="0,13.0 27,7.0 55,1.0"/>`},
+		"/" + webhookName(legacy): {`<polyline points="0,13.0 27,7.0 55,1.0"/>`, "<h3>Who is affected</h3>", "<li>requests for 1 resource in 1 of 11 namespaces, listed below</li>"},
+	} {
+		_, body, _ := get(t, h, target)
+		for _, want := range wants {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: no %q in:\n%s", target, want, body)
+			}
+		}
+	}
+}
+
+// TestUnknown: what the input does not contain is neither 0 nor good.
+func TestUnknown(t *testing.T) {
+	w := validating("custom.example.com", "policy", "gadgets")
+	w.Rules[0].APIGroups = []string{"gadgets.example.com"}
+	files := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "custom"}, Webhooks: []admissionv1.ValidatingWebhook{w}}}}
+	cluster := files
+	cluster.NamespacesKnown = true
+	for _, c := range []struct {
+		objects      inventory.Objects
+		target, want string
+	}{
+		{files, "/webhooks", `<span class="dim">not known</span>`},
+		{files, "/webhooks/validating/custom/custom.example.com", "Not known: the input does not have the CustomResourceDefinitions"},
+		{cluster, "/webhooks", `<span class="dim">0</span>`},
+		{cluster, "/webhooks/validating/custom/custom.example.com", "It is called for nothing that the API server serves."},
+		{inventory.Objects{}, "/", "There is no webhook to say anything about."},
+		{inventory.Objects{}, "/webhooks", "There is no webhook</p>"},
+		{inventory.Objects{}, "/bootstrap", `<p class="note">No webhook refuses`},
+		{inventory.Objects{}, "/checks", "not known: needs a webhook"},
+		{inventory.Objects{}, "/checks/service-missing", "Not known: it needs a webhook."},
+		{files, "/checks/serving-certificate", "Not known: it needs --probe=tls."},
+		{files, "/checks/never-called", "Not known: it needs --prometheus-url"},
+	} {
+		_, body, _ := get(t, serve(evaluated(t, c.objects.Snapshot(reporttest.Taken))), c.target)
+		if !strings.Contains(body, c.want) {
+			t.Errorf("%s: no %q in:\n%s", c.target, c.want, body)
+		}
+		if len(c.objects.Validating) == 0 && strings.Contains(body, `class="note ok"`) {
+			t.Errorf("%s: good news of nothing:\n%s", c.target, body)
+		}
+	}
+}
+
+// TestFilled: the commands of a runbook have the names of the webhook; those that would
+// delete a CRD are left alone.
+func TestFilled(t *testing.T) {
+	h := serve(demo(t))
+	for target, want := range map[string]string{
+		"/checks/service-missing?type=validating&configuration=legacy-operator&name=configmaps.legacy.example.com":               "kubectl delete validatingwebhookconfiguration legacy-operator",
+		"/checks/conversion-unneeded?type=conversion&configuration=backups.storage.example.com&name=backups.storage.example.com": "kubectl get crd backups.storage.example.com -o",
+		"/checks/service-missing?type=conversion&configuration=backups.storage.example.com&name=backups.storage.example.com":     `kubectl delete &quot;$KIND&quot; &quot;$CONFIGURATION&quot;`,
+	} {
+		if _, body, _ := get(t, h, target); !strings.Contains(body, want) {
+			t.Errorf("%s: no %q in:\n%s", target, want, body)
+		}
+	}
+}
+
 // inline is what the policy of served pages forbids.
 var inline = regexp.MustCompile(`(?i)<script>|<style|\sstyle=|\son[a-z]+=|javascript:|https?://[^"]*"[^>]*(src|rel="stylesheet)`)
 

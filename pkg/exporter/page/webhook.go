@@ -20,16 +20,19 @@ import (
 type webhookPage struct {
 	ID, Name, Type string
 	State          backendState
-	Findings       []findingRow
-	MoreFindings   int
-	Facts          []fact
-	Rules          []ruleRow
-	MoreRules      int
-	Conditions     []admissionv1.MatchCondition
-	Reach          []classReach
-	Namespaces     *namespaces
-	Backend        backendPart
-	Observed       *observedPart
+	// Changed is when the registration changed last; "" where that is not known.
+	Changed      string
+	Findings     []findingRow
+	MoreFindings int
+	Facts        []fact
+	Rules        []ruleRow
+	MoreRules    int
+	Conditions   []admissionv1.MatchCondition
+	Reach        []classReach
+	ReachKnown   bool
+	Namespaces   *namespaces
+	Backend      backendPart
+	Observed     *observedPart
 	// Incident are the parts of the impact card that an outage needs first, Headings
 	// all of it.
 	Incident []impact.Section
@@ -67,28 +70,29 @@ type namespaces struct {
 }
 
 type backendPart struct {
-	Title          string
-	Detail         string
-	State          backendState
-	Service        []fact
-	Endpoints      []endpointRow
-	MoreEndpoints  int
-	Authorities    []certificateRow
-	AuthorityNote  string
-	Serving        *certificateRow
-	ProbeNote      string
-	InspectCommand []string
+	Title         string
+	Detail        string
+	State         backendState
+	Service       []fact
+	Endpoints     []endpointRow
+	MoreEndpoints int
+	Authorities   []certificateRow
+	AuthorityNote string
+	Serving       *certificateRow
+	ProbeNote     string
 }
 
 type endpointRow struct{ Address, Ports, Node, Zone, Ready, Style string }
 
-type certificateRow struct{ Subject, From, Until, Left, Style string }
+type certificateRow struct{ Subject, Until, Left, Style string }
 
 type observedPart struct {
 	Cells     report.Cells
 	Source    string
 	Threshold string
 	Kinds     []fact
+	// Spark are the failed calls of the last hour as in the table.
+	Spark string
 }
 
 type cardHeading struct {
@@ -115,7 +119,7 @@ func (l links) limits() limits {
 func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	w := &webhookPage{
 		ID: webhookName(p.Ref), Name: p.Name, Type: typeTitle(p.Type), State: stateOf(p),
-		Facts: v.facts(p), Reach: v.reach(p), Backend: v.backend(p), Observed: v.observedPart(p),
+		Facts: v.facts(p), Reach: v.reach(p), ReachKnown: p.KnowsReach(), Backend: v.backend(p), Observed: v.observedPart(p),
 		Conditions: p.MatchConditions,
 	}
 	w.Findings, w.MoreFindings = v.rows(v.ofWebhook[p.Ref], v.limits().findings)
@@ -124,6 +128,9 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	if p.Type != inventory.Conversion {
 		w.Namespaces = namespacesOf(p, v.limits().namespaces)
 	}
+	if changed := p.Object.LastChanged; !changed.IsZero() {
+		w.Changed = changed.UTC().Format(time.RFC3339)
+	}
 	if v.file == nil {
 		w.WhatIf = v.whatIfs(p)
 	}
@@ -131,6 +138,9 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 		if title := incident[s.ID]; title != "" {
 			first := s
 			first.Question = title
+			if s.ID == "cluster-health" {
+				first.Answers = append(w.affected(p), s.Answers...)
+			}
 			w.Incident = append(w.Incident, first)
 		}
 		if n := len(w.Headings); n == 0 || w.Headings[n-1].Heading != s.Heading {
@@ -142,8 +152,23 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	return w
 }
 
+// affected says whose requests meet the webhook.
+func (w *webhookPage) affected(p *classify.Profile) []string {
+	who := fmt.Sprintf("requests for %s", inventory.Counted(len(p.Matched), "resource"))
+	switch n := w.Namespaces; {
+	case len(p.Matched) == 0:
+		return nil
+	case n == nil: // conversions know no namespaces
+	case n.Known && n.Selector != "":
+		who += fmt.Sprintf(" in %d of %s, listed below", n.Count, inventory.Counted(n.Total, "namespace"))
+	case n.Selector == "":
+		who += " in every namespace"
+	}
+	return []string{who}
+}
+
 // incident are the parts of the impact card that come first, with shorter titles.
-var incident = map[string]string{"cluster-health": "What it stops", "disabling": "Disable it", "resuming": "Put it back"}
+var incident = map[string]string{"cluster-health": "Who is affected", "disabling": "Disable it", "resuming": "Put it back"}
 
 // whatIfs lead to what happens without the webhook, or its backend.
 func (v *view) whatIfs(p *classify.Profile) []link {
@@ -209,9 +234,6 @@ func (v *view) facts(p *classify.Profile) []fact {
 	if p.CRD != nil {
 		add("Kind", p.CRD.CustomKind)
 		add("Storage version", p.CRD.StorageVersion)
-	}
-	if !p.Object.LastChanged.IsZero() {
-		add("Last changed", p.Object.LastChanged.UTC().Format(time.RFC3339))
 	}
 	if p.Approved {
 		add("Approved by", p.Approval)
@@ -311,7 +333,7 @@ func (v *view) observedPart(p *classify.Profile) *observedPart {
 		return nil
 	}
 	b := o.Webhooks[p.Ref.Series()]
-	out := &observedPart{Cells: report.ObservedCells(o, p.Ref), Source: report.SourceLine(o), Threshold: fmt.Sprintf("%g s", p.Threshold)}
+	out := &observedPart{Cells: report.ObservedCells(o, p.Ref), Source: report.SourceLine(o), Threshold: fmt.Sprintf("%g s", p.Threshold), Spark: sparkline(b.FailedBefore)}
 	for kind, n := range b.Failures {
 		out.Kinds = append(out.Kinds, fact{Term: kind, Value: fmt.Sprintf("%.4g", n)})
 	}

@@ -70,6 +70,7 @@ type tableRow struct {
 	Namespace       string
 	Classes         []classCount
 	Resources       int
+	ReachKnown      bool
 	Counts          []severityCount
 	Checks          string
 	ClassKeys       string
@@ -306,7 +307,7 @@ func (v *view) tableRow(p *classify.Profile) tableRow {
 		Webhook: v.webhook(p.Ref), Type: typeTitle(p.Type), Registered: p.Configuration,
 		Policy: string(p.FailurePolicy), Timeout: int(p.Timeout.Seconds()),
 		Backend: p.Webhook.Backend.String(), State: stateOf(p), Namespace: p.Webhook.Backend.Namespace(),
-		Resources: len(p.Matched), WorstRank: int(v.worst(p.Ref)),
+		Resources: len(p.Matched), ReachKnown: len(p.Matched) > 0 || p.KnowsReach(), WorstRank: int(v.worst(p.Ref)),
 	}
 	var keys, checks []string
 	for _, class := range classify.Classes {
