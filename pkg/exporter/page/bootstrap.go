@@ -172,7 +172,7 @@ type drawnEdge struct{ Path, Style, Marker string }
 
 // The measures of a graph.
 const (
-	nodeWidth  = 230
+	nodeWidth  = 250
 	nodeHeight = 44
 	columnGap  = 90
 	rowGap     = 18
