@@ -147,6 +147,17 @@ func TestAuditLogEvidence(t *testing.T) {
 			t.Errorf("%s: it shows an audit log without one", name)
 		}
 	}
+	for format, want := range map[string][]string{
+		"html":     {`<th scope="row">images.policy.example.com</th><td>validating</td><td>3</td><td>0</td><td>3</td>`, "<li>Registration changed: 2026-11-23T10:03:00Z: update of validatingwebhookconfigurations/policy by zoe.</li>"},
+		"markdown": {"| Name | Type | Requests |", "| images.policy.example.com | validating | 3 | 0 | 3 |"},
+	} {
+		r := execute(t, "", "audit", "testdata/webhooks.yaml", "--fail-on", "never", "--audit-log", log, "-o", format)
+		for _, text := range want {
+			if !strings.Contains(r.out, text) {
+				t.Errorf("%s: no %q: %s", format, text, r.err)
+			}
+		}
+	}
 }
 
 // TestRedact: no output has a name of a user or a namespace of the log.

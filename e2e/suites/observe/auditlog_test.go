@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -345,14 +346,81 @@ func TestAuditLog(t *testing.T) {
 	w := environment{testenv.New(t, cluster.Options{WithoutControllers: true})}
 	w.registerAudited(t)
 	kubeconfig := "--kubeconfig=" + w.Plane.Kubeconfig()
+	var a *audited
 	for _, level := range []string{"Metadata", "RequestResponse"} {
-		a := newAudited(t, w, level)
+		a = newAudited(t, w, level)
 		a.run(t, auditTraffic)
 		t.Run(level, func(t *testing.T) {
 			table := a.top(t, "--audit-log", a.log, kubeconfig)
 			a.details(t, table)
 			a.explains(t, kubeconfig)
 			a.mustGather(t)
+		})
+	}
+	a.ghosts(t, kubeconfig)
+}
+
+// ghosts: what the log names is deleted.
+func (a *audited) ghosts(t *testing.T, kubeconfig string) {
+	t.Helper()
+	a.Unregister(t, "audit-validating")
+	table := a.top(t, "--audit-log", a.log, kubeconfig)
+	for _, line := range table.AuditLog.Requests {
+		if want := map[string]string{"admit": "yes", "validating": "no", "validatingpolicy": "unknown"}[line.Type]; line.Registered != want {
+			t.Errorf("%s: registered: %s, want %s", line.Name, line.Registered, want)
+		}
+	}
+	const note = "In the log and registered nowhere: dead.audit.example.com, deny.audit.example.com, open.audit.example.com: removed since, or the log is of another cluster."
+	if !slices.Contains(table.AuditLog.Notes, note) {
+		t.Errorf("notes %q, want one %q", table.AuditLog.Notes, note)
+	}
+}
+
+// auditEvent is a line of a log.
+const auditEvent = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"create","user":{"username":"jane"},"objectRef":{"resource":"pods","name":"p"},"stageTimestamp":"2026-11-23T19:12:01Z","responseStatus":{"code":403,"message":"admission webhook \"w\" denied the request: no"}}` + "\n"
+
+// TestAuditLogOfAnything: what is no audit log is an error that names it, a line that is
+// no event is counted, and neither needs memory.
+func TestAuditLogOfAnything(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	const long = 100 << 20
+	for name, c := range map[string]struct {
+		content          []byte
+		code             int
+		requests, broken int
+		want             string
+	}{
+		"empty.log":     {nil, 1, 0, 0, "no line of it is an event of audit.k8s.io/v1"},
+		"binary.log":    {bytes.Repeat([]byte{0, 255, 10, '{', 200}, 1000), 1, 0, 1001, "no line of it is an event of audit.k8s.io/v1"},
+		"broken.log":    {[]byte(auditEvent[:200] + "\n" + auditEvent + "text\n"), 0, 1, 2, ""},
+		"long.log":      {slices.Concat([]byte(auditEvent), bytes.Repeat([]byte("x"), long), []byte("\n"+auditEvent)), 0, 2, 1, ""},
+		"truncated.log": {[]byte("\x1f\x8b\x08\x00\x00"), 1, 0, 0, "the file is truncated"},
+		"other.yaml":    {[]byte("kind: Pod\napiVersion: v1\n"), 1, 0, 2, "no line of it is an event of audit.k8s.io/v1"},
+		".":             {nil, 1, 0, 0, "it holds no audit log"},
+		"missing":       {nil, 1, 0, 0, "no such file or directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(folder, "other", name)
+			testenv.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			if name != "." && name != "missing" {
+				testenv.Must(t, os.WriteFile(file, c.content, 0o600))
+				defer os.Remove(file)
+			}
+			command := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -v 1500000; exec "$0" top --kubeconfig=/dev/null -o json --audit-log "$1"`, testenv.Binary(t), file)
+			var stderr bytes.Buffer
+			command.Stderr = &stderr
+			printed, _ := command.Output()
+			var table auditTable
+			testenv.Must(t, json.Unmarshal(printed, &table))
+			requests := 0
+			for _, line := range table.AuditLog.Requests {
+				requests += line.Denied
+			}
+			if code := command.ProcessState.ExitCode(); code != c.code || requests != c.requests || table.AuditLog.Broken != c.broken || !strings.Contains(stderr.String(), c.want) {
+				t.Errorf("exit code %d, want %d; %d requests, want %d; %d broken lines, want %d; no %q in %s",
+					code, c.code, requests, c.requests, table.AuditLog.Broken, c.broken, c.want, stderr.String())
+			}
 		})
 	}
 }

@@ -29,6 +29,7 @@ type overview struct {
 	Known    bool
 	Inputs   []string
 	Observed string
+	AuditLog *report.AuditTable
 }
 
 // tile is a number of the overview.
@@ -84,7 +85,7 @@ func (v *view) overview() *overview {
 	if !o.Known {
 		o.Nothing = "There is no webhook to say anything about."
 	}
-	o.Observed = strings.TrimSpace(report.SourceLine(v.Snapshot.Observed) + " " + report.AuditSourceLine(v.Snapshot))
+	o.Observed, o.AuditLog = report.SourceLine(v.Snapshot.Observed), report.NewAuditTable(v.Snapshot)
 	return o
 }
 

@@ -325,14 +325,6 @@ func AuditEvidence(s *inventory.Snapshot, ref inventory.Ref) string {
 	return "; by the audit log, it " + strings.Join(evidence, "; ")
 }
 
-// AuditSourceLine says what was read of audit logs; "" of none.
-func AuditSourceLine(s *inventory.Snapshot) string {
-	if s.AuditLog == nil {
-		return ""
-	}
-	return newAuditLog(s, "webhook").sourceLine()
-}
-
 // WriteAuditTopText writes the requests as a table.
 func WriteAuditTopText(w io.Writer, t AuditTop, o TextOptions) error {
 	b := bufio.NewWriter(w)
@@ -345,23 +337,49 @@ func WriteAuditTopText(w io.Writer, t AuditTop, o TextOptions) error {
 // WriteAuditTopJSON writes the requests as JSON.
 func WriteAuditTopJSON(w io.Writer, t AuditTop) error { return encode(w, t, "the requests") }
 
-func (p printer) auditLog(l *AuditLog) {
-	table := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
-	grouped := slices.ContainsFunc(l.Requests, func(line AuditLine) bool { return line.By != "" })
-	headings := []string{"NAME", "TYPE", "BY", "REQUESTS", "MUTATED", "DENIED", "FAILED", "FAILED OPEN", "AUDITED", "SLOW", "ADDED", "LAST", "CONFIGURATION"}
-	lines := [][]string{headings}
-	for _, line := range l.Requests[:min(len(l.Requests), maxAuditLines)] {
-		lines = append(lines, auditCells(line))
+// AuditTable are the first lines of requests, for people.
+type AuditTable struct {
+	Headings []string
+	Rows     [][]string
+	More     int
+	Notes    []string
+}
+
+// NewAuditTable returns what the audit log of a Snapshot records of each webhook and
+// policy; nil without one.
+func NewAuditTable(s *inventory.Snapshot) *AuditTable {
+	if s.AuditLog == nil {
+		return nil
 	}
-	for _, cells := range lines {
-		if !grouped {
-			cells = slices.Delete(cells, 2, 3)
+	return newAuditLog(s, AuditDimensions[0]).table()
+}
+
+func (l *AuditLog) table() *AuditTable {
+	t := &AuditTable{
+		Headings: []string{"Name", "Type", "By", "Requests", "Mutated", "Denied", "Failed", "Failed open", "Audited", "Slow", "Added", "Last", "Configuration"},
+		More:     max(0, len(l.Requests)-maxAuditLines), Notes: l.Notes,
+	}
+	for _, line := range l.Requests[:len(l.Requests)-t.More] {
+		t.Rows = append(t.Rows, auditCells(line))
+	}
+	if grouped := slices.ContainsFunc(l.Requests, func(line AuditLine) bool { return line.By != "" }); !grouped {
+		t.Headings = slices.Delete(t.Headings, 2, 3)
+		for i, cells := range t.Rows {
+			t.Rows[i] = slices.Delete(cells, 2, 3)
 		}
-		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
-	table.Flush()
-	if more := len(l.Requests) - maxAuditLines; more > 0 {
-		p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(more, "line")), plain))
+	return t
+}
+
+func (p printer) auditLog(l *AuditLog) {
+	w, table := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0), l.table()
+	fmt.Fprintln(w, strings.ToUpper(strings.Join(table.Headings, "\t")))
+	for _, cells := range table.Rows {
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	w.Flush()
+	if table.More > 0 {
+		p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(table.More, "line")), plain))
 	}
 	for _, m := range l.Messages {
 		p.paragraph(word{fmt.Sprintf("%*d × ", margin-3, m.Requests), yellow}, words(m.Name+": "+m.Message, plain))
@@ -383,9 +401,9 @@ func writeAuditLog(b *bufio.Writer, d Document) {
 	for _, note := range d.AuditLog.Notes {
 		b.WriteString("- " + escape(note) + "\n")
 	}
-	b.WriteString("\n| Webhook | Type | Requests | Mutated | Denied | Failed | Failed open | Audited | Slow | Added | Last | Configuration |\n| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --- | --- |\n")
-	for _, line := range d.AuditLog.Requests[:min(len(d.AuditLog.Requests), maxAuditLines)] {
-		cells := slices.Delete(auditCells(line), 2, 3)
+	table := d.AuditLog.table()
+	fmt.Fprintf(b, "\n| %s |\n| --- | --- |%s --- | --- |\n", strings.Join(table.Headings, " | "), strings.Repeat(" --: |", len(table.Headings)-4))
+	for _, cells := range table.Rows {
 		for i := range cells {
 			cells[i] = cell(escape(cells[i]))
 		}
