@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -52,9 +53,27 @@ type deadlineRow struct {
 
 func secondsText(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
+// endOf is when the API server ends a request, whatever it waits for; never a CONNECT.
+func endOf(op admission.Operation) time.Duration {
+	if op == admission.Connect {
+		return math.MaxInt64
+	}
+	deadlines := report.Deadlines(op)
+	return deadlines[len(deadlines)-1].After
+}
+
+// worstText is how long a request waits: until the API server ends it, of what its
+// webhooks may take.
+func worstText(op admission.Operation, total time.Duration) string {
+	if end := endOf(op); total > end {
+		return secondsText(end) + " of " + secondsText(total)
+	}
+	return secondsText(total)
+}
+
 func (v *view) chain(c admission.Chain) *chain {
 	budget := c.Budget()
-	out := &chain{Worst: secondsText(budget.Total()), Drawing: v.draw(c), Observed: report.SourceLine(v.Snapshot.Observed)}
+	out := &chain{Worst: worstText(c.Request.Operation, budget.Total()), Drawing: v.draw(c), Observed: report.SourceLine(v.Snapshot.Observed)}
 	for _, part := range []struct {
 		seconds time.Duration
 		what    string
@@ -155,8 +174,7 @@ func (v *view) draw(c admission.Chain) *waterfall {
 		return nil
 	}
 	// What comes after the API server has ended the request is not called.
-	deadlines := report.Deadlines(c.Request.Operation)
-	end := deadlines[len(deadlines)-1].After
+	end := endOf(c.Request.Operation)
 	total := min(max(c.Budget().Total(), time.Second), end)
 	w := &waterfall{Width: drawingWidth}
 	scale := func(d time.Duration) int { return int(float64(plotWidth) * min(d, total).Seconds() / total.Seconds()) }

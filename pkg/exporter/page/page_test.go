@@ -321,7 +321,7 @@ func TestLongChain(t *testing.T) {
 		}}})
 	}
 	_, body, _ := get(t, serve(evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
-	for _, want := range []string{"The API server ends the request after 34 s: of 1800 s", ">34 s</text>"} {
+	for _, want := range []string{"The API server ends the request after 34 s: of 1800 s", ">34 s</text>", "Waits <b>34 s of 1800 s</b> at worst", `<td class="n">34 s of 1800 s</td>`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in:\n%s", want, body)
 		}

@@ -108,7 +108,7 @@ func (v *view) resourceList() *resourceList {
 	for _, r := range resources[:min(len(resources), maxResourceRows)] {
 		row := resourceRow{Resource: v.resource(r), Classes: classes[r], Webhooks: callers[r]}
 		if c, ok := worst[r]; ok && c.Webhooks > 0 {
-			row.Worst, row.Operation, row.Namespace = secondsText(c.Total()), string(c.Operation), c.Namespace
+			row.Worst, row.Operation, row.Namespace = worstText(c.Operation, c.Total()), string(c.Operation), c.Namespace
 		}
 		l.Rows = append(l.Rows, row)
 	}
@@ -166,7 +166,7 @@ func (v *view) resourcePage(r inventory.Resource, operation admission.Operation,
 		if err != nil {
 			continue
 		}
-		row := operationRow{link: v.operation(r, op, namespace), Webhooks: len(c.Steps), Worst: secondsText(c.Budget().Total())}
+		row := operationRow{link: v.operation(r, op, namespace), Webhooks: len(c.Steps), Worst: worstText(op, c.Budget().Total())}
 		p.Operations = append(p.Operations, row)
 		chosen := op == operation
 		worse := operation == "" && (!found || c.Budget().Total() > shown.Budget().Total())
