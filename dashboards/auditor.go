@@ -49,7 +49,7 @@ func findingPanels() []Panel {
 		{
 			Title:       "Conditions over time",
 			Description: "The conditions that the auditor reports, and what they add up to: Degraded.",
-			Kind:        StateTimeline, Unit: unitCount, Width: 12, Height: 8,
+			Kind:        StateTimeline, Unit: unitCount, Width: 10, Height: 8,
 			// Names that are longer are cut at their beginnings.
 			Queries: []Query{{
 				Expr: orUnknown(fmt.Sprintf(`label_replace(%s, "condition", "$1", "condition", "(.+?)(?:Admission)?(?:Webhook)?(?:Configuration)?Error")`,
@@ -61,7 +61,7 @@ func findingPanels() []Panel {
 		{
 			Title:       "Conditions now",
 			Description: "The current status and reason of each condition.",
-			Kind:        Table, Unit: unitCount, Width: 12, Height: 8,
+			Kind:        Table, Unit: unitCount, Width: 14, Height: 8,
 			Queries: []Query{{Expr: conditionStates()}},
 			Columns: []Column{
 				clusterColumn,

@@ -93,7 +93,7 @@ var grafanaRules = []rule{
 		}}}),
 	},
 	{
-		"names of webhooks and revisions are whole at 1440 pixels with the menu docked",
+		"names of webhooks, revisions and reasons are whole at 1440 pixels with the menu docked",
 		checkNames,
 		panelOf(object{"title": "x", "gridPos": object{"w": 12.0}, "fieldConfig": object{"overrides": []any{
 			object{"properties": []any{object{"id": "displayName", "value": "Webhook"}}},
@@ -320,7 +320,7 @@ func checkInView(board object) (out []string) {
 }
 
 // leastNames is what names of webhooks and revisions need, by their titles.
-var leastNames = map[string]float64{"Webhook": 215, "Revision": 350}
+var leastNames = map[string]float64{"Webhook": 234, "Revision": 350, "Reason": 160}
 
 func checkNames(board object) (out []string) {
 	for _, p := range panelsOf(board) {

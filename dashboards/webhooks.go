@@ -89,10 +89,10 @@ var linkCluster = Column{Field: "at", Title: "At", Unit: unitText, Hidden: true}
 var typeNames = []Text{{Value: "admit", Text: "mutating"}}
 
 // typeColumn shows the usual name of a type, and leaves its value to links.
-var typeColumn = Column{Field: "type", Title: "Type", Unit: unitText, Width: 88, Texts: typeNames}
+var typeColumn = Column{Field: "type", Title: "Type", Unit: unitText, Width: 86, Texts: typeNames}
 
 // clusterColumn is there where the store holds several clusters.
-var clusterColumn = Column{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 70}
+var clusterColumn = Column{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 66}
 
 const (
 	grey   = "#808080"
@@ -162,8 +162,8 @@ func unhealthyPanels() []Panel {
 		Queries: []Query{{Expr: orNone("topk(20, 2 * "+findingsIn(`severity="critical"`, selected)+"\nor "+findingsIn(`severity="warning"`, selected)+")",
 			registeredWebhooks, "severity", "none")}},
 		Columns: []Column{
-			{Field: "severity", Title: "Severity", Unit: unitText, Width: 80, Texts: severities},
-			{Field: "check", Title: "Check", Unit: unitText, Width: 170, Links: []Link{runbook}},
+			{Field: "severity", Title: "Severity", Unit: unitText, Width: 75, Texts: severities},
+			{Field: "check", Title: "Check", Unit: unitText, Width: 162, Links: []Link{runbook}},
 			{Field: "name", Title: "Webhook", Unit: unitText, Links: drillDown("__data.fields")},
 			typeColumn,
 			clusterColumn,
@@ -381,8 +381,8 @@ func certificatePanels() []Panel {
 			Kind:        Table, Unit: unitDays, Width: 12, Height: 9,
 			Queries: []Query{{Expr: fmt.Sprintf(`bottomk(%d, (max by (cluster, type, configuration, name) (%s{%s}) - time()) / 86400)`, topSeries, metric, selected.auditor)}},
 			Columns: []Column{
-				{Field: "A", Title: "Days left", Unit: unitDays, Width: 80, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
-				{Field: "name", Title: "Webhook", Unit: unitText, Width: 270, Links: drillDown("__data.fields")},
+				{Field: "A", Title: "Days left", Unit: unitDays, Width: 76, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
+				{Field: "name", Title: "Webhook", Unit: unitText, Width: 290, Links: drillDown("__data.fields")},
 				clusterColumn,
 				typeColumn, linkCluster,
 				{Field: "configuration", Title: "Configuration", Unit: unitText},

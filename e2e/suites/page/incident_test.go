@@ -38,6 +38,12 @@ func TestIncident(t *testing.T) {
 	b.until(within("#overview details.group .finding", "is refused (failurePolicy Fail)"))
 	b.until(`[...document.querySelectorAll('#overview tr')].every((e) => e.getBoundingClientRect().height < 250 && e.getBoundingClientRect().right <= 1440)`)
 	b.until(`!document.querySelector('.copy').hidden`)
+	b.look("dark", 1440, 900)
+	b.shoot("incident-dark")
+	b.look("dark", 390, 844)
+	b.shoot("incident-phone")
+	b.until(within(".headline .command", "kubectl get service") + ` && document.documentElement.scrollWidth <= 390`)
+	b.look("light", 1440, 900)
 
 	evaluate[bool](b, `window.kept = true`)
 	testenv.Must(t, env.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "policy", metav1.DeleteOptions{}))
