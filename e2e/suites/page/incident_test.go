@@ -54,6 +54,7 @@ func TestIncident(t *testing.T) {
 	b.until(`window.kept && document.querySelector('[data-age]').textContent !== ` + quoted(age))
 	env.Plane.APIServer.Kill()
 	b.until(`window.kept && /broken: .*watch.*since/.test(document.querySelector('.note.bad')?.innerText)`)
+	b.until(`[...document.querySelectorAll('time')].every((e) => e.innerText.includes(' here)')) && document.querySelectorAll('.note.bad time, td time, .headline time').length > 2`)
 	b.shoot("incident-broken")
 	testenv.Must(t, env.Plane.APIServer.Restart(context.WithoutCancel(t.Context())))
 	b.until(`window.kept && !document.querySelector('.note.bad')`)

@@ -102,8 +102,9 @@ type status struct {
 	Seconds int
 	Stale   bool
 	Waiting bool
-	// Broken says which watches are not current, and since when; "" if all are.
-	Broken string
+	// Broken says which watches are not current, "" if all are; Since is when the
+	// first of them broke.
+	Broken, Since string
 }
 
 // staleAfter is several times the minute after which an unchanged Snapshot is
@@ -119,13 +120,13 @@ func statusOf(r *classify.Report, now time.Time) status {
 	if !now.IsZero() {
 		age := max(now.Sub(asOf), 0)
 		s.Age, s.Seconds, s.Stale = ageText(age), int(age.Seconds()), age > staleAfter
-		s.Broken = brokenWatches(r.Snapshot.Outdated)
+		s.Broken, s.Since = brokenWatches(r.Snapshot.Outdated)
 	}
 	return s
 }
 
 // brokenWatches names some of the watches, and when the first of them broke.
-func brokenWatches(outdated map[inventory.Resource]time.Time) string {
+func brokenWatches(outdated map[inventory.Resource]time.Time) (watches, begin string) {
 	var names []string
 	var since time.Time
 	for _, resource := range slices.SortedFunc(maps.Keys(outdated), inventory.Resource.Compare) {
@@ -135,13 +136,13 @@ func brokenWatches(outdated map[inventory.Resource]time.Time) string {
 		}
 	}
 	if len(names) == 0 {
-		return ""
+		return "", ""
 	}
 	text := "the watch of " + strings.Join(names[:min(len(names), 3)], ", of ")
 	if more := len(names) - 3; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return text + ", since " + since.UTC().Format(time.TimeOnly) + " UTC"
+	return text, since.UTC().Format(time.RFC3339)
 }
 
 // breaks lets a name wrap after its dots, slashes and underscores, and before the

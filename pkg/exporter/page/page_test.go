@@ -489,8 +489,12 @@ func TestSizes(t *testing.T) {
 				t.Errorf("%s: %s: %d, %d bytes, want %d at most", c.name, target, status, len(body), maxBytes)
 			}
 		}
-		if n := len(file(t, r)); n > c.fileMost {
+		body := file(t, r)
+		if n := len(body); n > c.fileMost {
 			t.Errorf("%s: the file has %d bytes, want %d at most", c.name, n, c.fileMost)
+		}
+		if !strings.Contains(body, "<span data-shown>1000</span> of the 1000 in this file, of 5000 webhooks") {
+			t.Errorf("%s: the file does not say which part of the webhooks it has", c.name)
 		}
 	}
 }
