@@ -120,10 +120,7 @@ const (
 
 // NewAuditTop returns what the audit log of a Report records, grouped by the dimension.
 func NewAuditTop(r *classify.Report, by, sort string) AuditTop {
-	t := AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, by), Errors: []Error{}}
-	for _, e := range r.Snapshot.Errors {
-		t.Errors = append(t.Errors, newError(e))
-	}
+	t := AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, by), Errors: newErrors(r.Snapshot.Errors)}
 	if t.AuditLog != nil {
 		slices.SortStableFunc(t.AuditLog.Requests, func(a, b AuditLine) int { return cmp.Compare(auditSortKeys[sort](b), auditSortKeys[sort](a)) })
 	}
@@ -241,19 +238,12 @@ func (l *AuditLog) sourceLine() string {
 		text += fmt.Sprintf(", from %s to %s", formatTime(l.From), formatTime(l.To))
 	}
 	if l.Broken > 0 {
-		text += fmt.Sprintf("; %s no audit event: %s", are(int(l.Broken), "line"), strings.Join(l.Breaks, "; "))
+		text += fmt.Sprintf("; no audit event: %s: %s", inventory.Counted(int(l.Broken), "line"), strings.Join(l.Breaks, "; "))
 		if more := int(l.Broken) - len(l.Breaks); more > 0 {
 			text += fmt.Sprintf("; and %d more", more)
 		}
 	}
 	return text + "."
-}
-
-func are(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun + " is"
-	}
-	return inventory.Counted(n, noun) + " are"
 }
 
 // auditNotes are sentences on the whole log.

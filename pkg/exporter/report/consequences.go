@@ -137,9 +137,7 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	for _, ref := range c.Unknown {
 		out.Unknown = append(out.Unknown, WebhookRef(ref))
 	}
-	for _, e := range r.Snapshot.Errors {
-		out.Errors = append(out.Errors, newError(e))
-	}
+	out.Errors = newErrors(r.Snapshot.Errors)
 	return out
 }
 

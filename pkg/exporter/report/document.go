@@ -225,9 +225,7 @@ func NewDocument(r *classify.Report) Document {
 		finding.Message += AuditEvidence(r.Snapshot, f.Webhook)
 		d.Findings = append(d.Findings, finding)
 	}
-	for _, e := range r.Errors {
-		d.Errors = append(d.Errors, newError(e))
-	}
+	d.Errors = newErrors(r.Errors)
 	d.Inputs = newInputs(r.Snapshot)
 	d.Observed = newObservation(r.Snapshot.Observed)
 	d.AuditLog = newAuditLog(r.Snapshot, AuditDimensions[0])
@@ -293,6 +291,14 @@ func newFinding(f *classify.Finding) Finding {
 		Acknowledged:  f.Acknowledged,
 		Source:        Source(f.Source),
 	}
+}
+
+func newErrors(errs []inventory.Error) []Error {
+	out := []Error{}
+	for _, e := range errs {
+		out = append(out, newError(e))
+	}
+	return out
 }
 
 // newError keeps the position apart, so that editors can jump to it.

@@ -166,10 +166,7 @@ type TopWebhook struct {
 func NewTop(r *classify.Report, by string) Top {
 	t := Top{
 		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), Observation: newObservation(r.Snapshot.Observed),
-		Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Errors: []Error{},
-	}
-	for _, e := range r.Snapshot.Errors {
-		t.Errors = append(t.Errors, newError(e))
+		Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Errors: newErrors(r.Snapshot.Errors),
 	}
 	o := r.Snapshot.Observed
 	if o == nil {

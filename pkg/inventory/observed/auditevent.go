@@ -44,12 +44,12 @@ type lineError struct {
 
 // decoded is what the lines of a block hold.
 type decoded struct {
-	bytes, lines, broken int64
-	breaks               []lineError
-	from, to             time.Time
-	rows                 []inventory.AuditRow
-	writes               []inventory.AuditWrite
-	request              *inventory.AuditRequest
+	bytes, lines int64
+	breaks       []lineError
+	from, to     time.Time
+	rows         []inventory.AuditRow
+	writes       []inventory.AuditWrite
+	request      *inventory.AuditRequest
 	// asked is the auditID of the event that is kept.
 	asked string
 }
@@ -75,7 +75,6 @@ func decodeBlock(b block, asked string) decoded {
 		d.lines++
 		d.breaks = append(d.breaks, lineError{b.file, b.first, fmt.Sprintf("it is longer than %d MiB", maxEvent>>20)})
 	}
-	d.broken = int64(len(d.breaks))
 	d.span(b.lines)
 	return d
 }

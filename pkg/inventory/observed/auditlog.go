@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -121,12 +122,8 @@ func auditLogsIn(dir string) ([]string, error) {
 // isAuditLog reports whether a file of a directory or an archive is a log: must-gather
 // writes audit_logs/kube-apiserver/NODE-audit-TIME.log.gz, API servers
 // audit-TIME.log.
-func isAuditLog(path string) bool {
-	path = filepath.ToSlash(path)
-	folder, name := "", path
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		folder, name = path[:i+1], path[i+1:]
-	}
+func isAuditLog(file string) bool {
+	folder, name := path.Split(filepath.ToSlash(file))
 	name = strings.TrimSuffix(name, ".gz")
 	known := strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".jsonl")
 	return known && (strings.Contains(name, "audit") || strings.Contains("/"+folder, "/audit_logs/"))
@@ -136,7 +133,7 @@ func auditError(file string, err error) inventory.Error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the file is truncated: what precedes is read")
 	}
-	return inventory.Error{Object: "audit log " + file, Source: inventory.Source{File: file}, Message: shortened(err).Error()}
+	return inventory.Error{Source: inventory.Source{File: file}, Message: shortened(err).Error()}
 }
 
 func (l AuditLogs) readFile(path string, emit func(block) error) []inventory.Error {
@@ -214,8 +211,11 @@ func splitLines(name string, in io.Reader, emit func(block) error) error {
 		default:
 			pending = append(make([]byte, 0, min(2*cap(read), maxEvent+1)), read...)
 		}
-		if err != nil {
-			return ended(err)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
 		}
 	}
 }
@@ -230,14 +230,6 @@ func fill(in io.Reader, buffer []byte) ([]byte, error) {
 		}
 	}
 	return buffer, nil
-}
-
-// ended is nil for the end of a file.
-func ended(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // maxRows bounds the rows, maxMessages the different messages of one webhook,
@@ -272,9 +264,9 @@ func (t *auditTable) add(file string, d decoded) {
 	defer t.mu.Unlock()
 	t.result.Bytes += d.bytes
 	t.result.Lines += d.lines
-	t.result.Broken += d.broken
+	t.result.Broken += int64(len(d.breaks))
 	t.lines[file] += d.lines
-	t.broken[file] += d.broken
+	t.broken[file] += int64(len(d.breaks))
 	t.breaks = append(t.breaks, d.breaks...)
 	slices.SortFunc(t.breaks, func(a, b lineError) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
 	t.breaks = t.breaks[:min(len(t.breaks), maxBreaks)]
