@@ -49,6 +49,12 @@ func (b *PolicyBinding) Denies() bool {
 	return b.Policy.Type == MutatingPolicy || slices.Contains(b.Actions, admissionv1.Deny)
 }
 
+// DeniesWithoutParams reports whether params that do not exist are a failure of the
+// policy, rather than leaving it out.
+func (b *PolicyBinding) DeniesWithoutParams() bool {
+	return b.ParamRef != nil && ptr.Deref(b.ParamRef.ParameterNotFoundAction, "") == admissionv1.DenyAction
+}
+
 // policyRef names the policy of the type.
 func policyRef(t Type, name string) Ref { return Ref{Type: t, Configuration: name, Name: name} }
 

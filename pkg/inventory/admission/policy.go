@@ -40,21 +40,26 @@ func (m *Matcher) policySteps(r Request, p *inventory.AdmissionPolicy) []PolicyS
 // Source: Dispatch in k8s.io/apiserver/pkg/admission/plugin/policy/generic, whose order
 // it keeps: what is wrong with the params' kind counts before anything of a binding.
 func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) Verdict {
-	if r.requestContext == nil || r.unjudged {
+	switch {
+	case r.requestContext == nil || r.unjudged:
 		return Verdict{Match: No, Reason: ReasonExcluded}
+	case p.Type == inventory.MutatingPolicy && r.Operation == Delete:
+		return Verdict{Match: No, Reason: ReasonRules} // also of those for all operations
 	}
 	kind, verdict := r.covers(p.Type, &p.MatchResources)
 	if verdict.Match == No {
 		return verdict
 	}
-	if verdict = verdict.and(m.paramKind(p)); b == nil || verdict.Match == No || verdict.Refused {
+	ofKind := m.paramKind(p)
+	if verdict = verdict.and(ofKind); b == nil || verdict.Match == No || verdict.Refused {
 		return orIgnored(p, verdict)
 	}
 	_, bound := r.covers(p.Type, &b.MatchResources)
 	if bound.Match == No {
-		return Verdict{Match: No, Reason: ReasonBinding, Detail: bindingDetail(b, bound)}
+		return orRefused(p, ofKind, Verdict{Match: No, Reason: ReasonBinding, Detail: bindingDetail(b, bound)})
 	}
-	verdict = verdict.and(bound).and(m.params(r, p, b))
+	params := m.params(r, p, b)
+	verdict = verdict.and(bound).and(params)
 	if verdict.Match == No || verdict.Refused {
 		return orIgnored(p, verdict)
 	}
@@ -63,7 +68,32 @@ func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *invent
 	if p.ParamKind == nil || b.ParamRef == nil {
 		at.params = nullParams
 	}
-	return verdict.and(r.conditionsOf(p, b, at))
+	verdict = m.mutable(r, p, kind, verdict.and(r.conditionsOf(p, b, at)))
+	if b.DeniesWithoutParams() {
+		ofKind = ofKind.and(params)
+	}
+	return orRefused(p, ofKind, verdict)
+}
+
+// orRefused is a verdict that comes after one on the params, which may refuse the
+// request before: what binds the policy, and its matchConditions, cannot prevent that.
+func orRefused(p *inventory.AdmissionPolicy, params, v Verdict) Verdict {
+	if v.Match == No && params.Match == Maybe && p.FailsClosed() {
+		return params
+	}
+	return v
+}
+
+// mutable is the verdict where a policy meets the request in a kind that the API server
+// does not serve, as an unserved version of a CRD: it has no schema to mutate by, and
+// refuses the request whatever the failurePolicy. Source: dispatchOne in
+// k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
+func (m *Matcher) mutable(r Request, p *inventory.AdmissionPolicy, kind Kind, v Verdict) Verdict {
+	_, served := m.index.namespaced[kind]
+	if v.Match != Yes || v.Refused || p.Type != inventory.MutatingPolicy || served || kind == r.Kind || kind.Unsure {
+		return v
+	}
+	return Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its rules ask for %s/%s, which the API server does not serve%s whatever the failurePolicy", kind.Group, kind.Version, refusing)}
 }
 
 // orIgnored is a verdict that refuses nothing where the failurePolicy is Ignore.
@@ -138,7 +168,7 @@ func (m *Matcher) params(r Request, p *inventory.AdmissionPolicy, b *inventory.P
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names no namespace for its params, nor has a cluster-scoped request one%s", b.Object.Name, refusing)}
 	case served && !namespaced && ref.Namespace != "":
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names a namespace for its params, which are cluster-scoped%s", b.Object.Name, refusing)}
-	case ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == admissionv1.DenyAction && p.FailsClosed():
+	case b.DeniesWithoutParams() && p.FailsClosed():
 		return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("if %s does not exist, the request is refused (parameterNotFoundAction Deny)", paramName(p, ref))}
 	}
 	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("only if %s exists", paramName(p, ref))}

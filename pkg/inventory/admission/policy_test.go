@@ -195,8 +195,19 @@ func TestPolicySteps(t *testing.T) {
 		"a condition on variables": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
 			s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: `variables.x > 1`}}
 		}, binding: none, want: "p maybe: matchConditions"},
-		"params that may exist":              {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.AllowAction), want: "p maybe: params"},
-		"params that must exist":             {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.DenyAction), want: "p maybe: params"},
+		"params that may exist":  {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.AllowAction), want: "p maybe: params"},
+		"params that must exist": {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.DenyAction), want: "p maybe: params"},
+		"params that must exist, before a condition": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			params("v1", "ConfigMap")(s)
+			s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: "false"}}
+		}, binding: ref("", admissionv1.DenyAction), want: "p maybe: params"},
+		"params that may exist, before a condition": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			params("v1", "ConfigMap")(s)
+			s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: "false"}}
+		}, binding: ref("", admissionv1.AllowAction), want: "p no: matchConditions"},
+		"params of a CRD outside the input, before a binding": {policy: params("x.example.com/v1", "Limits"), binding: func(s *admissionv1.ValidatingAdmissionPolicyBindingSpec) {
+			s.MatchResources = &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "other"}}}
+		}, want: "p maybe: params"},
 		"params of no kind":                  {policy: params("v1", "Limits"), binding: ref("", admissionv1.AllowAction), want: "- yes, refused: params"},
 		"params of a CRD outside the input":  {policy: params("x.example.com/v1", "Limits"), binding: ref("", admissionv1.AllowAction), want: "p maybe: params"},
 		"params of a CRD that is gone":       {policy: params("x.example.com/v1", "Limits"), binding: ref("", admissionv1.AllowAction), cluster: true, want: "- yes, refused: params"},
@@ -250,6 +261,49 @@ func stepOf(step PolicyStep) string {
 		text += ": " + string(step.Reason)
 	}
 	return text
+}
+
+// TestMutatingPoliciesOfWhatCannotBeMutated: none is asked about what is deleted, and in
+// a version of a CRD that is not served none has a schema to mutate by.
+func TestMutatingPoliciesOfWhatCannotBeMutated(t *testing.T) {
+	served := func(name string, served bool) apiextensionsv1.CustomResourceDefinitionVersion {
+		return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: served, Storage: served}
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
+		Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{served("v1", true), served("v2", false)},
+	}}
+	for _, test := range []struct {
+		operation Operation
+		version   string
+		want      string
+	}{
+		{Create, "v1", "p yes"},
+		{Create, "v2", "p yes, refused: rules"},
+		{Delete, "v1", "- no: rules"},
+	} {
+		rule := admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+			Rule:       admissionv1.Rule{APIGroups: []string{"example.com"}, APIVersions: []string{test.version}, Resources: []string{"widgets"}},
+		}}
+		o := inventory.Objects{
+			CRDs: []*apiextensionsv1.CustomResourceDefinition{crd},
+			MutatingPolicies: []*admissionv1.MutatingAdmissionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.MutatingAdmissionPolicySpec{
+				FailurePolicy: new(admissionv1.Ignore), MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{rule}},
+			}}},
+			MutatingPolicyBindings: []*admissionv1.MutatingAdmissionPolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "p"}}},
+		}
+		m := New(o.Snapshot(time.Time{}))
+		r, err := m.Request(test.operation, resource(t, "widgets.example.com"), Subject{Namespace: "default", Name: "w"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := m.Chain(r)
+		if steps := slices.Concat(c.Policies, c.SkippedPolicies); len(steps) != 1 || stepOf(steps[0]) != test.want {
+			t.Errorf("%s by a rule for %s: %+v, want %s", test.operation, test.version, steps, test.want)
+		}
+	}
 }
 
 // TestResourceNames: a rule for names is for no collection, of which the API server
