@@ -17,6 +17,8 @@ type Call struct {
 	Group, Version, Resource string
 	Namespace, Name          string
 	DryRun                   bool
+	// Annotations are the keys of the object's, sorted and separated by spaces.
+	Annotations string
 }
 
 // Calls are all calls received since the start, in order, but for those that

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -50,6 +53,8 @@ func (r review) call() Call {
 	if a.SubResource != "" {
 		resource += "/" + a.SubResource
 	}
+	var object metav1.PartialObjectMetadata
+	_ = json.Unmarshal(a.Object.Raw, &object) // else there is none
 	return Call{
 		UID:       a.UID,
 		Operation: string(a.Operation),
@@ -59,6 +64,8 @@ func (r review) call() Call {
 		Namespace: a.Namespace,
 		Name:      a.Name,
 		DryRun:    a.DryRun != nil && *a.DryRun,
+
+		Annotations: strings.Join(slices.Sorted(maps.Keys(object.Annotations)), " "),
 	}
 }
 

@@ -15,6 +15,10 @@ import (
 // maxReductions bounds how many smaller registrations are tried.
 const maxReductions = 150
 
+// maxReported is how many disputed requests of a round are made smaller: most have one
+// cause.
+const maxReported = 2
+
 // disputed is a request of which explain and the API server disagree.
 type disputed struct {
 	request
@@ -49,11 +53,10 @@ func (e explainer) reduced(t *testing.T, c *configurations, d disputed) *configu
 	tries := 0
 	for reducing := true; reducing; {
 		reducing = false
-		for hooks := range smaller(c.hooks) {
+		for next := range c.smaller() {
 			if tries++; tries > maxReductions {
 				return c
 			}
-			next := &configurations{prefix: c.prefix, hooks: hooks}
 			if e.again(t, next, d) != "" {
 				c, reducing = next, true
 				break
@@ -71,6 +74,25 @@ func (e explainer) again(t *testing.T, c *configurations, d disputed) string {
 	defer c.unregister(t)
 	p := c.of(e.explain(t, c, []request{d.request}, d.knowledge)[0])
 	return c.disagreement(p, e.do(t, c, d.request))
+}
+
+// smaller yields what is registered with fewer policies, or fewer webhooks.
+func (c *configurations) smaller() iter.Seq[*configurations] {
+	return func(yield func(*configurations) bool) {
+		for _, policies := range append([][]policy{nil}, fewer(c.policies)...) {
+			if len(c.policies) > 0 && !yield(&configurations{prefix: c.prefix, hooks: c.hooks, policies: policies}) {
+				return
+			}
+		}
+		for hooks := range smaller(c.hooks) {
+			if !yield(&configurations{prefix: c.prefix, hooks: hooks, policies: c.policies}) {
+				return
+			}
+		}
+		if len(c.hooks) == 1 && len(c.policies) > 0 {
+			yield(&configurations{prefix: c.prefix, policies: c.policies})
+		}
+	}
 }
 
 // smaller yields the webhooks without half of them, without one, and with one that

@@ -11,7 +11,9 @@ import (
 var (
 	suite testenv.Suite
 	stock = suite.Shared(cluster.Options{})
-	older = suite.Shared(cluster.Options{APIServerFlags: []string{"--emulated-version=1.34"}, WithoutControllers: true})
+	// emulating has mutating policies, and sends reviews to webhooks.
+	emulating = suite.Shared(cluster.Options{APIServerFlags: []string{"--emulated-version=1.36"}, WithoutControllers: true})
+	older     = suite.Shared(cluster.Options{APIServerFlags: []string{"--emulated-version=1.34"}, WithoutControllers: true})
 )
 
 func TestMain(m *testing.M) { suite.Main(m) }
