@@ -76,7 +76,7 @@ func (e explainer) generatedPolicy(r *rand.Rand, p policy) policy {
 		p.conditions = []admissionv1.MatchCondition{{Name: "c0", Expression: expression}}
 	}
 	n := 1 + r.IntN(2)
-	if p.mutating { // it cannot tell by which it is evaluated
+	if p.mutating { // it does not show by which it is evaluated
 		n = 1
 	}
 	for i := range n {
@@ -93,10 +93,10 @@ func someParamKind(r *rand.Rand, p *policy) *admissionv1.ParamKind {
 		p.match.ResourceRules[0].Operations = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 		return &admissionv1.ParamKind{APIVersion: "explain.example.com/v1", Kind: "Missing"}
 	case n < 4:
-		p.match.ExcludeResourceRules = append(p.match.ExcludeResourceRules, sentinelRequest())
+		p.match.ExcludeResourceRules = append(p.match.ExcludeResourceRules, sentinelRequest(), registrations())
 		return &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
 	case n < 6:
-		p.match.ExcludeResourceRules = append(p.match.ExcludeResourceRules, sentinelRequest())
+		p.match.ExcludeResourceRules = append(p.match.ExcludeResourceRules, sentinelRequest(), registrations())
 		return &admissionv1.ParamKind{APIVersion: "v1", Kind: "Namespace"}
 	}
 	return nil
@@ -107,6 +107,13 @@ func someParamKind(r *rand.Rand, p *policy) *admissionv1.ParamKind {
 func sentinelRequest() admissionv1.NamedRuleWithOperations {
 	out := admissionv1.NamedRuleWithOperations{RuleWithOperations: testenv.Rule("", "configmaps"), ResourceNames: []string{sentinelName}}
 	out.Operations = []admissionv1.OperationType{admissionv1.Create}
+	return out
+}
+
+// registrations covers the configurations of the round themselves, for the same reason.
+func registrations() admissionv1.NamedRuleWithOperations {
+	out := admissionv1.NamedRuleWithOperations{RuleWithOperations: testenv.Rule("admissionregistration.k8s.io", "*")}
+	out.Operations = []admissionv1.OperationType{admissionv1.OperationAll}
 	return out
 }
 

@@ -495,6 +495,8 @@ func (c *configurations) disagreement(p prediction, got outcome) string {
 	switch {
 	case refusedByCondition(got.err) && (p.refuses || p.doubtful):
 		return ""
+	case got.err != nil && strings.Contains(got.err.Error(), "request to convert CR to an invalid group/version"):
+		return "" // a mutation of the scale of a custom resource, which explain does not follow
 	case p.refuses:
 		return "the request was not refused"
 	case got.err != nil:
