@@ -402,7 +402,7 @@ func TestAuditLogOfAnything(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(folder, "other", name)
-			testenv.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			testenv.Must(t, os.MkdirAll(filepath.Join(folder, "other"), 0o700))
 			if name != "." && name != "missing" {
 				testenv.Must(t, os.WriteFile(file, c.content, 0o600))
 				defer os.Remove(file)

@@ -103,7 +103,7 @@ type impactEvicted struct {
 func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	out := Consequences{
 		Version: documentVersion, Effects: []impactEffect{}, Appearing: []Finding{}, Disappearing: []Finding{},
-		Recovery: []impactWave{}, Stuck: []impactStuck{}, Weakened: []impactWeakened{}, Unknown: []WebhookRef{}, Errors: []Error{},
+		Recovery: []impactWave{}, Stuck: []impactStuck{}, Weakened: []impactWeakened{}, Unknown: []WebhookRef{}, Errors: newErrors(r.Snapshot.Errors),
 		Evicted: []impactEvicted{},
 		Change:  impactChange{Nodes: c.Change.Nodes},
 	}
@@ -137,7 +137,6 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	for _, ref := range c.Unknown {
 		out.Unknown = append(out.Unknown, WebhookRef(ref))
 	}
-	out.Errors = newErrors(r.Snapshot.Errors)
 	return out
 }
 
