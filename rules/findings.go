@@ -92,7 +92,7 @@ func (f finding) alert(name string, severity classify.Severity) Alert {
 		For:         f.check.For,
 		KeepFiring:  f.keepFiring(severity),
 		Expr:        f.expr(name),
-		Summary:     `Webhook {{ $labels.name }}: ` + found(f.check),
+		Summary:     subjectOf(f.check) + ` {{ $labels.name }}: ` + found(f.check),
 		Description: describe(f.check),
 		Runbook:     "pkg/classify/" + f.check.Name + ".md",
 		Labels:      map[string]string{"check": f.check.Name},
@@ -139,6 +139,11 @@ func (f finding) expr(alert string) string {
 // it does and what to do about it.
 func describe(c *classify.Check) string {
 	var b strings.Builder
+	if c.Find == nil {
+		b.WriteString(`{{ if eq $labels.type "mutatingpolicy" }}MutatingAdmissionPolicy{{ else }}ValidatingAdmissionPolicy{{ end }} {{ $labels.name }}: ` + found(c) +
+			" Impact: " + firstParagraph(c.Runbook(), "Impact") + " Mitigation: " + firstParagraph(c.Runbook(), "Mitigation") + printsFinding)
+		return b.String()
+	}
 	b.WriteString(`{{ if eq $labels.type "admit" }}Mutating{{ else if eq $labels.type "conversion" }}Conversion{{ else }}Validating{{ end }} webhook {{ $labels.name }}`)
 	b.WriteString(`{{ if ne $labels.type "conversion" }} of configuration {{ $labels.configuration }}{{ end }}`)
 	b.WriteString(`{{ with $labels.resource }}, called for {{ . }}{{ with $labels.group }} of {{ . }}{{ end }}{{ end }}`)
@@ -154,9 +159,19 @@ func describe(c *classify.Check) string {
 			b.WriteString(" " + section + ": " + text)
 		}
 	}
-	b.WriteString(` "webhook-auditor audit" prints the finding in full.`)
+	b.WriteString(printsFinding)
 	b.WriteString(findingVariables(c.Runbook()))
 	return b.String()
+}
+
+const printsFinding = ` "webhook-auditor audit" prints the finding in full.`
+
+// subjectOf is what the check is about.
+func subjectOf(c *classify.Check) string {
+	if c.Find == nil {
+		return "Policy"
+	}
+	return "Webhook"
 }
 
 // impactOfPolicy is what happens while a webhook cannot be called.
@@ -193,7 +208,7 @@ func findingVariables(runbook string) string {
 
 // found continues a sentence about the webhook with what the check finds.
 func found(c *classify.Check) string {
-	return strings.ReplaceAll(lowerFirst(c.Summary), " that a webhook ", " that it ")
+	return strings.NewReplacer(" that a webhook ", " that it ", "an admission policy ", "it ").Replace(lowerFirst(c.Summary))
 }
 
 // firstParagraph returns the first paragraph of the section of a runbook as

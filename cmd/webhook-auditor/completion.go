@@ -287,7 +287,7 @@ func (a *clusterFlags) registered(ctx context.Context, t inventory.Type) []*inve
 		return out
 	}
 	config, err := a.completionConfig()
-	if err != nil {
+	if err != nil || t.IsPolicy() {
 		return nil
 	}
 	group, err := client.Group(config, nil, admissionv1.SchemeGroupVersion)

@@ -15,19 +15,24 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// resourceTypes are the resources that register webhooks, in the singular as
+// resourceTypes are the resources that register webhooks, and policies, in the singular as
 // kubectl prints them.
 var resourceTypes = map[string]inventory.Type{
 	"mutatingwebhookconfiguration":   inventory.Mutating,
 	"validatingwebhookconfiguration": inventory.Validating,
 	"customresourcedefinition":       inventory.Conversion,
 	"crd":                            inventory.Conversion,
+	"mutatingadmissionpolicy":        inventory.MutatingPolicy,
+	"validatingadmissionpolicy":      inventory.ValidatingPolicy,
 }
 
 // resourceType resolves a resource as kubectl takes it: singular or plural, with
 // or without its group.
 func resourceType(name string) (inventory.Type, bool) {
 	name, _, _ = strings.Cut(strings.ToLower(name), ".")
+	if plural, ok := strings.CutSuffix(name, "policies"); ok {
+		name = plural + "policy"
+	}
 	t, ok := resourceTypes[strings.TrimSuffix(name, "s")]
 	return t, ok
 }
@@ -55,6 +60,10 @@ func resourceOf(t inventory.Type) string {
 		return "mutatingwebhookconfiguration"
 	case inventory.Validating:
 		return "validatingwebhookconfiguration"
+	case inventory.MutatingPolicy:
+		return "mutatingadmissionpolicy"
+	case inventory.ValidatingPolicy:
+		return "validatingadmissionpolicy"
 	}
 	return "crd"
 }
@@ -178,9 +187,14 @@ func (s selection) of(d report.Document) report.Document {
 // check refuses targets that the input does not have. A namespace without webhooks
 // is no error, as for kubectl get, but a notice.
 func (s selection) check(d report.Document, notices io.Writer) error {
+	registered := d.Registered()
 	for _, t := range s.targets {
-		if t.ref.Configuration != "" && !slices.ContainsFunc(d.Webhooks, t.selects) {
-			return fmt.Errorf("no webhook of %s found%s", t, suggested(t.similar(d.Webhooks)))
+		switch {
+		case t.ref.Configuration == "" || slices.ContainsFunc(registered, t.selects):
+		case t.ref.Type.IsPolicy():
+			return fmt.Errorf("no %s found%s", t, suggested(t.similar(registered)))
+		default:
+			return fmt.Errorf("no webhook of %s found%s", t, suggested(t.similar(registered)))
 		}
 	}
 	namespaces := serviceNamespaces(d.Webhooks)

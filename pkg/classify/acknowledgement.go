@@ -207,17 +207,22 @@ func configurationOf(r inventory.Ref) configurationKey {
 // it covered a finding.
 func (r *Report) annotated() map[configurationKey]map[string]bool {
 	out := map[configurationKey]map[string]bool{}
-	for i := range r.Profiles {
-		w := r.Profiles[i].Webhook
-		key := configurationOf(w.Ref)
-		annotation := w.Object.Annotations[acknowledgeAnnotation]
+	add := func(registered *inventory.Registration) {
+		key := configurationOf(registered.Ref)
+		annotation := registered.Object.Annotations[acknowledgeAnnotation]
 		if annotation == "" || out[key] != nil {
-			continue
+			return
 		}
 		out[key] = map[string]bool{}
 		for _, check := range acknowledged(annotation) {
 			out[key][check] = false
 		}
+	}
+	for i := range r.Profiles {
+		add(&r.Profiles[i].Registration)
+	}
+	for _, p := range r.Snapshot.Policies {
+		add(&p.Registration)
 	}
 	return out
 }

@@ -21,6 +21,12 @@ var blocksAuditor = &Check{
 		}
 		return blocked(p)
 	},
+	FindPolicy: func(p *PolicyProfile) []Problem {
+		if !p.FailsClosed() || p.Platform {
+			return nil
+		}
+		return refused(p)
+	},
 }
 
 // auditorNeeds are the requests without which the auditor does not start or
@@ -66,6 +72,37 @@ func blocked(p *Profile) []Problem {
 		Severity: severity,
 		Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, %s in %s are refused (failurePolicy Fail)", rulesFor(p, resources), JoinBounded(what), JoinBounded(where)),
 		Fix:      patch(p, excludeNamespaces(p, where)),
+	}}
+}
+
+// refused is blocked for an admission policy, which has no backend to lose: what it
+// surely refuses is a warning, what it may refuse is worth knowing.
+func refused(p *PolicyProfile) []Problem {
+	var what, where []string
+	severity := Info
+	for _, namespace := range p.Policy.AuditorNamespaces {
+		if _, installed := p.Snapshot.Namespaces[namespace]; !installed {
+			continue
+		}
+		for _, n := range auditorNeeds {
+			request, err := p.Matcher.Request(n.operation, n.resource, admission.Subject{Namespace: namespace, Labels: n.labels})
+			if err != nil || !p.isEvaluatedFor(request) {
+				continue
+			}
+			if p.Matcher.MatchPolicy(request, p.AdmissionPolicy, nil).Refused {
+				severity = Warning
+			}
+			what, where = append(what, n.name), append(where, namespace)
+		}
+	}
+	if len(where) == 0 {
+		return nil
+	}
+	what, where = distinct(what), distinct(where)
+	return []Problem{{
+		Severity: severity,
+		Message:  fmt.Sprintf("can keep webhook-auditor from working: where one of its expressions fails, or its params are missing, %s in %s are refused (failurePolicy Fail)", JoinBounded(what), JoinBounded(where)),
+		Fix:      fmt.Sprintf("leave %s out by the namespaceSelector of %s%s", JoinBounded(where), typed(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
 	}}
 }
 

@@ -82,12 +82,16 @@ type Check struct {
 	// else does.
 	ReadsTime bool
 	// Find returns what is wrong with the webhook of the Profile: at most one
-	// Problem, or one per resource where Problem.Resource is set.
+	// Problem, or one per resource where Problem.Resource is set. Nil where the check
+	// is about admission policies alone.
 	Find func(*Profile) []Problem
+	// FindPolicy is Find for an admission policy; nil where the check is about webhooks
+	// alone.
+	FindPolicy func(*PolicyProfile) []Problem
 }
 
 // Problem is what a Check finds wrong with a webhook. Message completes the
-// sentence "webhook NAME …"; Fix says what to do about it.
+// sentence "webhook NAME …", or "policy NAME …"; Fix says what to do about it.
 type Problem struct {
 	Severity Severity
 	Resource inventory.Resource
@@ -117,6 +121,8 @@ var Checks = []*Check{
 	caBundleMissing,
 	caBundleExpiring,
 	failingMatchCondition,
+	paramKindMissing,
+	policyExpression,
 	backendUnreachable,
 	servingCertificate,
 	orphanedConfiguration,
@@ -136,6 +142,8 @@ var Checks = []*Check{
 	singleEndpoint,
 	evictionBlocked,
 	deadRule,
+	policyWithoutEffect,
+	resourceNamesGap,
 	neverCalled,
 	ineffectiveSelector,
 	equivalentGap,

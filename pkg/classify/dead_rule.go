@@ -13,58 +13,72 @@ import (
 
 var deadRule = &Check{
 	Name:     "dead-rule",
-	Summary:  "A rule names only resources for which this API server never calls a webhook.",
+	Summary:  "A rule names only resources for which this API server never calls a webhook, or evaluates a policy.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		var dead, reasons []string
-		for _, i := range p.UnusedRules {
-			if reason := whyDead(p, &p.Rules[i]); reason != "" {
-				dead = append(dead, fmt.Sprintf("rules[%d]", i))
-				reasons = append(reasons, reason)
-			}
-		}
-		if len(dead) == 0 {
-			return nil
-		}
-		return []Problem{{
-			Message: fmt.Sprintf("has no effect through %s: %s", JoinBounded(dead), JoinBounded(slices.Compact(reasons))),
-			Fix:     fmt.Sprintf("remove or correct %s in %s%s", JoinBounded(dead), ObjectName(p), byOwner(p)),
-		}}
+		return deadRules(p.Snapshot, &p.Registration, p.UnusedRules, ObjectName(p))
 	},
+	FindPolicy: func(p *PolicyProfile) []Problem {
+		return deadRules(p.Snapshot, &p.Registration, p.Matcher.UnusedRules(&p.Registration), typed(kindArgument(p), p.Name))
+	},
+}
+
+func deadRules(s *inventory.Snapshot, r *inventory.Registration, unused []int, object string) []Problem {
+	var dead, reasons []string
+	for _, i := range unused {
+		if reason := whyDead(s, r, &r.Rules[i]); reason != "" {
+			dead = append(dead, fmt.Sprintf("rules[%d]", i))
+			reasons = append(reasons, reason)
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	return []Problem{{
+		Message: fmt.Sprintf("has no effect through %s: %s", JoinBounded(dead), JoinBounded(slices.Compact(reasons))),
+		Fix:     fmt.Sprintf("remove or correct %s in %s%s", JoinBounded(dead), object, changedBy(r.Object.Owner)),
+	}}
 }
 
 // whyDead says why a rule that reaches nothing does so; "" where that may
 // change by itself. Wildcards are left alone, for their intent is not known,
 // and so are groups of CRDs that are not served: optional integrations name them.
-func whyDead(p *Profile, rule *admissionv1.RuleWithOperations) string {
+func whyDead(s *inventory.Snapshot, r *inventory.Registration, rule *admissionv1.RuleWithOperations) string {
 	if wildcards(rule) {
 		return ""
 	}
 	for _, group := range rule.APIGroups {
-		if !knowsGroup(p.Snapshot, group) {
+		if !knowsGroup(s, group) {
 			return ""
 		}
 	}
-	served := servedByName(p.Snapshot, rule)
+	served := servedByName(s, rule)
 	switch {
 	case len(served) == 0:
 		return "the API server serves no " + named(rule)
-	case onlyConnects(p, served, rule):
+	case onlyConnects(r, served, rule):
 		return fmt.Sprintf("a CONNECT to %s carries no labels, so that the objectSelector never selects it", named(rule))
-	case allNever(p.Snapshot, served):
-		return "the API server calls no webhook for " + named(rule)
+	case allNever(s, r.Type, served):
+		return "the API server " + asksNone(r.Type) + " for " + named(rule)
 	case !slices.ContainsFunc(served, func(s inventory.Served) bool { return admission.CoversVersion(rule, s.Version) }):
 		return fmt.Sprintf("the API server serves %s only in %s", named(rule), sentence(versionsOf(served), 0))
 	case rule.Scope != nil && *rule.Scope != admissionv1.AllScopes && !slices.ContainsFunc(served, func(s inventory.Served) bool { return s.Namespaced == (*rule.Scope == admissionv1.NamespacedScope) }):
 		return fmt.Sprintf("%s are never of scope %s", named(rule), *rule.Scope)
 	}
-	return fmt.Sprintf("webhooks never see %s of %s", operationsOf(rule), named(rule))
+	return fmt.Sprintf("the API server %s for %s of %s", asksNone(r.Type), operationsOf(rule), named(rule))
+}
+
+func asksNone(t inventory.Type) string {
+	if t.IsPolicy() {
+		return "evaluates no policy"
+	}
+	return "calls no webhook"
 }
 
 // onlyConnects reports whether a rule that reaches nothing would reach CONNECTs
 // if it were not for the objectSelector.
-func onlyConnects(p *Profile, served []inventory.Served, rule *admissionv1.RuleWithOperations) bool {
-	return !p.ObjectSelector.Empty() && admission.RuleOperations(rule).Has(admission.Connect) &&
+func onlyConnects(r *inventory.Registration, served []inventory.Served, rule *admissionv1.RuleWithOperations) bool {
+	return !r.ObjectSelector.Empty() && admission.RuleOperations(rule).Has(admission.Connect) &&
 		slices.ContainsFunc(served, func(s inventory.Served) bool { return slices.Contains(admission.OperationsOn(s), admission.Connect) })
 }
 
@@ -108,8 +122,8 @@ func servedByName(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) [
 	return out
 }
 
-func allNever(s *inventory.Snapshot, served []inventory.Served) bool {
-	never := admission.NeverSent(s)
+func allNever(s *inventory.Snapshot, t inventory.Type, served []inventory.Served) bool {
+	never := admission.NeverSent(s, t)
 	return !slices.ContainsFunc(served, func(r inventory.Served) bool { return !slices.Contains(never, r.Parent()) })
 }
 

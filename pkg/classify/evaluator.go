@@ -59,6 +59,8 @@ func (e *Evaluator) evaluate(w *work, m *admission.Matcher) (*Report, error) {
 	if !w.ended {
 		e.keepFacts(r, d.unchanged)
 		e.findProblems(w, r)
+		r.ofPolicies = e.findOfPolicies(w, r, last)
+		r.Findings = append(r.Findings, r.ofPolicies...)
 	}
 	if !w.ended {
 		r.Findings = sorted(r.Findings)
@@ -246,9 +248,9 @@ func (e *Evaluator) findProblems(w *work, r *Report) {
 	}
 }
 
-// checksBy returns the Checks that read the time, or all others.
+// checksBy returns the Checks of webhooks that read the time, or all others.
 func checksBy(readsTime bool) []*Check {
-	return slices.DeleteFunc(slices.Clone(Checks), func(c *Check) bool { return c.ReadsTime != readsTime })
+	return slices.DeleteFunc(slices.Clone(Checks), func(c *Check) bool { return c.Find == nil || c.ReadsTime != readsTime })
 }
 
 // findingsOf runs the checks. It never returns nil.

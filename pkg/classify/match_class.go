@@ -88,7 +88,7 @@ func (d *deriver) classOf(w *inventory.Webhook, key string) *matchClass {
 	class, known := d.known[key]
 	if !known {
 		d.prepare()
-		class = &matchClass{matched: d.matcher.MatchedResources(w), unused: d.matcher.UnusedRules(w)}
+		class = &matchClass{matched: d.matcher.MatchedResources(w), unused: d.matcher.UnusedRules(&w.Registration)}
 		class.byClass = d.byClass(class.matched)
 		class.runLevelZero = d.matchedOnZero(class, w)
 		d.known[key] = class

@@ -112,8 +112,11 @@ func requestsTo(resources []inventory.Resource) string {
 }
 
 // byOwner says where to make a change that would be reverted otherwise.
-func byOwner(p *Profile) string {
-	if by := revertedBy(p.Object.Owner); by != "" {
+func byOwner(p *Profile) string { return changedBy(p.Object.Owner) }
+
+// changedBy is byOwner for the owner of any object.
+func changedBy(owner inventory.Owner) string {
+	if by := revertedBy(owner); by != "" {
 		return "; " + by
 	}
 	return ""

@@ -183,8 +183,8 @@ func fixesOf(t *testing.T, name string) map[string]string {
 		t.Fatal(err)
 	}
 	out := map[string]string{}
-	keep := func(what string, p *Profile, fix string) {
-		key := fmt.Sprintf("%s %s %s %d", what, p.Type, p.Object.Owner.Tool, len(copied(fix))-1)
+	keep := func(what string, r *inventory.Registration, fix string) {
+		key := fmt.Sprintf("%s %s %s %d", what, r.Type, r.Object.Owner.Tool, len(copied(fix))-1)
 		if out[key] == "" {
 			out[key] = fix
 		}
@@ -193,15 +193,18 @@ func fixesOf(t *testing.T, name string) map[string]string {
 		report := renamed(t, file, name)
 		for _, f := range report.Findings {
 			i := slices.IndexFunc(report.Profiles, func(p Profile) bool { return p.Ref == f.Webhook })
-			if i >= 0 {
-				keep(f.Check.Name, &report.Profiles[i], f.Fix)
+			switch {
+			case i >= 0:
+				keep(f.Check.Name, &report.Profiles[i].Registration, f.Fix)
+			case f.Webhook.Type.IsPolicy():
+				keep(f.Check.Name, &inventory.Registration{Ref: f.Webhook}, f.Fix)
 			}
 		}
 		for i := range report.Profiles {
 			p := &report.Profiles[i]
-			keep("explain", p, "to let requests through meanwhile: "+DeleteCommand(p))
+			keep("explain", &p.Registration, "to let requests through meanwhile: "+DeleteCommand(p))
 			c := p.Commands()
-			keep("commands", p, strings.Join(slices.Concat([]string{c.Save, c.Disable, c.Restore}, c.Inspect), "; "))
+			keep("commands", &p.Registration, strings.Join(slices.Concat([]string{c.Save, c.Disable, c.Restore}, c.Inspect), "; "))
 		}
 	}
 	return out

@@ -40,11 +40,11 @@ webhooks:
 		"namespaces":         {rule("DELETE", "namespaces"), "delete-path", []string{"namespaces cannot be deleted"}, []string{"drains", "garbage"}},
 		"finalizers":         {rule("UPDATE", "namespaces/finalize"), "delete-path", []string{"namespaces stay Terminating"}, []string{"drains", "cannot be deleted"}},
 		"the selector":       {rule("CONNECT", "pods/exec") + selector, "dead-rule", []string{"a CONNECT to pods/exec carries no labels", "objectSelector"}, []string{"never see CONNECT"}},
-		"another operation":  {rule("CREATE", "pods/exec"), "dead-rule", []string{"webhooks never see CREATE of pods/exec"}, []string{"labels"}},
+		"another operation":  {rule("CREATE", "pods/exec"), "dead-rule", []string{"the API server calls no webhook for CREATE of pods/exec"}, []string{"labels"}},
 		"kube-system":        {rule("UPDATE", "namespaces") + inSystem, "control-plane-path", []string{"is on the path", "namespaces of kube-system are refused"}, []string{"unless"}},
 		"its status":         {rule("UPDATE", "namespaces/status") + inSystem, "control-plane-path", []string{"is on the path", "namespaces/status of kube-system are refused"}, []string{"unless"}},
 		"every Namespace":    {rule("UPDATE", "namespaces, namespaces/status"), "control-plane-path", []string{"namespaces and namespaces/status are refused"}, []string{"kube-system"}},
-		"another, selecting": {rule("CREATE", "pods/exec") + selector, "dead-rule", []string{"webhooks never see CREATE of pods/exec"}, []string{"labels"}},
+		"another, selecting": {rule("CREATE", "pods/exec") + selector, "dead-rule", []string{"the API server calls no webhook for CREATE of pods/exec"}, []string{"labels"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "webhook.yaml")

@@ -80,6 +80,12 @@ var Families = []Family{
 		Collect: webhookInfo,
 	},
 	{
+		Name:    "policy_info",
+		Help:    "Information about an admission policy; value is always 1.",
+		Labels:  []string{"type", "name", "failure_policy", "param_kind", "bound", "owner"},
+		Collect: policyInfo,
+	},
+	{
 		Name:    "webhook_timeout_seconds",
 		Help:    "Timeout of a call of the API server.",
 		Labels:  refLabels(),
@@ -228,6 +234,16 @@ func webhookInfo(r *classify.Report, emit func(float64, ...string)) {
 			string(p.FailurePolicy), string(p.MatchPolicy),
 			string(p.Webhook.Backend.Kind), p.Webhook.Backend.Service.Namespace, p.Webhook.Backend.Service.Name,
 			strconv.FormatBool(p.Approved), p.Object.Owner.String())
+	}
+}
+
+func policyInfo(r *classify.Report, emit func(float64, ...string)) {
+	for _, p := range r.Snapshot.Policies {
+		kind := ""
+		if p.ParamKind != nil {
+			kind = p.ParamKind.Kind
+		}
+		emit(1, string(p.Type), p.Name, string(p.FailurePolicy), kind, strconv.FormatBool(len(p.Bindings) > 0), p.Object.Owner.String())
 	}
 }
 

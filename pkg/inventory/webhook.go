@@ -31,6 +31,14 @@ func (t Type) Validates() bool { return t == Validating || t == ValidatingPolicy
 // IsPolicy reports whether it is a type of policies.
 func (t Type) IsPolicy() bool { return t == MutatingPolicy || t == ValidatingPolicy }
 
+// Noun is what sentences call one of the type.
+func (t Type) Noun() string {
+	if t.IsPolicy() {
+		return "policy"
+	}
+	return "webhook"
+}
+
 // Ref names one webhook or policy. It is comparable and outlives its Snapshot.
 type Ref struct {
 	Type Type

@@ -83,11 +83,17 @@ func criticalFindings(r *classify.Report) map[identity]*classify.Finding {
 }
 
 func objectOf(webhook inventory.Ref, r *classify.Report) inventory.Object {
-	i := slices.IndexFunc(r.Snapshot.Webhooks, func(w *inventory.Webhook) bool { return w.Ref == webhook })
-	if i < 0 {
-		return inventory.Object{}
+	for _, w := range r.Snapshot.Webhooks {
+		if w.Ref == webhook {
+			return w.Object
+		}
 	}
-	return r.Snapshot.Webhooks[i].Object
+	for _, p := range r.Snapshot.Policies {
+		if p.Ref == webhook {
+			return p.Object
+		}
+	}
+	return inventory.Object{}
 }
 
 // change is what is not recorded yet of a finding, oldest first: at most that it came
@@ -289,11 +295,13 @@ func (q *eventQueue) window(t transition, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// apiVersions of the objects that register webhooks.
+// apiVersions of the objects that register webhooks, and of policies.
 var apiVersions = map[string]string{
-	inventory.KindValidating: "admissionregistration.k8s.io/v1",
-	inventory.KindMutating:   "admissionregistration.k8s.io/v1",
-	inventory.KindCRD:        "apiextensions.k8s.io/v1",
+	inventory.KindValidating:       "admissionregistration.k8s.io/v1",
+	inventory.KindMutating:         "admissionregistration.k8s.io/v1",
+	inventory.KindValidatingPolicy: "admissionregistration.k8s.io/v1",
+	inventory.KindMutatingPolicy:   "admissionregistration.k8s.io/v1",
+	inventory.KindCRD:              "apiextensions.k8s.io/v1",
 }
 
 func kindOf(t inventory.Type) string {
@@ -302,6 +310,10 @@ func kindOf(t inventory.Type) string {
 		return inventory.KindMutating
 	case inventory.Validating:
 		return inventory.KindValidating
+	case inventory.MutatingPolicy:
+		return inventory.KindMutatingPolicy
+	case inventory.ValidatingPolicy:
+		return inventory.KindValidatingPolicy
 	}
 	return inventory.KindCRD
 }
@@ -329,9 +341,9 @@ const (
 // event is the Event of the transition, with the number of those that got none.
 func (t transition) event(window time.Time, omitted int) *corev1.Event {
 	at := metav1.NewTime(t.at)
-	kind, reason, message := corev1.EventTypeWarning, reasonCritical, fmt.Sprintf("%s: webhook %s %s", t.Check, t.Webhook.Name, t.message)
+	kind, reason, message := corev1.EventTypeWarning, reasonCritical, fmt.Sprintf("%s: %s %s %s", t.Check, t.Webhook.Type.Noun(), t.Webhook.Name, t.message)
 	if t.gone {
-		kind, reason, message = corev1.EventTypeNormal, reasonGone, fmt.Sprintf("%s: no longer true of webhook %s", t.Check, t.Webhook.Name)
+		kind, reason, message = corev1.EventTypeNormal, reasonGone, fmt.Sprintf("%s: no longer true of %s %s", t.Check, t.Webhook.Type.Noun(), t.Webhook.Name)
 	}
 	message = shorten(message, maxMessage)
 	if omitted > 0 {

@@ -111,7 +111,7 @@ func resultOf(f *classify.Finding, r *classify.Report) policyResult {
 		Severity: severities[f.Severity],
 		Result:   outcome,
 		Scored:   outcome == "fail",
-		Message:  shorten(fmt.Sprintf("webhook %s %s", f.Webhook.Name, f.Message), maxMessage),
+		Message:  shorten(fmt.Sprintf("%s %s %s", f.Webhook.Type.Noun(), f.Webhook.Name, f.Message), maxMessage),
 		Resources: []policySubject{{
 			APIVersion: apiVersions[kind],
 			Kind:       kind,

@@ -67,7 +67,7 @@ func webhookName(ref inventory.Ref) string {
 }
 
 func (l links) webhook(ref inventory.Ref) link {
-	if l.file != nil && !l.file.webhooks[ref] {
+	if l.file != nil && !l.file.webhooks[ref] || ref.Type.IsPolicy() { // of which there is no page
 		return link{Text: ref.Name}
 	}
 	return link{ref.Name, l.to(webhookName(ref))}

@@ -221,7 +221,7 @@ func refNames(refs []WebhookRef) []string {
 func findingLines(findings []Finding) []string {
 	var out []string
 	for _, f := range findings {
-		out = append(out, fmt.Sprintf("%s %s: webhook %s %s", f.Severity, f.Check, f.Name, f.Message))
+		out = append(out, fmt.Sprintf("%s %s: %s %s %s", f.Severity, f.Check, f.Type.Noun(), f.Name, f.Message))
 	}
 	return out
 }

@@ -13,9 +13,12 @@ import (
 // InContext returns the Document with the context of the kubeconfig at all that it
 // holds.
 func (d Document) InContext(name string) Document {
-	d.Webhooks, d.Findings, d.Errors = slices.Clone(d.Webhooks), slices.Clone(d.Findings), slices.Clone(d.Errors)
+	d.Webhooks, d.Policies, d.Findings, d.Errors = slices.Clone(d.Webhooks), slices.Clone(d.Policies), slices.Clone(d.Findings), slices.Clone(d.Errors)
 	for i := range d.Webhooks {
 		d.Webhooks[i].Context = name
+	}
+	for i := range d.Policies {
+		d.Policies[i].Context = name
 	}
 	for i := range d.Findings {
 		d.Findings[i].Context = name
@@ -34,10 +37,12 @@ func Merge(documents []Document) Document {
 	var servers []string
 	for _, d := range documents {
 		out.Webhooks = append(out.Webhooks, d.Webhooks...)
+		out.Policies = append(out.Policies, d.Policies...)
 		out.Findings = append(out.Findings, d.Findings...)
 		out.Errors = append(out.Errors, d.Errors...)
 		out.Contexts = append(out.Contexts, d.Contexts...)
 		out.Totals.Webhooks += d.Totals.Webhooks
+		out.Totals.Policies += d.Totals.Policies
 		out.Totals.Findings.Critical += d.Totals.Findings.Critical
 		out.Totals.Findings.Warning += d.Totals.Findings.Warning
 		out.Totals.Findings.Info += d.Totals.Findings.Info

@@ -52,7 +52,7 @@ func TestMerge(t *testing.T) {
 // is first, and its numbers are unknown. One cluster has no such table.
 func TestWriteContexts(t *testing.T) {
 	of := func(name string, findings FindingTotals) Document {
-		return Document{Taken: time.Unix(1, 0), Server: "v1.37.1", Totals: Totals{3, findings}}.InContext(name)
+		return Document{Taken: time.Unix(1, 0), Server: "v1.37.1", Totals: Totals{Webhooks: 3, Findings: findings}}.InContext(name)
 	}
 	merged := Merge([]Document{
 		of("info", FindingTotals{Info: 9}), of("warning", FindingTotals{Warning: 1}), of("critical", FindingTotals{Critical: 1}),

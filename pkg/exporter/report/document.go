@@ -40,6 +40,9 @@ type Document struct {
 	Server string `json:"server"`
 	// Webhooks are sorted by type, configuration and name.
 	Webhooks []Webhook `json:"webhooks"`
+	// Policies are the admission policies, sorted by type and name; absent where there
+	// are none, or none could be read.
+	Policies []AdmissionPolicy `json:"policies,omitempty"`
 	// Findings are sorted, the worst first.
 	Findings []Finding `json:"findings"`
 	// Errors are what cannot be read.
@@ -91,6 +94,46 @@ type Webhook struct {
 	AuditLog []string `json:"auditLog,omitempty"`
 }
 
+// AdmissionPolicy is one admission policy of a Document.
+type AdmissionPolicy struct {
+	// Context is that of the kubeconfig; absent unless several were read.
+	Context       string         `json:"context,omitempty"`
+	Type          inventory.Type `json:"type"`
+	Name          string         `json:"name"`
+	FailurePolicy string         `json:"failurePolicy"`
+	// ParamKind is the kind of its params, as "v1 ConfigMap"; absent without any.
+	ParamKind string `json:"paramKind,omitempty"`
+	// Bindings are the names of those that put it into effect, sorted.
+	Bindings []string `json:"bindings"`
+	// Owner is the tool and the release that installed it, "" if unknown.
+	Owner string `json:"owner"`
+}
+
+func newAdmissionPolicy(p *inventory.AdmissionPolicy) AdmissionPolicy {
+	out := AdmissionPolicy{Type: p.Type, Name: p.Name, FailurePolicy: string(p.FailurePolicy), Bindings: []string{}, Owner: p.Object.Owner.String()}
+	if p.ParamKind != nil {
+		out.ParamKind = p.ParamKind.APIVersion + " " + p.ParamKind.Kind
+	}
+	for _, b := range p.Bindings {
+		out.Bindings = append(out.Bindings, b.Object.Name)
+	}
+	return out
+}
+
+// registered is what selects it as TYPE/NAME does a webhook.
+func (p AdmissionPolicy) registered() Webhook {
+	return Webhook{Context: p.Context, Type: p.Type, Configuration: p.Name, Name: p.Name}
+}
+
+// Registered are the webhooks and, with their types and names alone, the policies.
+func (d Document) Registered() []Webhook {
+	out := slices.Clone(d.Webhooks)
+	for _, p := range d.Policies {
+		out = append(out, p.registered())
+	}
+	return out
+}
+
 // Reach are the resources of each class that a webhook is called for. It is that of
 // the Report: a copy for each of many webhooks would be a tenth of the memory.
 type Reach map[classify.Class][]inventory.Resource
@@ -129,7 +172,7 @@ type Finding struct {
 	Name          string            `json:"name"`
 	// Resource is set only where the check is about one.
 	Resource string `json:"resource"`
-	// Message completes the sentence "webhook NAME …".
+	// Message completes the sentence "webhook NAME …", or "policy NAME …".
 	Message string `json:"message"`
 	Fix     string `json:"fix"`
 	// Runbook is the address of the check's runbook.
@@ -190,7 +233,9 @@ type ContextTotals struct {
 
 // Totals count what a Document holds.
 type Totals struct {
-	Webhooks int           `json:"webhooks"`
+	Webhooks int `json:"webhooks"`
+	// Policies are the admission policies.
+	Policies int           `json:"policies"`
 	Findings FindingTotals `json:"findings"`
 }
 
@@ -213,6 +258,7 @@ func NewDocument(r *classify.Report) Document {
 		Errors:   make([]Error, 0, len(r.Errors)),
 		Totals: Totals{
 			Webhooks: len(r.Profiles),
+			Policies: len(r.Snapshot.Policies),
 			Findings: FindingTotals{totals.Critical, totals.Warning, totals.Info},
 		},
 	}
@@ -220,6 +266,9 @@ func NewDocument(r *classify.Report) Document {
 		d.Webhooks = append(d.Webhooks, newWebhook(&r.Profiles[i], r.Snapshot))
 	}
 	slices.SortStableFunc(d.Webhooks, Webhook.compare)
+	for _, p := range r.Snapshot.Policies {
+		d.Policies = append(d.Policies, newAdmissionPolicy(p))
+	}
 	for _, f := range r.Findings {
 		finding := newFinding(f)
 		finding.Message += AuditEvidence(r.Snapshot, f.Webhook)

@@ -131,7 +131,7 @@ func class(r inventory.Ref) string { return string(r.Type) + "/" + r.Configurati
 
 func findingCase(f Finding, limit classify.Severity) junitCase {
 	c := junitCase{Class: class(f.ref()), Name: f.Name + ": " + f.Check, File: f.Source.File, Line: f.Source.Line}
-	message := Clean("webhook " + f.Name + " " + f.Message)
+	message := Clean(f.Type.Noun() + " " + f.Name + " " + f.Message)
 	switch {
 	case f.Acknowledged:
 		c.Skipped = &junitOutcome{Message: "acknowledged: " + message}

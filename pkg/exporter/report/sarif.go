@@ -72,7 +72,7 @@ func sarifRule(c *classify.Check) *sarif.ReportingDescriptor {
 func sarifResult(f Finding, o *Observed) *sarif.Result {
 	result := sarif.NewRuleResult(f.Check).
 		WithLevel(sarifLevels[f.Severity]).
-		WithMessage(sarif.NewTextMessage(Clean("webhook "+f.Name+" "+f.Message) + ".\n" + f.Fix)).
+		WithMessage(sarif.NewTextMessage(Clean(f.Type.Noun()+" "+f.Name+" "+f.Message) + ".\n" + f.Fix)).
 		AddLocation(sarifLocation(f))
 	if f.Acknowledged {
 		result.AddSuppression(sarif.NewSuppression().WithKind("external"))

@@ -6,8 +6,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Select returns the Document of the webhooks that keep selects: their findings,
-// and the totals of these. Errors stay, as they may hide more.
+// Select returns the Document of the webhooks and policies that keep selects: their
+// findings, and the totals of these. Errors stay, as they may hide more.
 func (d Document) Select(keep func(Webhook) bool) Document {
 	selected := map[inventory.Ref]bool{}
 	webhooks := make([]Webhook, 0, len(d.Webhooks))
@@ -15,6 +15,13 @@ func (d Document) Select(keep func(Webhook) bool) Document {
 		if keep(w) {
 			webhooks = append(webhooks, w)
 			selected[w.ref()] = true
+		}
+	}
+	var policies []AdmissionPolicy
+	for _, p := range d.Policies {
+		if keep(p.registered()) {
+			policies = append(policies, p)
+			selected[p.registered().ref()] = true
 		}
 	}
 	findings := make([]Finding, 0, len(d.Findings))
@@ -28,15 +35,15 @@ func (d Document) Select(keep func(Webhook) bool) Document {
 			open = append(open, f)
 		}
 	}
-	d.Webhooks, d.Findings = webhooks, findings
-	d.Totals = Totals{Webhooks: len(webhooks), Findings: countFindings(open)}
+	d.Webhooks, d.Policies, d.Findings = webhooks, policies, findings
+	d.Totals = Totals{Webhooks: len(webhooks), Policies: len(policies), Findings: countFindings(open)}
 	return d
 }
 
-// Shown returns whether a webhook is one of the Document.
+// Shown returns whether a webhook or policy is one of the Document.
 func (d Document) Shown() func(inventory.Ref) bool {
 	shown := make(map[inventory.Ref]bool, len(d.Webhooks))
-	for _, w := range d.Webhooks {
+	for _, w := range d.Registered() {
 		shown[w.ref()] = true
 	}
 	return func(ref inventory.Ref) bool { return shown[ref] }

@@ -14,7 +14,7 @@ func TestSelect(t *testing.T) {
 		t.Errorf("selecting all changes the document:\n%s", diff)
 	}
 	narrow := d.Select(func(w Webhook) bool { return w.Configuration == "policy" })
-	if narrow.Totals != (Totals{2, FindingTotals{Critical: 1, Warning: 1, Info: 1}}) || len(narrow.Webhooks) != 2 || len(narrow.Findings) != 4 {
+	if narrow.Totals != (Totals{Webhooks: 2, Findings: FindingTotals{Critical: 1, Warning: 1, Info: 1}}) || len(narrow.Webhooks) != 2 || len(narrow.Findings) != 4 {
 		t.Errorf("totals %+v of %d webhooks and %d findings", narrow.Totals, len(narrow.Webhooks), len(narrow.Findings))
 	}
 	if len(narrow.Errors) != len(d.Errors) {

@@ -132,7 +132,7 @@ func (p printer) finding(f Finding) {
 		severity, name, text = dim, dim, dim
 	}
 	line := slices.Concat(
-		words("webhook", text), words(f.Name, name),
+		words(f.Type.Noun(), text), words(f.Name, name),
 		words(shortenLists(f.Message), text), words(particulars(f), dim),
 	)
 	p.paragraph(word{fmt.Sprintf("%-*s", margin, strings.ToUpper(f.Severity.String())), severity}, line)
@@ -192,7 +192,7 @@ func (d Document) summary() string {
 	switch {
 	case len(d.Findings) > 0:
 		return foundIn(d)
-	case d.Totals.Webhooks == 0:
+	case d.Totals.Webhooks+d.Totals.Policies == 0:
 		return "No webhooks found." + unreadableNote(d)
 	case len(d.Errors) > 0:
 		return "No problems found in what could be read." + audited(d) + unreadableNote(d)
@@ -211,8 +211,15 @@ func foundIn(d Document) string {
 }
 
 func audited(d Document) string {
+	policies := ""
+	if d.Totals.Policies > 0 {
+		policies = fmt.Sprintf(" Audited %d admission policies.", d.Totals.Policies)
+		if d.Totals.Policies == 1 {
+			policies = " Audited 1 admission policy."
+		}
+	}
 	if d.Totals.Webhooks == 0 {
-		return " No webhooks found."
+		return " No webhooks found." + policies
 	}
 	configurations := map[[3]string]bool{}
 	byType := map[inventory.Type]int{}
@@ -226,8 +233,8 @@ func audited(d Document) string {
 			types = append(types, fmt.Sprintf("%d %s", byType[t], t))
 		}
 	}
-	return fmt.Sprintf(" Audited %s (%s) in %s of %s.", inventory.Counted(d.Totals.Webhooks, "webhook"),
-		strings.Join(types, ", "), inventory.Counted(len(configurations), "configuration"), d.server())
+	return fmt.Sprintf(" Audited %s (%s) in %s of %s.%s", inventory.Counted(d.Totals.Webhooks, "webhook"),
+		strings.Join(types, ", "), inventory.Counted(len(configurations), "configuration"), d.server(), policies)
 }
 
 // server is the version of the API server; files without one are evaluated for

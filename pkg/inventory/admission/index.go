@@ -115,7 +115,7 @@ func newIndex(s *inventory.Snapshot, p *programs) *index {
 
 		namespaced: map[Kind]bool{},
 	}).withoutCaches(p)
-	exempt := NeverSent(s)
+	exempt := NeverSent(s, inventory.Validating)
 	byStorage := map[inventory.Resource][]int{}
 	for _, served := range s.Served {
 		i, seen := x.at[served.Resource]

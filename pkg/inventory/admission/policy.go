@@ -50,7 +50,7 @@ func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *invent
 	if verdict.Match == No {
 		return verdict
 	}
-	ofKind := m.paramKind(p)
+	ofKind := m.ParamKind(p)
 	if verdict = verdict.and(ofKind); b == nil || verdict.Match == No || verdict.Refused {
 		return orIgnored(p, verdict)
 	}
@@ -124,9 +124,9 @@ func bindingDetail(b *inventory.PolicyBinding, v Verdict) string {
 	return fmt.Sprintf("binding %s leaves it out by its %s", b.Object.Name, v.Reason)
 }
 
-// paramKind is the verdict on the kind of the policy's params: one that the API server
+// ParamKind is the verdict on the kind of the policy's params: one that the API server
 // does not serve refuses all that the policy matches. Files need not hold its CRD.
-func (m *Matcher) paramKind(p *inventory.AdmissionPolicy) Verdict {
+func (m *Matcher) ParamKind(p *inventory.AdmissionPolicy) Verdict {
 	kind := p.ParamKind
 	if kind == nil {
 		return Verdict{Match: Yes}

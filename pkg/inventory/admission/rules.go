@@ -102,8 +102,12 @@ var excludedReviews = []inventory.Resource{
 // the gate above says. Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic.
 var neverJudged = slices.Concat(exemptKinds[2:], excludedReviews)
 
-// NeverSent returns the resources for which this server calls no webhook.
-func NeverSent(s *inventory.Snapshot) []inventory.Resource {
+// NeverSent returns the resources for which this server calls no webhook, or evaluates
+// no policy where the type is one of policies.
+func NeverSent(s *inventory.Snapshot, t inventory.Type) []inventory.Resource {
+	if t.IsPolicy() {
+		return neverJudged
+	}
 	if s.ReviewsExcluded {
 		return slices.Concat(exemptKinds, excludedReviews)
 	}

@@ -9,28 +9,28 @@ import (
 )
 
 // UnusedRules returns the indexes of the rules that match nothing that this server
-// serves and sends to webhooks.
-func (m *Matcher) UnusedRules(w *inventory.Webhook) []int {
+// serves and sends to webhooks, or evaluates policies for.
+func (m *Matcher) UnusedRules(r *inventory.Registration) []int {
 	x := m.index
 	possible := allOperations
-	if !w.ObjectSelector.Empty() {
+	if !r.ObjectSelector.Empty() {
 		possible &^= operationBits[Connect] // what it sends carries no labels
 	}
+	exempt := func(t *target) bool { return t.exempt }
+	if r.Type.IsPolicy() {
+		exempt = func(t *target) bool { return slices.Contains(neverJudged, t.Parent()) }
+	}
 	var out []int
-	for i := range w.Rules {
-		if x.unused(&w.Rules[i], w.MatchPolicy, possible) {
+	for i := range r.Rules {
+		unused := true
+		x.matches(&r.Rules[i], r.MatchPolicy, func(target int, ops Operations, _ bool) {
+			unused = unused && (ops&possible == 0 || exempt(&x.targets[target]))
+		})
+		if unused {
 			out = append(out, i)
 		}
 	}
 	return out
-}
-
-func (x *index) unused(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, possible Operations) bool {
-	unused := true
-	x.matches(rule, policy, func(target int, ops Operations, _ bool) {
-		unused = unused && (ops&possible == 0 || x.targets[target].exempt)
-	})
-	return unused
 }
 
 // UnmatchedVersions returns, for a resource, the served versions of what is stored

@@ -1,0 +1,24 @@
+package classify
+
+import (
+	"fmt"
+	"time"
+)
+
+var paramKindMissing = &Check{
+	Name:     "param-kind-missing",
+	Summary:  "An admission policy refuses everything that it matches: the API server does not serve the kind of its params.",
+	Severity: Critical,
+	Alerts:   map[Severity]string{Critical: "AdmissionPolicyParamKindMissing"},
+	For:      5 * time.Minute,
+	FindPolicy: func(p *PolicyProfile) []Problem {
+		if !p.FailsClosed() || len(p.Bindings) == 0 || !p.Matcher.ParamKind(p.AdmissionPolicy).Refused {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("refuses %s, whatever its bindings and matchConditions say: the API server does not serve %s %s, the kind of its params (failurePolicy Fail); an API server that has served it lets requests pass until it starts anew",
+				ruledRequests(p), p.ParamKind.APIVersion, p.ParamKind.Kind),
+			Fix: fmt.Sprintf("%s; then create the CustomResourceDefinition of %s, and the bindings half a minute after it", deleteBindings(p), quoted(p.ParamKind.Kind)),
+		}}
+	},
+}

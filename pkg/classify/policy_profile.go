@@ -1,0 +1,140 @@
+package classify
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// PolicyProfile is an admission policy as checks see it, and what is around it.
+type PolicyProfile struct {
+	*inventory.AdmissionPolicy
+	// Platform says that the Policy counts it as a part of the platform.
+	Platform bool
+	// Absent says that the input holds no such policy, but a binding of it.
+	Absent bool
+	// Snapshot holds the facts around the policy.
+	Snapshot *inventory.Snapshot
+	// Matcher answers what the API server does with requests.
+	Matcher *admission.Matcher
+	// Policy holds what the cluster's owner decided.
+	Policy *Policy
+	// requests are those on the control plane's path.
+	requests controlPlaneRequests
+}
+
+// Denies reports whether what the policy finds refuses requests by one of its bindings.
+func (p *PolicyProfile) Denies() bool {
+	return slices.ContainsFunc(p.Bindings, (*inventory.PolicyBinding).Denies)
+}
+
+// isEvaluatedFor reports whether a binding that denies certainly puts the policy into effect for
+// the request.
+func (p *PolicyProfile) isEvaluatedFor(r admission.Request) bool {
+	return slices.ContainsFunc(p.Bindings, func(b *inventory.PolicyBinding) bool {
+		return b.Denies() && p.Matcher.MatchPolicy(r, p.AdmissionPolicy, b).Match == admission.Yes
+	})
+}
+
+// mayCover reports whether a rule names the resource, or a wildcard does.
+func (p *PolicyProfile) mayCover(r inventory.Resource) bool {
+	return slices.ContainsFunc(p.Rules, func(rule admissionv1.RuleWithOperations) bool {
+		return (slices.Contains(rule.APIGroups, r.Group) || slices.Contains(rule.APIGroups, "*")) && admission.NamesResource(&rule, r)
+	})
+}
+
+// controlPlane are the requests on the control plane's path that a failure of the
+// policy certainly refuses.
+func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {
+	var out []ControlPlaneMatch
+	if !p.FailsClosed() || !p.Denies() {
+		return nil
+	}
+	for r, requests := range p.requests {
+		if !p.mayCover(r) {
+			continue
+		}
+		for _, known := range requests {
+			if p.isEvaluatedFor(known.request) {
+				out = append(out, ControlPlaneMatch{Resource: r, Namespace: known.namespace, Match: admission.Yes})
+			}
+		}
+	}
+	slices.SortFunc(out, compareControlPlaneMatches)
+	return slices.CompactFunc(out, func(a, b ControlPlaneMatch) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
+}
+
+// policyProfiles are those of the Snapshot's policies, and of those that it has
+// bindings of alone.
+func (e *Evaluator) policyProfiles(w *work, r *Report) []PolicyProfile {
+	s := r.Snapshot
+	out := make([]PolicyProfile, 0, len(s.Policies)+len(s.Unbound))
+	var requests controlPlaneRequests
+	if len(s.Policies) > 0 {
+		requests = e.policy.controlPlaneRequests(w, r.Matcher)
+	}
+	platform := newGlobs(e.policy.PlatformWebhooks)
+	for _, p := range s.Policies {
+		out = append(out, PolicyProfile{p, platform.match(p.Name), false, s, r.Matcher, &e.policy, requests})
+	}
+	for _, b := range s.Unbound {
+		p := &inventory.AdmissionPolicy{Registration: inventory.Registration{Ref: b.Policy, Object: b.Object}, Bindings: []*inventory.PolicyBinding{b}}
+		out = append(out, PolicyProfile{AdmissionPolicy: p, Absent: true, Snapshot: s, Matcher: r.Matcher, Policy: &e.policy})
+	}
+	return out
+}
+
+// findOfPolicies returns what the checks find of the admission policies: what the last
+// Report says where nothing changed of which they read anything.
+func (e *Evaluator) findOfPolicies(w *work, r, last *Report) []*Finding {
+	s := r.Snapshot
+	if last != nil && slices.Equal(s.Policies, last.Snapshot.Policies) && slices.Equal(s.Unbound, last.Snapshot.Unbound) {
+		return last.ofPolicies
+	}
+	var out []*Finding
+	for _, p := range e.policyProfiles(w, r) {
+		for _, check := range Checks {
+			if !w.step() {
+				return nil
+			}
+			if check.FindPolicy == nil {
+				continue
+			}
+			for _, problem := range check.FindPolicy(&p) {
+				problem.Severity = cmp.Or(problem.Severity, check.Severity)
+				out = append(out, &Finding{Check: check, Webhook: p.Ref, Source: p.Object.Source, Problem: problem})
+			}
+		}
+	}
+	return out
+}
+
+// deleteBindings is the command that ends what the policy does.
+func deleteBindings(p *PolicyProfile) string {
+	var commands []string
+	for _, b := range p.Bindings[:min(len(p.Bindings), 3)] {
+		commands = append(commands, DeleteBinding(b))
+	}
+	if rest := len(p.Bindings) - len(commands); rest > 0 {
+		commands = append(commands, fmt.Sprintf("and so on for %s more", inventory.Counted(rest, "binding")))
+	}
+	return strings.Join(commands, " && ") + changedBy(p.Bindings[0].Object.Owner)
+}
+
+// kindArgument is the policy's kind as kubectl takes it.
+func kindArgument(p *PolicyProfile) string { return strings.ToLower(p.Object.Kind) }
+
+// ruledRequests are what the rules of a policy ask for, in words.
+func ruledRequests(p *PolicyProfile) string {
+	var out []string
+	for i := range p.Rules {
+		out = append(out, operationsOf(&p.Rules[i])+" of "+named(&p.Rules[i]))
+	}
+	return JoinBounded(out)
+}
