@@ -49,7 +49,7 @@ func TestCompletion(t *testing.T) {
 		"versions":         {[]string{"audit", "--server-version", "v1.3"}, serverVersions()},
 		"levels":           {[]string{"run", "--log.level", ""}, []string{"debug", "info", "warn", "error"}},
 		"forms":            {[]string{"print", "rules", "--severities", "e"}, []string{"enhancement"}},
-		"types":            {[]string{"audit", "v"}, []string{"validatingwebhookconfiguration/"}},
+		"types":            {[]string{"audit", "v"}, []string{"validatingadmissionpolicy/", "validatingwebhookconfiguration/"}},
 		"configurations":   {[]string{"audit", "testdata/webhooks.yaml", "validatingwebhookconfiguration/"}, []string{"validatingwebhookconfiguration/policy"}},
 		"webhook names":    {[]string{"audit", "testdata/webhooks.yaml", "validatingwebhookconfigurations/policy/i"}, []string{"validatingwebhookconfigurations/policy/images.policy.example.com"}},
 		"impact":           {[]string{"impact", "--from", "testdata/webhooks.yaml", "p"}, []string{"policy"}},

@@ -32,7 +32,7 @@ func fixture(t *testing.T, file string) *inventory.Snapshot {
 	for _, e := range o.Errors {
 		t.Errorf("%s: %v", file, e)
 	}
-	o.NamespacesKnown, o.APIServicesKnown = true, true
+	o.NamespacesKnown, o.APIServicesKnown, o.PoliciesKnown = true, true, true
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	text := source(t, file)
 	if v := header(text, "server"); v != "" {

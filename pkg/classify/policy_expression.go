@@ -15,8 +15,8 @@ var policyExpression = &Check{
 		}
 		var out []string
 		for _, w := range p.TypeWarnings {
-			text, _, _ := strings.Cut(strings.TrimSpace(w.Text), "\n")
-			out = append(out, w.Field+" ("+text+")")
+			text, _, _ := strings.Cut(strings.TrimSpace(w.Warning), "\n")
+			out = append(out, w.FieldRef+" ("+text+")")
 		}
 		problem := Problem{
 			Message: fmt.Sprintf("fails through %s, which %s", JoinBounded(out), whatFailureDoes(p)),

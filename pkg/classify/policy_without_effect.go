@@ -10,7 +10,7 @@ var policyWithoutEffect = &Check{
 	Severity: Info,
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		switch {
-		case !p.Snapshot.NamespacesKnown: // files need not hold all of it
+		case !p.Snapshot.PoliciesKnown: // files need not hold all of them
 			return nil
 		case p.Absent:
 			binding := p.Bindings[0].Object

@@ -216,7 +216,7 @@ func renamed(t *testing.T, file, name string) *Report {
 	original := reportOn(t, file)
 	objects, _ := manifest.Read([]string{renamedFile(t, file, name)}, manifest.Options{})
 	s := original.Snapshot
-	objects.NamespacesKnown, objects.APIServicesKnown = true, true
+	objects.NamespacesKnown, objects.APIServicesKnown, objects.PoliciesKnown = true, true, true
 	objects.ServicesKnown.All, objects.EndpointsKnown.All = true, true
 	objects.Server, objects.Routing = s.Server, s.Routing
 	policy, err := ParsePolicy([]byte(header(source(t, file), "policy")))

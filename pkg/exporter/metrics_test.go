@@ -73,6 +73,7 @@ func TestFamilies(t *testing.T) {
 // here breaks a user.
 func TestContract(t *testing.T) {
 	want := map[string][]string{
+		"policy_info":                                             {"type", "name", "failure_policy", "param_kind", "bound", "owner"},
 		"webhook_info":                                            {"type", "configuration", "name", "failure_policy", "match_policy", "backend", "service_namespace", "service_name", "approved", "owner"},
 		"webhook_timeout_seconds":                                 {"type", "configuration", "name"},
 		"webhook_latency_threshold_seconds":                       {"type", "name", "service_namespace"},

@@ -28,17 +28,6 @@ type AdmissionPolicy struct {
 	TypeWarnings []admissionv1.ExpressionWarning
 	// Bindings are sorted by name. Without any, the policy has no effect.
 	Bindings []*PolicyBinding
-	// TypeWarnings are what kube-controller-manager found wrong with its expressions,
-	// for the kinds that it matches.
-	TypeWarnings []TypeWarning
-}
-
-// TypeWarning is an expression that cannot be evaluated for a kind.
-type TypeWarning struct {
-	// Field is the path of the expression, as "spec.validations[0].expression".
-	Field string
-	// Text has the kind and what is wrong, over several lines.
-	Text string
 }
 
 // PolicyBinding puts a policy into effect, for requests that match its MatchResources
@@ -122,19 +111,8 @@ func (o Objects) validatingPolicy(p *admissionv1.ValidatingAdmissionPolicy, pars
 			MatchResources:  matchResources(p.Spec.MatchConstraints, parsed),
 			MatchConditions: p.Spec.MatchConditions,
 		},
-		ParamKind:    p.Spec.ParamKind,
-		TypeWarnings: typeWarnings(p.Status.TypeChecking),
+		ParamKind: p.Spec.ParamKind,
 	}
-}
-
-func typeWarnings(c *admissionv1.TypeChecking) []TypeWarning {
-	var out []TypeWarning
-	if c != nil {
-		for _, w := range c.ExpressionWarnings {
-			out = append(out, TypeWarning{w.FieldRef, w.Warning})
-		}
-	}
-	return out
 }
 
 // policyBindings are those of both types, sorted by name.

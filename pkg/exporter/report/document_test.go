@@ -38,14 +38,15 @@ func TestJSONContract(t *testing.T) {
 		got  any
 		want string
 	}{
-		"report":   {d, "errors findings server taken totals version webhooks"},
+		"report":   {d, "errors findings policies server taken totals version webhooks"},
 		"webhook":  {d.Webhooks[0], "approved backend configuration failurePolicy matchPolicy name owner reach timeoutSeconds type"},
 		"service":  {d.Webhooks[3].Backend.Service, "name namespace path port"},
 		"reach":    {d.Webhooks[0].Reach, "core critical sensitive virtual"},
 		"finding":  {d.Findings[0], "acknowledged check configuration fix message name resource runbook severity source type"},
 		"source":   {d.Findings[0].Source, "file line"},
 		"error":    {d.Errors[0], "line message source"},
-		"totals":   {d.Totals, "findings webhooks"},
+		"policy":   {d.Policies[0], "bindings failurePolicy name owner paramKind type"},
+		"totals":   {d.Totals, "findings policies webhooks"},
 		"findings": {d.Totals.Findings, "critical info warning"},
 	} {
 		text, err := json.Marshal(tc.got)

@@ -95,6 +95,16 @@ var (
 	widgets     = inventory.Ref{Type: inventory.Conversion, Configuration: "widgets.example.com", Name: "widgets.example.com"}
 )
 
+// limits is an admission policy with a binding.
+func limits() *inventory.AdmissionPolicy {
+	ref := inventory.Ref{Type: inventory.ValidatingPolicy, Configuration: "limits.example.com", Name: "limits.example.com"}
+	return &inventory.AdmissionPolicy{
+		Registration: inventory.Registration{Ref: ref, Object: inventory.Object{Kind: inventory.KindValidatingPolicy, Name: ref.Name}, FailurePolicy: admissionv1.Fail},
+		ParamKind:    &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
+		Bindings:     []*inventory.PolicyBinding{{Object: inventory.Object{Kind: inventory.KindValidatingPolicyBinding, Name: "limits"}, Policy: ref}},
+	}
+}
+
 // Report is a handful of webhooks and one finding of each kind.
 func Report() *classify.Report {
 	pods, deployments := inventory.Resource{Name: "pods"}, inventory.Resource{Group: "apps", Name: "deployments"}
@@ -108,7 +118,7 @@ func Report() *classify.Report {
 		Source:      source,
 	}
 	return &classify.Report{
-		Snapshot: &inventory.Snapshot{Taken: Taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}, Probes: probes()},
+		Snapshot: &inventory.Snapshot{Taken: Taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}, Probes: probes(), Policies: []*inventory.AdmissionPolicy{limits()}},
 		Profiles: []classify.Profile{
 			{Facts: &classify.Facts{Webhook: inject, Threshold: 0.5, ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}}},
 			{Facts: &classify.Facts{Webhook: Webhook(widgets, Service("widgets", "convert")), Threshold: 1, BackendReady: new(true)}},
