@@ -141,7 +141,7 @@ func describe(c *classify.Check) string {
 	var b strings.Builder
 	if c.Find == nil {
 		b.WriteString(`{{ if eq $labels.type "mutatingpolicy" }}MutatingAdmissionPolicy{{ else }}ValidatingAdmissionPolicy{{ end }} {{ $labels.name }}: ` + found(c) +
-			" Impact: " + firstParagraph(c.Runbook(), "Impact") + " Mitigation: " + firstParagraph(c.Runbook(), "Mitigation") + printsFinding)
+			" Impact: " + firstParagraph(c.Runbook(), "Impact") + " Mitigation: " + firstParagraph(c.Runbook(), "Mitigation") + printsFinding + findingVariables(c.Runbook()))
 		return b.String()
 	}
 	b.WriteString(`{{ if eq $labels.type "admit" }}Mutating{{ else if eq $labels.type "conversion" }}Conversion{{ else }}Validating{{ end }} webhook {{ $labels.name }}`)

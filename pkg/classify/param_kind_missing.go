@@ -7,9 +7,9 @@ import (
 
 var paramKindMissing = &Check{
 	Name:     "param-kind-missing",
-	Summary:  "An admission policy refuses everything that it matches: the API server does not serve the kind of its params.",
+	Summary:  "An admission policy refuses all that it matches: the kind of its params is not served.",
 	Severity: Critical,
-	Alerts:   map[Severity]string{Critical: "AdmissionPolicyParamKindMissing"},
+	Alerts:   map[Severity]string{Critical: "WebhookPolicyParamKindMissing"},
 	For:      5 * time.Minute,
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		if !p.FailsClosed() || len(p.Bindings) == 0 || !p.Matcher.ParamKind(p.AdmissionPolicy).Refused {
