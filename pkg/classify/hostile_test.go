@@ -54,6 +54,7 @@ var crowds = []crowd{
 	{name: "backends of namespaces that are gone", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("gone-"+team(i), "policy") }, around: withBackends},
 	{name: "rules that reach nothing", hook: idle, around: withOwnCRDs},
 	{name: "budgets that select all Pods of one namespace", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("policy", team(i)) }, around: withBudgets},
+	{name: "as many admission policies", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: withPolicies},
 	{name: "run level zero", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: runLevelZeros},
 }
 
@@ -275,6 +276,33 @@ func withBudgets(o *inventory.Objects, n int) {
 			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}},
 		})
 	}
+}
+
+// withPolicies are n admission policies on everything, each with a binding that denies.
+func withPolicies(o *inventory.Objects, n int) {
+	withBackends(o, n)
+	for i := range n {
+		addPolicy(o, team(i), fmt.Sprintf("request.name != 'policy-%d'", i))
+	}
+}
+
+// addPolicy adds an admission policy with the matchCondition, and its binding.
+func addPolicy(o *inventory.Objects, name, condition string) {
+	all := admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+		Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*"}},
+	}
+	o.ValidatingPolicies = append(slices.Clip(o.ValidatingPolicies), &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: all}}},
+			MatchConditions:  []admissionv1.MatchCondition{{Name: "some", Expression: condition}},
+		},
+	})
+	o.ValidatingPolicyBindings = append(slices.Clip(o.ValidatingPolicyBindings), &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+	})
 }
 
 // runLevelZeros are n namespaces on run level 0.

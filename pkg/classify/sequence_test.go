@@ -33,6 +33,9 @@ var edits = map[string]func(o *inventory.Objects, w *admissionv1.ValidatingWebho
 	"rules": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
 		w.Rules = append(w.Rules, admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: asks(team(n)+".example.com", "widgets")})
 	},
+	"policies": func(o *inventory.Objects, _ *admissionv1.ValidatingWebhook, n int) {
+		addPolicy(o, team(n), fmt.Sprintf("request.name != 'revision-%d'", n))
+	},
 	"CRDs": func(o *inventory.Objects, _ *admissionv1.ValidatingWebhook, n int) {
 		o.CRDs = append(slices.Clone(o.CRDs), widgets(team(n)+".example.com", "widgets"))
 	},
