@@ -35,7 +35,7 @@ func unready(i int) bool { return i%10 == 0 }
 func missing(i int) bool { return i%20 == 5 }
 
 // watches is the most that the auditor opens, whatever the number of Services.
-const watches = 12
+const watches = 16
 
 // TestScale audits 2,000 webhooks: the watching auditor and "audit" find the
 // webhooks with broken backends, all of them and no other, and follow a repair.
