@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -14,6 +15,8 @@ import (
 // chain is what one request meets, in order, with the seconds that each webhook
 // may take.
 type chain struct {
+	// Webhooks counts those of the Steps.
+	Webhooks   int
 	Worst      string
 	Parts      []string
 	Deadlines  []deadlineRow
@@ -22,6 +25,8 @@ type chain struct {
 	Conversion *conversionStep
 	Drawing    *waterfall
 	Observed   string
+	// PolicyCost says what the policies cost; "" without any.
+	PolicyCost string
 }
 
 // conversionStep is the conversion that storing the object needs as well.
@@ -32,18 +37,17 @@ type conversionStep struct {
 	Maybe   bool
 }
 
+// stepRow is a step as "explain" has it.
 type stepRow struct {
-	Number     int
-	Webhook    link
-	Type       string
-	Registered string
-	Policy     string
-	Seconds    string
-	Again      bool
-	Called     string
-	Detail     string
-	Refused    bool
-	Cells      *report.Cells
+	report.ChainStep
+	Link link
+	// Kind is the type in words.
+	Kind string
+	// BroughtBy names the configuration or the binding.
+	BroughtBy string
+	// Seconds is the timeout; "" of a policy.
+	Seconds string
+	Cells   *report.Cells
 }
 
 type deadlineRow struct {
@@ -73,7 +77,10 @@ func worstText(op admission.Operation, total time.Duration) string {
 
 func (v *view) chain(c admission.Chain) *chain {
 	budget := c.Budget()
-	out := &chain{Worst: worstText(c.Request.Operation, budget.Total()), Drawing: v.draw(c), Observed: report.SourceLine(v.Snapshot.Observed)}
+	out := &chain{Webhooks: len(c.Steps), Worst: worstText(c.Request.Operation, budget.Total()), Drawing: v.draw(c), Observed: report.SourceLine(v.Snapshot.Observed)}
+	if len(c.Policies) > 0 {
+		out.PolicyCost = report.PolicyCost
+	}
 	for _, part := range []struct {
 		seconds time.Duration
 		what    string
@@ -89,38 +96,42 @@ func (v *view) chain(c admission.Chain) *chain {
 	for _, d := range report.Deadlines(c.Request.Operation) {
 		out.Deadlines = append(out.Deadlines, deadlineRow{"the " + secondsText(d.After) + " " + d.Whose, budget.Total() >= d.After})
 	}
-	number := 0
-	for i, s := range c.Steps {
-		if i == 0 || s.Webhook.Type == inventory.Mutating || c.Steps[i-1].Webhook.Type == inventory.Mutating {
-			number++
-		}
-		if i < v.limits().steps {
-			out.Steps = append(out.Steps, v.step(c, s, number))
-		}
+	steps := report.NewExplanation(report.Explained{Chain: c}).Chain
+	for _, s := range steps[:min(len(steps), v.limits().steps)] {
+		out.Steps = append(out.Steps, v.step(s))
 	}
-	out.MoreSteps = len(c.Steps) - len(out.Steps)
+	out.MoreSteps = len(steps) - len(out.Steps)
 	if s := c.Conversion; s != nil {
 		out.Conversion = &conversionStep{v.webhook(s.Webhook.Ref), s.Detail, secondsText(s.Webhook.Timeout), s.Match == admission.Maybe}
 	}
 	return out
 }
 
-func (v *view) step(c admission.Chain, s admission.Step, number int) stepRow {
-	row := stepRow{
-		Number: number, Webhook: v.webhook(s.Webhook.Ref), Type: typeTitle(s.Webhook.Type), Registered: s.Webhook.Configuration,
-		Policy: string(s.Webhook.FailurePolicy), Seconds: secondsText(s.Webhook.Timeout),
-		Again: calledAgain(c, s), Called: string(s.Match), Detail: s.Detail, Refused: s.Refused,
+func (v *view) step(s report.ChainStep) stepRow {
+	ref := inventory.Ref{Type: s.Type, Configuration: s.Configuration, Name: s.Name}
+	row := stepRow{ChainStep: s, Link: v.webhook(ref), Kind: typeTitle(s.Type), BroughtBy: s.Configuration}
+	if s.Type.IsPolicy() {
+		row.BroughtBy = boundBy(s)
+		return row
 	}
+	row.Seconds = secondsText(time.Duration(s.TimeoutSeconds) * time.Second)
 	if o := v.Snapshot.Observed; o != nil {
-		cells := report.ObservedCells(o, s.Webhook.Ref)
+		cells := report.ObservedCells(o, ref)
 		row.Cells = &cells
 	}
 	return row
 }
 
-// calledAgain reports whether the webhook may be called a second time.
-func calledAgain(c admission.Chain, s admission.Step) bool {
-	return admission.Budget{}.Add(s.Webhook, c.Request.Operation).Reinvocable > 0
+// boundBy names the binding of a policy and what it does with a failure; "" where it is
+// the policy that decides.
+func boundBy(s report.ChainStep) string {
+	switch {
+	case s.Binding == "":
+		return ""
+	case len(s.ValidationActions) == 0:
+		return "binding " + s.Binding
+	}
+	return "binding " + s.Binding + ", " + strings.Join(s.ValidationActions, " and ")
 }
 
 // waterfall is the drawing of a chain: a bar for each webhook on one axis of

@@ -335,6 +335,40 @@ func TestLongChain(t *testing.T) {
 	}
 }
 
+// TestPoliciesInChain: the chain has policies as "explain" has it: in the order of the
+// request, with what decides and without seconds; webhooks alone have a worst case.
+func TestPoliciesInChain(t *testing.T) {
+	rules := &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: validating("", "", "pods").Rules[0]}}}
+	o := inventory.Objects{
+		MutatingPolicies:         []*admissionv1.MutatingAdmissionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "labels"}, Spec: admissionv1.MutatingAdmissionPolicySpec{MatchConstraints: rules, ReinvocationPolicy: admissionv1.IfNeededReinvocationPolicy}}},
+		MutatingPolicyBindings:   []*admissionv1.MutatingAdmissionPolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "everywhere"}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "labels"}}},
+		ValidatingPolicies:       []*admissionv1.ValidatingAdmissionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{MatchConstraints: rules}}, {ObjectMeta: metav1.ObjectMeta{Name: "forgotten"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{MatchConstraints: rules}}},
+		ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "strict"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "limits", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Audit}}}},
+	}
+	_, body, _ := get(t, serve(evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
+	for _, want := range []string{"It meets no webhook.", "Policies are evaluated by the API server itself: no call", `<td class="n">2</td><td class="n">0</td><td class="n">0 s</td>`, "binding: it has no binding"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in:\n%s", want, body)
+		}
+	}
+	o.Validating = []*admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "guard"}, Webhooks: []admissionv1.ValidatingWebhook{validating("guard.example.com", "guard", "pods")}}}
+	_, body, _ = get(t, serve(evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
+	rest := body
+	for _, want := range []string{
+		"Waits <b>10 s</b> at worst: 10 s the slowest validating one.", "Webhook or policy",
+		`<td class="n">1</td><th scope="row">labels <span class="dim sub">binding everywhere</span></th><td class="nowrap">mutating policy</td><td>Fail</td><td class="n"></td><td class="text">yes  <span class="dim">again if the object is changed after it</span></td>`,
+		`<td class="n">2</td><th scope="row">limits <span class="dim sub">binding strict, Deny and Audit</span></th><td class="nowrap">validating policy</td>`,
+		`<td class="n">3</td><th scope="row"><a href=`, `guard.<wbr>example.<wbr>com</a> <span class="dim sub">guard</span></th><td class="nowrap">validating</td>`,
+		"<h2>Skipped</h2>", "forgotten</th>",
+	} {
+		_, after, ok := strings.Cut(rest, want)
+		if !ok {
+			t.Fatalf("no %q in its place in:\n%s", want, body)
+		}
+		rest = after
+	}
+}
+
 // TestManyInACycle: a cycle of many groups is one node of the drawing.
 func TestManyInACycle(t *testing.T) {
 	const n = 40

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -133,6 +134,8 @@ type resourcePage struct {
 	// MoreSkipped counts those whose rules do not cover the request, and those
 	// that are not listed.
 	MoreSkipped int
+	// WithPolicies says that there are admission policies at all.
+	WithPolicies bool
 }
 
 // operationRow is the cost of one operation.
@@ -140,16 +143,16 @@ type operationRow struct {
 	link
 	Selected bool
 	Webhooks int
+	Policies int
 	Worst    string
 }
 
 type skippedRow struct {
-	Webhook      link
+	Link         link
 	Type, Reason string
-	Detail       string
 }
 
-// maxSkipped bounds the webhooks that are listed as skipped.
+// maxSkipped bounds the webhooks and policies that are listed as skipped.
 const maxSkipped = 50
 
 // resourcePage shows the request of the operation in the namespace; without them
@@ -166,7 +169,7 @@ func (v *view) resourcePage(r inventory.Resource, operation admission.Operation,
 		if err != nil {
 			continue
 		}
-		row := operationRow{link: v.operation(r, op, namespace), Webhooks: len(c.Steps), Worst: worstText(op, c.Budget().Total())}
+		row := operationRow{link: v.operation(r, op, namespace), Webhooks: len(c.Steps), Policies: len(c.Policies), Worst: worstText(op, c.Budget().Total())}
 		p.Operations = append(p.Operations, row)
 		chosen := op == operation
 		worse := operation == "" && (!found || c.Budget().Total() > shown.Budget().Total())
@@ -216,12 +219,20 @@ func (p *resourcePage) show(v *view, c admission.Chain) {
 	if p.Namespaced {
 		p.Title += " in namespace " + p.Namespace
 	}
-	p.Chain = v.chain(c)
-	for _, s := range c.Skipped {
-		if s.Reason == admission.ReasonRules || len(p.Skipped) == maxSkipped {
-			p.MoreSkipped++
-			continue
-		}
-		p.Skipped = append(p.Skipped, skippedRow{v.webhook(s.Webhook.Ref), typeTitle(s.Webhook.Type), string(s.Reason), s.Detail})
+	p.Chain, p.WithPolicies = v.chain(c), len(v.Snapshot.Policies) > 0
+	for _, s := range c.SkippedPolicies {
+		p.skip(v, &s.Policy.Registration, s.Verdict)
 	}
+	for _, s := range c.Skipped {
+		p.skip(v, &s.Webhook.Registration, s.Verdict)
+	}
+}
+
+// skip lists what is skipped, where it is not for the rules.
+func (p *resourcePage) skip(v *view, r *inventory.Registration, verdict admission.Verdict) {
+	if verdict.Reason == admission.ReasonRules || len(p.Skipped) == maxSkipped {
+		p.MoreSkipped++
+		return
+	}
+	p.Skipped = append(p.Skipped, skippedRow{v.webhook(r.Ref), typeTitle(r.Type), report.SkippedBecause(r, verdict)})
 }

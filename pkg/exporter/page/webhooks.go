@@ -264,8 +264,13 @@ func (v *view) options(t *table) {
 
 // typeTitle is what users call a type.
 func typeTitle(t inventory.Type) string {
-	if t == inventory.Mutating {
+	switch t {
+	case inventory.Mutating:
 		return "mutating"
+	case inventory.MutatingPolicy:
+		return "mutating policy"
+	case inventory.ValidatingPolicy:
+		return "validating policy"
 	}
 	return string(t)
 }

@@ -108,8 +108,8 @@ type SkippedStep struct {
 	Why           admission.Reason `json:"why"`
 }
 
-// newExplanation returns the chain as JSON prints it.
-func newExplanation(c Explained) Explanation {
+// NewExplanation returns the chain as JSON prints it.
+func NewExplanation(c Explained) Explanation {
 	r := c.Request
 	e := Explanation{
 		Version:       documentVersion,
@@ -222,7 +222,7 @@ func observedSeconds(c Explained) *ObservedSeconds {
 
 // WriteExplainJSON writes the chain as JSON.
 func WriteExplainJSON(w io.Writer, c Explained) error {
-	return encode(w, newExplanation(c), "the chain")
+	return encode(w, NewExplanation(c), "the chain")
 }
 
 // Deadline is what a worst case is compared with.
@@ -252,6 +252,9 @@ func Deadlines(op admission.Operation) []Deadline {
 	return append(out, Deadline{34 * time.Second, "after which the API server ends a write"})
 }
 
+// PolicyCost says what policies cost a request; its subject are the policies.
+const PolicyCost = "are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions"
+
 // WriteExplainText writes the chain for a terminal: what is called in which
 // order, what it costs at worst, and what is skipped.
 func WriteExplainText(w io.Writer, c Explained, o TextOptions) error {
@@ -262,10 +265,10 @@ func WriteExplainText(w io.Writer, c Explained, o TextOptions) error {
 		p.paragraph(word{"note: ", cyan}, words(note, plain))
 	}
 	p.newline()
-	e := newExplanation(c)
+	e := NewExplanation(c)
 	p.steps(e)
 	if len(c.Policies) > 0 {
-		p.paragraph(word{fmt.Sprintf("%-*s", margin, "policies"), bold}, words("are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions", plain))
+		p.paragraph(word{fmt.Sprintf("%-*s", margin, "policies"), bold}, words(PolicyCost, plain))
 		p.newline()
 	}
 	if len(c.Steps) > 0 {
@@ -455,12 +458,12 @@ func (p printer) skipped(c admission.Chain) {
 }
 
 func (p printer) skippedStep(r *inventory.Registration, v admission.Verdict, registeredBy string) {
-	line := slices.Concat(words(string(r.Type), dim), words(r.Name, bold), words(reason(r, v), plain), words(registeredBy, dim))
+	line := slices.Concat(words(string(r.Type), dim), words(r.Name, bold), words(SkippedBecause(r, v), plain), words(registeredBy, dim))
 	p.paragraph(word{fmt.Sprintf("%-*s", margin, "skipped"), dim}, line)
 }
 
-// reason is why a webhook or policy is skipped.
-func reason(r *inventory.Registration, v admission.Verdict) string {
+// SkippedBecause is why a webhook or policy is skipped.
+func SkippedBecause(r *inventory.Registration, v admission.Verdict) string {
 	switch v.Reason {
 	case admission.ReasonExcluded:
 		if r.Type.IsPolicy() {
