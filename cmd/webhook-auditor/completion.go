@@ -268,26 +268,48 @@ type registry struct {
 	paths  []string
 }
 
-// registered are the webhooks of a type.
+// registered are the webhooks of a type; of policies, their names alone.
 func registered(ctx context.Context, from registry, t inventory.Type) []*inventory.Webhook {
 	if len(from.paths) == 0 {
 		return from.access.registered(ctx, t)
 	}
-	return slices.DeleteFunc(from.input.readQuietly(from.paths).Webhooks, func(w *inventory.Webhook) bool { return w.Type != t })
+	s := from.input.readQuietly(from.paths)
+	var out []*inventory.Webhook
+	for _, p := range s.Policies {
+		if p.Type == t {
+			out = append(out, nameOnly(inventory.Ref{Type: t, Configuration: p.Name}))
+		}
+	}
+	return append(out, slices.DeleteFunc(s.Webhooks, func(w *inventory.Webhook) bool { return w.Type != t })...)
 }
 
-// registered are the webhooks of a type in the cluster. Of conversions, whose
-// CRDs are large, it lists the names of the CRDs alone.
+func nameOnly(ref inventory.Ref) *inventory.Webhook {
+	return &inventory.Webhook{Registration: inventory.Registration{Ref: ref}}
+}
+
+// listedByName are the types of which a completion lists nothing but names: CRDs are
+// large.
+var listedByName = map[inventory.Type]schema.GroupVersionResource{
+	inventory.Conversion:       apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"),
+	inventory.MutatingPolicy:   admissionv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"),
+	inventory.ValidatingPolicy: admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
+}
+
+// registered are the webhooks of a type in the cluster.
 func (a *clusterFlags) registered(ctx context.Context, t inventory.Type) []*inventory.Webhook {
-	if t == inventory.Conversion {
+	if resource, ok := listedByName[t]; ok {
 		var out []*inventory.Webhook
-		for _, name := range a.names(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
-			out = append(out, &inventory.Webhook{Registration: inventory.Registration{Ref: inventory.Ref{Type: t, Configuration: name, Name: name}}})
+		for _, name := range a.names(ctx, resource) {
+			ref := inventory.Ref{Type: t, Configuration: name}
+			if !t.IsPolicy() {
+				ref.Name = name
+			}
+			out = append(out, nameOnly(ref))
 		}
 		return out
 	}
 	config, err := a.completionConfig()
-	if err != nil || t.IsPolicy() {
+	if err != nil {
 		return nil
 	}
 	group, err := client.Group(config, nil, admissionv1.SchemeGroupVersion)

@@ -38,12 +38,13 @@ type impactFlags struct {
 func impactCommand(s streams) *cobra.Command {
 	i := &impactFlags{}
 	c := &cobra.Command{
-		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
+		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | TYPE/POLICY | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
 		Short: "Show what a webhook adds to the cluster, or what happens when its backend, a node or a configuration goes away",
 		Long: `Show what a webhook adds to the cluster and what its failure does: the section
 "API Extensions" of an enhancement, filled in. CONFIGURATION is the object that
 registers it: a webhook configuration, or a CRD with a conversion webhook; TYPE
-distinguishes a mutating and a validating one of the same name.
+distinguishes a mutating and a validating one of the same name. Of an admission
+policy, TYPE is validatingadmissionpolicy or mutatingadmissionpolicy.
 
 With --down, --down-node or --delete, show what happens when Services, nodes or
 configurations go away: which requests are refused, which pass unchecked, which
@@ -54,6 +55,9 @@ be read or has no such object, 2 usage error, 3 findings appear at or above
 --fail-on.`,
 		Example: `  # Show the impact of a webhook, for an enhancement
   webhook-auditor impact policy -o markdown
+
+  # Show what an admission policy refuses, also where its params are missing
+  webhook-auditor impact validatingadmissionpolicy/limits
 
   # May this node be drained?
   webhook-auditor impact --down-node worker-1
@@ -92,6 +96,11 @@ func (i *impactFlags) complete(c *cobra.Command) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return candidates(func(ctx context.Context) []string {
+			if t, _, isTarget := strings.Cut(typed, "/"); isTarget {
+				if of, ok := resourceType(t); ok && of.IsPolicy() {
+					return targetsOf(t, i.registered(ctx, of))
+				}
+			}
 			return slices.DeleteFunc(namesOf(i.registered(ctx)), func(name string) bool {
 				return strings.Contains(name, "/") != strings.Contains(typed, "/")
 			})
@@ -113,7 +122,16 @@ func (i *impactFlags) complete(c *cobra.Command) {
 	completeFlag(c, "down-node", candidates(func(ctx context.Context) []string { return i.access.names(ctx, nodesResource) }).complete)
 }
 
-// registered are the webhooks of the types, of all without one.
+// targetsOf are the objects as TYPE/NAME.
+func targetsOf(resource string, objects []*inventory.Webhook) []string {
+	var out []string
+	for _, o := range objects {
+		out = append(out, resource+"/"+o.Configuration)
+	}
+	return out
+}
+
+// registered are the webhooks or policies of the types, the webhooks of all without one.
 func (i *impactFlags) registered(ctx context.Context, types ...inventory.Type) []*inventory.Webhook {
 	if len(types) == 0 {
 		types = []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion}
@@ -195,6 +213,9 @@ func (i *impactFlags) change() (impact.Change, error) {
 		if t, ok := parseTarget(name); ok {
 			d.Type, d.Name = t.ref.Type, t.ref.Configuration
 		}
+		if d.Type.IsPolicy() {
+			return c, usageError{fmt.Errorf("--delete: must be a webhook configuration, not %q: %s impact %s says what a policy does, and what follows if its bindings are deleted", name, program, name)}
+		}
 		if d.Type == inventory.Conversion {
 			return c, usageError{fmt.Errorf("--delete: must be a webhook configuration, not %q: a CRD goes with all of its objects", name)}
 		}
@@ -263,15 +284,38 @@ func joined(args []string) []string {
 // card prints the cards of a configuration, which TYPE may precede. A webhook's
 // name may hold no slash, and that of a configuration neither.
 func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
+	t, ok := parseTarget(named)
+	if ok && t.ref.Type.IsPolicy() {
+		return i.policyCard(r, t, s)
+	}
 	configuration, name, _ := strings.Cut(named, "/")
 	cards := impact.Cards(r, configuration, name)
-	if t, ok := parseTarget(named); ok && len(cards) == 0 {
+	if ok && len(cards) == 0 {
 		_, named, _ = strings.Cut(named, "/")
 		cards = slices.DeleteFunc(impact.Cards(r, t.ref.Configuration, t.ref.Name), func(c impact.Card) bool { return c.Profile.Type != t.ref.Type })
 	}
 	if len(cards) == 0 {
 		return suggesting(impact.UnknownError{What: "webhook or configuration", Name: named, Known: namesOf(r.Snapshot.Webhooks)})
 	}
+	return i.write(cards, r, s)
+}
+
+// policyCard prints the card of an admission policy.
+func (i *impactFlags) policyCard(r *classify.Report, t target, s streams) error {
+	cards := impact.PolicyCards(r, t.ref)
+	if len(cards) > 0 {
+		return i.write(cards, r, s)
+	}
+	var known []string
+	for _, p := range r.Snapshot.Policies {
+		if p.Type == t.ref.Type {
+			known = append(known, p.Name)
+		}
+	}
+	return suggesting(impact.UnknownError{What: resourceOf(t.ref.Type), Name: t.ref.Configuration, Known: known})
+}
+
+func (i *impactFlags) write(cards []impact.Card, r *classify.Report, s streams) error {
 	if err := cardWriters[i.output](s.out, cards, textOptions(s.out)); err != nil {
 		return err
 	}

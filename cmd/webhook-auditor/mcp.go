@@ -87,7 +87,7 @@ type (
 		Format    string `json:"format,omitempty" jsonschema:"text (default) or json"`
 	}
 	impactTool struct {
-		Configuration string   `json:"configuration,omitempty" jsonschema:"what this webhook configuration or CRD adds and what its failure stops, as [TYPE/]NAME"`
+		Configuration string   `json:"configuration,omitempty" jsonschema:"what this webhook configuration, CRD or admission policy adds and what its failure stops, as [TYPE/]NAME; of a policy, with TYPE"`
 		Down          []string `json:"down,omitempty" jsonschema:"instead: Services without endpoints, as NAMESPACE/NAME"`
 		DownNodes     []string `json:"downNodes,omitempty" jsonschema:"instead: nodes that are drained"`
 		Delete        []string `json:"delete,omitempty" jsonschema:"instead: webhook configurations that are deleted, as [TYPE/]NAME"`

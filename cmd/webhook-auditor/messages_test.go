@@ -67,6 +67,7 @@ var hostileCommands = map[string][]string{
 	},
 	"impact": {
 		"policy --from FILE", "NAME --from FILE", "NAME --from FILE -o json", "validatingwebhookconfiguration/policy --from FILE",
+		"validatingadmissionpolicy/policy --from FILE", "validatingadmissionpolicy/NAME --from FILE", "--delete mutatingadmissionpolicy/NAME --from FILE",
 		"--down policy/policy --from FILE", "--down NAME --from FILE", "--delete policy --from FILE", "--delete NAME --from FILE", "--down-node policy --from FILE", "--down-node NAME --from FILE",
 	},
 	"diff": {

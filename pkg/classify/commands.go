@@ -23,6 +23,25 @@ func DeleteBinding(b *inventory.PolicyBinding) string {
 	return "kubectl delete " + typed(strings.ToLower(b.Object.Kind), b.Object.Name)
 }
 
+// MaxBindings bounds the bindings that PolicyCommands name.
+const MaxBindings = 10
+
+// PolicyCommands returns the commands about the policy, which has a binding: its bindings
+// are what puts it into effect.
+func PolicyCommands(p *inventory.AdmissionPolicy) Commands {
+	var names []string
+	for _, b := range p.Bindings[:min(len(p.Bindings), MaxBindings)] {
+		names = append(names, quoted(strings.ToLower(b.Object.Kind)+"/"+b.Object.Name))
+	}
+	bindings := strings.Join(names, " ")
+	return Commands{
+		Save:    "kubectl get " + bindings + " -o yaml > backup.yaml",
+		Disable: "kubectl delete " + bindings,
+		Restore: "kubectl create -f backup.yaml",
+		Reverts: revertedBy(p.Bindings[0].Object.Owner),
+	}
+}
+
 // Commands returns the commands about the webhook.
 func (p *Profile) Commands() Commands {
 	object := ObjectName(p)

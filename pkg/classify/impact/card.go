@@ -12,9 +12,11 @@ import (
 )
 
 // Card is the section "API Extensions" of an enhancement, filled in for one
-// webhook. Each answer is derived from the object and the Report.
+// webhook or admission policy. Each answer is derived from the object and the Report.
 type Card struct {
+	// Profile is nil where Policy is not.
 	Profile  *classify.Profile
+	Policy   *inventory.AdmissionPolicy
 	Sections []Section
 	// Observed is what was measured; nil where no source was read.
 	Observed *inventory.Behavior
@@ -55,7 +57,7 @@ func NewCard(r *classify.Report, p *classify.Profile) Card {
 	}
 	c.Sections = []Section{
 		c.adds(), c.modifies(), c.indicators(), c.effects(r), c.measuring(),
-		c.failureModes(), c.health(), c.teams(),
+		c.failureModes(), c.health(), teams(p.Object),
 		c.detection(r), c.disabling(), c.afterwards(), c.running(), c.created(), c.resuming(),
 	}
 	return c
@@ -77,7 +79,7 @@ func Cards(r *classify.Report, configuration, name string) []Card {
 func (c Card) adds() Section {
 	p := c.Profile
 	s := Section{ID: "adds", Heading: headingExtensions, Question: "Which API extensions are added"}
-	s.Answers = append(s.Answers, fmt.Sprintf("the %s webhook %s, registered by %s %s%s", kindOf(p.Type), p.Name, p.Object.Kind, p.Configuration, installed(p)))
+	s.Answers = append(s.Answers, fmt.Sprintf("the %s webhook %s, registered by %s %s%s", kindOf(p.Type), p.Name, p.Object.Kind, p.Configuration, installed(&p.Registration)))
 	s.Answers = append(s.Answers, fmt.Sprintf("it calls %s; a call may take %s", p.Webhook.Backend, seconds(p.Timeout)))
 	for i := range p.Rules {
 		s.Answers = append(s.Answers, "it is called for "+ruleInWords(&p.Rules[i]))
@@ -92,17 +94,29 @@ func withSelectors(s Section, p *classify.Profile) Section {
 	if p.Type == inventory.Conversion {
 		return s
 	}
-	if !p.NamespaceSelector.Empty() {
-		s.Answers = append(s.Answers, "only in namespaces with the labels "+p.NamespaceSelector.String()+selected(p)+"; cluster-scoped objects are not excluded by that")
-	}
-	if !p.ObjectSelector.Empty() {
-		s.Answers = append(s.Answers, "only for objects with the labels "+p.ObjectSelector.String())
-	}
-	for _, m := range p.MatchConditions {
-		s.Answers = append(s.Answers, fmt.Sprintf("only where the matchCondition %s is true: %s", m.Name, oneLine(m.Expression)))
-	}
+	s.Answers = append(s.Answers, filters(p.Snapshot, &p.Registration)...)
 	s.Answers = append(s.Answers, fmt.Sprintf("that covers %s of this cluster: %s", inventory.Counted(len(p.Matched), "resource"), matched(p)))
 	return s
+}
+
+// filters are the selectors and matchConditions of a webhook or a policy.
+func filters(s *inventory.Snapshot, r *inventory.Registration) []string {
+	out := selectors(s, &r.MatchResources)
+	for _, m := range r.MatchConditions {
+		out = append(out, fmt.Sprintf("only where the matchCondition %s is true: %s", m.Name, oneLine(m.Expression)))
+	}
+	return out
+}
+
+func selectors(s *inventory.Snapshot, m *inventory.MatchResources) []string {
+	var out []string
+	if !m.NamespaceSelector.Empty() {
+		out = append(out, "only in namespaces with the labels "+m.NamespaceSelector.String()+selected(s, m.NamespaceSelector)+"; cluster-scoped objects are not excluded by that")
+	}
+	if !m.ObjectSelector.Empty() {
+		out = append(out, "only for objects with the labels "+m.ObjectSelector.String())
+	}
+	return out
 }
 
 func (c Card) modifies() Section {
@@ -216,9 +230,9 @@ func (c Card) health() Section {
 	return s
 }
 
-func (c Card) teams() Section {
+func teams(object inventory.Object) Section {
 	s := Section{ID: "teams", Heading: headingFailures, Question: "Which teams are called in case of an escalation", Blanks: []string{"the team that owns it, and how it is reached"}}
-	if owner := c.Profile.Object.Owner.String(); owner != "" {
+	if owner := object.Owner.String(); owner != "" {
 		s.Answers = []string{"its object is managed by " + owner}
 	}
 	return s
@@ -232,12 +246,19 @@ func (c Card) detection(r *classify.Report) Section {
 		Queries:  []Query{{"alerts on it that fire", fmt.Sprintf("ALERTS{alertstate=\"firing\",%s}", selector(p, "name"))}},
 		Commands: p.Commands().Inspect,
 	}
+	s.Answers = append(s.Answers, foundNow(r, p.Ref)...)
+	return s
+}
+
+// foundNow are the findings on the webhook or policy.
+func foundNow(r *classify.Report, ref inventory.Ref) []string {
+	var out []string
 	for _, f := range r.Findings {
-		if f.Webhook == p.Ref && !f.Acknowledged {
-			s.Answers = append(s.Answers, fmt.Sprintf("found now, %s: %s: webhook %s %s", f.Severity, f.Check.Name, p.Name, f.Message))
+		if f.Webhook == ref && !f.Acknowledged {
+			out = append(out, fmt.Sprintf("found now, %s: %s: %s %s %s", f.Severity, f.Check.Name, ref.Type.Noun(), ref.Name, f.Message))
 		}
 	}
-	return s
+	return out
 }
 
 func (c Card) disabling() Section {

@@ -149,9 +149,14 @@ func effectOf(p *classify.Profile, outcome Outcome) Effect {
 // SelectedNamespaces are the namespaces that the webhook's selector selects,
 // sorted; never nil.
 func SelectedNamespaces(p *classify.Profile) []string {
+	return namespacesOf(p.Snapshot, p.NamespaceSelector)
+}
+
+// namespacesOf are the namespaces that the selector selects, sorted.
+func namespacesOf(s *inventory.Snapshot, selector inventory.Selector) []string {
 	out := []string{}
-	for _, name := range namedNamespaces(p) {
-		if namespace, exists := p.Snapshot.Namespaces[name]; exists && p.NamespaceSelector.Parsed.Matches(labels.Set(namespace.Labels)) {
+	for _, name := range namedNamespaces(s, selector) {
+		if namespace, exists := s.Namespaces[name]; exists && selector.Parsed.Matches(labels.Set(namespace.Labels)) {
 			out = append(out, name)
 		}
 	}
@@ -159,16 +164,16 @@ func SelectedNamespaces(p *classify.Profile) []string {
 	return slices.Compact(out)
 }
 
-// namedNamespaces are those that the webhook's selector could select: where it names
-// them, no others have to be asked.
-func namedNamespaces(p *classify.Profile) []string {
-	requirements, _ := p.NamespaceSelector.Parsed.Requirements()
+// namedNamespaces are those that the selector could select: where it names them, no
+// others have to be asked.
+func namedNamespaces(s *inventory.Snapshot, selector inventory.Selector) []string {
+	requirements, _ := selector.Parsed.Requirements()
 	for _, r := range requirements {
 		if o := r.Operator(); r.Key() == corev1.LabelMetadataName && (o == selection.In || o == selection.Equals) {
 			return r.ValuesUnsorted()
 		}
 	}
-	return slices.Collect(maps.Keys(p.Snapshot.Namespaces))
+	return slices.Collect(maps.Keys(s.Namespaces))
 }
 
 // missingFrom returns the findings of b that a lacks.

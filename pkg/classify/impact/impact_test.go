@@ -285,6 +285,11 @@ func TestCards(t *testing.T) {
 	}
 	for _, file := range append(files, "testdata/cluster.yaml") {
 		r := cluster(t, file)
+		for _, p := range r.Snapshot.Policies {
+			for _, s := range PolicyCards(r, p.Ref)[0].Sections {
+				checkSection(t, file+": "+p.Name, s)
+			}
+		}
 		for i := range r.Profiles {
 			p := &r.Profiles[i]
 			onPath := slices.ContainsFunc(r.Findings, func(f *classify.Finding) bool {
@@ -294,15 +299,64 @@ func TestCards(t *testing.T) {
 				if onPath && strings.Contains(strings.Join(s.Answers, " "), "no function of the cluster") {
 					t.Errorf("%s: %s: %s contradicts the finding control-plane-path", file, p.Name, s.ID)
 				}
-				if len(s.Answers)+len(s.Blanks)+len(s.Queries) == 0 {
-					t.Errorf("%s: %s: %s: neither an answer nor a blank", file, p.Name, s.ID)
-				}
-				for _, q := range s.Queries {
-					if _, err := parser.NewParser(parser.Options{}).ParseExpr(q.Expression); err != nil {
-						t.Errorf("%s: %s: %s: %v", file, p.Name, q.Expression, err)
-					}
-				}
+				checkSection(t, file+": "+p.Name, s)
 			}
+		}
+	}
+}
+
+func checkSection(t *testing.T, of string, s Section) {
+	t.Helper()
+	if len(s.Answers)+len(s.Blanks)+len(s.Queries) == 0 {
+		t.Errorf("%s: %s: neither an answer nor a blank", of, s.ID)
+	}
+	for _, q := range s.Queries {
+		if _, err := parser.NewParser(parser.Options{}).ParseExpr(q.Expression); err != nil {
+			t.Errorf("%s: %s: %v", of, q.Expression, err)
+		}
+	}
+}
+
+// TestPolicyCard: what a policy matches, by which bindings, what it refuses where its
+// params are missing, and how to get out.
+func TestPolicyCard(t *testing.T) {
+	r := cluster(t, "testdata/policies.yaml")
+	if cards := PolicyCards(r, inventory.Ref{Type: inventory.MutatingPolicy, Configuration: "limits"}); len(cards) != 0 {
+		t.Errorf("%d cards of a policy of the other type", len(cards))
+	}
+	for _, c := range []struct {
+		of             inventory.Type
+		name, id, want string
+	}{
+		{inventory.ValidatingPolicy, "limits", "adds", "the ValidatingAdmissionPolicy limits, installed by helm/limits; the API server evaluates it itself"},
+		{inventory.ValidatingPolicy, "limits", "adds", "it is evaluated for CREATE on pods of the core API group in v1, of the names web\n"},
+		{inventory.ValidatingPolicy, "limits", "adds", "it is not evaluated for CREATE on pods, bindings of the core API group"},
+		{inventory.ValidatingPolicy, "limits", "adds", "binding strict puts it into effect, with validationActions Deny, Audit; for CREATE on pods, bindings of the core API group in v1; only in namespaces with the labels team=shop, which is one of this cluster: shop; cluster-scoped objects are not excluded by that; with a Limit limit: where that does not exist, it fails"},
+		{inventory.ValidatingPolicy, "limits", "adds", "binding trial puts it into effect, with validationActions Warn; for DELETE on services of the core API group in v1; with a Limit limit: where that does not exist, requests pass"},
+		{inventory.ValidatingPolicy, "limits", "adds", "that covers 2 resources of this cluster: pods (CREATE), services (DELETE)"},
+		{inventory.ValidatingPolicy, "limits", "modifies", "it may refuse the requests"},
+		{inventory.ValidatingPolicy, "limits", "failure-modes", "that is so now: the API server does not serve the kind of its params (example.com/v1 Limit)"},
+		{inventory.ValidatingPolicy, "limits", "failure-modes", "every request that it matches by strict is refused, whatever the validationActions say"},
+		{inventory.ValidatingPolicy, "limits", "cluster-health", "this may stop: creation of Pods"},
+		{inventory.ValidatingPolicy, "limits", "detection", "found now, critical: param-kind-missing: policy limits refuses"},
+		{inventory.ValidatingPolicy, "limits", "disabling", "kubectl delete validatingadmissionpolicybinding/strict validatingadmissionpolicybinding/trial"},
+		{inventory.ValidatingPolicy, "limits", "disabling", "the next helm upgrade reverts that"},
+		{inventory.ValidatingPolicy, "leases", "cluster-health", "this stops: heartbeats of nodes"},
+		{inventory.ValidatingPolicy, "watched", "modifies", "no binding lets what it finds refuse a request"},
+		{inventory.ValidatingPolicy, "watched", "failure-modes", "the request is let through, as no binding denies"},
+		{inventory.ValidatingPolicy, "watched", "cluster-health", "no function of the cluster"},
+		{inventory.MutatingPolicy, "forgotten", "adds", "no binding names it"},
+		{inventory.MutatingPolicy, "forgotten", "adds", "that covers 1 resource of this cluster: services (CREATE)"},
+		{inventory.MutatingPolicy, "forgotten", "modifies", "it is evaluated again where the object is changed after it"},
+		{inventory.MutatingPolicy, "forgotten", "disabling", "there is nothing to disable"},
+	} {
+		cards := PolicyCards(r, inventory.Ref{Type: c.of, Configuration: c.name})
+		if len(cards) != 1 {
+			t.Fatalf("%s: %d cards", c.name, len(cards))
+		}
+		i := slices.IndexFunc(cards[0].Sections, func(s Section) bool { return s.ID == c.id })
+		if got := strings.Join(slices.Concat(cards[0].Sections[i].Answers, cards[0].Sections[i].Commands), "\n") + "\n"; !strings.Contains(got, c.want) {
+			t.Errorf("%s of %s: want %q in:\n%s", c.id, c.name, c.want, got)
 		}
 	}
 }

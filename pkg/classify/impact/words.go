@@ -34,8 +34,8 @@ func kindOf(t inventory.Type) string {
 	return string(t)
 }
 
-func installed(p *classify.Profile) string {
-	if owner := p.Object.Owner.String(); owner != "" {
+func installed(r *inventory.Registration) string {
+	if owner := r.Object.Owner.String(); owner != "" {
 		return ", installed by " + owner
 	}
 	return ""
@@ -116,16 +116,16 @@ func operations(ops admission.Operations) string {
 	return strings.Join(out, ", ")
 }
 
-// selected names the namespaces that are selected, where all are known.
-func selected(p *classify.Profile) string {
-	if !p.Snapshot.NamespacesKnown {
+// selected names the namespaces that the selector selects, where all are known.
+func selected(s *inventory.Snapshot, selector inventory.Selector) string {
+	if !s.NamespacesKnown {
 		return ""
 	}
-	names := SelectedNamespaces(p)
+	names := namespacesOf(s, selector)
 	switch len(names) {
 	case 0:
 		return ", of which this cluster has none"
-	case len(p.Snapshot.Namespaces):
+	case len(s.Namespaces):
 		return ", which are all of this cluster"
 	}
 	if len(names) == 1 {

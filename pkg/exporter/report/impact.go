@@ -15,10 +15,14 @@ type impactDocument struct {
 	Cards   []impactCard `json:"cards"`
 }
 
-// impactCard is the section "API Extensions" of an enhancement for one webhook.
+// impactCard is the section "API Extensions" of an enhancement for one webhook or
+// admission policy.
 type impactCard struct {
-	Webhook  Webhook         `json:"webhook"`
-	Sections []impactSection `json:"sections"`
+	// Webhook is absent where the card is of a policy.
+	Webhook *Webhook `json:"webhook,omitempty"`
+	// Policy is absent where the card is of a webhook.
+	Policy   *AdmissionPolicy `json:"policy,omitempty"`
+	Sections []impactSection  `json:"sections"`
 }
 
 // impactSection answers one question of the template.
@@ -46,7 +50,7 @@ const placeholder = "to be filled in by the author: "
 func newImpact(cards []impact.Card) impactDocument {
 	out := impactDocument{Version: documentVersion, Cards: []impactCard{}}
 	for _, c := range cards {
-		card := impactCard{Webhook: newWebhook(c.Profile, c.Profile.Snapshot)}
+		card := newImpactCard(c)
 		for _, s := range c.Sections {
 			section := impactSection{ID: s.ID, Heading: s.Heading, Question: s.Question, Answers: append([]string{}, s.Answers...), Commands: s.Commands, ToFillIn: s.Blanks}
 			for _, q := range s.Queries {
@@ -57,6 +61,23 @@ func newImpact(cards []impact.Card) impactDocument {
 		out.Cards = append(out.Cards, card)
 	}
 	return out
+}
+
+func newImpactCard(c impact.Card) impactCard {
+	if c.Policy != nil {
+		policy := newAdmissionPolicy(c.Policy)
+		return impactCard{Policy: &policy}
+	}
+	webhook := newWebhook(c.Profile, c.Profile.Snapshot)
+	return impactCard{Webhook: &webhook}
+}
+
+// subject is what the card is of.
+func (c impactCard) subject() (kind, name string) {
+	if c.Policy != nil {
+		return string(c.Policy.Type), c.Policy.Name
+	}
+	return string(c.Webhook.Type) + " webhook", c.Webhook.Name
 }
 
 // WriteImpactJSON writes the cards as JSON.
@@ -72,7 +93,8 @@ func WriteImpactText(w io.Writer, cards []impact.Card, o TextOptions) error {
 		if i > 0 {
 			p.newline()
 		}
-		p.paragraph(word{}, append(words(string(c.Webhook.Type)+" webhook", plain), words(c.Webhook.Name, bold)...))
+		kind, name := c.subject()
+		p.paragraph(word{}, append(words(kind, plain), words(name, bold)...))
 		for _, s := range c.Sections {
 			p.section(s)
 		}
@@ -132,7 +154,8 @@ func markdownHeading(heading string, c impactCard, several bool) string {
 		level = "###"
 	}
 	if several {
-		return level + " " + heading + ": " + code(c.Webhook.Name)
+		_, name := c.subject()
+		return level + " " + heading + ": " + code(name)
 	}
 	return level + " " + heading
 }

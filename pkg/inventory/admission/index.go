@@ -319,13 +319,7 @@ func (m *Matcher) matchedResources(w *inventory.Webhook, selected selectableOper
 // targets that the rules cover.
 func (m *Matcher) covered(w *inventory.Webhook, selected selectableOperations) []MatchedResource {
 	x := m.index
-	matched := map[int]ruleMatch{}
-	for i := range w.Rules {
-		x.matches(&w.Rules[i], w.MatchPolicy, func(target int, ops Operations, named bool) {
-			match := matched[target]
-			matched[target] = ruleMatch{match.operations | ops, match.named || named}
-		})
-	}
+	matched := x.asked(w.Rules, w.MatchPolicy)
 	out := make([]MatchedResource, 0, len(matched))
 	for _, i := range slices.Sorted(maps.Keys(matched)) {
 		t, match := &x.targets[i], matched[i]
@@ -334,6 +328,18 @@ func (m *Matcher) covered(w *inventory.Webhook, selected selectableOperations) [
 		}
 	}
 	return slices.Clip(out)
+}
+
+// asked is what the rules ask for, by the index of the target.
+func (x *index) asked(rules []admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) map[int]ruleMatch {
+	out := map[int]ruleMatch{}
+	for i := range rules {
+		x.matches(&rules[i], policy, func(target int, ops Operations, named bool) {
+			match := out[target]
+			out[target] = ruleMatch{match.operations | ops, match.named || named}
+		})
+	}
+	return out
 }
 
 // RulesFor returns the indexes of the webhook's rules that cover one of the

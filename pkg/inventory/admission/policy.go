@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -104,6 +105,61 @@ func orIgnored(p *inventory.AdmissionPolicy, v Verdict) Verdict {
 	return v
 }
 
+// PolicyResources returns the resources that the policy is evaluated for by one of its
+// bindings, or by any where it has none, sorted. Selectors and matchConditions take
+// nothing away.
+func (m *Matcher) PolicyResources(p *inventory.AdmissionPolicy) []MatchedResource {
+	x := m.index
+	bound := map[int]Operations{}
+	for _, b := range p.Bindings {
+		for i, match := range x.askedBy(&b.MatchResources) {
+			bound[i] |= match.operations
+		}
+	}
+	own := x.askedBy(&p.MatchResources)
+	var out []MatchedResource
+	for _, i := range slices.Sorted(maps.Keys(own)) {
+		t, ops := &x.targets[i], own[i].operations
+		if len(p.Bindings) > 0 {
+			ops &= bound[i]
+		}
+		if p.Type == inventory.MutatingPolicy {
+			ops &^= operationBits[Delete]
+		}
+		if ops != 0 && !slices.Contains(neverJudged, t.Parent()) {
+			out = append(out, MatchedResource{t.Resource, t.namespaced, ops, own[i].named})
+		}
+	}
+	return out
+}
+
+// everyRequest is what a policy or a binding without rules asks for.
+var everyRequest = []admissionv1.RuleWithOperations{{
+	Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+	Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
+}}
+
+// askedBy is what a policy or a binding asks for and does not exclude for all names, by
+// the index of the target.
+func (x *index) askedBy(r *inventory.MatchResources) map[int]ruleMatch {
+	rules := r.Rules
+	if len(rules) == 0 {
+		rules = everyRequest
+	}
+	out := x.asked(rules, r.MatchPolicy)
+	for i := range r.Excluded.Rules {
+		if r.Excluded.ResourceNames != nil && len(r.Excluded.ResourceNames[i]) > 0 {
+			continue
+		}
+		x.matches(&r.Excluded.Rules[i], r.MatchPolicy, func(target int, ops Operations, _ bool) {
+			match := out[target]
+			match.operations &^= ops
+			out[target] = match
+		})
+	}
+	return out
+}
+
 // refusing ends the details of verdicts that refuse a request.
 const refusing = ", which refuses the request"
 
@@ -169,13 +225,13 @@ func (m *Matcher) params(r Request, p *inventory.AdmissionPolicy, b *inventory.P
 	case served && !namespaced && ref.Namespace != "":
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names a namespace for its params, which are cluster-scoped%s", b.Object.Name, refusing)}
 	case b.DeniesWithoutParams() && p.FailsClosed():
-		return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("if %s does not exist, the request is refused (parameterNotFoundAction Deny)", paramName(p, ref))}
+		return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("if %s does not exist, the request is refused (parameterNotFoundAction Deny)", ParamName(p, ref))}
 	}
-	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("only if %s exists", paramName(p, ref))}
+	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("only if %s exists", ParamName(p, ref))}
 }
 
-// paramName names what a paramRef asks for, as "ConfigMap shop/limits".
-func paramName(p *inventory.AdmissionPolicy, ref *admissionv1.ParamRef) string {
+// ParamName names what a paramRef asks for, as "ConfigMap shop/limits".
+func ParamName(p *inventory.AdmissionPolicy, ref *admissionv1.ParamRef) string {
 	name := ref.Name
 	if ref.Selector != nil {
 		name = "that its selector selects"
