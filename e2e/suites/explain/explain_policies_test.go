@@ -374,22 +374,12 @@ func (e explainer) evaluatedPolicies(c *configurations, q request, notes *record
 			annotations = append(annotations, strings.Fields(call.Annotations)...)
 		}
 	}
-	if unseen(q) {
-		out.observed = false
-	}
 	for _, p := range c.policies {
 		if slices.Contains(annotations, p.annotation()) {
 			out.mutating[p.name] = true
 		}
 	}
 	return out
-}
-
-// unseen says of which requests the API server drops, or fails to make, what a mutating
-// policy adds: the scale of a custom resource, and an object that the policy meets in
-// the kind of another group. The policy is evaluated nonetheless.
-func unseen(q request) bool {
-	return q.resource == "widgets.explain.example.com/scale" || strings.HasPrefix(q.resource, "events")
 }
 
 // predictedPolicy is a policy, by one binding or by all, that is evaluated, or may be.
@@ -424,6 +414,7 @@ func (c *configurations) missed(p prediction, got evaluated) string {
 		i := slices.IndexFunc(c.policies, func(p policy) bool { return p.name == s.policy })
 		switch which := c.policies[i]; {
 		case !s.certain || which.silent:
+		case which.mutating && p.versions && len(got.mutating) > 0: // one version is kept
 		case which.mutating && got.observed && !got.mutating[s.policy], !which.mutating && !got.validating[s.evaluation]:
 			return fmt.Sprintf("policy %s was not evaluated by binding %s", s.policy, s.binding)
 		}

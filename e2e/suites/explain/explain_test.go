@@ -40,6 +40,7 @@ type explanation struct {
 		Refuses                                            bool
 	}
 	Skipped []struct{ Type, Configuration, Name, Why string }
+	Notes   []string
 }
 
 func TestExplainSaysWhatTheAPIServerDoes(t *testing.T) {
@@ -406,6 +407,7 @@ func mutator(r *rand.Rand, configuration string, h admissionv1.ValidatingWebhook
 // of returns what an explanation says of this round's webhooks.
 func (c *configurations) of(e explanation) prediction {
 	p := prediction{why: map[string]int{}, policiesWhy: map[string]int{}}
+	p.versions = slices.ContainsFunc(e.Notes, func(note string) bool { return strings.Contains(note, "in several versions") })
 	for _, step := range e.Chain {
 		if !strings.HasPrefix(step.Configuration, c.prefix) || strings.HasSuffix(step.Configuration, "-sentinel") {
 			continue
@@ -453,8 +455,10 @@ type prediction struct {
 	// refuses says that a matchCondition refuses the request for certain;
 	// where one is doubtful, it may fail as well.
 	refuses, doubtful bool
-	policies          []predictedPolicy
-	why, policiesWhy  map[string]int
+	// versions says that mutating policies meet the object in several.
+	versions         bool
+	policies         []predictedPolicy
+	why, policiesWhy map[string]int
 }
 
 type predicted struct {
@@ -495,8 +499,6 @@ func (c *configurations) disagreement(p prediction, got outcome) string {
 	switch {
 	case refusedByCondition(got.err) && (p.refuses || p.doubtful):
 		return ""
-	case got.err != nil && strings.Contains(got.err.Error(), "request to convert CR to an invalid group/version"):
-		return "" // a mutation of the scale of a custom resource, which explain does not follow
 	case p.refuses:
 		return "the request was not refused"
 	case got.err != nil:
@@ -516,7 +518,8 @@ func (c *configurations) disagreement(p prediction, got outcome) string {
 // refusedByCondition distinguishes the error of a matchCondition, or of what a
 // policy needs, from all others.
 func refusedByCondition(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "resulted in error") || strings.Contains(err.Error(), "failed to configure ") || strings.Contains(err.Error(), "There can be a delay between when CustomResourceDefinitions"))
+	return err != nil && (strings.Contains(err.Error(), "resulted in error") || strings.Contains(err.Error(), "failed to configure ") || strings.Contains(err.Error(), "There can be a delay between when CustomResourceDefinitions") ||
+		strings.Contains(err.Error(), "request to convert CR to an invalid group/version") || strings.Contains(err.Error(), "unknown conversion"))
 }
 
 // disorder says in what the order of the calls differs: the mutating webhooks

@@ -37,13 +37,13 @@ type Step struct {
 // Chain returns what the request meets, in the order of the Snapshot's
 // webhooks: that in which the API server calls them.
 func (m *Matcher) Chain(r Request) Chain {
-	c := Chain{Request: r}
+	c, excluding := Chain{Request: r}, m.excluding(r)
 	for i := range m.Snapshot.Webhooks {
 		w := m.Snapshot.Webhooks[i]
 		if w.Type == inventory.Conversion {
 			continue
 		}
-		step := Step{w, r.either(func(q Request) Verdict { return q.Match(w) })}
+		step := Step{w, excluding(r.either(func(q Request) Verdict { return q.Match(w) }))}
 		if step.Match == No {
 			c.Skipped = append(c.Skipped, step)
 		} else {
@@ -52,6 +52,9 @@ func (m *Matcher) Chain(r Request) Chain {
 	}
 	for _, p := range m.Snapshot.Policies {
 		for _, step := range m.policySteps(r, p) {
+			if m.Snapshot.Server.AtLeast(1, 33) { // before, only webhooks were left out
+				step.Verdict = excluding(step.Verdict)
+			}
 			if step.Match == No {
 				c.SkippedPolicies = append(c.SkippedPolicies, step)
 			} else {
@@ -60,7 +63,7 @@ func (m *Matcher) Chain(r Request) Chain {
 		}
 	}
 	c.Conversion = m.conversion(c)
-	c.Request.Notes = slices.Concat(r.Notes, c.labelNotes())
+	c.Request.Notes = slices.Concat(r.Notes, c.labelNotes(), c.kindNotes())
 	return c
 }
 
@@ -79,6 +82,23 @@ func (c Chain) labelNotes() []string {
 		out = append(out, "objectSelectors are asked about the labels as given: a mutating webhook may change them before the others are asked")
 	}
 	return out
+}
+
+// kindNotes say that mutating policies meet the object in several versions. Each changes
+// a copy in its version, and the API server takes the last that was changed. Source:
+// dispatchInvocations in k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
+func (c Chain) kindNotes() []string {
+	kinds := map[Kind]bool{}
+	for _, step := range c.Policies {
+		if step.Policy.Type == inventory.MutatingPolicy && !step.Refused {
+			kind, _ := c.Request.covers(step.Policy.Type, &step.Policy.MatchResources)
+			kinds[kind] = true
+		}
+	}
+	if len(kinds) < 2 {
+		return nil
+	}
+	return []string{"mutating policies meet the object in several versions: the API server keeps what was changed in one of them, whichever comes last, and loses the rest"}
 }
 
 // Budget is the worst case of a chain: how long a request waits if every

@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -9,6 +11,11 @@ type Kind struct {
 	Group, Version, Kind string
 	// Unsure says that Group and Version are not known.
 	Unsure bool
+}
+
+// String returns the kind as the API server names it, "autoscaling/v1, Kind=Scale".
+func (k Kind) String() string {
+	return schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}.String()
 }
 
 // foreignKinds are those of subresources whose kind belongs to another group

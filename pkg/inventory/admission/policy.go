@@ -85,16 +85,33 @@ func orRefused(p *inventory.AdmissionPolicy, params, v Verdict) Verdict {
 	return v
 }
 
-// mutable is the verdict where a policy meets the request in a kind that the API server
-// does not serve, as an unserved version of a CRD: it has no schema to mutate by, and
-// refuses the request whatever the failurePolicy. Source: dispatchOne in
+// mutable is the verdict on what a policy makes of an object that it meets in another
+// kind than the request's. One that the API server does not serve, as an unserved version
+// of a CRD, has no schema to mutate by: that refuses the request whatever the
+// failurePolicy. Source: dispatchOne in
 // k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
 func (m *Matcher) mutable(r Request, p *inventory.AdmissionPolicy, kind Kind, v Verdict) Verdict {
 	_, served := m.index.namespaced[kind]
-	if v.Match != Yes || v.Refused || p.Type != inventory.MutatingPolicy || served || kind == r.Kind || kind.Unsure {
+	switch {
+	case v.Match != Yes || v.Refused || p.Type != inventory.MutatingPolicy || kind.Unsure:
 		return v
+	case !served && kind != r.Kind:
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its rules ask for %s/%s, which the API server does not serve%s whatever the failurePolicy", kind.Group, kind.Version, refusing)}
+	case m.irreversible(r, kind):
+		return orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("it meets the object as %s, which the API server cannot convert back%s", kind, refusing)})
 	}
-	return Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its rules ask for %s/%s, which the API server does not serve%s whatever the failurePolicy", kind.Group, kind.Version, refusing)}
+	return v
+}
+
+// irreversible reports whether the API server fails to convert what a policy made of the
+// object: between two versions of its own kinds, and to the Scale of a custom resource.
+// Custom resources themselves are not converted there. Source: as of mutable, and the
+// converters of k8s.io/apiextensions-apiserver.
+func (m *Matcher) irreversible(r Request, kind Kind) bool {
+	if m.Snapshot.CRDs[r.Resource.Name+"."+r.Resource.Group] != nil {
+		return r.Kind.Kind == scaleKind
+	}
+	return kind != r.Kind
 }
 
 // orIgnored is a verdict that refuses nothing where the failurePolicy is Ignore.

@@ -306,6 +306,73 @@ func TestMutatingPoliciesOfWhatCannotBeMutated(t *testing.T) {
 	}
 }
 
+// scaled has two versions and a scale.
+var scaled = func() *apiextensionsv1.CustomResourceDefinition {
+	version := func(name string) apiextensionsv1.CustomResourceDefinitionVersion {
+		return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: name == "v1", Subresources: &apiextensionsv1.CustomResourceSubresources{Scale: &apiextensionsv1.CustomResourceSubresourceScale{}}}
+	}
+	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
+		Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version("v1"), version("v2")},
+	}}
+}()
+
+// mutatesAt adds a mutating policy on everything of one version, and a binding.
+func mutatesAt(o *inventory.Objects, name, version string, failure admissionv1.FailurePolicyType) {
+	rule := admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+		Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{version}, Resources: []string{"*/*"}},
+	}}
+	o.MutatingPolicies = append(o.MutatingPolicies, &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicySpec{
+		FailurePolicy: &failure, MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{rule}},
+	}})
+	o.MutatingPolicyBindings = append(o.MutatingPolicyBindings, &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}})
+}
+
+// TestMutatingPoliciesOfOtherVersions: what one makes of a built-in object in another
+// version than the request's cannot be converted back, nor the Scale of a custom resource;
+// of several that meet a custom resource in several versions, one version is kept.
+func TestMutatingPoliciesOfOtherVersions(t *testing.T) {
+	const lost = "in several versions"
+	for _, test := range []struct {
+		resource, version, rule string
+		failure                 admissionv1.FailurePolicyType
+		want                    []string
+	}{
+		{"horizontalpodautoscalers.autoscaling", "v2", "v1", admissionv1.Fail, []string{"p yes, refused: rules"}},
+		{"horizontalpodautoscalers.autoscaling", "v2", "v1", admissionv1.Ignore, []string{"p no: rules"}},
+		{"horizontalpodautoscalers.autoscaling", "v2", "v2", admissionv1.Fail, []string{"p yes"}},
+		{"deployments.apps/scale", "v1", "*", admissionv1.Fail, []string{"p yes"}},
+		{"widgets.example.com/scale", "v1", "*", admissionv1.Fail, []string{"p yes, refused: rules"}},
+		{"widgets.example.com", "v1", "v2", admissionv1.Fail, []string{"p yes"}},
+		{"widgets.example.com", "v1", "v1 v2", admissionv1.Fail, []string{"p yes", "p yes", lost}},
+	} {
+		o := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{scaled}}
+		for i, version := range strings.Fields(test.rule) {
+			mutatesAt(&o, fmt.Sprintf("p%d", i), version, test.failure)
+		}
+		m := New(o.Snapshot(time.Time{}))
+		r, err := m.Request(Update, resource(t, test.resource), Subject{Namespace: "default", Name: "w", Version: test.version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := m.Chain(r)
+		var got []string
+		for _, step := range slices.Concat(c.Policies, c.SkippedPolicies) {
+			got = append(got, strings.Replace(stepOf(step), step.Policy.Object.Name, "p", 1))
+		}
+		for _, note := range c.Request.Notes {
+			if strings.Contains(note, lost) {
+				got = append(got, lost)
+			}
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s in %s by rules for %s: -want +got\n%s", test.resource, test.version, test.rule, diff)
+		}
+	}
+}
+
 // TestResourceNames: a rule for names is for no collection, of which the API server
 // names no object.
 func TestResourceNames(t *testing.T) {
