@@ -270,12 +270,17 @@ func (a *clusterFlags) objects(ctx context.Context, in *input, s streams) (inven
 	objects, err := cluster.Read(ctx, clients, cluster.Options{Routing: routing}, func(resource string, n int) {
 		line.show("reading the cluster: %d %s", n, resource)
 	})
-	return forServer(objects, server), err
+	if err != nil {
+		return objects, err
+	}
+	return in.assume(objects, server)
 }
 
 // input are the flags of files and of the Policy.
 type input struct {
 	server, config string
+	// exclusions is the file of --exclusion-rules.
+	exclusions string
 }
 
 // serverVersionUsage is the help of --server-version.
@@ -285,8 +290,29 @@ func inputFlags(flags *pflag.FlagSet) *input {
 	in := &input{}
 	flags.StringVar(&in.server, "server-version", "", serverVersionUsage)
 	setValues(flags, "server-version", serverVersions())
+	in.exclusionFlag(flags)
 	flags.StringVar(&in.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements")
 	return in
+}
+
+func (in *input) exclusionFlag(flags *pflag.FlagSet) {
+	flags.StringVar(&in.exclusions, "exclusion-rules", "", "JSON file of the API server's rules for requests that meet no webhook, as EKS_PATCH_EXCLUSION_RULES_FILE names it (default: those of EKS Anywhere on EKS)")
+}
+
+// exclusionRules reads --exclusion-rules; nil without it.
+func (in *input) exclusionRules() ([]inventory.Exclusion, error) {
+	if in.exclusions == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(in.exclusions)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("reading --exclusion-rules: %w", err)}
+	}
+	rules, err := inventory.ParseExclusions(text)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--exclusion-rules %s: %w", in.exclusions, err)}
+	}
+	return rules, nil
 }
 
 // policy reads --config; without it, it is the default Policy.
@@ -347,7 +373,7 @@ func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
 	collectMore()
 	objects.Inputs = summary.Inputs
 	objects.Errors = append(objects.Errors, summary.Empty...)
-	return forServer(objects, server), nil
+	return in.assume(objects, server)
 }
 
 // collected is the time of the newest input, and now if that is unknown: an
@@ -382,14 +408,18 @@ func (in *input) version(notices io.Writer) (inventory.Version, error) {
 	return version, nil
 }
 
-// forServer makes the objects those of another release, if one is given: the
-// feature gates of the current server are not those of that release. The
-// resources stay.
-func forServer(objects inventory.Objects, server inventory.Version) inventory.Objects {
+// assume makes the objects those of another release, if one is given: the feature gates
+// of the current server are not those of that release. The resources stay. It adds the
+// rules of --exclusion-rules.
+func (in *input) assume(objects inventory.Objects, server inventory.Version) (inventory.Objects, error) {
 	if server.Known() {
 		objects.Server, objects.ReviewsExcluded = server, nil
 	}
-	return objects
+	rules, err := in.exclusionRules()
+	if rules != nil {
+		objects.Exclusions = rules
+	}
+	return objects, err
 }
 
 // writers are the output formats; findings at or above the limit fail.

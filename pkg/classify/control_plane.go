@@ -93,6 +93,9 @@ type ControlPlaneMatch struct {
 	Match admission.Match
 	// Reason is what decides where Match is maybe.
 	Reason admission.Reason
+	// Excluded are the requests that the API server keeps from webhooks by its exclusion
+	// rules, "" where none are.
+	Excluded string
 }
 
 // controlPlaneRequests are the requests on the control plane's path, by resource.
@@ -101,6 +104,8 @@ type controlPlaneRequests map[inventory.Resource][]controlPlaneRequest
 type controlPlaneRequest struct {
 	namespace string
 	request   admission.Request
+	// excluded is what ControlPlaneMatch.Excluded is.
+	excluded string
 }
 
 // unlabeled are the labels of what the control plane writes: none that a
@@ -135,6 +140,7 @@ func (p *Policy) holdsUpControlPlane(w *inventory.Webhook) bool {
 // controlPlaneRequests makes each request once, for all webhooks.
 func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlaneRequests {
 	out := controlPlaneRequests{}
+	rules := slices.Concat(p.Exclusions, m.Snapshot.Exclusions.Rules)
 	for namespace, resources := range p.controlPlaneOf(m.Snapshot) {
 		for _, r := range resources {
 			for _, op := range m.Operations(r) { // none where the API server does not serve it
@@ -147,7 +153,10 @@ func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlane
 						w.fail(err)
 						return nil
 					}
-					out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request})
+					excluded, which := admission.Excluded(rules, request)
+					if excluded != admission.Yes {
+						out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, which})
+					}
 				}
 			}
 		}
@@ -179,8 +188,12 @@ func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reache
 			if !work.step() {
 				return nil
 			}
-			if verdict := known.request.Match(w); verdict.Match != admission.No && !verdict.OptIn {
-				out = append(out, ControlPlaneMatch{r.Resource, known.namespace, verdict.Match, verdict.Reason})
+			verdict := known.request.Match(w)
+			if verdict.Match == admission.Yes && known.excluded != "" {
+				verdict = admission.Verdict{Match: admission.Maybe, Reason: admission.ReasonExclusionRules}
+			}
+			if verdict.Match != admission.No && !verdict.OptIn {
+				out = append(out, ControlPlaneMatch{r.Resource, known.namespace, verdict.Match, verdict.Reason, known.excluded})
 			}
 		}
 	}

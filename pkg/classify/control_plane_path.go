@@ -101,16 +101,22 @@ func isOrMayBe(s Severity) string {
 // unlessOf says what would keep the webhook off the path; "" where nothing
 // would.
 func unlessOf(p *Profile, matches []ControlPlaneMatch) string {
-	var namespaces []string
+	var namespaces, excluded []string
 	decided := true
 	for _, v := range matches {
 		decided = decided && v.Match == admission.Yes
 		if v.Match == admission.Maybe && v.Reason == admission.ReasonNamespaceSelector {
 			namespaces = append(namespaces, cmp.Or(v.Namespace, "the namespace"))
 		}
+		if v.Reason == admission.ReasonExclusionRules {
+			excluded = append(excluded, v.Excluded)
+		}
 	}
 	if decided {
 		return ""
+	}
+	if len(excluded) > 0 {
+		return unless(p.Webhook, namespaces, fmt.Sprintf("the API server's exclusion rules keep them from webhooks, as those %s", JoinBounded(distinct(excluded))))
 	}
 	return unless(p.Webhook, namespaces)
 }

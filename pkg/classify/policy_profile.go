@@ -61,7 +61,7 @@ func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {
 			continue
 		}
 		for _, known := range requests {
-			if p.isEvaluatedFor(known.request) {
+			if known.excluded == "" && p.isEvaluatedFor(known.request) {
 				out = append(out, ControlPlaneMatch{Resource: r, Namespace: known.namespace, Match: admission.Yes})
 			}
 		}

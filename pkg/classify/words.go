@@ -110,8 +110,7 @@ func ObjectName(p *Profile) string {
 
 // unless says what could keep the webhook from being called: labels of the
 // namespaces that are not known, and its matchConditions.
-func unless(w *inventory.Webhook, namespaces []string) string {
-	var reasons []string
+func unless(w *inventory.Webhook, namespaces []string, reasons ...string) string {
 	if len(namespaces) > 0 {
 		reasons = append(reasons, fmt.Sprintf("its namespaceSelector (%s) excludes %s by labels that the input does not show", w.NamespaceSelector, JoinBounded(distinct(namespaces))))
 	}

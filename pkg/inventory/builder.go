@@ -34,6 +34,7 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 		Upgrading:        o.Upgrading,
 		Routing:          o.Routing,
 		ReviewsExcluded:  o.reviewsExcluded(),
+		Exclusions:       o.exclusions(),
 		Nodes:            o.Nodes,
 		NamespacesKnown:  o.NamespacesKnown,
 		APIServicesKnown: o.APIServicesKnown,

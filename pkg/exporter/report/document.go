@@ -38,6 +38,11 @@ type Document struct {
 	Taken time.Time `json:"taken"`
 	// Server is the API server's version.
 	Server string `json:"server"`
+	// Platform is "aks", "eks", "gke" or "openshift"; absent where it is none of them, or
+	// not recognized.
+	Platform inventory.Platform `json:"platform,omitempty"`
+	// Presumptions are sentences on what was taken for granted of the platform.
+	Presumptions []string `json:"presumptions,omitempty"`
 	// Webhooks are sorted by type, configuration and name.
 	Webhooks []Webhook `json:"webhooks"`
 	// Policies are the admission policies, sorted by type and name; absent where there
@@ -123,6 +128,14 @@ func newAdmissionPolicy(p *inventory.AdmissionPolicy) AdmissionPolicy {
 // registered is what selects it as TYPE/NAME does a webhook.
 func (p AdmissionPolicy) registered() Webhook {
 	return Webhook{Context: p.Context, Type: p.Type, Configuration: p.Name, Name: p.Name}
+}
+
+// presumptions are what is taken for granted of the API servers of the platform.
+func presumptions(s *inventory.Snapshot) []string {
+	if !s.Exclusions.Presumed {
+		return nil
+	}
+	return []string{"EKS keeps the requests of EKS Anywhere's public exclusion rules from webhooks: --exclusion-rules gives the cluster's own"}
 }
 
 // Registered are the webhooks and, with their types and names alone, the policies.
@@ -253,9 +266,12 @@ func NewDocument(r *classify.Report) Document {
 		Version:  documentVersion,
 		Taken:    r.Snapshot.Taken.UTC(),
 		Server:   r.Snapshot.Server.String(),
-		Webhooks: make([]Webhook, 0, len(r.Profiles)),
-		Findings: make([]Finding, 0, len(r.Findings)),
-		Errors:   make([]Error, 0, len(r.Errors)),
+		Platform: r.Snapshot.Platform(),
+
+		Presumptions: presumptions(r.Snapshot),
+		Webhooks:     make([]Webhook, 0, len(r.Profiles)),
+		Findings:     make([]Finding, 0, len(r.Findings)),
+		Errors:       make([]Error, 0, len(r.Errors)),
 		Totals: Totals{
 			Webhooks: len(r.Profiles),
 			Policies: len(r.Snapshot.Policies),

@@ -218,6 +218,9 @@ func audited(d Document) string {
 			policies = " Audited 1 admission policy."
 		}
 	}
+	for _, p := range d.Presumptions {
+		policies += " Taken for granted (platform " + string(d.Platform) + "): " + p + "."
+	}
 	if d.Totals.Webhooks == 0 {
 		return " No webhooks found." + policies
 	}

@@ -27,6 +27,8 @@ type Options struct {
 	// Routing is where the API server sends calls to Services; RoutingUnknown
 	// takes what the cluster shows.
 	Routing inventory.Routing
+	// Exclusions are those of the API server; nil takes what its version shows.
+	Exclusions []inventory.Exclusion
 	// OnStartupErrors, if any, gets the errors that delay the first Snapshot,
 	// each time that they change.
 	OnStartupErrors func([]inventory.Error)

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+)
+
+const onLeases = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: w}
+webhooks:
+- name: w.example.com
+  clientConfig: {service: {namespace: hooks, name: hook}}
+  rules: [{operations: [CREATE, UPDATE], apiGroups: [coordination.k8s.io], apiVersions: ["*"], resources: [leases]}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+`
+
+// TestExclusionRules: those of EKS are taken for granted and reported, a file's are certain.
+func TestExclusionRules(t *testing.T) {
+	file, bad := t.TempDir()+"/rules.json", t.TempDir()+"/bad.json"
+	mustWrite(t, file, `[{"apiGroup": "coordination.k8s.io", "apiVersion": "v1", "kind": "Lease", "scope": "Namespaced", "namespace": "kube-node-lease", "name": ["*"], "username": "*"}]`)
+	r := execute(t, onLeases, "audit", "-", "--server-version=v1.33.1-eks-1fbb135", "-o=json")
+	var d report.Document
+	if err := json.Unmarshal([]byte(r.out), &d); err != nil {
+		t.Fatalf("%v\n%s", err, r.err)
+	}
+	if d.Platform != "eks" || len(d.Presumptions) != 1 {
+		t.Errorf("platform %q, presumptions %q", d.Platform, d.Presumptions)
+	}
+	for _, test := range []struct {
+		about string
+		args  []string
+		want  string
+	}{
+		{"the report says it", []string{"audit", "-", "--server-version=v1.33.1-eks-1fbb135"}, "Taken for granted (platform eks)"},
+		{"EKS", []string{"explain", "update", "leases", "-n=kube-node-lease", "--from=-", "--server-version=v1.33.1-eks-1fbb135"}, "probably skipped by EKS"},
+		{"the cluster's own", []string{"explain", "update", "leases", "-n=kube-node-lease", "--from=-", "--server-version=v1.33.1", "--exclusion-rules=" + file}, "meets no webhook"},
+		{"elsewhere", []string{"explain", "update", "leases", "-n=shop", "--from=-", "--server-version=v1.33.1", "--exclusion-rules=" + file}, "w.example.com"},
+	} {
+		if r := execute(t, onLeases, test.args...); !strings.Contains(strings.Join(strings.Fields(r.out), " "), test.want) {
+			t.Errorf("%s: %s%s\nwant %q", test.about, r.out, r.err, test.want)
+		}
+	}
+	mustWrite(t, bad, `[{"kind": "*"}]`)
+	if r := execute(t, onLeases, "audit", "-", "--exclusion-rules="+bad); r.code != exitUsage || !strings.Contains(r.err, "exclusion rule 1: must name one apiGroup and one kind") {
+		t.Errorf("exit code %d: %s", r.code, r.err)
+	}
+}
+
+func mustWrite(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

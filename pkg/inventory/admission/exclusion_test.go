@@ -1,0 +1,154 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// onEverything is a webhook and a policy for every request, on a server of the version.
+func onEverything(t *testing.T, version string, rules []inventory.Exclusion) *Matcher {
+	t.Helper()
+	server, err := inventory.ParseVersion(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	everything := admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+		Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
+	}
+	policy := validatingPolicy("p", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+		s.MatchConstraints.ResourceRules[0].RuleWithOperations = everything
+	})
+	return New(inventory.Objects{
+		Server:     server,
+		Exclusions: rules,
+		Validating: []*admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "all.example.com", Rules: []admissionv1.RuleWithOperations{everything}, ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://all.example.com")},
+		}}}},
+		ValidatingPolicies:       []*admissionv1.ValidatingAdmissionPolicy{policy},
+		ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{bindingOf("p", func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {})},
+	}.Snapshot(time.Time{}))
+}
+
+// excludedKinds are the resources of the kinds that rules of EKS name.
+var excludedKinds = map[string]string{
+	"TokenRequest":               "serviceaccounts/token",
+	"ServiceAccount":             "serviceaccounts",
+	"Lease":                      "leases.coordination.k8s.io",
+	"FlowSchema":                 "flowschemas.flowcontrol.apiserver.k8s.io",
+	"PriorityLevelConfiguration": "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+	"ClusterRole":                "clusterroles.rbac.authorization.k8s.io",
+	"ClusterRoleBinding":         "clusterrolebindings.rbac.authorization.k8s.io",
+	"Role":                       "roles.rbac.authorization.k8s.io",
+	"RoleBinding":                "rolebindings.rbac.authorization.k8s.io",
+	"APIService":                 "apiservices.apiregistration.k8s.io",
+	"Pod":                        "pods",
+	"DaemonSet":                  "daemonsets.apps",
+	"Deployment":                 "deployments.apps",
+}
+
+// asked is what becomes of the webhook and the policy on everything.
+func asked(t *testing.T, m *Matcher, e inventory.Exclusion, name, user string) (webhook, policy Verdict) {
+	t.Helper()
+	r, err := m.Request(Create, resource(t, excludedKinds[e.Kind]), Subject{Namespace: e.Namespace, Name: name, User: NewUser(user, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := m.Chain(r)
+	for _, step := range append(c.Steps, c.Skipped...) {
+		webhook = step.Verdict
+	}
+	for _, step := range append(c.Policies, c.SkippedPolicies...) {
+		policy = step.Verdict
+	}
+	return webhook, policy
+}
+
+// TestEKSExclusions: each rule keeps each of its names from webhooks, and no other name,
+// user or namespace.
+func TestEKSExclusions(t *testing.T) {
+	m := onEverything(t, "v1.33.1-eks-1fbb135", nil)
+	rules := m.Snapshot.Exclusions.Rules
+	if len(rules) != 17 || !m.Snapshot.Exclusions.Presumed {
+		t.Fatalf("%d rules, presumed %t", len(rules), m.Snapshot.Exclusions.Presumed)
+	}
+	for _, e := range rules {
+		wants := Maybe
+		if e.Kind == "TokenRequest" {
+			wants = Yes // the kind is of authentication.k8s.io, the rule of the group of Pods
+		}
+		for _, name := range e.Names {
+			name, user := strings.ReplaceAll(name, "*", "any"), strings.ReplaceAll(e.Username, "*", "other")
+			for _, got := range both(asked(t, m, e, name, user)) {
+				if got.Match != wants || wants == Maybe && !strings.Contains(got.Detail, "probably skipped by EKS") {
+					t.Errorf("%s %s of %s: %+v", e.Kind, name, user, got)
+				}
+			}
+		}
+		elsewhere := e
+		elsewhere.Namespace = strings.ReplaceAll(e.Namespace, "kube-", "other-")
+		for _, other := range []struct {
+			inventory.Exclusion
+			name, user string
+			differs    bool
+		}{
+			{e, "other", e.Username, e.Names[0] != inventory.Any},
+			{e, e.Names[0], "other", e.Username != inventory.Any},
+			{elsewhere, e.Names[0], e.Username, e.Scope == inventory.NamespaceScope},
+		} {
+			if !other.differs {
+				continue
+			}
+			for _, got := range both(asked(t, m, other.Exclusion, other.name, other.user)) {
+				if got.Match != Yes {
+					t.Errorf("%s %s of %s in %s: %+v", e.Kind, other.name, other.user, other.Namespace, got)
+				}
+			}
+		}
+	}
+}
+
+func both(a, b Verdict) []Verdict { return []Verdict{a, b} }
+
+// TestExclusions: what is not known of a request makes it maybe, the rules of the cluster
+// itself are certain, and before 1.33 they are not for policies.
+func TestExclusions(t *testing.T) {
+	lease := inventory.Exclusion{APIGroup: "coordination.k8s.io", APIVersion: "v1", Kind: "Lease", Scope: inventory.NamespaceScope, Namespace: "kube-system", Names: []string{"a", "b"}, Username: "u"}
+	own := []inventory.Exclusion{lease}
+	for _, test := range []struct {
+		about, version, name, user string
+		rules                      []inventory.Exclusion
+		webhook, policy            string
+	}{
+		{"certain", "v1.33.0", "a", "u", own, "no: exclusionRules", "no: exclusionRules"},
+		{"webhooks alone", "v1.32.0", "a", "u", own, "no: exclusionRules", "yes"},
+		{"the name", "v1.33.0", "", "u", own, "maybe: exclusionRules: requests to a, b are kept from webhooks by the exclusion rules", "maybe: exclusionRules: requests to a, b are kept from webhooks by the exclusion rules"},
+		{"the user", "v1.33.0", "a", "", own, "maybe: exclusionRules: requests of u are kept from webhooks by the exclusion rules", "maybe: exclusionRules: requests of u are kept from webhooks by the exclusion rules"},
+		{"no rules", "v1.33.0", "a", "u", nil, "yes", "yes"},
+		{"no rules on EKS", "v1.33.0-eks-1", "a", "u", []inventory.Exclusion{}, "yes", "yes"},
+	} {
+		webhook, policy := asked(t, onEverything(t, test.version, test.rules), lease, test.name, test.user)
+		if got := wordsOf(webhook); got != test.webhook {
+			t.Errorf("%s: the webhook %s, want %s", test.about, got, test.webhook)
+		}
+		if got := wordsOf(policy); got != test.policy {
+			t.Errorf("%s: the policy %s, want %s", test.about, got, test.policy)
+		}
+	}
+}
+
+func wordsOf(v Verdict) string {
+	out := string(v.Match)
+	for _, s := range []string{string(v.Reason), v.Detail} {
+		if s != "" {
+			out += ": " + s
+		}
+	}
+	return out
+}
