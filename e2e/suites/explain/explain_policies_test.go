@@ -72,7 +72,9 @@ func (e explainer) generatedPolicy(r *rand.Rand, p policy) policy {
 	p.match = *someMatch(r, p.mutating)
 	p.params = someParamKind(r, &p)
 	if r.IntN(3) == 0 {
-		expression := fmt.Sprintf(`request.?namespace.orValue("") == %q || %s`, e.backend.Namespace, somePolicyExpression(r, p.params != nil))
+		// Of the registrations of a round, which are no dry runs, none may be refused.
+		expression := fmt.Sprintf(`request.resource.group == "admissionregistration.k8s.io" && !request.?dryRun.orValue(false) || request.?namespace.orValue("") == %q || %s`,
+			e.backend.Namespace, somePolicyExpression(r, p.params != nil))
 		p.conditions = []admissionv1.MatchCondition{{Name: "c0", Expression: expression}}
 	}
 	n := 1 + r.IntN(2)

@@ -43,6 +43,9 @@ type Document struct {
 	Platform inventory.Platform `json:"platform,omitempty"`
 	// Presumptions are sentences on what was taken for granted of the platform.
 	Presumptions []string `json:"presumptions,omitempty"`
+	// ReleaseNotes are what the server's release and the next one change for its webhooks;
+	// absent where its version is not known.
+	ReleaseNotes []ReleaseNote `json:"releaseNotes,omitempty"`
 	// Webhooks are sorted by type, configuration and name.
 	Webhooks []Webhook `json:"webhooks"`
 	// Policies are the admission policies, sorted by type and name; absent where there
@@ -136,6 +139,24 @@ func presumptions(s *inventory.Snapshot) []string {
 		return nil
 	}
 	return []string{"EKS keeps the requests of EKS Anywhere's public exclusion rules from webhooks: --exclusion-rules gives the cluster's own"}
+}
+
+// ReleaseNote is what a release of Kubernetes changes for registered webhooks.
+type ReleaseNote struct {
+	// Release is the first that does, as "v1.37".
+	Release string `json:"release"`
+	Text    string `json:"text"`
+	Source  string `json:"source"`
+	// Webhooks counts those that it is for.
+	Webhooks int `json:"webhooks"`
+}
+
+func newReleaseNotes(r *classify.Report) []ReleaseNote {
+	var out []ReleaseNote
+	for _, n := range r.ReleaseNotes() {
+		out = append(out, ReleaseNote{n.Release.String(), n.Text, n.Source, n.Webhooks})
+	}
+	return out
 }
 
 // Registered are the webhooks and, with their types and names alone, the policies.
@@ -269,6 +290,7 @@ func NewDocument(r *classify.Report) Document {
 		Platform: r.Snapshot.Platform(),
 
 		Presumptions: presumptions(r.Snapshot),
+		ReleaseNotes: newReleaseNotes(r),
 		Webhooks:     make([]Webhook, 0, len(r.Profiles)),
 		Findings:     make([]Finding, 0, len(r.Findings)),
 		Errors:       make([]Error, 0, len(r.Errors)),

@@ -58,6 +58,9 @@ func WriteText(w io.Writer, d Document, o TextOptions) error {
 	for _, line := range readLines(d.Inputs, d.Taken) {
 		p.paragraph(word{}, words(line, plain))
 	}
+	for _, n := range d.ReleaseNotes {
+		p.paragraph(word{}, words(fmt.Sprintf("From %s on: %s (%s; %s).", n.Release, n.Text, inventory.Counted(n.Webhooks, "webhook"), n.Source), plain))
+	}
 	p.paragraph(word{}, words(d.summary(), plain))
 	return flush(b)
 }

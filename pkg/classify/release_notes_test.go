@@ -1,0 +1,72 @@
+package classify
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
+)
+
+const released = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: w}
+webhooks:
+- name: pods.example.com
+  clientConfig: {service: {namespace: hooks, name: hook}}
+  rules: [{operations: [CREATE, UPDATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+- name: reviews.example.com
+  clientConfig: {url: "https://hook.example.com"}
+  rules: [{operations: [CREATE], apiGroups: [authentication.k8s.io], apiVersions: [v1], resources: [tokenreviews]}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+- name: resize.example.com
+  clientConfig: {url: "https://hook.example.com"}
+  rules: [{operations: [UPDATE], apiGroups: [""], apiVersions: [v1], resources: [pods, pods/resize]}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+`
+
+// TestReleaseNotes: the server's release and the next one, for webhooks that they change
+// something for.
+func TestReleaseNotes(t *testing.T) {
+	o, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: strings.NewReader(released)})
+	for _, test := range []struct {
+		server string
+		want   []string
+	}{
+		{"", nil},
+		{"v1.32.4", []string{"v1.33 1 pods/resize is served"}},
+		{"v1.33.1", []string{"v1.33 1 pods/resize is served", "v1.34 1 where the API server dials Pods"}},
+		{"v1.36.0", []string{"v1.37 1 the six reviews", "v1.37 1 the API server resolves"}},
+		{"v1.37.1", []string{"v1.37 1 the six reviews", "v1.37 1 the API server resolves"}},
+	} {
+		if test.server != "" {
+			var err error
+			if o.Server, err = inventory.ParseVersion(test.server); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for i, n := range evaluate(t, DefaultPolicy(), o.Snapshot(time.Time{})).ReleaseNotes() {
+			text := fmt.Sprintf("%s %d %s", n.Release, n.Webhooks, n.Text)
+			if n.Source == "" {
+				t.Errorf("%s has no source", text)
+			}
+			if i < len(test.want) && strings.HasPrefix(text, test.want[i]) {
+				text = test.want[i]
+			}
+			got = append(got, text)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("server %q: -want +got\n%s", test.server, diff)
+		}
+	}
+}
