@@ -73,6 +73,19 @@ var PolicyExamples = []policyExample{
 `,
 	},
 	{
+		"Requests that meet no webhook",
+		"Where the API server has a file of exclusion rules (EKS Anywhere), these are its entries: what they cover in full is not reported, and the rest one severity lower.",
+		`exclusions:
+- apiGroup: coordination.k8s.io
+  apiVersion: v1
+  kind: Lease
+  scope: Namespaced
+  namespace: kube-node-lease
+  name: ["*"]
+  username: "*"
+`,
+	},
+	{
 		"Budgets",
 		"No resource has a budget by default.",
 		`budgets:

@@ -416,7 +416,7 @@ func (c *configurations) missed(p prediction, got evaluated) string {
 		i := slices.IndexFunc(c.policies, func(p policy) bool { return p.name == s.policy })
 		switch which := c.policies[i]; {
 		case !s.certain || which.silent:
-		case which.mutating && p.versions && len(got.mutating) > 0: // one version is kept
+		case which.mutating && p.versions: // the version that comes last is kept, if it can be
 		case which.mutating && got.observed && !got.mutating[s.policy], !which.mutating && !got.validating[s.evaluation]:
 			return fmt.Sprintf("policy %s was not evaluated by binding %s", s.policy, s.binding)
 		}

@@ -89,8 +89,9 @@ func (c Chain) labelNotes() []string {
 // dispatchInvocations in k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
 func (c Chain) kindNotes() []string {
 	kinds := map[Kind]bool{}
-	for _, step := range c.Policies {
-		if step.Policy.Type == inventory.MutatingPolicy && !step.Refused {
+	for _, step := range slices.Concat(c.Policies, c.SkippedPolicies) {
+		unconverted := step.Reason == ReasonRules && step.Binding != nil // its copy may be the last all the same
+		if step.Policy.Type == inventory.MutatingPolicy && !step.Refused && (step.Match != No || unconverted) {
 			kind, _ := c.Request.covers(step.Policy.Type, &step.Policy.MatchResources)
 			kinds[kind] = true
 		}

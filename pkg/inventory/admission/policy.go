@@ -97,11 +97,16 @@ func (m *Matcher) mutable(r Request, p *inventory.AdmissionPolicy, kind Kind, v 
 		return v
 	case !served && kind != r.Kind:
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its rules ask for %s/%s, which the API server does not serve%s whatever the failurePolicy", kind.Group, kind.Version, refusing)}
+	case kind.Group == "" && r.Kind.Group == eventsGroup:
+		return Verdict{Match: Maybe, Reason: ReasonRules, Detail: fmt.Sprintf("it meets the object as %s, of which the API server takes no changes back", kind)}
 	case m.irreversible(r, kind):
 		return orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("it meets the object as %s, which the API server cannot convert back%s", kind, refusing)})
 	}
 	return v
 }
+
+// eventsGroup is the group in which Events are those of the core group.
+const eventsGroup = "events.k8s.io"
 
 // irreversible reports whether the API server fails to convert what a policy made of the
 // object: between two versions of its own kinds, and to the Scale of a custom resource.

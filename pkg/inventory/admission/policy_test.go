@@ -343,6 +343,8 @@ func TestMutatingPoliciesOfOtherVersions(t *testing.T) {
 		{"horizontalpodautoscalers.autoscaling", "v2", "v1", admissionv1.Fail, []string{"p yes, refused: rules"}},
 		{"horizontalpodautoscalers.autoscaling", "v2", "v1", admissionv1.Ignore, []string{"p no: rules"}},
 		{"horizontalpodautoscalers.autoscaling", "v2", "v2", admissionv1.Fail, []string{"p yes"}},
+		{"horizontalpodautoscalers.autoscaling", "v2", "v2 v1", admissionv1.Ignore, []string{"p yes", "p no: rules", lost}},
+		{"events", "v1", "v1", admissionv1.Fail, []string{"p yes"}},
 		{"deployments.apps/scale", "v1", "*", admissionv1.Fail, []string{"p yes"}},
 		{"widgets.example.com/scale", "v1", "*", admissionv1.Fail, []string{"p yes, refused: rules"}},
 		{"widgets.example.com", "v1", "v2", admissionv1.Fail, []string{"p yes"}},
