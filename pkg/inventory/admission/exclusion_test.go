@@ -144,11 +144,11 @@ func TestExclusions(t *testing.T) {
 }
 
 func wordsOf(v Verdict) string {
-	out := string(v.Match)
+	out := []string{string(v.Match)}
 	for _, s := range []string{string(v.Reason), v.Detail} {
 		if s != "" {
-			out += ": " + s
+			out = append(out, s)
 		}
 	}
-	return out
+	return strings.Join(out, ": ")
 }
