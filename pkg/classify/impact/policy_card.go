@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
@@ -72,27 +73,28 @@ func rulesInWords(set *inventory.RuleSet) []string {
 
 // bindingInWords says for what a binding puts the policy into effect, and how.
 func bindingInWords(s *inventory.Snapshot, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) string {
-	text := fmt.Sprintf("binding %s puts it into effect", b.Object.Name)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("binding %s puts it into effect", b.Object.Name))
 	if len(b.Actions) > 0 {
-		text += ", with validationActions " + some(actions(b))
+		text.WriteString(", with validationActions " + some(actions(b)))
 	}
 	for _, rule := range rulesInWords(&b.RuleSet) {
-		text += "; for " + rule
+		text.WriteString("; for " + rule)
 	}
 	for _, rule := range rulesInWords(&b.Excluded) {
-		text += "; not for " + rule
+		text.WriteString("; not for " + rule)
 	}
 	for _, filter := range selectors(s, &b.MatchResources) {
-		text += "; " + filter
+		text.WriteString("; " + filter)
 	}
 	switch {
 	case p.ParamKind == nil || b.ParamRef == nil:
 	case b.DeniesWithoutParams():
-		text += "; with " + admission.ParamName(p, b.ParamRef) + ": where that does not exist, it fails (parameterNotFoundAction Deny)"
+		text.WriteString("; with " + admission.ParamName(p, b.ParamRef) + ": where that does not exist, it fails (parameterNotFoundAction Deny)")
 	default:
-		text += "; with " + admission.ParamName(p, b.ParamRef) + ": where that does not exist, requests pass (parameterNotFoundAction Allow)"
+		text.WriteString("; with " + admission.ParamName(p, b.ParamRef) + ": where that does not exist, requests pass (parameterNotFoundAction Allow)")
 	}
-	return text
+	return text.String()
 }
 
 func actions(b *inventory.PolicyBinding) []string {
