@@ -89,9 +89,9 @@ func failureAlerts() []Alert {
 		{
 			Name:        "WebhookNoneReachable",
 			Severity:    classify.Critical,
-			For:         3 * time.Minute,
+			For:         time.Minute,
 			KeepFiring:  5 * time.Minute,
-			Expr:        cutOff,
+			Expr:        cutOff + ` and on (instance) count_over_time(` + noneReachable + `[5m:1m]) >= 3`,
 			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
 			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks fail, while their backends are not to blame{{ if $everywhere }}: no API server of the cluster reaches any, so look at what they have in common. What fails closed is refused for each client of the cluster. Look at the network between the API servers and the webhooks:{{ else }}: other API servers reach them, or they are several. What fails closed is refused for each client of this API server. Look at its network:{{ end }} the konnectivity agents or tunnels of a hosted control plane, network policies and firewalls of its node, the DNS and the routes to Services. The alerts on single webhooks leave the calls of this API server out.` + variables("INSTANCE", "$labels.instance"),
 		},
