@@ -135,6 +135,7 @@ func Groups() []Group {
 		latencyGroup,
 		callsGroup(),
 		{Name: "webhook-auditor-resources", Alerts: resourceAlerts},
+		policiesGroup,
 		findingsGroup(classify.Checks),
 		{Name: "webhook-auditor-self", Alerts: selfAlerts()},
 		inputsGroup(),

@@ -1,0 +1,115 @@
+package rules
+
+import (
+	"strings"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// What API servers count of admission policies. An ordinary denial of a
+// ValidatingAdmissionPolicy has an error_type as its failures have, a check that
+// admits is not counted at all, and a policy that refuses for its configuration
+// counts in the admission plugin's own series alone.
+const (
+	validations     = `apiserver_validating_admission_policy_check_total`
+	mutations       = `apiserver_mutating_admission_policy_check_total`
+	plugins         = `apiserver_admission_controller_admission_duration_seconds_count`
+	manifestReloads = `apiserver_manifest_admission_config_controller_automatic_reloads_total`
+	manifestHashes  = `apiserver_manifest_admission_config_controller_last_config_info`
+)
+
+// The records of requests that policies refused, by the plugin that evaluates them.
+const (
+	policiesRefused = `cluster_instance_plugin:webhook_auditor_policies_refused:increase10m`
+	policiesDenied  = `cluster_instance_plugin:webhook_auditor_policies_denied:increase10m`
+	// policiesBroken are the refusals that are neither denials nor failures of an
+	// expression, which count once at least for each request.
+	policiesBroken = `cluster_instance_plugin:webhook_auditor_policies_broken:increase10m`
+)
+
+// sinceBirth is an increase that has all of a counter which did not exist at the
+// window's start: the first denial of a policy makes its series.
+func sinceBirth(counter, plugin string) string {
+	return strings.NewReplacer("COUNTER", counter, "PLUGIN", plugin).Replace(`label_replace(
+			(last_over_time(COUNTER[5m]) unless last_over_time(COUNTER[5m] offset 10m)) or increase(COUNTER[10m]),
+			"plugin", "PLUGIN", "", "")`)
+}
+
+var policyRecords = []RecordingRule{
+	{Name: policiesRefused, Expr: `sum by (instance, plugin) (label_replace(
+			increase(` + plugins + `{name=~"ValidatingAdmissionPolicy|MutatingAdmissionPolicy", rejected="true"}[10m]),
+			"plugin", "$1", "name", "(.+)")) > 0`},
+	{Name: policiesDenied, Expr: `sum by (instance, plugin) (
+			` + sinceBirth(validations+`{enforcement_action="deny"}`, "ValidatingAdmissionPolicy") + `
+			or ` + sinceBirth(mutations+`{error_type!="no_error"}`, "MutatingAdmissionPolicy") + `)`},
+	{Name: policiesBroken, Expr: policiesRefused + ` - on (instance, plugin) (` + policiesDenied + ` or on (instance, plugin) 0 * ` + policiesRefused + `)`},
+}
+
+const (
+	policyAndBinding = `{{ $labels.policy }} (binding {{ $labels.policy_binding }})`
+	ofManifests      = ` manifests of {{ $labels.plugin }} on `
+)
+
+var policyVariables = variables("POLICY BINDING", "$labels.policy $labels.policy_binding")
+
+// policiesGroup is about admission policies, and about what API servers read from
+// disk, of webhooks as well.
+var policiesGroup = Group{
+	Name:           "webhook-auditor-policies",
+	Interval:       time.Minute,
+	RecordingRules: policyRecords,
+	Alerts: []Alert{
+		{
+			Name:        "WebhookPolicyConfigErrors",
+			Severity:    classify.Warning,
+			For:         15 * time.Minute,
+			KeepFiring:  15 * time.Minute,
+			Expr:        `sum by (plugin) (` + policiesBroken + ` > 2.5 and on (instance, plugin) ` + policiesBroken + ` > on (instance, plugin) 0.05 * ` + policiesRefused + `)`,
+			Summary:     `A policy of {{ $labels.plugin }} refuses requests because it cannot be evaluated.`,
+			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 10 minutes by policies of {{ $labels.plugin }} without being denied by one: its params are missing or of a kind that the API server does not serve, its paramRef does not fit what its binding matches, or, where it mutates, its matchConditions cannot be evaluated or its patch makes no valid object. Everything that such a policy matches is refused. No series names it: a refused client's reply does, "webhook-auditor explain --error" says of it what to do, and "webhook-auditor audit" finds params whose kind is not served. Delete the policy's bindings, which nothing can forbid, until it is repaired.`,
+		},
+		{
+			Name:        "WebhookPolicyFailingOpen",
+			Severity:    classify.Warning,
+			For:         5 * time.Minute,
+			KeepFiring:  15 * time.Minute,
+			Expr:        recurringPolicy(validations + `{enforcement_action="allow"}`),
+			Summary:     `Requests pass policy {{ $labels.policy }} because it cannot be evaluated.`,
+			Description: `{{ $value | printf "%.0f" }} validations by policy ` + policyAndBinding + ` could not be evaluated in the last 15 minutes, and its failurePolicy Ignore let the requests pass. What it is to prevent is not prevented. Mostly an expression reads a field that some objects lack, and needs has() or an optional: the warnings in the policy's status.typeChecking name it.` + policyVariables,
+		},
+		{
+			Name:        "WebhookPolicyMutationsFailing",
+			Severity:    classify.Warning,
+			For:         5 * time.Minute,
+			KeepFiring:  15 * time.Minute,
+			Expr:        recurringPolicy(mutations + `{error_type!="no_error"}`),
+			Summary:     `Mutations of policy {{ $labels.policy }} fail.`,
+			Description: `{{ $value | printf "%.0f" }} mutations by policy ` + policyAndBinding + ` failed in the last 15 minutes. With failurePolicy Fail the requests are refused, with Ignore objects lack what it sets. Its expression fails for some objects, or they cannot be patched so: a JSONPatch path that does not exist, an atomic list. A refused client's reply has the error.` + policyVariables,
+		},
+		{
+			Name:        "WebhookManifestsNotReloaded",
+			Severity:    classify.Warning,
+			For:         10 * time.Minute,
+			KeepFiring:  5 * time.Minute,
+			Expr:        `sum by (instance, plugin) (increase(` + manifestReloads + `{status="failure"}[5m])) > 0`,
+			Summary:     `API server {{ $labels.instance }} cannot read its admission manifests.`,
+			Description: `The` + ofManifests + `API server {{ $labels.instance }} were changed and cannot be loaded. It goes on with those that it read last, and will not start again once it is stopped. Its log has the file and the error ("reloading admission manifest config" or "reloading manifest config"). Correct the file in its staticManifestsDir, or put the last content back.` + variables("INSTANCE PLUGIN", "$labels.instance $labels.plugin"),
+		},
+		{
+			Name:        "WebhookManifestsDiffer",
+			Severity:    classify.Warning,
+			For:         15 * time.Minute,
+			Expr:        `count by (plugin) (group by (plugin, hash) (last_over_time(` + manifestHashes + `[5m]))) > 1`,
+			Summary:     `API servers have different admission manifests of {{ $labels.plugin }}.`,
+			Description: `There are {{ $value | printf "%.0f" }} versions of the` + ofManifests + `the API servers: whether a request meets a webhook or policy of theirs depends on which API server it reaches. No API shows them. Compare the files in the staticManifestsDir of each; the label hash of ` + manifestHashes + ` shows which API servers have the same.`,
+		},
+	},
+}
+
+// recurringPolicy is how often the counters of a policy and binding grew in the last 15
+// minutes, where they did in the 15 before as well.
+func recurringPolicy(counter string) string {
+	return `sum by (policy, policy_binding) (increase(` + counter + `[15m])) > 0
+		and on (policy, policy_binding) sum by (policy, policy_binding) (increase(` + counter + `[15m] offset 15m)) > 0`
+}
