@@ -84,7 +84,7 @@ func sensitiveResources(p classify.Policy) []sensitive {
 	s := &inventory.Snapshot{ReviewsExcluded: true}
 	var out []sensitive
 	for _, r := range p.Classes[classify.ClassSensitive] {
-		if !slices.Contains(admission.NeverSent(s, inventory.Validating), r.Parent()) {
+		if !slices.Contains(admission.NeverSent(s, inventory.Ref{Type: inventory.Validating}), r.Parent()) {
 			out = append(out, describe(r))
 		}
 	}

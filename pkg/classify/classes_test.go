@@ -104,7 +104,7 @@ func TestMembersAreMatched(t *testing.T) {
 		for _, r := range members {
 			s := files(t, registering(fmt.Sprintf(`{operations: ["*"], apiGroups: [%q], apiVersions: ["*"], resources: [%q]}`, r.Group, r.Path()))+openshiftCRD)
 			matched := slices.Contains(evaluate(t, DefaultPolicy(), s).Profiles[0].ByClass[class], r)
-			if never := slices.Contains(admission.NeverSent(s, inventory.Validating), r.Parent()); matched == never {
+			if never := slices.Contains(admission.NeverSent(s, inventory.Ref{Type: inventory.Validating}), r.Parent()); matched == never {
 				t.Errorf("%s: %s: matched: %t, want %t", class, r, matched, !never)
 			}
 		}

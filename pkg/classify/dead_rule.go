@@ -58,7 +58,7 @@ func whyDead(s *inventory.Snapshot, r *inventory.Registration, rule *admissionv1
 		return "the API server serves no " + named(rule)
 	case onlyConnects(r, served, rule):
 		return fmt.Sprintf("a CONNECT to %s carries no labels, so that the objectSelector never selects it", named(rule))
-	case allNever(s, r.Type, served):
+	case allNever(s, r.Ref, served):
 		return "the API server " + asksNone(r.Type) + " for " + named(rule)
 	case !slices.ContainsFunc(served, func(s inventory.Served) bool { return admission.CoversVersion(rule, s.Version) }):
 		return fmt.Sprintf("the API server serves %s only in %s", named(rule), sentence(versionsOf(served), 0))
@@ -122,9 +122,9 @@ func servedByName(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) [
 	return out
 }
 
-func allNever(s *inventory.Snapshot, t inventory.Type, served []inventory.Served) bool {
-	never := admission.NeverSent(s, t)
-	return !slices.ContainsFunc(served, func(r inventory.Served) bool { return !slices.Contains(never, r.Parent()) })
+func allNever(s *inventory.Snapshot, r inventory.Ref, served []inventory.Served) bool {
+	never := admission.NeverSent(s, r)
+	return !slices.ContainsFunc(served, func(one inventory.Served) bool { return !slices.Contains(never, one.Parent()) })
 }
 
 func versionsOf(served []inventory.Served) []string {

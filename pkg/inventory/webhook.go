@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -53,7 +54,23 @@ type Ref struct {
 
 // Compare orders Refs by type, configuration and name.
 func (r Ref) Compare(o Ref) int {
-	return cmp.Or(cmp.Compare(r.Type, o.Type), cmp.Compare(r.Configuration, o.Configuration), cmp.Compare(r.Name, o.Name))
+	return cmp.Or(cmp.Compare(r.Type, o.Type), cmp.Compare(r.rank(), o.rank()), cmp.Compare(r.Configuration, o.Configuration), cmp.Compare(r.Name, o.Name))
+}
+
+// staticSuffix ends the names of what API servers read from their staticManifestsDir,
+// and of nothing else. Source: k8s.io/apiserver/pkg/admission/plugin/manifest.
+const staticSuffix = ".static.k8s.io"
+
+// Static reports whether API servers read it from disk rather than from the API, which
+// a file may hold: it comes before the others of its type.
+func (r Ref) Static() bool { return strings.HasSuffix(r.Configuration, staticSuffix) }
+
+// rank is the place among those of a type, whatever the names.
+func (r Ref) rank() int {
+	if r.Static() {
+		return 0
+	}
+	return 1
 }
 
 // Registration is what webhooks and admission policies have in common: what asks for

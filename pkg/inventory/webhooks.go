@@ -141,7 +141,7 @@ func (w *Webhook) compareCalls(o *Webhook) int {
 	if w.Type == o.Type && w.Configuration == o.Configuration { // most neighbors
 		return cmp.Compare(w.Index, o.Index)
 	}
-	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Configuration, o.Configuration))
+	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.rank(), o.rank()), cmp.Compare(w.Configuration, o.Configuration))
 }
 
 func countWebhooks(registered map[any]objectWebhooks) int {

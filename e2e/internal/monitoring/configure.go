@@ -27,7 +27,7 @@ const lookback = 5 * time.Minute
 // What the alerts read of the API server and of kube-controller-manager, which
 // have many other series.
 const (
-	ofAPIServer   = "apiserver_admission_.+|apiserver_(crd_)?conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds_(sum|count)"
+	ofAPIServer   = "apiserver_admission_.+|apiserver_(validating|mutating)_admission_policy_check_total|apiserver_manifest_admission_config_controller_.+|apiserver_(crd_)?conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds_(sum|count)"
 	ofControllers = "garbagecollector_controller_resources_sync_error_total|workqueue_longest_running_processor_seconds|workqueue_depth"
 )
 

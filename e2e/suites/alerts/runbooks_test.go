@@ -107,7 +107,7 @@ func (s scenario) shell(t *testing.T, file string) shell {
 		"PATH="+strings.Join([]string{binaries, filepath.Dir(testenv.Binary(t)), os.Getenv("PATH")}, string(filepath.ListSeparator)),
 		"HOME="+dir, "KUBECONFIG="+s.Plane.Kubeconfig(), "KUBECACHEDIR="+s.Plane.Cache(),
 		"KIND=validatingwebhookconfiguration", "CONFIGURATION="+s.name, "NAMESPACE="+s.name, "SERVICE=hook",
-		"NAME="+name, "INSTANCE="+monitoring.Address(s.Plane.Config().Host), "CRD="+crd, "OPERATION=create", "RESOURCE=pods", "DEPLOYMENT=hook", "BUDGET=one", "CERTIFICATE=hook")
+		"NAME="+name, "INSTANCE="+monitoring.Address(s.Plane.Config().Host), "CRD="+crd, "OPERATION=create", "RESOURCE=pods", "DEPLOYMENT=hook", "BUDGET=one", "CERTIFICATE=hook", "POLICY="+ruled, "BINDING="+ruled)
 	return shell{dir: dir, env: env, name: name}
 }
 
@@ -155,6 +155,7 @@ func typeWhatReads(t *testing.T, w environment) {
 	s.install(t)
 	eventually(t, func(ctx context.Context) error { return s.readWidget(ctx, 0) })
 	s.useConditionally(t)
+	newScenario(t, w, ruled).useRuled(t)
 	typed := map[string]bool{} // many runbooks begin alike
 	for _, file := range runbooks(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -234,6 +235,26 @@ func (s scenario) useConditionally(t *testing.T) {
 	if err := s.createLabelled(t.Context()); err == nil {
 		t.Error("the webhook does not fail")
 	}
+}
+
+// ruled is the scenario whose requests meet admission policies.
+const ruled = "ruled"
+
+// useRuled has a policy deny and another one mutate.
+func (s scenario) useRuled(t *testing.T) {
+	t.Helper()
+	s.denies(t, "false", func(*admissionv1.ValidatingAdmissionPolicySpec) {}, func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {})
+	s.mutates(t, `[JSONPatch{op: "remove", path: "/data/absent"}]`)
+	eventually(t, func(ctx context.Context) error {
+		if err := s.isRefused(ctx); err != nil {
+			return err
+		}
+		metrics, err := s.Kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+		if err == nil && !bytes.Contains(metrics, []byte("apiserver_mutating_admission_policy_check_total{")) {
+			err = fmt.Errorf("no policy mutates ConfigMaps in %s", s.users())
+		}
+		return err
+	})
 }
 
 // lockOut registers a dead webhook on everything that fails closed.

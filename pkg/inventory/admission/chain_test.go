@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -372,5 +373,58 @@ func BenchmarkReachWith5000Rules(b *testing.B) {
 	s := New(inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{}))
 	for b.Loop() {
 		s.MatchedResources(s.Snapshot.Webhooks[0])
+	}
+}
+
+// TestStatic: what API servers read from disk comes first, and is asked about the kinds
+// that nothing which is registered through the API is asked about; not about reviews.
+func TestStatic(t *testing.T) {
+	rule := []admissionv1.RuleWithOperations{{
+		Operations: []admissionv1.OperationType{admissionv1.Create},
+		Rule:       admissionv1.Rule{APIGroups: []string{"admissionregistration.k8s.io", "authentication.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"*"}},
+	}}
+	o := inventory.Objects{}
+	for _, name := range []string{"a-guard", "z-guard.static.k8s.io"} {
+		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Webhooks:   []admissionv1.ValidatingWebhook{{Name: name, Rules: rule}},
+		})
+		o.ValidatingPolicies = append(o.ValidatingPolicies, &admissionv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       admissionv1.ValidatingAdmissionPolicySpec{MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rule[0]}}}},
+		})
+		o.ValidatingPolicyBindings = append(o.ValidatingPolicyBindings, &admissionv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+		})
+	}
+	m := New(o.Snapshot(time.Time{}))
+	if first := m.Snapshot.Webhooks[0]; !first.Static() {
+		t.Errorf("the first webhook is %s", first.Configuration)
+	}
+	for resource, want := range map[inventory.Resource][]string{
+		{Group: "admissionregistration.k8s.io", Name: "validatingwebhookconfigurations"}:   {"webhook z-guard.static.k8s.io", "policy z-guard.static.k8s.io", "policy a-guard"},
+		{Group: "admissionregistration.k8s.io", Name: "validatingadmissionpolicybindings"}: {"webhook z-guard.static.k8s.io", "policy z-guard.static.k8s.io"},
+		{Group: "authentication.k8s.io", Name: "tokenreviews"}:                             nil,
+	} {
+		r, err := m.Request(Create, resource, Subject{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		c := m.Chain(r)
+		for _, step := range c.Steps {
+			got = append(got, "webhook "+step.Webhook.Configuration)
+		}
+		for _, step := range c.Policies {
+			got = append(got, "policy "+step.Policy.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s meets %q, want %q", resource.Name, got, want)
+		}
+	}
+	reached := m.MatchedResources(m.Snapshot.Webhooks[0])
+	if api := m.MatchedResources(m.Snapshot.Webhooks[1]); len(reached) != len(api)+len(exemptKinds) {
+		t.Errorf("the static webhook reaches %d resources, the other one %d", len(reached), len(api))
 	}
 }

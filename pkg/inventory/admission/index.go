@@ -115,7 +115,7 @@ func newIndex(s *inventory.Snapshot, p *programs) *index {
 
 		namespaced: map[Kind]bool{},
 	}).withoutCaches(p)
-	exempt := NeverSent(s, inventory.Validating)
+	exempt := NeverSent(s, inventory.Ref{Type: inventory.Validating})
 	byStorage := map[inventory.Resource][]int{}
 	for _, served := range s.Served {
 		i, seen := x.at[served.Resource]
@@ -284,10 +284,16 @@ func newMatchFactsKey(w *inventory.Webhook) matchFactsKey {
 	return matchFactsKey{rulesKey(w), selectable(w), conditionsKey(w)}
 }
 
+// staticMark tells what is read from disk, which sees more, from what is not.
+const staticMark = "/static"
+
 // rulesKey writes down what the rules say, each string with its length so that
 // no two lists read alike.
 func rulesKey(w *inventory.Webhook) string {
 	key := append(make([]byte, 0, 256), w.MatchPolicy...)
+	if w.Static() {
+		key = append(key, staticMark...)
+	}
 	for i := range w.Rules {
 		rule := &w.Rules[i]
 		key = append(key, byte(RuleOperations(rule)))
@@ -323,7 +329,7 @@ func (m *Matcher) covered(w *inventory.Webhook, selected selectableOperations) [
 	out := make([]MatchedResource, 0, len(matched))
 	for _, i := range slices.Sorted(maps.Keys(matched)) {
 		t, match := &x.targets[i], matched[i]
-		if ops := match.operations & selected.of(t); !t.exempt && ops != 0 {
+		if ops := match.operations & selected.of(t); ops != 0 && !neverSees(w.Ref, t.exempt, t.Resource) {
 			out = append(out, MatchedResource{t.Resource, t.namespaced, ops, match.named})
 		}
 	}

@@ -72,7 +72,7 @@ func (r Request) Match(w *inventory.Webhook) Verdict {
 	if r.requestContext == nil || w.Type == inventory.Conversion {
 		return Verdict{Match: No, Reason: ReasonRules}
 	}
-	if r.exempt {
+	if neverSees(w.Ref, r.exempt, r.Resource) {
 		return Verdict{Match: No, Reason: ReasonExcluded}
 	}
 	kind, verdict := r.covers(w.Type, &w.MatchResources)

@@ -42,7 +42,7 @@ func (m *Matcher) policySteps(r Request, p *inventory.AdmissionPolicy) []PolicyS
 // it keeps: what is wrong with the params' kind counts before anything of a binding.
 func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) Verdict {
 	switch {
-	case r.requestContext == nil || r.unjudged:
+	case r.requestContext == nil || neverSees(p.Ref, r.unjudged, r.Resource):
 		return Verdict{Match: No, Reason: ReasonExcluded}
 	case p.Type == inventory.MutatingPolicy && r.Operation == Delete:
 		return Verdict{Match: No, Reason: ReasonRules} // also of those for all operations
@@ -148,7 +148,7 @@ func (m *Matcher) PolicyResources(p *inventory.AdmissionPolicy) []MatchedResourc
 		if p.Type == inventory.MutatingPolicy {
 			ops &^= operationBits[Delete]
 		}
-		if ops != 0 && !slices.Contains(neverJudged, t.Parent()) {
+		if ops != 0 && !neverSees(p.Ref, slices.Contains(neverJudged, t.Parent()), t.Resource) {
 			out = append(out, MatchedResource{t.Resource, t.namespaced, ops, own[i].named})
 		}
 	}

@@ -102,16 +102,26 @@ var excludedReviews = []inventory.Resource{
 // the gate above says. Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic.
 var neverJudged = slices.Concat(exemptKinds[2:], excludedReviews)
 
-// NeverSent returns the resources for which this server calls no webhook, or evaluates
-// no policy where the type is one of policies.
-func NeverSent(s *inventory.Snapshot, t inventory.Type) []inventory.Resource {
-	if t.IsPolicy() {
+// NeverSent returns the resources for which this server does not call the webhook, or
+// evaluate the policy. What it reads from disk sees its own kinds as well.
+func NeverSent(s *inventory.Snapshot, r inventory.Ref) []inventory.Resource {
+	switch {
+	case r.Static() && (s.ReviewsExcluded || r.Type.IsPolicy()):
+		return excludedReviews
+	case r.Static():
+		return nil
+	case r.Type.IsPolicy():
 		return neverJudged
-	}
-	if s.ReviewsExcluded {
+	case s.ReviewsExcluded:
 		return slices.Concat(exemptKinds, excludedReviews)
 	}
 	return exemptKinds
+}
+
+// neverSees reports the same of a resource that is exempt for what is registered through
+// the API: among these, what is read from disk sees its own kinds.
+func neverSees(r inventory.Ref, exempt bool, resource inventory.Resource) bool {
+	return exempt && !(r.Static() && resource.Group == exemptKinds[0].Group)
 }
 
 // cohabitants are resources that are stored as one and therefore equivalent.

@@ -16,15 +16,12 @@ func (m *Matcher) UnusedRules(r *inventory.Registration) []int {
 	if !r.ObjectSelector.Empty() {
 		possible &^= operationBits[Connect] // what it sends carries no labels
 	}
-	exempt := func(t *target) bool { return t.exempt }
-	if r.Type.IsPolicy() {
-		exempt = func(t *target) bool { return slices.Contains(neverJudged, t.Parent()) }
-	}
+	never := NeverSent(m.Snapshot, r.Ref)
 	var out []int
 	for i := range r.Rules {
 		unused := true
 		x.matches(&r.Rules[i], r.MatchPolicy, func(target int, ops Operations, _ bool) {
-			unused = unused && (ops&possible == 0 || exempt(&x.targets[target]))
+			unused = unused && (ops&possible == 0 || slices.Contains(never, x.targets[target].Parent()))
 		})
 		if unused {
 			out = append(out, i)
