@@ -94,7 +94,7 @@ var policiesGroup = Group{
 			KeepFiring:  5 * time.Minute,
 			Expr:        `sum by (instance, plugin) (increase(` + manifestReloads + `{status="failure"}[5m])) > 0`,
 			Summary:     `API server {{ $labels.instance }} cannot read its admission manifests.`,
-			Description: `The` + ofManifests + `API server {{ $labels.instance }} were changed and cannot be loaded. It goes on with those that it read last, and will not start again once it is stopped. Its log has the file and the error ("reloading admission manifest config" or "reloading manifest config"). Correct the file in its staticManifestsDir, or put the last content back.` + variables("INSTANCE PLUGIN", "$labels.instance $labels.plugin"),
+			Description: `The` + ofManifests + `API server {{ $labels.instance }} were changed and cannot be loaded. It goes on with those that it read last, and will not start again once it is stopped. Its log has the file and the error ("reloading admission manifest config" or "reloading manifest config"). Correct the file in its staticManifestsDir, or put the last content back.` + variables("INSTANCE", "$labels.instance"),
 		},
 		{
 			Name:        "WebhookManifestsDiffer",
