@@ -284,7 +284,7 @@ func newMatchFactsKey(w *inventory.Webhook) matchFactsKey {
 	return matchFactsKey{rulesKey(w), selectable(w), conditionsKey(w)}
 }
 
-// staticMark tells what is read from disk, which sees more, from what is not.
+// staticMark distinguishes what is read from disk, which sees more, from what is not.
 const staticMark = "/static"
 
 // rulesKey writes down what the rules say, each string with its length so that
