@@ -146,10 +146,11 @@ func grafanaExpr(b Board, expr string) string {
 }
 
 // datasourceVariable lets a user choose the Prometheus to ask. Without a current
-// value Grafana opens the first of all by the alphabet.
+// value Grafana opens the first of all by the alphabet. On half a screen a longer
+// label would leave no room for its name.
 func datasourceVariable() dashboard.VariableModel {
 	return dashboard.VariableModel{
-		Type: dashboard.VariableTypeDatasource, Name: "datasource", Label: new("Data source"),
+		Type: dashboard.VariableTypeDatasource, Name: "datasource", Label: new("Source"),
 		Description: new("The Prometheus that scrapes the API servers and the auditor."),
 		Query:       stringQuery("prometheus"),
 		Refresh:     new(dashboard.VariableRefreshOnDashboardLoad),
@@ -205,6 +206,7 @@ func labelValues(v Variable) string { return fmt.Sprintf("label_values(%s, %s)",
 
 // annotations are the layers that all boards share: when alerts began to fire,
 // and when configurations changed. Most incidents begin with one of the latter.
+// They are always on: a switch for each would take a row of a narrow screen.
 // Grafana makes regions of what lasts, which would cover the charts: a series
 // that exists only at its start is a line. It asks for annotations in steps of a
 // hundredth of the time range, so the offset is that step: a shorter one would
@@ -224,7 +226,7 @@ func annotations(b Board) []dashboard.AnnotationQuery {
 
 func annotation(b Board, name, expr string) dashboard.AnnotationQuery {
 	return dashboard.AnnotationQuery{
-		Name: name, Enable: true, Datasource: datasource(),
+		Name: name, Enable: true, Hide: new(true), Datasource: datasource(),
 		Target: prometheus.Dataquery{RefId: new("Anno"), Expr: grafanaExpr(b, expr), Interval: new(minStep), Datasource: datasource()},
 	}
 }

@@ -3,6 +3,7 @@ package dashboards
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -74,6 +75,25 @@ func TestLint(t *testing.T) {
 				lintPanel(t, p)
 			}
 		})
+	}
+}
+
+// TestControls: Grafana puts each variable, switch and link above the panels, where each
+// takes a row of half a screen.
+func TestControls(t *testing.T) {
+	for name, board := range drawn(t) {
+		controls := len(objects(board["links"]))
+		for _, v := range slices.Concat(objects(board["templating"].(object)["list"]), objects(board["annotations"].(object)["list"])) {
+			if v["hide"] == nil || v["hide"] == 0.0 {
+				controls++
+			}
+			if label, _ := v["label"].(string); v["type"] == "datasource" && len(label) > 6 {
+				t.Errorf("%s: the label %q leaves no room for the name of the data source", name, label)
+			}
+		}
+		if controls > 7 {
+			t.Errorf("%s: %d controls above the panels", name, controls)
+		}
 	}
 }
 

@@ -153,7 +153,7 @@ const anyRegistered = `max by (cluster) (webhook_auditor_webhook_info{cluster=~"
 
 // logsOf leads to the logs of the namespace that the backend runs in.
 var logsOf = Link{
-	Title: "Logs of the backend's namespace", Outside: true,
+	Title: "Logs of the namespace, in Loki", Outside: true,
 	URL: `/explore?schemaVersion=1&panes={"logs":{"datasource":"${logs:raw}","queries":[{"refId":"A","expr":"{namespace=\"${__data.fields.service_namespace}\"}"}],"range":{"from":"${__from}","to":"${__to}"}}}`,
 }
 

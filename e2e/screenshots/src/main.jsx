@@ -86,7 +86,7 @@ function Header({ board, variables }) {
       <div style={{ height: 48, display: 'flex', alignItems: 'center', fontSize: 14 }}>Dashboards &rsaquo; {board.title}</div>
       <div style={{ minHeight: 48, display: 'flex', flexWrap: 'wrap', gap: 8, alignItems: 'center', fontSize: 12, paddingBottom: 8 }}>
         {shown.map((v) => <span key={v.name} style={box}>{v.label}&ensp;<b>{v.type === 'custom' ? words(v) : chosen(v)}</b></span>)}
-        {board.annotations.list.map((a) => <span key={a.name} style={box}>{a.name}&ensp;<b>on</b></span>)}
+        {board.annotations.list.filter((a) => !a.hide).map((a) => <span key={a.name} style={box}>{a.name}&ensp;<b>on</b></span>)}
         {board.links.map((l) => <span key={l.title} style={box}>{l.title}</span>)}
       </div>
     </header>

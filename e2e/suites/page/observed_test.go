@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
@@ -25,32 +27,41 @@ const brokenNames = `(() => { const broken = [], range = document.createRange();
 	}
 } return broken })()`
 
-// TestObserved: what is observed comes before the rest, colored, and no column is cut
-// off on a laptop; what was never called has no share.
-func TestObserved(t *testing.T) {
+// rowOf is true where the row of the webhook is one of which want is true.
+func rowOf(name, want string) string {
+	return `[...document.querySelectorAll('table.webhooks tbody tr')].some((e) => e.cells[0].innerText.includes(` + quoted(name) + `) && ` + want + `)`
+}
+
+// withTraffic is a cluster in which a ConfigMap is refused again and again until the
+// test ends.
+func withTraffic(t *testing.T) *testenv.Env {
+	t.Helper()
 	env := testenv.New(t, cluster.Options{WithoutControllers: true})
 	for _, file := range []string{"testdata/cluster.yaml", "testdata/observed.yaml"} {
 		manifest, err := os.ReadFile(file)
 		testenv.Must(t, err)
 		env.Install(t, manifest)
 	}
-	address := env.Run(t, "--observe=apiserver", "--observe-for=2s").URL
 	go func() {
 		for t.Context().Err() == nil {
-			_, _ = env.CreateConfigMap(t, "mesh") // is refused
+			_, _ = env.CreateConfigMap(t, "mesh")
 			time.Sleep(50 * time.Millisecond)
 		}
 	}()
+	return env
+}
+
+// TestObserved: what is observed comes before the rest, colored, and no column is cut
+// off on a laptop; what was never called has no share.
+func TestObserved(t *testing.T) {
+	address := withTraffic(t).Run(t, "--observe=apiserver", "--observe-for=2s").URL
 	b := open(t)
 	b.get(address + "/webhooks")
-	row := func(name, want string) string {
-		return `[...document.querySelectorAll('table.webhooks tbody tr')].some((e) => e.cells[0].innerText.includes(` + quoted(name) + `) && ` + want + `)`
-	}
 	testenv.EventuallyWithin(t, timeout, func() error {
 		b.get(address + "/webhooks")
-		return b.is(row("names.policy", `e.cells[1].querySelector('.state-bad')?.innerText.includes('100')`))
+		return b.is(rowOf("names.policy", `e.cells[1].querySelector('.state-bad')?.innerText.includes('100')`))
 	})
-	b.until(row("never-called", `e.cells[1].innerText.trim() === '-' && !e.cells[1].querySelector('.state')`))
+	b.until(rowOf("never-called", `e.cells[1].innerText.trim() === '-' && !e.cells[1].querySelector('.state')`))
 	b.until(`document.querySelector('table.webhooks thead').innerText.replace(/\s+/g, ' ').startsWith('Webhook Failing p99 Type')`)
 	for _, width := range []int64{1440, 1920} {
 		b.look("light", width, 900)
@@ -76,5 +87,42 @@ func TestObserved(t *testing.T) {
 	b.get(address + "/webhooks/validating/policy/names.policy.example.com")
 	b.until(`[...document.querySelectorAll('.facts.wide > div')].some((e) => e.innerText.startsWith('Failing') && e.querySelector('.state-bad'))`)
 	b.accessible("observed-webhook")
+	b.quiet(address)
+}
+
+// line is the line of a sparkline that is drawn: visible, within its frame, and from
+// its bottom, where nothing failed, to its top, where most did.
+const line = `[...e.querySelectorAll('svg.spark')].some((svg) => { const frame = svg.getBoundingClientRect(), drawn = svg.querySelector('polyline'), at = drawn.getBoundingClientRect(), heights = [...drawn.points].map((p) => p.y);
+	return svg.checkVisibility() && frame.width >= 50 && at.width >= 50 && at.left >= frame.left - 1 && at.right <= frame.right + 1 && at.top >= frame.top - 1 && at.bottom <= frame.bottom + 1 &&
+		heights.length === 12 && Math.min(...heights) === 1 && Math.max(...heights) === 13 && getComputedStyle(drawn).stroke === getComputedStyle(e.querySelector('.state-bad')).color; })`
+
+// TestSparklines: with a Prometheus each failing webhook has a line of its failed calls
+// of the last hour, in the table and on its page; others have none.
+func TestSparklines(t *testing.T) {
+	env := withTraffic(t)
+	binaries, err := programs.Monitoring()
+	testenv.Must(t, err)
+	stack, err := monitoring.Start(t.Context(), monitoring.Options{
+		Binaries: binaries, Auditor: testenv.Binary(t), Routes: "../../../rules/alertmanager.yaml", TimeScale: 1, APIServer: env.Plane.Config(),
+	})
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, stack.Stop()) })
+	address := env.Run(t, "--prometheus-url="+stack.Prometheus).URL
+	b := open(t)
+	testenv.EventuallyWithin(t, timeout, func() error {
+		b.get(address + "/webhooks")
+		return b.is(rowOf("names.policy", line))
+	})
+	b.until(rowOf("never-called", `!e.querySelector('svg.spark')`))
+	for _, width := range []int64{1440, 390} {
+		b.look("light", width, 900)
+		b.until(rowOf("names.policy", line))
+		if cut := evaluate[[]string](b, cutColumns); slices.Contains(cut, "Failing") {
+			t.Errorf("at %d pixels the lines are cut off", width)
+		}
+	}
+	b.accessible("sparklines")
+	b.get(address + "/webhooks/validating/policy/names.policy.example.com")
+	b.until(`[...document.querySelectorAll('.facts.wide > div')].some((e) => e.innerText.startsWith('Failing') && ` + line + `)`)
 	b.quiet(address)
 }

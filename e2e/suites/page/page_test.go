@@ -45,6 +45,7 @@ func TestServedPage(t *testing.T) {
 	b.until(`document.querySelector('h1').textContent === 'Overview' && document.querySelectorAll('.finding-critical').length > 0`)
 	b.until(`[...document.querySelectorAll('th')].some((e) => e.textContent === 'ValidatingAdmissionWebhookConfigurationError')`)
 	b.until(`document.querySelector('.headline').innerText.includes('cannot be called')`)
+	b.until(`new Set([...document.querySelectorAll('.tile span:not(.number)')].map((e) => getComputedStyle(e).fontSize)).size === 1`)
 	b.accessible("overview")
 
 	b.click(`.finding-critical a[href*="names.policy"]`, `document.querySelector('h1').textContent === 'names.policy.example.com'`)

@@ -93,9 +93,13 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 // first, and how many of these there are.
 func findingsOf(r *classify.Report, profiles []*classify.Profile, checks []string) ([]*classify.Finding, int) {
 	var related, others []*classify.Finding
+	concerned := map[inventory.Ref]bool{}
+	for _, p := range profiles {
+		concerned[p.Ref] = true
+	}
 	for _, f := range r.Findings {
 		switch {
-		case !slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Ref == f.Webhook }):
+		case !concerned[f.Webhook]:
 		case slices.ContainsFunc(checks, func(name string) bool { return name == f.Check.Name }):
 			related = append(related, f)
 		default:

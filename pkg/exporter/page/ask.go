@@ -37,10 +37,30 @@ type askPage struct {
 	Services, Nodes, Configurations []string
 
 	// Problem is why there is no answer.
-	Problem      string
-	Answer       *resourcePage
-	Diagnosis    string
-	Consequences *report.Consequences
+	Problem   string
+	Answer    *resourcePage
+	Diagnosis string
+	// Verdict and Consequences answer what follows from a change.
+	Verdict      string
+	Consequences []report.Block
+}
+
+// maxOffered bounds the names that a field offers, maxAnswered the lines of each part
+// of an answer.
+const (
+	maxOffered  = 200
+	maxAnswered = 50
+)
+
+// offered are the names that a field offers.
+func offered(names []string) []string { return names[:min(len(names), maxOffered)] }
+
+// answered are the first lines, and how many more there are.
+func answered(lines []string, most int) []string {
+	if more := len(lines) - most; more > 0 {
+		return append(slices.Clip(lines[:most]), fmt.Sprintf("… and %d more", more))
+	}
+	return lines
 }
 
 // ask answers the form that was sent, if any.
@@ -54,7 +74,8 @@ func (h *handler) ask(v *view, d *document, r *http.Request) bool {
 	for _, operation := range []string{"create", "update", "patch", "delete", "connect"} {
 		p.Operations = append(p.Operations, option{operation, operation, operation == p.Request.Operation})
 	}
-	p.Services, p.Nodes, p.Configurations = impact.Names(v.Snapshot)
+	services, nodes, configurations := impact.Names(v.Snapshot)
+	p.Services, p.Nodes, p.Configurations = offered(services), offered(nodes), offered(configurations)
 	var err error
 	switch {
 	case len(r.URL.RawQuery) > maxAsked:
@@ -62,9 +83,10 @@ func (h *handler) ask(v *view, d *document, r *http.Request) bool {
 	case p.Error != "":
 		p.Diagnosis, err = v.diagnosis(p.Error)
 	case p.Down+p.Node+p.Delete != "":
-		p.Consequences, err = h.consequences(r.Context(), v, p)
+		err = h.consequences(r.Context(), v, p)
 	case p.Request.Resource+p.Request.Object != "":
 		p.Answer, err = h.answer(v, p.Request)
+		p.Services, p.Nodes, p.Configurations = nil, nil, nil // a chain is long enough
 	}
 	if err != nil {
 		p.Problem = err.Error()
@@ -94,15 +116,16 @@ func (v *view) diagnosis(text string) (string, error) {
 	}
 	var b bytes.Buffer
 	err := report.WriteDiagnosisText(&b, answers, v.Snapshot, report.TextOptions{Width: 110})
-	return b.String(), err
+	const most = 6 * maxAnswered // an error takes several lines
+	return strings.Join(answered(strings.Split(b.String(), "\n"), most), "\n"), err
 }
 
-func (h *handler) consequences(ctx context.Context, v *view, p *askPage) (*report.Consequences, error) {
+func (h *handler) consequences(ctx context.Context, v *view, p *askPage) error {
 	var c impact.Change
 	if namespace, name, ok := strings.Cut(p.Down, "/"); ok {
 		c.Services = []inventory.Key{{Namespace: namespace, Name: name}}
 	} else if p.Down != "" {
-		return nil, fmt.Errorf("%q is no Service: must be NAMESPACE/NAME", p.Down)
+		return fmt.Errorf("%q is no Service: must be NAMESPACE/NAME", p.Down)
 	}
 	if p.Node != "" {
 		c.Nodes = []string{p.Node}
@@ -111,14 +134,18 @@ func (h *handler) consequences(ctx context.Context, v *view, p *askPage) (*repor
 		c.Configurations = []impact.Configuration{{Name: p.Delete}}
 	}
 	if err := c.Check(v.Snapshot); err != nil {
-		return nil, err
+		return err
 	}
 	found, err := h.Impact(ctx, v.Report, c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := report.NewConsequences(found, v.Report)
-	return &out, nil
+	all := report.NewConsequences(found, v.Report)
+	p.Verdict, p.Consequences = all.Verdict(), all.Blocks()
+	for i, b := range p.Consequences {
+		p.Consequences[i].Lines, p.Consequences[i].Commands = answered(b.Lines, maxAnswered), b.Commands[:min(len(b.Commands), maxAnswered)]
+	}
+	return nil
 }
 
 // whatIf asks what happens when something goes away; nothing in a file, which

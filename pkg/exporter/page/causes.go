@@ -26,8 +26,13 @@ type cause struct {
 	All            link
 	// Commands look at the cause and lift it, each on a line of its own.
 	Commands []command
-	// first is the webhook of the first finding.
-	first *classify.Profile
+}
+
+// caused are the findings of a cause, which is written for those that are shown alone.
+type caused struct {
+	check    *classify.Check
+	service  inventory.Key
+	findings []*classify.Finding
 }
 
 // command is one to copy, and what it is for.
@@ -36,7 +41,7 @@ type command struct{ What, Text string }
 // causes groups the findings of a severity that are not acknowledged. Services come
 // first, those that most hangs on before the others; then checks as documents list
 // them.
-func (v *view) causes(s classify.Severity) []cause {
+func (v *view) causes(s classify.Severity) []caused {
 	type key struct {
 		check   *classify.Check
 		service inventory.Key
@@ -51,25 +56,24 @@ func (v *view) causes(s classify.Severity) []cause {
 			grouped[k] = append(grouped[k], f)
 		}
 	}
-	keys := make([]key, 0, len(grouped))
-	for k := range grouped {
-		keys = append(keys, k)
+	out := make([]caused, 0, len(grouped))
+	for k, findings := range grouped {
+		out = append(out, caused{k.check, k.service, findings})
 	}
-	slices.SortFunc(keys, func(a, b key) int {
-		of := func(k key) int { return min(len(k.service.Name), 1) * len(grouped[k]) }
+	slices.SortFunc(out, func(a, b caused) int {
+		of := func(c caused) int { return min(len(c.service.Name), 1) * len(c.findings) }
 		return cmp.Or(cmp.Compare(of(b), of(a)), cmp.Compare(slices.Index(classify.Checks, a.check), slices.Index(classify.Checks, b.check)), a.service.Compare(b.service))
 	})
-	out := make([]cause, 0, len(keys))
-	for _, k := range keys {
-		out = append(out, v.cause(grouped[k], k.service, s))
-	}
 	return out
 }
 
-func (v *view) cause(findings []*classify.Finding, service inventory.Key, s classify.Severity) cause {
-	check, p := findings[0].Check, v.byRef[findings[0].Webhook]
-	c := cause{Title: check.Name, Summary: check.Summary, Check: v.check(check), Count: len(findings), first: p}
-	c.Findings, c.More = v.rows(findings, maxPerCause)
+// first is the webhook of the first finding; nil where it is not shown.
+func (v *view) first(of caused) *classify.Profile { return v.byRef[of.findings[0].Webhook] }
+
+func (v *view) cause(of caused, s classify.Severity) cause {
+	check, service, p := of.check, of.service, v.first(of)
+	c := cause{Title: check.Name, Summary: check.Summary, Check: v.check(check), Count: len(of.findings)}
+	c.Findings, c.More = v.rows(of.findings, maxPerCause)
 	for i := len(c.Findings) - 1; i > 0; i-- { // a fix that all share is shown once
 		if slices.Equal(c.Findings[i].Fix, c.Findings[i-1].Fix) {
 			c.Findings[i].Fix = nil
@@ -133,7 +137,6 @@ const failingShare = 0.01
 // headline is nil where nothing is known to fail.
 func (v *view) headline() *headline {
 	down, failing := v.down(), v.failing()
-	causes := v.causes(classify.Critical)
 	if len(down)+len(failing) == 0 {
 		return nil
 	}
@@ -148,11 +151,12 @@ func (v *view) headline() *headline {
 	}
 	if len(down) > 0 {
 		text := inventory.Counted(len(down), "webhook") + " cannot be called"
-		dead := slices.DeleteFunc(causes, func(c cause) bool { return c.first == nil || c.first.State.Fault == inventory.Sound })
+		dead := slices.DeleteFunc(v.causes(classify.Critical), func(c caused) bool { p := v.first(c); return p == nil || p.State.Fault == inventory.Sound })
 		if len(dead) > 0 {
-			text += fmt.Sprintf(": %s (%s)", dead[0].Title, inventory.Counted(dead[0].Count, "webhook"))
-			h.Command = &dead[0].Commands[0]
-			h.Condition, h.Since = v.since(dead[0].first)
+			first := v.cause(dead[0], classify.Critical)
+			text += fmt.Sprintf(": %s (%s)", first.Title, inventory.Counted(first.Count, "webhook"))
+			h.Command = &first.Commands[0]
+			h.Condition, h.Since = v.since(v.first(dead[0]))
 		}
 		if more := len(dead) - 1; more > 0 {
 			text += fmt.Sprintf(", and %s", inventory.Counted(more, "other cause"))

@@ -172,9 +172,11 @@ func (v *view) groups() []severityGroup {
 		}
 		group := severityGroup{Severity: s.String(), More: max(len(causes)-maxCauses, 0), All: v.search("all of them", url.Values{"severity": {s.String()}})}
 		for _, c := range causes {
-			group.Count += c.Count
+			group.Count += len(c.findings)
 		}
-		group.Causes = causes[:min(len(causes), maxCauses)]
+		for _, c := range causes[:min(len(causes), maxCauses)] {
+			group.Causes = append(group.Causes, v.cause(c, s))
+		}
 		out = append(out, group)
 	}
 	return out

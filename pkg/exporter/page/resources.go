@@ -180,9 +180,6 @@ func (v *view) resourcePage(r inventory.Resource, operation admission.Operation,
 	if found {
 		p.show(v, shown)
 	}
-	if _, exists := v.Snapshot.Namespaces[namespace]; namespace != "" && v.Snapshot.NamespacesKnown && !exists {
-		p.Notes = append(p.Notes, "there is no namespace "+namespace+": its labels are taken to be those of a new one")
-	}
 	if operation != "" && p.Operation != string(operation) {
 		p.Notes = append(p.Notes, string(operation)+" is no operation of it: "+p.Operation+" is shown")
 	}
@@ -212,6 +209,9 @@ func (v *view) operation(r inventory.Resource, op admission.Operation, namespace
 func (p *resourcePage) show(v *view, c admission.Chain) {
 	p.Operation, p.Namespace, p.Notes = string(c.Request.Operation), c.Request.Namespace, c.Request.Notes
 	p.Namespaced = c.Request.Namespace != ""
+	if _, exists := v.Snapshot.Namespaces[p.Namespace]; p.Namespaced && v.Snapshot.NamespacesKnown && !exists {
+		p.Notes = append(p.Notes, "there is no namespace "+p.Namespace+": its labels are taken to be those of a new one")
+	}
 	for i := range p.Operations {
 		p.Operations[i].Selected = p.Operations[i].Text == p.Operation
 	}
