@@ -62,6 +62,9 @@ func (c comparison) requests(p webhookPair) (gained, lost []Requests, sampled bo
 	found := map[answerPair]map[resourceOperation][]string{}
 	for _, r := range resources {
 		for _, place := range placesOf(r, places) {
+			if !c.step() {
+				return nil, nil, false
+			}
 			a := answerPair{c.answer(c.before, p.was, r, place.sample), c.answer(c.after, p.now, r, place.sample)}
 			if a.before == a.after {
 				continue
@@ -135,6 +138,9 @@ func (c comparison) places(p webhookPair, resources int) (out []place, sampled b
 	sampled = each && len(names)*resources > maxAsked
 	at := map[string]int{}
 	for _, name := range names {
+		if !c.step() {
+			return nil, false
+		}
 		key := selections(c.before, p.was, name) + selections(c.after, p.now, name)
 		i, known := at[key]
 		if !known || each && !sampled {
