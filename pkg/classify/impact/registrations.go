@@ -69,7 +69,7 @@ type limits struct {
 // registrations are those within the limits that can be compared before the context
 // ends; more counts the others that differ.
 func registrations(ctx context.Context, before, after *admission.Matcher, l limits) (out []Registration, more int) {
-	c := comparison{before: before, after: after, step: start.Steps(ctx)}
+	c := newComparison(before, after, start.Steps(ctx))
 	was, now := byConfiguration(before.Snapshot), byConfiguration(after.Snapshot)
 	for _, key := range configurationKeys(after.Snapshot, before.Snapshot) {
 		r := newRegistration(key, was[key], now[key])
@@ -121,6 +121,9 @@ func configurationKeys(snapshots ...*inventory.Snapshot) []inventory.Ref {
 type comparison struct {
 	before, after *admission.Matcher
 	step          start.Step
+	// names are the namespaces of both, and byLabel those with a label in either.
+	names   []string
+	byLabel map[label][]string
 }
 
 // newRegistration is that of a configuration, before its webhooks are compared.
