@@ -33,7 +33,7 @@ type daemon struct {
 	// history has the last changes of registrations.
 	history *impact.History
 	log     *slog.Logger
-	writer     *operator.Writer // nil where nothing is written to the cluster
+	writer  *operator.Writer // nil where nothing is written to the cluster
 
 	evaluations *evaluations
 	// observation is what the status page shows as observed; nil without a source.

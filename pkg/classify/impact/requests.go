@@ -204,7 +204,9 @@ func (c comparison) selectable(w *inventory.Webhook) []string {
 		return nil
 	}
 	requirements, _ := w.NamespaceSelector.Parsed.Requirements()
-	i := slices.IndexFunc(requirements, func(r labels.Requirement) bool { return r.Operator() == selection.In || r.Operator() == selection.Equals })
+	i := slices.IndexFunc(requirements, func(r labels.Requirement) bool {
+		return r.Operator() == selection.In || r.Operator() == selection.Equals
+	})
 	if i < 0 {
 		return slices.Clone(c.names)
 	}
