@@ -240,17 +240,17 @@ func change(t *testing.T, w *testenv.Env, a *auditor.Auditor) {
 	c := w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
 	w.WaitForEvent(t, b.Namespace, "Normal", "validating webhook configuration changed is added")
 	c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
-	_, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), c, metav1.UpdateOptions{FieldManager: "e2e-editor"})
+	_, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), c, metav1.UpdateOptions{FieldManager: "webhook-editor"})
 	testenv.Must(t, err)
 	const sentence = "has failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused"
-	w.WaitForEvent(t, b.Namespace, "Normal", "validating webhook configuration changed is changed, last written by e2e-editor")
+	w.WaitForEvent(t, b.Namespace, "Normal", "validating webhook configuration changed is changed, last written by webhook-editor")
 	w.WaitForEvent(t, b.Namespace, "Normal", "webhook "+c.Webhooks[0].Name+" "+sentence)
 	page, err := a.Page(t.Context(), "/changes?configuration="+b.Namespace)
 	testenv.Must(t, err)
-	if !testenv.ContainsAll(page, sentence, "written by e2e-editor", "is <b>added</b>", "is <b>changed</b>") {
+	if !testenv.ContainsAll(page, sentence, "written by webhook-editor", "is <b>added</b>", "is <b>changed</b>") {
 		t.Errorf("the page lacks the change:\n%s", page)
 	}
-	if !testenv.ContainsAll(a.Output(), "registration changed", "by=e2e-editor", sentence) {
+	if !testenv.ContainsAll(a.Output(), "registration changed", "by=webhook-editor", sentence) {
 		t.Errorf("the log lacks the change:\n%s", a.Output())
 	}
 }
