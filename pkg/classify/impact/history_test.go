@@ -182,9 +182,9 @@ func TestHistoryHoldsText(t *testing.T) {
 		case reflect.Slice:
 			leads(v.Elem(), path)
 		case reflect.Struct:
-			for i := range v.NumField() {
+			for field := range v.Fields() {
 				if v != reflect.TypeFor[time.Time]() {
-					leads(v.Field(i).Type, path+"."+v.Field(i).Name)
+					leads(field.Type, path+"."+field.Name)
 				}
 			}
 		case reflect.Pointer, reflect.Map, reflect.Interface, reflect.Func, reflect.Chan:
