@@ -103,6 +103,11 @@ local select(text, name, matchers) =
         then pageLink(board.links[0], 'Status page of this webhook', 'webhooks?type=${type:percentencode}&q=${name:percentencode}')
         else pageLink(board.links[0], 'Status page', ''),
       ],
+      annotations+: { list: [
+        if a.name != 'Changes' then a
+        else a { textFormat+: ' <a href="%schanges?configuration={{configuration}}" target="_blank" rel="noreferrer">What it changed</a>' % page }
+        for a in super.list
+      ] },
     },
 
   local alert(rule) =

@@ -15,6 +15,9 @@ type Board struct {
 	// Alerts and Changes select the alerts and configurations that the charts
 	// mark, besides those of the chosen cluster.
 	Alerts, Changes string
+	// ChangesPage is the address on the status page of what changed a configuration; ""
+	// where it has none.
+	ChangesPage string
 	// GrafanaOnly marks a board without use in the console, which is always that
 	// of one cluster.
 	GrafanaOnly bool

@@ -78,8 +78,9 @@ func TestPageLinks(t *testing.T) {
 		if boards == 0 || pages != boards {
 			t.Errorf("%s: %d links to boards of webhooks, %d to pages", form, boards, pages)
 		}
-		if n := bytes.Count(text, []byte(page)); n != pages+len(Boards()) {
-			t.Errorf("%s: %d links to the page, want one more for each board than the %d of webhooks", form, n, pages)
+		changes := bytes.Count(text, []byte(page+"/changes?configuration={{configuration}}"))
+		if n := bytes.Count(text, []byte(page)); n != pages+2*len(Boards()) || changes != len(Boards()) {
+			t.Errorf("%s: %d links to the page, %d of them to its changes; want two for each board beside the %d of webhooks", form, n, changes, pages)
 		}
 	}
 	if _, err := Print(OpenShiftConsole, Options{PageURL: page}); err == nil {

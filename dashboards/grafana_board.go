@@ -220,6 +220,9 @@ func annotations(b Board) []dashboard.AnnotationQuery {
 	modified := annotation(b, "Changes", fmt.Sprintf(`max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{%s}) * 1000 > $__from`,
 		join(`cluster=~"$cluster"`, b.Changes)))
 	modified.IconColor, modified.TitleFormat, modified.TextFormat = blue, new("{{configuration}} changed"), new("{{type}} {{cluster}}")
+	if b.ChangesPage != "" {
+		*modified.TextFormat += fmt.Sprintf(` <a href=%q target="_blank" rel="noreferrer">What it changed</a>`, b.ChangesPage)
+	}
 	modified.UseValueForTime = new(true)
 	return []dashboard.AnnotationQuery{fired, modified}
 }

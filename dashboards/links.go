@@ -24,6 +24,9 @@ func (o Options) onPage(b Board) Board {
 		b.Links = append(slices.Clone(b.Links), Link{Title: "Status page", Outside: true, OnPage: true})
 	}
 	b.Links = o.links(b.Links)
+	if o.PageURL != "" {
+		b.ChangesPage = strings.TrimSuffix(o.PageURL, "/") + "/changes?configuration={{configuration}}"
+	}
 	return b.withLinks(o.links)
 }
 

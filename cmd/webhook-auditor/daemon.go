@@ -30,8 +30,10 @@ type daemon struct {
 	evaluating sync.Mutex
 	evaluator  *classify.Evaluator
 	tracker    *operator.Tracker
-	log        *slog.Logger
-	writer     *operator.Writer // nil where nothing is written to the cluster
+	// history has the last changes of registrations.
+	history *impact.History
+	log     *slog.Logger
+	writer  *operator.Writer // nil where nothing is written to the cluster
 
 	evaluations *evaluations
 	// observation is what the status page shows as observed; nil without a source.
@@ -56,6 +58,7 @@ func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logg
 	d := &daemon{
 		evaluator:   classify.NewEvaluator(policy),
 		tracker:     tracker,
+		history:     &impact.History{},
 		log:         log,
 		evaluations: newEvaluations(log),
 		writeErrors: exporter.NewConditionWriteErrors(),
@@ -92,6 +95,7 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 		return
 	}
 	d.tracker.Observe(report)
+	d.compare(ctx, before, report)
 	if d.writer != nil {
 		d.writer.Notify()
 	}
@@ -99,6 +103,19 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 	d.logChanges(before, report)
 	if before != nil && s.Regressions > before.Snapshot.Regressions {
 		d.log.Warn("resource version of the API server went back, as after a restore of etcd; listing everything again")
+	}
+}
+
+// maxComparing is how long an evaluation may last longer to say what changed: what is
+// not compared by then is counted.
+const maxComparing = 500 * time.Millisecond
+
+// compare records and logs what changed of the registrations.
+func (d *daemon) compare(ctx context.Context, before, now *classify.Report) {
+	ctx, cancel := context.WithTimeout(ctx, maxComparing)
+	defer cancel()
+	for _, c := range d.history.Observe(ctx, before, now) {
+		d.log.Info("registration changed", "type", c.Type, "configuration", c.Configuration, "by", c.Written.Manager, "change", c.String())
 	}
 }
 

@@ -114,3 +114,33 @@ func TestBothReviewsAreOneTrouble(t *testing.T) {
 		}
 	}
 }
+
+// TestChangesAreLogged: a line for each change of a registration, with what it means and
+// who wrote it; none for what is there at the start, and none for another Policy.
+func TestChangesAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	d := newTestDaemon(&log)
+	state := func(policy admissionv1.FailurePolicyType) *admission.Matcher {
+		return admission.New(inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "policy", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl-edit", Time: new(metav1.Now())}}},
+			Webhooks: []admissionv1.ValidatingWebhook{{
+				Name: "jobs.policy.example.com", FailurePolicy: new(policy), ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://hooks.example.com/")},
+			}},
+		}}}.Snapshot(time.Now()))
+	}
+	d.publish(t.Context(), state(admissionv1.Fail))
+	d.publish(t.Context(), nil)
+	if strings.Contains(log.String(), "registration changed") {
+		t.Errorf("a change before there is one:\n%s", log.String())
+	}
+	d.publish(t.Context(), state(admissionv1.Ignore))
+	d.publish(t.Context(), nil)
+	for _, words := range []string{`msg="registration changed"`, "type=validating configuration=policy by=kubectl-edit", "has failurePolicy Ignore, before Fail: while its backend"} {
+		if n := strings.Count(log.String(), words); n != 1 {
+			t.Errorf("logged %q %d times:\n%s", words, n, log.String())
+		}
+	}
+	if kept := d.history.After(0); len(kept) != 1 {
+		t.Errorf("%d changes are kept", len(kept))
+	}
+}

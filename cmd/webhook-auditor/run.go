@@ -207,6 +207,7 @@ func (o *operatorFlags) writer(config *rest.Config, d *daemon) (*operator.Writer
 		Version:       version.Version,
 		PolicyReports: operator.PolicyReports(o.reports),
 		Tracker:       d.tracker,
+		History:       d.history,
 		Outcome:       d.wrote,
 	})
 }

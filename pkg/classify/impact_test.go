@@ -12,6 +12,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // allDown is the Change that takes the Services of all webhooks down.
@@ -77,6 +78,87 @@ func TestImpactGrowth(t *testing.T) {
 			}
 			if moreBytes > most*bytes {
 				t.Errorf("%d times the webhooks take %d bytes instead of %d", times, moreBytes, bytes)
+			}
+		})
+	}
+}
+
+// TestRegistrationsGrowth: to compare four times the webhooks, all of them edited, or all
+// gone, takes about four times the memory for each that is reported, whatever their shape.
+func TestRegistrationsGrowth(t *testing.T) {
+	const n, times, most = 40, 4, 6
+	effort := func(before, after *inventory.Snapshot) int {
+		was := admission.New(before)
+		now := was.Next(after)
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		begin := m.TotalAlloc
+		changes := impact.Registrations(was, now)
+		runtime.ReadMemStats(&m)
+		reported := 1
+		for _, c := range changes {
+			for _, w := range c.Webhooks {
+				reported++
+				for _, r := range slices.Concat(w.Gained, w.Lost) {
+					reported += len(r.Namespaces) // the webhooks times what they match
+				}
+			}
+		}
+		if reported == 1 {
+			t.Errorf("nothing changed of %d webhooks", len(before.Webhooks))
+		}
+		return int(m.TotalAlloc-begin) / reported * len(before.Webhooks)
+	}
+	for _, name := range classify.Crowds() {
+		t.Run(name, func(t *testing.T) {
+			for _, edit := range []struct {
+				name  string
+				crowd func(n int) (before, after *inventory.Snapshot)
+			}{
+				{"edited", func(n int) (before, after *inventory.Snapshot) { return classify.CrowdEdited(name, n) }},
+				{"gone", func(n int) (before, after *inventory.Snapshot) {
+					before, _ = classify.CrowdEdited(name, n)
+					gone := *before
+					gone.Webhooks = nil
+					return before, &gone
+				}},
+			} {
+				bytes, moreBytes := effort(edit.crowd(n)), effort(edit.crowd(times*n))
+				t.Logf("%s: %d webhooks: %d bytes; %d webhooks: %d bytes", edit.name, n, bytes, times*n, moreBytes)
+				if moreBytes > most*bytes {
+					t.Errorf("%s: %d times the webhooks take %d bytes instead of %d", edit.name, times, moreBytes, bytes)
+				}
+			}
+		})
+	}
+}
+
+// TestHistoryGrowth: what keeps the changes of many Snapshots holds no more than after as
+// many as it keeps.
+func TestHistoryGrowth(t *testing.T) {
+	const full, all = 210, 420
+	for _, edit := range []string{"names", "Services"} {
+		t.Run(edit, func(t *testing.T) {
+			var h impact.History
+			var before *classify.Report
+			var lengths map[string]int
+			var heap uint64
+			classify.Sequence(t, edit, all, func(n int, r *classify.Report) {
+				h.Observe(t.Context(), before, r)
+				if before = r; n == full {
+					lengths, heap = classify.LengthsIn(&h), classify.HeapInUse()
+				}
+			})
+			if now := classify.HeapInUse(); now > heap+heap/4 {
+				t.Errorf("after %d Snapshots the heap has %d kB, after %d it had %d", all, now>>10, full, heap>>10)
+			}
+			for path, now := range classify.LengthsIn(&h) {
+				if was := lengths[path]; now > was+was/4+10 {
+					t.Errorf("after %d Snapshots %s has %d elements, after %d it had %d", all, path, now, full, was)
+				}
+			}
+			if h.Last() != all-1 {
+				t.Errorf("%d changes are recorded, want %d", h.Last(), all-1)
 			}
 		})
 	}

@@ -64,24 +64,14 @@ func TestGrowthOverSnapshots(t *testing.T) {
 	const few, all = 50, 1000
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {
-			cluster := crowd{hook: catchAll, around: withBackends}.of(3)
 			e := evaluated{evaluator: NewEvaluator(DefaultPolicy())}
 			var lengths map[string]int
 			var heap uint64
-			for n := range all {
-				o := cluster
-				configuration := o.Validating[0].DeepCopy()
-				configuration.Webhooks[0].MatchConditions = []admissionv1.MatchCondition{{Name: "some", Expression: "request.name != 'revision'"}}
-				edit(&o, &configuration.Webhooks[0], n)
-				o.Validating = append([]*admissionv1.ValidatingWebhookConfiguration{configuration}, o.Validating[1:]...)
-				e.matcher = e.matcher.Next(e.builder.Snapshot(o, taken))
-				if _, err := e.evaluator.Evaluate(t.Context(), e.matcher); err != nil {
-					t.Fatal(err)
-				}
+			e.all(t, edit, all, func(n int, _ *Report) {
 				if n == few {
 					lengths, heap = lengthsIn(&e), heapInUse()
 				}
-			}
+			})
 			if now := heapInUse(); now > heap+heap/4 {
 				t.Errorf("after %d Snapshots the heap has %d kB, after %d it had %d", all, now>>10, few, heap>>10)
 			}
@@ -92,6 +82,25 @@ func TestGrowthOverSnapshots(t *testing.T) {
 			}
 			runtime.KeepAlive(e)
 		})
+	}
+}
+
+// all evaluates so many Snapshots, each edited, and calls each with the Reports.
+func (e *evaluated) all(t *testing.T, edit func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int), all int, each func(n int, r *Report)) {
+	t.Helper()
+	cluster := crowd{hook: catchAll, around: withBackends}.of(3)
+	for n := range all {
+		o := cluster
+		configuration := o.Validating[0].DeepCopy()
+		configuration.Webhooks[0].MatchConditions = []admissionv1.MatchCondition{{Name: "some", Expression: "request.name != 'revision'"}}
+		edit(&o, &configuration.Webhooks[0], n)
+		o.Validating = append([]*admissionv1.ValidatingWebhookConfiguration{configuration}, o.Validating[1:]...)
+		e.matcher = e.matcher.Next(e.builder.Snapshot(o, taken))
+		r, err := e.evaluator.Evaluate(t.Context(), e.matcher)
+		if err != nil {
+			t.Fatal(err)
+		}
+		each(n, r)
 	}
 }
 

@@ -71,6 +71,7 @@ func TestConditions(t *testing.T) {
 	t.Run("virtual resource", func(t *testing.T) { interceptReviews(t, w) })
 	t.Run("what does not degrade", func(t *testing.T) { tolerate(t, w) })
 	t.Run("Events", func(t *testing.T) { announce(t, w) })
+	t.Run("changes", func(t *testing.T) { change(t, w, a) })
 	t.Run("what comes and goes", func(t *testing.T) { flap(t, w) })
 	t.Run(older, func(t *testing.T) { sends(t, w, a, true) })
 }
@@ -229,6 +230,28 @@ func announce(t *testing.T, w *testenv.Env) {
 		if e.InvolvedObject.UID != made.UID {
 			t.Errorf("an Event on %+v, want uid %s", e.InvolvedObject, made.UID)
 		}
+	}
+}
+
+// change edits a registration: what it does is in an Event on it, on the page and in the
+// log, with who wrote it.
+func change(t *testing.T, w *testenv.Env, a *auditor.Auditor) {
+	b := w.Backend(t, "changed")
+	c := w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
+	w.WaitForEvent(t, b.Namespace, "Normal", "validating webhook configuration changed is added")
+	c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
+	_, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), c, metav1.UpdateOptions{FieldManager: "webhook-editor"})
+	testenv.Must(t, err)
+	const sentence = "has failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused"
+	w.WaitForEvent(t, b.Namespace, "Normal", "validating webhook configuration changed is changed, last written by webhook-editor")
+	w.WaitForEvent(t, b.Namespace, "Normal", "webhook "+c.Webhooks[0].Name+" "+sentence)
+	page, err := a.Page(t.Context(), "/changes?configuration="+b.Namespace)
+	testenv.Must(t, err)
+	if !testenv.ContainsAll(page, sentence, "written by webhook-editor", "is <b>added</b>", "is <b>changed</b>") {
+		t.Errorf("the page lacks the change:\n%s", page)
+	}
+	if !testenv.ContainsAll(a.Output(), "registration changed", "by=webhook-editor", sentence) {
+		t.Errorf("the log lacks the change:\n%s", a.Output())
 	}
 }
 

@@ -64,7 +64,7 @@ func TestServedPage(t *testing.T) {
 	b.until(`document.querySelector('h1').textContent === 'Not found'`)
 	b.click(`.similar a[href$="names.policy.example.com"]`, `document.querySelector('h1').textContent === 'names.policy.example.com'`)
 	b.forgive("404")
-	for _, path := range []string{"/resources", "/checks", "/webhooks/validating/guard/pods.guard.example.com", "/nothing"} {
+	for _, path := range []string{"/changes", "/resources", "/checks", "/webhooks/validating/guard/pods.guard.example.com", "/nothing"} {
 		b.get(address + path)
 		b.accessible("page" + strings.ReplaceAll(path, "/", "-"))
 	}

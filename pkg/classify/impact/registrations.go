@@ -2,8 +2,11 @@ package impact
 
 import (
 	"cmp"
+	"context"
+	"math"
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -52,16 +55,40 @@ type WebhookChange struct {
 // Registrations returns what differs between the registrations of two Snapshots:
 // configurations in the order of their webhooks, those deleted last.
 func Registrations(before, after *admission.Matcher) []Registration {
-	c := comparison{before: before, after: after}
-	was, now := byConfiguration(before.Snapshot), byConfiguration(after.Snapshot)
-	var out []Registration
-	for _, key := range configurationKeys(after.Snapshot, before.Snapshot) {
-		if r := c.registration(was[key], now[key]); len(r.Webhooks) > 0 {
-			r.Type, r.Configuration = key.Type, key.Configuration
-			out = append(out, r)
-		}
-	}
+	out, _ := registrations(context.Background(), before, after, limits{most: math.MaxInt})
 	return out
+}
+
+// limits are how many registrations are compared at most, and of which types none is
+// new, whatever was known before.
+type limits struct {
+	most   int
+	unread []inventory.Type
+}
+
+// registrations are those within the limits that can be compared before the context
+// ends; more counts the others that differ.
+func registrations(ctx context.Context, before, after *admission.Matcher, l limits) (out []Registration, more int) {
+	c := newComparison(before, after, start.Steps(ctx))
+	was, now := byConfiguration(before.Snapshot), byConfiguration(after.Snapshot)
+	for _, key := range configurationKeys(after.Snapshot, before.Snapshot) {
+		r := newRegistration(key, was[key], now[key])
+		pairs := differing(was[key], now[key])
+		if len(pairs) == 0 || r.Edit == Added && slices.Contains(l.unread, r.Type) {
+			continue
+		}
+		if len(out) < l.most && c.step() {
+			for _, p := range pairs {
+				r.Webhooks = append(r.Webhooks, c.webhook(p))
+			}
+		}
+		if len(out) == l.most || ctx.Err() != nil {
+			more++
+			continue
+		}
+		out = append(out, r)
+	}
+	return out, more
 }
 
 // byConfiguration groups the webhooks by what registers them: Refs without names.
@@ -90,11 +117,18 @@ func configurationKeys(snapshots ...*inventory.Snapshot) []inventory.Ref {
 	return out
 }
 
-// comparison compares the webhooks of two Snapshots.
-type comparison struct{ before, after *admission.Matcher }
+// comparison compares the webhooks of two Snapshots, as long as step is true.
+type comparison struct {
+	before, after *admission.Matcher
+	step          start.Step
+	// names are the namespaces of both, and byLabel those with a label in either.
+	names   []string
+	byLabel map[label][]string
+}
 
-func (c comparison) registration(was, now []*inventory.Webhook) Registration {
-	r := Registration{Edit: Changed}
+// newRegistration is that of a configuration, before its webhooks are compared.
+func newRegistration(key inventory.Ref, was, now []*inventory.Webhook) Registration {
+	r := Registration{Type: key.Type, Configuration: key.Configuration, Edit: Changed}
 	if len(was) > 0 {
 		r.UID, r.WrittenBefore = was[0].Object.UID, was[0].Object.LastWrite
 	} else {
@@ -105,18 +139,33 @@ func (c comparison) registration(was, now []*inventory.Webhook) Registration {
 	} else {
 		r.Edit = Deleted
 	}
+	return r
+}
+
+// differing are the webhooks of a configuration that differ.
+func differing(was, now []*inventory.Webhook) []difference {
+	if slices.Equal(was, now) { // several Snapshots share what did not change
+		return nil
+	}
+	var out []difference
 	pairs := pair(was, now)
 	for _, p := range pairs {
-		if p.was == p.now { // several Snapshots share what did not change
+		if p.was == p.now {
 			continue
 		}
-		w := c.webhook(p)
-		w.CalledBefore, w.CalledAfter = reordered(p, pairs)
-		if w.Edit != Changed || len(w.Fields)+len(w.CalledBefore)+len(w.CalledAfter) > 0 {
-			r.Webhooks = append(r.Webhooks, w)
+		d := difference{p, p.change()}
+		d.CalledBefore, d.CalledAfter = reordered(p, pairs)
+		if d.Edit != Changed || len(d.Fields)+len(d.CalledBefore)+len(d.CalledAfter) > 0 {
+			out = append(out, d)
 		}
 	}
-	return r
+	return out
+}
+
+// difference is a webhook that differs, with what changed of it but its requests.
+type difference struct {
+	webhookPair
+	WebhookChange
 }
 
 // webhookPair is a webhook before and after; one of them may be nil.
@@ -163,8 +212,8 @@ func reordered(p webhookPair, all []webhookPair) (before, after []string) {
 	return before, after
 }
 
-// webhook returns what changed of a webhook but its place.
-func (c comparison) webhook(p webhookPair) WebhookChange {
+// change is what changed of the webhook but its place and its requests.
+func (p webhookPair) change() WebhookChange {
 	out := WebhookChange{Edit: Changed, Fields: fieldChanges(p)}
 	switch {
 	case p.was == nil:
@@ -174,8 +223,14 @@ func (c comparison) webhook(p webhookPair) WebhookChange {
 	default:
 		out.Ref = p.now.Ref
 	}
-	if p.matchesOthers() {
-		out.Gained, out.Lost, out.Sampled = c.requests(p)
+	return out
+}
+
+// webhook adds the requests.
+func (c comparison) webhook(d difference) WebhookChange {
+	out := d.WebhookChange
+	if d.matchesOthers() {
+		out.Gained, out.Lost, out.Sampled = c.requests(d.webhookPair)
 	}
 	return out
 }

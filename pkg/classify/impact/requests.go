@@ -10,7 +10,9 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -54,14 +56,17 @@ type place struct {
 // asked about before and after.
 func (c comparison) requests(p webhookPair) (gained, lost []Requests, sampled bool) {
 	resources := c.resources(p)
-	places, sampled := c.places(p, len(resources))
-	all := 0
-	for _, place := range places {
-		all += len(place.names)
+	if len(resources) == 0 {
+		return nil, nil, false
 	}
+	names, all := c.namespaces(p)
+	places, sampled := c.places(p, names, len(resources))
 	found := map[answerPair]map[resourceOperation][]string{}
 	for _, r := range resources {
 		for _, place := range placesOf(r, places) {
+			if !c.step() {
+				return nil, nil, false
+			}
 			a := answerPair{c.answer(c.before, p.was, r, place.sample), c.answer(c.after, p.now, r, place.sample)}
 			if a.before == a.after {
 				continue
@@ -129,12 +134,14 @@ func placesOf(r resourceOperation, places []place) []place {
 
 // places are the namespaces, grouped by what the selectors say of them; each for
 // itself where a matchCondition may ask for its name, unless there are too many.
-func (c comparison) places(p webhookPair, resources int) (out []place, sampled bool) {
-	names := c.namespaces(p)
+func (c comparison) places(p webhookPair, names []string, resources int) (out []place, sampled bool) {
 	each := asksForNames(p.was) || asksForNames(p.now)
 	sampled = each && len(names)*resources > maxAsked
 	at := map[string]int{}
 	for _, name := range names {
+		if !c.step() {
+			return nil, false
+		}
 		key := selections(c.before, p.was, name) + selections(c.after, p.now, name)
 		i, known := at[key]
 		if !known || each && !sampled {
@@ -146,28 +153,68 @@ func (c comparison) places(p webhookPair, resources int) (out []place, sampled b
 	return out, sampled
 }
 
-// namespaces are those that either Snapshot has, sorted. Where one does not have
-// all, they are also those that the selectors name, and others.
-func (c comparison) namespaces(p webhookPair) []string {
-	found := map[string]bool{}
-	for _, side := range []struct {
-		m *admission.Matcher
-		w *inventory.Webhook
-	}{{c.before, p.was}, {c.after, p.now}} {
-		for name := range side.m.Snapshot.Namespaces {
-			found[name] = true
-		}
-		if side.m.Snapshot.NamespacesKnown {
-			continue
-		}
-		found[OtherNamespaces] = true
-		if side.w != nil {
-			for _, name := range namedIn(side.w.NamespaceSelector) {
-				found[name] = true
+// label is a label of a namespace.
+type label struct{ key, value string }
+
+// newComparison finds the namespaces that either Snapshot has, sorted, and by their
+// labels.
+func newComparison(before, after *admission.Matcher, step start.Step) comparison {
+	c := comparison{before: before, after: after, step: step, byLabel: map[label][]string{}}
+	for _, m := range []*admission.Matcher{before, after} {
+		for name, namespace := range m.Snapshot.Namespaces {
+			c.names = append(c.names, name)
+			own := label{corev1.LabelMetadataName, name} // also where the other does not have it
+			c.byLabel[own] = append(c.byLabel[own], name)
+			for key, value := range namespace.Labels {
+				c.byLabel[label{key, value}] = append(c.byLabel[label{key, value}], name)
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(found))
+	c.names = sortedOnce(c.names)
+	return c
+}
+
+func sortedOnce(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// namespaces are those that either Snapshot has and a selector may select, sorted, and
+// how many there are at all. Where one does not have all, they are all, also those that
+// the selectors name, and others.
+func (c comparison) namespaces(p webhookPair) (names []string, all int) {
+	if c.before.Snapshot.NamespacesKnown && c.after.Snapshot.NamespacesKnown {
+		return sortedOnce(append(c.selectable(p.was), c.selectable(p.now)...)), len(c.names)
+	}
+	names = append(slices.Clone(c.names), OtherNamespaces)
+	if p.was != nil && !c.before.Snapshot.NamespacesKnown {
+		names = append(names, namedIn(p.was.NamespaceSelector)...)
+	}
+	if p.now != nil && !c.after.Snapshot.NamespacesKnown {
+		names = append(names, namedIn(p.now.NamespaceSelector)...)
+	}
+	names = sortedOnce(names)
+	return names, len(names)
+}
+
+// selectable are the namespaces of either Snapshot that the webhook's selector may
+// select: those with one of the values that it wants of a label, else all.
+func (c comparison) selectable(w *inventory.Webhook) []string {
+	if w == nil {
+		return nil
+	}
+	requirements, _ := w.NamespaceSelector.Parsed.Requirements()
+	i := slices.IndexFunc(requirements, func(r labels.Requirement) bool {
+		return r.Operator() == selection.In || r.Operator() == selection.Equals
+	})
+	if i < 0 {
+		return slices.Clone(c.names)
+	}
+	var out []string
+	for _, value := range requirements[i].ValuesUnsorted() {
+		out = append(out, c.byLabel[label{requirements[i].Key(), value}]...)
+	}
+	return out
 }
 
 // namedIn are the namespaces that the selector selects, or excludes, by name.

@@ -29,10 +29,7 @@ func (r Registration) ofWebhooks() []string {
 
 // Subject is what registers the webhooks, what became of it, by whom and when.
 func (r Registration) Subject() string {
-	text := fmt.Sprintf("%s webhook configuration %s is %s", kindOf(r.Type), r.Configuration, r.Edit)
-	if r.Type == inventory.Conversion {
-		text = fmt.Sprintf("conversion of CRD %s is %s", r.Configuration, r.Edit)
-	}
+	text := fmt.Sprintf("%s is %s", r.object(), r.Edit)
 	switch {
 	case r.Written.Manager != "":
 		return text + ", last written " + writeText(r.Written)
@@ -40,6 +37,14 @@ func (r Registration) Subject() string {
 		return text + ", before last written " + writeText(r.WrittenBefore)
 	}
 	return text
+}
+
+// object names what registers the webhooks.
+func (r Registration) object() string {
+	if r.Type == inventory.Conversion {
+		return "conversion of CRD " + r.Configuration
+	}
+	return fmt.Sprintf("%s webhook configuration %s", kindOf(r.Type), r.Configuration)
 }
 
 func writeText(w inventory.Write) string {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
@@ -51,6 +52,8 @@ type Options struct {
 	PolicyReports PolicyReports
 	// Tracker has what is written.
 	Tracker *Tracker
+	// History has the changes of registrations that get Events; nil where there are none.
+	History *impact.History
 	// Outcome is called when a write failed or works again: with how many failed
 	// now, and with all that are still failing, each as of its last attempt. It
 	// may not block.
@@ -68,6 +71,7 @@ type Writer struct {
 	wakeup chan struct{}
 
 	events       eventQueue
+	changes      changeEvents
 	statuses     map[string]*status
 	policyReport policyReport
 	// leading is set while this replica writes, elected once that was decided since
@@ -111,6 +115,7 @@ func newWriter(c clients, o Options, now func() time.Time) *Writer {
 		now:      now,
 		wakeup:   make(chan struct{}, 1),
 		events:   newEventQueue(),
+		changes:  newChangeEvents(o.History),
 		statuses: map[string]*status{},
 
 		policyReport: newPolicyReport(),
@@ -222,7 +227,13 @@ func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 		w.events.begin(found.Items)
 	}
 	w.events.add(report)
-	if tried, err := w.events.flush(ctx, events.Create, w.now()); tried {
+	tried, err := w.events.flush(ctx, events.Create, w.now())
+	if err == nil { // what blocks one blocks them all
+		var more bool
+		more, err = w.changes.flush(ctx, events.Create, w.now())
+		tried = tried || more
+	}
+	if tried {
 		w.failures.note("events", err)
 	}
 }
@@ -230,6 +241,7 @@ func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 // standBy follows the replica that writes.
 func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
 	w.events = newEventQueue()
+	w.changes.skip()
 	clear(w.statuses)
 	w.policyReport = newPolicyReport()
 	w.failures.keepOnly("lease")

@@ -48,6 +48,7 @@ func NewHandler(current func() *classify.Report, now func() time.Time, o Options
 	}))
 	mux.Handle("GET /webhooks/{type}/{configuration}/{name}", h.page("", "Webhooks", showWebhook))
 	mux.Handle("GET /webhooks/{type}/{configuration}", h.page("", "Webhooks", suggestOfConfiguration))
+	mux.Handle("GET /changes", h.page("Changes", "Changes", h.changes))
 	mux.Handle("GET /resources", h.page("Resources", "Resources", func(v *view, d *document, _ *http.Request) bool {
 		d.Resources = v.resourceList()
 		return true

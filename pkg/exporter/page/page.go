@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -52,6 +53,8 @@ type Options struct {
 	// Explain and Impact answer what is asked of served pages.
 	Explain explains
 	Impact  evaluates
+	// History has the changes of registrations that served pages show.
+	History *impact.History
 }
 
 // document is what the template "document" renders. Each page is set where it is
@@ -79,6 +82,7 @@ type document struct {
 	Missing   *missingPage
 	Ask       *askPage
 	Search    *searchPage
+	Changes   *changesPage
 }
 
 // fileAssets are what a file contains that is served as resources otherwise.
@@ -172,6 +176,7 @@ func ageText(d time.Duration) string {
 var sections = []struct{ title, path string }{
 	{"Overview", ""},
 	{"Webhooks", "webhooks"},
+	{"Changes", "changes"},
 	{"Resources", "resources"},
 	{"Bootstrap", "bootstrap"},
 	{"Checks", "checks"},
@@ -182,8 +187,8 @@ var sections = []struct{ title, path string }{
 func newDocument(title, section string, l links) document {
 	d := document{Title: title, Section: section, Home: l.to(""), Project: report.Project}
 	for _, s := range sections {
-		if l.file != nil && s.path == "ask" {
-			continue // a file cannot answer
+		if l.file != nil && (s.path == "ask" || s.path == "changes") {
+			continue // a file cannot answer, and is of one time
 		}
 		d.Nav = append(d.Nav, navItem{link{s.title, l.to(s.path)}, s.title == section})
 	}

@@ -469,7 +469,7 @@ func TestHostileNames(t *testing.T) {
 	r := hostile(t)
 	r.Errors = append(r.Errors, inventory.Error{Object: attack, Message: attack})
 	h := serve(r)
-	targets := []string{"/", "/webhooks", "/webhooks?q=" + escaped(attack), "/resources", "/bootstrap", "/checks", "/none" + escaped(attack), "/checks/" + escaped(attack)}
+	targets := []string{"/", "/webhooks", "/webhooks?q=" + escaped(attack), "/changes?configuration=" + escaped(attack), "/resources", "/bootstrap", "/checks", "/none" + escaped(attack), "/checks/" + escaped(attack)}
 	for i := range r.Profiles {
 		targets = append(targets, "/"+webhookName(r.Profiles[i].Ref))
 	}

@@ -1,0 +1,280 @@
+package impact
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// The bounds of a History: the changes that it keeps, those of one Report that are
+// compared, and of each change the bytes of its sentences, of one of them, and of a
+// finding, and the findings.
+const (
+	maxKept       = 200
+	maxAtOnce     = 20
+	maxSentences  = 3000
+	maxSentence   = 1000
+	maxMessage    = 300
+	maxOfFindings = 3
+)
+
+// PastChange is a change of a registration in words. It holds no part of a Snapshot.
+type PastChange struct {
+	// Number counts the changes since the start, from 1.
+	Number int
+	// At is when the change was seen.
+	At            time.Time
+	Type          inventory.Type
+	Configuration string
+	Edit          Edit
+	// UID is that of the object.
+	UID string
+	// Written is the newest write that the object records; zero where it is deleted or
+	// has no record.
+	Written inventory.Write
+	// Object names what registers the webhooks; Subject says what became of it, by whom
+	// and when.
+	Object, Subject string
+	Webhooks        []PastWebhook
+	// MoreWebhooks counts those that are left out.
+	MoreWebhooks int
+	// Added and Resolved are findings that came and went with the change.
+	Added, Resolved PastFindings
+	// Others counts registrations that changed at the same time, of which nothing else
+	// is known: they were too many.
+	Others int
+}
+
+// PastWebhook is what changed of a webhook.
+type PastWebhook struct {
+	inventory.Ref
+	// Sentences complete "webhook NAME …".
+	Sentences []string
+}
+
+// PastFindings are some findings, and how many more there are.
+type PastFindings struct {
+	Findings []PastFinding
+	More     int
+}
+
+// PastFinding is a finding, of which the text alone is kept.
+type PastFinding struct {
+	Check    *classify.Check
+	Severity classify.Severity
+	Webhook  inventory.Ref
+	Message  string
+}
+
+// String says the change in a sentence, as Registration does.
+func (c PastChange) String() string {
+	if c.Others > 0 {
+		return c.Subject
+	}
+	var parts []string
+	for _, w := range c.Webhooks {
+		text := strings.Join(w.Sentences, "; ")
+		if c.Type != inventory.Conversion {
+			text = fmt.Sprintf("webhook %s %s", w.Name, text)
+		}
+		parts = append(parts, text)
+	}
+	if c.MoreWebhooks > 0 {
+		parts = append(parts, fmt.Sprintf("%d more webhooks differ", c.MoreWebhooks))
+	}
+	return c.Subject + ": " + strings.Join(parts, ". ")
+}
+
+// History keeps the last changes of registrations. The zero History is ready to use; it
+// is safe for concurrent use.
+type History struct {
+	mu    sync.Mutex
+	since time.Time
+	// changes are the last ones, the oldest first, and count is how many there were.
+	changes []PastChange
+	count   int
+}
+
+// Observe records what differs between two Reports in a row, and returns it; before is
+// nil for the first one, of which nothing is known to be new. What cannot be compared
+// until the context ends is counted.
+func (h *History) Observe(ctx context.Context, before, after *classify.Report) []PastChange {
+	if before == nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.since = after.Snapshot.Taken
+		return nil
+	}
+	if before.Snapshot.SameRegistrations(after.Snapshot) {
+		return nil
+	}
+	changes := pastChanges(ctx, before, after)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range changes {
+		h.count++
+		changes[i].Number = h.count
+	}
+	h.changes = append(h.changes, changes...)
+	h.changes = slices.Delete(h.changes, 0, max(len(h.changes)-maxKept, 0))
+	return changes
+}
+
+// Since is when the History began; zero before that.
+func (h *History) Since() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.since
+}
+
+// After are the changes that it keeps of those after the one of that number, the oldest
+// first; all of them after 0.
+func (h *History) After(number int) []PastChange {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := h.count - len(h.changes)
+	return slices.Clone(h.changes[min(max(number-first, 0), len(h.changes)):])
+}
+
+// Last is the number of the last change; 0 before the first.
+func (h *History) Last() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.count
+}
+
+// pastChanges are what differs between two Reports, in words.
+func pastChanges(ctx context.Context, before, after *classify.Report) []PastChange {
+	registrations, more := registrations(ctx, before.Matcher, after.Matcher, limits{maxAtOnce, unread(before.Snapshot)})
+	var out []PastChange
+	for _, r := range registrations {
+		out = append(out, newPastChange(r))
+	}
+	if more > 0 {
+		text := inventory.Counted(more, "registration") + " changed at once"
+		if len(out) > 0 {
+			text = fmt.Sprintf("%d more registrations changed at once", more)
+		}
+		out = append(out, PastChange{Subject: text, Others: more})
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	added, resolved := findingChanges(before.Findings, after.Findings)
+	for i := range out {
+		c := &out[i]
+		c.At = after.Snapshot.Taken
+		with := func(f *classify.Finding) bool {
+			return len(out) == 1 || f.Webhook.Type == c.Type && f.Webhook.Configuration == c.Configuration
+		}
+		c.Added, c.Resolved = newPastFindings(added, with), newPastFindings(resolved, with)
+	}
+	return out
+}
+
+// unread are the types of webhooks of which nothing is known as what registers them
+// cannot be read: what is there once it can be is not new.
+func unread(s *inventory.Snapshot) []inventory.Type {
+	var out []inventory.Type
+	for t, resource := range map[inventory.Type]string{
+		inventory.Mutating: "mutatingwebhookconfigurations", inventory.Validating: "validatingwebhookconfigurations", inventory.Conversion: "customresourcedefinitions",
+	} {
+		if slices.ContainsFunc(s.Errors, func(e inventory.Error) bool { return strings.HasPrefix(e.Object, resource) }) &&
+			!slices.ContainsFunc(s.Webhooks, func(w *inventory.Webhook) bool { return w.Type == t }) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func newPastChange(r Registration) PastChange {
+	out := PastChange{
+		Type: r.Type, Configuration: r.Configuration, Edit: r.Edit, UID: r.UID, Written: r.Written,
+		Object: r.object(), Subject: r.Subject(),
+	}
+	left := maxSentences
+	for _, w := range r.Webhooks {
+		if left <= 0 {
+			out.MoreWebhooks++
+			continue
+		}
+		past := PastWebhook{Ref: w.Ref}
+		sentences := w.Sentences()
+		for i, text := range sentences {
+			if left <= 0 {
+				past.Sentences = append(past.Sentences, fmt.Sprintf("differs in %d more ways", len(sentences)-i))
+				break
+			}
+			past.Sentences = append(past.Sentences, shortened(text, min(maxSentence, left)))
+			left -= len(text)
+		}
+		left -= len(w.Name)
+		out.Webhooks = append(out.Webhooks, past)
+	}
+	return out
+}
+
+// shortened is a text of at most so many bytes before the sign that it goes on, apart
+// from the longer one.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// findingChanges are the findings that are new or worse, and those that are gone, as
+// "audit --baseline" has them: what is acknowledged counts as none.
+func findingChanges(before, after []*classify.Finding) (added, resolved []*classify.Finding) {
+	type id struct {
+		*classify.Check
+		inventory.Ref
+		inventory.Resource
+	}
+	of := func(f *classify.Finding) id { return id{f.Check, f.Webhook, f.Resource} }
+	weight := func(f *classify.Finding) classify.Severity {
+		if f == nil || f.Acknowledged {
+			return 0
+		}
+		return f.Severity
+	}
+	was, now := map[id]*classify.Finding{}, map[id]*classify.Finding{}
+	for _, f := range slices.Backward(before) { // the worst of those that are the same comes first
+		was[of(f)] = f
+	}
+	for _, f := range slices.Backward(after) {
+		now[of(f)] = f
+	}
+	for _, f := range after {
+		if now[of(f)] == f && weight(was[of(f)]) < weight(f) {
+			added = append(added, f)
+		}
+	}
+	for _, f := range before {
+		if was[of(f)] == f && now[of(f)] == nil && !f.Acknowledged {
+			resolved = append(resolved, f)
+		}
+	}
+	return added, resolved
+}
+
+// newPastFindings are some of the findings that are meant.
+func newPastFindings(all []*classify.Finding, meant func(*classify.Finding) bool) PastFindings {
+	var out PastFindings
+	for _, f := range all {
+		switch {
+		case !meant(f):
+		case len(out.Findings) == maxOfFindings:
+			out.More++
+		default:
+			out.Findings = append(out.Findings, PastFinding{f.Check, f.Severity, f.Webhook, shortened(f.Message, maxMessage)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,93 @@
+package page
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// serveChanges serves the last of Reports that follow one another.
+func serveChanges(t *testing.T, reports ...*classify.Report) http.Handler {
+	t.Helper()
+	o := options
+	o.History = &impact.History{}
+	var before *classify.Report
+	for _, r := range reports {
+		o.History.Observe(t.Context(), before, r)
+		before = r
+	}
+	return NewHandler(func() *classify.Report { return before }, func() time.Time { return reporttest.Taken }, o)
+}
+
+// waiting is a cluster with a configuration of that name, whose webhook waits for so many seconds.
+func waiting(t *testing.T, name string, seconds int32) *classify.Report {
+	t.Helper()
+	w := validating("pods."+name, "policy", "pods")
+	w.TimeoutSeconds = new(seconds)
+	meta := metav1.ObjectMeta{Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm", Time: new(metav1.NewTime(reporttest.Taken.Add(-time.Minute)))}}}
+	o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: meta, Webhooks: []admissionv1.ValidatingWebhook{w}}}}
+	return evaluated(t, o.Snapshot(reporttest.Taken))
+}
+
+func TestChanges(t *testing.T) {
+	none := evaluated(t, inventory.Objects{}.Snapshot(reporttest.Taken))
+	taken := `<time datetime="` + reporttest.Taken.UTC().Format(time.RFC3339) + `">`
+	var many []*classify.Report
+	for i := range int32(300) {
+		many = append(many, waiting(t, "policy", 5+i%2))
+	}
+	for _, test := range []struct {
+		name, target string
+		reports      []*classify.Report
+		wants, nots  []string
+	}{
+		{"nothing changed", "/changes", []*classify.Report{none}, []string{"No registration changed since " + taken, `<a href="./changes" aria-current="page">Changes</a>`}, nil},
+		{"changed", "/changes", []*classify.Report{waiting(t, "policy", 5), waiting(t, "policy", 25)}, []string{
+			"1–1 of 1", "<b>" + taken, `href="./webhooks/validating/policy/pods.policy"`, "is <b>changed</b>", "written by helm",
+			"<li>has timeoutSeconds 25, before 5: it can hold up each request 20 s longer</li>",
+			"Findings that came with it", `href="./checks/long-timeout"`,
+		}, []string{"Findings that went with it", `rel="next"`}},
+		{"deleted", "/changes", []*classify.Report{waiting(t, "policy", 25), none}, []string{"is <b>deleted</b>", "Findings that went with it"}, []string{`href="./webhooks/validating`}},
+		{"the newest first", "/changes", many, []string{"1–15 of 200", `rel="next" href="./changes?configuration=&amp;page=2"`}, []string{`rel="prev"`}},
+		{"the last page", "/changes?page=99", many, []string{"196–200 of 200", `rel="prev"`}, []string{`rel="next"`}},
+		{"of one configuration", "/changes?configuration=other", many, []string{"configuration other alone", "No registration changed"}, nil},
+	} {
+		status, body, _ := get(t, serveChanges(t, test.reports...), test.target)
+		if status != http.StatusOK {
+			t.Errorf("%s: %d", test.name, status)
+		}
+		for _, want := range test.wants {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: no %q in:\n%s", test.name, want, body)
+			}
+		}
+		for _, not := range test.nots {
+			if strings.Contains(body, not) {
+				t.Errorf("%s: %q in:\n%s", test.name, not, body)
+			}
+		}
+	}
+}
+
+// TestChangesOfHostileNames: what changes is shown as text, and of bounded size.
+func TestChangesOfHostileNames(t *testing.T) {
+	none := evaluated(t, inventory.Objects{}.Snapshot(reporttest.Taken))
+	for name, r := range map[string]*classify.Report{"hostile": hostile(t), "longest names": longest(t)} {
+		_, body, _ := get(t, serveChanges(t, none, r, none), "/changes")
+		if strings.Contains(body, "<img") || strings.Contains(body, "<script>alert") || len(body) > maxBytes {
+			t.Errorf("%s: an attack is in the page, or it is long: %d bytes", name, len(body))
+		}
+		if !strings.Contains(body, "is <b>deleted</b>") {
+			t.Errorf("%s: nothing is shown", name)
+		}
+	}
+}
