@@ -13,6 +13,8 @@
 {{- $ofBoard := printf $link "dashboard" $title $page $path }}
 {{- $text = regexReplaceAll `(?m)^( "links": \[[^\]]*(?:"tags": \[\][^\]]*)*)\n \]` $text (print "${1}, " $ofBoard "\n ]") }}
 {{- $ofRow := printf $link "" "Status page of this webhook" $page "webhooks?type=$${${1}.type}&q=$${${1}.name}" }}
+{{- $ofChange := printf ` <a href=\"%s/changes?configuration={{configuration}}\" target=\"_blank\" rel=\"noreferrer\">What it changed</a>` $page }}
+{{- $text = regexReplaceAll `("textFormat": "\{\{type\}\} \{\{cluster\}\})"` $text (print "${1}" $ofChange `"`) }}
 {{- $text = regexReplaceAll `("title": "Open this webhook",[^{}]*"url": "/d/[^"$]*\$\{(__data\.fields|__field\.labels)\.type\}[^"]*"\s*\})` $text (print "${1}, " (replace "${1}" "${2}" $ofRow)) }}
 {{- end }}
 {{- $text }}
