@@ -32,7 +32,7 @@ func failingClosed(t *testing.T, s scenario) {
 // of which nearly all calls fail is a trouble of its own.
 func wellForMany(t *testing.T, s scenario) {
 	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
-	s.traffic(t, 8, s.createConfigMap)
+	s.traffic(t, 4, s.createConfigMap)
 }
 
 // failingClosedOnPods is a webhook that the cluster's stability depends on.
