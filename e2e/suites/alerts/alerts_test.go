@@ -312,10 +312,8 @@ func TestAlerts(t *testing.T) {
 			i.prepares(t, sites[i.name])
 		}
 	}
-	well := newScenario(t, w, "well")
-	wellForMany(t, well)
 	notified := newReceiver(t)
-	auditors, _ := w.auditors(t, neverSlow(t, append(quickOnes(), well.webhook())...))
+	auditors, _ := w.auditors(t, neverSlow(t, quickOnes()...))
 	stack := w.watch(t, timeScale, monitoring.Targets{Controllers: w.Plane.ControllersURL(), Auditors: auditors}, notified.URL)
 
 	began := time.Now()

@@ -28,13 +28,6 @@ func failingClosed(t *testing.T, s scenario) {
 	s.traffic(t, 1, s.createConfigMap)
 }
 
-// wellForMany works all the time, as most webhooks of a cluster do: an API server
-// of which nearly all calls fail is a trouble of its own.
-func wellForMany(t *testing.T, s scenario) {
-	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
-	s.traffic(t, 4, s.createConfigMap)
-}
-
 // failingClosedOnPods is a webhook that the cluster's stability depends on.
 func failingClosedOnPods(t *testing.T, s scenario) {
 	const users = 2
