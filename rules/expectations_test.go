@@ -268,7 +268,7 @@ func TestFederation(t *testing.T) {
 }
 
 // bornLate are the series that exist only once what they count has happened: that
-// one is missing says nothing.
+// one is missing says nothing. Those of policies and manifests are where these are.
 var bornLate = []string{
 	"apiserver_admission_match_condition_evaluation_errors_total", "apiserver_crd_conversion_webhook_duration_seconds_sum",
 	plugins, validations, mutations, manifestReloads, manifestHashes,

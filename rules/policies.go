@@ -66,7 +66,7 @@ var policiesGroup = Group{
 			For:         15 * time.Minute,
 			KeepFiring:  15 * time.Minute,
 			Expr:        `sum by (plugin) (` + policiesBroken + ` > 2.5 and on (instance, plugin) ` + policiesBroken + ` > on (instance, plugin) 0.05 * ` + policiesRefused + `)`,
-			Summary:     `A policy of {{ $labels.plugin }} refuses requests because it cannot be evaluated.`,
+			Summary:     `A {{ $labels.plugin }} refuses requests because it cannot be evaluated.`,
 			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 10 minutes by policies of {{ $labels.plugin }} without being denied by one: its params are missing or of a kind that the API server does not serve, its paramRef does not fit what its binding matches, or, where it mutates, its matchConditions cannot be evaluated or its patch makes no valid object. Everything that such a policy matches is refused. No series names it: a refused client's reply does, "webhook-auditor explain --error" says of it what to do, and "webhook-auditor audit" finds params whose kind is not served. Delete the policy's bindings, which nothing can forbid, until it is repaired. Where Prometheus has no ` + validations + ` although policies deny, its scrape drops it, and this may be ordinary denials.`,
 		},
 		{

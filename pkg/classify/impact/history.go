@@ -86,7 +86,7 @@ func (c PastChange) String() string {
 		parts = append(parts, text)
 	}
 	if c.MoreWebhooks > 0 {
-		parts = append(parts, fmt.Sprintf("%d more webhooks differ", c.MoreWebhooks))
+		parts = append(parts, inventory.Counted(c.MoreWebhooks, "more webhook")+" changed")
 	}
 	return c.Subject + ": " + strings.Join(parts, ". ")
 }
@@ -159,7 +159,7 @@ func pastChanges(ctx context.Context, before, after *classify.Report) []PastChan
 	if more > 0 {
 		text := inventory.Counted(more, "registration") + " changed at once"
 		if len(out) > 0 {
-			text = fmt.Sprintf("%d more registrations changed at once", more)
+			text = inventory.Counted(more, "more registration") + " changed at once"
 		}
 		out = append(out, PastChange{Subject: text, Others: more})
 	}
@@ -208,7 +208,7 @@ func newPastChange(r Registration) PastChange {
 		sentences := w.Sentences()
 		for i, text := range sentences {
 			if left <= 0 {
-				past.Sentences = append(past.Sentences, fmt.Sprintf("differs in %d more ways", len(sentences)-i))
+				past.Sentences = append(past.Sentences, "differs in "+inventory.Counted(len(sentences)-i, "more way"))
 				break
 			}
 			past.Sentences = append(past.Sentences, shortened(text, min(maxSentence, left)))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // reasonChanged is the reason of Events on registrations that changed.
@@ -70,7 +71,7 @@ func changeEvent(c impact.PastChange, omitted int) *corev1.Event {
 	h := fnv.New64a()
 	fmt.Fprint(h, message, c.UID, c.At.Truncate(eventWindow).Unix())
 	if omitted > 0 {
-		message += fmt.Sprintf("; and %d more registrations changed", omitted)
+		message += "; and " + inventory.Counted(omitted, "more registration") + " changed"
 	}
 	kind, at := kindOf(c.Type), metav1.NewTime(c.At)
 	return &corev1.Event{

@@ -71,7 +71,10 @@ func (h *handler) changes(v *view, d *document, r *http.Request) bool {
 		p.Rows = append(p.Rows, v.changeRow(c))
 	}
 	to := func(text string, number int) link {
-		q := url.Values{"configuration": {p.Configuration}, "page": {strconv.Itoa(number)}}
+		q := url.Values{"page": {strconv.Itoa(number)}}
+		if p.Configuration != "" {
+			q.Set("configuration", p.Configuration)
+		}
 		return link{text, v.to("changes") + "?" + q.Encode()}
 	}
 	if number > 1 {

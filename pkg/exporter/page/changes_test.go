@@ -52,12 +52,12 @@ func TestChanges(t *testing.T) {
 	}{
 		{"nothing changed", "/changes", []*classify.Report{none}, []string{"No registration changed since " + taken, `<a href="./changes" aria-current="page">Changes</a>`}, nil},
 		{"changed", "/changes", []*classify.Report{waiting(t, "policy", 5), waiting(t, "policy", 25)}, []string{
-			"1–1 of 1", "<b>" + taken, `href="./webhooks/validating/policy/pods.policy"`, "is <b>changed</b>", "written by helm",
+			`role="status">1 of 1`, "<b>" + taken, `href="./webhooks/validating/policy/pods.policy"`, "is <b>changed</b>", "written by helm",
 			"<li>has timeoutSeconds 25, before 5: it can hold up each request 20 s longer</li>",
 			"Findings that came with it", `href="./checks/long-timeout"`,
 		}, []string{"Findings that went with it", `rel="next"`}},
 		{"deleted", "/changes", []*classify.Report{waiting(t, "policy", 25), none}, []string{"is <b>deleted</b>", "Findings that went with it"}, []string{`href="./webhooks/validating`}},
-		{"the newest first", "/changes", many, []string{"1–15 of 200", `rel="next" href="./changes?configuration=&amp;page=2"`}, []string{`rel="prev"`}},
+		{"the newest first", "/changes", many, []string{"1–15 of 200", `rel="next" href="./changes?page=2"`}, []string{`rel="prev"`}},
 		{"the last page", "/changes?page=99", many, []string{"196–200 of 200", `rel="prev"`}, []string{`rel="next"`}},
 		{"of one configuration", "/changes?configuration=other", many, []string{"configuration other alone", "No registration changed"}, nil},
 	} {
