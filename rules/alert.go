@@ -134,7 +134,7 @@ func Groups() []Group {
 		historyGroup(),
 		latencyGroup,
 		callsGroup(),
-		{Name: "webhook-auditor-resources", Alerts: resourceAlerts},
+		{Name: resourcesGroup, Alerts: resourceAlerts},
 		policiesGroup,
 		findingsGroup(classify.Checks),
 		{Name: "webhook-auditor-self", Alerts: selfAlerts()},

@@ -50,6 +50,9 @@ type Options struct {
 	// to; "" where it has none.
 	PageURL    string
 	Severities Severities
+	// Signals is where the series of the signal alerts come from; "" stands for
+	// APIServerSignals.
+	Signals Signals
 	// Labels are added to every alert.
 	Labels map[string]string
 	// Disabled are the names of alerts that are left out.
@@ -263,6 +266,8 @@ func (o Options) check() error {
 		return fmt.Errorf("--cluster-label: must be a label name, as cluster is, not %q", o.ClusterLabel)
 	case !slices.Contains([]Severities{"", DefaultSeverities, EnhancementSeverities}, o.Severities):
 		return fmt.Errorf("--severities: must be one of %s, %s, not %q", DefaultSeverities, EnhancementSeverities, o.Severities)
+	case !slices.Contains([]Signals{"", APIServerSignals, AuditorSignals}, o.Signals):
+		return fmt.Errorf("--signals: must be one of %s, %s, not %q", APIServerSignals, AuditorSignals, o.Signals)
 	case o.TimeScale < 0:
 		return fmt.Errorf("--time-scale: must be a number above 0, not %v", o.TimeScale)
 	}

@@ -122,7 +122,8 @@ func Render(form Form, o Options) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return write(objects)
+	written, err := write(objects)
+	return o.named(written), err
 }
 
 func write(objects []any) ([]byte, error) {
@@ -269,10 +270,11 @@ const Component = "webhook-auditor"
 // What was recorded of a selection could not be distinguished from what another
 // installation's rules record.
 func (o Options) groups(record bool) ([]monitoringv1.RuleGroup, error) {
+	all := o.available(Groups())
 	if record {
-		return o.rendered(Groups())
+		return o.rendered(all)
 	}
-	return o.rendered(inlined(Groups()))
+	return o.rendered(inlined(all))
 }
 
 // rendered are groups as the installation needs them.

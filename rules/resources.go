@@ -6,6 +6,9 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
+// resourcesGroup is the name of the group of resourceAlerts.
+const resourcesGroup = "webhook-auditor-resources"
+
 var resourceAlerts = []Alert{
 	{
 		Name:        "WebhookResourceLatencyHigh",

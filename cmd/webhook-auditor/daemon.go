@@ -38,9 +38,11 @@ type daemon struct {
 	evaluations *evaluations
 	// observation is what the status page shows as observed; nil without a source.
 	observation atomic.Pointer[observation]
-	writeErrors prometheus.Counter
-	policy      exporter.PolicyReload
-	messages    *prometheus.CounterVec
+	// exportsObserved says that /metrics has what the API servers count.
+	exportsObserved bool
+	writeErrors     prometheus.Counter
+	policy          exporter.PolicyReload
+	messages        *prometheus.CounterVec
 	// panics counts the pages that panicked; panicLog logs and counts them.
 	panics   prometheus.Counter
 	panicLog *slog.Logger

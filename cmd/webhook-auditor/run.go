@@ -103,6 +103,8 @@ func (o *operatorFlags) check() error {
 		return usageError{fmt.Errorf("--degraded.inertia: must be 0 or longer, for example 2m, not %s", o.inertia)}
 	case o.elect && o.namespace == "":
 		return usageError{errors.New("--leader-elect: must be given with --namespace or $POD_NAMESPACE")}
+	case o.web.observed && o.observe.source != "apiserver":
+		return usageError{errors.New("--web.observed-metrics: must be given with --observe=apiserver: it exports what is observed there")}
 	case !o.elect && o.reports != string(operator.NoPolicyReports) && slices.Contains(policyReports(), o.reports):
 		return usageError{fmt.Errorf("--policy-reports: must be %s without --leader-elect, not %q: one replica writes the report", operator.NoPolicyReports, o.reports)}
 	}
@@ -167,8 +169,9 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		group.Go(func() error { return o.input.followPolicy(ctx, text, time.Tick(policyInterval), changed) })
 	}
 	if o.observe.enabled() {
+		d.exportsObserved = o.web.observed
 		observe := func(ctx context.Context) observation { return o.observe.observe(ctx, o.access, s) }
-		group.Go(func() error { return d.followObservation(ctx, time.Tick(observeInterval), observe) })
+		group.Go(func() error { return d.followObservation(ctx, time.Tick(o.observe.observeInterval()), observe) })
 	}
 	group.Go(func() error { return o.web.serve(ctx, config, d) })
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
 
 // TestObservedReport: the page shows what was observed last and why it failed;
@@ -29,12 +31,12 @@ func TestObservedReport(t *testing.T) {
 	go func() {
 		ended <- d.followObservation(ctx, ticks, func(context.Context) observation { return <-found })
 	}()
-	found <- observation{&inventory.Observation{Source: "apiserver"}, nil}
+	found <- observation{observed: &inventory.Observation{Source: "apiserver"}}
 	ticks <- time.Now()
 	if r := d.observed(); r.Snapshot.Observed == nil || len(r.Errors) != len(report.Errors) {
 		t.Errorf("observed %+v, errors %v", r.Snapshot.Observed, r.Errors)
 	}
-	found <- observation{nil, []inventory.Error{{Object: "Prometheus", Message: "refused"}}}
+	found <- observation{errors: []inventory.Error{{Object: "Prometheus", Message: "refused"}}}
 	ticks <- time.Now()
 	if r := d.observed(); r.Snapshot.Observed != nil || len(r.Errors) != len(report.Errors)+1 {
 		t.Errorf("observed %+v, errors %v", r.Snapshot.Observed, r.Errors)
@@ -43,11 +45,43 @@ func TestObservedReport(t *testing.T) {
 		t.Error("the Snapshot of the metrics is another one")
 	}
 	cancel()
-	found <- observation{&inventory.Observation{}, nil}
+	found <- observation{observed: &inventory.Observation{}}
 	if err := <-ended; err == nil {
 		t.Error("followed on after the end of its context")
 	}
 	if d.observed().Snapshot.Observed != nil {
 		t.Error("what was observed after the end is shown")
+	}
+}
+
+// TestExportObserved: what was observed last is exported, with how many API servers that
+// are; where it is not asked for, nothing is kept.
+func TestExportObserved(t *testing.T) {
+	for _, exports := range []bool{true, false} {
+		d := &daemon{exportsObserved: exports}
+		if got := d.exportObserved(); got != nil {
+			t.Errorf("before the first observation: %v", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ticks := make(chan time.Time)
+		ended := make(chan error)
+		go func() {
+			ended <- d.followObservation(ctx, ticks, func(context.Context) observation {
+				return observation{observed: &inventory.Observation{OfServers: 3}, scrapes: make([]observed.Scrape, 1)}
+			})
+		}()
+		ticks <- time.Now()
+		cancel()
+		<-ended
+		if kept := d.observation.Load().scrapes != nil; kept != exports {
+			t.Errorf("exports %t, kept %t", exports, kept)
+		}
+		var names []string
+		for _, f := range d.exportObserved() {
+			names = append(names, f.GetName())
+		}
+		if want := []string{"webhook_auditor_observed_apiservers", "webhook_auditor_apiservers"}; !slices.Equal(names, want) {
+			t.Errorf("%q are exported, want %q", names, want)
+		}
 	}
 }

@@ -154,6 +154,7 @@ func TestWrongInput(t *testing.T) {
 		"a baseline and garbage":       {[]string{"audit", one, "--baseline", file("before.json", string(before)+"garbage")}, exitUsage, "and nothing else: something follows at byte"},
 		"a negative wait":              {[]string{"run", "--settle=-5s"}, exitUsage, "--settle: must be 0 or longer"},
 		"a negative inertia":           {[]string{"run", "--degraded.inertia=-5s"}, exitUsage, "--degraded.inertia: must be 0 or longer"},
+		"observed from nowhere":        {[]string{"run", "--web.observed-metrics"}, exitUsage, "--web.observed-metrics: must be given with --observe=apiserver"},
 		"a Policy without an end":      {[]string{"audit", one, "--config", "/dev/zero"}, exitUsage, "/dev/zero: larger than 4 MiB"},
 		"a server that is too old":     {[]string{"audit", one, "--server-version", "v1.5"}, exitOK, "warning: --server-version v1.5: this binary knows v1.30 to v1.37"},
 		"a server of the future":       {[]string{"audit", one, "--server-version", "v1.99"}, exitOK, "warning: --server-version v1.99: this binary knows v1.30 to v1.37"},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -33,6 +34,8 @@ type webFlags struct {
 	selfSigned       bool
 	// maxSeries bounds each metric family.
 	maxSeries int
+	// observed says that /metrics has what API servers measure.
+	observed bool
 	// names are those that a self-signed certificate is for.
 	names []string
 }
@@ -47,6 +50,7 @@ func (f *webFlags) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.trusted, "web.trusted-user", []string{"system:serviceaccount:openshift-monitoring:prometheus-k8s"}, "users who may scrape with a client certificate without a SubjectAccessReview")
 	flags.BoolVar(&f.anonymous, "web.allow-anonymous", false, "serve metrics over TLS without authentication")
 	flags.IntVar(&f.maxSeries, "web.max-series", exporter.DefaultMaxSeries, "maximum number of series per metric family; webhook_auditor_series_dropped counts the series dropped")
+	flags.BoolVar(&f.observed, "web.observed-metrics", false, "export what the API servers count of webhooks and policies, with --observe=apiserver, for a Prometheus that scrapes no API server; see print rules --signals")
 	flags.BoolVar(&f.plain, "web.allow-http", false, "serve plain HTTP on addresses other than loopback")
 }
 
@@ -111,7 +115,11 @@ func newServer(handler http.Handler) *http.Server {
 
 // handler serves the metrics, the probes and the pages.
 func (f *webFlags) handler(d *daemon) http.Handler {
-	metrics := exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), d.evaluations, d.writeErrors, d.policy, d.messages, d.panics)
+	own := []prometheus.Collector{d.evaluations, d.writeErrors, d.policy, d.messages, d.panics}
+	if f.observed {
+		own = append(own, exporter.NewObserved(f.maxSeries, d.exportObserved))
+	}
+	metrics := exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), own...)
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metrics)
 	mux.Handle("/healthz", metrics)

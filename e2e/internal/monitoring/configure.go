@@ -70,7 +70,8 @@ func (s *Stack) writePage() error {
 
 // writeRules has the auditor print its alerts.
 func (s *Stack) writeRules(ctx context.Context) error {
-	printed, err := auditor.Command(ctx, s.options.Auditor, "print", "rules", "--form=prometheus", fmt.Sprintf("--time-scale=%v", s.options.TimeScale))
+	args := append([]string{"print", "rules", "--form=prometheus", fmt.Sprintf("--time-scale=%v", s.options.TimeScale)}, s.options.Rules...)
+	printed, err := auditor.Command(ctx, s.options.Auditor, args...)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ const starting = time.Minute
 type Options struct {
 	Binaries  string       // folder with prometheus and alertmanager
 	Auditor   string       // the auditor's binary, which prints the rules
+	Rules     []string     // further flags of what prints the rules
 	Routes    string       // Alertmanager's configuration, whose receivers are replaced
 	Notify    string       // URL that gets all notifications; empty: none
 	TimeScale float64      // of all waiting times, so that no test waits as long as an alert does

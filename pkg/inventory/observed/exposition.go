@@ -34,7 +34,12 @@ const (
 	processStart         = "process_start_time_seconds"
 )
 
-var families = []string{requests, rejections, failedOpen, admissionSeconds, matchConditionErrors, conversions, oldConversions, processStart}
+// measured are the families that say what was measured of a webhook, and families all
+// that are read.
+var (
+	measured = []string{requests, rejections, failedOpen, admissionSeconds, matchConditionErrors, conversions, oldConversions}
+	families = slices.Concat(measured, forAlerts, []string{processStart})
+)
 
 // The bounds. A large cluster's API server serves 100 MB of series, of which
 // 5,000 webhooks take 30 MB.
@@ -52,6 +57,8 @@ type exposition struct {
 	// started is when the process started; zero where it does not say so.
 	started time.Time
 	samples map[string]sample
+	// families are what was read, by their names.
+	families map[string]*dto.MetricFamily
 }
 
 // sample is one number of a series.
@@ -96,10 +103,12 @@ func parse(r io.Reader) (exposition, error) {
 	if err != nil {
 		return exposition{}, fmt.Errorf("reading its metrics: %w", shortened(err))
 	}
-	out := exposition{samples: map[string]sample{}}
+	out := exposition{samples: map[string]sample{}, families: parsed}
 	for name, family := range parsed {
 		if name == processStart {
 			out.started = startTime(family)
+		}
+		if !slices.Contains(measured, name) {
 			continue
 		}
 		for _, m := range family.GetMetric() {

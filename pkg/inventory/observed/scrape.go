@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -143,16 +144,18 @@ func moved(before, after []Scrape) bool {
 // servers.
 const attempts = 3
 
-// APIServers scrapes the targets twice, a span apart.
-func APIServers(ctx context.Context, targets []Target, span time.Duration) (*inventory.Observation, []inventory.Error) {
+// APIServers scrapes the targets twice, a span apart. The scrapes are the second ones
+// that could be read.
+func APIServers(ctx context.Context, targets []Target, span time.Duration) (*inventory.Observation, []Scrape, []inventory.Error) {
 	before := ScrapeAll(ctx, targets)
 	for attempt := 1; ; attempt++ {
 		if err := pause(ctx, before, span); err != nil {
-			return nil, []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}
+			return nil, nil, []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}
 		}
 		after := ScrapeAll(ctx, answering(targets, before))
 		if attempt == attempts || !moved(before, after) {
-			return Difference(before, after)
+			o, errs := Difference(before, after)
+			return o, slices.DeleteFunc(after, func(s Scrape) bool { return s.err != nil }), errs
 		}
 		before = after
 	}

@@ -126,7 +126,7 @@ func TestBadAPIServers(t *testing.T) {
 // waited for.
 func TestNothingToWaitFor(t *testing.T) {
 	refuse := func(context.Context) (io.ReadCloser, error) { return nil, errors.New("forbidden") }
-	o, errs := APIServers(t.Context(), []Target{{"a", refuse}, {"b", refuse}}, 24*time.Hour)
+	o, _, errs := APIServers(t.Context(), []Target{{"a", refuse}, {"b", refuse}}, 24*time.Hour)
 	if o != nil || len(errs) != 2 {
 		t.Errorf("got %v, %v", o, errs)
 	}
@@ -144,7 +144,7 @@ func TestLoadBalancer(t *testing.T) {
 		}
 		return io.NopCloser(strings.NewReader(text)), nil
 	}
-	o, errs := APIServers(t.Context(), []Target{{"lb", fetch}}, time.Millisecond)
+	o, _, errs := APIServers(t.Context(), []Target{{"lb", fetch}}, time.Millisecond)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
