@@ -99,6 +99,15 @@ func conditionsKey(w *inventory.Webhook) string {
 type conditionCache struct {
 	programs *programs
 	outcomes *resultCache[expressionOn, outcome]
+	// activations are what expressions read of the request: to make one takes longer
+	// than to evaluate most expressions.
+	activations *resultCache[stage, activation]
+}
+
+// activation is the variables of a request, as far as they are known.
+type activation struct {
+	cel.PartialActivation
+	err error
 }
 
 // expressionOn is an expression on a request at a stage.
@@ -108,17 +117,24 @@ type expressionOn struct {
 }
 
 func newConditionCache(p *programs) *conditionCache {
-	return &conditionCache{programs: p, outcomes: newResultCache[expressionOn, outcome]()}
+	return &conditionCache{p, newResultCache[expressionOn, outcome](), newResultCache[stage, activation]()}
 }
 
 // next returns that of the same request on the next Snapshot.
 func (c *conditionCache) next(p *programs) *conditionCache {
-	return &conditionCache{programs: p, outcomes: c.outcomes.next()}
+	return &conditionCache{p, c.outcomes.next(), c.activations.next()}
 }
 
 func (c *conditionCache) outcome(r Request, at stage, expression string) outcome {
 	return c.outcomes.getOrCompute(expressionOn{expression, at}, func() outcome {
 		return c.programs.of(sourceText{expression, at.params != webhookParams}).run(r, at)
+	})
+}
+
+func (c *conditionCache) activation(r Request, at stage) activation {
+	return c.activations.getOrCompute(at, func() activation {
+		vars, err := cel.PartialVars(r.variables(at), r.unknowns(at)...)
+		return activation{vars, err}
 	})
 }
 
@@ -242,11 +258,11 @@ func (p *program) run(r Request, at stage) outcome {
 		}
 		run, limit = authorized, authorizedCost
 	}
-	vars, err := cel.PartialVars(r.variables(at), r.unknowns(at)...)
-	if err != nil {
-		return outcome{Match: Maybe, doubt: err.Error()}
+	vars := r.cached.activation(r, at)
+	if vars.err != nil {
+		return outcome{Match: Maybe, doubt: vars.err.Error()}
 	}
-	value, details, err := run.Eval(vars)
+	value, details, err := run.Eval(vars.PartialActivation)
 	if cost := details.ActualCost(); cost != nil && *cost > limit {
 		p.expensive.Store(true)
 		return outcome{Match: Maybe, doubt: p.tooLong()}
