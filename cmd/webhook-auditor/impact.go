@@ -38,13 +38,14 @@ type impactFlags struct {
 func impactCommand(s streams) *cobra.Command {
 	i := &impactFlags{}
 	c := &cobra.Command{
-		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | TYPE/POLICY | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
+		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | TYPE/POLICY | apiservice/NAME | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
 		Short: "Show what a webhook adds to the cluster, or what happens when its backend, a node or a configuration goes away",
 		Long: `Show what a webhook adds to the cluster and what its failure does: the section
 "API Extensions" of an enhancement, filled in. CONFIGURATION is the object that
 registers it: a webhook configuration, or a CRD with a conversion webhook; TYPE
 distinguishes a mutating and a validating one of the same name. Of an admission
-policy, TYPE is validatingadmissionpolicy or mutatingadmissionpolicy.
+policy, TYPE is validatingadmissionpolicy or mutatingadmissionpolicy; apiservice is
+that of an aggregated API server.
 
 With --down, --down-node or --delete, show what happens when Services, nodes or
 configurations go away: which requests are refused, which pass unchecked, which
@@ -58,6 +59,9 @@ be read or has no such object, 2 usage error, 3 findings appear at or above
 
   # Show what an admission policy refuses, also where its params are missing
   webhook-auditor impact validatingadmissionpolicy/limits
+
+  # What stops when an aggregated API server does?
+  webhook-auditor impact apiservice/v1beta1.metrics.k8s.io
 
   # May this node be drained?
   webhook-auditor impact --down-node worker-1
@@ -275,7 +279,7 @@ func joined(args []string) []string {
 	if len(args) != 2 {
 		return args
 	}
-	if _, ok := resourceType(args[0]); !ok {
+	if _, ok := resourceType(args[0]); !ok && !slices.Contains(apiServiceTypes, args[0]) {
 		return args
 	}
 	return []string{args[0] + "/" + args[1]}
@@ -284,6 +288,9 @@ func joined(args []string) []string {
 // card prints the cards of a configuration, which TYPE may precede. A webhook's
 // name may hold no slash, and that of a configuration neither.
 func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
+	if of, name, found := strings.Cut(named, "/"); found && slices.Contains(apiServiceTypes, of) {
+		return i.apiServiceCard(r, name, s)
+	}
 	t, ok := parseTarget(named)
 	if ok && t.ref.Type.IsPolicy() {
 		return i.policyCard(r, t, s)
@@ -313,6 +320,17 @@ func (i *impactFlags) policyCard(r *classify.Report, t target, s streams) error 
 		}
 	}
 	return suggesting(impact.UnknownError{What: resourceOf(t.ref.Type), Name: t.ref.Configuration, Known: known})
+}
+
+// apiServiceTypes are the names of the resource of APIServices.
+var apiServiceTypes = []string{"apiservice", "apiservices", "apiservices.apiregistration.k8s.io"}
+
+// apiServiceCard prints the card of an aggregated API server.
+func (i *impactFlags) apiServiceCard(r *classify.Report, name string, s streams) error {
+	if cards := impact.APIServiceCards(r, name); len(cards) > 0 {
+		return i.write(cards, r, s)
+	}
+	return suggesting(impact.UnknownError{What: "APIService of an aggregated API server", Name: name, Known: impact.AggregatedAPIs(r.Snapshot)})
 }
 
 func (i *impactFlags) write(cards []impact.Card, r *classify.Report, s streams) error {

@@ -37,3 +37,33 @@ func TestPolicyImpact(t *testing.T) {
 		})
 	}
 }
+
+// TestImpactOfAPIService: what an aggregated API server adds and stops, with the webhooks
+// that it calls.
+func TestImpactOfAPIService(t *testing.T) {
+	const of = "testdata/apiservice.yaml"
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want []string
+	}{
+		"the card":    {[]string{"apiservice/v1beta1.metrics.k8s.io"}, exitOK, []string{"Service kube-system/metrics-server", "its own admission calls 1 webhook for those of its resources that their rules name: all.example.com", "kubectl delete apiservice v1beta1.metrics.k8s.io"}},
+		"as kubectl":  {[]string{"apiservices", "v1beta1.metrics.k8s.io"}, exitOK, []string{"NamespaceDeletionDiscoveryFailure"}},
+		"as JSON":     {[]string{"apiservice/v1beta1.metrics.k8s.io", "-o", "json"}, exitOK, []string{`"apiService": "v1beta1.metrics.k8s.io"`}},
+		"a mistake":   {[]string{"apiservice/v1beta1.metric.k8s.io"}, exitError, []string{"did you mean v1beta1.metrics.k8s.io"}},
+		"a built-in":  {[]string{"apiservice/v1.apps"}, exitError, []string{`no APIService of an aggregated API server "v1.apps"`}},
+		"as Markdown": {[]string{"apiservice/v1beta1.metrics.k8s.io", "-o", "markdown"}, exitOK, []string{"## Failure Modes"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, "", append([]string{"impact", "--from", of}, tc.args...)...)
+			if r.code != tc.code {
+				t.Errorf("exit code %d, want %d: %s", r.code, tc.code, r.err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(r.out+r.err, want) {
+					t.Errorf("no %q in\n%s%s", want, r.out, r.err)
+				}
+			}
+		})
+	}
+}

@@ -102,7 +102,7 @@ func refused(p *PolicyProfile) []Problem {
 	return []Problem{{
 		Severity: severity,
 		Message:  fmt.Sprintf("can keep webhook-auditor from working: where one of its expressions fails, or its params are missing, %s in %s are refused (failurePolicy Fail)", JoinBounded(what), JoinBounded(where)),
-		Fix:      fmt.Sprintf("leave %s out by the namespaceSelector of %s%s", JoinBounded(where), typed(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+		Fix:      fmt.Sprintf("leave %s out by the namespaceSelector of %s%s", JoinBounded(where), TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
 	}}
 }
 

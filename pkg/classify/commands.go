@@ -20,7 +20,7 @@ type Commands struct {
 
 // DeleteBinding is the command that ends what a policy does by the binding.
 func DeleteBinding(b *inventory.PolicyBinding) string {
-	return "kubectl delete " + typed(strings.ToLower(b.Object.Kind), b.Object.Name)
+	return "kubectl delete " + TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name)
 }
 
 // MaxBindings bounds the bindings that PolicyCommands name.
@@ -58,7 +58,7 @@ func (p *Profile) Commands() Commands {
 	if service := p.State.Service; service.Name != "" {
 		namespace := ShellFlag("-n", service.Namespace)
 		c.Inspect = []string{
-			fmt.Sprintf("kubectl get %s %s -o wide", typed("service", service.Name), namespace),
+			fmt.Sprintf("kubectl get %s %s -o wide", TypeAndName("service", service.Name), namespace),
 			fmt.Sprintf("kubectl get endpointslices %s %s", namespace, ShellFlag("-l", "kubernetes.io/service-name="+service.Name)),
 			fmt.Sprintf("kubectl get pods %s -o wide", namespace),
 			fmt.Sprintf("kubectl get events %s --sort-by=.lastTimestamp", namespace),

@@ -33,7 +33,7 @@ var controlPlanePath = &Check{
 		return []Problem{{
 			Severity: Info, // there is no backend to lose
 			Message:  fmt.Sprintf("is on the path of the control plane: where one of its expressions fails, or its params are missing, %s are refused (failurePolicy Fail)", controlPlaneNames(matches)),
-			Fix:      fmt.Sprintf("leave them out by the matchConstraints or the namespaceSelector of %s%s", typed(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+			Fix:      fmt.Sprintf("leave them out by the matchConstraints or the namespaceSelector of %s%s", TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
 		}}
 	},
 }

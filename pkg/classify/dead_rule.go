@@ -19,7 +19,7 @@ var deadRule = &Check{
 		return deadRules(p.Snapshot, &p.Registration, p.UnusedRules, ObjectName(p))
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		return deadRules(p.Snapshot, &p.Registration, p.Matcher.UnusedRules(&p.Registration), typed(kindArgument(p), p.Name))
+		return deadRules(p.Snapshot, &p.Registration, p.Matcher.UnusedRules(&p.Registration), TypeAndName(kindArgument(p), p.Name))
 	},
 }
 

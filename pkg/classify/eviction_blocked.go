@@ -50,12 +50,12 @@ func allowEvictions(p *Profile, w *inventory.Workload, g inventory.Guard) string
 	first := g.Budgets[0]
 	namespace := ShellFlag("-n", first.Namespace)
 	if len(g.Budgets) > 1 {
-		return fmt.Sprintf("keep one of them: kubectl delete %s %s%s", typed("poddisruptionbudget", g.Budgets[1].Name), namespace, byOwner(p))
+		return fmt.Sprintf("keep one of them: kubectl delete %s %s%s", TypeAndName("poddisruptionbudget", g.Budgets[1].Name), namespace, byOwner(p))
 	}
 	scale := ""
 	if g.Pods == 1 {
 		scale = fmt.Sprintf("run two replicas of %s, then ", quoted(w.String()))
 	}
 	return fmt.Sprintf(`%slet one Pod go at a time: kubectl patch %s --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}' %s%s`,
-		scale, typed("poddisruptionbudget", first.Name), namespace, byOwner(p))
+		scale, TypeAndName("poddisruptionbudget", first.Name), namespace, byOwner(p))
 }

@@ -20,7 +20,7 @@ var policyExpression = &Check{
 		}
 		problem := Problem{
 			Message: fmt.Sprintf("fails through %s, which %s", JoinBounded(out), whatFailureDoes(p)),
-			Fix:     fmt.Sprintf("correct the expressions, or narrow the rules of %s to the kinds that they are for%s", typed(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+			Fix:     fmt.Sprintf("correct the expressions, or narrow the rules of %s to the kinds that they are for%s", TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
 		}
 		if !p.FailsClosed() || !p.Denies() {
 			problem.Severity = Info

@@ -29,9 +29,9 @@ func ShellFlag(flag, value string) string {
 	return flag + " " + quoted(value)
 }
 
-// typed returns TYPE and NAME as kubectl takes them, where a name that starts
+// TypeAndName returns TYPE and NAME as kubectl takes them, where a name that starts
 // with a dash is not taken for a flag.
-func typed(kind, name string) string {
+func TypeAndName(kind, name string) string {
 	if strings.HasPrefix(name, "-") {
 		return quoted(kind + "/" + name)
 	}

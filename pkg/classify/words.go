@@ -105,7 +105,7 @@ func ObjectName(p *Profile) string {
 	if p.Type == inventory.Conversion {
 		kind = "crd"
 	}
-	return typed(strings.ToLower(kind), p.Configuration)
+	return TypeAndName(strings.ToLower(kind), p.Configuration)
 }
 
 // unless says what could keep the webhook from being called: labels of the

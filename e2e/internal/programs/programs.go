@@ -72,6 +72,24 @@ func Defaults() (string, error) {
 	return path, nil
 }
 
+// SampleAPIServer builds Kubernetes' sample of an aggregated API server, and returns its
+// path. The flags are those of e2e/build.sh, so that what that has compiled is not
+// compiled again.
+func SampleAPIServer() (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "e2e", "bin", "sample-apiserver")
+	build := exec.Command("go", "build", "-gcflags=k8s.io/client-go/informers/...=-N -l -dwarf=false", "-ldflags=-s -w", "-o", path, "k8s.io/sample-apiserver")
+	build.Dir = filepath.Join(root, "e2e", "sampleapiserver")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false")
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the sample API server: %w\n%s", err, output)
+	}
+	return path, nil
+}
+
 // makeTarget makes a target of the Makefile and returns the folder of the
 // repository.
 func makeTarget(target string) (string, error) {

@@ -12,11 +12,13 @@ import (
 )
 
 // Card is the section "API Extensions" of an enhancement, filled in for one
-// webhook or admission policy. Each answer is derived from the object and the Report.
+// webhook, admission policy or aggregated API server. Each answer is derived from the
+// object and the Report.
 type Card struct {
-	// Profile is nil where Policy is not.
-	Profile  *classify.Profile
-	Policy   *inventory.AdmissionPolicy
+	// One of these is not nil.
+	Profile    *classify.Profile
+	Policy     *inventory.AdmissionPolicy
+	APIService *inventory.APIService
 	Sections []Section
 	// Observed is what was measured; nil where no source was read.
 	Observed *inventory.Behavior

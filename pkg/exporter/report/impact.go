@@ -15,14 +15,15 @@ type impactDocument struct {
 	Cards   []impactCard `json:"cards"`
 }
 
-// impactCard is the section "API Extensions" of an enhancement for one webhook or
-// admission policy.
+// impactCard is the section "API Extensions" of an enhancement for one webhook,
+// admission policy or aggregated API server: the others are absent.
 type impactCard struct {
-	// Webhook is absent where the card is of a policy.
-	Webhook *Webhook `json:"webhook,omitempty"`
-	// Policy is absent where the card is of a webhook.
-	Policy   *AdmissionPolicy `json:"policy,omitempty"`
-	Sections []impactSection  `json:"sections"`
+	Webhook *Webhook         `json:"webhook,omitempty"`
+	Policy  *AdmissionPolicy `json:"policy,omitempty"`
+	// APIService is the name of what puts an aggregated API server behind a group and
+	// version.
+	APIService string          `json:"apiService,omitempty"`
+	Sections   []impactSection `json:"sections"`
 }
 
 // impactSection answers one question of the template.
@@ -68,6 +69,9 @@ func newImpactCard(c impact.Card) impactCard {
 		policy := newAdmissionPolicy(c.Policy)
 		return impactCard{Policy: &policy}
 	}
+	if c.APIService != nil {
+		return impactCard{APIService: c.APIService.Name}
+	}
 	webhook := newWebhook(c.Profile, c.Profile.Snapshot)
 	return impactCard{Webhook: &webhook}
 }
@@ -76,6 +80,9 @@ func newImpactCard(c impact.Card) impactCard {
 func (c impactCard) subject() (kind, name string) {
 	if c.Policy != nil {
 		return string(c.Policy.Type), c.Policy.Name
+	}
+	if c.APIService != "" {
+		return "aggregated API server", c.APIService
 	}
 	return string(c.Webhook.Type) + " webhook", c.Webhook.Name
 }
