@@ -96,14 +96,14 @@ func failsWithBackend(f *Facts) bool {
 // installations are the inputs with a manifest.
 func installations(w *work, m *admission.Matcher) []*installation {
 	var out []*installation
-	input := -1
+	known := map[string]*installation{}
 	for i := range m.Snapshot.Manifests {
 		o := &m.Snapshot.Manifests[i]
-		if o.Input != input {
-			input = o.Input
-			out = append(out, &installation{work: w, matcher: m, namespace: metav1.NamespaceDefault, at: map[manifestKey]int{}, refused: map[string][]refusedClass{}})
+		in := known[o.Input]
+		if in == nil {
+			in = &installation{work: w, matcher: m, namespace: metav1.NamespaceDefault, at: map[manifestKey]int{}, refused: map[string][]refusedClass{}}
+			known[o.Input], out = in, append(out, in)
 		}
-		in := out[len(out)-1]
 		if key := (manifestKey{o.Kind, o.Key}); !in.has(key) {
 			in.at[key] = len(in.manifests)
 		}
@@ -134,7 +134,7 @@ func (in *installation) wait(p *Profile) bool {
 	}
 	waiting := waitingWebhook{Profile: p, configuration: configuration}
 	for _, workload := range in.behind(p.State.Service.Key) {
-		if i, known := in.find(workload.Kind, workload.Key); known {
+		if i, known := in.find(workload.Kind, workload.Key); known && !workload.Static {
 			waiting.backends = append(waiting.backends, installedBackend{workload, i})
 		}
 	}
@@ -205,6 +205,9 @@ type seenOf struct {
 func (in *installation) seenBySelectors() seenOf {
 	out := seenOf{labels: map[string]bool{}}
 	for _, w := range in.waiting {
+		if w.Type == inventory.Conversion {
+			continue
+		}
 		out.all = out.all || len(w.MatchConditions) > 0
 		requirements, _ := w.ObjectSelector.Parsed.Requirements()
 		for _, r := range requirements {

@@ -3,9 +3,9 @@ package inventory
 // Manifest is what a Snapshot keeps of an object that is still to be applied: a file
 // has it, and no API server has stored it.
 type Manifest struct {
-	// Input counts the paths that were read, from 0: what one of them holds is
-	// applied together.
-	Input                int
+	// Input is the file that holds it, or the folder of it in a directory that was
+	// read: what one holds is applied together.
+	Input                string
 	Group, Version, Kind string
 	// Key lacks the namespace where the file states none: the installer adds its own.
 	Key

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"path/filepath"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,9 +20,13 @@ func (o *outcome) manifest(t text, meta schema.GroupVersionKind, object metav1.O
 		return
 	}
 	m := inventory.Manifest{
+		Input: t.file.name,
 		Group: meta.Group, Version: meta.Version, Kind: meta.Kind,
 		Key:    inventory.Key{Namespace: object.GetNamespace(), Name: object.GetName()},
 		Labels: object.GetLabels(),
+	}
+	if t.file.member != "" {
+		m.Input = filepath.Dir(t.file.name)
 	}
 	for _, key := range inventory.OrderAnnotations {
 		if value, annotated := object.GetAnnotations()[key]; annotated {
@@ -80,13 +85,9 @@ func metadataBlock(data []byte) []byte {
 // is known.
 func toApply(inputs []*input) []inventory.Manifest {
 	var out []inventory.Manifest
-	for i, in := range inputs {
-		if in.stored || in.archive || in.layout != plain {
-			continue
-		}
-		for _, m := range in.manifests {
-			m.Input = i
-			out = append(out, m)
+	for _, in := range inputs {
+		if !in.stored && !in.archive && in.layout == plain {
+			out = append(out, in.manifests...)
 		}
 	}
 	return out
