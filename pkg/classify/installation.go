@@ -1,57 +1,57 @@
 package classify
 
 import (
+	"cmp"
+	"iter"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/installer"
 )
 
-// installation is an input of manifests that are applied together.
+// installation is an input of manifests, which are applied together.
 type installation struct {
 	work      *work
 	matcher   *admission.Matcher
 	manifests []*inventory.Manifest
-	at        map[manifestKey]int
+	// at are the indexes of the manifests; without a namespace where they state none.
+	at map[manifestKey]int
 	// namespace is that of objects whose manifests state none.
 	namespace string
-	// waiting are the webhooks whose backend is installed with them.
-	waiting []waitingWebhook
+	waiting   []waitingWebhook
 	// positions are those of the manifests, by installer.
 	positions [][]installer.Position
-	// created are the objects by what is created, custom those of kinds that the API
-	// server is not known to serve.
+	// created are the classes of objects by what is created, custom those of kinds that
+	// the API server is not known to serve.
 	created map[inventory.Resource][]*createdClass
 	custom  []*createdClass
-	// refused are the classes that webhooks refuse, by their matchKey.
+	// refused are the classes that webhooks refuse, by their matchKey, and asked counts
+	// how often a webhook was compared with a class.
 	refused map[string][]refusedClass
+	asked   int
 }
 
-// manifestKey names an object; of a manifest that states no namespace it has none.
 type manifestKey struct {
 	kind string
 	inventory.Key
 }
 
-// waitingWebhook is a webhook that cannot answer before its backend runs.
+// waitingWebhook is a webhook that cannot answer before its backends run, which are
+// installed with it. All are indexes of manifests.
 type waitingWebhook struct {
 	*Profile
 	configuration int
-	backends      []installedBackend
+	backends      []int
+	workloads     []inventory.Workload
 }
 
-type installedBackend struct {
-	inventory.Workload
-	manifest int
-}
-
-// createdClass are objects that no webhook distinguishes.
+// createdClass are objects that differ in nothing that webhooks see.
 type createdClass struct {
 	admission.Request
 	// members are the indexes of their manifests, by installer in its order.
@@ -60,23 +60,21 @@ type createdClass struct {
 
 type refusedClass struct {
 	*createdClass
-	certain bool
+	match admission.Match
 }
 
-// findRefusedAtInstall finds what webhooks refuse of the input that they are
-// installed with.
+// findRefusedAtInstall finds what webhooks refuse of what they are installed with.
 func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) {
 	all := installations(w, m)
 	for i := range profiles {
 		for _, in := range all {
-			if p := &profiles[i]; w.step() && failsWithBackend(p.Facts) && in.wait(p) {
-				break
+			if w.step() && failsWithBackend(profiles[i].Facts) {
+				in.wait(&profiles[i])
 			}
 		}
 	}
 	for _, in := range all {
 		if len(in.waiting) > 0 {
-			in.order()
 			in.classify()
 		}
 		for i := range in.waiting {
@@ -87,13 +85,10 @@ func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) {
 	}
 }
 
-// failsWithBackend reports whether requests are refused while the webhook's backend,
-// which runs in the cluster, does not answer.
-func failsWithBackend(f *Facts) bool {
-	return f.FailsClosed() && f.State.Service.Name != ""
-}
+// failsWithBackend reports whether requests are refused while what runs behind a Service
+// does not answer.
+func failsWithBackend(f *Facts) bool { return f.FailsClosed() && f.State.Service.Name != "" }
 
-// installations are the inputs with a manifest.
 func installations(w *work, m *admission.Matcher) []*installation {
 	var out []*installation
 	known := map[string]*installation{}
@@ -101,20 +96,18 @@ func installations(w *work, m *admission.Matcher) []*installation {
 		o := &m.Snapshot.Manifests[i]
 		in := known[o.Input]
 		if in == nil {
-			in = &installation{work: w, matcher: m, namespace: metav1.NamespaceDefault, at: map[manifestKey]int{}, refused: map[string][]refusedClass{}}
+			in = &installation{
+				work: w, matcher: m, namespace: metav1.NamespaceDefault,
+				at: map[manifestKey]int{}, created: map[inventory.Resource][]*createdClass{}, refused: map[string][]refusedClass{},
+			}
 			known[o.Input], out = in, append(out, in)
 		}
-		if key := (manifestKey{o.Kind, o.Key}); !in.has(key) {
-			in.at[key] = len(in.manifests)
+		if _, twice := in.at[manifestKey{o.Kind, o.Key}]; !twice {
+			in.at[manifestKey{o.Kind, o.Key}] = len(in.manifests)
 		}
 		in.manifests = append(in.manifests, o)
 	}
 	return out
-}
-
-func (in *installation) has(key manifestKey) bool {
-	_, known := in.at[key]
-	return known
 }
 
 // find returns the index of an object's manifest.
@@ -126,64 +119,53 @@ func (in *installation) find(kind string, key inventory.Key) (int, bool) {
 	return i, known
 }
 
-// wait adds the webhook, if the input holds its configuration and its backend.
-func (in *installation) wait(p *Profile) bool {
+// wait adds the webhook if the input holds its configuration and what serves it.
+func (in *installation) wait(p *Profile) {
 	configuration, known := in.find(p.Object.Kind, inventory.Key{Name: p.Configuration})
 	if !known {
-		return false
+		return
 	}
 	waiting := waitingWebhook{Profile: p, configuration: configuration}
 	for _, workload := range in.behind(p.State.Service.Key) {
 		if i, known := in.find(workload.Kind, workload.Key); known && !workload.Static {
-			waiting.backends = append(waiting.backends, installedBackend{workload, i})
+			waiting.backends, waiting.workloads = append(waiting.backends, i), append(waiting.workloads, workload)
 		}
 	}
 	if len(waiting.backends) > 0 {
 		in.waiting = append(in.waiting, waiting)
 	}
-	return true
 }
 
-// behind are the workloads behind a Service. One whose manifest states no namespace
-// shows that of the installation by the webhooks that name it.
+// behind are the workloads behind a Service. A webhook that names one whose manifest
+// states no namespace shows that of the installation.
 func (in *installation) behind(key inventory.Key) []inventory.Workload {
 	service, known := in.matcher.Snapshot.Services[key]
-	if !known && in.has(manifestKey{"Service", inventory.Key{Name: key.Name}}) {
+	if _, stated := in.at[manifestKey{"Service", inventory.Key{Name: key.Name}}]; stated && !known {
 		in.namespace = key.Namespace
 		service = in.matcher.Snapshot.Services[inventory.Key{Namespace: metav1.NamespaceDefault, Name: key.Name}]
 	}
 	return in.matcher.Snapshot.Behind(service)
 }
 
-// order computes where each installer applies the manifests.
-func (in *installation) order() {
+// classify makes the classes of the objects, in the order of each installer.
+func (in *installation) classify() {
 	for _, i := range installer.Installers {
 		in.positions = append(in.positions, i.Positions(in.manifests))
 	}
-}
-
-// classify makes the classes of the objects.
-func (in *installation) classify() {
-	seen := in.seenBySelectors()
+	byName := slices.ContainsFunc(in.waiting, func(w waitingWebhook) bool { return len(w.MatchConditions) > 0 })
 	known := map[string]*createdClass{}
-	in.created = map[inventory.Resource][]*createdClass{}
 	for n, m := range in.manifests {
-		if !in.work.step() {
-			return
+		key := []string{m.Group, m.Version, m.Kind, m.Namespace, labels.Set(m.Labels).String()}
+		if byName || m.Kind == "Namespace" { // which is its own namespace
+			key = append(key, m.Name)
 		}
-		key := seen.key(m)
-		class := known[key]
-		if class == nil {
-			class = &createdClass{Request: in.matcher.Creation(m, in.namespace), members: make([][]int, len(in.positions))}
-			known[key] = class
-			if in.matcher.Serves(class.Resource) {
-				in.created[class.Resource] = append(in.created[class.Resource], class)
-			} else {
-				in.custom = append(in.custom, class)
-			}
+		class := known[strings.Join(key, "\n")]
+		if class == nil && in.work.step() {
+			class = in.newClass(m)
+			known[strings.Join(key, "\n")] = class
 		}
 		for i, positions := range in.positions {
-			if positions[n].Applied {
+			if class != nil && positions[n].Applied {
 				class.members[i] = append(class.members[i], n)
 			}
 		}
@@ -195,97 +177,85 @@ func (in *installation) classify() {
 	}
 }
 
-// seenOf is what webhooks see of an object: the labels that their objectSelectors ask
-// for, and all where they have matchConditions.
-type seenOf struct {
-	labels map[string]bool
-	all    bool
+func (in *installation) newClass(m *inventory.Manifest) *createdClass {
+	class := &createdClass{in.matcher.Creation(m, in.namespace), make([][]int, len(in.positions))}
+	if in.matcher.Serves(class.Resource) {
+		in.created[class.Resource] = append(in.created[class.Resource], class)
+	} else {
+		in.custom = append(in.custom, class)
+	}
+	return class
 }
 
-func (in *installation) seenBySelectors() seenOf {
-	out := seenOf{labels: map[string]bool{}}
-	for _, w := range in.waiting {
-		if w.Type == inventory.Conversion {
-			continue
-		}
-		out.all = out.all || len(w.MatchConditions) > 0
-		requirements, _ := w.ObjectSelector.Parsed.Requirements()
-		for _, r := range requirements {
-			out.labels[r.Key()] = true
-		}
-	}
-	return out
-}
-
-// key is the same for objects that look the same.
-func (s seenOf) key(m *inventory.Manifest) string {
-	key := []string{m.Group, m.Version, m.Kind, m.Namespace}
-	all := s.all || m.Kind == "Namespace" // whose namespace it is itself
-	if all {
-		key = append(key, m.Name)
-	}
-	fixed := len(key)
-	for label, value := range m.Labels {
-		if all || s.labels[label] {
-			key = append(key, label+"="+value)
-		}
-	}
-	sort.Strings(key[fixed:])
-	return strings.Join(key, "\x00")
-}
-
-// maxAsked bounds the classes that a webhook is asked about: an input has a few.
-const maxAsked = 500
+// maxAsked bounds how often the webhooks of an input are compared with classes of its
+// objects: 300 objects that all differ, and as many webhooks, are still compared.
+const maxAsked = 100_000
 
 // refusedClasses are the classes that the webhook refuses without its backend.
 func (in *installation) refusedClasses(w *waitingWebhook) []refusedClass {
+	var out []refusedClass
 	if w.Type == inventory.Conversion {
-		return in.converted(w.CRD)
-	}
-	out, done := in.refused[w.matchKey]
-	if done {
+		for _, class := range in.created[w.CRD.Resource] {
+			if class.Version != w.CRD.StorageVersion {
+				out = append(out, refusedClass{class, admission.Yes})
+			}
+		}
 		return out
 	}
-	asked := slices.Clone(in.custom)
-	for _, r := range w.Matched {
-		asked = append(asked, in.created[r.Resource]...)
+	if known, done := in.refused[w.matchKey]; done {
+		return known
 	}
-	for _, class := range asked[:min(len(asked), maxAsked)] {
-		if !in.work.step() {
-			return nil
+	for class := range in.candidates(w) {
+		if in.asked++; in.asked > maxAsked || !in.work.step() {
+			break
 		}
-		if v := class.Match(w.Webhook); !v.Refused && (v.Match == admission.Yes || v.Presumed()) {
-			out = append(out, refusedClass{class, v.Match == admission.Yes})
+		if match := refuses(w, class.Request); match != admission.No {
+			out = append(out, refusedClass{class, match})
 		}
 	}
 	in.refused[w.matchKey] = out
 	return out
 }
 
-// converted are the classes of custom resources that are written in another version
-// than they are stored in.
-func (in *installation) converted(c *inventory.CRD) []refusedClass {
-	var out []refusedClass
-	for _, class := range in.created[c.Resource] {
-		if class.Version != c.StorageVersion {
-			out = append(out, refusedClass{class, true})
+// candidates are the classes that the webhook may be called for.
+func (in *installation) candidates(w *waitingWebhook) iter.Seq[*createdClass] {
+	return func(yield func(*createdClass) bool) {
+		for _, class := range in.custom {
+			if !yield(class) {
+				return
+			}
+		}
+		for _, r := range w.Matched {
+			for _, class := range in.created[r.Resource] {
+				if !yield(class) {
+					return
+				}
+			}
 		}
 	}
-	return out
 }
 
-// refusedPods says whether the webhook refuses the Pods of its backends, if they start
-// after it: maybe where labels of their namespace decide that are not known.
-func (in *installation) refusedPods(w *waitingWebhook) admission.Verdict {
-	var out admission.Verdict
-	for _, b := range w.backends {
-		pod := inventory.Manifest{Version: "v1", Kind: "Pod", Key: inventory.Key{Namespace: in.manifests[b.manifest].Namespace}, Labels: b.PodLabels}
-		v := in.matcher.Creation(&pod, in.namespace).Match(w.Webhook)
-		if b.Kind == "Pod" || v.Refused || v.Match != admission.Yes && !v.Presumed() {
-			return admission.Verdict{Match: admission.No}
+// refuses says whether the webhook refuses the request without its backend: maybe where
+// labels of the namespace could exempt it that are not known.
+func refuses(w *waitingWebhook, r admission.Request) admission.Match {
+	if v := r.Match(w.Webhook); !v.Refused && (v.Match == admission.Yes || v.Presumed()) {
+		return v.Match
+	}
+	return admission.No
+}
+
+// pods are the Pods of the first backend, if the webhook refuses those of all.
+func (in *installation) pods(w *waitingWebhook) refusedClass {
+	var out refusedClass
+	for n, workload := range w.workloads {
+		pod := inventory.Manifest{Version: "v1", Kind: "Pod", Key: inventory.Key{Namespace: in.manifests[w.backends[n]].Namespace}, Labels: workload.PodLabels}
+		request := in.matcher.Creation(&pod, in.namespace)
+		match := refuses(w, request)
+		if match == admission.No || workload.Kind == "Pod" {
+			return refusedClass{match: admission.No}
 		}
-		if out.Match != admission.Maybe {
-			out = v
+		if out.match != admission.Maybe {
+			out = refusedClass{&createdClass{Request: request}, match}
 		}
 	}
 	return out
@@ -293,64 +263,48 @@ func (in *installation) refusedPods(w *waitingWebhook) admission.Verdict {
 
 // refusedBy is what the webhook refuses; nil for nothing.
 func (in *installation) refusedBy(w *waitingWebhook) *RefusedAtInstall {
-	first := w.backends[0]
-	out := &RefusedAtInstall{Backend: first.String(), Wave: installer.Wave(in.manifests[first.manifest])}
-	classes, pods := in.refusedClasses(w), in.refusedPods(w)
-	certain, namespaces := false, []string(nil)
+	out := &RefusedAtInstall{Backend: w.workloads[0].String(), Wave: installer.Wave(in.manifests[w.backends[0]])}
+	classes, pods := in.refusedClasses(w), in.pods(w)
+	var refused []refusedClass
 	for i, program := range installer.Installers {
-		one := RefusedAtInstall{}
-		positions := in.positions[i]
-		from, until, podsLater := w.span(positions)
-		if one.Pods = podsLater && pods.Match != admission.No; one.Pods {
-			certain = certain || pods.Match == admission.Yes
-			namespaces = append(namespaces, first.Namespace)
+		first, total := []string(nil), 0
+		from, until, podsLater := w.span(in.positions[i])
+		podsLater = podsLater && pods.match != admission.No
+		if podsLater {
+			refused, out.Pods = append(refused, pods), true
 		}
 		for _, class := range classes {
-			refused := class.between(i, positions, from, until)
-			if len(refused) == 0 {
-				continue
+			members := class.between(i, in.positions[i], from, until)
+			if total += len(members); len(members) > 0 {
+				refused = append(refused, class)
 			}
-			one.Total += len(refused)
-			for _, n := range refused[:min(len(refused), maxListed-len(one.First))] {
-				one.First = append(one.First, in.manifests[n].String())
+			for _, n := range members[:min(len(members), maxListed-len(first))] {
+				first = append(first, in.manifests[n].String())
 			}
-			certain = certain || class.certain
-			namespaces = append(namespaces, class.Namespace)
 		}
-		out.add(&one, program.Name)
+		if total > out.Total {
+			out.First, out.Total = first, total
+		}
+		if total > 0 || podsLater {
+			out.Fails = append(out.Fails, program.Name)
+		} else {
+			out.Works = append(out.Works, program.Name)
+		}
 	}
 	if len(out.Fails) == 0 {
 		return nil
 	}
-	if !certain {
-		out.Unless = distinct(namespaces)
+	if !slices.ContainsFunc(refused, func(c refusedClass) bool { return c.match == admission.Yes }) {
+		for _, class := range refused {
+			out.Unless = append(out.Unless, class.Namespace)
+		}
+		out.Unless = distinct(out.Unless)
 	}
 	return out
 }
 
-// between are the members that the installer applies from a rank on until a stage.
-func (c *createdClass) between(i int, positions []installer.Position, from, until int) []int {
-	members := c.members[i]
-	start, _ := slices.BinarySearchFunc(members, from, func(n, rank int) int { return positions[n].Rank - rank })
-	end, _ := slices.BinarySearchFunc(members, until, func(n, stage int) int { return positions[n].Stage - stage })
-	return members[min(start, end):end]
-}
-
-// add joins what the installer refuses.
-func (o *RefusedAtInstall) add(one *RefusedAtInstall, installer string) {
-	if one.Total == 0 && !one.Pods {
-		o.Works = append(o.Works, installer)
-		return
-	}
-	o.Fails = append(o.Fails, installer)
-	o.Pods = o.Pods || one.Pods
-	if one.Total > o.Total {
-		o.First, o.Total = one.First, one.Total
-	}
-}
-
-// span returns from which rank until which stage the installer's objects meet the
-// webhook without its backend, and whether all of its backends come after it.
+// span returns from which rank until which stage an installer's objects meet the webhook
+// without its backend, and whether its backends come after it.
 func (w *waitingWebhook) span(positions []installer.Position) (from, until int, podsLater bool) {
 	configuration := positions[w.configuration]
 	if !configuration.Applied {
@@ -360,11 +314,19 @@ func (w *waitingWebhook) span(positions []installer.Position) (from, until int, 
 	if w.Type == inventory.Conversion {
 		from = 0 // there are no custom resources before their CRD
 	}
-	for _, b := range w.backends {
-		if p := positions[b.manifest]; p.Applied {
+	for _, n := range w.backends {
+		if p := positions[n]; p.Applied {
 			until = min(until, p.Awaited)
 			podsLater = podsLater && configuration.Rank < p.Rank
 		}
 	}
 	return from, until, podsLater
+}
+
+// between are the members that an installer applies from a rank on until a stage.
+func (c *createdClass) between(i int, positions []installer.Position, from, until int) []int {
+	members := c.members[i]
+	start, _ := slices.BinarySearchFunc(members, from, func(n, rank int) int { return cmp.Compare(positions[n].Rank, rank) })
+	end, _ := slices.BinarySearchFunc(members, until, func(n, stage int) int { return cmp.Compare(positions[n].Stage, stage) })
+	return members[min(start, end):end]
 }

@@ -1,8 +1,8 @@
 package manifest
 
 import (
-	"bytes"
 	"path/filepath"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,45 +40,20 @@ func (o *outcome) manifest(t text, meta schema.GroupVersionKind, object metav1.O
 }
 
 // metadata notes an object of a kind that is not read, which need not be valid
-// otherwise.
+// otherwise: custom resources, which are last in most orders. Those of the core group
+// are most of what is in files.
 func (o *outcome) metadata(t text, meta schema.GroupVersionKind, data []byte) {
-	if !t.file.plain || len(data) > maxObject || bytes.Contains(data, []byte("resourceVersion")) {
+	if !t.file.plain || !strings.Contains(meta.Group, ".") || len(data) > maxObject {
 		return
 	}
+	var p *problem
 	if !isJSON(data) {
-		var p *problem
-		if data, p = toJSON(metadataBlock(data)); p != nil {
-			return
-		}
+		data, p = toJSON(data)
 	}
 	var object metav1.PartialObjectMetadata
-	if decode(data, &object) == nil {
+	if p == nil && decode(data, &object) == nil {
 		o.manifest(t, meta, &object)
 	}
-}
-
-// metadataBlock is the metadata of an object in block style, else the whole of it:
-// what else it holds is much more, and need not be parsed.
-func metadataBlock(data []byte) []byte {
-	var out []byte
-	base, inside := -1, false
-	for line := range bytes.Lines(data) {
-		content := bytes.TrimLeft(line, " ")
-		indent := len(line) - len(content)
-		if isBlank(bytes.TrimSpace(content)) {
-			continue
-		}
-		if base < 0 || indent == base {
-			base, inside = indent, bytes.Equal(bytes.TrimRight(content, " \r\n"), []byte("metadata:"))
-		}
-		if inside {
-			out = append(out, line...)
-		}
-	}
-	if len(out) == 0 || hasAliases(data) {
-		return data
-	}
-	return out
 }
 
 // toApply are the objects of the inputs that are no copy of a cluster, as far as it
