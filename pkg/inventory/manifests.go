@@ -3,14 +3,14 @@ package inventory
 // Manifest is what a Snapshot keeps of an object that is still to be applied: a file
 // has it, and no API server has stored it.
 type Manifest struct {
-	// Input is the file that holds it, or the folder of it in a directory that was
-	// read: what one holds is applied together.
+	// Input is the file that holds it, or the folder of the file in a directory that
+	// was read: what one holds is applied together.
 	Input                string
 	Group, Version, Kind string
 	// Key lacks the namespace where the file states none: the installer adds its own.
 	Key
 	Labels map[string]string
-	// Order are the annotations by which installers order what they apply.
+	// Order are its OrderAnnotations.
 	Order map[string]string
 }
 

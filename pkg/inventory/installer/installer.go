@@ -1,5 +1,5 @@
 // Package installer computes in which order installers apply the objects of an input,
-// and what each of them waits for before it goes on. It is pure.
+// and what they wait for before they go on. It is pure.
 package installer
 
 import (
@@ -16,11 +16,9 @@ import (
 // Installer is a program that applies manifests.
 type Installer struct {
 	Name string
-	// step returns where the object is applied, false where an installation leaves it
-	// out.
+	// step is where an object is applied, false where an installation leaves it out.
 	step func(m *inventory.Manifest) (step, bool)
-	// awaits says what a phase and wave has to be for the next one to wait until its
-	// objects are ready.
+	// awaits says whether objects are ready before what is in a later phase or wave.
 	awaits func(step) bool
 }
 
@@ -30,52 +28,42 @@ type Position struct {
 	Applied bool
 	// Rank grows with the order. Objects of one rank are applied in any order.
 	Rank int
-	// Stage counts what the installer sends before it may wait.
-	Stage int
-	// Awaited is the first stage that begins once the object is ready.
-	Awaited int
+	// Stage counts the phases and waves before it; in the stage Awaited the installer
+	// has waited for the object to be ready.
+	Stage, Awaited int
 }
 
 // Installers are those that are known.
 var Installers = []Installer{
-	{"Helm 3", helmStep(ranks(helm3)), isInstall},
-	{"Helm 4", helmStep(ranks(helm4)), isInstall},
-	{"kubectl apply", inOrder, never},
-	{"Argo CD", argoStep(ranks(helm3)), always},
+	{"Helm 3", helm(ranks(helm3)), func(s step) bool { return s.phase == install }},
+	{"Helm 4", helm(ranks(helm4)), func(s step) bool { return s.phase == install }},
+	{"kubectl apply", func(*inventory.Manifest) (step, bool) { return step{}, true }, func(step) bool { return false }},
+	{"Argo CD", argo(ranks(helm3)), func(step) bool { return true }},
 }
 
 // step is where an installer applies an object: the first difference decides, and
-// equal ones are in the order of the input.
+// equal ones are in the order of the input, or in any where open is set.
 type step struct {
 	phase, wave int
 	hook        string
 	kind        int
 	name        string
-	// open says that equal ones are in any order.
-	open bool
+	open        bool
 }
 
-func (s step) compare(o step) int {
-	return cmp.Or(s.stage(o), cmp.Compare(s.hook, o.hook), cmp.Compare(s.kind, o.kind), cmp.Compare(s.name, o.name))
-}
+// The phases of the hooks of Helm and Argo CD.
+const (
+	preInstall = iota - 1
+	install
+)
 
 func (s step) stage(o step) int {
 	return cmp.Or(cmp.Compare(s.phase, o.phase), cmp.Compare(s.wave, o.wave))
 }
 
-// The phases of Helm's hooks and Argo CD's.
-const (
-	preInstall = iota - 1
-	install
-	postInstall
-)
-
-func isInstall(s step) bool { return s.phase == install }
-func always(step) bool      { return true }
-func never(step) bool       { return false }
-
-// inOrder is where kubectl applies an object: its files have no other order.
-func inOrder(*inventory.Manifest) (step, bool) { return step{}, true }
+func (s step) compare(o step) int {
+	return cmp.Or(s.stage(o), cmp.Compare(s.hook, o.hook), cmp.Compare(s.kind, o.kind), cmp.Compare(s.name, o.name))
+}
 
 // Positions returns where the installer applies each of the objects of one input.
 func (i Installer) Positions(all []*inventory.Manifest) []Position {
@@ -91,7 +79,7 @@ func (i Installer) Positions(all []*inventory.Manifest) []Position {
 		p.Rank, p.Awaited = place, math.MaxInt
 		if place > 0 {
 			last := order[place-1]
-			p.Stage = out[last].Stage + min(1, steps[n].stage(steps[last]))
+			p.Stage = out[last].Stage + steps[n].stage(steps[last])
 			if steps[n].open && steps[n].compare(steps[last]) == 0 {
 				p.Rank = out[last].Rank
 			}
@@ -103,8 +91,8 @@ func (i Installer) Positions(all []*inventory.Manifest) []Position {
 	return out
 }
 
-// The kinds in the order in which Helm installs them, in its versions 3 and 4; all
-// others follow by name. Helm's own code writes the files: see e2e/helm.
+// The kinds in the order in which versions 3 and 4 of Helm install them. Helm's own code
+// writes the files: see e2e/helm.
 var (
 	//go:embed helm-3.txt
 	helm3 string
@@ -122,13 +110,13 @@ func ranks(list string) map[string]int {
 	return out
 }
 
-// helmStep is where Helm applies an object: hooks by their weight and name, all else
-// by its kind. It waits for no object to be ready, but with --wait for all that are no
-// hooks, before those that follow the installation. Source: pkg/action/hooks.go and
+// helm applies hooks by their weight and name, all else by its kind, and kinds that it
+// does not sort by their names. It waits for no object to be ready, but with --wait for
+// all that are no hooks, before the hooks that follow. Source: pkg/action/hooks.go and
 // install.go of helm.sh/helm.
-func helmStep(ranks map[string]int) func(m *inventory.Manifest) (step, bool) {
+func helm(ranks map[string]int) func(m *inventory.Manifest) (step, bool) {
 	return func(m *inventory.Manifest) (step, bool) {
-		s := step{phase: install, kind: ranks[m.Kind]}
+		s := step{kind: ranks[m.Kind]}
 		if s.kind == 0 {
 			s.name = m.Kind
 		}
@@ -136,36 +124,32 @@ func helmStep(ranks map[string]int) func(m *inventory.Manifest) (step, bool) {
 		if !isHook {
 			return s, true
 		}
+		applied := false
 		s.wave, s.hook = number(m.Order[inventory.AnnotationHookWeight]), m.Name
-		var applied bool
-		s.phase, applied = earliest(strings.ToLower(hooks), "pre-install", "", "post-install")
+		s.phase, applied = phase(strings.ToLower(hooks), "pre-install", "", "post-install")
 		return s, applied
 	}
 }
 
-// argoStep is where Argo CD applies an object: by its hook, wave, kind and name, of
-// which all that Helm 3 does not sort come last. It waits for each wave. Source: pkg/sync/sync_tasks.go,
-// hook and syncwaves of github.com/argoproj/gitops-engine.
-func argoStep(ranks map[string]int) func(m *inventory.Manifest) (step, bool) {
+// argo applies objects by the phase of their hook, wave, kind and name, and kinds that it
+// does not sort as one, the last. It waits for each wave. Source: pkg/sync/sync_tasks.go,
+// hook and syncwaves of github.com/argoproj/gitops-engine, whose list of kinds is that of
+// Helm 3 without PriorityClass.
+func argo(ranks map[string]int) func(m *inventory.Manifest) (step, bool) {
+	delete(ranks, "PriorityClass")
 	return func(m *inventory.Manifest) (step, bool) {
-		s := step{phase: install, wave: Wave(m), kind: ranks[m.Kind], name: m.Name, open: true}
-		if m.Kind == "PriorityClass" {
-			s.kind = 0
-		}
+		s := step{wave: Wave(m), kind: ranks[m.Kind], name: m.Name, open: true}
 		hooks, isHook := m.Order[inventory.AnnotationArgoHook]
 		helmHooks, isHelmHook := m.Order[inventory.AnnotationHelmHook]
-		applied := true
-		switch phase, known := earliest(hooks, "PreSync", "Sync", "PostSync"); {
-		case known:
-			s.phase = phase
-		case isHook && strings.TrimSpace(hooks) == "Skip":
-			applied = false
-		case isHelmHook && helmHooks != "crd-install":
-			s.phase, applied = earliest(helmHooks, "pre-install,pre-upgrade", "", "post-install,post-upgrade")
-		case isHook:
-			applied = false
+		known := false
+		if s.phase, known = phase(hooks, "PreSync", "Sync", "PostSync"); known {
+			return s, true
 		}
-		return s, applied
+		if isHelmHook && helmHooks != "crd-install" && strings.TrimSpace(hooks) != "Skip" {
+			s.phase, known = phase(helmHooks, "pre-install,pre-upgrade", "", "post-install,post-upgrade")
+			return s, known
+		}
+		return s, !isHook
 	}
 }
 
@@ -177,12 +161,12 @@ func Wave(m *inventory.Manifest) int {
 	return number(m.Order[inventory.AnnotationHookWeight])
 }
 
-// earliest is the first phase of a list of hooks, given the names of the hooks of each
-// phase; false where the list has none of them.
-func earliest(list string, phases ...string) (phase int, known bool) {
-	for i, names := range phases {
+// phase is the first phase of a list of hooks, given the names of the hooks of each;
+// false where the list has none of them.
+func phase(list string, names ...string) (phase int, known bool) {
+	for i, of := range names {
 		for hook := range strings.SplitSeq(list, ",") {
-			if slices.Contains(strings.Split(names, ","), strings.TrimSpace(hook)) && names != "" {
+			if hook = strings.TrimSpace(hook); hook != "" && slices.Contains(strings.Split(of, ","), hook) {
 				return i + preInstall, true
 			}
 		}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"path/filepath"
 	"strings"
 
@@ -43,7 +44,7 @@ func (o *outcome) manifest(t text, meta schema.GroupVersionKind, object metav1.O
 // otherwise: custom resources, which are last in most orders. Those of the core group
 // are most of what is in files.
 func (o *outcome) metadata(t text, meta schema.GroupVersionKind, data []byte) {
-	if !t.file.plain || !strings.Contains(meta.Group, ".") || len(data) > maxObject {
+	if !t.file.plain || !strings.Contains(meta.Group, ".") || len(data) > maxObject || bytes.Contains(data, []byte("resourceVersion")) {
 		return
 	}
 	var p *problem
