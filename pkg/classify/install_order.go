@@ -76,13 +76,17 @@ func (o *RefusedAtInstall) installers() string {
 
 func (o *RefusedAtInstall) fix(p *Profile) string {
 	if o.Total == 0 {
-		return fmt.Sprintf("have %s %s applied after %s, or let its Pods pass: %s",
-			p.Object.Kind, quoted(p.Configuration), quoted(o.Backend), patch(p, excludeNamespaces(p, []string{p.Backend.Service.Namespace})))
+		return fmt.Sprintf("have %s applied after %s, or let its Pods pass: %s",
+			quoted(p.Object.Kind+" "+p.Configuration), quoted(o.Backend), patch(p, excludeNamespaces(p, []string{p.Backend.Service.Namespace})))
 	}
-	later := fmt.Sprintf("have %s applied once %s is ready: by the annotation %s: post-install,post-upgrade and helm install --wait, by %s: \"%d\", or by a kubectl apply of its own",
-		sentence(slices.Clone(o.First), o.Total-len(o.First)), o.Backend, inventory.AnnotationHelmHook, inventory.AnnotationSyncWave, o.Wave+1)
+	var names []string
+	for _, name := range o.First {
+		names = append(names, quoted(name))
+	}
+	later := fmt.Sprintf("have %s applied once %s is ready: annotated with %s: post-install,post-upgrade (helm install --wait; Argo CD) or %s: \"%d\" (Argo CD), or from a file that is applied later",
+		sentence(names, o.Total-len(names)), quoted(o.Backend), inventory.AnnotationHelmHook, inventory.AnnotationSyncWave, o.Wave+1)
 	if p.Type == inventory.Conversion {
-		return fmt.Sprintf("write the objects in version %s, which is stored as it is; or %s", p.CRD.StorageVersion, later)
+		return fmt.Sprintf("write it in version %s, which needs no conversion; or %s", quoted(p.CRD.StorageVersion), later)
 	}
 	return later + "; or let requests pass while there is no answer: " + patch(p, set(p, "failurePolicy", admissionv1.Ignore))
 }

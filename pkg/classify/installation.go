@@ -2,7 +2,6 @@ package classify
 
 import (
 	"cmp"
-	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -27,10 +26,7 @@ type installation struct {
 	waiting   []waitingWebhook
 	// positions are those of the manifests, by installer.
 	positions [][]installer.Position
-	// created are the classes of objects by what is created, custom those of kinds that
-	// the API server is not known to serve.
-	created map[inventory.Resource][]*createdClass
-	custom  []*createdClass
+	classes   []*createdClass
 	// refused are the classes that webhooks refuse, by their matchKey, and asked counts
 	// how often a webhook was compared with a class.
 	refused map[string][]refusedClass
@@ -65,11 +61,12 @@ type refusedClass struct {
 
 // findRefusedAtInstall finds what webhooks refuse of what they are installed with.
 func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) {
-	all := installations(w, m)
+	all, holding := installations(w, m)
 	for i := range profiles {
-		for _, in := range all {
-			if w.step() && failsWithBackend(profiles[i].Facts) {
-				in.wait(&profiles[i])
+		p := &profiles[i]
+		for _, in := range holding[manifestKey{p.Object.Kind, inventory.Key{Name: p.Configuration}}] {
+			if w.step() && failsWithBackend(p.Facts) {
+				in.wait(p)
 			}
 		}
 	}
@@ -89,25 +86,28 @@ func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) {
 // does not answer.
 func failsWithBackend(f *Facts) bool { return f.FailsClosed() && f.State.Service.Name != "" }
 
-func installations(w *work, m *admission.Matcher) []*installation {
-	var out []*installation
+// installations are the inputs, and those that hold each object.
+func installations(w *work, m *admission.Matcher) (all []*installation, holding map[manifestKey][]*installation) {
 	known := map[string]*installation{}
+	holding = map[manifestKey][]*installation{}
 	for i := range m.Snapshot.Manifests {
 		o := &m.Snapshot.Manifests[i]
 		in := known[o.Input]
 		if in == nil {
 			in = &installation{
 				work: w, matcher: m, namespace: metav1.NamespaceDefault,
-				at: map[manifestKey]int{}, created: map[inventory.Resource][]*createdClass{}, refused: map[string][]refusedClass{},
+				at: map[manifestKey]int{}, refused: map[string][]refusedClass{},
 			}
-			known[o.Input], out = in, append(out, in)
+			known[o.Input], all = in, append(all, in)
 		}
-		if _, twice := in.at[manifestKey{o.Kind, o.Key}]; !twice {
-			in.at[manifestKey{o.Kind, o.Key}] = len(in.manifests)
+		key := manifestKey{o.Kind, o.Key}
+		if _, twice := in.at[key]; !twice {
+			in.at[key] = len(in.manifests)
+			holding[key] = append(holding[key], in)
 		}
 		in.manifests = append(in.manifests, o)
 	}
-	return out
+	return all, holding
 }
 
 // find returns the index of an object's manifest.
@@ -119,13 +119,9 @@ func (in *installation) find(kind string, key inventory.Key) (int, bool) {
 	return i, known
 }
 
-// wait adds the webhook if the input holds its configuration and what serves it.
+// wait adds the webhook, whose configuration the input holds, if it holds what serves it.
 func (in *installation) wait(p *Profile) {
-	configuration, known := in.find(p.Object.Kind, inventory.Key{Name: p.Configuration})
-	if !known {
-		return
-	}
-	waiting := waitingWebhook{Profile: p, configuration: configuration}
+	waiting := waitingWebhook{Profile: p, configuration: in.at[manifestKey{p.Object.Kind, inventory.Key{Name: p.Configuration}}]}
 	for _, workload := range in.behind(p.State.Service.Key) {
 		if i, known := in.find(workload.Kind, workload.Key); known && !workload.Static {
 			waiting.backends, waiting.workloads = append(waiting.backends, i), append(waiting.workloads, workload)
@@ -160,31 +156,21 @@ func (in *installation) classify() {
 			key = append(key, m.Name)
 		}
 		class := known[strings.Join(key, "\n")]
-		if class == nil && in.work.step() {
-			class = in.newClass(m)
-			known[strings.Join(key, "\n")] = class
+		if class == nil {
+			class = &createdClass{in.matcher.Creation(m, in.namespace), make([][]int, len(in.positions))}
+			known[strings.Join(key, "\n")], in.classes = class, append(in.classes, class)
 		}
 		for i, positions := range in.positions {
-			if class != nil && positions[n].Applied {
+			if in.work.step() && positions[n].Applied {
 				class.members[i] = append(class.members[i], n)
 			}
 		}
 	}
-	for _, class := range known {
+	for _, class := range in.classes {
 		for i, positions := range in.positions {
 			slices.SortFunc(class.members[i], func(a, b int) int { return positions[a].Rank - positions[b].Rank })
 		}
 	}
-}
-
-func (in *installation) newClass(m *inventory.Manifest) *createdClass {
-	class := &createdClass{in.matcher.Creation(m, in.namespace), make([][]int, len(in.positions))}
-	if in.matcher.Serves(class.Resource) {
-		in.created[class.Resource] = append(in.created[class.Resource], class)
-	} else {
-		in.custom = append(in.custom, class)
-	}
-	return class
 }
 
 // maxAsked bounds how often the webhooks of an input are compared with classes of its
@@ -193,52 +179,31 @@ const maxAsked = 100_000
 
 // refusedClasses are the classes that the webhook refuses without its backend.
 func (in *installation) refusedClasses(w *waitingWebhook) []refusedClass {
-	var out []refusedClass
+	key := w.matchKey
 	if w.Type == inventory.Conversion {
-		for _, class := range in.created[w.CRD.Resource] {
-			if class.Version != w.CRD.StorageVersion {
-				out = append(out, refusedClass{class, admission.Yes})
-			}
-		}
-		return out
+		key = w.Configuration
 	}
-	if known, done := in.refused[w.matchKey]; done {
-		return known
-	}
-	for class := range in.candidates(w) {
-		if in.asked++; in.asked > maxAsked || !in.work.step() {
+	out, done := in.refused[key]
+	for _, class := range in.classes {
+		if in.asked++; done || in.asked > maxAsked || !in.work.step() {
 			break
 		}
-		if match := refuses(w, class.Request); match != admission.No {
+		if match := w.refuses(class.Request); match != admission.No {
 			out = append(out, refusedClass{class, match})
 		}
 	}
-	in.refused[w.matchKey] = out
+	in.refused[key] = out
 	return out
 }
 
-// candidates are the classes that the webhook may be called for.
-func (in *installation) candidates(w *waitingWebhook) iter.Seq[*createdClass] {
-	return func(yield func(*createdClass) bool) {
-		for _, class := range in.custom {
-			if !yield(class) {
-				return
-			}
-		}
-		for _, r := range w.Matched {
-			for _, class := range in.created[r.Resource] {
-				if !yield(class) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // refuses says whether the webhook refuses the request without its backend: maybe where
-// labels of the namespace could exempt it that are not known.
-func refuses(w *waitingWebhook, r admission.Request) admission.Match {
-	if v := r.Match(w.Webhook); !v.Refused && (v.Match == admission.Yes || v.Presumed()) {
+// labels of the namespace could exempt it that are not known. A custom resource that is
+// written as it is stored needs no conversion.
+func (w *waitingWebhook) refuses(r admission.Request) admission.Match {
+	if w.Type == inventory.Conversion && r.Resource == w.CRD.Resource && r.Version != w.CRD.StorageVersion {
+		return admission.Yes
+	}
+	if v := r.Match(w.Webhook); v.Match == admission.Yes || v.Presumed() {
 		return v.Match
 	}
 	return admission.No
@@ -250,7 +215,7 @@ func (in *installation) pods(w *waitingWebhook) refusedClass {
 	for n, workload := range w.workloads {
 		pod := inventory.Manifest{Version: "v1", Kind: "Pod", Key: inventory.Key{Namespace: in.manifests[w.backends[n]].Namespace}, Labels: workload.PodLabels}
 		request := in.matcher.Creation(&pod, in.namespace)
-		match := refuses(w, request)
+		match := w.refuses(request)
 		if match == admission.No || workload.Kind == "Pod" {
 			return refusedClass{match: admission.No}
 		}
