@@ -77,7 +77,7 @@ func (o *RefusedAtInstall) installers() string {
 func (o *RefusedAtInstall) fix(p *Profile) string {
 	if o.Total == 0 {
 		return fmt.Sprintf("have %s applied after %s, or let its Pods pass: %s",
-			quoted(p.Object.Kind+" "+p.Configuration), quoted(o.Backend), patch(p, excludeNamespaces(p, []string{p.Backend.Service.Namespace})))
+			quoted(p.Object.Kind+" "+p.Configuration), quoted(o.Backend), patch(p, excludeNamespaces(p, []string{p.State.Service.Namespace})))
 	}
 	var names []string
 	for _, name := range o.First {

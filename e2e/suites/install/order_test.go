@@ -119,4 +119,5 @@ func (o order) leave(t *testing.T) {
 	t.Helper()
 	o.w.Kubectl(t, "delete", "validatingwebhookconfigurations", "--all")
 	o.w.Kubectl(t, "delete", "--ignore-not-found", "-f", o.rendered)
+	o.w.Kubectl(t, "delete", "secrets", "--selector=owner=helm", "--namespace="+o.namespace)
 }
