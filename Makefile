@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 # No target changes the flags of the compiler for tests, so that "go test ./..." and
 # make share what they compile.
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
-MODULES := . e2e e2e/prom/alertmanager e2e/suites/installations manifests/packaging
+MODULES := . e2e e2e/helm e2e/prom/alertmanager e2e/suites/installations manifests/packaging
 
 .PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-alerts e2e-others test-faults contributing bench-programs bench bench-tables bench-check demo screenshots lint generate image release clean
 
@@ -35,8 +35,9 @@ test: ## everything
 	@$(MAKE) --no-print-directory --jobs=4 unit packaging manifests control-plane monitoring
 	@$(MAKE) --no-print-directory e2e installations notifications
 
-packaging: manifests ## kustomize, Helm and install.yaml say the same; the image holds what it should
+packaging: manifests ## kustomize, Helm and install.yaml say the same; the image holds what it should; Helm sorts as the auditor says
 	cd manifests/packaging && $(GO) test -count=1 ./...
+	cd e2e/helm && $(GO) test -count=1 ./...
 
 # With the flags of e2e/prom/build.sh, so that what that has compiled is not compiled again.
 notifications: monitoring ## what outages page and open, by Alertmanager's own code in virtual time

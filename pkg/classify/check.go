@@ -127,6 +127,7 @@ var Checks = []*Check{
 	servingCertificate,
 	orphanedConfiguration,
 	bootstrapDeadlock,
+	installOrder,
 	controlPlanePath,
 	blocksAuditor,
 	criticalResource,

@@ -67,6 +67,9 @@ type Facts struct {
 	Reinvoked Others
 	// Excesses are the budgets that the requests exceed which it is called for.
 	Excesses []Excess
+	// RefusedAtInstall are the objects of its input that it refuses when they are
+	// installed together; nil for none.
+	RefusedAtInstall *RefusedAtInstall
 	// UnusedAcknowledgements are the checks that its annotation acknowledges without
 	// a finding.
 	UnusedAcknowledgements []string
@@ -99,7 +102,7 @@ func amongOthers(f *Facts) Facts {
 	if f == nil {
 		return Facts{}
 	}
-	return Facts{Deadlock: f.Deadlock, SameName: f.SameName, UnmatchedVersions: f.UnmatchedVersions, UnmatchedSubresources: f.UnmatchedSubresources, Reinvoked: f.Reinvoked, Excesses: f.Excesses}
+	return Facts{Deadlock: f.Deadlock, SameName: f.SameName, UnmatchedVersions: f.UnmatchedVersions, UnmatchedSubresources: f.UnmatchedSubresources, Reinvoked: f.Reinvoked, Excesses: f.Excesses, RefusedAtInstall: f.RefusedAtInstall}
 }
 
 // sameAmongOthers reports whether what was derived together with other webhooks is
@@ -110,6 +113,7 @@ func (f *Facts) sameAmongOthers(o *Facts) bool {
 		slices.Equal(f.UnmatchedVersions, o.UnmatchedVersions) &&
 		slices.Equal(f.UnmatchedSubresources, o.UnmatchedSubresources) &&
 		f.Reinvoked.equal(o.Reinvoked) &&
+		f.RefusedAtInstall.equal(o.RefusedAtInstall) &&
 		slices.Equal(f.Excesses, o.Excesses)
 }
 

@@ -35,6 +35,7 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 		Routing:          o.Routing,
 		ReviewsExcluded:  o.reviewsExcluded(),
 		Exclusions:       o.exclusions(),
+		Manifests:        o.Manifests,
 		Nodes:            o.Nodes,
 		NamespacesKnown:  o.NamespacesKnown,
 		APIServicesKnown: o.APIServicesKnown,
@@ -166,7 +167,8 @@ func (s *Snapshot) ChangesSince(o *Snapshot) Changes {
 			!sameSlice(s.Policies, o.Policies) ||
 			!sameSlice(s.Unbound, o.Unbound) ||
 			!sameSlice(s.Workloads, o.Workloads) ||
-			!sameSlice(s.DisruptionBudgets, o.DisruptionBudgets),
+			!sameSlice(s.DisruptionBudgets, o.DisruptionBudgets) ||
+			!sameSlice(s.Manifests, o.Manifests),
 		Backends: !sameMap(s.Services, o.Services) || !s.ServicesKnown.same(o.ServicesKnown) || !s.EndpointsKnown.same(o.EndpointsKnown),
 	}
 }

@@ -40,6 +40,8 @@ type Objects struct {
 	DaemonSets []*appsv1.DaemonSet
 	// DisruptionBudgets are those of the namespaces in which backends run.
 	DisruptionBudgets []*policyv1.PodDisruptionBudget
+	// Manifests are those of files that are no copy of a cluster.
+	Manifests []Manifest
 	// Nodes counts the cluster's nodes; 0 is unknown.
 	Nodes int
 

@@ -47,6 +47,9 @@ type Snapshot struct {
 	Workloads []Workload
 	// DisruptionBudgets are sorted by namespace and name.
 	DisruptionBudgets []DisruptionBudget
+	// Manifests are the objects that are still to be applied, in the order of the
+	// inputs; nil where these are of a cluster.
+	Manifests []Manifest
 	// Nodes counts the cluster's nodes; 0 is unknown.
 	Nodes int
 	// Probes are what dialing the backends showed, where that was done.

@@ -3,6 +3,7 @@ package testenv
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -14,16 +15,25 @@ import (
 // Kubectl runs kubectl as an administrator and returns what it prints.
 func (e *Env) Kubectl(t testing.TB, args ...string) string {
 	t.Helper()
-	binaries, err := programs.ControlPlane()
+	output, err := e.TryKubectl(t.Context(), args...)
 	Must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	return output
+}
+
+// TryKubectl is Kubectl where it may fail: the error has what it prints.
+func (e *Env) TryKubectl(ctx context.Context, args ...string) (string, error) {
+	binaries, err := programs.ControlPlane()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, filepath.Join(binaries, "kubectl"), append([]string{"--kubeconfig=" + e.Plane.Kubeconfig(), "--cache-dir=" + e.Plane.Cache()}, args...)...)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	output, err := command.Output()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", command, err, output, stderr.String())
+		return "", fmt.Errorf("%s: %w\n%s%s", command, err, output, stderr.String())
 	}
-	return string(output)
+	return string(output), nil
 }

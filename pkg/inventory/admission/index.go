@@ -33,8 +33,8 @@ type index struct {
 	groupNames []string
 	// at finds the target of a resource.
 	at map[inventory.Resource]int
-	// namespaced says of each served kind whether it is.
-	namespaced map[Kind]bool
+	// kinds are the resources of the served kinds.
+	kinds map[Kind]apiVersion
 	// preferred is the best version of each group with CRDs.
 	preferred map[string]string
 	// stored are all versions of what is stored as one.
@@ -113,7 +113,7 @@ func newIndex(s *inventory.Snapshot, p *programs) *index {
 		at:     map[inventory.Resource]int{},
 		stored: map[inventory.Resource][]apiVersion{},
 
-		namespaced: map[Kind]bool{},
+		kinds: map[Kind]apiVersion{},
 	}).withoutCaches(p)
 	exempt := NeverSent(s, inventory.Ref{Type: inventory.Validating})
 	byStorage := map[inventory.Resource][]int{}
@@ -141,7 +141,7 @@ func newIndex(s *inventory.Snapshot, p *programs) *index {
 		if v.Served {
 			e.exact = []int{x.at[v.Resource]}
 			if v.Subresource == "" {
-				x.namespaced[v.Kind] = v.Namespaced
+				x.kinds[v.Kind] = v
 			}
 		}
 		if x.groups[v.Group] == nil {

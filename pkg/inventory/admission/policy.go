@@ -91,7 +91,7 @@ func orRefused(p *inventory.AdmissionPolicy, params, v Verdict) Verdict {
 // failurePolicy. Source: dispatchOne in
 // k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
 func (m *Matcher) mutable(r Request, p *inventory.AdmissionPolicy, kind Kind, v Verdict) Verdict {
-	_, served := m.index.namespaced[kind]
+	_, served := m.index.kinds[kind]
 	switch {
 	case v.Match != Yes || v.Refused || p.Type != inventory.MutatingPolicy || kind.Unsure:
 		return v
@@ -210,7 +210,7 @@ func (m *Matcher) ParamKind(p *inventory.AdmissionPolicy) Verdict {
 		return Verdict{Match: Yes}
 	}
 	known := kindOfParams(kind)
-	_, served := m.index.namespaced[known]
+	_, served := m.index.kinds[known]
 	switch {
 	case served:
 		return Verdict{Match: Yes}
@@ -240,11 +240,11 @@ func (m *Matcher) params(r Request, p *inventory.AdmissionPolicy, b *inventory.P
 	if p.ParamKind == nil || ref == nil {
 		return Verdict{Match: Yes}
 	}
-	namespaced, served := m.index.namespaced[kindOfParams(p.ParamKind)]
+	params, served := m.index.kinds[kindOfParams(p.ParamKind)]
 	switch {
-	case served && namespaced && ref.Namespace == "" && r.isClusterScoped():
+	case served && params.Namespaced && ref.Namespace == "" && r.isClusterScoped():
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names no namespace for its params, nor has a cluster-scoped request one%s", b.Object.Name, refusing)}
-	case served && !namespaced && ref.Namespace != "":
+	case served && !params.Namespaced && ref.Namespace != "":
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names a namespace for its params, which are cluster-scoped%s", b.Object.Name, refusing)}
 	case b.DeniesWithoutParams() && p.FailsClosed():
 		return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("if %s does not exist, the request is refused (parameterNotFoundAction Deny)", ParamName(p, ref))}

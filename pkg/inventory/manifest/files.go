@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // stdinName is the file name of positions in the standard input.
@@ -35,6 +37,10 @@ type input struct {
 	collected, newest time.Time
 
 	objects, skipped int
+	// manifests are the objects that are still to be applied; stored is set where an
+	// API server has stored one.
+	manifests []inventory.Manifest
+	stored    bool
 	// kinds are those of which an object was read.
 	kinds map[string]bool
 	// removed are the objects in versions that Kubernetes 1.22 removed.
@@ -50,6 +56,8 @@ type file struct {
 	// lenient is set where something that is no object of Kubernetes need not be
 	// valid YAML: a directory holds other files, too.
 	lenient bool
+	// plain is set where it is no file of a must-gather or the like, as far as it is known.
+	plain bool
 	// implied is the type of objects that do not state theirs.
 	implied schema.GroupVersionKind
 	// member is its path in the directory or archive.
@@ -77,7 +85,7 @@ func (in *input) name() string {
 }
 
 func (r *reader) path(in *input) {
-	f := &file{input: in, name: in.name()}
+	f := &file{input: in, name: in.name(), plain: true}
 	if in.path == "-" {
 		r.file(f, r.stdin)
 		return
@@ -153,7 +161,7 @@ func (in *input) member(full, name string) (*file, bool) {
 	in.noteHosted(name)
 	role, read := in.layout.role(name)
 	in.listed = in.listed || read && configurationList.MatchString(name)
-	f := &file{input: in, name: full, lenient: in.layout == plain, implied: role.implied, member: name}
+	f := &file{input: in, name: full, lenient: in.layout == plain, plain: in.layout == plain, implied: role.implied, member: name}
 	return f, read || in.isTimestamp(name)
 }
 

@@ -168,6 +168,10 @@ type outcome struct {
 	listed bool
 	// fileDone is set at the end of a file.
 	fileDone bool
+	// manifests are the objects that are still to be applied; stored says that an API
+	// server has stored one.
+	manifests []inventory.Manifest
+	stored    bool
 }
 
 // fail adds a problem, whose line counts from the text's.
@@ -194,6 +198,7 @@ func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webh
 		return
 	case !known:
 		o.skip(meta, 1)
+		o.metadata(t, meta, data)
 		return
 	case !slices.Contains(d.versions, meta.Version):
 		o.fail(t, join(meta.Kind, nameIn(data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.GroupVersion(), strings.Join(d.versions, " or ")))
@@ -218,6 +223,7 @@ func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webh
 	for i := range fields {
 		fields[i].FieldsV1 = nil
 	}
+	o.manifest(t, meta, value)
 	key := inventory.SourceKey{Kind: meta.Kind, Name: value.GetName()}
 	if d.namespaced {
 		value.SetNamespace(cmp.Or(value.GetNamespace(), "default")) // as kubectl does

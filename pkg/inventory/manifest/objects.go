@@ -35,6 +35,8 @@ func (k *kept) add(f *file, o outcome) {
 	f.failed = f.failed || len(o.errors) > 0
 	f.listed = f.listed || o.listed
 	f.input.skipped += o.skipped
+	f.input.stored = f.input.stored || o.stored
+	f.input.manifests = append(f.input.manifests, o.manifests[:min(len(o.manifests), k.limit-len(f.input.manifests))]...)
 	k.openShift = k.openShift || o.openShift
 	k.fail(o.errors...)
 	for _, object := range o.objects {

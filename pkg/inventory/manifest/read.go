@@ -53,6 +53,7 @@ func Read(paths []string, options Options) (inventory.Objects, Summary) {
 	// Without a collection, what the caller computes next would add to the garbage.
 	runtime.GC()
 	objects := k.result()
+	objects.Manifests = toApply(inputs)
 	return objects, summarize(inputs, options.Server, objects)
 }
 

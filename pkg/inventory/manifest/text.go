@@ -61,6 +61,9 @@ func (t text) read() outcome {
 	shown := t.outline()
 	if meta := shown.meta(); isSkipped(meta) {
 		o.skip(meta, len(shown.items()))
+		if !isList(meta) {
+			o.metadata(t, meta, t.data)
+		}
 		return o
 	}
 	data, p := t.data, (*problem)(nil)

@@ -1,0 +1,176 @@
+package classify
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
+)
+
+// chart is an input with a webhook on widgets, its backend and what else there is:
+// WEBHOOK and METADATA stand in the webhook and in the metadata of its configuration.
+const chart = `
+apiVersion: v1
+kind: Service
+metadata: {name: policy, NAMESPACE}
+spec: {selector: {app: policy}, ports: [{port: 443}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: policy, DEPLOYMENT, NAMESPACE}
+spec:
+  selector: {matchLabels: {app: policy}}
+  template: {metadata: {labels: {app: policy}}, spec: {containers: [{name: main, image: example.com/main:v1}]}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: policy, METADATA}
+webhooks:
+- name: policy.example.com
+  clientConfig: {service: {namespace: team, name: policy}}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  WEBHOOK
+  rules: [{apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [widgets]}]
+`
+
+// rendered is the chart with replacements, and what follows it.
+func rendered(more string, replace ...string) string {
+	replace = append(replace, "NAMESPACE", "namespace: team", "METADATA", "labels: {}", "WEBHOOK", "failurePolicy: Fail", "DEPLOYMENT", "labels: {}")
+	return strings.NewReplacer(replace...).Replace(chart) + "---\n" + more
+}
+
+// widget is a Widget with the annotations.
+func widget(annotations string) string {
+	return "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first, namespace: team, annotations: {" + annotations + "}}\n"
+}
+
+// TestInstallOrder: with which installers an input works.
+func TestInstallOrder(t *testing.T) {
+	const all = "Helm 3, Helm 4, kubectl apply and Argo CD"
+	for name, test := range map[string]struct{ text, fails string }{
+		// In one wave Argo CD goes by names.
+		"after it":                    {rendered(widget("")), "Helm 3, Helm 4 and kubectl apply"},
+		"before it in the file":       {widget("") + "---" + rendered(""), "Helm 3 and Helm 4"},
+		"a hook after it":             {widget(`helm.sh/hook: post-install`) + "---" + rendered(""), ""},
+		"a hook before it":            {rendered(widget(`helm.sh/hook: pre-install`)), "kubectl apply"},
+		"a later wave":                {rendered(widget(`argocd.argoproj.io/sync-wave: "1"`)), "Helm 3, Helm 4 and kubectl apply"},
+		"a wave that is no number":    {rendered(widget(`argocd.argoproj.io/sync-wave: late`)), "Helm 3, Helm 4 and kubectl apply"},
+		"both are hooks":              {rendered(widget(`helm.sh/hook: pre-install, helm.sh/hook-weight: "5"`), "METADATA", `annotations: {helm.sh/hook: pre-install}`), all},
+		"both are hooks, reversed":    {rendered(widget(`helm.sh/hook: pre-install, helm.sh/hook-weight: "-5"`), "METADATA", `annotations: {helm.sh/hook: pre-install}`), "kubectl apply"},
+		"a weight that is no number":  {rendered(widget(`helm.sh/hook: pre-install, helm.sh/hook-weight: "x"`), "METADATA", `annotations: {helm.sh/hook: pre-install, helm.sh/hook-weight: "-1"}`), all},
+		"a configuration as a test":   {rendered(widget(`argocd.argoproj.io/hook: Skip`), "METADATA", `annotations: {helm.sh/hook: test}`), "kubectl apply"},
+		"a backend as a hook":         {rendered(widget(`helm.sh/hook: post-install`), "DEPLOYMENT", `annotations: {helm.sh/hook: pre-install}`), "Helm 3, Helm 4 and kubectl apply"},
+		"the configuration in a wave": {rendered(widget(""), "METADATA", `annotations: {argocd.argoproj.io/sync-wave: "-1"}`), all},
+		"a backend in a wave before":  {rendered(widget(""), "METADATA", `annotations: {argocd.argoproj.io/sync-wave: "-1"}`, "DEPLOYMENT", `annotations: {argocd.argoproj.io/sync-wave: "-2"}`), "Helm 3, Helm 4 and kubectl apply"},
+		"in a List":                   {rendered("apiVersion: v1\nkind: List\nitems:\n- apiVersion: example.com/v1\n  kind: Widget\n  metadata: {name: first, namespace: team}\n"), "Helm 3, Helm 4 and kubectl apply"},
+		"an empty document":           {rendered("---\n# nothing\n---\n" + widget("")), "Helm 3, Helm 4 and kubectl apply"},
+		"JSON":                        {rendered(`{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "first", "namespace": "team"}}`), "Helm 3, Helm 4 and kubectl apply"},
+		"no namespace stated":         {rendered("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first}\n", "NAMESPACE", ""), "Helm 3, Helm 4 and kubectl apply"},
+		"its namespace exempt":        {rendered(widget(""), "WEBHOOK", "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [team]}]}"), ""},
+		"nothing stated, and exempt":  {rendered("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first}\n", "NAMESPACE", "", "WEBHOOK", "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [team]}]}"), ""},
+		"only those that ask for it":  {rendered(widget(""), "WEBHOOK", "namespaceSelector: {matchLabels: {audit: yes-please}}"), ""},
+		"an open webhook":             {rendered(widget(""), "WEBHOOK", "failurePolicy: Ignore"), ""},
+		"by a condition on the name":  {rendered(widget(""), "WEBHOOK", `matchConditions: [{name: first, expression: "request.name != 'first'"}]`), ""},
+		"of a cluster":                {rendered("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first, namespace: team, uid: x, resourceVersion: \"1\"}\n", "METADATA", `uid: some-uid`), ""},
+		"no backend":                  {strings.ReplaceAll(rendered(widget("")), "kind: Deployment", "kind: Other"), ""},
+		"nothing but webhooks":        {rendered(""), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: strings.NewReader(test.text)})
+			for _, e := range o.Errors {
+				t.Fatal(e)
+			}
+			got := ""
+			for _, f := range evaluate(t, DefaultPolicy(), o.Snapshot(taken)).Findings {
+				if f.Check == installOrder {
+					_, got, _ = strings.Cut(f.Message, "fails with ")
+					if f.Severity != Warning || !strings.Contains(f.Message, "first") {
+						t.Errorf("%s: %s", f.Severity, f.Message)
+					}
+				}
+			}
+			if got != test.fails {
+				t.Errorf("fails with %q, want %q", got, test.fails)
+			}
+		})
+	}
+}
+
+// TestInstallOrderUnlessLabeled: labels of a namespace that no file holds may exempt it.
+func TestInstallOrderUnlessLabeled(t *testing.T) {
+	s := files(t, rendered(widget(""), "WEBHOOK", "namespaceSelector: {matchExpressions: [{key: exempt, operator: DoesNotExist}]}"))
+	for _, f := range evaluate(t, DefaultPolicy(), s).Findings {
+		if f.Check == installOrder {
+			if f.Severity != Info || !strings.Contains(f.Message, "may refuse") || !strings.Contains(f.Message, "excludes team by labels that the input does not show") {
+				t.Errorf("%s: %s", f.Severity, f.Message)
+			}
+			return
+		}
+	}
+	t.Error("not found")
+}
+
+// TestInstallOrderOfMany: a message names a few objects, and each input is one by itself.
+func TestInstallOrderOfMany(t *testing.T) {
+	s := installed(30, 2, "other")
+	for _, f := range evaluate(t, DefaultPolicy(), s).Findings {
+		if f.Check == installOrder && !strings.Contains(f.Message, "Widget team/w-00004 and 25 more;") {
+			t.Errorf("%s", f.Message)
+		}
+	}
+	for i := range s.Manifests {
+		if s.Manifests[i].Kind == "Widget" {
+			s.Manifests[i].Input = "another"
+		}
+	}
+	for _, f := range evaluate(t, DefaultPolicy(), s).Findings {
+		if f.Check == installOrder {
+			t.Errorf("of another input: %s", f.Message)
+		}
+	}
+}
+
+// TestInstallOrderGrowth: four times the objects and webhooks cost about four times the
+// steps, whether or not a webhook distinguishes them.
+func TestInstallOrderGrowth(t *testing.T) {
+	const n, times, most = 200, 4, 6
+	for _, label := range []string{"other", "label"} {
+		steps, bytes := effort(t, DefaultPolicy(), installed(10*n, n, label))
+		moreSteps, moreBytes := effort(t, DefaultPolicy(), installed(times*10*n, times*n, label))
+		t.Logf("%s: %d steps, %d bytes, then %d and %d", label, steps, bytes, moreSteps, moreBytes)
+		if moreSteps > most*steps || moreBytes > most*bytes {
+			t.Errorf("%s: %d times as much takes %d steps and %d bytes instead of %d and %d", label, times, moreSteps, moreBytes, steps, bytes)
+		}
+	}
+}
+
+// installed are so many widgets, and webhooks that ask each for a label of its own; the
+// widgets carry those that start with the word.
+func installed(widgets, webhooks int, word string) *inventory.Snapshot {
+	var o inventory.Objects
+	known(0)(&o, 0)
+	addNamespace(&o, "team", nil)
+	addBackend(&o, "team", "policy")
+	o.Manifests = []inventory.Manifest{{Version: "v1", Kind: "Pod", Key: inventory.Key{Namespace: "team", Name: "policy"}}}
+	for i := range webhooks {
+		w := hookOn("team", "policy", asks("example.com", "widgets"))
+		w.Name = fmt.Sprintf("hook-%05d.example.com", i)
+		w.ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: fmt.Sprint("label-", i), Operator: metav1.LabelSelectorOpDoesNotExist}}}
+		meta := metav1.ObjectMeta{Name: fmt.Sprintf("policy-%05d", i)}
+		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.ValidatingWebhook{w}})
+		o.Manifests = append(o.Manifests, inventory.Manifest{Group: "admissionregistration.k8s.io", Version: "v1", Kind: inventory.KindValidating, Key: inventory.Key{Name: meta.Name}})
+	}
+	for i := range widgets {
+		o.Manifests = append(o.Manifests, inventory.Manifest{
+			Group: "example.com", Version: "v1", Kind: "Widget", Key: inventory.Key{Namespace: "team", Name: fmt.Sprintf("w-%05d", i)},
+			Labels: map[string]string{fmt.Sprint(word, "-", i): "x"},
+		})
+	}
+	return o.Snapshot(taken)
+}

@@ -1,0 +1,30 @@
+package admission
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Creation is the request that creates the object of a manifest, in the namespace where
+// it states none. A kind that the API server is not known to serve, as that of a CRD
+// which the input lacks, counts as namespaced, with the plural that kubectl guesses.
+func (m *Matcher) Creation(o *inventory.Manifest, namespace string) Request {
+	kind := Kind{Group: o.Group, Version: o.Version, Kind: o.Kind}
+	v, served := m.index.kinds[kind]
+	if !served {
+		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: o.Group, Version: o.Version, Kind: o.Kind})
+		v = apiVersion{inventory.Resource{Group: o.Group, Name: plural.Resource}, o.Version, kind, true, true}
+	}
+	subject := Subject{Name: o.Name, Labels: o.Labels}
+	if subject.Labels == nil {
+		subject.Labels = map[string]string{}
+	}
+	if v.Namespaced {
+		subject.Namespace = cmp.Or(o.Namespace, namespace)
+	}
+	return m.request(v, Create, subject)
+}

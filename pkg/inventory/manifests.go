@@ -1,0 +1,34 @@
+package inventory
+
+// Manifest is what a Snapshot keeps of an object that is still to be applied: a file
+// has it, and no API server has stored it.
+type Manifest struct {
+	// Input is the file that holds it, or the folder of the file in a directory that
+	// was read: what one holds is applied together.
+	Input                string
+	Group, Version, Kind string
+	// Key lacks the namespace where the file states none: the installer adds its own.
+	Key
+	Labels map[string]string
+	// Order are its OrderAnnotations.
+	Order map[string]string
+}
+
+// The annotations by which installers order what they apply.
+const (
+	AnnotationHelmHook   = "helm.sh/hook"
+	AnnotationHookWeight = "helm.sh/hook-weight"
+	AnnotationArgoHook   = "argocd.argoproj.io/hook"
+	AnnotationSyncWave   = "argocd.argoproj.io/sync-wave"
+)
+
+// OrderAnnotations are all of them.
+var OrderAnnotations = []string{AnnotationHelmHook, AnnotationHookWeight, AnnotationArgoHook, AnnotationSyncWave}
+
+// String names the object as messages do: "Widget team/first".
+func (m *Manifest) String() string {
+	if m.Namespace == "" {
+		return m.Kind + " " + m.Name
+	}
+	return m.Kind + " " + m.Key.String()
+}
