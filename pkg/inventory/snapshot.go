@@ -47,6 +47,9 @@ type Snapshot struct {
 	Workloads []Workload
 	// DisruptionBudgets are sorted by namespace and name.
 	DisruptionBudgets []DisruptionBudget
+	// NetworkPolicies are those that isolate Pods for ingress, sorted by namespace and
+	// name.
+	NetworkPolicies []NetworkPolicy
 	// Nodes counts the cluster's nodes; 0 is unknown.
 	Nodes int
 	// Probes are what dialing the backends showed, where that was done.
