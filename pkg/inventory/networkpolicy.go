@@ -22,24 +22,24 @@ type NetworkPolicy struct {
 
 // OpenPorts are ports by their numbers, and by the names that containers give them.
 type OpenPorts struct {
-	// ranges are sorted, and none overlaps another; names are sorted.
-	ranges []portRange
-	names  []string
+	// Ranges are sorted, and none overlaps another; Names are sorted.
+	Ranges []PortRange
+	Names  []string
 }
 
-// portRange are the ports from first to last.
-type portRange struct{ first, last int32 }
+// PortRange are the ports from First to Last.
+type PortRange struct{ First, Last int32 }
 
 // has reports whether the port is among them, where the Pods name some of theirs.
 func (o OpenPorts) has(port int32, named map[string]int32) bool {
-	_, found := slices.BinarySearchFunc(o.ranges, port, func(r portRange, port int32) int {
-		if r.first <= port && port <= r.last {
+	_, found := slices.BinarySearchFunc(o.Ranges, port, func(r PortRange, port int32) int {
+		if r.First <= port && port <= r.Last {
 			return 0
 		}
-		return cmp.Compare(r.first, port)
+		return cmp.Compare(r.First, port)
 	})
 	for name, number := range named {
-		if _, open := slices.BinarySearch(o.names, name); number == port && open {
+		if _, open := slices.BinarySearch(o.Names, name); number == port && open {
 			return true
 		}
 	}
@@ -56,14 +56,14 @@ func newOpenPorts(rules []networkingv1.NetworkPolicyIngressRule) OpenPorts {
 			continue
 		}
 		if len(r.Ports) == 0 {
-			out.ranges = append(out.ranges, portRange{0, math.MaxUint16})
+			out.Ranges = append(out.Ranges, PortRange{0, math.MaxUint16})
 		}
 		for _, p := range r.Ports {
 			out.add(p)
 		}
 	}
-	out.ranges = joined(out.ranges)
-	slices.Sort(out.names)
+	out.Ranges = joined(out.Ranges)
+	slices.Sort(out.Names)
 	return out
 }
 
@@ -71,23 +71,23 @@ func (o *OpenPorts) add(p networkingv1.NetworkPolicyPort) {
 	switch {
 	case !isTCP(ptr.Deref(p.Protocol, "")):
 	case p.Port == nil:
-		o.ranges = append(o.ranges, portRange{0, math.MaxUint16})
+		o.Ranges = append(o.Ranges, PortRange{0, math.MaxUint16})
 	case p.Port.Type == intstr.String:
-		o.names = append(o.names, p.Port.StrVal)
+		o.Names = append(o.Names, p.Port.StrVal)
 	default:
-		o.ranges = append(o.ranges, portRange{p.Port.IntVal, ptr.Deref(p.EndPort, p.Port.IntVal)})
+		o.Ranges = append(o.Ranges, PortRange{p.Port.IntVal, ptr.Deref(p.EndPort, p.Port.IntVal)})
 	}
 }
 
 func isTCP(p corev1.Protocol) bool { return p == "" || p == corev1.ProtocolTCP }
 
 // joined sorts the ranges, and joins those that overlap.
-func joined(ranges []portRange) []portRange {
-	slices.SortFunc(ranges, func(a, b portRange) int { return cmp.Compare(a.first, b.first) })
-	var out []portRange
+func joined(ranges []PortRange) []PortRange {
+	slices.SortFunc(ranges, func(a, b PortRange) int { return cmp.Compare(a.First, b.First) })
+	var out []PortRange
 	for _, r := range ranges {
-		if n := len(out); n > 0 && r.first <= out[n-1].last {
-			out[n-1].last = max(out[n-1].last, r.last)
+		if n := len(out); n > 0 && r.First <= out[n-1].Last {
+			out[n-1].Last = max(out[n-1].Last, r.Last)
 		} else {
 			out = append(out, r)
 		}
