@@ -125,6 +125,7 @@ var Checks = []*Check{
 	policyExpression,
 	backendUnreachable,
 	servingCertificate,
+	networkPolicy,
 	orphanedConfiguration,
 	bootstrapDeadlock,
 	installOrder,

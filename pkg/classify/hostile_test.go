@@ -13,9 +13,11 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -54,6 +56,7 @@ var crowds = []crowd{
 	{name: "backends of namespaces that are gone", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("gone-"+team(i), "policy") }, around: withBackends},
 	{name: "rules that reach nothing", hook: idle, around: withOwnCRDs},
 	{name: "budgets that select all Pods of one namespace", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("policy", team(i)) }, around: withBudgets},
+	{name: "NetworkPolicies that select all Pods of one namespace", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("policy", team(i)) }, around: withNetworkPolicies},
 	{name: "as many admission policies", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: withPolicies},
 	{name: "run level zero", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: runLevelZeros},
 }
@@ -275,6 +278,20 @@ func withBudgets(o *inventory.Objects, n int) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: team(i)},
 			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}},
 		})
+	}
+}
+
+// withNetworkPolicies gives each backend a NetworkPolicy that selects all of them, the
+// first of which opens as many ports.
+func withNetworkPolicies(o *inventory.Objects, n int) {
+	withBackendsInOne(o, n)
+	for i := range n {
+		o.NetworkPolicies = append(o.NetworkPolicies, &networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: team(i)},
+			Spec:       networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}}}},
+		})
+		open := &o.NetworkPolicies[0].Spec.Ingress[0]
+		open.From, open.Ports = nil, append(open.Ports, networkingv1.NetworkPolicyPort{Port: new(intstr.FromInt(2 * i))})
 	}
 }
 

@@ -18,17 +18,20 @@ import (
 )
 
 // changing matches the commands of a fix that change a webhook's object.
-var changing = regexp.MustCompile(`kubectl (patch|annotate|delete) `)
+var changing = regexp.MustCompile(`kubectl (patch|annotate|delete|apply) `)
 
 var (
 	patchCommand    = regexp.MustCompile(`kubectl patch (\S+) (\S+) --type=(json|merge) -p '((?:[^']|'"'"')*)'`)
 	annotateCommand = regexp.MustCompile(`kubectl annotate (?:--overwrite )?(\S+) (\S+) ([^\s=;]+?)(-|=(?:'([^']*)'|([^\s;']*)))(?:;| |$)`)
+	applyCommand    = regexp.MustCompile(`echo '([^']*)' \| kubectl apply -f -`)
 	deleteCommand   = regexp.MustCompile(`kubectl delete (\S+) ([^\s;]+)`)
 )
 
 // change is one command of a fix: what it makes of which object.
 type change struct {
 	command, kind, name string
+	// added is an object that was not there before; where it is set, nothing else is.
+	added string
 	// edit returns the object as it is afterwards, nil where it is gone.
 	edit func(object []byte) ([]byte, error)
 }
@@ -39,10 +42,10 @@ func changes(fix string) []change {
 	for _, m := range patchCommand.FindAllStringSubmatch(fix, -1) {
 		patch := []byte(strings.ReplaceAll(m[4], `'"'"'`, "'"))
 		if m[3] == "merge" {
-			out = append(out, change{m[0], m[1], m[2], merged(patch)})
+			out = append(out, change{command: m[0], kind: m[1], name: m[2], edit: merged(patch)})
 			continue
 		}
-		out = append(out, change{m[0], m[1], m[2], func(object []byte) ([]byte, error) {
+		out = append(out, change{command: m[0], kind: m[1], name: m[2], edit: func(object []byte) ([]byte, error) {
 			decoded, err := jsonpatch.DecodePatch(patch)
 			if err != nil {
 				return nil, err
@@ -59,10 +62,13 @@ func changes(fix string) []change {
 		if err != nil {
 			panic(err) // strings and nil
 		}
-		out = append(out, change{m[0], m[1], m[2], merged(patch)})
+		out = append(out, change{command: m[0], kind: m[1], name: m[2], edit: merged(patch)})
+	}
+	for _, m := range applyCommand.FindAllStringSubmatch(fix, -1) {
+		out = append(out, change{command: m[0], added: m[1]})
 	}
 	for _, m := range deleteCommand.FindAllStringSubmatch(fix, -1) {
-		out = append(out, change{m[0], m[1], m[2], func([]byte) ([]byte, error) { return nil, nil }})
+		out = append(out, change{command: m[0], kind: m[1], name: m[2], edit: func([]byte) ([]byte, error) { return nil, nil }})
 	}
 	return out
 }
@@ -178,7 +184,9 @@ func apply(t *testing.T, file string, c change) string {
 			out = append(out, "---", string(raw))
 		}
 	}
-	if !hit {
+	if c.added != "" {
+		out = append(out, "---", c.added)
+	} else if !hit {
 		t.Errorf("%s has no object for %s", file, c.command)
 	}
 	all := strings.Join(out, "\n")

@@ -30,18 +30,26 @@ func aloneAt(p *Profile) string {
 	if p.State.Ready == 1 {
 		return "a single ready endpoint"
 	}
-	node := ""
-	for _, e := range p.Snapshot.Services[p.State.Service.Key].Endpoints {
+	if node := SharedByEndpoints(p, func(e *inventory.Endpoint) string { return e.Node }); node != "" {
+		return fmt.Sprintf("all %d ready endpoints on node %s", p.State.Ready, node)
+	}
+	return ""
+}
+
+// SharedByEndpoints returns what all ready endpoints of the webhook's Service have in
+// common, "" where they differ, or that of one is not known.
+func SharedByEndpoints(p *Profile, of func(*inventory.Endpoint) string) string {
+	shared := ""
+	endpoints := p.Snapshot.Services[p.State.Service.Key].Endpoints
+	for i := range endpoints {
+		e := &endpoints[i]
 		if !e.Ready {
 			continue
 		}
-		if e.Node == "" || node != "" && e.Node != node {
+		if of(e) == "" || shared != "" && of(e) != shared {
 			return ""
 		}
-		node = e.Node
+		shared = of(e)
 	}
-	if node == "" {
-		return ""
-	}
-	return fmt.Sprintf("all %d ready endpoints on node %s", p.State.Ready, node)
+	return shared
 }

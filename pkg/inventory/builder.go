@@ -95,7 +95,7 @@ func (b *Builder) addObjects(s *Snapshot, o Objects) {
 	was, before := &b.objects, b.before
 	if before == nil {
 		s.Namespaces, s.APIServices, s.Services, s.Workloads = o.namespaces(), o.apiServices(), o.services(), o.workloads()
-		s.DisruptionBudgets, s.placement = o.disruptionBudgets(), &placement{}
+		s.DisruptionBudgets, s.NetworkPolicies, s.placement = o.disruptionBudgets(), o.networkPolicies(), &placement{}
 		return
 	}
 	if o.ServicesKnown.equal(before.ServicesKnown) {
@@ -118,9 +118,12 @@ func (b *Builder) addObjects(s *Snapshot, o Objects) {
 	if !slices.Equal(o.Pods, was.Pods) || !slices.Equal(o.Deployments, was.Deployments) || !slices.Equal(o.StatefulSets, was.StatefulSets) || !slices.Equal(o.DaemonSets, was.DaemonSets) {
 		s.Workloads, s.placement = o.workloads(), &placement{}
 	}
-	s.DisruptionBudgets = before.DisruptionBudgets
+	s.DisruptionBudgets, s.NetworkPolicies = before.DisruptionBudgets, before.NetworkPolicies
 	if !slices.Equal(o.DisruptionBudgets, was.DisruptionBudgets) {
 		s.DisruptionBudgets, s.placement = o.disruptionBudgets(), &placement{}
+	}
+	if !slices.Equal(o.NetworkPolicies, was.NetworkPolicies) {
+		s.NetworkPolicies, s.placement = o.networkPolicies(), &placement{}
 	}
 }
 
@@ -168,6 +171,7 @@ func (s *Snapshot) ChangesSince(o *Snapshot) Changes {
 			!sameSlice(s.Unbound, o.Unbound) ||
 			!sameSlice(s.Workloads, o.Workloads) ||
 			!sameSlice(s.DisruptionBudgets, o.DisruptionBudgets) ||
+			!sameSlice(s.NetworkPolicies, o.NetworkPolicies) ||
 			!sameSlice(s.Manifests, o.Manifests),
 		Backends: !sameMap(s.Services, o.Services) || !s.ServicesKnown.same(o.ServicesKnown) || !s.EndpointsKnown.same(o.EndpointsKnown),
 	}

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,8 +39,10 @@ type Objects struct {
 	// DaemonSets are needed by nodes, some of them: of a cluster, those of the
 	// SystemNamespaces in which a webhook could keep them from starting.
 	DaemonSets []*appsv1.DaemonSet
-	// DisruptionBudgets are those of the namespaces in which backends run.
+	// DisruptionBudgets and NetworkPolicies are those of the namespaces in which
+	// backends run.
 	DisruptionBudgets []*policyv1.PodDisruptionBudget
+	NetworkPolicies   []*networkingv1.NetworkPolicy
 	// Manifests are those of files that are no copy of a cluster.
 	Manifests []Manifest
 	// Nodes counts the cluster's nodes; 0 is unknown.
@@ -112,6 +115,8 @@ func (o *Objects) Add(object any) {
 		o.DaemonSets = append(o.DaemonSets, v)
 	case *policyv1.PodDisruptionBudget:
 		o.DisruptionBudgets = append(o.DisruptionBudgets, v)
+	case *networkingv1.NetworkPolicy:
+		o.NetworkPolicies = append(o.NetworkPolicies, v)
 	}
 }
 

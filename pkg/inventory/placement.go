@@ -18,6 +18,9 @@ type placement struct {
 
 	guard  sync.Once
 	guards map[workloadID]Guard
+
+	isolation sync.Once
+	isolating map[workloadID][]*NetworkPolicy
 }
 
 // placedLabel is a label of a Pod.

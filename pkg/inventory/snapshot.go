@@ -47,6 +47,9 @@ type Snapshot struct {
 	Workloads []Workload
 	// DisruptionBudgets are sorted by namespace and name.
 	DisruptionBudgets []DisruptionBudget
+	// NetworkPolicies are those that isolate Pods for ingress, sorted by namespace and
+	// name.
+	NetworkPolicies []NetworkPolicy
 	// Manifests are the objects that are still to be applied, in the order of the
 	// inputs; nil where these are of a cluster.
 	Manifests []Manifest

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Workload is a Pod, or what makes Pods: what admission sees of them when they
@@ -40,6 +41,14 @@ type Workload struct {
 	// Terminating says that some of them are on their way out.
 	Newest      time.Time
 	Terminating bool
+	// Ports are the TCP ports of its containers that have names.
+	Ports map[string]int32
+	// NoReadiness says that no container has a readinessProbe, NoPreStop that none has
+	// a preStop hook; both are false where the input shows no containers.
+	NoReadiness, NoPreStop bool
+	// AllAtOnce says which strategy of a Deployment lets a rollout take all Pods away at
+	// once; "" where none does.
+	AllAtOnce string
 }
 
 // String names the workload as messages do: "Deployment policy/policy".
@@ -80,7 +89,9 @@ var DNSSelector = dnsLabel + " in (" + strings.Join(dnsApps, ",") + ")"
 func (o Objects) workloads() []Workload {
 	var out []Workload
 	for _, d := range o.Deployments {
-		out = append(out, newWorkload("Deployment", &d.ObjectMeta, &d.Spec.Template, ptr.Deref(d.Spec.Replicas, 1)))
+		w := newWorkload("Deployment", &d.ObjectMeta, &d.Spec.Template, ptr.Deref(d.Spec.Replicas, 1))
+		w.AllAtOnce = allAtOnce(d.Spec.Strategy, w.Replicas)
+		out = append(out, w)
 	}
 	for _, s := range o.StatefulSets {
 		out = append(out, newWorkload("StatefulSet", &s.ObjectMeta, &s.Spec.Template, ptr.Deref(s.Spec.Replicas, 1)))
@@ -96,7 +107,7 @@ func (o Objects) workloads() []Workload {
 }
 
 func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, replicas int32) Workload {
-	return Workload{
+	w := Workload{
 		Kind:        kind,
 		Key:         Key{m.Namespace, m.Name},
 		PodLabels:   t.Labels,
@@ -104,6 +115,64 @@ func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, r
 		ClusterDNS:  isDNS(m.Namespace, t.Labels),
 		Replicas:    int(replicas),
 	}
+	w.addContainers(t.Spec.Containers)
+	return w
+}
+
+// addContainers adds what ReducedPod leaves of the containers.
+func (w *Workload) addContainers(containers []corev1.Container) {
+	for _, c := range containers {
+		for _, p := range c.Ports {
+			if w.Ports == nil {
+				w.Ports = map[string]int32{}
+			}
+			w.Ports[p.Name] = p.ContainerPort
+		}
+		w.NoReadiness, w.NoPreStop = c.ReadinessProbe == nil, c.Lifecycle == nil
+	}
+}
+
+// ReducedPod returns what is read of a Pod's spec: Pods are most of the objects of a
+// cluster, and their containers most of a Pod. One container stands for all: it has
+// their TCP ports with names, and a readinessProbe, or a preStop hook, where any has.
+func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
+	out := corev1.PodSpec{NodeName: s.NodeName, HostNetwork: s.HostNetwork, PriorityClassName: s.PriorityClassName}
+	if len(s.Containers) == 0 {
+		return out
+	}
+	var one corev1.Container
+	for _, c := range slices.Concat(s.Containers, s.InitContainers) {
+		if c.ReadinessProbe != nil {
+			one.ReadinessProbe = &corev1.Probe{}
+		}
+		if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+			one.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}}
+		}
+		for _, p := range c.Ports {
+			if p.Name != "" && isTCP(p.Protocol) {
+				one.Ports = append(one.Ports, corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort})
+			}
+		}
+	}
+	out.Containers = []corev1.Container{one}
+	return out
+}
+
+// allAtOnce says which strategy lets a rollout take so many Pods away at once.
+// Percentages round down. Source: ResolveFenceposts of
+// k8s.io/kubernetes/pkg/controller/deployment/util.
+func allAtOnce(s appsv1.DeploymentStrategy, replicas int) string {
+	if s.Type == appsv1.RecreateDeploymentStrategyType && replicas > 0 {
+		return "strategy: Recreate"
+	}
+	if s.RollingUpdate == nil || s.RollingUpdate.MaxUnavailable == nil || replicas == 0 {
+		return ""
+	}
+	most := s.RollingUpdate.MaxUnavailable
+	if n, err := intstr.GetScaledValueFromIntOrPercent(most, replicas, false); err != nil || n < replicas {
+		return ""
+	}
+	return "maxUnavailable: " + most.String()
 }
 
 func isDNS(namespace string, labels map[string]string) bool {
@@ -160,6 +229,7 @@ func podWorkload(p *corev1.Pod) Workload {
 		Newest:      p.CreationTimestamp.Time,
 		Terminating: p.DeletionTimestamp != nil,
 	}
+	w.addContainers(p.Spec.Containers)
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
 		w.Daemon = owner.Kind == "DaemonSet"
 		w.NodeCritical = w.Daemon && p.Spec.PriorityClassName == nodeCriticalClass

@@ -19,6 +19,7 @@ import (
 	apps "k8s.io/kubernetes/pkg/apis/apps/install"
 	core "k8s.io/kubernetes/pkg/apis/core/install"
 	discovery "k8s.io/kubernetes/pkg/apis/discovery/install"
+	networking "k8s.io/kubernetes/pkg/apis/networking/install"
 	policy "k8s.io/kubernetes/pkg/apis/policy/install"
 	"sigs.k8s.io/yaml"
 )
@@ -33,7 +34,7 @@ func main() {
 func run(in io.Reader, out io.Writer) error {
 	scheme := runtime.NewScheme()
 	for _, install := range []func(*runtime.Scheme){
-		admissionregistration.Install, apiextensions.Install, apiregistration.Install, apps.Install, core.Install, discovery.Install, policy.Install,
+		admissionregistration.Install, apiextensions.Install, apiregistration.Install, apps.Install, core.Install, discovery.Install, networking.Install, policy.Install,
 	} {
 		install(scheme)
 	}

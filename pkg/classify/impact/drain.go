@@ -18,6 +18,8 @@ type Evicted struct {
 	// BlockedBy says what keeps them from being evicted, so that the drain does not
 	// end; "" where nothing does.
 	BlockedBy string
+	// Risks say what makes the loss of Pods worse than it has to be.
+	Risks []string
 }
 
 // evictions returns what leaves with the nodes of the Change, once each, sorted.
@@ -35,7 +37,9 @@ func evictions(step start.Step, c Change, r *classify.Report) []Evicted {
 		}
 		seen[key] = true
 		for _, w := range classify.BehindWebhook(p) {
-			if e := evictedFrom(c.Nodes, &w, r.Snapshot.Guard(&w)); e.Pods > 0 {
+			guard := r.Snapshot.Guard(&w)
+			if e := evictedFrom(c.Nodes, &w, guard); e.Pods > 0 {
+				e.Risks = risks(p, &w, guard)
 				out = append(out, e)
 			}
 		}
@@ -74,12 +78,37 @@ func drains(p *classify.Profile) []string {
 		guard := p.Snapshot.Guard(&w)
 		if guard.Blocks() {
 			out = append(out, "a drain of a node with its Pods does not end: "+classify.BlockedBy(&w, guard))
-		} else if allowed := allowedOf(&w, guard); allowed == w.Replicas {
-			out = append(out, fmt.Sprintf("drains may take away %s of %s at a time: %s", allOf(w.Replicas), &w, unguarded(guard)))
 		}
-		if nodes := slices.Compact(slices.Sorted(slices.Values(w.Nodes))); len(nodes) == 1 && len(w.Nodes) > 1 && p.Snapshot.Nodes != 1 {
-			out = append(out, fmt.Sprintf("all %d Pods of %s are on node %s", len(w.Nodes), &w, nodes[0]))
+		for _, risk := range risks(p, &w, guard) {
+			if !slices.Contains(out, risk) { // of the Service, as it is of each of its workloads
+				out = append(out, risk)
+			}
 		}
+	}
+	return out
+}
+
+// risks say what takes all Pods of a workload behind the webhook away at once, and what
+// makes calls fail while one comes or goes.
+func risks(p *classify.Profile, w *inventory.Workload, guard inventory.Guard) []string {
+	var out []string
+	if !guard.Blocks() && allowedOf(w, guard) == w.Replicas {
+		out = append(out, fmt.Sprintf("drains may take away %s of %s at a time: %s", allOf(w.Replicas), w, unguarded(guard)))
+	}
+	nodes := slices.Compact(slices.Sorted(slices.Values(w.Nodes)))
+	if len(nodes) == 1 && len(w.Nodes) > 1 && p.Snapshot.Nodes != 1 {
+		out = append(out, fmt.Sprintf("all %d Pods of %s are on node %s", len(w.Nodes), w, nodes[0]))
+	} else if zone := classify.SharedByEndpoints(p, func(e *inventory.Endpoint) string { return e.Zone }); zone != "" && p.State.Ready > 1 {
+		out = append(out, fmt.Sprintf("all %d ready endpoints of Service %s are in zone %s", p.State.Ready, p.State.Service.Key, zone))
+	}
+	if w.AllAtOnce != "" {
+		out = append(out, fmt.Sprintf("a rollout of %s may take away %s at once (%s)", w, allOf(w.Replicas), w.AllAtOnce))
+	}
+	if w.NoReadiness {
+		out = append(out, fmt.Sprintf("no container of %s has a readinessProbe: a new Pod is called before it can answer", w))
+	}
+	if w.NoPreStop {
+		out = append(out, fmt.Sprintf("no container of %s has a preStop hook: unless its process waits by itself, a Pod that leaves is called after it has stopped", w))
 	}
 	return out
 }

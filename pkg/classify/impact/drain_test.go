@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ func guardedCluster(t *testing.T, maxUnavailable int32, nodes ...string) invento
 				Namespace: "policy", Name: fmt.Sprintf("policy-%d", i), Labels: labels,
 				OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "policy", Controller: new(true)}},
 			},
-			Spec: corev1.PodSpec{NodeName: node},
+			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{}}},
 		})
 	}
 	o.DisruptionBudgets = append(o.DisruptionBudgets, &policyv1.PodDisruptionBudget{
@@ -54,6 +55,9 @@ func TestEvicted(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Error(diff)
 		}
+		if risks := c.Evicted[0].Risks; len(risks) != 2 || !strings.Contains(risks[0], "readinessProbe") || !strings.Contains(risks[1], "preStop") {
+			t.Errorf("risks %q", risks)
+		}
 	}
 	if c := consequences(t, Change{Services: []inventory.Key{policy}}, evaluate(t, snapshot(guardedCluster(t, 0, "a")))); len(c.Evicted) > 0 {
 		t.Errorf("without a drain %v are evicted", c.Evicted)
@@ -70,8 +74,28 @@ func TestCardOfDrains(t *testing.T) {
 		{0, []string{"a", "b"}, "a drain of a node with its Pods does not end: PodDisruptionBudget policy/policy (maxUnavailable: 0)"},
 		{2, []string{"a", "b"}, "drains may take away all 2 Pods of Pod policy/policy-0 at a time: PodDisruptionBudget policy/policy (maxUnavailable: 2) lets them go"},
 		{1, []string{"a", "a"}, "all 2 Pods of Pod policy/policy-0 are on node a"},
+		{1, []string{"a", "b"}, "all 2 ready endpoints of Service policy/policy are in zone z1"},
+		{1, []string{"a", "b"}, "no container of Pod policy/policy-0 has a readinessProbe: a new Pod is called before it can answer"},
+		{1, []string{"a", "b"}, "no container of Pod policy/policy-0 has a preStop hook"},
+		{1, nil, "a rollout of Deployment policy/engine may take away all 2 Pods at once (strategy: Recreate)"},
 	} {
-		card := Cards(evaluate(t, snapshot(guardedCluster(t, tt.maxUnavailable, tt.nodes...))), "policy", "")[0]
+		o := guardedCluster(t, tt.maxUnavailable, tt.nodes...)
+		for _, slice := range o.EndpointSlices {
+			for i := range slice.Endpoints {
+				slice.Endpoints[i].Zone = new("z1")
+			}
+		}
+		if len(tt.nodes) == 0 {
+			o.Deployments = append(o.Deployments, &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "engine"},
+				Spec: appsv1.DeploymentSpec{
+					Replicas: new(int32(2)),
+					Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+					Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "policy"}}},
+				},
+			})
+		}
+		card := Cards(evaluate(t, snapshot(o)), "policy", "")[0]
 		i := slices.IndexFunc(card.Sections, func(s Section) bool { return s.ID == "failure-modes" })
 		if answers := card.Sections[i].Answers; !slices.ContainsFunc(answers, func(a string) bool { return strings.HasPrefix(a, tt.want) }) {
 			t.Errorf("want %q in %q", tt.want, answers)

@@ -97,6 +97,8 @@ type impactEvicted struct {
 	OfPods   int    `json:"ofPods"`
 	// BlockedBy says what keeps them from being evicted; absent where nothing does.
 	BlockedBy string `json:"blockedBy,omitempty"`
+	// Risks say what makes the loss of Pods worse than it has to be.
+	Risks []string `json:"risks,omitempty"`
 }
 
 // NewConsequences returns the consequences as they are handed out.
@@ -132,7 +134,7 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 		out.Weakened = append(out.Weakened, impactWeakened{WebhookRef(w.Webhook), w.Before, w.After})
 	}
 	for _, e := range c.Evicted {
-		out.Evicted = append(out.Evicted, impactEvicted{e.Workload.String(), e.Pods, e.Workload.Replicas, e.BlockedBy})
+		out.Evicted = append(out.Evicted, impactEvicted{e.Workload.String(), e.Pods, e.Workload.Replicas, e.BlockedBy, e.Risks})
 	}
 	for _, ref := range c.Unknown {
 		out.Unknown = append(out.Unknown, WebhookRef(ref))

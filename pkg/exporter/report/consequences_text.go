@@ -195,7 +195,7 @@ func (c Consequences) weakened() []string {
 func (c Consequences) evicted() []string {
 	var out []string
 	for _, e := range c.Evicted {
-		out = append(out, fmt.Sprintf("%s: %d of %s", e.Workload, e.Pods, inventory.Counted(e.OfPods, "Pod")))
+		out = append(out, strings.Join(append([]string{fmt.Sprintf("%s: %d of %s", e.Workload, e.Pods, inventory.Counted(e.OfPods, "Pod"))}, e.Risks...), "; "))
 	}
 	return out
 }

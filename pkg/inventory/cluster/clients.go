@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,9 +27,9 @@ import (
 
 // Clients talk to one API server. NewClients makes them.
 type Clients struct {
-	host                                                             string
-	admission, apiextensions, aggregator, core, apps, slices, policy rest.Interface
-	metadata                                                         metadata.Interface
+	host                                                                         string
+	admission, apiextensions, aggregator, core, apps, slices, policy, networking rest.Interface
+	metadata                                                                     metadata.Interface
 	// lists has room for the lists of scopes that are under way.
 	lists chan struct{}
 	// connections are all that are open; nil in tests without any.
@@ -96,7 +97,7 @@ func (c Clients) connect(ctx context.Context) {
 
 func newClients(config *rest.Config, large, small *http.Client) (Clients, error) {
 	c := Clients{host: config.Host, lists: make(chan struct{}, parallelLists)}
-	var errs [8]error
+	var errs [9]error
 	c.admission, errs[0] = client.Group(config, large, admissionv1.SchemeGroupVersion)
 	c.apiextensions, errs[1] = client.Group(config, large, apiextensionsv1.SchemeGroupVersion)
 	c.aggregator, errs[2] = client.Group(config, large, apiregistrationv1.SchemeGroupVersion)
@@ -105,6 +106,7 @@ func newClients(config *rest.Config, large, small *http.Client) (Clients, error)
 	c.slices, errs[5] = client.Group(config, small, discoveryv1.SchemeGroupVersion)
 	c.apps, errs[6] = client.Group(config, small, appsv1.SchemeGroupVersion)
 	c.policy, errs[7] = client.Group(config, small, policyv1.SchemeGroupVersion)
+	c.networking, errs[8] = client.Group(config, small, networkingv1.SchemeGroupVersion)
 	return c, first(errs[:]...)
 }
 

@@ -40,6 +40,7 @@ func TestRead(t *testing.T) {
 		"services":                                                       6,
 		"pods":                                                           0,
 		"poddisruptionbudgets.policy":                                    0,
+		"networkpolicies.networking.k8s.io":                              0,
 		"endpointslices.discovery.k8s.io":                                6,
 	}
 	if !maps.Equal(counts, want) {

@@ -20,7 +20,7 @@ func TestWatchBehindALaggingAPIServer(t *testing.T) {
 			populate(s)
 			r := watching(s, frequent)
 			r.await("everything", whole)
-			eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+4 })
+			eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+5 })
 			s.lag(lists)
 			s.put(validating("unseen", serviceClient("policy", "validate")))
 			r.await("the webhook that no watch showed", func(s *inventory.Snapshot) bool {

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -146,6 +147,8 @@ func (c Clients) scopedResources(scope watchScope) []resource {
 		out = c.podResources(scope)
 	case budgetsOfNamespace:
 		out = c.disruptionBudgets(scope)
+	case networkPoliciesOfNamespace:
+		out = c.networkPolicies(scope)
 	case nodeWorkloads:
 		out = c.workloadResources(scope)
 	default:
@@ -176,7 +179,7 @@ func (r resource) limited(underWay chan struct{}) resource {
 // allScoped are the resources that are read in some scope.
 func (c Clients) allScoped() []resource {
 	none := watchScope{}
-	return slices.Concat(c.oneService(none), c.endpointSlices(none), c.podResources(none), c.disruptionBudgets(none), c.workloadResources(none))
+	return slices.Concat(c.oneService(none), c.endpointSlices(none), c.podResources(none), c.disruptionBudgets(none), c.networkPolicies(none), c.workloadResources(none))
 }
 
 func (c Clients) oneService(scope watchScope) []resource {
@@ -211,6 +214,9 @@ func (c Clients) smallClusterResources(scope watchScope) []resource {
 	case budgetsOfCluster:
 		out = c.disruptionBudgets(scope)[0]
 		out.page, out.most, out.owner = 1000, fewInCluster, namespaceOf
+	case networkPoliciesOfCluster:
+		out = c.networkPolicies(scope)[0]
+		out.page, out.most, out.owner = 500, fewInCluster, namespaceOf
 	}
 	out.scope = scope
 	return []resource{out}
@@ -277,6 +283,14 @@ func (c Clients) disruptionBudgets(scope watchScope) []resource {
 		GroupResource: policyv1.Resource("poddisruptionbudgets"),
 		scope:         scope,
 		page:          100, strip: stripDisruptionBudget,
+	}, unrestricted)}
+}
+
+func (c Clients) networkPolicies(scope watchScope) []resource {
+	return []resource{typedResource[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](c.networking, resource{
+		GroupResource: networkingv1.Resource("networkpolicies"),
+		scope:         scope,
+		page:          100, strip: stripNetworkPolicy,
 	}, unrestricted)}
 }
 
@@ -419,6 +433,7 @@ func Permissions() []rbacv1.PolicyRule {
 		{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: read},
 		{APIGroups: []string{appsv1.GroupName}, Resources: []string{"daemonsets", "deployments"}, Verbs: read},
 		{APIGroups: []string{policyv1.GroupName}, Resources: []string{"poddisruptionbudgets"}, Verbs: read},
+		{APIGroups: []string{networkingv1.GroupName}, Resources: []string{"networkpolicies"}, Verbs: read},
 		{APIGroups: []string{openShiftGroup}, Resources: []string{"clusterversions"}, ResourceNames: []string{"version"}, Verbs: []string{"get"}},
 		{NonResourceURLs: []string{metricsPath}, Verbs: []string{"get"}},
 	}

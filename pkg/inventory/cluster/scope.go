@@ -38,6 +38,8 @@ const (
 	podsOfNamespace
 	// budgetsOfNamespace are the PodDisruptionBudgets of such a namespace.
 	budgetsOfNamespace
+	// networkPoliciesOfNamespace are its NetworkPolicies.
+	networkPoliciesOfNamespace
 	// nodeWorkloads are the workloads of a system namespace that nodes need.
 	nodeWorkloads
 	// servicesOfCluster and those after it are all objects of their kind of a
@@ -47,10 +49,11 @@ const (
 	endpointsOfCluster
 	podsOfCluster
 	budgetsOfCluster
+	networkPoliciesOfCluster
 )
 
 // ofCluster are the scopes that are tried before any other.
-var ofCluster = []watchScope{{kind: servicesOfCluster}, {kind: endpointsOfCluster}, {kind: podsOfCluster}, {kind: budgetsOfCluster}}
+var ofCluster = []watchScope{{kind: servicesOfCluster}, {kind: endpointsOfCluster}, {kind: podsOfCluster}, {kind: budgetsOfCluster}, {kind: networkPoliciesOfCluster}}
 
 const (
 	// fewServices is how many Services of a namespace are watched one by one
@@ -127,6 +130,7 @@ func wantedScopes(m *admission.Matcher, broad map[watchScope]bool) map[watchScop
 		{watchScope{kind: endpointsOfCluster}, services, endpointScopes},
 		{watchScope{kind: podsOfCluster}, pods, eachOf(podsOfNamespace)},
 		{watchScope{kind: budgetsOfCluster}, pods, eachOf(budgetsOfNamespace)},
+		{watchScope{kind: networkPoliciesOfCluster}, pods, eachOf(networkPoliciesOfNamespace)},
 	} {
 		if !broad[kind.ofCluster] && len(kind.keys) > 0 {
 			out[kind.ofCluster] = kind.keys

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -80,7 +82,7 @@ func TestWatchByNamespace(t *testing.T) {
 	if len(first.Services) != 5 || len(first.Errors) != 0 {
 		t.Errorf("Services %v, errors %v", first.Services, first.Errors)
 	}
-	want := []string{"endpointslices policy/kubernetes.io/service-name in (s0,s1,s2,s3,s4)", "poddisruptionbudgets policy/", "pods policy/", "services policy/"}
+	want := []string{"endpointslices policy/kubernetes.io/service-name in (s0,s1,s2,s3,s4)", "networkpolicies policy/", "poddisruptionbudgets policy/", "pods policy/", "services policy/"}
 	eventually(t, "a stream for each kind", func() bool { return slices.Equal(inNamespace(s.watched()), want) })
 
 	s.remove(service("policy", "s3"))
@@ -95,8 +97,35 @@ func TestWatchByNamespace(t *testing.T) {
 		}
 		return len(s.Services) == 5 && len(s.Webhooks) == 6
 	})
-	want = []string{"endpointslices policy/kubernetes.io/service-name in (more,s0,s1,s2,s3,s4)", "poddisruptionbudgets policy/", "pods policy/", "services policy/"}
+	want = []string{"endpointslices policy/kubernetes.io/service-name in (more,s0,s1,s2,s3,s4)", "networkpolicies policy/", "poddisruptionbudgets policy/", "pods policy/", "services policy/"}
 	eventually(t, "still a stream for each kind", func() bool { return slices.Equal(inNamespace(s.watched()), want) })
+}
+
+// TestWatchNetworkPolicies: those of the namespaces in which backends run are followed,
+// others are not shown; where they may not be read, all else is.
+func TestWatchNetworkPolicies(t *testing.T) {
+	policy := func(namespace string, rules ...networkingv1.NetworkPolicyIngressRule) *networkingv1.NetworkPolicy {
+		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "deny"}, Spec: networkingv1.NetworkPolicySpec{Ingress: rules}}
+	}
+	for _, large := range []bool{false, true} {
+		s := startServer(t)
+		s.large = large
+		s.put(policy("elsewhere"), policy("policy"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "p"}})
+		s.put(validating("five", fiveServices(s)...))
+		r := watching(s, Options{Debounce: time.Millisecond})
+		r.await("its policy", func(s *inventory.Snapshot) bool {
+			return len(s.NetworkPolicies) == 1 && len(s.Workloads) == 1 && len(s.Isolating(&s.Workloads[0], 8443)) == 1
+		})
+		s.put(policy("policy", networkingv1.NetworkPolicyIngressRule{}))
+		r.await("a rule that opens all", func(s *inventory.Snapshot) bool { return len(s.Isolating(&s.Workloads[0], 8443)) == 0 })
+	}
+	s := startServer(t)
+	s.put(policy("policy"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "p"}}, validating("five", fiveServices(s)...))
+	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "networkpolicies" })
+	got := watching(s, Options{}).await("the rest", func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 && len(s.Workloads) == 1 })
+	if len(got.Errors) != 1 || !strings.Contains(got.Errors[0].Error(), "grant the verbs list and watch on networkpolicies.networking.k8s.io") || len(got.Isolating(&got.Workloads[0], 8443)) > 0 {
+		t.Errorf("errors %v, policies %v", got.Errors, got.NetworkPolicies)
+	}
 }
 
 func inNamespace(watched []string) []string {
@@ -208,7 +237,7 @@ func TestReadInACrowdedNamespace(t *testing.T) {
 }
 
 // inParts are the streams of what stands behind fiveServices in a large cluster.
-var inParts = []string{"endpointslices policy/kubernetes.io/service-name in (s0,s1,s2,s3,s4)", "poddisruptionbudgets policy/", "pods policy/", "services policy/"}
+var inParts = []string{"endpointslices policy/kubernetes.io/service-name in (s0,s1,s2,s3,s4)", "networkpolicies policy/", "poddisruptionbudgets policy/", "pods policy/", "services policy/"}
 
 // TestWatchWhereTheClusterIsForbidden: what may be read only in namespaces is watched
 // there, which is no Error.

@@ -110,6 +110,7 @@ var resources = map[string]schema.GroupVersionKind{
 	"pods":                              {Version: "v1", Kind: "Pod"},
 	"daemonsets":                        {Group: "apps", Version: "v1", Kind: "DaemonSet"},
 	"poddisruptionbudgets":              {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+	"networkpolicies":                   {Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
 	"deployments":                       {Group: "apps", Version: "v1", Kind: "Deployment"},
 }
 
@@ -435,7 +436,7 @@ func (s *fakeServer) list(w http.ResponseWriter, ask request) {
 // ofCluster reports whether the request is about all objects of a kind that is read in
 // namespaces as well.
 func (r request) ofCluster() bool {
-	return r.namespace == "" && slices.Contains([]string{"services", "endpointslices", "pods", "poddisruptionbudgets"}, r.resource)
+	return r.namespace == "" && slices.Contains([]string{"services", "endpointslices", "pods", "poddisruptionbudgets", "networkpolicies"}, r.resource)
 }
 
 func (r request) metadataOnly() bool { return strings.Contains(r.accept, "as=PartialObjectMetadata") }

@@ -9,10 +9,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // The strip functions drop what the inventory does not keep, for two reasons:
@@ -178,11 +181,7 @@ func stripPod(obj metav1.Object) {
 		kept.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: static}
 	}
 	pod.ObjectMeta = kept
-	pod.Spec = corev1.PodSpec{
-		NodeName:          pod.Spec.NodeName,
-		HostNetwork:       pod.Spec.HostNetwork,
-		PriorityClassName: pod.Spec.PriorityClassName,
-	}
+	pod.Spec = inventory.ReducedPod(pod.Spec)
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
 }
 
@@ -204,7 +203,7 @@ func stripDeployment(obj metav1.Object) {
 func stripTemplate(t corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: t.Labels},
-		Spec:       corev1.PodSpec{HostNetwork: t.Spec.HostNetwork, PriorityClassName: t.Spec.PriorityClassName},
+		Spec:       inventory.ReducedPod(t.Spec),
 	}
 }
 
@@ -214,6 +213,13 @@ func stripDisruptionBudget(obj metav1.Object) {
 	b.ObjectMeta = metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}
 	b.Spec = policyv1.PodDisruptionBudgetSpec{Selector: b.Spec.Selector, MinAvailable: b.Spec.MinAvailable, MaxUnavailable: b.Spec.MaxUnavailable}
 	b.Status = policyv1.PodDisruptionBudgetStatus{}
+}
+
+// stripNetworkPolicy drops what a policy says of egress.
+func stripNetworkPolicy(obj metav1.Object) {
+	p := obj.(*networkingv1.NetworkPolicy)
+	p.ObjectMeta = metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}
+	p.Spec.Egress = nil
 }
 
 // stripSlice keeps one address of an endpoint: that there is one matters,

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,8 +83,25 @@ func heavySlice() *discoveryv1.EndpointSlice {
 func heavyTemplate() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"keep-pod": "label"}, Annotations: map[string]string{"DROP": "DROP"}},
-		Spec:       corev1.PodSpec{HostNetwork: true, PriorityClassName: "keep-class", Containers: []corev1.Container{{Name: "DROP"}}},
+		Spec: corev1.PodSpec{HostNetwork: true, PriorityClassName: "keep-class", Containers: []corev1.Container{{
+			Name:           "DROP",
+			Ports:          []corev1.ContainerPort{{Name: "keep-port", ContainerPort: 8443}, {Name: "DROP", Protocol: corev1.ProtocolUDP}},
+			ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "DROP"}}},
+			Lifecycle:      &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"DROP"}}}},
+		}}},
 	}
+}
+
+func heavyNetworkPolicy() *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{ObjectMeta: heavy("a"), Spec: networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"keep": "selector"}},
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		Ingress: []networkingv1.NetworkPolicyIngressRule{{
+			Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt32(8443))}},
+			From:  []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}}, {PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"keep": "keep-peer"}}}},
+		}},
+		Egress: []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "DROP"}}}}},
+	}}
 }
 
 func heavyConfiguration() *admissionv1.ValidatingWebhookConfiguration {
@@ -159,6 +177,8 @@ func TestStrip(t *testing.T) {
 		{"DaemonSet", &appsv1.DaemonSet{ObjectMeta: heavy("a"), Spec: appsv1.DaemonSetSpec{Template: heavyTemplate()}, Status: appsv1.DaemonSetStatus{Conditions: []appsv1.DaemonSetCondition{{Type: "DROP"}}}}, stripDaemonSet, []string{"keep-pod", "keep-class", "hostNetwork"}, false},
 		{"Deployment", &appsv1.Deployment{ObjectMeta: heavy("a"), Spec: appsv1.DeploymentSpec{Replicas: new(int32(7)), Template: heavyTemplate()}, Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: "DROP"}}}}, stripDeployment, []string{"keep-pod", "keep-class", "hostNetwork", `"replicas":7`}, false},
 		{"PodDisruptionBudget", &policyv1.PodDisruptionBudget{ObjectMeta: heavy("a"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"keep": "selector"}}, MaxUnavailable: new(intstr.FromInt32(17))}, Status: policyv1.PodDisruptionBudgetStatus{Conditions: []metav1.Condition{{Type: "DROP"}}}}, stripDisruptionBudget, []string{"selector", "17"}, false},
+		{"NetworkPolicy", heavyNetworkPolicy(), stripNetworkPolicy, []string{"selector", "8443", "10.0.0.0/8", "keep-peer", "Ingress"}, false},
+		{"Pod", &corev1.Pod{ObjectMeta: heavy("a"), Spec: heavyTemplate().Spec, Status: corev1.PodStatus{Message: "DROP"}}, stripPod, []string{"keep-class", "keep-port", "readinessProbe", "preStop"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.strip(tt.obj)

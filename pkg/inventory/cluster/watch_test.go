@@ -306,10 +306,10 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 		verbs          map[string]int
 		watches        int
 	}{
-		{true, false, streamed, 9 + 4 + 2},
-		{false, false, listed, 9 + 4 + 2},
-		{true, true, streamed, 9 + 4 + 3 + 3 + 3 + 2},
-		{false, true, listed, 9 + 4 + 3 + 3 + 3 + 2},
+		{true, false, streamed, 9 + 5 + 2},
+		{false, false, listed, 9 + 5 + 2},
+		{true, true, streamed, 9 + 4 + 3 + 3 + 3 + 3 + 2},
+		{false, true, listed, 9 + 4 + 3 + 3 + 3 + 3 + 2},
 	} {
 		t.Run(fmt.Sprintf("WatchList %v, large %v", tt.streams, tt.large), func(t *testing.T) {
 			s := startServer(t)
@@ -376,7 +376,7 @@ func expectedRequests(verbs map[string]int, large bool) map[string]int {
 			out[verb+" "+path] = n
 		}
 	}
-	all := []string{"/api/v1/services ", "/apis/discovery.k8s.io/v1/endpointslices ", "/api/v1/pods ", "/apis/policy/v1/poddisruptionbudgets "}
+	all := []string{"/api/v1/services ", "/apis/discovery.k8s.io/v1/endpointslices ", "/api/v1/pods ", "/apis/policy/v1/poddisruptionbudgets ", "/apis/networking.k8s.io/v1/networkpolicies "}
 	for _, path := range all {
 		out["list "+path] = 1
 	}
@@ -411,6 +411,9 @@ var byNamespaces = []string{
 	"/apis/policy/v1/namespaces/policy/poddisruptionbudgets ",
 	"/apis/policy/v1/namespaces/convert/poddisruptionbudgets ",
 	"/apis/policy/v1/namespaces/hive/poddisruptionbudgets ",
+	"/apis/networking.k8s.io/v1/namespaces/policy/networkpolicies ",
+	"/apis/networking.k8s.io/v1/namespaces/convert/networkpolicies ",
+	"/apis/networking.k8s.io/v1/namespaces/hive/networkpolicies ",
 }
 
 func TestWatchFollowsWhatIsNamed(t *testing.T) {
@@ -648,7 +651,7 @@ func TestWatchWithAllButOneForbidden(t *testing.T) {
 	populate(s)
 	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource != "mutatingwebhookconfigurations" })
 	r := watching(s, Options{})
-	got := r.await("the one webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Errors) == 14 })
+	got := r.await("the one webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Errors) == 15 })
 	if state := got.State(got.Webhooks[0].Backend); state.Known {
 		t.Errorf("its backend is known to be %+v", state)
 	}
@@ -857,7 +860,7 @@ func TestWatchAfterAnUnseenRestore(t *testing.T) {
 	s.put(validating("lost", serviceClient("policy", "validate")))
 	r := watching(s, Options{test: timing{relistAge: time.Nanosecond}})
 	r.await("the state after the backup", webhooks(5))
-	eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+4 })
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+5 })
 
 	s.restore(backup, namespace("third"), namespace("fourth"))
 	got := r.await("the restored state", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 4 && len(s.Namespaces) == 4 })
@@ -875,7 +878,7 @@ func TestWatchAfterARestoreDuringAnOutage(t *testing.T) {
 	s.put(validating("lost", serviceClient("policy", "validate")))
 	r := watching(s, Options{})
 	r.await("the state after the backup", webhooks(5))
-	eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+4 })
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+5 })
 
 	s.end()
 	r.await("an Error", func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 })

@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -68,6 +69,7 @@ var decoders = map[string]decoder{
 	"StatefulSet.apps":                                              {[]string{"v1"}, true, empty[appsv1.StatefulSet]},
 	"DaemonSet.apps":                                                {[]string{"v1"}, true, empty[appsv1.DaemonSet]},
 	"PodDisruptionBudget.policy":                                    {[]string{"v1", v1beta1}, true, empty[policyv1.PodDisruptionBudget]},
+	"NetworkPolicy.networking.k8s.io":                               {[]string{"v1"}, true, empty[networkingv1.NetworkPolicy]},
 	"ClusterVersion.config.openshift.io":                            {[]string{"v1"}, false, empty[clusterStatus]},
 	"ClusterOperator.config.openshift.io":                           {[]string{"v1"}, false, empty[clusterStatus]},
 }
@@ -115,13 +117,13 @@ func convert(object metav1.Object, version string) any {
 	case *corev1.Service:
 		defaultService(&o.Spec)
 	case *corev1.Pod:
-		o.Spec, o.Status = placed(o.Spec), corev1.PodStatus{Phase: o.Status.Phase, Conditions: o.Status.Conditions}
+		o.Spec, o.Status = inventory.ReducedPod(o.Spec), corev1.PodStatus{Phase: o.Status.Phase, Conditions: o.Status.Conditions}
 	case *appsv1.Deployment:
-		o.Spec.Template.Spec, o.Status = placed(o.Spec.Template.Spec), appsv1.DeploymentStatus{}
+		o.Spec.Template.Spec, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), appsv1.DeploymentStatus{}
 	case *appsv1.StatefulSet:
-		o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, o.Status = placed(o.Spec.Template.Spec), nil, appsv1.StatefulSetStatus{}
+		o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), nil, appsv1.StatefulSetStatus{}
 	case *appsv1.DaemonSet:
-		o.Spec.Template.Spec, o.Status = placed(o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
+		o.Spec.Template.Spec, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
 	case *policyv1.PodDisruptionBudget:
 		o.Status = policyv1.PodDisruptionBudgetStatus{}
 		if s := o.Spec.Selector; version == v1beta1 && s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
@@ -133,12 +135,6 @@ func convert(object metav1.Object, version string) any {
 		return o.server()
 	}
 	return object
-}
-
-// placed returns what is read of a Pod's spec. Pods are most of the objects of a
-// cluster, and their containers are most of a Pod.
-func placed(s corev1.PodSpec) corev1.PodSpec {
-	return corev1.PodSpec{NodeName: s.NodeName, HostNetwork: s.HostNetwork, PriorityClassName: s.PriorityClassName}
 }
 
 func isRegistration(kind string) bool {

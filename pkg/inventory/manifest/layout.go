@@ -136,6 +136,7 @@ var gathered = map[string]objectSet{
 	"apps/statefulsets":                                              nothing,
 	"apps/daemonsets":                                                nothing,
 	"policy/poddisruptionbudgets":                                    nothing,
+	"networking.k8s.io/networkpolicies":                              nothing,
 }
 
 // gatheredFile matches the files of all objects of a resource, GROUP/RESOURCE.yaml, or

@@ -100,21 +100,22 @@ func mustGatherTree() tree {
 		root + "cluster-scoped-resources/core/nodes/a.yaml":                                                        "---\napiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {nodeInfo: {kubeletVersion: v1.32.1}}\n",
 		root + "cluster-scoped-resources/core/nodes/b.yaml":                                                        "---\napiVersion: v1\nkind: Node\nmetadata: {name: b}\n",
 		root + "cluster-scoped-resources/storage.k8s.io/broken.yaml":                                               "{{{",
-		ns + "policy/policy.yaml":                          "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: policy}\n",
-		ns + "policy/core/services.yaml":                   list("- apiVersion: v1\n  kind: Service\n  metadata: {name: policy, namespace: policy}\n  spec: {ports: [{port: 443}]}\n"),
-		ns + "policy/core/endpoints.yaml":                  list("- apiVersion: v1\n  kind: Endpoints\n  metadata: {name: policy, namespace: policy}\n"),
-		ns + "policy/discovery.k8s.io/endpointslices.yaml": list("- apiVersion: discovery.k8s.io/v1\n  kind: EndpointSlice\n  metadata: {name: policy-x, namespace: policy}\n"),
-		ns + "policy/core/pods.yaml":                       list("- apiVersion: v1\n  kind: Pod\n  metadata: {name: policy-1, namespace: policy}\n  spec: {nodeName: a, hostNetwork: true, priorityClassName: p, containers: [{name: c, ports: [{containerPort: 17}]}]}\n"),
-		ns + "policy/apps/deployments.yaml":                list("- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: policy, namespace: policy}\n"),
-		ns + "policy/pods/policy-1/policy-1.yaml":          "not: [read",
-		ns + "policy/pods/policy-1/c/c/logs/current.log":   "a log",
-		ns + "empty/core/services.yaml":                    emptyList,
-		ns + "empty/core/endpoints.yaml":                   emptyList,
-		ns + "full-disk/core/services.yaml":                "",
-		ns + "cut/core/services.yaml":                      "---\napiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata: {name: a, namespace: cut}\n  spec: {ports: [{port: 443}]}\n",
-		ns + "broken/core/services.yaml":                   broken1,
-		ns + "single/core/services/one.yaml":               "---\napiVersion: v1\nkind: Service\nmetadata: {name: one, namespace: single}\nspec: {ports: [{port: 443}]}\n",
-		ns + "old/core/endpoints.yaml":                     list("- apiVersion: v1\n  kind: Endpoints\n  metadata: {name: o, namespace: old}\n  subsets:\n  - addresses: [{ip: 10.0.0.1}]\n    notReadyAddresses: [{ip: 10.0.0.2}]\n    ports: [{port: 8443}]\n"),
+		ns + "policy/policy.yaml":                            "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: policy}\n",
+		ns + "policy/core/services.yaml":                     list("- apiVersion: v1\n  kind: Service\n  metadata: {name: policy, namespace: policy}\n  spec: {ports: [{port: 443}]}\n"),
+		ns + "policy/core/endpoints.yaml":                    list("- apiVersion: v1\n  kind: Endpoints\n  metadata: {name: policy, namespace: policy}\n"),
+		ns + "policy/discovery.k8s.io/endpointslices.yaml":   list("- apiVersion: discovery.k8s.io/v1\n  kind: EndpointSlice\n  metadata: {name: policy-x, namespace: policy}\n"),
+		ns + "policy/core/pods.yaml":                         list("- apiVersion: v1\n  kind: Pod\n  metadata: {name: policy-1, namespace: policy}\n  spec: {nodeName: a, hostNetwork: true, priorityClassName: p, containers: [{name: c, ports: [{containerPort: 17}]}]}\n"),
+		ns + "policy/apps/deployments.yaml":                  list("- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: policy, namespace: policy}\n"),
+		ns + "policy/networking.k8s.io/networkpolicies.yaml": list("- apiVersion: networking.k8s.io/v1\n  kind: NetworkPolicy\n  metadata: {name: deny, namespace: policy}\n  spec: {podSelector: {}}\n"),
+		ns + "policy/pods/policy-1/policy-1.yaml":            "not: [read",
+		ns + "policy/pods/policy-1/c/c/logs/current.log":     "a log",
+		ns + "empty/core/services.yaml":                      emptyList,
+		ns + "empty/core/endpoints.yaml":                     emptyList,
+		ns + "full-disk/core/services.yaml":                  "",
+		ns + "cut/core/services.yaml":                        "---\napiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata: {name: a, namespace: cut}\n  spec: {ports: [{port: 443}]}\n",
+		ns + "broken/core/services.yaml":                     broken1,
+		ns + "single/core/services/one.yaml":                 "---\napiVersion: v1\nkind: Service\nmetadata: {name: one, namespace: single}\nspec: {ports: [{port: 443}]}\n",
+		ns + "old/core/endpoints.yaml":                       list("- apiVersion: v1\n  kind: Endpoints\n  metadata: {name: o, namespace: old}\n  subsets:\n  - addresses: [{ip: 10.0.0.1}]\n    notReadyAddresses: [{ip: 10.0.0.2}]\n    ports: [{port: 8443}]\n"),
 		root + "hostedcluster-x/cluster-scoped-resources/admissionregistration.k8s.io/validatingwebhookconfigurations/other.yaml": strings.ReplaceAll(hookYAML, "policy", "other"),
 		root + "monitoring/prometheus/rules.json": "not JSON",
 	}
@@ -126,6 +127,7 @@ type facts struct {
 	Server                   string
 	OpenShift                bool
 	Nodes, Pods, Deployments int
+	NetworkPolicies          int
 }
 
 func factsOf(o inventory.Objects) facts {
@@ -137,6 +139,8 @@ func factsOf(o inventory.Objects) facts {
 		Nodes:       o.Nodes,
 		Pods:        len(o.Pods),
 		Deployments: len(o.Deployments),
+
+		NetworkPolicies: len(o.NetworkPolicies),
 	}
 }
 
@@ -188,6 +192,8 @@ func TestMustGather(t *testing.T) {
 				OpenShift: true,
 				Nodes:     2,
 				Pods:      1,
+
+				NetworkPolicies: 1,
 			}
 			if diff := cmp.Diff(wantFacts, factsOf(o)); diff != "" {
 				t.Error(diff)

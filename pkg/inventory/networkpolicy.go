@@ -1,0 +1,156 @@
+package inventory
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+)
+
+// NetworkPolicy is what a NetworkPolicy says of calls to the Pods that it selects.
+type NetworkPolicy struct {
+	Key
+	Selector labels.Selector
+	// Open are the TCP ports that it opens to more than Pods.
+	Open OpenPorts
+}
+
+// OpenPorts are ports by their numbers, and by the names that containers give them.
+type OpenPorts struct {
+	// Ranges are sorted, and none overlaps another; Names are sorted.
+	Ranges []PortRange
+	Names  []string
+}
+
+// PortRange are the ports from First to Last.
+type PortRange struct{ First, Last int32 }
+
+// has reports whether the port is among them, where the Pods name some of theirs.
+func (o OpenPorts) has(port int32, named map[string]int32) bool {
+	_, found := slices.BinarySearchFunc(o.Ranges, port, func(r PortRange, port int32) int {
+		if r.First <= port && port <= r.Last {
+			return 0
+		}
+		return cmp.Compare(r.First, port)
+	})
+	for name, number := range named {
+		if _, open := slices.BinarySearch(o.Names, name); number == port && open {
+			return true
+		}
+	}
+	return found
+}
+
+// newOpenPorts are those that the rules open to more than Pods: selectors of Pods and
+// namespaces never select the network of a host, from which an API server calls. Which
+// addresses an ipBlock must have is not known, so each is taken for the right one.
+func newOpenPorts(rules []networkingv1.NetworkPolicyIngressRule) OpenPorts {
+	var out OpenPorts
+	for _, r := range rules {
+		if len(r.From) > 0 && !slices.ContainsFunc(r.From, func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil }) {
+			continue
+		}
+		if len(r.Ports) == 0 {
+			out.Ranges = append(out.Ranges, PortRange{0, math.MaxUint16})
+		}
+		for _, p := range r.Ports {
+			out.add(p)
+		}
+	}
+	out.Ranges = joined(out.Ranges)
+	slices.Sort(out.Names)
+	return out
+}
+
+func (o *OpenPorts) add(p networkingv1.NetworkPolicyPort) {
+	switch {
+	case !isTCP(ptr.Deref(p.Protocol, "")):
+	case p.Port == nil:
+		o.Ranges = append(o.Ranges, PortRange{0, math.MaxUint16})
+	case p.Port.Type == intstr.String:
+		o.Names = append(o.Names, p.Port.StrVal)
+	default:
+		o.Ranges = append(o.Ranges, PortRange{p.Port.IntVal, ptr.Deref(p.EndPort, p.Port.IntVal)})
+	}
+}
+
+func isTCP(p corev1.Protocol) bool { return p == "" || p == corev1.ProtocolTCP }
+
+// joined sorts the ranges, and joins those that overlap.
+func joined(ranges []PortRange) []PortRange {
+	slices.SortFunc(ranges, func(a, b PortRange) int { return cmp.Compare(a.First, b.First) })
+	var out []PortRange
+	for _, r := range ranges {
+		if n := len(out); n > 0 && r.First <= out[n-1].Last {
+			out[n-1].Last = max(out[n-1].Last, r.Last)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// networkPolicies are those of the objects that isolate Pods for ingress, sorted.
+func (o Objects) networkPolicies() []NetworkPolicy {
+	var out []NetworkPolicy
+	for _, p := range o.NetworkPolicies {
+		// Where it lists no types, the API server adds Ingress to whatever its rules say.
+		if len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
+			out = append(out, NetworkPolicy{Key{p.Namespace, p.Name}, podSelector(&p.Spec.PodSelector), newOpenPorts(p.Spec.Ingress)})
+		}
+	}
+	slices.SortFunc(out, func(a, b NetworkPolicy) int { return a.Key.Compare(b.Key) })
+	return out
+}
+
+// Isolating returns the NetworkPolicies that select the Pods of a workload of the
+// Snapshot, where none of them opens the port to more than Pods; nil where one does, or
+// it is not known. They do not apply to Pods on the network of their host.
+func (s *Snapshot) Isolating(w *Workload, port int32) []*NetworkPolicy {
+	p := s.place()
+	p.isolation.Do(func() { p.isolating = s.findIsolating() })
+	policies := p.isolating[w.id()]
+	if port == 0 || slices.ContainsFunc(policies, func(p *NetworkPolicy) bool { return p.Open.has(port, w.Ports) }) {
+		return nil
+	}
+	return policies
+}
+
+// findIsolating finds the policies that select each workload. Where not all could be
+// compared, or too many select it, one that is left out may open what others close.
+func (s *Snapshot) findIsolating() map[workloadID][]*NetworkPolicy {
+	out := map[workloadID][]*NetworkPolicy{}
+	selects := s.newSelection(func(w *Workload) bool { return !w.HostNetwork })
+	for i := range s.NetworkPolicies {
+		p := &s.NetworkPolicies[i]
+		for _, w := range selects.in(p.Namespace, p.Selector) {
+			out[w.id()] = append(out[w.id()], p)
+		}
+	}
+	for id, policies := range out {
+		if selects.left[id.Namespace] < 0 || len(policies) > comparisons {
+			delete(out, id)
+		}
+	}
+	return out
+}
+
+// TargetPort is the port of the workload's Pods that a call of the Service ends at; 0
+// where it is not known.
+func (s *Snapshot) TargetPort(ref ServiceRef, w *Workload) int32 {
+	for _, p := range s.Services[ref.Key].Ports {
+		switch {
+		case p.Port != ref.Port || !isTCP(p.Protocol):
+		case p.TargetPort.Type == intstr.String:
+			return w.Ports[p.TargetPort.StrVal]
+		default:
+			return cmp.Or(p.TargetPort.IntVal, p.Port)
+		}
+	}
+	return 0
+}

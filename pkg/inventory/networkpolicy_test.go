@@ -1,0 +1,208 @@
+package inventory
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
+)
+
+// networkPolicies reads policies of namespace policy, one a line, by their specs.
+func networkPolicies(t *testing.T, specs string) []*networkingv1.NetworkPolicy {
+	t.Helper()
+	var out []*networkingv1.NetworkPolicy
+	for i, spec := range strings.Split(specs, "\n") {
+		p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: fmt.Sprint(i)}}
+		if err := yaml.UnmarshalStrict([]byte(spec), &p.Spec); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// serving is a Deployment with a container that listens on port https, 8443.
+func serving(name string) *appsv1.Deployment {
+	d := deployment(name, 1)
+	d.Spec.Template.Spec = ReducedPod(corev1.PodSpec{Containers: []corev1.Container{
+		{Name: "sidecar", Ports: []corev1.ContainerPort{{ContainerPort: 1}, {Name: "dns", ContainerPort: 8443, Protocol: corev1.ProtocolUDP}}},
+		{Name: "hook", Ports: []corev1.ContainerPort{{Name: "https", ContainerPort: 8443, Protocol: corev1.ProtocolTCP}}},
+	}})
+	return d
+}
+
+// TestIsolating: what policies make of a call from the network of a host to TCP port
+// 8443, by the documentation of NetworkPolicy.
+func TestIsolating(t *testing.T) {
+	for name, tt := range map[string]struct {
+		specs  string
+		closed bool
+	}{
+		"no types, no rules":              {"podSelector: {}", true},
+		"no types, rules for egress":      {"{podSelector: {}, egress: [{}]}", true},
+		"egress alone":                    {"{podSelector: {}, policyTypes: [Egress], egress: []}", false},
+		"both types":                      {"{podSelector: {}, policyTypes: [Egress, Ingress]}", true},
+		"its labels":                      {"podSelector: {matchLabels: {app: a}}", true},
+		"its labels, by an expression":    {"podSelector: {matchExpressions: [{key: app, operator: Exists}]}", true},
+		"other labels":                    {"podSelector: {matchLabels: {app: b}}", false},
+		"a rule that is empty":            {"{podSelector: {}, ingress: [{}]}", false},
+		"from nothing, which is anything": {"{podSelector: {}, ingress: [{from: [], ports: []}]}", false},
+		"from Pods":                       {"{podSelector: {}, ingress: [{from: [{podSelector: {}}]}]}", true},
+		"from all namespaces":             {"{podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}", true},
+		"from anywhere":                   {"{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0}}]}]}", false},
+		"from anywhere but":               {"{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0, except: [10.0.0.0/8]}}]}]}", false},
+		"from Pods and addresses":         {"{podSelector: {}, ingress: [{from: [{podSelector: {}}, {ipBlock: {cidr: 'fd00::/64'}}]}]}", false},
+		"its port":                        {"{podSelector: {}, ingress: [{ports: [{port: 8443}]}]}", false},
+		"its port, to Pods":               {"{podSelector: {}, ingress: [{ports: [{port: 8443}], from: [{podSelector: {}}]}]}", true},
+		"the port of the Service":         {"{podSelector: {}, ingress: [{ports: [{port: 443}]}]}", true},
+		"its port, UDP":                   {"{podSelector: {}, ingress: [{ports: [{port: 8443, protocol: UDP}]}]}", true},
+		"all ports of TCP":                {"{podSelector: {}, ingress: [{ports: [{protocol: TCP}]}]}", false},
+		"all ports of SCTP":               {"{podSelector: {}, ingress: [{ports: [{protocol: SCTP}]}]}", true},
+		"its name":                        {"{podSelector: {}, ingress: [{ports: [{port: https}]}]}", false},
+		"the name of a UDP port":          {"{podSelector: {}, ingress: [{ports: [{port: dns}]}]}", true},
+		"a name that no port has":         {"{podSelector: {}, ingress: [{ports: [{port: webhook}]}]}", true},
+		"a range that ends at it":         {"{podSelector: {}, ingress: [{ports: [{port: 8000, endPort: 8443}]}]}", false},
+		"a range that begins at it":       {"{podSelector: {}, ingress: [{ports: [{port: 8443, endPort: 9000}]}]}", false},
+		"a range before it":               {"{podSelector: {}, ingress: [{ports: [{port: 8000, endPort: 8442}]}]}", true},
+		"ranges that overlap":             {"{podSelector: {}, ingress: [{ports: [{port: 9}, {port: 8000, endPort: 9000}, {port: 8001}, {port: 9500}]}]}", false},
+		"ranges around it":                {"{podSelector: {}, ingress: [{ports: [{port: 8444, endPort: 9000}, {port: 80, endPort: 8442}, {port: 81}]}]}", true},
+		"closed, and opened by another":   {"podSelector: {}\n{podSelector: {matchLabels: {app: a}}, ingress: [{ports: [{port: 8443}]}]}", false},
+		"opened for another":              {"podSelector: {}\n{podSelector: {matchLabels: {app: b}}, ingress: [{ports: [{port: 8443}]}]}", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Objects{Deployments: []*appsv1.Deployment{serving("a")}, NetworkPolicies: networkPolicies(t, tt.specs)}
+			s := o.Snapshot(time.Time{})
+			if got := s.Isolating(&s.Workloads[0], 8443); len(got) > 0 != tt.closed {
+				t.Errorf("isolated by %v, want closed %t", got, tt.closed)
+			}
+		})
+	}
+}
+
+// TestIsolatingElsewhere: policies neither apply in other namespaces nor to the network
+// of a host, and nothing is known of a port that is not known.
+func TestIsolatingElsewhere(t *testing.T) {
+	elsewhere, host := serving("a"), serving("host")
+	elsewhere.Namespace = "elsewhere"
+	host.Spec.Template.Spec.HostNetwork = true
+	o := Objects{Deployments: []*appsv1.Deployment{elsewhere, host, serving("a")}, NetworkPolicies: networkPolicies(t, "podSelector: {}")}
+	s := o.Snapshot(time.Time{})
+	for i, want := range []int{0, 1, 0} {
+		if got := s.Isolating(&s.Workloads[i], 8443); len(got) != want {
+			t.Errorf("%s is isolated by %v, want %d", &s.Workloads[i], got, want)
+		}
+		if got := s.Isolating(&s.Workloads[i], 0); len(got) != 0 {
+			t.Errorf("an unknown port of %s is closed by %v", &s.Workloads[i], got)
+		}
+	}
+}
+
+// TestIsolatingByMany: where not all policies are compared, none is known to close.
+func TestIsolatingByMany(t *testing.T) {
+	for n, closed := range map[int]bool{comparisons: true, comparisons + 1: false} {
+		o := Objects{Deployments: []*appsv1.Deployment{serving("a")}, NetworkPolicies: networkPolicies(t, strings.Repeat("podSelector: {}\n", n-1)+"podSelector: {}")}
+		s := o.Snapshot(time.Time{})
+		if got := s.Isolating(&s.Workloads[0], 8443); len(got) > 0 != closed {
+			t.Errorf("%d policies: isolated by %d, want closed %t", n, len(got), closed)
+		}
+	}
+}
+
+// TestIsolatingChanges: a policy that comes later counts in the next Snapshot alone.
+func TestIsolatingChanges(t *testing.T) {
+	var b Builder
+	o := Objects{Deployments: []*appsv1.Deployment{serving("a")}}
+	before := b.Snapshot(o, time.Time{})
+	o.NetworkPolicies = networkPolicies(t, "podSelector: {}")
+	now := b.Snapshot(o, time.Time{})
+	if len(before.Isolating(&before.Workloads[0], 8443)) > 0 || len(now.Isolating(&now.Workloads[0], 8443)) != 1 || !now.ChangesSince(before).Others {
+		t.Error("the new policy is not seen, or in the Snapshot before as well")
+	}
+}
+
+func TestTargetPort(t *testing.T) {
+	ref := ServiceRef{Key: Key{"policy", "a"}, Port: 443}
+	for name, tt := range map[string]struct {
+		ports []corev1.ServicePort
+		want  int32
+	}{
+		"a number":           {[]corev1.ServicePort{{Port: 443, TargetPort: intstr.FromInt32(8443)}}, 8443},
+		"none":               {[]corev1.ServicePort{{Port: 443}}, 443},
+		"a name":             {[]corev1.ServicePort{{Port: 443, TargetPort: intstr.FromString("https")}}, 8443},
+		"a name of no port":  {[]corev1.ServicePort{{Port: 443, TargetPort: intstr.FromString("dns")}}, 0},
+		"UDP on that number": {[]corev1.ServicePort{{Port: 443, Protocol: corev1.ProtocolUDP}, {Port: 443, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(2)}}, 2},
+		"another number":     {[]corev1.ServicePort{{Port: 80}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "a"}, Spec: corev1.ServiceSpec{Ports: tt.ports}}
+			s := Objects{Deployments: []*appsv1.Deployment{serving("a")}, Services: []*corev1.Service{service}}.Snapshot(time.Time{})
+			if got := s.TargetPort(ref, &s.Workloads[0]); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestContainers: of containers only what a Workload is made of is kept, by whatever
+// keeps it, twice.
+func TestContainers(t *testing.T) {
+	hook := &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}}
+	for name, tt := range map[string]struct {
+		spec                   corev1.PodSpec
+		noReadiness, noPreStop bool
+	}{
+		"unknown":            {corev1.PodSpec{}, false, false},
+		"neither":            {corev1.PodSpec{Containers: []corev1.Container{{Name: "hook"}}}, true, true},
+		"only a post start":  {corev1.PodSpec{Containers: []corev1.Container{{Lifecycle: &corev1.Lifecycle{PostStart: hook.PreStop}}}}, true, true},
+		"one of two":         {corev1.PodSpec{Containers: []corev1.Container{{ReadinessProbe: &corev1.Probe{PeriodSeconds: 3}}, {Lifecycle: hook}}}, false, false},
+		"a sidecar":          {corev1.PodSpec{Containers: []corev1.Container{{}}, InitContainers: []corev1.Container{{ReadinessProbe: &corev1.Probe{}}}}, false, true},
+		"a hook, no probing": {corev1.PodSpec{Containers: []corev1.Container{{Lifecycle: hook}}}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 2 {
+				tt.spec = ReducedPod(tt.spec)
+				d := deployment("a", 1)
+				d.Spec.Template.Spec = tt.spec
+				w := Objects{Deployments: []*appsv1.Deployment{d}}.workloads()[0]
+				if w.NoReadiness != tt.noReadiness || w.NoPreStop != tt.noPreStop {
+					t.Errorf("no readiness %t, no preStop %t", w.NoReadiness, w.NoPreStop)
+				}
+			}
+		})
+	}
+}
+
+func TestAllAtOnce(t *testing.T) {
+	for _, tt := range []struct {
+		strategy, unavailable string
+		replicas              int
+		want                  string
+	}{
+		{"", "", 2, ""},
+		{"Recreate", "", 2, "strategy: Recreate"},
+		{"Recreate", "", 0, ""},
+		{"RollingUpdate", "", 1, ""},
+		{"RollingUpdate", "25%", 1, ""},
+		{"RollingUpdate", "100%", 3, "maxUnavailable: 100%"},
+		{"RollingUpdate", "1", 1, "maxUnavailable: 1"},
+		{"RollingUpdate", "1", 2, ""},
+		{"RollingUpdate", "5", 2, "maxUnavailable: 5"},
+		{"RollingUpdate", "5", 0, ""},
+		{"RollingUpdate", "many", 2, ""},
+	} {
+		s := appsv1.DeploymentStrategy{Type: appsv1.DeploymentStrategyType(tt.strategy)}
+		if tt.unavailable != "" {
+			s.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: value(tt.unavailable)}
+		}
+		if got := allAtOnce(s, tt.replicas); got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}
