@@ -39,6 +39,30 @@ func TestAdmissionPolicies(t *testing.T) {
 		scraper.AwaitNoFinding("param-kind-missing", testenv.Identity("validatingpolicy", name, name))
 		scraper.AwaitFinding("policy-without-effect", "info", testenv.Identity("validatingpolicy", name, name))
 	})
+	t.Run("policy-expression", func(t *testing.T) {
+		t.Parallel()
+		name := w.policy(t, "expression-e2e", func(p *admissionv1.ValidatingAdmissionPolicy) {
+			p.Spec.Validations[0].Expression = `object.dat.size() < 5`
+		})
+		w.bind(t, name, func(*admissionv1.ValidatingAdmissionPolicyBinding) {})
+		testenv.Eventually(t, func() error { return w.Refused(t, name, "no such key: dat") })
+		scraper.AwaitFinding("policy-expression", "warning", testenv.Identity("validatingpolicy", name, name))
+		policies := w.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+		testenv.Eventually(t, func() error {
+			p, err := policies.Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			p.Spec.Validations[0].Expression = `!has(object.data) || object.data.size() < 5`
+			_, err = policies.Update(t.Context(), p, metav1.UpdateOptions{})
+			return err
+		})
+		scraper.AwaitNoFinding("policy-expression", testenv.Identity("validatingpolicy", name, name))
+		testenv.Eventually(t, func() error {
+			_, err := w.CreateConfigMap(t, name)
+			return err
+		})
+	})
 	t.Run("resource-names-gap", func(t *testing.T) {
 		t.Parallel()
 		name := w.policy(t, "names-e2e", func(p *admissionv1.ValidatingAdmissionPolicy) {
