@@ -38,9 +38,12 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(r
 	if err := nothingRead(ctx, all, found.Errors); err != nil {
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
 	}
-	scoped := r.readScopes(ctx, clients, found.Snapshot(began))
+	snapshot := found.Snapshot(began)
+	scoped := r.readScopes(ctx, clients, snapshot)
 	o := assemble(options, slices.Concat(all, scoped), info)
 	o.Current = began
+	params, failures := r.readParams(ctx, clients, snapshot)
+	o.Params, o.Errors = params, append(o.Errors, errorsByCause(failures)...)
 	return o, ctx.Err()
 }
 

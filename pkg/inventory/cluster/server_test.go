@@ -111,6 +111,7 @@ var resources = map[string]schema.GroupVersionKind{
 	"daemonsets":                        {Group: "apps", Version: "v1", Kind: "DaemonSet"},
 	"poddisruptionbudgets":              {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 	"deployments":                       {Group: "apps", Version: "v1", Kind: "Deployment"},
+	"configmaps":                        {Version: "v1", Kind: "ConfigMap"},
 }
 
 func startServer(t *testing.T) *fakeServer {
@@ -576,9 +577,13 @@ func (s *fakeServer) group(gv schema.GroupVersion, names []string) apidiscoveryv
 	for _, name := range names {
 		kind := &metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: "Kind"}
 		parent, sub, ok := strings.Cut(name, "/")
+		verbs := []string{"create", "get"}
+		if name == "configmaps" { // params of policies
+			kind.Kind, verbs = resources[name].Kind, append(verbs, "list")
+		}
 		if !ok {
 			version.Resources = append(version.Resources, apidiscoveryv2.APIResourceDiscovery{
-				Resource: parent, ResponseKind: kind, Scope: apidiscoveryv2.ScopeNamespace, Verbs: []string{"create", "get"},
+				Resource: parent, ResponseKind: kind, Scope: apidiscoveryv2.ScopeNamespace, Verbs: verbs,
 			})
 			continue
 		}
