@@ -18,7 +18,7 @@ var paramMissing = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("refuses %s, whatever its matchConditions and validationActions say: %s (parameterNotFoundAction Deny)", ruledRequests(p), JoinBounded(missing)),
-			Fix:     fmt.Sprintf("create the params; until then %s", deleteBindings(lacking)),
+			Fix:     fmt.Sprintf("create the params, or let requests through until they exist: %s", deleteBindings(lacking)),
 		}}
 	},
 }

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"k8s.io/utils/ptr"
@@ -90,7 +91,7 @@ func policyRef(t Type, name string) Ref { return Ref{Type: t, Configuration: nam
 // addPolicies adds the policies with their bindings, sorted by type and name, and the
 // bindings of those that the input lacks; they are those of before where all objects are.
 func (b *Builder) addPolicies(s *Snapshot, o Objects) {
-	if was := &b.objects; b.before != nil && len(o.Params)+len(was.Params) == 0 &&
+	if was := &b.objects; b.before != nil && maps.EqualFunc(o.Params, was.Params, slices.Equal) &&
 		slices.Equal(o.MutatingPolicies, was.MutatingPolicies) && slices.Equal(o.ValidatingPolicies, was.ValidatingPolicies) &&
 		slices.Equal(o.MutatingPolicyBindings, was.MutatingPolicyBindings) && slices.Equal(o.ValidatingPolicyBindings, was.ValidatingPolicyBindings) {
 		s.Policies, s.Unbound = b.before.Policies, b.before.Unbound

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,32 +20,43 @@ const (
 )
 
 // readParams asks which params exist that bindings name, by the metadata of a list. They
-// may be of any kind, which few users may list: those that are forbidden are unknown.
-func (r *reader) readParams(ctx context.Context, clients Clients, s *inventory.Snapshot) (map[inventory.ParamQuery][]string, []failure) {
-	queries, resources := clients.paramQueries(s)
-	out := make(map[inventory.ParamQuery][]string, len(queries))
-	var failures []failure
+// may be of any kind, which few users may list: those that are forbidden are unknown, and
+// where a list fails, what was known is kept.
+func (r *reader) readParams(ctx context.Context, clients Clients, s *inventory.Snapshot, info serverInfo) serverInfo {
+	ctx, cancel := context.WithTimeout(ctx, serverInfoTimeout)
+	defer cancel()
+	queries, resources := clients.paramQueries(s, info.paramsRefused)
+	refused := map[inventory.ParamQuery]bool{}
+	maps.Copy(refused, info.paramsRefused)
+	before := info.params
+	info.params, info.paramsRefused = map[inventory.ParamQuery][]string{}, refused
 	for i, c := range r.readAll(ctx, resources) {
 		switch {
 		case c.known:
-			out[queries[i]] = namespacesOf(c.objects)
-		case c.failure != nil && !c.failure.refused() && c.failure.err != errTooBroad:
-			failures = append(failures, *c.failure)
+			info.params[queries[i]] = namespacesOf(c.objects)
+		case c.failure == nil:
+		case c.failure.refused() || c.failure.err == errTooBroad:
+			refused[queries[i]] = true
+		default:
+			info.failures = append(info.failures, *c.failure)
+			if was, known := before[queries[i]]; known {
+				info.params[queries[i]] = was
+			}
 		}
 	}
-	return out, failures
+	return info
 }
 
 // paramQueries are what is asked, each once, with the list that answers it. A kind that is
 // not served has no params to list.
-func (c Clients) paramQueries(s *inventory.Snapshot) ([]inventory.ParamQuery, []resource) {
+func (c Clients) paramQueries(s *inventory.Snapshot, refused map[inventory.ParamQuery]bool) ([]inventory.ParamQuery, []resource) {
 	var queries []inventory.ParamQuery
 	var resources []resource
 	for _, p := range s.Policies {
 		for _, b := range p.Bindings {
 			q, ok := p.ParamQuery(b)
 			served, isServed := servedParams(s, q)
-			if !ok || !isServed || len(queries) == maxParamQueries || slices.Contains(queries, q) {
+			if !ok || !isServed || refused[q] || len(queries) == maxParamQueries || slices.Contains(queries, q) {
 				continue
 			}
 			queries, resources = append(queries, q), append(resources, c.params(q, served))

@@ -40,10 +40,8 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(r
 	}
 	snapshot := found.Snapshot(began)
 	scoped := r.readScopes(ctx, clients, snapshot)
-	o := assemble(options, slices.Concat(all, scoped), info)
+	o := assemble(options, slices.Concat(all, scoped), r.readParams(ctx, clients, snapshot, info))
 	o.Current = began
-	params, failures := r.readParams(ctx, clients, snapshot)
-	o.Params, o.Errors = params, append(o.Errors, errorsByCause(failures)...)
 	return o, ctx.Err()
 }
 

@@ -181,6 +181,46 @@ func TestReadParams(t *testing.T) {
 	}
 }
 
+// TestWatchParams: params that come and go show in a Snapshot, once the server is asked
+// anew; what is forbidden is not asked each time.
+func TestWatchParams(t *testing.T) {
+	s := startServer(t)
+	s.groups[schema.GroupVersion{Version: "v1"}] = []string{"configmaps", "pods"}
+	p, b := validatingPolicy("limits"), policyBinding("limits")
+	p.Spec.ParamKind, b.Spec.ParamRef = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, &admissionv1.ParamRef{Name: "limits", Namespace: "shop"}
+	s.put(p, b)
+	watched := watching(s, Options{Resync: 50 * time.Millisecond})
+	params := func(want string) func(*inventory.Snapshot) bool {
+		return func(s *inventory.Snapshot) bool {
+			b := s.Policies[0].Bindings[0]
+			return fmt.Sprint(b.ParamsKnown, b.ParamsIn) == want
+		}
+	}
+	watched.await("no params", params("true []"))
+	limits := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "limits"}}
+	s.put(limits)
+	watched.await("params", params("true [shop]"))
+	s.refuse(http.StatusGatewayTimeout, func(r request) bool { return r.resource == "configmaps" })
+	failed := watched.await("an error", func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 })
+	if !params("true [shop]")(failed) {
+		t.Error("a failing API server makes known params unknown")
+	}
+	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "configmaps" })
+	since := time.Now()
+	watched.await("unknown params", func(s *inventory.Snapshot) bool { return s.Taken.After(since) && params("false []")(s) })
+	asked := len(s.asked())
+	watched.await("a later Snapshot", func(*inventory.Snapshot) bool { return len(s.asked()) > asked+8 })
+	refused := 0
+	for _, ask := range s.asked()[asked:] {
+		if ask.resource == "configmaps" {
+			refused++
+		}
+	}
+	if refused > 1 {
+		t.Errorf("asked %d times for what is forbidden", refused)
+	}
+}
+
 func TestReadNothing(t *testing.T) {
 	s := startServer(t)
 	canceled, cancel := context.WithCancel(t.Context())
