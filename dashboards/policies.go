@@ -31,7 +31,8 @@ func policyPanels() []Panel {
 		const check = "apiserver_%[1]s_admission_policy_check_duration_seconds"
 		return Query{Legend: kind, Expr: fmt.Sprintf(either(
 			`histogram_quantile(0.99, sum by (le) (rate(`+check+`_bucket{cluster=~"$cluster"}[$__rate_interval])))`,
-			`histogram_quantile(0.99, sum(rate(`+check+`{cluster=~"$cluster"}[$__rate_interval])))`), kind)}
+			`histogram_quantile(0.99, sum(rate(`+check+`{cluster=~"$cluster"}[$__rate_interval])))`,
+		), kind)}
 	}
 	return []Panel{
 		chart("Denials and failures",

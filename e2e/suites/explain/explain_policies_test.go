@@ -121,7 +121,7 @@ func registrations() admissionv1.NamedRuleWithOperations {
 
 const sentinelName = "sentinel"
 
-// withoutParams leaves out what is said of policies with params: a file does not show
+// withoutParams leaves out the steps of policies with params: a file does not show
 // which exist.
 func (c *configurations) withoutParams(e explanation) explanation {
 	hasParams := func(name string) bool {
