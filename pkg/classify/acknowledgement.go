@@ -192,7 +192,7 @@ func (r *Report) acknowledgeAnnotated() []*Finding {
 	}
 	for _, p := range r.Snapshot.Policies {
 		if checks := uncovered(known[configurationOf(p.Ref)]); len(checks) > 0 {
-			problem := unusedAnnotation("has an annotation %s that", typed(strings.ToLower(p.Object.Kind), p.Name), checks, p.Object.Owner)
+			problem := unusedAnnotation("has an annotation %s that", TypeAndName(strings.ToLower(p.Object.Kind), p.Name), checks, p.Object.Owner)
 			unused = append(unused, &Finding{Check: staleAcknowledgement, Webhook: p.Ref, Source: p.Object.Source, Problem: problem})
 		}
 	}

@@ -26,7 +26,7 @@ func policiesOn(class Class, check string) func(*PolicyProfile) []Problem {
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("is evaluated for the %s resources %s and is not approved", class, JoinBounded(in)),
-			Fix:     approveObject(typed(kindArgument(p), p.Name), check),
+			Fix:     approveObject(TypeAndName(kindArgument(p), p.Name), check),
 		}}
 	}
 }
