@@ -37,6 +37,7 @@ func webhooks() Board {
 			{Title: "Latency per webhook", Panels: latencyPanels()},
 			{Title: "Failures and rejections per webhook", Panels: failurePanels()},
 			{Title: "Per resource", Panels: resourcePanels()},
+			{Title: "Admission policies", Panels: policyPanels()},
 			{Title: "All admission", Panels: overallPanels()},
 			{Title: "Inventory", Panels: inventoryPanels()},
 			{Title: "Certificates", Panels: certificatePanels()},

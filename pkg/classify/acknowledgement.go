@@ -190,6 +190,12 @@ func (r *Report) acknowledgeAnnotated() []*Finding {
 		}
 		delete(known, key) // reported once, with the configuration's first webhook
 	}
+	for _, p := range r.Snapshot.Policies {
+		if checks := uncovered(known[configurationOf(p.Ref)]); len(checks) > 0 {
+			problem := unusedAnnotation("has an annotation %s that", TypeAndName(strings.ToLower(p.Object.Kind), p.Name), checks, p.Object.Owner)
+			unused = append(unused, &Finding{Check: staleAcknowledgement, Webhook: p.Ref, Source: p.Object.Source, Problem: problem})
+		}
+	}
 	return unused
 }
 

@@ -122,6 +122,7 @@ var Checks = []*Check{
 	caBundleExpiring,
 	failingMatchCondition,
 	paramKindMissing,
+	paramMissing,
 	policyExpression,
 	backendUnreachable,
 	servingCertificate,

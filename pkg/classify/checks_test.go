@@ -24,8 +24,8 @@ var taken = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // fixture reads a file as a cluster that holds just what the file says. Its
 // comments "# server: v1.36", "# routing: cluster-ip", "# probe: …" and
-// "# called-last-week: TYPE NAME, …" say the rest: a manifest cannot answer a
-// dial, and has no metrics.
+// "# called-last-week: TYPE NAME, …" and "# params: …" say the rest: a manifest cannot
+// answer a dial, and has no metrics.
 func fixture(t *testing.T, file string) *inventory.Snapshot {
 	t.Helper()
 	o, _ := manifest.Read([]string{file}, manifest.Options{})
@@ -45,7 +45,22 @@ func fixture(t *testing.T, file string) *inventory.Snapshot {
 	s := o.Snapshot(taken)
 	s.Probes = probes(t, s, text)
 	s.Observed = observed(header(text, "called-last-week"))
+	readParams(s, text)
 	return s
+}
+
+// readParams reads the comments "# params: BINDING" and "# params: BINDING in NAMESPACE":
+// whether the params of a binding exist is no part of manifests.
+func readParams(s *inventory.Snapshot, text string) {
+	for _, m := range regexp.MustCompile(`(?m)^# params: (\S+)(?: in (\S+))?$`).FindAllStringSubmatch(text, -1) {
+		for _, p := range s.Policies {
+			for _, b := range p.Bindings {
+				if b.Object.Name == m[1] {
+					b.ParamsKnown, b.ParamsIn = true, strings.Fields(m[2])
+				}
+			}
+		}
+	}
 }
 
 // observed is what a Prometheus knows of the last week, if anything.

@@ -127,7 +127,7 @@ func changedBy(owner inventory.Owner) string {
 func revertedBy(owner inventory.Owner) string {
 	name := quoted(owner.Name)
 	switch owner.Tool {
-	case "":
+	case "", "webhook-auditor": // itself reverts nothing
 		return ""
 	case "helm":
 		return fmt.Sprintf("the next helm upgrade reverts that: change the values or templates of release %s", name)

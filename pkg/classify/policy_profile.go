@@ -115,16 +115,16 @@ func (e *Evaluator) findOfPolicies(w *work, r, last *Report) []*Finding {
 	return out
 }
 
-// deleteBindings is the command that ends what the policy does.
-func deleteBindings(p *PolicyProfile) string {
+// deleteBindings is the command that ends what a policy does by the bindings.
+func deleteBindings(bindings []*inventory.PolicyBinding) string {
 	var commands []string
-	for _, b := range p.Bindings[:min(len(p.Bindings), 3)] {
+	for _, b := range bindings[:min(len(bindings), 3)] {
 		commands = append(commands, DeleteBinding(b))
 	}
-	if rest := len(p.Bindings) - len(commands); rest > 0 {
+	if rest := len(bindings) - len(commands); rest > 0 {
 		commands = append(commands, fmt.Sprintf("and so on for %s more", inventory.Counted(rest, "binding")))
 	}
-	return strings.Join(commands, " && ") + changedBy(p.Bindings[0].Object.Owner)
+	return strings.Join(commands, " && ") + changedBy(bindings[0].Object.Owner)
 }
 
 // kindArgument is the policy's kind as kubectl takes it.

@@ -231,6 +231,11 @@ func renamed(t *testing.T, file, name string) *Report {
 		}
 	}
 	snapshot.Probes, snapshot.Observed = probes, calledLike(s, snapshot)
+	for i, p := range s.Policies {
+		for j, b := range p.Bindings {
+			snapshot.Policies[i].Bindings[j].ParamsIn, snapshot.Policies[i].Bindings[j].ParamsKnown = b.ParamsIn, b.ParamsKnown
+		}
+	}
 	return evaluate(t, policy, snapshot)
 }
 

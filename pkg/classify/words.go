@@ -126,12 +126,16 @@ func hasName(name string) func(admissionv1.MatchCondition) bool {
 }
 
 // approve is how to make an informational finding go away for good.
-func approve(p *Profile, check string) string {
+func approve(p *Profile, check string) string { return approveObject(ObjectName(p), check) }
+
+func approveObject(object, check string) string {
 	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or %s",
-		ObjectName(p), ApprovalAnnotation, accept(p, check))
+		object, ApprovalAnnotation, acceptOf(object, check))
 }
 
 // accept is how to keep a finding that is known, out of everyone's way.
-func accept(p *Profile, check string) string {
-	return fmt.Sprintf("accept the finding: kubectl annotate %s %s='%s: REASON'", ObjectName(p), acknowledgeAnnotation, check)
+func accept(p *Profile, check string) string { return acceptOf(ObjectName(p), check) }
+
+func acceptOf(object, check string) string {
+	return fmt.Sprintf("accept the finding: kubectl annotate %s %s='%s: REASON'", object, acknowledgeAnnotation, check)
 }

@@ -24,11 +24,14 @@ type Objects struct {
 	MutatingPolicyBindings   []*admissionv1.MutatingAdmissionPolicyBinding
 	ValidatingPolicies       []*admissionv1.ValidatingAdmissionPolicy
 	ValidatingPolicyBindings []*admissionv1.ValidatingAdmissionPolicyBinding
-	CRDs                     []*apiextensionsv1.CustomResourceDefinition
-	Namespaces               []*metav1.PartialObjectMetadata
-	Services                 []*corev1.Service
-	EndpointSlices           []*discoveryv1.EndpointSlice
-	APIServices              []*apiregistrationv1.APIService
+	// Params are the namespaces in which there are params of a binding, "" for those
+	// that are cluster-scoped; what is not asked for, or may not be read, is unknown.
+	Params         map[ParamQuery][]string
+	CRDs           []*apiextensionsv1.CustomResourceDefinition
+	Namespaces     []*metav1.PartialObjectMetadata
+	Services       []*corev1.Service
+	EndpointSlices []*discoveryv1.EndpointSlice
+	APIServices    []*apiregistrationv1.APIService
 	// Pods are those of the namespaces in which backends run; of a cluster
 	// their metadata, node, host network and priority class are enough.
 	Pods []*corev1.Pod

@@ -28,6 +28,11 @@ type Observation struct {
 	Scraped int
 	// Webhooks are those that were called, by their series.
 	Webhooks map[Series]Behavior
+	// Policies are the admission policies that counted checks: one that validates
+	// counts what it refused (as Refused, also where failurePolicy Fail made a failure
+	// of it), what failed and passed, and what it reported; one that mutates counts
+	// each mutation.
+	Policies map[Series]Behavior
 	// CalledLastWeek are the webhooks that were called within a week; nil where
 	// the source does not cover all of that.
 	CalledLastWeek map[Series]bool
@@ -82,6 +87,14 @@ type Quantile struct {
 	// Beyond says that it is more than Seconds, the highest edge of the
 	// histogram.
 	Beyond bool
+}
+
+// Of is what was measured of the webhook or policy.
+func (o *Observation) Of(series Series) Behavior {
+	if series.Type.IsPolicy() {
+		return o.Policies[series]
+	}
+	return o.Webhooks[series]
 }
 
 // Failed counts all failures.

@@ -314,6 +314,12 @@ func lastWrite(m *metav1.ObjectMeta) Write {
 	return last
 }
 
+// ownTool is this program as the owner of objects. Those of its policies that older
+// versions wrote have no label.
+const ownTool = "webhook-auditor"
+
+var ownPolicies = []string{"webhook-auditor-run-level-guard", "webhook-auditor-registration-warnings"}
+
 // ownerOf returns who manages an object. What an owner reference or a GitOps
 // tool says outranks the tool that rendered the manifest.
 func ownerOf(m *metav1.ObjectMeta) Owner {
@@ -336,6 +342,9 @@ func ownerOf(m *metav1.ObjectMeta) Owner {
 	}
 	if m.Labels["app.kubernetes.io/managed-by"] == "Helm" {
 		return Owner{Tool: "helm", Name: m.Labels["app.kubernetes.io/instance"]}
+	}
+	if m.Labels["app.kubernetes.io/part-of"] == ownTool || slices.Contains(ownPolicies, m.Name) {
+		return Owner{Tool: ownTool, Name: strings.TrimPrefix(m.Name, ownTool+"-")}
 	}
 	return Owner{}
 }

@@ -22,6 +22,7 @@ var controllers = []string{
 	"root-ca-certificate-publisher-controller",
 	"deployment-controller",
 	"replicaset-controller",
+	"validatingadmissionpolicy-status-controller",
 }
 
 // unread are the API server's largest series that nothing here reads: more than

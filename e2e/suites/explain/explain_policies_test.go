@@ -121,9 +121,24 @@ func registrations() admissionv1.NamedRuleWithOperations {
 
 const sentinelName = "sentinel"
 
-// lacksParamKind reports whether the kind of a policy's params is not served.
-func (c *configurations) lacksParamKind() bool {
-	return slices.ContainsFunc(c.policies, func(p policy) bool { return p.params != nil && p.params.Kind == "Missing" })
+// withoutParams leaves out the steps of policies with params: a file does not show
+// which exist.
+func (c *configurations) withoutParams(e explanation) explanation {
+	hasParams := func(name string) bool {
+		return slices.ContainsFunc(c.policies, func(p policy) bool { return p.name == name && p.params != nil })
+	}
+	out := explanation{Notes: e.Notes}
+	for _, step := range e.Chain {
+		if !hasParams(step.Name) {
+			out.Chain = append(out.Chain, step)
+		}
+	}
+	for _, step := range e.Skipped {
+		if !hasParams(step.Name) {
+			out.Skipped = append(out.Skipped, step)
+		}
+	}
+	return out
 }
 
 func someBinding(r *rand.Rand, p policy, name string) policyBinding {

@@ -39,6 +39,59 @@ func TestAdmissionPolicies(t *testing.T) {
 		scraper.AwaitNoFinding("param-kind-missing", testenv.Identity("validatingpolicy", name, name))
 		scraper.AwaitFinding("policy-without-effect", "info", testenv.Identity("validatingpolicy", name, name))
 	})
+	t.Run("param-missing", func(t *testing.T) {
+		t.Parallel()
+		name := w.policy(t, "param-e2e", func(p *admissionv1.ValidatingAdmissionPolicy) {
+			p.Spec.ParamKind = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
+			p.Spec.Validations[0].Expression = "true"
+		})
+		w.bind(t, name, func(b *admissionv1.ValidatingAdmissionPolicyBinding) { // would only record it
+			b.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Audit}
+			b.Spec.ParamRef = &admissionv1.ParamRef{Name: name, Namespace: "default", ParameterNotFoundAction: new(admissionv1.DenyAction)}
+		})
+		audited := func(want bool) {
+			t.Helper()
+			out := testenv.Command(t, "audit", "validatingadmissionpolicy/"+name, "--kubeconfig="+w.Plane.Kubeconfig(), "--fail-on=never", "-o=json").Stdout
+			if strings.Contains(out, `"param-missing"`) != want {
+				t.Errorf("param-missing is wanted: %v; audit says\n%s", want, out)
+			}
+		}
+		testenv.Eventually(t, func() error { return w.Refused(t, name, "no params found for policy binding") })
+		audited(true)
+		maps := w.Kube.CoreV1().ConfigMaps("default")
+		_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		testenv.Must(t, err)
+		t.Cleanup(func() { _ = maps.Delete(context.Background(), name, metav1.DeleteOptions{}) })
+		testenv.Eventually(t, func() error {
+			_, err := w.CreateConfigMap(t, name)
+			return err
+		})
+		audited(false)
+	})
+	t.Run("policy-expression", func(t *testing.T) {
+		t.Parallel()
+		name := w.policy(t, "expression-e2e", func(p *admissionv1.ValidatingAdmissionPolicy) {
+			p.Spec.Validations[0].Expression = `object.dat.size() < 5`
+		})
+		w.bind(t, name, func(*admissionv1.ValidatingAdmissionPolicyBinding) {})
+		testenv.Eventually(t, func() error { return w.Refused(t, name, "no such key: dat") })
+		scraper.AwaitFinding("policy-expression", "warning", testenv.Identity("validatingpolicy", name, name))
+		policies := w.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+		testenv.Eventually(t, func() error {
+			p, err := policies.Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			p.Spec.Validations[0].Expression = `!has(object.data) || object.data.size() < 5`
+			_, err = policies.Update(t.Context(), p, metav1.UpdateOptions{})
+			return err
+		})
+		scraper.AwaitNoFinding("policy-expression", testenv.Identity("validatingpolicy", name, name))
+		testenv.Eventually(t, func() error {
+			_, err := w.CreateConfigMap(t, name)
+			return err
+		})
+	})
 	t.Run("resource-names-gap", func(t *testing.T) {
 		t.Parallel()
 		name := w.policy(t, "names-e2e", func(p *admissionv1.ValidatingAdmissionPolicy) {

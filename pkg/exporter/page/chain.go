@@ -80,6 +80,9 @@ func (v *view) chain(c admission.Chain) *chain {
 	out := &chain{Webhooks: len(c.Steps), Worst: worstText(c.Request.Operation, budget.Total()), Drawing: v.draw(c), Observed: report.SourceLine(v.Snapshot.Observed)}
 	if len(c.Policies) > 0 {
 		out.PolicyCost = report.PolicyCost
+		if out.Observed != "" {
+			out.Observed += " " + report.PolicyCounts
+		}
 	}
 	for _, part := range []struct {
 		seconds time.Duration
@@ -112,9 +115,9 @@ func (v *view) step(s report.ChainStep) stepRow {
 	row := stepRow{ChainStep: s, Link: v.webhook(ref), Kind: typeTitle(s.Type), BroughtBy: s.Configuration}
 	if s.Type.IsPolicy() {
 		row.BroughtBy = boundBy(s)
-		return row
+	} else {
+		row.Seconds = secondsText(time.Duration(s.TimeoutSeconds) * time.Second)
 	}
-	row.Seconds = secondsText(time.Duration(s.TimeoutSeconds) * time.Second)
 	if o := v.Snapshot.Observed; o != nil {
 		cells := report.ObservedCells(o, ref)
 		row.Cells = &cells

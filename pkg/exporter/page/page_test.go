@@ -392,6 +392,25 @@ func TestPoliciesInChain(t *testing.T) {
 	}
 }
 
+// TestPoliciesObserved: the chain shows what policies counted, and what they cannot.
+func TestPoliciesObserved(t *testing.T) {
+	rules := &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: validating("", "", "pods").Rules[0]}}}
+	o := inventory.Objects{
+		ValidatingPolicies:       []*admissionv1.ValidatingAdmissionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{MatchConstraints: rules}}},
+		ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "strict"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "limits", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}},
+	}
+	s := o.Snapshot(reporttest.Taken)
+	s.Observed = &inventory.Observation{Source: "prometheus", Servers: []inventory.ObservedServer{{Address: "http://prometheus"}}, Policies: map[inventory.Series]inventory.Behavior{
+		{Type: inventory.ValidatingPolicy, Name: "limits"}: {Calls: 150, CallsPerSecond: 2.5, Refused: 150, P99: inventory.Quantile{Seconds: 0.0009, Known: true}},
+	}}
+	_, body, _ := get(t, serve(evaluated(t, s)), "/resources/pods?operation=CREATE")
+	for _, want := range []string{`<td class="n">2.50</td><td class="n">-</td><td class="n">`, `<td class="n">-</td></tr>`, "API server counts failed checks alone"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in:\n%s", want, body)
+		}
+	}
+}
+
 // TestManyInACycle: a cycle of many groups is one node of the drawing.
 func TestManyInACycle(t *testing.T) {
 	const n = 40

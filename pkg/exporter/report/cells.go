@@ -9,7 +9,7 @@ import (
 // Cells are what was measured of a webhook, as tables show it.
 type Cells struct{ Calls, P50, P99, Failing, Refused, Share string }
 
-// ObservedCells are the cells of a webhook; "-" where nothing was measured.
+// ObservedCells are the cells of a webhook or policy; "-" where nothing was measured.
 func ObservedCells(o *inventory.Observation, ref inventory.Ref) Cells {
 	found := newObserved(o, ref.Series())
 	if found == nil {
@@ -23,8 +23,11 @@ func ObservedCells(o *inventory.Observation, ref inventory.Ref) Cells {
 	if found.Calls == 0 && found.Failing == 0 { // shares of nothing are unknown, not 0
 		c.Failing, c.Refused, c.Share = "-", "-", "-"
 	}
-	if ref.Type == inventory.Conversion {
+	if ref.Type != inventory.Mutating && ref.Type != inventory.Validating {
 		c.Share = "-"
+	}
+	if ref.Type == inventory.ValidatingPolicy && found.FailedOpen == 0 {
+		c.Failing = "-" // what failed and refused a request counts as refused
 	}
 	return c
 }

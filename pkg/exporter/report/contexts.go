@@ -119,8 +119,8 @@ func WriteContexts(w io.Writer, d Document) error {
 
 // InContext returns the Top with the context of the kubeconfig at all that it holds.
 func (t Top) InContext(name string) Top {
-	t.Webhooks, t.NotCalled, t.Errors = slices.Clone(t.Webhooks), slices.Clone(t.NotCalled), slices.Clone(t.Errors)
-	for _, lines := range [][]TopWebhook{t.Webhooks, t.NotCalled} {
+	t.Webhooks, t.NotCalled, t.Policies, t.Errors = slices.Clone(t.Webhooks), slices.Clone(t.NotCalled), slices.Clone(t.Policies), slices.Clone(t.Errors)
+	for _, lines := range [][]TopWebhook{t.Webhooks, t.NotCalled, t.Policies} {
 		for i := range lines {
 			lines[i].Context = name
 		}
@@ -135,10 +135,11 @@ func (t Top) InContext(name string) Top {
 
 // MergeTops returns one Top of several clusters, sorted as each is.
 func MergeTops(tops []Top, by string) Top {
-	out := Top{Version: documentVersion, Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Errors: []Error{}}
+	out := Top{Version: documentVersion, Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Policies: []TopWebhook{}, Errors: []Error{}}
 	for _, t := range tops {
 		out.Webhooks = append(out.Webhooks, t.Webhooks...)
 		out.NotCalled = append(out.NotCalled, t.NotCalled...)
+		out.Policies = append(out.Policies, t.Policies...)
 		out.Errors = append(out.Errors, t.Errors...)
 		out.Contexts = append(out.Contexts, t.Contexts...)
 		if out.Taken.IsZero() || !t.Taken.IsZero() && t.Taken.Before(out.Taken) {

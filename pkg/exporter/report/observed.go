@@ -74,14 +74,14 @@ func newObserved(o *inventory.Observation, series inventory.Series) *Observed {
 	if o == nil {
 		return nil
 	}
-	b := o.Webhooks[series]
+	b := o.Of(series)
 	out := &Observed{
 		Calls: b.Calls, CallsPerSecond: b.CallsPerSecond,
 		P50Beyond: b.P50.Beyond, P99Beyond: b.P99.Beyond,
 		Failing: b.FailedShare(), Refused: b.RefusedShare(),
 		FailedOpen: b.FailedOpen, Failures: b.Failures, RefusedCalls: b.Refused,
 	}
-	if series.Type != inventory.Conversion {
+	if series.Type == inventory.Mutating || series.Type == inventory.Validating {
 		out.Share = o.Share(b)
 	}
 	if b.P50.Known {
@@ -138,7 +138,11 @@ type Top struct {
 	Webhooks []TopWebhook `json:"webhooks"`
 	// NotCalled are registered and were not called in the span.
 	NotCalled []TopWebhook `json:"notCalled"`
-	Errors    []Error      `json:"errors"`
+	// Policies are the admission policies that counted checks, sorted alike, their
+	// configurations the bindings. One that validates counts none that admits, and
+	// with failurePolicy Fail a failure as refused.
+	Policies []TopWebhook `json:"policies"`
+	Errors   []Error      `json:"errors"`
 }
 
 // TopContext is where the values of one of several clusters come from.
@@ -166,7 +170,7 @@ type TopWebhook struct {
 func NewTop(r *classify.Report, by string) Top {
 	t := Top{
 		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), Observation: newObservation(r.Snapshot.Observed),
-		Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Errors: newErrors(r.Snapshot.Errors),
+		Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Policies: []TopWebhook{}, Errors: newErrors(r.Snapshot.Errors),
 	}
 	o := r.Snapshot.Observed
 	if o == nil {
@@ -180,12 +184,32 @@ func NewTop(r *classify.Report, by string) Top {
 			t.NotCalled = append(t.NotCalled, *line)
 		}
 	}
+	t.Policies = topPolicies(r.Snapshot)
 	t.sort(by)
 	return t
 }
 
+// topPolicies are the lines of the policies, those that the input lacks as well.
+func topPolicies(s *inventory.Snapshot) []TopWebhook {
+	bindings := map[inventory.Series][]string{}
+	for _, p := range s.Policies {
+		for _, b := range p.Bindings {
+			bindings[p.Series()] = append(bindings[p.Series()], b.Object.Name)
+		}
+	}
+	out := []TopWebhook{}
+	for series := range s.Observed.Policies {
+		line := TopWebhook{Type: series.Type, Name: series.Name, Configurations: []string{}, Observed: *newObserved(s.Observed, series)}
+		line.Configurations = append(line.Configurations, bindings[series]...)
+		out = append(out, line)
+	}
+	return out
+}
+
 func (t Top) sort(by string) {
-	slices.SortFunc(t.Webhooks, func(a, b TopWebhook) int { return cmp.Or(sortKeys[by](b, a), a.compare(b)) })
+	for _, lines := range [][]TopWebhook{t.Webhooks, t.Policies} {
+		slices.SortFunc(lines, func(a, b TopWebhook) int { return cmp.Or(sortKeys[by](b, a), a.compare(b)) })
+	}
 	slices.SortFunc(t.NotCalled, TopWebhook.compare)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,46 @@ func TestObservedValues(t *testing.T) {
 	}
 	if lines := strings.Split(top.String(), "\n"); !strings.HasPrefix(lines[1], "busy") {
 		t.Errorf("the webhook that takes most is not the first:\n%s", top.String())
+	}
+}
+
+// TestObservedPolicies: policies have a table of their own, in which what their counters
+// do not show is unknown.
+func TestObservedPolicies(t *testing.T) {
+	o := observation()
+	o.Policies = map[inventory.Series]inventory.Behavior{
+		{Type: inventory.ValidatingPolicy, Name: "closed"}: {Calls: 20, CallsPerSecond: 2, Refused: 10, P99: inventory.Quantile{Seconds: 1, Known: true, Beyond: true}},
+		{Type: inventory.ValidatingPolicy, Name: "open"}:   {Calls: 10, CallsPerSecond: 1, FailedOpen: 5},
+		{Type: inventory.MutatingPolicy, Name: "sets"}:     {Calls: 40, CallsPerSecond: 4, Failures: map[string]float64{"invalid_error": 10}},
+	}
+	r := observedReport(o)
+	r.Snapshot.Policies = []*inventory.AdmissionPolicy{{
+		Registration: inventory.Registration{Ref: inventory.Ref{Type: inventory.ValidatingPolicy, Configuration: "closed", Name: "closed"}},
+		Bindings:     []*inventory.PolicyBinding{{Object: inventory.Object{Name: "everywhere"}}},
+	}}
+	top := NewTop(r, "share")
+	var text strings.Builder
+	if err := WriteTopText(&text, MergeTops([]Top{top.InContext("a")}, "share"), TextOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range [][]string{
+		{"CONTEXT", "POLICY", "TYPE", "COUNTED/S", "DENIED/S", "FAILED/S", "P50", "P99", "BINDING"},
+		{"a", "sets", "mutatingpolicy", "4.00", "-", "1.00", "-", "-", "(not", "registered)"},
+		{"a", "closed", "validatingpolicy", "2.00", "1.00", "-", "-", ">1s", "everywhere"},
+		{"a", "open", "validatingpolicy", "1.00", "0.00", "0.50", "-", "-", "(not", "registered)"},
+	} {
+		if !slices.ContainsFunc(strings.Split(text.String(), "\n"), func(line string) bool { return slices.Equal(strings.Fields(line), want) }) {
+			t.Errorf("want %q in:\n%s", want, text.String())
+		}
+	}
+	if !strings.Contains(text.String(), "counts failed checks alone") {
+		t.Errorf("no word of what is not counted:\n%s", text.String())
+	}
+	if got := ObservedCells(o, inventory.Ref{Type: inventory.ValidatingPolicy, Name: "closed"}); got != (Cells{"2.00", "-", ">1s", "-", "50.0%", "-"}) {
+		t.Errorf("cells: %+v", got)
+	}
+	if selected := top.Select(NewDocument(r)); len(selected.Policies) != 0 {
+		t.Errorf("of a namespace: %v", selected.Policies)
 	}
 }
 

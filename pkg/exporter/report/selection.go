@@ -57,8 +57,8 @@ func (f Finding) ref() inventory.Ref {
 	return inventory.Ref{Type: f.Type, Configuration: f.Configuration, Name: f.Name}
 }
 
-// Select returns the Top of the webhooks of the Document. Their shares stay those of
-// all webhooks.
+// Select returns the Top of the webhooks of the Document, without policies, which have
+// no backend to select by. Their shares stay those of all webhooks.
 func (t Top) Select(d Document) Top {
 	type line struct {
 		context string
@@ -77,7 +77,7 @@ func (t Top) Select(d Document) Top {
 		}
 		return out
 	}
-	t.Webhooks, t.NotCalled = ofSelected(t.Webhooks), ofSelected(t.NotCalled)
+	t.Webhooks, t.NotCalled, t.Policies = ofSelected(t.Webhooks), ofSelected(t.NotCalled), []TopWebhook{}
 	return t
 }
 

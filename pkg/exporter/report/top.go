@@ -16,23 +16,51 @@ import (
 // WriteTopText writes the Top as a table, as kubectl top does.
 func WriteTopText(w io.Writer, t Top, o TextOptions) error {
 	b := bufio.NewWriter(w)
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	t.table(b, topHeadings, t.Webhooks, topCells)
+	if len(t.Policies) > 0 {
+		fmt.Fprintln(b)
+		t.table(b, policyHeadings, t.Policies, policyCells)
+	}
+	p := printer{b, o}
+	for _, note := range topNotes(t) {
+		p.paragraph(word{}, words(note, plain))
+	}
+	return flush(b)
+}
+
+// table writes the lines, with their contexts where there are several.
+func (t Top) table(w io.Writer, headings []string, lines []TopWebhook, cells func(TopWebhook) []string) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	prefix := func(context string) string {
 		if len(t.Contexts) == 0 {
 			return ""
 		}
 		return Clean(context) + "\t"
 	}
-	fmt.Fprintln(table, prefix("CONTEXT")+strings.Join(topHeadings, "\t"))
-	for _, line := range t.Webhooks {
-		fmt.Fprintln(table, prefix(line.Context)+strings.Join(topCells(line), "\t"))
+	fmt.Fprintln(table, prefix("CONTEXT")+strings.Join(headings, "\t"))
+	for _, line := range lines {
+		fmt.Fprintln(table, prefix(line.Context)+strings.Join(cells(line), "\t"))
 	}
 	table.Flush()
-	p := printer{b, o}
-	for _, note := range topNotes(t) {
-		p.paragraph(word{}, words(note, plain))
+}
+
+var policyHeadings = []string{"POLICY", "TYPE", "COUNTED/S", "DENIED/S", "FAILED/S", "P50", "P99", "BINDING"}
+
+// policyCells are those of a policy. One that mutates denies nothing; of one that
+// validates, no failure that refused a request is known to be one.
+func policyCells(line TopWebhook) []string {
+	o := line.Observed
+	denied, failed := fmt.Sprintf("%.2f", o.CallsPerSecond*o.Refused), fmt.Sprintf("%.2f", o.CallsPerSecond*o.Failing)
+	switch {
+	case line.Type == inventory.MutatingPolicy:
+		denied = "-"
+	case o.FailedOpen == 0:
+		failed = "-"
 	}
-	return flush(b)
+	return []string{
+		Clean(line.Name), string(line.Type), fmt.Sprintf("%.2f", o.CallsPerSecond), denied, failed,
+		quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond), Clean(registeredBy(line)),
+	}
 }
 
 var topHeadings = []string{"NAME", "TYPE", "CALLS/S", "P50", "P99", "THRESHOLD", "FAILING", "REFUSED", "SHARE", "CONFIGURATION"}
@@ -61,6 +89,9 @@ func registeredBy(line TopWebhook) string {
 	return shortenLists(strings.Join(line.Configurations, ", "))
 }
 
+// PolicyCounts says what the counters of policies lack.
+const PolicyCounts = "Of policies that validate, the API server counts failed checks alone, and with failurePolicy Fail an expression that fails as a denial."
+
 func topNotes(t Top) []string {
 	if t.Observation == nil && !slices.ContainsFunc(t.Contexts, TopContext.observed) {
 		return nil
@@ -68,6 +99,9 @@ func topNotes(t Top) []string {
 	var out []string
 	if len(t.Webhooks) == 0 {
 		out = append(out, "No webhook was called.")
+	}
+	if slices.ContainsFunc(t.Policies, func(line TopWebhook) bool { return line.Type == inventory.ValidatingPolicy }) {
+		out = append(out, PolicyCounts)
 	}
 	if len(t.NotCalled) > 0 {
 		var names []string

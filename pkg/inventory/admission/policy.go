@@ -233,8 +233,8 @@ func ownGroup(group string) bool {
 	return slices.ContainsFunc(inventory.Builtins(inventory.Newest, false), func(s inventory.Served) bool { return s.Group == group })
 }
 
-// params is the verdict on the params that the binding asks for. Which exist is not
-// read.
+// params is the verdict on the params that the binding asks for, of which not all that
+// exist are known.
 func (m *Matcher) params(r Request, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) Verdict {
 	ref := b.ParamRef
 	if p.ParamKind == nil || ref == nil {
@@ -246,10 +246,34 @@ func (m *Matcher) params(r Request, p *inventory.AdmissionPolicy, b *inventory.P
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names no namespace for its params, nor has a cluster-scoped request one%s", b.Object.Name, refusing)}
 	case served && !params.Namespaced && ref.Namespace != "":
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names a namespace for its params, which are cluster-scoped%s", b.Object.Name, refusing)}
+	}
+	switch exist := r.paramsExist(b, namespaced); {
+	case exist == Yes:
+		return Verdict{Match: Yes}
+	case exist == No && b.DeniesWithoutParams():
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("%s does not exist (parameterNotFoundAction Deny)%s", ParamName(p, ref), refusing)}
+	case exist == No:
+		return Verdict{Match: No, Reason: ReasonParams, Detail: fmt.Sprintf("%s does not exist (parameterNotFoundAction Allow)", ParamName(p, ref))}
 	case b.DeniesWithoutParams() && p.FailsClosed():
 		return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("if %s does not exist, the request is refused (parameterNotFoundAction Deny)", ParamName(p, ref))}
 	}
 	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("only if %s exists", ParamName(p, ref))}
+}
+
+// paramsExist says whether there are params of the binding for the request: where it
+// names no namespace for them, those in that of the request count.
+func (r Request) paramsExist(b *inventory.PolicyBinding, namespaced bool) Match {
+	switch {
+	case !b.ParamsKnown:
+		return Maybe
+	case len(b.ParamsIn) == 0:
+		return No
+	case !namespaced || b.ParamRef.Namespace != "" || slices.Contains(b.ParamsIn, r.Namespace):
+		return Yes
+	case r.namespaceUnknown:
+		return Maybe
+	}
+	return No
 }
 
 // ParamName names what a paramRef asks for, as "ConfigMap shop/limits".

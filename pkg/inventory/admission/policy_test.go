@@ -171,6 +171,8 @@ func TestPolicySteps(t *testing.T) {
 		cluster bool
 		// resource is pods where it is "".
 		resource string
+		// paramsIn are the namespaces with params; nil is unknown.
+		paramsIn []string
 		want     string
 	}{
 		"is evaluated": {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, binding: none, want: "p yes"},
@@ -208,6 +210,20 @@ func TestPolicySteps(t *testing.T) {
 		"params of a CRD outside the input, before a binding": {policy: params("x.example.com/v1", "Limits"), binding: func(s *admissionv1.ValidatingAdmissionPolicyBindingSpec) {
 			s.MatchResources = &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "other"}}}
 		}, want: "p maybe: params"},
+		"params that exist":                      {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.DenyAction), paramsIn: []string{"default"}, want: "p yes"},
+		"params that exist elsewhere":            {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.DenyAction), paramsIn: []string{"shop"}, want: "p yes, refused: params"},
+		"params that exist where they are named": {policy: params("v1", "ConfigMap"), binding: ref("shop", admissionv1.DenyAction), paramsIn: []string{"shop"}, resource: "nodes", want: "p yes"},
+		"cluster-scoped params that exist":       {policy: params("v1", "Node"), binding: ref("", admissionv1.DenyAction), paramsIn: []string{""}, want: "p yes"},
+		"params that do not exist":               {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.DenyAction), paramsIn: []string{}, want: "p yes, refused: params"},
+		"params that need not exist":             {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.AllowAction), paramsIn: []string{}, want: "p no: params"},
+		"params that do not exist, ignored": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			params("v1", "ConfigMap")(s)
+			s.FailurePolicy = new(admissionv1.Ignore)
+		}, binding: ref("", admissionv1.DenyAction), paramsIn: []string{}, want: "p no: params"},
+		"params that do not exist, before a condition": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+			params("v1", "ConfigMap")(s)
+			s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: "false"}}
+		}, binding: ref("", admissionv1.DenyAction), paramsIn: []string{}, want: "p yes, refused: params"},
 		"params of no kind":                  {policy: params("v1", "Limits"), binding: ref("", admissionv1.AllowAction), want: "- yes, refused: params"},
 		"params of a CRD outside the input":  {policy: params("x.example.com/v1", "Limits"), binding: ref("", admissionv1.AllowAction), want: "p maybe: params"},
 		"params of a CRD that is gone":       {policy: params("x.example.com/v1", "Limits"), binding: ref("", admissionv1.AllowAction), cluster: true, want: "- yes, refused: params"},
@@ -231,7 +247,11 @@ func TestPolicySteps(t *testing.T) {
 			if test.binding != nil {
 				o.ValidatingPolicyBindings = append(o.ValidatingPolicyBindings, bindingOf("p", test.binding))
 			}
-			m := New(o.Snapshot(time.Time{}))
+			s := o.Snapshot(time.Time{})
+			for _, b := range s.Policies[0].Bindings {
+				b.ParamsIn, b.ParamsKnown = test.paramsIn, test.paramsIn != nil
+			}
+			m := New(s)
 			r, err := m.Request(Create, what, Subject{Namespace: "default"})
 			if err != nil {
 				t.Fatal(err)

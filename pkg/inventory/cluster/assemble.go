@@ -25,6 +25,7 @@ func assemble(options Options, all []contents, info serverInfo) inventory.Object
 		ServicesKnown:   coverage(all, corev1.Resource("services")),
 		EndpointsKnown:  coverage(all, discoveryv1.Resource("endpointslices")),
 		PoliciesKnown:   policiesKnown(all, info.served),
+		Params:          info.params,
 	}
 	if info.openShift {
 		// Source: OpenShift's kube-apiserver operator sets the flag.

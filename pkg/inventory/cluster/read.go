@@ -38,8 +38,9 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(r
 	if err := nothingRead(ctx, all, found.Errors); err != nil {
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
 	}
-	scoped := r.readScopes(ctx, clients, found.Snapshot(began))
-	o := assemble(options, slices.Concat(all, scoped), info)
+	snapshot := found.Snapshot(began)
+	scoped := r.readScopes(ctx, clients, snapshot)
+	o := assemble(options, slices.Concat(all, scoped), r.readParams(ctx, clients, snapshot, info))
 	o.Current = began
 	return o, ctx.Err()
 }

@@ -112,6 +112,7 @@ var resources = map[string]schema.GroupVersionKind{
 	"poddisruptionbudgets":              {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 	"networkpolicies":                   {Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
 	"deployments":                       {Group: "apps", Version: "v1", Kind: "Deployment"},
+	"configmaps":                        {Version: "v1", Kind: "ConfigMap"},
 }
 
 func startServer(t *testing.T) *fakeServer {
@@ -577,9 +578,13 @@ func (s *fakeServer) group(gv schema.GroupVersion, names []string) apidiscoveryv
 	for _, name := range names {
 		kind := &metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: "Kind"}
 		parent, sub, ok := strings.Cut(name, "/")
+		verbs := []string{"create", "get"}
+		if name == "configmaps" { // params of policies
+			kind.Kind, verbs = resources[name].Kind, append(verbs, "list")
+		}
 		if !ok {
 			version.Resources = append(version.Resources, apidiscoveryv2.APIResourceDiscovery{
-				Resource: parent, ResponseKind: kind, Scope: apidiscoveryv2.ScopeNamespace, Verbs: []string{"create", "get"},
+				Resource: parent, ResponseKind: kind, Scope: apidiscoveryv2.ScopeNamespace, Verbs: verbs,
 			})
 			continue
 		}

@@ -209,7 +209,11 @@ func (w *watcher) fetchIfDue(ctx context.Context) {
 	}
 	before := w.serverInfo
 	if w.schedule.recovered || now.Sub(before.gatesRead) >= w.schedule.gatesInterval {
-		before.gatesRead = time.Time{}
+		before.gatesRead, before.paramsRefused = time.Time{}, nil
+	}
+	snapshot := &inventory.Snapshot{} // before the first, no policy is known
+	if w.matcher != nil {
+		snapshot = w.matcher.Snapshot
 	}
 	var compared []*objectWatch
 	if w.schedule.beginComparison(now) {
@@ -217,7 +221,9 @@ func (w *watcher) fetchIfDue(ctx context.Context) {
 	}
 	w.schedule.beginFetch(now)
 	w.running.Go(func() {
-		w.setServerInfo(w.clients.fetchServerInfo(ctx, before))
+		info := w.clients.fetchServerInfo(ctx, before)
+		r := reader{progress: func(string, int) {}, counts: map[string]int{}}
+		w.setServerInfo(r.readParams(ctx, w.clients, snapshot, info))
 		w.clients.checkRevisions(ctx, compared, w.schedule.progressWait)
 	})
 }

@@ -28,8 +28,9 @@ type input struct {
 	absent  bool
 	archive bool
 	layout  layout
-	// listed is set where a file lists the webhook configurations, be it none.
-	listed bool
+	// listed is set where a file lists the webhook configurations, be it none, and
+	// policiesListed where one lists admission policies.
+	listed, policiesListed bool
 	// hosted are the folders of hosted clusters, which are left out.
 	hosted map[string]bool
 	// collected is when it was collected, as its timestamp file says; newest is
@@ -161,6 +162,7 @@ func (in *input) member(full, name string) (*file, bool) {
 	in.noteHosted(name)
 	role, read := in.layout.role(name)
 	in.listed = in.listed || read && configurationList.MatchString(name)
+	in.policiesListed = in.policiesListed || read && policyList.MatchString(name)
 	f := &file{input: in, name: full, lenient: in.layout == plain, plain: in.layout == plain, implied: role.implied, member: name}
 	return f, read || in.isTimestamp(name)
 }

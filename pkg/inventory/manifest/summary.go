@@ -25,6 +25,8 @@ type Summary struct {
 // Input is how one path was read.
 type Input = inventory.Input
 
+var policyKinds = []string{inventory.KindValidatingPolicy, inventory.KindValidatingPolicyBinding, inventory.KindMutatingPolicy, inventory.KindMutatingPolicyBinding}
+
 // lacks are what an input may lack: the kinds of which it needs one, and what
 // follows if it has none.
 var lacks = []struct {
@@ -60,6 +62,9 @@ func (in *input) summary(server inventory.Version) Input {
 		out.Kind += " (archive)"
 	}
 	out.Lacks = lacking(in.kinds)
+	if in.layout != plain && len(in.kinds) > 0 && !in.policiesListed && !slices.ContainsFunc(policyKinds, func(kind string) bool { return in.kinds[kind] }) {
+		out.Lacks = append(out.Lacks, "no admission policies: whether there are any is unknown")
+	}
 	if !server.Known() && len(in.kinds) > 0 {
 		out.Lacks = append(out.Lacks, versionLack(in.kinds)...)
 	}
@@ -117,6 +122,9 @@ func (in *input) noteHosted(name string) {
 // configurationList matches the file of a must-gather that lists all webhook
 // configurations of a type.
 var configurationList = regexp.MustCompile(`(^|/)admissionregistration\.k8s\.io/(validating|mutating)webhookconfigurations\.[a-z]+$`)
+
+// policyList matches the same of admission policies.
+var policyList = regexp.MustCompile(`(^|/)admissionregistration\.k8s\.io/(validating|mutating)admissionpolicies\.[a-z]+$`)
 
 // withoutWebhooks is Summary.Empty.
 func withoutWebhooks(o inventory.Objects, inputs []*input) []inventory.Error {

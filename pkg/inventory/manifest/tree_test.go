@@ -153,12 +153,12 @@ func TestMustGather(t *testing.T) {
 	gather.write(t, ".")
 	write(t, "gather.tar.gz", string(zip(t, gather.tar(t))))
 	write(t, "gather.tar", string(gather.tar(t)))
-	hosted := " is another cluster: audit it by itself"
+	const hosted, noPolicies = " is another cluster: audit it by itself", "no admission policies: whether there are any is unknown"
 	for path, want := range map[string]Input{
-		"must-gather.local.123":               {Kind: "must-gather", Lacks: []string{"quay-io-image/hostedcluster-x" + hosted}},
-		"must-gather.local.123/quay-io-image": {Kind: "must-gather", Lacks: []string{"hostedcluster-x" + hosted}},
-		"gather.tar.gz":                       {Kind: "must-gather (archive)", Lacks: []string{"must-gather.local.123/quay-io-image/hostedcluster-x" + hosted}},
-		"gather.tar":                          {Kind: "must-gather (archive)", Lacks: []string{"must-gather.local.123/quay-io-image/hostedcluster-x" + hosted}},
+		"must-gather.local.123":               {Kind: "must-gather", Lacks: []string{noPolicies, "quay-io-image/hostedcluster-x" + hosted}},
+		"must-gather.local.123/quay-io-image": {Kind: "must-gather", Lacks: []string{noPolicies, "hostedcluster-x" + hosted}},
+		"gather.tar.gz":                       {Kind: "must-gather (archive)", Lacks: []string{noPolicies, "must-gather.local.123/quay-io-image/hostedcluster-x" + hosted}},
+		"gather.tar":                          {Kind: "must-gather (archive)", Lacks: []string{noPolicies, "must-gather.local.123/quay-io-image/hostedcluster-x" + hosted}},
 	} {
 		t.Run(path, func(t *testing.T) {
 			o, summary := Read([]string{path}, Options{})
@@ -249,6 +249,25 @@ func TestLayouts(t *testing.T) {
 				"no Services: backends are unknown",
 				"no EndpointSlices: endpoints are unknown",
 				"no Pods or workloads: what runs behind Services is unknown",
+				"no admission policies: whether there are any is unknown",
+				"no server version: it is taken to be the newest known",
+			},
+		},
+		"inspect, no policies": {
+			files: tree{
+				"inspect.local.8/namespaces/a/a.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n",
+				"inspect.local.8/cluster-scoped-resources/admissionregistration.k8s.io/validatingadmissionpolicies.yaml": emptyList,
+			},
+			path:  "inspect.local.8",
+			kind:  "oc adm inspect",
+			want:  []string{"a.yaml:1 Namespace /a"},
+			facts: facts{Server: "unknown"},
+			lacks: []string{
+				"no webhook configurations: nothing to audit but conversions",
+				"no CustomResourceDefinitions: conversions are unknown",
+				"no Services: backends are unknown",
+				"no EndpointSlices: endpoints are unknown",
+				"no Pods or workloads: what runs behind Services is unknown",
 				"no server version: it is taken to be the newest known",
 			},
 		},
@@ -271,6 +290,7 @@ func TestLayouts(t *testing.T) {
 				"no Services: backends are unknown",
 				"no EndpointSlices: endpoints are unknown",
 				"no Pods or workloads: what runs behind Services is unknown",
+				"no admission policies: whether there are any is unknown",
 				"no CA bundles: insights archives blank them",
 			},
 		},
@@ -294,6 +314,7 @@ func TestLayouts(t *testing.T) {
 				"no CustomResourceDefinitions: conversions are unknown",
 				"no Namespaces: their labels are unknown",
 				"no EndpointSlices: endpoints are unknown",
+				"no admission policies: whether there are any is unknown",
 				"no server version but that of the newest kubelet",
 			},
 		},

@@ -45,6 +45,9 @@ func (t statsByWebhook) count(series inventory.Series, m measure, value, span fl
 	switch m.what {
 	case called:
 		w.call(value, span)
+	case checked:
+		w.call(value, span)
+		w.check(m.kind, value)
 	case rejected:
 		w.reject(m.kind, value)
 	case openFailures:
@@ -91,21 +94,37 @@ func (t *webhookStats) reject(kind string, value float64) {
 	t.failures[kind] += value
 }
 
-// behaviors are the results. What admission took is the sum that shares are of.
-func (t statsByWebhook) behaviors() (map[inventory.Series]inventory.Behavior, float64) {
-	out := make(map[inventory.Series]inventory.Behavior, len(t))
-	total := 0.0
+// check adds checks of a policy by what was done about them, or by how they failed. A
+// denial is one, and what is warned of or audited was let pass.
+func (t *webhookStats) check(kind string, value float64) {
+	switch kind {
+	case "deny":
+		t.refused += value
+	case "allow":
+		t.failedOpen += value
+	case "audit", "warn", refusal:
+	default:
+		t.failures[kind] += value
+	}
+}
+
+// fill adds the results to the Observation. What admission took is the sum that shares
+// are of.
+func (t statsByWebhook) fill(o *inventory.Observation) {
+	o.Webhooks, o.Policies = make(map[inventory.Series]inventory.Behavior, len(t)), map[inventory.Series]inventory.Behavior{}
 	for series, w := range t {
 		b := w.behavior()
-		if b.Calls == 0 && b.Failed() == 0 {
-			continue
-		}
-		out[series] = b
-		if series.Type != inventory.Conversion {
-			total += b.Seconds
+		switch {
+		case b.Calls == 0 && b.Failed() == 0:
+		case series.Type.IsPolicy():
+			o.Policies[series] = b
+		default:
+			o.Webhooks[series] = b
+			if series.Type != inventory.Conversion {
+				o.Seconds += b.Seconds
+			}
 		}
 	}
-	return out, total
 }
 
 func (t *webhookStats) behavior() inventory.Behavior {

@@ -66,6 +66,10 @@ func TestRealExposition(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	denying, mutating := o.Policies[inventory.Series{Type: inventory.ValidatingPolicy, Name: "has-team"}], o.Policies[inventory.Series{Type: inventory.MutatingPolicy, Name: "map-p"}]
+	if len(o.Policies) != 2 || denying.Refused != 2 || denying.Failed() != 0 || denying.P99.Seconds > 0.001 || mutating.Calls != 18 || mutating.Failed() != 0 {
+		t.Errorf("of policies: %+v", o.Policies)
+	}
 	total := 0.0
 	for series, b := range o.Webhooks {
 		if series.Type != inventory.Conversion {
@@ -150,6 +154,28 @@ apiserver_admission_webhook_rejection_count{error_type="no_error",name="a",opera
 	want := map[string]float64{"apiserver_internal_error": 1, "out_of_quantum": 2}
 	if diff := cmp.Diff(want, b.Failures); diff != "" || b.Refused != 4 || b.FailedShare() != 0.3 {
 		t.Errorf("refused %g, failed %g: %s", b.Refused, b.FailedShare(), diff)
+	}
+}
+
+// TestPolicyChecks: what of a policy's counters is a denial, a failure or neither.
+func TestPolicyChecks(t *testing.T) {
+	checks := `# TYPE apiserver_validating_admission_policy_check_total counter
+apiserver_validating_admission_policy_check_total{enforcement_action="deny",error_type="invalid_error",policy="a",policy_binding="x"} 10
+apiserver_validating_admission_policy_check_total{enforcement_action="deny",error_type="invalid_error",policy="a",policy_binding="y"} 20
+apiserver_validating_admission_policy_check_total{enforcement_action="allow",error_type="out_of_budget",policy="a",policy_binding="x"} 4
+apiserver_validating_admission_policy_check_total{enforcement_action="warn",error_type="invalid_error",policy="a",policy_binding="x"} 6
+apiserver_validating_admission_policy_check_total{enforcement_action="deny",error_type="invalid_error",policy="",policy_binding="x"} 6
+# TYPE apiserver_mutating_admission_policy_check_total counter
+apiserver_mutating_admission_policy_check_total{error_type="no_error",policy="a",policy_binding="x"} 70
+apiserver_mutating_admission_policy_check_total{error_type="invalid_error",policy="a",policy_binding="x"} 30
+`
+	o, _ := scraped10s(t, "process_start_time_seconds 1\n", "process_start_time_seconds 1\n"+checks)
+	want := map[inventory.Series]inventory.Behavior{
+		{Type: inventory.ValidatingPolicy, Name: "a"}: {Calls: 40, CallsPerSecond: 4, Refused: 30, FailedOpen: 4, Failures: map[string]float64{}},
+		{Type: inventory.MutatingPolicy, Name: "a"}:   {Calls: 100, CallsPerSecond: 10, Failures: map[string]float64{"invalid_error": 30}},
+	}
+	if diff := cmp.Diff(want, o.Policies); diff != "" || len(o.Webhooks) > 0 || o.Seconds > 0 {
+		t.Errorf("%s, and webhooks: %v", diff, o.Webhooks)
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 	manifestHashes     = "apiserver_manifest_admission_config_controller_last_config_info"
 )
 
-// forAlerts are the families that alerts read and nothing else here does.
+// forAlerts are the families that alerts read besides.
 var forAlerts = []string{conversionRequests, admissionSteps, admissionPlugins, validations, mutations, manifestReloads, manifestHashes}
 
 // exportedEdges are the upper bounds, in seconds, of the buckets that alerts read.

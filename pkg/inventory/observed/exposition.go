@@ -7,6 +7,7 @@ package observed
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,14 +32,17 @@ const (
 	matchConditionErrors = "apiserver_admission_match_condition_evaluation_errors_total"
 	conversions          = "apiserver_crd_conversion_webhook_duration_seconds"
 	oldConversions       = "apiserver_crd_webhook_conversion_duration_seconds"
+	validationSeconds    = "apiserver_validating_admission_policy_check_duration_seconds"
+	mutationSeconds      = "apiserver_mutating_admission_policy_check_duration_seconds"
 	processStart         = "process_start_time_seconds"
 )
 
-// measured are the families that say what was measured of a webhook, and families all
-// that are read.
+// measured are the families that say what was measured of a webhook, ofChecks those of a
+// policy, and families all that are read.
 var (
 	measured = []string{requests, rejections, failedOpen, admissionSeconds, matchConditionErrors, conversions, oldConversions}
-	families = slices.Concat(measured, forAlerts, []string{processStart})
+	ofChecks = []string{validations, validationSeconds, mutations, mutationSeconds}
+	families = slices.Concat(measured, ofChecks, forAlerts, []string{processStart})
 )
 
 // The bounds. A large cluster's API server serves 100 MB of series, of which
@@ -71,7 +75,8 @@ type sample struct {
 // measure is what a number counts.
 type measure struct {
 	what what
-	// kind is the error_type of a rejection.
+	// kind is the error_type of a rejection or mutation, or the enforcement_action of
+	// a validation.
 	kind string
 	// edge is the upper bound of a bucket.
 	edge float64
@@ -81,6 +86,7 @@ type what int
 
 const (
 	called what = iota
+	checked
 	rejected
 	openFailures
 	conditionErrors
@@ -108,7 +114,7 @@ func parse(r io.Reader) (exposition, error) {
 		if name == processStart {
 			out.started = startTime(family)
 		}
-		if !slices.Contains(measured, name) {
+		if !slices.Contains(measured, name) && !slices.Contains(ofChecks, name) {
 			continue
 		}
 		for _, m := range family.GetMetric() {
@@ -189,7 +195,7 @@ func (e exposition) add(family string, m *dto.Metric) {
 	}
 }
 
-// seriesOf says which webhook the labels are about.
+// seriesOf says which webhook or policy the labels are about.
 func seriesOf(family string, labels map[string]string) (inventory.Series, bool) {
 	series := inventory.Series{Type: inventory.Type(labels["type"]), Name: labels["name"]}
 	known := series.Type == inventory.Mutating || series.Type == inventory.Validating
@@ -197,6 +203,10 @@ func seriesOf(family string, labels map[string]string) (inventory.Series, bool) 
 	case conversions, oldConversions:
 		series = inventory.Series{Type: inventory.Conversion, Name: labels["crd_name"]}
 		known = true
+	case validations, validationSeconds:
+		series, known = inventory.Series{Type: inventory.ValidatingPolicy, Name: labels["policy"]}, true
+	case mutations, mutationSeconds:
+		series, known = inventory.Series{Type: inventory.MutatingPolicy, Name: labels["policy"]}, true
 	case matchConditionErrors:
 		known = known && labels["kind"] == "webhook"
 	}
@@ -216,6 +226,8 @@ func numbersOf(family string, labels map[string]string, m *dto.Metric) []number 
 		return []number{{measure{what: called}, value}}
 	case rejections:
 		return []number{{measure{what: rejected, kind: labels["error_type"]}, value}}
+	case validations, mutations:
+		return []number{{measure{what: checked, kind: cmp.Or(labels["enforcement_action"], labels["error_type"])}, value}}
 	case failedOpen:
 		return []number{{measure{what: openFailures}, value}}
 	case matchConditionErrors:

@@ -1,6 +1,7 @@
 package observed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func (p Prometheus) observe(ctx context.Context, now time.Time) (*inventory.Obse
 		Source:  "prometheus",
 		Servers: []inventory.ObservedServer{{Address: p.address(), From: now.Add(-p.Range), To: now}},
 	}
-	o.Webhooks, o.Seconds = all.behaviors()
+	all.fill(o)
 	if o.Scraped, err = c.number(ctx, scrapedServers); err != nil {
 		return nil, err
 	}
@@ -270,15 +271,15 @@ func (t statsByWebhook) answers(q query, answers model.Vector, span time.Duratio
 
 func (t statsByWebhook) answer(q query, s *model.Sample, span float64) {
 	series := inventory.Series{Type: inventory.Type(s.Metric["type"]), Name: string(s.Metric["name"])}
-	if q.of == inventory.Conversion {
-		series = inventory.Series{Type: q.of, Name: string(s.Metric["crd_name"])}
+	if q.of != "" {
+		series = inventory.Series{Type: q.of, Name: string(cmp.Or(s.Metric["crd_name"], s.Metric["policy"]))}
 	}
-	known := series.Type == inventory.Mutating || series.Type == inventory.Validating || q.of == inventory.Conversion
+	known := series.Type == inventory.Mutating || series.Type == inventory.Validating || q.of != ""
 	if !known || series.Name == "" || len(series.Name) > maxName {
 		return
 	}
 	m := q.measure
-	m.kind = string(s.Metric["error_type"])
+	m.kind = string(cmp.Or(s.Metric["enforcement_action"], s.Metric["error_type"]))
 	value := float64(s.Value)
 	if m.what == bucket {
 		edge, err := strconv.ParseFloat(string(s.Metric["le"]), 64)

@@ -47,6 +47,12 @@ var queries = []query{
 	{measure{what: unconverted}, inventory.Conversion, "", grown("crd_name", conversions+`_count{succeeded="false",SELECTOR}`)},
 	{measure{what: seconds}, inventory.Conversion, "", grown("crd_name", conversions+"_sum")},
 	{measure{what: bucket}, inventory.Conversion, "", buckets("crd_name", conversions)},
+	{measure{what: checked}, inventory.ValidatingPolicy, "", grown("policy, enforcement_action", validations)},
+	{measure{what: seconds}, inventory.ValidatingPolicy, "", grown("policy", validationSeconds+"_sum")},
+	{measure{what: bucket}, inventory.ValidatingPolicy, "", buckets("policy", validationSeconds)},
+	{measure{what: checked}, inventory.MutatingPolicy, "", grown("policy, error_type", mutations)},
+	{measure{what: seconds}, inventory.MutatingPolicy, "", grown("policy", mutationSeconds+"_sum")},
+	{measure{what: bucket}, inventory.MutatingPolicy, "", buckets("policy", mutationSeconds)},
 }
 
 // nativeQueries are run where Prometheus keeps native histograms alone.
@@ -55,6 +61,8 @@ var nativeQueries = []query{
 	{measure{what: slowest}, "", "", native("0.99", "type, name", admissionSeconds)},
 	{measure{what: median}, inventory.Conversion, "", native("0.5", "crd_name", conversions)},
 	{measure{what: slowest}, inventory.Conversion, "", native("0.99", "crd_name", conversions)},
+	{measure{what: slowest}, inventory.ValidatingPolicy, "", native("0.99", "policy", validationSeconds)},
+	{measure{what: slowest}, inventory.MutatingPolicy, "", native("0.99", "policy", mutationSeconds)},
 }
 
 // grown sums by how much a counter grew. A counter starts with the first call

@@ -89,7 +89,7 @@ func Difference(before, after []Scrape) (*inventory.Observation, []inventory.Err
 	if len(o.Servers) == 0 {
 		return nil, errs
 	}
-	o.Webhooks, o.Seconds = all.behaviors()
+	all.fill(o)
 	return o, errs
 }
 

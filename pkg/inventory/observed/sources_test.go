@@ -332,6 +332,12 @@ const collected = `
 	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="true"} 0+12x30000
 	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="false"} 0+12x30000
 	cluster_instance_type_name:webhook_auditor_calls_failed_open:increase5m{name="recorded",type="admit"} 0x30000
+	apiserver_validating_admission_policy_check_total{instance="a",policy="team",policy_binding="x",enforcement_action="deny",error_type="invalid_error"} 0+6x30000
+	apiserver_validating_admission_policy_check_total{instance="b",policy="team",policy_binding="x",enforcement_action="allow",error_type="invalid_error"} 0+6x30000
+	apiserver_validating_admission_policy_check_duration_seconds_bucket{instance="a",policy="team",policy_binding="x",enforcement_action="deny",error_type="invalid_error",le="0.01"} 0+6x30000
+	apiserver_validating_admission_policy_check_duration_seconds_bucket{instance="a",policy="team",policy_binding="x",enforcement_action="deny",error_type="invalid_error",le="+Inf"} 0+6x30000
+	apiserver_mutating_admission_policy_check_total{instance="a",policy="team",policy_binding="x",error_type="no_error"} 0+3x30000
+	apiserver_mutating_admission_policy_check_total{instance="a",policy="team",policy_binding="x",error_type="invalid_error"} 0+9x30000
 `
 
 // TestPrometheus: what Prometheus computes, in its own engine, 10 days after the
@@ -343,6 +349,7 @@ func TestPrometheus(t *testing.T) {
 		t.Fatal(errs)
 	}
 	b := o.Webhooks[inventory.Series{Type: inventory.Mutating, Name: "pods"}]
+	validating, mutating := o.Policies[inventory.Series{Type: inventory.ValidatingPolicy, Name: "team"}], o.Policies[inventory.Series{Type: inventory.MutatingPolicy, Name: "team"}]
 	for what, c := range map[string]struct{ got, want float64 }{
 		"calls a second": {b.CallsPerSecond, 1.5},
 		"calls":          {b.Calls, 900},
@@ -354,6 +361,12 @@ func TestPrometheus(t *testing.T) {
 		"p99":            {b.P99.Seconds, 0.492},
 		"share":          {o.Share(b), 1},
 		"scraped":        {float64(o.Scraped), 2},
+		"denied":         {validating.Refused, 60},
+		"passed":         {validating.FailedOpen, 60},
+		"checks":         {validating.CallsPerSecond, 0.2},
+		"p99 of checks":  {validating.P99.Seconds, 0.0099},
+		"mutations":      {mutating.Calls, 120},
+		"mutations fail": {mutating.FailedShare(), 0.75},
 		"conversions":    {o.Webhooks[inventory.Series{Type: inventory.Conversion, Name: "widgets.example.com"}].FailedShare(), 0.5},
 	} {
 		if math.Abs(c.got-c.want) > 0.01*c.want {
