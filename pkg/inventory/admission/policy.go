@@ -247,7 +247,7 @@ func (m *Matcher) params(r Request, p *inventory.AdmissionPolicy, b *inventory.P
 	case served && !params.Namespaced && ref.Namespace != "":
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names a namespace for its params, which are cluster-scoped%s", b.Object.Name, refusing)}
 	}
-	switch exist := r.paramsExist(b, namespaced); {
+	switch exist := r.paramsExist(b, params.Namespaced); {
 	case exist == Yes:
 		return Verdict{Match: Yes}
 	case exist == No && b.DeniesWithoutParams():
