@@ -209,7 +209,7 @@ func (w *waitingWebhook) refuses(r admission.Request) admission.Match {
 	return admission.No
 }
 
-// pods are the Pods of the first backend, if the webhook refuses those of all.
+// pods are the Pods of a backend, if the webhook refuses those of all.
 func (in *installation) pods(w *waitingWebhook) refusedClass {
 	var out refusedClass
 	for n, workload := range w.workloads {
@@ -228,7 +228,8 @@ func (in *installation) pods(w *waitingWebhook) refusedClass {
 
 // refusedBy is what the webhook refuses; nil for nothing.
 func (in *installation) refusedBy(w *waitingWebhook) *RefusedAtInstall {
-	out := &RefusedAtInstall{Backend: w.workloads[0].String(), Wave: installer.Wave(in.manifests[w.backends[0]])}
+	backend := in.manifests[w.backends[0]]
+	out := &RefusedAtInstall{Backend: backend.String(), Wave: installer.Wave(backend)}
 	classes, pods := in.refusedClasses(w), in.pods(w)
 	var refused []refusedClass
 	for i, program := range installer.Installers {
@@ -280,9 +281,9 @@ func (w *waitingWebhook) span(positions []installer.Position) (from, until int, 
 		from = 0 // there are no custom resources before their CRD
 	}
 	for _, n := range w.backends {
-		if p := positions[n]; p.Applied {
+		p := positions[n]
+		if podsLater = podsLater && p.Applied && configuration.Rank < p.Rank; p.Applied {
 			until = min(until, p.Awaited)
-			podsLater = podsLater && configuration.Rank < p.Rank
 		}
 	}
 	return from, until, podsLater
