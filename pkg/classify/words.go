@@ -130,12 +130,10 @@ func approve(p *Profile, check string) string { return approveObject(ObjectName(
 
 func approveObject(object, check string) string {
 	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or %s",
-		object, ApprovalAnnotation, acceptOf(object, check))
+		object, ApprovalAnnotation, accept(object, check))
 }
 
 // accept is how to keep a finding that is known, out of everyone's way.
-func accept(p *Profile, check string) string { return acceptOf(ObjectName(p), check) }
-
-func acceptOf(object, check string) string {
+func accept(object, check string) string {
 	return fmt.Sprintf("accept the finding: kubectl annotate %s %s='%s: REASON'", object, acknowledgeAnnotation, check)
 }
