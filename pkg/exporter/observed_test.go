@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,13 +24,13 @@ func TestObserved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := ""
+	var got strings.Builder
 	for _, f := range families {
 		m := f.Metric[len(f.Metric)-1]
-		got += fmt.Sprintf("%s %s %d %g\n", f.GetName(), f.GetType(), len(f.Metric), m.GetCounter().GetValue()+m.GetGauge().GetValue())
+		got.WriteString(fmt.Sprintf("%s %s %d %g\n", f.GetName(), f.GetType(), len(f.Metric), m.GetCounter().GetValue()+m.GetGauge().GetValue()))
 	}
 	const want = "webhook_auditor_apiservers GAUGE 1 3\nwebhook_auditor_observed_apiservers GAUGE 1 1\nwebhook_auditor_observed_calls_total COUNTER 16 "
-	if len(got) < len(want) || got[:len(want)] != want {
-		t.Errorf("got\n%swant\n%s…", got, want)
+	if len(got.String()) < len(want) || got.String()[:len(want)] != want {
+		t.Errorf("got\n%swant\n%s…", got.String(), want)
 	}
 }

@@ -44,12 +44,12 @@ func TestExport(t *testing.T) {
 	other.address = "10.0.0.2:6443"
 	families := Export([]Scrape{s, other, {address: "10.0.0.3:6443"}})
 	start := fmt.Sprint(s.started.Unix())
-	want := ""
+	var want strings.Builder
 	for _, server := range []string{"10.0.0.1:6443", "10.0.0.2:6443"} {
-		want += "name=fail-open.example.com,operation=CREATE,server=" + server + ",server_start=" + start + ",type=validating 15 0\n"
+		want.WriteString("name=fail-open.example.com,operation=CREATE,server=" + server + ",server_start=" + start + ",type=validating 15 0\n")
 	}
-	if got := exportedText(families, "webhook_auditor_observed_admission_webhook_fail_open_count"); strings.ReplaceAll(got, "operation=CREATE,", "") != strings.ReplaceAll(want, "operation=CREATE,", "") {
-		t.Errorf("got\n%swant\n%s", got, want)
+	if got := exportedText(families, "webhook_auditor_observed_admission_webhook_fail_open_count"); strings.ReplaceAll(got, "operation=CREATE,", "") != strings.ReplaceAll(want.String(), "operation=CREATE,", "") {
+		t.Errorf("got\n%swant\n%s", got, want.String())
 	}
 	for line := range strings.Lines(exportedText(families, ExportedName(admissionSeconds))) {
 		if edges := strings.Fields(line)[3:]; len(edges) != len(exportedEdges) {
@@ -65,12 +65,13 @@ func TestExport(t *testing.T) {
 
 // TestExportedPlugins: of the admission plugins, those of policies alone are exported.
 func TestExportedPlugins(t *testing.T) {
-	text := started(noon) + "# TYPE " + admissionPlugins + " histogram\n"
+	var text strings.Builder
+	text.WriteString(started(noon) + "# TYPE " + admissionPlugins + " histogram\n")
 	for _, plugin := range []string{"ValidatingAdmissionPolicy", "MutatingAdmissionPolicy", "NodeRestriction"} {
 		labels := fmt.Sprintf(`{name=%q,rejected="true",le="+Inf"}`, plugin)
-		text += admissionPlugins + "_bucket" + labels + " 3\n" + admissionPlugins + "_count" + strings.Replace(labels, `,le="+Inf"`, "", 1) + " 3\n"
+		text.WriteString(admissionPlugins + "_bucket" + labels + " 3\n" + admissionPlugins + "_count" + strings.Replace(labels, `,le="+Inf"`, "", 1) + " 3\n")
 	}
-	got := exportedText(Export([]Scrape{scrapedAt(t, noon, text)}), ExportedName(admissionPlugins))
+	got := exportedText(Export([]Scrape{scrapedAt(t, noon, text.String())}), ExportedName(admissionPlugins))
 	if strings.Count(got, "AdmissionPolicy") != 2 || strings.Contains(got, "NodeRestriction") {
 		t.Error(got)
 	}
