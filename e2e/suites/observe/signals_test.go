@@ -57,7 +57,7 @@ func TestAlertsWithoutAnAPIServer(t *testing.T) {
 	defer clients.Wait()
 	defer stop()
 
-	want := map[string]string{"WebhookFailingClosed": "s-failing", "WebhookSlow": "s-slow"}
+	want := map[string]string{"WebhookCallsFailing": "s-failing", "WebhookSlow": "s-slow"}
 	testenv.EventuallyWithin(t, 5*time.Minute, func() error {
 		for alert, name := range want {
 			firing, err := stack.Query(t.Context(), fmt.Sprintf(`ALERTS{alertname=%q, name="%s.observe.example.com", alertstate="firing"}`, alert, name))
