@@ -190,8 +190,9 @@ func (c *ControlPlane) Aggregate(ctx context.Context, program string) (*rest.Con
 	return config, nil
 }
 
-// StopAggregated ends the API server that Aggregate started last.
-func (c *ControlPlane) StopAggregated() error { return c.aggregated.Stop() }
+// KillAggregated kills the API server that Aggregate started last: with the connections of
+// others it takes a minute to end by itself.
+func (c *ControlPlane) KillAggregated() { c.aggregated.Kill() }
 
 // Stop ends all processes, last started first, and removes their data.
 func (c *ControlPlane) Stop() error {

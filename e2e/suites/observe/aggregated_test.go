@@ -92,7 +92,7 @@ func TestAggregatedAPIServer(t *testing.T) {
 		{[]string{hook.Name}, []string{"explain", "create", "flunders." + wardle, "-n", b.Namespace, kubeconfig}},
 		{[]string{hook.Name, "aggregated"}, []string{"explain", "--error", refusal.Error(), kubeconfig}},
 		{[]string{"Service aggregated/sample", "flunders." + wardle, "1 webhook", hook.Name}, []string{"impact", "apiservice/v1alpha1." + wardle, kubeconfig}},
-		{[]string{hook.Name}, []string{"audit", "validatingwebhookconfiguration/aggregated", kubeconfig}},
+		{[]string{hook.Name}, []string{"audit", "-o", "json", "validatingwebhookconfiguration/aggregated", kubeconfig}},
 	} {
 		if got := testenv.Command(t, c.args...); !testenv.ContainsAll(got.Stdout, c.want...) {
 			t.Errorf("%q: want %q in\n%s%s", c.args, c.want, got.Stdout, got.Stderr)
@@ -106,7 +106,7 @@ func TestAggregatedAPIServer(t *testing.T) {
 // namespace can be deleted until its APIService is.
 func (w environment) withoutAggregated(t *testing.T) {
 	t.Helper()
-	testenv.Must(t, w.Plane.StopAggregated())
+	w.Plane.KillAggregated()
 	w.Namespace(t, "bystander")
 	client := w.Kube.CoreV1().Namespaces()
 	testenv.Must(t, client.Delete(t.Context(), "bystander", metav1.DeleteOptions{}))
