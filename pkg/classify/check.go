@@ -123,6 +123,7 @@ var Checks = []*Check{
 	failingMatchCondition,
 	paramKindMissing,
 	paramMissing,
+	patchUnknownField,
 	policyExpression,
 	backendUnreachable,
 	servingCertificate,

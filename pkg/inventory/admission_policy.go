@@ -28,6 +28,8 @@ type AdmissionPolicy struct {
 	// TypeWarnings are what the controller manager found by type checking the
 	// expressions; none of a mutating policy.
 	TypeWarnings []admissionv1.ExpressionWarning
+	// Mutations are those of a mutating policy; of a cluster, JSON patches alone.
+	Mutations []admissionv1.Mutation
 	// Bindings are sorted by name. Without any, the policy has no effect.
 	Bindings []*PolicyBinding
 }
@@ -131,6 +133,7 @@ func (o Objects) mutatingPolicy(p *admissionv1.MutatingAdmissionPolicy, parsed s
 			MatchConditions: p.Spec.MatchConditions,
 		},
 		ParamKind: p.Spec.ParamKind,
+		Mutations: p.Spec.Mutations,
 	}
 }
 

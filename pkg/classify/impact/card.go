@@ -19,7 +19,7 @@ type Card struct {
 	Profile    *classify.Profile
 	Policy     *inventory.AdmissionPolicy
 	APIService *inventory.APIService
-	Sections []Section
+	Sections   []Section
 	// Observed is what was measured; nil where no source was read.
 	Observed *inventory.Behavior
 }

@@ -76,8 +76,8 @@ func stripConfiguration(obj metav1.Object) {
 	}
 }
 
-// stripPolicy drops what a policy does to a request: of its expressions, which may be
-// long, the matchConditions alone are read.
+// stripPolicy drops most of what a policy does to a request: of its expressions, which may
+// be long, the matchConditions and JSON patches alone are read.
 func stripPolicy(obj metav1.Object) {
 	stripMeta(obj)
 	switch p := obj.(type) {
@@ -85,7 +85,8 @@ func stripPolicy(obj metav1.Object) {
 		p.Spec.Validations, p.Spec.AuditAnnotations, p.Spec.Variables = nil, nil, nil
 		p.Status = admissionv1.ValidatingAdmissionPolicyStatus{TypeChecking: p.Status.TypeChecking}
 	case *admissionv1.MutatingAdmissionPolicy:
-		p.Spec.Mutations, p.Spec.Variables = nil, nil
+		p.Spec.Variables = nil
+		p.Spec.Mutations = slices.DeleteFunc(p.Spec.Mutations, func(m admissionv1.Mutation) bool { return m.JSONPatch == nil })
 	}
 }
 

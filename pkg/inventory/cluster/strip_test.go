@@ -143,7 +143,7 @@ func heavyMutatingPolicy() *admissionv1.MutatingAdmissionPolicy {
 			MatchConstraints: policyMatch,
 			MatchConditions:  policyConditions,
 			Variables:        policyVariables,
-			Mutations:        []admissionv1.Mutation{{JSONPatch: &admissionv1.JSONPatch{Expression: "DROP"}}},
+			Mutations:        []admissionv1.Mutation{{JSONPatch: &admissionv1.JSONPatch{Expression: "keep-patch"}}, {ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: "DROP"}}},
 		},
 	}
 }
@@ -167,7 +167,7 @@ func TestStrip(t *testing.T) {
 	}{
 		{"configuration", heavyConfiguration(), stripConfiguration, []string{"keep-uid", "keep-backend", "a2VlcC1jYQ"}, true},
 		{"validating policy", heavyValidatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-warning"}, true},
-		{"mutating policy", heavyMutatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition"}, true},
+		{"mutating policy", heavyMutatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-patch"}, true},
 		{"CRD", heavyCRD(), stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, true},
 		{"APIService", heavyAPIService(), stripAPIService, []string{"keep-hive", "Keep-Available"}, false},
 		{"CRD without conversion", unconvertedCRD(), stripCRD, []string{"api-approved.openshift.io", "keep-scale", "keep-stored"}, false},
