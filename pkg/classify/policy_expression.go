@@ -6,27 +6,52 @@ import (
 )
 
 var policyExpression = &Check{
-	Name:     "policy-expression",
-	Summary:  "An expression of an admission policy fails for a kind that the policy matches.",
-	Severity: Warning,
-	FindPolicy: func(p *PolicyProfile) []Problem {
-		if len(p.TypeWarnings) == 0 {
-			return nil
-		}
-		var out []string
-		for _, w := range p.TypeWarnings {
-			text, _, _ := strings.Cut(strings.TrimSpace(w.Warning), "\n")
-			out = append(out, w.FieldRef+" ("+text+")")
-		}
-		problem := Problem{
-			Message: fmt.Sprintf("fails through %s, which %s", JoinBounded(out), whatFailureDoes(p)),
-			Fix:     fmt.Sprintf("correct the expressions, or narrow the rules of %s to the kinds that they are for%s", TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
-		}
-		if !p.FailsClosed() || !p.Denies() {
-			problem.Severity = Info
-		}
-		return []Problem{problem}
-	},
+	Name:       "policy-expression",
+	Summary:    "An expression of an admission policy fails for a kind that the policy matches.",
+	Severity:   Warning,
+	FindPolicy: func(p *PolicyProfile) []Problem { return append(failingConditions(p), badlyTyped(p)...) },
+}
+
+// failingConditions is what a matchCondition does that fails whatever the request holds:
+// the API server's type checking knows it not, as the name of a field alone is right.
+func failingConditions(p *PolicyProfile) []Problem {
+	failing := p.Matcher.FailingPolicyConditions(p.AdmissionPolicy)
+	if len(failing) == 0 {
+		return nil
+	}
+	var requests []string
+	for _, f := range failing {
+		requests = append(requests, fmt.Sprintf("%s of %s", operations(f.Operations), f.Resource))
+	}
+	problem := Problem{
+		Message: fmt.Sprintf("fails for every %s: matchCondition %q does (%s), which %s", JoinBounded(requests), p.MatchConditions[failing[0].Index].Name, failing[0].Reason, whatFailureDoes(p)),
+		Fix: fmt.Sprintf("correct the matchCondition of %s: ask first whether what it reads is there, as in has(request.subResource) && request.subResource == \"status\"%s",
+			TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+	}
+	if !p.FailsClosed() || !p.Denies() || !failing[0].Alone {
+		problem.Severity = Info
+	}
+	return []Problem{problem}
+}
+
+// badlyTyped is what the type checking of kube-controller-manager warns of.
+func badlyTyped(p *PolicyProfile) []Problem {
+	if len(p.TypeWarnings) == 0 {
+		return nil
+	}
+	var out []string
+	for _, w := range p.TypeWarnings {
+		text, _, _ := strings.Cut(strings.TrimSpace(w.Warning), "\n")
+		out = append(out, w.FieldRef+" ("+text+")")
+	}
+	problem := Problem{
+		Message: fmt.Sprintf("fails through %s, which %s", JoinBounded(out), whatFailureDoes(p)),
+		Fix:     fmt.Sprintf("correct the expressions, or narrow the rules of %s to the kinds that they are for%s", TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+	}
+	if !p.FailsClosed() || !p.Denies() {
+		problem.Severity = Info
+	}
+	return []Problem{problem}
 }
 
 // whatFailureDoes is what follows where an expression of the policy fails.

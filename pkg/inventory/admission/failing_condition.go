@@ -29,15 +29,30 @@ func (m *Matcher) FailingConditions(w *inventory.Webhook) []FailingCondition {
 		return nil
 	}
 	key := newMatchFactsKey(w)
-	return m.index.failing.getOrCompute(key, func() []FailingCondition { return m.failingConditions(w, key.selected) })
+	return m.index.failing.getOrCompute(key, func() []FailingCondition {
+		return m.failingConditions(&w.Registration, webhookParams, m.covered(w, key.selected))
+	})
 }
 
-func (m *Matcher) failingConditions(w *inventory.Webhook, selected selectableOperations) []FailingCondition {
+// FailingPolicyConditions returns the same of a policy with a binding. Where it takes
+// params, these are not known.
+func (m *Matcher) FailingPolicyConditions(p *inventory.AdmissionPolicy) []FailingCondition {
+	params := openParams
+	switch {
+	case len(p.MatchConditions) == 0 || len(p.Bindings) == 0:
+		return nil
+	case p.ParamKind == nil:
+		params = nullParams
+	}
+	return m.failingConditions(&p.Registration, params, m.PolicyResources(p))
+}
+
+func (m *Matcher) failingConditions(w *inventory.Registration, params paramsKnown, covered []MatchedResource) []FailingCondition {
 	var out []FailingCondition
-	for _, r := range m.covered(w, selected) {
+	for _, r := range covered {
 		first := len(out)
 		for _, op := range r.Operations.List() {
-			f, fails := m.alwaysFails(w, r.Resource, op)
+			f, fails := m.alwaysFails(w, params, r.Resource, op)
 			switch {
 			case !fails:
 			case len(out) > first && out[first].Index == f.Index && out[first].Alone == f.Alone:
@@ -52,12 +67,14 @@ func (m *Matcher) failingConditions(w *inventory.Webhook, selected selectableOpe
 
 // alwaysFails asks the matchConditions about a request of which nothing is known
 // but its resource and operation, in every version.
-func (m *Matcher) alwaysFails(w *inventory.Webhook, r inventory.Resource, op Operation) (FailingCondition, bool) {
+func (m *Matcher) alwaysFails(w *inventory.Registration, params paramsKnown, r inventory.Resource, op Operation) (FailingCondition, bool) {
 	out := FailingCondition{Resource: r, Operations: operationsOf(op), Alone: true}
 	versions := m.index.servedVersions(r)
 	for i, v := range versions {
 		request := m.cachedRequest(v, op, Subject{})
-		f, fails := request.failing(w, request.unresolvedKind())
+		at := request.stageOf(w.Type, request.unresolvedKind())
+		at.params = params
+		f, fails := request.failing(w, at)
 		if !fails {
 			return FailingCondition{}, false
 		}
@@ -71,10 +88,10 @@ func (m *Matcher) alwaysFails(w *inventory.Webhook, r inventory.Resource, op Ope
 
 // failing returns the first matchCondition that fails. Where another one is
 // false, none counts.
-func (r Request) failing(w *inventory.Webhook, kind Kind) (FailingCondition, bool) {
+func (r Request) failing(w *inventory.Registration, at stage) (FailingCondition, bool) {
 	out, fails := FailingCondition{Alone: true}, false
 	for i, c := range w.MatchConditions {
-		o := r.cached.outcome(r, r.stageOf(w.Type, kind), c.Expression)
+		o := r.cached.outcome(r, at, c.Expression)
 		switch {
 		case o.Match == No:
 			return FailingCondition{}, false
