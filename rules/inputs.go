@@ -89,6 +89,9 @@ func inputs() []input {
 // missing is the record of the inputs that are missing: one series for each.
 const missing = `cluster_series:webhook_auditor_input_missing:group`
 
+// missingCauses is why an input is missing, and what to do.
+const missingCauses = `Hosted control planes often do not expose it, scrape configurations drop it, and a Prometheus that keeps native histograms alone (scrape_native_histograms without always_scrape_classic_histograms) has none that end in _bucket, _sum or _count. Correct the scraping, or disable those alerts and rely on the findings, which need no series of the API server.`
+
 // inputsGroup says which inputs are missing.
 func inputsGroup() Group {
 	g := Group{Name: "webhook-auditor-inputs", Interval: 5 * time.Minute, RecordingRules: slices.Clone(inputRecords), Alerts: []Alert{
@@ -98,7 +101,7 @@ func inputsGroup() Group {
 			For:         15 * time.Minute,
 			Expr:        missing,
 			Summary:     `Alerts on webhooks are blind: {{ $labels.series }} is missing.`,
-			Description: `The webhook auditor runs, but Prometheus has no {{ $labels.series }} of any API server or kube-controller-manager, so these alerts cannot fire: ` + blindAlerts() + `. Hosted control planes often do not expose it, scrape configurations drop it, and a Prometheus that keeps native histograms alone (scrape_native_histograms without always_scrape_classic_histograms) has none that end in _bucket, _sum or _count. Correct the scraping, or disable those alerts and rely on the findings, which need no series of the API server.`,
+			Description: `The webhook auditor runs, but Prometheus has no {{ $labels.series }} of any API server or kube-controller-manager, so these alerts cannot fire: ` + blindAlerts() + `. ` + missingCauses,
 		},
 	}}
 	for _, i := range inputs() {

@@ -31,6 +31,12 @@ func (o Options) available(all []Group) []Group {
 		g.RecordingRules = slices.DeleteFunc(slices.Clone(g.RecordingRules), func(r RecordingRule) bool {
 			return r.Name == missing && !exports(r.Labels["series"])
 		})
+		g.Alerts = slices.Clone(g.Alerts)
+		for i, a := range g.Alerts {
+			if a.Expr == missing {
+				g.Alerts[i].Description = strings.Replace(a.Description, missingCauses, "The auditor must run with --observe=apiserver --web.observed-metrics, and reach an API server's /metrics (its page and log name what it cannot read).", 1)
+			}
+		}
 		out = append(out, g)
 	}
 	return out

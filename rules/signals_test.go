@@ -71,6 +71,9 @@ func TestSignals(t *testing.T) {
 			t.Errorf("%s is selected", name)
 		}
 	}
+	if rendered, err := Render(RuleFile, Options{Signals: AuditorSignals}); err != nil || !strings.Contains(string(rendered), "must run with --observe=apiserver") {
+		t.Errorf("the alert on missing series does not say how auditors export them: %v", err)
+	}
 	if rendered, err := Render(PrometheusRule, Options{Signals: AuditorSignals}); err != nil || strings.Contains(string(rendered), "WebhookResourceLatencyHigh\n") {
 		t.Errorf("an alert reads the series of requests: %v", err)
 	}

@@ -133,14 +133,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	}
 	collectAsConfigured := collectLess()
 	defer collectAsConfigured()
-	config, err := o.access.config()
-	if err != nil {
-		return err
-	}
-	if err := awaitCredentials(ctx, config, s.err); err != nil {
-		return err
-	}
-	clients, err := cluster.NewClients(config)
+	config, clients, err := o.connect(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -170,8 +163,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	}
 	if o.observe.enabled() {
 		d.exportsObserved = o.web.observed
-		observe := func(ctx context.Context) observation { return o.observe.observe(ctx, o.access, s) }
-		group.Go(func() error { return d.followObservation(ctx, time.Tick(o.observe.observeInterval()), observe) })
+		group.Go(func() error { return o.followObservation(ctx, d, s) })
 	}
 	group.Go(func() error { return o.web.serve(ctx, config, d) })
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {
@@ -179,6 +171,20 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// connect returns the configuration of the cluster, once its credentials are there, and
+// the clients.
+func (o *operatorFlags) connect(ctx context.Context, s streams) (*rest.Config, cluster.Clients, error) {
+	config, err := o.access.config()
+	if err == nil {
+		err = awaitCredentials(ctx, config, s.err)
+	}
+	if err != nil {
+		return nil, cluster.Clients{}, err
+	}
+	clients, err := cluster.NewClients(config)
+	return config, clients, err
 }
 
 // names are those under which this replica is reached: from beside it, and by

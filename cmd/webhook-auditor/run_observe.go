@@ -24,6 +24,11 @@ func (o *observeFlags) observeInterval() time.Duration {
 	return min(observePause*o.span, time.Minute)
 }
 
+func (o *operatorFlags) followObservation(ctx context.Context, d *daemon, s streams) error {
+	observe := func(ctx context.Context) observation { return o.observe.observe(ctx, o.access, s) }
+	return d.followObservation(ctx, time.Tick(o.observe.observeInterval()), observe)
+}
+
 // followObservation observes at once and at each tick, until ctx ends. It runs
 // beside the watch, which never waits for it.
 func (d *daemon) followObservation(ctx context.Context, ticks <-chan time.Time, observe func(context.Context) observation) error {
