@@ -175,7 +175,7 @@ func (e *Evaluator) analyses(w *work, r *Report) []analysis {
 		{dependsOn: all, clear: func(f *Facts) { f.UnmatchedVersions = nil }, find: func() { findUnmatchedVersions(w, m, profiles) }},
 		{dependsOn: seesPods, clear: func(f *Facts) { f.UnmatchedSubresources = nil }, find: func() { findUnmatchedSubresources(w, m, profiles) }},
 		{dependsOn: isReinvoked, clear: func(f *Facts) { f.Reinvoked = Others{} }, find: func() { findReinvoked(w, profiles) }},
-		{dependsOn: failsWithBackend, onBackends: true, clear: func(f *Facts) { f.RefusedAtInstall = nil }, find: func() { findRefusedAtInstall(w, m, profiles) }},
+		{dependsOn: failsWithBackend, onBackends: true, clear: func(f *Facts) { f.RefusedAtInstall = nil }, find: func() { r.Errors = append(r.Errors, findRefusedAtInstall(w, m, profiles)...) }},
 		{dependsOn: e.policy.isCounted, clear: func(f *Facts) { f.Excesses = nil }, find: func() { r.Costs = e.policy.findCosts(w, m, profiles) }},
 	}
 }

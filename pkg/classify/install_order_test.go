@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,7 +139,7 @@ func TestInstallOrderOfMany(t *testing.T) {
 }
 
 // TestInstallOrderGrowth: four times the objects and webhooks cost about four times the
-// steps, whether or not a webhook distinguishes them.
+// steps, whether or not a webhook distinguishes them: there is a bound on what is compared.
 func TestInstallOrderGrowth(t *testing.T) {
 	const n, times, most = 200, 4, 6
 	for _, label := range []string{"other", "label"} {
@@ -147,6 +148,21 @@ func TestInstallOrderGrowth(t *testing.T) {
 		t.Logf("%s: %d steps, %d bytes, then %d and %d", label, steps, bytes, moreSteps, moreBytes)
 		if moreSteps > most*steps || moreBytes > most*bytes {
 			t.Errorf("%s: %d times as much takes %d steps and %d bytes instead of %d and %d", label, times, moreSteps, moreBytes, steps, bytes)
+		}
+	}
+}
+
+// TestInstallOrderBound: an input in which not all is compared is an error, as none of its
+// webhooks may be silent.
+func TestInstallOrderBound(t *testing.T) {
+	for _, test := range []struct {
+		widgets, webhooks int
+		want              bool
+	}{{2000, 200, false}, {3000, 400, true}} {
+		r := evaluate(t, DefaultPolicy(), installed(test.widgets, test.webhooks, "label"))
+		named := slices.ContainsFunc(r.Errors, func(e inventory.Error) bool { return strings.Contains(e.Message, "are not all compared") })
+		if named != test.want {
+			t.Errorf("%d objects and %d webhooks: %v", test.widgets, test.webhooks, r.Errors)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -60,7 +61,8 @@ type refusedClass struct {
 }
 
 // findRefusedAtInstall finds what webhooks refuse of what they are installed with.
-func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) {
+// The errors name inputs that are too large to compare everything in.
+func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) (errs []inventory.Error) {
 	all, holding := installations(w, m)
 	for i := range profiles {
 		p := &profiles[i]
@@ -79,7 +81,14 @@ func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) {
 				waiting.RefusedAtInstall = in.refusedBy(waiting)
 			}
 		}
+		if in.asked > maxAsked {
+			errs = append(errs, inventory.Error{
+				Source:  inventory.Source{File: in.manifests[0].Input},
+				Message: fmt.Sprintf("install-order: %d webhooks with as many kinds of objects as here (%d) are not all compared: audit fewer files at a time", len(in.waiting), len(in.classes)),
+			})
+		}
 	}
+	return errs
 }
 
 // failsWithBackend reports whether requests are refused while what runs behind a Service
@@ -174,8 +183,8 @@ func (in *installation) classify() {
 }
 
 // maxAsked bounds how often the webhooks of an input are compared with classes of its
-// objects: 300 objects that all differ, and as many webhooks, are still compared.
-const maxAsked = 100_000
+// objects: a thousand objects that all differ, and as many webhooks, are still compared.
+const maxAsked = 1_000_000
 
 // refusedClasses are the classes that the webhook refuses without its backend.
 func (in *installation) refusedClasses(w *waitingWebhook) []refusedClass {
