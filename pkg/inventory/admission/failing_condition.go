@@ -49,12 +49,20 @@ func (m *Matcher) FailingPolicyConditions(p *inventory.AdmissionPolicy) []Failin
 
 func (m *Matcher) failingConditions(w *inventory.Registration, params paramsKnown, covered []MatchedResource) []FailingCondition {
 	var out []FailingCondition
+	reads, known := m.readsOf(w), map[alike]failure{}
 	for _, r := range covered {
 		first := len(out)
 		for _, op := range r.Operations.List() {
-			f, fails := m.alwaysFails(w, params, r.Resource, op)
+			key := reads.alike(r, op)
+			always, asked := known[key]
+			if !asked {
+				always.FailingCondition, always.fails = m.alwaysFails(w, params, r.Resource, op)
+				known[key] = always
+			}
+			f := always.FailingCondition
+			f.Resource, f.Operations = r.Resource, operationsOf(op)
 			switch {
-			case !fails:
+			case !always.fails:
 			case len(out) > first && out[first].Index == f.Index && out[first].Alone == f.Alone:
 				out[first].Operations |= f.Operations
 			default:
@@ -65,10 +73,16 @@ func (m *Matcher) failingConditions(w *inventory.Registration, params paramsKnow
 	return out
 }
 
+// failure is what alwaysFails returns.
+type failure struct {
+	FailingCondition
+	fails bool
+}
+
 // alwaysFails asks the matchConditions about a request of which nothing is known
 // but its resource and operation, in every version.
 func (m *Matcher) alwaysFails(w *inventory.Registration, params paramsKnown, r inventory.Resource, op Operation) (FailingCondition, bool) {
-	out := FailingCondition{Resource: r, Operations: operationsOf(op), Alone: true}
+	out := FailingCondition{Alone: true}
 	versions := m.index.servedVersions(r)
 	for i, v := range versions {
 		request := m.cachedRequest(v, op, Subject{})

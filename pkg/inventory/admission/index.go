@@ -41,7 +41,6 @@ type index struct {
 	stored   map[inventory.Resource][]apiVersion
 	programs *programs
 	requests *resultCache[requestKey, Request]
-	possible *resultCache[conditionsQuery, bool]
 	matched  *resultCache[matchFactsKey, []MatchedResource]
 	failing  *resultCache[matchFactsKey, []FailingCondition]
 }
@@ -161,7 +160,6 @@ func (x *index) withoutCaches(p *programs) *index {
 	out := *x
 	out.programs = p
 	out.requests = newResultCache[requestKey, Request]()
-	out.possible = newResultCache[conditionsQuery, bool]()
 	out.matched = newResultCache[matchFactsKey, []MatchedResource]()
 	out.failing = newResultCache[matchFactsKey, []FailingCondition]()
 	return &out
@@ -173,7 +171,6 @@ func (x *index) withCaches() *index {
 	out.programs = x.programs.next()
 	out.requests = x.requests.next()
 	out.requests.move = func(r Request) Request { return r.next(out.programs) }
-	out.possible = x.possible.next()
 	out.matched = x.matched.next()
 	out.failing = x.failing.next()
 	return &out
@@ -312,9 +309,25 @@ type ruleMatch struct {
 }
 
 func (m *Matcher) matchedResources(w *inventory.Webhook, selected selectableOperations) []MatchedResource {
+	covered := m.covered(w, selected)
+	if len(w.MatchConditions) == 0 {
+		return covered
+	}
 	var out []MatchedResource
-	for _, r := range m.covered(w, selected) {
-		if r.Operations = m.allowedByConditions(w, r.Resource, r.Operations); r.Operations != 0 {
+	reads, known := m.readsOf(&w.Registration), map[alike]bool{}
+	for _, r := range covered {
+		for _, op := range r.Operations.List() {
+			key := reads.alike(r, op)
+			possible, asked := known[key]
+			if !asked {
+				possible = m.possible(w, r.Resource, op)
+				known[key] = possible
+			}
+			if !possible {
+				r.Operations &^= operationBits[op]
+			}
+		}
+		if r.Operations != 0 {
 			out = append(out, r)
 		}
 	}
@@ -415,30 +428,6 @@ func selectable(w *inventory.Webhook) selectableOperations {
 		o.namespaces = 0
 	}
 	return o
-}
-
-// allowedByConditions returns the operations but those that the matchConditions
-// exclude in every version of the resource.
-func (m *Matcher) allowedByConditions(w *inventory.Webhook, r inventory.Resource, ops Operations) Operations {
-	if len(w.MatchConditions) == 0 {
-		return ops
-	}
-	x := m.index
-	conditions := conditionsKey(w)
-	for _, op := range ops.List() {
-		possible := x.possible.getOrCompute(conditionsQuery{conditions, r, op}, func() bool { return m.possible(w, r, op) })
-		if !possible {
-			ops &^= operationBits[op]
-		}
-	}
-	return ops
-}
-
-// conditionsQuery asks whether the matchConditions may let a request through.
-type conditionsQuery struct {
-	conditions string
-	inventory.Resource
-	op Operation
 }
 
 // possible asks the matchConditions about a request of which nothing is known

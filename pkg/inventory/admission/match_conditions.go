@@ -95,9 +95,10 @@ func conditionsKey(w *inventory.Webhook) string {
 	return b.String()
 }
 
-// conditionCache holds the results of expressions for one request.
+// conditionCache holds what was computed for one request.
 type conditionCache struct {
 	programs *programs
+	// outcomes are those of expressions that read the object.
 	outcomes *resultCache[expressionOn, outcome]
 	// activations are what expressions read of the request: to make one takes longer
 	// than to evaluate most expressions.
@@ -126,9 +127,12 @@ func (c *conditionCache) next(p *programs) *conditionCache {
 }
 
 func (c *conditionCache) outcome(r Request, at stage, expression string) outcome {
-	return c.outcomes.getOrCompute(expressionOn{expression, at}, func() outcome {
-		return c.programs.of(sourceText{expression, at.params != webhookParams}).run(r, at)
-	})
+	p := c.programs.of(sourceText{expression, at.params != webhookParams})
+	run := func() outcome { return p.run(r, at) }
+	if p.reads.all {
+		return c.outcomes.getOrCompute(expressionOn{expression, at}, run)
+	}
+	return p.outcomes.getOrCompute(p.reads.of(r, at), run)
 }
 
 func (c *conditionCache) activation(r Request, at stage) activation {
@@ -151,47 +155,62 @@ type sourceText struct {
 
 func newPrograms() *programs { return &programs{newResultCache[sourceText, *program]()} }
 
-// next returns those of the next Snapshot: what an expression is compiled to
-// depends on nothing else.
-func (p *programs) next() *programs { return &programs{p.known.next()} }
-
-func (p *programs) of(text sourceText) *program {
-	return p.known.getOrCompute(text, func() *program { return compile(text) })
+// next returns those of the next Snapshot: what an expression is compiled to, and what
+// it says of a request of which it reads no object, depend on nothing else.
+func (p *programs) next() *programs {
+	next := &programs{p.known.next()}
+	next.known.move = (*program).next
+	return next
 }
 
-// program is a compiled expression, or why it is none.
+func (p *programs) of(text sourceText) *program {
+	return p.known.getOrCompute(text, func() *program {
+		return &program{compiled: compile(text), outcomes: newResultCache[readKey, outcome]()}
+	})
+}
+
+// program is a compiled expression with its outcomes, by what it reads.
 type program struct {
-	full, low cel.Program
+	*compiled
+	outcomes *resultCache[readKey, outcome]
+}
+
+func (p *program) next() *program { return &program{p.compiled, p.outcomes.next()} }
+
+// compiled is a compiled expression, or why it is none.
+type compiled struct {
+	reads reads
+	low   cel.Program
+	// full and authorized are the same with other limits: few expressions need one, and
+	// each takes as long to make as hundreds of evaluations.
+	full, authorized func() (cel.Program, error)
 	// expensive is set once the expression cost more than lowCost: it is not
 	// evaluated at that limit again.
 	expensive atomic.Bool
-	// authorizes says that the expression asks the authorizer, authorized evaluates it
-	// where the answers are known.
+	// authorizes says that the expression asks the authorizer.
 	authorizes bool
-	authorized func() (cel.Program, error)
 	err        error
 }
 
-func compile(text sourceText) *program {
+func compile(text sourceText) *compiled {
 	env, err := conditionEnv()
 	if text.ofPolicy {
 		env, err = policyEnv()
 	}
 	if err != nil {
-		return &program{err: err}
+		return &compiled{err: err}
 	}
 	ast, issues := env.Compile(text.expression)
 	if issues.Err() != nil {
-		return &program{err: issue(issues)}
+		return &compiled{err: issue(issues)}
 	}
 	if !ast.OutputType().IsExactType(cel.BoolType) {
-		return &program{err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
+		return &compiled{err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
 	}
-	p := &program{authorizes: asksAuthorizer(ast)}
+	p := &compiled{reads: readsOf(ast), authorizes: asksAuthorizer(ast)}
+	p.full = sync.OnceValues(func() (cel.Program, error) { return newProgram(env, ast, maxCost) })
 	p.authorized = sync.OnceValues(func() (cel.Program, error) { return newProgram(env, ast, authorizedCost) })
-	if p.full, p.err = newProgram(env, ast, maxCost); p.err == nil {
-		p.low, p.err = newProgram(env, ast, lowCost)
-	}
+	p.low, p.err = newProgram(env, ast, lowCost)
 	return p
 }
 
@@ -240,39 +259,55 @@ func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {
 }
 
 // run evaluates the expression as far as the request is known.
-func (p *program) run(r Request, at stage) outcome {
+func (p *compiled) run(r Request, at stage) outcome {
 	if p.err != nil {
 		return outcome{Match: Maybe, doubt: "does not compile: " + p.err.Error()}
-	}
-	run, limit := p.full, uint64(maxCost)
-	if r.namespaceUnknown {
-		run, limit = p.low, lowCost
-		if p.expensive.Load() {
-			return outcome{Match: Maybe, doubt: p.tooLong()}
-		}
-	}
-	if p.authorizes && r.user.mayEverything() {
-		authorized, err := p.authorized()
-		if err != nil {
-			return outcome{Match: Maybe, doubt: err.Error()}
-		}
-		run, limit = authorized, authorizedCost
 	}
 	vars := r.cached.activation(r, at)
 	if vars.err != nil {
 		return outcome{Match: Maybe, doubt: vars.err.Error()}
 	}
-	value, details, err := run.Eval(vars.PartialActivation)
-	if cost := details.ActualCost(); cost != nil && *cost > limit {
+	if p.authorizes && r.user.mayEverything() {
+		return p.runAtLength(p.authorized, authorizedCost, vars)
+	}
+	if !p.expensive.Load() {
+		out, exceeded := eval(p.low, lowCost, vars)
+		if !exceeded {
+			return out
+		}
 		p.expensive.Store(true)
+	}
+	if r.namespaceUnknown {
 		return outcome{Match: Maybe, doubt: p.tooLong()}
 	}
-	return outcomeOf(value, err)
+	return p.runAtLength(p.full, maxCost, vars)
+}
+
+// runAtLength is run with another limit.
+func (p *compiled) runAtLength(program func() (cel.Program, error), limit uint64, vars activation) outcome {
+	run, err := program()
+	if err != nil {
+		return outcome{Match: Maybe, doubt: err.Error()}
+	}
+	out, exceeded := eval(run, limit, vars)
+	if exceeded {
+		return outcome{Match: Maybe, doubt: p.tooLong()}
+	}
+	return out
+}
+
+// eval evaluates the program, unless that exceeds its limit.
+func eval(run cel.Program, limit uint64, vars activation) (out outcome, exceeded bool) {
+	value, details, err := run.Eval(vars.PartialActivation)
+	if cost := details.ActualCost(); cost != nil && *cost > limit {
+		return outcome{}, true
+	}
+	return outcomeOf(value, err), false
 }
 
 // tooLong says why an expression was not followed to its end. The API server
 // counts each question to its authorizer as more than we follow.
-func (p *program) tooLong() string {
+func (p *compiled) tooLong() string {
 	if p.authorizes {
 		return "asks the authorizer what the user may do, which is not known here"
 	}
