@@ -9,58 +9,68 @@ import (
 )
 
 // reads are the parts of a request that an expression reads. Requests that are alike in
-// these share its outcome: most expressions read who makes a request, or its resource,
-// and no object.
+// these share its outcome: there are many more requests than ways in which they differ
+// to an expression.
 type reads struct {
-	user, name, namespace, operation, resource, kind bool
-	// all says that it reads an object, or the request as a whole.
+	user, name, namespace, operation, resource, kind, objects bool
+	// all says that it reads the request as a whole.
 	all bool
 }
 
 // readsOf returns what the expression may read.
 func readsOf(checked *cel.Ast) reads {
 	var out reads
-	whole := 0
+	whole := map[string]int{} // how often a variable is read without naming a field of it
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
 		case ast.IdentKind:
-			switch e.AsIdent() {
-			case plugincel.RequestVarName:
-				whole++
-			case plugincel.ObjectVarName, plugincel.OldObjectVarName:
-				out.all = true
-			case plugincel.AuthorizerVarName:
-				out.user = true
-			}
+			whole[e.AsIdent()]++
 		case ast.SelectKind:
-			if operand := e.AsSelect().Operand(); operand.Kind() == ast.IdentKind && operand.AsIdent() == plugincel.RequestVarName {
-				whole--
-				out.field(e.AsSelect().FieldName())
+			if operand := e.AsSelect().Operand(); operand.Kind() == ast.IdentKind {
+				whole[operand.AsIdent()]--
+				out.field(operand.AsIdent(), e.AsSelect().FieldName())
 			}
 		}
 	}))
-	out.all = out.all || whole > 0
+	for variable, n := range whole {
+		if n > 0 {
+			out.field(variable, "")
+		}
+	}
 	return out
 }
 
-// field adds a field of the variable request.
-func (r *reads) field(name string) {
+// field adds a field of a variable, "" for all fields.
+func (d *reads) field(variable, name string) {
+	switch variable {
+	case plugincel.RequestVarName:
+		d.requestField(name)
+	case plugincel.ObjectVarName, plugincel.OldObjectVarName:
+		d.objects, d.operation, d.name, d.namespace = true, true, true, true
+		d.kind = d.kind || name == "" || name == "kind" || name == "apiVersion"
+	case plugincel.AuthorizerVarName, plugincel.RequestResourceAuthorizerVarName:
+		d.user = true
+	}
+}
+
+// requestField adds a field of the variable request.
+func (d *reads) requestField(name string) {
 	switch name {
 	case "userInfo":
-		r.user = true
+		d.user = true
 	case "name":
-		r.name = true
+		d.name = true
 	case "namespace":
-		r.namespace = true
+		d.namespace = true
 	case "operation":
-		r.operation = true
+		d.operation = true
 	case "resource", "requestResource", "subResource", "requestSubResource":
-		r.resource = true
+		d.resource = true
 	case "kind", "requestKind":
-		r.kind = true
+		d.kind = true
 	case "dryRun", "options": // never known
 	default:
-		r.all = true
+		d.all = true
 	}
 }
 
@@ -69,6 +79,7 @@ type readKey struct {
 	user             *User
 	name, namespace  string
 	namespaceUnknown bool
+	namespaced       bool
 	operation        Operation
 	resource         inventory.Resource
 	version          string
@@ -82,6 +93,9 @@ func (d reads) of(r Request, at stage) readKey {
 	out := readKey{namespaceUnknown: r.namespaceUnknown, params: at.params}
 	if d.user {
 		out.user = r.user
+	}
+	if d.objects {
+		out.namespaced = r.namespaced
 	}
 	if d.name {
 		out.name = r.Name
@@ -101,6 +115,13 @@ func (d reads) of(r Request, at stage) readKey {
 	return out
 }
 
+// shared reports whether all that the expression reads of the request is in its readKey:
+// of the objects nothing but their scope is known.
+func (d reads) shared(r Request) bool {
+	known := r.foreign || r.Object != nil || r.stored != nil || !r.objectLabels.unknown() || !r.oldLabels.unknown()
+	return !d.all && (!d.objects || !known)
+}
+
 // readsOf returns what the matchConditions may read.
 func (m *Matcher) readsOf(w *inventory.Registration) reads {
 	var out reads
@@ -108,6 +129,7 @@ func (m *Matcher) readsOf(w *inventory.Registration) reads {
 		d := m.index.programs.of(sourceText{c.Expression, w.Type.IsPolicy()}).reads
 		out.all = out.all || d.all || d.resource || d.kind
 		out.operation = out.operation || d.operation
+		out.objects = out.objects || d.objects
 	}
 	return out
 }
@@ -121,7 +143,7 @@ type alike struct {
 
 // alike returns those that the request of which no more is known belongs to.
 func (d reads) alike(r MatchedResource, op Operation) alike {
-	if d.all {
+	if d.all || d.objects && (r.Subresource != "" || isNamespaces(r.Resource)) { // a Scale has no labels
 		return alike{r.Resource, r.Namespaced, op}
 	}
 	out := alike{namespaced: r.Namespaced || isNamespaces(r.Resource)}

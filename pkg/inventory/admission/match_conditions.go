@@ -98,7 +98,7 @@ func conditionsKey(w *inventory.Webhook) string {
 // conditionCache holds what was computed for one request.
 type conditionCache struct {
 	programs *programs
-	// outcomes are those of expressions that read the object.
+	// outcomes are those of expressions that read what is known of the object.
 	outcomes *resultCache[expressionOn, outcome]
 	// activations are what expressions read of the request: to make one takes longer
 	// than to evaluate most expressions.
@@ -129,10 +129,10 @@ func (c *conditionCache) next(p *programs) *conditionCache {
 func (c *conditionCache) outcome(r Request, at stage, expression string) outcome {
 	p := c.programs.of(sourceText{expression, at.params != webhookParams})
 	run := func() outcome { return p.run(r, at) }
-	if p.reads.all {
-		return c.outcomes.getOrCompute(expressionOn{expression, at}, run)
+	if p.reads.shared(r) {
+		return p.outcomes.getOrCompute(p.reads.of(r, at), run)
 	}
-	return p.outcomes.getOrCompute(p.reads.of(r, at), run)
+	return c.outcomes.getOrCompute(expressionOn{expression, at}, run)
 }
 
 func (c *conditionCache) activation(r Request, at stage) activation {
