@@ -127,7 +127,8 @@ func (m *Matcher) readsOf(w *inventory.Registration) reads {
 	var out reads
 	for _, c := range w.MatchConditions {
 		d := m.index.programs.of(sourceText{c.Expression, w.Type.IsPolicy()}).reads
-		out.all = out.all || d.all || d.resource || d.kind
+		out.all = out.all || d.all
+		out.resource = out.resource || d.resource || d.kind
 		out.operation = out.operation || d.operation
 		out.objects = out.objects || d.objects
 	}
@@ -147,6 +148,9 @@ func (d reads) alike(r MatchedResource, op Operation) alike {
 		return alike{r.Resource, r.Namespaced, op}
 	}
 	out := alike{namespaced: r.Namespaced || isNamespaces(r.Resource)}
+	if d.resource {
+		out.Resource = r.Resource
+	}
 	if d.operation {
 		out.operation = op
 	}
