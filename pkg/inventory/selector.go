@@ -1,9 +1,9 @@
 package inventory
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -62,20 +62,25 @@ func (known selectors) parse(raw *metav1.LabelSelector) Selector {
 	return s
 }
 
-// selectorKey writes a selector down: equal selectors have equal keys, and only
-// they do.
+// selectorKey writes a selector down, each list and text with its length: equal
+// selectors have equal keys, and only they do.
 func selectorKey(raw *metav1.LabelSelector) string {
-	key := make([]byte, 0, 128)
+	if (Selector{Raw: raw}).Empty() {
+		return ""
+	}
+	key := binary.AppendUvarint(make([]byte, 0, 128), uint64(len(raw.MatchLabels)))
+	text := func(s string) { key = append(binary.AppendUvarint(key, uint64(len(s))), s...) }
 	for _, name := range slices.Sorted(maps.Keys(raw.MatchLabels)) {
-		key = strconv.AppendQuote(key, name)
-		key = strconv.AppendQuote(append(key, '='), raw.MatchLabels[name])
+		text(name)
+		text(raw.MatchLabels[name])
 	}
 	for i := range raw.MatchExpressions {
 		e := &raw.MatchExpressions[i]
-		key = strconv.AppendQuote(append(key, ','), e.Key)
-		key = append(append(key, ' '), e.Operator...)
+		text(e.Key)
+		text(string(e.Operator))
+		key = binary.AppendUvarint(key, uint64(len(e.Values)))
 		for _, value := range e.Values {
-			key = strconv.AppendQuote(key, value)
+			text(value)
 		}
 	}
 	return string(key)
