@@ -6,11 +6,11 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// behind compares what is behind webhooks in two Snapshots: their Services,
-// endpoints and probes.
+// behind compares what is behind webhooks in two Snapshots: their Services and
+// endpoints.
 type behind struct {
 	last, now *inventory.Snapshot
-	// all is set where nothing changed behind any webhook but for probes.
+	// all is set where nothing changed behind any webhook.
 	all bool
 	// services are the results so far.
 	services map[servicePort]bool
@@ -31,10 +31,7 @@ func newBehind(last *Report, now *inventory.Snapshot) *behind {
 // same reports whether nothing changed behind the webhook of the facts, which are
 // of the last Snapshot.
 func (b *behind) same(f *Facts) bool {
-	switch {
-	case !b.sameProbe(f.Ref):
-		return false
-	case b.all:
+	if b.all {
 		return true
 	}
 	switch f.Backend.Kind {
@@ -56,15 +53,4 @@ func (b *behind) same(f *Facts) bool {
 func (b *behind) sameService(key inventory.Key) bool {
 	return b.now.HasServiceIn(key.Namespace) == b.last.HasServiceIn(key.Namespace) &&
 		reflect.DeepEqual(b.now.Services[key], b.last.Services[key])
-}
-
-// sameProbe compares the dials: what a webhook makes of one changes with the
-// webhook alone.
-func (b *behind) sameProbe(ref inventory.Ref) bool {
-	if len(b.now.Probes) == 0 && len(b.last.Probes) == 0 {
-		return true
-	}
-	now, dialed := b.now.Probes[ref]
-	last, dialedBefore := b.last.Probes[ref]
-	return dialed == dialedBefore && now.At.Equal(last.At) && now.Answer == last.Answer && now.Error == last.Error
 }

@@ -78,8 +78,8 @@ type Check struct {
 	ConversionAlert string
 	// For is how long a finding lasts before its alert fires.
 	For time.Duration
-	// ReadsTime says that the findings change with Snapshot.Taken, though nothing
-	// else does.
+	// ReadsTime says that the findings change with Snapshot.Taken or with the probes,
+	// though nothing else does.
 	ReadsTime bool
 	// Find returns what is wrong with the webhook of the Profile: at most one
 	// Problem, or one per resource where Problem.Resource is set. Nil where the check
