@@ -123,14 +123,20 @@ func resourceUsagePanels() []Panel {
 		{
 			Title:       "Memory",
 			Description: "Resident memory of each replica.",
-			Kind:        TimeSeries, Unit: unitBytes, Width: 12, Height: 8,
+			Kind:        TimeSeries, Unit: unitBytes, Width: 8, Height: 8,
 			Queries: []Query{{Expr: ofReplica(`process_resident_memory_bytes{cluster=~"$cluster"}`), Legend: "{{instance}}"}},
 		},
 		{
 			Title:       "Processor",
 			Description: "Processors that each replica keeps busy.",
-			Kind:        TimeSeries, Unit: unitCores, Width: 12, Height: 8,
+			Kind:        TimeSeries, Unit: unitCores, Width: 8, Height: 8,
 			Queries: []Query{{Expr: ofReplica(`rate(process_cpu_seconds_total{cluster=~"$cluster"}[$__rate_interval])`), Legend: "{{instance}}"}},
+		},
+		{
+			Title:       "Series dropped",
+			Description: "Series beyond the bounds of their families: the boards do not show them. Of webhooks, each type has its share; --web.max-series sets other bounds.",
+			Kind:        TimeSeries, Unit: unitCount, Width: 8, Height: 8,
+			Queries: []Query{{Expr: `sum by (cluster) (max by (cluster, family) (webhook_auditor_series_dropped{cluster=~"$cluster"}))`, Legend: "{{cluster}}"}},
 		},
 		{
 			Title:       "Versions",

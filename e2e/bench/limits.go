@@ -23,13 +23,14 @@ const (
 	plainInformers = "plain informers"
 	stateMetrics   = "kube-state-metrics"
 
-	watchesCure  = "pkg/inventory/cluster opens a watch for each namespace or Service where one for each kind would do"
-	startCure    = "profile the start: something is computed, read or decoded more than once before the first /metrics"
-	memoryCure   = "profile the heap: something is kept for each webhook, or of objects that no webhook refers to"
-	seriesCure   = "a metric family of pkg/exporter has a series for each rule or resource"
-	scrapeCure   = "pkg/exporter renders or compresses for each scrape what has not changed"
-	auditLogCure = "profile `top --audit-log`: lines that concern no webhook are decoded, or too many marks are looked for"
-	analysisCure = "profile `audit` of the file: an analysis of several webhooks compares each with each"
+	watchesCure    = "pkg/inventory/cluster opens a watch for each namespace or Service where one for each kind would do"
+	startCure      = "profile the start: something is computed, read or decoded more than once before the first /metrics"
+	memoryCure     = "profile the heap: something is kept for each webhook, or of objects that no webhook refers to"
+	seriesCure     = "a metric family of pkg/exporter has a series for each rule or resource"
+	scrapeCure     = "pkg/exporter renders or compresses for each scrape what has not changed"
+	auditLogCure   = "profile `top --audit-log`: lines that concern no webhook are decoded, or too many marks are looked for"
+	expressionCure = "profile `audit` of the file: an expression is evaluated for each request, or a selector printed again and again"
+	analysisCure   = "profile `audit` of the file: an analysis of several webhooks compares each with each"
 )
 
 // liveLimits compare figures that a loaded machine changes little.
@@ -69,6 +70,15 @@ func shapeLimits() []limit {
 // growthLimits: what one webhook costs does not depend on how many there are.
 func growthLimits() []limit {
 	return []limit{{row: cpuEach, of: growthColumn(growth[2]), to: growthColumn(growth[1]), most: 2, cure: analysisCure}}
+}
+
+// expressionLimits: expressions are evaluated for kinds of requests, not for each.
+func expressionLimits() []limit {
+	var out []limit
+	for _, e := range expressions {
+		out = append(out, limit{row: cpu, of: e.name, to: withoutExpressions, most: 15, cure: expressionCure})
+	}
+	return out
 }
 
 // auditLogLimits: what is read of a line is what its marks promise.

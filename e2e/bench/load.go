@@ -32,6 +32,8 @@ type profile struct {
 	Configurations, Hooks int // Hooks in each configuration
 	Services, Namespaces  int // Services behind webhooks, in Namespaces
 	CRDs, OtherNamespaces int
+	// Converting of the CRDs have two versions and a conversion webhook.
+	Converting int
 	// Unrelated are Services with EndpointSlices that no webhook refers to: a
 	// quarter of them in one namespace with Services of webhooks, the rest in all
 	// of those namespaces alike.
@@ -42,8 +44,10 @@ type profile struct {
 
 var profiles = map[string]profile{
 	"small": {Configurations: 10, Hooks: 5, Services: 50, Namespaces: 50, CRDs: 10, OtherNamespaces: 50},
-	"large": {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, OtherNamespaces: 4950},
-	"huge":  {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, OtherNamespaces: 4950, Unrelated: 20_000},
+	"large": {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950},
+	"huge":  {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950, Unrelated: 20_000},
+	// Four times as many webhooks.
+	"many": {Configurations: 4000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950},
 	// Each backend has a namespace of its own.
 	"hostile": {Configurations: 5000, Hooks: 1, Services: 1000, Namespaces: 1000, CRDs: 10, Hostile: true},
 }
@@ -207,8 +211,26 @@ func (c *filled) createCRD(ctx context.Context, i int) error {
 			}},
 		},
 	}
+	if i < c.size.Converting {
+		c.convert(crd, i)
+	}
 	_, err := c.crds.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, crd, metav1.CreateOptions{})
 	return err
+}
+
+// convert gives the CRD an older version, and a webhook that converts it.
+func (c *filled) convert(crd *apiextensionsv1.CustomResourceDefinition, i int) {
+	older := crd.Spec.Versions[0]
+	older.Name, older.Storage = "v1beta1", false
+	crd.Spec.Versions = append(crd.Spec.Versions, older)
+	namespace, name := c.size.service(i)
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ClientConfig:             &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: namespace, Name: name}},
+			ConversionReviewVersions: []string{"v1"},
+		},
+	}
 }
 
 func crdGroup(i int) string { return fmt.Sprintf("bench-%d.example.com", i) }

@@ -77,12 +77,12 @@ func run(ctx context.Context, o options) error {
 const files = "files"
 
 func printFiles(ctx context.Context, o options) error {
-	shapes, growth, err := measureFiles(ctx, o)
+	t, err := measureFiles(ctx, o)
 	if err != nil {
 		return err
 	}
-	sections := []section{{files, shapes.inputs(cpu)}, {"growth", growth.inputs(cpu)}}
-	return errors.Join(o.publish(sections), shapes.exceeded(shapeLimits()), growth.exceeded(growthLimits()))
+	sections := []section{{files, t.shapes.inputs(cpu)}, {"growth", t.growth.inputs(cpu)}, {"expressions", t.expressions.inputs(cpu)}}
+	return errors.Join(o.publish(sections), t.shapes.exceeded(shapeLimits()), t.growth.exceeded(growthLimits()), t.expressions.exceeded(expressionLimits()))
 }
 
 func printAuditLogs(ctx context.Context, o options) error {

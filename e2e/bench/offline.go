@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
@@ -34,26 +36,44 @@ const (
 	cpuEach  = "CPU for 1,000 webhooks, s"
 )
 
-// measureFiles audits files of every shape, and prints tables: what each shape costs
-// beside webhooks as operators register them, what kube-score costs for the same
-// file, and how the cost grows.
-func measureFiles(ctx context.Context, o options) (shapesTable, growthTable *table, err error) {
+// measureFiles audits files: of every shape, of more and more webhooks, and with
+// expensive expressions.
+func measureFiles(ctx context.Context, o options) (out fileTables, err error) {
 	folder, err := os.MkdirTemp("", "bench-")
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a folder: %w", err)
+		return fileTables{}, fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if out.shapes, err = measureShapes(ctx, o, folder); err != nil {
+		return fileTables{}, err
+	}
+	if out.growth, err = measureGrowth(ctx, o, folder); err != nil {
+		return fileTables{}, err
+	}
+	out.expressions, err = measureExpressions(ctx, o, folder)
+	return out, err
+}
+
+// fileTables are the tables of the profile files.
+type fileTables struct{ shapes, growth, expressions *table }
+
+// measureShapes is what each shape costs beside webhooks as operators register them, and
+// what kube-score costs for the same file.
+func measureShapes(ctx context.Context, o options, folder string) (*table, error) {
 	auditor, shapesTable := o.binaries[0], newTable()
-	ordinary, mixed := filepath.Join(folder, "ordinary.yaml"), filepath.Join(folder, "mixed.yaml")
-	if err := errors.Join(writeOrdinary(ordinary, offlineHooks), writeMixed(mixed, offlineHooks)); err != nil {
-		return nil, nil, err
+	ordinary, mixed, list := filepath.Join(folder, "ordinary.yaml"), filepath.Join(folder, "mixed.yaml"), filepath.Join(folder, "list.json")
+	if err := errors.Join(writeOrdinary(ordinary, offlineHooks), writeMixed(mixed, offlineHooks), writeList(list, offlineHooks)); err != nil {
+		return nil, err
 	}
 	for range o.rounds {
 		if err := shapesTable.column(ordinaryShape).run(ctx, ordinary, auditor, "audit", ordinary); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if err := shapesTable.column("among other objects").run(ctx, mixed, auditor, "audit", mixed); err != nil {
-			return nil, nil, err
+			return nil, err
+		}
+		if err := shapesTable.column("the same as a JSON list").run(ctx, list, auditor, "audit", list); err != nil {
+			return nil, err
 		}
 		if o.peers != "" {
 			score := filepath.Join(o.peers, "kube-score")
@@ -61,21 +81,20 @@ func measureFiles(ctx context.Context, o options) (shapesTable, growthTable *tab
 				shapesTable.column("kube-score, as operators register them").run(ctx, ordinary, score, "score", ordinary),
 				shapesTable.column("kube-score, among other objects").run(ctx, mixed, score, "score", mixed),
 			); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 		for _, s := range shapes {
 			file := filepath.Join(folder, "shape.yaml")
 			if err := writeShape(file, s, offlineHooks); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			if err := shapesTable.column(s.name).run(ctx, file, auditor, "audit", file); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 	}
-	growthTable, err = measureGrowth(ctx, o, folder)
-	return shapesTable, growthTable, err
+	return shapesTable, nil
 }
 
 // measureGrowth audits files of ever more webhooks.
@@ -104,7 +123,12 @@ func (c *column) run(ctx context.Context, file, path string, args ...string) err
 		return err
 	}
 	c.add("size of the file, MB", float64(info.Size())/1e6)
-	return c.execute(ctx, path, args...)
+	if err := c.execute(ctx, path, args...); err != nil {
+		return err
+	}
+	times := c.values[duration]
+	c.add("MB/s", float64(info.Size())/1e6/times[len(times)-1])
+	return nil
 }
 
 // execute runs a command, and adds what it cost. An exit code that says that it found
@@ -175,6 +199,27 @@ func writeMixed(path string, n int) error {
 			Data:       map[string]string{"settings.yaml": strings.Repeat("setting: value\n", 100)},
 		}, nil
 	})
+}
+
+// writeList writes the webhooks of writeOrdinary as kubectl get -o json does.
+func writeList(path string, n int) error {
+	list := metav1.List{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
+	for i := range n / profiles["large"].Hooks {
+		o, err := ordinary(i)
+		if err != nil {
+			return err
+		}
+		raw, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		list.Items = append(list.Items, runtime.RawExtension{Raw: raw})
+	}
+	text, err := json.MarshalIndent(list, "", "    ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
 }
 
 func writeShape(path string, s shape, n int) error {

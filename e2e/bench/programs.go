@@ -53,7 +53,7 @@ func (c *filled) auditor(binary string) program {
 	if dir := filepath.Base(filepath.Dir(binary)); dir != "bin" {
 		name += " of " + dir
 	}
-	hooks := c.size.Configurations * c.size.Hooks
+	hooks := c.size.Configurations*c.size.Hooks + c.size.Converting
 	query := func(family string) *string { return new("?name[]=" + auditor.Prefix + family) }
 	return program{
 		name: name, path: binary, env: []string{"GOGC=50"}, // as the manifests have it

@@ -3,10 +3,12 @@ package exporter
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -118,5 +120,44 @@ func TestDroppedOfTwiceAsManyWebhooks(t *testing.T) {
 	}
 	if dropped := droppedOf(r, Bounded(webhooks)); len(dropped) != 0 {
 		t.Errorf("with a bound of as many series as webhooks these are dropped: %v", dropped)
+	}
+}
+
+// TestEachTypeHasItsShare: what a bound keeps are webhooks of each type, the same ones in
+// each family.
+func TestEachTypeHasItsShare(t *testing.T) {
+	var o inventory.Objects
+	for i := range 40 {
+		c := catchAll(fmt.Sprintf("c%02d", i), "widgets")
+		if i >= 30 {
+			o.Validating = append(o.Validating, c)
+			continue
+		}
+		w := c.Webhooks[0]
+		o.Mutating = append(o.Mutating, &admissionv1.MutatingWebhookConfiguration{
+			ObjectMeta: c.ObjectMeta,
+			Webhooks:   []admissionv1.MutatingWebhook{{Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules}},
+		})
+	}
+	r, err := classify.DefaultPolicy().Evaluate(t.Context(), o.Snapshot(time.Unix(0, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := map[string][]string{}
+	for _, f := range collect(r, Bounded(20)) {
+		for _, m := range f.Metric {
+			labels := map[string]string{}
+			for _, l := range m.Label {
+				labels[l.GetName()] = l.GetValue()
+			}
+			kept[f.GetName()] = append(kept[f.GetName()], labels["type"]+" "+labels["configuration"])
+		}
+	}
+	info := kept[Prefix+"webhook_info"]
+	if n := len(slices.DeleteFunc(slices.Clone(info), func(w string) bool { return strings.HasPrefix(w, "admit") })); len(info) != 20 || n != 5 {
+		t.Errorf("%d validating webhooks among %d, want 5 of 20: %v", n, len(info), info)
+	}
+	if diff := cmp.Diff(info, kept[Prefix+"webhook_timeout_seconds"]); diff != "" {
+		t.Errorf("other webhooks have a timeout: -info +timeout:\n%s", diff)
 	}
 }

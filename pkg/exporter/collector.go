@@ -11,6 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // seriesDropped counts what the bounds of the other families drop; the collector
@@ -54,8 +55,7 @@ func collect(r *classify.Report, families []Family) []*dto.MetricFamily {
 	dropped := map[string]int{}
 	var out []*dto.MetricFamily
 	for _, f := range families {
-		w := newFamilyWriter(f, memory)
-		f.Collect(r, w.send)
+		w := written(f, r, memory)
 		dropped[f.Series()] = w.dropped
 		out = w.appendTo(out)
 	}
@@ -88,6 +88,41 @@ func newFamilyWriter(f Family, a *arena) *familyWriter {
 		w.order = append(w.order, slices.Index(f.Labels, name))
 	}
 	return w
+}
+
+// written returns a writer of the family's series. Where the family has more than its
+// bound, each type of webhook has its share.
+func written(f Family, r *classify.Report, a *arena) *familyWriter {
+	w := newFamilyWriter(f, a)
+	f.Collect(r, w.send)
+	if w.dropped > 0 {
+		w = newFamilyWriter(f, a)
+		f.Collect(spread(r), w.send)
+	}
+	return w
+}
+
+// spread returns the Report with its webhooks in an order of which each beginning has
+// about the same share of each type.
+func spread(r *classify.Report) *classify.Report {
+	type place struct {
+		profile classify.Profile
+		nth     int // of its type
+	}
+	total, places := map[inventory.Type]int{}, make([]place, len(r.Profiles))
+	for i, p := range r.Profiles {
+		places[i] = place{p, total[p.Type]}
+		total[p.Type]++
+	}
+	slices.SortStableFunc(places, func(a, b place) int {
+		return cmp.Compare(a.nth*total[b.profile.Type], b.nth*total[a.profile.Type])
+	})
+	out := *r
+	out.Profiles = make([]classify.Profile, len(places))
+	for i := range places {
+		out.Profiles[i] = places[i].profile
+	}
+	return &out
 }
 
 // send sends one series.

@@ -30,7 +30,7 @@ The flag `+"`--web.max-series`"+` sets another bound, and the others in proporti
 
 - of the findings the mildest; the totals count all of them;
 - of `+"`%s`"+` the classes sensitive, then virtual;
-- of the families with a series for each webhook, the last webhooks by type (admit, conversion, validating) and configuration. Alerts on
+- of the families with a series for each webhook, the last webhooks of each type by configuration, as large a part of each type. Alerts on
   them fire all the same, without naming what registers the webhook; its calls count as slow from 1 s, and WebhookNotInInventory fires for it.
 
 With 20,000 webhooks, that is half of them; `+"`--web.max-series=20000`"+` keeps all, for twice the series.

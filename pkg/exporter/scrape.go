@@ -171,8 +171,7 @@ func (s *scraper) blocks(r *classify.Report, e encoder, families []Family) map[s
 			s.sums[name] = sum
 		}
 		if known[name].sum != sum {
-			writer := newFamilyWriter(f, memory)
-			f.Collect(r, writer.send)
+			writer := written(f, r, memory)
 			b := e.encode(writer.appendTo(nil))
 			b.sum, b.dropped = sum, writer.dropped
 			known[name] = b
