@@ -132,7 +132,7 @@ func (c *filled) measure(ctx context.Context, o options, p program, to *column) 
 	}
 	to.add(watchesRow, now-streams)
 	to.add(connectionsRow, connections(pid, c.plane.Config().Host))
-	if err := r.measureScrapes(ctx, to); err != nil {
+	if err := errors.Join(r.measureScrapes(ctx, to), r.measurePages(ctx, o, to)); err != nil {
 		return err
 	}
 	if err := c.measureChanges(ctx, o, r, to); err != nil {
@@ -163,6 +163,27 @@ func (r *running) measureScrapes(ctx context.Context, to *column) error {
 	each := 1000 * 1000 / float64(series*scrapes) // in milliseconds for 1,000 series
 	to.add("scrape of 1,000 series, ms", time.Since(began).Seconds()*each)
 	to.add(scrapeCPU, (cpuSeconds(r.process.PID())-cpu)*each)
+	return nil
+}
+
+// measurePages is the memory that remains after scrapes and after someone has looked at
+// the pages.
+func (r *running) measurePages(ctx context.Context, o options, to *column) error {
+	if len(r.pages) == 0 {
+		return nil
+	}
+	base := strings.TrimSuffix(r.url, "/metrics")
+	for range 3 {
+		for _, page := range r.pages {
+			if _, err := fetch(ctx, base+page); err != nil {
+				return err
+			}
+		}
+	}
+	if err := sleep(ctx, o.settle); err != nil {
+		return err
+	}
+	to.add("settled RSS after scrapes and pages, MiB", memory(r.process.PID(), "VmRSS"))
 	return nil
 }
 

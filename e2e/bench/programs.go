@@ -24,6 +24,8 @@ type program struct {
 	// queries select, where the program can, the series that show a change of a
 	// configuration, of an endpoint, and a new reference. Without one it shows none.
 	configuration, endpoint, reference *string
+	// pages are those that people look at.
+	pages []string
 }
 
 // running is a program that was started.
@@ -62,6 +64,7 @@ func (c *filled) auditor(binary string) program {
 		},
 		lines:         map[string]int{auditor.Prefix + "webhook_info{": hooks, auditor.Prefix + "webhook_backend_ready{": hooks},
 		configuration: query("webhook_timeout_seconds"), endpoint: query("webhook_backend_ready"), reference: query("webhook_info"),
+		pages: []string{"/", "/webhooks", "/resources", "/resources/pods", "/bootstrap", "/changes"},
 	}
 }
 
