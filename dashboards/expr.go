@@ -3,6 +3,8 @@ package dashboards
 import (
 	"fmt"
 	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
 // The windows that rates are taken over. Top charts rank by the whole time
@@ -44,9 +46,9 @@ func (s scope) over(window string) scope {
 // second half answers where Prometheus keeps native histograms alone.
 func (s scope) latency(quantile string) string {
 	return either(
-		fmt.Sprintf("histogram_quantile(%s, sum by (%s, le) (%s))", quantile, webhookLabels, s.admissions("admission_duration_seconds_bucket", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum by (%s, le) (%s))", quantile, webhookLabels, s.admissions(promql.WebhookSeconds+"_bucket", "")),
 		fmt.Sprintf("histogram_quantile(%s, sum by (%s, le) (%s))", quantile, webhookLabels, s.conversions("_bucket", "")),
-		fmt.Sprintf("histogram_quantile(%s, sum by (%s) (%s))", quantile, webhookLabels, s.admissions("admission_duration_seconds", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum by (%s) (%s))", quantile, webhookLabels, s.admissions(promql.WebhookSeconds, "")),
 		fmt.Sprintf("histogram_quantile(%s, sum by (%s) (%s))", quantile, webhookLabels, s.conversions("", "")),
 	)
 }
@@ -54,7 +56,7 @@ func (s scope) latency(quantile string) string {
 // calls returns the calls per second of each webhook.
 func (s scope) calls() string {
 	return either(
-		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions("request_total", "")),
+		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions(promql.Requests, "")),
 		s.converted(""),
 	)
 }
@@ -63,21 +65,21 @@ func (s scope) calls() string {
 // conversion always does.
 func (s scope) closed() string {
 	return either(
-		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions("rejection_count", `error_type!="no_error"`)),
+		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions(promql.Rejections, `error_type!="no_error"`)),
 		s.converted(`succeeded="false"`),
 	)
 }
 
 // open returns the failures per second that let a request pass unchecked.
 func (s scope) open() string {
-	return fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions("fail_open_count", ""))
+	return fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions(promql.FailedOpen, ""))
 }
 
 // failures returns all failures per second of each webhook.
 func (s scope) failures() string {
 	return either(
 		fmt.Sprintf("sum by (%s) (\n  %s\n  or %s\n)", webhookLabels,
-			s.admissions("rejection_count", `error_type!="no_error"`), s.admissions("fail_open_count", "")),
+			s.admissions(promql.Rejections, `error_type!="no_error"`), s.admissions(promql.FailedOpen, "")),
 		s.converted(`succeeded="false"`),
 	)
 }
@@ -85,7 +87,7 @@ func (s scope) failures() string {
 // rejections returns the requests per second that each webhook refused on
 // purpose.
 func (s scope) rejections() string {
-	return fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions("rejection_count", `error_type="no_error"`))
+	return fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions(promql.Rejections, `error_type="no_error"`))
 }
 
 // threshold returns the seconds from which each webhook is slow. The margin
@@ -95,7 +97,7 @@ func (s scope) threshold() string {
 }
 
 func (s scope) admissions(series, matcher string) string {
-	return fmt.Sprintf("rate(apiserver_admission_webhook_%s{%s}%s)", series, join(s.admission, matcher), s.window)
+	return fmt.Sprintf("rate(%s{%s}%s)", series, join(s.admission, matcher), s.window)
 }
 
 func (s scope) converted(matcher string) string {
@@ -106,7 +108,7 @@ func (s scope) converted(matcher string) string {
 }
 
 func (s scope) conversions(suffix, matcher string) string {
-	return asWebhook(fmt.Sprintf("rate(apiserver_crd_conversion_webhook_duration_seconds%s{%s}%s)",
+	return asWebhook(fmt.Sprintf("rate("+promql.ConversionSeconds+"%s{%s}%s)",
 		suffix, join(s.conversion, matcher), s.window)) + s.guard
 }
 
@@ -153,9 +155,9 @@ func join(matchers ...string) string {
 // waitTime returns the seconds per second that requests wait for each webhook.
 func (s scope) waitTime() string {
 	return either(
-		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions("admission_duration_seconds_sum", "")),
+		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.admissions(promql.WebhookSeconds+"_sum", "")),
 		fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.conversions("_sum", "")),
-		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", webhookLabels, s.admissions("admission_duration_seconds", "")),
+		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", webhookLabels, s.admissions(promql.WebhookSeconds, "")),
 		fmt.Sprintf("histogram_sum(sum by (%s) (%s))", webhookLabels, s.conversions("", "")),
 	)
 }

@@ -1,12 +1,16 @@
 package dashboards
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
+)
 
 // What API servers count of admission policies: of those that validate, the failed
 // checks alone.
 const (
-	validationChecks = `apiserver_validating_admission_policy_check_total{cluster=~"$cluster",enforcement_action=`
-	failedMutations  = `apiserver_mutating_admission_policy_check_total{cluster=~"$cluster",error_type!="no_error"}`
+	validationChecks = promql.Validations + `{cluster=~"$cluster",enforcement_action=`
+	failedMutations  = promql.Mutations + `{cluster=~"$cluster",error_type!="no_error"}`
 )
 
 // byPolicy is the rate of the counters by policy, the ten most of the chosen time range.
@@ -43,7 +47,7 @@ func policyPanels() []Panel {
 		chart("Refused, and why",
 			"Requests per second that policies refused, and what they counted. Refused without that: a policy's params or their kind are missing, or a patch makes no valid object. No series names it.",
 			unitRate,
-			Query{Expr: `sum by (name) (rate(apiserver_admission_controller_admission_duration_seconds_count{cluster=~"$cluster",name=~".+AdmissionPolicy",rejected="true"}[$__rate_interval]))`, Legend: "{{name}}"},
+			Query{Expr: `sum by (name) (rate(` + promql.PluginSeconds + `_count{cluster=~"$cluster",name=~".+AdmissionPolicy",rejected="true"}[$__rate_interval]))`, Legend: "{{name}}"},
 			Query{Expr: `sum(rate(` + validationChecks + `"deny"}[$__rate_interval]) or rate(` + failedMutations + `[$__rate_interval]))`, Legend: "counted", Total: true}),
 		chart("Latency of checks, p99", "What evaluating an expression takes, where it is counted: the failed ones of policies that validate, and all mutations.", unitSeconds, p99("validating"), p99("mutating")),
 	}

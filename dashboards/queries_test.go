@@ -42,6 +42,7 @@ var promised = map[string][]string{
 	"snapshot_timestamp_seconds":         {},
 	"evaluation_duration_seconds_bucket": {"le"},
 	"watch_errors_total":                 {"group", "resource"},
+	"series_dropped":                     {"family"},
 	"condition_write_errors_total":       {},
 	"build_info":                         {"version", "revision", "goversion"},
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -55,8 +56,8 @@ func unhealthyWebhooks() string {
 func evidence() string {
 	return either(
 		fmt.Sprintf("group by (%s) (webhook_auditor_webhook_info{%s})", webhookLabels, selected.auditor),
-		fmt.Sprintf("group by (%s) (apiserver_admission_webhook_request_total{%s})", webhookLabels, selected.admission),
-		fmt.Sprintf("group by (%s) (%s)", webhookLabels, asWebhook("apiserver_crd_conversion_webhook_duration_seconds_count{"+selected.conversion+"}")),
+		fmt.Sprintf("group by (%s) ("+promql.Requests+"{%s})", webhookLabels, selected.admission),
+		fmt.Sprintf("group by (%s) (%s)", webhookLabels, asWebhook(promql.ConversionSeconds+"_count{"+selected.conversion+"}")),
 		fmt.Sprintf("group by (%s) (%s)", webhookLabels, named(firingAlerts)),
 	)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -257,7 +258,7 @@ func callPanels() []Panel {
 func answerPanels() []Panel {
 	requests := func(label string) Query {
 		return Query{
-			Expr:   `sum by (` + label + `) (rate(apiserver_admission_webhook_request_total{cluster=~"$cluster",type="$type",name="$name"}[$__rate_interval]))`,
+			Expr:   `sum by (` + label + `) (rate(` + promql.Requests + `{cluster=~"$cluster",type="$type",name="$name"}[$__rate_interval]))`,
 			Legend: "{{" + label + "}}",
 		}
 	}
@@ -301,8 +302,8 @@ func seldomPanels() []Panel {
 			Description: "Calls that its matchConditions spared, and evaluations of them that failed: with failurePolicy Fail a failed one refuses the request, and no other series shows it.",
 			Kind:        TimeSeries, Unit: unitRate, Width: 12, Height: 8,
 			Queries: []Query{
-				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_exclusions_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} spared"},
-				{Expr: `sum by (operation) (rate(apiserver_admission_match_condition_evaluation_errors_total{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} failed"},
+				{Expr: `sum by (operation) (rate(` + promql.Exclusions + `{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} spared"},
+				{Expr: `sum by (operation) (rate(` + promql.MatchConditionErrors + `{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} failed"},
 			},
 		},
 		{

@@ -1,6 +1,10 @@
 package dashboards
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
+)
 
 // selected is each webhook that the variables let through.
 var selected = scope{
@@ -47,7 +51,7 @@ func webhooks() Board {
 
 var clusterVariable = Variable{
 	Name: "cluster", Label: "Cluster", Description: "The cluster, where the store holds several.",
-	Metric: "apiserver_admission_webhook_request_total", Value: "cluster", All: ".*", GrafanaOnly: true,
+	Metric: promql.Requests, Value: "cluster", All: ".*", GrafanaOnly: true,
 }
 
 // logs is where the logs of backends are: the first data source for them that
@@ -141,7 +145,7 @@ func widened(width int, panels []Panel) []Panel {
 }
 
 func summaryPanels() []Panel {
-	called := `sum by (` + webhookLabels + `) (apiserver_admission_webhook_request_total{` + selected.admission + `})`
+	called := `sum by (` + webhookLabels + `) (` + promql.Requests + `{` + selected.admission + `})`
 	return []Panel{
 		statPanel("Failing", "Webhooks of which some calls fail now, closed or open.", countOrZero("("+selected.failures()+") > 0", called), red),
 		statPanel("Down", "Webhooks without a ready backend now: the Service, its port or its endpoints are missing.", countOrZero(unreadyBackends, registeredWebhooks), red),
@@ -227,8 +231,8 @@ func latencyPanels() []Panel {
 // allLatency is the quantile over the calls of all admission webhooks.
 func allLatency(q string) string {
 	return either(
-		fmt.Sprintf("histogram_quantile(%s, sum by (le) (%s))", q, selected.admissions("admission_duration_seconds_bucket", "")),
-		fmt.Sprintf("histogram_quantile(%s, sum(%s))", q, selected.admissions("admission_duration_seconds", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum by (le) (%s))", q, selected.admissions(promql.WebhookSeconds+"_bucket", "")),
+		fmt.Sprintf("histogram_quantile(%s, sum(%s))", q, selected.admissions(promql.WebhookSeconds, "")),
 	)
 }
 
@@ -255,7 +259,7 @@ func failurePanels() []Panel {
 			Description: "Failed calls of conversion webhooks, all CRDs together: the API server does not export the kind by CRD. Failing closed shows the CRDs.",
 			Kind:        StackedTimeSeries, Unit: unitRate, Width: 24, Height: 8,
 			Queries: []Query{{
-				Expr:   `sum by (failure_type) (rate(apiserver_conversion_webhook_request_total{cluster=~"$cluster",result="failure"}[$__rate_interval]))`,
+				Expr:   `sum by (failure_type) (rate(` + promql.ConversionRequests + `{cluster=~"$cluster",result="failure"}[$__rate_interval]))`,
 				Legend: "{{failure_type}}",
 			}},
 		},
@@ -267,7 +271,7 @@ func failurePanels() []Panel {
 				Expr:   topBy(callsByCode(rateWindow), callsByCode(rankWindow), webhookLabels+", code"),
 				Legend: "{{code}} {{name}} {{cluster}}",
 			}, {
-				Expr:   `sum(rate(apiserver_admission_webhook_request_total{code!="200",` + selected.admission + `}[$__rate_interval]))`,
+				Expr:   `sum(rate(` + promql.Requests + `{code!="200",` + selected.admission + `}[$__rate_interval]))`,
 				Legend: "all webhooks", Total: true,
 			}},
 			Shades: codeColors,
@@ -280,7 +284,7 @@ func failurePanels() []Panel {
 var codeColors = []Shade{{"^2", green}, {"^4", orange}, {"^5", red}, {"^0", purple}}
 
 func callsByCode(window string) string {
-	return `sum by (` + webhookLabels + `, code) (rate(apiserver_admission_webhook_request_total{code!="200",` + selected.admission + `}` + window + `))`
+	return `sum by (` + webhookLabels + `, code) (rate(` + promql.Requests + `{code!="200",` + selected.admission + `}` + window + `))`
 }
 
 func resourcePanels() []Panel {
@@ -340,7 +344,7 @@ func resourcePanels() []Panel {
 }
 
 func overallPanels() []Panel {
-	byCode := `sum by (code) (rate(apiserver_admission_webhook_request_total{` + selected.admission + `}[$__rate_interval]))`
+	byCode := `sum by (code) (rate(` + promql.Requests + `{` + selected.admission + `}[$__rate_interval]))`
 	return []Panel{
 		{
 			Title:       "Latency of the admission steps, p99",
@@ -348,8 +352,8 @@ func overallPanels() []Panel {
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{{
 				Expr: withTypeNames(either(
-					`histogram_quantile(0.99, sum by (type, operation, le) (rate(apiserver_admission_step_admission_duration_seconds_bucket{cluster=~"$cluster"}[$__rate_interval])))`,
-					`histogram_quantile(0.99, sum by (type, operation) (rate(apiserver_admission_step_admission_duration_seconds{cluster=~"$cluster"}[$__rate_interval])))`,
+					`histogram_quantile(0.99, sum by (type, operation, le) (rate(`+promql.StepSeconds+`_bucket{cluster=~"$cluster"}[$__rate_interval])))`,
+					`histogram_quantile(0.99, sum by (type, operation) (rate(`+promql.StepSeconds+`{cluster=~"$cluster"}[$__rate_interval])))`,
 				)),
 				Legend: "{{type}} {{operation}}",
 			}},
@@ -367,7 +371,7 @@ func overallPanels() []Panel {
 			Description: "How much the API server asks its admission webhooks.",
 			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 9,
 			Queries: []Query{{
-				Expr:   withTypeNames(`sum by (type, operation) (rate(apiserver_admission_webhook_request_total{` + selected.admission + `}[$__rate_interval]))`),
+				Expr:   withTypeNames(`sum by (type, operation) (rate(` + promql.Requests + `{` + selected.admission + `}[$__rate_interval]))`),
 				Legend: "{{type}} {{operation}}",
 			}},
 		},

@@ -3,6 +3,7 @@ package rules
 import (
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -32,7 +33,7 @@ func admissionAlerts() []Alert {
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
 			KeepFiring:  15 * time.Minute,
-			Expr:        withBackend("WebhookInternalErrors", recurring(rejections+`{error_type!~"no_error|calling_webhook_error"}`)),
+			Expr:        withBackend("WebhookInternalErrors", recurring(promql.Rejections+`{error_type!~"no_error|calling_webhook_error"}`)),
 			Summary:     `The API server cannot use what webhook {{ $labels.name }} answers.`,
 			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 15 minutes because the API server could not make use of ` + admissionWebhook + `: it answers with a patch that does not apply or that stands where none is allowed, or a dry-run request met it although its sideEffects forbid that. The failurePolicy does not matter here.` + itsBackend + registration + webhookVariables,
 		},
@@ -46,7 +47,7 @@ var notInInventory = Alert{
 	KeepFiring:  15 * time.Minute,
 	Expr:        uncharted,
 	Summary:     `The API server calls webhook {{ $labels.name }}, which no object registers.`,
-	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. Either a manifest on the control plane's disk does (staticManifestsDir), which no API shows: the series apiserver_manifest_admission_config_controller_last_config_info shows which API servers read any. Or one of the API servers still has a configuration that was deleted, or is not one that the auditor watches.` + variables("NAME", "$labels.name"),
+	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. Either a manifest on the control plane's disk does (staticManifestsDir), which no API shows: the series ` + promql.ManifestHashes + ` shows which API servers read any. Or one of the API servers still has a configuration that was deleted, or is not one that the auditor watches.` + variables("NAME", "$labels.name"),
 }
 
 // recurring returns how often a webhook's counters grew in the last 15 minutes,
@@ -76,14 +77,14 @@ const (
 
 var refusalRecords = []RecordingRule{
 	{Name: refused, Expr: `sum by (type, name) (increase(` + intended + `[15m])) >= 20`},
-	{Name: refusedShare, Expr: refused + ` / on (type, name) (sum by (type, name) (increase(` + requests + `[15m]) and on (type, name) ` + refused + `) > 0)`},
+	{Name: refusedShare, Expr: refused + ` / on (type, name) (sum by (type, name) (increase(` + promql.Requests + `[15m]) and on (type, name) ` + refused + `) > 0)`},
 	{
 		Name: refusedBefore,
 		Expr: `
 			(sum by (type, name) (increase(` + intended + `[6h])) - on (type, name) ` + refused + `)
 			/ on (type, name) ((` + affectedCalls("6h") + ` - on (type, name) ` + refused + ` / on (type, name) ` + refusedShare + `) >= 20)
-			or on (type, name) sum by (type, name) (` + intended + ` offset 15m) / on (type, name) sum by (type, name) (` + requests + ` offset 15m and on (type, name) ` + refused + `)
-			or on (type, name) 0 * sum by (type, name) (` + requests + ` offset 6h and on (type, name) ` + refused + `)`,
+			or on (type, name) sum by (type, name) (` + intended + ` offset 15m) / on (type, name) sum by (type, name) (` + promql.Requests + ` offset 15m and on (type, name) ` + refused + `)
+			or on (type, name) 0 * sum by (type, name) (` + promql.Requests + ` offset 6h and on (type, name) ` + refused + `)`,
 	},
 }
 
@@ -91,6 +92,6 @@ var refusalRecords = []RecordingRule{
 // Those to one that was deleted are in the last 15 minutes for less long than
 // the alert waits.
 const uncharted = `
-	(sum by (type, name) (increase(` + requests + `[15m])) > 0)
+	(sum by (type, name) (increase(` + promql.Requests + `[15m])) > 0)
 	unless on (type, name) ` + thresholds + `
 	and on () ` + auditorSeen

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -15,18 +16,13 @@ import (
 // calls: apiserver_conversion_webhook_request_total counts no-ops too, and would
 // hide half of a total outage.
 const (
-	requests             = `apiserver_admission_webhook_request_total`
-	rejections           = `apiserver_admission_webhook_rejection_count`
-	admissionSeconds     = `apiserver_admission_webhook_admission_duration_seconds`
-	failedOpen           = `apiserver_admission_webhook_fail_open_count`
-	matchConditionErrors = `apiserver_admission_match_condition_evaluation_errors_total{kind="webhook"}`
-	converted            = `apiserver_crd_conversion_webhook_duration_seconds`
-	unconverted          = converted + `_count{succeeded="false"}`
+	matchConditionErrors = promql.MatchConditionErrors + `{kind="webhook"}`
+	unconverted          = promql.ConversionSeconds + `_count{succeeded="false"}`
 
 	// failedClosed is all that is no refusal on purpose, so that kinds of errors
 	// which the API server does not have yet count as well. intended are these.
-	failedClosed = rejections + `{error_type!="no_error"}`
-	intended     = rejections + `{error_type="no_error"}`
+	failedClosed = promql.Rejections + `{error_type!="no_error"}`
+	intended     = promql.Rejections + `{error_type="no_error"}`
 )
 
 // The records of how often each webhook was called in six hours, and of whether any
@@ -45,8 +41,8 @@ var callsRecords = []RecordingRule{
 // calls counts the calls of each webhook in the window.
 func calls(window string) string {
 	return strings.ReplaceAll(`
-		sum by (type, name) (increase(`+requests+`[WINDOW]) or increase(`+matchConditionErrors+`[WINDOW])) > 0
-		or `+asWebhook(`sum by (crd_name) (increase(`+converted+`_count[WINDOW])) > 0`), "WINDOW", window)
+		sum by (type, name) (increase(`+promql.Requests+`[WINDOW]) or increase(`+matchConditionErrors+`[WINDOW])) > 0
+		or `+asWebhook(`sum by (crd_name) (increase(`+promql.ConversionSeconds+`_count[WINDOW])) > 0`), "WINDOW", window)
 }
 
 // affected are the webhooks that alerts may be about: those of which calls
@@ -85,7 +81,7 @@ func affectedCallsRecord(window string) RecordingRule {
 
 func affectedRecords(failures []failure) []RecordingRule {
 	operands := []string{
-		`last_over_time(` + rejections + `[15m])`, `last_over_time(` + failedOpen + `[15m])`, asWebhook(`last_over_time(` + converted + `_count[15m])`),
+		`last_over_time(` + promql.Rejections + `[15m])`, `last_over_time(` + promql.FailedOpen + `[15m])`, asWebhook(`last_over_time(` + promql.ConversionSeconds + `_count[15m])`),
 		`last_over_time(` + slowCount + `[6h])`,
 	}
 	for _, f := range failures {
@@ -93,13 +89,13 @@ func affectedRecords(failures []failure) []RecordingRule {
 	}
 	out := []RecordingRule{{Name: affected, Expr: `group by (type, name) (` + strings.Join(operands, " or ") + `)`}}
 	out = append(out, RecordingRule{Name: counters, Expr: `(
-			last_over_time(` + requests + `[5m]) or last_over_time(` + matchConditionErrors + `[5m])
-			or ` + asWebhook(`last_over_time(`+converted+`_count[5m])`) + `
+			last_over_time(` + promql.Requests + `[5m]) or last_over_time(` + matchConditionErrors + `[5m])
+			or ` + asWebhook(`last_over_time(`+promql.ConversionSeconds+`_count[5m])`) + `
 		) and on (type, name) ` + affected})
 	out = append(out, RecordingRule{
 		Name:   reported,
 		Expr:   `group(last_over_time(` + counters + `[15m]))`,
-		Inline: `group(last_over_time(` + requests + `[15m]) or last_over_time(` + matchConditionErrors + `[15m]) or last_over_time(` + unconverted + `[15m]))`,
+		Inline: `group(last_over_time(` + promql.Requests + `[15m]) or last_over_time(` + matchConditionErrors + `[15m]) or last_over_time(` + unconverted + `[15m]))`,
 	})
 	for _, window := range []string{"2m", "5m", "30m"} {
 		out = append(out, affectedCallsRecord(window))
@@ -117,7 +113,7 @@ type failure struct {
 // The failures.
 var (
 	closed      = failure{"webhook_auditor_calls_failed_closed", failedClosed}
-	open        = failure{"webhook_auditor_calls_failed_open", failedOpen}
+	open        = failure{"webhook_auditor_calls_failed_open", promql.FailedOpen}
 	unevaluated = failure{"webhook_auditor_match_condition_errors", matchConditionErrors}
 	conversion  = failure{"webhook_auditor_conversions_failed", unconverted}
 )
@@ -341,7 +337,7 @@ var cutOffRecords = []RecordingRule{
 	{
 		Name: noneReachable,
 		Expr: `
-			clamp_max(sum by (instance) (` + unreached + `) / on (instance) sum by (instance) (` + seenIn(requests, "2m") + `), 1) > 0.95
+			clamp_max(sum by (instance) (` + unreached + `) / on (instance) sum by (instance) (` + seenIn(promql.Requests, "2m") + `), 1) > 0.95
 			and on (instance) sum by (instance) (` + closed.on("increase5m") + ` or ` + open.on("increase5m") + `) >= 5
 			and on (instance) (
 				count by (instance) (` + unreached + ` and on (type, name) (

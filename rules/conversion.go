@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -17,7 +18,7 @@ func conversionAlerts() []Alert {
 			KeepFiring:  15 * time.Minute,
 			Threshold:   0.05,
 			Expr: withBackend("WebhookConversionFailing", conversion.failing()+
-				` or on (type, name) `+asWebhook(`(`+withoutAnswers("crd_name", []string{unconverted}, " < 20", strings.ReplaceAll(`last_over_time(COUNT[5m]) unless last_over_time(COUNT[5m]) == last_over_time(COUNT[5m] offset 1h)`, "COUNT", converted+`_count{succeeded="true"}`))+`) ^ 0`)),
+				` or on (type, name) `+asWebhook(`(`+withoutAnswers("crd_name", []string{unconverted}, " < 20", strings.ReplaceAll(`last_over_time(COUNT[5m]) unless last_over_time(COUNT[5m]) == last_over_time(COUNT[5m] offset 1h)`, "COUNT", promql.ConversionSeconds+`_count{succeeded="true"}`))+`) ^ 0`)),
 			Summary:     `Objects of {{ $labels.name }} cannot be converted.`,
 			Description: `{{ $value | humanizePercentage }} of the calls to ` + conversionOf + ` fail: reading its objects in another version than they are stored in fails, and so may writing and listing them.` + ofSome + itsBackend + ` Never "repair" it with the unsafe delete of unreadable objects: they are sound, and come back with the webhook.` + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
 		},
@@ -48,7 +49,7 @@ func conversionAlerts() []Alert {
 var allFail = `(
 		` + conversion.sum("increase5m") + ` >= 5
 		and on (type, name) ` + conversion.most("minutes30m") + ` >= 4
-		unless on (type, name) ` + asWebhook(`sum by (crd_name) (increase(`+converted+`_count{succeeded="true"}[5m])) > 0`) + `
+		unless on (type, name) ` + asWebhook(`sum by (crd_name) (increase(`+promql.ConversionSeconds+`_count{succeeded="true"}[5m])) > 0`) + `
 	) ^ 0`
 
 // controllersStuck records whether the controllers that read everything are stuck.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
 // An expectation is when an alert must fire, and when it must not, in minutes.
@@ -111,9 +113,9 @@ func idleThenRefusing() []trace {
 // clumpy is called ten times each ten minutes, and each call takes ten seconds.
 func clumpy() []trace {
 	calls := func(m int) int { return 10 * max(0, (m-60)/10) }
-	quick := stays(admissionSeconds+`_bucket{`+calledHook+`,le="1"}`, 1)
+	quick := stays(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="1"}`, 1)
 	return []trace{
-		quick, counts(admissionSeconds+`_count{`+calledHook+`}`, func(m int) int { return 1 + calls(m) }),
+		quick, counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, func(m int) int { return 1 + calls(m) }),
 		counts(requested("200"), func(m int) int { return 1 + calls(m) }), limited(knownHook, 1),
 	}
 }
@@ -228,11 +230,11 @@ func TestExpectations(t *testing.T) {
 func TestNoHistory(t *testing.T) {
 	traces := []trace{
 		stays(requested("503"), 12), stays(requested("403"), 7), stays(rejected("calling_webhook_error"), 12), stays(rejected("no_error"), 7),
-		stays(failedOpen+`{instance="a",name="w",type="validating"}`, 5), stays(conversions("false"), 9), limited(knownHook, 0.5), reach,
+		stays(promql.FailedOpen+`{instance="a",name="w",type="validating"}`, 5), stays(conversions("false"), 9), limited(knownHook, 0.5), reach,
 		stays(strings.Replace(matchConditionErrors, "{", "{"+calledHook+",", 1), 8), stays(gcErrors+`{instance="k"}`, 3),
 		grows(scraped+`{instance="a"}`, 1), seesAll, info,
 	}
-	for _, slow := range durations(admissionSeconds, calledHook, "1", 1) {
+	for _, slow := range durations(promql.WebhookSeconds, calledHook, "1", 1) {
 		traces = append(traces, slow.idle())
 	}
 	var names []string
@@ -271,7 +273,7 @@ func TestFederation(t *testing.T) {
 // one is missing says nothing. Those of policies and manifests are where these are.
 var bornLate = []string{
 	"apiserver_admission_match_condition_evaluation_errors_total", "apiserver_crd_conversion_webhook_duration_seconds_sum",
-	plugins, validations, mutations, manifestReloads, manifestHashes,
+	plugins, promql.Validations, promql.Mutations, promql.ManifestReloads, promql.ManifestHashes,
 }
 
 // TestInputsAreComplete holds the table of inputs against the expressions: each
@@ -435,8 +437,8 @@ func relabelled(perMinute int) []trace {
 func slowFor(from, before int) []trace {
 	calls := since(0, 120)
 	return []trace{
-		counts(admissionSeconds+`_bucket{`+calledHook+`,le="1"}`, func(m int) int { return calls(min(m, from)) + calls(max(m-before, 0)) }),
-		counts(admissionSeconds+`_count{`+calledHook+`}`, calls), counts(requested("200"), calls), limited(knownHook, 1), seesAll,
+		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="1"}`, func(m int) int { return calls(min(m, from)) + calls(max(m-before, 0)) }),
+		counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, calls), counts(requested("200"), calls), limited(knownHook, 1), seesAll,
 	}
 }
 
@@ -494,7 +496,7 @@ func TestHangingPagesOnce(t *testing.T) {
 	good := func(m int) int { return calls(m) - failures(m) }
 	p := evaluateFile(t, fileOf(t, "WebhookFailingClosed", "WebhookCriticalResourceSlow"), minute, expectation{last: 200, scrape: 1, traces: []trace{
 		counts(requested("200"), good), counts(requested("500"), failures), counts(rejected("calling_webhook_error"), failures),
-		counts(admissionSeconds+`_bucket{`+calledHook+`,le="0.5"}`, good), counts(admissionSeconds+`_count{`+calledHook+`}`, calls),
+		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="0.5"}`, good), counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, calls),
 		limited(knownHook, 0.5), reach, seesAll,
 	}}.lines())
 	p.tick, p.now = tick, 50*minute

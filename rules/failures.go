@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -82,7 +83,7 @@ func failureAlerts() []Alert {
 			Enhancement: Enhancement{Severity: classify.Critical},
 			For:         15 * time.Minute,
 			KeepFiring:  5 * time.Minute,
-			Expr:        withBackend("WebhookAllCallsFailing", withoutAnswers("type, name", []string{failedClosed, failedOpen}, "", lastAnswers+` unless `+lastAnswers+` == `+answersBefore)+` unless on (type, name) (`+warned+` and on (type, name) (`+closed.sum("increase75m")+` >= 20 or `+open.sum("increase75m")+` >= 20)) or on (type, name) `+unansweredDay),
+			Expr:        withBackend("WebhookAllCallsFailing", withoutAnswers("type, name", []string{failedClosed, promql.FailedOpen}, "", lastAnswers+` unless `+lastAnswers+` == `+answersBefore)+` unless on (type, name) (`+warned+` and on (type, name) (`+closed.sum("increase75m")+` >= 20 or `+open.sum("increase75m")+` >= 20)) or on (type, name) `+unansweredDay),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
 			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + ofSome + itsBackend + registration + webhookVariables,
 		},
@@ -111,8 +112,8 @@ const unansweredDay = `cluster_type_name:webhook_auditor_calls_unanswered:increa
 var unansweredRecord = RecordingRule{
 	Name: unansweredDay,
 	Expr: `
-		sum by (type, name) (increase(` + failedClosed + `[1d]) or increase(` + failedOpen + `[1d])) > 2.5
-		and on (type, name) count_over_time((sum by (type, name) (increase(` + failedClosed + `[65m]) or increase(` + failedOpen + `[65m])) > 0)[1d:1h]) >= 3
+		sum by (type, name) (increase(` + failedClosed + `[1d]) or increase(` + promql.FailedOpen + `[1d])) > 2.5
+		and on (type, name) count_over_time((sum by (type, name) (increase(` + failedClosed + `[65m]) or increase(` + promql.FailedOpen + `[65m])) > 0)[1d:1h]) >= 3
 		unless on (type, name) increase(` + answers + `[1d]) > 0
 		unless on (type, name) (` + answers + ` unless ` + answers + ` offset 1d and on (type, name) ` + affected + ` offset 1d)`,
 	Inline: `vector(0) < 0`,
@@ -132,7 +133,7 @@ func withoutAnswers(by string, failures []string, limit, answers string) string 
 }
 
 // scraped is a series that each API server has, whatever it is asked.
-const scraped = `apiserver_admission_step_admission_duration_seconds_count`
+const scraped = promql.StepSeconds + `_count`
 
 // answers are the counters of answers, refusals among them, of the affected
 // webhooks, answersBefore what they were an hour ago, and lastAnswers what they
@@ -153,5 +154,5 @@ var answerRecords = []RecordingRule{
 
 // answeredIn are the counters of answers; a scrape that failed makes no difference.
 func answeredIn(window string) string {
-	return `last_over_time(` + requests + `{code="200"}` + window + `) or last_over_time(` + intended + window + `)`
+	return `last_over_time(` + promql.Requests + `{code="200"}` + window + `) or last_over_time(` + intended + window + `)`
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/rules"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -66,15 +67,15 @@ const (
 )
 
 func requested(code string) string {
-	return fmt.Sprintf(`%s{%s,code=%q}`, requests, calledHook, code)
+	return fmt.Sprintf(`%s{%s,code=%q}`, promql.Requests, calledHook, code)
 }
 
 func rejected(errorType string) string {
-	return fmt.Sprintf(`%s{%s,error_type=%q}`, rejections, calledHook, errorType)
+	return fmt.Sprintf(`%s{%s,error_type=%q}`, promql.Rejections, calledHook, errorType)
 }
 
 func conversions(succeeded string) string {
-	return fmt.Sprintf(`%s_count{%s,succeeded=%q}`, converted, calledForCRD, succeeded)
+	return fmt.Sprintf(`%s_count{%s,succeeded=%q}`, promql.ConversionSeconds, calledForCRD, succeeded)
 }
 
 func known(series, webhook string, value float64) trace {
@@ -113,17 +114,17 @@ func limited(webhook string, seconds float64) trace {
 var triggers = map[string][]trace{
 	"WebhookCallsFailing":         {grows(requested("200"), 27), grows(requested("503"), 3), grows(rejected("calling_webhook_error"), 3), limited(knownHook, 1)},
 	"WebhookFailingClosed":        {grows(requested("200"), 20), grows(requested("503"), 10), grows(rejected("calling_webhook_error"), 10), limited(knownHook, 0.5), reach},
-	"WebhookFailingOpen":          {grows(requested("200"), 27), grows(requested("503"), 3), grows(failedOpen+`{instance="a",name="w",type="validating"}`, 3), limited(knownHook, 1)},
+	"WebhookFailingOpen":          {grows(requested("200"), 27), grows(requested("503"), 3), grows(promql.FailedOpen+`{instance="a",name="w",type="validating"}`, 3), limited(knownHook, 1)},
 	"WebhookAllCallsFailing":      {stays(requested("200"), 7), grows(requested("503"), 0.08), grows(rejected("calling_webhook_error"), 0.08), limited(knownHook, 1)},
-	"WebhookCriticalResourceSlow": append(durations(admissionSeconds, calledHook, "0.5", 5), grows(requested("200"), 10), limited(knownHook, 0.5), reach),
-	"WebhookSlow":                 append(durations(admissionSeconds, calledHook, "1", 5), grows(requested("200"), 10), limited(knownHook, 1)),
+	"WebhookCriticalResourceSlow": append(durations(promql.WebhookSeconds, calledHook, "0.5", 5), grows(requested("200"), 10), limited(knownHook, 0.5), reach),
+	"WebhookSlow":                 append(durations(promql.WebhookSeconds, calledHook, "1", 5), grows(requested("200"), 10), limited(knownHook, 1)),
 	"WebhookRejectionsHigh":       {changes(requested("200"), 5000, 20), changes(requested("403"), 1, 20), changes(rejected("no_error"), 1, 20), limited(knownHook, 1)},
 	"WebhookMatchConditionErrors": {grows(`apiserver_admission_match_condition_evaluation_errors_total{kind="webhook",`+calledHook+`}`, 1), limited(knownHook, 1)},
 	"WebhookInternalErrors":       {grows(rejected("apiserver_internal_error"), 1), limited(knownHook, 1)},
 	"WebhookNotInInventory":       {grows(requested("200"), 10), seesAll},
 	"WebhookConversionFailing":    {grows(conversions("true"), 9), grows(conversions("false"), 1), limited(knownForCRD, 1)},
-	"WebhookConversionSlow": append(durations(converted, calledForCRD+`,succeeded="true"`, "1.024", 5),
-		grows(converted+`_bucket{`+calledForCRD+`,succeeded="true",le="2.048"}`, 10), limited(knownForCRD, 1)),
+	"WebhookConversionSlow": append(durations(promql.ConversionSeconds, calledForCRD+`,succeeded="true"`, "1.024", 5),
+		grows(promql.ConversionSeconds+`_bucket{`+calledForCRD+`,succeeded="true",le="2.048"}`, 10), limited(knownForCRD, 1)),
 	"WebhookConversionBlocksControllers": {
 		grows(conversions("false"), 10), grows(`garbagecollector_controller_resources_sync_error_total{instance="k"}`, 0.2), limited(knownForCRD, 1),
 	},

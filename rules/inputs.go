@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -21,9 +22,6 @@ type input struct {
 
 const (
 	anyAuditor = `last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m])`
-	// conversionRequests counts conversions that change nothing, too: where there are
-	// objects to convert and it is missing, both are dropped.
-	conversionRequests = `apiserver_conversion_webhook_request_total`
 
 	anyRequest   = `apiserver_request_total{resource="leases"}`
 	sliDuration  = `apiserver_request_sli_duration_seconds`
@@ -42,9 +40,9 @@ const (
 )
 
 var inputRecords = []RecordingRule{
-	{Name: timedCalls, Expr: `group(` + admissionSeconds + `_count)`},
-	{Name: countedCalls, Expr: `group(` + requests + `)`},
-	{Name: timedEdges, Expr: `group by (le) (` + admissionSeconds + `_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"})`, Inline: admissionSeconds + `_bucket`},
+	{Name: timedCalls, Expr: `group(` + promql.WebhookSeconds + `_count)`},
+	{Name: countedCalls, Expr: `group(` + promql.Requests + `)`},
+	{Name: timedEdges, Expr: `group by (le) (` + promql.WebhookSeconds + `_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"})`, Inline: promql.WebhookSeconds + `_bucket`},
 }
 
 // inputs are what is checked. Series of single webhooks exist only once one was
@@ -58,26 +56,26 @@ func inputs() []input {
 		{gcErrors, anyAuditor, `last_over_time(` + gcErrors + `[5m])`},
 		{longestRun, anyAuditor, `last_over_time(` + longestRun + `{name="namespace"}[5m])`},
 		{queued, anyAuditor, `last_over_time(` + queued + `{name="namespace"}[5m])`},
-		{requests, timedCalls, countedCalls},
-		{rejections, requests + `{rejected="true"}`, rejections},
-		{failedOpen, requests + `{rejected="false", code=~"[45].."}`, failedOpen},
-		{admissionSeconds + `_count`, countedCalls, timedCalls},
-		{converted + `_count`, conversionRequests + `{result="success"} or (last_over_time(webhook_auditor_webhook_info{type="conversion"}[5m]) unless on () group(` + conversionRequests + `))`, converted + `_count`},
-		{converted + `_bucket`, converted + `_count`, converted + `_bucket`},
+		{promql.Requests, timedCalls, countedCalls},
+		{promql.Rejections, promql.Requests + `{rejected="true"}`, promql.Rejections},
+		{promql.FailedOpen, promql.Requests + `{rejected="false", code=~"[45].."}`, promql.FailedOpen},
+		{promql.WebhookSeconds + `_count`, countedCalls, timedCalls},
+		{promql.ConversionSeconds + `_count`, promql.ConversionRequests + `{result="success"} or (last_over_time(webhook_auditor_webhook_info{type="conversion"}[5m]) unless on () group(` + promql.ConversionRequests + `))`, promql.ConversionSeconds + `_count`},
+		{promql.ConversionSeconds + `_bucket`, promql.ConversionSeconds + `_count`, promql.ConversionSeconds + `_bucket`},
 		{sliDuration + `_sum`, anyRequest, sliDuration + `_sum{resource="leases"}`},
 		{sliDuration + `_count`, anyRequest, sliDuration + `_count{resource="leases"}`},
 		{fullDuration + `_sum`, anyRequest, fullDuration + `_sum{resource="leases"}`},
 	}
 	for _, edge := range []string{"0.1", "0.5", "1", "2.5", "10"} {
-		series := fmt.Sprintf(`%s_bucket{le="%s"}`, admissionSeconds, edge)
+		series := fmt.Sprintf(`%s_bucket{le="%s"}`, promql.WebhookSeconds, edge)
 		out = append(out, input{series, timedCalls, fmt.Sprintf(`%s{le=~"%[2]s|%[2]s.0"}`, timedEdges, edge)})
 	}
 	for _, of := range [][]string{
-		{requests, "name", "type", "code", "rejected", "instance"},
-		{rejections, "name", "type", "error_type", "instance"},
-		{failedOpen, "name", "type", "instance"},
-		{admissionSeconds + `_count`, "name", "type"},
-		{converted + `_count`, "crd_name", "succeeded", "instance"},
+		{promql.Requests, "name", "type", "code", "rejected", "instance"},
+		{promql.Rejections, "name", "type", "error_type", "instance"},
+		{promql.FailedOpen, "name", "type", "instance"},
+		{promql.WebhookSeconds + `_count`, "name", "type"},
+		{promql.ConversionSeconds + `_count`, "crd_name", "succeeded", "instance"},
 	} {
 		for _, name := range of[1:] {
 			out = append(out, input{`label ` + name + ` of ` + of[0], fmt.Sprintf(`%s{%s=""}`, of[0], name), ""})

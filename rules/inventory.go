@@ -1,5 +1,7 @@
 package rules
 
+import "github.com/webhook-auditor/webhook-auditor/internal/promql"
+
 import "strings"
 
 // What the auditor knows of webhooks stays known for a day after the last
@@ -75,10 +77,10 @@ var affectedInventory = []RecordingRule{
 		Name: backends,
 		Expr: inNamespace + ` or on (type, name) ` + affected,
 		Inline: inNamespace + `
-			or on (type, name) group by (type, name) (last_over_time(` + requests + `[5m]))
-			or on (type, name) group by (type, name) (last_over_time(` + admissionSeconds + `_count[5m]))
+			or on (type, name) group by (type, name) (last_over_time(` + promql.Requests + `[5m]))
+			or on (type, name) group by (type, name) (last_over_time(` + promql.WebhookSeconds + `_count[5m]))
 			or on (type, name) group by (type, name) (last_over_time(` + matchConditionErrors + `[5m]))
-			or on (type, name) ` + asWebhook(`group by (crd_name) (last_over_time(`+converted+`_count[5m]))`),
+			or on (type, name) ` + asWebhook(`group by (crd_name) (last_over_time(`+promql.ConversionSeconds+`_count[5m]))`),
 	},
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -75,13 +76,13 @@ const edges = `cluster_type_name_le:webhook_auditor_latency_threshold:count`
 // the bucket of each one's threshold. "1.0" and "1" are the same edge.
 const quick = `(
 		sum by (type, name) (
-			increase(` + admissionSeconds + `_bucket{le=~"0.1|0.5|2.5|10|10.0"}[WINDOW])
+			increase(` + promql.WebhookSeconds + `_bucket{le=~"0.1|0.5|2.5|10|10.0"}[WINDOW])
 			and on (type, name, le) (` + edges + ` or label_replace(` + edges + `, "le", "10.0", "le", "10"))
 		)
-		or on (type, name) sum by (type, name) (increase(` + admissionSeconds + `_bucket{le=~"1|1.0"}[WINDOW]))
+		or on (type, name) sum by (type, name) (increase(` + promql.WebhookSeconds + `_bucket{le=~"1|1.0"}[WINDOW]))
 	)`
 
-const answered = `sum by (type, name) (increase(` + admissionSeconds + `_count[WINDOW]) > 0)`
+const answered = `sum by (type, name) (increase(` + promql.WebhookSeconds + `_count[WINDOW]) > 0)`
 
 // notQuick is the share of the calls that are not, where it is too large.
 const notQuick = `1 - ` + quick + ` / on (type, name) (` + answered + `) > ` + tooMany
@@ -151,9 +152,9 @@ var slowConversionRecords = []RecordingRule{
 
 // quantileOf is the 99th percentile of the conversions in a window.
 func quantileOf(window string) string {
-	return asWebhook(`histogram_quantile(0.99, sum by (crd_name, le) (rate(` + converted + `_bucket` + window + `)))`)
+	return asWebhook(`histogram_quantile(0.99, sum by (crd_name, le) (rate(` + promql.ConversionSeconds + `_bucket` + window + `)))`)
 }
 
 func convertedIn(window string) string {
-	return asWebhook(`sum by (crd_name) (increase(` + converted + `_count[` + window + `]))`)
+	return asWebhook(`sum by (crd_name) (increase(` + promql.ConversionSeconds + `_count[` + window + `]))`)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
 // admissionEdges and conversionEdges are the API server's own.
@@ -56,7 +58,7 @@ func TestEdges(t *testing.T) {
 	for edge, seconds := range map[string]float64{"0.512": 0.5, "1.024": 1} {
 		for _, slow := range []float64{100, 102} {
 			t.Run(fmt.Sprintf("conversion, %g in 10000 over %s", slow, edge), func(t *testing.T) {
-				series := append(histogram(converted, `instance="a",crd_name="c",from_version="v1",to_version="v2",succeeded="true"`, edge, conversionEdges, 10000, slow),
+				series := append(histogram(promql.ConversionSeconds, `instance="a",crd_name="c",from_version="v1",to_version="v2",succeeded="true"`, edge, conversionEdges, 10000, slow),
 					limit("c", "conversion", seconds))
 				expect(t, "WebhookConversionSlow", slow > 100, series)
 			})

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -168,10 +169,10 @@ func (o Options) service(Alert) (string, error) {
 // which calls fail, each after a space, where they are not all that called the
 // webhook, and $instance to the only one.
 func (o Options) apiServers(a Alert) (string, error) {
-	failing, calling := `increase(`+failedClosed+`[30m]) or increase(`+failedOpen+`[30m]) or increase(`+matchConditionErrors+`[30m])`, `increase(`+requests+`[30m])`
+	failing, calling := `increase(`+failedClosed+`[30m]) or increase(`+promql.FailedOpen+`[30m]) or increase(`+matchConditionErrors+`[30m])`, `increase(`+promql.Requests+`[30m])`
 	by := `name="$name", type="$type"`
 	if strings.HasPrefix(a.Name, "WebhookConversion") {
-		failing, calling, by = `increase(`+unconverted+`[30m])`, `increase(`+converted+`_count[30m])`, `crd_name="$name"`
+		failing, calling, by = `increase(`+unconverted+`[30m])`, `increase(`+promql.ConversionSeconds+`_count[30m])`, `crd_name="$name"`
 	}
 	failed, err := o.query(`group by (instance) ((` + selecting(failing, by) + `) > 0)`)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -11,13 +12,7 @@ import (
 // ValidatingAdmissionPolicy has an error_type as its failures have, a check that
 // admits is not counted at all, and a policy that refuses for its configuration
 // counts in the admission plugin's own series alone.
-const (
-	validations     = `apiserver_validating_admission_policy_check_total`
-	mutations       = `apiserver_mutating_admission_policy_check_total`
-	plugins         = `apiserver_admission_controller_admission_duration_seconds_count`
-	manifestReloads = `apiserver_manifest_admission_config_controller_automatic_reloads_total`
-	manifestHashes  = `apiserver_manifest_admission_config_controller_last_config_info`
-)
+const plugins = promql.PluginSeconds + `_count`
 
 // The records of requests that policies refused, by the plugin that evaluates them.
 const (
@@ -41,8 +36,8 @@ var policyRecords = []RecordingRule{
 			increase(` + plugins + `{name=~"ValidatingAdmissionPolicy|MutatingAdmissionPolicy", rejected="true"}[10m]),
 			"plugin", "$1", "name", "(.+)")) > 0`},
 	{Name: policiesDenied, Expr: `sum by (instance, plugin) (
-			` + sinceBirth(validations+`{enforcement_action="deny"}`, "ValidatingAdmissionPolicy") + `
-			or ` + sinceBirth(mutations+`{error_type!="no_error"}`, "MutatingAdmissionPolicy") + `)`},
+			` + sinceBirth(promql.Validations+`{enforcement_action="deny"}`, "ValidatingAdmissionPolicy") + `
+			or ` + sinceBirth(promql.Mutations+`{error_type!="no_error"}`, "MutatingAdmissionPolicy") + `)`},
 	{Name: policiesBroken, Expr: policiesRefused + ` - on (instance, plugin) (` + policiesDenied + ` or on (instance, plugin) 0 * ` + policiesRefused + `)`},
 }
 
@@ -67,14 +62,14 @@ var policiesGroup = Group{
 			KeepFiring:  15 * time.Minute,
 			Expr:        `sum by (plugin) (` + policiesBroken + ` > 2.5 and on (instance, plugin) ` + policiesBroken + ` > on (instance, plugin) 0.05 * ` + policiesRefused + `)`,
 			Summary:     `A {{ $labels.plugin }} refuses requests because it cannot be evaluated.`,
-			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 10 minutes by policies of {{ $labels.plugin }} without being denied by one: its params are missing or of a kind that the API server does not serve, its paramRef does not fit what its binding matches, or, where it mutates, its matchConditions cannot be evaluated or its patch makes no valid object. Everything that such a policy matches is refused. No series names it: a refused client's reply does, "webhook-auditor explain --error" says of it what to do, and "webhook-auditor audit" finds params whose kind is not served. Delete the policy's bindings, which nothing can forbid, until it is repaired. Where Prometheus has no ` + validations + ` although policies deny, its scrape drops it, and this may be ordinary denials.`,
+			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 10 minutes by policies of {{ $labels.plugin }} without being denied by one: its params are missing or of a kind that the API server does not serve, its paramRef does not fit what its binding matches, or, where it mutates, its matchConditions cannot be evaluated or its patch makes no valid object. Everything that such a policy matches is refused. No series names it: a refused client's reply does, "webhook-auditor explain --error" says of it what to do, and "webhook-auditor audit" finds params whose kind is not served. Delete the policy's bindings, which nothing can forbid, until it is repaired. Where Prometheus has no ` + promql.Validations + ` although policies deny, its scrape drops it, and this may be ordinary denials.`,
 		},
 		{
 			Name:        "WebhookPolicyFailingOpen",
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
 			KeepFiring:  15 * time.Minute,
-			Expr:        recurringPolicy(validations + `{enforcement_action="allow"}`),
+			Expr:        recurringPolicy(promql.Validations + `{enforcement_action="allow"}`),
 			Summary:     `Requests pass policy {{ $labels.policy }} because it cannot be evaluated.`,
 			Description: `{{ $value | printf "%.0f" }} validations by policy ` + policyAndBinding + ` could not be evaluated in the last 15 minutes, and its failurePolicy Ignore let the requests pass. What it is to prevent is not prevented. Mostly an expression reads a field that some objects lack, and needs has() or an optional: the warnings in the policy's status.typeChecking name it.` + policyVariables,
 		},
@@ -83,7 +78,7 @@ var policiesGroup = Group{
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
 			KeepFiring:  15 * time.Minute,
-			Expr:        recurringPolicy(mutations + `{error_type!="no_error"}`),
+			Expr:        recurringPolicy(promql.Mutations + `{error_type!="no_error"}`),
 			Summary:     `Mutations of policy {{ $labels.policy }} fail.`,
 			Description: `{{ $value | printf "%.0f" }} mutations by policy ` + policyAndBinding + ` failed in the last 15 minutes. With failurePolicy Fail the requests are refused, with Ignore objects lack what it sets. Its expression fails for some objects, or they cannot be patched so: a JSONPatch path that does not exist, an atomic list. A refused client's reply has the error.` + policyVariables,
 		},
@@ -92,7 +87,7 @@ var policiesGroup = Group{
 			Severity:    classify.Warning,
 			For:         10 * time.Minute,
 			KeepFiring:  5 * time.Minute,
-			Expr:        `sum by (instance, plugin) (increase(` + manifestReloads + `{status="failure"}[5m])) > 0`,
+			Expr:        `sum by (instance, plugin) (increase(` + promql.ManifestReloads + `{status="failure"}[5m])) > 0`,
 			Summary:     `API server {{ $labels.instance }} cannot read its admission manifests.`,
 			Description: `The` + ofManifests + `API server {{ $labels.instance }} were changed and cannot be loaded. It goes on with those that it read last, and will not start again once it is stopped. Its log has the file and the error ("reloading admission manifest config" or "reloading manifest config"). Correct the file in its staticManifestsDir, or put the last content back.` + variables("INSTANCE", "$labels.instance"),
 		},
@@ -100,9 +95,9 @@ var policiesGroup = Group{
 			Name:        "WebhookManifestsDiffer",
 			Severity:    classify.Warning,
 			For:         15 * time.Minute,
-			Expr:        `count by (plugin) (group by (plugin, hash) (last_over_time(` + manifestHashes + `[5m]))) > 1`,
+			Expr:        `count by (plugin) (group by (plugin, hash) (last_over_time(` + promql.ManifestHashes + `[5m]))) > 1`,
 			Summary:     `API servers have different admission manifests of {{ $labels.plugin }}.`,
-			Description: `There are {{ $value | printf "%.0f" }} versions of the` + ofManifests + `the API servers: whether a request meets a webhook or policy of theirs depends on which API server it reaches. No API shows them. Compare the files in the staticManifestsDir of each; the label hash of ` + manifestHashes + ` shows which API servers have the same.`,
+			Description: `There are {{ $value | printf "%.0f" }} versions of the` + ofManifests + `the API servers: whether a request meets a webhook or policy of theirs depends on which API server it reaches. No API shows them. Compare the files in the staticManifestsDir of each; the label hash of ` + promql.ManifestHashes + ` shows which API servers have the same.`,
 		},
 	},
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -56,7 +57,7 @@ var waitRecords = []RecordingRule{
 // perConverted is how long each of the requests waits for conversions.
 func perConverted(requests string) string {
 	return `
-		sum by (crd_name) (increase(` + converted + `_sum[5m]))
+		sum by (crd_name) (increase(` + promql.ConversionSeconds + `_sum[5m]))
 		/ on (crd_name) group_right ()
 		label_join(` + requests + ` >= 5, "crd_name", ".", "resource", "group")`
 }

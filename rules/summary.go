@@ -8,6 +8,8 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
 // SummarySeries is how many series the summary of a cluster has at most.
@@ -30,10 +32,10 @@ const (
 // number, three severities, two versions while an auditor is updated, and the worst
 // webhooks.
 func summaryGroup() Group {
-	failed := `sum by (type, name) (rate(` + failedClosed + `[5m]) or rate(` + failedOpen + `[5m])) or ` + asWebhook(`sum by (crd_name) (rate(`+unconverted+`[5m]))`)
-	called := `sum by (type, name) (rate(` + requests + `[5m])) or ` + asWebhook(`sum by (crd_name) (rate(`+converted+`_count[5m]))`)
-	p99 := `histogram_quantile(0.99, sum by (type, name, le) (rate(` + admissionSeconds + `_bucket[5m]))) or ` +
-		asWebhook(`histogram_quantile(0.99, sum by (crd_name, le) (rate(`+converted+`_bucket[5m])))`)
+	failed := `sum by (type, name) (rate(` + failedClosed + `[5m]) or rate(` + promql.FailedOpen + `[5m])) or ` + asWebhook(`sum by (crd_name) (rate(`+unconverted+`[5m]))`)
+	called := `sum by (type, name) (rate(` + promql.Requests + `[5m])) or ` + asWebhook(`sum by (crd_name) (rate(`+promql.ConversionSeconds+`_count[5m]))`)
+	p99 := `histogram_quantile(0.99, sum by (type, name, le) (rate(` + promql.WebhookSeconds + `_bucket[5m]))) or ` +
+		asWebhook(`histogram_quantile(0.99, sum by (crd_name, le) (rate(`+promql.ConversionSeconds+`_bucket[5m])))`)
 	threshold := `1.001 * max by (type, name) (webhook_auditor_webhook_latency_threshold_seconds)` // a quantile on the edge of a bucket is rounded
 	info := `max by (type, configuration, name) (webhook_auditor_webhook_info)`
 	return Group{Name: "webhook-auditor-summary", RecordingRules: []RecordingRule{

@@ -13,6 +13,7 @@ var rooms = []struct {
 	path  string
 	never []string
 }{
+	{"internal/promql", []string{"k8s.io", "github.com/prometheus"}},
 	{"pkg/inventory", []string{"k8s.io/client-go", "github.com/prometheus", "github.com/google/cel-go", module + "pkg/inventory/admission"}},
 	{"pkg/inventory/admission", []string{"k8s.io/client-go", "github.com/prometheus"}},
 	{"pkg/inventory/cluster", []string{"github.com/prometheus"}},

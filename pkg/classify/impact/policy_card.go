@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -127,15 +128,15 @@ func policyModifies(p *inventory.AdmissionPolicy) Section {
 // series.
 func policyIndicators(p *inventory.AdmissionPolicy) Section {
 	name := `policy=` + strconv.Quote(p.Name)
-	own, kind, plugin := "apiserver_validating_admission_policy_check_total", "validate", "ValidatingAdmissionPolicy"
+	own, kind, plugin := promql.Validations, "validate", "ValidatingAdmissionPolicy"
 	if p.Type == inventory.MutatingPolicy {
-		own, kind, plugin = "apiserver_mutating_admission_policy_check_total", "admit", "MutatingAdmissionPolicy"
+		own, kind, plugin = promql.Mutations, "admit", "MutatingAdmissionPolicy"
 	}
 	s := Section{
 		ID: "slis", Heading: headingExtensions, Question: "Which SLIs show the health of the API extensions",
 		Answers: []string{"the API servers' own series; requests that are refused for the policy's params are in none of them by its name"},
 		Queries: []Query{
-			{"requests that policies of the type refuse, a second", `sum(rate(apiserver_admission_controller_admission_duration_seconds_count{name="` + plugin + `",type="` + kind + `",rejected="true"}[5m]))`},
+			{"requests that policies of the type refuse, a second", `sum(rate(` + promql.PluginSeconds + `_count{name="` + plugin + `",type="` + kind + `",rejected="true"}[5m]))`},
 			{"open findings", `max by (check, severity) (webhook_auditor_finding{type="` + string(p.Type) + `",name=` + strconv.Quote(p.Name) + `})`},
 		},
 	}

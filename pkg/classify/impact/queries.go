@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -26,35 +27,35 @@ func queries(p *classify.Profile) []Query {
 	}
 	if p.Type == inventory.Conversion {
 		return append(fill(p, "crd_name", []Query{
-			{"calls a second", `sum(rate(apiserver_crd_conversion_webhook_duration_seconds_count{OF}[5m]))`},
+			{"calls a second", `sum(rate(` + promql.ConversionSeconds + `_count{OF}[5m]))`},
 			{"99th percentile of seconds", conversionQuantile},
-			{"share of calls that fail", `sum(rate(apiserver_crd_conversion_webhook_duration_seconds_count{OF,succeeded="false"}[5m])) / sum(rate(apiserver_crd_conversion_webhook_duration_seconds_count{OF}[5m]))`},
+			{"share of calls that fail", `sum(rate(` + promql.ConversionSeconds + `_count{OF,succeeded="false"}[5m])) / sum(rate(` + promql.ConversionSeconds + `_count{OF}[5m]))`},
 		}), own...)
 	}
 	list := []Query{
-		{"calls a second", `sum(rate(apiserver_admission_webhook_request_total{OF}[5m]))`},
+		{"calls a second", `sum(rate(` + promql.Requests + `{OF}[5m]))`},
 		{"99th percentile of seconds", admissionQuantile},
-		{"share of calls that fail", `(` + failures(p) + `) / sum(rate(apiserver_admission_webhook_request_total{OF}[5m]))`},
-		{"share of calls that it refuses on purpose", `sum(rate(apiserver_admission_webhook_rejection_count{OF,error_type="no_error"}[5m])) / sum(rate(apiserver_admission_webhook_request_total{OF}[5m]))`},
+		{"share of calls that fail", `(` + failures(p) + `) / sum(rate(` + promql.Requests + `{OF}[5m]))`},
+		{"share of calls that it refuses on purpose", `sum(rate(` + promql.Rejections + `{OF,error_type="no_error"}[5m])) / sum(rate(` + promql.Requests + `{OF}[5m]))`},
 	}
 	if len(p.MatchConditions) > 0 {
-		list = append(list, Query{"matchConditions that cannot be evaluated, a second", `sum(rate(apiserver_admission_match_condition_evaluation_errors_total{kind="webhook",OF}[5m]))`})
+		list = append(list, Query{"matchConditions that cannot be evaluated, a second", `sum(rate(` + promql.MatchConditionErrors + `{kind="webhook",OF}[5m]))`})
 	}
 	return append(fill(p, "name", list), own...)
 }
 
 // failures counts what fails closed and open: what is kept apart.
 func failures(p *classify.Profile) string {
-	closed := `sum(rate(apiserver_admission_webhook_rejection_count{OF,error_type!="no_error"}[5m]))`
+	closed := `sum(rate(` + promql.Rejections + `{OF,error_type!="no_error"}[5m]))`
 	if p.FailsClosed() {
 		return closed
 	}
-	return `(` + closed + ` or vector(0)) + (sum(rate(apiserver_admission_webhook_fail_open_count{OF}[5m])) or vector(0))`
+	return `(` + closed + ` or vector(0)) + (sum(rate(` + promql.FailedOpen + `{OF}[5m])) or vector(0))`
 }
 
 const (
-	admissionQuantile  = `histogram_quantile(0.99, sum by (le) (rate(apiserver_admission_webhook_admission_duration_seconds_bucket{OF}[5m])))`
-	conversionQuantile = `histogram_quantile(0.99, sum by (le) (rate(apiserver_crd_conversion_webhook_duration_seconds_bucket{OF}[5m])))`
+	admissionQuantile  = `histogram_quantile(0.99, sum by (le) (rate(` + promql.WebhookSeconds + `_bucket{OF}[5m])))`
+	conversionQuantile = `histogram_quantile(0.99, sum by (le) (rate(` + promql.ConversionSeconds + `_bucket{OF}[5m])))`
 )
 
 // latencyQuery is the quantile that the threshold is about.

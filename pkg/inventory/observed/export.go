@@ -6,21 +6,12 @@ import (
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
-)
 
-// The API server's families that are in forAlerts.
-const (
-	conversionRequests = "apiserver_conversion_webhook_request_total"
-	admissionSteps     = "apiserver_admission_step_admission_duration_seconds"
-	admissionPlugins   = "apiserver_admission_controller_admission_duration_seconds"
-	validations        = "apiserver_validating_admission_policy_check_total"
-	mutations          = "apiserver_mutating_admission_policy_check_total"
-	manifestReloads    = "apiserver_manifest_admission_config_controller_automatic_reloads_total"
-	manifestHashes     = "apiserver_manifest_admission_config_controller_last_config_info"
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
 // forAlerts are the families that alerts read besides.
-var forAlerts = []string{conversionRequests, admissionSteps, admissionPlugins, validations, mutations, manifestReloads, manifestHashes}
+var forAlerts = []string{promql.ConversionRequests, promql.StepSeconds, promql.PluginSeconds, promql.Validations, promql.Mutations, promql.ManifestReloads, promql.ManifestHashes}
 
 // exportedEdges are the upper bounds, in seconds, of the buckets that alerts read.
 var exportedEdges = []float64{0.1, 0.5, 1, 2.5, 10}
@@ -28,7 +19,7 @@ var exportedEdges = []float64{0.1, 0.5, 1, 2.5, 10}
 // Exported are the API server's families that an auditor can export, as Prometheus may
 // have no API server to scrape.
 func Exported() []string {
-	return slices.Concat(slices.DeleteFunc(slices.Clone(measured), func(name string) bool { return name == oldConversions }), forAlerts)
+	return slices.Concat(slices.DeleteFunc(slices.Clone(measured), func(name string) bool { return name == promql.OldConversionSeconds }), forAlerts)
 }
 
 // ExportedName is the name under which an auditor exports a family of the API server.
@@ -63,7 +54,7 @@ func Export(scrapes []Scrape) []*dto.MetricFamily {
 func (s Scrape) export(family *dto.MetricFamily) []*dto.Metric {
 	var out []*dto.Metric
 	for _, m := range family.GetMetric() {
-		if family.GetName() == admissionPlugins && !ofPolicies(m) {
+		if family.GetName() == promql.PluginSeconds && !ofPolicies(m) {
 			continue
 		}
 		copied := &dto.Metric{Counter: m.Counter, Gauge: m.Gauge, Untyped: m.Untyped, Label: append(

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
 // exportedText is what is exported of a family, one series in a line.
@@ -51,7 +53,7 @@ func TestExport(t *testing.T) {
 	if got := exportedText(families, "webhook_auditor_observed_admission_webhook_fail_open_count"); strings.ReplaceAll(got, "operation=CREATE,", "") != strings.ReplaceAll(want.String(), "operation=CREATE,", "") {
 		t.Errorf("got\n%swant\n%s", got, want.String())
 	}
-	for line := range strings.Lines(exportedText(families, ExportedName(admissionSeconds))) {
+	for line := range strings.Lines(exportedText(families, ExportedName(promql.WebhookSeconds))) {
 		if edges := strings.Fields(line)[3:]; len(edges) != len(exportedEdges) {
 			t.Errorf("the edges are %q", edges)
 		}
@@ -66,12 +68,12 @@ func TestExport(t *testing.T) {
 // TestExportedPlugins: of the admission plugins, those of policies alone are exported.
 func TestExportedPlugins(t *testing.T) {
 	var text strings.Builder
-	text.WriteString(started(noon) + "# TYPE " + admissionPlugins + " histogram\n")
+	text.WriteString(started(noon) + "# TYPE " + promql.PluginSeconds + " histogram\n")
 	for _, plugin := range []string{"ValidatingAdmissionPolicy", "MutatingAdmissionPolicy", "NodeRestriction"} {
 		labels := fmt.Sprintf(`{name=%q,rejected="true",le="+Inf"}`, plugin)
-		text.WriteString(admissionPlugins + "_bucket" + labels + " 3\n" + admissionPlugins + "_count" + strings.Replace(labels, `,le="+Inf"`, "", 1) + " 3\n")
+		text.WriteString(promql.PluginSeconds + "_bucket" + labels + " 3\n" + promql.PluginSeconds + "_count" + strings.Replace(labels, `,le="+Inf"`, "", 1) + " 3\n")
 	}
-	got := exportedText(Export([]Scrape{scrapedAt(t, noon, text.String())}), ExportedName(admissionPlugins))
+	got := exportedText(Export([]Scrape{scrapedAt(t, noon, text.String())}), ExportedName(promql.PluginSeconds))
 	if strings.Count(got, "AdmissionPolicy") != 2 || strings.Contains(got, "NodeRestriction") {
 		t.Error(got)
 	}

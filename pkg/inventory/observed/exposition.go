@@ -20,29 +20,16 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-)
-
-// The API server's series. oldConversions is the name up to Kubernetes 1.27.
-const (
-	requests             = "apiserver_admission_webhook_request_total"
-	rejections           = "apiserver_admission_webhook_rejection_count"
-	failedOpen           = "apiserver_admission_webhook_fail_open_count"
-	admissionSeconds     = "apiserver_admission_webhook_admission_duration_seconds"
-	matchConditionErrors = "apiserver_admission_match_condition_evaluation_errors_total"
-	conversions          = "apiserver_crd_conversion_webhook_duration_seconds"
-	oldConversions       = "apiserver_crd_webhook_conversion_duration_seconds"
-	validationSeconds    = "apiserver_validating_admission_policy_check_duration_seconds"
-	mutationSeconds      = "apiserver_mutating_admission_policy_check_duration_seconds"
-	processStart         = "process_start_time_seconds"
 )
 
 // measured are the families that say what was measured of a webhook, ofChecks those of a
 // policy, and families all that are read.
 var (
-	measured = []string{requests, rejections, failedOpen, admissionSeconds, matchConditionErrors, conversions, oldConversions}
-	ofChecks = []string{validations, validationSeconds, mutations, mutationSeconds}
-	families = slices.Concat(measured, ofChecks, forAlerts, []string{processStart})
+	measured = []string{promql.Requests, promql.Rejections, promql.FailedOpen, promql.WebhookSeconds, promql.MatchConditionErrors, promql.ConversionSeconds, promql.OldConversionSeconds}
+	ofChecks = []string{promql.Validations, promql.ValidationSeconds, promql.Mutations, promql.MutationSeconds}
+	families = slices.Concat(measured, ofChecks, forAlerts, []string{promql.ProcessStart})
 )
 
 // The bounds. A large cluster's API server serves 100 MB of series, of which
@@ -111,7 +98,7 @@ func parse(r io.Reader) (exposition, error) {
 	}
 	out := exposition{samples: map[string]sample{}, families: parsed}
 	for name, family := range parsed {
-		if name == processStart {
+		if name == promql.ProcessStart {
 			out.started = startTime(family)
 		}
 		if !slices.Contains(measured, name) && !slices.Contains(ofChecks, name) {
@@ -200,14 +187,14 @@ func seriesOf(family string, labels map[string]string) (inventory.Series, bool) 
 	series := inventory.Series{Type: inventory.Type(labels["type"]), Name: labels["name"]}
 	known := series.Type == inventory.Mutating || series.Type == inventory.Validating
 	switch family {
-	case conversions, oldConversions:
+	case promql.ConversionSeconds, promql.OldConversionSeconds:
 		series = inventory.Series{Type: inventory.Conversion, Name: labels["crd_name"]}
 		known = true
-	case validations, validationSeconds:
+	case promql.Validations, promql.ValidationSeconds:
 		series, known = inventory.Series{Type: inventory.ValidatingPolicy, Name: labels["policy"]}, true
-	case mutations, mutationSeconds:
+	case promql.Mutations, promql.MutationSeconds:
 		series, known = inventory.Series{Type: inventory.MutatingPolicy, Name: labels["policy"]}, true
-	case matchConditionErrors:
+	case promql.MatchConditionErrors:
 		known = known && labels["kind"] == "webhook"
 	}
 	return series, known && series.Name != "" && len(series.Name) <= maxName && len(labels["error_type"]) <= maxName
@@ -222,15 +209,15 @@ type number struct {
 func numbersOf(family string, labels map[string]string, m *dto.Metric) []number {
 	value := max(m.GetCounter().GetValue(), m.GetUntyped().GetValue())
 	switch family {
-	case requests:
+	case promql.Requests:
 		return []number{{measure{what: called}, value}}
-	case rejections:
+	case promql.Rejections:
 		return []number{{measure{what: rejected, kind: labels["error_type"]}, value}}
-	case validations, mutations:
+	case promql.Validations, promql.Mutations:
 		return []number{{measure{what: checked, kind: cmp.Or(labels["enforcement_action"], labels["error_type"])}, value}}
-	case failedOpen:
+	case promql.FailedOpen:
 		return []number{{measure{what: openFailures}, value}}
-	case matchConditionErrors:
+	case promql.MatchConditionErrors:
 		return []number{{measure{what: conditionErrors}, value}}
 	}
 	h := m.GetHistogram()

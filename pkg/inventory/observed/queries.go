@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -33,36 +34,36 @@ const (
 var recordedWindows = []time.Duration{2 * time.Minute, 5 * time.Minute, 30 * time.Minute, 6 * time.Hour}
 
 // scraped is a series that each API server has, whatever it serves.
-const scraped = "apiserver_admission_step_admission_duration_seconds_count"
+const scraped = promql.StepSeconds + "_count"
 
 // queries count what happened in the range.
 var queries = []query{
-	{measure{what: called}, "", "", grown("type, name", requests)},
-	{measure{what: conditionErrors}, "", recordedUnevaluated, grown("type, name", matchConditionErrors+`{kind="webhook",SELECTOR}`)},
-	{measure{what: rejected}, "", "", grown("type, name, error_type", rejections)},
-	{measure{what: openFailures}, "", recordedOpen, grown("type, name", failedOpen)},
-	{measure{what: seconds}, "", "", grown("type, name", admissionSeconds+"_sum")},
-	{measure{what: bucket}, "", "", buckets("type, name", admissionSeconds)},
-	{measure{what: timed}, inventory.Conversion, "", grown("crd_name", conversions+"_count")},
-	{measure{what: unconverted}, inventory.Conversion, "", grown("crd_name", conversions+`_count{succeeded="false",SELECTOR}`)},
-	{measure{what: seconds}, inventory.Conversion, "", grown("crd_name", conversions+"_sum")},
-	{measure{what: bucket}, inventory.Conversion, "", buckets("crd_name", conversions)},
-	{measure{what: checked}, inventory.ValidatingPolicy, "", grown("policy, enforcement_action", validations)},
-	{measure{what: seconds}, inventory.ValidatingPolicy, "", grown("policy", validationSeconds+"_sum")},
-	{measure{what: bucket}, inventory.ValidatingPolicy, "", buckets("policy", validationSeconds)},
-	{measure{what: checked}, inventory.MutatingPolicy, "", grown("policy, error_type", mutations)},
-	{measure{what: seconds}, inventory.MutatingPolicy, "", grown("policy", mutationSeconds+"_sum")},
-	{measure{what: bucket}, inventory.MutatingPolicy, "", buckets("policy", mutationSeconds)},
+	{measure{what: called}, "", "", grown("type, name", promql.Requests)},
+	{measure{what: conditionErrors}, "", recordedUnevaluated, grown("type, name", promql.MatchConditionErrors+`{kind="webhook",SELECTOR}`)},
+	{measure{what: rejected}, "", "", grown("type, name, error_type", promql.Rejections)},
+	{measure{what: openFailures}, "", recordedOpen, grown("type, name", promql.FailedOpen)},
+	{measure{what: seconds}, "", "", grown("type, name", promql.WebhookSeconds+"_sum")},
+	{measure{what: bucket}, "", "", buckets("type, name", promql.WebhookSeconds)},
+	{measure{what: timed}, inventory.Conversion, "", grown("crd_name", promql.ConversionSeconds+"_count")},
+	{measure{what: unconverted}, inventory.Conversion, "", grown("crd_name", promql.ConversionSeconds+`_count{succeeded="false",SELECTOR}`)},
+	{measure{what: seconds}, inventory.Conversion, "", grown("crd_name", promql.ConversionSeconds+"_sum")},
+	{measure{what: bucket}, inventory.Conversion, "", buckets("crd_name", promql.ConversionSeconds)},
+	{measure{what: checked}, inventory.ValidatingPolicy, "", grown("policy, enforcement_action", promql.Validations)},
+	{measure{what: seconds}, inventory.ValidatingPolicy, "", grown("policy", promql.ValidationSeconds+"_sum")},
+	{measure{what: bucket}, inventory.ValidatingPolicy, "", buckets("policy", promql.ValidationSeconds)},
+	{measure{what: checked}, inventory.MutatingPolicy, "", grown("policy, error_type", promql.Mutations)},
+	{measure{what: seconds}, inventory.MutatingPolicy, "", grown("policy", promql.MutationSeconds+"_sum")},
+	{measure{what: bucket}, inventory.MutatingPolicy, "", buckets("policy", promql.MutationSeconds)},
 }
 
 // nativeQueries are run where Prometheus keeps native histograms alone.
 var nativeQueries = []query{
-	{measure{what: median}, "", "", native("0.5", "type, name", admissionSeconds)},
-	{measure{what: slowest}, "", "", native("0.99", "type, name", admissionSeconds)},
-	{measure{what: median}, inventory.Conversion, "", native("0.5", "crd_name", conversions)},
-	{measure{what: slowest}, inventory.Conversion, "", native("0.99", "crd_name", conversions)},
-	{measure{what: slowest}, inventory.ValidatingPolicy, "", native("0.99", "policy", validationSeconds)},
-	{measure{what: slowest}, inventory.MutatingPolicy, "", native("0.99", "policy", mutationSeconds)},
+	{measure{what: median}, "", "", native("0.5", "type, name", promql.WebhookSeconds)},
+	{measure{what: slowest}, "", "", native("0.99", "type, name", promql.WebhookSeconds)},
+	{measure{what: median}, inventory.Conversion, "", native("0.5", "crd_name", promql.ConversionSeconds)},
+	{measure{what: slowest}, inventory.Conversion, "", native("0.99", "crd_name", promql.ConversionSeconds)},
+	{measure{what: slowest}, inventory.ValidatingPolicy, "", native("0.99", "policy", promql.ValidationSeconds)},
+	{measure{what: slowest}, inventory.MutatingPolicy, "", native("0.99", "policy", promql.MutationSeconds)},
 }
 
 // grown sums by how much a counter grew. A counter starts with the first call
@@ -93,7 +94,7 @@ const scrapedServers = `count(group by (instance) (` + scraped + `{SELECTOR}))`
 
 // failedOverTime counts the calls that failed in each span of the history: a denial
 // has the error_type no_error.
-const failedOverTime = `sum by (type, name) (increase(` + rejections + `{error_type!="no_error",SELECTOR}[5m]) or increase(` + failedOpen + `{SELECTOR}[5m])) > 0`
+const failedOverTime = `sum by (type, name) (increase(` + promql.Rejections + `{error_type!="no_error",SELECTOR}[5m]) or increase(` + promql.FailedOpen + `{SELECTOR}[5m])) > 0`
 
 // coversLastWeek answers where the API servers were scraped all week, but for
 // some hours.
@@ -102,9 +103,9 @@ const coversLastWeek = `count_over_time((group(` + scraped + `{SELECTOR}))[7d:1h
 // calledLastWeek are the webhooks with a counter that grew in the week, or that
 // was new in it.
 const calledLastWeek = `group by (type, name) (
-	increase(` + requests + `{SELECTOR}[7d]) > 0 or (last_over_time(` + requests + `{SELECTOR}[7d]) unless ` + requests + `{SELECTOR} offset 7d)
-	or increase(` + matchConditionErrors + `{kind="webhook",SELECTOR}[7d]) > 0
-	or (last_over_time(` + matchConditionErrors + `{kind="webhook",SELECTOR}[7d]) unless ` + matchConditionErrors + `{kind="webhook",SELECTOR} offset 7d)
+	increase(` + promql.Requests + `{SELECTOR}[7d]) > 0 or (last_over_time(` + promql.Requests + `{SELECTOR}[7d]) unless ` + promql.Requests + `{SELECTOR} offset 7d)
+	or increase(` + promql.MatchConditionErrors + `{kind="webhook",SELECTOR}[7d]) > 0
+	or (last_over_time(` + promql.MatchConditionErrors + `{kind="webhook",SELECTOR}[7d]) unless ` + promql.MatchConditionErrors + `{kind="webhook",SELECTOR} offset 7d)
 )`
 
 // over returns the expressions for the range: what is recorded, then what computes
