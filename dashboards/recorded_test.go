@@ -35,7 +35,7 @@ func TestRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := vocabulary(t, text)
-	for _, complaint := range strangers(got, spoken(t)) {
+	for _, complaint := range unknownNames(got, spoken(t)) {
 		t.Errorf("the recording has the %s; record it anew: see e2e/screenshots", complaint)
 	}
 	for label, least := range map[string]int{"check": 8, "class": 4, "alertname": 8, "condition": 8, "series": 20} {
@@ -49,7 +49,7 @@ func TestRecorded(t *testing.T) {
 func TestRecordedStrangers(t *testing.T) {
 	invented := strings.NewReader("webhook_auditor_finding{check=\"ca-expiring\",class=\"vital\"} 1 1\nALERTS{alertname=\"WebhookSad\"} 1 1\nwebhook_auditor_mood{} 1 1\nALERTS{namespace=\"{{ $labels.x }}\"} 1 1\n")
 	want := []string{"alertname WebhookSad", "check ca-expiring", "class vital", "series webhook_auditor_mood", `template namespace="{{ $labels.x }}"`}
-	if got := strangers(vocabulary(t, invented), spoken(t)); !slices.Equal(got, want) {
+	if got := unknownNames(vocabulary(t, invented), spoken(t)); !slices.Equal(got, want) {
 		t.Errorf("noticed %q", got)
 	}
 }
@@ -123,8 +123,8 @@ func spoken(t *testing.T) map[string]map[string]bool {
 	return out
 }
 
-// strangers are the names in got that are not in known, in order.
-func strangers(got, known map[string]map[string]bool) []string {
+// unknownNames are the names in got that are not in known, in order.
+func unknownNames(got, known map[string]map[string]bool) []string {
 	var out []string
 	for what, names := range got {
 		for name := range maps.Keys(names) {

@@ -39,22 +39,7 @@ type audit struct {
 	watch bool
 }
 
-func auditCommand(s streams) *cobra.Command {
-	a := &audit{}
-	c := &cobra.Command{
-		Use:   "audit [PATH…|-] [TYPE/NAME[/WEBHOOK]…|TYPE [NAME…]]",
-		Short: "Report what is wrong with the webhooks of a cluster or of files",
-		Long: `Report what is wrong with the webhooks of a cluster or of files.
-
-Without a PATH, the cluster of the kubeconfig is read. A PATH is a file, a
-directory or an archive: YAML, JSON, a must-gather, "-" for standard input.
-TYPE/NAME, TYPE or TYPE NAME narrows the report: TYPE is
-validatingwebhookconfiguration, mutatingwebhookconfiguration or crd. A file that
-exists is a PATH.
-
-Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
-2 usage error, 3 findings at or above --fail-on.`,
-		Example: `  # Report on the cluster of the current kubeconfig context
+const auditExamples = `  # Report on the cluster of the current kubeconfig context
   webhook-auditor audit
 
   # Report on one configuration, and on the webhooks of one namespace
@@ -78,7 +63,24 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 
   # Show what changed since an earlier report
   webhook-auditor audit -o json --fail-on never > before.json
-  webhook-auditor audit --baseline before.json`,
+  webhook-auditor audit --baseline before.json`
+
+func auditCommand(s streams) *cobra.Command {
+	a := &audit{}
+	c := &cobra.Command{
+		Use:     "audit [PATH…|-] [TYPE/NAME[/WEBHOOK]…|TYPE [NAME…]]",
+		Short:   "Report what is wrong with the webhooks of a cluster or of files",
+		Example: auditExamples,
+		Long: `Report what is wrong with the webhooks of a cluster or of files.
+
+Without a PATH, the cluster of the kubeconfig is read. A PATH is a file, a
+directory or an archive: YAML, JSON, a must-gather, "-" for standard input.
+TYPE/NAME, TYPE or TYPE NAME narrows the report: TYPE is
+validatingwebhookconfiguration, mutatingwebhookconfiguration or crd. A file that
+exists is a PATH.
+
+Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
+2 usage error, 3 findings at or above --fail-on.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if a.watch {
 				return untilStopped(s, a.run)(c, args)

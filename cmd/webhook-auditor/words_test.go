@@ -28,6 +28,7 @@ var bannedWords = []struct {
 	{words("at work"), "running, in use"},
 	{words("moment", "moments"), "time"},
 	{words("lives"), "is in, is defined in"},
+	{words("shake", "farewell", "astray", "bury", "buried", "fate", "heed", "pretend", "pretends", "happening", "stranger", "strangers"), "what is done, in the words of Kubernetes"},
 	{words("judge", "judges", "judged", "judging", "judgement", "judgment"), "evaluate, check, rate"},
 }
 

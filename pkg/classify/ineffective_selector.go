@@ -21,7 +21,7 @@ var ineffectiveSelector = &Check{
 			return nil
 		}
 		clusterScoped := !slices.ContainsFunc(p.Matched, heedsNamespaces)
-		if !clusterScoped && !pretends(p) {
+		if !clusterScoped && !looksExcluding(p) {
 			return nil
 		}
 		own := ownRequirements(p)
@@ -75,9 +75,9 @@ func imposed(p *Profile, key string) bool {
 		key == p.Policy.RunLevelLabel
 }
 
-// pretends reports whether the selector looks as if it kept the webhook off the
+// looksExcluding reports whether the selector looks as if it kept the webhook off the
 // control plane's path, and excludes no namespace that exists.
-func pretends(p *Profile) bool {
+func looksExcluding(p *Profile) bool {
 	if !p.FailsClosed() || len(p.ControlPlane) == 0 || optIn(p.NamespaceSelector) || !p.Snapshot.NamespacesKnown || len(p.Snapshot.Namespaces) == 0 {
 		return false
 	}

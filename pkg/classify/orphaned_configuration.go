@@ -25,7 +25,7 @@ var orphanedConfiguration = &Check{
 		return []Problem{{
 			Severity: orphanSeverity(p),
 			Message:  fmt.Sprintf("is left over: namespace %s, where its Service is, %s", p.Webhook.Backend.Namespace(), fate),
-			Fix:      bury(p),
+			Fix:      removal(p),
 		}}
 	},
 }
@@ -51,8 +51,8 @@ func orphanSeverity(p *Profile) Severity {
 	return Warning
 }
 
-// bury is how to remove what was left over.
-func bury(p *Profile) string {
+// removal is how to remove what was left over.
+func removal(p *Profile) string {
 	if p.Type == inventory.Conversion {
 		return "if its software is gone for good and the versions differ in name only: " + noConversion(p)
 	}

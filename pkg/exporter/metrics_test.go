@@ -69,8 +69,8 @@ func TestFamilies(t *testing.T) {
 	reporttest.Golden(t, "metrics.txt", []byte(exposed(t, r, append(all, seriesDropped.Name)...)))
 }
 
-// What rules, boards and scripts rely on. See CONTRACT: a name that goes from
-// here breaks a user.
+// TestContract: what rules, boards and scripts rely on. A name that goes from here
+// breaks a user.
 func TestContract(t *testing.T) {
 	want := map[string][]string{
 		"policy_info":                                             {"type", "name", "failure_policy", "param_kind", "bound", "owner"},

@@ -28,14 +28,14 @@ type pitfall struct {
 	// dns is "", connections are refused.
 	dns  string
 	left time.Duration
-	// stranger says that the CA bundle is another one's.
-	stranger bool
-	error    string // what the API server says
+	// otherCA says that the CA bundle is another one's.
+	otherCA bool
+	error   string // what the API server says
 }
 
 var pitfalls = []pitfall{
 	{name: "healthy", dns: "hook.probe-healthy.svc", left: 300 * 24 * time.Hour},
-	{name: "stranger", check: "serving-certificate", dns: "hook.probe-stranger.svc", left: 300 * 24 * time.Hour, stranger: true, error: "certificate signed by unknown authority"},
+	{name: "other-ca", check: "serving-certificate", dns: "hook.probe-other-ca.svc", left: 300 * 24 * time.Hour, otherCA: true, error: "certificate signed by unknown authority"},
 	{name: "misnamed", check: "serving-certificate", dns: "hook.elsewhere.svc", left: 300 * 24 * time.Hour, error: "not hook.probe-misnamed.svc"},
 	{name: "expired", check: "serving-certificate", dns: "hook.probe-expired.svc", left: -time.Hour, error: "certificate has expired"},
 	{name: "refused", check: "backend-unreachable", error: "connection refused"},
@@ -59,7 +59,7 @@ func (x pitfall) probed(t *testing.T, w environment, scraper testenv.Scraper) {
 	h := testenv.Hook(b, "/allow/probe", testenv.Rule("", "configmaps"))
 	own := x.listen(t, b)
 	h.ClientConfig.CABundle = own
-	if x.stranger {
+	if x.otherCA {
 		h.ClientConfig.CABundle = w.Hooks.CABundle()
 	}
 	made := w.Validate(t, b.Namespace, h)
@@ -72,7 +72,7 @@ func (x pitfall) probed(t *testing.T, w environment, scraper testenv.Scraper) {
 	scraper.Await("the dial fails", metrics.Equals(probeSuccess, labels, 0))
 	scraper.Await("the objects look fine", metrics.Equals(testenv.BackendReady, labels, 1))
 	testenv.Eventually(t, func() error { return w.Refused(t, b.Namespace, x.error) })
-	if x.stranger {
+	if x.otherCA {
 		made.Webhooks[0].ClientConfig.CABundle = own
 		_, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), made, metav1.UpdateOptions{})
 		testenv.Must(t, err)

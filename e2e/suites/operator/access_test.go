@@ -150,7 +150,7 @@ func (g *guarded) answers(t *testing.T, s scraper, path string, want int) {
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	known, stranger := g.account(t, "known"), g.account(t, "stranger")
+	known, other := g.account(t, "known"), g.account(t, "other")
 	g.allow(t, "known")
 	trusted := g.certificate(t, prometheus)
 	anonymous := scraper{}
@@ -165,17 +165,17 @@ func TestAccess(t *testing.T) {
 		{"anonymous probe", anonymous, "/healthz", http.StatusOK},
 		{"made-up token", scraper{token: "made-up"}, "/metrics", http.StatusUnauthorized},
 		{"token with the right", known, "/metrics", http.StatusOK},
-		{"token without the right", stranger, "/metrics", http.StatusForbidden},
+		{"token without the right", other, "/metrics", http.StatusForbidden},
 		{"page without a token", anonymous, "/", http.StatusUnauthorized},
 		{"page with the right to /metrics", known, "/webhooks", http.StatusOK},
-		{"page without the right", stranger, "/webhooks", http.StatusForbidden},
+		{"page without the right", other, "/webhooks", http.StatusForbidden},
 		{"trusted certificate", trusted, "/metrics", http.StatusOK},
 		{"certificate with the right", g.certificate(t, "admin", "system:masters"), "/metrics", http.StatusOK},
 		{"certificate without the right", g.certificate(t, "other"), "/metrics", http.StatusForbidden},
 	} {
 		t.Run(test.name, func(t *testing.T) { g.answers(t, test.scraper, test.path, test.want) })
 	}
-	t.Run("certificate of a stranger's CA", func(t *testing.T) { g.refuses(t) })
+	t.Run("certificate of a other's CA", func(t *testing.T) { g.refuses(t) })
 	t.Run("renewed serving certificate", func(t *testing.T) { g.renews(t, trusted) })
 	t.Run("old TLS", func(t *testing.T) {
 		connection, err := tls.Dial("tcp", g.address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11})
@@ -183,7 +183,7 @@ func TestAccess(t *testing.T) {
 			t.Error("TLS 1.1 is accepted", connection.Close())
 		}
 	})
-	t.Run("blocked reviews", func(t *testing.T) { g.outlives(t, known, stranger, trusted) })
+	t.Run("blocked reviews", func(t *testing.T) { g.outlives(t, known, other, trusted) })
 }
 
 // refuses wants a certificate that another CA signed, under the name of the
@@ -216,7 +216,7 @@ func (g *guarded) renews(t *testing.T, s scraper) {
 
 // outlives has a dead webhook block the reviews themselves: who was known is
 // let in, and so is a trusted certificate.
-func (g *guarded) outlives(t *testing.T, known, stranger, trusted scraper) {
+func (g *guarded) outlives(t *testing.T, known, other, trusted scraper) {
 	g.block(t)
 	for name, test := range map[string]struct {
 		scraper
@@ -231,9 +231,9 @@ func (g *guarded) outlives(t *testing.T, known, stranger, trusted scraper) {
 			t.Errorf("%s: %d %v, want %d", name, got, err, test.want)
 		}
 	}
-	g.answers(t, stranger, "/metrics", http.StatusServiceUnavailable)
+	g.answers(t, other, "/metrics", http.StatusServiceUnavailable)
 	g.Unregister(t, "all")
-	g.answers(t, stranger, "/metrics", http.StatusForbidden)
+	g.answers(t, other, "/metrics", http.StatusForbidden)
 }
 
 // block has a dead webhook block the reviews.

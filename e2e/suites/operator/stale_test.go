@@ -18,7 +18,7 @@ import (
 func TestFaultStaleGrant(t *testing.T) {
 	const granted = 2 * time.Minute
 	g := guard(t)
-	known, stranger := g.account(t, "known"), g.account(t, "stranger")
+	known, other := g.account(t, "known"), g.account(t, "other")
 	g.allow(t, "known")
 	g.answers(t, known, "/metrics", http.StatusOK)
 	begun := time.Now()
@@ -32,9 +32,9 @@ func TestFaultStaleGrant(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 	}
-	g.answers(t, stranger, "/metrics", http.StatusServiceUnavailable)
+	g.answers(t, other, "/metrics", http.StatusServiceUnavailable)
 	g.Unregister(t, "all")
-	g.answers(t, stranger, "/metrics", http.StatusForbidden)
+	g.answers(t, other, "/metrics", http.StatusForbidden)
 	g.answers(t, known, "/metrics", http.StatusOK)
 	testenv.Eventually(t, func() error {
 		log := g.process.Output()

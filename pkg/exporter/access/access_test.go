@@ -49,7 +49,7 @@ func newServer() *server {
 		if name == s.valid {
 			name = "good"
 		}
-		review.Status.Authenticated = strings.HasPrefix(name, "good") || name == "stranger"
+		review.Status.Authenticated = strings.HasPrefix(name, "good") || name == "other"
 		review.Status.User = authenticationv1.UserInfo{
 			Username: "user-of-" + name, UID: "1234", Groups: []string{"system:authenticated"},
 			Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"prometheus-0"}},
@@ -105,9 +105,9 @@ func TestWhoMayScrape(t *testing.T) {
 		{"/metrics", "made-up", "", http.StatusUnauthorized},
 		{"/metrics", "good", "", http.StatusOK},
 		{"/webhooks", "good", "", http.StatusOK},
-		{"/webhooks", "stranger", "", http.StatusForbidden},
+		{"/webhooks", "other", "", http.StatusForbidden},
 		{"/webhooks", "", "", http.StatusUnauthorized},
-		{"/metrics", "stranger", "", http.StatusForbidden},
+		{"/metrics", "other", "", http.StatusForbidden},
 		{"/metrics", "", "prometheus", http.StatusOK},
 		{"/metrics", "", "user-of-good", http.StatusOK},
 		{"/metrics", "", "kubelet", http.StatusForbidden},
@@ -153,8 +153,8 @@ func TestScrapingOutlivesBlockedReviews(t *testing.T) {
 	if got := s.get("/metrics", "", "prometheus"); got != http.StatusOK {
 		t.Errorf("a trusted certificate: %d", got)
 	}
-	if got := s.get("/metrics", "stranger", ""); got != http.StatusServiceUnavailable {
-		t.Errorf("a stranger: %d", got)
+	if got := s.get("/metrics", "other", ""); got != http.StatusServiceUnavailable {
+		t.Errorf("a user without the right: %d", got)
 	}
 	s.now = s.now.Add(2 * stale)
 	if got := s.get("/metrics", "good", ""); got != http.StatusServiceUnavailable {
@@ -200,10 +200,10 @@ func TestMadeUpTokensDoNotFillTheMemory(t *testing.T) {
 	}
 }
 
-// TestStrangersAreLimited: 600 made-up tokens at once, from one address and from
+// TestUnknownTokensAreLimited: 600 made-up tokens at once, from one address and from
 // many, cause few reviews. Who was let in before is reviewed all the same, also
 // with a renewed token, and so is a newcomer at another address.
-func TestStrangersAreLimited(t *testing.T) {
+func TestUnknownTokensAreLimited(t *testing.T) {
 	for name, flood := range map[string]struct {
 		from     func(i int) string
 		most     int

@@ -112,7 +112,7 @@ func writeErrorList(b *bufio.Writer, errors []Error) {
 }
 
 // special are the characters that Markdown would take for markup. The comment
-// behind "@" keeps a report from notifying strangers.
+// behind "@" keeps a report from notifying users who have that name.
 var special = strings.NewReplacer(
 	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`,
 	"<", "&lt;", ">", "&gt;", "&", "&amp;", "#", `\#`, "~", `\~`, "@", "@<!-- -->",

@@ -15,7 +15,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// maxError bounds what is kept of an error: names in it are a stranger's.
+// maxError bounds what is kept of an error: the server chooses the names in it.
 const maxError = 200
 
 // dial dials the target once. Of several addresses, it takes one after the
@@ -24,29 +24,29 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout())
 	defer cancel()
 	began := time.Now()
-	chain, answer, err := o.shake(ctx, t.addresses[t.turn%len(t.addresses)], t.serverName)
+	chain, answer, err := o.handshake(ctx, t.addresses[t.turn%len(t.addresses)], t.serverName)
 	seen := outcome{
-		Probe:  inventory.Probe{Answer: answer, At: began, Took: time.Since(began), Error: bounded(err)},
-		astray: answer == inventory.AnswerUnreachable && lost(err),
-		turn:   t.turn + 1,
+		Probe:    inventory.Probe{Answer: answer, At: began, Took: time.Since(began), Error: bounded(err)},
+		unrouted: answer == inventory.AnswerUnreachable && lost(err),
+		turn:     t.turn + 1,
 	}
 	var name *net.DNSError
 	if t.inner && errors.As(err, &name) {
-		seen.Answer, seen.astray = inventory.AnswerNone, false
+		seen.Answer, seen.unrouted = inventory.AnswerNone, false
 	}
 	if len(chain) > 0 {
 		seen.certificates = verify(chain, t, began)
 	}
-	if seen.Answer == inventory.AnswerNone || seen.astray {
+	if seen.Answer == inventory.AnswerNone || seen.unrouted {
 		seen.unanswered = t.unanswered + 1
 	}
 	seen.again = time.Now().Add(o.pause(seen.unanswered))
 	return seen
 }
 
-// shake dials and shakes hands, and hangs up as a good client does. It refuses
+// handshake dials, makes the TLS handshake and closes as a good client does. It refuses
 // no certificate: that would make the backend log an error, and show less.
-func (o Options) shake(ctx context.Context, address, serverName string) ([]*x509.Certificate, inventory.Answer, error) {
+func (o Options) handshake(ctx context.Context, address, serverName string) ([]*x509.Certificate, inventory.Answer, error) {
 	dial := o.Dial
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
@@ -76,17 +76,17 @@ func (o Options) shake(ctx context.Context, address, serverName string) ([]*x509
 		// may have: what it showed of itself is enough.
 		return shown, inventory.AnswerTLS, nil
 	}
-	return nil, unshaken(err), err
+	return nil, failedHandshake(err), err
 }
 
-// farewell bounds the wait for the backend to hang up as well.
-const farewell = time.Second
+// closeWait bounds the wait for the backend to hang up as well.
+const closeWait = time.Second
 
 // hangUp says that nothing will come, and reads what the backend still has to
 // say: data that is not read makes the system reset the connection, which
 // backends log as an error.
 func hangUp(ctx context.Context, client *tls.Conn) {
-	deadline := time.Now().Add(farewell)
+	deadline := time.Now().Add(closeWait)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
@@ -113,9 +113,9 @@ func lost(err error) bool {
 		errors.As(err, &name) && name.IsNotFound
 }
 
-// unshaken is the answer that a failed handshake stands for: either a server
+// failedHandshake is the answer that a failed handshake stands for: either a server
 // answered that cannot speak TLS with us, or none did.
-func unshaken(err error) inventory.Answer {
+func failedHandshake(err error) inventory.Answer {
 	var alert *net.OpError
 	var network net.Error
 	switch {

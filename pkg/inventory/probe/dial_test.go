@@ -82,9 +82,9 @@ func TestCertificates(t *testing.T) {
 // TestPublicNames: whether the API server's machine trusts who signed for a
 // public name, without a CA bundle, is not known here.
 func TestPublicNames(t *testing.T) {
-	stranger := newAuthority(t)
+	other := newAuthority(t)
 	for name, want := range map[string]bool{"hook.example.com": true, "hook.policy.svc": false} {
-		config := stranger.config(t, name, -time.Hour, time.Hour)
+		config := other.config(t, name, -time.Hour, time.Hour)
 		leaf, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
 		if err != nil {
 			t.Fatal(err)
@@ -195,7 +195,7 @@ func TestServerName(t *testing.T) {
 	}
 }
 
-// TestErrorsAreBounded: what a stranger writes into a certificate stays short
+// TestErrorsAreBounded: what a server writes into its certificate is shortened
 // and on one line.
 func TestErrorsAreBounded(t *testing.T) {
 	got := bounded(errors.New("x509: \n\x1b[31m" + strings.Repeat("é", 1000)))

@@ -147,8 +147,8 @@ type outcome struct {
 	inventory.Probe
 	// again is when to dial again.
 	again time.Time
-	// astray says that the auditor's own place may be to blame.
-	astray bool
+	// unrouted says that the auditor's own place may be to blame.
+	unrouted bool
 	// certificates are what each CA bundle makes of the one that was shown.
 	certificates map[digest]*inventory.ServingCertificate
 	// turn counts the dials, unanswered those since the last that was conclusive.
@@ -173,7 +173,7 @@ func (o Options) dialAll(ctx context.Context, targets []target) []outcome {
 
 // probes are the facts of each webhook whose backend was dialed.
 func probes(targets []target, known map[backend]outcome) map[inventory.Ref]inventory.Probe {
-	lost := astray(known)
+	lost := cutOff(known)
 	out := map[inventory.Ref]inventory.Probe{}
 	for _, t := range targets {
 		seen, ok := known[t.backend]
@@ -183,7 +183,7 @@ func probes(targets []target, known map[backend]outcome) map[inventory.Ref]inven
 		for _, c := range t.callers {
 			probe := seen.Probe
 			probe.Certificate = seen.certificates[c.digest]
-			if lost && seen.astray {
+			if lost && seen.unrouted {
 				probe.Answer = inventory.AnswerNone
 			}
 			out[c.Ref] = probe
@@ -192,12 +192,12 @@ func probes(targets []target, known map[backend]outcome) map[inventory.Ref]inven
 	return out
 }
 
-// astray reports whether the auditor itself is cut off, as a laptop outside the
+// cutOff reports whether the auditor itself is cut off, as a laptop outside the
 // cluster is: of several backends none can be found.
-func astray(known map[backend]outcome) bool {
+func cutOff(known map[backend]outcome) bool {
 	lost := 0
 	for _, seen := range known {
-		if seen.astray {
+		if seen.unrouted {
 			lost++
 		} else if seen.Answer != inventory.AnswerNone {
 			return false

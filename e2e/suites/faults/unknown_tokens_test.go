@@ -147,10 +147,10 @@ func (s *secured) scrapes(t *testing.T, token string) {
 	})
 }
 
-// TestFaultStrangers sends 600 made-up tokens: few of them are reviewed, and who
+// TestFaultUnknownTokens sends 600 made-up tokens: few of them are reviewed, and who
 // could scrape before can at any time. Connections that say nothing are counted,
 // not logged one by one, those that announce a body end, and SIGTERM lets the scrape in flight end.
-func TestFaultStrangers(t *testing.T) {
+func TestFaultUnknownTokens(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t)
 	s.scraper(t)
@@ -175,12 +175,12 @@ func TestFaultStrangers(t *testing.T) {
 }
 
 func (s *secured) flood(t *testing.T, known string) {
-	const strangers = 600
+	const tokens = 600
 	counted := &requests{counts: map[string]int{}}
 	s.proxy.Break(counted.count)
 	begun := time.Now()
 	limited := 0
-	for i := range strangers {
+	for i := range tokens {
 		code, err := s.get(t.Context(), "/metrics", fmt.Sprintf("made-up-%d", i))
 		testenv.Must(t, err)
 		if code == http.StatusTooManyRequests {
@@ -190,12 +190,12 @@ func (s *secured) flood(t *testing.T, known string) {
 			code, err := s.get(t.Context(), "/metrics", known)
 			testenv.Must(t, err)
 			if code != http.StatusOK {
-				t.Errorf("who could scrape before, after %d strangers: %d", i, code)
+				t.Errorf("who could scrape before, after %d unknown tokens: %d", i, code)
 			}
 		}
 	}
 	most := 10 + int(time.Since(begun)/time.Second) + 1 // at once, and then one a second
-	t.Logf("%d made-up tokens in %s: %d reviews, %d answers 429", strangers, time.Since(begun).Round(time.Millisecond), counted.of("reviews"), limited)
+	t.Logf("%d made-up tokens in %s: %d reviews, %d answers 429", tokens, time.Since(begun).Round(time.Millisecond), counted.of("reviews"), limited)
 	if n := counted.of("reviews"); n == 0 || n > most+1 { // one of them may be of the known token
 		t.Errorf("%d reviews, want at most %d", n, most+1)
 	}
@@ -340,7 +340,7 @@ func (s *secured) terminated(t *testing.T) {
 				answered <- err
 				return
 			}
-			time.Sleep(100 * time.Millisecond) // the limit of strangers: tried again as Retry-After asks
+			time.Sleep(100 * time.Millisecond) // the limit of reviews: tried again as Retry-After asks
 		}
 	}()
 	<-begun
