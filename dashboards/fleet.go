@@ -1,16 +1,28 @@
 package dashboards
 
-// fleet is the board about all clusters of a store: which of them needs attention.
+import (
+	"fmt"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/rules"
+)
+
+// fleet is the board about all clusters of a store: which of them needs attention. It
+// reads the few series that the rules record of each cluster, so that it answers for a
+// hundred; what differs between clusters is in none of them, and read of the auditors.
 func fleet() Board {
 	return Board{
 		Name:        "fleet",
 		Title:       "Webhooks of all clusters",
-		Description: "Which clusters have unhealthy webhooks? A row per cluster; one click into it.",
+		Description: "Which clusters have unhealthy webhooks? One click into each. Needs the rules that print rules --fleet-summary prints; the closed row at the end does without them.",
 		GrafanaOnly: true,
 		Variables:   []Variable{clusterVariable},
 		Alerts:      `name!=""`,
 		Links:       []Link{toBoard("All webhooks", "webhooks"), toBoard("The auditor", "auditor")},
-		Rows:        []Row{{Panels: []Panel{clustersPanel()}}},
+		Rows: []Row{
+			{Panels: append(fleetTotals(), badClustersPanel(), failingPanel(), slowestPanel(), withoutAuditorPanel(), outdatedPanel(), driftPanel())},
+			{Title: "Clusters without the summary", Closed: true, Panels: []Panel{clustersPanel()}},
+		},
 	}
 }
 
@@ -22,10 +34,248 @@ var allWebhooks = scope{
 	window:     rateWindow,
 }
 
+// mostRows is how many rows a table of the board has; the totals stand above.
+const mostRows = 20
+
+// summarized is what the rules record of each cluster, once: in a store, a Ruler's may
+// stand beside that of the cluster.
+func summarized(record, by string, matchers ...string) string {
+	return fmt.Sprintf("max by (%s) (%s{%s})", by, record, join(append(matchers, `cluster=~"$cluster"`)...))
+}
+
+// cells are the numbers of a cluster in a table, as expressions with a series for each
+// cluster where they are known.
+type cells struct{ failing, slow, down, critical, warnings, age string }
+
+var summaryCells = cells{
+	failing:  summarized(rules.SummaryFailing, "cluster"),
+	slow:     summarized(rules.SummarySlow, "cluster"),
+	down:     summarized(rules.SummaryWithoutBackend, "cluster"),
+	critical: summarized(rules.SummaryFindings, "cluster", `severity="critical"`),
+	warnings: summarized(rules.SummaryFindings, "cluster", `severity="warning"`),
+	age:      "(time() - " + summarized(rules.SummaryTimestamp, "cluster") + ")",
+}
+
+// staleAfter is the age in seconds from which an auditor's view of its cluster is none.
+const staleAfter = 600
+
+// badClusters is one series per cluster in which anything is wrong. Its value orders them:
+// calls that fail and backends that are gone first, then critical findings, then what is
+// slow.
+func badClusters() string {
+	c := summaryCells
+	var parts []string
+	for i, part := range []string{"1e6 * " + c.failing, "1e6 * " + c.down, "1e3 * " + c.critical, "1e3 * (" + c.age + fmt.Sprintf(" > bool %d)", staleAfter), c.slow} {
+		parts = append(parts, withLabel(part, "part", fmt.Sprint(i), "part"))
+	}
+	return "sum by (cluster) (" + either(parts...) + ") > 0"
+}
+
+// summarizedClusters is one series per cluster that the rules record anything of.
+const summarizedClusters = `group by (cluster) (` + rules.SummaryFailing + `{cluster=~"$cluster"} or ` + rules.SummaryTimestamp + `{cluster=~"$cluster"})`
+
+// withoutAuditor is one series per cluster that has none now: its API servers are
+// measured, or it had one in the chosen time range.
+const withoutAuditor = `group by (cluster) (` + rules.SummaryFailing + `{cluster=~"$cluster"} or last_over_time(` + rules.SummaryTimestamp + `{cluster=~"$cluster"}` + rangeWindow + `))
+unless on (cluster) ` + rules.SummaryTimestamp + `{cluster=~"$cluster"}`
+
+// versions is one series per cluster and version of an auditor in it, commonVersion the
+// version that most have.
+var (
+	versions      = summarized(rules.SummaryVersions, "cluster, version")
+	commonVersion = "topk(1, count by (version) (" + versions + "))"
+	outdated      = versions + "\nunless on (version) " + commonVersion
+)
+
+// failingWebhooks is in how many clusters each webhook fails.
+var failingWebhooks = "count by (type, name) (" + summarized(rules.SummaryWorstFailing, webhookLabels) + ")"
+
+func fleetTotals() []Panel {
+	out := []Panel{
+		statPanel("All", "Clusters of which the rules record anything.", "count("+summarizedClusters+")", blue).withUnit(unitCount, Threshold{blue, 0}),
+		statPanel("Bad", "Clusters with webhooks that fail, are slow or have no backend, with critical findings, or an auditor whose view is old.", countOrZero(badClusters(), summarizedClusters), red),
+		statPanel("Failing", "Webhooks that fail in a cluster or more. One that is registered in many counts once; of each cluster, the five that fail most.", countOrZero(failingWebhooks, summaryCells.failing), red),
+		statPanel("No auditor", "Clusters without an auditor now.", countOrZero(withoutAuditor, summarizedClusters), orange),
+		statPanel("Old", "Auditors whose version is not that of most.", countOrZero(outdated, versions), orange),
+		statPanel("Differ", "Webhooks that are registered otherwise in some clusters than in most.", countOrZero(drift(), fleetInfo), orange),
+	}
+	for i, width := range []int{3, 4, 4, 5, 4, 4} {
+		out[i].Width = width
+	}
+	return out
+}
+
+// ranked are the first rows, in the order of their values, and a row with the text none
+// where there are none but measured has series.
+func ranked(rows, measured, label, none string) string {
+	return "sort_desc(" + orNone(rows, measured, label, none) + ")"
+}
+
+func badClustersPanel() Panel {
+	rows := clusterCells(fmt.Sprintf("topk(%d, %s)", mostRows, badClusters()), summarizedClusters, summaryCells)
+	return Panel{
+		Title:       "Clusters in trouble",
+		Description: "The worst first, at most twenty: webhooks that fail or are slow now or have no backend, findings that are not acknowledged, and how old the auditor's view of the cluster is. A dash: not measured there.",
+		Kind:        Table, Unit: unitCount, Width: 12, Height: 12,
+		Queries: []Query{{Expr: ranked("("+rows+")", summarizedClusters, "cluster", "None is in trouble")}},
+		Columns: clusterColumns(),
+		Unknown: noSummary,
+	}
+}
+
+// noSummary is the text of a table without the series that the rules record.
+const noSummary = "Unknown: nothing is recorded by the rules that print rules --fleet-summary prints."
+
+// acrossClusters leads to the board of a webhook in all clusters, or in that of its row.
+var acrossClusters = []Link{{
+	Title: "Open it there",
+	URL:   "/d/webhook-auditor-webhook?var-type=${__data.fields.type}&var-name=${__data.fields.name}&var-cluster=${__data.fields.at}&" + keptParameters,
+}}
+
+// intoCluster leads to all webhooks of a row's cluster.
+var intoCluster = []Link{{Title: "Open this cluster", URL: "/d/webhook-auditor-webhooks?var-cluster=${__data.fields.at}&" + keptParameters}}
+
+func failingPanel() Panel {
+	all := "count(" + summarizedClusters + ")"
+	with := lookup{"type, name", "group by (type, name) (" + failingWebhooks + ")"}
+	rows := with.number(fmt.Sprintf("topk(%d, %s)", mostRows, failingWebhooks), "share", "max by (type, name) ("+summarized(rules.SummaryWorstFailing, webhookLabels)+")")
+	rows = withDefault("("+rows+`) * on () group_left (of) count_values("of", `+all+")", "of", "-")
+	return Panel{
+		Title:       "Failing webhooks by clusters",
+		Description: "In how many clusters each fails. Of each cluster, the five that fail most. At most twenty. Worst: the share of its calls that fail in the cluster where most of them do.",
+		Kind:        Table, Unit: unitCount, Width: 12, Height: 12,
+		Queries: []Query{{Expr: ranked(rows, summaryCells.failing, "name", "None fails")}},
+		Columns: []Column{
+			{Field: "name", Title: "Webhook", Unit: unitText, Links: acrossClusters},
+			{Field: "type", Title: "Type", Unit: unitText, Width: 86, Texts: typeNames},
+			{Field: "A", Title: "Clusters", Unit: unitCount, Width: 75, Thresholds: []Threshold{{green, 0}, {red, 1}}},
+			{Field: "of", Title: "Of", Unit: unitText, Width: 50},
+			{Field: "share", Number: true, Title: "Worst", Unit: unitPercent, Width: 75},
+			linkCluster,
+		},
+		Unknown: noSummary,
+	}
+}
+
+func slowestPanel() Panel {
+	slowest := summarized(rules.SummaryWorstLatency, webhookLabels)
+	return Panel{
+		Title:       "Slowest webhooks",
+		Description: "One call of a hundred takes longer than this. Of each cluster, the three slowest. At most twenty.",
+		Kind:        Table, Unit: unitSeconds, Width: 10, Height: 9,
+		Queries: []Query{{Expr: "sort_desc(" + fmt.Sprintf("topk(%d, %s)", mostRows, slowest) + ")"}},
+		Columns: []Column{
+			{Field: "name", Title: "Webhook", Unit: unitText, Links: acrossClusters},
+			{Field: "cluster", Title: "Cluster", Unit: unitText, Width: 110},
+			{Field: "type", Title: "Type", Unit: unitText, Hidden: true},
+			{Field: "A", Title: "p99", Unit: unitSeconds, Width: 75},
+			linkCluster,
+		},
+		Unknown: noSummary,
+	}
+}
+
+func withoutAuditorPanel() Panel {
+	return Panel{
+		Title:       "Without auditor",
+		Description: "Clusters whose API servers are measured, or that had an auditor in the chosen time range, and have none now. At most twenty.",
+		Kind:        Table, Unit: unitSeconds, Width: 6, Height: 9,
+		Queries: []Query{{Expr: ranked(fmt.Sprintf("topk(%d, %s)", mostRows, withoutAuditor), summarizedClusters, "cluster", "Each has one")}},
+		Columns: []Column{{Field: "cluster", Title: "Cluster", Unit: unitText, Links: intoCluster}, linkCluster},
+		Unknown: noSummary,
+	}
+}
+
+func outdatedPanel() Panel {
+	common := `label_replace(0 * ` + commonVersion + ` + 1, "most", "$1", "version", "(.+)")`
+	rows := fmt.Sprintf("topk(%d, %s) * on () group_left (most) %s", mostRows, outdated, common)
+	return Panel{
+		Title:       "Outdated auditors",
+		Description: "Auditors whose version is not that of most. At most twenty.",
+		Kind:        Table, Unit: unitCount, Width: 8, Height: 9,
+		Queries: []Query{{Expr: ranked(rows, versions, "cluster", "None")}},
+		Columns: []Column{
+			{Field: "cluster", Title: "Cluster", Unit: unitText, Links: intoCluster},
+			{Field: "version", Title: "Version", Unit: unitText, Width: 110},
+			{Field: "most", Title: "Most have", Unit: unitText, Width: 110},
+			linkCluster,
+		},
+		Unknown: noSummary,
+	}
+}
+
+// registeredAs identifies what is registered in several clusters.
+const registeredAs = "type, configuration, name"
+
+// fleetInfo is one series per webhook and cluster, with what is registered.
+const fleetInfo = `max by (cluster, ` + registeredAs + `, failure_policy, match_policy, service_namespace, service_name) (webhook_auditor_webhook_info{cluster=~"$cluster"})`
+
+// drift is one series per webhook and what of it differs: in how many clusters it is not
+// as in most of those that have its configuration.
+func drift() string {
+	differs := func(what, all, alike string) string {
+		return withLabel(fmt.Sprintf("(count by (%[1]s) (%[2]s)\n- max by (%[1]s) (%[3]s) > 0)", registeredAs, all, alike), "what", what, "what")
+	}
+	var out []string
+	for _, part := range [][2]string{{"failurePolicy", "failure_policy"}, {"matchPolicy", "match_policy"}, {"Service", "service_namespace, service_name"}} {
+		out = append(out, differs(part[0], fleetInfo, fmt.Sprintf("count by (%s, %s) (%s)", registeredAs, part[1], fleetInfo)))
+	}
+	timeouts := `max by (cluster, ` + registeredAs + `) (webhook_auditor_webhook_timeout_seconds{cluster=~"$cluster"})`
+	out = append(out, differs("timeoutSeconds", timeouts, fmt.Sprintf(`count_values by (%s) ("seconds", %s)`, registeredAs, timeouts)))
+	configured := "count by (type, configuration) (group by (cluster, type, configuration) (" + fleetInfo + "))"
+	lacking := fmt.Sprintf("(-1 * (count by (%s) (%s)\n- on (type, configuration) group_left () %s) > 0)", registeredAs, fleetInfo, configured)
+	return strings.Join(append(out, withLabel(lacking, "what", "not registered", "what")), "\nor ")
+}
+
+func driftPanel() Panel {
+	with := lookup{registeredAs, "group by (" + registeredAs + ") (" + fleetInfo + ")"}
+	rows := with.number(fmt.Sprintf("topk(%d, %s)", mostRows, drift()), "of", "count by ("+registeredAs+") ("+fleetInfo+")")
+	return Panel{
+		Title:       "Registered otherwise than in most clusters",
+		Description: "The same configuration differs between clusters: in so many it is not as in most of those that have it. At most twenty.",
+		Kind:        Table, Unit: unitCount, Width: 24, Height: 9,
+		Queries: []Query{{Expr: ranked(rows, fleetInfo, "name", "None")}},
+		Columns: []Column{
+			{Field: "name", Title: "Webhook", Unit: unitText, Links: acrossClusters},
+			{Field: "type", Title: "Type", Unit: unitText, Width: 86, Texts: typeNames},
+			{Field: "configuration", Title: "Configuration", Unit: unitText, Width: 300},
+			{Field: "what", Title: "What differs", Unit: unitText, Width: 160},
+			{Field: "A", Title: "Clusters", Unit: unitCount, Width: 90, Thresholds: []Threshold{{green, 0}, {orange, 1}}},
+			{Field: "of", Title: "Of", Number: true, Unit: unitCount, Width: 60},
+			linkCluster,
+		},
+		Unknown: unknownTable,
+	}
+}
+
+// clusterCells adds the numbers to rows of clusters; known is 1 for each cluster.
+func clusterCells(rows, known string, c cells) string {
+	with := lookup{"cluster", known}
+	for _, cell := range [][2]string{{"failing", c.failing}, {"slow", c.slow}, {"down", c.down}, {"critical", c.critical}, {"warnings", c.warnings}, {"age", c.age}} {
+		rows = with.number(rows, cell[0], cell[1])
+	}
+	return withDefault(rows, "cluster", "this cluster")
+}
+
+func clusterColumns() []Column {
+	bad := func(color string) []Threshold { return []Threshold{{green, 0}, {color, 1}} }
+	return []Column{
+		{Field: "cluster", Title: "Cluster", Unit: unitText, Links: intoCluster},
+		{Field: "failing", Number: true, Title: "Failing", Unit: unitCount, Width: 68, Thresholds: bad(red)},
+		{Field: "down", Number: true, Title: "Down", Unit: unitCount, Width: 60, Thresholds: bad(red)},
+		{Field: "slow", Number: true, Title: "Slow", Unit: unitCount, Width: 60, Thresholds: bad(orange)},
+		{Field: "critical", Number: true, Title: "Critical", Unit: unitCount, Width: 74, Thresholds: bad(red)},
+		{Field: "warnings", Number: true, Title: "Warnings", Unit: unitCount, Width: 84, Thresholds: bad(orange)},
+		{Field: "age", Number: true, Title: "Age", Unit: unitSeconds, Width: 75, Thresholds: []Threshold{{green, 0}, {orange, 180}, {red, staleAfter}}},
+		linkCluster,
+	}
+}
+
+// clustersPanel lists all clusters by what is scraped of them, for stores of a few whose
+// rules record no summary.
 func clustersPanel() Panel {
 	info := `max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"})`
 	const known = `group by (cluster) (webhook_auditor_webhook_info{cluster=~"$cluster"} or apiserver_admission_webhook_request_total{cluster=~"$cluster"})`
-	with := lookup{"cluster", known}
 	number := func(rows, measured string) string {
 		return "(count by (cluster) (" + rows + ")\nor 0 * count by (cluster) (" + measured + "))"
 	}
@@ -33,29 +283,21 @@ func clustersPanel() Panel {
 		return `max by (cluster) (webhook_auditor_findings{cluster=~"$cluster",severity="` + severity + `",acknowledged="false"})`
 	}
 	called := "sum by (" + webhookLabels + `) (apiserver_admission_webhook_request_total{cluster=~"$cluster"})`
-	bad := func(color string) []Threshold { return []Threshold{{green, 0}, {color, 1}} }
-	rows := with.number(known, "failing", number("("+allWebhooks.failures()+") > 0", called))
-	rows = with.number(rows, "slow", number("("+allWebhooks.latency("0.99")+")\n> on ("+webhookLabels+") "+allWebhooks.threshold(), called))
-	rows = with.number(rows, "down", number(`max by (cluster, type, configuration, name) (webhook_auditor_webhook_backend_ready{cluster=~"$cluster"}) == 0`, info))
-	rows = with.number(with.number(rows, "critical", findings("critical")), "warnings", findings("warning"))
-	rows = with.number(rows, "age", `(time() - max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"}))`)
-	rows = withDefault(with.number(rows, "webhooks", "count by (cluster) ("+info+")"), "cluster", "this cluster")
+	rows := lookup{"cluster", known}.number(known, "webhooks", "count by (cluster) ("+info+")")
+	rows = clusterCells(rows, known, cells{
+		failing:  number("("+allWebhooks.failures()+") > 0", called),
+		slow:     number("("+allWebhooks.latency("0.99")+")\n> on ("+webhookLabels+") "+allWebhooks.threshold(), called),
+		down:     number(`max by (cluster, type, configuration, name) (webhook_auditor_webhook_backend_ready{cluster=~"$cluster"}) == 0`, info),
+		critical: findings("critical"),
+		warnings: findings("warning"),
+		age:      `(time() - max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"}))`,
+	})
 	return Panel{
 		Title:       "Clusters",
-		Description: "Webhooks that fail or are slow now, findings that are not acknowledged, and how old the auditor's view of the cluster is. An empty cell: not measured there.",
+		Description: "Webhooks that fail or are slow now, findings that are not acknowledged, and how old the auditor's view of the cluster is. A dash: not measured there. Reads all series of all webhooks: for few clusters.",
 		Kind:        Table, Unit: unitCount, Width: 24, Height: 16,
 		Queries: []Query{{Expr: rows + "\nor on () " + withLabel("vector(0)", "cluster", "Unknown: no cluster exports anything.", "cluster")}},
-		Columns: []Column{
-			{Field: "cluster", Title: "Cluster", Unit: unitText, Links: []Link{{Title: "Open this cluster", URL: "/d/webhook-auditor-webhooks?var-cluster=${__data.fields.at}&" + keptParameters}}},
-			{Field: "failing", Number: true, Title: "Failing", Unit: unitCount, Width: 100, Thresholds: bad(red)},
-			{Field: "slow", Number: true, Title: "Slow", Unit: unitCount, Width: 100, Thresholds: bad(orange)},
-			{Field: "down", Number: true, Title: "No backend", Unit: unitCount, Width: 110, Thresholds: bad(red)},
-			{Field: "critical", Number: true, Title: "Critical", Unit: unitCount, Width: 100, Thresholds: bad(red)},
-			{Field: "warnings", Number: true, Title: "Warnings", Unit: unitCount, Width: 100, Thresholds: bad(orange)},
-			{Field: "age", Number: true, Title: "Auditor's age", Unit: unitSeconds, Width: 120, Thresholds: []Threshold{{green, 0}, {orange, 180}, {red, 600}}},
-			{Field: "webhooks", Number: true, Title: "Webhooks", Unit: unitCount, Width: 100},
-			linkCluster,
-		},
+		Columns: append(clusterColumns(), Column{Field: "webhooks", Number: true, Title: "Webhooks", Unit: unitCount, Width: 86}),
 		Unknown: "Unknown: no cluster exports anything.",
 	}
 }

@@ -1,0 +1,136 @@
+//go:build thanos
+
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// asked is a board with the choices that a user makes on the way from all clusters to one
+// webhook.
+type asked struct{ board, cluster, name, kind string }
+
+var way = []asked{{"fleet", ".*", ".*", ".*"}, {"webhooks", "c004", ".*", ".*"}, {"webhook", "c004", leases, "validating"}}
+
+// mayBeEmpty are panels of one cluster without what they show.
+var mayBeEmpty = []string{}
+
+type panel struct {
+	Title   string
+	Type    string
+	Targets []struct {
+		Expr    string
+		Instant bool
+	}
+	Panels []panel // of a closed row
+}
+
+// panels are those of a board that ask for something.
+func panels(t *testing.T, board string) []panel {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../../dashboards", board+".json"))
+	testenv.Must(t, err)
+	var read struct{ Panels []panel }
+	testenv.Must(t, json.Unmarshal(text, &read))
+	var out []panel
+	for _, p := range read.Panels {
+		for _, p := range append([]panel{p}, p.Panels...) {
+			if len(p.Targets) > 0 {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// expr is the expression as Grafana asks for it: the last hour, of which a chart has a point each minute.
+func (a asked) expr(expr string) string {
+	return strings.NewReplacer("$__rate_interval", scaled(4*time.Minute).String(), "$__interval", scaled(time.Minute).String(), "$__range", scaled(time.Hour).String(),
+		"$__from", "0", "$cluster", a.cluster, "${type:raw}", a.kind, "$type", a.kind, "${name:raw}", a.name, "$name", a.name, "$configuration", ".*").Replace(expr)
+}
+
+// boards asks for each panel of the boards, as a browser does, and returns the table of
+// how long that takes. Each panel has an answer.
+func (s *store) boards(t *testing.T) string {
+	t.Helper()
+	var out strings.Builder
+	out.WriteString("| board | panel | series | p50 ms | p99 ms |\n|---|---|---|---|---|\n")
+	for _, a := range way {
+		for _, p := range panels(t, a.board) {
+			var took []time.Duration
+			series := 0
+			for range *runs {
+				begun := time.Now()
+				series = s.answers(t, a, p)
+				took = append(took, time.Since(begun))
+			}
+			if series == 0 && !slices.Contains(mayBeEmpty, p.Title) {
+				t.Errorf("%s: %s has no series", a.board, p.Title)
+			}
+			slices.Sort(took)
+			fmt.Fprintf(&out, "| %s | %s | %d | %d | %d |\n", a.board, p.Title, series, took[len(took)/2].Milliseconds(), took[(99*len(took)-1)/100].Milliseconds())
+		}
+	}
+	return out.String()
+}
+
+// answers is how many series a panel gets, whose queries are asked at once.
+func (s *store) answers(t *testing.T, a asked, p panel) int {
+	t.Helper()
+	found, failures := make([]int, len(p.Targets)), make([]error, len(p.Targets))
+	var wait sync.WaitGroup
+	for i, target := range p.Targets {
+		wait.Go(func() { found[i], failures[i] = s.series(a.expr(target.Expr), target.Instant) })
+	}
+	wait.Wait()
+	total := 0
+	for i := range p.Targets {
+		if failures[i] != nil {
+			t.Errorf("%s: %s: %v", a.board, p.Title, failures[i])
+		}
+		total += found[i]
+	}
+	return total
+}
+
+// series is how many series the querier answers with.
+func (s *store) series(expr string, instant bool) (int, error) {
+	now := time.Now()
+	path, values := "query", url.Values{"query": {expr}, "time": {unix(now)}}
+	if !instant {
+		path = "query_range"
+		values = url.Values{"query": {expr}, "start": {unix(now.Add(-scaled(time.Hour)))}, "end": {unix(now)}, "step": {fmt.Sprint(scaled(time.Minute).Seconds())}}
+	}
+	response, err := http.PostForm(s.query+"/api/v1/"+path, values)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Status, Error string
+		Warnings      []string
+		Data          struct{ Result []json.RawMessage }
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return 0, fmt.Errorf("reading the answer (%s): %w", response.Status, err)
+	}
+	if answer.Status != "success" || len(answer.Warnings) > 0 {
+		return 0, fmt.Errorf("%s%q in\n%s", answer.Error, answer.Warnings, expr)
+	}
+	return len(answer.Data.Result), nil
+}
+
+func unix(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
