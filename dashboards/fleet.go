@@ -2,25 +2,25 @@ package dashboards
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/rules"
 )
 
 // fleet is the board about all clusters of a store: which of them needs attention. It
 // reads the few series that the rules record of each cluster, so that it answers for a
-// hundred; what differs between clusters is in none of them, and read of the auditors.
+// hundred; the closed rows read all clusters' own series.
 func fleet() Board {
 	return Board{
 		Name:        "fleet",
 		Title:       "Webhooks of all clusters",
-		Description: "Which clusters have unhealthy webhooks? One click into each. Needs the rules that print rules --fleet-summary prints; the closed row at the end does without them.",
+		Description: "Which clusters have unhealthy webhooks? One click into each. Needs the rules that print rules --fleet-summary prints; the last, closed row does without them.",
 		GrafanaOnly: true,
 		Variables:   []Variable{clusterVariable},
 		Alerts:      `name!=""`,
 		Links:       []Link{toBoard("All webhooks", "webhooks"), toBoard("The auditor", "auditor")},
 		Rows: []Row{
-			{Panels: append(fleetTotals(), badClustersPanel(), failingPanel(), slowestPanel(), withoutAuditorPanel(), outdatedPanel(), driftPanel())},
+			{Panels: append(fleetTotals(), badClustersPanel(), failingPanel(), slowestPanel(), withoutAuditorPanel(), outdatedPanel())},
+			{Title: "Differences between clusters", Closed: true, Panels: []Panel{driftPanel()}},
 			{Title: "Clusters without the summary", Closed: true, Panels: []Panel{clustersPanel()}},
 		},
 	}
@@ -96,10 +96,9 @@ func fleetTotals() []Panel {
 		statPanel("Bad", "Clusters with webhooks that fail, are slow or have no backend, with critical findings, or an auditor whose view is old.", countOrZero(badClusters(), summarizedClusters), red),
 		statPanel("Failing", "Webhooks that fail in a cluster or more. One that is registered in many counts once; of each cluster, the five that fail most.", countOrZero(failingWebhooks, summaryCells.failing), red),
 		statPanel("No auditor", "Clusters without an auditor now.", countOrZero(withoutAuditor, summarizedClusters), orange),
-		statPanel("Old", "Auditors whose version is not that of most.", countOrZero(outdated, versions), orange),
-		statPanel("Differ", "Webhooks that are registered otherwise in some clusters than in most.", countOrZero(drift(), fleetInfo), orange),
+		statPanel("Outdated", "Auditors whose version is not that of most.", countOrZero(outdated, versions), orange),
 	}
-	for i, width := range []int{3, 4, 4, 5, 4, 4} {
+	for i, width := range []int{4, 4, 5, 6, 5} {
 		out[i].Width = width
 	}
 	return out
@@ -204,44 +203,50 @@ func outdatedPanel() Panel {
 	}
 }
 
-// registeredAs identifies what is registered in several clusters.
-const registeredAs = "type, configuration, name"
+// registeredAs identifies what is registered in several clusters, variant what of it a
+// webhook's series has.
+const (
+	registeredAs = "type, configuration, name"
+	variant      = registeredAs + ", failure_policy, match_policy, service_namespace, service_name"
+)
 
-// fleetInfo is one series per webhook and cluster, with what is registered.
-const fleetInfo = `max by (cluster, ` + registeredAs + `, failure_policy, match_policy, service_namespace, service_name) (webhook_auditor_webhook_info{cluster=~"$cluster"})`
+// registrations is one series per cluster, webhook and variant.
+const registrations = `group by (cluster, ` + variant + `) (webhook_auditor_webhook_info{cluster=~"$cluster"})`
 
-// drift is one series per webhook and what of it differs: in how many clusters it is not
-// as in most of those that have its configuration.
+// drift is one series per webhook and way to register it that is not that of most
+// clusters: in how many it is so.
 func drift() string {
-	differs := func(what, all, alike string) string {
-		return withLabel(fmt.Sprintf("(count by (%[1]s) (%[2]s)\n- max by (%[1]s) (%[3]s) > 0)", registeredAs, all, alike), "what", what, "what")
+	rarely := func(clusters string) string {
+		return fmt.Sprintf("(%[2]s\n< on (%[1]s) group_left () max by (%[1]s) (%[2]s))", registeredAs, clusters)
 	}
-	var out []string
-	for _, part := range [][2]string{{"failurePolicy", "failure_policy"}, {"matchPolicy", "match_policy"}, {"Service", "service_namespace, service_name"}} {
-		out = append(out, differs(part[0], fleetInfo, fmt.Sprintf("count by (%s, %s) (%s)", registeredAs, part[1], fleetInfo)))
-	}
-	timeouts := `max by (cluster, ` + registeredAs + `) (webhook_auditor_webhook_timeout_seconds{cluster=~"$cluster"})`
-	out = append(out, differs("timeoutSeconds", timeouts, fmt.Sprintf(`count_values by (%s) ("seconds", %s)`, registeredAs, timeouts)))
-	configured := "count by (type, configuration) (group by (cluster, type, configuration) (" + fleetInfo + "))"
-	lacking := fmt.Sprintf("(-1 * (count by (%s) (%s)\n- on (type, configuration) group_left () %s) > 0)", registeredAs, fleetInfo, configured)
-	return strings.Join(append(out, withLabel(lacking, "what", "not registered", "what")), "\nor ")
+	timeouts := `count_values by (` + registeredAs + `) ("timeout", max by (cluster, ` + registeredAs + `) (webhook_auditor_webhook_timeout_seconds{cluster=~"$cluster"}))`
+	all := "count by (type, configuration) (group by (cluster, type, configuration) (" + registrations + "))"
+	lacking := fmt.Sprintf("(-1 * (count by (%s) (%s)\n- on (type, configuration) group_left () %s) > 0)", registeredAs, registrations, all)
+	return either(rarely("count by ("+variant+") ("+registrations+")"), rarely(timeouts), withLabel(lacking, "failure_policy", "not registered", "failure_policy"))
 }
 
+// driftPanel reads two series of each webhook of each cluster, so that its row is opened
+// when it is needed.
 func driftPanel() Panel {
-	with := lookup{registeredAs, "group by (" + registeredAs + ") (" + fleetInfo + ")"}
-	rows := with.number(fmt.Sprintf("topk(%d, %s)", mostRows, drift()), "of", "count by ("+registeredAs+") ("+fleetInfo+")")
+	rows := fmt.Sprintf("topk(%d, %s)", mostRows, drift())
+	for _, label := range []string{"failure_policy", "match_policy", "service_namespace", "service_name", "timeout"} {
+		rows = withDefault(rows, label, "-")
+	}
 	return Panel{
 		Title:       "Registered otherwise than in most clusters",
-		Description: "The same configuration differs between clusters: in so many it is not as in most of those that have it. At most twenty.",
-		Kind:        Table, Unit: unitCount, Width: 24, Height: 9,
-		Queries: []Query{{Expr: ranked(rows, fleetInfo, "name", "None")}},
+		Description: "The same configuration differs between clusters: in so many it is registered like this, and otherwise in most. At most twenty.",
+		Kind:        Table, Unit: unitCount, Width: 24, Height: 12,
+		Queries: []Query{{Expr: ranked(rows, registrations, "name", "None")}},
 		Columns: []Column{
 			{Field: "name", Title: "Webhook", Unit: unitText, Links: acrossClusters},
 			{Field: "type", Title: "Type", Unit: unitText, Width: 86, Texts: typeNames},
-			{Field: "configuration", Title: "Configuration", Unit: unitText, Width: 300},
-			{Field: "what", Title: "What differs", Unit: unitText, Width: 160},
-			{Field: "A", Title: "Clusters", Unit: unitCount, Width: 90, Thresholds: []Threshold{{green, 0}, {orange, 1}}},
-			{Field: "of", Title: "Of", Number: true, Unit: unitCount, Width: 60},
+			{Field: "configuration", Title: "Configuration", Unit: unitText, Width: 180},
+			{Field: "A", Title: "Clusters", Unit: unitCount, Width: 80, Thresholds: []Threshold{{green, 0}, {orange, 1}}},
+			{Field: "failure_policy", Title: "failurePolicy", Unit: unitText, Width: 110},
+			{Field: "match_policy", Title: "matchPolicy", Unit: unitText, Width: 100},
+			{Field: "timeout", Title: "Timeout", Unit: unitText, Width: 75},
+			{Field: "service_namespace", Title: "Namespace", Unit: unitText, Width: 110},
+			{Field: "service_name", Title: "Service", Unit: unitText, Width: 100},
 			linkCluster,
 		},
 		Unknown: unknownTable,

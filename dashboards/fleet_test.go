@@ -48,8 +48,8 @@ func TestFleet(t *testing.T) {
 		{withoutAuditorPanel(), []map[string]string{{"cluster": "gone"}}, []map[string]string{{"cluster": "Each has one"}}},
 		{outdatedPanel(), []map[string]string{{"cluster": "good", "version": "v1", "most": "v2"}}, []map[string]string{{"cluster": "None"}}},
 		{driftPanel(), []map[string]string{
-			{"name": "gateway.example.com", "what": "not registered", "of": "1"},
-			{"name": "sidecar.example.com", "what": "failurePolicy", "of": "3"},
+			{"name": "gateway.example.com", "failure_policy": "not registered"},
+			{"name": "sidecar.example.com", "failure_policy": "Ignore", "timeout": "-"},
 		}, []map[string]string{{"name": "None"}}},
 	} {
 		t.Run(test.panel.Title, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestFleet(t *testing.T) {
 // TestFleetTotals: the numbers are those of the tables below, and unknown where nothing
 // is recorded.
 func TestFleetTotals(t *testing.T) {
-	for i, want := range []int{3, 1, 1, 1, 1, 2} {
+	for i, want := range []int{3, 1, 1, 1, 1} {
 		panel := fleetTotals()[i]
 		if got := values(t, threeClusters, panel.Queries[0].Expr); len(got) != 1 || got[0] != float64(want) {
 			t.Errorf("%s is %v, not %d", panel.Title, got, want)

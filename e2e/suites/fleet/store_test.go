@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -36,15 +37,38 @@ type store struct {
 func newStore(t *testing.T) *store {
 	t.Helper()
 	s := &store{byClusters: newPager(t), byRuler: newPager(t), both: newPager(t), dir: t.TempDir(), servers: map[string][]string{}}
-	for form, name := range map[string]string{"prometheus": "cluster", "thanos": "ruler"} {
-		for part, flags := range map[string][]string{"alerts": nil, "summary": {"--fleet-summary"}} {
-			args := append([]string{"print", "rules", "--form=" + form, "--time-scale=" + strconv.FormatFloat(*scale, 'g', 5, 64)}, flags...)
-			printed, err := auditor.Command(t.Context(), testenv.Binary(t), args...)
-			testenv.Must(t, err)
-			testenv.Must(t, os.WriteFile(s.path(name+"-"+part+".yaml"), []byte(printed.Stdout), 0o600))
-		}
+	s.print(t, "cluster-summary.yaml", "--form=prometheus", "--fleet-summary")
+	if *alerts {
+		s.print(t, "cluster-alerts.yaml", "--form=prometheus")
+		s.print(t, "ruler.yaml", "--form=thanos")
+	}
+	if *alerts && !*records {
+		withoutRecords(t, s.path("ruler.yaml"))
 	}
 	return s
+}
+
+// print has the auditor print rules into a file.
+func (s *store) print(t *testing.T, name string, flags ...string) {
+	t.Helper()
+	args := append([]string{"print", "rules", "--time-scale=" + strconv.FormatFloat(*scale, 'g', 5, 64)}, flags...)
+	printed, err := auditor.Command(t.Context(), testenv.Binary(t), args...)
+	testenv.Must(t, err)
+	testenv.Must(t, os.WriteFile(s.path(name), []byte(printed.Stdout), 0o600))
+}
+
+// withoutRecords takes the recording rules out of a file.
+func withoutRecords(t *testing.T, path string) {
+	t.Helper()
+	file, err := monitoring.ReadYAML(path)
+	testenv.Must(t, err)
+	for _, g := range file["groups"].([]any) {
+		group := g.(object)
+		group["rules"] = slices.DeleteFunc(group["rules"].([]any), func(r any) bool { return r.(object)["record"] != nil })
+	}
+	text, err := json.Marshal(file)
+	testenv.Must(t, err)
+	testenv.Must(t, os.WriteFile(path, text, 0o600))
 }
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
@@ -76,12 +100,18 @@ func (s *store) start(t *testing.T) {
 	t.Helper()
 	ruler, query := ports(t, 2), ports(t, 2)
 	args := []string{"--query.replica-label=replica", "--query.replica-label=prometheus", "--query.lookback-delta=" + scaled(5*time.Minute).String()}
-	for _, address := range append(s.endpoints, fmt.Sprintf("127.0.0.1:%d", ruler[1])) {
+	if *alerts {
+		s.endpoints = append(s.endpoints, fmt.Sprintf("127.0.0.1:%d", ruler[1]))
+	}
+	for _, address := range s.endpoints {
 		args = append(args, "--endpoint="+address)
 	}
 	s.query = fmt.Sprintf("http://127.0.0.1:%d", query[0])
 	s.run(t, "query", query, args...)
-	s.run(t, "rule", ruler, "--query="+s.query, "--data-dir="+t.TempDir(), "--rule-file="+s.path("ruler-*.yaml"), "--eval-interval="+scaled(30*time.Second).String(),
+	if !*alerts {
+		return
+	}
+	s.run(t, "rule", ruler, "--query="+s.query, "--data-dir="+t.TempDir(), "--rule-file="+s.path("ruler.yaml"), "--eval-interval="+scaled(30*time.Second).String(),
 		"--label=replica=\"ruler\"", "--alert.label-drop=replica", "--resend-delay="+scaled(time.Minute).String(),
 		"--alertmanagers.url="+s.byRuler.URL, "--alertmanagers.url="+s.both.URL)
 }
@@ -126,6 +156,9 @@ func (s *store) costs(t *testing.T, meanwhile time.Duration) string {
 	fmt.Fprintf(&out, "| %d clusters × %d webhooks, every %s | |\n|---|---|\n", clusters, *webhooks, scaled(30*time.Second))
 	fmt.Fprintf(&out, "| series in Prometheus, those of replicas counted twice | %.0f |\n", s.sum(t, "Prometheus", "prometheus_tsdb_head_series"))
 	for _, part := range slices.Sorted(maps.Keys(s.servers)) {
+		if part == "rule" {
+			fmt.Fprintf(&out, "| the Ruler evaluates all of its groups in | %.1f s |\n", s.sum(t, part, "prometheus_rule_group_last_duration_seconds"))
+		}
 		cores := (s.sum(t, part, "process_cpu_seconds_total") - before[part]) / meanwhile.Seconds()
 		fmt.Fprintf(&out, "| %s (%d): cores; MB | %.2f; %.0f |\n", part, len(s.servers[part]), cores, s.sum(t, part, "process_resident_memory_bytes")/1e6)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
@@ -29,8 +30,11 @@ import (
 var (
 	webhooks = flag.Int("webhooks", registered, "webhooks of each simulated cluster: a multiple of 15")
 	scale    = flag.Float64("scale", 1.0/6, "multiplies the waiting times of alerts and the 30 s between scrapes")
-	runs     = flag.Int("runs", 30, "how often each panel is asked for")
+	runs     = flag.Int("runs", 10, "how often each panel is asked for")
+	alerts   = flag.Bool("alerts", true, "evaluate alerts, with replicas and a Ruler; false: the summary alone, for what boards cost")
+	records  = flag.Bool("records", false, "have the Ruler record itself what alerts read, too, instead of reading what the clusters record")
 	document = flag.String("write", "", "Markdown file whose table for so many webhooks is replaced")
+	pictures = flag.String("record", "", "file for what pictures of the board of all clusters are drawn from")
 )
 
 const (
@@ -163,7 +167,7 @@ func (i installed) scraped(t *testing.T) []object {
 		{
 			"job_name": "apiserver", "scheme": "https", "static_configs": targets(admin.Host),
 			"tls_config":             object{"ca_file": filepath.Join(dir, "ca"), "cert_file": filepath.Join(dir, "crt"), "key_file": filepath.Join(dir, "key")},
-			"metric_relabel_configs": []object{{"source_labels": []string{"__name__"}, "regex": kept.String(), "action": "keep"}},
+			"metric_relabel_configs": []object{{"source_labels": []string{"__name__"}, "regex": monitoring.OfAPIServer, "action": "keep"}},
 		},
 	}
 }
@@ -206,24 +210,31 @@ func TestThanos(t *testing.T) {
 	}
 	time.Sleep(30 * time.Second) // calls to record
 	scrapes := simulate(t, simulation(t, real))
-	for _, replica := range []string{"a", "b"} {
-		store.scrapes(t, object{"prometheus": "simulated", "replica": replica}, scrapes)
+	store.scrapes(t, object{"prometheus": "simulated", "replica": "a"}, scrapes)
+	if *alerts {
+		store.scrapes(t, object{"prometheus": "simulated", "replica": "b"}, scrapes)
 	}
 	store.start(t)
 	want := map[string]int{}
 	for name, s := range states() {
-		if s == down || s == slow {
+		if *alerts && (s == down || s == slow) {
 			want[name] = 1
 		}
 	}
 	begun := time.Now()
 	for name, p := range store.pagers() {
-		testenv.EventuallyWithin(t, scaled(30*time.Minute)+2*time.Minute, func() error { return p.paged(want) })
+		testenv.EventuallyWithin(t, scaled(30*time.Minute)+3*time.Minute, func() error { return p.paged(want) })
 		t.Logf("%s: %d pages after %s", name, len(want), time.Since(begun).Round(time.Second))
 	}
+	time.Sleep(time.Until(begun.Add(scaled(6 * time.Minute)))) // the windows of boards are full
+	if *pictures != "" {
+		store.record(t, *pictures)
+	}
 	table := store.costs(t, time.Minute)
-	table += fmt.Sprintf("| pages by the clusters' Prometheus; by the Ruler; by both | %d; %[1]d; %[1]d |\n\n", len(want))
-	table += store.boards(t)
+	if *alerts {
+		table += fmt.Sprintf("| pages of the clusters' Prometheus; of the Ruler; of both | %d; %[1]d; %[1]d |\n", len(want))
+	}
+	table += "\n" + store.boards(t)
 	for name, p := range store.pagers() {
 		if err := p.paged(want); err != nil {
 			t.Errorf("%s, after a while: %v", name, err)
