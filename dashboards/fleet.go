@@ -115,7 +115,7 @@ func badClustersPanel() Panel {
 	return Panel{
 		Title:       "Clusters in trouble",
 		Description: "The worst first, at most twenty: webhooks that fail or are slow now or have no backend, findings that are not acknowledged, and how old the auditor's view of the cluster is. A dash: not measured there.",
-		Kind:        Table, Unit: unitCount, Width: 12, Height: 12,
+		Kind:        Table, Unit: unitCount, Width: 14, Height: 12,
 		Queries: []Query{{Expr: ranked("("+rows+")", summarizedClusters, "cluster", "None is in trouble")}},
 		Columns: clusterColumns(),
 		Unknown: noSummary,
@@ -142,14 +142,14 @@ func failingPanel() Panel {
 	return Panel{
 		Title:       "Failing webhooks by clusters",
 		Description: "In how many clusters each fails. Of each cluster, the five that fail most. At most twenty. Worst: the share of its calls that fail in the cluster where most of them do.",
-		Kind:        Table, Unit: unitCount, Width: 12, Height: 12,
+		Kind:        Table, Unit: unitCount, Width: 10, Height: 12,
 		Queries: []Query{{Expr: ranked(rows, summaryCells.failing, "name", "None fails")}},
 		Columns: []Column{
 			{Field: "name", Title: "Webhook", Unit: unitText, Links: acrossClusters},
-			{Field: "type", Title: "Type", Unit: unitText, Width: 86, Texts: typeNames},
+			{Field: "type", Title: "Type", Unit: unitText, Hidden: true},
 			{Field: "A", Title: "Clusters", Unit: unitCount, Width: 75, Thresholds: []Threshold{{green, 0}, {red, 1}}},
 			{Field: "of", Title: "Of", Unit: unitText, Width: 50},
-			{Field: "share", Number: true, Title: "Worst", Unit: unitPercent, Width: 75},
+			{Field: "share", Number: true, Title: "Worst", Unit: unitPercent, Width: 70},
 			linkCluster,
 		},
 		Unknown: noSummary,

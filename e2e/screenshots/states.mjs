@@ -41,7 +41,7 @@ const states = {
   hundred: [
     {
       board: 'fleet', range: 'incident', says: {
-        All: /^100/, Bad: /^17 red/, 'No auditor': /^1 /, Outdated: /^3 /, 'Clusters in trouble': /c002 .*c003 /, 'Failing webhooks by clusters': /leases.* 12 \| 100/,
+        All: /^100/, Bad: /^17 #/, 'No auditor': /^1 /, Outdated: /^3 /, 'Clusters in trouble': /c002 .*c003 /, 'Failing webhooks by clusters': /leases.* 12 \| 100/,
         'Without auditor': /^c024$/, 'Outdated auditors': /c019 .*0\.0\.1/, 'Registered otherwise than in most clusters': /w01.*policy \| 2 \| Ignore/,
       },
     },
