@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -41,7 +42,11 @@ type panel struct {
 		Instant bool
 	}
 	Panels []panel // of a closed row
+	closed bool    // it is in one
 }
+
+// patience is how long an answer is waited for.
+const patience = 30 * time.Second
 
 // panels are those of a board that ask for something.
 func panels(t *testing.T, board string) []panel {
@@ -52,10 +57,12 @@ func panels(t *testing.T, board string) []panel {
 	testenv.Must(t, json.Unmarshal(text, &read))
 	var out []panel
 	for _, p := range read.Panels {
-		for _, p := range append([]panel{p}, p.Panels...) {
-			if len(p.Targets) > 0 {
-				out = append(out, p)
-			}
+		if len(p.Targets) > 0 {
+			out = append(out, p)
+		}
+		for _, inner := range p.Panels {
+			inner.closed = true
+			out = append(out, inner)
 		}
 	}
 	return out
@@ -75,26 +82,38 @@ func (s *store) boards(t *testing.T) string {
 	out.WriteString("| board | panel | series | p50 ms | p99 ms |\n|---|---|---|---|---|\n")
 	for _, a := range way {
 		for _, p := range panels(t, a.board) {
-			var took []time.Duration
-			series := 0
-			for range *runs {
-				begun := time.Now()
-				series = s.answers(t, a, p)
-				took = append(took, time.Since(begun))
-			}
-			if series == 0 && !slices.Contains(mayBeEmpty, p.Title) {
-				t.Errorf("%s: %s has no series", a.board, p.Title)
-			}
-			slices.Sort(took)
-			fmt.Fprintf(&out, "| %s | %s | %d | %d | %d |\n", a.board, p.Title, series, took[len(took)/2].Milliseconds(), took[(99*len(took)-1)/100].Milliseconds())
+			fmt.Fprintf(&out, "| %s | %s | %s |\n", a.board, p.Title, s.times(t, a, p))
 		}
 	}
 	return out.String()
 }
 
-// answers is how many series a panel gets, whose queries are asked at once.
-func (s *store) answers(t *testing.T, a asked, p panel) int {
+// times are how many series a panel gets, and how long that takes. What is in a closed
+// row may take longer than a user waits.
+func (s *store) times(t *testing.T, a asked, p panel) string {
 	t.Helper()
+	var took []time.Duration
+	series := 0
+	for range *runs {
+		begun := time.Now()
+		found, err := s.answers(a, p)
+		if err != nil && p.closed && time.Since(begun) >= patience {
+			return fmt.Sprintf("none in %s | |", patience)
+		}
+		if err != nil {
+			t.Errorf("%s: %s: %v", a.board, p.Title, err)
+		}
+		series, took = found, append(took, time.Since(begun))
+	}
+	if series == 0 && !slices.Contains(mayBeEmpty, p.Title) {
+		t.Errorf("%s: %s has no series", a.board, p.Title)
+	}
+	slices.Sort(took)
+	return fmt.Sprintf("%d | %d | %d", series, took[len(took)/2].Milliseconds(), took[(99*len(took)-1)/100].Milliseconds())
+}
+
+// answers is how many series a panel gets, whose queries are asked at once.
+func (s *store) answers(a asked, p panel) (int, error) {
 	found, failures := make([]int, len(p.Targets)), make([]error, len(p.Targets))
 	var wait sync.WaitGroup
 	for i, target := range p.Targets {
@@ -102,13 +121,10 @@ func (s *store) answers(t *testing.T, a asked, p panel) int {
 	}
 	wait.Wait()
 	total := 0
-	for i := range p.Targets {
-		if failures[i] != nil {
-			t.Errorf("%s: %s: %v", a.board, p.Title, failures[i])
-		}
-		total += found[i]
+	for _, n := range found {
+		total += n
 	}
-	return total
+	return total, errors.Join(failures...)
 }
 
 // series is how many series the querier answers with.
@@ -119,7 +135,8 @@ func (s *store) series(expr string, instant bool) (int, error) {
 		path = "query_range"
 		values = url.Values{"query": {expr}, "start": {unix(now.Add(-scaled(time.Hour)))}, "end": {unix(now)}, "step": {fmt.Sprint(scaled(time.Minute).Seconds())}}
 	}
-	response, err := http.PostForm(s.query+"/api/v1/"+path, values)
+	client := http.Client{Timeout: patience}
+	response, err := client.PostForm(s.query+"/api/v1/"+path, values)
 	if err != nil {
 		return 0, err
 	}
@@ -132,8 +149,9 @@ func (s *store) series(expr string, instant bool) (int, error) {
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
 		return 0, fmt.Errorf("reading the answer (%s): %w", response.Status, err)
 	}
-	if answer.Status != "success" || len(answer.Warnings) > 0 {
-		return 0, fmt.Errorf("%s%q in\n%s", answer.Error, answer.Warnings, expr)
+	partial := slices.DeleteFunc(answer.Warnings, func(w string) bool { return strings.HasPrefix(w, "PromQL ") })
+	if answer.Status != "success" || len(partial) > 0 {
+		return 0, fmt.Errorf("%s%q in\n%s", answer.Error, partial, expr)
 	}
 	return len(answer.Data.Result), nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -146,7 +147,11 @@ func (r recording) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	for _, l := range r.lines {
 		out.WriteString(l.text)
 		if !l.comment {
-			number = strconv.AppendFloat(number[:0], l.value+l.perSecond*elapsed, 'g', -1, 64)
+			value := l.value + l.perSecond*elapsed
+			if l.advances {
+				value = math.Floor(value) // a part of a call would be one more in a smaller bucket
+			}
+			number = strconv.AppendFloat(number[:0], value, 'g', -1, 64)
 			out.Write(number)
 		}
 		out.WriteByte('\n')

@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -134,13 +135,10 @@ func (s *store) run(t *testing.T, part string, ports []int, args ...string) stri
 	http, grpc := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
 	p, err := process.SparinglyIn(s.dir, program, s.path(fmt.Sprint(part, ports[0], ".log")), append([]string{part, "--http-address=" + http, "--grpc-address=" + grpc}, args...)...)
 	testenv.Must(t, err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("thanos %s: %s", part, p.Output())
-		}
-		testenv.Must(t, p.Stop())
-	})
-	testenv.EventuallyWithin(t, time.Minute, func() error { return monitoring.Get(t.Context(), "http://"+http+"/-/ready", nil) })
+	t.Cleanup(func() { testenv.Must(t, p.Stop()) })
+	ready, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	testenv.Must(t, p.Await(ready, func(ctx context.Context) error { return monitoring.Get(ctx, "http://"+http+"/-/ready", nil) }))
 	s.servers[part] = append(s.servers[part], "http://"+http)
 	return grpc
 }

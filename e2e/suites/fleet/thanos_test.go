@@ -226,7 +226,7 @@ func TestThanos(t *testing.T) {
 		testenv.EventuallyWithin(t, scaled(30*time.Minute)+3*time.Minute, func() error { return p.paged(want) })
 		t.Logf("%s: %d pages after %s", name, len(want), time.Since(begun).Round(time.Second))
 	}
-	time.Sleep(time.Until(begun.Add(scaled(6 * time.Minute)))) // the windows of boards are full
+	time.Sleep(time.Until(begun.Add(scaled(5 * time.Minute)))) // the windows of boards are full
 	if *pictures != "" {
 		store.record(t, *pictures)
 	}
