@@ -74,7 +74,11 @@ func withoutRecords(t *testing.T, path string) {
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
-func (s *store) pagers() map[string]*pager {
+// alerting are the pagers by what alerts them.
+func (s *store) alerting() map[string]*pager {
+	if !*alerts {
+		return nil
+	}
 	return map[string]*pager{"the clusters' Prometheus": s.byClusters, "the Ruler": s.byRuler, "both": s.both}
 }
 

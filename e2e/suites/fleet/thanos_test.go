@@ -222,7 +222,7 @@ func TestThanos(t *testing.T) {
 		}
 	}
 	begun := time.Now()
-	for name, p := range store.pagers() {
+	for name, p := range store.alerting() {
 		testenv.EventuallyWithin(t, scaled(30*time.Minute)+3*time.Minute, func() error { return p.paged(want) })
 		t.Logf("%s: %d pages after %s", name, len(want), time.Since(begun).Round(time.Second))
 	}
@@ -235,7 +235,7 @@ func TestThanos(t *testing.T) {
 		table += fmt.Sprintf("| pages of the clusters' Prometheus; of the Ruler; of both | %d; %[1]d; %[1]d |\n", len(want))
 	}
 	table += "\n" + store.boards(t)
-	for name, p := range store.pagers() {
+	for name, p := range store.alerting() {
 		if err := p.paged(want); err != nil {
 			t.Errorf("%s, after a while: %v", name, err)
 		}
