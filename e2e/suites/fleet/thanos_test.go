@@ -29,7 +29,7 @@ import (
 
 var (
 	webhooks = flag.Int("webhooks", registered, "webhooks of each simulated cluster: a multiple of 15")
-	scale    = flag.Float64("scale", 1.0/6, "multiplies the waiting times of alerts and the 30 s between scrapes")
+	scale    = flag.Float64("scale", 1.0/3, "multiplies the waiting times of alerts and the 30 s between scrapes")
 	runs     = flag.Int("runs", 10, "how often each panel is asked for")
 	alerts   = flag.Bool("alerts", true, "evaluate alerts, with replicas and a Ruler; false: the summary alone, for what boards cost")
 	records  = flag.Bool("records", false, "have the Ruler record itself what alerts read, too, instead of reading what the clusters record")
