@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/helm e2e/prom/alertmanager e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-alerts e2e-others test-faults contributing bench-programs bench bench-tables bench-check demo screenshots lint generate image release clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-alerts e2e-others test-faults e2e-fleet contributing bench-programs bench bench-tables bench-check demo screenshots lint generate image release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -66,6 +66,11 @@ e2e-others:
 test-faults: servers ## what breaks control planes, several at a time: they mostly wait; SOAK=1 soaks for 20 minutes
 	cd e2e && $(GO) vet -tags faults ./suites/faults ./suites/operator && \
 		$(GO) test -count=1 -tags faults -timeout 40m -parallel 4 -run TestFault ./suites/faults ./suites/operator
+
+# FLEETFLAGS="-write ../../../rules/README.md" writes the table there; with -webhooks=150 -scale=1 -alerts=false that of boards in a larger fleet.
+e2e-fleet: servers ## 100 clusters in Thanos, built the first time in ten minutes or more: pages, and what each panel costs
+	e2e/prom/build.sh thanos
+	cd e2e && $(GO) vet -tags thanos ./suites/fleet && $(GO) test -count=1 -v -tags thanos -timeout 90m -run TestThanos ./suites/fleet $(FLEETFLAGS)
 
 contributing: ## follows CONTRIBUTING.md as printed, in copies of the repository
 	cd e2e && nice $(GO) test -count=1 -tags contributing -timeout 60m ./suites/contributing

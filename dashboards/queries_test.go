@@ -68,6 +68,12 @@ func known(t *testing.T) map[string][]string {
 		t.Errorf("the rules do not record %s", recordedSeries)
 	}
 	out[recordedSeries] = []string{"type", "configuration", "name", "namespace"}
+	for record, labels := range map[string][]string{
+		rules.SummaryFailing: nil, rules.SummarySlow: nil, rules.SummaryWithoutBackend: nil, rules.SummaryTimestamp: nil,
+		rules.SummaryFindings: {"severity"}, rules.SummaryVersions: {"version"}, rules.SummaryWorstFailing: {"type", "name"}, rules.SummaryWorstLatency: {"type", "name"},
+	} {
+		out[record] = labels
+	}
 	for name, labels := range promised {
 		out["webhook_auditor_"+name] = labels
 	}

@@ -86,6 +86,26 @@ var everything = strings.NewReplacer("$__rate_interval", "5m", "$__range", "15m"
 // rows evaluates the expression after 20 minutes, and returns the labels.
 func rows(t *testing.T, series, expr string) []map[string]string {
 	t.Helper()
+	var out []map[string]string
+	for _, s := range samples(t, series, expr) {
+		out = append(out, s.Metric.Map())
+	}
+	return out
+}
+
+// values does the same, and returns the values.
+func values(t *testing.T, series, expr string) []float64 {
+	t.Helper()
+	var out []float64
+	for _, s := range samples(t, series, expr) {
+		out = append(out, s.F)
+	}
+	return out
+}
+
+// samples are the series of the expression after 20 minutes, the largest first.
+func samples(t *testing.T, series, expr string) promql.Vector {
+	t.Helper()
 	storage := promqltest.LoadedStorage(t, "load 1m"+strings.ReplaceAll(series, "\n\n", "\n"))
 	t.Cleanup(func() { storage.Close() })
 	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
@@ -93,19 +113,15 @@ func rows(t *testing.T, series, expr string) []map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer query.Close()
+	t.Cleanup(query.Close)
 	result := query.Exec(t.Context())
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
-	var out []map[string]string
 	vector, err := result.Vector()
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(vector, func(a, b promql.Sample) int { return int(b.F - a.F) })
-	for _, s := range vector {
-		out = append(out, s.Metric.Map())
-	}
-	return out
+	return vector
 }

@@ -3,7 +3,8 @@
 # against: prometheus and promtool, alertmanager and amtool, from Go modules.
 # Needs Go and a network or a filled module cache; no C compiler, no root.
 # Does nothing when e2e/bin is up to date with the pins, the flags and Go.
-# "build.sh promtool" builds promtool alone, which is all that rule tests need.
+# "build.sh promtool" builds promtool alone, which is all that rule tests need;
+# "build.sh thanos" builds Thanos, which nothing but make e2e-fleet needs.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -36,13 +37,13 @@ pins() {
 }
 
 # build makes the binary $1 of version $2 from package $4 of the module in
-# folder $3.
+# folder $3, in about the time $5.
 build() {
 	stamp=$(pins "$3" | digest | cut -d' ' -f1)
 	if [ -x "$bin/$1" ] && [ "$(cat "$bin/.stamp-$1" 2>/dev/null)" = "$stamp" ]; then
 		return
 	fi
-	echo "building $1 from source; first time only, a minute or two…" >&2
+	echo "building $1 from source; first time only, ${5:-a minute or two}…" >&2
 	mkdir -p "$bin"
 	rm -f "$bin/.stamp-$1"
 	started=$(date +%s)
@@ -53,6 +54,12 @@ build() {
 	printf 'built %s in %d seconds\n' "$1" "$(($(date +%s) - started))" >&2
 }
 
+if [ "$wanted" = thanos ]; then
+	# As its releases are built.
+	tags=slicelabels
+	build thanos 0.42.1 "$here/thanos" github.com/thanos-io/thanos/cmd/thanos 'ten minutes'
+	exit 0
+fi
 build promtool 3.15.0 "$here" "$prometheus/promtool"
 [ "$wanted" = promtool ] && exit 0
 build prometheus 3.15.0 "$here" "$prometheus/prometheus"

@@ -22,7 +22,7 @@ export const culprit = { type: 'admit', name: 'jobs.scheduler.example.com' };
 export const conversion = { type: 'conversion', name: 'backups.storage.example.com' };
 export const slow = { type: 'validating', name: 'deployments.policy.example.com' };
 
-const lines = () => gunzipSync(readFileSync(join(import.meta.dirname, 'recorded/hour.om.gz'))).toString().split('\n').filter((l) => l && !l.startsWith('#'));
+const lines = (name = 'hour') => gunzipSync(readFileSync(join(import.meta.dirname, `recorded/${name}.om.gz`))).toString().split('\n').filter((l) => l && !l.startsWith('#'));
 
 const parts = /^([\w:]+)\{(.*)\} (\S+) (\d+)$/;
 
@@ -58,6 +58,7 @@ export const stores = {
   norules: () => lines().filter((l) => !l.startsWith('ALERTS')),
   noapiserver: () => ruled().filter((l) => !l.startsWith('apiserver_')),
   two: () => ruled().flatMap((l) => [...of(l, 'north'), ...of(l, 'south', end - broken)]),
+  hundred: () => lines('fleet'),
   many: () => ruled().flatMap((l) => many(l, 60)),
 };
 

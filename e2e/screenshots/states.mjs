@@ -29,7 +29,7 @@ const states = {
     ...[culprit, conversion, slow].map((given) => ({ board: 'webhook', range: 'incident', given })),
     { board: 'webhook', range: 'empty', given: culprit, unknown: true },
     { board: 'fleet', range: 'incident', says: { Clusters: /this cluster/ } },
-    { board: 'fleet', range: 'empty', unknown: true, says: { Clusters: /Unknown/ } },
+    { board: 'fleet', range: 'empty', unknown: true, says: { Clusters: /Unknown/, 'Clusters in trouble': /Unknown/, 'Failing webhooks by clusters': /Unknown/ } },
     { board: 'auditor', range: 'incident' },
     { board: 'auditor', range: 'empty', unknown: true },
   ],
@@ -37,6 +37,14 @@ const states = {
     { board: 'webhooks', range: 'incident', says: { 'Unhealthy webhooks': /jobs\.scheduler.*north/ } },
     { board: 'webhooks', range: 'incident', given: { type: 'conversion|' }, says: { 'Unhealthy webhooks': /backups\.storage.*north/ } },
     { board: 'fleet', range: 'incident', says: { Clusters: /north.*south/ } },
+  ],
+  hundred: [
+    {
+      board: 'fleet', range: 'incident', says: {
+        All: /^100/, Bad: /^17 #/, 'No auditor': /^1 /, Outdated: /^3 /, 'Clusters in trouble': /c002 .*c003 /, 'Failing webhooks by clusters': /leases.* 12 \| 100/,
+        'Without auditor': /^c024$/, 'Outdated auditors': /c019 .*0\.0\.1/, 'Registered otherwise than in most clusters': /w01.*policy \| 2 \| Ignore/,
+      },
+    },
   ],
   many: [{ board: 'webhooks', range: 'incident', only: /^Unhealthy/, says: { 'Unhealthy webhooks': /copy-/ } }],
   norules: [
@@ -167,7 +175,7 @@ async function patient(url) {
   for (const [name, title, row] of [['webhooks', 'Unhealthy webhooks', culprit.name], ['fleet', 'Clusters', 'this cluster']]) {
     const definition = board(name);
     const scene = opened(definition, ranges.incident);
-    const panel = definition.panels.find((p) => p.title === title);
+    const panel = definition.panels.flatMap((p) => [p, ...(p.panels ?? [])]).find((p) => p.title === title);
     const metrics = new Set(panel.targets.flatMap((t) => [...t.expr.matchAll(/\b(\w+)\{/g)].map(([, metric]) => metric)));
     for (const metric of metrics) {
       const drawing = await drawn(url, { ...panel, targets: panel.targets.map((t) => lacking(t, metric)) }, scene, ranges.incident);

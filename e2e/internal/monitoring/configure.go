@@ -27,7 +27,7 @@ const lookback = 5 * time.Minute
 // What the alerts read of the API server and of kube-controller-manager, which
 // have many other series.
 const (
-	ofAPIServer   = "apiserver_admission_.+|apiserver_(validating|mutating)_admission_policy_check_total|apiserver_manifest_admission_config_controller_.+|apiserver_(crd_)?conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds_(sum|count)"
+	OfAPIServer   = "apiserver_admission_.+|apiserver_(validating|mutating)_admission_policy_check_total|apiserver_manifest_admission_config_controller_.+|apiserver_(crd_)?conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds_(sum|count)"
 	ofControllers = "garbagecollector_controller_resources_sync_error_total|workqueue_longest_running_processor_seconds|workqueue_depth"
 )
 
@@ -44,7 +44,7 @@ func (s *Stack) configure(ctx context.Context) error {
 	if err := s.writeRules(ctx); err != nil {
 		return err
 	}
-	routes, err := s.alertmanagerConfig()
+	routes, err := Routes(s.options.Routes, s.options.Notify, s.options.TimeScale)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s *Stack) writeRules(ctx context.Context) error {
 
 func (s *Stack) prometheusConfig() object {
 	o := s.options
-	apiServer := s.secured("apiserver", append([]string{o.APIServer.Host}, o.APIServers...), object{"regex": ofAPIServer, "action": "keep"}, object{"regex": o.Without, "action": "drop"})
+	apiServer := s.secured("apiserver", append([]string{o.APIServer.Host}, o.APIServers...), object{"regex": OfAPIServer, "action": "keep"}, object{"regex": o.Without, "action": "drop"})
 	jobs := []object{apiServer, {"job_name": "webhook-auditor", "static_configs": targets(o.Auditors...)}}
 	if o.Controllers != "" {
 		jobs = append(jobs, s.secured("kube-controller-manager", []string{o.Controllers}, object{"regex": ofControllers, "action": "keep"}))
@@ -117,31 +117,30 @@ func (s *Stack) secured(job string, hosts []string, byName ...object) object {
 	}
 }
 
-// alertmanagerConfig is the configuration of the given routes with waiting
-// times scaled as those of the alerts, and receivers that notify who is given.
-func (s *Stack) alertmanagerConfig() (object, error) {
-	o := s.options
-	config, err := ReadYAML(o.Routes)
+// Routes is the configuration of Alertmanager in a file, with waiting times scaled as
+// those of the alerts, and receivers that notify a URL; "" for none.
+func Routes(path, notify string, scale float64) (object, error) {
+	config, err := ReadYAML(path)
 	if err != nil {
 		return nil, err
 	}
 	route, ok := config["route"].(object)
 	receivers, ok2 := config["receivers"].([]any)
 	if !ok || !ok2 {
-		return nil, fmt.Errorf("%s lacks a route or receivers", o.Routes)
+		return nil, fmt.Errorf("%s lacks a route or receivers", path)
 	}
-	if err := ScaleRoute(route, o.TimeScale); err != nil {
-		return nil, fmt.Errorf("scaling the routes of %s: %w", o.Routes, err)
+	if err := ScaleRoute(route, scale); err != nil {
+		return nil, fmt.Errorf("scaling the routes of %s: %w", path, err)
 	}
 	for i, r := range receivers {
 		receiver, _ := r.(object)
 		replaced := object{"name": receiver["name"]}
-		if o.Notify != "" {
-			replaced["webhook_configs"] = []object{{"url": o.Notify, "send_resolved": true}}
+		if notify != "" {
+			replaced["webhook_configs"] = []object{{"url": notify, "send_resolved": true}}
 		}
 		receivers[i] = replaced
 	}
-	templates, err := filepath.Abs(filepath.Join(filepath.Dir(o.Routes), "*.tmpl"))
+	templates, err := filepath.Abs(filepath.Join(filepath.Dir(path), "*.tmpl"))
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,12 @@ var ControlPlane = sync.OnceValues(func() (string, error) { return script("e2e/b
 // and returns their folder.
 var Monitoring = sync.OnceValues(func() (string, error) { return script("e2e/prom/build.sh") })
 
+// Thanos builds Thanos where that was not done before, and returns its path.
+var Thanos = sync.OnceValues(func() (string, error) {
+	binaries, err := script("e2e/prom/build.sh", "thanos")
+	return filepath.Join(binaries, "thanos"), err
+})
+
 // Auditor builds the auditor as users do, and returns its path.
 var Auditor = sync.OnceValues(func() (string, error) {
 	root, err := makeTarget("build")
@@ -97,12 +103,12 @@ func makeTarget(target string) (string, error) {
 	return root, nil
 }
 
-func script(path string) (string, error) {
+func script(path string, args ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command(filepath.Join(root, path))
+	build := exec.Command(filepath.Join(root, path), args...)
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr // it takes minutes the first time, and shows its progress
 	if err := build.Run(); err != nil {
 		return "", fmt.Errorf("running %s: %w", path, err)

@@ -33,7 +33,7 @@ type prometheus struct{ monitoring.Stack }
 // start runs a Prometheus with the configuration until the end of the test.
 func start(t *testing.T, config object, args ...string) prometheus {
 	t.Helper()
-	config["global"] = with(config["global"], object{"scrape_interval": "1s", "evaluation_interval": "1s"})
+	config["global"] = with(object{"scrape_interval": "1s", "evaluation_interval": "1s"}, asObject(config["global"]))
 	text, err := json.Marshal(config)
 	testenv.Must(t, err)
 	dir := t.TempDir()
@@ -58,12 +58,18 @@ func start(t *testing.T, config object, args ...string) prometheus {
 
 // with is the object with fields replaced.
 func with(o any, fields object) object {
-	out := object{}
-	if given, ok := o.(object); ok {
-		maps.Copy(out, given)
-	}
+	out := maps.Clone(asObject(o))
 	maps.Copy(out, fields)
 	return out
+}
+
+// asObject is the object, which may be missing.
+func asObject(o any) object {
+	given, ok := o.(object)
+	if !ok {
+		return object{}
+	}
+	return given
 }
 
 // example reads a configuration that users read, with other fields of its only
