@@ -3,7 +3,7 @@ package dashboards
 import (
 	"fmt"
 
-	"github.com/webhook-auditor/webhook-auditor/rules"
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
 // fleet is the board about all clusters of a store: which of them needs attention. It
@@ -48,12 +48,12 @@ func summarized(record, by string, matchers ...string) string {
 type cells struct{ failing, slow, down, critical, warnings, age string }
 
 var summaryCells = cells{
-	failing:  summarized(rules.SummaryFailing, "cluster"),
-	slow:     summarized(rules.SummarySlow, "cluster"),
-	down:     summarized(rules.SummaryWithoutBackend, "cluster"),
-	critical: summarized(rules.SummaryFindings, "cluster", `severity="critical"`),
-	warnings: summarized(rules.SummaryFindings, "cluster", `severity="warning"`),
-	age:      "(time() - " + summarized(rules.SummaryTimestamp, "cluster") + ")",
+	failing:  summarized(promql.SummaryFailing, "cluster"),
+	slow:     summarized(promql.SummarySlow, "cluster"),
+	down:     summarized(promql.SummaryWithoutBackend, "cluster"),
+	critical: summarized(promql.SummaryFindings, "cluster", `severity="critical"`),
+	warnings: summarized(promql.SummaryFindings, "cluster", `severity="warning"`),
+	age:      "(time() - " + summarized(promql.SummaryTimestamp, "cluster") + ")",
 }
 
 // staleAfter is the age in seconds from which an auditor's view of its cluster is none.
@@ -72,23 +72,23 @@ func badClusters() string {
 }
 
 // summarizedClusters is one series per cluster that the rules record anything of.
-const summarizedClusters = `group by (cluster) (` + rules.SummaryFailing + `{cluster=~"$cluster"} or ` + rules.SummaryTimestamp + `{cluster=~"$cluster"})`
+const summarizedClusters = `group by (cluster) (` + promql.SummaryFailing + `{cluster=~"$cluster"} or ` + promql.SummaryTimestamp + `{cluster=~"$cluster"})`
 
 // withoutAuditor is one series per cluster that has none now: its API servers are
 // measured, or it had one in the chosen time range.
-const withoutAuditor = `group by (cluster) (` + rules.SummaryFailing + `{cluster=~"$cluster"} or last_over_time(` + rules.SummaryTimestamp + `{cluster=~"$cluster"}` + rangeWindow + `))
-unless on (cluster) ` + rules.SummaryTimestamp + `{cluster=~"$cluster"}`
+const withoutAuditor = `group by (cluster) (` + promql.SummaryFailing + `{cluster=~"$cluster"} or last_over_time(` + promql.SummaryTimestamp + `{cluster=~"$cluster"}` + rangeWindow + `))
+unless on (cluster) ` + promql.SummaryTimestamp + `{cluster=~"$cluster"}`
 
 // versions is one series per cluster and version of an auditor in it, commonVersion the
 // version that most have.
 var (
-	versions      = summarized(rules.SummaryVersions, "cluster, version")
+	versions      = summarized(promql.SummaryVersions, "cluster, version")
 	commonVersion = "topk(1, count by (version) (" + versions + "))"
 	outdated      = versions + "\nunless on (version) " + commonVersion
 )
 
 // failingWebhooks is in how many clusters each webhook fails.
-var failingWebhooks = "count by (type, name) (" + summarized(rules.SummaryWorstFailing, webhookLabels) + ")"
+var failingWebhooks = "count by (type, name) (" + summarized(promql.SummaryWorstFailing, webhookLabels) + ")"
 
 func fleetTotals() []Panel {
 	out := []Panel{
@@ -137,7 +137,7 @@ var intoCluster = []Link{{Title: "Open this cluster", URL: "/d/webhook-auditor-w
 func failingPanel() Panel {
 	all := "count(" + summarizedClusters + ")"
 	with := lookup{"type, name", "group by (type, name) (" + failingWebhooks + ")"}
-	rows := with.number(fmt.Sprintf("topk(%d, %s)", mostRows, failingWebhooks), "share", "max by (type, name) ("+summarized(rules.SummaryWorstFailing, webhookLabels)+")")
+	rows := with.number(fmt.Sprintf("topk(%d, %s)", mostRows, failingWebhooks), "share", "max by (type, name) ("+summarized(promql.SummaryWorstFailing, webhookLabels)+")")
 	rows = withDefault("("+rows+`) * on () group_left (of) count_values("of", `+all+")", "of", "-")
 	return Panel{
 		Title:       "Failing webhooks by clusters",
@@ -157,7 +157,7 @@ func failingPanel() Panel {
 }
 
 func slowestPanel() Panel {
-	slowest := summarized(rules.SummaryWorstLatency, webhookLabels)
+	slowest := summarized(promql.SummaryWorstLatency, webhookLabels)
 	return Panel{
 		Title:       "Slowest webhooks",
 		Description: "One call of a hundred takes longer than this. Of each cluster, the three slowest. At most twenty.",
@@ -280,14 +280,14 @@ func clusterColumns() []Column {
 // rules record no summary.
 func clustersPanel() Panel {
 	info := `max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"})`
-	const known = `group by (cluster) (webhook_auditor_webhook_info{cluster=~"$cluster"} or apiserver_admission_webhook_request_total{cluster=~"$cluster"})`
+	const known = `group by (cluster) (webhook_auditor_webhook_info{cluster=~"$cluster"} or ` + promql.Requests + `{cluster=~"$cluster"})`
 	number := func(rows, measured string) string {
 		return "(count by (cluster) (" + rows + ")\nor 0 * count by (cluster) (" + measured + "))"
 	}
 	findings := func(severity string) string {
 		return `max by (cluster) (webhook_auditor_findings{cluster=~"$cluster",severity="` + severity + `",acknowledged="false"})`
 	}
-	called := "sum by (" + webhookLabels + `) (apiserver_admission_webhook_request_total{cluster=~"$cluster"})`
+	called := "sum by (" + webhookLabels + `) (` + promql.Requests + `{cluster=~"$cluster"})`
 	rows := lookup{"cluster", known}.number(known, "webhooks", "count by (cluster) ("+info+")")
 	rows = clusterCells(rows, known, cells{
 		failing:  number("("+allWebhooks.failures()+") > 0", called),

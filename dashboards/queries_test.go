@@ -3,6 +3,7 @@ package dashboards
 import (
 	"bytes"
 	_ "embed"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/rules"
 )
@@ -68,12 +70,10 @@ func known(t *testing.T) map[string][]string {
 		t.Errorf("the rules do not record %s", recordedSeries)
 	}
 	out[recordedSeries] = []string{"type", "configuration", "name", "namespace"}
-	for record, labels := range map[string][]string{
-		rules.SummaryFailing: nil, rules.SummarySlow: nil, rules.SummaryWithoutBackend: nil, rules.SummaryTimestamp: nil,
-		rules.SummaryFindings: {"severity"}, rules.SummaryVersions: {"version"}, rules.SummaryWorstFailing: {"type", "name"}, rules.SummaryWorstLatency: {"type", "name"},
-	} {
-		out[record] = labels
-	}
+	maps.Copy(out, map[string][]string{
+		promql.SummaryFailing: nil, promql.SummarySlow: nil, promql.SummaryWithoutBackend: nil, promql.SummaryTimestamp: nil,
+		promql.SummaryFindings: {"severity"}, promql.SummaryVersions: {"version"}, promql.SummaryWorstFailing: {"type", "name"}, promql.SummaryWorstLatency: {"type", "name"},
+	})
 	for name, labels := range promised {
 		out["webhook_auditor_"+name] = labels
 	}

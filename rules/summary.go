@@ -15,19 +15,6 @@ import (
 // SummarySeries is how many series the summary of a cluster has at most.
 const SummarySeries = 20
 
-// The records of the summary.
-const (
-	SummaryWebhooks       = `cluster:webhook_auditor_webhooks:count`
-	SummaryFailing        = `cluster:webhook_auditor_webhooks_failing:count`
-	SummarySlow           = `cluster:webhook_auditor_webhooks_slow:count`
-	SummaryWithoutBackend = `cluster:webhook_auditor_webhooks_without_backend:count`
-	SummaryFindings       = `cluster_severity:webhook_auditor_findings:max`
-	SummaryTimestamp      = `cluster:webhook_auditor_snapshot_timestamp_seconds:max`
-	SummaryVersions       = `cluster_version:webhook_auditor_build_info:top2`
-	SummaryWorstFailing   = `cluster_type_name:webhook_auditor_calls_failed:top5`
-	SummaryWorstLatency   = `cluster_type_name:webhook_auditor_call_seconds:p99_top3`
-)
-
 // summaryGroup is what a store of all clusters needs of each: one series of each
 // number, three severities, two versions while an auditor is updated, and the worst
 // webhooks.
@@ -39,21 +26,21 @@ func summaryGroup() Group {
 	threshold := `1.001 * max by (type, name) (webhook_auditor_webhook_latency_threshold_seconds)` // a quantile on the edge of a bucket is rounded
 	info := `max by (type, configuration, name) (webhook_auditor_webhook_info)`
 	return Group{Name: "webhook-auditor-summary", RecordingRules: []RecordingRule{
-		{Name: SummaryWebhooks, Expr: `count(` + info + `)`},
-		{Name: SummaryFailing, Expr: `count((` + failed + `) > 0) or 0 * count(` + called + `)`},
-		{Name: SummarySlow, Expr: `count((` + p99 + `) > on (type, name) ` + threshold + `) or 0 * count(` + called + `)`},
-		{Name: SummaryWithoutBackend, Expr: `count(max by (type, configuration, name) (webhook_auditor_webhook_backend_ready) == 0) or 0 * count(` + info + `)`},
-		{Name: SummaryFindings, Expr: `max by (severity) (webhook_auditor_findings{acknowledged="false"})`},
-		{Name: SummaryTimestamp, Expr: `max(webhook_auditor_snapshot_timestamp_seconds)`},
-		{Name: SummaryVersions, Expr: `topk(2, group by (version) (webhook_auditor_build_info))`},
-		{Name: SummaryWorstFailing, Expr: `topk(5, clamp_max(((` + failed + `) > 0) / on (type, name) (` + called + `), 1))`},
-		{Name: SummaryWorstLatency, Expr: `topk(3, (` + p99 + `) > 0)`},
+		{Name: promql.SummaryWebhooks, Expr: `count(` + info + `)`},
+		{Name: promql.SummaryFailing, Expr: `count((` + failed + `) > 0) or 0 * count(` + called + `)`},
+		{Name: promql.SummarySlow, Expr: `count((` + p99 + `) > on (type, name) ` + threshold + `) or 0 * count(` + called + `)`},
+		{Name: promql.SummaryWithoutBackend, Expr: `count(max by (type, configuration, name) (webhook_auditor_webhook_backend_ready) == 0) or 0 * count(` + info + `)`},
+		{Name: promql.SummaryFindings, Expr: `max by (severity) (webhook_auditor_findings{acknowledged="false"})`},
+		{Name: promql.SummaryTimestamp, Expr: `max(webhook_auditor_snapshot_timestamp_seconds)`},
+		{Name: promql.SummaryVersions, Expr: `topk(2, group by (version) (webhook_auditor_build_info))`},
+		{Name: promql.SummaryWorstFailing, Expr: `topk(5, clamp_max(((` + failed + `) > 0) / on (type, name) (` + called + `), 1))`},
+		{Name: promql.SummaryWorstLatency, Expr: `topk(3, (` + p99 + `) > 0)`},
 	}}
 }
 
 // telemetry are the series of the summary that name nothing of the cluster's owner:
 // what OpenShift's telemetry could send.
-var telemetry = []string{SummaryWebhooks, SummaryFailing, SummaryFindings}
+var telemetry = []string{promql.SummaryWebhooks, promql.SummaryFailing, promql.SummaryFindings}
 
 // The forms of the summary alone.
 const (

@@ -19,6 +19,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
 // summaryOf evaluates the summary over series, and returns its values by series.
@@ -99,15 +101,15 @@ func TestSummary(t *testing.T) {
 		t.Errorf("series by cluster: %v, want %d at most: %q", perCluster, SummarySeries, slices.Sorted(maps.Keys(values)))
 	}
 	for series, want := range map[string]float64{
-		`{__name__="` + SummaryWebhooks + `", cluster="b"}`:                                    30,
-		`{__name__="` + SummaryFailing + `", cluster="a"}`:                                     30,
-		`{__name__="` + SummaryFailing + `", cluster="b"}`:                                     0,
-		`{__name__="` + SummarySlow + `", cluster="a"}`:                                        30,
-		`{__name__="` + SummaryWithoutBackend + `", cluster="a"}`:                              30,
-		`{__name__="` + SummaryWithoutBackend + `", cluster="b"}`:                              0,
-		`{__name__="` + SummaryFindings + `", cluster="a", severity="warning"}`:                7,
-		`{__name__="` + SummaryTimestamp + `", cluster="a"}`:                                   5,
-		`{__name__="` + SummaryWorstFailing + `", cluster="a", name="w29", type="validating"}`: 0.3,
+		`{__name__="` + promql.SummaryWebhooks + `", cluster="b"}`:                                    30,
+		`{__name__="` + promql.SummaryFailing + `", cluster="a"}`:                                     30,
+		`{__name__="` + promql.SummaryFailing + `", cluster="b"}`:                                     0,
+		`{__name__="` + promql.SummarySlow + `", cluster="a"}`:                                        30,
+		`{__name__="` + promql.SummaryWithoutBackend + `", cluster="a"}`:                              30,
+		`{__name__="` + promql.SummaryWithoutBackend + `", cluster="b"}`:                              0,
+		`{__name__="` + promql.SummaryFindings + `", cluster="a", severity="warning"}`:                7,
+		`{__name__="` + promql.SummaryTimestamp + `", cluster="a"}`:                                   5,
+		`{__name__="` + promql.SummaryWorstFailing + `", cluster="a", name="w29", type="validating"}`: 0.3,
 	} {
 		if got, ok := values[series]; !ok || got < want-0.001 || got > want+0.001 {
 			t.Errorf("%s is %v (%t), want %v", series, got, ok, want)
@@ -228,7 +230,7 @@ func TestRemoteWrite(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	keep := relabel.MustNewRegexp(part.Configs[0].Regex)
-	for name, want := range map[string]bool{SummaryWorstFailing: true, SummaryWebhooks: true, "webhook_auditor_webhook_info": false, calls6h: false} {
+	for name, want := range map[string]bool{promql.SummaryWorstFailing: true, promql.SummaryWebhooks: true, "webhook_auditor_webhook_info": false, calls6h: false} {
 		if keep.MatchString(name) != want {
 			t.Errorf("%s is sent: want %t", name, want)
 		}

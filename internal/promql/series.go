@@ -44,3 +44,16 @@ const (
 
 // ProcessStart is when the API server started.
 const ProcessStart = "process_start_time_seconds"
+
+// The records of the summary.
+const (
+	SummaryWebhooks       = `cluster:webhook_auditor_webhooks:count`
+	SummaryFailing        = `cluster:webhook_auditor_webhooks_failing:count`
+	SummarySlow           = `cluster:webhook_auditor_webhooks_slow:count`
+	SummaryWithoutBackend = `cluster:webhook_auditor_webhooks_without_backend:count`
+	SummaryFindings       = `cluster_severity:webhook_auditor_findings:max`
+	SummaryTimestamp      = `cluster:webhook_auditor_snapshot_timestamp_seconds:max`
+	SummaryVersions       = `cluster_version:webhook_auditor_build_info:top2`
+	SummaryWorstFailing   = `cluster_type_name:webhook_auditor_calls_failed:top5`
+	SummaryWorstLatency   = `cluster_type_name:webhook_auditor_call_seconds:p99_top3`
+)
