@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/document"
 )
 
 type options struct {
@@ -81,7 +82,7 @@ func printFiles(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	sections := []section{{files, shapes.inputs(cpu)}, {"growth", growth.inputs(cpu)}}
+	sections := []document.Section{{Name: files, Text: shapes.inputs(cpu)}, {Name: "growth", Text: growth.inputs(cpu)}}
 	return errors.Join(o.publish(sections), shapes.exceeded(shapeLimits()), growth.exceeded(growthLimits()))
 }
 
@@ -90,18 +91,18 @@ func printAuditLogs(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(o.publish([]section{{auditLogs, logs.inputs(logCPU)}}), logs.exceeded(auditLogLimits))
+	return errors.Join(o.publish([]document.Section{{Name: auditLogs, Text: logs.inputs(logCPU)}}), logs.exceeded(auditLogLimits))
 }
 
 // publish prints the tables, and writes them where they belong.
-func (o options) publish(sections []section) error {
+func (o options) publish(sections []document.Section) error {
 	for _, s := range sections {
-		fmt.Println(s.text)
+		fmt.Println(s.Text)
 	}
 	if o.document == "" {
 		return nil
 	}
-	return write(o.document, sections)
+	return document.Write(o.document, sections)
 }
 
 func measureLive(ctx context.Context, o options, size profile) (err error) {
@@ -125,7 +126,7 @@ func measureLive(ctx context.Context, o options, size profile) (err error) {
 		fmt.Println(table.programs())
 		return err
 	}
-	err = o.publish([]section{{o.profile, table.programs()}})
+	err = o.publish([]document.Section{{Name: o.profile, Text: table.programs()}})
 	if o.peers == "" {
 		return err
 	}

@@ -25,10 +25,6 @@ import (
 // MaxWait bounds most waits of a test.
 const MaxWait = 30 * time.Second
 
-// SendsReviews is the flag that makes kube-apiserver send reviews to webhooks, as
-// releases before 1.37 do.
-const SendsReviews = "--feature-gates=ExcludeAdmissionWebhookVirtualResources=false"
-
 // Env is a control plane, a webhook server and the clients that tests use.
 type Env struct {
 	Plane   *cluster.ControlPlane
