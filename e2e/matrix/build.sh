@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds kube-apiserver and kube-controller-manager of a release of Kubernetes that
 # releases.tsv lists, from its modules, into e2e/bin/releases/RELEASE. etcd and kubectl
-# there are those of e2e/build.sh.
+# there are those of e2e/build.sh, which also builds the newest release.
 # Nothing is pinned here but the release: its own go.mod and go.sum pin the rest, and the
 # checksum database its libraries.
 # Does nothing when the programs are up to date with the release, the flags and Go.
@@ -20,6 +20,10 @@ fi
 read -r _ version earlier <<END
 $line
 END
+
+if grep -q "k8s.io/kubernetes $version\$" ../kube/go.mod; then
+	exec ../build.sh # the one that all tests run in
+fi
 
 export CGO_ENABLED=0 GOWORK=off
 # Not optimised, which takes a quarter less time, and the standard library is compiled

@@ -16,6 +16,8 @@ type Feature struct {
 // What the API servers of releases that make e2e-matrix runs do not all do.
 var (
 	KeepsReviews     = Feature{37, "reviews are not sent to webhooks", "gate ExcludeAdmissionWebhookVirtualResources, beta and on in 1.37"}
+	RoutesBySlices   = Feature{34, "with --enable-aggregator-routing, backends are found by EndpointSlices, not by Endpoints", "ResolveEndpoint of k8s.io/apiserver/pkg/util/proxy, 0.33 and 0.34"}
+	ResolvesEachCall = Feature{37, "each call goes to a backend that is there now, not along a connection that was kept", "gate WebhookRoundTripLoadBalancing, beta and on in 1.37"}
 	MutatingPolicies = Feature{36, "MutatingAdmissionPolicies", "served as admissionregistration.k8s.io/v1 from 1.36 on"}
 	StaticManifests  = Feature{37, "webhooks from manifests on the API server's disk", "gate ManifestBasedAdmissionControlConfig, beta and on in 1.37"}
 )

@@ -67,6 +67,12 @@ func start(options cluster.Options, atEnd func(stop func() error)) (*Env, error)
 		return nil, err
 	}
 	atEnd(hooks.Close)
+	if Minor() < RoutesBySlices.Since {
+		hooks.Put = plane.Put
+	}
+	if Minor() < ResolvesEachCall.Since {
+		hooks.HangUp()
+	}
 	env := &Env{Plane: plane, Hooks: hooks}
 	env.watching = sync.OnceValues(func() (*auditor.Auditor, error) {
 		a, err := run(plane.Kubeconfig())
