@@ -3,8 +3,8 @@
 //
 //	go run ./matrix --write ../manifests/OPERATIONS.md 1.31 1.36
 //
-// Without arguments it runs all releases of matrix/releases.tsv. What failed is not
-// recorded.
+// Without arguments it runs all releases of matrix/releases.tsv; --only install,alerts runs
+// some columns. What failed is not recorded, nor is what was recorded of it before.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,14 +38,15 @@ var columns = []column{
 
 func main() {
 	write := flag.String("write", "", "the document whose tables are written")
+	only := flag.String("only", "", "columns to run, separated by commas; empty: all")
 	flag.Parse()
-	if err := run(*write, flag.Args()); err != nil {
+	if err := run(*write, *only, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(path string, chosen []string) error {
+func run(path, only string, chosen []string) error {
 	releases, err := pinned(folder)
 	if err != nil {
 		return err
@@ -60,7 +62,7 @@ func run(path string, chosen []string) error {
 		if !ok {
 			return fmt.Errorf("there is no release %s in %s/releases.tsv", name, folder)
 		}
-		failures = append(failures, runRelease(name, version))
+		failures = append(failures, runRelease(release{name, version}, only))
 	}
 	records, err := recorded(folder, releases)
 	if err != nil {
@@ -77,45 +79,43 @@ func run(path string, chosen []string) error {
 // folder is where releases are pinned and recorded, seen from the folder of the module.
 const folder = "matrix"
 
-// runRelease runs all columns in a release, and records them once none fails.
-func runRelease(name, version string) error {
-	made := record{Kubernetes: version, Seconds: map[string]int{}}
-	began := time.Now()
-	build := exec.Command("matrix/build.sh", name)
+// runRelease runs the columns in a release, and records those that pass.
+func runRelease(r release, only string) error {
+	build := exec.Command("matrix/build.sh", r.name)
 	build.Stdout, build.Stderr = os.Stdout, os.Stderr
 	if err := build.Run(); err != nil {
-		return fmt.Errorf("building %s: %w", version, err)
+		return fmt.Errorf("building %s: %w", r.version, err)
 	}
-	fmt.Printf("%s: built, or there, in %.0f s\n", version, time.Since(began).Seconds())
-	series, err := os.CreateTemp("", "series-")
+	made, err := r.record(folder)
+	if err != nil || made.Kubernetes != r.version {
+		made = record{Kubernetes: r.version, Seconds: map[string]int{}}
+	}
+	var failures []error
+	for _, c := range columns {
+		if only != "" && !slices.Contains(strings.Split(only, ","), c.name) {
+			continue
+		}
+		delete(made.Seconds, c.name)
+		began := time.Now()
+		if err := c.run(r.name, &made); err != nil {
+			failures = append(failures, fmt.Errorf("in %s: %w", r.version, err))
+			fmt.Printf("%s: %s: failed\n", r.version, c.name)
+			continue
+		}
+		made.Seconds[c.name] = int(time.Since(began).Seconds())
+		fmt.Printf("%s: %s: %d s\n", r.version, c.name, made.Seconds[c.name])
+	}
+	return errors.Join(append(failures, made.write(filepath.Join(folder, "recorded", r.name+".json")))...)
+}
+
+// run runs the tests of a column in a release. The series that they saw go into the record.
+func (c column) run(release string, made *record) error {
+	dir, err := os.MkdirTemp("", "matrix-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(series.Name())
-	defer series.Close()
-	var failures []error
-	for _, c := range columns {
-		began := time.Now()
-		err := c.run(name, series.Name())
-		made.Seconds[c.name] = int(time.Since(began).Seconds())
-		fmt.Printf("%s: %s: %d s, %s\n", version, c.name, made.Seconds[c.name], map[bool]string{true: "ok", false: "failed"}[err == nil])
-		failures = append(failures, err)
-	}
-	if err := errors.Join(failures...); err != nil {
-		return fmt.Errorf("in %s: %w", version, err)
-	}
-	text, err := os.ReadFile(series.Name())
-	if err == nil {
-		err = json.Unmarshal(text, &made.Series)
-	}
-	if err != nil {
-		return fmt.Errorf("reading the series of %s: %w", version, err)
-	}
-	return made.write(filepath.Join(folder, "recorded", name+".json"))
-}
-
-// run runs the tests of a column in a release.
-func (c column) run(release, series string) error {
+	defer os.RemoveAll(dir)
+	series := filepath.Join(dir, "series.json")
 	test := exec.Command("go", "test", "-count=1", "-tags=matrix", "-timeout=30m", "-run="+c.tests, "./suites/"+c.suite)
 	test.Env = append(os.Environ(), programs.ReleaseVariable+"="+release, "WEBHOOK_AUDITOR_E2E_SERIES="+series)
 	output, err := test.CombinedOutput()
@@ -125,5 +125,12 @@ func (c column) run(release, series string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(test.Args, " "), err, output)
 	}
-	return nil
+	text, err := os.ReadFile(series)
+	if os.IsNotExist(err) {
+		return nil // other tests than that of the series
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, &made.Series)
 }

@@ -54,20 +54,29 @@ func (r record) write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
+// record is that of a release.
+func (r release) record(folder string) (record, error) {
+	var out record
+	text, err := os.ReadFile(filepath.Join(folder, "recorded", r.name+".json"))
+	if err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(text, &out); err != nil {
+		return out, fmt.Errorf("reading the record of %s: %w", r.name, err)
+	}
+	return out, nil
+}
+
 // recorded are the records of the pinned releases, oldest first, as far as there are any.
 func recorded(folder string, pinned releases) ([]record, error) {
 	var out []record
 	for _, r := range pinned {
-		text, err := os.ReadFile(filepath.Join(folder, "recorded", r.name+".json"))
+		one, err := r.record(folder)
 		if os.IsNotExist(err) {
 			continue
 		}
 		if err != nil {
 			return nil, err
-		}
-		var one record
-		if err := json.Unmarshal(text, &one); err != nil {
-			return nil, fmt.Errorf("reading the record of %s: %w", r.name, err)
 		}
 		out = append(out, one)
 	}
@@ -85,7 +94,11 @@ func runs(records []record) document.Section {
 	for _, r := range records {
 		fmt.Fprintf(&b, "| %s |", strings.TrimPrefix(r.Kubernetes, "v"))
 		for _, c := range columns {
-			fmt.Fprintf(&b, " %d s |", r.Seconds[c.name])
+			cell := "not passed"
+			if seconds, ok := r.Seconds[c.name]; ok {
+				cell = fmt.Sprintf("%d s", seconds)
+			}
+			fmt.Fprintf(&b, " %s |", cell)
 		}
 		b.WriteString("\n")
 	}
