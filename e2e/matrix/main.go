@@ -98,8 +98,8 @@ func runRelease(r release, only string) error {
 		delete(made.Seconds, c.name)
 		began := time.Now()
 		if err := c.run(r.name, &made); err != nil {
-			failures = append(failures, fmt.Errorf("in %s: %w", r.version, err))
-			fmt.Printf("%s: %s: failed\n", r.version, c.name)
+			fmt.Printf("%s: %s: %v\n", r.version, c.name, err)
+			failures = append(failures, fmt.Errorf("%s of %s failed", c.name, r.version))
 			continue
 		}
 		made.Seconds[c.name] = int(time.Since(began).Seconds())

@@ -94,7 +94,7 @@ func runs(records []record) document.Section {
 	for _, r := range records {
 		fmt.Fprintf(&b, "| %s |", strings.TrimPrefix(r.Kubernetes, "v"))
 		for _, c := range columns {
-			cell := "not passed"
+			cell := "–"
 			if seconds, ok := r.Seconds[c.name]; ok {
 				cell = fmt.Sprintf("%d s", seconds)
 			}
