@@ -3,14 +3,14 @@
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-RELEASES = https://github.com/webhook-auditor/webhook-auditor/releases/download
+DOWNLOADS = https://github.com/webhook-auditor/webhook-auditor/releases/download
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 # No target changes the flags of the compiler for tests, so that "go test ./..." and
 # make share what they compile.
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/helm e2e/prom/alertmanager e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-alerts e2e-others test-faults e2e-fleet contributing bench-programs bench bench-tables bench-check demo screenshots lint generate image release clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-alerts e2e-others test-faults e2e-fleet e2e-matrix contributing bench-programs bench bench-tables bench-check demo screenshots lint generate image release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -72,6 +72,9 @@ e2e-fleet: servers ## 100 clusters in Thanos, built the first time in ten minute
 	e2e/prom/build.sh thanos
 	cd e2e && $(GO) vet -tags thanos ./suites/fleet && $(GO) test -count=1 -v -tags thanos -timeout 90m -run TestThanos ./suites/fleet $(FLEETFLAGS)
 
+e2e-matrix: build ## the auditor in real releases of Kubernetes, or in RELEASES="1.31 1.36"; builds each once, see e2e/README.md
+	cd e2e && $(GO) vet -tags matrix ./suites/alerts && nice $(GO) run ./matrix --write ../manifests/OPERATIONS.md $(RELEASES)
+
 contributing: ## follows CONTRIBUTING.md as printed, in copies of the repository
 	cd e2e && nice $(GO) test -count=1 -tags contributing -timeout 60m ./suites/contributing
 
@@ -118,7 +121,7 @@ image: ## the container image for amd64 and arm64, as an OCI archive in dist/; n
 	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -out $(CURDIR)/dist/webhook-auditor-image.tar
 
 release: manifests ## what a release consists of, but the image, in dist/; needs VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3
-	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -image '$(IMAGE)' -url '$(RELEASES)' -out $(CURDIR)/dist
+	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -image '$(IMAGE)' -url '$(DOWNLOADS)' -out $(CURDIR)/dist
 
 clean:
 	rm -rf bin dist e2e/bin

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/document"
 )
 
 type options struct {
@@ -81,7 +82,9 @@ func printFiles(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	sections := []section{{files, t.shapes.inputs(cpu)}, {"growth", t.growth.inputs(cpu)}, {"expressions", t.expressions.inputs(cpu)}}
+	sections := []document.Section{
+		{Name: files, Text: t.shapes.inputs(cpu)}, {Name: "growth", Text: t.growth.inputs(cpu)}, {Name: "expressions", Text: t.expressions.inputs(cpu)},
+	}
 	return errors.Join(o.publish(sections), t.shapes.exceeded(shapeLimits()), t.growth.exceeded(growthLimits()), t.expressions.exceeded(expressionLimits()))
 }
 
@@ -90,18 +93,18 @@ func printAuditLogs(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(o.publish([]section{{auditLogs, logs.inputs(logCPU)}}), logs.exceeded(auditLogLimits))
+	return errors.Join(o.publish([]document.Section{{Name: auditLogs, Text: logs.inputs(logCPU)}}), logs.exceeded(auditLogLimits))
 }
 
 // publish prints the tables, and writes them where they belong.
-func (o options) publish(sections []section) error {
+func (o options) publish(sections []document.Section) error {
 	for _, s := range sections {
-		fmt.Println(s.text)
+		fmt.Println(s.Text)
 	}
 	if o.document == "" {
 		return nil
 	}
-	return write(o.document, sections)
+	return document.Write(o.document, sections)
 }
 
 func measureLive(ctx context.Context, o options, size profile) (err error) {
@@ -125,7 +128,7 @@ func measureLive(ctx context.Context, o options, size profile) (err error) {
 		fmt.Println(table.programs())
 		return err
 	}
-	err = o.publish([]section{{o.profile, table.programs()}})
+	err = o.publish([]document.Section{{Name: o.profile, Text: table.programs()}})
 	if o.peers == "" {
 		return err
 	}

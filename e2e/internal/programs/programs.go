@@ -2,6 +2,7 @@
 package programs
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,9 +20,26 @@ var Root = sync.OnceValues(func() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(output))), nil
 })
 
+// ReleaseVariable is the environment variable that names the release of Kubernetes that
+// the tests run in, as 1.31: one that e2e/matrix/releases.tsv lists.
+const ReleaseVariable = "WEBHOOK_AUDITOR_E2E_RELEASE"
+
+// Newest is the release that the tests run in unless the variable names another.
+const Newest = "1.37"
+
+// Release is the release of Kubernetes that the tests run in.
+func Release() string { return cmp.Or(os.Getenv(ReleaseVariable), Newest) }
+
 // ControlPlane builds etcd, kube-apiserver, kube-controller-manager and kubectl
 // where that was not done before, and returns their folder.
-var ControlPlane = sync.OnceValues(func() (string, error) { return script("e2e/build.sh") })
+var ControlPlane = sync.OnceValues(func() (string, error) {
+	bin, err := script("e2e/build.sh")
+	if release := Release(); err == nil && release != Newest {
+		_, err = script("e2e/matrix/build.sh", release)
+		bin = filepath.Join(bin, "releases", release)
+	}
+	return bin, err
+})
 
 // Monitoring builds Prometheus and Alertmanager where that was not done before,
 // and returns their folder.

@@ -92,4 +92,5 @@ func redirect(t testing.TB, b webhook.Backend, address net.Addr) {
 	slice.Ports[0].Port = new(int32(address.(*net.TCPAddr).Port))
 	_, err = slices.Update(t.Context(), slice, metav1.UpdateOptions{})
 	Must(t, err)
+	Must(t, b.Publish(t.Context(), slice))
 }

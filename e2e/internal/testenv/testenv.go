@@ -25,10 +25,6 @@ import (
 // MaxWait bounds most waits of a test.
 const MaxWait = 30 * time.Second
 
-// SendsReviews is the flag that makes kube-apiserver send reviews to webhooks, as
-// releases before 1.37 do.
-const SendsReviews = "--feature-gates=ExcludeAdmissionWebhookVirtualResources=false"
-
 // Env is a control plane, a webhook server and the clients that tests use.
 type Env struct {
 	Plane   *cluster.ControlPlane
@@ -71,6 +67,12 @@ func start(options cluster.Options, atEnd func(stop func() error)) (*Env, error)
 		return nil, err
 	}
 	atEnd(hooks.Close)
+	if Minor() < RoutesBySlices.Since {
+		hooks.Put = plane.Put
+	}
+	if Minor() < ResolvesEachCall.Since {
+		hooks.HangUp()
+	}
 	env := &Env{Plane: plane, Hooks: hooks}
 	env.watching = sync.OnceValues(func() (*auditor.Auditor, error) {
 		a, err := run(plane.Kubeconfig())

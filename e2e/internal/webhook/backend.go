@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -60,7 +61,14 @@ func (b Backend) CreateService(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating service %s/%s: %w", b.Namespace, b.Name, err)
 	}
-	return nil
+	slice, err := b.Client.DiscoveryV1().EndpointSlices(b.Namespace).Get(ctx, b.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the endpoints of %s/%s: %w", b.Namespace, b.Name, err)
+	}
+	return b.Publish(ctx, slice) // its Endpoints left with an earlier Service of the name
 }
 
 // DeleteService removes the Service; its endpoints stay.
@@ -105,7 +113,31 @@ func (b Backend) CreateEndpoints(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating the endpoints of %s/%s: %w", b.Namespace, b.Name, err)
 	}
-	return nil
+	return b.Publish(ctx, slice)
+}
+
+// Publish writes the EndpointSlice as the Endpoints object that older API servers route
+// by: past the API server, which refuses loopback addresses there.
+func (b Backend) Publish(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
+	if b.Server.Put == nil {
+		return nil
+	}
+	subsets := []map[string]any{}
+	for _, e := range slice.Endpoints {
+		kind := map[bool]string{true: "addresses", false: "notReadyAddresses"}[*e.Conditions.Ready]
+		subsets = append(subsets, map[string]any{
+			kind:    []map[string]any{{"ip": e.Addresses[0]}},
+			"ports": []map[string]any{{"name": *slice.Ports[0].Name, "port": *slice.Ports[0].Port, "protocol": "TCP"}},
+		})
+	}
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Endpoints", "subsets": subsets,
+		"metadata": map[string]any{"namespace": b.Namespace, "name": b.Name},
+	})
+	if err != nil {
+		return fmt.Errorf("writing the endpoints of %s/%s: %w", b.Namespace, b.Name, err)
+	}
+	return b.Server.Put(ctx, "/registry/services/endpoints/"+b.Namespace+"/"+b.Name, text)
 }
 
 // DeleteEndpoints removes the EndpointSlice.
@@ -114,7 +146,7 @@ func (b Backend) DeleteEndpoints(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("deleting the endpoints of %s/%s: %w", b.Namespace, b.Name, err)
 	}
-	return nil
+	return b.Publish(ctx, &discoveryv1.EndpointSlice{})
 }
 
 // Ready marks the endpoint ready.
@@ -133,7 +165,7 @@ func (b Backend) setReady(ctx context.Context, ready *bool) error {
 	if _, err := slices.Update(ctx, slice, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("changing the endpoints of %s/%s: %w", b.Namespace, b.Name, err)
 	}
-	return nil
+	return b.Publish(ctx, slice)
 }
 
 // Admission is the clientConfig of an admission webhook served at path.

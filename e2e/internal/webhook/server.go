@@ -23,9 +23,12 @@ import (
 type Server struct {
 	authority *ca.Authority
 	address   string
+	// Put writes what older API servers route by, where one does; nil elsewhere.
+	Put func(ctx context.Context, key string, value []byte) error
 
 	mu           sync.Mutex
 	http         *http.Server // nil while gone
+	hangsUp      bool
 	served       chan struct{}
 	certificates map[string]*tls.Certificate // by server name
 	behaviours   map[string]Behaviour        // by path, where it differs from the path's own
@@ -65,8 +68,17 @@ func (s *Server) Open() error {
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          log.New(io.Discard, "", 0), // broken connections are part of the tests
 	}
+	s.http.SetKeepAlivesEnabled(!s.hangsUp)
 	go serve(s.http, listener, s.served)
 	return nil
+}
+
+// HangUp ends each connection with its call from now on.
+func (s *Server) HangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hangsUp = true
+	s.http.SetKeepAlivesEnabled(false)
 }
 
 func serve(server *http.Server, listener net.Listener, served chan<- struct{}) {

@@ -302,8 +302,13 @@ var incidents = []incident{
 // every trouble at once, and is cured of each as soon as its alerts are seen.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
-	manifests := newManifests(t)
-	w := newEnvironment(t, cluster.Options{APIServerFlags: manifests.flags(t)})
+	manifests, incidents := newManifests(t), incidents
+	options := cluster.Options{APIServerFlags: manifests.flags(t)}
+	if !testenv.StaticManifests.There(t) {
+		options.APIServerFlags = nil
+		incidents = slices.DeleteFunc(slices.Clone(incidents), func(i incident) bool { return i.name == static })
+	}
+	w := newEnvironment(t, options)
 	w.manifests = manifests
 	sites := map[string]scenario{}
 	for _, i := range incidents {

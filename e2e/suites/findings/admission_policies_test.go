@@ -95,6 +95,9 @@ func TestAdmissionPolicies(t *testing.T) {
 	})
 	t.Run("patch-unknown-field", func(t *testing.T) {
 		t.Parallel()
+		if !testenv.MutatingPolicies.There(t) {
+			return
+		}
 		const name = "patch-e2e"
 		w.Namespace(t, name)
 		policies, bindings := w.Kube.AdmissionregistrationV1().MutatingAdmissionPolicies(), w.Kube.AdmissionregistrationV1().MutatingAdmissionPolicyBindings()

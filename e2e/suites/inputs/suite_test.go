@@ -12,7 +12,7 @@ import (
 var (
 	suite testenv.Suite
 	stock = suite.Shared(cluster.Options{})
-	older = suite.Shared(cluster.Options{APIServerFlags: []string{testenv.SendsReviews}, WithoutControllers: true})
+	older = suite.Shared(cluster.Options{APIServerFlags: testenv.SendsReviews(), WithoutControllers: true})
 )
 
 func TestMain(m *testing.M) { suite.Main(m) }

@@ -39,7 +39,7 @@ type guarded struct {
 // sends reviews to webhooks and publishes its client CA.
 func guard(t *testing.T) *guarded {
 	t.Helper()
-	w := testenv.New(t, cluster.Options{APIServerFlags: []string{older}, WithoutControllers: true})
+	w := testenv.New(t, cluster.Options{APIServerFlags: testenv.SendsReviews(), WithoutControllers: true})
 	signer, err := ca.New("serving")
 	testenv.Must(t, err)
 	dir := t.TempDir()

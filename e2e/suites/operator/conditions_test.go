@@ -20,9 +20,6 @@ import (
 // elected are the flags of a replica that shows errors at once.
 var elected = []string{"--leader-elect", "--namespace=" + testenv.Home, "--degraded.inertia=0s"}
 
-// older is as servers up to 1.36 are: reviews are sent to webhooks.
-const older = "--feature-gates=ExcludeAdmissionWebhookVirtualResources=false"
-
 // breakage is a way for a backend to be of no use, its cure and the reason that
 // conditions give.
 type breakage struct {
@@ -60,7 +57,7 @@ var registrations = []struct {
 // it, and that it is over after the cure.
 func TestConditions(t *testing.T) {
 	t.Parallel()
-	w := testenv.New(t, cluster.Options{APIServerFlags: []string{older}, WithoutControllers: true})
+	w := testenv.New(t, cluster.Options{APIServerFlags: testenv.SendsReviews(), WithoutControllers: true})
 	w.InstallAPIs(t)
 	a := w.Run(t, elected...)
 	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
@@ -73,7 +70,7 @@ func TestConditions(t *testing.T) {
 	t.Run("Events", func(t *testing.T) { announce(t, w) })
 	t.Run("changes", func(t *testing.T) { change(t, w, a) })
 	t.Run("what comes and goes", func(t *testing.T) { flap(t, w) })
-	t.Run(older, func(t *testing.T) { sends(t, w, a, true) })
+	t.Run("reviews are sent", func(t *testing.T) { sends(t, w, a, true) })
 }
 
 // breakAll breaks a webhook of each type at once: few changes are written at

@@ -12,23 +12,31 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
 // TestVersions operates on servers of each version there is, and there on what
 // another writer left behind. TestConditions has one more, with the gate off.
 func TestVersions(t *testing.T) {
-	for _, version := range []struct {
+	type version struct {
 		flag    string
 		reviews bool
 		// finds makes what the auditor finds, runs it, and wants the right of it.
 		finds func(*testing.T, *testenv.Env) *auditor.Auditor
-	}{
+	}
+	versions := []version{
 		{"--feature-gates=ExcludeAdmissionWebhookVirtualResources=true", false, forbiddenLease},
 		{"--emulated-version=1.36", true, olderBuild},
 		{"--emulated-version=1.35", true, futureStamps},
 		{"--emulated-version=1.34", true, upgrade},
-	} {
+	}
+	if programs.Release() != programs.Newest { // each on that one, as it comes
+		for i := range versions {
+			versions[i].flag, versions[i].reviews = "--v=0", !testenv.KeepsReviews.There(t)
+		}
+	}
+	for _, version := range versions {
 		t.Run(version.flag, func(t *testing.T) {
 			t.Parallel()
 			w := testenv.New(t, cluster.Options{APIServerFlags: []string{version.flag}, WithoutControllers: true})

@@ -74,7 +74,9 @@ func callCauses() []cause {
 	}{
 		{`services? "[^"]+" not found`, causeServiceMissing},
 		{`no service port \S+ found for service`, causePortMissing},
-		{`no endpoints available for service`, causeNoEndpoints},
+		// Until 1.33 API servers with --enable-aggregator-routing look for an Endpoints
+		// object (k8s.io/apiserver pkg/util/proxy), which may be missing where slices are not.
+		{`no endpoints available for service|endpoints "[^"]+" not found`, causeNoEndpoints},
 		{`cannot route to service with ClusterIP|unsupported service type`, causeUnroutable},
 		{`unable to load root certificates|unable to parse bytes as PEM block`, causeBundle},
 		// k8s.io/apiserver pkg/server/egressselector and konnectivity-client pkg/client.
@@ -139,7 +141,7 @@ var advices = map[Cause]advice{
 	},
 	causeNoEndpoints: {
 		"the Service is there, but no Pod behind the port is ready",
-		"bring the Pods back: kubectl get endpointslices,pods " + ofTheService + "; look for Pods that the webhook itself refuses",
+		"bring the Pods back: kubectl get endpointslices,pods " + ofTheService + "; look for Pods that the webhook itself refuses and, before Kubernetes 1.34, whether the Service has an Endpoints object",
 		[]string{"no-ready-endpoints", "bootstrap-deadlock", "single-endpoint"},
 	},
 	causeUnroutable: {

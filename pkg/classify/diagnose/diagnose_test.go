@@ -50,6 +50,7 @@ func TestCauses(t *testing.T) {
 		call(`service "hook" not found`):                                             causeServiceMissing,
 		call(`no service port 443 found for service "hook"`):                         causePortMissing,
 		call(`no endpoints available for service "hook"`):                            causeNoEndpoints,
+		call(`endpoints "hook" not found`):                                           causeNoEndpoints,
 		call(`cannot route to service with ClusterIP "None"`):                        causeUnroutable,
 		call(`unsupported service type "ExternalName"`):                              causeUnroutable,
 		call(`unable to load root certificates: unable to parse bytes as PEM block`): causeBundle,
