@@ -198,7 +198,7 @@ func TestServerName(t *testing.T) {
 // TestErrorsAreBounded: what a server writes into its certificate is shortened
 // and on one line.
 func TestErrorsAreBounded(t *testing.T) {
-	got := bounded(errors.New("x509: \n\x1b[31m" + strings.Repeat("é", 1000)))
+	got := errorLine(errors.New("x509: \n\x1b[31m" + strings.Repeat("é", 1000)))
 	if runes := []rune(got); len(runes) != maxError || strings.ContainsAny(got, "\n\x1b") {
 		t.Errorf("error has %d characters: %q", len(runes), got)
 	}
