@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // progress is one line on a terminal that shows how far a long read is. It is
