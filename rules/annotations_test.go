@@ -24,7 +24,7 @@ func TestAnnotations(t *testing.T) {
 		if name == "WebhookUnwatched" {
 			p.now = 0
 		}
-		texts[name] = text(firingOf(p.until(looked*minute), name))
+		texts[name] = annotationsOf(firingOf(p.until(looked*minute), name))
 	}
 	maps.Copy(texts, findingTexts(t))
 	var b strings.Builder
@@ -91,13 +91,13 @@ func findingTexts(t *testing.T) map[string]string {
 	p.tick = 3 * time.Minute
 	texts := map[string]string{}
 	for _, a := range p.until(findingEnds - p.tick) {
-		texts[a.Labels.Get("alertname")+" ("+a.Labels.Get("check")+")"] = text([]*rules.Alert{a})
+		texts[a.Labels.Get("alertname")+" ("+a.Labels.Get("check")+")"] = annotationsOf([]*rules.Alert{a})
 	}
 	return texts
 }
 
-// text writes the annotations of the first of the alerts.
-func text(alerts []*rules.Alert) string {
+// annotationsOf writes the annotations of the first of the alerts.
+func annotationsOf(alerts []*rules.Alert) string {
 	if len(alerts) == 0 {
 		return ""
 	}

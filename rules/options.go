@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -338,12 +339,10 @@ func (o Options) checkAlerts() error {
 	return nil
 }
 
-// nearest suggests an alert that contains the name, or is contained in it.
+// nearest suggests an alert that looks like the name, or contains it.
 func nearest(name string, known map[string]Alert) string {
-	for _, k := range slices.Sorted(maps.Keys(known)) {
-		if strings.EqualFold(k, name) || name != "" && strings.Contains(strings.ToLower(k), strings.ToLower(name)) {
-			return ", did you mean " + k + "?"
-		}
+	for _, k := range text.Similar(name, slices.Sorted(maps.Keys(known)), 1) {
+		return ", did you mean " + k + "?"
 	}
 	return `; "webhook-auditor print rules" lists all`
 }

@@ -36,7 +36,7 @@ func (r *requestFlags) object(s streams) (map[string]any, error) {
 	switch {
 	case len(found) != 1:
 		return nil, usageError{fmt.Errorf("reading the object %s: must be one object, not %d", r.file, len(found))}
-	case text(found[0], "kind") == "" || text(found[0], "apiVersion") == "":
+	case stringOf(found[0], "kind") == "" || stringOf(found[0], "apiVersion") == "":
 		return nil, usageError{fmt.Errorf("reading the object %s: must have apiVersion and kind", r.file)}
 	case found[0]["items"] != nil:
 		return nil, usageError{fmt.Errorf("reading the object %s: must be one object, not a list", r.file)}
@@ -90,15 +90,15 @@ func onlyObject(document string) error {
 
 // qualified names the object's kind as kubectl takes it: "deployment.apps".
 func qualified(object map[string]any) string {
-	group, _, grouped := strings.Cut(text(object, "apiVersion"), "/")
-	kind := strings.ToLower(text(object, "kind"))
+	group, _, grouped := strings.Cut(stringOf(object, "apiVersion"), "/")
+	kind := strings.ToLower(stringOf(object, "kind"))
 	if !grouped {
 		return kind
 	}
 	return kind + "." + group
 }
 
-func text(object map[string]any, key string) string {
+func stringOf(object map[string]any, key string) string {
 	s, _ := object[key].(string)
 	return s
 }

@@ -70,7 +70,7 @@ func (r *requestFlags) read(args []string, s streams) (requestArguments, error) 
 	if len(args) > 1 {
 		a.resource = args[1]
 	} else {
-		a.subject.Version = cmp.Or(a.subject.Version, text(object, "apiVersion"))
+		a.subject.Version = cmp.Or(a.subject.Version, stringOf(object, "apiVersion"))
 	}
 	return r.describe(a, args[min(2, len(args)):])
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/metadata"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -365,16 +366,9 @@ func suggesting(err error) error {
 // suggestions are the names that look like what was typed, or contain it; all of
 // them where they are few and none does.
 func suggestions(typed string, known []string) []string {
-	distance := func(name string) int {
-		if len(typed) > 2 && strings.Contains(name, typed) {
-			return 1
-		}
-		return editDistance(typed, name)
-	}
-	near := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return distance(name) > 1+len(typed)/4 })
-	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(distance(a), distance(b)) })
+	near := text.Similar(typed, known, maxSuggested)
 	if len(near) == 0 && len(known) <= maxSuggested {
-		near = known
+		return known
 	}
-	return near[:min(len(near), maxSuggested)]
+	return near
 }

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // messages is stderr without what a terminal would interpret: names of the input may
@@ -18,7 +18,7 @@ type messages struct{ io.Writer }
 func (m messages) Write(p []byte) (int, error) {
 	lines := strings.Split(string(p), "\n")
 	for i, line := range lines {
-		lines[i] = report.Clean(line)
+		lines[i] = text.Clean(line)
 	}
 	if _, err := io.WriteString(m.Writer, strings.Join(lines, "\n")); err != nil {
 		return 0, err
@@ -31,7 +31,7 @@ func (m messages) Write(p []byte) (int, error) {
 // and CI systems take those that begin with :: or ## for commands.
 func complain(stderr io.Writer, format string, args ...any) {
 	for i, line := range strings.Split(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n") {
-		line = report.Clean(line)
+		line = text.Clean(line)
 		first, _ := utf8.DecodeRuneInString(strings.TrimSpace(line))
 		if i == 0 || line != "" && !unicode.IsLetter(first) {
 			line = program + ": " + line

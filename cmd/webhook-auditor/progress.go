@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // progress is one line on a terminal that shows how far a long read is. It is
@@ -42,7 +42,7 @@ func (p *progress) show(format string, args ...any) {
 		return
 	}
 	p.next = time.Now().Add(redraw)
-	line := []rune(report.Clean(fmt.Sprintf(format, args...)))
+	line := []rune(text.Clean(fmt.Sprintf(format, args...)))
 	line = line[:min(len(line), p.width-1)]
 	fmt.Fprintf(p.w, "\r%-*s", p.shown, string(line))
 	p.shown = len(line)

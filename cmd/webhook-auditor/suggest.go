@@ -1,13 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -18,27 +18,19 @@ const maxSuggested = 5
 // similar returns the names of resources that look like the typed one, the
 // nearest first.
 func (n resourceNames) similar(typed string) []string {
-	name, _, _ := strings.Cut(strings.ToLower(typed), ".")
-	type candidate struct {
-		name     string
-		distance int
-	}
-	var near []candidate
+	name, _, _ := strings.Cut(typed, ".")
+	byName, names := map[string][]string{}, []string(nil)
 	for _, r := range n.parents {
-		d := editDistance(name, r.Name)
-		if strings.Contains(r.Name, name) && len(name) > 2 {
-			d = min(d, 1)
+		if byName[r.Name] == nil {
+			names = append(names, r.Name)
 		}
-		if d <= 1+len(name)/4 {
-			near = append(near, candidate{r.String(), d})
-		}
+		byName[r.Name] = append(byName[r.Name], r.String())
 	}
-	slices.SortStableFunc(near, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
 	var out []string
-	for _, c := range near[:min(len(near), maxSuggested)] {
-		out = append(out, c.name)
+	for _, near := range text.Similar(name, names, maxSuggested) {
+		out = append(out, byName[near]...)
 	}
-	return out
+	return out[:min(len(out), maxSuggested)]
 }
 
 // maxTypo is how many letters a misspelled resource differs by.
@@ -60,7 +52,7 @@ func misspelled(p classify.Policy) error {
 			continue
 		}
 		near := slices.DeleteFunc(slices.SortedFunc(maps.Keys(recorded), inventory.Resource.Compare), func(known inventory.Resource) bool {
-			return known.Group != r.Group || editDistance(known.Path(), r.Path()) > maxTypo
+			return known.Group != r.Group || text.Edits(known.Path(), r.Path()) > maxTypo
 		})
 		if len(near) > 0 {
 			out = append(out, fmt.Errorf("%s is served by no API server; did you mean %s?", r, near[0]))
@@ -86,25 +78,4 @@ func suggested(candidates []string) string {
 		return ""
 	}
 	return "; did you mean " + strings.Join(candidates, ", ") + "?"
-}
-
-// editDistance is Levenshtein's: how many letters to change, add or take away.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := diagonal
-			if a[i] != b[j] {
-				substitute++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -22,7 +23,7 @@ var budgetExceeded = &Check{
 			}
 			out = append(out, Problem{
 				Resource: e.Resource,
-				Message:  fmt.Sprintf("is one of %d webhooks that %s meets, which wait %s at worst: the budget allows %s", e.Webhooks, where(e.Cost), seconds(e.Total()), allowance(e.Allowed)),
+				Message:  fmt.Sprintf("is one of %d webhooks that %s meets, which wait %s at worst: the budget allows %s", e.Webhooks, where(e.Cost), text.Seconds(e.Total()), allowance(e.Allowed)),
 				Fix:      cheaper(p, e),
 			})
 		}
@@ -65,5 +66,5 @@ func cheaper(p *Profile, e Excess) string {
 		command += " " + ShellFlag("-n", e.Namespace)
 	}
 	return fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its %s, or register fewer webhooks for it; what takes how long: %s%s",
-		seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p, []inventory.Resource{e.Resource}), command, byOwner(p))
+		text.Seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p, []inventory.Resource{e.Resource}), command, byOwner(p))
 }

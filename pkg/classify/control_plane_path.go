@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -68,7 +69,7 @@ func delay(p *Profile, matches []ControlPlaneMatch, limit time.Duration) Problem
 	return Problem{
 		Severity: severity,
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: while its backend hangs, %s wait %s in spite of failurePolicy Ignore, longer than those who write them have%s",
-			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), seconds(p.Timeout), unlessOf(p, sure)),
+			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), text.Seconds(p.Timeout), unlessOf(p, sure)),
 		Fix: patch(p, set(p, "timeoutSeconds", int(limit.Seconds()))),
 	}
 }

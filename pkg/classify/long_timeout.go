@@ -3,6 +3,7 @@ package classify
 import (
 	"fmt"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -15,7 +16,7 @@ var longTimeout = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("may hold each request for %s (timeoutSeconds), while clients wait 30 s for all webhooks together", seconds(p.Timeout)),
+			Message: fmt.Sprintf("may hold each request for %s (timeoutSeconds), while clients wait 30 s for all webhooks together", text.Seconds(p.Timeout)),
 			Fix:     patch(p, set(p, "timeoutSeconds", min(10, p.Policy.LongTimeoutSeconds))),
 		}}
 	},

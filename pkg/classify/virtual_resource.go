@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -32,7 +33,7 @@ func findVirtualResource(p *Profile) []Problem {
 	consequence := "while it cannot be called, this is refused (failurePolicy Fail)"
 	decided := decidedBy(virtual, decision.refused)
 	if !p.FailsClosed() {
-		consequence = fmt.Sprintf("while its backend hangs, this waits %s each time (failurePolicy Ignore)", seconds(p.Timeout))
+		consequence = fmt.Sprintf("while its backend hangs, this waits %s each time (failurePolicy Ignore)", text.Seconds(p.Timeout))
 		decided = decidedBy(virtual, decision.delayed)
 	}
 	return []Problem{{

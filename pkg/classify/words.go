@@ -66,9 +66,6 @@ func sentence(words []string, more int) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// seconds writes a duration as "3 s".
-func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
-
 // day formats the date of t in UTC.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 

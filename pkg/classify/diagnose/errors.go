@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -98,11 +99,11 @@ func Parse(text string) []APIServerError {
 
 // Unrecognized says what is known of a text in which Parse finds nothing: at most
 // the words of a cause, which requests fail of that call no webhook as well.
-func Unrecognized(text string) string {
-	text = unwrapped(text)
+func Unrecognized(message string) string {
+	message = unwrapped(message)
 	for _, known := range callCauses() {
-		if words := known.FindString(text); words != "" {
-			return fmt.Sprintf("no webhook error recognized, only %q, which names no webhook (where one is called: %s)", shortened(words), known.Cause)
+		if words := known.FindString(message); words != "" {
+			return fmt.Sprintf("no webhook error recognized, only %q, which names no webhook (where one is called: %s)", text.Shorten(words, maxDetail), known.Cause)
 		}
 	}
 	return "no webhook error recognized"
@@ -177,7 +178,7 @@ func unwrapped(text string) string {
 // parse reads one match: what the errorPattern covers, and what follows.
 func (s errorPattern) parse(match, rest string) APIServerError {
 	rest = strings.TrimSpace(rest)
-	c := APIServerError{Cause: s.otherwise, URL: calledURL(rest), Detail: shortened(rest)}
+	c := APIServerError{Cause: s.otherwise, URL: calledURL(rest), Detail: text.Shorten(rest, maxDetail)}
 	s.read(&c, s.FindStringSubmatch(match))
 	for _, known := range s.causes {
 		if known.FindString(rest) != "" {
@@ -210,12 +211,4 @@ func (c APIServerError) service() (namespace, name string, port int32) {
 		return "", "", 0
 	}
 	return m[2], m[1], int32(number)
-}
-
-// shortened ends an error where it is long enough to be understood.
-func shortened(text string) string {
-	if runes := []rune(text); len(runes) > maxDetail {
-		return string(runes[:maxDetail-1]) + "…"
-	}
-	return text
 }

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -143,7 +144,7 @@ func (b BudgetChange) String() string {
 	if b.After < b.Before {
 		verb = "falls"
 	}
-	return fmt.Sprintf("the worst case of %s %s from %s to %s", resourcesText(b.Resources), verb, seconds(b.Before), seconds(b.After))
+	return fmt.Sprintf("the worst case of %s %s from %s to %s", resourcesText(b.Resources), verb, text.Seconds(b.Before), text.Seconds(b.After))
 }
 
 // resourcesText lists resources with their operations, those of the same operations

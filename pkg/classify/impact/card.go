@@ -3,10 +3,10 @@ package impact
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -82,7 +82,7 @@ func (c Card) adds() Section {
 	p := c.Profile
 	s := Section{ID: "adds", Heading: headingExtensions, Question: "Which API extensions are added"}
 	s.Answers = append(s.Answers, fmt.Sprintf("the %s webhook %s, registered by %s %s%s", kindOf(p.Type), p.Name, p.Object.Kind, p.Configuration, installed(&p.Registration)))
-	s.Answers = append(s.Answers, fmt.Sprintf("it calls %s; a call may take %s", p.Webhook.Backend, seconds(p.Timeout)))
+	s.Answers = append(s.Answers, fmt.Sprintf("it calls %s; a call may take %s", p.Webhook.Backend, text.Seconds(p.Timeout)))
 	for i := range p.Rules {
 		s.Answers = append(s.Answers, "it is called for "+ruleInWords(&p.Rules[i]))
 	}
@@ -189,7 +189,7 @@ func (c Card) failureModes() Section {
 	s.Answers = append(
 		s.Answers,
 		"the backend is gone or cannot be reached: "+whenDown(p),
-		fmt.Sprintf("the backend hangs: each request waits %s, then the same", seconds(p.Timeout)),
+		fmt.Sprintf("the backend hangs: each request waits %s, then the same", text.Seconds(p.Timeout)),
 	)
 	s.Answers = append(s.Answers, drains(p)...)
 	if p.Webhook.Backend.Kind != inventory.BackendAPIServer {
@@ -215,7 +215,7 @@ func (c Card) health() Section {
 	for _, stop := range Stops(p) {
 		verb := "stops"
 		if !p.FailsClosed() {
-			verb = fmt.Sprintf("waits %s for each request while the backend hangs", seconds(p.Timeout))
+			verb = fmt.Sprintf("waits %s for each request while the backend hangs", text.Seconds(p.Timeout))
 		}
 		s.Answers = append(s.Answers, fmt.Sprintf("%s%s: %s", verb, perhaps(stop.Match), stop.Function))
 	}
@@ -348,5 +348,3 @@ func siblings(p *classify.Profile) []string {
 	}
 	return out
 }
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }

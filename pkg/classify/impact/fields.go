@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -192,9 +193,9 @@ func policyMeaning(_, now *inventory.Webhook) string {
 
 func timeoutMeaning(was, now *inventory.Webhook) string {
 	if longer := now.Timeout - was.Timeout; longer > 0 {
-		return fmt.Sprintf("it can hold up each request %s longer", seconds(longer))
+		return fmt.Sprintf("it can hold up each request %s longer", text.Seconds(longer))
 	}
-	return fmt.Sprintf("it can hold up each request %s less", seconds(was.Timeout-now.Timeout))
+	return fmt.Sprintf("it can hold up each request %s less", text.Seconds(was.Timeout-now.Timeout))
 }
 
 func reinvocationMeaning(_, now *inventory.Webhook) string {

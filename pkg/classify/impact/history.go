@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -206,27 +207,18 @@ func newPastChange(r Registration) PastChange {
 		}
 		past := PastWebhook{Ref: w.Ref}
 		sentences := w.Sentences()
-		for i, text := range sentences {
+		for i, sentence := range sentences {
 			if left <= 0 {
 				past.Sentences = append(past.Sentences, "differs in "+inventory.Counted(len(sentences)-i, "more way"))
 				break
 			}
-			past.Sentences = append(past.Sentences, shortened(text, min(maxSentence, left)))
-			left -= len(text)
+			past.Sentences = append(past.Sentences, text.Shorten(sentence, min(maxSentence, left)))
+			left -= len(sentence)
 		}
 		left -= len(w.Name)
 		out.Webhooks = append(out.Webhooks, past)
 	}
 	return out
-}
-
-// shortened is a text of at most so many bytes before the sign that it goes on, apart
-// from the longer one.
-func shortened(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // findingChanges are the findings that are new or worse, and those that are gone, as
@@ -273,7 +265,7 @@ func newPastFindings(all []*classify.Finding, meant func(*classify.Finding) bool
 		case len(out.Findings) == maxOfFindings:
 			out.More++
 		default:
-			out.Findings = append(out.Findings, PastFinding{f.Check, f.Severity, f.Webhook, shortened(f.Message, maxMessage)})
+			out.Findings = append(out.Findings, PastFinding{f.Check, f.Severity, f.Webhook, text.Shorten(f.Message, maxMessage)})
 		}
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -146,7 +147,7 @@ func conversionInWords(p *classify.Profile) string {
 
 // latency says what the webhook adds at worst.
 func latency(p *classify.Profile) string {
-	limit := seconds(p.Timeout)
+	limit := text.Seconds(p.Timeout)
 	switch {
 	case p.Type == inventory.Conversion:
 		return fmt.Sprintf("adds up to %s for each object that is read or written in another version than it is stored in", limit)

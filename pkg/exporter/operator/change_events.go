@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -67,7 +68,7 @@ func (e *changeEvents) flush(ctx context.Context, create createEvent, now time.T
 // is the same for the same change, so that two replicas that both believe they lead
 // record it once.
 func changeEvent(c impact.PastChange, omitted int) *corev1.Event {
-	message := shorten(c.String(), maxMessage)
+	message := text.Shorten(c.String(), maxMessage)
 	h := fnv.New64a()
 	fmt.Fprint(h, message, c.UID, c.At.Truncate(eventWindow).Unix())
 	if omitted > 0 {

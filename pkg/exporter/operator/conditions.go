@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -152,7 +153,7 @@ func errorCondition(e classify.OperatorError) metav1.Condition {
 	case len(e.Degradations) > 0:
 		return condition(e.Name, metav1.ConditionTrue, commonReason(e.Degradations), bounded(messages(e.Degradations)))
 	case e.Unreadable != nil:
-		return condition(e.Name, metav1.ConditionUnknown, "CannotRead", clipped("Cannot read "+e.Unreadable.Error()))
+		return condition(e.Name, metav1.ConditionUnknown, "CannotRead", text.Shorten("Cannot read "+e.Unreadable.Error(), maxLength))
 	}
 	return condition(e.Name, metav1.ConditionFalse, asExpected, noProblems)
 }
@@ -227,18 +228,10 @@ func bounded(all []string) string {
 	shown := all[:min(len(all), maxLines)]
 	out := make([]string, 0, len(shown)+1)
 	for _, l := range shown {
-		out = append(out, clipped(l))
+		out = append(out, text.Shorten(l, maxLength))
 	}
 	if more := len(all) - len(shown); more > 0 {
 		out = append(out, fmt.Sprintf("And %d more.", more))
 	}
 	return strings.Join(out, "\n")
-}
-
-// clipped cuts a text at a rune's boundary.
-func clipped(s string) string {
-	if len(s) <= maxLength {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxLength], "") + "…"
 }

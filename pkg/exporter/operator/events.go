@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -345,7 +346,7 @@ func (t transition) event(window time.Time, omitted int) *corev1.Event {
 	if t.gone {
 		kind, reason, message = corev1.EventTypeNormal, reasonGone, fmt.Sprintf("%s: no longer true of %s %s", t.Check, t.Webhook.Type.Noun(), t.Webhook.Name)
 	}
-	message = shorten(message, maxMessage)
+	message = text.Shorten(message, maxMessage)
 	if omitted > 0 {
 		message += fmt.Sprintf("; and %d more critical findings came or went", omitted)
 	}
@@ -369,9 +370,4 @@ func (t transition) event(window time.Time, omitted int) *corev1.Event {
 		LastTimestamp:  at,
 		Count:          1,
 	}
-}
-
-// shorten returns the text with at most so many bytes.
-func shorten(text string, limit int) string {
-	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }

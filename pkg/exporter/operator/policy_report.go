@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -97,7 +98,7 @@ func resultOf(f *classify.Finding, r *classify.Report) policyResult {
 		"runbook": report.RunbookURL(f.Check.Name),
 	}
 	if f.Fix != "" {
-		properties["fix"] = shorten(f.Fix, maxFix)
+		properties["fix"] = text.Shorten(f.Fix, maxFix)
 	}
 	if f.Resource != (inventory.Resource{}) {
 		properties["resource"] = f.Resource.String()
@@ -111,7 +112,7 @@ func resultOf(f *classify.Finding, r *classify.Report) policyResult {
 		Severity: severities[f.Severity],
 		Result:   outcome,
 		Scored:   outcome == "fail",
-		Message:  shorten(fmt.Sprintf("%s %s %s", f.Webhook.Type.Noun(), f.Webhook.Name, f.Message), maxMessage),
+		Message:  text.Shorten(fmt.Sprintf("%s %s %s", f.Webhook.Type.Noun(), f.Webhook.Name, f.Message), maxMessage),
 		Resources: []policySubject{{
 			APIVersion: apiVersions[kind],
 			Kind:       kind,

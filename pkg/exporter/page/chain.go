@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -55,8 +56,6 @@ type deadlineRow struct {
 	Missed bool
 }
 
-func secondsText(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
-
 // endOf is when the API server ends a request, whatever it waits for; never a CONNECT.
 func endOf(op admission.Operation) time.Duration {
 	if op == admission.Connect {
@@ -70,9 +69,9 @@ func endOf(op admission.Operation) time.Duration {
 // webhooks may take.
 func worstText(op admission.Operation, total time.Duration) string {
 	if end := endOf(op); total > end {
-		return secondsText(end) + " of " + secondsText(total)
+		return text.Seconds(end) + " of " + text.Seconds(total)
 	}
-	return secondsText(total)
+	return text.Seconds(total)
 }
 
 func (v *view) chain(c admission.Chain) *chain {
@@ -93,11 +92,11 @@ func (v *view) chain(c admission.Chain) *chain {
 		{budget.Validating, "the slowest validating one"},
 	} {
 		if part.seconds > 0 {
-			out.Parts = append(out.Parts, secondsText(part.seconds)+" "+part.what)
+			out.Parts = append(out.Parts, text.Seconds(part.seconds)+" "+part.what)
 		}
 	}
 	for _, d := range report.Deadlines(c.Request.Operation) {
-		out.Deadlines = append(out.Deadlines, deadlineRow{"the " + secondsText(d.After) + " " + d.Whose, budget.Total() >= d.After})
+		out.Deadlines = append(out.Deadlines, deadlineRow{"the " + text.Seconds(d.After) + " " + d.Whose, budget.Total() >= d.After})
 	}
 	steps := report.NewExplanation(report.Explained{Chain: c}).Chain
 	for _, s := range steps[:min(len(steps), v.limits().steps)] {
@@ -105,7 +104,7 @@ func (v *view) chain(c admission.Chain) *chain {
 	}
 	out.MoreSteps = len(steps) - len(out.Steps)
 	if s := c.Conversion; s != nil {
-		out.Conversion = &conversionStep{v.webhook(s.Webhook.Ref), s.Detail, secondsText(s.Webhook.Timeout), s.Match == admission.Maybe}
+		out.Conversion = &conversionStep{v.webhook(s.Webhook.Ref), s.Detail, text.Seconds(s.Webhook.Timeout), s.Match == admission.Maybe}
 	}
 	return out
 }
@@ -116,7 +115,7 @@ func (v *view) step(s report.ChainStep) stepRow {
 	if s.Type.IsPolicy() {
 		row.BroughtBy = boundBy(s)
 	} else {
-		row.Seconds = secondsText(time.Duration(s.TimeoutSeconds) * time.Second)
+		row.Seconds = text.Seconds(time.Duration(s.TimeoutSeconds) * time.Second)
 	}
 	if o := v.Snapshot.Observed; o != nil {
 		cells := report.ObservedCells(o, ref)
@@ -194,7 +193,7 @@ func (v *view) draw(c admission.Chain) *waterfall {
 	scale := func(d time.Duration) int { return int(float64(plotWidth) * min(d, total).Seconds() / total.Seconds()) }
 	addBar := func(label, style string, begin, length time.Duration, p99 inventory.Quantile) {
 		y := len(w.Bars) * rowHeight
-		b := bar{Label: shorten(label, maxLabel), X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(begin+length)-scale(begin), 2), TextY: y + barTop - 4, Style: style, Seconds: secondsText(length)}
+		b := bar{Label: shorten(label, maxLabel), X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(begin+length)-scale(begin), 2), TextY: y + barTop - 4, Style: style, Seconds: text.Seconds(length)}
 		b.SecondsX = b.X + b.W + 5
 		if p99.Known {
 			b.Tick = b.X + min(scale(time.Duration(p99.Seconds*float64(time.Second))), b.W)
@@ -220,7 +219,7 @@ func (v *view) draw(c admission.Chain) *waterfall {
 	}
 	w.finish(c, total, scale)
 	if c.Budget().Total() > end {
-		w.More = fmt.Sprintf("The API server ends the request after %s: of %s, what would come later is not called. ", secondsText(end), secondsText(c.Budget().Total()))
+		w.More = fmt.Sprintf("The API server ends the request after %s: of %s, what would come later is not called. ", text.Seconds(end), text.Seconds(c.Budget().Total()))
 	}
 	if omitted > 0 {
 		w.More += fmt.Sprintf("… and %d more, which are called as well", omitted)
@@ -252,7 +251,7 @@ func (w *waterfall) finish(c admission.Chain, total time.Duration, scale func(ti
 			if n := len(w.Marks); n > 0 && x-w.Marks[n-1].X < markWidth {
 				w.Marks[n-1].Label = ""
 			}
-			w.Marks = append(w.Marks, mark{X: x, Label: secondsText(d.After), Deadline: true, Bottom: bottom})
+			w.Marks = append(w.Marks, mark{X: x, Label: text.Seconds(d.After), Deadline: true, Bottom: bottom})
 		}
 	}
 	w.Marks = append(w.Marks, mark{X: plotLeft, Label: "0 s", Bottom: bottom, Anchor: "start"})
@@ -261,7 +260,7 @@ func (w *waterfall) finish(c admission.Chain, total time.Duration, scale func(ti
 			w.Marks[i].Anchor = "middle"
 		}
 	}
-	w.Description = fmt.Sprintf("%s, at worst %s: the mutating webhooks one after the other, then the validating ones at once.", inventory.Counted(len(c.Steps), "webhook"), secondsText(total))
+	w.Description = fmt.Sprintf("%s, at worst %s: the mutating webhooks one after the other, then the validating ones at once.", inventory.Counted(len(c.Steps), "webhook"), text.Seconds(total))
 }
 
 // LabelX is where the label of a bar starts, so that it ends inside the drawing.

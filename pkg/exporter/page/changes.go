@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -125,7 +125,7 @@ func (v *view) pastFindings(f impact.PastFindings) pastFindings {
 	for _, f := range f.Findings {
 		out.Rows = append(out.Rows, findingRow{
 			Severity: f.Severity.String(), Check: v.check(f.Check), Webhook: v.webhookNow(f.Webhook),
-			Type: typeTitle(f.Webhook.Type), Registered: f.Webhook.Configuration, Message: report.Clean(f.Message),
+			Type: typeTitle(f.Webhook.Type), Registered: f.Webhook.Configuration, Message: text.Clean(f.Message),
 		})
 	}
 	return out

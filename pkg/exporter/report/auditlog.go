@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -412,9 +413,9 @@ func auditCells(l AuditLine) []string {
 	case "unknown":
 		configurations = "-"
 	}
-	out := []string{Clean(l.Name), string(l.Type), Clean(l.By)}
+	out := []string{text.Clean(l.Name), string(l.Type), text.Clean(l.By)}
 	for _, n := range []int{l.Requests, l.Mutated, l.Denied, l.Failed, l.FailedOpen, l.Audited, l.Slow} {
 		out = append(out, fmt.Sprint(n))
 	}
-	return append(out, added, formatTime(l.Last), Clean(configurations))
+	return append(out, added, formatTime(l.Last), text.Clean(configurations))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -121,7 +122,7 @@ func (b Baseline) String() string {
 	if b.Server == (inventory.Version{}).String() {
 		return "the state of " + formatTime(b.Taken)
 	}
-	return Clean(b.Server) + " of " + formatTime(b.Taken)
+	return text.Clean(b.Server) + " of " + formatTime(b.Taken)
 }
 
 // upgrade is the server version, where the two differ in it.
@@ -129,7 +130,7 @@ func (c Comparison) upgrade() string {
 	if c.Server == c.Baseline.Server {
 		return ""
 	}
-	return ", evaluated for " + Clean(c.Server)
+	return ", evaluated for " + text.Clean(c.Server)
 }
 
 // WriteComparisonMarkdown writes the Comparison for a pull request.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // InContext returns the Document with the context of the kubeconfig at all that it
@@ -90,7 +92,7 @@ func (c ContextTotals) Cells() []string {
 		return []string{"not read", "-", "-", "-", "-", strconv.Itoa(c.Errors)}
 	}
 	n := c.Totals.Findings
-	out := []string{Clean(c.Server)}
+	out := []string{text.Clean(c.Server)}
 	for _, count := range []int{c.Totals.Webhooks, n.Critical, n.Warning, n.Info, c.Errors} {
 		out = append(out, strconv.Itoa(count))
 	}
@@ -109,7 +111,7 @@ func WriteContexts(w io.Writer, d Document) error {
 	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(t, "\n"+strings.Join(ContextHeadings, "\t"))
 	for _, c := range d.Contexts {
-		fmt.Fprintln(t, Clean(c.Context)+"\t"+strings.Join(c.Cells(), "\t"))
+		fmt.Fprintln(t, text.Clean(c.Context)+"\t"+strings.Join(c.Cells(), "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("writing report: %w", err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -118,7 +119,7 @@ func (p printer) answer(a diagnose.Answer) {
 	p.paragraph(word{}, slices.Concat(words(errorTitle(a.APIServerError), bold), words(string(a.Cause), red)))
 	p.labeled("means:", words(a.Meaning, plain))
 	if a.Detail != "" {
-		p.labeled("error:", words(Clean(a.Detail), dim))
+		p.labeled("error:", words(text.Clean(a.Detail), dim))
 	}
 	for _, profile := range a.Profiles {
 		p.labeled("webhook:", webhookLine(profile))

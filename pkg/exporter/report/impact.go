@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 )
 
@@ -129,7 +130,7 @@ func (p printer) section(s impactSection) {
 
 // code writes what is for copying: it is never wrapped.
 func (p printer) code(line string) {
-	p.WriteString(strings.Repeat(" ", 6) + Clean(line))
+	p.WriteString(strings.Repeat(" ", 6) + text.Clean(line))
 	p.newline()
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -46,7 +47,7 @@ func (i Input) String() string {
 	for _, lack := range i.Lacks {
 		s.WriteString(" " + capital(strings.TrimSuffix(lack, ".")) + ".")
 	}
-	return Clean(s.String())
+	return text.Clean(s.String())
 }
 
 func (i Input) name() string {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -60,7 +61,7 @@ type junitOutcome struct {
 func WriteJUnit(w io.Writer, d Document, limit classify.Severity) error {
 	suite := junitSuite{Name: "webhook-auditor"}
 	if d.Observed != nil {
-		suite.Properties = &junitProperties{[]junitProperty{{"observed", Clean(d.Observed.sourceLine())}}}
+		suite.Properties = &junitProperties{[]junitProperty{{"observed", text.Clean(d.Observed.sourceLine())}}}
 	}
 	found, observed := map[inventory.Ref]bool{}, d.observed()
 	for _, f := range d.Findings {
@@ -75,7 +76,7 @@ func WriteJUnit(w io.Writer, d Document, limit classify.Severity) error {
 		}
 	}
 	for _, e := range d.Errors {
-		suite.add(junitCase{Class: "errors", Name: Clean(e.Source), Error: &junitOutcome{Message: Clean(e.String())}})
+		suite.add(junitCase{Class: "errors", Name: text.Clean(e.Source), Error: &junitOutcome{Message: text.Clean(e.String())}})
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return fmt.Errorf("writing report: %w", err)
@@ -131,7 +132,7 @@ func class(r inventory.Ref) string { return string(r.Type) + "/" + r.Configurati
 
 func findingCase(f Finding, limit classify.Severity) junitCase {
 	c := junitCase{Class: class(f.ref()), Name: f.Name + ": " + f.Check, File: f.Source.File, Line: f.Source.Line}
-	message := Clean(f.Type.Noun() + " " + f.Name + " " + f.Message)
+	message := text.Clean(f.Type.Noun() + " " + f.Name + " " + f.Message)
 	switch {
 	case f.Acknowledged:
 		c.Skipped = &junitOutcome{Message: "acknowledged: " + message}

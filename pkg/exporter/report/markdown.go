@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // WriteMarkdown writes the findings for an issue or a pull request: a table,
@@ -86,7 +88,7 @@ func fixMarkdown(fix string) string {
 			inCode = !inCode
 		}
 		if inCode {
-			b.WriteString(Clean(line) + "\n")
+			b.WriteString(text.Clean(line) + "\n")
 		} else {
 			b.WriteString(markdown(line) + "\n")
 		}
@@ -119,12 +121,12 @@ var special = strings.NewReplacer(
 )
 
 // escape makes text show as it is, on one line.
-func escape(s string) string { return special.Replace(Clean(s)) }
+func escape(s string) string { return special.Replace(text.Clean(s)) }
 
 // markdown escapes a line of a fix, but for its commands, which become code.
 func markdown(s string) string {
 	var b strings.Builder
-	for _, part := range fixParts(Clean(s)) {
+	for _, part := range fixParts(text.Clean(s)) {
 		if part.Command {
 			b.WriteString(code(part.Text))
 		} else {
@@ -136,7 +138,7 @@ func markdown(s string) string {
 
 // code returns a code span that shows s as it is.
 func code(s string) string {
-	s = Clean(s)
+	s = text.Clean(s)
 	fence := strings.Repeat("`", longestRun(s)+1)
 	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
 		s = " " + s + " "

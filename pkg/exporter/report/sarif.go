@@ -12,6 +12,7 @@ import (
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -72,7 +73,7 @@ func sarifRule(c *classify.Check) *sarif.ReportingDescriptor {
 func sarifResult(f Finding, o *Observed) *sarif.Result {
 	result := sarif.NewRuleResult(f.Check).
 		WithLevel(sarifLevels[f.Severity]).
-		WithMessage(sarif.NewTextMessage(Clean(f.Type.Noun()+" "+f.Name+" "+f.Message) + ".\n" + f.Fix)).
+		WithMessage(sarif.NewTextMessage(text.Clean(f.Type.Noun()+" "+f.Name+" "+f.Message) + ".\n" + f.Fix)).
 		AddLocation(sarifLocation(f))
 	if f.Acknowledged {
 		result.AddSuppression(sarif.NewSuppression().WithKind("external"))
@@ -131,7 +132,7 @@ func sarifInvocation(d Document) *sarif.Invocation {
 		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, line))
 	}
 	if d.Observed != nil {
-		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, Clean(d.Observed.sourceLine())))
+		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, text.Clean(d.Observed.sourceLine())))
 	}
 	return invocation
 }

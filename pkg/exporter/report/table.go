@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // column is a column of a table of findings.
@@ -78,7 +80,7 @@ func writeRows(w io.Writer, d Document, columns []column) error {
 	t := newTable(w, inContexts(columns, d.Findings))
 	t.rows("", d.Findings)
 	if d.Observed != nil {
-		return t.end(d.summary() + "\n" + Clean(d.Observed.sourceLine()))
+		return t.end(d.summary() + "\n" + text.Clean(d.Observed.sourceLine()))
 	}
 	return t.end(d.summary())
 }
@@ -121,7 +123,7 @@ func (t *table) rows(prefix string, findings []Finding) {
 		t.header = ""
 		cells := make([]string, 0, len(t.columns))
 		for _, c := range t.columns {
-			cells = append(cells, Clean(c.value(f)))
+			cells = append(cells, text.Clean(c.value(f)))
 		}
 		fmt.Fprintln(t, prefix+strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 	}

@@ -6,8 +6,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // style is the parameter of a terminal's "select graphic rendition" sequence.
@@ -79,7 +80,7 @@ func (p printer) write(current style, w word) style {
 // verbatim writes a line as it is, without the control characters of a terminal.
 func (p printer) verbatim(line string) {
 	p.WriteString(strings.Repeat(" ", hanging))
-	p.WriteString(Clean(line))
+	p.WriteString(text.Clean(line))
 	p.newline()
 }
 
@@ -93,15 +94,15 @@ var unbroken = regexp.MustCompile(`'[^']*'(?:"'"'[^']*')*\S*|(?:` + command + `|
 
 // words are a text on one line, with one space where there were several; what
 // is for the shell stays as it is.
-func words(text string, s style) []word {
-	text = Clean(text)
-	if strings.Contains(text, "  ") || strings.HasPrefix(text, " ") || strings.HasSuffix(text, " ") {
-		text = strings.Join(unbroken.FindAllString(text, -1), " ")
+func words(line string, s style) []word {
+	line = text.Clean(line)
+	if strings.Contains(line, "  ") || strings.HasPrefix(line, " ") || strings.HasSuffix(line, " ") {
+		line = strings.Join(unbroken.FindAllString(line, -1), " ")
 	}
-	if text == "" {
+	if line == "" {
 		return nil
 	}
-	return []word{{text, s}}
+	return []word{{line, s}}
 }
 
 // unbrokenWords are the pieces in which no line is ever broken.
@@ -113,20 +114,6 @@ func unbrokenWords(text []word) []word {
 		}
 	}
 	return out
-}
-
-// Clean replaces control characters, which a terminal would interpret: names and
-// messages may hold any.
-func Clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case !unicode.IsPrint(r):
-			return utf8.RuneError
-		}
-		return r
-	}, s)
 }
 
 // maxListed is how many items of a list a person reads.

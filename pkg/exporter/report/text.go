@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -249,7 +250,7 @@ func (d Document) server() string {
 	if d.Server == (inventory.Version{}).String() {
 		return "a server of unknown version"
 	}
-	return "server " + Clean(d.Server)
+	return "server " + text.Clean(d.Server)
 }
 
 func unreadableNote(d Document) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -35,7 +36,7 @@ func (t Top) table(w io.Writer, headings []string, lines []TopWebhook, cells fun
 		if len(t.Contexts) == 0 {
 			return ""
 		}
-		return Clean(context) + "\t"
+		return text.Clean(context) + "\t"
 	}
 	fmt.Fprintln(table, prefix("CONTEXT")+strings.Join(headings, "\t"))
 	for _, line := range lines {
@@ -58,8 +59,8 @@ func policyCells(line TopWebhook) []string {
 		failed = "-"
 	}
 	return []string{
-		Clean(line.Name), string(line.Type), fmt.Sprintf("%.2f", o.CallsPerSecond), denied, failed,
-		quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond), Clean(registeredBy(line)),
+		text.Clean(line.Name), string(line.Type), fmt.Sprintf("%.2f", o.CallsPerSecond), denied, failed,
+		quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond), text.Clean(registeredBy(line)),
 	}
 }
 
@@ -75,9 +76,9 @@ func topCells(line TopWebhook) []string {
 		share = percent(o.Share)
 	}
 	return []string{
-		Clean(line.Name), string(line.Type), fmt.Sprintf("%.2f", o.CallsPerSecond),
+		text.Clean(line.Name), string(line.Type), fmt.Sprintf("%.2f", o.CallsPerSecond),
 		quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond), threshold,
-		percent(o.Failing), percent(o.Refused), share, Clean(registeredBy(line)),
+		percent(o.Failing), percent(o.Refused), share, text.Clean(registeredBy(line)),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -345,7 +346,7 @@ const maxMessage = 160
 
 // pattern is a message without its names and numbers.
 func pattern(message string) string {
-	message = strings.Join(strings.Fields(strings.Map(printable, variable.ReplaceAllString(message, "…"))), " ")
+	message = strings.Join(strings.Fields(text.Clean(variable.ReplaceAllString(message, "…"))), " ")
 	if runes := []rune(message); len(runes) > maxMessage {
 		message = string(runes[:maxMessage-1]) + "…"
 	}

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"unicode"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -167,11 +166,4 @@ func quantile(q float64, buckets map[float64]float64) inventory.Quantile {
 	}
 	within := (rank - counts[i-1]) / (counts[i] - counts[i-1])
 	return inventory.Quantile{Seconds: edges[i-1] + (edges[i]-edges[i-1])*within, Known: true}
-}
-
-func printable(r rune) rune {
-	if unicode.IsPrint(r) {
-		return r
-	}
-	return ' '
 }

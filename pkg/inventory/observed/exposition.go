@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -233,13 +234,7 @@ func numbersOf(family string, labels map[string]string, m *dto.Metric) []number 
 	return out
 }
 
-// shortened bounds an error that may quote what a server sent.
-func shortened(err error) error {
-	text := strings.Map(printable, err.Error())
-	if runes := []rune(text); len(runes) > maxError {
-		text = string(runes[:maxError-1]) + "…"
-	}
-	return errors.New(text)
-}
-
 const maxError = 300
+
+// shortened bounds an error that may quote what a server sent.
+func shortened(err error) error { return errors.New(text.Shorten(text.Clean(err.Error()), maxError)) }

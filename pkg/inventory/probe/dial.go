@@ -10,8 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -26,7 +26,7 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 	began := time.Now()
 	chain, answer, err := o.handshake(ctx, t.addresses[t.turn%len(t.addresses)], t.serverName)
 	seen := outcome{
-		Probe:    inventory.Probe{Answer: answer, At: began, Took: time.Since(began), Error: bounded(err)},
+		Probe:    inventory.Probe{Answer: answer, At: began, Took: time.Since(began), Error: errorLine(err)},
 		unrouted: answer == inventory.AnswerUnreachable && lost(err),
 		turn:     t.turn + 1,
 	}
@@ -136,8 +136,8 @@ func verify(chain []*x509.Certificate, t target, at time.Time) map[digest]*inven
 			out[c.digest] = &inventory.ServingCertificate{
 				NotBefore: chain[0].NotBefore,
 				NotAfter:  chain[0].NotAfter,
-				Untrusted: bounded(known(untrusted(chain, roots(c.bundle), at), c.bundle, t.serverName)),
-				Misnamed:  bounded(chain[0].VerifyHostname(t.serverName)),
+				Untrusted: errorLine(known(untrusted(chain, roots(c.bundle), at), c.bundle, t.serverName)),
+				Misnamed:  errorLine(chain[0].VerifyHostname(t.serverName)),
 			}
 		}
 	}
@@ -184,19 +184,10 @@ func known(err error, bundle []byte, serverName string) error {
 	return err
 }
 
-// bounded is an error in one short line.
-func bounded(err error) string {
+// errorLine is an error in one short line, "" without one.
+func errorLine(err error) string {
 	if err == nil {
 		return ""
 	}
-	line := []rune(strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, err.Error()))
-	if len(line) > maxError {
-		line = append(line[:maxError-1], '…')
-	}
-	return string(line)
+	return text.Shorten(text.Clean(err.Error()), maxError)
 }

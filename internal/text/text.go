@@ -1,0 +1,77 @@
+// Package text has what messages, pages and errors do with words: each once.
+package text
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Seconds writes a duration as "3 s".
+func Seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+
+// Clean replaces control characters, which a terminal would interpret: names and
+// messages may hold any.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// more ends a text that goes on.
+const more = "…"
+
+// Shorten returns a text of at most so many bytes, whole characters, with a sign that it
+// goes on.
+func Shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most-len(more)], "") + more
+}
+
+// Similar returns the known names that look like what was typed or contain it, the
+// nearest first, at most so many.
+func Similar(typed string, known []string, most int) []string {
+	typed = strings.ToLower(typed)
+	distance := func(name string) int {
+		name = strings.ToLower(name)
+		if len(typed) > 2 && strings.Contains(name, typed) {
+			return min(1, Edits(typed, name))
+		}
+		return Edits(typed, name)
+	}
+	near := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return distance(name) > 1+len(typed)/4 })
+	slices.SortStableFunc(near, func(a, b string) int { return distance(a) - distance(b) })
+	return near[:min(len(near), most)]
+}
+
+// Edits is Levenshtein's distance: how many bytes to change, add or take away.
+func Edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,70 @@
+package text
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestShorten(t *testing.T) {
+	for _, test := range []struct {
+		in   string
+		most int
+		want string
+	}{
+		{"", 5, ""},
+		{"short", 5, "short"},
+		{"longer", 5, "lo…"},
+		{"ééé", 5, "é…"},
+		{"éa\xffb", 4, "…"},
+	} {
+		got := Shorten(test.in, test.most)
+		if got != test.want || len(got) > test.most || !utf8.ValidString(got) {
+			t.Errorf("Shorten(%q, %d) = %q, want %q", test.in, test.most, got, test.want)
+		}
+	}
+}
+
+func TestClean(t *testing.T) {
+	if got, want := Clean("a\n\tb\x1b[31m é"), "a  b\uFFFD[31m é"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSimilar(t *testing.T) {
+	known := []string{"WebhookSlow", "configmaps", "pods", "podtemplates", "secrets"}
+	for typed, want := range map[string][]string{
+		"pod":         {"pods", "podtemplates"},
+		"secert":      {},
+		"secret":      {"secrets"},
+		"configmap":   {"configmaps"},
+		"webhookslow": {"WebhookSlow"},
+		"":            {},
+		"nothing":     {},
+	} {
+		if got := Similar(typed, known, 5); !slices.Equal(got, want) {
+			t.Errorf("Similar(%q) = %q, want %q", typed, got, want)
+		}
+	}
+	if got := Similar("pod", known, 1); len(got) != 1 {
+		t.Errorf("more than one: %q", got)
+	}
+}
+
+// TestEdits: the distance is 0 for equal texts alone, the same both ways, and no more
+// than the longer text.
+func TestEdits(t *testing.T) {
+	words := []string{"", "a", "pods", "pod", "podtemplates", strings.Repeat("x", 50)}
+	for _, a := range words {
+		for _, b := range words {
+			d := Edits(a, b)
+			if d != Edits(b, a) || (d == 0) != (a == b) || d > max(len(a), len(b)) || d < max(len(a), len(b))-min(len(a), len(b)) {
+				t.Errorf("Edits(%q, %q) = %d", a, b, d)
+			}
+		}
+	}
+	if d := Edits("secret", "secert"); d != 2 {
+		t.Errorf("two letters in another order: %d", d)
+	}
+}
