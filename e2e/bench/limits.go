@@ -76,7 +76,7 @@ func growthLimits() []limit {
 func expressionLimits() []limit {
 	var out []limit
 	for _, e := range expressions {
-		out = append(out, limit{row: cpu, of: e.name, to: withoutExpressions, most: 15, cure: expressionCure})
+		out = append(out, limit{row: cpu, of: e.name, to: withoutExpressions, most: 10, cure: expressionCure})
 	}
 	return out
 }
