@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
@@ -231,12 +232,19 @@ func behave(b webhook.Behaviour) func(context.Context, scenario) error {
 }
 
 // failAndRestartControllers has all conversions fail. The API server notices
-// once a client writes, and controllers that have read everything before do not
-// need to again until they start anew.
+// once a client writes, up to 1.31 half a minute later, and until then answers from
+// its cache; controllers that have read everything before do not need to again until
+// they start anew.
 func failAndRestartControllers(ctx context.Context, s scenario) error {
 	s.Hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
 	if _, err := s.widgets("v1").Patch(ctx, "one", types.MergePatchType, touch(), metav1.PatchOptions{}); err != nil {
 		return err
+	}
+	if err := wait.PollUntilContextTimeout(ctx, time.Second, waitLimit, true, func(ctx context.Context) (bool, error) {
+		_, err := s.widgets("v2").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		return err != nil, nil
+	}); err != nil {
+		return fmt.Errorf("widgets are still listed from the API server's cache: %w", err)
 	}
 	return s.Plane.Controllers.Restart(ctx)
 }
