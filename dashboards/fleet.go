@@ -203,30 +203,22 @@ func outdatedPanel() Panel {
 	}
 }
 
-// registeredAs identifies what is registered in several clusters, variant what of it a
-// webhook's series has.
-const (
-	registeredAs = "type, configuration, name"
-	variant      = registeredAs + ", failure_policy, match_policy, service_namespace, service_name"
-)
-
-// registrations is one series per cluster, webhook and variant.
-const registrations = `group by (cluster, ` + variant + `) (webhook_auditor_webhook_info{cluster=~"$cluster"})`
-
 // drift is one series per webhook and way to register it that is not that of most
 // clusters: in how many it is so.
 func drift() string {
+	registrations := recordedOf(promql.FleetRegistrations, promql.Variant)
+	timeouts := recordedOf(promql.FleetTimeouts, promql.RegisteredAs+", timeout")
 	rarely := func(clusters string) string {
-		return fmt.Sprintf("(%[2]s\n< on (%[1]s) group_left () max by (%[1]s) (%[2]s))", registeredAs, clusters)
+		return fmt.Sprintf("(%[2]s\n< on (%[1]s) group_left () max by (%[1]s) (%[2]s))", promql.RegisteredAs, clusters)
 	}
-	timeouts := `count_values by (` + registeredAs + `) ("timeout", max by (cluster, ` + registeredAs + `) (webhook_auditor_webhook_timeout_seconds{cluster=~"$cluster"}))`
-	all := "count by (type, configuration) (group by (cluster, type, configuration) (" + registrations + "))"
-	lacking := fmt.Sprintf("(-1 * (count by (%s) (%s)\n- on (type, configuration) group_left () %s) > 0)", registeredAs, registrations, all)
-	return either(rarely("count by ("+variant+") ("+registrations+")"), rarely(timeouts), withLabel(lacking, "failure_policy", "not registered", "failure_policy"))
+	all := recordedOf(promql.FleetConfigurations, "type, configuration")
+	lacking := fmt.Sprintf("(-1 * (sum by (%s) (%s)\n- on (type, configuration) group_left () %s) > 0)", promql.RegisteredAs, registrations, all)
+	return either(rarely(registrations), rarely(timeouts), withLabel(lacking, "failure_policy", "not registered", "failure_policy"))
 }
 
-// driftPanel reads two series of each webhook of each cluster, so that its row is opened
-// when it is needed.
+// recordedOf is what the rules of a store of all clusters record, once where replicas do.
+func recordedOf(record, by string) string { return fmt.Sprintf("max by (%s) (%s)", by, record) }
+
 func driftPanel() Panel {
 	rows := fmt.Sprintf("topk(%d, %s)", mostRows, drift())
 	for _, label := range []string{"failure_policy", "match_policy", "service_namespace", "service_name", "timeout"} {
@@ -234,9 +226,9 @@ func driftPanel() Panel {
 	}
 	return Panel{
 		Title:       "Registered otherwise than in most clusters",
-		Description: "The same configuration differs between clusters: in so many it is registered like this, and otherwise in most. At most twenty.",
+		Description: "The same configuration differs between clusters: in so many of all it is registered like this, and otherwise in most. At most twenty.",
 		Kind:        Table, Unit: unitCount, Width: 24, Height: 12,
-		Queries: []Query{{Expr: ranked(rows, registrations, "name", "None")}},
+		Queries: []Query{{Expr: ranked(rows, promql.FleetRegistrations, "name", "None")}},
 		Columns: []Column{
 			{Field: "name", Title: "Webhook", Unit: unitText, Links: acrossClusters},
 			{Field: "type", Title: "Type", Unit: unitText, Width: 86, Texts: typeNames},
@@ -249,7 +241,7 @@ func driftPanel() Panel {
 			{Field: "service_name", Title: "Service", Unit: unitText, Width: 100},
 			linkCluster,
 		},
-		Unknown: unknownTable,
+		Unknown: "Unknown: nothing is recorded by the rules that print rules --fleet-central prints.",
 	}
 }
 

@@ -21,12 +21,12 @@ const threeClusters = `
   cluster_version:webhook_auditor_build_info:top2{cluster="bad",version="v2"} 1x20
   cluster_version:webhook_auditor_build_info:top2{cluster="better",version="v2"} 1x20
   cluster_version:webhook_auditor_build_info:top2{cluster="good",version="v1"} 1x20
-  webhook_auditor_webhook_info{cluster="bad",type="admit",configuration="mesh",name="sidecar.example.com",failure_policy="Ignore"} 1x20
-  webhook_auditor_webhook_info{cluster="good",type="admit",configuration="mesh",name="sidecar.example.com",failure_policy="Fail"} 1x20
-  webhook_auditor_webhook_info{cluster="better",type="admit",configuration="mesh",name="sidecar.example.com",failure_policy="Fail"} 1x20
-  webhook_auditor_webhook_info{cluster="better",type="admit",configuration="mesh",name="gateway.example.com",failure_policy="Fail"} 1x20
-  webhook_auditor_webhook_timeout_seconds{cluster="good",type="admit",configuration="mesh",name="sidecar.example.com"} 5x20
-  webhook_auditor_webhook_timeout_seconds{cluster="better",type="admit",configuration="mesh",name="sidecar.example.com"} 5x20
+  clusters:webhook_auditor_webhook_info:count{type="admit",configuration="mesh",name="sidecar.example.com",failure_policy="Ignore"} 1x20
+  clusters:webhook_auditor_webhook_info:count{type="admit",configuration="mesh",name="sidecar.example.com",failure_policy="Fail"} 2x20
+  clusters:webhook_auditor_webhook_info:count{type="admit",configuration="mesh",name="sidecar.example.com",failure_policy="Fail",replica="b"} 2x20
+  clusters:webhook_auditor_webhook_info:count{type="admit",configuration="mesh",name="gateway.example.com",failure_policy="Fail"} 1x20
+  clusters:webhook_auditor_webhook_timeout_seconds:count_values{type="admit",configuration="mesh",name="sidecar.example.com",timeout="5"} 2x20
+  clusters:webhook_auditor_configurations:count{type="admit",configuration="mesh"} 3x20
 `
 
 // TestFleet evaluates the tables of the board about all clusters: with two replicas of a
@@ -36,7 +36,8 @@ func TestFleet(t *testing.T) {
   cluster:webhook_auditor_webhooks_failing:count{cluster="good"} 0x20
   cluster:webhook_auditor_snapshot_timestamp_seconds:max{cluster="good"} 0+60x20
   cluster_version:webhook_auditor_build_info:top2{cluster="good",version="v1"} 1x20
-  webhook_auditor_webhook_info{cluster="good",type="admit",configuration="mesh",name="sidecar.example.com",failure_policy="Fail"} 1x20
+  clusters:webhook_auditor_webhook_info:count{type="admit",configuration="mesh",name="sidecar.example.com",failure_policy="Fail"} 1x20
+  clusters:webhook_auditor_configurations:count{type="admit",configuration="mesh"} 1x20
 `
 	for _, test := range []struct {
 		panel     Panel

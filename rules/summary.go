@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
@@ -76,6 +78,45 @@ func RenderSummary(form Form, o Options) ([]byte, error) {
 		return write([]any{allowed(telemetry)})
 	}
 	return write([]any{ruleFileOf(form, groups)})
+}
+
+// centralForms are those of the rules of a store of all clusters.
+var centralForms = []Form{PrometheusRule, RuleFile, Thanos, Mimir}
+
+// RenderCentral returns the rules of a store of all clusters in the form: what no cluster
+// can record, as it compares them.
+func RenderCentral(form Form, o Options) ([]byte, error) {
+	if !slices.Contains(centralForms, form) {
+		return nil, fmt.Errorf("--form=%s: must be one of %q with --fleet-central", form, centralForms)
+	}
+	if o.Selector != "" {
+		return nil, fmt.Errorf("--selector: must be given without --fleet-central: what is recorded of a selection cannot be distinguished")
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	group := o.centralGroup()
+	if form == PrometheusRule {
+		return write([]any{o.object(form, group)})
+	}
+	return write([]any{ruleFileOf(form, []monitoringv1.RuleGroup{group})})
+}
+
+// centralGroup compares the clusters of a store. Its expressions read two series of each
+// webhook of each cluster, which takes seconds where there are many, so that they are
+// evaluated seldom; as they count clusters, they do not group by them.
+func (o Options) centralGroup() monitoringv1.RuleGroup {
+	label := o.clusterLabel()
+	per := func(by, metric string) string { return fmt.Sprintf("max by (%s, %s) (%s)", label, by, metric) }
+	out := monitoringv1.RuleGroup{Name: "webhook-auditor-clusters", Interval: duration(o.scale(2 * time.Minute))}
+	for _, r := range []RecordingRule{
+		{Name: promql.FleetRegistrations, Expr: "count by (" + promql.Variant + ") (" + per(promql.Variant, "webhook_auditor_webhook_info") + ")"},
+		{Name: promql.FleetTimeouts, Expr: "count_values by (" + promql.RegisteredAs + `) ("timeout", ` + per(promql.RegisteredAs, "webhook_auditor_webhook_timeout_seconds") + ")"},
+		{Name: promql.FleetConfigurations, Expr: "count by (type, configuration) (" + per("type, configuration", "webhook_auditor_webhook_info") + ")"},
+	} {
+		out.Rules = append(out.Rules, monitoringv1.Rule{Record: r.Name, Expr: intstr.FromString(r.Expr)})
+	}
+	return out
 }
 
 // acmAllowlist is the ConfigMap of what Advanced Cluster Management collects of

@@ -26,7 +26,13 @@ import (
 // summaryOf evaluates the summary over series, and returns its values by series.
 func summaryOf(t *testing.T, series ...string) map[string]float64 {
 	t.Helper()
-	out, err := RenderSummary(RuleFile, Options{})
+	return recordsOf(t, RenderSummary, Options{}, series)
+}
+
+// recordsOf evaluates rules over series, and returns the values of their records.
+func recordsOf(t *testing.T, render func(Form, Options) ([]byte, error), o Options, series []string) map[string]float64 {
+	t.Helper()
+	out, err := render(RuleFile, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +176,7 @@ func TestSummaryForms(t *testing.T) {
 // TestRuleFiles: Thanos and Mimir read alerts and summary as Prometheus' own parser
 // does, but for what is theirs.
 func TestRuleFiles(t *testing.T) {
-	for _, render := range []func(Form, Options) ([]byte, error){Render, RenderSummary} {
+	for _, render := range []func(Form, Options) ([]byte, error){Render, RenderSummary, RenderCentral} {
 		for form, theirs := range map[Form]string{Thanos: "partial_response_strategy: warn\n", Mimir: "namespace: webhook-auditor\n"} {
 			out, err := render(form, Options{})
 			if err != nil {
@@ -185,6 +191,37 @@ func TestRuleFiles(t *testing.T) {
 				t.Errorf("%s: %v", form, errs[0])
 			}
 		}
+	}
+}
+
+// TestCentral: clusters are counted by how a webhook is registered there, whichever label
+// distinguishes them, and each once.
+func TestCentral(t *testing.T) {
+	var series []string
+	for cluster, policy := range map[string]string{"a": "Fail", "b": "Fail", "c": "Ignore"} {
+		for _, instance := range []string{"1", "2"} {
+			of := fmt.Sprintf(`type="admit",configuration="mesh",name="w",site=%q,instance=%q`, cluster, instance)
+			series = append(series, fmt.Sprintf(`webhook_auditor_webhook_info{failure_policy=%q,%s} 1x30`, policy, of),
+				fmt.Sprintf(`webhook_auditor_webhook_timeout_seconds{%s} %dx30`, of, len(policy)))
+		}
+	}
+	want := map[string]float64{
+		`{__name__="clusters:webhook_auditor_webhook_info:count", configuration="mesh", failure_policy="Fail", name="w", type="admit"}`:         2,
+		`{__name__="clusters:webhook_auditor_webhook_info:count", configuration="mesh", failure_policy="Ignore", name="w", type="admit"}`:       1,
+		`{__name__="clusters:webhook_auditor_webhook_timeout_seconds:count_values", configuration="mesh", name="w", timeout="4", type="admit"}`: 2,
+		`{__name__="clusters:webhook_auditor_webhook_timeout_seconds:count_values", configuration="mesh", name="w", timeout="6", type="admit"}`: 1,
+		`{__name__="clusters:webhook_auditor_configurations:count", configuration="mesh", type="admit"}`:                                        3,
+	}
+	if got := recordsOf(t, RenderCentral, Options{ClusterLabel: "site"}, series); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, o := range []Options{{Selector: `a="b"`}, {ClusterLabel: "-"}} {
+		if _, err := RenderCentral(RuleFile, o); err == nil {
+			t.Errorf("%+v: no error", o)
+		}
+	}
+	if _, err := RenderCentral(ACM, Options{}); err == nil || !strings.Contains(err.Error(), "--fleet-central") {
+		t.Errorf("%s: %v", ACM, err)
 	}
 }
 

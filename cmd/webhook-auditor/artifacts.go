@@ -87,9 +87,10 @@ func ruleFiles() (map[string][]byte, error) {
 func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	var o rules.Options
 	var form, severities, signals string
-	var summary bool
+	var summary, central bool
 	enumFlag(flags, &form, enum{"form", "", "output format", choices(slices.Concat(rules.Forms, summaryForms))})
 	flags.BoolVar(&summary, "fleet-summary", false, fmt.Sprintf("print what a store of many clusters needs of each: at most %d series, recorded", rules.SummarySeries))
+	flags.BoolVar(&central, "fleet-central", false, "print what a store of many clusters records itself: how webhooks are registered in most of them")
 	enumFlag(flags, &severities, enum{"severities", "", "severity set for signal alerts", []string{string(rules.DefaultSeverities), string(rules.EnhancementSeverities)}})
 	enumFlag(flags, &signals, enum{"signals", "", "where the series of signal alerts come from: API servers that Prometheus scrapes, or auditors that run with --web.observed-metrics", []string{string(rules.APIServerSignals), string(rules.AuditorSignals)}})
 	flags.StringVar(&o.ClusterLabel, "cluster-label", rules.DefaultClusterLabel, "label that identifies the cluster in a shared store")
@@ -114,8 +115,13 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 			return usageError{errors.New("print rules: --cluster-label: must be a label name, as cluster is")}
 		}
 		render := rules.Render
-		if summary {
+		switch {
+		case summary && central:
+			return usageError{errors.New("print rules: --fleet-central: must be given without --fleet-summary, which each cluster records")}
+		case summary:
 			render = rules.RenderSummary
+		case central:
+			render = rules.RenderCentral
 		}
 		b, err := render(rules.Form(form), o)
 		if err != nil {

@@ -57,3 +57,18 @@ const (
 	SummaryWorstFailing   = `cluster_type_name:webhook_auditor_calls_failed:top5`
 	SummaryWorstLatency   = `cluster_type_name:webhook_auditor_call_seconds:p99_top3`
 )
+
+// The records of a store of all clusters: in how many of them each webhook is registered
+// how, with which timeout, and in how many each configuration is.
+const (
+	FleetRegistrations  = `clusters:webhook_auditor_webhook_info:count`
+	FleetTimeouts       = `clusters:webhook_auditor_webhook_timeout_seconds:count_values`
+	FleetConfigurations = `clusters:webhook_auditor_configurations:count`
+)
+
+// RegisteredAs are the labels of a webhook that is registered in several clusters,
+// Variant those and what of it may differ.
+const (
+	RegisteredAs = "type, configuration, name"
+	Variant      = RegisteredAs + ", failure_policy, match_policy, service_namespace, service_name"
+)

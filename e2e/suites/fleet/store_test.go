@@ -39,6 +39,7 @@ func newStore(t *testing.T) *store {
 	t.Helper()
 	s := &store{byClusters: newPager(t), byRuler: newPager(t), both: newPager(t), dir: t.TempDir(), servers: map[string][]string{}}
 	s.print(t, "cluster-summary.yaml", "--form=prometheus", "--fleet-summary")
+	s.print(t, "central.yaml", "--form=thanos", "--fleet-central")
 	if *alerts {
 		s.print(t, "cluster-alerts.yaml", "--form=prometheus")
 		s.print(t, "ruler.yaml", "--form=thanos")
@@ -105,22 +106,21 @@ func (s *store) start(t *testing.T) {
 	t.Helper()
 	ruler, query := ports(t, 2), ports(t, 2)
 	args := []string{"--query.replica-label=replica", "--query.replica-label=prometheus", "--query.lookback-delta=" + scaled(5*time.Minute).String()}
-	if *alerts {
-		s.endpoints = append(s.endpoints, fmt.Sprintf("127.0.0.1:%d", ruler[1]))
-	}
+	s.endpoints = append(s.endpoints, fmt.Sprintf("127.0.0.1:%d", ruler[1]))
 	for _, address := range s.endpoints {
 		args = append(args, "--endpoint="+address)
 	}
 	s.query = fmt.Sprintf("http://127.0.0.1:%d", query[0])
 	s.run(t, "query", query, args...)
-	if !*alerts {
-		return
+	files := []string{"--rule-file=" + s.path("central.yaml")}
+	if *alerts {
+		files = append(files, "--rule-file="+s.path("ruler.yaml"))
 	}
 	// What it sends is valid for four times the delay: on a machine that is so loaded that it
 	// evaluates less often than that, pages would end and begin again.
-	s.run(t, "rule", ruler, "--query="+s.query, "--data-dir="+t.TempDir(), "--rule-file="+s.path("ruler.yaml"), "--eval-interval="+scaled(30*time.Second).String(),
+	s.run(t, "rule", ruler, append(files, "--query="+s.query, "--data-dir="+t.TempDir(), "--eval-interval="+scaled(30*time.Second).String(),
 		"--label=replica=\"ruler\"", "--alert.label-drop=replica", "--resend-delay="+scaled(5*time.Minute).String(),
-		"--alertmanagers.url="+s.byRuler.URL, "--alertmanagers.url="+s.both.URL)
+		"--alertmanagers.url="+s.byRuler.URL, "--alertmanagers.url="+s.both.URL)...)
 }
 
 func ports(t *testing.T, n int) []int {
