@@ -184,8 +184,8 @@ type compiled struct {
 	// full and authorized are the same with other limits: few expressions need one, and
 	// each takes as long to make as hundreds of evaluations.
 	full, authorized func() (cel.Program, error)
-	// expensive is set once the expression cost more than lowCost: it is not
-	// evaluated at that limit again.
+	// expensive is set once the expression cost more than lowCost: where more may be
+	// spent, it is not evaluated at that limit again.
 	expensive atomic.Bool
 	// authorizes says that the expression asks the authorizer.
 	authorizes bool
@@ -270,7 +270,7 @@ func (p *compiled) run(r Request, at stage) outcome {
 	if p.authorizes && r.user.mayEverything() {
 		return p.runAtLength(p.authorized, authorizedCost, vars)
 	}
-	if !p.expensive.Load() {
+	if r.namespaceUnknown || !p.expensive.Load() {
 		out, exceeded := eval(p.low, lowCost, vars)
 		if !exceeded {
 			return out
