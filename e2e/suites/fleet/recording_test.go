@@ -28,9 +28,9 @@ var recordedEnd = time.Date(2026, time.March, 2, 10, 0, 0, 0, time.UTC)
 // pictured are the series that the board of all clusters reads, and for how long.
 var pictured = map[string]time.Duration{
 	`{__name__=~"cluster(_.+)?:webhook_auditor_(webhooks_.+|findings|snapshot.+|build_info|calls_failed|call_seconds):(count|max|top.|p99_top3)"}`: time.Hour,
-	`{__name__=~"clusters:webhook_auditor_.+"}`:                    2 * time.Minute,
-	`ALERTS{severity="critical",alertstate="firing"}`:              time.Hour,
-	`{__name__=~"webhook_auditor_webhook_(info|timeout_seconds)"}`: 2 * time.Minute,
+	`{__name__=~"clusters:webhook_auditor_.+"}`:       2 * time.Minute,
+	`ALERTS{severity="critical",alertstate="firing"}`: time.Hour,
+	`webhook_auditor_webhook_info`:                    2 * time.Minute,
 }
 
 // record writes what the pictures of the board are drawn from, as text that promtool
