@@ -103,8 +103,8 @@ func RenderCentral(form Form, o Options) ([]byte, error) {
 }
 
 // centralGroup compares the clusters of a store. Its expressions read two series of each
-// webhook of each cluster, which takes seconds where there are many, so that they are
-// evaluated seldom; as they count clusters, they do not group by them.
+// webhook of each cluster, and registrations seldom change, so that they are evaluated
+// every two minutes; as they count clusters, they do not group by them.
 func (o Options) centralGroup() monitoringv1.RuleGroup {
 	label := o.clusterLabel()
 	per := func(by, metric string) string { return fmt.Sprintf("max by (%s, %s) (%s)", label, by, metric) }

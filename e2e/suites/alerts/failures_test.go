@@ -231,10 +231,10 @@ func behave(b webhook.Behaviour) func(context.Context, scenario) error {
 	}
 }
 
-// failAndRestartControllers has all conversions fail. The API server notices
-// once a client writes, up to 1.31 half a minute later, and until then answers from
-// its cache; controllers that have read everything before do not need to again until
-// they start anew.
+// failAndRestartControllers has all conversions fail. The API server notices once a
+// client writes, up to half a minute later, and until then answers from its cache
+// (MaxInternalErrorRetryDuration in k8s.io/apiserver/pkg/storage/cacher); controllers that
+// have read everything before do not need to again until they start anew.
 func failAndRestartControllers(ctx context.Context, s scenario) error {
 	s.Hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
 	if _, err := s.widgets("v1").Patch(ctx, "one", types.MergePatchType, touch(), metav1.PatchOptions{}); err != nil {
