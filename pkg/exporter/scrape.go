@@ -52,12 +52,13 @@ type encoding struct {
 // encoder encodes the families of one scrape.
 type encoder struct {
 	encoding
-	buffer *bufio.Writer
+	// buffer is made where something is encoded, not found ready.
+	buffer func() *bufio.Writer
 }
 
 func newEncoder(h http.Header) encoder {
 	format := expfmt.NegotiateAccept(h, expfmt.DefaultOpenMetricsAcceptedFormats()...)
-	return encoder{encoding{format, acceptsGzip(h)}, bufio.NewWriterSize(nil, deflateSize)}
+	return encoder{encoding{format, acceptsGzip(h)}, sync.OnceValue(func() *bufio.Writer { return bufio.NewWriterSize(nil, deflateSize) })}
 }
 
 // maxEncodings bounds what is kept: Prometheus asks for one, a human for another.
@@ -217,13 +218,13 @@ func (e encoder) encode(families []*dto.MetricFamily) block {
 	if e.compressed {
 		out = deflater{&data}
 	}
-	sum := crc32.NewIEEE()
-	e.buffer.Reset(io.MultiWriter(sum, counting{&b.size}, out))
-	encoder := expfmt.NewEncoder(e.buffer, e.format)
+	sum, buffer := crc32.NewIEEE(), e.buffer()
+	buffer.Reset(io.MultiWriter(sum, counting{&b.size}, out))
+	encoder := expfmt.NewEncoder(buffer, e.format)
 	for _, f := range families {
 		_ = encoder.Encode(f)
 	}
-	_ = e.buffer.Flush() // to memory, which never fails
+	_ = buffer.Flush() // to memory, which never fails
 	b.data, b.crc = slices.Clip(data.Bytes()), sum.Sum32()
 	return b
 }

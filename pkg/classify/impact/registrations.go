@@ -72,9 +72,12 @@ func registrations(ctx context.Context, before, after *admission.Matcher, l limi
 	c := newComparison(before, after, start.Steps(ctx))
 	was, now := byConfiguration(before.Snapshot), byConfiguration(after.Snapshot)
 	for _, key := range configurationKeys(after.Snapshot, before.Snapshot) {
-		r := newRegistration(key, was[key], now[key])
 		pairs := differing(was[key], now[key])
-		if len(pairs) == 0 || r.Edit == Added && slices.Contains(l.unread, r.Type) {
+		if len(pairs) == 0 {
+			continue
+		}
+		r := newRegistration(key, was[key], now[key])
+		if r.Edit == Added && slices.Contains(l.unread, r.Type) {
 			continue
 		}
 		if len(out) < l.most && c.step() {
@@ -121,9 +124,8 @@ func configurationKeys(snapshots ...*inventory.Snapshot) []inventory.Ref {
 type comparison struct {
 	before, after *admission.Matcher
 	step          start.Step
-	// names are the namespaces of both, and byLabel those with a label in either.
-	names   []string
-	byLabel map[label][]string
+	// index has the namespaces of both.
+	index func() namespaceIndex
 }
 
 // newRegistration is that of a configuration, before its webhooks are compared.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -156,22 +157,35 @@ func (c comparison) places(p webhookPair, names []string, resources int) (out []
 // label is a label of a namespace.
 type label struct{ key, value string }
 
-// newComparison finds the namespaces that either Snapshot has, sorted, and by their
-// labels.
+// namespaceIndex has the namespaces of two Snapshots, sorted, and by their labels in
+// either.
+type namespaceIndex struct {
+	names   []string
+	byLabel map[label][]string
+}
+
+// newComparison compares two Snapshots. Most changes are of something that no request
+// depends on: the namespaces are not indexed for those.
 func newComparison(before, after *admission.Matcher, step start.Step) comparison {
-	c := comparison{before: before, after: after, step: step, byLabel: map[label][]string{}}
-	for _, m := range []*admission.Matcher{before, after} {
-		for name, namespace := range m.Snapshot.Namespaces {
-			c.names = append(c.names, name)
+	return comparison{before: before, after: after, step: step, index: sync.OnceValue(func() namespaceIndex {
+		return newNamespaceIndex(before.Snapshot, after.Snapshot)
+	})}
+}
+
+func newNamespaceIndex(snapshots ...*inventory.Snapshot) namespaceIndex {
+	out := namespaceIndex{byLabel: map[label][]string{}}
+	for _, s := range snapshots {
+		for name, namespace := range s.Namespaces {
+			out.names = append(out.names, name)
 			own := label{corev1.LabelMetadataName, name} // also where the other does not have it
-			c.byLabel[own] = append(c.byLabel[own], name)
+			out.byLabel[own] = append(out.byLabel[own], name)
 			for key, value := range namespace.Labels {
-				c.byLabel[label{key, value}] = append(c.byLabel[label{key, value}], name)
+				out.byLabel[label{key, value}] = append(out.byLabel[label{key, value}], name)
 			}
 		}
 	}
-	c.names = sortedOnce(c.names)
-	return c
+	out.names = sortedOnce(out.names)
+	return out
 }
 
 func sortedOnce(names []string) []string {
@@ -184,9 +198,9 @@ func sortedOnce(names []string) []string {
 // the selectors name, and others.
 func (c comparison) namespaces(p webhookPair) (names []string, all int) {
 	if c.before.Snapshot.NamespacesKnown && c.after.Snapshot.NamespacesKnown {
-		return sortedOnce(append(c.selectable(p.was), c.selectable(p.now)...)), len(c.names)
+		return sortedOnce(append(c.selectable(p.was), c.selectable(p.now)...)), len(c.index().names)
 	}
-	names = append(slices.Clone(c.names), OtherNamespaces)
+	names = append(slices.Clone(c.index().names), OtherNamespaces)
 	if p.was != nil && !c.before.Snapshot.NamespacesKnown {
 		names = append(names, namedIn(p.was.NamespaceSelector)...)
 	}
@@ -208,11 +222,11 @@ func (c comparison) selectable(w *inventory.Webhook) []string {
 		return r.Operator() == selection.In || r.Operator() == selection.Equals
 	})
 	if i < 0 {
-		return slices.Clone(c.names)
+		return slices.Clone(c.index().names)
 	}
 	var out []string
 	for _, value := range requirements[i].ValuesUnsorted() {
-		out = append(out, c.byLabel[label{requirements[i].Key(), value}]...)
+		out = append(out, c.index().byLabel[label{requirements[i].Key(), value}]...)
 	}
 	return out
 }
