@@ -48,7 +48,7 @@ func TestReferences(t *testing.T) {
 
 func TestCoverageIsPerService(t *testing.T) {
 	services := func(namespace, names string, known bool) contents {
-		scope := watchScope{servicesOfNamespace, namespace, names}
+		scope := watchScope{serviceResource, ofNamespace, namespace, names}
 		return contents{resource: resource{GroupResource: corev1.Resource("services"), scope: scope}, keys: scope.keys(), known: known}
 	}
 	c := coverage([]contents{
@@ -72,7 +72,10 @@ func TestPermissionsAreWhatIsRead(t *testing.T) {
 	s := startServer(t)
 	c := s.clients()
 	read := map[string]bool{}
-	for _, src := range slices.Concat(c.clusterResources(), c.allScoped()) {
+	for _, src := range c.clusterResources() {
+		read[src.Group+"/"+src.Resource] = true
+	}
+	for _, src := range c.scopedResources() {
 		read[src.Group+"/"+src.Resource] = true
 	}
 	granted := map[string]bool{}

@@ -175,7 +175,7 @@ func TestProgress(t *testing.T) {
 // Service that some webhook refers to; the others change no Snapshot.
 func TestObjectWatchOfOwners(t *testing.T) {
 	events := 0
-	r := Clients{}.smallClusterResources(watchScope{kind: endpointsOfCluster})[0]
+	r := Clients{}.resourceIn(watchScope{GroupResource: sliceResource})
 	o := newObjectWatch(r, Options{}.timing(), func(_ *objectWatch, e event) {
 		if e == objectsChanged {
 			events++

@@ -82,15 +82,16 @@ func (c Clients) params(q inventory.ParamQuery, of inventory.Served) resource {
 	client := c.metadata.Resource(schema.GroupVersionResource{Group: of.Group, Version: of.Version, Resource: of.Name})
 	r := resource{
 		GroupResource: schema.GroupResource{Group: of.Group, Resource: of.Name},
-		scope:         watchScope{namespace: q.Namespace},
+		labels:        q.Selector,
 		page:          500, most: maxParams, strip: stripMeta,
 	}
-	return withClient(client.Namespace(q.Namespace), r, func(o *metav1.ListOptions) {
-		o.LabelSelector = q.Selector
-		if q.Name != "" {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, q.Name).String()
-		}
-	})
+	if q.Namespace != "" {
+		r.scope = watchScope{extent: ofNamespace, namespace: q.Namespace}
+	}
+	if q.Name != "" {
+		r.fields = fields.OneTermEqualSelector(metav1.ObjectNameField, q.Name).String()
+	}
+	return withClient(client.Namespace(q.Namespace), r)
 }
 
 // namespacesOf are the namespaces of the objects, each once.

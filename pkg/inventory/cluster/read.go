@@ -72,7 +72,7 @@ func (r *reader) readScopes(ctx context.Context, clients Clients, s *inventory.S
 func (c Clients) resourcesOf(scopes map[watchScope]keySet) []resource {
 	var out []resource
 	for _, scope := range slices.SortedFunc(maps.Keys(scopes), watchScope.compare) {
-		out = append(out, c.scopedResources(scope)...)
+		out = append(out, c.resourceIn(scope))
 	}
 	return out
 }

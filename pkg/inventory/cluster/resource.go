@@ -35,6 +35,9 @@ import (
 type resource struct {
 	schema.GroupResource
 	scope watchScope
+	// labels and fields are the selectors of the objects that are read; all are where
+	// both are empty.
+	labels, fields string
 	// example has the type of the objects.
 	example runtime.Object
 	// page is how many objects are listed in one call: about a megabyte.
@@ -66,26 +69,23 @@ type lister[L runtime.Object] interface {
 
 // typedResource returns the resource with a client of it, whose objects are of type T
 // and whose lists are of type L.
-func typedResource[T, L any, PT client.Object[T], PL client.List[L]](group rest.Interface, r resource, selector func(*metav1.ListOptions)) resource {
+func typedResource[T, L any, PT client.Object[T], PL client.List[L]](group rest.Interface, r resource) resource {
 	r.example = PT(new(T))
-	return withClient(client.Lister[T, L, PT, PL](group, r.Resource, r.scope.namespace), r, selector)
+	return withClient(client.Lister[T, L, PT, PL](group, r.Resource, r.scope.namespace), r)
 }
 
-// withClient returns the resource with the calls of a client, restricted by the
-// selector.
-func withClient[L runtime.Object](c lister[L], r resource, selector func(*metav1.ListOptions)) resource {
+// withClient returns the resource with the calls of a client.
+func withClient[L runtime.Object](c lister[L], r resource) resource {
 	r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		selector(&o)
+		o.LabelSelector, o.FieldSelector = r.labels, r.fields
 		return c.List(ctx, o)
 	}
 	r.watch = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-		selector(&o)
+		o.LabelSelector, o.FieldSelector = r.labels, r.fields
 		return c.Watch(ctx, o)
 	}
 	return r
 }
-
-func unrestricted(*metav1.ListOptions) {}
 
 // policyResources are the admission policies and their bindings.
 var policyResources = []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
@@ -96,68 +96,168 @@ func (c Clients) clusterResources() []resource {
 		typedResource[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](c.admission, resource{
 			GroupResource: admissionv1.Resource("validatingwebhookconfigurations"),
 			page:          50, strip: stripConfiguration,
-		}, unrestricted),
+		}),
 		typedResource[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](c.admission, resource{
 			GroupResource: admissionv1.Resource("mutatingwebhookconfigurations"),
 			page:          50, strip: stripConfiguration,
-		}, unrestricted),
+		}),
 		typedResource[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList](c.admission, resource{
 			GroupResource: admissionv1.Resource("validatingadmissionpolicies"),
 			page:          100, strip: stripPolicy,
-		}, unrestricted),
+		}),
 		typedResource[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1.ValidatingAdmissionPolicyBindingList](c.admission, resource{
 			GroupResource: admissionv1.Resource("validatingadmissionpolicybindings"),
 			page:          500, strip: stripMeta,
-		}, unrestricted),
+		}),
 		typedResource[admissionv1.MutatingAdmissionPolicy, admissionv1.MutatingAdmissionPolicyList](c.admission, resource{
 			GroupResource: admissionv1.Resource("mutatingadmissionpolicies"),
 			page:          100, strip: stripPolicy,
-		}, unrestricted),
+		}),
 		typedResource[admissionv1.MutatingAdmissionPolicyBinding, admissionv1.MutatingAdmissionPolicyBindingList](c.admission, resource{
 			GroupResource: admissionv1.Resource("mutatingadmissionpolicybindings"),
 			page:          500, strip: stripMeta,
-		}, unrestricted),
+		}),
 		typedResource[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](c.apiextensions, resource{
 			GroupResource: apiextensionsv1.Resource("customresourcedefinitions"),
 			page:          20, serves: true, strip: stripCRD,
-		}, unrestricted),
+		}),
 		typedResource[apiregistrationv1.APIService, apiregistrationv1.APIServiceList](c.aggregator, resource{
 			GroupResource: apiregistrationv1.Resource("apiservices"),
 			page:          200, serves: true, strip: stripAPIService,
-		}, unrestricted),
+		}),
 		withClient(c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), resource{
 			GroupResource: corev1.Resource("namespaces"),
 			example:       &metav1.PartialObjectMetadata{},
 			page:          500, strip: stripNamespace,
-		}, unrestricted),
+		}),
 	}
 }
 
-// scopedResources are read in the scope.
-func (c Clients) scopedResources(scope watchScope) []resource {
-	var out []resource
-	switch scope.kind {
-	case oneService:
-		out = c.oneService(scope)
-	case servicesOfNamespace:
-		out = c.servicesOfNamespace(scope)
-	case endpointsOfServices:
-		out = c.endpointSlices(scope)
-	case podsOfNamespace:
-		out = c.podResources(scope)
-	case budgetsOfNamespace:
-		out = c.disruptionBudgets(scope)
-	case networkPoliciesOfNamespace:
-		out = c.networkPolicies(scope)
-	case nodeWorkloads:
-		out = c.workloadResources(scope)
-	default:
-		out = c.smallClusterResources(scope)
+// scopedResource is a kind of object that is read in scopes.
+type scopedResource struct {
+	// resource is that of a scope that is not the cluster, but for what depends on it.
+	resource
+	// few is up to how many objects all of a cluster are watched, and clusterPage how
+	// many are then listed in one call; 0 where only namespaces are.
+	few         int
+	clusterPage int64
+	// owner is the Service, or the namespace, because of which an object counts where
+	// all of a cluster are watched.
+	owner func(metav1.Object) inventory.Key
+	// withClient returns a resource with a client of the kind.
+	withClient func(resource) resource
+	// choose, if any, chooses the objects of the Services that the scope names.
+	choose func(*resource, watchScope)
+}
+
+// The kinds of objects that are read in scopes.
+var (
+	serviceResource       = corev1.Resource("services")
+	sliceResource         = discoveryv1.Resource("endpointslices")
+	podResource           = corev1.Resource("pods")
+	budgetResource        = policyv1.Resource("poddisruptionbudgets")
+	networkPolicyResource = networkingv1.Resource("networkpolicies")
+	daemonSetResource     = appsv1.Resource("daemonsets")
+	deploymentResource    = appsv1.Resource("deployments")
+)
+
+const (
+	// fewInCluster is up to how many Services, or EndpointSlices, all of a cluster
+	// are watched: about two megabytes. In a cluster with more most are of no
+	// webhook.
+	fewInCluster = 2000
+	// fewPodsInCluster is the same of Pods, which are larger and change more.
+	fewPodsInCluster = 500
+	// servicePage is also the number of Services that make a namespace crowded.
+	servicePage = 500
+)
+
+// scopedResources are read in scopes.
+func (c Clients) scopedResources() []scopedResource {
+	return []scopedResource{
+		{
+			resource:   resource{GroupResource: serviceResource, page: servicePage, strip: stripService},
+			withClient: typed[corev1.Service, corev1.ServiceList](c.core),
+			few:        fewInCluster, clusterPage: 1000, owner: ownKey, choose: chooseServices,
+		},
+		{
+			resource:   resource{GroupResource: sliceResource, page: 100, strip: stripSlice},
+			withClient: typed[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices),
+			few:        fewInCluster, clusterPage: 1000, owner: serviceOfSlice, choose: chooseSlices,
+		},
+		{
+			resource:   resource{GroupResource: podResource, page: 100, strip: stripPod},
+			withClient: typed[corev1.Pod, corev1.PodList](c.core),
+			few:        fewPodsInCluster, clusterPage: 250, owner: namespaceOf,
+		},
+		{
+			resource:   resource{GroupResource: budgetResource, page: 100, strip: stripDisruptionBudget},
+			withClient: typed[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](c.policy),
+			few:        fewInCluster, clusterPage: 1000, owner: namespaceOf,
+		},
+		{
+			resource:   resource{GroupResource: networkPolicyResource, page: 100, strip: stripNetworkPolicy},
+			withClient: typed[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](c.networking),
+			few:        fewInCluster, clusterPage: 500, owner: namespaceOf,
+		},
+		{
+			resource:   resource{GroupResource: daemonSetResource, page: 100, strip: stripDaemonSet},
+			withClient: typed[appsv1.DaemonSet, appsv1.DaemonSetList](c.apps),
+		},
+		{ // only the cluster's DNS
+			resource:   resource{GroupResource: deploymentResource, page: 100, strip: stripDeployment, labels: inventory.DNSSelector},
+			withClient: typed[appsv1.Deployment, appsv1.DeploymentList](c.apps),
+		},
 	}
-	for i := range out {
-		out[i] = out[i].limited(c.lists)
+}
+
+// typed is typedResource of a group, for any scope.
+func typed[T, L any, PT client.Object[T], PL client.List[L]](group rest.Interface) func(resource) resource {
+	return func(r resource) resource { return typedResource[T, L, PT, PL](group, r) }
+}
+
+// resourceIn is what is read in the scope.
+func (c Clients) resourceIn(scope watchScope) resource {
+	all := c.scopedResources()
+	s := all[slices.IndexFunc(all, func(s scopedResource) bool { return s.GroupResource == scope.GroupResource })]
+	r := s.resource
+	r.scope = scope
+	switch {
+	case scope.coversCluster():
+		r.page, r.most, r.owner = s.clusterPage, s.few, s.owner
+	case s.choose != nil:
+		s.choose(&r, scope)
 	}
-	return out
+	return s.withClient(r).limited(c.lists)
+}
+
+// chooseServices chooses the Service that the scope names or, of all of a namespace, those
+// that it names, unless the namespace is crowded.
+func chooseServices(r *resource, scope watchScope) {
+	if scope.extent == ofServices {
+		r.fields = fields.OneTermEqualSelector(metav1.ObjectNameField, scope.services).String()
+		return
+	}
+	names := sets.New(scope.names()...)
+	r.keep = func(service metav1.Object) bool { return names.Has(service.GetName()) }
+	if len(names) < manyServices {
+		r.most = servicePage
+	}
+}
+
+// chooseSlices chooses the EndpointSlices of the Services that the scope names.
+func chooseSlices(r *resource, scope watchScope) {
+	r.labels = discoveryv1.LabelServiceName + " in (" + scope.services + ")"
+}
+
+func ownKey(obj metav1.Object) inventory.Key { return keyOf(obj) }
+
+func serviceOfSlice(obj metav1.Object) inventory.Key {
+	return inventory.Key{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[discoveryv1.LabelServiceName]}
+}
+
+func namespaceOf(obj metav1.Object) inventory.Key {
+	return inventory.Key{Namespace: obj.GetNamespace()}
 }
 
 // limited returns the resource with lists that wait until there is room among those
@@ -174,143 +274,6 @@ func (r resource) limited(underWay chan struct{}) resource {
 		}
 	}
 	return r
-}
-
-// allScoped are the resources that are read in some scope.
-func (c Clients) allScoped() []resource {
-	none := watchScope{}
-	return slices.Concat(c.oneService(none), c.endpointSlices(none), c.podResources(none), c.disruptionBudgets(none), c.networkPolicies(none), c.workloadResources(none))
-}
-
-func (c Clients) oneService(scope watchScope) []resource {
-	return []resource{typedResource[corev1.Service, corev1.ServiceList](c.core, resource{
-		GroupResource: corev1.Resource("services"),
-		scope:         scope,
-		page:          servicePage, strip: stripService,
-	}, func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, scope.services).String()
-	})}
-}
-
-// smallClusterResources are all objects of one kind, where they are few.
-func (c Clients) smallClusterResources(scope watchScope) []resource {
-	var out resource
-	switch scope.kind {
-	case servicesOfCluster:
-		out = typedResource[corev1.Service, corev1.ServiceList](c.core, resource{
-			GroupResource: corev1.Resource("services"),
-			page:          1000, most: fewInCluster, strip: stripService, owner: ownKey,
-		}, unrestricted)
-	case endpointsOfCluster:
-		out = typedResource[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices, resource{
-			GroupResource: discoveryv1.Resource("endpointslices"),
-			page:          1000, most: fewInCluster, strip: stripSlice, owner: serviceOfSlice,
-		}, unrestricted)
-	case podsOfCluster:
-		out = typedResource[corev1.Pod, corev1.PodList](c.core, resource{
-			GroupResource: corev1.Resource("pods"),
-			page:          250, most: fewPodsInCluster, strip: stripPod, owner: namespaceOf,
-		}, unrestricted)
-	case budgetsOfCluster:
-		out = c.disruptionBudgets(scope)[0]
-		out.page, out.most, out.owner = 1000, fewInCluster, namespaceOf
-	case networkPoliciesOfCluster:
-		out = c.networkPolicies(scope)[0]
-		out.page, out.most, out.owner = 500, fewInCluster, namespaceOf
-	}
-	out.scope = scope
-	return []resource{out}
-}
-
-const (
-	// fewInCluster is up to how many Services, or EndpointSlices, all of a cluster
-	// are watched: about two megabytes. In a cluster with more most are of no
-	// webhook.
-	fewInCluster = 2000
-	// fewPodsInCluster is the same of Pods, which are larger and change more.
-	fewPodsInCluster = 500
-)
-
-func ownKey(obj metav1.Object) inventory.Key { return keyOf(obj) }
-
-func serviceOfSlice(obj metav1.Object) inventory.Key {
-	return inventory.Key{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[discoveryv1.LabelServiceName]}
-}
-
-func namespaceOf(obj metav1.Object) inventory.Key {
-	return inventory.Key{Namespace: obj.GetNamespace()}
-}
-
-// servicePage is also the number of Services that make a namespace crowded.
-const servicePage = 500
-
-func (c Clients) servicesOfNamespace(scope watchScope) []resource {
-	names, most := sets.New(scope.names()...), servicePage
-	if len(names) >= manyServices {
-		most = 0
-	}
-	return []resource{typedResource[corev1.Service, corev1.ServiceList](c.core, resource{
-		GroupResource: corev1.Resource("services"),
-		scope:         scope,
-		page:          servicePage, strip: stripService,
-		keep: func(service metav1.Object) bool { return names.Has(service.GetName()) },
-		most: most,
-	}, unrestricted)}
-}
-
-func (c Clients) endpointSlices(scope watchScope) []resource {
-	return []resource{typedResource[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices, resource{
-		GroupResource: discoveryv1.Resource("endpointslices"),
-		scope:         scope,
-		page:          100, strip: stripSlice,
-	}, func(o *metav1.ListOptions) {
-		o.LabelSelector = discoveryv1.LabelServiceName + " in (" + scope.services + ")"
-	})}
-}
-
-func (c Clients) podResources(scope watchScope) []resource {
-	return []resource{
-		typedResource[corev1.Pod, corev1.PodList](c.core, resource{
-			GroupResource: corev1.Resource("pods"),
-			scope:         scope,
-			page:          100, strip: stripPod,
-		}, unrestricted),
-	}
-}
-
-func (c Clients) disruptionBudgets(scope watchScope) []resource {
-	return []resource{typedResource[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](c.policy, resource{
-		GroupResource: policyv1.Resource("poddisruptionbudgets"),
-		scope:         scope,
-		page:          100, strip: stripDisruptionBudget,
-	}, unrestricted)}
-}
-
-func (c Clients) networkPolicies(scope watchScope) []resource {
-	return []resource{typedResource[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](c.networking, resource{
-		GroupResource: networkingv1.Resource("networkpolicies"),
-		scope:         scope,
-		page:          100, strip: stripNetworkPolicy,
-	}, unrestricted)}
-}
-
-// workloadResources are all DaemonSets, and of the Deployments only the cluster's
-// DNS.
-func (c Clients) workloadResources(scope watchScope) []resource {
-	return []resource{
-		typedResource[appsv1.DaemonSet, appsv1.DaemonSetList](c.apps, resource{
-			GroupResource: appsv1.Resource("daemonsets"),
-			scope:         scope,
-			page:          100, strip: stripDaemonSet,
-		}, unrestricted),
-		typedResource[appsv1.Deployment, appsv1.DeploymentList](c.apps, resource{
-			GroupResource: appsv1.Resource("deployments"),
-			scope:         scope,
-			page:          100, strip: stripDeployment,
-		}, func(o *metav1.ListOptions) {
-			o.LabelSelector = inventory.DNSSelector
-		}),
-	}
 }
 
 // name is the resource as the inventory names it: failed calls are counted by it.

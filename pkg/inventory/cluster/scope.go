@@ -7,53 +7,38 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// watchScope is a part of the cluster that is watched because of webhooks. The zero
-// watchScope is the whole cluster.
+// watchScope is where objects of a kind are read because of webhooks. The zero
+// watchScope is the whole cluster, for what is read whatever the webhooks are.
 type watchScope struct {
-	kind scopeKind
-	// namespace is empty for kinds that cover the cluster.
+	schema.GroupResource
+	extent extent
+	// namespace is empty where the scope covers the cluster.
 	namespace string
-	// services are the names of the Services in question, separated by commas;
-	// empty for kinds that cover a namespace or the cluster.
+	// services are the names of the Services in question, separated by commas; empty
+	// where all objects of the cluster or of the namespace are.
 	services string
 }
 
-type scopeKind int
+// extent is how far a scope reaches.
+type extent int
 
 const (
-	// oneService is a Service by its name.
-	oneService scopeKind = iota
-	// servicesOfNamespace are Services that are watched with all others of their
-	// namespace: no selector selects several by their names.
-	servicesOfNamespace
-	// endpointsOfServices are the EndpointSlices of some Services.
-	endpointsOfServices
-	// podsOfNamespace are the Pods of a namespace in which a backend runs.
-	podsOfNamespace
-	// budgetsOfNamespace are the PodDisruptionBudgets of such a namespace.
-	budgetsOfNamespace
-	// networkPoliciesOfNamespace are its NetworkPolicies.
-	networkPoliciesOfNamespace
-	// nodeWorkloads are the workloads of a system namespace that nodes need.
-	nodeWorkloads
-	// servicesOfCluster and those after it are all objects of their kind of a
-	// cluster that has few of them: one stream costs the API server less than one for
-	// each namespace.
-	servicesOfCluster
-	endpointsOfCluster
-	podsOfCluster
-	budgetsOfCluster
-	networkPoliciesOfCluster
+	// ofCluster are all objects of a cluster that has few of them: one stream costs
+	// the API server less than one for each namespace.
+	ofCluster extent = iota
+	// ofNamespace are all objects of a namespace, as no selector selects several
+	// Services by their names.
+	ofNamespace
+	// ofServices are the objects that the API server selects for the named Services.
+	ofServices
 )
-
-// ofCluster are the scopes that are tried before any other.
-var ofCluster = []watchScope{{kind: servicesOfCluster}, {kind: endpointsOfCluster}, {kind: podsOfCluster}, {kind: budgetsOfCluster}, {kind: networkPoliciesOfCluster}}
 
 const (
 	// fewServices is how many Services of a namespace are watched one by one
@@ -68,7 +53,7 @@ const (
 )
 
 func (s watchScope) compare(o watchScope) int {
-	return cmp.Or(cmp.Compare(s.namespace, o.namespace), cmp.Compare(s.kind, o.kind), cmp.Compare(s.services, o.services))
+	return cmp.Or(cmp.Compare(s.namespace, o.namespace), cmp.Compare(s.Resource, o.Resource), cmp.Compare(s.extent, o.extent), cmp.Compare(s.services, o.services))
 }
 
 func (s watchScope) names() []string {
@@ -91,10 +76,13 @@ func (s watchScope) keys() keySet {
 }
 
 // whole is the scope without the choice of Services.
-func (s watchScope) whole() watchScope { return watchScope{kind: s.kind, namespace: s.namespace} }
+func (s watchScope) whole() watchScope {
+	s.services = ""
+	return s
+}
 
 // coversCluster reports whether the scope covers the whole cluster.
-func (s watchScope) coversCluster() bool { return s == (watchScope{}) || s.kind >= servicesOfCluster }
+func (s watchScope) coversCluster() bool { return s.extent == ofCluster }
 
 // replaces reports whether the scope takes the place of the other for objects of
 // one kind when references change.
@@ -116,36 +104,43 @@ func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 
 // system namespaces where a webhook could hold it up. What is too broad to be watched
 // as a whole is watched in parts.
 func wantedScopes(m *admission.Matcher, broad map[watchScope]bool) map[watchScope]keySet {
-	s := m.Snapshot
 	out := map[watchScope]keySet{}
-	services, pods := referencedServices(s), podNamespaces(s)
+	called, namespaces := referencedServices(m.Snapshot), podNamespaces(m.Snapshot)
 	for _, kind := range []struct {
-		ofCluster watchScope
-		keys      keySet
-		parts     func(namespace string, names []string) []watchScope
+		schema.GroupResource
+		keys keySet
 	}{
-		{watchScope{kind: servicesOfCluster}, services, func(namespace string, names []string) []watchScope {
-			return serviceScopes(namespace, names, broad[watchScope{kind: servicesOfNamespace, namespace: namespace}])
-		}},
-		{watchScope{kind: endpointsOfCluster}, services, endpointScopes},
-		{watchScope{kind: podsOfCluster}, pods, eachOf(podsOfNamespace)},
-		{watchScope{kind: budgetsOfCluster}, pods, eachOf(budgetsOfNamespace)},
-		{watchScope{kind: networkPoliciesOfCluster}, pods, eachOf(networkPoliciesOfNamespace)},
+		{serviceResource, called}, {sliceResource, called},
+		{podResource, namespaces}, {budgetResource, namespaces}, {networkPolicyResource, namespaces},
 	} {
-		if !broad[kind.ofCluster] && len(kind.keys) > 0 {
-			out[kind.ofCluster] = kind.keys
+		if all := (watchScope{GroupResource: kind.GroupResource}); !broad[all] && len(kind.keys) > 0 {
+			out[all] = kind.keys
 			continue
 		}
 		for namespace, names := range byNamespace(kind.keys) {
-			for _, scope := range kind.parts(namespace, names) {
+			for _, scope := range partsOf(watchScope{kind.GroupResource, ofNamespace, namespace, ""}, names, broad) {
 				out[scope] = scope.keys()
 			}
 		}
 	}
 	for _, namespace := range blockedSystems(m) {
-		out[watchScope{kind: nodeWorkloads, namespace: namespace}] = nil
+		for _, workloads := range []schema.GroupResource{daemonSetResource, deploymentResource} {
+			out[watchScope{workloads, ofNamespace, namespace, ""}] = nil
+		}
 	}
 	return out
+}
+
+// partsOf are the scopes of the Services of a namespace, or the whole namespace for what
+// is not of Services.
+func partsOf(namespace watchScope, services []string, broad map[watchScope]bool) []watchScope {
+	switch namespace.GroupResource {
+	case serviceResource:
+		return serviceScopes(namespace, services, broad[namespace])
+	case sliceResource:
+		return sliceScopes(namespace, services)
+	}
+	return []watchScope{namespace}
 }
 
 // wantsOthers reports whether the Snapshot may want other scopes than the one before.
@@ -161,13 +156,6 @@ func sameWants(a, b *inventory.Webhook) bool {
 		a.Backend.Kind == b.Backend.Kind && a.Backend.Service == b.Backend.Service && a.FailsClosed() == b.FailsClosed() &&
 		a.MatchPolicy == b.MatchPolicy && reflect.DeepEqual(a.Rules, b.Rules) && slices.Equal(a.MatchConditions, b.MatchConditions) &&
 		a.NamespaceSelector.Key == b.NamespaceSelector.Key && a.ObjectSelector.Key == b.ObjectSelector.Key
-}
-
-// eachOf makes the scope of all objects of a kind in one namespace.
-func eachOf(kind scopeKind) func(namespace string, _ []string) []watchScope {
-	return func(namespace string, _ []string) []watchScope {
-		return []watchScope{{kind: kind, namespace: namespace}}
-	}
 }
 
 // podNamespaces are the namespaces of the backends whose failure closes the API.
@@ -217,34 +205,41 @@ func byNamespace(keys keySet) map[string][]string {
 
 // serviceScopes are the scopes of the Services of one namespace, which is crowded
 // where it has too many to watch all of them because of a few.
-func serviceScopes(namespace string, services []string, crowded bool) []watchScope {
-	names, out := possibleNames(oneService, namespace, services)
+func serviceScopes(namespace watchScope, services []string, crowded bool) []watchScope {
+	names, out := possibleNames(namespace, services)
 	if len(names) > fewServices && (!crowded || len(names) >= manyServices) {
-		return append(out, watchScope{servicesOfNamespace, namespace, strings.Join(names, ",")})
+		namespace.services = strings.Join(names, ",")
+		return append(out, namespace)
 	}
 	for _, name := range names {
-		out = append(out, watchScope{oneService, namespace, name})
+		out = append(out, namespace.of(name))
 	}
 	return out
 }
 
-// endpointScopes are the scopes of the EndpointSlices of Services of one namespace.
-func endpointScopes(namespace string, services []string) []watchScope {
-	names, out := possibleNames(endpointsOfServices, namespace, services)
+// sliceScopes are the scopes of the EndpointSlices of Services of one namespace.
+func sliceScopes(namespace watchScope, services []string) []watchScope {
+	names, out := possibleNames(namespace, services)
 	for chunk := range slices.Chunk(names, selectedServices) {
-		out = append(out, watchScope{endpointsOfServices, namespace, strings.Join(chunk, ",")})
+		out = append(out, namespace.of(chunk...))
 	}
 	return out
+}
+
+// of is the scope of some Services of the namespace alone.
+func (s watchScope) of(services ...string) watchScope {
+	s.extent, s.services = ofServices, strings.Join(services, ",")
+	return s
 }
 
 // possibleNames returns the names that a selector can have, and a scope for each of
 // the others.
-func possibleNames(kind scopeKind, namespace string, services []string) (names []string, impossible []watchScope) {
+func possibleNames(namespace watchScope, services []string) (names []string, impossible []watchScope) {
 	for _, name := range services {
 		if isLabel(name) {
 			names = append(names, name)
 		} else {
-			impossible = append(impossible, watchScope{kind, namespace, name})
+			impossible = append(impossible, namespace.of(name))
 		}
 	}
 	return names, impossible

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -41,18 +42,26 @@ func TestServiceScopes(t *testing.T) {
 		{"an impossible name", []string{"a", "b", "no/name"}, false, 3, 0, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			kinds, named := map[scopeKind]int{}, map[scopeKind]int{}
-			for _, scope := range slices.Concat(serviceScopes("policy", tt.services, tt.crowded), endpointScopes("policy", tt.services)) {
-				kinds[scope.kind]++
-				named[scope.kind] += len(scope.keys())
+			type kind struct {
+				schema.GroupResource
+				extent
+			}
+			kinds, named := map[kind]int{}, map[kind]int{}
+			for _, scope := range slices.Concat(
+				serviceScopes(watchScope{serviceResource, ofNamespace, "policy", ""}, tt.services, tt.crowded),
+				sliceScopes(watchScope{sliceResource, ofNamespace, "policy", ""}, tt.services),
+			) {
+				kinds[kind{scope.GroupResource, scope.extent}]++
+				named[kind{scope.GroupResource, scope.extent}] += len(scope.keys())
 				if impossible := strings.Contains(scope.services, "/"); scope.possible() == impossible {
 					t.Errorf("%v is possible: %v", scope, !impossible)
 				}
 			}
-			if kinds[oneService] != tt.byName || kinds[servicesOfNamespace] != tt.ofNamespace || kinds[endpointsOfServices] != tt.endpointSelector {
+			one, all, chosen := kind{serviceResource, ofServices}, kind{serviceResource, ofNamespace}, kind{sliceResource, ofServices}
+			if kinds[one] != tt.byName || kinds[all] != tt.ofNamespace || kinds[chosen] != tt.endpointSelector {
 				t.Errorf("scopes are %v", kinds)
 			}
-			if n := len(tt.services); named[endpointsOfServices] != n || named[oneService]+named[servicesOfNamespace] != n {
+			if n := len(tt.services); named[chosen] != n || named[one]+named[all] != n {
 				t.Errorf("named are %v, want each of %d once", named, n)
 			}
 		})

@@ -1,5 +1,19 @@
 // Package cluster watches the part of a cluster that concerns webhooks and
 // publishes an inventory.Snapshot at each change, or reads that part once.
+//
+// What registers webhooks is read in the whole cluster. What is behind them is read in
+// scopes: all objects of a kind in the cluster, in a namespace, or of some Services. The
+// life of a scope:
+//
+//	wanted    a webhook of the last Snapshot refers to something in it
+//	  |
+//	unanswered, failing   listed, then watched; a Snapshot waits a second for it
+//	  |           \
+//	synced       split    it has too many objects, or only parts may be read:
+//	  |                   parts of it are wanted from now on
+//	retired   no webhook needs it; its objects stay until what replaces it was read
+//	  |
+//	stopped
 package cluster
 
 import (
@@ -52,8 +66,10 @@ func Watch(ctx context.Context, clients Clients, options Options, publish func(*
 	for _, r := range clients.clusterResources() {
 		w.clusterWide = append(w.clusterWide, w.startWatch(ctx, r))
 	}
-	for _, scope := range ofCluster { // with the others, not after them
-		w.scoped[scope] = w.startScope(ctx, scope, nil)
+	for _, r := range clients.scopedResources() { // with the others, not after them
+		if all := (watchScope{GroupResource: r.GroupResource}); r.few > 0 {
+			w.scoped[all] = w.startScope(ctx, all, nil)
+		}
 	}
 	w.loop(ctx)
 	w.running.Wait()
@@ -96,12 +112,12 @@ type watcher struct {
 	relistPending bool
 }
 
-// scopedWatch is the watches of one scope.
+// scopedWatch is the watch of one scope.
 type scopedWatch struct {
-	watches []*objectWatch
-	stop    context.CancelFunc
-	// retired is set once the scope is no longer wanted. Its watches go on until
-	// those that replace them were read: what is known stays known.
+	*objectWatch
+	stop context.CancelFunc
+	// retired is set once the scope is no longer wanted. Its watch goes on until
+	// those that replace it were read: what is known stays known.
 	retired bool
 }
 
@@ -119,7 +135,10 @@ func newWatcher(clients Clients, options Options, publish func(*admission.Matche
 
 		namespaces: &namespaceReads{},
 	}
-	for _, r := range slices.Concat(clients.clusterResources(), clients.allScoped()) {
+	for _, r := range clients.clusterResources() {
+		w.errors[r.name()] = 0
+	}
+	for _, r := range clients.scopedResources() {
 		w.errors[r.name()] = 0
 	}
 	return w
@@ -289,7 +308,7 @@ func (w *watcher) wantedScopes() map[watchScope]keySet {
 
 func (w *watcher) noteBroadScopes() {
 	for scope, watch := range w.scoped {
-		if whole := scope.whole(); !w.tooBroad[whole] && slices.ContainsFunc(watch.watches, (*objectWatch).tooBroad) {
+		if whole := scope.whole(); !w.tooBroad[whole] && watch.tooBroad() {
 			w.tooBroad[whole], w.wanted = true, nil
 		}
 	}
@@ -313,9 +332,7 @@ func (w *watcher) watchScopes(ctx context.Context, wanted map[watchScope]keySet)
 			more = true
 			continue
 		}
-		for _, o := range watch.watches {
-			more = o.want(keys) || more
-		}
+		more = watch.want(keys) || more
 	}
 	return more
 }
@@ -325,12 +342,12 @@ func (w *watcher) watchScopes(ctx context.Context, wanted map[watchScope]keySet)
 func (w *watcher) splitNamespaces(ctx context.Context) {
 	w.noteBroadScopes()
 	for scope, watch := range maps.Clone(w.scoped) {
-		if scope.kind != servicesOfNamespace || watch.retired || !w.tooBroad[scope.whole()] || len(scope.names()) >= manyServices {
+		if scope.GroupResource != serviceResource || scope.extent != ofNamespace || watch.retired || !w.tooBroad[scope.whole()] || len(scope.names()) >= manyServices {
 			continue
 		}
 		watch.retired = true
 		for _, name := range scope.names() {
-			one := watchScope{oneService, scope.namespace, name}
+			one := scope.of(name)
 			if w.scoped[one] == nil {
 				w.scoped[one] = w.startScope(ctx, one, one.keys())
 			}
@@ -341,13 +358,8 @@ func (w *watcher) splitNamespaces(ctx context.Context) {
 
 func (w *watcher) startScope(ctx context.Context, scope watchScope, keys keySet) *scopedWatch {
 	ctx, stop := context.WithCancel(ctx)
-	out := &scopedWatch{stop: stop}
-	for _, r := range w.clients.scopedResources(scope) {
-		out.watches = append(out.watches, w.startWatch(ctx, r))
-	}
-	for _, o := range out.watches {
-		o.want(keys)
-	}
+	out := &scopedWatch{objectWatch: w.startWatch(ctx, w.clients.resourceIn(scope)), stop: stop}
+	out.want(keys)
 	return out
 }
 
@@ -405,7 +417,7 @@ func (w *watcher) status() watchStatus {
 func (w *watcher) watches() []*objectWatch {
 	out := slices.Clone(w.clusterWide)
 	for _, scope := range slices.SortedFunc(maps.Keys(w.scoped), watchScope.compare) {
-		out = append(out, w.scoped[scope].watches...)
+		out = append(out, w.scoped[scope].objectWatch)
 	}
 	return out
 }
