@@ -74,16 +74,7 @@ func changeEvent(c impact.PastChange, omitted int) *corev1.Event {
 	if omitted > 0 {
 		message += "; and " + inventory.Counted(omitted, "more registration") + " changed"
 	}
-	kind, at := kindOf(c.Type), metav1.NewTime(c.At)
-	return &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("webhook-auditor.%016x", h.Sum64()), Namespace: eventNamespace},
-		InvolvedObject: corev1.ObjectReference{APIVersion: apiVersions[kind], Kind: kind, Name: c.Configuration, UID: types.UID(c.UID)},
-		Type:           corev1.EventTypeNormal,
-		Reason:         reasonChanged,
-		Message:        message,
-		Source:         corev1.EventSource{Component: manager},
-		FirstTimestamp: at,
-		LastTimestamp:  at,
-		Count:          1,
-	}
+	out := newEvent(fmt.Sprintf("webhook-auditor.%016x", h.Sum64()), c.Type, corev1.ObjectReference{Name: c.Configuration, UID: types.UID(c.UID)}, c.At)
+	out.Type, out.Reason, out.Message = corev1.EventTypeNormal, reasonChanged, message
+	return out
 }

@@ -341,7 +341,6 @@ const (
 
 // event is the Event of the transition, with the number of those that got none.
 func (t transition) event(window time.Time, omitted int) *corev1.Event {
-	at := metav1.NewTime(t.at)
 	kind, reason, message := corev1.EventTypeWarning, reasonCritical, fmt.Sprintf("%s: %s %s %s", t.Check, t.Webhook.Type.Noun(), t.Webhook.Name, t.message)
 	if t.gone {
 		kind, reason, message = corev1.EventTypeNormal, reasonGone, fmt.Sprintf("%s: no longer true of %s %s", t.Check, t.Webhook.Type.Noun(), t.Webhook.Name)
@@ -350,24 +349,24 @@ func (t transition) event(window time.Time, omitted int) *corev1.Event {
 	if omitted > 0 {
 		message += fmt.Sprintf("; and %d more critical findings came or went", omitted)
 	}
+	out := newEvent(t.name(window), t.Webhook.Type, corev1.ObjectReference{Name: t.Webhook.Configuration, UID: types.UID(t.uid)}, t.at)
+	out.Type, out.Reason, out.Message = kind, reason, message
 	id, _ := json.Marshal(t.identity) // strings alone: it has no error
+	out.Annotations = map[string]string{findingAnnotation: string(id)}
+	return out
+}
+
+// newEvent is an Event of ours on the object that registers a webhook or policy of the
+// type.
+func newEvent(name string, of inventory.Type, object corev1.ObjectReference, at time.Time) *corev1.Event {
+	object.Kind = kindOf(of)
+	object.APIVersion = apiVersions[object.Kind]
 	return &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: t.name(window), Namespace: eventNamespace,
-			Annotations: map[string]string{findingAnnotation: string(id)},
-		},
-		InvolvedObject: corev1.ObjectReference{
-			APIVersion: apiVersions[kindOf(t.Webhook.Type)],
-			Kind:       kindOf(t.Webhook.Type),
-			Name:       t.Webhook.Configuration,
-			UID:        types.UID(t.uid),
-		},
-		Type:           kind,
-		Reason:         reason,
-		Message:        message,
+		ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: eventNamespace},
+		InvolvedObject: object,
 		Source:         corev1.EventSource{Component: manager},
-		FirstTimestamp: at,
-		LastTimestamp:  at,
+		FirstTimestamp: metav1.NewTime(at),
+		LastTimestamp:  metav1.NewTime(at),
 		Count:          1,
 	}
 }

@@ -306,7 +306,7 @@ func TestFailuresAreReported(t *testing.T) {
 	r := newReplica(t, a, c, "a")
 	r.observes(down())
 	r.passes(5 * time.Minute)
-	if n := a.count(status...); r.failed != n || n > 2*(statusBurst+int(5*time.Minute/statusInterval)+1) {
+	if n := a.count(status...); r.failed != n || n > 2*(writeBurst+int(5*time.Minute/writeInterval)+1) {
 		t.Errorf("%d failures counted of %d attempts", r.failed, n)
 	}
 	a.refuse = nil
@@ -354,7 +354,7 @@ func TestFlappingIsBounded(t *testing.T) {
 	if posts > 2*(minutes+1) || refused > 0 {
 		t.Errorf("%d Events posted, %d refused", posts, refused)
 	}
-	r.passes(2 * statusInterval)
+	r.passes(2 * writeInterval)
 	for _, path := range []string{clusterOperatorPath, webhookAuditPath} {
 		if diff := cmp.Diff(statusesOf(r.current()), statusesOf(a.conditions(t, path))); diff != "" {
 			t.Errorf("the last state is not written to %s: -want +got\n%s", path, diff)

@@ -67,7 +67,7 @@ func TestPolicyReport(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	for range 10 {
-		c.pass(statusInterval)
+		c.pass(writeInterval)
 		r.finds(down())
 	}
 	if n := a.count(writes); n != 1 {
@@ -129,7 +129,7 @@ func TestRefusedPolicyReport(t *testing.T) {
 	r := newReportingReplica(t, a, c, "a")
 	r.finds(down())
 	r.passes(time.Minute)
-	if n := a.count("PATCH " + clusterReportPath); n < 2 || n > statusBurst+7 || r.failed != n {
+	if n := a.count("PATCH " + clusterReportPath); n < 2 || n > writeBurst+7 || r.failed != n {
 		t.Errorf("%d attempts in a minute, %d failures", n, r.failed)
 	}
 	if len(a.conditions(t, webhookAuditPath)) == 0 {

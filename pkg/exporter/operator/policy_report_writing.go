@@ -7,30 +7,24 @@ import (
 	"reflect"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
 // policyReport is what this replica knows of the policy report since it writes.
 type policyReport struct {
-	// content is what was last written, at the time, for the findings.
+	// content is what was last written for the findings.
 	content  map[string]any
-	at       time.Time
 	findings []*classify.Finding
 	// unserved is when it was last reported that the API is not served.
 	unserved time.Time
-	limiter  *rate.Limiter
+	writeSchedule
 }
 
-func newPolicyReport() policyReport {
-	return policyReport{limiter: rate.NewLimiter(rate.Every(statusInterval), statusBurst)}
-}
+func newPolicyReport() policyReport { return policyReport{writeSchedule: newWriteSchedule()} }
 
-// due reports whether the findings may differ from those that were last written,
-// or were written long ago.
-func (p *policyReport) due(r *classify.Report, now time.Time) bool {
-	return p.content == nil || !sameFindings(p.findings, r.Findings) || now.Sub(p.at) > resyncPeriod
+// differs reports whether the findings may not be those that were last written.
+func (p *policyReport) differs(r *classify.Report) bool {
+	return p.content == nil || !sameFindings(p.findings, r.Findings)
 }
 
 // writePolicyReport writes the findings as a policy report, if one is wanted.
@@ -50,7 +44,7 @@ func (w *Writer) writePolicyReport(ctx context.Context, r *classify.Report) {
 		return
 	}
 	p.unserved = time.Time{}
-	if p.due(r, w.now()) && p.limiter.AllowN(w.now(), 1) {
+	if p.due(p.differs(r), w.now()) {
 		w.failures.note(writingPolicyReport, w.applyPolicyReport(ctx, t, r))
 	}
 }
@@ -65,7 +59,7 @@ func (w *Writer) applyPolicyReport(ctx context.Context, t target, r *classify.Re
 	}
 	content := map[string]any{"results": list, "summary": summary(r)}
 	maps.Copy(content, t.content)
-	if reflect.DeepEqual(p.content, content) && w.now().Sub(p.at) <= resyncPeriod {
+	if reflect.DeepEqual(p.content, content) && !p.old(w.now()) {
 		p.findings = r.Findings
 		return nil
 	}

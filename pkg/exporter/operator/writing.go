@@ -12,12 +12,32 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// The bounds of status writes of one target: a burst, for a user who
-// changes things one after the other, and then few, for a Service that flaps.
+// The bounds of writes of one object: a burst, for a user who changes things one after
+// the other, and then few, for a Service that flaps.
 const (
-	statusInterval = 10 * time.Second
-	statusBurst    = 5
+	writeInterval = 10 * time.Second
+	writeBurst    = 5
 )
+
+// writeSchedule is when an object is written: where it differs from what was last
+// written, or was written long ago, and not more often than its bounds allow.
+type writeSchedule struct {
+	// at is when it was last written.
+	at      time.Time
+	limiter *rate.Limiter
+}
+
+func newWriteSchedule() writeSchedule {
+	return writeSchedule{limiter: rate.NewLimiter(rate.Every(writeInterval), writeBurst)}
+}
+
+// old reports whether it was last written long ago.
+func (s *writeSchedule) old(now time.Time) bool { return now.Sub(s.at) > resyncPeriod }
+
+// due reports whether it is written now.
+func (s *writeSchedule) due(differs bool, now time.Time) bool {
+	return (differs || s.old(now)) && s.limiter.AllowN(now, 1)
+}
 
 // status is what this replica knows of a target since it writes.
 type status struct {
@@ -27,17 +47,15 @@ type status struct {
 	owners []metav1.OwnerReference
 	// ownersTried is when this replica last tried to set them.
 	ownersTried time.Time
-	// conditions and totals are what was last written, at the time.
+	// conditions and totals are what was last written.
 	conditions []metav1.Condition
 	totals     classify.Totals
-	at         time.Time
-	limiter    *rate.Limiter
+	writeSchedule
 }
 
-// due reports whether a status differs from what was last written, or was
-// written long ago.
-func (s *status) due(r *classify.Report, now time.Time) bool {
-	return changed(s.conditions, r.Conditions) || s.totals != r.Totals() || now.Sub(s.at) > resyncPeriod
+// differs reports whether the status is not what was last written.
+func (s *status) differs(r *classify.Report) bool {
+	return changed(s.conditions, r.Conditions) || s.totals != r.Totals()
 }
 
 // writeStatuses writes the targets that are due, each where its API is served.
@@ -48,7 +66,7 @@ func (w *Writer) writeStatuses(ctx context.Context, r *classify.Report) {
 	}
 	for _, t := range served {
 		s := w.statuses[t.kind]
-		if s.due(r, w.now()) && s.limiter.AllowN(w.now(), 1) {
+		if s.due(s.differs(r), w.now()) {
 			w.failures.note(writing(t), w.writeStatus(ctx, t, r))
 		}
 		if !s.at.IsZero() && w.now().Sub(s.ownersTried) >= resyncPeriod {
@@ -71,7 +89,7 @@ func (w *Writer) takeOver(ctx context.Context, r *classify.Report) []target {
 		}
 		s := w.statuses[t.kind]
 		if s == nil {
-			s = &status{limiter: rate.NewLimiter(rate.Every(statusInterval), statusBurst)}
+			s = &status{writeSchedule: newWriteSchedule()}
 			w.statuses[t.kind] = s
 		}
 		if !s.read {
