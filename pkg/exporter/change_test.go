@@ -55,6 +55,34 @@ func BenchmarkChange5000(b *testing.B) {
 	}
 }
 
+// What the first compressed scrape after a change costs, in a cluster of 5,000 webhooks.
+func BenchmarkFirstScrape5000(b *testing.B) {
+	o := reporttest.Crowd()
+	builder, evaluator := inventory.Builder{}, classify.NewEvaluator(classify.DefaultPolicy())
+	var matcher *admission.Matcher
+	var report *classify.Report
+	h := NewHandler(func() *classify.Report { return report }, Bounded(1_000_000))
+	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	request.Header.Set("Accept-Encoding", "gzip")
+	change := func(n int) {
+		o.Validating = slices.Clone(o.Validating)
+		o.Validating[7] = o.Validating[7].DeepCopy()
+		o.Validating[7].Webhooks[0].TimeoutSeconds = new(int32(5 + n%2))
+		matcher = matcher.Next(builder.Snapshot(o, reporttest.Taken))
+		var err error
+		if report, err = evaluator.Evaluate(b.Context(), matcher); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		b.StopTimer()
+		change(n)
+		b.StartTimer()
+		h.ServeHTTP(&counter{header: http.Header{}}, request)
+	}
+}
+
 // cpuTime is the CPU that the process took so far, its garbage collection included.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage

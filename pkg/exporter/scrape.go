@@ -147,7 +147,7 @@ func (s *scraper) blocks(r *classify.Report, e encoder, families []Family) map[s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.report == nil || !r.SameAs(s.report) {
-		s.sums = map[string]uint64{}
+		s.sums = s.sumsOfNext(r)
 	}
 	s.report = r
 	delete(s.sums, Prefix+condition)
@@ -191,6 +191,38 @@ func (s *scraper) known(e encoding) map[string]block {
 		s.formats[e] = map[string]block{}
 	}
 	return s.formats[e]
+}
+
+// sumsOfNext are the sums that hold for the next Report as well: those of families of
+// which the webhooks that changed have the same series as before.
+func (s *scraper) sumsOfNext(next *classify.Report) map[string]uint64 {
+	out := map[string]uint64{}
+	if s.report == nil {
+		return out
+	}
+	was, now := without(s.report, next), without(next, s.report)
+	for _, f := range s.families {
+		if sum, known := s.sums[f.Series()]; known && f.OfFacts && s.sum(f, was) == s.sum(f, now) {
+			out[f.Series()] = sum
+		}
+	}
+	return out
+}
+
+// without is the Report without the webhooks whose Facts the other one has.
+func without(r, other *classify.Report) *classify.Report {
+	shared := make(map[*classify.Facts]bool, len(other.Profiles))
+	for i := range other.Profiles {
+		shared[other.Profiles[i].Facts] = true
+	}
+	out := *r
+	out.Profiles = nil
+	for i := range r.Profiles {
+		if !shared[r.Profiles[i].Facts] {
+			out.Profiles = append(out.Profiles, r.Profiles[i])
+		}
+	}
+	return &out
 }
 
 // sum identifies the series of a family of the Report: those with the same one are
