@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
@@ -100,14 +101,11 @@ func exemplifyCompletion(root *cobra.Command) {
 	}
 }
 
-// operations are those that OPERATION may be.
-func operations() []string { return []string{"create", "update", "patch", "delete", "connect"} }
-
 // completeArguments completes OPERATION RESOURCE.
 func (e *explain) completeArguments(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
-		return operations(), cobra.ShellCompDirectiveNoFileComp
+		return words.Operations(), cobra.ShellCompDirectiveNoFileComp
 	case 1:
 		return candidates(e.resources).complete(c, args, typed)
 	}
@@ -230,12 +228,12 @@ func serverVersions() []string {
 // completeArguments completes TYPE/NAME/WEBHOOK; other arguments are files.
 func (a *audit) completeArguments(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	resource, name, isTarget := strings.Cut(typed, "/")
-	registers, ok := resourceType(resource)
+	registers, ok := words.ResourceType(resource)
 	switch {
 	case !isTarget && typed == "":
 		return nil, cobra.ShellCompDirectiveDefault
 	case !isTarget:
-		types := slices.DeleteFunc(slices.Sorted(maps.Keys(resourceTypes)), func(s string) bool { return !strings.HasPrefix(s, typed) })
+		types := slices.DeleteFunc(words.ResourceTypes(), func(s string) bool { return !strings.HasPrefix(s, typed) })
 		for i := range types {
 			types[i] += "/"
 		}
@@ -243,7 +241,7 @@ func (a *audit) completeArguments(c *cobra.Command, args []string, typed string)
 	case !ok:
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	_, paths := splitTargets(args)
+	_, paths := words.SplitTargets(args)
 	configuration, _, isWebhook := strings.Cut(name, "/")
 	find := candidates(func(ctx context.Context) []string {
 		var out []string

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -51,7 +53,7 @@ func audited(m *admission.Matcher, r *inventory.AuditRequest) (admission.Chain, 
 	if r.Verb == "patch" {
 		verb = r.Verb
 	}
-	if _, known := operationsByName[verb]; !known {
+	if !slices.Contains(words.Operations(), verb) {
 		return admission.Chain{}, nil // a read, which meets no admission
 	}
 	a := requestArguments{operation: verb, resource: r.Resource.String(), subject: admission.Subject{

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/metadata"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -102,7 +102,7 @@ func (i *impactFlags) complete(c *cobra.Command) {
 		}
 		return candidates(func(ctx context.Context) []string {
 			if t, _, isTarget := strings.Cut(typed, "/"); isTarget {
-				if of, ok := resourceType(t); ok && of.IsPolicy() {
+				if of, ok := words.ResourceType(t); ok && of.IsPolicy() {
 					return targetsOf(t, i.registered(ctx, of))
 				}
 			}
@@ -215,8 +215,8 @@ func (i *impactFlags) change() (impact.Change, error) {
 	c := impact.Change{Nodes: i.nodes}
 	for _, name := range i.deleted {
 		d := impact.Configuration{Name: name}
-		if t, ok := parseTarget(name); ok {
-			d.Type, d.Name = t.ref.Type, t.ref.Configuration
+		if t, ok := words.ParseTarget(name); ok {
+			d.Type, d.Name = t.Type, t.Configuration
 		}
 		if d.Type.IsPolicy() {
 			return c, usageError{fmt.Errorf("--delete: must be a webhook configuration, not %q: %s impact %s says what a policy does, and what follows if its bindings are deleted", name, program, name)}
@@ -280,7 +280,7 @@ func joined(args []string) []string {
 	if len(args) != 2 {
 		return args
 	}
-	if _, ok := resourceType(args[0]); !ok && !slices.Contains(apiServiceTypes, args[0]) {
+	if _, ok := words.ResourceType(args[0]); !ok && !slices.Contains(apiServiceTypes, args[0]) {
 		return args
 	}
 	return []string{args[0] + "/" + args[1]}
@@ -292,15 +292,15 @@ func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 	if of, name, found := strings.Cut(named, "/"); found && slices.Contains(apiServiceTypes, of) {
 		return i.apiServiceCard(r, name, s)
 	}
-	t, ok := parseTarget(named)
-	if ok && t.ref.Type.IsPolicy() {
+	t, ok := words.ParseTarget(named)
+	if ok && t.Type.IsPolicy() {
 		return i.policyCard(r, t, s)
 	}
 	configuration, name, _ := strings.Cut(named, "/")
 	cards := impact.Cards(r, configuration, name)
 	if ok && len(cards) == 0 {
 		_, named, _ = strings.Cut(named, "/")
-		cards = slices.DeleteFunc(impact.Cards(r, t.ref.Configuration, t.ref.Name), func(c impact.Card) bool { return c.Profile.Type != t.ref.Type })
+		cards = slices.DeleteFunc(impact.Cards(r, t.Configuration, t.Name), func(c impact.Card) bool { return c.Profile.Type != t.Type })
 	}
 	if len(cards) == 0 {
 		return suggesting(impact.UnknownError{What: "webhook or configuration", Name: named, Known: namesOf(r.Snapshot.Webhooks)})
@@ -309,18 +309,18 @@ func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 }
 
 // policyCard prints the card of an admission policy.
-func (i *impactFlags) policyCard(r *classify.Report, t target, s streams) error {
-	cards := impact.PolicyCards(r, t.ref)
+func (i *impactFlags) policyCard(r *classify.Report, t words.Target, s streams) error {
+	cards := impact.PolicyCards(r, t.Ref)
 	if len(cards) > 0 {
 		return i.write(cards, r, s)
 	}
 	var known []string
 	for _, p := range r.Snapshot.Policies {
-		if p.Type == t.ref.Type {
+		if p.Type == t.Type {
 			known = append(known, p.Name)
 		}
 	}
-	return suggesting(impact.UnknownError{What: resourceOf(t.ref.Type), Name: t.ref.Configuration, Known: known})
+	return suggesting(impact.UnknownError{What: words.ResourceOf(t.Type), Name: t.Configuration, Known: known})
 }
 
 // apiServiceTypes are the names of the resource of APIServices.
@@ -358,17 +358,7 @@ func namesOf(webhooks []*inventory.Webhook) []string {
 func suggesting(err error) error {
 	var unknown impact.UnknownError
 	if errors.As(err, &unknown) {
-		return fmt.Errorf("%w%s", err, suggested(suggestions(unknown.Name, unknown.Known)))
+		return fmt.Errorf("%w%s", err, words.Suggested(words.Like(unknown.Name, unknown.Known)))
 	}
 	return err
-}
-
-// suggestions are the names that look like what was typed, or contain it; all of
-// them where they are few and none does.
-func suggestions(typed string, known []string) []string {
-	near := text.Similar(typed, known, maxSuggested)
-	if len(near) == 0 && len(known) <= maxSuggested {
-		return known
-	}
-	return near
 }

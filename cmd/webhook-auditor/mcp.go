@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
 )
 
 // agents are the flags of the command mcp.
@@ -186,7 +188,7 @@ func repeated(flag string, values []string) []string {
 
 func (a *agents) audit(in auditTool) ([]string, string, error) {
 	for _, name := range in.Targets {
-		if _, ok := parseTarget(name); !ok || exists(name) {
+		if _, ok := words.ParseTarget(name); !ok || words.Exists(name) {
 			return nil, "", fmt.Errorf("targets: must be TYPE/NAME[/WEBHOOK], not %q", name)
 		}
 	}

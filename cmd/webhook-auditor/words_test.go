@@ -19,17 +19,17 @@ var bannedWords = []struct {
 	pattern *regexp.Regexp
 	instead string
 }{
-	{words("tell", "tells", "told", "telling"), "reports, shows, returns, distinguishes"},
-	{words("heard"), "received, observed"},
-	{words("said"), "reported, printed, logged, answered"},
-	{words("nobody", "somebody", "anybody", "everybody", "whoever"), "the subject: a user, no client, the caller, the API server"},
-	{words("the door", "at the door", "doors"), "the function that converts it"},
-	{words("mend", "mends", "mended"), "resolve, fix, recover"},
-	{words("at work"), "running, in use"},
-	{words("moment", "moments"), "time"},
-	{words("lives"), "is in, is defined in"},
-	{words("shake", "farewell", "astray", "bury", "buried", "fate", "heed", "pretend", "pretends", "happening", "stranger", "strangers"), "what is done, in the words of Kubernetes"},
-	{words("judge", "judges", "judged", "judging", "judgement", "judgment"), "evaluate, check, rate"},
+	{wordsOf("tell", "tells", "told", "telling"), "reports, shows, returns, distinguishes"},
+	{wordsOf("heard"), "received, observed"},
+	{wordsOf("said"), "reported, printed, logged, answered"},
+	{wordsOf("nobody", "somebody", "anybody", "everybody", "whoever"), "the subject: a user, no client, the caller, the API server"},
+	{wordsOf("the door", "at the door", "doors"), "the function that converts it"},
+	{wordsOf("mend", "mends", "mended"), "resolve, fix, recover"},
+	{wordsOf("at work"), "running, in use"},
+	{wordsOf("moment", "moments"), "time"},
+	{wordsOf("lives"), "is in, is defined in"},
+	{wordsOf("shake", "farewell", "astray", "bury", "buried", "fate", "heed", "pretend", "pretends", "happening", "stranger", "strangers"), "what is done, in the words of Kubernetes"},
+	{wordsOf("judge", "judges", "judged", "judging", "judgement", "judgment"), "evaluate, check, rate"},
 }
 
 var anyBanned = func() *regexp.Regexp {
@@ -45,7 +45,7 @@ var wordsAllowed = map[string]string{
 	"cmd/webhook-auditor/words_test.go": "lists them",
 }
 
-func words(all ...string) *regexp.Regexp {
+func wordsOf(all ...string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\b(` + strings.Join(all, "|") + `)\b`)
 }
 

@@ -1,4 +1,4 @@
-package main
+package words
 
 import (
 	"cmp"
@@ -103,9 +103,9 @@ func precedence(r inventory.Resource) int {
 	return 2
 }
 
-// notServedError is about a resource that the cluster does not have, as opposed to a
+// NotServedError is about a resource that the cluster does not have, as opposed to a
 // command line that no cluster understands.
-type notServedError struct{ error }
+type NotServedError struct{ error }
 
 // resolve finds the resource that a user of kubectl means: RESOURCE or
 // RESOURCE.GROUP, with /SUBRESOURCE. The note lists others of that name.
@@ -117,11 +117,11 @@ func (n resourceNames) resolve(typed string) (r inventory.Resource, note string,
 		found = slices.DeleteFunc(found, func(r inventory.Resource) bool { return r.Group != group })
 	}
 	if len(found) == 0 {
-		return inventory.Resource{}, "", notServedError{fmt.Errorf("reading resource %q: the API server does not serve it%s", typed, suggested(n.similar(main)))}
+		return inventory.Resource{}, "", NotServedError{fmt.Errorf("reading resource %q: the API server does not serve it%s", typed, Suggested(n.similar(main)))}
 	}
 	r = inventory.Resource{Group: found[0].Group, Name: found[0].Name, Subresource: sub}
 	if sub != "" && !slices.Contains(n.subresources, r) {
-		return inventory.Resource{}, "", notServedError{fmt.Errorf("reading resource %q: %s has no subresource %s%s; a name is an argument of its own: %s %s", typed, found[0], sub, suggested(n.subresourcesOf(found[0])), found[0], sub)}
+		return inventory.Resource{}, "", NotServedError{fmt.Errorf("reading resource %q: %s has no subresource %s%s; a name is an argument of its own: %s %s", typed, found[0], sub, Suggested(n.subresourcesOf(found[0])), found[0], sub)}
 	}
 	return r, ambiguous(main, found), nil
 }
@@ -149,6 +149,9 @@ func ambiguous(typed string, found []inventory.Resource) string {
 	return fmt.Sprintf("%s is taken to be %s; there is also %s", typed, found[0], strings.Join(others, ", "))
 }
 
+// Operations are those that a user may type.
+func Operations() []string { return []string{"create", "update", "patch", "delete", "connect"} }
+
 // operationsByName are the operations as users type them.
 var operationsByName = map[string]admission.Operation{
 	"create": admission.Create, "update": admission.Update, "patch": admission.Update, "delete": admission.Delete, "connect": admission.Connect,
@@ -166,15 +169,16 @@ func resolveOperation(typed string, served []admission.Operation, r inventory.Re
 	case connects && (known || reads):
 		return admission.Connect, fmt.Sprintf("admission sees every request to %s as CONNECT", r), nil
 	case reads:
-		return "", "", fmt.Errorf("reading operation %q: no webhook is ever called for reading: must be one of create, update, patch, delete, connect", typed)
+		return "", "", fmt.Errorf("reading operation %q: no webhook is ever called for reading: must be one of %s", typed, strings.Join(Operations(), ", "))
 	case !known:
-		return "", "", fmt.Errorf("reading operation %q: must be one of create, update, patch, delete, connect", typed)
+		return "", "", fmt.Errorf("reading operation %q: must be one of %s", typed, strings.Join(Operations(), ", "))
 	}
 	return op, "", nil
 }
 
-// typedRequest is the request that a user of kubectl means.
-func typedRequest(m *admission.Matcher, operation, resource string, subject admission.Subject) (admission.Request, error) {
+// Request is the request that a user of kubectl means. A resource that the API server does
+// not serve is a NotServedError.
+func Request(m *admission.Matcher, operation, resource string, subject admission.Subject) (admission.Request, error) {
 	r, other, err := newResourceNames(m.Snapshot).resolve(resource)
 	if err != nil {
 		return admission.Request{}, err

@@ -1,4 +1,4 @@
-package main
+package words
 
 import (
 	"fmt"
@@ -41,7 +41,7 @@ func TestTypedRequest(t *testing.T) {
 		{"create", "wd", "CREATE v1 widgets.example.com", ""},
 		{"create", "Widget", "CREATE v1 widgets.example.com", ""},
 	} {
-		r, err := typedRequest(withWidgets(), test.operation, test.resource, admission.Subject{})
+		r, err := Request(withWidgets(), test.operation, test.resource, admission.Subject{})
 		if err != nil {
 			t.Errorf("%s %s: %v", test.operation, test.resource, err)
 			continue
@@ -67,27 +67,9 @@ func TestTypedRequestErrors(t *testing.T) {
 		{"delete", "pods/status", "it takes update"},
 		{"update", "tokenreviews", "it takes create"},
 	} {
-		_, err := typedRequest(withWidgets(), test.operation, test.resource, admission.Subject{})
+		_, err := Request(withWidgets(), test.operation, test.resource, admission.Subject{})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s %s: %v, want %q", test.operation, test.resource, err, test.want)
-		}
-	}
-}
-
-// TestMisspelledPolicy: a check about a misspelled resource would never find
-// anything.
-func TestMisspelledPolicy(t *testing.T) {
-	for text, want := range map[string]string{
-		"controlPlane: {kube-system: [leasess.coordination.k8s.io]}":                                "leasess.coordination.k8s.io is served by no API server; did you mean leases.coordination.k8s.io?",
-		"controlPlane: {kube-system: [pods/bindng]}":                                                "pods/bindng is served by no API server; did you mean pods/binding?",
-		"classes: {critical: [pod]}":                                                                "did you mean pods?",
-		"budgets: [{resource: deployment.apps, seconds: 5}]":                                        "did you mean deployments.apps?",
-		"classes: {critical: [clustertrustbundles.certificates.k8s.io, widgets.example.com, pods]}": "",
-	} {
-		in := &input{}
-		_, err := in.parsePolicy([]byte(text))
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

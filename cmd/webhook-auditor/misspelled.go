@@ -5,33 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
-
-// maxSuggested bounds the names that an error suggests.
-const maxSuggested = 5
-
-// similar returns the names of resources that look like the typed one, the
-// nearest first.
-func (n resourceNames) similar(typed string) []string {
-	name, _, _ := strings.Cut(typed, ".")
-	byName, names := map[string][]string{}, []string(nil)
-	for _, r := range n.parents {
-		if byName[r.Name] == nil {
-			names = append(names, r.Name)
-		}
-		byName[r.Name] = append(byName[r.Name], r.String())
-	}
-	var out []string
-	for _, near := range text.Similar(name, names, maxSuggested) {
-		out = append(out, byName[near]...)
-	}
-	return out[:min(len(out), maxSuggested)]
-}
 
 // maxTypo is how many letters a misspelled resource differs by.
 const maxTypo = 2
@@ -70,12 +48,4 @@ func resourcesOf(p classify.Policy) []inventory.Resource {
 	}
 	slices.SortFunc(out, inventory.Resource.Compare)
 	return slices.Compact(out)
-}
-
-// suggested completes an error by what the user may have meant.
-func suggested(candidates []string) string {
-	if len(candidates) == 0 {
-		return ""
-	}
-	return "; did you mean " + strings.Join(candidates, ", ") + "?"
 }

@@ -1,0 +1,188 @@
+// Package words reads the words of a command line: webhooks as TYPE/NAME, resources and
+// operations as kubectl takes them, and what a user may have meant instead.
+package words
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// resourceTypes are the resources that register webhooks, and policies, in the singular as
+// kubectl prints them.
+var resourceTypes = map[string]inventory.Type{
+	"mutatingwebhookconfiguration":   inventory.Mutating,
+	"validatingwebhookconfiguration": inventory.Validating,
+	"customresourcedefinition":       inventory.Conversion,
+	"crd":                            inventory.Conversion,
+	"mutatingadmissionpolicy":        inventory.MutatingPolicy,
+	"validatingadmissionpolicy":      inventory.ValidatingPolicy,
+}
+
+// ResourceTypes are the names of those resources, sorted.
+func ResourceTypes() []string { return slices.Sorted(maps.Keys(resourceTypes)) }
+
+// ResourceType resolves a resource as kubectl takes it: singular or plural, with
+// or without its group.
+func ResourceType(name string) (inventory.Type, bool) {
+	name, _, _ = strings.Cut(strings.ToLower(name), ".")
+	if plural, ok := strings.CutSuffix(name, "policies"); ok {
+		name = plural + "policy"
+	}
+	t, ok := resourceTypes[strings.TrimSuffix(name, "s")]
+	return t, ok
+}
+
+// Target is what an argument narrows the report to.
+type Target struct {
+	// Ref has no Configuration where the target is all webhooks of a type, and no
+	// Name where it is all webhooks of a configuration.
+	inventory.Ref
+}
+
+// String writes the target as TYPE/NAME[/WEBHOOK].
+func (t Target) String() string {
+	out := ResourceOf(t.Type) + "/" + t.Configuration
+	if t.Name != "" {
+		out += "/" + t.Name
+	}
+	return out
+}
+
+// ResourceOf is the resource that registers webhooks of a type, as TYPE takes it.
+func ResourceOf(t inventory.Type) string {
+	switch t {
+	case inventory.Mutating:
+		return "mutatingwebhookconfiguration"
+	case inventory.Validating:
+		return "validatingwebhookconfiguration"
+	case inventory.MutatingPolicy:
+		return "mutatingadmissionpolicy"
+	case inventory.ValidatingPolicy:
+		return "validatingadmissionpolicy"
+	}
+	return "crd"
+}
+
+// ParseTarget reads TYPE/NAME[/WEBHOOK].
+func ParseTarget(arg string) (Target, bool) {
+	parts := strings.SplitN(arg, "/", 3)
+	if len(parts) < 2 || parts[1] == "" {
+		return Target{}, false
+	}
+	t, ok := ResourceType(parts[0])
+	if !ok {
+		return Target{}, false
+	}
+	ref := inventory.Ref{Type: t, Configuration: parts[1]}
+	if len(parts) == 3 {
+		ref.Name = parts[2]
+	}
+	return Target{ref}, true
+}
+
+// typesOf resolves TYPE[,TYPE], as kubectl get takes it.
+func typesOf(arg string) ([]Target, bool) {
+	var out []Target
+	for name := range strings.SplitSeq(arg, ",") {
+		t, ok := ResourceType(name)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, Target{inventory.Ref{Type: t}})
+	}
+	return out, true
+}
+
+// SplitTargets separates TYPE/NAME, TYPE and TYPE NAME from PATH; a file that
+// exists is a PATH.
+func SplitTargets(args []string) (targets []Target, paths []string) {
+	var types []Target // of the last TYPE, which names may follow
+	named := false
+	for _, arg := range args {
+		t, isTarget := ParseTarget(arg)
+		of, isType := typesOf(arg)
+		switch {
+		case arg == "-" || Exists(arg):
+			paths = append(paths, arg)
+		case isTarget:
+			targets = append(targets, t)
+		case isType:
+			if !named {
+				targets = append(targets, types...)
+			}
+			types, named = of, false
+		case len(types) > 0 && !strings.Contains(arg, "/"):
+			named = true
+			for _, t := range types {
+				t.Configuration = arg
+				targets = append(targets, t)
+			}
+		default:
+			paths = append(paths, arg)
+		}
+	}
+	if !named {
+		targets = append(targets, types...)
+	}
+	return targets, paths
+}
+
+// Exists reports whether there is a file of the path.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Selects reports whether the webhook is one of the target.
+func (t Target) Selects(w report.Webhook) bool {
+	return w.Type == t.Type && (t.Configuration == "" || t.Configuration == w.Configuration) && (t.Name == "" || t.Name == w.Name)
+}
+
+// Similar are the targets of the input that look like this one: webhooks of its
+// configuration, else configurations of any type.
+func (t Target) Similar(webhooks []report.Webhook) []string {
+	configuration := Target{inventory.Ref{Type: t.Type, Configuration: t.Configuration}}
+	isKnown := slices.ContainsFunc(webhooks, configuration.Selects)
+	byName := map[string][]string{}
+	for _, w := range webhooks {
+		name, found := w.Configuration, Target{inventory.Ref{Type: w.Type, Configuration: w.Configuration}}
+		switch {
+		case isKnown && !configuration.Selects(w):
+			continue
+		case isKnown:
+			name, found.Name = w.Name, w.Name
+		}
+		if !slices.Contains(byName[name], found.String()) {
+			byName[name] = append(byName[name], found.String())
+		}
+	}
+	typed := t.Configuration
+	if isKnown {
+		typed = t.Name
+	}
+	var out []string
+	for _, name := range Like(typed, slices.Sorted(maps.Keys(byName))) {
+		out = append(out, byName[name]...)
+	}
+	return out[:min(len(out), MaxSuggested)]
+}
+
+// MaybeTarget explains a path that does not exist and that looks like no file: it
+// may be meant as TYPE/NAME.
+func MaybeTarget(path string) string {
+	if Exists(path) || path == "-" || strings.HasPrefix(path, ".") || strings.HasPrefix(path, "/") || slices.Contains(fileEndings, filepath.Ext(path)) {
+		return ""
+	}
+	name := path[strings.LastIndex(path, "/")+1:]
+	return fmt.Sprintf("; if it is a configuration: TYPE/NAME, as validatingwebhookconfiguration/%s, mutatingwebhookconfiguration/%[1]s or crd/%[1]s", name)
+}
+
+// fileEndings are those of files that audit reads.
+var fileEndings = []string{".yaml", ".yml", ".json", ".tar", ".gz", ".tgz"}
