@@ -9,6 +9,8 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Type is the type of a webhook or policy, spelled as the API server's own metrics spell
@@ -39,6 +41,20 @@ func (t Type) Noun() string {
 	}
 	return "webhook"
 }
+
+// registeredBy are the kinds of objects that register webhooks of a type, or are its
+// policies.
+var registeredBy = map[Type]schema.GroupVersionKind{
+	Mutating:         admissionv1.SchemeGroupVersion.WithKind(KindMutating),
+	Validating:       admissionv1.SchemeGroupVersion.WithKind(KindValidating),
+	Conversion:       apiextensionsv1.SchemeGroupVersion.WithKind(KindCRD),
+	MutatingPolicy:   admissionv1.SchemeGroupVersion.WithKind(KindMutatingPolicy),
+	ValidatingPolicy: admissionv1.SchemeGroupVersion.WithKind(KindValidatingPolicy),
+}
+
+// RegisteredBy is the kind of the object that registers webhooks of the type, or is a policy
+// of it.
+func (t Type) RegisteredBy() schema.GroupVersionKind { return registeredBy[t] }
 
 // Ref names one webhook or policy. It is comparable and outlives its Snapshot.
 type Ref struct {

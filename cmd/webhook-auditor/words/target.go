@@ -57,17 +57,10 @@ func (t Target) String() string {
 
 // ResourceOf is the resource that registers webhooks of a type, as TYPE takes it.
 func ResourceOf(t inventory.Type) string {
-	switch t {
-	case inventory.Mutating:
-		return "mutatingwebhookconfiguration"
-	case inventory.Validating:
-		return "validatingwebhookconfiguration"
-	case inventory.MutatingPolicy:
-		return "mutatingadmissionpolicy"
-	case inventory.ValidatingPolicy:
-		return "validatingadmissionpolicy"
+	if t == inventory.Conversion {
+		return "crd"
 	}
-	return "crd"
+	return strings.ToLower(t.RegisteredBy().Kind)
 }
 
 // ParseTarget reads TYPE/NAME[/WEBHOOK].

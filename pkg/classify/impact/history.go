@@ -183,9 +183,8 @@ func pastChanges(ctx context.Context, before, after *classify.Report) []PastChan
 // cannot be read: what is there once it can be is not new.
 func unread(s *inventory.Snapshot) []inventory.Type {
 	var out []inventory.Type
-	for t, resource := range map[inventory.Type]string{
-		inventory.Mutating: "mutatingwebhookconfigurations", inventory.Validating: "validatingwebhookconfigurations", inventory.Conversion: "customresourcedefinitions",
-	} {
+	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
+		resource := strings.ToLower(t.RegisteredBy().Kind) + "s"
 		if slices.ContainsFunc(s.Errors, func(e inventory.Error) bool { return strings.HasPrefix(e.Object, resource) }) &&
 			!slices.ContainsFunc(s.Webhooks, func(w *inventory.Webhook) bool { return w.Type == t }) {
 			out = append(out, t)

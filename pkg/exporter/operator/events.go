@@ -296,29 +296,6 @@ func (q *eventQueue) window(t transition, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// apiVersions of the objects that register webhooks, and of policies.
-var apiVersions = map[string]string{
-	inventory.KindValidating:       "admissionregistration.k8s.io/v1",
-	inventory.KindMutating:         "admissionregistration.k8s.io/v1",
-	inventory.KindValidatingPolicy: "admissionregistration.k8s.io/v1",
-	inventory.KindMutatingPolicy:   "admissionregistration.k8s.io/v1",
-	inventory.KindCRD:              "apiextensions.k8s.io/v1",
-}
-
-func kindOf(t inventory.Type) string {
-	switch t {
-	case inventory.Mutating:
-		return inventory.KindMutating
-	case inventory.Validating:
-		return inventory.KindValidating
-	case inventory.MutatingPolicy:
-		return inventory.KindMutatingPolicy
-	case inventory.ValidatingPolicy:
-		return inventory.KindValidatingPolicy
-	}
-	return inventory.KindCRD
-}
-
 // name is the same for the same transition within a window, so that two
 // replicas that both believe they lead record it once. What stands has the same
 // name always, so that a process that starts again and again records it once.
@@ -359,8 +336,7 @@ func (t transition) event(window time.Time, omitted int) *corev1.Event {
 // newEvent is an Event of ours on the object that registers a webhook or policy of the
 // type.
 func newEvent(name string, of inventory.Type, object corev1.ObjectReference, at time.Time) *corev1.Event {
-	object.Kind = kindOf(of)
-	object.APIVersion = apiVersions[object.Kind]
+	object.APIVersion, object.Kind = of.RegisteredBy().ToAPIVersionAndKind()
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: eventNamespace},
 		InvolvedObject: object,

@@ -103,7 +103,7 @@ func resultOf(f *classify.Finding, r *classify.Report) policyResult {
 	if f.Resource != (inventory.Resource{}) {
 		properties["resource"] = f.Resource.String()
 	}
-	kind := kindOf(f.Webhook.Type)
+	version, kind := f.Webhook.Type.RegisteredBy().ToAPIVersionAndKind()
 	outcome := outcomeOf(f)
 	return policyResult{
 		Source:   manager,
@@ -114,7 +114,7 @@ func resultOf(f *classify.Finding, r *classify.Report) policyResult {
 		Scored:   outcome == "fail",
 		Message:  text.Shorten(fmt.Sprintf("%s %s %s", f.Webhook.Type.Noun(), f.Webhook.Name, f.Message), maxMessage),
 		Resources: []policySubject{{
-			APIVersion: apiVersions[kind],
+			APIVersion: version,
 			Kind:       kind,
 			Name:       f.Webhook.Configuration,
 			UID:        string(objectOf(f.Webhook, r).UID),

@@ -110,8 +110,11 @@ func wantedScopes(m *admission.Matcher, broad map[watchScope]bool) map[watchScop
 		schema.GroupResource
 		keys keySet
 	}{
-		{serviceResource, called}, {sliceResource, called},
-		{podResource, namespaces}, {budgetResource, namespaces}, {networkPolicyResource, namespaces},
+		{serviceResource, called},
+		{sliceResource, called},
+		{podResource, namespaces},
+		{budgetResource, namespaces},
+		{networkPolicyResource, namespaces},
 	} {
 		if all := (watchScope{GroupResource: kind.GroupResource}); !broad[all] && len(kind.keys) > 0 {
 			out[all] = kind.keys
