@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // Form is a way to deliver the boards.
@@ -51,7 +53,7 @@ var linked = []Form{JSON, ConfigMap, GrafanaOperator}
 // one JSON file per board, or one stream of objects for all.
 func Render(form Form, o Options) (map[string][]byte, error) {
 	if o.PageURL != "" && !slices.Contains(linked, form) {
-		return nil, fmt.Errorf("--page-url: must be given with --form %s: boards of the form %s have no links", anyOf(linked), form)
+		return nil, fmt.Errorf("--page-url: must be given with --form %s: boards of the form %s have no links", strings.Join(text.Strings(linked), ", "), form)
 	}
 	draw := func(b Board) (object, error) { return grafana(o.onPage(b)) }
 	switch form {
@@ -69,14 +71,6 @@ func Render(form Form, o Options) (map[string][]byte, error) {
 		return renderPerses(form, persesObject)
 	}
 	return nil, fmt.Errorf("unknown form %q: must be one of %v", form, Forms)
-}
-
-func anyOf(forms []Form) string {
-	var out []string
-	for _, f := range forms {
-		out = append(out, string(f))
-	}
-	return strings.Join(out, ", ")
 }
 
 // Print returns all files of the form as one stream.

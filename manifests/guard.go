@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -100,9 +101,7 @@ func describe(r inventory.Resource) sensitive {
 			continue
 		}
 		versions = append(versions, served.Version)
-		for _, op := range admission.OperationsOn(served) {
-			operations = append(operations, string(op))
-		}
+		operations = append(operations, text.Strings(admission.OperationsOn(served))...)
 		scopes = []string{"Cluster"}
 		if served.Namespaced {
 			scopes = []string{"Namespaced"}

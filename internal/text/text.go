@@ -75,3 +75,12 @@ func Edits(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// Strings are the values as strings.
+func Strings[S ~string](values []S) []string {
+	var out []string
+	for _, v := range values {
+		out = append(out, string(v))
+	}
+	return out
+}

@@ -7,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -82,14 +83,6 @@ func onlyConnects(r *inventory.Registration, served []inventory.Served, rule *ad
 		slices.ContainsFunc(served, func(s inventory.Served) bool { return slices.Contains(admission.OperationsOn(s), admission.Connect) })
 }
 
-func operationNames(rule *admissionv1.RuleWithOperations) []string {
-	var out []string
-	for _, op := range rule.Operations {
-		out = append(out, string(op))
-	}
-	return out
-}
-
 func wildcards(rule *admissionv1.RuleWithOperations) bool {
 	return slices.Contains(rule.APIGroups, "*") || slices.ContainsFunc(rule.Resources, func(r string) bool { return strings.HasPrefix(r, "*") })
 }
@@ -149,5 +142,5 @@ func named(rule *admissionv1.RuleWithOperations) string {
 }
 
 func operationsOf(rule *admissionv1.RuleWithOperations) string {
-	return sentence(operationNames(rule), 0)
+	return sentence(text.Strings(rule.Operations), 0)
 }

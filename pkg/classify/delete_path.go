@@ -17,7 +17,7 @@ var deletePath = &Check{
 		}
 		var blocked []inventory.Resource
 		for _, r := range p.Matched {
-			if op, ok := deletions[r.Resource]; ok && r.Operations.Has(op) {
+			if d, ok := deletions[r.Resource]; ok && r.Operations.Has(d.by) {
 				blocked = append(blocked, r.Resource)
 			}
 		}
@@ -31,30 +31,28 @@ var deletePath = &Check{
 	},
 }
 
-// deletions are the operations by which things go away.
-var deletions = map[inventory.Resource]admission.Operation{
-	{Name: "namespaces"}:                          admission.Delete,
-	{Name: "namespaces", Subresource: "finalize"}: admission.Update,
-	{Name: "pods"}:                                admission.Delete,
-	{Name: "pods", Subresource: "eviction"}:       admission.Create,
+// deletion is an operation by which things go away, and what stops while it is refused.
+type deletion struct {
+	by    admission.Operation
+	stops string
+}
+
+// deletions are those of all that goes away. A kubelet deletes a Pod when its containers
+// have ended, so that drains wait for that too.
+var deletions = map[inventory.Resource]deletion{
+	{Name: "namespaces"}:                          {admission.Delete, "namespaces cannot be deleted"},
+	{Name: "namespaces", Subresource: "finalize"}: {admission.Update, "namespaces stay Terminating"},
+	{Name: "pods"}:                                {admission.Delete, "Pods are never gone, for which garbage collection, node drains and Terminating namespaces wait"},
+	{Name: "pods", Subresource: "eviction"}:       {admission.Create, "node drains stop"},
 }
 
 // stopped says what stops while the deletions are refused.
 func stopped(blocked []inventory.Resource) []string {
 	var out []string
 	for _, r := range blocked {
-		out = append(out, consequencesOfDeletion[r])
+		out = append(out, deletions[r].stops)
 	}
 	return out
-}
-
-// consequencesOfDeletion are what stops while the deletion is refused. A kubelet
-// deletes a Pod when its containers have ended, so that drains wait for that too.
-var consequencesOfDeletion = map[inventory.Resource]string{
-	{Name: "namespaces"}:                          "namespaces cannot be deleted",
-	{Name: "namespaces", Subresource: "finalize"}: "namespaces stay Terminating",
-	{Name: "pods"}:                                "Pods are never gone, for which garbage collection, node drains and Terminating namespaces wait",
-	{Name: "pods", Subresource: "eviction"}:       "node drains stop",
 }
 
 // goingAway is the CEL expression that is true for the deletions. Requests that

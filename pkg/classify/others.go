@@ -41,28 +41,20 @@ func without(sorted []string, self string) Others {
 	return o
 }
 
-// series is what identifies a webhook in the API server's own series.
-type series struct {
-	hookType inventory.Type
-	name     string
-}
-
-func seriesOf(p *Profile) series { return series{p.Type, p.Name} }
-
 // findSameNames finds the webhooks that share a name: the API server's own series
 // do not distinguish them. It costs a step for each webhook, and sorting.
 func findSameNames(w *work, profiles []Profile) {
-	count := make(map[series]int, len(profiles))
+	count := make(map[inventory.Series]int, len(profiles))
 	for i := range profiles {
-		count[seriesOf(&profiles[i])]++
+		count[profiles[i].Series()]++
 	}
-	registered := map[series][]string{}
+	registered := map[inventory.Series][]string{}
 	for i := range profiles {
-		if key := seriesOf(&profiles[i]); count[key] > 1 {
+		if key := profiles[i].Series(); count[key] > 1 {
 			registered[key] = append(registered[key], profiles[i].Configuration)
 		}
 	}
-	again := map[series]map[string]bool{} // configurations that register it twice
+	again := map[inventory.Series]map[string]bool{} // configurations that register it twice
 	for key, all := range registered {
 		slices.Sort(all)
 		again[key] = repeated(all)
@@ -70,7 +62,7 @@ func findSameNames(w *work, profiles []Profile) {
 	}
 	for i := range profiles {
 		p := &profiles[i]
-		key := seriesOf(p)
+		key := p.Series()
 		if count[key] < 2 || !w.step() {
 			continue
 		}

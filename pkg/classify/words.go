@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -89,11 +90,7 @@ func intercepted(p *Profile) string {
 
 // operations lists the operations as prose does.
 func operations(ops admission.Operations) string {
-	var words []string
-	for _, op := range ops.List() {
-		words = append(words, string(op))
-	}
-	return sentence(words, 0)
+	return sentence(text.Strings(ops.List()), 0)
 }
 
 // ObjectName names the configuration as kubectl takes it, quoted for a shell.

@@ -417,8 +417,7 @@ func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 // sameName is what the webhooks that share a type and a name have in common. The
 // API server's series have no more labels than that, so joins need it merged.
 type sameName struct {
-	Type inventory.Type
-	Name string
+	inventory.Series
 	// threshold is the smallest of all.
 	threshold float64
 	// failsClosed reports whether at least one of them fails closed.
@@ -430,20 +429,16 @@ type sameName struct {
 // mergeByName returns one entry per type and name, in the order of the
 // profiles.
 func mergeByName(profiles []classify.Profile) []*sameName {
-	type key struct {
-		t    inventory.Type
-		name string
-	}
-	index := make(map[key]*sameName, len(profiles))
+	index := make(map[inventory.Series]*sameName, len(profiles))
 	out := make([]*sameName, 0, len(profiles))
 	for i := range profiles {
 		p := &profiles[i]
-		k := key{p.Type, p.Name}
+		k := p.Series()
 		if m, seen := index[k]; seen {
 			m.merge(p)
 			continue
 		}
-		index[k] = &sameName{p.Type, p.Name, p.Threshold, p.FailsClosed(), serviceNamespace(p)}
+		index[k] = &sameName{k, p.Threshold, p.FailsClosed(), p.Webhook.Backend.Service.Namespace}
 		out = append(out, index[k])
 	}
 	return out
@@ -452,14 +447,7 @@ func mergeByName(profiles []classify.Profile) []*sameName {
 func (m *sameName) merge(p *classify.Profile) {
 	m.threshold = min(m.threshold, p.Threshold)
 	m.failsClosed = m.failsClosed || p.FailsClosed()
-	if m.serviceNamespace != serviceNamespace(p) {
+	if m.serviceNamespace != p.Webhook.Backend.Service.Namespace {
 		m.serviceNamespace = ""
 	}
-}
-
-func serviceNamespace(p *classify.Profile) string {
-	if p.Webhook.Backend.Kind == inventory.BackendURL {
-		return ""
-	}
-	return p.Webhook.Backend.Service.Namespace
 }

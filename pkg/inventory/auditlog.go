@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -286,12 +287,7 @@ func withoutNames(message string) string {
 
 func pseudonyms(names map[string]string, prefix string) {
 	delete(names, "")
-	sorted := make([]string, 0, len(names))
-	for name := range names {
-		sorted = append(sorted, name)
-	}
-	slices.Sort(sorted)
-	for i, name := range sorted {
+	for i, name := range slices.Sorted(maps.Keys(names)) {
 		names[name] = fmt.Sprintf("%s%d", prefix, i+1)
 	}
 }

@@ -89,8 +89,11 @@ type Quantile struct {
 	Beyond bool
 }
 
-// Of is what was measured of the webhook or policy.
+// Of is what was measured of the webhook or policy; nothing where o is nil.
 func (o *Observation) Of(series Series) Behavior {
+	if o == nil {
+		return Behavior{}
+	}
 	if series.Type.IsPolicy() {
 		return o.Policies[series]
 	}

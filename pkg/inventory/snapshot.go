@@ -261,6 +261,17 @@ type CRD struct {
 	Established bool
 }
 
+// ServedVersions are the names of the versions that are served.
+func (c *CRD) ServedVersions() []string {
+	var out []string
+	for _, v := range c.Versions {
+		if v.Served {
+			out = append(out, v.Name)
+		}
+	}
+	return out
+}
+
 // CRDVersion is one version of a CRD.
 type CRDVersion struct {
 	Name   string

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -79,12 +81,7 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 	case p.Type == inventory.Conversion:
 		return false
 	case c.Expression != "":
-		for _, condition := range p.MatchConditions {
-			if unwrapped(condition.Expression) == c.Expression {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(p.MatchConditions, func(m admissionv1.MatchCondition) bool { return unwrapped(m.Expression) == c.Expression })
 	}
 	return c.Webhook != "" && p.Name == c.Webhook
 }
@@ -100,7 +97,7 @@ func findingsOf(r *classify.Report, profiles []*classify.Profile, checks []strin
 	for _, f := range r.Findings {
 		switch {
 		case !concerned[f.Webhook]:
-		case slices.ContainsFunc(checks, func(name string) bool { return name == f.Check.Name }):
+		case slices.Contains(checks, f.Check.Name):
 			related = append(related, f)
 		default:
 			others = append(others, f)
@@ -194,7 +191,7 @@ func sound(cause Cause, profiles []*classify.Profile) []string {
 	for _, p := range profiles {
 		if s := p.State; s.Known && s.Fault == inventory.Sound && slices.Contains(callFailures, cause) {
 			out = append(out, fmt.Sprintf("As of the facts, %s has %s: the cause of the error is over, comes and goes, or is between the API server and them.",
-				classify.BackendName(p), readyEndpoints(s.Ready)))
+				classify.BackendName(p), inventory.Counted(s.Ready, "ready endpoint")))
 		}
 	}
 	return slices.Compact(out)
@@ -218,13 +215,6 @@ var answered = []Cause{causeDenied, causeDryRun, causePatch, causePatchFailed, c
 var callFailures = []Cause{
 	causeServiceMissing, causePortMissing, causeNoEndpoints, causeRefused, causeNoRoute,
 	causeOverlay, causeProxy, causePage, causeConnectTimeout, causeTimeout, causeCutOff, causeServerError, causeOther,
-}
-
-func readyEndpoints(n int) string {
-	if n == 1 {
-		return "1 ready endpoint"
-	}
-	return fmt.Sprintf("%d ready endpoints", n)
 }
 
 // recognized says what of an error was understood whose cause was not.

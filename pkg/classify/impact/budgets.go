@@ -153,11 +153,7 @@ func resourcesText(list []ResourceOperations) string {
 	var order []string
 	byOperations := map[string][]string{}
 	for _, r := range list {
-		var ops []string
-		for _, op := range r.Operations {
-			ops = append(ops, string(op))
-		}
-		key := strings.Join(ops, "/")
+		key := strings.Join(text.Strings(r.Operations), "/")
 		if byOperations[key] == nil {
 			order = append(order, key)
 		}

@@ -20,8 +20,6 @@ type Card struct {
 	Policy     *inventory.AdmissionPolicy
 	APIService *inventory.APIService
 	Sections   []Section
-	// Observed is what was measured; nil where no source was read.
-	Observed *inventory.Behavior
 }
 
 // Section answers one question of the template.
@@ -53,10 +51,6 @@ const (
 // NewCard fills in the section for one webhook of the Report.
 func NewCard(r *classify.Report, p *classify.Profile) Card {
 	c := Card{Profile: p}
-	if o := r.Snapshot.Observed; o != nil {
-		b := o.Webhooks[p.Ref.Series()]
-		c.Observed = &b
-	}
 	c.Sections = []Section{
 		c.adds(), c.modifies(), c.indicators(), c.effects(r), c.measuring(),
 		c.failureModes(), c.health(), teams(p.Object),
@@ -155,8 +149,8 @@ func (c Card) effects(r *classify.Report) Section {
 	p := c.Profile
 	s := Section{ID: "effects", Heading: headingExtensions, Question: "Which impact it has on existing SLIs"}
 	s.Answers = append(s.Answers, latency(p))
-	if c.Observed != nil {
-		s.Answers = append(s.Answers, "observed: "+observedInWords(r.Snapshot.Observed, p.Type, *c.Observed))
+	if o := r.Snapshot.Observed; o != nil {
+		s.Answers = append(s.Answers, "observed: "+observedInWords(o, p.Type, o.Of(p.Series())))
 	} else {
 		s.Blanks = append(s.Blanks, "the latency as observed (read from the cluster with --observe=apiserver, or from Prometheus with --prometheus-url)")
 	}

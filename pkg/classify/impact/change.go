@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -178,21 +177,6 @@ func (c Change) Apply(s *inventory.Snapshot) *inventory.Snapshot {
 	}
 	out.Webhooks = slices.DeleteFunc(slices.Clone(s.Webhooks), c.deletes)
 	return &out
-}
-
-// String says what goes away, as the subject of a sentence.
-func (c Change) String() string {
-	var parts []string
-	for _, key := range c.Services {
-		parts = append(parts, "Service "+key.String()+" down")
-	}
-	for _, node := range c.Nodes {
-		parts = append(parts, "node "+node+" drained")
-	}
-	for _, d := range c.Configurations {
-		parts = append(parts, "configuration "+d.String()+" deleted")
-	}
-	return strings.Join(parts, ", ")
 }
 
 // Evaluate compares the Report before the Change with that after it.

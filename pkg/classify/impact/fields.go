@@ -175,13 +175,7 @@ func conditionsText(w *inventory.Webhook) string {
 
 // crdVersionsText are the versions that are served, and the one that is stored.
 func crdVersionsText(w *inventory.Webhook) string {
-	var served []string
-	for _, v := range w.CRD.Versions {
-		if v.Served {
-			served = append(served, v.Name)
-		}
-	}
-	return fmt.Sprintf("%s, stored in %s", some(served), w.CRD.StorageVersion)
+	return fmt.Sprintf("%s, stored in %s", some(w.CRD.ServedVersions()), w.CRD.StorageVersion)
 }
 
 func policyMeaning(_, now *inventory.Webhook) string {

@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -99,11 +100,7 @@ func bindingInWords(s *inventory.Snapshot, p *inventory.AdmissionPolicy, b *inve
 }
 
 func actions(b *inventory.PolicyBinding) []string {
-	out := make([]string, len(b.Actions))
-	for i, a := range b.Actions {
-		out[i] = string(a)
-	}
-	return out
+	return text.Strings(b.Actions)
 }
 
 func policyModifies(p *inventory.AdmissionPolicy) Section {

@@ -109,13 +109,7 @@ func resources(list []admission.MatchedResource) string {
 	return some(out)
 }
 
-func operations(ops admission.Operations) string {
-	var out []string
-	for _, op := range ops.List() {
-		out = append(out, string(op))
-	}
-	return strings.Join(out, ", ")
-}
+func operations(ops admission.Operations) string { return strings.Join(text.Strings(ops.List()), ", ") }
 
 // selected names the namespaces that the selector selects, where all are known.
 func selected(s *inventory.Snapshot, selector inventory.Selector) string {
@@ -136,13 +130,7 @@ func selected(s *inventory.Snapshot, selector inventory.Selector) string {
 }
 
 func conversionInWords(p *classify.Profile) string {
-	var versions []string
-	for _, v := range p.CRD.Versions {
-		if v.Served {
-			versions = append(versions, v.Name)
-		}
-	}
-	return fmt.Sprintf("it converts %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(versions), p.CRD.StorageVersion)
+	return fmt.Sprintf("it converts %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(p.CRD.ServedVersions()), p.CRD.StorageVersion)
 }
 
 // latency says what the webhook adds at worst.

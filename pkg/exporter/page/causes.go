@@ -165,7 +165,7 @@ func (v *view) headline() *headline {
 	}
 	h.Text = strings.Join(parts, "; ") + "."
 	for _, p := range failing[:min(len(failing), maxFailing)] {
-		h.Failing = append(h.Failing, failingRow{v.webhook(p.Ref), percent(v.Snapshot.Observed.Webhooks[p.Ref.Series()].FailedShare())})
+		h.Failing = append(h.Failing, failingRow{v.webhook(p.Ref), percent(v.Snapshot.Observed.Of(p.Ref.Series()).FailedShare())})
 	}
 	h.Stops = stopsOf(slices.Concat(down, failing))
 	return h
@@ -195,11 +195,7 @@ func (v *view) down() []*classify.Profile {
 
 // failing are the webhooks whose calls fail, the worst first.
 func (v *view) failing() []*classify.Profile {
-	o := v.Snapshot.Observed
-	if o == nil {
-		return nil
-	}
-	share := func(p *classify.Profile) float64 { return o.Webhooks[p.Ref.Series()].FailedShare() }
+	share := func(p *classify.Profile) float64 { return v.Snapshot.Observed.Of(p.Ref.Series()).FailedShare() }
 	var out []*classify.Profile
 	for _, p := range v.profiles {
 		if share(p) >= failingShare {

@@ -229,10 +229,7 @@ func (v *view) draw(c admission.Chain) *waterfall {
 
 // p99 is the observed quantile; unknown without a source.
 func (v *view) p99(ref inventory.Ref) inventory.Quantile {
-	if v.Snapshot.Observed == nil {
-		return inventory.Quantile{}
-	}
-	return v.Snapshot.Observed.Webhooks[ref.Series()].P99
+	return v.Snapshot.Observed.Of(ref.Series()).P99
 }
 
 func maybe(s admission.Step) string {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -211,12 +212,7 @@ func (h *handler) suggest(d *document) {
 	if m == nil || h.Similar == nil {
 		return
 	}
-	known := make([]string, 0, len(m.known))
-	for name := range m.known {
-		known = append(known, name)
-	}
-	slices.Sort(known)
-	for _, name := range h.Similar(m.Name, known) {
+	for _, name := range h.Similar(m.Name, slices.Sorted(maps.Keys(m.known))) {
 		m.Similar = append(m.Similar, link{name, m.known[name].URL})
 	}
 }

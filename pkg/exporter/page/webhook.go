@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -249,10 +250,6 @@ func (v *view) facts(p *classify.Profile) []fact {
 
 func (w *webhookPage) rules(p *classify.Profile, most int) {
 	for _, r := range p.Rules[:min(len(p.Rules), most)] {
-		var operations []string
-		for _, op := range r.Operations {
-			operations = append(operations, string(op))
-		}
 		groups := slices.Clone(r.APIGroups)
 		for i := range groups {
 			if groups[i] == "" {
@@ -260,7 +257,7 @@ func (w *webhookPage) rules(p *classify.Profile, most int) {
 			}
 		}
 		w.Rules = append(w.Rules, ruleRow{
-			bounded(operations), bounded(groups), bounded(r.APIVersions), bounded(r.Resources),
+			bounded(text.Strings(r.Operations)), bounded(groups), bounded(r.APIVersions), bounded(r.Resources),
 			string(ptr.Deref(r.Scope, admissionv1.AllScopes)),
 		})
 	}

@@ -178,10 +178,7 @@ var sortKeys = map[string]func(v *view, a, b *classify.Profile) int{
 func byObserved(value func(inventory.Behavior) float64) func(v *view, a, b *classify.Profile) int {
 	return func(v *view, a, b *classify.Profile) int {
 		o := v.Snapshot.Observed
-		if o == nil {
-			return 0
-		}
-		return cmp.Compare(value(o.Webhooks[a.Ref.Series()]), value(o.Webhooks[b.Ref.Series()]))
+		return cmp.Compare(value(o.Of(a.Ref.Series())), value(o.Of(b.Ref.Series())))
 	}
 }
 

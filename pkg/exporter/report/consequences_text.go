@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -161,13 +162,7 @@ func (e impactEffect) line() string {
 	return text
 }
 
-func operationsOf(ops []admission.Operation) string {
-	parts := make([]string, len(ops))
-	for i, op := range ops {
-		parts[i] = string(op)
-	}
-	return strings.Join(parts, "/")
-}
+func operationsOf(ops []admission.Operation) string { return strings.Join(text.Strings(ops), "/") }
 
 // stops are those of all effects, each once.
 func (c Consequences) stops() []string {

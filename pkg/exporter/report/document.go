@@ -399,17 +399,6 @@ func newError(e inventory.Error) Error {
 	return Error{Source: e.Source.File, Line: e.Source.Line, Message: e.Object + ": " + e.Message}
 }
 
-// acknowledged counts the findings that are acknowledged.
-func (d Document) acknowledged() int {
-	n := 0
-	for _, f := range d.Findings {
-		if f.Acknowledged {
-			n++
-		}
-	}
-	return n
-}
-
 // WriteJSON writes the Document as JSON.
 func WriteJSON(w io.Writer, d Document) error { return encode(w, d, "report") }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -262,21 +264,14 @@ var sortKeys = map[string]func(a, b TopWebhook) int{
 	},
 	"calls": func(a, b TopWebhook) int { return cmp.Compare(a.Observed.CallsPerSecond, b.Observed.CallsPerSecond) },
 	"p50": func(a, b TopWebhook) int {
-		return cmp.Compare(value(a.Observed.P50Seconds), value(b.Observed.P50Seconds))
+		return cmp.Compare(ptr.Deref(a.Observed.P50Seconds, -1), ptr.Deref(b.Observed.P50Seconds, -1))
 	},
 	"p99": func(a, b TopWebhook) int {
-		return cmp.Compare(value(a.Observed.P99Seconds), value(b.Observed.P99Seconds))
+		return cmp.Compare(ptr.Deref(a.Observed.P99Seconds, -1), ptr.Deref(b.Observed.P99Seconds, -1))
 	},
 	"failing": func(a, b TopWebhook) int { return cmp.Compare(a.Observed.Failing, b.Observed.Failing) },
 	"refused": func(a, b TopWebhook) int { return cmp.Compare(a.Observed.Refused, b.Observed.Refused) },
 	"name":    func(TopWebhook, TopWebhook) int { return 0 },
-}
-
-func value(v *float64) float64 {
-	if v == nil {
-		return -1
-	}
-	return *v
 }
 
 // WriteTopJSON writes the Top as JSON.

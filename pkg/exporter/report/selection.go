@@ -24,17 +24,8 @@ func (d Document) Select(keep func(Webhook) bool) Document {
 			selected[p.registered().ref()] = true
 		}
 	}
-	findings := make([]Finding, 0, len(d.Findings))
-	var open []Finding
-	for _, f := range d.Findings {
-		if !selected[f.ref()] {
-			continue
-		}
-		findings = append(findings, f)
-		if !f.Acknowledged {
-			open = append(open, f)
-		}
-	}
+	findings := slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.ref()] })
+	open, _ := separateAcknowledged(findings)
 	d.Webhooks, d.Policies, d.Findings = webhooks, policies, findings
 	d.Totals = Totals{Webhooks: len(webhooks), Policies: len(policies), Findings: countFindings(open)}
 	return d

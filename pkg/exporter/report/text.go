@@ -208,8 +208,8 @@ func (d Document) summary() string {
 func foundIn(d Document) string {
 	n := d.Totals.Findings
 	s := fmt.Sprintf("%d critical, %d warning, %d info", n.Critical, n.Warning, n.Info)
-	if a := d.acknowledged(); a > 0 {
-		s += fmt.Sprintf(", %d acknowledged", a)
+	if _, a := separateAcknowledged(d.Findings); len(a) > 0 {
+		s += fmt.Sprintf(", %d acknowledged", len(a))
 	}
 	return s + "." + audited(d) + unreadableNote(d)
 }

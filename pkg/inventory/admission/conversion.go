@@ -31,12 +31,7 @@ const (
 // the CRD's own best where it does not serve that one.
 func (m *Matcher) ConversionNeed(c *inventory.CRD) ConversionNeed {
 	stored := storedVersions(c)
-	inUse := slices.Clone(stored)
-	for _, v := range c.Versions {
-		if v.Served {
-			inUse = append(inUse, v.Name)
-		}
-	}
+	inUse := slices.Concat(stored, c.ServedVersions())
 	slices.Sort(inUse)
 	switch {
 	case len(slices.Compact(inUse)) <= 1:
@@ -61,7 +56,7 @@ func storedVersions(c *inventory.CRD) []string {
 // k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go.
 func (m *Matcher) preferredVersion(c *inventory.CRD) string {
 	best := m.index.preferred[c.Resource.Group]
-	own := servedVersionsOf(c)
+	own := c.ServedVersions()
 	if slices.Contains(own, best) {
 		return best
 	}
@@ -72,22 +67,12 @@ func (m *Matcher) preferredVersion(c *inventory.CRD) string {
 func preferredVersions(crds map[string]*inventory.CRD) map[string]string {
 	served := map[string][]string{}
 	for _, c := range crds {
-		served[c.Resource.Group] = append(served[c.Resource.Group], servedVersionsOf(c)...)
+		served[c.Resource.Group] = append(served[c.Resource.Group], c.ServedVersions()...)
 	}
 	out := make(map[string]string, len(served))
 	for group, versions := range served {
 		slices.Sort(versions)
 		out[group] = preferred(slices.Compact(versions))
-	}
-	return out
-}
-
-func servedVersionsOf(c *inventory.CRD) []string {
-	var out []string
-	for _, v := range c.Versions {
-		if v.Served {
-			out = append(out, v.Name)
-		}
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -319,10 +320,7 @@ func (t *auditTable) log() *inventory.AuditLog {
 	for _, b := range t.breaks {
 		t.result.Breaks = append(t.result.Breaks, fmt.Sprintf("%s:%d: %s", b.file, b.line, b.reason))
 	}
-	for file := range t.lines {
-		t.result.Files = append(t.result.Files, file)
-	}
-	slices.Sort(t.result.Files)
+	t.result.Files = slices.Sorted(maps.Keys(t.lines))
 	return &t.result
 }
 

@@ -1,6 +1,7 @@
 package observed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,8 +96,8 @@ func Difference(before, after []Scrape) (*inventory.Observation, []inventory.Err
 
 // between adds what one API server counted between two scrapes.
 func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer, error) {
-	if err := errors.Join(before.err, after.err); err != nil {
-		return inventory.ObservedServer{}, shortened(firstOf(after.err, before.err))
+	if err := cmp.Or(after.err, before.err); err != nil {
+		return inventory.ObservedServer{}, shortened(err)
 	}
 	server := inventory.ObservedServer{Address: after.address, From: before.at, To: after.at}
 	past := before.samples
@@ -119,15 +120,6 @@ func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer,
 		t.count(s.series, s.measure, value, span)
 	}
 	return server, nil
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // moved reports whether a target was another API server the second time.

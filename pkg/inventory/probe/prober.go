@@ -4,6 +4,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math/rand/v2"
@@ -33,16 +34,9 @@ type Options struct {
 // within an interval, few enough not to look like a scan.
 const parallel = 16
 
-func (o Options) interval() time.Duration { return orDefault(o.Interval, 5*time.Minute) }
+func (o Options) interval() time.Duration { return cmp.Or(o.Interval, 5*time.Minute) }
 
-func (o Options) timeout() time.Duration { return orDefault(o.Timeout, 5*time.Second) }
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
-}
+func (o Options) timeout() time.Duration { return cmp.Or(o.Timeout, 5*time.Second) }
 
 // firstRetry is the time to the second dial after one that was inconclusive:
 // a busy machine or network needs a few seconds. It doubles up to the interval.
