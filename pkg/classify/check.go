@@ -6,6 +6,7 @@ package classify
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +89,18 @@ type Check struct {
 	// FindPolicy is Find for an admission policy; nil where the check is about webhooks
 	// alone.
 	FindPolicy func(*PolicyProfile) []Problem
+}
+
+// Conditions are the names of the conditions that it turns True, each once, in the order
+// of the types.
+func (c *Check) Conditions() []string {
+	var out []string
+	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
+		if name := c.Condition[t]; name != "" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Problem is what a Check finds wrong with a webhook. Message completes the

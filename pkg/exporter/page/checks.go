@@ -84,18 +84,13 @@ func (v *view) checkPage(c *classify.Check) *checkPage {
 		ID: checkName(c.Name), Name: c.Name, Summary: c.Summary, Severity: c.Severity.String(), Needs: v.lacks(c),
 		Runbook: runbook(c.Name), All: v.search("all of them", url.Values{"finding": {c.Name}}),
 	}
-	var conditions, alerts []string
-	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
-		if name := c.Condition[t]; name != "" && !slices.Contains(conditions, name) {
-			conditions = append(conditions, name)
-		}
-	}
+	var alerts []string
 	for _, s := range classify.Severities {
 		if name := c.Alerts[s]; name != "" {
 			alerts = append(alerts, fmt.Sprintf("%s (%s)", name, s))
 		}
 	}
-	p.Conditions, p.Alerts = strings.Join(conditions, ", "), strings.Join(alerts, ", ")
+	p.Conditions, p.Alerts = strings.Join(c.Conditions(), ", "), strings.Join(alerts, ", ")
 	p.Findings, p.More = v.rows(v.ofChecks()[c], v.limits().ofCheck)
 	return p
 }

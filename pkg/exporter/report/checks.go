@@ -4,12 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // WriteChecks writes the documentation of all checks: a table, then each
@@ -30,7 +28,7 @@ decides, thresholds and acknowledgements among it, is the [Policy](POLICY.md).
 `)
 	for _, c := range checks {
 		fmt.Fprintf(b, "| [%s](#%s) | %s | %s | %s | %s |\n", c.Name, c.Name, c.Severity,
-			cell(c.Summary), strings.Join(conditions(c), ", "), strings.Join(alerts(c), ", "))
+			cell(c.Summary), strings.Join(c.Conditions(), ", "), strings.Join(alerts(c), ", "))
 	}
 	for _, c := range checks {
 		writeCheck(b, c)
@@ -40,7 +38,7 @@ decides, thresholds and acknowledgements among it, is the [Policy](POLICY.md).
 
 func writeCheck(b *bufio.Writer, c *classify.Check) {
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n- Severity: %s\n", c.Name, c.Summary, c.Severity)
-	if names := conditions(c); len(names) > 0 {
+	if names := c.Conditions(); len(names) > 0 {
 		fmt.Fprintf(b, "- Condition: %s (%s)\n", strings.Join(names, ", "), c.Reason)
 	}
 	if names := alerts(c); len(names) > 0 {
@@ -61,18 +59,6 @@ func shortDuration(d time.Duration) string {
 		return hours + "h"
 	}
 	return s + "m"
-}
-
-// conditions returns the names of the conditions, each once, in the order of
-// the types.
-func conditions(c *classify.Check) []string {
-	var out []string
-	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
-		if name := c.Condition[t]; name != "" && !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	return out
 }
 
 // alerts returns the names of the alerts and their severities, the worst first.
