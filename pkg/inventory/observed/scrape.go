@@ -1,7 +1,6 @@
 package observed
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +95,11 @@ func Difference(before, after []Scrape) (*inventory.Observation, []inventory.Err
 
 // between adds what one API server counted between two scrapes.
 func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer, error) {
-	if err := cmp.Or(after.err, before.err); err != nil {
+	err := after.err
+	if err == nil {
+		err = before.err
+	}
+	if err != nil {
 		return inventory.ObservedServer{}, shortened(err)
 	}
 	server := inventory.ObservedServer{Address: after.address, From: before.at, To: after.at}
