@@ -51,7 +51,7 @@ func (c collector) Gather() ([]*dto.MetricFamily, error) {
 }
 
 func collect(r *classify.Report, families []Family) []*dto.MetricFamily {
-	memory := newArena()
+	memory := newArena(r)
 	dropped := map[string]int{}
 	var out []*dto.MetricFamily
 	for _, f := range families {
@@ -197,11 +197,12 @@ type arena struct {
 	free    []*dto.LabelPair
 }
 
-func newArena() *arena {
+// newArena has room for a series of each webhook of the Report, with a name of its own.
+func newArena(r *classify.Report) *arena {
 	return &arena{
 		seed:   maphash.MakeSeed(),
-		seen:   map[uint64]struct{}{},
-		pairs:  map[[2]string]*dto.LabelPair{},
+		seen:   make(map[uint64]struct{}, len(r.Profiles)),
+		pairs:  make(map[[2]string]*dto.LabelPair, len(r.Profiles)),
 		values: map[float64]*dto.Gauge{},
 	}
 }

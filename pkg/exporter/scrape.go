@@ -152,7 +152,7 @@ func (s *scraper) blocks(r *classify.Report, e encoder, families []Family) map[s
 	s.report = r
 	delete(s.sums, Prefix+condition)
 	known := s.known(e.encoding)
-	memory := newArena()
+	memory := sync.OnceValue(func() *arena { return newArena(r) })
 	dropped := map[string]int{}
 	if len(families) == len(s.families) {
 		drops := seriesDropped
@@ -172,7 +172,7 @@ func (s *scraper) blocks(r *classify.Report, e encoder, families []Family) map[s
 			s.sums[name] = sum
 		}
 		if known[name].sum != sum {
-			writer := written(f, r, memory)
+			writer := written(f, r, memory())
 			b := e.encode(writer.appendTo(nil))
 			b.sum, b.dropped = sum, writer.dropped
 			known[name] = b
