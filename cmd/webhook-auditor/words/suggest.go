@@ -6,14 +6,14 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
-// MaxSuggested bounds the names that an error suggests.
-const MaxSuggested = 5
+// maxSuggested bounds the names that an error suggests.
+const maxSuggested = 5
 
 // Like are the names that look like what was typed, or contain it; all of
 // them where they are few and none does.
 func Like(typed string, known []string) []string {
-	near := text.Similar(typed, known, MaxSuggested)
-	if len(near) == 0 && len(known) <= MaxSuggested {
+	near := text.Similar(typed, known, maxSuggested)
+	if len(near) == 0 && len(known) <= maxSuggested {
 		return known
 	}
 	return near
@@ -31,10 +31,10 @@ func (n resourceNames) similar(typed string) []string {
 		byName[r.Name] = append(byName[r.Name], r.String())
 	}
 	var out []string
-	for _, near := range text.Similar(name, names, MaxSuggested) {
+	for _, near := range text.Similar(name, names, maxSuggested) {
 		out = append(out, byName[near]...)
 	}
-	return out[:min(len(out), MaxSuggested)]
+	return out[:min(len(out), maxSuggested)]
 }
 
 // Suggested completes an error by what the user may have meant.

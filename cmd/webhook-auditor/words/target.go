@@ -164,7 +164,7 @@ func (t Target) Similar(webhooks []report.Webhook) []string {
 	for _, name := range Like(typed, slices.Sorted(maps.Keys(byName))) {
 		out = append(out, byName[name]...)
 	}
-	return out[:min(len(out), MaxSuggested)]
+	return out[:min(len(out), maxSuggested)]
 }
 
 // MaybeTarget explains a path that does not exist and that looks like no file: it

@@ -52,7 +52,8 @@ type resource struct {
 	// matters, if any, reports whether a change is one that a Snapshot shows.
 	matters func(before, after any) bool
 	// owner, if any, is the Service, or the namespace, because of which an object
-	// counts: others are kept until a webhook refers to theirs, and not shown.
+	// counts where all of a cluster are watched: others are kept until a webhook refers
+	// to theirs, and not shown.
 	owner func(metav1.Object) inventory.Key
 	// most is from how many objects on the scope is too broad; 0 if it never is.
 	most int
@@ -135,15 +136,12 @@ func (c Clients) clusterResources() []resource {
 
 // scopedResource is a kind of object that is read in scopes.
 type scopedResource struct {
-	// resource is that of a scope that is not the cluster, but for what depends on it.
+	// resource is what scopes have in common; page is that of a scope below the cluster.
 	resource
 	// few is up to how many objects all of a cluster are watched, and clusterPage how
 	// many are then listed in one call; 0 where only namespaces are.
 	few         int
 	clusterPage int64
-	// owner is the Service, or the namespace, because of which an object counts where
-	// all of a cluster are watched.
-	owner func(metav1.Object) inventory.Key
 	// withClient returns a resource with a client of the kind.
 	withClient func(resource) resource
 	// choose, if any, chooses the objects of the Services that the scope names.
@@ -176,29 +174,29 @@ const (
 func (c Clients) scopedResources() []scopedResource {
 	return []scopedResource{
 		{
-			resource:   resource{GroupResource: serviceResource, page: servicePage, strip: stripService},
+			resource:   resource{GroupResource: serviceResource, page: servicePage, strip: stripService, owner: ownKey},
 			withClient: typed[corev1.Service, corev1.ServiceList](c.core),
-			few:        fewInCluster, clusterPage: 1000, owner: ownKey, choose: chooseServices,
+			few:        fewInCluster, clusterPage: 1000, choose: chooseServices,
 		},
 		{
-			resource:   resource{GroupResource: sliceResource, page: 100, strip: stripSlice},
+			resource:   resource{GroupResource: sliceResource, page: 100, strip: stripSlice, owner: serviceOfSlice},
 			withClient: typed[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices),
-			few:        fewInCluster, clusterPage: 1000, owner: serviceOfSlice, choose: chooseSlices,
+			few:        fewInCluster, clusterPage: 1000, choose: chooseSlices,
 		},
 		{
-			resource:   resource{GroupResource: podResource, page: 100, strip: stripPod},
+			resource:   resource{GroupResource: podResource, page: 100, strip: stripPod, owner: namespaceOf},
 			withClient: typed[corev1.Pod, corev1.PodList](c.core),
-			few:        fewPodsInCluster, clusterPage: 250, owner: namespaceOf,
+			few:        fewPodsInCluster, clusterPage: 250,
 		},
 		{
-			resource:   resource{GroupResource: budgetResource, page: 100, strip: stripDisruptionBudget},
+			resource:   resource{GroupResource: budgetResource, page: 100, strip: stripDisruptionBudget, owner: namespaceOf},
 			withClient: typed[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](c.policy),
-			few:        fewInCluster, clusterPage: 1000, owner: namespaceOf,
+			few:        fewInCluster, clusterPage: 1000,
 		},
 		{
-			resource:   resource{GroupResource: networkPolicyResource, page: 100, strip: stripNetworkPolicy},
+			resource:   resource{GroupResource: networkPolicyResource, page: 100, strip: stripNetworkPolicy, owner: namespaceOf},
 			withClient: typed[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](c.networking),
-			few:        fewInCluster, clusterPage: 500, owner: namespaceOf,
+			few:        fewInCluster, clusterPage: 500,
 		},
 		{
 			resource:   resource{GroupResource: daemonSetResource, page: 100, strip: stripDaemonSet},
@@ -222,17 +220,19 @@ func (c Clients) resourceIn(scope watchScope) resource {
 	s := all[slices.IndexFunc(all, func(s scopedResource) bool { return s.GroupResource == scope.GroupResource })]
 	r := s.resource
 	r.scope = scope
-	switch {
-	case scope.coversCluster():
-		r.page, r.most, r.owner = s.clusterPage, s.few, s.owner
-	case s.choose != nil:
-		s.choose(&r, scope)
+	if scope.coversCluster() {
+		r.page, r.most = s.clusterPage, s.few
+	} else {
+		r.owner = nil // all objects count
+		if s.choose != nil {
+			s.choose(&r, scope)
+		}
 	}
 	return s.withClient(r).limited(c.lists)
 }
 
 // chooseServices chooses the Service that the scope names or, of all of a namespace, those
-// that it names, unless the namespace is crowded.
+// that it names: the scope is too broad where the namespace is crowded and they are few.
 func chooseServices(r *resource, scope watchScope) {
 	if scope.extent == ofServices {
 		r.fields = fields.OneTermEqualSelector(metav1.ObjectNameField, scope.services).String()
