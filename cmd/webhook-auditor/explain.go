@@ -110,18 +110,18 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := write(s.out, report.Explained{Chain: chain, Observed: snapshot.Observed, AuditLog: snapshot.AuditLog}); err != nil {
+	if err := write(s.out, report.NewExplanation(report.Explained{Chain: chain, Observed: snapshot.Observed, AuditLog: snapshot.AuditLog})); err != nil {
 		return err
 	}
 	return reportErrors(matcher, s)
 }
 
 // writer returns what writes an answer.
-func (e *explain) writer() (func(io.Writer, report.Explained) error, error) {
+func (e *explain) writer() (func(io.Writer, report.Explanation) error, error) {
 	switch e.output {
 	case "text":
-		return func(w io.Writer, x report.Explained) error {
-			return report.WriteExplainText(w, x, textOptions(w))
+		return func(w io.Writer, e report.Explanation) error {
+			return report.WriteExplainText(w, e, textOptions(w))
 		}, nil
 	case "json":
 		return report.WriteExplainJSON, nil

@@ -58,7 +58,7 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 		if e.output == "text" && total-refused > 1 {
 			fmt.Fprintln(s.out)
 		}
-		if err := write(s.out, report.Explained{Chain: chain, Line: line.number, Observed: snapshot.Observed, AuditLog: snapshot.AuditLog}); err != nil {
+		if err := write(s.out, report.NewExplanation(report.Explained{Chain: chain, Line: line.number, Observed: snapshot.Observed, AuditLog: snapshot.AuditLog})); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -16,26 +15,18 @@ import (
 // chain is what one request meets, in order, with the seconds that each webhook
 // may take.
 type chain struct {
-	// Webhooks counts those of the Steps.
-	Webhooks   int
-	Worst      string
-	Parts      []string
-	Deadlines  []deadlineRow
-	Steps      []stepRow
-	MoreSteps  int
-	Conversion *conversionStep
-	Drawing    *waterfall
-	Observed   string
+	report.Explanation
+	// Webhooks counts those of the chain.
+	Webhooks  int
+	Worst     string
+	Steps     []stepRow
+	MoreSteps int
+	// Converts leads to the conversion webhook.
+	Converts link
+	Drawing  *waterfall
+	Source   string
 	// PolicyCost says what the policies cost; "" without any.
 	PolicyCost string
-}
-
-// conversionStep is the conversion that storing the object needs as well.
-type conversionStep struct {
-	Webhook link
-	Detail  string
-	Seconds string
-	Maybe   bool
 }
 
 // stepRow is a step as "explain" has it.
@@ -46,79 +37,41 @@ type stepRow struct {
 	Kind string
 	// BroughtBy names the configuration or the binding.
 	BroughtBy string
-	// Seconds is the timeout; "" of a policy.
-	Seconds string
-	Cells   *report.Cells
+	Cells     *report.Cells
 }
 
-type deadlineRow struct {
-	Text   string
-	Missed bool
-}
-
-// endOf is when the API server ends a request, whatever it waits for; never a CONNECT.
-func endOf(op admission.Operation) time.Duration {
-	if op == admission.Connect {
-		return math.MaxInt64
+func (v *view) chain(e report.Explanation) *chain {
+	var webhooks []report.ChainStep
+	for _, s := range e.Chain {
+		if !s.Type.IsPolicy() {
+			webhooks = append(webhooks, s)
+		}
 	}
-	deadlines := report.Deadlines(op)
-	return deadlines[len(deadlines)-1].After
-}
-
-// worstText is how long a request waits: until the API server ends it, of what its
-// webhooks may take.
-func worstText(op admission.Operation, total time.Duration) string {
-	if end := endOf(op); total > end {
-		return text.Seconds(end) + " of " + text.Seconds(total)
-	}
-	return text.Seconds(total)
-}
-
-func (v *view) chain(c admission.Chain) *chain {
-	budget := c.Budget()
-	out := &chain{Webhooks: len(c.Steps), Worst: worstText(c.Request.Operation, budget.Total()), Drawing: v.draw(c), Observed: report.SourceLine(v.Snapshot.Observed)}
-	if len(c.Policies) > 0 {
+	worst := time.Duration(e.BudgetSeconds) * time.Second
+	out := &chain{Explanation: e, Webhooks: len(webhooks), Worst: report.WorstCase(e.Request.Operation, worst), Drawing: v.draw(e, webhooks), Source: report.SourceLine(v.Snapshot.Observed)}
+	if len(webhooks) < len(e.Chain) {
 		out.PolicyCost = report.PolicyCost
-		if out.Observed != "" {
-			out.Observed += " " + report.PolicyCounts
+		if out.Source != "" {
+			out.Source += " " + report.PolicyCounts
 		}
 	}
-	for _, part := range []struct {
-		seconds time.Duration
-		what    string
-	}{
-		{budget.Mutating, "mutating, one after the other"},
-		{budget.Reinvocable, "called again"},
-		{budget.Validating, "the slowest validating one"},
-	} {
-		if part.seconds > 0 {
-			out.Parts = append(out.Parts, text.Seconds(part.seconds)+" "+part.what)
-		}
-	}
-	for _, d := range report.Deadlines(c.Request.Operation) {
-		out.Deadlines = append(out.Deadlines, deadlineRow{"the " + text.Seconds(d.After) + " " + d.Whose, budget.Total() >= d.After})
-	}
-	steps := report.NewExplanation(report.Explained{Chain: c}).Chain
-	for _, s := range steps[:min(len(steps), v.limits().steps)] {
+	for _, s := range e.Chain[:min(len(e.Chain), v.limits().steps)] {
 		out.Steps = append(out.Steps, v.step(s))
 	}
-	out.MoreSteps = len(steps) - len(out.Steps)
-	if s := c.Conversion; s != nil {
-		out.Conversion = &conversionStep{v.webhook(s.Webhook.Ref), s.Detail, text.Seconds(s.Webhook.Timeout), s.Match == admission.Maybe}
+	out.MoreSteps = len(e.Chain) - len(out.Steps)
+	if c := e.Conversion; c != nil {
+		out.Converts = v.webhook(inventory.Ref{Type: inventory.Conversion, Configuration: c.Configuration, Name: c.Name})
 	}
 	return out
 }
 
 func (v *view) step(s report.ChainStep) stepRow {
-	ref := inventory.Ref{Type: s.Type, Configuration: s.Configuration, Name: s.Name}
-	row := stepRow{ChainStep: s, Link: v.webhook(ref), Kind: typeTitle(s.Type), BroughtBy: s.Configuration}
+	row := stepRow{ChainStep: s, Link: v.webhook(inventory.Ref{Type: s.Type, Configuration: s.Configuration, Name: s.Name}), Kind: typeTitle(s.Type), BroughtBy: s.Configuration}
 	if s.Type.IsPolicy() {
 		row.BroughtBy = boundBy(s)
-	} else {
-		row.Seconds = text.Seconds(time.Duration(s.TimeoutSeconds) * time.Second)
 	}
-	if o := v.Snapshot.Observed; o != nil {
-		cells := report.ObservedCells(o, ref)
+	if s.Observed != nil {
+		cells := s.Observed.Cells(s.Type)
 		row.Cells = &cells
 	}
 	return row
@@ -144,6 +97,8 @@ type waterfall struct {
 	Marks         []mark
 	Description   string
 	More          string
+	// total is how many seconds the axis has.
+	total int
 }
 
 type bar struct {
@@ -182,44 +137,35 @@ const (
 
 // draw places the bars: the mutating webhooks one after the other, those that may
 // be called again once more, then the validating ones beside each other.
-func (v *view) draw(c admission.Chain) *waterfall {
-	if len(c.Steps) == 0 {
+func (v *view) draw(e report.Explanation, webhooks []report.ChainStep) *waterfall {
+	if len(webhooks) == 0 {
 		return nil
 	}
 	// What comes after the API server has ended the request is not called.
-	end := endOf(c.Request.Operation)
-	total := min(max(c.Budget().Total(), time.Second), end)
-	w := &waterfall{Width: drawingWidth}
-	scale := func(d time.Duration) int { return int(float64(plotWidth) * min(d, total).Seconds() / total.Seconds()) }
-	addBar := func(label, style string, begin, length time.Duration, p99 inventory.Quantile) {
-		y := len(w.Bars) * rowHeight
-		b := bar{Label: shorten(label, maxLabel), X: plotLeft + scale(begin), Y: y + barTop, W: max(scale(begin+length)-scale(begin), 2), TextY: y + barTop - 4, Style: style, Seconds: text.Seconds(length)}
-		b.SecondsX = b.X + b.W + 5
-		if p99.Known {
-			b.Tick = b.X + min(scale(time.Duration(p99.Seconds*float64(time.Second))), b.W)
-		}
-		w.Bars = append(w.Bars, b)
+	end := math.MaxInt
+	if last := e.Deadlines[len(e.Deadlines)-1]; last.EndsRequest {
+		end = last.AfterSeconds
 	}
-	var begin time.Duration
-	omitted, again := 0, c.Budget().Reinvocable
-	for i, s := range c.Steps {
+	w := &waterfall{Width: drawingWidth, total: min(max(e.BudgetSeconds, 1), end)}
+	begin, omitted, again := 0, 0, e.Budget.ReinvokedSeconds
+	for i, s := range webhooks {
 		if len(w.Bars) < v.limits().steps/2 {
-			addBar(s.Webhook.Name, "bar bar-"+typeTitle(s.Webhook.Type)+maybe(s), begin, s.Webhook.Timeout, v.p99(s.Webhook.Ref))
+			w.add(bar{Label: s.Name, Style: "bar bar-" + typeTitle(s.Type) + maybe(s)}, begin, s.TimeoutSeconds, s.Observed)
 		} else {
 			omitted++
 		}
-		if s.Webhook.Type != inventory.Mutating {
+		if s.Type != inventory.Mutating {
 			continue
 		}
-		begin += s.Webhook.Timeout
-		if last := i+1 == len(c.Steps) || c.Steps[i+1].Webhook.Type != inventory.Mutating; last && again > 0 {
-			addBar("called again if the object is changed after them", "bar bar-mutating bar-maybe", begin, again, inventory.Quantile{})
+		begin += s.TimeoutSeconds
+		if last := i+1 == len(webhooks) || webhooks[i+1].Type != inventory.Mutating; last && again > 0 {
+			w.add(bar{Label: "called again if the object is changed after them", Style: "bar bar-mutating bar-maybe"}, begin, again, nil)
 			begin += again
 		}
 	}
-	w.finish(c, total, scale)
-	if c.Budget().Total() > end {
-		w.More = fmt.Sprintf("The API server ends the request after %s: of %s, what would come later is not called. ", text.Seconds(end), text.Seconds(c.Budget().Total()))
+	w.finish(e.Deadlines, len(webhooks))
+	if e.BudgetSeconds > end {
+		w.More = fmt.Sprintf("The API server ends the request after %d s: of %d s, what would come later is not called. ", end, e.BudgetSeconds)
 	}
 	if omitted > 0 {
 		w.More += fmt.Sprintf("… and %d more, which are called as well", omitted)
@@ -227,37 +173,45 @@ func (v *view) draw(c admission.Chain) *waterfall {
 	return w
 }
 
-// p99 is the observed quantile; unknown without a source.
-func (v *view) p99(ref inventory.Ref) inventory.Quantile {
-	return v.Snapshot.Observed.Of(ref.Series()).P99
+// add draws a bar of so many seconds, with what was observed of its webhook, if anything.
+func (w *waterfall) add(b bar, begin, seconds int, observed *report.Observed) {
+	y := len(w.Bars) * rowHeight
+	b.Label, b.Seconds = shorten(b.Label, maxLabel), fmt.Sprintf("%d s", seconds)
+	b.X, b.Y, b.TextY = plotLeft+w.scale(float64(begin)), y+barTop, y+barTop-4
+	b.W = max(plotLeft+w.scale(float64(begin+seconds))-b.X, 2)
+	b.SecondsX = b.X + b.W + 5
+	if observed != nil && observed.P99Seconds != nil {
+		b.Tick = b.X + min(w.scale(*observed.P99Seconds), b.W)
+	}
+	w.Bars = append(w.Bars, b)
 }
 
-func maybe(s admission.Step) string {
-	if s.Match == admission.Maybe {
+// scale is how many pixels so many seconds take.
+func (w *waterfall) scale(seconds float64) int {
+	return int(plotWidth * min(seconds, float64(w.total)) / float64(w.total))
+}
+
+func maybe(s report.ChainStep) string {
+	if s.Called == admission.Maybe {
 		return " bar-maybe"
 	}
 	return ""
 }
 
-// finish draws the axis, and moves labels that would end outside of the drawing.
-func (w *waterfall) finish(c admission.Chain, total time.Duration, scale func(time.Duration) int) {
+// finish draws the axis, and leaves out labels of deadlines that would overlap.
+func (w *waterfall) finish(deadlines []report.Deadline, webhooks int) {
 	bottom := len(w.Bars) * rowHeight
 	w.Height = bottom + axisHeight
-	for _, d := range report.Deadlines(c.Request.Operation) {
-		if x := plotLeft + scale(d.After); d.After <= total {
+	for _, d := range deadlines {
+		if x := plotLeft + w.scale(float64(d.AfterSeconds)); d.AfterSeconds <= w.total {
 			if n := len(w.Marks); n > 0 && x-w.Marks[n-1].X < markWidth {
 				w.Marks[n-1].Label = ""
 			}
-			w.Marks = append(w.Marks, mark{X: x, Label: text.Seconds(d.After), Deadline: true, Bottom: bottom})
+			w.Marks = append(w.Marks, mark{X: x, Label: fmt.Sprintf("%d s", d.AfterSeconds), Deadline: true, Bottom: bottom, Anchor: "middle"})
 		}
 	}
 	w.Marks = append(w.Marks, mark{X: plotLeft, Label: "0 s", Bottom: bottom, Anchor: "start"})
-	for i := range w.Marks {
-		if w.Marks[i].Anchor == "" {
-			w.Marks[i].Anchor = "middle"
-		}
-	}
-	w.Description = fmt.Sprintf("%s, at worst %s: the mutating webhooks one after the other, then the validating ones at once.", inventory.Counted(len(c.Steps), "webhook"), text.Seconds(total))
+	w.Description = fmt.Sprintf("%s, at worst %d s: the mutating webhooks one after the other, then the validating ones at once.", inventory.Counted(webhooks, "webhook"), w.total)
 }
 
 // LabelX is where the label of a bar starts, so that it ends inside the drawing.

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -109,7 +108,7 @@ func (v *view) resourceList() *resourceList {
 	for _, r := range resources[:min(len(resources), maxResourceRows)] {
 		row := resourceRow{Resource: v.resource(r), Classes: classes[r], Webhooks: callers[r]}
 		if c, ok := worst[r]; ok && c.Webhooks > 0 {
-			row.Worst, row.Operation, row.Namespace = worstText(c.Operation, c.Total()), string(c.Operation), c.Namespace
+			row.Worst, row.Operation, row.Namespace = report.WorstCase(c.Operation, c.Total()), string(c.Operation), c.Namespace
 		}
 		l.Rows = append(l.Rows, row)
 	}
@@ -169,7 +168,7 @@ func (v *view) resourcePage(r inventory.Resource, operation admission.Operation,
 		if err != nil {
 			continue
 		}
-		row := operationRow{link: v.operation(r, op, namespace), Webhooks: len(c.Steps), Policies: len(c.Policies), Worst: worstText(op, c.Budget().Total())}
+		row := operationRow{link: v.operation(r, op, namespace), Webhooks: len(c.Steps), Policies: len(c.Policies), Worst: report.WorstCase(op, c.Budget().Total())}
 		p.Operations = append(p.Operations, row)
 		chosen := op == operation
 		worse := operation == "" && (!found || c.Budget().Total() > shown.Budget().Total())
@@ -207,32 +206,22 @@ func (v *view) operation(r inventory.Resource, op admission.Operation, namespace
 }
 
 func (p *resourcePage) show(v *view, c admission.Chain) {
-	p.Operation, p.Namespace, p.Notes = string(c.Request.Operation), c.Request.Namespace, c.Request.Notes
-	p.Namespaced = c.Request.Namespace != ""
+	e := report.NewExplanation(report.Explained{Chain: c, Observed: v.Snapshot.Observed})
+	p.Operation, p.Namespace, p.Notes, p.Title = string(e.Request.Operation), e.Request.Namespace, e.Notes, e.Request.Title()
+	p.Namespaced = p.Namespace != ""
 	if _, exists := v.Snapshot.Namespaces[p.Namespace]; p.Namespaced && v.Snapshot.NamespacesKnown && !exists {
 		p.Notes = append(p.Notes, "there is no namespace "+p.Namespace+": its labels are taken to be those of a new one")
 	}
 	for i := range p.Operations {
 		p.Operations[i].Selected = p.Operations[i].Text == p.Operation
 	}
-	p.Title = strings.TrimSpace(p.Operation + " " + p.Name)
-	if p.Namespaced {
-		p.Title += " in namespace " + p.Namespace
+	p.Chain, p.WithPolicies = v.chain(e), len(v.Snapshot.Policies) > 0
+	for _, s := range e.Skipped {
+		if s.Why == admission.ReasonRules || len(p.Skipped) == maxSkipped {
+			p.MoreSkipped++
+			continue
+		}
+		ref := inventory.Ref{Type: s.Type, Configuration: s.Configuration, Name: s.Name}
+		p.Skipped = append(p.Skipped, skippedRow{v.webhook(ref), typeTitle(s.Type), s.Detail})
 	}
-	p.Chain, p.WithPolicies = v.chain(c), len(v.Snapshot.Policies) > 0
-	for _, s := range c.SkippedPolicies {
-		p.skip(v, &s.Policy.Registration, s.Verdict)
-	}
-	for _, s := range c.Skipped {
-		p.skip(v, &s.Webhook.Registration, s.Verdict)
-	}
-}
-
-// skip lists what is skipped, where it is not for the rules.
-func (p *resourcePage) skip(v *view, r *inventory.Registration, verdict admission.Verdict) {
-	if verdict.Reason == admission.ReasonRules || len(p.Skipped) == maxSkipped {
-		p.MoreSkipped++
-		return
-	}
-	p.Skipped = append(p.Skipped, skippedRow{v.webhook(r.Ref), typeTitle(r.Type), report.SkippedBecause(r, verdict)})
 }

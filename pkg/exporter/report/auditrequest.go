@@ -119,7 +119,7 @@ func compareStep(log *inventory.AuditLog, step admission.Step, recorded inventor
 	case recorded == "":
 		out.Differs, out.Why = true, cmp.Or(changed, "not called: registered, or changed, after the request; or the API server does not call it for this request")
 	case step.Match == admission.No:
-		out.Differs, out.Why = true, fmt.Sprintf("it would be skipped now (%s); %s", SkippedBecause(&w.Registration, step.Verdict), cmp.Or(changed, "the registration, or the labels that it selects by, have changed since"))
+		out.Differs, out.Why = true, fmt.Sprintf("it would be skipped now (%s); %s", skippedBecause(&w.Registration, step.Verdict), cmp.Or(changed, "the registration, or the labels that it selects by, have changed since"))
 	}
 	return out
 }

@@ -1,11 +1,8 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -23,12 +20,18 @@ type Explanation struct {
 	Notes []string `json:"notes,omitempty"`
 	// Chain are the policies that are evaluated and the webhooks that are called, or may
 	// be, in order.
-	Chain   []ChainStep   `json:"chain"`
-	Skipped []SkippedStep `json:"skipped"`
+	Chain []ChainStep `json:"chain"`
+	// Conversion is the webhook that storing the object calls as well; absent without one.
+	Conversion *ConversionStep `json:"conversion,omitempty"`
+	Skipped    []SkippedStep   `json:"skipped"`
 	// BudgetSeconds is the worst case: how long the request waits if every
 	// webhook answers just before its timeout. Policies are evaluated by the API server
-	// itself, and add nothing.
+	// itself, and add nothing. Nor is the conversion part of it.
 	BudgetSeconds int `json:"budgetSeconds"`
+	// Budget has its parts; absent where no webhook is called.
+	Budget *Budget `json:"budget,omitempty"`
+	// Deadlines are what the worst case is compared with; absent where no webhook is called.
+	Deadlines []Deadline `json:"deadlines,omitempty"`
 	// ObservedSeconds is what the chain took, where that was observed.
 	ObservedSeconds *ObservedSeconds `json:"observedSeconds,omitempty"`
 	// Observed is where observed values come from.
@@ -70,6 +73,67 @@ type ExplainedRequest struct {
 	Namespace   string              `json:"namespace"`
 }
 
+// Title names the request in words.
+func (r ExplainedRequest) Title() string {
+	resource := inventory.Resource{Group: r.Group, Name: r.Resource, Subresource: r.Subresource}
+	text := fmt.Sprintf("%s %s (%s)", r.Operation, resource, r.Version)
+	if r.Namespace != "" {
+		text += " in namespace " + r.Namespace
+	}
+	return text
+}
+
+// Budget are the parts of a worst case: of the mutating webhooks, which are called one
+// after the other, of those among them that may be called again, and of the slowest
+// validating one.
+type Budget struct {
+	MutatingSeconds   int `json:"mutatingSeconds"`
+	ReinvokedSeconds  int `json:"reinvokedSeconds"`
+	ValidatingSeconds int `json:"validatingSeconds"`
+}
+
+// Parts are the parts that are not 0, in words.
+func (b Budget) Parts() []string {
+	var out []string
+	for _, part := range []struct {
+		seconds int
+		what    string
+	}{
+		{b.MutatingSeconds, "mutating, one after the other"},
+		{b.ReinvokedSeconds, "called again"},
+		{b.ValidatingSeconds, "the slowest validating one"},
+	} {
+		if part.seconds > 0 {
+			out = append(out, fmt.Sprintf("%d s %s", part.seconds, part.what))
+		}
+	}
+	return out
+}
+
+// Deadline is what a worst case is compared with.
+type Deadline struct {
+	AfterSeconds int    `json:"afterSeconds"`
+	Whose        string `json:"whose"`
+	// Missed is set where the worst case is not shorter.
+	Missed bool `json:"missed,omitempty"`
+	// EndsRequest is set where the API server ends the request then, whatever it waits for.
+	EndsRequest bool `json:"endsRequest,omitempty"`
+}
+
+// String is the deadline in words.
+func (d Deadline) String() string { return fmt.Sprintf("the %d s %s", d.AfterSeconds, d.Whose) }
+
+// ConversionStep is the conversion of the object that a request stores.
+type ConversionStep struct {
+	// Configuration is the CustomResourceDefinition.
+	Configuration  string `json:"configuration"`
+	Name           string `json:"name"`
+	TimeoutSeconds int    `json:"timeoutSeconds"`
+	// Called says whether storing the object calls it.
+	Called admission.Match `json:"called"`
+	Detail string          `json:"detail"`
+}
+
 // ChainStep is a webhook of the chain, or a policy with a binding.
 type ChainStep struct {
 	// Step counts from 1. Validating webhooks share one: they are called at once. So do
@@ -107,30 +171,53 @@ type SkippedStep struct {
 	Name          string           `json:"name"`
 	Binding       string           `json:"binding,omitempty"`
 	Why           admission.Reason `json:"why"`
+	// Detail says more of it; absent where the rules do not cover the request.
+	Detail string `json:"detail,omitempty"`
 }
 
-// NewExplanation returns the chain as JSON prints it.
+// NewExplanation returns the Explanation of a chain.
 func NewExplanation(c Explained) Explanation {
-	r := c.Request
+	r, budget := c.Request, c.Chain.Budget()
 	e := Explanation{
 		Version:       documentVersion,
 		Request:       ExplainedRequest{r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace},
 		Notes:         r.Notes,
 		Chain:         chainSteps(c),
 		Skipped:       make([]SkippedStep, 0, len(c.Skipped)+len(c.SkippedPolicies)),
-		BudgetSeconds: wholeSeconds(c.Budget().Total()),
+		BudgetSeconds: wholeSeconds(budget.Total()),
 		Line:          c.Line,
+	}
+	if len(c.Steps) > 0 {
+		e.Budget = &Budget{wholeSeconds(budget.Mutating), wholeSeconds(budget.Reinvocable), wholeSeconds(budget.Validating)}
+		e.Deadlines = deadlines(r.Operation, e.BudgetSeconds)
+	}
+	if s := c.Conversion; s != nil {
+		e.Conversion = &ConversionStep{s.Webhook.Configuration, s.Webhook.Name, wholeSeconds(s.Webhook.Timeout), s.Match, s.Detail}
 	}
 	if c.Observed != nil {
 		e.Observed, e.ObservedSeconds = newObservation(c.Observed), observedSeconds(c)
 	}
 	for _, step := range c.SkippedPolicies {
-		e.Skipped = append(e.Skipped, SkippedStep{step.Policy.Type, step.Policy.Configuration, step.Policy.Name, bindingName(step), step.Reason})
+		e.Skipped = append(e.Skipped, skippedStep(&step.Policy.Registration, bindingName(step), step.Verdict))
 	}
 	for _, step := range c.Skipped {
-		e.Skipped = append(e.Skipped, SkippedStep{step.Webhook.Type, step.Webhook.Configuration, step.Webhook.Name, "", step.Reason})
+		e.Skipped = append(e.Skipped, skippedStep(&step.Webhook.Registration, "", step.Verdict))
 	}
 	return e
+}
+
+func skippedStep(r *inventory.Registration, binding string, v admission.Verdict) SkippedStep {
+	return SkippedStep{r.Type, r.Configuration, r.Name, binding, v.Reason, skippedBecause(r, v)}
+}
+
+// count counts the policies of the chain and its webhooks.
+func (e Explanation) count() (policies, webhooks int) {
+	for _, s := range e.Chain {
+		if s.Type.IsPolicy() {
+			policies++
+		}
+	}
+	return policies, len(e.Chain) - policies
 }
 
 // chainSteps are all steps in the order of the request: policies before the webhooks
@@ -220,250 +307,57 @@ func observedSeconds(c Explained) *ObservedSeconds {
 }
 
 // WriteExplainJSON writes the chain as JSON.
-func WriteExplainJSON(w io.Writer, c Explained) error {
-	return encode(w, NewExplanation(c), "the chain")
+func WriteExplainJSON(w io.Writer, e Explanation) error {
+	return encode(w, e, "the chain")
 }
 
-// Deadline is what a worst case is compared with.
-type Deadline struct {
-	After time.Duration
-	Whose string
-}
-
-// Deadlines are those of a request with the operation.
-func Deadlines(op admission.Operation) []Deadline {
+// deadlines are those of a request with the operation, beside its worst case.
+func deadlines(op admission.Operation, worst int) []Deadline {
 	out := []Deadline{
 		// Source: k8s.io/kubernetes/pkg/kubelet (lease of a node) and
 		// k8s.io/client-go/tools/leaderelection (renew deadline).
-		{10 * time.Second, "in which leaders and nodes must renew their leases"},
+		{AfterSeconds: 10, Whose: "in which leaders and nodes must renew their leases"},
 		// Source: kubectl and the control plane's clients set it themselves.
-		{30 * time.Second, "after which most clients give up"},
+		{AfterSeconds: 30, Whose: "after which most clients give up"},
 	}
-	// Source: requestTimeoutUpperBound in k8s.io/apiserver/pkg/endpoints/handlers, for
-	// whatever failurePolicy. The deletion of a collection has --request-timeout alone,
-	// and a CONNECT not even that.
-	switch op {
-	case admission.Connect:
-		return out
-	case admission.Delete:
-		return append(out, Deadline{34 * time.Second, "after which the API server ends a write (60 s if it deletes a collection)"})
+	if end := endOf(op); end > 0 {
+		out = append(out, Deadline{AfterSeconds: end, Whose: "after which the API server ends a write", EndsRequest: true})
 	}
-	return append(out, Deadline{34 * time.Second, "after which the API server ends a write"})
+	if op == admission.Delete {
+		out[len(out)-1].Whose += " (60 s if it deletes a collection)"
+	}
+	for i := range out {
+		out[i].Missed = worst >= out[i].AfterSeconds
+	}
+	return out
 }
 
-// PolicyCost says what policies cost a request; its subject are the policies.
-const PolicyCost = "are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions"
-
-// WriteExplainText writes the chain for a terminal: what is called in which
-// order, what it costs at worst, and what is skipped.
-func WriteExplainText(w io.Writer, c Explained, o TextOptions) error {
-	b := bufio.NewWriter(w)
-	p := printer{b, o}
-	p.paragraph(word{}, slices.Concat(words(title(c.Request), bold), words(summary(c.Chain), plain)))
-	for _, note := range c.Request.Notes {
-		p.paragraph(word{"note: ", cyan}, words(note, plain))
+// endOf is after how many seconds the API server ends a request, whatever it waits for; 0
+// of a CONNECT, which it does not end. The deletion of a collection has --request-timeout.
+// Source: requestTimeoutUpperBound in k8s.io/apiserver/pkg/endpoints/handlers, for
+// whatever failurePolicy.
+func endOf(op admission.Operation) int {
+	if op == admission.Connect {
+		return 0
 	}
-	p.newline()
-	e := NewExplanation(c)
-	p.steps(e)
-	if len(c.Policies) > 0 {
-		p.paragraph(word{fmt.Sprintf("%-*s", margin, "policies"), bold}, words(PolicyCost, plain))
-		p.newline()
-	}
-	if len(c.Steps) > 0 {
-		p.budget(c.Chain)
-		p.observed(e)
-	}
-	p.conversion(c.Conversion)
-	p.skipped(c.Chain)
-	return flush(b)
+	return 34
 }
 
-func title(r admission.Request) string {
-	text := fmt.Sprintf("%s %s (%s)", r.Operation, r.Resource, r.Version)
-	if r.Namespace != "" {
-		text += " in namespace " + r.Namespace
+// WorstCase is how long a request waits at most: until the API server ends it, of what
+// its webhooks may take.
+func WorstCase(op admission.Operation, total time.Duration) string {
+	if end := endOf(op); end > 0 && wholeSeconds(total) > end {
+		return fmt.Sprintf("%d s of %s", end, text.Seconds(total))
 	}
-	return text
+	return text.Seconds(total)
 }
 
-func summary(c admission.Chain) string {
-	skipped := len(c.Skipped) + len(c.SkippedPolicies)
-	met := countedPolicies(len(c.Policies))
-	switch {
-	case len(c.Steps) == 0 && len(c.Policies) == 0:
-		return fmt.Sprintf("meets no webhook; %d skipped.", skipped)
-	case len(c.Steps) == 0:
-		return fmt.Sprintf("meets %s and no webhook; %d skipped.", met, skipped)
-	case len(c.Policies) > 0:
-		met += " and "
-	}
-	return fmt.Sprintf("meets %s%s, %d s at worst; %d skipped.", met, inventory.Counted(len(c.Steps), "webhook"), wholeSeconds(c.Budget().Total()), skipped)
-}
-
-// countedPolicies counts policies, each as often as it has bindings that count; "" of
-// none.
-func countedPolicies(n int) string {
-	switch n {
-	case 0:
-		return ""
-	case 1:
-		return "1 policy"
-	}
-	return fmt.Sprintf("%d policies", n)
-}
-
-// steps writes one line per webhook that is called and policy that is evaluated.
-func (p printer) steps(e Explanation) {
-	for _, step := range e.Chain {
-		label := fmt.Sprintf("%*d. ", margin-2, step.Step)
-		line := slices.Concat(
-			words(string(step.Type), dim), words(step.Name, bold),
-			words(stepText(step), plain),
-			words(broughtBy(step), dim),
-		)
-		if step.Observed != nil {
-			line = append(line, words("observed: "+observedText(*step.Observed), cyan)...)
-		}
-		if len(step.AuditLog) > 0 {
-			line = append(line, words("by the audit log, it "+strings.Join(step.AuditLog, "; "), cyan)...)
-		}
-		switch {
-		case step.Refuses:
-			line = append(line, words("refused: "+step.Detail, red)...)
-		case step.Called == admission.Maybe:
-			line = append(line, words("maybe: "+step.Detail, yellow)...)
-		}
-		p.paragraph(word{label, plain}, line)
-	}
-	if len(e.Chain) > 0 {
-		p.newline()
-	}
-}
-
-// stepText is what a step does where it fails, and how often it is taken.
-func stepText(step ChainStep) string {
-	text := "failurePolicy " + step.FailurePolicy
-	if step.TimeoutSeconds > 0 {
-		text += fmt.Sprintf(", %d s", step.TimeoutSeconds)
-	}
-	if len(step.ValidationActions) > 0 {
-		text += ", validationActions " + strings.Join(step.ValidationActions, " and ")
-	}
-	if step.Reinvocable {
-		text += ", again if the object is changed after it"
-	}
-	return text
-}
-
-// broughtBy names what puts the step into effect, "" where the step itself does.
-func broughtBy(step ChainStep) string {
-	switch {
-	case !step.Type.IsPolicy():
-		return "[configuration " + step.Configuration + "]"
-	case step.Binding != "":
-		return "[binding " + step.Binding + "]"
-	}
-	return ""
-}
-
-// budget writes the worst case and the deadlines that it misses.
-func (p printer) budget(c admission.Chain) {
-	b := c.Budget()
-	var parts []string
-	for _, part := range []struct {
-		seconds time.Duration
-		what    string
-	}{
-		{b.Mutating, "mutating, one after the other"},
-		{b.Reinvocable, "called again"},
-		{b.Validating, "the slowest validating one"},
-	} {
-		if part.seconds > 0 {
-			parts = append(parts, fmt.Sprintf("%d s %s", wholeSeconds(part.seconds), part.what))
-		}
-	}
-	p.paragraph(word{fmt.Sprintf("%-*s", margin, "worst:"), bold}, words(fmt.Sprintf("%d s = %s", wholeSeconds(b.Total()), strings.Join(parts, " + ")), plain))
-	for _, d := range Deadlines(c.Request.Operation) {
-		label, text := word{fmt.Sprintf("%-*s", margin, "  within"), green}, ""
-		if b.Total() >= d.After {
-			label = word{fmt.Sprintf("%-*s", margin, "  MISSES"), red}
-		}
-		text = fmt.Sprintf("the %d s %s", wholeSeconds(d.After), d.Whose)
-		p.paragraph(label, words(text, plain))
-	}
-	p.newline()
-}
-
-// observed sets what the chain took beside its worst case.
-func (p printer) observed(e Explanation) {
-	if e.ObservedSeconds == nil {
-		return
-	}
-	o := e.ObservedSeconds
-	text := fmt.Sprintf("none of its %s was called", inventory.Counted(o.Webhooks, "webhook"))
-	if o.Measured > 0 {
-		text = fmt.Sprintf("half of the requests wait about %s, one in a hundred %s, by the calls of %d of its %s", quantile(&o.P50, false), quantile(&o.P99, o.Beyond), o.Measured, inventory.Counted(o.Webhooks, "webhook"))
-	}
-	p.paragraph(word{fmt.Sprintf("%-*s", margin, "observed:"), bold}, words(text, plain))
-	p.paragraph(word{strings.Repeat(" ", margin), plain}, words(e.Observed.sourceLine(), dim))
-	p.newline()
-}
-
-// conversion writes that the object is converted as well.
-func (p printer) conversion(step *admission.Step) {
-	if step == nil {
-		return
-	}
-	verb := "calls"
-	if step.Match == admission.Maybe {
-		verb = "may call"
-	}
-	text := fmt.Sprintf("besides, storing it %s the conversion webhook of %s (%d s each time, not counted above): %s",
-		verb, step.Webhook.Name, wholeSeconds(step.Webhook.Timeout), step.Detail)
-	p.paragraph(word{}, words(text, plain))
-	p.newline()
-}
-
-// skipped writes what stands in the way of the webhooks that are not called and of the
-// policies that are not evaluated. Those whose rules ask for something else are only
-// counted: they are most.
-func (p printer) skipped(c admission.Chain) {
-	webhooks, policies := 0, 0
-	for _, step := range c.SkippedPolicies {
-		if step.Reason == admission.ReasonRules {
-			policies++
-			continue
-		}
-		p.skippedStep(&step.Policy.Registration, step.Verdict, "")
-	}
-	for _, step := range c.Skipped {
-		if step.Reason == admission.ReasonRules {
-			webhooks++
-			continue
-		}
-		p.skippedStep(&step.Webhook.Registration, step.Verdict, "[configuration "+step.Webhook.Configuration+"]")
-	}
-	var others []string
-	if policies > 0 {
-		others = append(others, countedPolicies(policies))
-	}
-	if webhooks > 0 {
-		others = append(others, inventory.Counted(webhooks, "webhook"))
-	}
-	if len(others) > 0 {
-		p.paragraph(word{fmt.Sprintf("%-*s", margin, "skipped"), dim}, words(strings.Join(others, " and ")+" whose rules do not cover it", plain))
-	}
-}
-
-func (p printer) skippedStep(r *inventory.Registration, v admission.Verdict, registeredBy string) {
-	line := slices.Concat(words(string(r.Type), dim), words(r.Name, bold), words(SkippedBecause(r, v), plain), words(registeredBy, dim))
-	p.paragraph(word{fmt.Sprintf("%-*s", margin, "skipped"), dim}, line)
-}
-
-// SkippedBecause is why a webhook or policy is skipped.
-func SkippedBecause(r *inventory.Registration, v admission.Verdict) string {
+// skippedBecause is why a webhook or policy is skipped; "" where it is for the rules, as
+// most are.
+func skippedBecause(r *inventory.Registration, v admission.Verdict) string {
 	switch v.Reason {
+	case admission.ReasonRules:
+		return ""
 	case admission.ReasonExcluded:
 		if r.Type.IsPolicy() {
 			return "excluded: the API server evaluates no policy for it"

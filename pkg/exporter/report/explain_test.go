@@ -73,11 +73,11 @@ func policy(t inventory.Type, name string) *inventory.AdmissionPolicy {
 
 func TestExplain(t *testing.T) {
 	var text, document bytes.Buffer
-	if err := WriteExplainText(&text, Explained{Chain: chain()}, TextOptions{Width: 100}); err != nil {
+	if err := WriteExplainText(&text, NewExplanation(Explained{Chain: chain()}), TextOptions{Width: 100}); err != nil {
 		t.Fatal(err)
 	}
 	reporttest.Golden(t, "explain.txt", text.Bytes())
-	if err := WriteExplainJSON(&document, Explained{Chain: chain()}); err != nil {
+	if err := WriteExplainJSON(&document, NewExplanation(Explained{Chain: chain()})); err != nil {
 		t.Fatal(err)
 	}
 	reporttest.Golden(t, "explain.json", document.Bytes())
@@ -86,11 +86,11 @@ func TestExplain(t *testing.T) {
 func TestExplainNothing(t *testing.T) {
 	var text, document bytes.Buffer
 	c := admission.Chain{Request: chain().Request}
-	if err := WriteExplainText(&text, Explained{Chain: c}, TextOptions{}); err != nil {
+	if err := WriteExplainText(&text, NewExplanation(Explained{Chain: c}), TextOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	reporttest.Golden(t, "explain-nothing.txt", text.Bytes())
-	if err := WriteExplainJSON(&document, Explained{Chain: c}); err != nil {
+	if err := WriteExplainJSON(&document, NewExplanation(Explained{Chain: c})); err != nil {
 		t.Fatal(err)
 	}
 	reporttest.Golden(t, "explain-nothing.json", document.Bytes())
