@@ -108,7 +108,11 @@ func (e *Evaluator) derive(w *work, r, last *Report) derived {
 	for _, f := range gone {
 		out.changes = append(out.changes, webhookChange{before: f})
 	}
-	deriver, behind := e.policy.deriver(w, r.Matcher, e.known), newBehind(last, r.Snapshot)
+	deriver := e.policy.deriver(w, r.Matcher, e.known)
+	var backends *inventory.BackendChanges
+	if last != nil {
+		backends = r.Snapshot.BackendChangesSince(last.Snapshot)
+	}
 	r.Profiles = make([]Profile, len(webhooks))
 	e.scratch = slices.Grow(e.scratch[:0], len(webhooks))[:len(webhooks)]
 	for i, webhook := range webhooks {
@@ -117,14 +121,12 @@ func (e *Evaluator) derive(w *work, r, last *Report) derived {
 		}
 		f := &e.scratch[i]
 		r.Profiles[i] = Profile{Facts: f, Snapshot: r.Snapshot, Matcher: r.Matcher, Policy: &e.policy}
-		if before[i] != nil && before[i].Webhook == webhook && behind.same(before[i]) {
+		if before[i] != nil && before[i].Webhook == webhook && backends.Same(webhook.Backend) {
 			*f, out.unchanged[i] = *before[i], before[i]
 			continue
 		}
 		*f = amongOthers(before[i])
 		deriver.derive(f, webhook)
-		f.State = r.Snapshot.State(f.Backend)
-		f.BackendReady = ready(f.State)
 		out.changes = append(out.changes, webhookChange{before[i], f})
 	}
 	return out

@@ -42,8 +42,6 @@ type Facts struct {
 	Threshold float64
 	// State says whether the API server can reach the backend.
 	State inventory.BackendState
-	// BackendReady is nil where it cannot be known.
-	BackendReady *bool
 	// ControlPlane are the requests on the control plane's path that it is called for.
 	ControlPlane []ControlPlaneMatch
 	// RunLevelZero are the core resources that it is called for in namespaces
@@ -94,6 +92,7 @@ func (d *deriver) derive(f *Facts, w *inventory.Webhook) {
 	f.Platform = d.platformWebhooks.match(w.Configuration) || d.platformWebhooks.match(w.Name) || stock(d.snapshot, w)
 	f.ThirdParty = !d.platformNamespaces.match(w.Backend.Namespace())
 	f.Threshold = d.policy.threshold(f)
+	f.State = d.snapshot.State(w.Backend)
 }
 
 // amongOthers are facts with what was derived together with other webhooks alone;
@@ -115,14 +114,4 @@ func (f *Facts) sameAmongOthers(o *Facts) bool {
 		f.Reinvoked.equal(o.Reinvoked) &&
 		f.RefusedAtInstall.equal(o.RefusedAtInstall) &&
 		slices.Equal(f.Excesses, o.Excesses)
-}
-
-// ready says whether the backend is ready, nil where it cannot be known. A
-// fault that holds in one of two possible routing modes is not known.
-func ready(s inventory.BackendState) *bool {
-	if !s.Known || s.Routing != inventory.RoutingUnknown {
-		return nil
-	}
-	ok := s.Fault == inventory.Sound
-	return &ok
 }

@@ -262,13 +262,11 @@ func policyInfo(r *classify.Report, emit func(float64, ...string)) {
 func timeoutSeconds(p *classify.Profile) (float64, bool) { return p.Timeout.Seconds(), true }
 
 func backendReady(p *classify.Profile) (float64, bool) {
-	switch {
-	case p.BackendReady == nil:
-		return 0, false
-	case *p.BackendReady:
-		return 1, true
+	ready := 0.0
+	if p.State.Fault == inventory.Sound {
+		ready = 1
 	}
-	return 0, true
+	return ready, p.State.Certain()
 }
 
 // perProbe collects one series per webhook whose backend was dialed, where

@@ -338,7 +338,7 @@ func large(n int) *classify.Report {
 		w.Backend.Authority = ca
 		w.Object.LastChanged = reporttest.Taken
 		r.Profiles = append(r.Profiles, classify.Profile{Facts: &classify.Facts{
-			Webhook: w, Threshold: 0.5, BackendReady: new(true),
+			Webhook: w, Threshold: 0.5, State: inventory.BackendState{Known: true},
 			ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: resources, classify.ClassCore: resources},
 		}})
 		r.Findings = append(r.Findings, &classify.Finding{Check: reporttest.CriticalResource, Webhook: ref, Problem: classify.Problem{Severity: classify.Info, Message: "is called for pods", Fix: "Have it approved."}})

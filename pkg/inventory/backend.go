@@ -45,6 +45,10 @@ type BackendState struct {
 	Ready int
 }
 
+// Certain reports whether it is known if the backend can be called: a fault that holds in
+// one of two possible routing modes is not certain.
+func (s BackendState) Certain() bool { return s.Known && s.Routing == RoutingUnknown }
+
 // Namespace returns the namespace the backend runs in, "" for one outside the
 // cluster. A URL whose host is NAME.NAMESPACE.svc counts as in that namespace.
 func (b Backend) Namespace() string {

@@ -9,8 +9,8 @@ import (
 // Series names a webhook as the API server's metrics do: configurations that
 // register the same name share their series.
 type Series struct {
-	Type Type
-	Name string
+	Type Type   `json:"type"`
+	Name string `json:"name"`
 }
 
 // Series returns the name of the webhook's series.

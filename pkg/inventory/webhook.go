@@ -58,14 +58,14 @@ func (t Type) RegisteredBy() schema.GroupVersionKind { return registeredBy[t] }
 
 // Ref names one webhook or policy. It is comparable and outlives its Snapshot.
 type Ref struct {
-	Type Type
+	Type Type `json:"type"`
 	// Configuration is the object that registers the webhook: a
 	// ValidatingWebhookConfiguration, a MutatingWebhookConfiguration or a CRD; for a
 	// policy it is the policy itself.
-	Configuration string
+	Configuration string `json:"configuration"`
 	// Name is the webhook's name as the API server's series carry it; for a
 	// conversion it is the CRD's name, for a policy the policy's.
-	Name string
+	Name string `json:"name"`
 }
 
 // Compare orders Refs by type, configuration and name.

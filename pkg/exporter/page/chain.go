@@ -60,18 +60,18 @@ func (v *view) chain(e report.Explanation) *chain {
 	}
 	out.MoreSteps = len(e.Chain) - len(out.Steps)
 	if c := e.Conversion; c != nil {
-		out.Converts = v.webhook(inventory.Ref{Type: inventory.Conversion, Configuration: c.Configuration, Name: c.Name})
+		out.Converts = v.webhook(c.Ref)
 	}
 	return out
 }
 
 func (v *view) step(s report.ChainStep) stepRow {
-	row := stepRow{ChainStep: s, Link: v.webhook(inventory.Ref{Type: s.Type, Configuration: s.Configuration, Name: s.Name}), Kind: typeTitle(s.Type), BroughtBy: s.Configuration}
+	row := stepRow{ChainStep: s, Link: v.webhook(s.Ref), Kind: typeTitle(s.Type), BroughtBy: s.Configuration}
 	if s.Type.IsPolicy() {
 		row.BroughtBy = boundBy(s)
 	}
-	if s.Observed != nil {
-		cells := s.Observed.Cells(s.Type)
+	if o := v.Snapshot.Observed; o != nil {
+		cells := report.ObservedCells(o, s.Ref)
 		row.Cells = &cells
 	}
 	return row

@@ -127,7 +127,7 @@ func sharedRows(findings []report.Finding) []sharedRow {
 		if f.Acknowledged {
 			continue
 		}
-		k := key{f.Check, inventory.Ref{Type: f.Type, Configuration: f.Configuration, Name: f.Name}}
+		k := key{f.Check, f.Ref}
 		if contexts[k] == nil {
 			contexts[k] = map[string]bool{}
 		}

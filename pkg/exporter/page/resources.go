@@ -221,7 +221,6 @@ func (p *resourcePage) show(v *view, c admission.Chain) {
 			p.MoreSkipped++
 			continue
 		}
-		ref := inventory.Ref{Type: s.Type, Configuration: s.Configuration, Name: s.Name}
-		p.Skipped = append(p.Skipped, skippedRow{v.webhook(ref), typeTitle(s.Type), s.Detail})
+		p.Skipped = append(p.Skipped, skippedRow{v.webhook(s.Ref), typeTitle(s.Type), s.Because()})
 	}
 }

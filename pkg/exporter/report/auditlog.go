@@ -47,8 +47,7 @@ type AuditLog struct {
 // AuditLine are the requests at one webhook or policy, or those of one resource, user
 // or namespace among them.
 type AuditLine struct {
-	Type inventory.Type `json:"type"`
-	Name string         `json:"name"`
+	inventory.Series
 	// Configurations are those that register the name.
 	Configurations []string `json:"configurations"`
 	// Registered is "no" where the input shows that nothing registers the name;
@@ -76,10 +75,9 @@ type AuditLine struct {
 // AuditMessage is a message with … for names and numbers, and how often it was the
 // answer.
 type AuditMessage struct {
-	Type     inventory.Type `json:"type"`
-	Name     string         `json:"name"`
-	Message  string         `json:"message"`
-	Requests int            `json:"requests"`
+	inventory.Series
+	Message  string `json:"message"`
+	Requests int    `json:"requests"`
 }
 
 // AuditWrite is a change of a registration.
@@ -174,7 +172,7 @@ func auditLines(s *inventory.Snapshot, by string) []AuditLine {
 			group := auditDimensions[by](row.AuditKey)
 			if groups[group] == nil {
 				groups[group] = &AuditLine{
-					Type: series.Type, Name: series.Name, By: group, Configurations: append([]string{}, registered[series]...),
+					Series: series, By: group, Configurations: append([]string{}, registered[series]...),
 					Registered: isRegistered(s, series, registered[series]), First: row.First.UTC(),
 				}
 			}
@@ -218,7 +216,7 @@ func auditMessages(log *inventory.AuditLog) ([]AuditMessage, int) {
 	counts := map[AuditMessage]int{}
 	for _, r := range log.Rows {
 		if r.Message != "" {
-			counts[AuditMessage{Type: r.Type, Name: r.Name, Message: r.Message}] += r.Requests
+			counts[AuditMessage{Series: r.Series, Message: r.Message}] += r.Requests
 		}
 	}
 	out := []AuditMessage{}

@@ -37,8 +37,7 @@ type AuditedRequest struct {
 
 // AuditedStep is one webhook or policy.
 type AuditedStep struct {
-	Type inventory.Type `json:"type"`
-	Name string         `json:"name"`
+	inventory.Series
 	// Recorded is what the log says: denied, failed, failedOpen, mutated, audited or
 	// unchanged; absent where it names the webhook nowhere.
 	Recorded inventory.AuditOutcome `json:"recorded,omitempty"`
@@ -107,7 +106,7 @@ func (r *AuditedRequest) redact() {
 // compareStep compares what is recorded of a registered webhook with its verdict.
 func compareStep(log *inventory.AuditLog, step admission.Step, recorded inventory.AuditOutcome) AuditedStep {
 	w := step.Webhook
-	out := AuditedStep{Type: w.Type, Name: w.Name, Recorded: recorded, Called: step.Match}
+	out := AuditedStep{Series: w.Series(), Recorded: recorded, Called: step.Match}
 	changed := laterChange(log, w.Configuration)
 	switch {
 	case recorded == "" && w.Type == inventory.Validating:
@@ -119,14 +118,14 @@ func compareStep(log *inventory.AuditLog, step admission.Step, recorded inventor
 	case recorded == "":
 		out.Differs, out.Why = true, cmp.Or(changed, "not called: registered, or changed, after the request; or the API server does not call it for this request")
 	case step.Match == admission.No:
-		out.Differs, out.Why = true, fmt.Sprintf("it would be skipped now (%s); %s", skippedBecause(&w.Registration, step.Verdict), cmp.Or(changed, "the registration, or the labels that it selects by, have changed since"))
+		out.Differs, out.Why = true, fmt.Sprintf("it would be skipped now (%s); %s", skippedStep(&w.Registration, "", step.Verdict).Because(), cmp.Or(changed, "the registration, or the labels that it selects by, have changed since"))
 	}
 	return out
 }
 
 // unregisteredStep is a webhook of the log that the input does not have.
 func unregisteredStep(log *inventory.AuditLog, series inventory.Series, recorded inventory.AuditOutcome) AuditedStep {
-	out := AuditedStep{Type: series.Type, Name: series.Name, Recorded: recorded, Differs: true}
+	out := AuditedStep{Series: series, Recorded: recorded, Differs: true}
 	switch {
 	case strings.HasSuffix(series.Name, staticSuffix):
 		out.Why = "it comes from a file of the API server, which no object shows"

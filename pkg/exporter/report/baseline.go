@@ -22,7 +22,7 @@ type findingID struct {
 }
 
 func (f Finding) id() findingID {
-	return findingID{f.Check, f.ref(), f.Resource}
+	return findingID{f.Check, f.Ref, f.Resource}
 }
 
 // compare returns the findings that after adds to before and those that it

@@ -6,10 +6,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 func TestCompare(t *testing.T) {
-	base := Finding{Check: "no-ready-endpoints", Severity: classify.Warning, Type: "validating", Configuration: "policy", Name: "pods"}
+	base := Finding{Check: "no-ready-endpoints", Severity: classify.Warning, Ref: inventory.Ref{Type: "validating", Configuration: "policy", Name: "pods"}}
 	with := func(change func(*Finding)) Finding {
 		f := base
 		change(&f)

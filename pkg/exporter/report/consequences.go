@@ -24,8 +24,8 @@ type Consequences struct {
 	Evicted []impactEvicted `json:"evicted"`
 	// Unknown are webhooks of which the input does not show whether they can
 	// still be called.
-	Unknown []WebhookRef `json:"unknown"`
-	Errors  []Error      `json:"errors"`
+	Unknown []inventory.Ref `json:"unknown"`
+	Errors  []Error         `json:"errors"`
 }
 
 // impactChange is what goes away.
@@ -35,16 +35,9 @@ type impactChange struct {
 	Delete []string `json:"delete,omitempty"`
 }
 
-// WebhookRef names a webhook.
-type WebhookRef struct {
-	Type          inventory.Type `json:"type"`
-	Configuration string         `json:"configuration"`
-	Name          string         `json:"name"`
-}
-
 // impactEffect is what becomes of the requests that one webhook is called for.
 type impactEffect struct {
-	WebhookRef
+	inventory.Ref
 	// Outcome is refused, unchecked or unconverted.
 	Outcome impact.Outcome `json:"outcome"`
 	Deleted bool           `json:"deleted,omitempty"`
@@ -72,8 +65,8 @@ type impactWave struct {
 
 // impactStuck is a Service whose Pods are refused until a webhook is disabled.
 type impactStuck struct {
-	Service string       `json:"service"`
-	By      []WebhookRef `json:"by"`
+	Service string          `json:"service"`
+	By      []inventory.Ref `json:"by"`
 	// More says that more webhooks than are listed refuse it.
 	More bool `json:"more,omitempty"`
 	// Steps are those of a deadlock of such a webhook, where one is found.
@@ -84,7 +77,7 @@ type impactStuck struct {
 
 // impactWeakened is a webhook that keeps some of its ready endpoints.
 type impactWeakened struct {
-	WebhookRef
+	inventory.Ref
 	Before int `json:"before"`
 	After  int `json:"after"`
 }
@@ -105,7 +98,7 @@ type impactEvicted struct {
 func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	out := Consequences{
 		Version: documentVersion, Effects: []impactEffect{}, Appearing: []Finding{}, Disappearing: []Finding{},
-		Recovery: []impactWave{}, Stuck: []impactStuck{}, Weakened: []impactWeakened{}, Unknown: []WebhookRef{}, Errors: newErrors(r.Snapshot.Errors),
+		Recovery: []impactWave{}, Stuck: []impactStuck{}, Weakened: []impactWeakened{}, Unknown: []inventory.Ref{}, Errors: newErrors(r.Snapshot.Errors),
 		Evicted: []impactEvicted{},
 		Change:  impactChange{Nodes: c.Change.Nodes},
 	}
@@ -131,13 +124,13 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 		out.Stuck = append(out.Stuck, newStuck(s))
 	}
 	for _, w := range c.Weakened {
-		out.Weakened = append(out.Weakened, impactWeakened{WebhookRef(w.Webhook), w.Before, w.After})
+		out.Weakened = append(out.Weakened, impactWeakened{w.Webhook, w.Before, w.After})
 	}
 	for _, e := range c.Evicted {
 		out.Evicted = append(out.Evicted, impactEvicted{e.Workload.String(), e.Pods, e.Workload.Replicas, e.BlockedBy, e.Risks})
 	}
 	for _, ref := range c.Unknown {
-		out.Unknown = append(out.Unknown, WebhookRef(ref))
+		out.Unknown = append(out.Unknown, ref)
 	}
 	return out
 }
@@ -145,7 +138,7 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 func newEffect(e impact.Effect) impactEffect {
 	p := e.Profile
 	out := impactEffect{
-		WebhookRef: WebhookRef(p.Ref), Outcome: e.Outcome, Deleted: e.Deleted,
+		Ref: p.Ref, Outcome: e.Outcome, Deleted: e.Deleted,
 		Requests: []impactRequest{}, Namespaces: e.Namespaces, Unless: e.Unless,
 	}
 	if p.Type == inventory.Conversion {
@@ -163,12 +156,12 @@ func newEffect(e impact.Effect) impactEffect {
 }
 
 func newStuck(s impact.Blocked) impactStuck {
-	out := impactStuck{Service: s.Service.String(), More: s.More, By: []WebhookRef{}, Commands: []string{}}
+	out := impactStuck{Service: s.Service.String(), More: s.More, By: []inventory.Ref{}, Commands: []string{}}
 	for _, p := range s.By {
 		if p.Deadlock != nil && out.Steps == nil {
 			out.Steps = p.Deadlock.Steps
 		}
-		out.By = append(out.By, WebhookRef(p.Ref))
+		out.By = append(out.By, p.Ref)
 		commands := p.Commands()
 		out.Commands = append(out.Commands, commands.Save, commands.Disable)
 	}

@@ -205,7 +205,7 @@ func (c Consequences) blocking() []string {
 	return out
 }
 
-func refNames(refs []WebhookRef) []string {
+func refNames(refs []inventory.Ref) []string {
 	var out []string
 	for _, r := range refs {
 		out = append(out, fmt.Sprintf("%s webhook %s of configuration %s", r.Type, r.Name, r.Configuration))

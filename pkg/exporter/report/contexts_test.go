@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // TestMerge: findings of several clusters are sorted together, keep their context,
@@ -15,8 +16,8 @@ func TestMerge(t *testing.T) {
 	of := func(severity classify.Severity, name string) Document {
 		return Document{
 			Server:   "v1.37.1",
-			Webhooks: []Webhook{{Type: "validating", Configuration: "policy", Name: name}},
-			Findings: []Finding{{Check: "over-broad", Severity: severity, Type: "validating", Configuration: "policy", Name: name}},
+			Webhooks: []Webhook{{Ref: inventory.Ref{Type: "validating", Configuration: "policy", Name: name}}},
+			Findings: []Finding{{Check: "over-broad", Severity: severity, Ref: inventory.Ref{Type: "validating", Configuration: "policy", Name: name}}},
 			Errors:   []Error{{Source: "services", Message: "forbidden"}},
 			Totals:   Totals{Webhooks: 1},
 		}
@@ -84,8 +85,8 @@ func TestMergeTops(t *testing.T) {
 	of := func(name string, share float64) Top {
 		return Top{
 			Taken: time.Unix(1, 0), Observation: &Observation{Servers: []ObservedServer{{Address: name + ".example.com"}}},
-			Webhooks:  []TopWebhook{{Type: "validating", Name: "images.example.com", Observed: Observed{Share: share}}},
-			NotCalled: []TopWebhook{{Type: "validating", Name: "idle.example.com"}},
+			Webhooks:  []TopWebhook{{Series: inventory.Series{Type: "validating", Name: "images.example.com"}, Observed: Observed{Share: share}}},
+			NotCalled: []TopWebhook{{Series: inventory.Series{Type: "validating", Name: "idle.example.com"}}},
 		}.InContext(name)
 	}
 	dead := Top{Errors: []Error{{Message: "timed out"}}}.InContext("dead")
@@ -106,7 +107,7 @@ func TestMergeTops(t *testing.T) {
 	if strings.Contains(out.String(), "Context dead") || merged.Errors[0].String() != "context dead: timed out" {
 		t.Errorf("a cluster that was not observed: %v\n%s", merged.Errors, out.String())
 	}
-	narrow := merged.Select(Document{Webhooks: []Webhook{{Context: "b", Type: "validating", Name: "images.example.com"}}})
+	narrow := merged.Select(Document{Webhooks: []Webhook{{Context: "b", Ref: inventory.Ref{Type: "validating", Name: "images.example.com"}}}})
 	if len(narrow.Webhooks) != 1 || narrow.Webhooks[0].Context != "b" || len(narrow.NotCalled) != 0 {
 		t.Errorf("narrowed to a webhook of b: %+v", narrow)
 	}

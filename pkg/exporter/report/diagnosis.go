@@ -44,9 +44,8 @@ type diagnosedError struct {
 
 // diagnosedPolicy is an admission policy that an error names.
 type diagnosedPolicy struct {
-	Type    inventory.Type `json:"type"`
-	Name    string         `json:"name"`
-	Binding string         `json:"binding,omitempty"`
+	inventory.Series
+	Binding string `json:"binding,omitempty"`
 	// FailurePolicy is empty where the input has no such policy.
 	FailurePolicy string `json:"failurePolicy,omitempty"`
 }
@@ -55,7 +54,7 @@ func newDiagnosedPolicy(a diagnose.Answer) *diagnosedPolicy {
 	if a.Policy.Name == "" {
 		return nil
 	}
-	out := &diagnosedPolicy{Type: a.Policy.Type, Name: a.Policy.Name, Binding: a.Binding}
+	out := &diagnosedPolicy{Series: a.Policy.Series(), Binding: a.Binding}
 	if a.AdmissionPolicy != nil {
 		out.FailurePolicy = string(a.AdmissionPolicy.FailurePolicy)
 	}

@@ -83,13 +83,11 @@ type Input struct {
 // Webhook is one registered webhook of a Document.
 type Webhook struct {
 	// Context is that of the kubeconfig; absent unless several were read.
-	Context        string         `json:"context,omitempty"`
-	Type           inventory.Type `json:"type"`
-	Configuration  string         `json:"configuration"`
-	Name           string         `json:"name"`
-	FailurePolicy  string         `json:"failurePolicy"`
-	MatchPolicy    string         `json:"matchPolicy"`
-	TimeoutSeconds int            `json:"timeoutSeconds"`
+	Context string `json:"context,omitempty"`
+	inventory.Ref
+	FailurePolicy  string `json:"failurePolicy"`
+	MatchPolicy    string `json:"matchPolicy"`
+	TimeoutSeconds int    `json:"timeoutSeconds"`
 	// Owner is the tool and the release that installed it, "" if unknown.
 	Owner    string  `json:"owner"`
 	Backend  Backend `json:"backend"`
@@ -105,10 +103,9 @@ type Webhook struct {
 // AdmissionPolicy is one admission policy of a Document.
 type AdmissionPolicy struct {
 	// Context is that of the kubeconfig; absent unless several were read.
-	Context       string         `json:"context,omitempty"`
-	Type          inventory.Type `json:"type"`
-	Name          string         `json:"name"`
-	FailurePolicy string         `json:"failurePolicy"`
+	Context string `json:"context,omitempty"`
+	inventory.Series
+	FailurePolicy string `json:"failurePolicy"`
 	// ParamKind is the kind of its params, as "v1 ConfigMap"; absent without any.
 	ParamKind string `json:"paramKind,omitempty"`
 	// Bindings are the names of those that put it into effect, sorted.
@@ -118,7 +115,7 @@ type AdmissionPolicy struct {
 }
 
 func newAdmissionPolicy(p *inventory.AdmissionPolicy) AdmissionPolicy {
-	out := AdmissionPolicy{Type: p.Type, Name: p.Name, FailurePolicy: string(p.FailurePolicy), Bindings: []string{}, Owner: p.Object.Owner.String()}
+	out := AdmissionPolicy{Series: p.Series(), FailurePolicy: string(p.FailurePolicy), Bindings: []string{}, Owner: p.Object.Owner.String()}
 	if p.ParamKind != nil {
 		out.ParamKind = p.ParamKind.APIVersion + " " + p.ParamKind.Kind
 	}
@@ -130,7 +127,7 @@ func newAdmissionPolicy(p *inventory.AdmissionPolicy) AdmissionPolicy {
 
 // registered is what selects it as TYPE/NAME does a webhook.
 func (p AdmissionPolicy) registered() Webhook {
-	return Webhook{Context: p.Context, Type: p.Type, Configuration: p.Name, Name: p.Name}
+	return Webhook{Context: p.Context, Ref: inventory.Ref{Type: p.Type, Configuration: p.Name, Name: p.Name}}
 }
 
 // presumptions are what is taken for granted of the API servers of the platform.
@@ -198,12 +195,10 @@ type Service struct {
 // Finding is one finding of a Document.
 type Finding struct {
 	// Context is that of the kubeconfig; absent unless several were read.
-	Context       string            `json:"context,omitempty"`
-	Check         string            `json:"check"`
-	Severity      classify.Severity `json:"severity"`
-	Type          inventory.Type    `json:"type"`
-	Configuration string            `json:"configuration"`
-	Name          string            `json:"name"`
+	Context  string            `json:"context,omitempty"`
+	Check    string            `json:"check"`
+	Severity classify.Severity `json:"severity"`
+	inventory.Ref
 	// Resource is set only where the check is about one.
 	Resource string `json:"resource"`
 	// Message completes the sentence "webhook NAME …", or "policy NAME …".
@@ -333,9 +328,7 @@ func newInputs(s *inventory.Snapshot) []Input {
 
 func newWebhook(p *classify.Profile, s *inventory.Snapshot) Webhook {
 	return Webhook{
-		Type:           p.Type,
-		Configuration:  p.Configuration,
-		Name:           p.Name,
+		Ref:            p.Ref,
 		FailurePolicy:  string(p.FailurePolicy),
 		MatchPolicy:    string(p.MatchPolicy),
 		TimeoutSeconds: int(p.Timeout.Seconds()),
@@ -366,17 +359,15 @@ func newBackend(b inventory.Backend) Backend {
 
 func newFinding(f *classify.Finding) Finding {
 	return Finding{
-		Check:         f.Check.Name,
-		Severity:      f.Severity,
-		Type:          f.Webhook.Type,
-		Configuration: f.Webhook.Configuration,
-		Name:          f.Webhook.Name,
-		Resource:      f.Resource.String(),
-		Message:       f.Message,
-		Fix:           f.Fix,
-		Runbook:       RunbookURL(f.Check.Name),
-		Acknowledged:  f.Acknowledged,
-		Source:        Source(f.Source),
+		Check:        f.Check.Name,
+		Severity:     f.Severity,
+		Ref:          f.Webhook,
+		Resource:     f.Resource.String(),
+		Message:      f.Message,
+		Fix:          f.Fix,
+		Runbook:      RunbookURL(f.Check.Name),
+		Acknowledged: f.Acknowledged,
+		Source:       Source(f.Source),
 	}
 }
 

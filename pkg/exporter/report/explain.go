@@ -125,10 +125,8 @@ func (d Deadline) String() string { return fmt.Sprintf("the %d s %s", d.AfterSec
 
 // ConversionStep is the conversion of the object that a request stores.
 type ConversionStep struct {
-	// Configuration is the CustomResourceDefinition.
-	Configuration  string `json:"configuration"`
-	Name           string `json:"name"`
-	TimeoutSeconds int    `json:"timeoutSeconds"`
+	inventory.Ref
+	TimeoutSeconds int `json:"timeoutSeconds"`
 	// Called says whether storing the object calls it.
 	Called admission.Match `json:"called"`
 	Detail string          `json:"detail"`
@@ -138,10 +136,8 @@ type ConversionStep struct {
 type ChainStep struct {
 	// Step counts from 1. Validating webhooks share one: they are called at once. So do
 	// the policies of a type, among which the API server has no order.
-	Step          int            `json:"step"`
-	Type          inventory.Type `json:"type"`
-	Configuration string         `json:"configuration"`
-	Name          string         `json:"name"`
+	Step int `json:"step"`
+	inventory.Ref
 	// Binding is that of a policy, where it is not the policy that decides.
 	Binding string `json:"binding,omitempty"`
 	// ValidationActions are those of the binding of a validating policy.
@@ -166,11 +162,9 @@ type ChainStep struct {
 
 // SkippedStep is a webhook that is not called, or a policy that is not evaluated.
 type SkippedStep struct {
-	Type          inventory.Type   `json:"type"`
-	Configuration string           `json:"configuration"`
-	Name          string           `json:"name"`
-	Binding       string           `json:"binding,omitempty"`
-	Why           admission.Reason `json:"why"`
+	inventory.Ref
+	Binding string           `json:"binding,omitempty"`
+	Why     admission.Reason `json:"why"`
 	// Detail says more of it; absent where the rules do not cover the request.
 	Detail string `json:"detail,omitempty"`
 }
@@ -192,7 +186,7 @@ func NewExplanation(c Explained) Explanation {
 		e.Deadlines = deadlines(r.Operation, e.BudgetSeconds)
 	}
 	if s := c.Conversion; s != nil {
-		e.Conversion = &ConversionStep{s.Webhook.Configuration, s.Webhook.Name, wholeSeconds(s.Webhook.Timeout), s.Match, s.Detail}
+		e.Conversion = &ConversionStep{s.Webhook.Ref, wholeSeconds(s.Webhook.Timeout), s.Match, s.Detail}
 	}
 	if c.Observed != nil {
 		e.Observed, e.ObservedSeconds = newObservation(c.Observed), observedSeconds(c)
@@ -207,7 +201,15 @@ func NewExplanation(c Explained) Explanation {
 }
 
 func skippedStep(r *inventory.Registration, binding string, v admission.Verdict) SkippedStep {
-	return SkippedStep{r.Type, r.Configuration, r.Name, binding, v.Reason, skippedBecause(r, v)}
+	return SkippedStep{r.Ref, binding, v.Reason, skippedDetail(r, v)}
+}
+
+// Because is why it is skipped, in words.
+func (s SkippedStep) Because() string {
+	if s.Detail == "" {
+		return string(s.Why)
+	}
+	return string(s.Why) + ": " + s.Detail
 }
 
 // count counts the policies of the chain and its webhooks.
@@ -250,7 +252,7 @@ func chainSteps(c Explained) []ChainStep {
 func newWebhookStep(step admission.Step, c Explained) ChainStep {
 	w := step.Webhook
 	return ChainStep{
-		Type: w.Type, Configuration: w.Configuration, Name: w.Name,
+		Ref:           w.Ref,
 		FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
 		Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
 		Reinvocable: (admission.Budget{}).Add(w, c.Request.Operation).Reinvocable > 0,
@@ -262,7 +264,7 @@ func newWebhookStep(step admission.Step, c Explained) ChainStep {
 func newPolicyStep(step admission.PolicyStep, op admission.Operation) ChainStep {
 	p := step.Policy
 	out := ChainStep{
-		Type: p.Type, Configuration: p.Configuration, Name: p.Name, Binding: bindingName(step),
+		Ref: p.Ref, Binding: bindingName(step),
 		FailurePolicy: string(p.FailurePolicy),
 		Called:        step.Match, Refuses: step.Refused, Detail: step.Detail,
 		Reinvocable: p.Reinvocation == admissionv1.IfNeededReinvocationPolicy && op != admission.Delete,
@@ -352,25 +354,25 @@ func WorstCase(op admission.Operation, total time.Duration) string {
 	return text.Seconds(total)
 }
 
-// skippedBecause is why a webhook or policy is skipped; "" where it is for the rules, as
-// most are.
-func skippedBecause(r *inventory.Registration, v admission.Verdict) string {
+// skippedDetail says more of why a webhook or policy is skipped; "" where it is for the
+// rules, as most are.
+func skippedDetail(r *inventory.Registration, v admission.Verdict) string {
 	switch v.Reason {
 	case admission.ReasonRules:
 		return ""
 	case admission.ReasonExcluded:
 		if r.Type.IsPolicy() {
-			return "excluded: the API server evaluates no policy for it"
+			return "the API server evaluates no policy for it"
 		}
-		return "excluded: the API server calls no webhook for it"
+		return "the API server calls no webhook for it"
 	case admission.ReasonScope:
-		return "scope: its rules ask for the other scope"
+		return "its rules ask for the other scope"
 	case admission.ReasonNamespaceSelector:
-		return "namespaceSelector: the namespace is not selected by " + r.NamespaceSelector.String()
+		return "the namespace is not selected by " + r.NamespaceSelector.String()
 	case admission.ReasonObjectSelector:
-		return "objectSelector: the object is not selected by " + r.ObjectSelector.String()
+		return "the object is not selected by " + r.ObjectSelector.String()
 	case admission.ReasonExcludeRules:
-		return "excludeResourceRules: one of them covers it"
+		return "one of them covers it"
 	}
-	return fmt.Sprintf("%s: %s", v.Reason, v.Detail)
+	return v.Detail
 }

@@ -176,7 +176,7 @@ func (p printer) skipped(e Explanation) {
 	for _, s := range e.Skipped {
 		switch {
 		case s.Why != admission.ReasonRules:
-			p.paragraph(label, slices.Concat(words(string(s.Type), dim), words(s.Name, bold), words(s.Detail, plain), words(configurationOf(s.Type, s.Configuration), dim)))
+			p.paragraph(label, slices.Concat(words(string(s.Type), dim), words(s.Name, bold), words(s.Because(), plain), words(configurationOf(s.Type, s.Configuration), dim)))
 		case s.Type.IsPolicy():
 			policies++
 		default:

@@ -65,14 +65,14 @@ func WriteJUnit(w io.Writer, d Document, limit classify.Severity) error {
 	}
 	found, observed := map[inventory.Ref]bool{}, d.observed()
 	for _, f := range d.Findings {
-		found[f.ref()] = true
+		found[f.Ref] = true
 		c := findingCase(f, limit)
-		c.Properties = observed[f.ref()].properties()
+		c.Properties = observed[f.Ref].properties()
 		suite.add(c)
 	}
 	for _, webhook := range d.Webhooks {
-		if !found[webhook.ref()] {
-			suite.add(junitCase{Class: class(webhook.ref()), Name: webhook.Name, Properties: webhook.Observed.properties()})
+		if !found[webhook.Ref] {
+			suite.add(junitCase{Class: class(webhook.Ref), Name: webhook.Name, Properties: webhook.Observed.properties()})
 		}
 	}
 	for _, e := range d.Errors {
@@ -131,7 +131,7 @@ func (o *Observed) properties() *junitProperties {
 func class(r inventory.Ref) string { return string(r.Type) + "/" + r.Configuration }
 
 func findingCase(f Finding, limit classify.Severity) junitCase {
-	c := junitCase{Class: class(f.ref()), Name: f.Name + ": " + f.Check, File: f.Source.File, Line: f.Source.Line}
+	c := junitCase{Class: class(f.Ref), Name: f.Name + ": " + f.Check, File: f.Source.File, Line: f.Source.Line}
 	message := text.Clean(f.Type.Noun() + " " + f.Name + " " + f.Message)
 	switch {
 	case f.Acknowledged:

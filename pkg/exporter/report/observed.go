@@ -99,7 +99,7 @@ func newObserved(o *inventory.Observation, series inventory.Series) *Observed {
 func (d Document) observed() map[inventory.Ref]*Observed {
 	out := make(map[inventory.Ref]*Observed, len(d.Webhooks))
 	for _, w := range d.Webhooks {
-		out[w.ref()] = w.Observed
+		out[w.Ref] = w.Observed
 	}
 	return out
 }
@@ -158,9 +158,8 @@ type TopContext struct {
 // TopWebhook is a line of a Top.
 type TopWebhook struct {
 	// Context is that of the kubeconfig; absent unless several were read.
-	Context string         `json:"context,omitempty"`
-	Type    inventory.Type `json:"type"`
-	Name    string         `json:"name"`
+	Context string `json:"context,omitempty"`
+	inventory.Series
 	// Configurations are those that register the name, which share what is
 	// observed; none where nothing registers it.
 	Configurations   []string `json:"configurations"`
@@ -201,7 +200,7 @@ func topPolicies(s *inventory.Snapshot) []TopWebhook {
 	}
 	out := []TopWebhook{}
 	for series := range s.Observed.Policies {
-		line := TopWebhook{Type: series.Type, Name: series.Name, Configurations: []string{}, Observed: *newObserved(s.Observed, series)}
+		line := TopWebhook{Series: series, Configurations: []string{}, Observed: *newObserved(s.Observed, series)}
 		line.Configurations = append(line.Configurations, bindings[series]...)
 		out = append(out, line)
 	}
@@ -221,7 +220,7 @@ func topLines(r *classify.Report) map[inventory.Series]*TopWebhook {
 		p := &r.Profiles[i]
 		line := out[p.Series()]
 		if line == nil {
-			line = &TopWebhook{Type: p.Type, Name: p.Name, ThresholdSeconds: p.Threshold}
+			line = &TopWebhook{Series: p.Series(), ThresholdSeconds: p.Threshold}
 			out[p.Series()] = line
 		}
 		line.ThresholdSeconds = min(line.ThresholdSeconds, p.Threshold)
@@ -230,7 +229,7 @@ func topLines(r *classify.Report) map[inventory.Series]*TopWebhook {
 		}
 	}
 	for _, line := range unregistered(r.Snapshot.Observed, r.Snapshot.Webhooks) {
-		out[inventory.Series{Type: line.Type, Name: line.Name}] = &line
+		out[line.Series] = &line
 	}
 	return out
 }
@@ -244,7 +243,7 @@ func unregistered(o *inventory.Observation, webhooks []*inventory.Webhook) []Top
 	var out []TopWebhook
 	for series := range o.Webhooks {
 		if !registered[series] {
-			out = append(out, TopWebhook{Type: series.Type, Name: series.Name, Configurations: []string{}, Observed: *newObserved(o, series)})
+			out = append(out, TopWebhook{Series: series, Configurations: []string{}, Observed: *newObserved(o, series)})
 		}
 	}
 	slices.SortFunc(out, TopWebhook.compare)

@@ -49,7 +49,7 @@ func newSARIF(d Document, checks []*classify.Check, version string) *sarif.Repor
 		id := fingerprint(f)
 		// The same object may stand in several files; each is a result.
 		seen[id]++
-		run.AddResult(sarifResult(f, observed[f.ref()]).
+		run.AddResult(sarifResult(f, observed[f.Ref]).
 			WithRuleIndex(run.GetRuleIndex(f.Check)).
 			WithPartialFingerprints(map[string]string{fingerprintName: fmt.Sprintf("%s:%d", id, seen[id])}))
 	}

@@ -14,17 +14,17 @@ func (d Document) Select(keep func(Webhook) bool) Document {
 	for _, w := range d.Webhooks {
 		if keep(w) {
 			webhooks = append(webhooks, w)
-			selected[w.ref()] = true
+			selected[w.Ref] = true
 		}
 	}
 	var policies []AdmissionPolicy
 	for _, p := range d.Policies {
 		if keep(p.registered()) {
 			policies = append(policies, p)
-			selected[p.registered().ref()] = true
+			selected[p.registered().Ref] = true
 		}
 	}
-	findings := slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.ref()] })
+	findings := slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.Ref] })
 	open, _ := separateAcknowledged(findings)
 	d.Webhooks, d.Policies, d.Findings = webhooks, policies, findings
 	d.Totals = Totals{Webhooks: len(webhooks), Policies: len(policies), Findings: countFindings(open)}
@@ -35,17 +35,9 @@ func (d Document) Select(keep func(Webhook) bool) Document {
 func (d Document) Shown() func(inventory.Ref) bool {
 	shown := make(map[inventory.Ref]bool, len(d.Webhooks))
 	for _, w := range d.Registered() {
-		shown[w.ref()] = true
+		shown[w.Ref] = true
 	}
 	return func(ref inventory.Ref) bool { return shown[ref] }
-}
-
-func (w Webhook) ref() inventory.Ref {
-	return inventory.Ref{Type: w.Type, Configuration: w.Configuration, Name: w.Name}
-}
-
-func (f Finding) ref() inventory.Ref {
-	return inventory.Ref{Type: f.Type, Configuration: f.Configuration, Name: f.Name}
 }
 
 // Select returns the Top of the webhooks of the Document, without policies, which have
@@ -57,12 +49,12 @@ func (t Top) Select(d Document) Top {
 	}
 	selected := map[line]bool{}
 	for _, w := range d.Webhooks {
-		selected[line{w.Context, w.ref().Series()}] = true
+		selected[line{w.Context, w.Series()}] = true
 	}
 	ofSelected := func(lines []TopWebhook) []TopWebhook {
 		out := []TopWebhook{}
 		for _, w := range lines {
-			if selected[line{w.Context, inventory.Series{Type: w.Type, Name: w.Name}}] {
+			if selected[line{w.Context, w.Series}] {
 				out = append(out, w)
 			}
 		}
@@ -76,7 +68,7 @@ func (t Top) Select(d Document) Top {
 func (d Document) series() map[inventory.Series]bool {
 	out := map[inventory.Series]bool{}
 	for _, w := range d.Webhooks {
-		out[w.ref().Series()] = true
+		out[w.Series()] = true
 	}
 	return out
 }
@@ -84,8 +76,8 @@ func (d Document) series() map[inventory.Series]bool {
 // Select returns the requests at the webhooks of the Document.
 func (t AuditTop) Select(d Document) AuditTop {
 	selected, log := d.series(), *t.AuditLog
-	log.Requests = slices.DeleteFunc(slices.Clone(log.Requests), func(l AuditLine) bool { return !selected[inventory.Series{Type: l.Type, Name: l.Name}] })
-	log.Messages = slices.DeleteFunc(slices.Clone(log.Messages), func(m AuditMessage) bool { return !selected[inventory.Series{Type: m.Type, Name: m.Name}] })
+	log.Requests = slices.DeleteFunc(slices.Clone(log.Requests), func(l AuditLine) bool { return !selected[l.Series] })
+	log.Messages = slices.DeleteFunc(slices.Clone(log.Messages), func(m AuditMessage) bool { return !selected[m.Series] })
 	t.AuditLog = &log
 	return t
 }

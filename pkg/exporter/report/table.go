@@ -56,11 +56,11 @@ func withObserved(columns []column, d Document, titles []string) []column {
 	for _, title := range titles {
 		index := slices.Index(topHeadings, title)
 		added = append(added, column{title, func(f Finding) string {
-			o := observed[f.ref()]
+			o := observed[f.Ref]
 			if o == nil {
 				return "-"
 			}
-			return topCells(TopWebhook{Type: f.Type, Observed: *o})[index]
+			return topCells(TopWebhook{Series: f.Series(), Observed: *o})[index]
 		}})
 	}
 	return slices.Insert(slices.Clone(columns), len(tableColumns), added...)

@@ -161,9 +161,9 @@ func (d Document) called() []TopWebhook {
 		if w.Observed == nil || w.Observed.Calls == 0 && w.Observed.Failing == 0 {
 			continue
 		}
-		series := inventory.Series{Type: w.Type, Name: w.Name}
+		series := w.Series()
 		if lines[series] == nil {
-			lines[series] = &TopWebhook{Type: w.Type, Name: w.Name, Observed: *w.Observed}
+			lines[series] = &TopWebhook{Series: series, Observed: *w.Observed}
 		}
 		lines[series].Configurations = append(lines[series].Configurations, w.Configuration)
 	}

@@ -121,8 +121,8 @@ func Report() *classify.Report {
 		Snapshot: &inventory.Snapshot{Taken: Taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}, Probes: probes(), Policies: []*inventory.AdmissionPolicy{limits()}},
 		Profiles: []classify.Profile{
 			{Facts: &classify.Facts{Webhook: inject, Threshold: 0.5, ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}}},
-			{Facts: &classify.Facts{Webhook: Webhook(widgets, Service("widgets", "convert")), Threshold: 1, BackendReady: new(true)}},
-			{Facts: &classify.Facts{Webhook: policy, Threshold: 0.5, BackendReady: new(false), Approved: true, ByClass: map[classify.Class][]inventory.Resource{
+			{Facts: &classify.Facts{Webhook: Webhook(widgets, Service("widgets", "convert")), Threshold: 1, State: inventory.BackendState{Known: true}}},
+			{Facts: &classify.Facts{Webhook: policy, Threshold: 0.5, State: inventory.BackendState{Known: true, Fault: inventory.NoReadyEndpoints}, Approved: true, ByClass: map[classify.Class][]inventory.Resource{
 				classify.ClassCritical: {pods},
 				classify.ClassCore:     {pods, deployments},
 			}}},
