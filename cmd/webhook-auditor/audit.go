@@ -204,6 +204,11 @@ func printAs[D any](a *audit, writers map[string]func(io.Writer, D) error, d D, 
 	return nil
 }
 
+// asText is the writer of a text for the terminal that it is written to.
+func asText[V any](write func(io.Writer, V, report.TextOptions) error) func(io.Writer, V) error {
+	return func(w io.Writer, view V) error { return write(w, view, textOptions(w)) }
+}
+
 // writeErrors prints on stderr what cannot be read.
 func writeErrors(errs []report.Error, s streams) error {
 	if err := report.WriteErrors(unfiltered(s.err), errs, textOptions(s.err)); err != nil {
@@ -428,10 +433,10 @@ func (in *input) assume(objects inventory.Objects, server inventory.Version) (in
 // writers are the output formats; findings at or above the limit fail.
 func writers(limit classify.Severity) map[string]func(io.Writer, report.Document) error {
 	return map[string]func(io.Writer, report.Document) error{
-		"text":     func(w io.Writer, d report.Document) error { return report.WriteText(w, d, textOptions(w)) },
+		"text":     asText(report.WriteText),
 		"table":    report.WriteTable,
 		"wide":     report.WriteWideTable,
-		"json":     report.WriteJSON,
+		"json":     report.WriteJSON[report.Document],
 		"markdown": report.WriteMarkdown,
 		"sarif":    func(w io.Writer, d report.Document) error { return report.WriteSARIF(w, d, version.Version) },
 		"junit":    func(w io.Writer, d report.Document) error { return report.WriteJUnit(w, d, limit) },

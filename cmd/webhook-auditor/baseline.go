@@ -47,12 +47,10 @@ func (a *audit) printComparison(c report.Comparison, limit classify.Severity, s 
 // comparisonWriters are the output formats of a comparison: those of the report.
 func comparisonWriters(limit classify.Severity) map[string]func(io.Writer, report.Comparison) error {
 	return map[string]func(io.Writer, report.Comparison) error{
-		"text": func(w io.Writer, c report.Comparison) error {
-			return report.WriteComparisonText(w, c, textOptions(w))
-		},
+		"text":     asText(report.WriteComparisonText),
 		"table":    report.WriteComparisonTable,
 		"wide":     report.WriteComparisonWideTable,
-		"json":     report.WriteComparisonJSON,
+		"json":     report.WriteJSON[report.Comparison],
 		"markdown": report.WriteComparisonMarkdown,
 		"sarif": func(w io.Writer, c report.Comparison) error {
 			return report.WriteComparisonSARIF(w, c, version.Version)

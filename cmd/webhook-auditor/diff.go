@@ -67,8 +67,8 @@ read, 2 usage error, 3 findings added at or above --fail-on.`,
 	return c
 }
 
-var changesWriters = map[string]func(io.Writer, report.Changes, report.TextOptions) error{
-	"text": report.WriteChangesText, "json": report.WriteChangesJSON, "markdown": report.WriteChangesMarkdown,
+var changesWriters = map[string]func(io.Writer, report.Changes) error{
+	"text": asText(report.WriteChangesText), "json": report.WriteJSON[report.Changes], "markdown": report.WriteChangesMarkdown,
 }
 
 func (d *diff) run(ctx context.Context, args []string, s streams) error {
@@ -93,7 +93,7 @@ func (d *diff) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	changes := report.NewChanges(before, after)
-	if err := changesWriters[d.output](s.out, changes, textOptions(s.out)); err != nil {
+	if err := changesWriters[d.output](s.out, changes); err != nil {
 		return err
 	}
 	return cmp.Or(printErrors(changes.Errors, s), exitStatus(report.Document{Findings: changes.Added}, limit))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -67,7 +68,7 @@ not serve the resource, 2 usage error.`,
 	flags.StringArrayVar(&e.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
 	e.input.exclusionFlag(flags)
-	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", []string{"text", "json"}})
+	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", explainFormats})
 	e.observe.registerSources(groups.FlagSet("observation"))
 	e.access = registerCluster(groups.FlagSet("cluster"))
 	groups.FlagSet("cluster").BoolVar(&e.offline, "offline", false, "do not read the metadata of the object that a request changes or deletes: its labels, and whether it exists, are unknown then")
@@ -82,7 +83,7 @@ not serve the resource, 2 usage error.`,
 }
 
 func (e *explain) run(ctx context.Context, args []string, s streams) error {
-	if err := e.observe.check(e.from); err != nil {
+	if err := errors.Join(e.observe.check(e.from), oneOf("output", e.output, explainFormats)); err != nil {
 		return err
 	}
 	switch {
@@ -92,10 +93,6 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 		return e.diagnose(ctx, args, s)
 	case e.isBatch():
 		return e.explainEach(ctx, args, s)
-	}
-	write, err := e.writer()
-	if err != nil {
-		return err
 	}
 	arguments, err := e.request.read(args, s)
 	if err != nil {
@@ -110,23 +107,16 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := write(s.out, report.NewExplanation(report.Explained{Chain: chain, Observed: snapshot.Observed, AuditLog: snapshot.AuditLog})); err != nil {
+	if err := explanationWriters[e.output](s.out, report.NewExplanation(report.Explained{Chain: chain, Observed: snapshot.Observed, AuditLog: snapshot.AuditLog})); err != nil {
 		return err
 	}
 	return reportErrors(matcher, s)
 }
 
-// writer returns what writes an answer.
-func (e *explain) writer() (func(io.Writer, report.Explanation) error, error) {
-	switch e.output {
-	case "text":
-		return func(w io.Writer, e report.Explanation) error {
-			return report.WriteExplainText(w, e, textOptions(w))
-		}, nil
-	case "json":
-		return report.WriteExplainJSON, nil
-	}
-	return nil, oneOf("output", e.output, []string{"text", "json"})
+var explainFormats = []string{"text", "json"}
+
+var explanationWriters = map[string]func(io.Writer, report.Explanation) error{
+	"text": asText(report.WriteExplainText), "json": report.WriteJSON[report.Explanation],
 }
 
 func (e *explain) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {

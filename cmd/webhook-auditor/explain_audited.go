@@ -14,17 +14,15 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
+var auditedWriters = map[string]func(io.Writer, report.AuditedRequest) error{
+	"text": asText(report.WriteAuditedRequestText), "json": report.WriteJSON[report.AuditedRequest],
+}
+
 // explainAudited answers "explain --request-id": what the audit log records of a
 // request, beside what is registered for it.
 func (e *explain) explainAudited(ctx context.Context, args []string, s streams) error {
 	if len(args) > 0 || e.request.given() || e.isBatch() || e.isError() {
 		return usageError{errors.New("explain: --request-id: must be given without another subject: neither OPERATION and RESOURCE nor flags of a request, nor --requests or --error")}
-	}
-	write, ok := map[string]func(io.Writer, report.AuditedRequest, report.TextOptions) error{
-		"text": report.WriteAuditedRequestText, "json": report.WriteAuditedRequestJSON,
-	}[e.output]
-	if !ok {
-		return oneOf("output", e.output, []string{"text", "json"})
 	}
 	snapshot, err := e.snapshot(ctx, s)
 	if err != nil {
@@ -40,7 +38,7 @@ func (e *explain) explainAudited(ctx context.Context, args []string, s streams) 
 	if err != nil {
 		return err
 	}
-	if err := write(s.out, report.NewAuditedRequest(log, chain), textOptions(s.out)); err != nil {
+	if err := auditedWriters[e.output](s.out, report.NewAuditedRequest(log, chain)); err != nil {
 		return err
 	}
 	return reportErrors(matcher, s)

@@ -9,22 +9,21 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // maxErrorText bounds what is read of a log.
 const maxErrorText = 16 << 20
 
+var diagnosisWriters = map[string]func(io.Writer, report.Diagnosis) error{
+	"text": asText(report.WriteDiagnosisText), "json": report.WriteJSON[report.Diagnosis],
+}
+
 // diagnose answers "explain --error": what happened, to which webhook, and the
 // way out.
 func (e *explain) diagnose(ctx context.Context, args []string, s streams) error {
 	if len(args) > 0 || e.request.given() || e.isBatch() {
 		return usageError{errors.New("explain: --error: must be given without a request: neither OPERATION and RESOURCE nor flags of a request, nor --requests")}
-	}
-	write, ok := e.diagnosisWriters()[e.output]
-	if !ok {
-		return oneOf("output", e.output, []string{"text", "json"})
 	}
 	found, err := e.apiServerErrors(s)
 	if err != nil {
@@ -46,7 +45,7 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	for i, c := range found {
 		answers[i] = diagnose.Explain(evaluated, c)
 	}
-	if err := write(s.out, answers, snapshot); err != nil {
+	if err := diagnosisWriters[e.output](s.out, report.NewDiagnosis(answers, snapshot)); err != nil {
 		return err
 	}
 	return reportErrors(evaluated.Matcher, s)
@@ -67,18 +66,6 @@ func (e *explain) apiServerErrors(s streams) ([]diagnose.APIServerError, error) 
 		return nil, usageError{errors.New("explain --error: " + diagnose.Unrecognized(text) + `; pass the complete message in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`)}
 	}
 	return found, nil
-}
-
-// writeDiagnosis writes the answers that a Snapshot gave.
-type writeDiagnosis func(io.Writer, []diagnose.Answer, *inventory.Snapshot) error
-
-func (e *explain) diagnosisWriters() map[string]writeDiagnosis {
-	return map[string]writeDiagnosis{
-		"text": func(w io.Writer, a []diagnose.Answer, s *inventory.Snapshot) error {
-			return report.WriteDiagnosisText(w, a, s, textOptions(w))
-		},
-		"json": report.WriteDiagnosisJSON,
-	}
 }
 
 // reportErrors prints what cannot be read, and makes it the exit code.

@@ -24,10 +24,6 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 	if len(args) > 0 || e.request.given() {
 		return usageError{errors.New("explain: --requests: must be given without a request: OPERATION, RESOURCE and flags of a request belong in its lines")}
 	}
-	write, err := e.writer()
-	if err != nil {
-		return err
-	}
 	file, err := e.open(s)
 	if err != nil {
 		return err
@@ -58,7 +54,7 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 		if e.output == "text" && total-refused > 1 {
 			fmt.Fprintln(s.out)
 		}
-		if err := write(s.out, report.NewExplanation(report.Explained{Chain: chain, Line: line.number, Observed: snapshot.Observed, AuditLog: snapshot.AuditLog})); err != nil {
+		if err := explanationWriters[e.output](s.out, report.NewExplanation(report.Explained{Chain: chain, Line: line.number, Observed: snapshot.Observed, AuditLog: snapshot.AuditLog})); err != nil {
 			return err
 		}
 	}

@@ -150,12 +150,12 @@ func (i *impactFlags) registered(ctx context.Context, types ...inventory.Type) [
 
 var impactFormats = []string{"text", "json", "markdown"}
 
-var cardWriters = map[string]func(io.Writer, []impact.Card, report.TextOptions) error{
-	"text": report.WriteImpactText, "json": report.WriteImpactJSON, "markdown": report.WriteImpactMarkdown,
+var cardWriters = map[string]func(io.Writer, report.Impact) error{
+	"text": asText(report.WriteImpactText), "json": report.WriteJSON[report.Impact], "markdown": report.WriteImpactMarkdown,
 }
 
-var consequenceWriters = map[string]func(io.Writer, report.Consequences, report.TextOptions) error{
-	"text": report.WriteConsequencesText, "json": report.WriteConsequencesJSON, "markdown": report.WriteConsequencesMarkdown,
+var consequenceWriters = map[string]func(io.Writer, report.Consequences) error{
+	"text": asText(report.WriteConsequencesText), "json": report.WriteJSON[report.Consequences], "markdown": report.WriteConsequencesMarkdown,
 }
 
 func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
@@ -192,7 +192,7 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	document := report.NewConsequences(consequences, evaluated)
-	if err := consequenceWriters[i.output](s.out, document, textOptions(s.out)); err != nil {
+	if err := consequenceWriters[i.output](s.out, document); err != nil {
 		return err
 	}
 	return cmp.Or(printErrors(document.Errors, s), exitStatus(report.Document{Findings: document.Appearing}, limit))
@@ -335,7 +335,7 @@ func (i *impactFlags) apiServiceCard(r *classify.Report, name string, s streams)
 }
 
 func (i *impactFlags) write(cards []impact.Card, r *classify.Report, s streams) error {
-	if err := cardWriters[i.output](s.out, cards, textOptions(s.out)); err != nil {
+	if err := cardWriters[i.output](s.out, report.NewImpact(cards)); err != nil {
 		return err
 	}
 	return printErrors(report.NewDocument(r).Errors, s)

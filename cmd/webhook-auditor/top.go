@@ -164,7 +164,7 @@ func (t *top) show(ctx context.Context, s streams) error {
 		table = table.Select(selection.of(found.document))
 	}
 	if t.output == "json" {
-		err = report.WriteTopJSON(s.out, table)
+		err = report.WriteJSON(s.out, table)
 	} else {
 		err = report.WriteTopText(s.out, table, textOptions(s.out))
 	}

@@ -46,7 +46,7 @@ func (t *top) showAuditLog(ctx context.Context, policy classify.Policy, s stream
 		table = table.Select(selection.of(document))
 	}
 	if t.output == "json" {
-		err = report.WriteAuditTopJSON(s.out, table)
+		err = report.WriteJSON(s.out, table)
 	} else {
 		err = report.WriteAuditTopText(s.out, table, textOptions(s.out))
 	}

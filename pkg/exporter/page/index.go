@@ -52,17 +52,15 @@ type findingRow struct {
 	Source       string
 }
 
-func (v *view) row(f *classify.Finding) findingRow {
+func (v *view) row(found *classify.Finding) findingRow {
+	f := report.NewFinding(found, v.Snapshot)
 	row := findingRow{
-		Severity: f.Severity.String(), Check: v.check(f.Check), Webhook: v.webhook(f.Webhook),
-		Type: typeTitle(f.Webhook.Type), Registered: f.Webhook.Configuration,
-		Message: f.Message + report.AuditEvidence(v.Snapshot, f.Webhook), Fix: report.FixParts(f.Fix), Acknowledged: f.Acknowledged,
+		Severity: f.Severity.String(), Check: v.check(found.Check), Webhook: v.webhook(f.Ref),
+		Type: typeTitle(f.Type), Registered: f.Configuration,
+		Message: f.Message, Fix: report.FixParts(f.Fix), Acknowledged: f.Acknowledged, Source: f.Source.String(),
 	}
 	if v.file == nil { // with the names of the webhook in the commands of its runbook
-		row.Check.URL += "?" + url.Values{"type": {string(f.Webhook.Type)}, "configuration": {f.Webhook.Configuration}, "name": {f.Webhook.Name}}.Encode()
-	}
-	if f.Source.File != "" {
-		row.Source = report.Source(f.Source).String()
+		row.Check.URL += "?" + url.Values{"type": {string(f.Type)}, "configuration": {f.Configuration}, "name": {f.Name}}.Encode()
 	}
 	return row
 }

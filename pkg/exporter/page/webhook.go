@@ -36,7 +36,7 @@ type webhookPage struct {
 	Observed     *observedPart
 	// Incident are the parts of the impact card that an outage needs first, Headings
 	// all of it.
-	Incident []impact.Section
+	Incident []report.ImpactSection
 	Headings []cardHeading
 	// WhatIf ask what happens when something goes away; none in a file.
 	WhatIf  []link
@@ -98,7 +98,7 @@ type observedPart struct {
 
 type cardHeading struct {
 	Heading  string
-	Sections []impact.Section
+	Sections []report.ImpactSection
 }
 
 // limits bound what one page lists; the JSON reports have everything.
@@ -135,7 +135,7 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	if v.file == nil {
 		w.WhatIf = v.whatIfs(p)
 	}
-	for _, s := range impact.NewCard(v.Report, p).Sections {
+	for _, s := range report.NewImpact([]impact.Card{impact.NewCard(v.Report, p)}).Cards[0].Sections {
 		if title := incident[s.ID]; title != "" {
 			first := s
 			first.Question = title
@@ -242,9 +242,7 @@ func (v *view) facts(p *classify.Profile) []fact {
 	if p.Platform {
 		add("Platform", "part of a stock cluster, or counted as such by the Policy")
 	}
-	if p.Object.Source.File != "" {
-		add("Read from", report.Source(p.Object.Source).String())
-	}
+	add("Read from", report.Source(p.Object.Source).String())
 	return out
 }
 

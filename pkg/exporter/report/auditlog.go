@@ -304,16 +304,6 @@ func (w AuditWrite) String() string {
 // maxNamedWrites bounds the changes of registrations that a text names.
 const maxNamedWrites = 10
 
-// AuditEvidence ends the message of a finding with what the audit log records of the
-// webhook; "" for nothing.
-func AuditEvidence(s *inventory.Snapshot, ref inventory.Ref) string {
-	evidence := s.AuditLog.Evidence(ref.Series())
-	if len(evidence) == 0 {
-		return ""
-	}
-	return "; by the audit log, it " + strings.Join(evidence, "; ")
-}
-
 // WriteAuditTopText writes the requests as a table.
 func WriteAuditTopText(w io.Writer, t AuditTop, o TextOptions) error {
 	b := bufio.NewWriter(w)
@@ -322,9 +312,6 @@ func WriteAuditTopText(w io.Writer, t AuditTop, o TextOptions) error {
 	}
 	return flush(b)
 }
-
-// WriteAuditTopJSON writes the requests as JSON.
-func WriteAuditTopJSON(w io.Writer, t AuditTop) error { return encode(w, t, "the requests") }
 
 // AuditTable are the first lines of requests, for people.
 type AuditTable struct {

@@ -150,11 +150,6 @@ func laterChange(log *inventory.AuditLog, configuration string) string {
 	return ""
 }
 
-// WriteAuditedRequestJSON writes the comparison as JSON.
-func WriteAuditedRequestJSON(w io.Writer, r AuditedRequest, _ TextOptions) error {
-	return encode(w, r, "the request")
-}
-
 // WriteAuditedRequestText writes the comparison for a terminal.
 func WriteAuditedRequestText(w io.Writer, r AuditedRequest, o TextOptions) error {
 	b := bufio.NewWriter(w)

@@ -160,11 +160,6 @@ func newRequests(list []impact.ResourceOperations) []impactRequest {
 	return out
 }
 
-// WriteChangesJSON writes the Changes as JSON.
-func WriteChangesJSON(w io.Writer, c Changes, _ TextOptions) error {
-	return encode(w, c, "the changes")
-}
-
 // WriteChangesText writes the Changes for a terminal.
 func WriteChangesText(w io.Writer, c Changes, o TextOptions) error {
 	b := bufio.NewWriter(w)
@@ -183,7 +178,7 @@ func WriteChangesText(w io.Writer, c Changes, o TextOptions) error {
 }
 
 // WriteChangesMarkdown writes the Changes for a pull request.
-func WriteChangesMarkdown(w io.Writer, c Changes, _ TextOptions) error {
+func WriteChangesMarkdown(w io.Writer, c Changes) error {
 	b := bufio.NewWriter(w)
 	b.WriteString("### Webhooks: what this change does\n")
 	for _, block := range c.Blocks() {

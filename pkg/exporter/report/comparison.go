@@ -80,9 +80,6 @@ func (n FindingTotals) String() string {
 	return fmt.Sprintf("%d critical, %d warning, %d info", n.Critical, n.Warning, n.Info)
 }
 
-// WriteComparisonJSON writes the Comparison as JSON.
-func WriteComparisonJSON(w io.Writer, c Comparison) error { return encode(w, c, "the comparison") }
-
 // WriteComparisonText writes the findings added, with their fixes, and those
 // resolved, for a terminal.
 func WriteComparisonText(w io.Writer, c Comparison, o TextOptions) error {

@@ -24,7 +24,7 @@ func TestComparison(t *testing.T) {
 	for file, write := range map[string]func(io.Writer, Comparison) error{
 		"comparison.txt":  func(w io.Writer, c Comparison) error { return WriteComparisonText(w, c, TextOptions{Width: 100}) },
 		"comparison.md":   WriteComparisonMarkdown,
-		"comparison.json": WriteComparisonJSON,
+		"comparison.json": WriteJSON[Comparison],
 	} {
 		var b bytes.Buffer
 		if err := write(&b, change()); err != nil {
@@ -46,6 +46,8 @@ func TestDiagnosis(t *testing.T) {
 		}
 	}
 	s := reporttest.Gathered(r).Snapshot
-	reporttest.Golden(t, "diagnosis.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteDiagnosisText(b, answers, s, TextOptions{Width: 100}) }))
-	reporttest.Golden(t, "diagnosis.json", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteDiagnosisJSON(b, answers, s) }))
+	reporttest.Golden(t, "diagnosis.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error {
+		return WriteDiagnosisText(b, NewDiagnosis(answers, s), TextOptions{Width: 100})
+	}))
+	reporttest.Golden(t, "diagnosis.json", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, NewDiagnosis(answers, s)) }))
 }

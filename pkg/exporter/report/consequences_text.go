@@ -13,11 +13,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// WriteConsequencesJSON writes the consequences as JSON.
-func WriteConsequencesJSON(w io.Writer, c Consequences, _ TextOptions) error {
-	return encode(w, c, "the consequences")
-}
-
 // Block is a heading with what is under it.
 type Block struct {
 	Heading string
@@ -46,7 +41,7 @@ func WriteConsequencesText(w io.Writer, c Consequences, o TextOptions) error {
 
 // WriteConsequencesMarkdown writes the consequences for an issue or a change
 // request.
-func WriteConsequencesMarkdown(w io.Writer, c Consequences, _ TextOptions) error {
+func WriteConsequencesMarkdown(w io.Writer, c Consequences) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "### %s\n", escape(c.Verdict()))
 	for _, block := range c.Blocks() {

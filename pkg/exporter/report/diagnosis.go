@@ -6,20 +6,21 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// diagnosis is what "explain --error -o json" prints.
-type diagnosis struct {
+// Diagnosis is what "explain --error -o json" prints.
+type Diagnosis struct {
 	Version string `json:"version"`
 	// Errors are those of the text that are about webhooks and policies, in its order.
 	Errors []diagnosedError `json:"errors"`
 	// Inputs are the paths that were read; absent for a cluster.
 	Inputs []Input `json:"inputs,omitempty"`
+	taken  time.Time
 }
 
 // diagnosedError is one error of an API server, with what the Snapshot has on it.
@@ -40,6 +41,8 @@ type diagnosedError struct {
 	// Findings are those about them, those with the same cause first.
 	Findings []Finding `json:"findings"`
 	Notes    []string  `json:"notes"`
+	// related counts the Findings with the same cause.
+	related int
 }
 
 // diagnosedPolicy is an admission policy that an error names.
@@ -48,6 +51,8 @@ type diagnosedPolicy struct {
 	Binding string `json:"binding,omitempty"`
 	// FailurePolicy is empty where the input has no such policy.
 	FailurePolicy string `json:"failurePolicy,omitempty"`
+	// registered is nil there.
+	registered *AdmissionPolicy
 }
 
 func newDiagnosedPolicy(a diagnose.Answer) *diagnosedPolicy {
@@ -56,19 +61,20 @@ func newDiagnosedPolicy(a diagnose.Answer) *diagnosedPolicy {
 	}
 	out := &diagnosedPolicy{Series: a.Policy.Series(), Binding: a.Binding}
 	if a.AdmissionPolicy != nil {
-		out.FailurePolicy = string(a.AdmissionPolicy.FailurePolicy)
+		policy := newAdmissionPolicy(a.AdmissionPolicy)
+		out.FailurePolicy, out.registered = policy.FailurePolicy, &policy
 	}
 	return out
 }
 
-// newDiagnosis returns the answers as JSON prints them.
-func newDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) diagnosis {
-	d := diagnosis{Version: documentVersion, Errors: make([]diagnosedError, 0, len(answers)), Inputs: newInputs(s)}
+// NewDiagnosis returns the answers as they are handed out.
+func NewDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) Diagnosis {
+	d := Diagnosis{Version: documentVersion, Errors: make([]diagnosedError, 0, len(answers)), Inputs: newInputs(s), taken: s.Taken}
 	for _, a := range answers {
 		e := diagnosedError{
 			Webhook: a.Webhook, Converted: converted(a.APIServerError), Policy: newDiagnosedPolicy(a), URL: a.URL,
 			Cause: a.Cause, Meaning: a.Meaning, Detail: a.Detail, Fix: a.Fix,
-			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...),
+			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...), related: a.Related,
 		}
 		for _, p := range a.Profiles {
 			e.Webhooks = append(e.Webhooks, newWebhook(p, s))
@@ -89,23 +95,18 @@ func converted(c diagnose.APIServerError) string {
 	return fmt.Sprintf("%s/%s, Kind=%s", c.Group, c.Version, c.Kind)
 }
 
-// WriteDiagnosisJSON writes the answers as JSON.
-func WriteDiagnosisJSON(w io.Writer, answers []diagnose.Answer, s *inventory.Snapshot) error {
-	return encode(w, newDiagnosis(answers, s), "the diagnosis")
-}
-
 // WriteDiagnosisText writes the answers for a terminal: what happened, to
 // which webhook, what is known of it and the way out.
-func WriteDiagnosisText(w io.Writer, answers []diagnose.Answer, s *inventory.Snapshot, o TextOptions) error {
+func WriteDiagnosisText(w io.Writer, d Diagnosis, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
-	for i, a := range answers {
+	for i, e := range d.Errors {
 		if i > 0 {
 			p.newline()
 		}
-		p.answer(a)
+		p.diagnosed(e)
 	}
-	for i, line := range InputNotes(s) {
+	for i, line := range readLines(d.Inputs, d.taken) {
 		if i == 0 {
 			p.newline()
 		}
@@ -114,26 +115,26 @@ func WriteDiagnosisText(w io.Writer, answers []diagnose.Answer, s *inventory.Sna
 	return flush(b)
 }
 
-func (p printer) answer(a diagnose.Answer) {
-	p.paragraph(word{}, slices.Concat(words(errorTitle(a.APIServerError), bold), words(string(a.Cause), red)))
-	p.labeled("means:", words(a.Meaning, plain))
-	if a.Detail != "" {
-		p.labeled("error:", words(text.Clean(a.Detail), dim))
+func (p printer) diagnosed(e diagnosedError) {
+	p.paragraph(word{}, slices.Concat(words(e.title(), bold), words(string(e.Cause), red)))
+	p.labeled("means:", words(e.Meaning, plain))
+	if e.Detail != "" {
+		p.labeled("error:", words(text.Clean(e.Detail), dim))
 	}
-	for _, profile := range a.Profiles {
-		p.labeled("webhook:", webhookLine(profile))
+	for _, w := range e.Webhooks {
+		p.labeled("webhook:", webhookLine(w))
 	}
-	if policy := a.AdmissionPolicy; policy != nil {
-		p.labeled("policy:", policyLine(policy))
+	if e.Policy != nil && e.Policy.registered != nil {
+		p.labeled("policy:", policyLine(*e.Policy.registered))
 	}
-	for _, f := range a.Findings[:a.Related] {
-		p.labeled("finding:", slices.Concat(words(f.Severity.String()+" "+f.Check.Name+":", bold), words(f.Message, plain)))
+	for _, f := range e.Findings[:e.related] {
+		p.labeled("finding:", slices.Concat(words(f.Severity.String()+" "+f.Check+":", bold), words(f.Message, plain)))
 	}
-	p.labeled("fix:", words(a.Fix, plain))
-	for _, note := range a.Notes {
+	p.labeled("fix:", words(e.Fix, plain))
+	for _, note := range e.Notes {
 		p.labeled("note:", words(note, cyan))
 	}
-	if others := otherChecks(a); len(others) > 0 {
+	if others := otherChecks(e.Findings[e.related:]); len(others) > 0 {
 		p.labeled("also:", words(fmt.Sprintf("other findings about it: %s", strings.Join(others, ", ")), dim))
 	}
 }
@@ -143,55 +144,50 @@ func (p printer) labeled(label string, text []word) {
 	p.paragraph(word{fmt.Sprintf("%-*s", margin, label), bold}, text)
 }
 
-func errorTitle(c diagnose.APIServerError) string {
+func (e diagnosedError) title() string {
 	switch {
-	case c.Kind != "":
-		return "Conversion of " + converted(c) + ":"
-	case c.Webhook != "":
-		return "Webhook " + c.Webhook + ":"
-	case c.Binding != "":
-		return "Policy " + c.Policy.Name + " with binding " + c.Binding + ":"
-	case c.Policy.Name != "":
-		return "Policy " + c.Policy.Name + ":"
+	case e.Converted != "":
+		return "Conversion of " + e.Converted + ":"
+	case e.Webhook != "":
+		return "Webhook " + e.Webhook + ":"
+	case e.Policy == nil:
+		return "A webhook that the error does not name:"
+	case e.Policy.Binding != "":
+		return "Policy " + e.Policy.Name + " with binding " + e.Policy.Binding + ":"
 	}
-	return "A webhook that the error does not name:"
+	return "Policy " + e.Policy.Name + ":"
 }
 
 // webhookLine is one line on a webhook: where it is and what its failure does.
-func webhookLine(p *classify.Profile) []word {
-	text := fmt.Sprintf("failurePolicy %s, %d s, calls %s", p.FailurePolicy, wholeSeconds(p.Timeout), p.Webhook.Backend)
-	if p.Type == inventory.Conversion {
-		text = fmt.Sprintf("%d s a call, calls %s", wholeSeconds(p.Timeout), p.Webhook.Backend)
+func webhookLine(w Webhook) []word {
+	text := fmt.Sprintf("failurePolicy %s, %d s, calls %s", w.FailurePolicy, w.TimeoutSeconds, w.Backend)
+	if w.Type == inventory.Conversion {
+		text = fmt.Sprintf("%d s a call, calls %s", w.TimeoutSeconds, w.Backend)
 	}
-	if owner := p.Object.Owner.String(); owner != "" {
-		text += ", owner " + owner
-	}
-	line := slices.Concat(words(string(p.Type), dim), words(p.Name, bold), words(text, plain), words("[configuration "+p.Configuration+"]", dim))
-	if file := p.Object.Source.File; file != "" {
-		line = append(line, words(Source{file, p.Object.Source.Line}.String(), dim)...)
-	}
-	return line
+	line := registeredWords(w.Ref, w.Owner, text)
+	return append(append(line, words("[configuration "+w.Configuration+"]", dim)...), words(w.Source.String(), dim)...)
 }
 
 // policyLine is one line on a policy: what its failure does, and what binds it.
-func policyLine(p *inventory.AdmissionPolicy) []word {
-	text := fmt.Sprintf("failurePolicy %s, %s", p.FailurePolicy, inventory.Counted(len(p.Bindings), "binding"))
-	if owner := p.Object.Owner.String(); owner != "" {
+func policyLine(p AdmissionPolicy) []word {
+	line := registeredWords(p.registered().Ref, p.Owner, fmt.Sprintf("failurePolicy %s, %s", p.FailurePolicy, inventory.Counted(len(p.Bindings), "binding")))
+	return append(line, words(p.Source.String(), dim)...)
+}
+
+// registeredWords say what is registered, and by what tool.
+func registeredWords(ref inventory.Ref, owner, text string) []word {
+	if owner != "" {
 		text += ", owner " + owner
 	}
-	line := slices.Concat(words(string(p.Type), dim), words(p.Name, bold), words(text, plain))
-	if file := p.Object.Source.File; file != "" {
-		line = append(line, words(Source{file, p.Object.Source.Line}.String(), dim)...)
-	}
-	return line
+	return slices.Concat(words(string(ref.Type), dim), words(ref.Name, bold), words(text, plain))
 }
 
 // otherChecks names the checks of the findings that have another cause.
-func otherChecks(a diagnose.Answer) []string {
+func otherChecks(findings []Finding) []string {
 	var out []string
-	for _, f := range a.Findings[a.Related:] {
-		if !slices.Contains(out, f.Check.Name) {
-			out = append(out, f.Check.Name)
+	for _, f := range findings {
+		if !slices.Contains(out, f.Check) {
+			out = append(out, f.Check)
 		}
 	}
 	return out

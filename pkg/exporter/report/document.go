@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -98,6 +99,8 @@ type Webhook struct {
 	// AuditLog has a sentence without a subject for each outcome of requests that the
 	// audit log records of it.
 	AuditLog []string `json:"auditLog,omitempty"`
+	// Source is where it was read; absent for a cluster.
+	Source Source `json:"source,omitzero"`
 }
 
 // AdmissionPolicy is one admission policy of a Document.
@@ -112,10 +115,12 @@ type AdmissionPolicy struct {
 	Bindings []string `json:"bindings"`
 	// Owner is the tool and the release that installed it, "" if unknown.
 	Owner string `json:"owner"`
+	// Source is where it was read; absent for a cluster.
+	Source Source `json:"source,omitzero"`
 }
 
 func newAdmissionPolicy(p *inventory.AdmissionPolicy) AdmissionPolicy {
-	out := AdmissionPolicy{Series: p.Series(), FailurePolicy: string(p.FailurePolicy), Bindings: []string{}, Owner: p.Object.Owner.String()}
+	out := AdmissionPolicy{Series: p.Series(), FailurePolicy: string(p.FailurePolicy), Bindings: []string{}, Owner: p.Object.Owner.String(), Source: Source(p.Object.Source)}
 	if p.ParamKind != nil {
 		out.ParamKind = p.ParamKind.APIVersion + " " + p.ParamKind.Kind
 	}
@@ -182,6 +187,14 @@ func (r Reach) MarshalJSON() ([]byte, error) {
 type Backend struct {
 	Service *Service `json:"service,omitempty"`
 	URL     string   `json:"url,omitempty"`
+}
+
+// String names the backend for people.
+func (b Backend) String() string {
+	if b.Service == nil {
+		return inventory.Backend{Kind: inventory.BackendURL, URL: b.URL}.String()
+	}
+	return fmt.Sprintf("Service %s/%s:%d", b.Service.Namespace, b.Service.Name, b.Service.Port)
 }
 
 // Service is a Service that is called, its port and the path.
@@ -303,9 +316,7 @@ func NewDocument(r *classify.Report) Document {
 		d.Policies = append(d.Policies, newAdmissionPolicy(p))
 	}
 	for _, f := range r.Findings {
-		finding := newFinding(f)
-		finding.Message += AuditEvidence(r.Snapshot, f.Webhook)
-		d.Findings = append(d.Findings, finding)
+		d.Findings = append(d.Findings, NewFinding(f, r.Snapshot))
 	}
 	d.Errors = newErrors(r.Errors)
 	d.Inputs = newInputs(r.Snapshot)
@@ -338,6 +349,7 @@ func newWebhook(p *classify.Profile, s *inventory.Snapshot) Webhook {
 		Approved:       p.Approved,
 		Observed:       newObserved(s.Observed, p.Series()),
 		AuditLog:       s.AuditLog.Evidence(p.Series()),
+		Source:         Source(p.Object.Source),
 	}
 }
 
@@ -355,6 +367,15 @@ func newBackend(b inventory.Backend) Backend {
 		Port:      b.Service.Port,
 		Path:      b.Service.Path,
 	}}
+}
+
+// NewFinding returns the Finding of a Snapshot, with what its audit log says of the webhook.
+func NewFinding(f *classify.Finding, s *inventory.Snapshot) Finding {
+	out := newFinding(f)
+	if evidence := s.AuditLog.Evidence(f.Webhook.Series()); len(evidence) > 0 {
+		out.Message += "; by the audit log, it " + strings.Join(evidence, "; ")
+	}
+	return out
 }
 
 func newFinding(f *classify.Finding) Finding {
@@ -390,19 +411,16 @@ func newError(e inventory.Error) Error {
 	return Error{Source: e.Source.File, Line: e.Source.Line, Message: e.Object + ": " + e.Message}
 }
 
-// WriteJSON writes the Document as JSON.
-func WriteJSON(w io.Writer, d Document) error { return encode(w, d, "report") }
-
-// encode writes a value as the JSON of this program.
-func encode(w io.Writer, value any, what string) error {
+// WriteJSON writes a Document, or another view model of this package, as JSON.
+func WriteJSON[V any](w io.Writer, view V) error {
 	err := writeEscaped(w, jsonEscape, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
-		return e.Encode(value)
+		return e.Encode(view)
 	})
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", what, err)
+		return fmt.Errorf("writing JSON: %w", err)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -306,11 +305,6 @@ func observedSeconds(c Explained) *ObservedSeconds {
 	out.P50 += slowest50
 	out.P99 += slowest99
 	return out
-}
-
-// WriteExplainJSON writes the chain as JSON.
-func WriteExplainJSON(w io.Writer, e Explanation) error {
-	return encode(w, e, "the chain")
 }
 
 // deadlines are those of a request with the operation, beside its worst case.

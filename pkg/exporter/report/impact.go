@@ -10,37 +10,37 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 )
 
-// impactDocument is what "impact CONFIGURATION" prints.
-type impactDocument struct {
+// Impact is what "impact CONFIGURATION" prints.
+type Impact struct {
 	Version string       `json:"version"`
-	Cards   []impactCard `json:"cards"`
+	Cards   []ImpactCard `json:"cards"`
 }
 
-// impactCard is the section "API Extensions" of an enhancement for one webhook,
+// ImpactCard is the section "API Extensions" of an enhancement for one webhook,
 // admission policy or aggregated API server: the others are absent.
-type impactCard struct {
+type ImpactCard struct {
 	Webhook *Webhook         `json:"webhook,omitempty"`
 	Policy  *AdmissionPolicy `json:"policy,omitempty"`
 	// APIService is the name of what puts an aggregated API server behind a group and
 	// version.
 	APIService string          `json:"apiService,omitempty"`
-	Sections   []impactSection `json:"sections"`
+	Sections   []ImpactSection `json:"sections"`
 }
 
-// impactSection answers one question of the template.
-type impactSection struct {
+// ImpactSection answers one question of the template.
+type ImpactSection struct {
 	ID       string        `json:"id"`
 	Heading  string        `json:"heading"`
 	Question string        `json:"question"`
 	Answers  []string      `json:"answers"`
-	Queries  []impactQuery `json:"queries,omitempty"`
+	Queries  []ImpactQuery `json:"queries,omitempty"`
 	Commands []string      `json:"commands,omitempty"`
 	// ToFillIn are what only a human knows.
 	ToFillIn []string `json:"toFillIn,omitempty"`
 }
 
-// impactQuery is a PromQL expression.
-type impactQuery struct {
+// ImpactQuery is a PromQL expression.
+type ImpactQuery struct {
 	Name       string `json:"name"`
 	Expression string `json:"expression"`
 }
@@ -48,15 +48,15 @@ type impactQuery struct {
 // placeholder marks what the author has to fill in.
 const placeholder = "to be filled in by the author: "
 
-// newImpact returns the cards as JSON prints them.
-func newImpact(cards []impact.Card) impactDocument {
-	out := impactDocument{Version: documentVersion, Cards: []impactCard{}}
+// NewImpact returns the cards as they are handed out.
+func NewImpact(cards []impact.Card) Impact {
+	out := Impact{Version: documentVersion, Cards: []ImpactCard{}}
 	for _, c := range cards {
 		card := newImpactCard(c)
 		for _, s := range c.Sections {
-			section := impactSection{ID: s.ID, Heading: s.Heading, Question: s.Question, Answers: append([]string{}, s.Answers...), Commands: s.Commands, ToFillIn: s.Blanks}
+			section := ImpactSection{ID: s.ID, Heading: s.Heading, Question: s.Question, Answers: append([]string{}, s.Answers...), Commands: s.Commands, ToFillIn: s.Blanks}
 			for _, q := range s.Queries {
-				section.Queries = append(section.Queries, impactQuery(q))
+				section.Queries = append(section.Queries, ImpactQuery(q))
 			}
 			card.Sections = append(card.Sections, section)
 		}
@@ -65,20 +65,20 @@ func newImpact(cards []impact.Card) impactDocument {
 	return out
 }
 
-func newImpactCard(c impact.Card) impactCard {
+func newImpactCard(c impact.Card) ImpactCard {
 	if c.Policy != nil {
 		policy := newAdmissionPolicy(c.Policy)
-		return impactCard{Policy: &policy}
+		return ImpactCard{Policy: &policy}
 	}
 	if c.APIService != nil {
-		return impactCard{APIService: c.APIService.Name}
+		return ImpactCard{APIService: c.APIService.Name}
 	}
 	webhook := newWebhook(c.Profile, c.Profile.Snapshot)
-	return impactCard{Webhook: &webhook}
+	return ImpactCard{Webhook: &webhook}
 }
 
 // subject is what the card is of.
-func (c impactCard) subject() (kind, name string) {
+func (c ImpactCard) subject() (kind, name string) {
 	if c.Policy != nil {
 		return string(c.Policy.Type), c.Policy.Name
 	}
@@ -88,17 +88,12 @@ func (c impactCard) subject() (kind, name string) {
 	return string(c.Webhook.Type) + " webhook", c.Webhook.Name
 }
 
-// WriteImpactJSON writes the cards as JSON.
-func WriteImpactJSON(w io.Writer, cards []impact.Card, _ TextOptions) error {
-	return encode(w, newImpact(cards), "the impact")
-}
-
 // WriteImpactText writes the cards for a terminal.
-func WriteImpactText(w io.Writer, cards []impact.Card, o TextOptions) error {
+func WriteImpactText(w io.Writer, i Impact, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
-	for i, c := range newImpact(cards).Cards {
-		if i > 0 {
+	for n, c := range i.Cards {
+		if n > 0 {
 			p.newline()
 		}
 		kind, name := c.subject()
@@ -110,7 +105,7 @@ func WriteImpactText(w io.Writer, cards []impact.Card, o TextOptions) error {
 	return flush(b)
 }
 
-func (p printer) section(s impactSection) {
+func (p printer) section(s ImpactSection) {
 	p.newline()
 	p.paragraph(word{}, words(s.Question, bold))
 	for _, a := range s.Answers {
@@ -136,12 +131,12 @@ func (p printer) code(line string) {
 
 // WriteImpactMarkdown writes the cards for the section "API Extensions" of an
 // enhancement.
-func WriteImpactMarkdown(w io.Writer, cards []impact.Card, _ TextOptions) error {
+func WriteImpactMarkdown(w io.Writer, i Impact) error {
 	b := bufio.NewWriter(w)
-	several := len(cards) > 1
+	several := len(i.Cards) > 1
 	heading := ""
-	for i, c := range newImpact(cards).Cards {
-		if i == 0 || several {
+	for n, c := range i.Cards {
+		if n == 0 || several {
 			heading = ""
 		}
 		for _, s := range c.Sections {
@@ -156,7 +151,7 @@ func WriteImpactMarkdown(w io.Writer, cards []impact.Card, _ TextOptions) error 
 }
 
 // markdownHeading is a heading of the template; several webhooks are distinguished.
-func markdownHeading(heading string, c impactCard, several bool) string {
+func markdownHeading(heading string, c ImpactCard, several bool) string {
 	level := "####"
 	if heading == "API Extensions" {
 		level = "###"
@@ -168,7 +163,7 @@ func markdownHeading(heading string, c impactCard, several bool) string {
 	return level + " " + heading
 }
 
-func writeSection(b *bufio.Writer, s impactSection) {
+func writeSection(b *bufio.Writer, s ImpactSection) {
 	fmt.Fprintf(b, "- **%s**\n", escape(s.Question))
 	for _, a := range s.Answers {
 		fmt.Fprintf(b, "  - %s\n", escape(a))

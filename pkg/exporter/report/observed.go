@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -272,6 +271,3 @@ var sortKeys = map[string]func(a, b TopWebhook) int{
 	"refused": func(a, b TopWebhook) int { return cmp.Compare(a.Observed.Refused, b.Observed.Refused) },
 	"name":    func(TopWebhook, TopWebhook) int { return 0 },
 }
-
-// WriteTopJSON writes the Top as JSON.
-func WriteTopJSON(w io.Writer, t Top) error { return encode(w, t, "the webhooks") }

@@ -32,9 +32,9 @@ var Schemas = []Schema{
 	{"audit", "audit", Document{}},
 	{"audit-baseline", "audit --baseline", Comparison{}},
 	{"explain", "explain", Explanation{}},
-	{"explain-error", "explain --error", diagnosis{}},
+	{"explain-error", "explain --error", Diagnosis{}},
 	{"explain-request-id", "explain --request-id", AuditedRequest{}},
-	{"impact", "impact CONFIGURATION", impactDocument{}},
+	{"impact", "impact CONFIGURATION", Impact{}},
 	{"impact-change", "impact --down, --down-node and --delete", Consequences{}},
 	{"diff", "diff", Changes{}},
 	{"top", "top", Top{}},
@@ -60,7 +60,7 @@ func (s Schema) WriteSchema(w io.Writer) error {
 	describe(schema, root, comments)
 	schema.Schema = "https://json-schema.org/draft/2020-12/schema"
 	schema.Title = "webhook-auditor " + s.Command + " -o json"
-	return encode(w, schema, "the schema")
+	return WriteJSON(w, schema)
 }
 
 // typeSchemas are those of types that write themselves.
