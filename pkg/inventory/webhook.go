@@ -42,6 +42,19 @@ func (t Type) Noun() string {
 	return "webhook"
 }
 
+// Title is what users call the type.
+func (t Type) Title() string {
+	switch t {
+	case Mutating:
+		return "mutating"
+	case MutatingPolicy:
+		return "mutating policy"
+	case ValidatingPolicy:
+		return "validating policy"
+	}
+	return string(t)
+}
+
 // registeredBy are the kinds of objects that register webhooks of a type, or are its
 // policies.
 var registeredBy = map[Type]schema.GroupVersionKind{

@@ -44,7 +44,7 @@ func (r Registration) object() string {
 	if r.Type == inventory.Conversion {
 		return "conversion of CRD " + r.Configuration
 	}
-	return fmt.Sprintf("%s webhook configuration %s", kindOf(r.Type), r.Configuration)
+	return fmt.Sprintf("%s webhook configuration %s", r.Type.Title(), r.Configuration)
 }
 
 func writeText(w inventory.Write) string {
