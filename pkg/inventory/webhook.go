@@ -86,6 +86,10 @@ func (r Ref) Compare(o Ref) int {
 	return cmp.Or(cmp.Compare(r.Type, o.Type), cmp.Compare(r.rank(), o.rank()), cmp.Compare(r.Configuration, o.Configuration), cmp.Compare(r.Name, o.Name))
 }
 
+// WithoutName names what registers the webhook alone: all webhooks of a configuration
+// have it in common.
+func (r Ref) WithoutName() Ref { return Ref{Type: r.Type, Configuration: r.Configuration} }
+
 // staticSuffix ends the names of what API servers read from their staticManifestsDir,
 // and of nothing else. Source: k8s.io/apiserver/pkg/admission/plugin/manifest.
 const staticSuffix = ".static.k8s.io"
@@ -156,7 +160,6 @@ type Object struct {
 	Name              string
 	UID               string
 	Annotations       map[string]string
-	Labels            map[string]string
 	Owner             Owner
 	CreationTimestamp time.Time
 	Generation        int64
@@ -169,6 +172,11 @@ type Object struct {
 	LastWrite Write
 	// Source is where the object was read; zero for a cluster.
 	Source Source
+}
+
+// Unreadable is the Error of something in the object that cannot be read.
+func (o *Object) Unreadable(message string) Error {
+	return Error{Source: o.Source, Object: o.Kind + "/" + o.Name, Message: message}
 }
 
 // Write is a write by a field manager; the zero Write is unknown.
