@@ -10,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -68,6 +69,12 @@ var registeredBy = map[Type]schema.GroupVersionKind{
 // RegisteredBy is the kind of the object that registers webhooks of the type, or is a policy
 // of it.
 func (t Type) RegisteredBy() schema.GroupVersionKind { return registeredBy[t] }
+
+// Resource is the resource of those objects.
+func (t Type) Resource() schema.GroupVersionResource {
+	resource, _ := meta.UnsafeGuessKindToResource(t.RegisteredBy())
+	return resource
+}
 
 // Ref names one webhook or policy. It is comparable and outlives its Snapshot.
 type Ref struct {
