@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/webhook-auditor/webhook-auditor/dashboards"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/manifests"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
@@ -88,7 +89,7 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	var o rules.Options
 	var form, severities, signals string
 	var summary, central bool
-	enumFlag(flags, &form, enum{"form", "", "output format", choices(slices.Concat(rules.Forms, summaryForms))})
+	enumFlag(flags, &form, enum{"form", "", "output format", text.Strings(slices.Concat(rules.Forms, summaryForms))})
 	flags.BoolVar(&summary, "fleet-summary", false, fmt.Sprintf("print what a store of many clusters needs of each: at most %d series, recorded", rules.SummarySeries))
 	flags.BoolVar(&central, "fleet-central", false, "print what a store of many clusters records itself: how webhooks are registered in most of them")
 	enumFlag(flags, &severities, enum{"severities", "", "severity set for signal alerts", []string{string(rules.DefaultSeverities), string(rules.EnhancementSeverities)}})
@@ -174,7 +175,7 @@ func dashboardFiles() (map[string][]byte, error) {
 func dashboardsFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	var form string
 	var o dashboards.Options
-	enumFlag(flags, &form, enum{"form", "", "output format", choices(dashboards.Forms)})
+	enumFlag(flags, &form, enum{"form", "", "output format", text.Strings(dashboards.Forms)})
 	flags.StringVar(&o.PageURL, "page-url", "", "address of the status page, for boards in Grafana to link to (default: none)")
 	return func(w io.Writer) error {
 		if err := checkPageURL(o.PageURL); err != nil {
@@ -187,12 +188,4 @@ func dashboardsFlags(flags *pflag.FlagSet) func(io.Writer) error {
 		_, err = w.Write(b)
 		return err
 	}
-}
-
-func choices[T ~string](values []T) []string {
-	var out []string
-	for _, v := range values {
-		out = append(out, string(v))
-	}
-	return out
 }

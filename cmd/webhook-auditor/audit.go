@@ -103,7 +103,6 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	a.probe.register(groups.FlagSet("probe"))
 	a.observe.registerSources(groups.FlagSet("observation"))
 	addFlags(c, &groups)
-	a.access.completeContext(c)
 	completeFlag(c, "namespace", candidates(a.access.namespaces).complete)
 	c.ValidArgsFunction = a.completeArguments
 	return c
@@ -261,6 +260,14 @@ func (a *clusterFlags) read(ctx context.Context, in *input, s streams) (*invento
 		return nil, err
 	}
 	return objects.Snapshot(time.Now()), nil
+}
+
+// readOr reads the files, or the cluster where there are none.
+func (a *clusterFlags) readOr(ctx context.Context, in *input, files []string, s streams) (*inventory.Snapshot, error) {
+	if len(files) > 0 {
+		return in.read(files, s)
+	}
+	return a.read(ctx, in, s)
 }
 
 // objects reads the objects of a cluster, with its progress on a terminal.

@@ -25,8 +25,6 @@ type streams struct {
 	out, err io.Writer
 }
 
-func standard() streams { return streams{in: os.Stdin, out: os.Stdout, err: os.Stderr} }
-
 // action runs a command with the arguments that are no flags.
 type action func(ctx context.Context, args []string, s streams) error
 

@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
@@ -54,8 +54,7 @@ func (find candidates) within(ctx context.Context, timeout time.Duration) []stri
 // complete returns a completion function of cobra.
 func (find candidates) complete(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	found := slices.DeleteFunc(find.within(c.Context(), completionTimeout), func(s string) bool { return !strings.HasPrefix(s, typed) })
-	slices.Sort(found)
-	return slices.Compact(found), cobra.ShellCompDirectiveNoFileComp
+	return text.Distinct(found), cobra.ShellCompDirectiveNoFileComp
 }
 
 // setValues records the values that a flag takes, for completion.
@@ -71,9 +70,13 @@ func completeFlag(c *cobra.Command, name string, f cobra.CompletionFunc) {
 	}
 }
 
-// completeValues registers the completions of the flags whose values are recorded.
+// completeValues registers the completions of --context and of the flags whose values are
+// recorded.
 func completeValues(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if names, ok := f.Value.(contextNames); ok {
+			completeFlag(c, f.Name, candidates(names.contexts).complete)
+		}
 		if values := f.Annotations[valuesAnnotation]; len(values) > 0 {
 			completeFlag(c, f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
@@ -187,11 +190,6 @@ func (a *clusterFlags) completionConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// completeContext completes --context.
-func (a *clusterFlags) completeContext(c *cobra.Command) {
-	completeFlag(c, "context", candidates(a.contexts).complete)
-}
-
 // contexts are the contexts of the kubeconfig.
 func (a *clusterFlags) contexts(context.Context) []string {
 	raw, err := a.loader().RawConfig()
@@ -285,19 +283,12 @@ func nameOnly(ref inventory.Ref) *inventory.Webhook {
 	return &inventory.Webhook{Registration: inventory.Registration{Ref: ref}}
 }
 
-// listedByName are the types of which a completion lists nothing but names: CRDs are
-// large.
-var listedByName = map[inventory.Type]schema.GroupVersionResource{
-	inventory.Conversion:       apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"),
-	inventory.MutatingPolicy:   admissionv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"),
-	inventory.ValidatingPolicy: admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
-}
-
-// registered are the webhooks of a type in the cluster.
+// registered are the webhooks of a type in the cluster; of CRDs, which are large, and of
+// policies, the names alone.
 func (a *clusterFlags) registered(ctx context.Context, t inventory.Type) []*inventory.Webhook {
-	if resource, ok := listedByName[t]; ok {
+	if t == inventory.Conversion || t.IsPolicy() {
 		var out []*inventory.Webhook
-		for _, name := range a.names(ctx, resource) {
+		for _, name := range a.names(ctx, t.Resource()) {
 			ref := inventory.Ref{Type: t, Configuration: name}
 			if !t.IsPolicy() {
 				ref.Name = name

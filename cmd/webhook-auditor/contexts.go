@@ -134,7 +134,7 @@ type contextRead[T any] struct {
 func (r contextRead[T]) all(ctx context.Context, s streams) []outcomeOf[T] {
 	out := make([]outcomeOf[T], len(r.names))
 	quiet := streams{in: s.in, out: io.Discard, err: notices{s.err, &sync.Mutex{}}}
-	waiting := newWaitingFor(r.names, s.err)
+	waiting := &waitingFor{names: slices.Clone(r.names), line: newProgress(s.err)}
 	slots := make(chan struct{}, contextsAtOnce)
 	var group sync.WaitGroup
 	for i, name := range r.names {
@@ -165,10 +165,6 @@ type waitingFor struct {
 	mu    sync.Mutex
 	names []string
 	line  *progress
-}
-
-func newWaitingFor(names []string, stderr io.Writer) *waitingFor {
-	return &waitingFor{names: slices.Clone(names), line: newProgress(stderr)}
 }
 
 func (w *waitingFor) remove(name string) {

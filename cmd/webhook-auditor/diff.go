@@ -63,7 +63,6 @@ read, 2 usage error, 3 findings added at or above --fail-on.`,
 	d.input = inputFlags(flags)
 	d.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
-	d.access.completeContext(c)
 	return c
 }
 

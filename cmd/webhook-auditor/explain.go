@@ -74,7 +74,6 @@ not serve the resource, 2 usage error.`,
 	groups.FlagSet("cluster").BoolVar(&e.offline, "offline", false, "do not read the metadata of the object that a request changes or deletes: its labels, and whether it exists, are unknown then")
 	setValues(flags, "server-version", serverVersions())
 	addFlags(c, &groups)
-	e.access.completeContext(c)
 	completeFlag(c, "namespace", candidates(e.namespaces).complete)
 	c.ValidArgsFunction = e.completeArguments
 	e.isBatch = func() bool { return c.Flags().Changed("requests") }
@@ -121,11 +120,7 @@ var explanationWriters = map[string]func(io.Writer, report.Explanation) error{
 
 func (e *explain) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {
 	observed := e.observe.start(ctx, e.access, s)
-	read := func() (*inventory.Snapshot, error) { return e.access.read(ctx, e.input, s) }
-	if len(e.from) > 0 {
-		read = func() (*inventory.Snapshot, error) { return e.input.read(e.from, s) }
-	}
-	snapshot, err := read()
+	snapshot, err := e.access.readOr(ctx, e.input, e.from, s)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (e *explain) knowledge(ctx context.Context, m *admission.Matcher, s streams
 	k.stored = func(r admission.Request) (map[string]any, bool, string) {
 		parent := r.Resource.Parent()
 		namespace := r.Namespace
-		if parent.Group == "" && parent.Name == "namespaces" {
+		if parent.IsNamespaces() {
 			namespace = ""
 		}
 		clients, err := connect()

@@ -17,6 +17,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -89,7 +90,6 @@ be read or has no such object, 2 usage error, 3 findings appear at or above
 	i.observe.registerSources(groups.FlagSet("observation"))
 	i.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
-	i.access.completeContext(c)
 	i.complete(c)
 	return c
 }
@@ -170,7 +170,7 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	observed := i.observe.start(ctx, i.access, s)
-	snapshot, err := i.snapshot(ctx, s)
+	snapshot, err := i.access.readOr(ctx, i.input, i.from, s)
 	if err != nil {
 		return err
 	}
@@ -237,13 +237,6 @@ func (i *impactFlags) change() (impact.Change, error) {
 		c.Services = append(c.Services, inventory.Key{Namespace: namespace, Name: service})
 	}
 	return c, nil
-}
-
-func (i *impactFlags) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {
-	if len(i.from) > 0 {
-		return i.input.read(i.from, s)
-	}
-	return i.access.read(ctx, i.input, s)
 }
 
 // nodesResource is what nodes are.
@@ -350,8 +343,7 @@ func namesOf(webhooks []*inventory.Webhook) []string {
 			out = append(out, w.Configuration+"/"+w.Name)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return text.Distinct(out)
 }
 
 // suggesting adds the names to an error that look like the one that is not known.

@@ -11,7 +11,7 @@ import (
 
 func main() {
 	setVersion()
-	os.Exit(exit(run(interruptible(), os.Args[1:], standard()), os.Stderr))
+	os.Exit(exit(run(interruptible(), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}), os.Stderr))
 }
 
 // interruptible ends with the first SIGINT or SIGTERM; a second one kills.

@@ -44,7 +44,6 @@ names neither files nor clusters. Nothing listens, and nothing is written.`,
 	a.input = inputFlags(flags)
 	a.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
-	a.access.completeContext(c)
 	return c
 }
 

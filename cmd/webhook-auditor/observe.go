@@ -111,12 +111,9 @@ func (o *observeFlags) checkPrometheus() error {
 	if o.prometheus.TokenFile != "" && u.Scheme != "https" && !loopback(net.JoinHostPort(u.Hostname(), "0")) {
 		return usageError{errors.New("--prometheus-token-file: must be used with an https:// URL: a token must not be sent in the clear")}
 	}
+	err = o.checkSpan(prometheusSpan, minPrometheus, maxPrometheus)
 	o.prometheus.Range = o.span
-	if err := o.checkSpan(prometheusSpan, minPrometheus, maxPrometheus); err != nil {
-		return err
-	}
-	o.prometheus.Range = o.span
-	return nil
+	return err
 }
 
 // serviceAccountDir is where a Pod finds its credentials.
@@ -126,17 +123,9 @@ const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 // its cluster, as OpenShift's monitoring asks for.
 func (o *observeFlags) serviceAccount(u *url.URL, dir string) {
 	ofCluster := strings.HasSuffix(u.Hostname(), ".svc") || strings.HasSuffix(u.Hostname(), ".svc.cluster.local")
-	if !ofCluster || u.Scheme != "https" {
-		return
-	}
-	for _, file := range []struct {
-		flag *string
-		name string
-	}{{&o.prometheus.TokenFile, "token"}, {&o.prometheus.CAFile, "service-ca.crt"}} {
-		path := filepath.Join(dir, file.name)
-		if _, err := os.Stat(path); err == nil && *file.flag == "" {
-			*file.flag = path
-		}
+	if ofCluster && u.Scheme == "https" {
+		o.prometheus.TokenFile = orFile(o.prometheus.TokenFile, filepath.Join(dir, "token"))
+		o.prometheus.CAFile = orFile(o.prometheus.CAFile, filepath.Join(dir, "service-ca.crt"))
 	}
 }
 

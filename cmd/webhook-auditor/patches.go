@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -33,7 +32,6 @@ configurations for "kubectl apply", of a cluster or of files.`,
 	a.input = inputFlags(groups.FlagSet("input"))
 	a.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
-	a.access.completeContext(c)
 	c.RunE = running(s, a.patches)
 	return c
 }
@@ -89,16 +87,13 @@ func (a *clusterFlags) lastApplied(ctx context.Context) (map[string]string, erro
 		return nil, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
 	}
 	out := map[string]string{}
-	for kind, resource := range map[string]string{
-		"ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
-		"MutatingWebhookConfiguration":   "mutatingwebhookconfigurations",
-	} {
-		list, err := client.Resource(admissionv1.SchemeGroupVersion.WithResource(resource)).List(ctx, metav1.ListOptions{})
+	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating} {
+		list, err := client.Resource(t.Resource()).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("reading what was last applied: %w", err)
 		}
 		for _, o := range list.Items {
-			out[kind+"/"+o.Name] = o.Annotations[manifests.LastApplied]
+			out[t.RegisteredBy().Kind+"/"+o.Name] = o.Annotations[manifests.LastApplied]
 		}
 	}
 	return out, nil

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
 )
 
 // artifact is something that is derived from the code: it can be printed, its
@@ -39,7 +41,7 @@ dashboards and manifests.`,
 			if len(args) == 0 {
 				return fmt.Errorf("print: missing name: must be one of %s", names(c))
 			}
-			return fmt.Errorf("print: unknown name %q%s: must be one of %s", args[0], didYouMean(c.SuggestionsFor(args[0])), names(c))
+			return fmt.Errorf("print: unknown name %q%s: must be one of %s", args[0], words.Suggested(c.SuggestionsFor(args[0])), names(c))
 		},
 		// With Args, it never runs; without Run, cobra would print the help and succeed.
 		RunE:                       func(*cobra.Command, []string) error { return nil },
@@ -64,13 +66,6 @@ func names(c *cobra.Command) string {
 		}
 	}
 	return strings.Join(out, ", ")
-}
-
-func didYouMean(candidates []string) string {
-	if len(candidates) == 0 {
-		return ""
-	}
-	return "; did you mean " + strings.Join(candidates, ", ") + "?"
 }
 
 // printExamples are the examples of each command below print.

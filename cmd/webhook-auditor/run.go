@@ -76,7 +76,6 @@ func runCommand(s streams) *cobra.Command {
 	setValues(flags, "log.level", promslog.LevelFlagOptions)
 	setValues(flags, "log.format", promslog.FormatFlagOptions)
 	addFlags(c, &groups)
-	o.access.completeContext(c)
 	return c
 }
 
@@ -140,7 +139,8 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	log := promslog.New(&promslog.Config{Level: o.level, Format: o.format, Writer: s.err})
 	o.web.names = o.names()
 	log.Info("starting", "version", version.Info(), "cluster", config.Host)
-	d := newDaemon(policy, operator.NewTracker(o.conditions()), log)
+	tracker := operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version})
+	d := newDaemon(policy, tracker, log)
 	klog.SetSlogLogger(slog.New(newLibraryLog(log.Handler(), "klog", d.messages)))
 	group, ctx := errgroup.WithContext(ctx)
 	if o.elect {
@@ -198,10 +198,6 @@ func (o *operatorFlags) names() []string {
 		out = append(out, "webhook-auditor."+o.namespace+".svc")
 	}
 	return out
-}
-
-func (o *operatorFlags) conditions() operator.TrackerOptions {
-	return operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version}
 }
 
 // writer writes what the daemon shows to the cluster.

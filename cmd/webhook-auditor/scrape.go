@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
 )
 
 // scrape are the flags of the command scrape.
@@ -95,17 +96,16 @@ func (o *scrape) check(address string) (*url.URL, error) {
 		}
 		return target, nil
 	}
-	o.tokenFile = orServiceAccount(o.tokenFile, "token")
+	o.tokenFile = orFile(o.tokenFile, filepath.Join(serviceAccountDir, "token"))
 	if !o.insecure {
-		o.caFile = orServiceAccount(o.caFile, "service-ca.crt")
+		o.caFile = orFile(o.caFile, filepath.Join(serviceAccountDir, "service-ca.crt"))
 	}
 	return target, nil
 }
 
-// orServiceAccount is a file that a Pod has, where none is given.
-func orServiceAccount(given, name string) string {
-	path := filepath.Join(serviceAccountDir, name)
-	if _, err := os.Stat(path); err != nil || given != "" {
+// orFile is a file that there is, where none is given.
+func orFile(given, path string) string {
+	if given != "" || !words.Exists(path) {
 		return given
 	}
 	return path

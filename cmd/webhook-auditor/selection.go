@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -82,6 +83,5 @@ func serviceNamespaces(webhooks []report.Webhook) []string {
 			out = append(out, w.Backend.Service.Namespace)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return text.Distinct(out)
 }

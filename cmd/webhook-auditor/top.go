@@ -75,7 +75,6 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 	t.access = registerCluster(groups.FlagSet("cluster"))
 	t.access.takeSeveral(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
-	t.access.completeContext(c)
 	completeFlag(c, "namespace", candidates(t.access.namespaces).complete)
 	return c
 }

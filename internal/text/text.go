@@ -76,6 +76,12 @@ func Edits(a, b string) int {
 	return row[len(b)]
 }
 
+// Distinct sorts the words in place, and returns each once.
+func Distinct(words []string) []string {
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
 // Strings are the values as strings.
 func Strings[S ~string](values []S) []string {
 	var out []string

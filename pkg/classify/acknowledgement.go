@@ -172,7 +172,7 @@ func (r *Report) acknowledgeAnnotated() []*Finding {
 		return nil
 	}
 	for i, f := range r.Findings {
-		if checks := known[configurationOf(f.Webhook)]; checks != nil && f.Severity < Critical {
+		if checks := known[f.Webhook.WithoutName()]; checks != nil && f.Severity < Critical {
 			if _, ok := checks[f.Check.Name]; ok {
 				checks[f.Check.Name] = true
 				r.Findings[i] = f.acknowledged()
@@ -181,40 +181,30 @@ func (r *Report) acknowledgeAnnotated() []*Finding {
 	}
 	var unused []*Finding
 	for _, profile := range r.Profiles {
-		key := configurationOf(profile.Ref)
+		key := profile.WithoutName()
 		if checks := uncovered(known[key]); len(checks) > 0 {
 			facts := *profile.Facts
 			facts.UnusedAcknowledgements = checks
 			profile.Facts = &facts
-			unused = appendFindings(unused, staleAcknowledgement, &profile)
+			unused = appendFindings(unused, staleAcknowledgement, &profile.Registration, staleAcknowledgement.Find(&profile))
 		}
 		delete(known, key) // reported once, with the configuration's first webhook
 	}
 	for _, p := range r.Snapshot.Policies {
-		if checks := uncovered(known[configurationOf(p.Ref)]); len(checks) > 0 {
-			problem := unusedAnnotation("has an annotation %s that", TypeAndName(strings.ToLower(p.Object.Kind), p.Name), checks, p.Object.Owner)
-			unused = append(unused, &Finding{Check: staleAcknowledgement, Webhook: p.Ref, Source: p.Object.Source, Problem: problem})
+		if checks := uncovered(known[p.WithoutName()]); len(checks) > 0 {
+			problem := unusedAnnotation("has an annotation %s that", objectName(&p.Registration), checks, p.Object.Owner)
+			unused = appendFindings(unused, staleAcknowledgement, &p.Registration, []Problem{problem})
 		}
 	}
 	return unused
 }
 
-// configurationKey names a configuration.
-type configurationKey struct {
-	hookType inventory.Type
-	name     string
-}
-
-func configurationOf(r inventory.Ref) configurationKey {
-	return configurationKey{r.Type, r.Configuration}
-}
-
 // annotated are the checks that configurations acknowledge, each with whether
 // it covered a finding.
-func (r *Report) annotated() map[configurationKey]map[string]bool {
-	out := map[configurationKey]map[string]bool{}
+func (r *Report) annotated() map[inventory.Ref]map[string]bool {
+	out := map[inventory.Ref]map[string]bool{}
 	add := func(registered *inventory.Registration) {
-		key := configurationOf(registered.Ref)
+		key := registered.WithoutName()
 		annotation := registered.Object.Annotations[acknowledgeAnnotation]
 		if annotation == "" || out[key] != nil {
 			return

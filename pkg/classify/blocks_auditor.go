@@ -2,9 +2,9 @@ package classify
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -38,7 +38,7 @@ var auditorNeeds = []struct {
 	name      string
 }{
 	{inventory.Resource{Name: "pods"}, admission.Create, map[string]string{"app.kubernetes.io/name": "webhook-auditor"}, "its Pods"},
-	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, unlabeled, "its lease"},
+	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, admission.Unlabeled, "its lease"},
 }
 
 // blocked looks at the namespaces that exist: where webhook-auditor is not
@@ -67,7 +67,7 @@ func blocked(p *Profile) []Problem {
 	if len(where) == 0 {
 		return nil
 	}
-	what, where = distinct(what), distinct(where)
+	what, where = text.Distinct(what), text.Distinct(where)
 	return []Problem{{
 		Severity: severity,
 		Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, %s in %s are refused (failurePolicy Fail)", rulesFor(p, resources), JoinBounded(what), JoinBounded(where)),
@@ -98,15 +98,10 @@ func refused(p *PolicyProfile) []Problem {
 	if len(where) == 0 {
 		return nil
 	}
-	what, where = distinct(what), distinct(where)
+	what, where = text.Distinct(what), text.Distinct(where)
 	return []Problem{{
 		Severity: severity,
 		Message:  fmt.Sprintf("can keep webhook-auditor from working: where one of its expressions fails, or its params are missing, %s in %s are refused (failurePolicy Fail)", JoinBounded(what), JoinBounded(where)),
-		Fix:      fmt.Sprintf("leave %s out by the namespaceSelector of %s%s", JoinBounded(where), TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+		Fix:      fmt.Sprintf("leave %s out by the namespaceSelector of %s%s", JoinBounded(where), objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}}
-}
-
-func distinct(s []string) []string {
-	slices.Sort(s)
-	return slices.Compact(s)
 }

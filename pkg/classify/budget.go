@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -171,7 +172,7 @@ func unusualFor(selector inventory.Selector, usual bool, carrying map[label][]st
 			out, first = these, false
 		}
 	}
-	return distinct(out)
+	return text.Distinct(out)
 }
 
 // asksForLabel reports whether the requirement lets nothing through that does

@@ -171,6 +171,9 @@ var coreGroups = []string{
 	"whereabouts.cni.cncf.io",
 }
 
-// approvedAPI marks the CRDs that are part of OpenShift.
-// Source: github.com/openshift/api, payload-manifests/crds.
-const approvedAPI = "api-approved.openshift.io"
+// isApprovedAPI reports whether the resource is that of a CRD which is part of OpenShift,
+// by its annotation. Source: github.com/openshift/api, payload-manifests/crds.
+func isApprovedAPI(s *inventory.Snapshot, r inventory.Resource) bool {
+	crd := s.CRDs[r.Name+"."+r.Group]
+	return crd != nil && crd.Annotations["api-approved.openshift.io"] != ""
+}

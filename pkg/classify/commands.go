@@ -33,24 +33,23 @@ func PolicyCommands(p *inventory.AdmissionPolicy) Commands {
 	for _, b := range p.Bindings[:min(len(p.Bindings), MaxBindings)] {
 		names = append(names, quoted(strings.ToLower(b.Object.Kind)+"/"+b.Object.Name))
 	}
-	bindings := strings.Join(names, " ")
+	return DeleteCommands(strings.Join(names, " "), p.Bindings[0].Object.Owner)
+}
+
+// DeleteCommands are the commands that delete the objects, named as kubectl takes them,
+// and bring them back.
+func DeleteCommands(objects string, owner inventory.Owner) Commands {
 	return Commands{
-		Save:    "kubectl get " + bindings + " -o yaml > backup.yaml",
-		Disable: "kubectl delete " + bindings,
+		Save:    "kubectl get " + objects + " -o yaml > backup.yaml",
+		Disable: "kubectl delete " + objects,
 		Restore: "kubectl create -f backup.yaml",
-		Reverts: revertedBy(p.Bindings[0].Object.Owner),
+		Reverts: revertedBy(owner),
 	}
 }
 
 // Commands returns the commands about the webhook.
 func (p *Profile) Commands() Commands {
-	object := ObjectName(p)
-	c := Commands{
-		Save:    fmt.Sprintf("kubectl get %s -o yaml > backup.yaml", object),
-		Disable: "kubectl delete " + object,
-		Restore: "kubectl create -f backup.yaml",
-		Reverts: revertedBy(p.Object.Owner),
-	}
+	c := DeleteCommands(ObjectName(p), p.Object.Owner)
 	if p.Type == inventory.Conversion {
 		c.Disable = withoutConversion(p)
 		c.Restore = "kubectl replace -f backup.yaml"

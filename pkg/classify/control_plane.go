@@ -108,10 +108,6 @@ type controlPlaneRequest struct {
 	excluded string
 }
 
-// unlabeled are the labels of what the control plane writes: none that a
-// webhook's objectSelector would ask for.
-var unlabeled = map[string]string{}
-
 // maxOnRunLevel bounds the namespaces of a run level that are considered: an
 // OpenShift cluster has some ten, and a message names five.
 const maxOnRunLevel = 100
@@ -167,8 +163,8 @@ func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlane
 // subjectsOf are the objects of the requests: for the control plane writes its own
 // Namespace, beside any other, that is one whose name and labels are known.
 func subjectsOf(s *inventory.Snapshot, r inventory.Resource, namespace string) []admission.Subject {
-	out := []admission.Subject{{Namespace: namespace, Labels: unlabeled}}
-	if (ControlPlaneMatch{Resource: r}).isNamespaces() {
+	out := []admission.Subject{{Namespace: namespace, Labels: admission.Unlabeled}}
+	if r.IsNamespaces() {
 		own := inventory.WithNameLabel(s.Namespaces[metav1.NamespaceSystem].Labels, metav1.NamespaceSystem)
 		out = append(out, admission.Subject{Name: metav1.NamespaceSystem, Labels: own})
 	}
@@ -197,25 +193,26 @@ func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reache
 			}
 		}
 	}
-	slices.SortFunc(out, compareControlPlaneMatches)
-	out = slices.CompactFunc(out, func(a, b ControlPlaneMatch) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
+	out = distinctMatches(out)
 	return slices.DeleteFunc(slices.Clone(out), func(v ControlPlaneMatch) bool { return v.isCovered(out) })
 }
 
 // isCovered reports whether another match says as much of Namespaces: that of any
 // of them says more than that of one.
 func (v ControlPlaneMatch) isCovered(all []ControlPlaneMatch) bool {
-	return v.isNamespaces() && slices.ContainsFunc(all, func(o ControlPlaneMatch) bool {
+	return v.IsNamespaces() && slices.ContainsFunc(all, func(o ControlPlaneMatch) bool {
 		return o.Resource == v.Resource && (o.Match == v.Match && o.Namespace < v.Namespace || o.Match == admission.Yes && v.Match != admission.Yes)
 	})
 }
 
-func (v ControlPlaneMatch) isNamespaces() bool { return v.Group == "" && v.Name == "namespaces" }
-
-func compareControlPlaneMatches(a, b ControlPlaneMatch) int {
-	return cmp.Or(
-		cmp.Compare(a.Namespace, b.Namespace), // nodes and the like first
-		a.Resource.Compare(b.Resource),
-		-cmp.Compare(a.Match, b.Match), // yes before maybe
-	)
+// distinctMatches sorts the matches, and keeps the surest of each resource and namespace.
+func distinctMatches(all []ControlPlaneMatch) []ControlPlaneMatch {
+	slices.SortFunc(all, func(a, b ControlPlaneMatch) int {
+		return cmp.Or(
+			cmp.Compare(a.Namespace, b.Namespace), // nodes and the like first
+			a.Resource.Compare(b.Resource),
+			-cmp.Compare(a.Match, b.Match), // yes before maybe
+		)
+	})
+	return slices.CompactFunc(all, func(a, b ControlPlaneMatch) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
 }

@@ -34,7 +34,7 @@ var controlPlanePath = &Check{
 		return []Problem{{
 			Severity: Info, // there is no backend to lose
 			Message:  fmt.Sprintf("is on the path of the control plane: where one of its expressions fails, or its params are missing, %s are refused (failurePolicy Fail)", controlPlaneNames(matches)),
-			Fix:      fmt.Sprintf("leave them out by the matchConstraints or the namespaceSelector of %s%s", TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+			Fix:      fmt.Sprintf("leave them out by the matchConstraints or the namespaceSelector of %s%s", objectName(&p.Registration), changedBy(p.Object.Owner)),
 		}}
 	},
 }
@@ -117,7 +117,7 @@ func unlessOf(p *Profile, matches []ControlPlaneMatch) string {
 		return ""
 	}
 	if len(excluded) > 0 {
-		return unless(p.Webhook, namespaces, fmt.Sprintf("the API server's exclusion rules keep them from webhooks, as those %s", JoinBounded(distinct(excluded))))
+		return unless(p.Webhook, namespaces, fmt.Sprintf("the API server's exclusion rules keep them from webhooks, as those %s", JoinBounded(text.Distinct(excluded))))
 	}
 	return unless(p.Webhook, namespaces)
 }
@@ -128,7 +128,7 @@ func controlPlaneNames(matches []ControlPlaneMatch) string {
 	for i, v := range matches {
 		names[i] = v.String()
 		switch {
-		case v.Namespace != "" && v.isNamespaces():
+		case v.Namespace != "" && v.IsNamespaces():
 			names[i] += " of " + v.Namespace
 		case v.Namespace != "":
 			names[i] += " in " + v.Namespace

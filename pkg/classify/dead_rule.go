@@ -20,7 +20,7 @@ var deadRule = &Check{
 		return deadRules(p.Snapshot, &p.Registration, p.UnusedRules, ObjectName(p))
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		return deadRules(p.Snapshot, &p.Registration, p.Matcher.UnusedRules(&p.Registration), TypeAndName(kindArgument(p), p.Name))
+		return deadRules(p.Snapshot, &p.Registration, p.Matcher.UnusedRules(&p.Registration), objectName(&p.Registration))
 	},
 }
 
@@ -125,8 +125,7 @@ func versionsOf(served []inventory.Served) []string {
 	for _, s := range served {
 		out = append(out, s.Version)
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return text.Distinct(out)
 }
 
 // named lists the resources of a rule as kubectl writes them.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -341,7 +342,7 @@ func othersOf(profiles []Profile, self int) []string {
 			}
 		}
 	}
-	out = distinct(out)
+	out = text.Distinct(out)
 	return out[:min(len(out), maxListed)]
 }
 

@@ -2,10 +2,10 @@ package classify
 
 import (
 	"fmt"
-	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -31,33 +31,33 @@ var equivalentGap = &Check{
 // through the rules of a configuration and once through what webhooks match that
 // match the same.
 func findUnmatchedVersions(w *work, m *admission.Matcher, profiles []Profile) {
-	siblings := map[configurationKey][]*inventory.Webhook{}
+	siblings := map[inventory.Ref][]*inventory.Webhook{}
 	for i := range profiles {
 		if isExact(&profiles[i]) {
-			siblings[configurationOf(profiles[i].Ref)] = nil
+			siblings[profiles[i].WithoutName()] = nil
 		}
 	}
 	if len(siblings) == 0 {
 		return
 	}
 	for i := range profiles {
-		key := configurationOf(profiles[i].Ref)
+		key := profiles[i].WithoutName()
 		if all, ok := siblings[key]; ok {
 			siblings[key] = append(all, profiles[i].Webhook)
 		}
 	}
 	type lookup struct {
-		configuration configurationKey
+		configuration inventory.Ref
 		matched       *admission.MatchedResource
 	}
-	unmatchedBy := map[configurationKey]func(inventory.Resource) []string{}
+	unmatchedBy := map[inventory.Ref]func(inventory.Resource) []string{}
 	known := map[lookup][]string{}
 	for i := range profiles {
 		p := &profiles[i]
 		if !isExact(p) {
 			continue
 		}
-		key := configurationOf(p.Ref)
+		key := p.WithoutName()
 		if unmatchedBy[key] == nil {
 			unmatchedBy[key] = m.UnmatchedVersions(siblings[key])
 		}
@@ -81,8 +81,7 @@ func unmatchedVersions(w *work, reached []admission.MatchedResource, of func(inv
 			out = append(out, of(r.Resource)...)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return text.Distinct(out)
 }
 
 // isExact reports whether equivalent versions pass the webhook by.

@@ -246,7 +246,7 @@ func (e *Evaluator) findProblems(w *work, r *Report) {
 		}
 		r.Findings = append(r.Findings, p.findings...)
 		for _, check := range timed {
-			r.Findings = appendFindings(r.Findings, check, p)
+			r.Findings = appendFindings(r.Findings, check, &p.Registration, check.Find(p))
 		}
 	}
 }
@@ -260,7 +260,7 @@ func checksBy(readsTime bool) []*Check {
 func findingsOf(p *Profile, checks []*Check) []*Finding {
 	out := []*Finding{}
 	for _, check := range checks {
-		out = appendFindings(out, check, p)
+		out = appendFindings(out, check, &p.Registration, check.Find(p))
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/installer"
@@ -273,7 +274,7 @@ func (in *installation) refusedBy(w *waitingWebhook) *RefusedAtInstall {
 		for _, class := range refused {
 			out.Unless = append(out.Unless, class.Namespace)
 		}
-		out.Unless = distinct(out.Unless)
+		out.Unless = text.Distinct(out.Unless)
 	}
 	return out
 }

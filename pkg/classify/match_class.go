@@ -109,11 +109,7 @@ func (d *deriver) controlPlane(class *matchClass, w *inventory.Webhook) []Contro
 // core reports whether the resource is part of a stock cluster: by its group,
 // or by the annotation on its CRD.
 func (d *deriver) core(r inventory.Resource) bool {
-	if d.groups[r.Group] {
-		return true
-	}
-	crd := d.snapshot.CRDs[r.Name+"."+r.Group]
-	return crd != nil && crd.Annotations[approvedAPI] != ""
+	return d.groups[r.Group] || isApprovedAPI(d.snapshot, r)
 }
 
 // byClass returns what a webhook matches of each class of resources. It is computed

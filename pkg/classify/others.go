@@ -2,8 +2,10 @@ package classify
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -20,7 +22,11 @@ type Others struct {
 
 // String names the first and counts the rest.
 func (o Others) String() string {
-	return sentenceAtLeast(slices.Clip(o.First), o.Total-len(o.First), o.AtLeast)
+	names, more := slices.Clip(o.First), o.Total-len(o.First)
+	if o.AtLeast && more > 0 {
+		return sentence(append(names, fmt.Sprintf("at least %d more", more)), 0)
+	}
+	return sentence(names, more)
 }
 
 func (o Others) equal(other Others) bool {
@@ -213,8 +219,7 @@ func (c *reinvokedClass) join(together map[inventory.Resource]int, sets [][]stri
 		c.union.Total = max(c.union.Total, len(set))
 		complete = complete && len(set) <= maxListed+1
 	}
-	slices.Sort(c.first)
-	c.first = slices.Compact(c.first)
+	c.first = text.Distinct(c.first)
 	if complete {
 		c.union.Total = len(c.first)
 	}

@@ -7,6 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -15,19 +19,6 @@ type edit struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
-}
-
-// expression is a requirement of a label selector, as it is written.
-type expression struct {
-	Key      string   `json:"key"`
-	Operator string   `json:"operator"`
-	Values   []string `json:"values,omitempty"`
-}
-
-// condition is a matchCondition, as it is written.
-type condition struct {
-	Name       string `json:"name"`
-	Expression string `json:"expression"`
 }
 
 // patch is the command that makes the edits to the webhook. It tests the
@@ -56,16 +47,16 @@ func set(p *Profile, field string, value any) edit { return edit{"add", at(p, fi
 
 // excludeNamespaces excludes the objects in the namespaces.
 func excludeNamespaces(p *Profile, namespaces []string) edit {
-	return excludeLabel(p, expression{"kubernetes.io/metadata.name", "NotIn", namespaces})
+	return excludeLabel(p, metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: namespaces})
 }
 
 // excludeLabel adds a requirement to the webhook's namespaceSelector.
-func excludeLabel(p *Profile, e expression) edit {
+func excludeLabel(p *Profile, e metav1.LabelSelectorRequirement) edit {
 	switch {
 	case p.NamespaceSelector.Empty():
-		return set(p, "namespaceSelector", map[string][]expression{"matchExpressions": {e}})
+		return set(p, "namespaceSelector", map[string][]metav1.LabelSelectorRequirement{"matchExpressions": {e}})
 	case len(p.NamespaceSelector.Raw.MatchExpressions) == 0:
-		return set(p, "namespaceSelector/matchExpressions", []expression{e})
+		return set(p, "namespaceSelector/matchExpressions", []metav1.LabelSelectorRequirement{e})
 	}
 	return set(p, "namespaceSelector/matchExpressions/-", e)
 }
@@ -73,12 +64,13 @@ func excludeLabel(p *Profile, e expression) edit {
 // excludeRequests adds a matchCondition that is false for the requests, which
 // the CEL expression describes.
 func excludeRequests(p *Profile, requests string) edit {
-	c := condition{Name: "exclude", Expression: "!(" + requests + ")"}
-	for i := 2; slices.ContainsFunc(p.MatchConditions, hasName(c.Name)); i++ {
+	c := admissionv1.MatchCondition{Name: "exclude", Expression: "!(" + requests + ")"}
+	isTaken := func(other admissionv1.MatchCondition) bool { return other.Name == c.Name }
+	for i := 2; slices.ContainsFunc(p.MatchConditions, isTaken); i++ {
 		c.Name = fmt.Sprintf("exclude-%d", i)
 	}
 	if len(p.MatchConditions) == 0 {
-		return set(p, "matchConditions", []condition{c})
+		return set(p, "matchConditions", []admissionv1.MatchCondition{c})
 	}
 	return set(p, "matchConditions/-", c)
 }
@@ -144,5 +136,6 @@ func revertedBy(owner inventory.Owner) string {
 // DeleteCommand lets requests through by deleting the configuration, after a
 // backup of it.
 func DeleteCommand(p *Profile) string {
-	return fmt.Sprintf("kubectl get %s -o yaml > backup.yaml && kubectl delete %s%s", ObjectName(p), ObjectName(p), byOwner(p))
+	c := DeleteCommands(ObjectName(p), p.Object.Owner)
+	return c.Save + " && " + c.Disable + byOwner(p)
 }

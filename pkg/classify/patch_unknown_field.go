@@ -16,7 +16,7 @@ var patchUnknownField = &Check{
 				Resource: f.Resource,
 				Message: fmt.Sprintf("adds %s to %s, which have no such field: the API server cannot decode the result, and refuses the request with 500 (strict decoding error), whatever failurePolicy %s says, without naming the policy",
 					quoted(f.Path), f.Resource, p.FailurePolicy),
-				Fix: fmt.Sprintf("%s; then correct the path, or narrow the rules of %s to the kinds that have the field%s", deleteBindings(p.Bindings), TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+				Fix: fmt.Sprintf("%s; then correct the path, or narrow the rules of %s to the kinds that have the field%s", deleteBindings(p.Bindings), objectName(&p.Registration), changedBy(p.Object.Owner)),
 			})
 		}
 		return out

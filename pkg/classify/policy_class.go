@@ -26,7 +26,7 @@ func policiesOn(class Class, check string) func(*PolicyProfile) []Problem {
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("is evaluated for the %s resources %s and is not approved", class, JoinBounded(in)),
-			Fix:     approveObject(TypeAndName(kindArgument(p), p.Name), check),
+			Fix:     approveObject(objectName(&p.Registration), check),
 		}}
 	}
 }
@@ -36,6 +36,5 @@ func (p *Policy) isOf(class Class, r inventory.Resource, s *inventory.Snapshot) 
 	if class != ClassCore {
 		return slices.Contains(p.Classes[class], r)
 	}
-	crd := s.CRDs[r.Name+"."+r.Group]
-	return slices.Contains(p.CoreGroups, r.Group) || crd != nil && crd.Annotations[approvedAPI] != ""
+	return slices.Contains(p.CoreGroups, r.Group) || isApprovedAPI(s, r)
 }

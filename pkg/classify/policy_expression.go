@@ -26,7 +26,7 @@ func failingConditions(p *PolicyProfile) []Problem {
 	problem := Problem{
 		Message: fmt.Sprintf("fails for every %s: matchCondition %q does (%s), which %s", JoinBounded(requests), p.MatchConditions[failing[0].Index].Name, failing[0].Reason, whatFailureDoes(p)),
 		Fix: fmt.Sprintf("correct the matchCondition of %s: ask first whether what it reads is there, as in has(request.subResource) && request.subResource == \"status\"%s",
-			TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+			objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}
 	if !p.FailsClosed() || !p.Denies() || !failing[0].Alone {
 		problem.Severity = Info
@@ -46,7 +46,7 @@ func badlyTyped(p *PolicyProfile) []Problem {
 	}
 	problem := Problem{
 		Message: fmt.Sprintf("fails through %s, which %s", JoinBounded(out), whatFailureDoes(p)),
-		Fix:     fmt.Sprintf("correct the expressions, or narrow the rules of %s to the kinds that they are for%s", TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+		Fix:     fmt.Sprintf("correct the expressions, or narrow the rules of %s to the kinds that they are for%s", objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}
 	if !p.FailsClosed() || !p.Denies() {
 		problem.Severity = Info

@@ -1,12 +1,9 @@
 package classify
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -29,23 +26,11 @@ type PolicyProfile struct {
 	requests controlPlaneRequests
 }
 
-// Denies reports whether what the policy finds refuses requests by one of its bindings.
-func (p *PolicyProfile) Denies() bool {
-	return slices.ContainsFunc(p.Bindings, (*inventory.PolicyBinding).Denies)
-}
-
 // isEvaluatedFor reports whether a binding that denies certainly puts the policy into effect for
 // the request.
 func (p *PolicyProfile) isEvaluatedFor(r admission.Request) bool {
 	return slices.ContainsFunc(p.Bindings, func(b *inventory.PolicyBinding) bool {
 		return b.Denies() && p.Matcher.MatchPolicy(r, p.AdmissionPolicy, b).Match == admission.Yes
-	})
-}
-
-// mayCover reports whether a rule names the resource, or a wildcard does.
-func (p *PolicyProfile) mayCover(r inventory.Resource) bool {
-	return slices.ContainsFunc(p.Rules, func(rule admissionv1.RuleWithOperations) bool {
-		return (slices.Contains(rule.APIGroups, r.Group) || slices.Contains(rule.APIGroups, "*")) && admission.NamesResource(&rule, r)
 	})
 }
 
@@ -57,7 +42,7 @@ func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {
 		return nil
 	}
 	for r, requests := range p.requests {
-		if !p.mayCover(r) {
+		if !admission.RulesCover(&p.Registration, r) {
 			continue
 		}
 		for _, known := range requests {
@@ -66,8 +51,7 @@ func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {
 			}
 		}
 	}
-	slices.SortFunc(out, compareControlPlaneMatches)
-	return slices.CompactFunc(out, func(a, b ControlPlaneMatch) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
+	return distinctMatches(out)
 }
 
 // policyProfiles are those of the Snapshot's policies, and of those that it has
@@ -103,12 +87,8 @@ func (e *Evaluator) findOfPolicies(w *work, r, last *Report) []*Finding {
 			if !w.step() {
 				return nil
 			}
-			if check.FindPolicy == nil {
-				continue
-			}
-			for _, problem := range check.FindPolicy(&p) {
-				problem.Severity = cmp.Or(problem.Severity, check.Severity)
-				out = append(out, &Finding{Check: check, Webhook: p.Ref, Source: p.Object.Source, Problem: problem})
+			if check.FindPolicy != nil {
+				out = appendFindings(out, check, &p.Registration, check.FindPolicy(&p))
 			}
 		}
 	}
@@ -126,9 +106,6 @@ func deleteBindings(bindings []*inventory.PolicyBinding) string {
 	}
 	return strings.Join(commands, " && ") + changedBy(bindings[0].Object.Owner)
 }
-
-// kindArgument is the policy's kind as kubectl takes it.
-func kindArgument(p *PolicyProfile) string { return strings.ToLower(p.Object.Kind) }
 
 // ruledRequests are what the rules of a policy ask for, in words.
 func ruledRequests(p *PolicyProfile) string {

@@ -21,7 +21,7 @@ var policyWithoutEffect = &Check{
 		case len(p.Bindings) == 0:
 			return []Problem{{
 				Message: "has no effect: no binding names it",
-				Fix:     fmt.Sprintf("create a %sBinding with policyName %s, or kubectl delete %s%s", p.Object.Kind, quoted(p.Name), TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+				Fix:     fmt.Sprintf("create a %sBinding with policyName %s, or kubectl delete %s%s", p.Object.Kind, quoted(p.Name), objectName(&p.Registration), changedBy(p.Object.Owner)),
 			}}
 		}
 		return nil

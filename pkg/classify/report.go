@@ -52,16 +52,11 @@ func (r *Report) AsOf() time.Time {
 	return r.Snapshot.Current
 }
 
-// appendFindings appends what the check finds of the webhook.
-func appendFindings(findings []*Finding, check *Check, profile *Profile) []*Finding {
-	for _, problem := range check.Find(profile) {
+// appendFindings appends what the check finds of the webhook or policy.
+func appendFindings(findings []*Finding, check *Check, of *inventory.Registration, problems []Problem) []*Finding {
+	for _, problem := range problems {
 		problem.Severity = cmp.Or(problem.Severity, check.Severity)
-		findings = append(findings, &Finding{
-			Check:   check,
-			Webhook: profile.Ref,
-			Source:  profile.Object.Source,
-			Problem: problem,
-		})
+		findings = append(findings, &Finding{Check: check, Webhook: of.Ref, Source: of.Object.Source, Problem: problem})
 	}
 	return findings
 }

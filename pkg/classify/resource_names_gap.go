@@ -31,6 +31,6 @@ func deletedAsCollection(p *PolicyProfile, i int, rule *admissionv1.RuleWithOper
 	return Problem{
 		Message: fmt.Sprintf("is not evaluated for %s of %s where the whole collection is deleted: the requests then carry no name, which the resourceNames of resourceRules[%d] never match",
 			inventory.Counted(len(p.ResourceNames[i]), "name"), named(rule), i),
-		Fix: fmt.Sprintf("remove resourceNames from resourceRules[%d] of %s, and compare oldObject.metadata.name in a matchCondition%s", i, TypeAndName(kindArgument(p), p.Name), changedBy(p.Object.Owner)),
+		Fix: fmt.Sprintf("remove resourceNames from resourceRules[%d] of %s, and compare oldObject.metadata.name in a matchCondition%s", i, objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}
 }

@@ -84,8 +84,7 @@ func (p Policy) onRunLevel(s *inventory.Snapshot, level string) []string {
 // excludeRunLevelZero adds what the namespaceSelector lacks.
 func excludeRunLevelZero(p *Profile) []edit {
 	var edits []edit
-	for i, r := range p.lackedExclusions() {
-		e := expression{r.Key, string(r.Operator), r.Values}
+	for i, e := range p.lackedExclusions() {
 		if i == 0 {
 			edits = append(edits, excludeLabel(p, e))
 			continue

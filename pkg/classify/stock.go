@@ -26,8 +26,7 @@ type distribution func(*inventory.Snapshot) bool
 
 func openshift(s *inventory.Snapshot) bool { return s.OpenShift }
 
-// eks: the version of its API servers is "v1.33.1-eks-1fbb135".
-func eks(s *inventory.Snapshot) bool { return strings.Contains(s.Server.Git, "-eks-") }
+func eks(s *inventory.Snapshot) bool { return s.Server.IsEKS() }
 
 // stockWebhooks are what stock clusters register; one of plain Kubernetes
 // registers none. The comments name the source.

@@ -52,15 +52,15 @@ func ruleFor(resources []inventory.Resource) admissionv1.RuleWithOperations {
 // are not called, nor another webhook of their configuration.
 func findUnmatchedSubresources(w *work, m *admission.Matcher, profiles []Profile) {
 	type edited struct {
-		configurationKey
-		inventory.Resource
+		configuration inventory.Ref
+		resource      inventory.Resource
 	}
 	matched := map[edited]bool{}
 	for i := range profiles {
 		p := &profiles[i]
 		for _, r := range podEdits {
 			if w.step() && seesPods(p.Facts) && p.operations(r).Has(admission.Update) {
-				matched[edited{configurationOf(p.Ref), r}] = true
+				matched[edited{p.WithoutName(), r}] = true
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func findUnmatchedSubresources(w *work, m *admission.Matcher, profiles []Profile
 			continue
 		}
 		for _, r := range podEdits {
-			if slices.Contains(m.Operations(r), admission.Update) && !matched[edited{configurationOf(p.Ref), r}] {
+			if slices.Contains(m.Operations(r), admission.Update) && !matched[edited{p.WithoutName(), r}] {
 				p.UnmatchedSubresources = append(p.UnmatchedSubresources, r)
 			}
 		}
@@ -84,7 +84,7 @@ func seesPods(f *Facts) bool {
 
 // operations are those on the resource for which the webhook is called.
 func (f *Facts) operations(r inventory.Resource) admission.Operations {
-	i, matched := slices.BinarySearchFunc(f.Matched, r, func(m admission.MatchedResource, r inventory.Resource) int { return m.Compare(r) })
+	i, matched := find(f.Matched, r)
 	if !matched {
 		return 0
 	}

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -48,14 +46,6 @@ func JoinBounded(words []string) string {
 	return sentence(slices.Clip(shown), len(words)-len(shown))
 }
 
-// sentenceAtLeast is sentence, of what may be more than is known.
-func sentenceAtLeast(words []string, more int, atLeast bool) string {
-	if atLeast && more > 0 {
-		return sentence(append(words, fmt.Sprintf("at least %d more", more)), 0)
-	}
-	return sentence(words, more)
-}
-
 // sentence joins words as prose does: "a, b and 3 more".
 func sentence(words []string, more int) string {
 	if more > 0 {
@@ -94,19 +84,22 @@ func operations(ops admission.Operations) string {
 }
 
 // ObjectName names the configuration as kubectl takes it, quoted for a shell.
-func ObjectName(p *Profile) string {
-	kind := p.Object.Kind
-	if p.Type == inventory.Conversion {
+func ObjectName(p *Profile) string { return objectName(&p.Registration) }
+
+// objectName is the same of what registers a webhook, or is a policy.
+func objectName(r *inventory.Registration) string {
+	kind := r.Object.Kind
+	if r.Type == inventory.Conversion {
 		kind = "crd"
 	}
-	return TypeAndName(strings.ToLower(kind), p.Configuration)
+	return TypeAndName(strings.ToLower(kind), r.Configuration)
 }
 
 // unless says what could keep the webhook from being called: labels of the
 // namespaces that are not known, and its matchConditions.
 func unless(w *inventory.Webhook, namespaces []string, reasons ...string) string {
 	if len(namespaces) > 0 {
-		reasons = append(reasons, fmt.Sprintf("its namespaceSelector (%s) excludes %s by labels that the input does not show", w.NamespaceSelector, JoinBounded(distinct(namespaces))))
+		reasons = append(reasons, fmt.Sprintf("its namespaceSelector (%s) excludes %s by labels that the input does not show", w.NamespaceSelector, JoinBounded(text.Distinct(namespaces))))
 	}
 	if len(w.MatchConditions) > 0 {
 		reasons = append(reasons, "a matchCondition is false")
@@ -114,20 +107,10 @@ func unless(w *inventory.Webhook, namespaces []string, reasons ...string) string
 	return ", unless " + strings.Join(reasons, " or ")
 }
 
-// hasName returns a function that reports whether a matchCondition has the name.
-func hasName(name string) func(admissionv1.MatchCondition) bool {
-	return func(c admissionv1.MatchCondition) bool { return c.Name == name }
-}
-
 // approve is how to make an informational finding go away for good.
 func approve(p *Profile, check string) string { return approveObject(ObjectName(p), check) }
 
 func approveObject(object, check string) string {
-	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or %s",
-		object, ApprovalAnnotation, accept(object, check))
-}
-
-// accept is how to keep a finding that is known, out of everyone's way.
-func accept(object, check string) string {
-	return fmt.Sprintf("accept the finding: kubectl annotate %s %s='%s: REASON'", object, acknowledgeAnnotation, check)
+	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or accept the finding: kubectl annotate %s %s='%s: REASON'",
+		object, ApprovalAnnotation, object, acknowledgeAnnotation, check)
 }

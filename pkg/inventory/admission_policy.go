@@ -75,6 +75,11 @@ func (p *AdmissionPolicy) ParamQuery(b *PolicyBinding) (ParamQuery, bool) {
 	return q, true
 }
 
+// Denies reports whether what the policy finds refuses requests by one of its bindings.
+func (p *AdmissionPolicy) Denies() bool {
+	return slices.ContainsFunc(p.Bindings, (*PolicyBinding).Denies)
+}
+
 // Denies reports whether what the policy finds refuses the request, rather than being
 // reported alone.
 func (b *PolicyBinding) Denies() bool {

@@ -37,10 +37,8 @@ func (o Objects) Apply(manifests Objects) Objects {
 	})
 	o.CRDs = applied(o.CRDs, manifests.CRDs, appliedCRD)
 	o.Namespaces = applied(o.Namespaces, manifests.Namespaces, func(was, now *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
-		now, labels := now.DeepCopy(), maps.Clone(was.Labels)
-		if labels == nil {
-			labels = map[string]string{}
-		}
+		now, labels := now.DeepCopy(), map[string]string{}
+		maps.Copy(labels, was.Labels)
 		maps.Copy(labels, now.Labels)
 		now.Labels = labels
 		return now
@@ -114,10 +112,8 @@ func (o Objects) withServices(services []*corev1.Service) Objects {
 		return o
 	}
 	coverage := o.EndpointsKnown
-	o.EndpointsKnown = Coverage{Services: maps.Clone(coverage.Services)}
-	if o.EndpointsKnown.Services == nil {
-		o.EndpointsKnown.Services = map[Key]bool{}
-	}
+	o.EndpointsKnown = Coverage{Services: map[Key]bool{}}
+	maps.Copy(o.EndpointsKnown.Services, coverage.Services)
 	for key := range known {
 		if coverage.has(key) {
 			o.EndpointsKnown.Services[key] = true

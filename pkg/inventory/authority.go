@@ -110,16 +110,8 @@ func bundleErrors(webhooks []*Webhook) []Error {
 	var out []Error
 	for _, w := range webhooks {
 		if a := w.Backend.Authority; a != nil && a.TooLarge {
-			out = append(out, tooLarge(w))
+			out = append(out, w.Object.Unreadable(fmt.Sprintf("reading caBundle of webhook %s: %d bytes, more than an API server stores: cut it to the CAs that signed the serving certificate", w.Name, len(w.Backend.CABundle))))
 		}
 	}
 	return out
-}
-
-func tooLarge(w *Webhook) Error {
-	return Error{
-		Source:  w.Object.Source,
-		Object:  w.Object.Kind + "/" + w.Configuration,
-		Message: fmt.Sprintf("reading caBundle of webhook %s: %d bytes, more than an API server stores: cut it to the CAs that signed the serving certificate", w.Name, len(w.Backend.CABundle)),
-	}
 }

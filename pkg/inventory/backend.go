@@ -211,7 +211,7 @@ func (s Service) portName(number int32, routing Routing) string {
 	for _, p := range s.Ports {
 		switch {
 		case p.Port != number:
-		case routing == RoutingClusterIP && (p.Protocol == corev1.ProtocolTCP || p.Protocol == ""):
+		case routing == RoutingClusterIP && isTCP(p.Protocol):
 			return p.Name
 		case !found:
 			first, found = p.Name, true

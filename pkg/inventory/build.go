@@ -63,7 +63,6 @@ func (o Objects) services() map[Key]Service {
 			Ports:        s.Spec.Ports,
 			Selector:     s.Spec.Selector,
 			Labels:       s.Labels,
-			Annotations:  s.Annotations,
 		}
 	}
 	for _, slice := range o.EndpointSlices {
@@ -232,11 +231,7 @@ func (m *MatchResources) errors(object Object) []Error {
 		Selector
 	}{{"namespaceSelector", m.NamespaceSelector}, {"objectSelector", m.ObjectSelector}} {
 		if s.Err != nil {
-			out = append(out, Error{
-				Source:  object.Source,
-				Object:  object.Kind + "/" + object.Name,
-				Message: "reading " + s.field + ": " + strings.TrimSpace(s.Err.Error()),
-			})
+			out = append(out, object.Unreadable("reading "+s.field+": "+strings.TrimSpace(s.Err.Error())))
 		}
 	}
 	return out
@@ -248,11 +243,7 @@ func urlErrors(webhooks []*Webhook) []Error {
 	var out []Error
 	for _, w := range webhooks {
 		if reason := w.Backend.urlFault(); reason != "" {
-			out = append(out, Error{
-				Source:  w.Object.Source,
-				Object:  w.Object.Kind + "/" + w.Configuration,
-				Message: "reading url of webhook " + w.Name + ": " + reason + ": must be https://HOST[:PORT][/PATH]",
-			})
+			out = append(out, w.Object.Unreadable("reading url of webhook "+w.Name+": "+reason+": must be https://HOST[:PORT][/PATH]"))
 		}
 	}
 	return out

@@ -37,15 +37,11 @@ func (v Version) Recorded() Version {
 // serves, the nearest recorded one standing in for others, and OpenShift's
 // where asked.
 func Builtins(v Version, openshift bool) []Served {
-	out := recorded()[recordingOf(v)]
+	out := recorded()[v.Recorded().String()]
 	if openshift {
 		out = slices.Concat(out, recorded()["openshift"])
 	}
 	return out
-}
-
-func recordingOf(v Version) string {
-	return v.Recorded().String()
 }
 
 // recorded reads all recordings, once and on first use.

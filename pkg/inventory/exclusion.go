@@ -110,7 +110,7 @@ func (s *Snapshot) Platform() Platform {
 	switch {
 	case s.OpenShift:
 		return PlatformOpenShift
-	case strings.Contains(s.Server.Git, "-eks-"):
+	case s.Server.IsEKS():
 		return PlatformEKS
 	case strings.Contains(s.Server.Git, "-gke."):
 		return PlatformGKE
@@ -126,7 +126,7 @@ func (s *Snapshot) Platform() Platform {
 // exclusions are the rules of the input, else those that EKS Anywhere publishes where the
 // version says EKS.
 func (o Objects) exclusions() Exclusions {
-	if o.Exclusions == nil && strings.Contains(o.Server.Git, "-eks-") {
+	if o.Exclusions == nil && o.Server.IsEKS() {
 		return Exclusions{knownEKSExclusions, true}
 	}
 	return Exclusions{o.Exclusions, false}

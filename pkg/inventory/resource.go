@@ -38,6 +38,9 @@ func (r Resource) Path() string {
 // Parent returns the resource without its subresource.
 func (r Resource) Parent() Resource { return Resource{Group: r.Group, Name: r.Name} }
 
+// IsNamespaces reports whether it is that of Namespaces, or one of its subresources.
+func (r Resource) IsNamespaces() bool { return r.Group == "" && r.Name == "namespaces" }
+
 // Compare orders resources by group, name and subresource.
 func (r Resource) Compare(o Resource) int {
 	return cmp.Or(cmp.Compare(r.Group, o.Group), cmp.Compare(r.Name, o.Name), cmp.Compare(r.Subresource, o.Subresource))

@@ -182,6 +182,9 @@ func ParseVersion(s string) (Version, error) {
 // Known reports whether the version is known.
 func (v Version) Known() bool { return v.Major != 0 }
 
+// IsEKS reports whether it is that of an API server of EKS, as "v1.33.1-eks-1fbb135".
+func (v Version) IsEKS() bool { return strings.Contains(v.Git, "-eks-") }
+
 // AtLeast reports whether the version is major.minor or newer.
 func (v Version) AtLeast(major, minor int) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor
@@ -219,7 +222,6 @@ type Service struct {
 	Ports        []corev1.ServicePort
 	Selector     map[string]string
 	Labels       map[string]string
-	Annotations  map[string]string
 	// Endpoints are those of all its slices.
 	Endpoints []Endpoint
 }

@@ -10,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -42,6 +43,19 @@ func (t Type) Noun() string {
 	return "webhook"
 }
 
+// Title is what users call the type.
+func (t Type) Title() string {
+	switch t {
+	case Mutating:
+		return "mutating"
+	case MutatingPolicy:
+		return "mutating policy"
+	case ValidatingPolicy:
+		return "validating policy"
+	}
+	return string(t)
+}
+
 // registeredBy are the kinds of objects that register webhooks of a type, or are its
 // policies.
 var registeredBy = map[Type]schema.GroupVersionKind{
@@ -55,6 +69,12 @@ var registeredBy = map[Type]schema.GroupVersionKind{
 // RegisteredBy is the kind of the object that registers webhooks of the type, or is a policy
 // of it.
 func (t Type) RegisteredBy() schema.GroupVersionKind { return registeredBy[t] }
+
+// Resource is the resource of those objects.
+func (t Type) Resource() schema.GroupVersionResource {
+	resource, _ := meta.UnsafeGuessKindToResource(t.RegisteredBy())
+	return resource
+}
 
 // Ref names one webhook or policy. It is comparable and outlives its Snapshot.
 type Ref struct {
@@ -72,6 +92,10 @@ type Ref struct {
 func (r Ref) Compare(o Ref) int {
 	return cmp.Or(cmp.Compare(r.Type, o.Type), cmp.Compare(r.rank(), o.rank()), cmp.Compare(r.Configuration, o.Configuration), cmp.Compare(r.Name, o.Name))
 }
+
+// WithoutName names what registers the webhook alone: all webhooks of a configuration
+// have it in common.
+func (r Ref) WithoutName() Ref { return Ref{Type: r.Type, Configuration: r.Configuration} }
 
 // staticSuffix ends the names of what API servers read from their staticManifestsDir,
 // and of nothing else. Source: k8s.io/apiserver/pkg/admission/plugin/manifest.
@@ -143,7 +167,6 @@ type Object struct {
 	Name              string
 	UID               string
 	Annotations       map[string]string
-	Labels            map[string]string
 	Owner             Owner
 	CreationTimestamp time.Time
 	Generation        int64
@@ -156,6 +179,11 @@ type Object struct {
 	LastWrite Write
 	// Source is where the object was read; zero for a cluster.
 	Source Source
+}
+
+// Unreadable is the Error of something in the object that cannot be read.
+func (o *Object) Unreadable(message string) Error {
+	return Error{Source: o.Source, Object: o.Kind + "/" + o.Name, Message: message}
 }
 
 // Write is a write by a field manager; the zero Write is unknown.

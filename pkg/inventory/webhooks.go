@@ -6,11 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/utils/ptr"
-
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // The kinds of objects that register webhooks.
@@ -244,12 +245,7 @@ func admissionClient(c *apiextensionsv1.WebhookClientConfig) admissionv1.Webhook
 	}
 	out := admissionv1.WebhookClientConfig{URL: c.URL, CABundle: c.CABundle}
 	if c.Service != nil {
-		out.Service = &admissionv1.ServiceReference{
-			Namespace: c.Service.Namespace,
-			Name:      c.Service.Name,
-			Path:      c.Service.Path,
-			Port:      c.Service.Port,
-		}
+		out.Service = new(admissionv1.ServiceReference(*c.Service))
 	}
 	return out
 }
@@ -270,7 +266,6 @@ func (o Objects) object(kind string, m *metav1.ObjectMeta) Object {
 		Name:              m.Name,
 		UID:               string(m.UID),
 		Annotations:       m.Annotations,
-		Labels:            m.Labels,
 		Owner:             ownerOf(m),
 		CreationTimestamp: m.CreationTimestamp.Time,
 		Generation:        m.Generation,
@@ -299,8 +294,7 @@ func writers(m *metav1.ObjectMeta) []string {
 			out = append(out, f.Manager)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return text.Distinct(out)
 }
 
 // lastWrite returns the newest write of anything but the status.
@@ -338,7 +332,8 @@ func ownerOf(m *metav1.ObjectMeta) Owner {
 		}
 	}
 	if id := m.Annotations["argocd.argoproj.io/tracking-id"]; id != "" {
-		return Owner{Tool: "argocd", Name: application(id)}
+		app, _, _ := strings.Cut(id, ":") // it is "app:group/Kind:namespace/name"
+		return Owner{Tool: "argocd", Name: app}
 	}
 	if m.Labels["app.kubernetes.io/managed-by"] == "Helm" {
 		return Owner{Tool: "helm", Name: m.Labels["app.kubernetes.io/instance"]}
@@ -347,11 +342,4 @@ func ownerOf(m *metav1.ObjectMeta) Owner {
 		return Owner{Tool: ownTool, Name: strings.TrimPrefix(m.Name, ownTool+"-")}
 	}
 	return Owner{}
-}
-
-// application returns the application of an Argo CD tracking id,
-// "app:group/Kind:namespace/name".
-func application(trackingID string) string {
-	app, _, _ := strings.Cut(trackingID, ":")
-	return app
 }

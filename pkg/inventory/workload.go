@@ -57,9 +57,6 @@ func (w *Workload) String() string { return w.Kind + " " + w.Key.String() }
 // nodeCriticalClass is the priority class of what a node cannot do without.
 const nodeCriticalClass = "system-node-critical"
 
-// mirrorAnnotation marks the API's image of a static Pod.
-const mirrorAnnotation = corev1.MirrorPodAnnotationKey
-
 // SystemNamespaces are those in which clusters run what nodes need before they
 // run Pods, and their DNS. The comments name the source.
 var SystemNamespaces = []string{
@@ -224,7 +221,7 @@ func podWorkload(p *corev1.Pod) Workload {
 		PodLabels:   p.Labels,
 		HostNetwork: p.Spec.HostNetwork,
 		ClusterDNS:  isDNS(p.Namespace, p.Labels),
-		Static:      p.Annotations[mirrorAnnotation] != "",
+		Static:      p.Annotations[corev1.MirrorPodAnnotationKey] != "",
 		Replicas:    1,
 		Newest:      p.CreationTimestamp.Time,
 		Terminating: p.DeletionTimestamp != nil,

@@ -120,13 +120,6 @@ type advice struct {
 	Checks []string
 }
 
-// advice returns what is known of the Cause.
-func (c Cause) advice() advice {
-	return advices[c]
-}
-
-var certificates = []string{"serving-certificate", "ca-bundle-invalid", "ca-bundle-missing"}
-
 // advices say it in words. Meanings are sentences without an end; fixes too.
 var advices = map[Cause]advice{
 	causeServiceMissing: {
@@ -157,7 +150,7 @@ var advices = map[Cause]advice{
 	causeAuthority: {
 		"the backend answered with a certificate that no CA of caBundle signed: one of the two was renewed without the other, or the bundle was never injected, or was reverted",
 		"have the Pods serve the certificate that belongs to the bundle (restart them), or put the CA that signed it into caBundle; see that no GitOps tool writes the field",
-		certificates,
+		[]string{"serving-certificate", "ca-bundle-invalid", "ca-bundle-missing"},
 	},
 	causeExpired: {
 		"the certificate of the backend, or its CA, is out of its time; or the clock of the API server's host is",

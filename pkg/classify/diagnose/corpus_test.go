@@ -45,7 +45,7 @@ func TestCorpus(t *testing.T) {
 			t.Errorf("%s: %s\nis read as %+v, want %s", c.origin, c.text, got, c.cause)
 			continue
 		}
-		if advice := got[0].Cause.advice(); c.firstStep == "" || !strings.HasPrefix(advice.Fix, c.firstStep) {
+		if advice := advices[got[0].Cause]; c.firstStep == "" || !strings.HasPrefix(advice.Fix, c.firstStep) {
 			t.Errorf("%s: the first step is %q, want %q", c.cause, advice.Fix, c.firstStep)
 		}
 	}

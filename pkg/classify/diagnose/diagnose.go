@@ -36,7 +36,7 @@ const ofTheService = "in the namespace of the Service"
 
 // Explain looks the error up in the Report.
 func Explain(r *classify.Report, c APIServerError) Answer {
-	advice := c.Cause.advice()
+	advice := advices[c.Cause]
 	a := Answer{APIServerError: c, Meaning: advice.Meaning, Fix: advice.Fix}
 	if c.Policy.Name != "" {
 		a.addPolicy(r)
@@ -106,6 +106,9 @@ func findingsOf(r *classify.Report, profiles []*classify.Profile, checks []strin
 	return append(related, others...), len(related)
 }
 
+// onDisk ends the sentence about a webhook or policy of the API server's own files.
+const onDisk = " is none of the API's: it is in a manifest on the API server's own disk (staticManifestsDir of its admission configuration), and can be changed only there."
+
 // unregistered says how an API server comes to speak of a webhook that nothing
 // registers.
 func unregistered(r *classify.Report, c APIServerError) []string {
@@ -116,7 +119,7 @@ func unregistered(r *classify.Report, c APIServerError) []string {
 	case c.Webhook == "":
 		return nil
 	case strings.HasSuffix(c.Webhook, ".static.k8s.io"):
-		out = append(out, fmt.Sprintf("Webhook %s is none of the API's: it is in a manifest on the API server's own disk (staticManifestsDir of its admission configuration), and can be changed only there.", c.Webhook))
+		out = append(out, "Webhook "+c.Webhook+onDisk)
 	default:
 		out = append(out, fmt.Sprintf("No configuration registers webhook %s: it was deleted or renamed since, or it is in a manifest on the API server's own disk (v1.36 and newer), or the error is another cluster's.", c.Webhook))
 	}

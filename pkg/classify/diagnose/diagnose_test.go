@@ -199,7 +199,7 @@ func FuzzParseComplaints(f *testing.F) {
 			t.Errorf("%d parsed", len(found))
 		}
 		for _, c := range found {
-			if len([]rune(c.Detail)) > maxDetail || c.Cause.advice().Meaning == "" {
+			if len([]rune(c.Detail)) > maxDetail || advices[c.Cause].Meaning == "" {
 				t.Errorf("unbounded, or of no cause: %+v", c)
 			}
 		}
@@ -209,7 +209,7 @@ func FuzzParseComplaints(f *testing.F) {
 // TestAdvice: each cause has words, and a text that shows it.
 func TestAdvice(t *testing.T) {
 	for _, c := range callCauses() {
-		if advice := c.advice(); advice.Meaning == "" || advice.Fix == "" {
+		if advice := advices[c.Cause]; advice.Meaning == "" || advice.Fix == "" {
 			t.Errorf("no advice for %s", c.Cause)
 		}
 	}

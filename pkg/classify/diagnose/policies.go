@@ -3,7 +3,6 @@ package diagnose
 import (
 	"fmt"
 	"regexp"
-	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -43,8 +42,8 @@ func (a *Answer) addPolicy(r *classify.Report) {
 	}
 	p := a.AdmissionPolicy
 	switch {
-	case p == nil && strings.HasSuffix(a.Policy.Name, ".static.k8s.io"):
-		a.Notes = append(a.Notes, fmt.Sprintf("Policy %s is none of the API's: it is in a manifest on the API server's own disk (staticManifestsDir of its admission configuration), and can be changed only there.", a.Policy.Name))
+	case p == nil && a.Policy.Static():
+		a.Notes = append(a.Notes, "Policy "+a.Policy.Name+onDisk)
 	case p == nil:
 		a.Notes = append(a.Notes, fmt.Sprintf("The input has no policy %s: it was deleted since, or it is not part of the input, or the error is another cluster's.", a.Policy.Name))
 	case a.Cause != causePolicyWarned:

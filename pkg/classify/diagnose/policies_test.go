@@ -38,7 +38,7 @@ func TestPolicyErrors(t *testing.T) {
 		if len(got) != 1 || got[0].Cause != want.cause || got[0].Policy.Name != "limits" || got[0].Binding != want.binding || (got[0].Policy.Type == inventory.MutatingPolicy) != want.mutates || got[0].Webhook != "" {
 			t.Errorf("%s\nis read as %+v, want %+v", text, got, want)
 		}
-		if advice := want.cause.advice(); advice.Meaning == "" || advice.Fix == "" {
+		if advice := advices[want.cause]; advice.Meaning == "" || advice.Fix == "" {
 			t.Errorf("%s means nothing", want.cause)
 		}
 	}

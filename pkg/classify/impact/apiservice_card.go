@@ -7,8 +7,10 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // APIServiceCards are those of the aggregated API server that the APIService of the name
@@ -69,20 +71,15 @@ func apiModifies(r *classify.Report, a inventory.APIService) Section {
 	for i := range r.Profiles {
 		p := &r.Profiles[i]
 		if slices.ContainsFunc(p.Rules, func(rule admissionv1.RuleWithOperations) bool {
-			return has(rule.APIGroups, a.Group) && has(rule.APIVersions, a.Version)
+			return admission.CoversGroup(&rule, a.Group) && admission.CoversVersion(&rule, a.Version)
 		}) {
 			called = append(called, p.Name)
 		}
 	}
-	if called = sortedOnce(called); len(called) > 0 {
+	if called = text.Distinct(called); len(called) > 0 {
 		s.Answers = append(s.Answers, fmt.Sprintf("its own admission calls %s for those of its resources that their rules name: %s; it finds Services by DNS, and verifies and counts such calls itself", inventory.Counted(len(called), "webhook"), some(called)))
 	}
 	return s
-}
-
-// has reports whether the list of a rule has the name, or all.
-func has(list []string, name string) bool {
-	return slices.Contains(list, name) || slices.Contains(list, "*")
 }
 
 func apiIndicators(a inventory.APIService) Section {
@@ -124,13 +121,14 @@ func apiDetection(a inventory.APIService) Section {
 func apiObject(a inventory.APIService) string { return classify.TypeAndName("apiservice", a.Name) }
 
 func apiDisabling(a inventory.APIService) Section {
+	commands := classify.DeleteCommands(apiObject(a), inventory.Owner{})
 	return Section{
 		ID: "disabling", Heading: headingSupport, Question: "How it is disabled",
 		Answers: []string{
 			"delete the APIService: discovery works again within seconds, and namespaces are deleted, without its objects",
 			"its objects stay where it stores them, and clients find no such resource",
 		},
-		Commands: []string{"kubectl get " + apiObject(a) + " -o yaml > backup.yaml", "kubectl delete " + apiObject(a)},
+		Commands: []string{commands.Save, commands.Disable},
 		Blanks:   []string{"who needs its resources (autoscalers those of metrics, for example), and whether its operator creates the APIService anew"},
 	}
 }
@@ -139,6 +137,6 @@ func apiResuming(a inventory.APIService) Section {
 	return Section{
 		ID: "resuming", Heading: headingSupport, Question: "Whether functionality resumes when it is enabled again, without risk to consistency",
 		Answers:  []string{fmt.Sprintf("requests to %s are passed on again; its objects of namespaces that were deleted meanwhile are left over", groupVersion(a))},
-		Commands: []string{"kubectl create -f backup.yaml"},
+		Commands: []string{classify.DeleteCommands(apiObject(a), inventory.Owner{}).Restore},
 	}
 }

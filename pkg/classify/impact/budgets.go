@@ -63,7 +63,7 @@ func addMatched(found map[resourceOperation]bool, m *admission.Matcher, w *inven
 	for _, r := range m.MatchedResources(w) {
 		for _, op := range r.Operations.List() {
 			// A Namespace is cluster-scoped, and selected as its own namespace.
-			found[resourceOperation{r.Resource, op, r.Namespaced || r.Resource.Parent() == namespaces}] = true
+			found[resourceOperation{r.Resource, op, r.Namespaced || r.Resource.IsNamespaces()}] = true
 		}
 	}
 }

@@ -75,7 +75,7 @@ func Cards(r *classify.Report, configuration, name string) []Card {
 func (c Card) adds() Section {
 	p := c.Profile
 	s := Section{ID: "adds", Heading: headingExtensions, Question: "Which API extensions are added"}
-	s.Answers = append(s.Answers, fmt.Sprintf("the %s webhook %s, registered by %s %s%s", kindOf(p.Type), p.Name, p.Object.Kind, p.Configuration, installed(&p.Registration)))
+	s.Answers = append(s.Answers, fmt.Sprintf("the %s webhook %s, registered by %s %s%s", p.Type.Title(), p.Name, p.Object.Kind, p.Configuration, installed(&p.Registration)))
 	s.Answers = append(s.Answers, fmt.Sprintf("it calls %s; a call may take %s", p.Webhook.Backend, text.Seconds(p.Timeout)))
 	for i := range p.Rules {
 		s.Answers = append(s.Answers, "it is called for "+ruleInWords(&p.Rules[i]))

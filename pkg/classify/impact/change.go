@@ -39,14 +39,14 @@ func (c Configuration) String() string {
 	if c.Type == "" {
 		return c.Name
 	}
-	return kindOf(c.Type) + "webhookconfiguration/" + c.Name
+	return c.Type.Title() + "webhookconfiguration/" + c.Name
 }
 
 func (c Configuration) resource() string {
 	if c.Type == "" {
 		return "webhook configuration"
 	}
-	return kindOf(c.Type) + " webhook configuration"
+	return c.Type.Title() + " webhook configuration"
 }
 
 func (c Configuration) registers(w *inventory.Webhook) bool {

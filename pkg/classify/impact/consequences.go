@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -160,8 +161,7 @@ func namespacesOf(s *inventory.Snapshot, selector inventory.Selector) []string {
 			out = append(out, name)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return text.Distinct(out)
 }
 
 // namedNamespaces are those that the selector could select: where it names them, no

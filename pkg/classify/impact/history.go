@@ -2,7 +2,6 @@ package impact
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -80,11 +79,7 @@ func (c PastChange) String() string {
 	}
 	var parts []string
 	for _, w := range c.Webhooks {
-		text := strings.Join(w.Sentences, "; ")
-		if c.Type != inventory.Conversion {
-			text = fmt.Sprintf("webhook %s %s", w.Name, text)
-		}
-		parts = append(parts, text)
+		parts = append(parts, ofWebhook(w.Ref, w.Sentences))
 	}
 	if c.MoreWebhooks > 0 {
 		parts = append(parts, inventory.Counted(c.MoreWebhooks, "more webhook")+" changed")
@@ -184,8 +179,7 @@ func pastChanges(ctx context.Context, before, after *classify.Report) []PastChan
 func unread(s *inventory.Snapshot) []inventory.Type {
 	var out []inventory.Type
 	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
-		resource := strings.ToLower(t.RegisteredBy().Kind) + "s"
-		if slices.ContainsFunc(s.Errors, func(e inventory.Error) bool { return strings.HasPrefix(e.Object, resource) }) &&
+		if slices.ContainsFunc(s.Errors, func(e inventory.Error) bool { return strings.HasPrefix(e.Object, t.Resource().Resource) }) &&
 			!slices.ContainsFunc(s.Webhooks, func(w *inventory.Webhook) bool { return w.Type == t }) {
 			out = append(out, t)
 		}

@@ -75,32 +75,28 @@ func rulesInWords(set *inventory.RuleSet) []string {
 
 // bindingInWords says for what a binding puts the policy into effect, and how.
 func bindingInWords(s *inventory.Snapshot, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) string {
-	var text strings.Builder
-	text.WriteString(fmt.Sprintf("binding %s puts it into effect", b.Object.Name))
+	var out strings.Builder
+	out.WriteString(fmt.Sprintf("binding %s puts it into effect", b.Object.Name))
 	if len(b.Actions) > 0 {
-		text.WriteString(", with validationActions " + some(actions(b)))
+		out.WriteString(", with validationActions " + some(text.Strings(b.Actions)))
 	}
 	for _, rule := range rulesInWords(&b.RuleSet) {
-		text.WriteString("; for " + rule)
+		out.WriteString("; for " + rule)
 	}
 	for _, rule := range rulesInWords(&b.Excluded) {
-		text.WriteString("; not for " + rule)
+		out.WriteString("; not for " + rule)
 	}
 	for _, filter := range selectors(s, &b.MatchResources) {
-		text.WriteString("; " + filter)
+		out.WriteString("; " + filter)
 	}
 	switch {
 	case p.ParamKind == nil || b.ParamRef == nil:
 	case b.DeniesWithoutParams():
-		text.WriteString("; with " + admission.ParamName(p, b.ParamRef) + ": where that does not exist, it fails (parameterNotFoundAction Deny)")
+		out.WriteString("; with " + admission.ParamName(p, b.ParamRef) + ": where that does not exist, it fails (parameterNotFoundAction Deny)")
 	default:
-		text.WriteString("; with " + admission.ParamName(p, b.ParamRef) + ": where that does not exist, requests pass (parameterNotFoundAction Allow)")
+		out.WriteString("; with " + admission.ParamName(p, b.ParamRef) + ": where that does not exist, requests pass (parameterNotFoundAction Allow)")
 	}
-	return text.String()
-}
-
-func actions(b *inventory.PolicyBinding) []string {
-	return text.Strings(b.Actions)
+	return out.String()
 }
 
 func policyModifies(p *inventory.AdmissionPolicy) Section {
@@ -112,7 +108,7 @@ func policyModifies(p *inventory.AdmissionPolicy) Section {
 			s.Answers = append(s.Answers, "it is evaluated again where the object is changed after it (reinvocationPolicy IfNeeded)")
 		}
 		s.Blanks = []string{"which fields of which objects it sets, and to what"}
-	case slices.ContainsFunc(p.Bindings, (*inventory.PolicyBinding).Denies):
+	case p.Denies():
 		s.Answers = []string{"it may refuse the requests that it is evaluated for; it changes no object"}
 		s.Blanks = []string{"what it refuses, and why"}
 	default:
@@ -125,35 +121,28 @@ func policyModifies(p *inventory.AdmissionPolicy) Section {
 // series.
 func policyIndicators(p *inventory.AdmissionPolicy) Section {
 	name := `policy=` + strconv.Quote(p.Name)
-	own, kind, plugin := promql.Validations, "validate", "ValidatingAdmissionPolicy"
+	own := Query{"violations and failures of its expressions by what is done about them, a second", `sum by (enforcement_action) (rate(` + promql.Validations + `{` + name + `}[5m]))`}
+	kind, plugin := "validate", "ValidatingAdmissionPolicy"
 	if p.Type == inventory.MutatingPolicy {
-		own, kind, plugin = promql.Mutations, "admit", "MutatingAdmissionPolicy"
+		own = Query{"mutations that fail, a second", `sum(rate(` + promql.Mutations + `{` + name + `,error_type!="no_error"}[5m]))`}
+		kind, plugin = "admit", "MutatingAdmissionPolicy"
 	}
-	s := Section{
+	return Section{
 		ID: "slis", Heading: headingExtensions, Question: "Which SLIs show the health of the API extensions",
 		Answers: []string{"the API servers' own series; requests that are refused for the policy's params are in none of them by its name"},
 		Queries: []Query{
+			own,
 			{"requests that policies of the type refuse, a second", `sum(rate(` + promql.PluginSeconds + `_count{name="` + plugin + `",type="` + kind + `",rejected="true"}[5m]))`},
 			{"open findings", `max by (check, severity) (webhook_auditor_finding{type="` + string(p.Type) + `",name=` + strconv.Quote(p.Name) + `})`},
 		},
 	}
-	if p.Type == inventory.MutatingPolicy {
-		return withQuery(s, Query{"mutations that fail, a second", `sum(rate(` + own + `{` + name + `,error_type!="no_error"}[5m]))`})
-	}
-	return withQuery(s, Query{"violations and failures of its expressions by what is done about them, a second", `sum by (enforcement_action) (rate(` + own + `{` + name + `}[5m]))`})
-}
-
-// withQuery puts the query before the others.
-func withQuery(s Section, q Query) Section {
-	s.Queries = append([]Query{q}, s.Queries...)
-	return s
 }
 
 func policyFailures(r *classify.Report, p *inventory.AdmissionPolicy) Section {
 	s := Section{ID: "failure-modes", Heading: headingFailures, Question: "Which failures are possible"}
 	outcome := "let through (failurePolicy Ignore)"
 	switch {
-	case p.FailsClosed() && slices.ContainsFunc(p.Bindings, (*inventory.PolicyBinding).Denies):
+	case p.FailsClosed() && p.Denies():
 		outcome = "refused (failurePolicy Fail)"
 	case p.FailsClosed():
 		outcome = "let through, as no binding denies"

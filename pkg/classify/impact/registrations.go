@@ -98,7 +98,7 @@ func registrations(ctx context.Context, before, after *admission.Matcher, l limi
 func byConfiguration(s *inventory.Snapshot) map[inventory.Ref][]*inventory.Webhook {
 	out := map[inventory.Ref][]*inventory.Webhook{}
 	for _, w := range s.Webhooks {
-		key := inventory.Ref{Type: w.Type, Configuration: w.Configuration}
+		key := w.WithoutName()
 		out[key] = append(out[key], w)
 	}
 	return out
@@ -110,7 +110,7 @@ func configurationKeys(snapshots ...*inventory.Snapshot) []inventory.Ref {
 	seen := map[inventory.Ref]bool{}
 	for _, s := range snapshots {
 		for _, w := range s.Webhooks {
-			key := inventory.Ref{Type: w.Type, Configuration: w.Configuration}
+			key := w.WithoutName()
 			if !seen[key] {
 				seen[key] = true
 				out = append(out, key)

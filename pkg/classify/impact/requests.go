@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -121,9 +122,6 @@ func (c comparison) resources(p webhookPair) []resourceOperation {
 	return slices.SortedFunc(maps.Keys(found), resourceOperation.compare)
 }
 
-// namespaces is the resource of Namespaces.
-var namespaces = inventory.Resource{Name: "namespaces"}
-
 // placesOf are the places of the requests to a resource: one without a namespace
 // where it is cluster-scoped.
 func placesOf(r resourceOperation, places []place) []place {
@@ -184,13 +182,8 @@ func newNamespaceIndex(snapshots ...*inventory.Snapshot) namespaceIndex {
 			}
 		}
 	}
-	out.names = sortedOnce(out.names)
+	out.names = text.Distinct(out.names)
 	return out
-}
-
-func sortedOnce(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // namespaces are those that either Snapshot has and a selector may select, sorted, and
@@ -198,7 +191,7 @@ func sortedOnce(names []string) []string {
 // the selectors name, and others.
 func (c comparison) namespaces(p webhookPair) (names []string, all int) {
 	if c.before.Snapshot.NamespacesKnown && c.after.Snapshot.NamespacesKnown {
-		return sortedOnce(append(c.selectable(p.was), c.selectable(p.now)...)), len(c.index().names)
+		return text.Distinct(append(c.selectable(p.was), c.selectable(p.now)...)), len(c.index().names)
 	}
 	names = append(slices.Clone(c.index().names), OtherNamespaces)
 	if p.was != nil && !c.before.Snapshot.NamespacesKnown {
@@ -207,7 +200,7 @@ func (c comparison) namespaces(p webhookPair) (names []string, all int) {
 	if p.now != nil && !c.after.Snapshot.NamespacesKnown {
 		names = append(names, namedIn(p.now.NamespaceSelector)...)
 	}
-	names = sortedOnce(names)
+	names = text.Distinct(names)
 	return names, len(names)
 }
 

@@ -2,6 +2,7 @@ package impact
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -18,13 +19,18 @@ func (r Registration) String() string {
 func (r Registration) ofWebhooks() []string {
 	var out []string
 	for _, w := range r.Webhooks {
-		text := strings.Join(w.Sentences(), "; ")
-		if r.Type != inventory.Conversion {
-			text = fmt.Sprintf("webhook %s %s", w.Name, text)
-		}
-		out = append(out, text)
+		out = append(out, ofWebhook(w.Ref, w.Sentences()))
 	}
 	return out
+}
+
+// ofWebhook is what changed of a webhook, in a sentence.
+func ofWebhook(w inventory.Ref, sentences []string) string {
+	text := strings.Join(sentences, "; ")
+	if w.Type == inventory.Conversion {
+		return text
+	}
+	return fmt.Sprintf("webhook %s %s", w.Name, text)
 }
 
 // Subject is what registers the webhooks, what became of it, by whom and when.
@@ -44,7 +50,7 @@ func (r Registration) object() string {
 	if r.Type == inventory.Conversion {
 		return "conversion of CRD " + r.Configuration
 	}
-	return fmt.Sprintf("%s webhook configuration %s", kindOf(r.Type), r.Configuration)
+	return fmt.Sprintf("%s webhook configuration %s", r.Type.Title(), r.Configuration)
 }
 
 func writeText(w inventory.Write) string {
@@ -57,11 +63,8 @@ func (w WebhookChange) Sentences() []string {
 	if w.Edit != Changed {
 		out = append(out, "is "+string(w.Edit))
 	}
-	for _, r := range w.Gained {
-		out = append(out, r.gained())
-	}
-	for _, r := range w.Lost {
-		out = append(out, r.lost())
+	for _, r := range slices.Concat(w.Gained, w.Lost) {
+		out = append(out, verbs[answerPair{r.Before, r.After}]+resourcesText(r.Resources)+r.where())
 	}
 	if w.Sampled {
 		out = append(out, "was not asked about each namespace, as there are too many: of those that its selectors treat alike, one stands for all")
@@ -98,26 +101,14 @@ func (w WebhookChange) fieldSentence(f FieldChange) string {
 	return text
 }
 
-func (r Requests) gained() string {
-	verb := "is called now for "
-	switch {
-	case r.Before == admission.Maybe:
-		verb = "is called always now, and was perhaps, for "
-	case r.After == admission.Maybe:
-		verb = "may be called now for "
-	}
-	return verb + resourcesText(r.Resources) + r.where()
-}
-
-func (r Requests) lost() string {
-	verb := "is called no longer for "
-	switch {
-	case r.After == admission.Maybe:
-		verb = "is called only perhaps now, and was always, for "
-	case r.Before == admission.Maybe:
-		verb = "is called no longer, and was perhaps, for "
-	}
-	return verb + resourcesText(r.Resources) + r.where()
+// verbs are how a sentence says what became of requests.
+var verbs = map[answerPair]string{
+	{admission.No, admission.Maybe}:  "may be called now for ",
+	{admission.No, admission.Yes}:    "is called now for ",
+	{admission.Maybe, admission.Yes}: "is called always now, and was perhaps, for ",
+	{admission.Yes, admission.Maybe}: "is called only perhaps now, and was always, for ",
+	{admission.Yes, admission.No}:    "is called no longer for ",
+	{admission.Maybe, admission.No}:  "is called no longer, and was perhaps, for ",
 }
 
 // where names the namespaces of the requests.

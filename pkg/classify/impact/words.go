@@ -27,14 +27,6 @@ func some(words []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// kindOf names a type of webhook as prose does.
-func kindOf(t inventory.Type) string {
-	if t == inventory.Mutating {
-		return "mutating"
-	}
-	return string(t)
-}
-
 func installed(r *inventory.Registration) string {
 	if owner := r.Object.Owner.String(); owner != "" {
 		return ", installed by " + owner

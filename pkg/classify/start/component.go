@@ -98,9 +98,6 @@ type pods struct {
 	network bool
 }
 
-// unlabeled are the labels of what carries none that an objectSelector would ask for.
-var unlabeled = map[string]string{}
-
 // behind is what runs behind a Service, made once.
 func (b *builder) behind(key inventory.Key) *component {
 	c, known := b.services[key]
@@ -134,10 +131,8 @@ func (b *builder) component(key inventory.Key) *component {
 	if c.pods.name != "" {
 		c.name = c.pods.name
 	}
-	c.endpoints = maps.Clone(service.Labels)
-	if c.endpoints == nil {
-		c.endpoints = map[string]string{}
-	}
+	c.endpoints = map[string]string{}
+	maps.Copy(c.endpoints, service.Labels)
 	c.endpoints[discoveryv1.LabelServiceName] = service.Name
 	return c
 }
@@ -169,7 +164,7 @@ func podsBehind(s *inventory.Snapshot, service inventory.Service) *pods {
 
 func labelsOf(w inventory.Workload) map[string]string {
 	if w.PodLabels == nil {
-		return unlabeled
+		return admission.Unlabeled
 	}
 	return w.PodLabels
 }
@@ -201,7 +196,7 @@ func (b *builder) requests(c *component) []admission.Request {
 			return
 		}
 		if !w.Labeled && len(labelSets) > 0 {
-			labelSets = []map[string]string{unlabeled}
+			labelSets = []map[string]string{admission.Unlabeled}
 		}
 		for _, set := range labelSets {
 			request, err := b.matcher.Request(w.Operation, w.Resource, admission.Subject{Namespace: c.namespace, Labels: set})

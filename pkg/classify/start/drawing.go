@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -202,8 +203,7 @@ func (d *drawer) node(class int, cycle bool) Node {
 		n.Names = append(n.Names, c.name)
 		n.Use = cmp.Or(c.use, n.Use)
 	}
-	slices.Sort(n.Names)
-	n.Names = slices.Compact(n.Names)
+	n.Names = text.Distinct(n.Names)
 	for _, node := range d.serves[class] {
 		for _, m := range d.at(node).members {
 			if m.own.class == class && m.webhook != nil {

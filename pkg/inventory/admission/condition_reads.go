@@ -144,10 +144,10 @@ type alike struct {
 
 // alike returns those that the request of which no more is known belongs to.
 func (d reads) alike(r MatchedResource, op Operation) alike {
-	if d.all || d.objects && (r.Subresource != "" || isNamespaces(r.Resource)) { // a Scale has no labels
+	if d.all || d.objects && (r.Subresource != "" || r.Resource.IsNamespaces()) { // a Scale has no labels
 		return alike{r.Resource, r.Namespaced, op}
 	}
-	out := alike{namespaced: r.Namespaced || isNamespaces(r.Resource)}
+	out := alike{namespaced: r.Namespaced || r.Resource.IsNamespaces()}
 	if d.resource {
 		out.Resource = r.Resource
 	}

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/version"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -31,10 +32,8 @@ const (
 // the CRD's own best where it does not serve that one.
 func (m *Matcher) ConversionNeed(c *inventory.CRD) ConversionNeed {
 	stored := storedVersions(c)
-	inUse := slices.Concat(stored, c.ServedVersions())
-	slices.Sort(inUse)
 	switch {
-	case len(slices.Compact(inUse)) <= 1:
+	case len(text.Distinct(slices.Concat(stored, c.ServedVersions()))) <= 1:
 		return NeverConverted
 	case len(stored) == 1 && m.preferredVersion(c) == stored[0]:
 		return ClientsConvert
@@ -71,8 +70,7 @@ func preferredVersions(crds map[string]*inventory.CRD) map[string]string {
 	}
 	out := make(map[string]string, len(served))
 	for group, versions := range served {
-		slices.Sort(versions)
-		out[group] = preferred(slices.Compact(versions))
+		out[group] = preferred(versions)
 	}
 	return out
 }

@@ -231,7 +231,7 @@ func equivalent(rule *admissionv1.RuleWithOperations, r Request) (Kind, bool) {
 func ruleCovers(rule *admissionv1.RuleWithOperations, v apiVersion, op Operation) Reason {
 	switch {
 	case !coversName(rule.Resources, v.Resource),
-		!covers(rule.APIGroups, v.Group),
+		!CoversGroup(rule, v.Group),
 		!CoversVersion(rule, v.Version),
 		!RuleOperations(rule).Has(op):
 		return ReasonRules

@@ -229,22 +229,18 @@ func issue(issues *cel.Issues) error {
 func (m *Matcher) Errors() []inventory.Error {
 	out := slices.Clone(m.Snapshot.Errors)
 	for _, w := range m.Snapshot.Webhooks {
-		out = m.appendErrors(out, &w.Registration, "webhook")
+		out = m.appendErrors(out, &w.Registration)
 	}
 	for _, p := range m.Snapshot.Policies {
-		out = m.appendErrors(out, &p.Registration, "policy")
+		out = m.appendErrors(out, &p.Registration)
 	}
 	return out
 }
 
-func (m *Matcher) appendErrors(errors []inventory.Error, w *inventory.Registration, word string) []inventory.Error {
+func (m *Matcher) appendErrors(errors []inventory.Error, w *inventory.Registration) []inventory.Error {
 	for _, c := range w.MatchConditions {
 		if p := m.index.programs.of(sourceText{c.Expression, w.Type.IsPolicy()}); p.err != nil {
-			errors = append(errors, inventory.Error{
-				Source:  w.Object.Source,
-				Object:  w.Object.Kind + "/" + w.Configuration,
-				Message: fmt.Sprintf("reading matchCondition %q of %s %s: %v", c.Name, word, w.Name, p.err),
-			})
+			errors = append(errors, w.Object.Unreadable(fmt.Sprintf("reading matchCondition %q of %s %s: %v", c.Name, w.Type.Noun(), w.Name, p.err)))
 		}
 	}
 	return errors

@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -104,7 +105,7 @@ func (r Request) known(at stage, file map[string]any, l labelSet) (knowledge, ma
 	metadata["labels"] = labels
 	root["metadata"], root["kind"] = metadata, at.Kind.Kind
 	if delete(root, "apiVersion"); !at.Unsure {
-		root["apiVersion"] = groupVersion(at.Group, at.Version)
+		root["apiVersion"] = schema.GroupVersion{Group: at.Group, Version: at.Version}.String()
 	}
 	return k, root
 }

@@ -28,15 +28,15 @@ var PodWrites = []PodWrite{
 // starting: it fails closed and is called for what they need.
 func (m *Matcher) BlocksPods(w *inventory.Webhook, namespace string) bool {
 	return w.FailsClosed() && slices.ContainsFunc(PodWrites, func(p PodWrite) bool {
-		return rulesCover(w, p.Resource) && m.Intercepts(w, p.Resource, p.Operation, namespace).Match != No
+		return RulesCover(&w.Registration, p.Resource) && m.Intercepts(w, p.Resource, p.Operation, namespace).Match != No
 	})
 }
 
-// rulesCover reports whether a rule covers the resource in any version: of most
+// RulesCover reports whether a rule covers the resource in any version: of most
 // webhooks no more needs to be asked.
-func rulesCover(w *inventory.Webhook, r inventory.Resource) bool {
-	for i := range w.Rules { // not by value: rules are large, and webhooks many
-		if rule := &w.Rules[i]; covers(rule.APIGroups, r.Group) && coversName(rule.Resources, r) {
+func RulesCover(of *inventory.Registration, r inventory.Resource) bool {
+	for i := range of.Rules { // not by value: rules are large, and webhooks many
+		if rule := &of.Rules[i]; CoversGroup(rule, r.Group) && coversName(rule.Resources, r) {
 			return true
 		}
 	}

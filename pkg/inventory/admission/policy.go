@@ -57,7 +57,7 @@ func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *invent
 	}
 	_, bound := r.covers(p.Type, &b.MatchResources)
 	if bound.Match == No {
-		return orRefused(p, ofKind, Verdict{Match: No, Reason: ReasonBinding, Detail: bindingDetail(b, bound)})
+		return orRefused(p, ofKind, Verdict{Match: No, Reason: ReasonBinding, Detail: fmt.Sprintf("binding %s leaves it out by its %s", b.Object.Name, bound.Reason)})
 	}
 	params := m.params(r, p, b)
 	verdict = verdict.and(bound).and(params)
@@ -195,11 +195,6 @@ func (r Request) conditionsOf(p *inventory.AdmissionPolicy, b *inventory.PolicyB
 		return verdict // the failure is warned of, or recorded
 	}
 	return failedConditions(&p.Registration, verdict, failed)
-}
-
-// bindingDetail says why a binding leaves the request out.
-func bindingDetail(b *inventory.PolicyBinding, v Verdict) string {
-	return fmt.Sprintf("binding %s leaves it out by its %s", b.Object.Name, v.Reason)
 }
 
 // ParamKind is the verdict on the kind of the policy's params: one that the API server

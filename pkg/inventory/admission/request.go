@@ -35,6 +35,9 @@ type Subject struct {
 	User *User
 }
 
+// Unlabeled are the labels of an object that has none which an objectSelector would ask for.
+var Unlabeled = map[string]string{}
+
 // Request is one request as admission sees it. Matcher.Request makes it: what
 // else the API server knows of it comes from there.
 type Request struct {
@@ -338,7 +341,7 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 			cached:       newConditionCache(x.programs),
 		},
 	}
-	if isNamespaces(r.Resource) {
+	if r.Resource.IsNamespaces() {
 		r.Namespace = r.Name // Source: k8s.io/apiserver/pkg/endpoints/handlers
 		r.objectLabels = withNameLabel(r.objectLabels, r.Name)
 	}
@@ -349,7 +352,7 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 	if isScale(v) {
 		r.oldLabels = labelSet{complete: true}
 	}
-	r.namespaceUnknown = r.Namespace == "" && (v.Namespaced || isNamespaces(r.Resource))
+	r.namespaceUnknown = r.Namespace == "" && (v.Namespaced || r.Resource.IsNamespaces())
 	r.namespaceLabels = m.selectedLabels(r)
 	return r
 }
@@ -413,7 +416,7 @@ func isScale(v apiVersion) bool { return v.Subresource == "scale" && v.Kind.Kind
 // namespaceName is the name of the Namespace that the request is about, "" of
 // another object.
 func namespaceName(r Request) string {
-	if isNamespaces(r.Resource) {
+	if r.Resource.IsNamespaces() {
 		return r.Name
 	}
 	return ""
@@ -444,8 +447,6 @@ func nested(object map[string]any, path ...string) string {
 	text, _ := object[path[len(path)-1]].(string)
 	return text
 }
-
-func isNamespaces(r inventory.Resource) bool { return r.Group == "" && r.Name == "namespaces" }
 
 // Intercepts says whether the webhook is called for the requests to a resource
 // of an existing namespace: no if for none, yes if for all, else maybe. A
@@ -486,7 +487,7 @@ func (m *Matcher) cachedRequest(v apiVersion, op Operation, subject Subject) Req
 
 // withScope fills in the namespace or the name, as the scope of the resource has it.
 func (m *Matcher) withScope(v apiVersion, subject Subject) Subject {
-	if isNamespaces(v.Resource) {
+	if v.Resource.IsNamespaces() {
 		subject.Name = cmp.Or(subject.Name, subject.Namespace)
 		if l := m.namespaceLabels(subject.Name); subject.Labels == nil && l.complete {
 			subject.Labels = l.known

@@ -158,7 +158,7 @@ func complete(r *rand.Rand, q Request, v apiVersion) admission.Attributes {
 	object.SetName(name)
 	object.SetNamespace(q.Namespace)
 	object.SetLabels(objectLabels)
-	if isNamespaces(q.Resource) {
+	if q.Resource.IsNamespaces() {
 		object.SetLabels(withNameLabel(labelSet{known: objectLabels}, name).known)
 	}
 	if r.IntN(2) == 0 {
@@ -358,7 +358,7 @@ func someRequest(r *rand.Rand, m *Matcher) (Request, apiVersion) {
 	if v.Namespaced {
 		subject.Namespace = pick(r, "default", "kube-system", "team-a", "team-b")
 	}
-	if isNamespaces(v.Resource) {
+	if v.Resource.IsNamespaces() {
 		subject.Name = pick(r, "default", "kube-system", "team-a", "team-b")
 	}
 	if r.IntN(2) == 0 {

@@ -27,7 +27,7 @@ func RuleOperations(rule *admissionv1.RuleWithOperations) Operations {
 // count as cluster-scoped, whatever their requests say. Source:
 // k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.
 func coversScope(scope *admissionv1.ScopeType, r inventory.Resource, namespaced bool) bool {
-	if r.Group == "" && r.Name == "namespaces" {
+	if r.IsNamespaces() {
 		namespaced = false
 	}
 	switch ptr.Deref(scope, admissionv1.AllScopes) {
@@ -43,6 +43,11 @@ func coversScope(scope *admissionv1.ScopeType, r inventory.Resource, namespaced 
 // whatever its group.
 func NamesResource(rule *admissionv1.RuleWithOperations, r inventory.Resource) bool {
 	return coversName(rule.Resources, r)
+}
+
+// CoversGroup reports whether the rule covers the API group.
+func CoversGroup(rule *admissionv1.RuleWithOperations, group string) bool {
+	return covers(rule.APIGroups, group)
 }
 
 // CoversVersion reports whether the rule covers the API version.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -55,7 +56,7 @@ func (m *Matcher) UnmatchedVersions(webhooks []*inventory.Webhook) func(inventor
 			}
 			served++
 			if !covered[versionOf{v.Resource, v.Version}] {
-				out = append(out, groupVersion(v.Group, v.Version)+" "+v.Path())
+				out = append(out, schema.GroupVersion{Group: v.Group, Version: v.Version}.String()+" "+v.Path())
 			}
 		}
 		if served < 2 {
@@ -81,11 +82,4 @@ func (x *index) cover(covered map[versionOf]bool, rule *admissionv1.RuleWithOper
 			}
 		})
 	}
-}
-
-func groupVersion(group, version string) string {
-	if group == "" {
-		return version
-	}
-	return group + "/" + version
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -69,7 +70,7 @@ func NewClients(config *rest.Config) (Clients, error) {
 	small := large
 	small.Transport = uncompressed{transport}
 	c, err2 := newClients(config, &large, &small)
-	if err := first(err1, err2); err != nil {
+	if err := cmp.Or(err1, err2); err != nil {
 		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
 	}
 	c.connections = connections
@@ -107,18 +108,7 @@ func newClients(config *rest.Config, large, small *http.Client) (Clients, error)
 	c.apps, errs[6] = client.Group(config, small, appsv1.SchemeGroupVersion)
 	c.policy, errs[7] = client.Group(config, small, policyv1.SchemeGroupVersion)
 	c.networking, errs[8] = client.Group(config, small, networkingv1.SchemeGroupVersion)
-	return c, first(errs[:]...)
-}
-
-// first returns the first error, nil if there is none: an invalid URL fails for all
-// clients alike.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return c, cmp.Or(errs[:]...) // an invalid URL fails for all clients alike
 }
 
 // Metadata returns the metadata of an object, in the namespace where it is not "".

@@ -27,11 +27,10 @@ type auditEvent struct {
 		Code    int
 		Message string
 	}
-	RequestObject            json.RawMessage
-	ResponseObject           json.RawMessage
-	RequestReceivedTimestamp time.Time
-	StageTimestamp           time.Time
-	Annotations              map[string]string
+	RequestObject  json.RawMessage
+	ResponseObject json.RawMessage
+	StageTimestamp time.Time
+	Annotations    map[string]string
 }
 
 type auditUser struct{ Username string }

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -105,8 +106,7 @@ func (l AuditLogs) files() (files []string, errs []inventory.Error) {
 			errs = append(errs, auditError(path, err))
 		}
 	}
-	slices.Sort(files)
-	return slices.Compact(files), errs
+	return text.Distinct(files), errs
 }
 
 func auditLogsIn(dir string) ([]string, error) {
