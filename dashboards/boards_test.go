@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"path/filepath"
 	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // TestCommittedForms: a file that no form writes would stay as it is. TestUpToDate of
@@ -11,19 +13,13 @@ import (
 func TestCommittedForms(t *testing.T) {
 	committed := map[string]bool{}
 	for _, form := range Committed {
-		files, err := Render(form, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(Render(form, Options{}))(t)
 		for name := range files {
 			committed[name] = true
 		}
 	}
 	for _, pattern := range []string{"*.json", "*.yaml"} {
-		names, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		names := must.Get(filepath.Glob(pattern))(t)
 		for _, name := range names {
 			if !committed[name] {
 				t.Errorf("%s is of no form: remove it, or add its form to Committed", name)
@@ -36,15 +32,9 @@ func TestCommittedForms(t *testing.T) {
 // boards as the constructors of the console's SDK do.
 func TestRenderTwice(t *testing.T) {
 	for _, form := range Forms {
-		first, err := Print(form, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(Print(form, Options{}))(t)
 		for range 5 {
-			again, err := Print(form, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			again := must.Get(Print(form, Options{}))(t)
 			if !bytes.Equal(first, again) {
 				t.Fatalf("%s differs from one time to the next", form)
 			}
@@ -63,17 +53,11 @@ func TestUnknownForm(t *testing.T) {
 func TestPageLinks(t *testing.T) {
 	const page = "https://auditor.example.com"
 	for _, form := range linked {
-		bare, err := Print(form, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		bare := must.Get(Print(form, Options{}))(t)
 		if bytes.Contains(bare, []byte("Status page")) {
 			t.Errorf("%s: links to a page that has no address", form)
 		}
-		text, err := Print(form, Options{PageURL: page + "/"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(Print(form, Options{PageURL: page + "/"}))(t)
 		boards, pages := bytes.Count(text, []byte("Open this webhook")), bytes.Count(text, []byte(page+"/webhooks?type=${__"))
 		if boards == 0 || pages != boards {
 			t.Errorf("%s: %d links to boards of webhooks, %d to pages", form, boards, pages)

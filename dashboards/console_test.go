@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // consoleBoards returns the boards as the console reads them: the first key of
@@ -21,9 +23,7 @@ func consoleBoards(t *testing.T) map[string]object {
 		}
 		for name, text := range data {
 			board := object{}
-			if err := yaml.Unmarshal([]byte(text.(string)), &board); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, yaml.Unmarshal([]byte(text.(string)), &board))
 			out[name] = board
 		}
 	}
@@ -32,16 +32,11 @@ func consoleBoards(t *testing.T) map[string]object {
 
 func documents(t *testing.T, form Form) []object {
 	t.Helper()
-	stream, err := Print(form, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(Print(form, Options{}))(t)
 	var out []object
 	for doc := range strings.SplitSeq(string(stream), "---\n") {
 		o := object{}
-		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal([]byte(doc), &o))
 		out = append(out, o)
 	}
 	return out

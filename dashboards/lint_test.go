@@ -6,21 +6,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // drawn returns the boards as Grafana reads them.
 func drawn(t *testing.T) map[string]object {
 	t.Helper()
-	files, err := Render(JSON, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(Render(JSON, Options{}))(t)
 	out := map[string]object{}
 	for name, file := range files {
 		board := object{}
-		if err := json.Unmarshal(file, &board); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(file, &board))
 		out[name] = board
 	}
 	return out
@@ -263,10 +260,7 @@ func TestObjects(t *testing.T) {
 			if label := want[form]; label != "" && meta["labels"].(object)[label] == nil {
 				t.Errorf("%s %v lacks the label %s", form, meta["name"], label)
 			}
-			written, err := json.Marshal(doc)
-			if err != nil {
-				t.Fatal(err)
-			}
+			written := must.Get(json.Marshal(doc))(t)
 			if limit := 192 << 10; len(written) > limit {
 				t.Errorf("%s %v has %d bytes", form, meta["name"], len(written))
 			}

@@ -9,6 +9,8 @@ import (
 	v1 "github.com/perses/perses/pkg/model/api/v1"
 	"github.com/perses/perses/pkg/model/api/v1/dashboard"
 	"github.com/perses/perses/pkg/model/api/v1/utils"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // The kinds of plugins that come with Perses.
@@ -53,10 +55,7 @@ func TestPerses(t *testing.T) {
 
 func persesBoard(t *testing.T, doc object) v1.Dashboard {
 	t.Helper()
-	written, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := must.Get(json.Marshal(doc))(t)
 	var board v1.Dashboard
 	if err := json.Unmarshal(written, &board); err != nil {
 		t.Fatalf("Perses refuses %v: %v", below(doc, "metadata", "name"), err)
@@ -68,10 +67,7 @@ func persesBoard(t *testing.T, doc object) v1.Dashboard {
 func TestPersesRefuses(t *testing.T) {
 	doc := documents(t, Perses)[0]
 	doc["spec"].(object)["variables"] = []any{object{"kind": "ListVariable", "spec": object{"name": "a b", "plugin": object{"kind": "StaticListVariable", "spec": object{}}}}}
-	written, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := must.Get(json.Marshal(doc))(t)
 	var board v1.Dashboard
 	if json.Unmarshal(written, &board) == nil {
 		t.Error("a variable whose name has a blank passes")

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/rules"
@@ -62,10 +63,7 @@ func known(t *testing.T) map[string][]string {
 		"ALERTS_FOR_STATE": {"alertname", "severity", "namespace", "type", "name"},
 	}
 	// Of what the rules record, the boards read one series.
-	written, err := rules.Render(rules.RuleFile, rules.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := must.Get(rules.Render(rules.RuleFile, rules.Options{}))(t)
 	if !bytes.Contains(written, []byte("record: "+recordedSeries+"\n")) {
 		t.Errorf("the rules do not record %s", recordedSeries)
 	}
@@ -79,10 +77,7 @@ func known(t *testing.T) map[string][]string {
 		out["webhook_auditor_"+name] = labels
 	}
 	p := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := p.TextToMetricFamilies(bytes.NewReader(recorded))
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(p.TextToMetricFamilies(bytes.NewReader(recorded)))(t)
 	for name, family := range families {
 		labels := labelsOf(family)
 		out[name] = labels // a histogram without suffix is a native one

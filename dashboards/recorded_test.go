@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/rules"
@@ -25,15 +26,9 @@ const hour = "../e2e/screenshots/recorded/hour.om.gz"
 // TestRecorded holds that the pictures show what this program exports: each
 // check, class, alert, condition and series of the recording exists.
 func TestRecorded(t *testing.T) {
-	file, err := os.Open(hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(hour))(t)
 	defer file.Close()
-	text, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(gzip.NewReader(file))(t)
 	got := vocabulary(t, text)
 	for _, complaint := range unknownNames(got, spoken(t)) {
 		t.Errorf("the recording has the %s; record it anew: see e2e/screenshots", complaint)
@@ -82,9 +77,7 @@ func vocabulary(t *testing.T, text io.Reader) map[string]map[string]bool {
 			out[p[1]][p[2]] = true
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, lines.Err())
 	return out
 }
 
@@ -101,10 +94,7 @@ func spoken(t *testing.T) map[string]map[string]bool {
 	for _, c := range classify.Classes {
 		out["class"][string(c)] = true
 	}
-	written, err := rules.Render(rules.RuleFile, rules.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := must.Get(rules.Render(rules.RuleFile, rules.Options{}))(t)
 	for _, m := range regexp.MustCompile(`(?m)alert: (\w+)$`).FindAllStringSubmatch(string(written), -1) {
 		out["alertname"][m[1]] = true
 	}
@@ -112,9 +102,7 @@ func spoken(t *testing.T) map[string]map[string]bool {
 		out["condition"][c] = true
 	}
 	var documented bytes.Buffer
-	if err := exporter.WriteMetrics(&documented); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, exporter.WriteMetrics(&documented))
 	for _, name := range regexp.MustCompile(`webhook_auditor_\w+`).FindAllString(documented.String(), -1) {
 		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
 			out["series"][name+suffix] = true

@@ -8,16 +8,15 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/cog/plugins"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // TestStrictDecoding reads the boards with the types that Grafana generates
 // from its own schema.
 func TestStrictDecoding(t *testing.T) {
 	plugins.RegisterDefaultPlugins()
-	files, err := Render(JSON, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(Render(JSON, Options{}))(t)
 	for name, file := range files {
 		t.Run(name, func(t *testing.T) {
 			//lint:ignore SA1019 v2 boards are refused from files; see schemaVersion
@@ -51,10 +50,7 @@ func TestStrictDecodingComplains(t *testing.T) {
 	plugins.RegisterDefaultPlugins()
 	//lint:ignore SA1019 as above
 	var board dashboard.Dashboard
-	junk, err := json.Marshal(object{"title": "x", "schemaVersion": schemaVersion, "slug": ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	junk := must.Get(json.Marshal(object{"title": "x", "schemaVersion": schemaVersion, "slug": ""}))(t)
 	if board.UnmarshalJSONStrict(junk) == nil {
 		t.Error("a legacy key was not noticed")
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 const inventory = `
@@ -109,19 +111,13 @@ func samples(t *testing.T, series, expr string) promql.Vector {
 	storage := promqltest.LoadedStorage(t, "load 1m"+strings.ReplaceAll(series, "\n\n", "\n"))
 	t.Cleanup(func() { storage.Close() })
 	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
-	query, err := engine.NewInstantQuery(t.Context(), storage, nil, everything.Replace(expr), time.Unix(20*60, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	query := must.Get(engine.NewInstantQuery(t.Context(), storage, nil, everything.Replace(expr), time.Unix(20*60, 0)))(t)
 	t.Cleanup(query.Close)
 	result := query.Exec(t.Context())
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
-	vector, err := result.Vector()
-	if err != nil {
-		t.Fatal(err)
-	}
+	vector := must.Get(result.Vector())(t)
 	slices.SortFunc(vector, func(a, b promql.Sample) int { return int(b.F - a.F) })
 	return vector
 }

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/rules"
-)
 
-// annotated is where the annotations of all alerts are, for people to read.
-const annotated = "testdata/annotations.md"
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+)
 
 // TestAnnotations holds what Prometheus makes of each alert's templates with the
 // values of an incident.
@@ -35,7 +34,7 @@ func TestAnnotations(t *testing.T) {
 	if strings.Contains(b.String(), "error expanding template") || strings.Contains(b.String(), "\n\n\n") {
 		t.Error("an alert is missing, or has a template that Prometheus cannot expand")
 	}
-	golden(t, annotated, []byte(b.String()))
+	golden.Compare(t, "annotations.md", []byte(b.String()))
 }
 
 // incidents are, for each signal alert, the series of one, with names as they

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 )
 
 // A scene is what happens from the first hour on to the calls of four webhooks of
@@ -78,7 +80,7 @@ func TestOutages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/outages.json", append(encoded, '\n'))
+	golden.Compare(t, "outages.json", append(encoded, '\n'))
 }
 
 func (o scene) notices(t *testing.T) []notice {

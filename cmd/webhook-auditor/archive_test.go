@@ -1,60 +1,31 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
-	"math/big"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/certtest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
-
-// bundle is a CA bundle of one certificate, base64-encoded as in a manifest.
-func bundle(t *testing.T, from, to time.Time) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"},
-		NotBefore: from, NotAfter: to, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-}
 
 // TestArchivesAreOfTheirTime: a must-gather is evaluated as of when it was
 // collected, and every report says so; the same manifests are evaluated now.
 func TestArchivesAreOfTheirTime(t *testing.T) {
 	march := time.Date(2024, time.March, 1, 9, 0, 0, 0, time.UTC)
 	configuration := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: policy}\nwebhooks:\n" +
-		"- name: pods.policy.example.com\n  clientConfig: {service: {namespace: policy, name: policy}, caBundle: " + bundle(t, march.AddDate(-1, 0, 0), march.AddDate(0, 3, 0)) + "}\n" +
+		"- name: pods.policy.example.com\n  clientConfig: {service: {namespace: policy, name: policy}, caBundle: " + base64.StdEncoding.EncodeToString(certtest.Bundle(t, march.AddDate(0, 3, 0))) + "}\n" +
 		"  rules: [{operations: [CREATE], apiGroups: [''], apiVersions: [v1], resources: [pods]}]\n  sideEffects: None\n  admissionReviewVersions: [v1]\n"
 	dir := filepath.Join(t.TempDir(), "must-gather.local.1")
 	const policy = "image/cluster-scoped-resources/admissionregistration.k8s.io/validatingwebhookconfigurations/policy.yaml"
 	for name, text := range map[string]string{policy: configuration, "timestamp": march.String() + " m=+0.1\n"} {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, file, text)
 	}
 	for name, tc := range map[string]struct {
 		path   string

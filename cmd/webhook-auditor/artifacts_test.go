@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // TestUpToDate: what is derived from the code is committed as derived.
@@ -32,10 +34,7 @@ func TestUpToDate(t *testing.T) {
 
 // TestMarkedAsGenerated: reviews fold what is derived.
 func TestMarkedAsGenerated(t *testing.T) {
-	marks, err := os.ReadFile("../../.gitattributes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	marks := must.Get(os.ReadFile("../../.gitattributes"))(t)
 	var patterns []string
 	for line := range strings.Lines(string(marks)) {
 		if pattern, ok := strings.CutSuffix(strings.TrimSpace(line), " linguist-generated"); ok {
@@ -43,10 +42,7 @@ func TestMarkedAsGenerated(t *testing.T) {
 		}
 	}
 	for _, a := range artifacts() {
-		files, err := a.files()
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(a.files())(t)
 		for name := range files {
 			if !marked(t, patterns, name) {
 				t.Errorf("%s is derived: add it to .gitattributes", name)
@@ -58,10 +54,7 @@ func TestMarkedAsGenerated(t *testing.T) {
 func marked(t *testing.T, patterns []string, name string) bool {
 	t.Helper()
 	for _, pattern := range patterns {
-		matches, err := path.Match(pattern, "/"+name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		matches := must.Get(path.Match(pattern, "/"+name))(t)
 		if matches {
 			return true
 		}

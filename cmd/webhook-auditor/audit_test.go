@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -18,11 +20,7 @@ func written(t *testing.T, args ...string) string {
 	if r.code != exitOK {
 		t.Fatalf("exit code %d: %s", r.code, r.err)
 	}
-	file := filepath.Join(t.TempDir(), "before.json")
-	if err := os.WriteFile(file, []byte(r.out), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return must.File(t, "before.json", r.out)
 }
 
 func checks(findings []report.Finding) []string {
@@ -57,12 +55,8 @@ func TestBaseline(t *testing.T) {
 			if err := json.Unmarshal([]byte(r.out), &c); err != nil {
 				t.Fatalf("%v: %s", err, r.err)
 			}
-			if got := checks(c.Added); !slices.Equal(got, tc.added) {
-				t.Errorf("added %q, want %q", got, tc.added)
-			}
-			if got := checks(c.Resolved); !slices.Equal(got, tc.resolved) {
-				t.Errorf("resolved %q, want %q", got, tc.resolved)
-			}
+			expect.Equal(t, tc.added, checks(c.Added), cmpopts.EquateEmpty())
+			expect.Equal(t, tc.resolved, checks(c.Resolved), cmpopts.EquateEmpty())
 			if r.code != tc.code {
 				t.Errorf("exit code %d, want %d: %s", r.code, tc.code, r.err)
 			}

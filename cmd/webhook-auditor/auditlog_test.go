@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -29,14 +29,10 @@ const controller = "system:serviceaccount:kube-system:zeta-controller"
 // that nothing registers, a change, and a broken line.
 func auditLogFile(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "audit.log")
 	text := denial("payroll", controller) + denial("payroll", controller) + denial("laboratory", controller) + "broken\n" +
 		auditLine("payroll", "zoe", `"responseStatus":{"code":201},"annotations":{"failed-open.validating.webhook.admission.k8s.io/round_0_index_0":"ghost.example.com","apiserver.latency.k8s.io/validating-webhook":"1.5s"}`) +
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"update","user":{"username":"zoe"},"objectRef":{"resource":"validatingwebhookconfigurations","name":"policy"},"stageTimestamp":"2026-11-23T10:03:00Z","responseStatus":{"code":200}}` + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return must.File(t, "audit.log", text)
 }
 
 // TestTopAuditLog: what is shown of requests, by what.
@@ -78,9 +74,7 @@ func TestTopAuditLog(t *testing.T) {
 	}
 	var document report.AuditTop
 	r := execute(t, "", append(top, "-o", "json")...)
-	if err := json.Unmarshal([]byte(r.out), &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(r.out), &document))
 	l := document.AuditLog
 	if l.Lines != 6 || l.Broken != 1 || len(l.Requests) != 2 || l.Requests[0].Denied != 3 || len(l.Notes) < 4 || len(l.Writes) != 1 || l.Messages[0].Requests != 3 {
 		t.Errorf("%+v", l)

@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // completed returns the completions of the last argument.
@@ -65,9 +66,7 @@ func TestCompletion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := slices.DeleteFunc(completed(t, tc.args...), func(s string) bool { return !strings.HasPrefix(s, tc.args[len(tc.args)-1]) })
-			if !slices.Equal(got, tc.want) {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+			expect.Equal(t, tc.want, got)
 		})
 	}
 }
@@ -90,9 +89,7 @@ func TestClusterCompletion(t *testing.T) {
 		"nodes":       {[]string{"impact", "--kubeconfig", kubeconfig, "--down-node", ""}, []string{"worker-1", "worker-2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := completed(t, tc.args...); !slices.Equal(got, tc.want) {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+			expect.Equal(t, tc.want, completed(t, tc.args...))
 		})
 	}
 }
@@ -127,10 +124,7 @@ func fakeCluster(t *testing.T) string {
 		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies": named("limits"),
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions":           named("widgets.example.com", "gadgets.example.com"),
 		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": admissionv1.ValidatingWebhookConfigurationList{
-			Items: []admissionv1.ValidatingWebhookConfiguration{{
-				ObjectMeta: metav1.ObjectMeta{Name: "policy"},
-				Webhooks:   []admissionv1.ValidatingWebhook{{Name: "images.policy.example.com"}},
-			}},
+			Items: []admissionv1.ValidatingWebhookConfiguration{*kubetest.Validating("policy", admissionv1.ValidatingWebhook{Name: "images.policy.example.com"})},
 		},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -139,17 +133,12 @@ func fakeCluster(t *testing.T) string {
 			http.NotFound(w, r)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answer)
+		writeJSON(w, answer)
 	}))
 	t.Cleanup(server.Close)
-	file := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: %q}}]\n"+
 		"contexts: [{name: here, context: {cluster: a}}, {name: there, context: {cluster: a}}]\ncurrent-context: here\n", server.URL)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return must.File(t, "kubeconfig", text)
 }
 
 // TestCompletionIsBounded: a cluster that does not answer completes to nothing.
@@ -231,15 +220,11 @@ func TestHelp(t *testing.T) {
 }
 
 func TestDisplayName(t *testing.T) {
-	for file, want := range map[string]string{
+	expect.Results(t, displayName, map[string]string{
 		"webhook-auditor":                       "webhook-auditor",
 		"/usr/bin/webhook-auditor":              "webhook-auditor",
 		"/opt/krew/bin/kubectl-webhook_auditor": "kubectl webhook-auditor",
-	} {
-		if got := displayName(file); got != want {
-			t.Errorf("%s: got %q, want %q", file, got, want)
-		}
-	}
+	})
 	for _, c := range all(newRoot("kubectl "+program, streams{})) {
 		if text := c.UsageString(); strings.Contains(text, "  "+program+" ") || strings.Contains(text, "| "+program+" ") {
 			t.Errorf("%s names another program:\n%s", c.CommandPath(), text)

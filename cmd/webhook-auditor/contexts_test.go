@@ -4,14 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -38,11 +38,7 @@ func TestSeveralContexts(t *testing.T) {
 	})
 	t.Run("text", func(t *testing.T) {
 		got := execute(t, "", flags...)
-		for _, heading := range []string{"Context here:\n", "Context nowhere:\n", "Context there:\n"} {
-			if !strings.Contains(got.out, heading) {
-				t.Errorf("%q is missing:\n%s", heading, got.out)
-			}
-		}
+		expect.Contains(t, got.out, "Context here:\n", "Context nowhere:\n", "Context there:\n")
 	})
 	t.Run("a webhook of all", func(t *testing.T) {
 		got := execute(t, "", append(flags, "-o", "json", "validatingwebhookconfiguration/policy")...)
@@ -106,10 +102,7 @@ func TestContextNames(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s", flag, got.code, got.err)
 		}
 	}
-	empty := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(empty, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	empty := must.File(t, "kubeconfig", "apiVersion: v1\nkind: Config\n")
 	if got := execute(t, "", "audit", "--kubeconfig", empty, "--all-contexts"); got.code != exitUsage || !strings.Contains(got.err, "has no context") {
 		t.Errorf("no context: exit code %d, %s", got.code, got.err)
 	}

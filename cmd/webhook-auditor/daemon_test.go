@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
@@ -24,18 +25,9 @@ import (
 // dead is a cluster with a webhook whose Service is missing.
 func dead(taken time.Time) *inventory.Snapshot {
 	return inventory.Objects{
-		Validating: []*admissionv1.ValidatingWebhookConfiguration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "policy"},
-			Webhooks: []admissionv1.ValidatingWebhook{{
-				Name:                    "jobs.policy.example.com",
-				AdmissionReviewVersions: []string{"v1"},
-				ClientConfig:            admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "gone"}},
-				Rules: []admissionv1.RuleWithOperations{{
-					Operations: []admissionv1.OperationType{"CREATE"},
-					Rule:       admissionv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs"}},
-				}},
-			}},
-		}},
+		Validating: []*admissionv1.ValidatingWebhookConfiguration{
+			kubetest.Validating("policy", kubetest.Webhook("jobs.policy.example.com", kubetest.Client("policy", "gone"), kubetest.Rule("batch", "jobs", "CREATE"))),
+		},
 		ServicesKnown: inventory.Coverage{All: true},
 	}.Snapshot(taken)
 }

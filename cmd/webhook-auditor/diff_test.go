@@ -3,34 +3,24 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // rewritten is a copy of the cluster of the tests of impact with a text replaced.
 func rewritten(t *testing.T, old, updated string) string {
 	t.Helper()
-	text, err := os.ReadFile(impactCluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), old, updated)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	text := must.Get(os.ReadFile(impactCluster))(t)
+	return must.File(t, "cluster.yaml", strings.ReplaceAll(string(text), old, updated))
 }
 
 // TestDiff: what is added makes the exit code, and what cannot be read wins over it.
 func TestDiff(t *testing.T) {
 	ignoring, slow := rewritten(t, "failurePolicy: Fail", "failurePolicy: Ignore"), rewritten(t, "timeoutSeconds: 5", "timeoutSeconds: 25")
-	namespaceAlone := filepath.Join(t.TempDir(), "namespace.yaml")
-	if err := os.WriteFile(namespaceAlone, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	namespaceAlone := must.File(t, "namespace.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
 	for name, tc := range map[string]struct {
 		args []string
 		code int
@@ -60,10 +50,7 @@ func TestDiff(t *testing.T) {
 
 // TestDiffReadsStandardInput: what helm template writes is compared with a file.
 func TestDiffReadsStandardInput(t *testing.T) {
-	text, err := os.ReadFile(rewritten(t, "timeoutSeconds: 5", "timeoutSeconds: 7"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(rewritten(t, "timeoutSeconds: 5", "timeoutSeconds: 7")))(t)
 	r := execute(t, string(text), "diff", impactCluster, "-", "-o", "json")
 	var c report.Changes
 	if err := json.Unmarshal([]byte(r.out), &c); err != nil || r.code != exitOK {

@@ -7,16 +7,15 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // codeSpans are the code spans of a Markdown file that begin with prefix, without
 // the escapes of a table.
 func codeSpans(t *testing.T, path, prefix string) []string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	var out []string
 	for _, m := range regexp.MustCompile("`("+prefix+"[^`\n]*)`").FindAllStringSubmatch(string(text), -1) {
 		out = append(out, strings.ReplaceAll(m[1], `\|`, "|"))
@@ -43,10 +42,7 @@ func TestDocumentedCommands(t *testing.T) {
 // objectives.
 func TestObjectivesAreQueries(t *testing.T) {
 	const path = "../../manifests/OPERATIONS.md"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	queries := append(blocks(string(text), "promql"), codeSpans(t, path, "(?:absent|count_over_time|group|min|sum|time)\\(")...)
 	if len(queries) != 7 {
 		t.Errorf("%d queries, want 7: %q", len(queries), queries)

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -90,10 +90,7 @@ func (c *endsSoon) Err() error {
 func TestEvaluationEndsInTheMiddle(t *testing.T) {
 	var o inventory.Objects
 	for i := range 20_000 {
-		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)},
-			Webhooks:   []admissionv1.ValidatingWebhook{{Name: "all.example.com"}},
-		})
+		o.Validating = append(o.Validating, kubetest.Validating(fmt.Sprint(i), admissionv1.ValidatingWebhook{Name: "all.example.com"}))
 	}
 	ctx := &endsSoon{Context: t.Context()}
 	if _, err := classify.DefaultPolicy().Evaluate(ctx, o.Snapshot(time.Now())); !errors.Is(err, context.Canceled) {

@@ -2,10 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -24,7 +24,7 @@ webhooks:
 // TestExclusionRules: those of EKS are taken for granted and reported, a file's are certain.
 func TestExclusionRules(t *testing.T) {
 	file, bad := t.TempDir()+"/rules.json", t.TempDir()+"/bad.json"
-	mustWrite(t, file, `[{"apiGroup": "coordination.k8s.io", "apiVersion": "v1", "kind": "Lease", "scope": "Namespaced", "namespace": "kube-node-lease", "name": ["*"], "username": "*"}]`)
+	must.Write(t, file, `[{"apiGroup": "coordination.k8s.io", "apiVersion": "v1", "kind": "Lease", "scope": "Namespaced", "namespace": "kube-node-lease", "name": ["*"], "username": "*"}]`)
 	r := execute(t, onLeases, "audit", "-", "--server-version=v1.33.1-eks-1fbb135", "-o=json")
 	var d report.Document
 	if err := json.Unmarshal([]byte(r.out), &d); err != nil {
@@ -47,15 +47,8 @@ func TestExclusionRules(t *testing.T) {
 			t.Errorf("%s: %s%s\nwant %q", test.about, r.out, r.err, test.want)
 		}
 	}
-	mustWrite(t, bad, `[{"kind": "*"}]`)
+	must.Write(t, bad, `[{"kind": "*"}]`)
 	if r := execute(t, onLeases, "audit", "-", "--exclusion-rules="+bad); r.code != exitUsage || !strings.Contains(r.err, "exclusion rule 1: must name one apiGroup and one kind") {
 		t.Errorf("exit code %d: %s", r.code, r.err)
-	}
-}
-
-func mustWrite(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -7,14 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -82,10 +81,7 @@ func TestExplainObject(t *testing.T) {
 }
 
 func TestExplainObjectFromFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pod.json")
-	if err := os.WriteFile(file, []byte(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"team": "b"}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := must.File(t, "pod.json", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"team": "b"}}}`)
 	r := execute(t, "", "explain", "-f", file, "--from", "testdata/webhooks.yaml")
 	if r.code != exitOK || !strings.Contains(r.out, "objectSelector") || !strings.Contains(r.out, "taken as it is written") {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
@@ -119,11 +115,7 @@ func TestExplainError(t *testing.T) {
 			if r.code != exitOK {
 				t.Errorf("exit code %d: %s", r.code, r.err)
 			}
-			for _, want := range tc.want {
-				if !strings.Contains(r.out, want) {
-					t.Errorf("no %q in:\n%s", want, r.out)
-				}
-			}
+			expect.Contains(t, r.out, tc.want...)
 		})
 	}
 }
@@ -145,19 +137,11 @@ func TestExplainRequests(t *testing.T) {
 	var got []string
 	for d := json.NewDecoder(strings.NewReader(r.out)); d.More(); {
 		var e report.Explanation
-		if err := d.Decode(&e); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, d.Decode(&e))
 		got = append(got, fmt.Sprintf("%d: %s: %d called, %d skipped", e.Line, e.Request.Namespace, len(e.Chain), len(e.Skipped)))
 	}
-	if want := []string{"2: shop: 0 called, 1 skipped", "6: shop: 1 called, 0 skipped", "7: default: 0 called, 1 skipped"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	for _, want := range []string{"-:3: explain: ", `"unicorns"`, "-:5: reading the object: ", "-:8: must be OPERATION", "-:9: unknown flag: --from; a line takes", "-:10: -f: must be a file", "5 of 8 requests not understood"} {
-		if !strings.Contains(r.err, want) {
-			t.Errorf("no %q in:\n%s", want, r.err)
-		}
-	}
+	expect.Equal(t, []string{"2: shop: 0 called, 1 skipped", "6: shop: 1 called, 0 skipped", "7: default: 0 called, 1 skipped"}, got)
+	expect.Contains(t, r.err, "-:3: explain: ", `"unicorns"`, "-:5: reading the object: ", "-:8: must be OPERATION", "-:9: unknown flag: --from; a line takes", "-:10: -f: must be a file", "5 of 8 requests not understood")
 	if r.code != exitUsage {
 		t.Errorf("exit code %d", r.code)
 	}
@@ -188,10 +172,7 @@ func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // TestExplainRequestsAlike: a line is answered as the command line is.
 func TestExplainRequestsAlike(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "requests")
-	if err := os.WriteFile(file, []byte("create pods -n shop\ndelete pods web\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := must.File(t, "requests", "create pods -n shop\ndelete pods web\n")
 	from := []string{"explain", "--from", "testdata/webhooks.yaml"}
 	one, two := execute(t, "", append(from, "create", "pods", "-n", "shop")...), execute(t, "", append(from, "delete", "pods", "web")...)
 	if r := execute(t, "", append(from, "--requests", file)...); r.out != one.out+"\n"+two.out || r.code != exitOK {
@@ -253,10 +234,7 @@ func TestExplainLeavesPoliciesOpen(t *testing.T) {
 		{inventory.Objects{Inputs: []inventory.Input{{Path: "webhooks.yaml", Kind: "manifests"}}}, false},
 	} {
 		snapshot := test.objects.Snapshot(time.Now())
-		chain, err := requestArguments{operation: "create", resource: "pods"}.chain(knowledge{Matcher: admission.New(snapshot)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		chain := must.Get(requestArguments{operation: "create", resource: "pods"}.chain(knowledge{Matcher: admission.New(snapshot)}))(t)
 		if got := strings.Contains(strings.Join(chain.Request.Notes, "\n"), "not all admission policies were read"); got != test.open {
 			t.Errorf("with inputs %v, policies known %v: notes %q", snapshot.Inputs, snapshot.PoliciesKnown, chain.Request.Notes)
 		}

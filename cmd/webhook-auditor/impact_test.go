@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 )
 
 // TestPolicyImpact: TYPE/NAME of an admission policy prints its card in all formats, and
@@ -24,14 +26,14 @@ func TestPolicyImpact(t *testing.T) {
 		"deleted":  {[]string{"--delete", "validatingadmissionpolicy/limits"}, exitUsage, "webhook-auditor impact validatingadmissionpolicy/limits says what a policy does"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stdout, stderr, code := ran(t, append(append([]string{"impact"}, c.args...), from...)...)
-			if code != c.code || !strings.Contains(stdout+stderr, c.want) {
-				t.Errorf("exit code %d, no %q in:\n%s%s", code, c.want, stdout, stderr)
+			got := execute(t, "", append(append([]string{"impact"}, c.args...), from...)...)
+			if got.code != c.code || !strings.Contains(got.out+got.err, c.want) {
+				t.Errorf("exit code %d, no %q in:\n%s%s", got.code, c.want, got.out, got.err)
 			}
 			if name == "json" {
 				var document struct{ Cards []map[string]any }
-				if err := json.Unmarshal([]byte(stdout), &document); err != nil || len(document.Cards) != 1 || document.Cards[0]["webhook"] != nil {
-					t.Errorf("%v: want a card without a webhook:\n%s", err, stdout)
+				if err := json.Unmarshal([]byte(got.out), &document); err != nil || len(document.Cards) != 1 || document.Cards[0]["webhook"] != nil {
+					t.Errorf("%v: want a card without a webhook:\n%s", err, got.out)
 				}
 			}
 		})
@@ -59,11 +61,7 @@ func TestImpactOfAPIService(t *testing.T) {
 			if r.code != tc.code {
 				t.Errorf("exit code %d, want %d: %s", r.code, tc.code, r.err)
 			}
-			for _, want := range tc.want {
-				if !strings.Contains(r.out+r.err, want) {
-					t.Errorf("no %q in\n%s%s", want, r.out, r.err)
-				}
-			}
+			expect.Contains(t, r.out+r.err, tc.want...)
 		})
 	}
 }

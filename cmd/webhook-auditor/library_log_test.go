@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
@@ -51,10 +52,7 @@ func TestIdleConnectionsAreCounted(t *testing.T) {
 	defer server.Close()
 	const idle = 400
 	for range idle {
-		c, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", server.Listener.Addr().String()))(t)
 		c.Close()
 	}
 	for testutil.ToFloat64(messages.WithLabelValues("net/http")) < idle {
@@ -124,10 +122,7 @@ func TestEndedCallsAreNotLogged(t *testing.T) {
 				}
 			}}
 		}}
-		core, err := client.Group(config, nil, corev1.SchemeGroupVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
+		core := must.Get(client.Group(config, nil, corev1.SchemeGroupVersion))(t)
 		if err := core.Get().AbsPath(path).Do(ctx).Error(); err == nil || !strings.Contains(err.Error(), "reading response body") {
 			t.Errorf("%s: %v, want that the answer cannot be read", path, err)
 		}

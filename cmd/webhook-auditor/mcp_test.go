@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // session is a client of the command, over its standard input and output.
@@ -19,10 +22,7 @@ func session(t *testing.T, args ...string) *mcp.ClientSession {
 		ended <- run(t.Context(), append([]string{"mcp"}, args...), streams{in: fromClient, out: toClient, err: io.Discard})
 	}()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	s, err := client.Connect(t.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(client.Connect(t.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil))(t)
 	t.Cleanup(func() {
 		_ = s.Close()
 		_ = toServer.Close()
@@ -46,10 +46,7 @@ func textOf(r *mcp.CallToolResult) string {
 // TestMCP asks each tool with the SDK's own client.
 func TestMCP(t *testing.T) {
 	s := session(t, "--from", impactCluster)
-	tools, err := s.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tools := must.Get(s.ListTools(t.Context(), nil))(t)
 	var names []string
 	for _, tool := range tools.Tools {
 		names = append(names, tool.Name)
@@ -58,9 +55,7 @@ func TestMCP(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if want := []string{"audit", "checks", "diff", "explain", "impact"}; !slices.Equal(names, want) {
-		t.Errorf("tools %q, want %q: top has no files to read", names, want)
-	}
+	expect.Equal(t, []string{"audit", "checks", "diff", "explain", "impact"}, names)
 	manifest := `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: new}, webhooks: [{name: new.example.com, clientConfig: {url: "https://a.example.com"}}]}`
 	for _, c := range []struct {
 		tool    string

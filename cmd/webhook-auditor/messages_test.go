@@ -5,12 +5,12 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // hostile is a name that would set a terminal's title, clear it, hide what stands before
@@ -40,17 +40,10 @@ func hostileInput(t *testing.T) string {
 			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true}},
 		}},
 	} {
-		text, err := json.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(object))(t)
 		out.WriteString("---\n" + string(text) + "\n")
 	}
-	file := filepath.Join(t.TempDir(), "input.yaml")
-	if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return must.File(t, "input.yaml", out.String())
 }
 
 // hostileCommands are what each command does with the names of FILE, and with those that

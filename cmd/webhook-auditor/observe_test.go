@@ -21,18 +21,11 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 const impactCluster = "../../pkg/classify/impact/testdata/cluster.yaml"
-
-// ran runs the program and returns what it prints, and its exit code.
-func ran(t *testing.T, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	var out, errs strings.Builder
-	code = exit(run(t.Context(), args, streams{in: strings.NewReader(""), out: &out, err: &errs}), &errs)
-	return out.String(), errs.String(), code
-}
 
 // TestImpactCommand: what it prints where, and its exit codes.
 func TestImpactCommand(t *testing.T) {
@@ -73,9 +66,9 @@ func TestImpactCommand(t *testing.T) {
 		"a source of what is no": {[]string{"policy", "--observe=kubelet"}, exitUsage, "", "--observe: must be one of off, apiserver"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stdout, stderr, code := ran(t, append(append([]string{"impact"}, c.args...), from...)...)
-			if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) {
-				t.Errorf("exit code %d, want %d; stdout, want %q:\n%s\nstderr, want %q:\n%s", code, c.code, c.stdout, stdout, c.stderr, stderr)
+			got := execute(t, "", append(append([]string{"impact"}, c.args...), from...)...)
+			if got.code != c.code || !strings.Contains(got.out, c.stdout) || !strings.Contains(got.err, c.stderr) {
+				t.Errorf("exit code %d, want %d; stdout, want %q:\n%s\nstderr, want %q:\n%s", got.code, c.code, c.stdout, got.out, c.stderr, got.err)
 			}
 		})
 	}
@@ -102,12 +95,8 @@ func scrapedCluster(t *testing.T, metrics http.HandlerFunc) (kubeconfig string) 
 		}
 	}))
 	t.Cleanup(api.Close)
-	file := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: %q}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n", api.URL)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return must.File(t, "kubeconfig", text)
 }
 
 func writeJSON(w http.ResponseWriter, value any) {
@@ -128,20 +117,20 @@ func counting() http.HandlerFunc {
 // TestTopCommand: a webhook that is called and that nothing registers is shown.
 func TestTopCommand(t *testing.T) {
 	kubeconfig := scrapedCluster(t, counting())
-	stdout, stderr, code := ran(t, "top", "--kubeconfig", kubeconfig, "--observe-for", "1s", "-o", "json")
+	got := execute(t, "", "top", "--kubeconfig", kubeconfig, "--observe-for", "1s", "-o", "json")
 	var top report.Top
-	if err := json.Unmarshal([]byte(stdout), &top); err != nil {
-		t.Fatalf("%v in %s, %s", err, stdout, stderr)
+	if err := json.Unmarshal([]byte(got.out), &top); err != nil {
+		t.Fatalf("%v in %s, %s", err, got.out, got.err)
 	}
 	if len(top.Webhooks) != 1 || top.Webhooks[0].Name != "ghost" || int(top.Webhooks[0].Observed.Calls)%3 != 0 || len(top.Webhooks[0].Configurations) != 0 {
-		t.Errorf("exit code %d, got %+v", code, top.Webhooks)
+		t.Errorf("exit code %d, got %+v", got.code, top.Webhooks)
 	}
 	if rate := top.Webhooks[0].Observed.Calls / top.Observation.Servers[0].Seconds; top.Webhooks[0].Observed.CallsPerSecond != rate {
 		t.Errorf("%g calls a second, want %g", top.Webhooks[0].Observed.CallsPerSecond, rate)
 	}
-	stdout, _, _ = ran(t, "top", "--kubeconfig", kubeconfig, "--observe-for", "1s")
-	if !strings.Contains(stdout, "(not registered)") || !strings.Contains(stdout, "Observed by API server 127.0.0.1") {
-		t.Errorf("stdout:\n%s", stdout)
+	got = execute(t, "", "top", "--kubeconfig", kubeconfig, "--observe-for", "1s")
+	if !strings.Contains(got.out, "(not registered)") || !strings.Contains(got.out, "Observed by API server 127.0.0.1") {
+		t.Errorf("stdout:\n%s", got.out)
 	}
 }
 
@@ -211,9 +200,7 @@ func TestServiceAccount(t *testing.T) {
 	dir := t.TempDir()
 	token, ca := filepath.Join(dir, "token"), filepath.Join(dir, "service-ca.crt")
 	for _, file := range []string{token, ca} {
-		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, file, "x")
 	}
 	for name, c := range map[string]struct {
 		url, dir, token         string
@@ -228,10 +215,7 @@ func TestServiceAccount(t *testing.T) {
 		"a Pod without a token":    {"https://prometheus.monitoring.svc", t.TempDir(), "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u, err := url.Parse(c.url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			u := must.Get(url.Parse(c.url))(t)
 			o := observeFlags{}
 			o.prometheus.TokenFile = c.token
 			o.serviceAccount(u, c.dir)
@@ -259,11 +243,11 @@ func TestImpactOfAnArchive(t *testing.T) {
 		{"--delete", "policy", "-o", "markdown"},
 	} {
 		ask := func(from string) string {
-			stdout, stderr, code := ran(t, append(append([]string{"impact"}, question...), "--from", from, "--fail-on", "never")...)
-			if code != exitOK {
-				t.Errorf("impact %s of %s: exit code %d: %s", question, from, code, stderr)
+			got := execute(t, "", append(append([]string{"impact"}, question...), "--from", from, "--fail-on", "never")...)
+			if got.code != exitOK {
+				t.Errorf("impact %s of %s: exit code %d: %s", question, from, got.code, got.err)
 			}
-			return taken.ReplaceAllString(stdout, "")
+			return taken.ReplaceAllString(got.out, "")
 		}
 		want := ask(impactCluster)
 		for _, archive := range []string{folder, packed} {
@@ -272,8 +256,8 @@ func TestImpactOfAnArchive(t *testing.T) {
 			}
 		}
 	}
-	if _, stderr, code := ran(t, "impact", "polcy", "--from", packed); code != exitError || !strings.Contains(stderr, "did you mean policy?") {
-		t.Errorf("exit code %d: %s", code, stderr)
+	if got := execute(t, "", "impact", "polcy", "--from", packed); got.code != exitError || !strings.Contains(got.err, "did you mean policy?") {
+		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 }
 
@@ -283,27 +267,12 @@ var taken = regexp.MustCompile(`(?m)^.*("taken"|"file"|"line"|must-gather|Evalua
 // gather writes the objects of the cluster as "oc adm must-gather" does.
 func gather(t *testing.T, folder string) {
 	t.Helper()
-	text, err := os.ReadFile(impactCluster)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(impactCluster))(t)
 	var list struct{ Items []map[string]any }
-	if err := yaml.Unmarshal(text, &list); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal(text, &list))
 	lists := map[string][]any{}
 	write := func(path string, object any) {
-		file := filepath.Join(folder, "image", path)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		text, err := yaml.Marshal(object)
-		if err == nil {
-			err = os.WriteFile(file, text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, filepath.Join(folder, "image", path), string(must.Get(yaml.Marshal(object))(t)))
 	}
 	for _, object := range list.Items {
 		metadata := object["metadata"].(map[string]any)
@@ -335,18 +304,11 @@ func gather(t *testing.T, folder string) {
 // pack writes a folder as a compressed archive.
 func pack(t *testing.T, folder, file string) {
 	t.Helper()
-	out, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(os.Create(file))(t)
 	compressed := gzip.NewWriter(out)
 	archive := tar.NewWriter(compressed)
-	if err := archive.AddFS(os.DirFS(filepath.Dir(folder))); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(archive.Close(), compressed.Close(), out.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, archive.AddFS(os.DirFS(filepath.Dir(folder))))
+	must.Succeed(t, errors.Join(archive.Close(), compressed.Close(), out.Close()))
 }
 
 // TestForbiddenMetrics: an API server that forbids /metrics is named; the rest
@@ -358,9 +320,9 @@ func TestForbiddenMetrics(t *testing.T) {
 		io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"forbidden: User \"x\" cannot get path \"/metrics\""}`)
 	})
 	start := time.Now()
-	stdout, stderr, code := ran(t, "audit", "--kubeconfig", kubeconfig, "--observe=apiserver", "--observe-for", "10m")
-	if code != exitError || !strings.Contains(stderr, "nonResourceURL /metrics") || !strings.Contains(stdout, "No webhooks found.") {
-		t.Errorf("exit code %d after %s\nstdout:\n%s\nstderr:\n%s", code, time.Since(start), stdout, stderr)
+	got := execute(t, "", "audit", "--kubeconfig", kubeconfig, "--observe=apiserver", "--observe-for", "10m")
+	if got.code != exitError || !strings.Contains(got.err, "nonResourceURL /metrics") || !strings.Contains(got.out, "No webhooks found.") {
+		t.Errorf("exit code %d after %s\nstdout:\n%s\nstderr:\n%s", got.code, time.Since(start), got.out, got.err)
 	}
 }
 
@@ -376,9 +338,9 @@ func TestBadPrometheusIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(answer)
 			defer server.Close()
-			stdout, stderr, code := ran(t, "audit", impactCluster, "--prometheus-url", server.URL, "--fail-on", "never")
-			if code != exitError || !strings.Contains(stderr, "Prometheus "+server.URL) || !strings.Contains(stdout, "bootstrap-deadlock") {
-				t.Errorf("exit code %d\nstdout:\n%s\nstderr:\n%s", code, stdout, stderr)
+			got := execute(t, "", "audit", impactCluster, "--prometheus-url", server.URL, "--fail-on", "never")
+			if got.code != exitError || !strings.Contains(got.err, "Prometheus "+server.URL) || !strings.Contains(got.out, "bootstrap-deadlock") {
+				t.Errorf("exit code %d\nstdout:\n%s\nstderr:\n%s", got.code, got.out, got.err)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -54,9 +55,7 @@ func follow(t *testing.T, file, content string) followed {
 
 func (f followed) write(t *testing.T, content string) {
 	t.Helper()
-	if err := os.WriteFile(f.file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, f.file, content)
 }
 
 // read has the file read n times: a tick is received once the reading before is
@@ -101,9 +100,7 @@ func TestPolicyIsReloaded(t *testing.T) {
 	f.write(t, acknowledging)
 	f.read(2)
 	f.wants(t, "good again", 1, 1)
-	if err := os.Remove(f.file); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(f.file))
 	f.read(2)
 	f.wants(t, "removed", 1, 0)
 	f.write(t, "{}")
@@ -121,32 +118,25 @@ func TestPolicyIsReloadedHoweverItIsReplaced(t *testing.T) {
 		dir := t.TempDir()
 		f := follow(t, filepath.Join(dir, "policy.yaml"), "{}")
 		replacement := filepath.Join(dir, "policy.yaml~")
-		must(t, os.WriteFile(replacement, []byte(acknowledging), 0o600))
-		must(t, os.Rename(replacement, f.file))
+		must.Write(t, replacement, acknowledging)
+		must.Succeed(t, os.Rename(replacement, f.file))
 		f.read(2)
 		f.wants(t, "renamed", 1, 1)
 	})
 	t.Run("ConfigMap volume", func(t *testing.T) {
 		dir := t.TempDir()
 		for version, content := range map[string]string{"..first": "{}", "..second": acknowledging} {
-			must(t, os.Mkdir(filepath.Join(dir, version), 0o700))
-			must(t, os.WriteFile(filepath.Join(dir, version, "policy.yaml"), []byte(content), 0o600))
+			must.Succeed(t, os.Mkdir(filepath.Join(dir, version), 0o700))
+			must.Write(t, filepath.Join(dir, version, "policy.yaml"), content)
 		}
-		must(t, os.Symlink("..first", filepath.Join(dir, "..data")))
-		must(t, os.Symlink("..data/policy.yaml", filepath.Join(dir, "policy.yaml")))
+		must.Succeed(t, os.Symlink("..first", filepath.Join(dir, "..data")))
+		must.Succeed(t, os.Symlink("..data/policy.yaml", filepath.Join(dir, "policy.yaml")))
 		f := follow(t, filepath.Join(dir, "policy.yaml"), "{}")
-		must(t, os.Symlink("..second", filepath.Join(dir, "..data_tmp")))
-		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+		must.Succeed(t, os.Symlink("..second", filepath.Join(dir, "..data_tmp")))
+		must.Succeed(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 		f.read(2)
 		f.wants(t, "exchanged", 1, 1)
 	})
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestHalfWrittenPolicyIsNoChange: an editor may truncate the file before it

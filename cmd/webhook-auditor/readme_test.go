@@ -9,14 +9,13 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 func readme(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("README.md"))(t)
 	return string(b)
 }
 

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
@@ -20,10 +20,7 @@ func TestObservedReport(t *testing.T) {
 		t.Error("a Report before the first Snapshot")
 	}
 	snapshot := inventory.Objects{}.Snapshot(time.Now())
-	report, err := classify.DefaultPolicy().Evaluate(t.Context(), snapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := reporttest.Evaluated(t, snapshot)
 	d.tracker.Observe(report)
 	ticks, found := make(chan time.Time), make(chan observation)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -80,8 +77,6 @@ func TestExportObserved(t *testing.T) {
 		for _, f := range d.exportObserved() {
 			names = append(names, f.GetName())
 		}
-		if want := []string{"webhook_auditor_observed_apiservers", "webhook_auditor_apiservers"}; !slices.Equal(names, want) {
-			t.Errorf("%q are exported, want %q", names, want)
-		}
+		expect.Equal(t, []string{"webhook_auditor_observed_apiservers", "webhook_auditor_apiservers"}, names)
 	}
 }

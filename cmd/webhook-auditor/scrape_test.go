@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // TestScrape: metrics are current, or the error says why they are not and what
@@ -42,10 +42,7 @@ func TestScrape(t *testing.T) {
 				fmt.Fprint(w, test.body)
 			}))
 			defer server.Close()
-			token := filepath.Join(t.TempDir(), "token")
-			if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			token := must.File(t, "token", "secret")
 			var out, stderr bytes.Buffer
 			code := exit(run(t.Context(), []string{"scrape", server.URL, "--token-file", token, "--insecure-skip-tls-verify"}, streams{nil, &out, &stderr}), &stderr)
 			if code != min(len(test.err), exitError) || !strings.Contains(out.String(), test.out) || !strings.Contains(stderr.String(), test.err) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -42,9 +43,7 @@ func TestSelection(t *testing.T) {
 				return
 			}
 			var d report.Document
-			if err := json.Unmarshal([]byte(r.out), &d); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal([]byte(r.out), &d))
 			got := []string{}
 			for _, w := range d.Webhooks {
 				got = append(got, w.Name)
@@ -94,13 +93,13 @@ func TestSelectionOfABaseline(t *testing.T) {
 func TestTopOfANamespace(t *testing.T) {
 	kubeconfig := scrapedCluster(t, counting())
 	for flag, want := range map[string]int{"-A": 1, "-n=nowhere": 0} {
-		stdout, stderr, code := ran(t, "top", "--kubeconfig", kubeconfig, "--observe-for", "1s", "-o", "json", flag)
+		got := execute(t, "", "top", "--kubeconfig", kubeconfig, "--observe-for", "1s", "-o", "json", flag)
 		var top report.Top
-		if err := json.Unmarshal([]byte(stdout), &top); err != nil {
-			t.Fatalf("%v in %s, %s", err, stdout, stderr)
+		if err := json.Unmarshal([]byte(got.out), &top); err != nil {
+			t.Fatalf("%v in %s, %s", err, got.out, got.err)
 		}
-		if len(top.Webhooks) != want || (want == 0) != strings.Contains(stderr, "no webhook has its Service in namespace nowhere") {
-			t.Errorf("%s: exit code %d, %d webhooks, want %d: %s", flag, code, len(top.Webhooks), want, stderr)
+		if len(top.Webhooks) != want || (want == 0) != strings.Contains(got.err, "no webhook has its Service in namespace nowhere") {
+			t.Errorf("%s: exit code %d, %d webhooks, want %d: %s", flag, got.code, len(top.Webhooks), want, got.err)
 		}
 	}
 }

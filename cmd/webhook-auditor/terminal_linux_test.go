@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // screen is a terminal and what is to be seen on it.
@@ -16,22 +18,11 @@ type screen struct{ terminal, shown *os.File }
 
 func newScreen(t *testing.T) screen {
 	t.Helper()
-	shown, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	t.Cleanup(func() { shown.Close() })
-	if err := unix.IoctlSetPointerInt(int(shown.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(shown.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unix.IoctlSetPointerInt(int(shown.Fd()), unix.TIOCSPTLCK, 0))
+	number := must.Get(unix.IoctlGetInt(int(shown.Fd()), unix.TIOCGPTN))(t)
+	terminal := must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { terminal.Close() })
 	return screen{terminal, shown}
 }

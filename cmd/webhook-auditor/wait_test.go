@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // pipe makes a named pipe that nothing writes to; it is opened and closed in the
@@ -20,9 +22,7 @@ import (
 func pipe(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Mkfifo(name, 0o600))
 	t.Cleanup(func() {
 		if w, err := os.OpenFile(name, os.O_RDWR|syscall.O_NONBLOCK, 0); err == nil {
 			w.Close()
@@ -39,9 +39,7 @@ func hangingPlugin(t *testing.T) (kubeconfig string, started <-chan struct{}) {
 	running, hang := pipe(t), pipe(t)
 	script := fmt.Sprintf("#!/bin/sh\n: >%q\ncat %q >/dev/null\n", running, hang)
 	plugin := filepath.Join(dir, "plugin")
-	if err := os.WriteFile(plugin, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(plugin, []byte(script), 0o700))
 	kubeconfig = filepath.Join(dir, "kubeconfig")
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Config
@@ -50,9 +48,7 @@ users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 contexts: [{name: a, context: {cluster: a, user: a}}]
 current-context: a
 `, plugin)
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, kubeconfig, text)
 	runs := make(chan struct{})
 	go func() {
 		if f, err := os.Open(running); err == nil {
@@ -127,18 +123,13 @@ func TestWrongInput(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, path, text)
 		return path
 	}
 	const service = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}`
 	one, garbage, two := file("one.json", service), file("garbage.json", service+"\ngarbage\n"), file("two.json", service+service)
 	report := written(t, "testdata/webhooks.yaml")
-	before, err := os.ReadFile(report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.ReadFile(report))(t)
 	badURL := file("kubeconfig", "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'http://[::1'}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n")
 	from := []string{"explain", "--from", "testdata/webhooks.yaml"}
 	for name, tc := range map[string]struct {
@@ -186,21 +177,14 @@ func TestServerVersionNamed(t *testing.T) {
 func chart(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "policy-1.0.0.tgz")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	defer f.Close()
 	packed := gzip.NewWriter(f)
 	defer packed.Close()
 	files := tar.NewWriter(packed)
 	defer files.Close()
 	const template = "{{- if .Values.webhook }}\nkind: ValidatingWebhookConfiguration\n{{- end }}\n"
-	if err := files.WriteHeader(&tar.Header{Name: "policy/templates/webhook.yaml", Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(template))}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(files, template); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, files.WriteHeader(&tar.Header{Name: "policy/templates/webhook.yaml", Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(template))}))
+	must.Get(io.WriteString(files, template))(t)
 	return path
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -29,9 +30,7 @@ func TestReportWatch(t *testing.T) {
 		{broken, []string{"added", "service-missing"}},
 	} {
 		out.Reset()
-		if err := w.publish(t.Context(), admission.New(step.snapshot), streams{out: &out, err: &stderr}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.publish(t.Context(), admission.New(step.snapshot), streams{out: &out, err: &stderr}))
 		for _, want := range step.want {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("step %d: no %q in:\n%s", i, want, out.String())

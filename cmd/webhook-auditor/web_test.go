@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // TestWebFlags: nothing is served in the clear by accident, and no user gives
@@ -32,9 +34,7 @@ func TestWebFlags(t *testing.T) {
 		var f webFlags
 		flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 		f.register(flags)
-		if err := flags.Parse(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, flags.Parse(strings.Fields(line)))
 		err := f.check()
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", line, err, want)
@@ -51,10 +51,7 @@ func TestScrapesInFlightEnd(t *testing.T) {
 		<-finish
 		_, _ = io.WriteString(w, "whole")
 	})}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- serveUntil(ctx, server, func() error { return server.Serve(listener) }) }()

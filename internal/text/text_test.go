@@ -1,10 +1,11 @@
 package text
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 )
 
 func TestShorten(t *testing.T) {
@@ -34,7 +35,7 @@ func TestClean(t *testing.T) {
 
 func TestSimilar(t *testing.T) {
 	known := []string{"WebhookSlow", "configmaps", "pods", "podtemplates", "secrets"}
-	for typed, want := range map[string][]string{
+	expect.Results(t, func(typed string) []string { return Similar(typed, known, 5) }, map[string][]string{
 		"pod":         {"pods", "podtemplates"},
 		"secert":      {},
 		"secret":      {"secrets"},
@@ -42,11 +43,7 @@ func TestSimilar(t *testing.T) {
 		"webhookslow": {"WebhookSlow"},
 		"":            {},
 		"nothing":     {},
-	} {
-		if got := Similar(typed, known, 5); !slices.Equal(got, want) {
-			t.Errorf("Similar(%q) = %q, want %q", typed, got, want)
-		}
-	}
+	})
 	if got := Similar("pod", known, 1); len(got) != 1 {
 		t.Errorf("more than one: %q", got)
 	}

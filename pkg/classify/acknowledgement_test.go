@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // findingNames lists the findings as "check name", those that are acknowledged in
@@ -24,10 +26,7 @@ func findingNames(r *Report) []string {
 
 func TestAcknowledgements(t *testing.T) {
 	day := func(s string) Date {
-		d, err := time.Parse(time.DateOnly, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(time.Parse(time.DateOnly, s))(t)
 		return Date{d}
 	}
 	closed, open := "service-missing closed.policy.example.com", "service-missing open.policy.example.com"

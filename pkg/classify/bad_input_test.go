@@ -13,6 +13,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
@@ -20,8 +22,7 @@ import (
 // TestBadInput: what no API server would store, files may hold. It becomes an
 // error with its place, and the rest is evaluated.
 func TestBadInput(t *testing.T) {
-	pods := admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}
-	rule := admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: pods}
+	rule := kubetest.Rule("", "pods", admissionv1.Create)
 	conversion := &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{}}
 	o := inventory.Objects{
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{{
@@ -34,10 +35,7 @@ func TestBadInput(t *testing.T) {
 				{Name: "bytes\xff\xfe.example.com", Rules: []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{"\xff"}, Resources: []string{"/", "", "\xff/\xff"}}}}},
 				{Name: "", Rules: []admissionv1.RuleWithOperations{{}}},
 			},
-		}, {
-			ObjectMeta: metav1.ObjectMeta{Name: "rest"},
-			Webhooks:   []admissionv1.ValidatingWebhook{{Name: "rest.example.com", Rules: []admissionv1.RuleWithOperations{rule}}},
-		}},
+		}, kubetest.Validating("rest", admissionv1.ValidatingWebhook{Name: "rest.example.com", Rules: []admissionv1.RuleWithOperations{rule}})},
 		CRDs: []*apiextensionsv1.CustomResourceDefinition{{ObjectMeta: metav1.ObjectMeta{Name: "empty"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{Conversion: conversion}}},
 	}
 	r := evaluate(t, DefaultPolicy(), o.Snapshot(taken))
@@ -53,15 +51,9 @@ func TestBadInput(t *testing.T) {
 
 // FuzzEvaluate: whatever a file holds can be evaluated.
 func FuzzEvaluate(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.yaml"))(f)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(f)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -7,26 +7,21 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // mutatesPods mutates Pods in the namespaces of a color, for at most that long.
 func mutatesPods(name string, seconds int32, color string) *admissionv1.MutatingWebhookConfiguration {
-	again := admissionv1.IfNeededReinvocationPolicy
 	w := admissionv1.MutatingWebhook{
-		Name:               name + ".example.com",
-		TimeoutSeconds:     &seconds,
-		ReinvocationPolicy: &again,
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.Create},
-			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-		}},
+		Name: name + ".example.com", TimeoutSeconds: &seconds, ReinvocationPolicy: new(admissionv1.IfNeededReinvocationPolicy),
+		Rules: []admissionv1.RuleWithOperations{kubetest.Rule("", "pods", admissionv1.Create)},
 	}
 	if color != "" {
 		w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"color": color}}
 	}
-	return &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.MutatingWebhook{w}}
+	return kubetest.Mutating(name, w)
 }
 
 // TestCosts: the worst namespace that exists counts; where the namespaces are

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
@@ -36,10 +37,7 @@ func fixture(t *testing.T, file string) *inventory.Snapshot {
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	text := source(t, file)
 	if v := header(text, "server"); v != "" {
-		var err error
-		if o.Server, err = inventory.ParseVersion(v); err != nil {
-			t.Fatal(err)
-		}
+		o.Server = must.Get(inventory.ParseVersion(v))(t)
 	}
 	o.Routing = inventory.Routing(header(text, "routing"))
 	s := o.Snapshot(taken)
@@ -99,20 +97,13 @@ func probes(t *testing.T, s *inventory.Snapshot, text string) map[inventory.Ref]
 // comment "# policy: {…}" decides.
 func reportOn(t *testing.T, file string) *Report {
 	t.Helper()
-	policy, err := ParsePolicy([]byte(header(source(t, file), "policy")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	policy := must.Get(ParsePolicy([]byte(header(source(t, file), "policy"))))(t)
 	return evaluate(t, policy, fixture(t, file))
 }
 
 func evaluate(t testing.TB, p Policy, s *inventory.Snapshot) *Report {
 	t.Helper()
-	r, err := p.Evaluate(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(p.Evaluate(t.Context(), s))(t)
 }
 
 func source(t *testing.T, file string) string {
@@ -235,10 +226,7 @@ func TestLiterals(t *testing.T) {
 // TestNoOrphans: a runbook or a fixture without a check is a left-over.
 func TestNoOrphans(t *testing.T) {
 	for _, pattern := range []string{"*.md", "testdata/*.yaml"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob(pattern))(t)
 		for _, file := range files {
 			stem := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 			if !slices.Contains([]string{"README", "POLICY"}, stem) && !slices.ContainsFunc(Checks, func(c *Check) bool { return c.Name == stem }) {
@@ -258,10 +246,7 @@ var compareSnapshots = []cmp.Option{
 // TestEvaluateDoesNotWrite: a check that wrote to the Snapshot would make the
 // order of the checks matter.
 func TestEvaluateDoesNotWrite(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
 	for _, file := range files {
 		used, pristine := fixture(t, file), fixture(t, file)
 		evaluate(t, DefaultPolicy(), used)
@@ -273,10 +258,7 @@ func TestEvaluateDoesNotWrite(t *testing.T) {
 
 // TestMessages: a message completes a sentence, and says how to get out.
 func TestMessages(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
 	for _, file := range files {
 		for _, f := range reportOn(t, file).Findings {
 			if f.Message == "" || strings.ToLower(f.Message[:1]) != f.Message[:1] || strings.HasSuffix(f.Message, ".") {

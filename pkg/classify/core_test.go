@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -99,10 +100,7 @@ func openshiftGroups(t *testing.T) []string {
 
 func groupNames(t *testing.T, file string) []string {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t)
 	var out []string
 	ast.Inspect(f, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -114,10 +112,7 @@ func groupNames(t *testing.T, file string) []string {
 				continue
 			}
 			if lit, ok := spec.Values[i].(*ast.BasicLit); ok {
-				group, err := strconv.Unquote(lit.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				group := must.Get(strconv.Unquote(lit.Value))(t)
 				out = append(out, group)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -55,7 +56,7 @@ func mixed(r *rand.Rand) inventory.Objects {
 		}
 		meta := metav1.ObjectMeta{Name: fmt.Sprintf("policy-%d", i)}
 		if r.IntN(2) == 0 {
-			o.Mutating = append(o.Mutating, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.MutatingWebhook{reinvoked(w)}})
+			o.Mutating = append(o.Mutating, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.MutatingWebhook{kubetest.Reinvoked(w)}})
 			continue
 		}
 		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.ValidatingWebhook{w}})

@@ -17,6 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
@@ -195,10 +196,7 @@ func FuzzEvaluator(f *testing.F) {
 				snapshot = c.probes(snapshot)
 			}
 			matcher = matcher.Next(snapshot)
-			have, err := evaluator.Evaluate(t.Context(), matcher)
-			if err != nil {
-				t.Fatal(err)
-			}
+			have := must.Get(evaluator.Evaluate(t.Context(), matcher))(t)
 			anew := c.Objects.Snapshot(c.taken)
 			anew.Probes = snapshot.Probes
 			if diff := cmp.Diff(anew, snapshot, compareSnapshots...); diff != "" {
@@ -270,16 +268,11 @@ func TestReadsTime(t *testing.T) {
 	for _, file := range files {
 		before, evaluator := fixture(t, file), NewEvaluator(policy)
 		matcher := admission.New(before)
-		if _, err := evaluator.Evaluate(t.Context(), matcher); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(evaluator.Evaluate(t.Context(), matcher))(t)
 		for _, later := range []time.Duration{time.Hour, 40 * 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
 			now := *before
 			now.Taken = before.Taken.Add(later)
-			have, err := evaluator.Evaluate(t.Context(), matcher.Next(&now))
-			if err != nil {
-				t.Fatal(err)
-			}
+			have := must.Get(evaluator.Evaluate(t.Context(), matcher.Next(&now)))(t)
 			if diff := differences(evaluate(t, policy, &now), have); diff != "" {
 				t.Errorf("%s: %s later: set ReadsTime in the check that differs: -new +taken over:\n%s", file, later, diff)
 			}

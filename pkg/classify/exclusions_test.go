@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
@@ -37,14 +38,9 @@ webhooks:
   admissionReviewVersions: [v1]
   MORE
 `)
-			policy, err := ParsePolicy([]byte(test.policy))
-			if err != nil {
-				t.Fatal(err)
-			}
+			policy := must.Get(ParsePolicy([]byte(test.policy)))(t)
 			o, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: strings.NewReader(text)})
-			if o.Server, err = inventory.ParseVersion(test.version); err != nil {
-				t.Fatal(err)
-			}
+			o.Server = must.Get(inventory.ParseVersion(test.version))(t)
 			got := ""
 			for _, f := range evaluate(t, policy, o.Snapshot(time.Time{})).Findings {
 				if f.Check == controlPlanePath {

@@ -12,13 +12,14 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -86,53 +87,37 @@ func (s crowd) of(n int) inventory.Objects {
 		hooks = append(hooks, w)
 	}
 	if s.together {
-		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Webhooks: hooks})
+		o.Validating = append(o.Validating, kubetest.Validating("all", hooks...))
 		return o
 	}
 	for i, w := range hooks {
-		meta := metav1.ObjectMeta{Name: fmt.Sprintf("policy-%05d", i)}
+		name := fmt.Sprintf("policy-%05d", i)
 		if s.mutating {
-			o.Mutating = append(o.Mutating, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.MutatingWebhook{reinvoked(w)}})
+			o.Mutating = append(o.Mutating, kubetest.Mutating(name, kubetest.Reinvoked(w)))
 			continue
 		}
-		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.ValidatingWebhook{w}})
+		o.Validating = append(o.Validating, kubetest.Validating(name, w))
 	}
 	return o
 }
 
-func reinvoked(w admissionv1.ValidatingWebhook) admissionv1.MutatingWebhook {
-	return admissionv1.MutatingWebhook{
-		Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, NamespaceSelector: w.NamespaceSelector,
-		FailurePolicy: w.FailurePolicy, SideEffects: w.SideEffects, ReinvocationPolicy: new(admissionv1.IfNeededReinvocationPolicy),
-	}
-}
-
-func hookOn(namespace, service string, rule admissionv1.Rule) admissionv1.ValidatingWebhook {
-	return admissionv1.ValidatingWebhook{
-		ClientConfig:            admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: namespace, Name: service}},
-		Rules:                   []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, Rule: rule}},
-		SideEffects:             new(admissionv1.SideEffectClassNone),
-		AdmissionReviewVersions: []string{"v1"},
-	}
-}
-
-func asks(group, resource string) admissionv1.Rule {
-	return admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}}
+func hookOn(namespace, service, group, resource string) admissionv1.ValidatingWebhook {
+	return kubetest.Webhook("", kubetest.Client(namespace, service), kubetest.Rule(group, resource, admissionv1.Create, admissionv1.Update))
 }
 
 func onPods(namespace, service string) admissionv1.ValidatingWebhook {
-	return hookOn(namespace, service, asks("", "pods"))
+	return hookOn(namespace, service, "", "pods")
 }
 
 func different(i, _ int) admissionv1.ValidatingWebhook {
-	w := hookOn(team(i), "policy", asks(team(i)+".example.com", "widgets"))
+	w := hookOn(team(i), "policy", team(i)+".example.com", "widgets")
 	w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"key-" + team(i): "x"}}
-	w.Rules = append(w.Rules, admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: asks("", "pods")})
+	w.Rules = append(w.Rules, kubetest.Rule("", "pods", admissionv1.Create))
 	return w
 }
 
 func byName(operator metav1.LabelSelectorOperator, names ...string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: operator, Values: names}}}
+	return kubetest.Selector(corev1.LabelMetadataName, operator, names...)
 }
 
 func nextOf(i, n int) admissionv1.ValidatingWebhook {
@@ -161,7 +146,7 @@ func exceptItselfByCondition(i, _ int) admissionv1.ValidatingWebhook {
 }
 
 func catchAll(i, _ int) admissionv1.ValidatingWebhook {
-	return hookOn(team(i), "policy", asks("*", "*/*"))
+	return hookOn(team(i), "policy", "*", "*/*")
 }
 
 func oneName(i, _ int) admissionv1.ValidatingWebhook {
@@ -171,13 +156,13 @@ func oneName(i, _ int) admissionv1.ValidatingWebhook {
 }
 
 func exact(i, _ int) admissionv1.ValidatingWebhook {
-	w := hookOn(team(i), "policy", admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"v1"}, Resources: []string{"*/*"}})
-	w.MatchPolicy = new(admissionv1.Exact)
+	w := hookOn(team(i), "policy", "*", "*/*")
+	w.Rules[0].APIVersions, w.MatchPolicy = []string{"v1"}, new(admissionv1.Exact)
 	return w
 }
 
 func idle(i, _ int) admissionv1.ValidatingWebhook {
-	return hookOn(team(i), "policy", asks("apps", team(i)))
+	return hookOn(team(i), "policy", "apps", team(i))
 }
 
 // known makes n namespaces, and says that all objects are known.
@@ -191,15 +176,15 @@ func known(n int) func(*inventory.Objects, int) {
 }
 
 func addNamespace(o *inventory.Objects, name string, labels map[string]string) {
-	o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
+	o.Namespaces = append(o.Namespaces, kubetest.Namespace(name, labels))
 }
 
 func addBackend(o *inventory.Objects, namespace, name string) {
 	labels := map[string]string{"app": name}
-	o.Services = append(o.Services, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Name: "https", Port: 443}}}})
-	slice := readySlice(namespace)
-	slice.Name, slice.Labels = name, map[string]string{discoveryv1.LabelServiceName: name}
-	o.EndpointSlices = append(o.EndpointSlices, slice)
+	service := kubetest.Service(namespace, name)
+	service.Spec.Selector = labels
+	o.Services = append(o.Services, service)
+	o.EndpointSlices = append(o.EndpointSlices, kubetest.EndpointSlice(namespace, name, "10.0.0.1", "10.0.0.2"))
 	o.Pods = append(o.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}})
 }
 
@@ -223,18 +208,7 @@ func withOwnCRDs(o *inventory.Objects, n int) {
 	withBackends(o, n)
 	for i := range n {
 		o.Namespaces[i].Labels = map[string]string{"key-" + team(i): "x"}
-		o.CRDs = append(o.CRDs, widgets(team(i)+".example.com", "widgets"))
-	}
-}
-
-func widgets(group, plural string) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: plural + "1", Kind: "Widget"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true}, {Name: "v2", Served: true, Storage: true}},
-		},
+		o.CRDs = append(o.CRDs, kubetest.CRD(team(i)+".example.com", "widgets", "v1", "v2"))
 	}
 }
 
@@ -242,7 +216,7 @@ func widgets(group, plural string) *apiextensionsv1.CustomResourceDefinition {
 func conversions(o *inventory.Objects, n int) {
 	withBackends(o, n)
 	for i := range n {
-		c := widgets("example.com", fmt.Sprintf("widgets%05d", i))
+		c := kubetest.CRD("example.com", fmt.Sprintf("widgets%05d", i), "v1", "v2")
 		c.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
 			Strategy: apiextensionsv1.WebhookConverter,
 			Webhook: &apiextensionsv1.WebhookConversion{
@@ -305,21 +279,10 @@ func withPolicies(o *inventory.Objects, n int) {
 
 // addPolicy adds an admission policy with the matchCondition, and its binding.
 func addPolicy(o *inventory.Objects, name, condition string) {
-	all := admissionv1.RuleWithOperations{
-		Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-		Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*"}},
-	}
-	o.ValidatingPolicies = append(slices.Clip(o.ValidatingPolicies), &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: all}}},
-			MatchConditions:  []admissionv1.MatchCondition{{Name: "some", Expression: condition}},
-		},
-	})
-	o.ValidatingPolicyBindings = append(slices.Clip(o.ValidatingPolicyBindings), &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
-	})
+	policy := kubetest.Policy(name, kubetest.Rule("*", "*"))
+	policy.Spec.MatchConditions = []admissionv1.MatchCondition{{Name: "some", Expression: condition}}
+	o.ValidatingPolicies = append(slices.Clip(o.ValidatingPolicies), policy)
+	o.ValidatingPolicyBindings = append(slices.Clip(o.ValidatingPolicyBindings), kubetest.Binding(name))
 }
 
 // runLevelZeros are n namespaces on run level 0.
@@ -473,9 +436,7 @@ func TestEndsAnywhere(t *testing.T) {
 	for _, c := range crowds {
 		s := c.of(n).Snapshot(taken)
 		all := newWork(t.Context())
-		if _, err := NewEvaluator(policy).evaluate(all, admission.New(s)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(NewEvaluator(policy).evaluate(all, admission.New(s)))(t)
 		for point := range points {
 			at := all.steps * point / points
 			w := &work{ctx: &endsAfter{t.Context(), at}, every: 1}

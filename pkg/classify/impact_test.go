@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -30,11 +31,7 @@ func allDown(s *inventory.Snapshot) impact.Change {
 
 func reportOn(t testing.TB, s *inventory.Snapshot) *classify.Report {
 	t.Helper()
-	r, err := classify.DefaultPolicy().Evaluate(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(classify.DefaultPolicy().Evaluate(t.Context(), s))(t)
 }
 
 // askedContext counts how often it is asked whether it ended.
@@ -172,9 +169,7 @@ func TestImpactEndsAnywhere(t *testing.T) {
 		r := reportOn(t, classify.CrowdSnapshot(name, n))
 		c := allDown(r.Snapshot)
 		all := &askedContext{Context: t.Context()}
-		if _, err := c.Evaluate(all, classify.DefaultPolicy(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Evaluate(all, classify.DefaultPolicy(), r))(t)
 		for point := range min(points, all.asked) {
 			at := all.asked * point / min(points, all.asked)
 			out, err := c.Evaluate(classify.EndsAfter(t.Context(), at), classify.DefaultPolicy(), r)
@@ -194,10 +189,7 @@ func TestImpactAgrees(t *testing.T) {
 		s := classify.MixedSnapshot(seed)
 		change := allDown(s)
 		change.Services = slices.DeleteFunc(change.Services, func(inventory.Key) bool { return r.IntN(4) == 0 })
-		c, err := change.Evaluate(t.Context(), classify.DefaultPolicy(), reportOn(t, s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(change.Evaluate(t.Context(), classify.DefaultPolicy(), reportOn(t, s)))(t)
 		s = classify.MixedSnapshot(seed) // with the webhooks alone that are down
 		s.Webhooks = slices.DeleteFunc(s.Webhooks, func(w *inventory.Webhook) bool { return !slices.Contains(change.Services, w.Backend.Service.Key) })
 		disagree(t, fmt.Sprintf("seed %d", seed), c, reportOn(t, s))

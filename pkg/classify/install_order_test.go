@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
@@ -176,12 +176,12 @@ func installed(widgets, webhooks int, word string) *inventory.Snapshot {
 	addBackend(&o, "team", "policy")
 	o.Manifests = []inventory.Manifest{{Version: "v1", Kind: "Pod", Key: inventory.Key{Namespace: "team", Name: "policy"}}}
 	for i := range webhooks {
-		w := hookOn("team", "policy", asks("example.com", "widgets"))
+		w := hookOn("team", "policy", "example.com", "widgets")
 		w.Name = fmt.Sprintf("hook-%05d.example.com", i)
-		w.ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: fmt.Sprint("label-", i), Operator: metav1.LabelSelectorOpDoesNotExist}}}
-		meta := metav1.ObjectMeta{Name: fmt.Sprintf("policy-%05d", i)}
-		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.ValidatingWebhook{w}})
-		o.Manifests = append(o.Manifests, inventory.Manifest{Group: "admissionregistration.k8s.io", Version: "v1", Kind: inventory.KindValidating, Key: inventory.Key{Name: meta.Name}})
+		w.ObjectSelector = kubetest.Selector(fmt.Sprint("label-", i), metav1.LabelSelectorOpDoesNotExist)
+		name := fmt.Sprintf("policy-%05d", i)
+		o.Validating = append(o.Validating, kubetest.Validating(name, w))
+		o.Manifests = append(o.Manifests, inventory.Manifest{Group: "admissionregistration.k8s.io", Version: "v1", Kind: inventory.KindValidating, Key: inventory.Key{Name: name}})
 	}
 	for i := range widgets {
 		o.Manifests = append(o.Manifests, inventory.Manifest{

@@ -2,21 +2,18 @@ package classify
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // reported evaluates manifests, as a cluster that has nothing else.
 func reported(t *testing.T, manifests string) *Report {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(file, []byte(manifests), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := must.File(t, "cluster.yaml", manifests)
 	return evaluate(t, DefaultPolicy(), fixture(t, file))
 }
 

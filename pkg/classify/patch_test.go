@@ -3,7 +3,6 @@ package classify
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -81,14 +81,8 @@ func merged(patch []byte) func([]byte) ([]byte, error) {
 // fixture, and looks again: the finding must be gone, or acknowledged, nothing
 // above info may have come, and no request may be refused that was not before.
 func TestFixes(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	stories, err := filepath.Glob("testdata/outages/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
+	stories := must.Get(filepath.Glob("testdata/outages/*.yaml"))(t)
 	applied := map[string]bool{}
 	for _, file := range slices.Concat(files, stories) {
 		unchanged := reportOn(t, file)
@@ -194,11 +188,7 @@ func apply(t *testing.T, file string, c change) string {
 		m := probed.FindStringSubmatch(line)
 		return m != nil && !strings.Contains(all, `"name":"`+m[1]+`"`)
 	})
-	path := filepath.Join(t.TempDir(), "changed.yaml")
-	if err := os.WriteFile(path, []byte(strings.Join(out, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return must.File(t, "changed.yaml", strings.Join(out, "\n")+"\n")
 }
 
 var probed = regexp.MustCompile(`^# probe: (\S+) `)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
@@ -79,10 +80,7 @@ func TestPolicyExamples(t *testing.T) {
 // TestPolicyExampleAcknowledgesACriticalFinding: the first example does what
 // its title says.
 func TestPolicyExampleAcknowledgesACriticalFinding(t *testing.T) {
-	example, err := ParsePolicy([]byte(PolicyExamples[0].YAML))
-	if err != nil {
-		t.Fatal(err)
-	}
+	example := must.Get(ParsePolicy([]byte(PolicyExamples[0].YAML)))(t)
 	acknowledged := example.Acknowledgements[0]
 	objects, summary := manifest.Read([]string{"testdata/" + acknowledged.Check + ".yaml"}, manifest.Options{})
 	if len(summary.Inputs) != 1 {

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -41,10 +43,7 @@ acknowledgements:
 `
 
 func TestParsePolicy(t *testing.T) {
-	got, err := ParsePolicy([]byte(everything))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(ParsePolicy([]byte(everything)))(t)
 	want := DefaultPolicy()
 	want.Classes[ClassCritical] = []inventory.Resource{{Name: "pods"}, {Group: "apps", Name: "deployments"}, {Name: "pods", Subresource: "exec"}}
 	want.CoreGroups = []string{"", "apps"}
@@ -62,18 +61,13 @@ func TestParsePolicy(t *testing.T) {
 	want.Exclusions = []inventory.Exclusion{{APIVersion: "v1", Kind: "Node", Scope: inventory.ClusterScope, Names: []string{"a"}, Username: "u"}}
 	want.Budgets = []Budget{{inventory.Resource{Name: "pods"}, 20, 3}}
 	want.Acknowledgements = []Acknowledgement{{"long-timeout", "scan*", "scan.example.com", "the scanner takes its time", Date{time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)}}}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	expect.Equal(t, want, got, cmpopts.EquateEmpty())
 }
 
 // TestEverythingIsDecidable: a field that no key of the file sets could not be
 // decided by a cluster's owner.
 func TestEverythingIsDecidable(t *testing.T) {
-	p, err := ParsePolicy([]byte(everything))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(ParsePolicy([]byte(everything)))(t)
 	decided, undecided := reflect.ValueOf(p), reflect.ValueOf(DefaultPolicy())
 	for i := range decided.NumField() {
 		if reflect.DeepEqual(decided.Field(i).Interface(), undecided.Field(i).Interface()) {
@@ -83,11 +77,8 @@ func TestEverythingIsDecidable(t *testing.T) {
 }
 
 func TestPolicyRoundTrip(t *testing.T) {
-	for name, p := range map[string]Policy{"default": DefaultPolicy(), "everything": must(ParsePolicy([]byte(everything)))} {
-		text, err := yaml.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for name, p := range map[string]Policy{"default": DefaultPolicy(), "everything": must.Get(ParsePolicy([]byte(everything)))(t)} {
+		text := must.Get(yaml.Marshal(p))(t)
 		again, err := ParsePolicy(text)
 		if err != nil {
 			t.Fatalf("%s: reading what was written: %v\n%s", name, err, text)
@@ -98,16 +89,9 @@ func TestPolicyRoundTrip(t *testing.T) {
 	}
 }
 
-func must(p Policy, err error) Policy {
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
-
 func TestParsePolicyDefaults(t *testing.T) {
 	for _, text := range []string{"", "{}", "# nothing\n", "null"} {
-		if got := must(ParsePolicy([]byte(text))); !cmp.Equal(got, DefaultPolicy()) {
+		if got := must.Get(ParsePolicy([]byte(text)))(t); !cmp.Equal(got, DefaultPolicy()) {
 			t.Errorf("%q decides something", text)
 		}
 	}

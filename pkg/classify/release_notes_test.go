@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
@@ -49,10 +50,7 @@ func TestReleaseNotes(t *testing.T) {
 		{"v1.37.1", []string{"v1.37 1 the six reviews", "v1.37 1 the API server resolves"}},
 	} {
 		if test.server != "" {
-			var err error
-			if o.Server, err = inventory.ParseVersion(test.server); err != nil {
-				t.Fatal(err)
-			}
+			o.Server = must.Get(inventory.ParseVersion(test.server))(t)
 		}
 		var got []string
 		for i, n := range evaluate(t, DefaultPolicy(), o.Snapshot(time.Time{})).ReleaseNotes() {

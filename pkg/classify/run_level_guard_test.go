@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -36,9 +37,7 @@ func TestRunLevelExclusions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := DefaultPolicy()
 			p.RunLevelLabel, p.RunLevelZero = test.label, test.named
-			if diff := cmp.Diff(test.want, p.RunLevelExclusions(s)); diff != "" {
-				t.Errorf("-want +have:\n%s", diff)
-			}
+			expect.Equal(t, test.want, p.RunLevelExclusions(s))
 		})
 	}
 }
@@ -74,9 +73,7 @@ func TestRunLevelSelector(t *testing.T) {
 			if test.want != nil {
 				want = &metav1.LabelSelector{MatchExpressions: test.want}
 			}
-			if diff := cmp.Diff(want, have); diff != "" {
-				t.Errorf("-want +have:\n%s", diff)
-			}
+			expect.Equal(t, want, have)
 			if diff := cmp.Diff(before, &test.selector); diff != "" {
 				t.Errorf("the webhook's own selector was changed:\n%s", diff)
 			}

@@ -10,6 +10,8 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -31,13 +33,13 @@ var edits = map[string]func(o *inventory.Objects, w *admissionv1.ValidatingWebho
 		w.Name = fmt.Sprintf("revision-%d.example.com", n)
 	},
 	"rules": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
-		w.Rules = append(w.Rules, admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: asks(team(n)+".example.com", "widgets")})
+		w.Rules = append(w.Rules, kubetest.Rule(team(n)+".example.com", "widgets", admissionv1.Create))
 	},
 	"policies": func(o *inventory.Objects, _ *admissionv1.ValidatingWebhook, n int) {
 		addPolicy(o, team(n), fmt.Sprintf("request.name != 'revision-%d'", n))
 	},
 	"CRDs": func(o *inventory.Objects, _ *admissionv1.ValidatingWebhook, n int) {
-		o.CRDs = append(slices.Clone(o.CRDs), widgets(team(n)+".example.com", "widgets"))
+		o.CRDs = append(slices.Clone(o.CRDs), kubetest.CRD(team(n)+".example.com", "widgets", "v1", "v2"))
 	},
 	"namespaces": func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
 		o.Namespaces = slices.Clone(o.Namespaces)
@@ -96,10 +98,7 @@ func (e *evaluated) all(t *testing.T, edit func(o *inventory.Objects, w *admissi
 		edit(&o, &configuration.Webhooks[0], n)
 		o.Validating = append([]*admissionv1.ValidatingWebhookConfiguration{configuration}, o.Validating[1:]...)
 		e.matcher = e.matcher.Next(e.builder.Snapshot(o, taken))
-		r, err := e.evaluator.Evaluate(t.Context(), e.matcher)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(e.evaluator.Evaluate(t.Context(), e.matcher))(t)
 		each(n, r)
 	}
 }

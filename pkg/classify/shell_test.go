@@ -14,6 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
@@ -108,9 +109,7 @@ func newStub(t *testing.T) stub {
 	s := stub{bin: t.TempDir(), work: t.TempDir()}
 	script := "#!/bin/sh\n{ printf 'CALL %s\\n' \"$0\"; for a in \"$@\"; do printf 'ARG %s\\n' \"$a\"; done; } >>\"$CALLS\"\n"
 	for _, name := range []string{"kubectl", "webhook-auditor"} {
-		if err := os.WriteFile(filepath.Join(s.bin, name), []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(s.bin, name), []byte(script), 0o700))
 	}
 	return s
 }
@@ -119,9 +118,7 @@ func newStub(t *testing.T) stub {
 func (s stub) run(t *testing.T, commands string) []string {
 	t.Helper()
 	calls := filepath.Join(s.bin, "calls")
-	if err := os.WriteFile(calls, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, calls, "")
 	shell := exec.CommandContext(t.Context(), "/bin/sh", "-c", commands)
 	shell.Dir, shell.Env = s.work, []string{"PATH=" + s.bin, "CALLS=" + calls}
 	// What follows a command is prose, which the shell does not find.
@@ -129,15 +126,10 @@ func (s stub) run(t *testing.T, commands string) []string {
 	for _, e := range entries(t, s.work) {
 		if e != "backup.yaml" {
 			t.Errorf("%s\nmade the file %s", commands, e)
-			if err := os.Remove(filepath.Join(s.work, e)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Remove(filepath.Join(s.work, e)))
 		}
 	}
-	b, err := os.ReadFile(calls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(calls))(t)
 	return callsOf(string(b))
 }
 
@@ -163,10 +155,7 @@ func callsOf(calls string) []string {
 
 func entries(t *testing.T, dir string) []string {
 	t.Helper()
-	found, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(os.ReadDir(dir))(t)
 	var out []string
 	for _, e := range found {
 		out = append(out, e.Name())
@@ -178,10 +167,7 @@ func entries(t *testing.T, dir string) []string {
 // such names: of each check one for each owner and number of commands.
 func fixesOf(t *testing.T, name string) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
 	out := map[string]string{}
 	keep := func(what string, r *inventory.Registration, fix string) {
 		key := fmt.Sprintf("%s %s %s %d", what, r.Type, r.Object.Owner.Tool, len(copied(fix))-1)
@@ -219,10 +205,7 @@ func renamed(t *testing.T, file, name string) *Report {
 	objects.NamespacesKnown, objects.APIServicesKnown, objects.PoliciesKnown = true, true, true
 	objects.ServicesKnown.All, objects.EndpointsKnown.All = true, true
 	objects.Server, objects.Routing = s.Server, s.Routing
-	policy, err := ParsePolicy([]byte(header(source(t, file), "policy")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	policy := must.Get(ParsePolicy([]byte(header(source(t, file), "policy"))))(t)
 	snapshot := objects.Snapshot(taken)
 	probes := map[inventory.Ref]inventory.Probe{}
 	for i, w := range s.Webhooks {
@@ -263,25 +246,16 @@ func renamedFile(t *testing.T, file, prefix string) string {
 	names := map[string]bool{}
 	for text := range strings.SplitSeq(source(t, file), "\n---\n") {
 		var document any
-		if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal([]byte(text), &document))
 		documents = append(documents, document)
 		collectNames(document, names)
 	}
 	var out strings.Builder
 	for _, document := range documents {
-		b, err := json.Marshal(withPrefix(document, prefix, names))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(withPrefix(document, prefix, names)))(t)
 		fmt.Fprintf(&out, "%s\n", b)
 	}
-	path := filepath.Join(t.TempDir(), "renamed.json")
-	if err := os.WriteFile(path, []byte(out.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return must.File(t, "renamed.json", out.String())
 }
 
 // naming are the fields that hold the name of an object or of its owner.

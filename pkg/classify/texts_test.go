@@ -2,8 +2,6 @@ package classify
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +9,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -47,10 +47,7 @@ webhooks:
 		"another, selecting": {rule("CREATE", "pods/exec") + selector, "dead-rule", []string{"the API server calls no webhook for CREATE of pods/exec"}, []string{"labels"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "webhook.yaml")
-			if err := os.WriteFile(file, []byte(webhook+tc.manifest), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			file := must.File(t, "webhook.yaml", webhook+tc.manifest)
 			var messages []string
 			for _, f := range reportOn(t, file).Findings {
 				if f.Check.Name == tc.check {
@@ -58,11 +55,7 @@ webhooks:
 				}
 			}
 			found := strings.Join(messages, "; ")
-			for _, want := range tc.want {
-				if !strings.Contains(found, want) {
-					t.Errorf("no %q in %q", want, found)
-				}
-			}
+			expect.Contains(t, found, tc.want...)
 			for _, not := range tc.not {
 				if strings.Contains(found, not) {
 					t.Errorf("%q in %q", not, found)

@@ -7,9 +7,10 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -24,15 +25,14 @@ func typicalObjects(n int) inventory.Objects {
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	for i := range 100 {
 		name := fmt.Sprintf("team-%02d", i)
-		o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}})
-		o.Services = append(o.Services, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "policy"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "policy"}, Ports: []corev1.ServicePort{{Name: "https", Port: 443}}}})
-		o.EndpointSlices = append(o.EndpointSlices, readySlice(name))
+		o.Namespaces = append(o.Namespaces, kubetest.Namespace(name, map[string]string{corev1.LabelMetadataName: name}))
+		service := kubetest.Service(name, "policy")
+		service.Spec.Selector = map[string]string{"app": "policy"}
+		o.Services = append(o.Services, service)
+		o.EndpointSlices = append(o.EndpointSlices, kubetest.EndpointSlice(name, "policy", "10.0.0.1", "10.0.0.2"))
 	}
 	for i := range n {
-		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("policy-%04d", i)},
-			Webhooks:   []admissionv1.ValidatingWebhook{typicalWebhook(i)},
-		})
+		o.Validating = append(o.Validating, kubetest.Validating(fmt.Sprintf("policy-%04d", i), typicalWebhook(i)))
 	}
 	return o
 }
@@ -45,27 +45,14 @@ func typicalWebhook(i int) admissionv1.ValidatingWebhook {
 	case i%20 == 0:
 		rule = admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}
 	}
-	none := admissionv1.SideEffectClassNone
-	w := admissionv1.ValidatingWebhook{
-		Name:                    fmt.Sprintf("policy-%04d.example.com", i),
-		ClientConfig:            admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: fmt.Sprintf("team-%02d", i%100), Name: "policy"}},
-		Rules:                   []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, Rule: rule}},
-		SideEffects:             &none,
-		AdmissionReviewVersions: []string{"v1"},
-	}
+	w := kubetest.Webhook(
+		fmt.Sprintf("policy-%04d.example.com", i), kubetest.Client(fmt.Sprintf("team-%02d", i%100), "policy"),
+		admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, Rule: rule},
+	)
 	if i%3 == 0 {
-		w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", "policy"}}}}
+		w.NamespaceSelector = kubetest.Selector(corev1.LabelMetadataName, metav1.LabelSelectorOpNotIn, "kube-system", "policy")
 	}
 	return w
-}
-
-func readySlice(namespace string) *discoveryv1.EndpointSlice {
-	port, name := int32(8443), "https"
-	return &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "policy-1", Labels: map[string]string{discoveryv1.LabelServiceName: "policy"}},
-		Ports:      []discoveryv1.EndpointPort{{Name: &name, Port: &port}},
-		Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}, {Addresses: []string{"10.0.0.2"}}},
-	}
 }
 
 func BenchmarkTypical(b *testing.B) {
@@ -93,8 +80,6 @@ func BenchmarkUnreachable500(b *testing.B) {
 			probes[w.Ref] = inventory.Probe{At: s.Taken.Add(time.Duration(n) * time.Minute), Answer: inventory.AnswerUnreachable, Error: "connection refused"}
 		}
 		matcher = matcher.WithProbes(probes)
-		if _, err := evaluator.Evaluate(b.Context(), matcher); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(evaluator.Evaluate(b.Context(), matcher))(b)
 	}
 }

@@ -1,11 +1,10 @@
 package classify
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
@@ -40,10 +39,7 @@ webhooks:
 // files reads the text as a file, which need not be the whole cluster.
 func files(t *testing.T, text string) *inventory.Snapshot {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "input.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := must.File(t, "input.yaml", text)
 	o, _ := manifest.Read([]string{path}, manifest.Options{})
 	for _, e := range o.Errors {
 		t.Error(e)
@@ -103,10 +99,7 @@ func TestUnknownLabels(t *testing.T) {
 				}
 			}
 			for _, namespace := range []string{"mesh", "kube-system"} {
-				r, err := admission.New(s).Request(admission.Create, inventory.Resource{Name: "pods"}, admission.Subject{Namespace: namespace})
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(admission.New(s).Request(admission.Create, inventory.Resource{Name: "pods"}, admission.Subject{Namespace: namespace}))(t)
 				if got := r.Match(s.Webhooks[0]); got.Match != test.called {
 					t.Errorf("explain says %+v in %s, want %s", got, namespace, test.called)
 				}

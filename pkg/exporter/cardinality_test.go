@@ -10,26 +10,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // catchAll is a configuration whose webhook, by one rule or by one for each of the
 // resources, is called for all of them.
 func catchAll(name string, resources ...string) *admissionv1.ValidatingWebhookConfiguration {
-	w := admissionv1.ValidatingWebhook{
-		Name:         "all." + name + ".example.com",
-		ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "gone", Name: name}},
-	}
+	w := admissionv1.ValidatingWebhook{Name: "all." + name + ".example.com", ClientConfig: kubetest.Client("gone", name)}
 	for _, resource := range resources {
-		w.Rules = append(w.Rules, admissionv1.RuleWithOperations{
-			Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-			Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{resource}},
-		})
+		w.Rules = append(w.Rules, kubetest.Rule("*", resource))
 	}
-	return &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.ValidatingWebhook{w}}
+	return kubetest.Validating(name, w)
 }
 
 // seriesOf counts the series of one configuration in a cluster with n resources.
@@ -45,10 +40,7 @@ func seriesOf(t *testing.T, c *admissionv1.ValidatingWebhookConfiguration, n int
 	for _, name := range []string{"pods", "secrets", "services", "leases"} {
 		o.Discovered = append(o.Discovered, inventory.Served{Resource: inventory.Resource{Name: name}, Version: "v1", Namespaced: true, Verbs: []string{"create"}})
 	}
-	r, err := classify.DefaultPolicy().Evaluate(t.Context(), o.Snapshot(time.Unix(0, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := reporttest.Evaluated(t, o.Snapshot(time.Unix(0, 0)))
 	var names []string
 	for _, f := range Families {
 		names = append(names, f.Name)
@@ -83,11 +75,7 @@ func evaluated(t *testing.T, n int) *classify.Report {
 	for i := range n {
 		o.Validating = append(o.Validating, catchAll(fmt.Sprintf("c%d", i), "widgets"))
 	}
-	r, err := classify.DefaultPolicy().Evaluate(t.Context(), o.Snapshot(time.Unix(0, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return reporttest.Evaluated(t, o.Snapshot(time.Unix(0, 0)))
 }
 
 // droppedOf returns how many series the families drop.
@@ -133,16 +121,9 @@ func TestEachTypeHasItsShare(t *testing.T) {
 			o.Validating = append(o.Validating, c)
 			continue
 		}
-		w := c.Webhooks[0]
-		o.Mutating = append(o.Mutating, &admissionv1.MutatingWebhookConfiguration{
-			ObjectMeta: c.ObjectMeta,
-			Webhooks:   []admissionv1.MutatingWebhook{{Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules}},
-		})
+		o.Mutating = append(o.Mutating, kubetest.Mutating(c.Name, kubetest.Reinvoked(c.Webhooks[0])))
 	}
-	r, err := classify.DefaultPolicy().Evaluate(t.Context(), o.Snapshot(time.Unix(0, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := reporttest.Evaluated(t, o.Snapshot(time.Unix(0, 0)))
 	kept := map[string][]string{}
 	for _, f := range collect(r, Bounded(20)) {
 		for _, m := range f.Metric {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -28,7 +29,7 @@ func BenchmarkChange5000(b *testing.B) {
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			o := reporttest.Crowd()
+			o := reporttest.Crowd(b)
 			for i, c := range o.Validating {
 				for n := range c.Webhooks {
 					c.Webhooks[n].ClientConfig.CABundle = fmt.Appendf(nil, "# %d %d\n%s", i, n, c.Webhooks[n].ClientConfig.CABundle)
@@ -43,11 +44,8 @@ func BenchmarkChange5000(b *testing.B) {
 			for n := 0; b.Loop(); n++ {
 				o.EndpointSlices, o.Validating = slices.Clone(o.EndpointSlices), slices.Clone(o.Validating)
 				change(&o, n)
-				var err error
 				matcher = matcher.Next(builder.Snapshot(o, reporttest.Taken))
-				if report, err = evaluator.Evaluate(b.Context(), matcher); err != nil {
-					b.Fatal(err)
-				}
+				report = must.Get(evaluator.Evaluate(b.Context(), matcher))(b)
 				h.ServeHTTP(&counter{header: http.Header{}}, httptest.NewRequest(http.MethodGet, "/metrics?name[]=webhook_auditor_findings", nil))
 			}
 			b.ReportMetric((cpuTime()-began).Seconds()*1000/float64(b.N), "ms-cpu/op")
@@ -57,7 +55,7 @@ func BenchmarkChange5000(b *testing.B) {
 
 // What the first compressed scrape after a change costs, in a cluster of 5,000 webhooks.
 func BenchmarkFirstScrape5000(b *testing.B) {
-	o := reporttest.Crowd()
+	o := reporttest.Crowd(b)
 	builder, evaluator := inventory.Builder{}, classify.NewEvaluator(classify.DefaultPolicy())
 	var matcher *admission.Matcher
 	var report *classify.Report
@@ -69,10 +67,7 @@ func BenchmarkFirstScrape5000(b *testing.B) {
 		o.Validating[7] = o.Validating[7].DeepCopy()
 		o.Validating[7].Webhooks[0].TimeoutSeconds = new(int32(5 + n%2))
 		matcher = matcher.Next(builder.Snapshot(o, reporttest.Taken))
-		var err error
-		if report, err = evaluator.Evaluate(b.Context(), matcher); err != nil {
-			b.Fatal(err)
-		}
+		report = must.Get(evaluator.Evaluate(b.Context(), matcher))(b)
 	}
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
@@ -21,10 +22,7 @@ func get(t *testing.T, h http.Handler, target string, header ...string) (int, st
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, request)
-	body, err := io.ReadAll(w.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(w.Body))(t)
 	return w.Code, string(body)
 }
 

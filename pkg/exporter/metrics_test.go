@@ -17,6 +17,8 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -45,10 +47,7 @@ func exposed(t *testing.T, r *classify.Report, names ...string) string {
 	for i, n := range names {
 		full[i] = Prefix + n
 	}
-	text, err := testutil.GatherAndFormat(NewGatherer(current(r), newRegistry()), expfmt.TypeTextPlain, full...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(testutil.GatherAndFormat(NewGatherer(current(r), newRegistry()), expfmt.TypeTextPlain, full...))(t)
 	var out strings.Builder
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(line, "#") {
@@ -66,7 +65,7 @@ func TestFamilies(t *testing.T) {
 	for _, f := range Families {
 		all = append(all, f.Name)
 	}
-	reporttest.Golden(t, "metrics.txt", []byte(exposed(t, r, append(all, seriesDropped.Name)...)))
+	golden.Compare(t, "metrics.txt", []byte(exposed(t, r, append(all, seriesDropped.Name)...)))
 }
 
 // TestContract: what rules, boards and scripts rely on. A name that goes from here
@@ -120,10 +119,7 @@ func TestLint(t *testing.T) {
 	r.Profiles[2].Webhook.Backend.Authority = authority(reporttest.Taken)
 	duration := NewEvaluationDuration()
 	duration.Observe(.001)
-	problems, err := testutil.GatherAndLint(NewGatherer(current(r), newRegistry(duration, collectorversion.NewCollector(program))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems := must.Get(testutil.GatherAndLint(NewGatherer(current(r), newRegistry(duration, collectorversion.NewCollector(program)))))(t)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
@@ -186,11 +182,7 @@ webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_name
 // gatherPedantically fails the test on what client_golang calls inconsistent.
 func gatherPedantically(t *testing.T, r *classify.Report) []*dto.MetricFamily {
 	t.Helper()
-	families, err := prometheus.Gatherers{NewGatherer(current(r), newRegistry(NewEvaluationDuration()))}.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return families
+	return must.Get(prometheus.Gatherers{NewGatherer(current(r), newRegistry(NewEvaluationDuration()))}.Gather())(t)
 }
 
 func TestConsistency(t *testing.T) {
@@ -310,9 +302,7 @@ func TestEvaluationDuration(t *testing.T) {
 	d.Observe(.003)
 	d.Observe(.004)
 	var m dto.Metric
-	if err := d.Write(&m); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, d.Write(&m))
 	if n := m.GetHistogram().GetSampleCount(); n != 2 {
 		t.Errorf("got %d evaluations, want 2", n)
 	}

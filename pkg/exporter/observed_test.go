@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // TestObserved: a registry takes the series of API servers, no more than the bound of
@@ -20,10 +22,7 @@ func TestObserved(t *testing.T) {
 	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(NewObserved(2, func() []*dto.MetricFamily { return append(ObservedServers(1, 3), calls) }))
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	var got strings.Builder
 	for _, f := range families {
 		m := f.Metric[len(f.Metric)-1]

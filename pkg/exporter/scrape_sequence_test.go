@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -24,7 +25,7 @@ import (
 // TestScrapesInARow: what is scraped after a change is what a scraper answers that knows
 // nothing of the Reports before.
 func TestScrapesInARow(t *testing.T) {
-	o := reporttest.Crowd()
+	o := reporttest.Crowd(t)
 	o.Validating = o.Validating[:12]
 	edit := func(i int, change func(*admissionv1.ValidatingWebhookConfiguration)) {
 		o.Validating[i] = o.Validating[i].DeepCopy()
@@ -88,15 +89,12 @@ func TestScrapesInARow(t *testing.T) {
 		o.EndpointSlices, o.Validating = slices.Clone(o.EndpointSlices), slices.Clone(o.Validating)
 		changes[change](random.IntN(min(10, len(o.Validating))))
 		if len(o.Validating) < 5 {
-			o.Validating = append(o.Validating, reporttest.Crowd().Validating[:10]...)
+			o.Validating = append(o.Validating, reporttest.Crowd(t).Validating[:10]...)
 		}
 		snapshot := builder.Snapshot(o, reporttest.Taken)
 		snapshot.Probes = probes
 		matcher = matcher.Next(snapshot)
-		var err error
-		if now, err = evaluator.Evaluate(t.Context(), matcher); err != nil {
-			t.Fatal(err)
-		}
+		now = must.Get(evaluator.Evaluate(t.Context(), matcher))(t)
 		if n%3 == 2 {
 			continue // not each Report is scraped
 		}

@@ -16,6 +16,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
@@ -84,10 +85,7 @@ func body(t *testing.T, w *httptest.ResponseRecorder) []byte {
 	if w.Header().Get("Content-Encoding") != "gzip" {
 		return w.Body.Bytes()
 	}
-	r, err := gzip.NewReader(w.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(gzip.NewReader(w.Body))(t)
 	r.Multistream(false)
 	out, err := io.ReadAll(r)
 	if err != nil || w.Body.Len() > 0 {

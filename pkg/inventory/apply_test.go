@@ -1,21 +1,17 @@
 package inventory_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
 func read(t *testing.T, text string) inventory.Objects {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "objects.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := must.File(t, "objects.yaml", text)
 	o, summary := manifest.Read([]string{file}, manifest.Options{})
 	if len(o.Errors) > 0 {
 		t.Fatal(o.Errors)

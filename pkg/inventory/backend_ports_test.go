@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 )
 
 // TestPortOfTwoProtocols: UDP and TCP share a port number. The API server asks
@@ -33,14 +35,9 @@ func TestPortOfTwoProtocols(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			meta := metav1.ObjectMeta{Namespace: "policy", Name: "policy"}
-			slice := &discoveryv1.EndpointSlice{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "policy-x", Labels: map[string]string{discoveryv1.LabelServiceName: "policy"}},
-				Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
-				Ports:      []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(8443))}},
-			}
 			o := Objects{
 				Services:       []*corev1.Service{{ObjectMeta: meta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.7", Ports: test.ports}}},
-				EndpointSlices: []*discoveryv1.EndpointSlice{slice},
+				EndpointSlices: []*discoveryv1.EndpointSlice{kubetest.EndpointSlice("policy", "policy", "10.0.0.1")},
 				Routing:        test.routing,
 			}
 			o.ServicesKnown.All, o.EndpointsKnown.All = true, true

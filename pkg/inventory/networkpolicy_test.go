@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // networkPolicies reads policies of namespace policy, one a line, by their specs.
@@ -20,9 +22,7 @@ func networkPolicies(t *testing.T, specs string) []*networkingv1.NetworkPolicy {
 	var out []*networkingv1.NetworkPolicy
 	for i, spec := range strings.Split(specs, "\n") {
 		p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: fmt.Sprint(i)}}
-		if err := yaml.UnmarshalStrict([]byte(spec), &p.Spec); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.UnmarshalStrict([]byte(spec), &p.Spec))
 		out = append(out, p)
 	}
 	return out

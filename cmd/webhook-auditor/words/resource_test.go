@@ -7,22 +7,16 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // withWidgets is the Matcher of a stock API server that also serves a CRD.
 func withWidgets() *admission.Matcher {
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ShortNames: []string{"wd"}},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true}},
-		},
-	}
+	crd := kubetest.CRD("example.com", "widgets", "v1")
+	crd.Spec.Names.ShortNames = []string{"wd"}
 	return admission.New(inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}.Snapshot(time.Time{}))
 }
 

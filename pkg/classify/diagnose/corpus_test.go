@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // corpusText is a row of testdata/errors.tsv.
@@ -15,10 +18,7 @@ type corpusText struct{ cause, firstStep, origin, text string }
 // written as \n.
 func readCorpus(t *testing.T) []corpusText {
 	t.Helper()
-	b, err := os.ReadFile("testdata/errors.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("testdata/errors.tsv"))(t)
 	var out []corpusText
 	for line := range strings.Lines(string(b)) {
 		if strings.HasPrefix(line, "#") {
@@ -57,10 +57,7 @@ func TestCorpusOrigins(t *testing.T) {
 	var e2e strings.Builder
 	files, _ := filepath.Glob("../../../e2e/suites/explain/*_test.go")
 	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(file))(t)
 		e2e.Write(b)
 	}
 	public := regexp.MustCompile(`^https://github\.com/[^/]+/[^/]+/(?:issues|pull)/\d+$`)
@@ -85,15 +82,11 @@ func TestCorpusOrigins(t *testing.T) {
 // TestUnrecognized: what names no webhook, or no known cause, is answered with what
 // is known of it.
 func TestUnrecognized(t *testing.T) {
-	for text, want := range map[string]string{
+	expect.Results(t, Unrecognized, map[string]string{
 		"what?":                                 "no webhook error recognized",
 		"dial tcp: connect: connection refused": `no webhook error recognized, only "connection refused", which names no webhook (where one is called: connection-refused)`,
 		`failed to call webhook: Post "https://x.y.svc:443/": proxy error from` + "\n127.0.0.1:6443 while dialing 10.42.3.16:9443, code 503: 503 Service Unavailable": `no webhook error recognized, only "proxy error from 127.0.0.1:6443 while dialing", which names no webhook (where one is called: tunnel)`,
-	} {
-		if got := Unrecognized(text); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
-	}
+	})
 	for text, want := range map[string]string{
 		call("quantum tunnelling"):               "Recognized: the name of the webhook and the URL that was called; no cause in the words that follow.",
 		`failed calling webhook "x": odd`:        "Recognized: the name of the webhook; no cause in the words that follow.",

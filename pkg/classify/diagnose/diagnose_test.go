@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
@@ -265,11 +266,7 @@ func evaluated(t *testing.T, file string) *classify.Report {
 	o, _ := manifest.Read([]string{file}, manifest.Options{})
 	o.NamespacesKnown, o.APIServicesKnown = true, true
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
-	r, err := classify.DefaultPolicy().Evaluate(t.Context(), o.Snapshot(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(classify.DefaultPolicy().Evaluate(t.Context(), o.Snapshot(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))))(t)
 }
 
 // TestChecksExist: a cause that names no check would never point at a finding.

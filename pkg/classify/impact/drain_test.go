@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -52,9 +52,7 @@ func TestEvicted(t *testing.T) {
 		for _, e := range c.Evicted {
 			got = append(got, fmt.Sprintf("%s %d of %d %s", &e.Workload, e.Pods, e.Workload.Replicas, e.BlockedBy))
 		}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Error(diff)
-		}
+		expect.Equal(t, tt.want, got)
 		if risks := c.Evicted[0].Risks; len(risks) != 2 || !strings.Contains(risks[0], "readinessProbe") || !strings.Contains(risks[1], "preStop") {
 			t.Errorf("risks %q", risks)
 		}

@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -21,20 +22,15 @@ func hooks(n int, edit func(i int, w *admissionv1.ValidatingWebhook)) inventory.
 	o := inventory.Objects{NamespacesKnown: true}
 	for i := range n {
 		w := admissionv1.ValidatingWebhook{
-			Name:         fmt.Sprintf("hook-%04d.example.com", i),
-			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://hooks.example.com/")},
-			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs"}},
-			}},
+			Name:           fmt.Sprintf("hook-%04d.example.com", i),
+			ClientConfig:   admissionv1.WebhookClientConfig{URL: new("https://hooks.example.com/")},
+			Rules:          []admissionv1.RuleWithOperations{kubetest.Rule("batch", "jobs", admissionv1.Create)},
 			TimeoutSeconds: new(int32(5)),
 		}
 		if edit != nil {
 			edit(i, &w)
 		}
-		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("policy-%04d", i)}, Webhooks: []admissionv1.ValidatingWebhook{w},
-		})
+		o.Validating = append(o.Validating, kubetest.Validating(fmt.Sprintf("policy-%04d", i), w))
 	}
 	return o
 }
@@ -90,7 +86,7 @@ func TestHistoryOfNothing(t *testing.T) {
 		return evaluate(t, b.Snapshot(o, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 	}
 	first := report(o)
-	o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "new"}})
+	o.Namespaces = append(o.Namespaces, kubetest.Namespace("new", nil))
 	second := report(o)
 	if n := testing.AllocsPerRun(100, func() { h.Observe(context.Background(), first, second) }); n > 0 {
 		t.Errorf("%v allocations", n)

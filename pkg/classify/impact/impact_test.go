@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
@@ -41,23 +43,13 @@ func objects(t *testing.T, file string) inventory.Objects {
 
 func evaluate(t *testing.T, s *inventory.Snapshot) *classify.Report {
 	t.Helper()
-	r, err := classify.DefaultPolicy().Evaluate(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(classify.DefaultPolicy().Evaluate(t.Context(), s))(t)
 }
 
 func consequences(t *testing.T, c Change, r *classify.Report) *Consequences {
 	t.Helper()
-	if err := c.Check(r.Snapshot); err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.Evaluate(t.Context(), classify.DefaultPolicy(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	must.Succeed(t, c.Check(r.Snapshot))
+	return must.Get(c.Evaluate(t.Context(), classify.DefaultPolicy(), r))(t)
 }
 
 var (
@@ -146,9 +138,7 @@ func TestChange(t *testing.T) {
 			if name == "a configuration" { // its findings go with it
 				got = slices.DeleteFunc(got, func(line string) bool { return strings.HasPrefix(line, "-") })
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Error(diff)
-			}
+			expect.Equal(t, c.want, got)
 			if diff := cmp.Diff(cluster(t, "testdata/cluster.yaml").Snapshot.Services, r.Snapshot.Services); diff != "" {
 				t.Errorf("the Snapshot was written to: %s", diff)
 			}
@@ -167,9 +157,7 @@ func TestRecovery(t *testing.T) {
 	}
 	c := consequences(t, Change{Services: []inventory.Key{injector, policy}}, evaluate(t, snapshot(o)))
 	got := summary(c)[len(summary(c))-2:]
-	if diff := cmp.Diff([]string{"1. [policy/policy]", "2. [inject/injector]"}, got); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, []string{"1. [policy/policy]", "2. [inject/injector]"}, got)
 }
 
 // TestStuck: a webhook that refuses what its own Pods need to start, or to be called,
@@ -241,9 +229,7 @@ func TestFilesWithoutServices(t *testing.T) {
 func TestNodeWithoutEndpoints(t *testing.T) {
 	r := cluster(t, "testdata/cluster.yaml")
 	c := Change{Nodes: []string{"a", "idle"}}
-	if got := c.Missing(r.Snapshot); !slices.Equal(got, []string{"idle"}) {
-		t.Errorf("missing are %v", got)
-	}
+	expect.Equal(t, []string{"idle"}, c.Missing(r.Snapshot))
 	c = Change{Nodes: []string{"idle"}, Existing: []string{"idle"}}
 	if got := summary(consequences(t, c, r)); len(got) != 0 {
 		t.Errorf("got %v", got)

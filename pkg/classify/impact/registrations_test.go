@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -283,9 +284,7 @@ func TestRegistrations(t *testing.T) {
 					got = append(got, w.Sentences()...)
 				}
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("sentences (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, test.want, got)
 		})
 	}
 }
@@ -340,9 +339,7 @@ func TestOrderChanges(t *testing.T) {
 		"b": {"is called after c now, and was before"},
 		"c": {"is called before a, b now, and was after"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, got)
 	now.Webhooks = was.Webhooks[1:]
 	if changes := Registrations(matcher(was), matcher(now))[0].Webhooks; len(changes) != 1 || changes[0].Edit != Deleted {
 		t.Errorf("without the first one: %+v", changes)

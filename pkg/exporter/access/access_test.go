@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 )
 
 // server is an API server that knows one token and lets one user scrape, and
@@ -125,9 +126,7 @@ func TestWhoMayScrape(t *testing.T) {
 func TestCertificatesAreAuthenticated(t *testing.T) {
 	s := newServer()
 	s.get("/metrics", "", "monitor")
-	if diff := cmp.Diff([]string{"system:masters", "system:authenticated"}, s.asked.Groups); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	expect.Equal(t, []string{"system:masters", "system:authenticated"}, s.asked.Groups)
 }
 
 // TestSchemeInAnyCase, as RFC 9110 has it. No OnReview need be set.
@@ -272,7 +271,5 @@ func TestReviewedUserIsWhole(t *testing.T) {
 		Extra:                 map[string]authorizationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"prometheus-0"}},
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"},
 	}
-	if diff := cmp.Diff(want, s.asked); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	expect.Equal(t, want, s.asked)
 }

@@ -2,20 +2,18 @@ package access
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/certtest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // authority is a CA with a user that it certified.
@@ -26,30 +24,15 @@ type authority struct {
 
 func newAuthority(t *testing.T) authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sign := func(template, parent *x509.Certificate) []byte {
-		template.SerialNumber, template.NotAfter = big.NewInt(1), time.Now().Add(time.Hour)
-		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return der
-	}
-	ca := &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: sign(ca, ca)})
-	user := sign(&x509.Certificate{Subject: pkix.Name{CommonName: "prometheus"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, ca)
+	ca := certtest.NewAuthority(t, time.Now().Add(time.Hour))
+	user := ca.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "prometheus"}, NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	config := &tls.Config{
 		InsecureSkipVerify: true,
 		ClientSessionCache: tls.NewLRUClientSessionCache(1),
 		// It is sent whatever CAs the server names.
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return &tls.Certificate{Certificate: [][]byte{user}, PrivateKey: key}, nil
-		},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &user, nil },
 	}
-	return authority{bundle, &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}}
+	return authority{ca.Bundle, &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}}
 }
 
 // verified reports whether the server verifies the user.
@@ -91,12 +74,8 @@ func TestClientCAIsReloaded(t *testing.T) {
 		{bundle: first.bundle, first: true},
 	} {
 		changed := time.Now().Add(time.Duration(i) * time.Minute)
-		if err := os.WriteFile(ca.File, step.bundle, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(ca.File, changed, changed); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, ca.File, string(step.bundle))
+		must.Succeed(t, os.Chtimes(ca.File, changed, changed))
 		if one, other := first.verified(t, server.URL), second.verified(t, server.URL); one != step.first || other != step.second {
 			t.Errorf("step %d: the first CA's user is verified: %v, the second's: %v", i, one, other)
 		}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // observedPair is a KeyPair with what it reported, and its clock.
@@ -39,31 +41,19 @@ func newPair(t *testing.T) *observedPair {
 
 func (p *observedPair) get(t *testing.T) *tls.Certificate {
 	t.Helper()
-	c, err := p.Get(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(p.Get(nil))(t)
 }
 
 // write writes a pair of its own into the files.
 func (p *observedPair) write(t *testing.T) {
 	t.Helper()
-	made, err := (&SelfSigned{Names: []string{"from.files"}, Now: time.Now}).get()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get((&SelfSigned{Names: []string{"from.files"}, Now: time.Now}).get())(t)
+	key := must.Get(x509.MarshalPKCS8PrivateKey(made.PrivateKey))(t)
 	for file, block := range map[string]*pem.Block{
 		p.CertFile: {Type: "CERTIFICATE", Bytes: made.Certificate[0]},
 		p.KeyFile:  {Type: "PRIVATE KEY", Bytes: key},
 	} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, file, string(pem.EncodeToMemory(block)))
 	}
 }
 
@@ -108,9 +98,7 @@ func TestSelfSignedCertificateIsRenewed(t *testing.T) {
 func TestFilesTakeOver(t *testing.T) {
 	p := newPair(t)
 	own := p.get(t)
-	if err := os.WriteFile(p.CertFile, []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, p.CertFile, "half")
 	if p.get(t) != own {
 		t.Error("half a pair is no reason for another certificate")
 	}
@@ -119,9 +107,7 @@ func TestFilesTakeOver(t *testing.T) {
 	if given == own || given.Leaf.DNSNames[0] != "from.files" {
 		t.Errorf("still serving with %v", given.Leaf.DNSNames)
 	}
-	if err := os.Remove(p.KeyFile); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(p.KeyFile))
 	if p.get(t) != given {
 		t.Error("the last good pair is no longer in use")
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // issuer signs tokens, and publishes its key.
@@ -26,25 +28,15 @@ type issuer struct {
 
 func newIssuer(t *testing.T, id string) *issuer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return &issuer{key: key, id: id}
 }
 
 // token is one of a ServiceAccount, with so long to live.
 func (a *issuer) token(t *testing.T, account string, expiry time.Time) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: a.key, KeyID: a.id}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := jwt.Signed(signer).Claims(jwt.Claims{Subject: "system:serviceaccount:" + account, Expiry: jwt.NewNumericDate(expiry)}).Serialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
+	signer := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: a.key, KeyID: a.id}}, nil))(t)
+	return must.Get(jwt.Signed(signer).Claims(jwt.Claims{Subject: "system:serviceaccount:" + account, Expiry: jwt.NewNumericDate(expiry)}).Serialize())(t)
 }
 
 func (a *issuer) keys(context.Context) ([]byte, error) {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // The paths of what a Writer writes.
@@ -137,10 +139,9 @@ func (a *apiServer) conditions(t *testing.T, path string) []metav1.Condition {
 	t.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	text, err := json.Marshal(a.objects[path]["status"])
-	must(t, err)
+	text := must.Get(json.Marshal(a.objects[path]["status"]))(t)
 	var status struct{ Conditions []metav1.Condition }
-	must(t, json.Unmarshal(text, &status))
+	must.Succeed(t, json.Unmarshal(text, &status))
 	return status.Conditions
 }
 

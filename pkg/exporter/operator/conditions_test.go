@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -87,18 +88,12 @@ func TestErrorsRollUpAfterTheInertia(t *testing.T) {
 		t.Run(c.check, func(t *testing.T) {
 			r := reportOf(t, c.check, c.webhook)
 			first := evaluated(r, nil, patient)
-			if diff := cmp.Diff([]string{c.condition + "=True " + c.reason}, states(first)); diff != "" {
-				t.Errorf("at once: -want +got\n%s", diff)
-			}
+			expect.Equal(t, []string{c.condition + "=True " + c.reason}, states(first))
 			second := evaluated(later(r, 2*time.Minute), first, patient)
 			want := []string{"Degraded=True " + c.condition + "_" + c.reason, c.condition + "=True " + c.reason}
-			if diff := cmp.Diff(want, states(second)); diff != "" {
-				t.Errorf("after the inertia: -want +got\n%s", diff)
-			}
+			expect.Equal(t, want, states(second))
 			cured := &classify.Report{Snapshot: later(r, 3*time.Minute).Snapshot}
-			if diff := cmp.Diff([]string(nil), states(evaluated(cured, second, patient))); diff != "" {
-				t.Errorf("after the cure: -want +got\n%s", diff)
-			}
+			expect.Equal(t, []string(nil), states(evaluated(cured, second, patient)))
 		})
 	}
 }
@@ -119,13 +114,9 @@ func TestConversionThatBlocksControllers(t *testing.T) {
 	r := reportOf(t, "service-missing", widgets("example.com", "v1beta1", "v1"))
 	first := evaluated(r, nil, patient)
 	errs := []string{"CRDConversionWebhookConfigurationError=True WebhookServiceNotFound", "ResourceControllersError=True ConversionBlocksControllers"}
-	if diff := cmp.Diff(errs, states(first)); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	expect.Equal(t, errs, states(first))
 	want := append([]string{"Degraded=True CRDConversionWebhookConfigurationError_WebhookServiceNotFound::ResourceControllersError_ConversionBlocksControllers"}, errs...)
-	if diff := cmp.Diff(want, states(evaluated(later(r, 2*time.Minute), first, patient))); diff != "" {
-		t.Errorf("after the inertia: -want +got\n%s", diff)
-	}
+	expect.Equal(t, want, states(evaluated(later(r, 2*time.Minute), first, patient)))
 }
 
 // TestConversionThatOnlyClientsNeed: it is an error of the operator and does not
@@ -136,9 +127,7 @@ func TestConversionThatOnlyClientsNeed(t *testing.T) {
 	first := evaluated(clients, nil, patient)
 	hourLater := evaluated(later(clients, time.Hour), first, patient)
 	want := []string{"CRDConversionWebhookConfigurationError=True WebhookServiceNotFound"}
-	if diff := cmp.Diff(want, states(hourLater)); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	expect.Equal(t, want, states(hourLater))
 
 	both := later(clients, time.Hour)
 	controllers := reportOf(t, "service-missing", widgets("controllers.example.com", "v1beta1", "v1"))
@@ -271,9 +260,7 @@ func TestUnknownWhileItCannotRead(t *testing.T) {
 	errs := []inventory.Error{{Object: "mutatingwebhookconfigurations.admissionregistration.k8s.io", Message: "list is forbidden"}}
 	got := states(evaluated(&classify.Report{Snapshot: &inventory.Snapshot{Taken: noon}, Errors: errs}, nil, patient))
 	want := []string{"VirtualResourceAdmissionError=Unknown CannotRead", "MutatingAdmissionWebhookConfigurationError=Unknown CannotRead"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	expect.Equal(t, want, got)
 }
 
 // TestAFastClockDoesNotDelay: a transition stamped ten minutes ahead by another

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,25 +15,19 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // down is a Report on a webhook whose Service is missing.
 func down() *classify.Report {
+	policy := kubetest.Validating("policy", kubetest.Webhook("pods.policy.example.com", kubetest.Client("policy", "gone"), kubetest.Rule("batch", "jobs", "CREATE")))
+	policy.UID = "1234"
 	return reported(inventory.Objects{
-		Validating: []*admissionv1.ValidatingWebhookConfiguration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "policy", UID: "1234"},
-			Webhooks: []admissionv1.ValidatingWebhook{{
-				Name:                    "pods.policy.example.com",
-				AdmissionReviewVersions: []string{"v1"},
-				ClientConfig:            admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "gone"}},
-				Rules: []admissionv1.RuleWithOperations{{
-					Operations: []admissionv1.OperationType{"CREATE"},
-					Rule:       admissionv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs"}},
-				}},
-			}},
-		}},
+		Validating:    []*admissionv1.ValidatingWebhookConfiguration{policy},
 		ServicesKnown: inventory.Coverage{All: true},
 	}.Snapshot(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)))
 }
@@ -75,10 +68,7 @@ func (q *queueOf) report(r *classify.Report, taken time.Time) error {
 // recordedEvents are the Events that the API server has.
 func (q *queueOf) recordedEvents(t *testing.T) []corev1.Event {
 	t.Helper()
-	list, err := q.kube.CoreV1().Events(eventNamespace).List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(q.kube.CoreV1().Events(eventNamespace).List(context.Background(), metav1.ListOptions{}))(t)
 	return list.Items
 }
 
@@ -95,17 +85,10 @@ func (q *queueOf) posts() int {
 
 var eventsBegin = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestEventsOfCriticalFindings(t *testing.T) {
 	q := newQueue()
 	for i, r := range []*classify.Report{down(), down(), up()} {
-		must(t, q.report(r, eventsBegin.Add(time.Duration(i)*time.Second)))
+		must.Succeed(t, q.report(r, eventsBegin.Add(time.Duration(i)*time.Second)))
 	}
 	var got []string
 	for _, e := range q.recordedEvents(t) {
@@ -116,9 +99,7 @@ func TestEventsOfCriticalFindings(t *testing.T) {
 		corev1.EventTypeNormal + " CriticalFindingGone ValidatingWebhookConfiguration policy service-missing",
 		corev1.EventTypeWarning + " CriticalFinding ValidatingWebhookConfiguration policy service-missing",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	expect.Equal(t, want, got)
 }
 
 // TestRestartsRepeatNoEvents: what stood before a restart has its Event.
@@ -126,7 +107,7 @@ func TestRestartsRepeatNoEvents(t *testing.T) {
 	q := newQueue()
 	for restart := range 3 {
 		q.eventQueue = newEventQueue()
-		must(t, q.report(down(), eventsBegin.Add(time.Duration(restart)*time.Hour)))
+		must.Succeed(t, q.report(down(), eventsBegin.Add(time.Duration(restart)*time.Hour)))
 	}
 	if n := len(q.recordedEvents(t)); n != 1 {
 		t.Errorf("%d events, want one", n)
@@ -144,7 +125,7 @@ func TestEventsOutliveAnOutage(t *testing.T) {
 		}
 	}
 	q.kube.ReactionChain = q.kube.ReactionChain[1:]
-	must(t, q.report(up(), eventsBegin.Add(time.Minute)))
+	must.Succeed(t, q.report(up(), eventsBegin.Add(time.Minute)))
 	if n := len(q.recordedEvents(t)); n != 2 {
 		t.Errorf("%d events, want one of the coming and one of the going", n)
 	}
@@ -190,7 +171,7 @@ func (q *queueOf) contradicted(t *testing.T) []string {
 func TestEventsAfterAStorm(t *testing.T) {
 	const webhooks, few, step = 56, 7, 100 * time.Millisecond
 	q, now := newQueue(), eventsBegin
-	must(t, q.report(up(), now))
+	must.Succeed(t, q.report(up(), now))
 	r := many(webhooks)
 	all, present := r.Findings, map[int]bool{}
 	for i := range int(time.Minute / step) {
@@ -206,14 +187,14 @@ func TestEventsAfterAStorm(t *testing.T) {
 		storm := *r
 		storm.Findings = found
 		now = now.Add(step)
-		must(t, q.report(&storm, now))
+		must.Succeed(t, q.report(&storm, now))
 	}
 	if len(q.contradicted(t)) == 0 {
 		t.Error("all Events are right already, so the test shows nothing")
 	}
 	for range 150 {
 		now = now.Add(time.Second)
-		must(t, q.report(up(), now))
+		must.Succeed(t, q.report(up(), now))
 	}
 	if left := q.contradicted(t); len(left) > 0 {
 		t.Errorf("critical by their last Event are %v", left)
@@ -223,13 +204,13 @@ func TestEventsAfterAStorm(t *testing.T) {
 // TestEventsOfWhatIsUnknown: after a restart, what cannot be read has not gone.
 func TestEventsOfWhatIsUnknown(t *testing.T) {
 	q := newQueue()
-	must(t, q.report(down(), eventsBegin))
+	must.Succeed(t, q.report(down(), eventsBegin))
 	q.eventQueue = newEventQueue()
 	q.begin(q.recordedEvents(t))
 	unread := up()
 	unread.Snapshot.Errors = []inventory.Error{{Object: "services"}}
 	for i, r := range []*classify.Report{unread, up()} {
-		must(t, q.report(r, eventsBegin.Add(time.Duration(i+1)*eventWindow)))
+		must.Succeed(t, q.report(r, eventsBegin.Add(time.Duration(i+1)*eventWindow)))
 		if n := len(q.recordedEvents(t)); n != 1+i {
 			t.Errorf("%d Events after Report %d, want %d", n, i, 1+i)
 		}
@@ -240,7 +221,7 @@ func TestEventsOfWhatIsUnknown(t *testing.T) {
 // and the first Event says how many they are.
 func TestEventsAreBounded(t *testing.T) {
 	q := newQueue()
-	must(t, q.report(many(1000), eventsBegin))
+	must.Succeed(t, q.report(many(1000), eventsBegin))
 	events := q.recordedEvents(t)
 	if len(events) != maxEvents {
 		t.Errorf("%d events, want %d", len(events), maxEvents)
@@ -258,12 +239,12 @@ func TestFlappingCostsFewEvents(t *testing.T) {
 	q := newQueue()
 	const flaps, minutes = 138, 3
 	reports := []*classify.Report{down(), up()}
-	must(t, q.report(up(), eventsBegin.Add(-time.Hour)))
+	must.Succeed(t, q.report(up(), eventsBegin.Add(-time.Hour)))
 	for i := range 2 * flaps * minutes {
-		must(t, q.report(reports[i%2], eventsBegin.Add(time.Duration(i)*time.Minute/(2*flaps))))
+		must.Succeed(t, q.report(reports[i%2], eventsBegin.Add(time.Duration(i)*time.Minute/(2*flaps))))
 	}
-	must(t, q.report(down(), eventsBegin.Add(minutes*time.Minute-time.Millisecond)))
-	must(t, q.report(down(), eventsBegin.Add((minutes+1)*time.Minute)))
+	must.Succeed(t, q.report(down(), eventsBegin.Add(minutes*time.Minute-time.Millisecond)))
+	must.Succeed(t, q.report(down(), eventsBegin.Add((minutes+1)*time.Minute)))
 	events := q.recordedEvents(t)
 	if q.posts() > 2*(minutes+1) || len(events) != q.posts() {
 		t.Errorf("%d posts recorded %d Events, want at most %d, none refused", q.posts(), len(events), 2*(minutes+1))

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 const namespace = "webhook-auditor"
@@ -90,9 +92,7 @@ func TestACleanStopHandsOver(t *testing.T) {
 	r := newReplicas()
 	want(t, "at first", r.a, true)
 	want(t, "at first", r.b, false)
-	if err := r.a.release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.a.release(context.Background()))
 	want(t, "at once", r.b, true)
 }
 
@@ -159,9 +159,7 @@ func TestOneWinsTheRace(t *testing.T) {
 	r := newReplicas()
 	holder, seconds := "gone", int32(15)
 	stale := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: manager, Namespace: namespace}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds}}
-	if err := r.kube.Tracker().Add(stale); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.kube.Tracker().Add(stale))
 	want(t, "before it expired", r.a, false)
 	want(t, "before it expired", r.b, false)
 	r.pass(leaseDuration + time.Second)

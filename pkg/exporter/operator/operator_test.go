@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +14,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
@@ -37,12 +38,9 @@ func newReplica(t *testing.T, a *apiServer, c *clock, identity string) *replica 
 	t.Helper()
 	r := &replica{clock: c, tracker: NewTracker(TrackerOptions{RollUp: RollUpOn, Inertia: 2 * time.Minute, Version: version})}
 	config := &rest.Config{Host: a.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-	d, err := dynamic.NewForConfig(config)
-	must(t, err)
-	core, err := client.Group(config, nil, corev1.SchemeGroupVersion)
-	must(t, err)
-	coordination, err := client.Group(config, nil, coordinationv1.SchemeGroupVersion)
-	must(t, err)
+	d := must.Get(dynamic.NewForConfig(config))(t)
+	core := must.Get(client.Group(config, nil, corev1.SchemeGroupVersion))(t)
+	coordination := must.Get(client.Group(config, nil, coordinationv1.SchemeGroupVersion))(t)
 	r.Writer = newWriter(clients{d, core, coordination}, Options{
 		Identity: identity, Namespace: namespace, Version: version, Tracker: r.tracker,
 		Outcome: func(failed int, failing error) {
@@ -167,7 +165,7 @@ func TestTakeOverContinues(t *testing.T) {
 	r.observes(down())
 	r.passes(10 * time.Minute)
 	want := statusesOf(r.current())
-	must(t, r.lease.release(t.Context()))
+	must.Succeed(t, r.lease.release(t.Context()))
 	other := newReplica(t, a, c, "b")
 	other.observes(down())
 	for name, conditions := range map[string][]metav1.Condition{"scrape": other.current(), "cluster": a.conditions(t, webhookAuditPath)} {
@@ -287,9 +285,7 @@ func TestOwnerIsRefused(t *testing.T) {
 	if n := a.count(owners...); n < 2*2 || n > 2*3 || r.failed != n {
 		t.Errorf("the owner of two targets was tried %d times in 11 minutes and %d failures counted, want each no more than once in %s", n, r.failed, resyncPeriod)
 	}
-	if diff := cmp.Diff(statusesOf(r.current()), statusesOf(a.conditions(t, clusterOperatorPath))); diff != "" {
-		t.Errorf("the status was not written: -want +got\n%s", diff)
-	}
+	expect.Equal(t, statusesOf(r.current()), statusesOf(a.conditions(t, clusterOperatorPath)))
 	a.refuse = nil
 	r.passes(resyncPeriod + leaseInterval)
 	if last := r.failing[len(r.failing)-1]; last != "" {
@@ -375,9 +371,7 @@ func TestEventsOutliveARestart(t *testing.T) {
 	for _, e := range a.events() {
 		reasons[e.(map[string]any)["reason"].(string)]++
 	}
-	if want := (map[string]int{"CriticalFinding": 2, "CriticalFindingGone": 1}); !maps.Equal(reasons, want) {
-		t.Errorf("Events are %v, want %v", reasons, want)
-	}
+	expect.Equal(t, (map[string]int{"CriticalFinding": 2, "CriticalFindingGone": 1}), reasons)
 }
 
 // TestUnservedTarget: where there are no ClusterOperators, nothing fails.

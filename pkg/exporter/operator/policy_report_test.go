@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -63,9 +63,7 @@ func TestPolicyReport(t *testing.T) {
 	writes := "PATCH " + clusterReportPath
 	r.finds(down())
 	want := []string{"service-missing fail critical ValidatingWebhookConfiguration policy 1234"}
-	if diff := cmp.Diff(want, a.listed(clusterReportPath)); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	expect.Equal(t, want, a.listed(clusterReportPath))
 	for range 10 {
 		c.pass(writeInterval)
 		r.finds(down())
@@ -95,7 +93,7 @@ func TestOneReplicaWritesThePolicyReport(t *testing.T) {
 	if got := a.listed(clusterReportPath); other.leading || len(got) != 0 {
 		t.Errorf("the other replica leads: %t, and wrote %q", other.leading, got)
 	}
-	must(t, leader.lease.release(t.Context()))
+	must.Succeed(t, leader.lease.release(t.Context()))
 	other.passes(leaseInterval)
 	if got := a.listed(clusterReportPath); !other.leading || len(got) != 1 {
 		t.Errorf("it took over: %t, and wrote %q", other.leading, got)
@@ -146,10 +144,8 @@ func TestPolicyReportIsBounded(t *testing.T) {
 			one := r.Findings[0]
 			one.Message, one.Fix = text, text
 			r.Findings = slices.Repeat([]*classify.Finding{one}, 2*maxResults)
-			list, err := results(&r)
-			must(t, err)
-			written, err := json.Marshal(list)
-			must(t, err)
+			list := must.Get(results(&r))(t)
+			written := must.Get(json.Marshal(list))(t)
 			left := len(r.Findings) - (len(list) - 1)
 			if len(list) > maxResults+1 || len(written) > 5*maxResultBytes/4 {
 				t.Errorf("%d results of %d bytes", len(list), len(written))

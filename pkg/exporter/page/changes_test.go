@@ -35,11 +35,11 @@ func waiting(t *testing.T, name string, seconds int32) *classify.Report {
 	w.TimeoutSeconds = new(seconds)
 	meta := metav1.ObjectMeta{Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm", Time: new(metav1.NewTime(reporttest.Taken.Add(-time.Minute)))}}}
 	o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: meta, Webhooks: []admissionv1.ValidatingWebhook{w}}}}
-	return evaluated(t, o.Snapshot(reporttest.Taken))
+	return reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))
 }
 
 func TestChanges(t *testing.T) {
-	none := evaluated(t, inventory.Objects{}.Snapshot(reporttest.Taken))
+	none := reporttest.Evaluated(t, inventory.Objects{}.Snapshot(reporttest.Taken))
 	taken := `<time datetime="` + reporttest.Taken.UTC().Format(time.RFC3339) + `">`
 	var many []*classify.Report
 	for i := range int32(300) {
@@ -61,26 +61,22 @@ func TestChanges(t *testing.T) {
 		{"the last page", "/changes?page=99", many, []string{"196–200 of 200", `rel="prev"`}, []string{`rel="next"`}},
 		{"of one configuration", "/changes?configuration=other", many, []string{"configuration other alone", "No registration changed"}, nil},
 	} {
-		status, body, _ := get(t, serveChanges(t, test.reports...), test.target)
-		if status != http.StatusOK {
-			t.Errorf("%s: %d", test.name, status)
-		}
-		for _, want := range test.wants {
-			if !strings.Contains(body, want) {
-				t.Errorf("%s: no %q in:\n%s", test.name, want, body)
+		t.Run(test.name, func(t *testing.T) {
+			h := serveChanges(t, test.reports...)
+			serves(t, h, http.StatusOK, map[string][]string{test.target: test.wants})
+			_, body, _ := get(t, h, test.target)
+			for _, not := range test.nots {
+				if strings.Contains(body, not) {
+					t.Errorf("%q in:\n%s", not, body)
+				}
 			}
-		}
-		for _, not := range test.nots {
-			if strings.Contains(body, not) {
-				t.Errorf("%s: %q in:\n%s", test.name, not, body)
-			}
-		}
+		})
 	}
 }
 
 // TestChangesOfHostileNames: what changes is shown as text, and of bounded size.
 func TestChangesOfHostileNames(t *testing.T) {
-	none := evaluated(t, inventory.Objects{}.Snapshot(reporttest.Taken))
+	none := reporttest.Evaluated(t, inventory.Objects{}.Snapshot(reporttest.Taken))
 	for name, r := range map[string]*classify.Report{"hostile": hostile(t), "longest names": longest(t)} {
 		_, body, _ := get(t, serveChanges(t, none, r, none), "/changes")
 		if strings.Contains(body, "<img") || strings.Contains(body, "<script>alert") || len(body) > maxBytes {

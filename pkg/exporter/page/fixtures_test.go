@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -25,7 +26,7 @@ const attack = `"><script>alert(1)</script><img src=x onerror=alert(2)>'{{.}}jav
 func hostileObjects() inventory.Objects {
 	o := inventory.Objects{NamespacesKnown: true}
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
-	o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: attack, Labels: map[string]string{"a": attack}}})
+	o.Namespaces = append(o.Namespaces, kubetest.Namespace(attack, map[string]string{"a": attack}))
 	o.Services = append(o.Services, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: attack, Name: attack},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{attack: attack}, Ports: []corev1.ServicePort{{Name: attack, Port: 443}}},
@@ -47,29 +48,20 @@ func hostileObjects() inventory.Objects {
 	}
 	byURL := validating(".", attack, "configmaps")
 	byURL.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://" + attack), CABundle: []byte(attack)}
-	o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ".."}, Webhooks: []admissionv1.ValidatingWebhook{byURL}})
+	o.Validating = append(o.Validating, kubetest.Validating("..", byURL))
 	return o
 }
 
 // validating is a webhook that a Service of that name in a namespace of that name
 // serves.
 func validating(name, backend, resource string) admissionv1.ValidatingWebhook {
-	return admissionv1.ValidatingWebhook{
-		Name:         name,
-		ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: backend, Name: backend}},
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{resource}},
-		}},
-		SideEffects:             new(admissionv1.SideEffectClassNone),
-		AdmissionReviewVersions: []string{"v1"},
-	}
+	return kubetest.Webhook(name, kubetest.Client(backend, backend), kubetest.Rule("", resource))
 }
 
 // large is the cluster of 5,000 webhooks that the measurements of metrics use.
 func large(t testing.TB) *classify.Report {
 	t.Helper()
-	return evaluated(t, reporttest.Crowd().Snapshot(reporttest.Taken))
+	return reporttest.Evaluated(t, reporttest.Crowd(t).Snapshot(reporttest.Taken))
 }
 
 // longest are large as well: names of the maximum length, each webhook called for
@@ -80,21 +72,18 @@ func longest(t testing.TB) *classify.Report {
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	for i := range 2000 {
 		name := fmt.Sprintf("%04d%s", i, strings.Repeat("n", 59))
-		o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}})
+		o.Namespaces = append(o.Namespaces, kubetest.Namespace(name, map[string]string{corev1.LabelMetadataName: name}))
 	}
 	for i := range 500 {
-		c := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%04d%s", i, strings.Repeat("c", 249))}}
+		c := kubetest.Mutating(fmt.Sprintf("%04d%s", i, strings.Repeat("c", 249)))
 		for n := range 10 {
 			v := validating(fmt.Sprintf("%02d%s", n, strings.Repeat("h", 251)), fmt.Sprintf("%04d%s", i, strings.Repeat("s", 59)), "*")
 			v.Rules[0].APIGroups = []string{"*"}
-			c.Webhooks = append(c.Webhooks, admissionv1.MutatingWebhook{
-				Name: v.Name, ClientConfig: v.ClientConfig, Rules: v.Rules, SideEffects: v.SideEffects,
-				AdmissionReviewVersions: v.AdmissionReviewVersions, ReinvocationPolicy: new(admissionv1.IfNeededReinvocationPolicy),
-			})
+			c.Webhooks = append(c.Webhooks, kubetest.Reinvoked(v))
 		}
 		o.Mutating = append(o.Mutating, c)
 	}
-	return evaluated(t, o.Snapshot(reporttest.Taken))
+	return reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))
 }
 
 // entangled is a cluster of 5,000 webhooks with failurePolicy Fail on Pods, each
@@ -106,17 +95,16 @@ func entangled(t testing.TB, selects func(i, n int) metav1.LabelSelectorRequirem
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	for i := range n {
 		name, labels := team(i), map[string]string{"app": "policy"}
-		o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}})
-		o.Services = append(o.Services, &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name},
-			Spec:       corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
-		})
+		o.Namespaces = append(o.Namespaces, kubetest.Namespace(name, map[string]string{corev1.LabelMetadataName: name}))
+		service := kubetest.Service(name, name)
+		service.Spec.Selector = labels
+		o.Services = append(o.Services, service)
 		o.Pods = append(o.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name, Labels: labels}})
 		w := validating("pods."+name+".example.com", name, "pods")
 		w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{selects(i, n)}}
-		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.ValidatingWebhook{w}})
+		o.Validating = append(o.Validating, kubetest.Validating(name, w))
 	}
-	return evaluated(t, o.Snapshot(reporttest.Taken))
+	return reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))
 }
 
 func team(i int) string { return fmt.Sprintf("team-%05d", i) }

@@ -16,6 +16,9 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
@@ -25,21 +28,12 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
-func evaluated(t testing.TB, s *inventory.Snapshot) *classify.Report {
-	t.Helper()
-	r, err := classify.DefaultPolicy().Evaluate(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 // demo is the cluster of make demo, as far as its manifests go.
 func demo(t testing.TB) *classify.Report {
 	t.Helper()
 	objects, _ := manifest.Read([]string{"../../../e2e/demo"}, manifest.Options{})
 	objects.NamespacesKnown, objects.ServicesKnown.All, objects.EndpointsKnown.All = true, true, true
-	return evaluated(t, objects.Snapshot(reporttest.Taken))
+	return reporttest.Evaluated(t, objects.Snapshot(reporttest.Taken))
 }
 
 var options = Options{
@@ -68,12 +62,24 @@ func get(t testing.TB, h http.Handler, target string) (int, string, http.Header)
 	return w.Code, w.Body.String(), w.Header()
 }
 
+// serves compares pages with the texts that each must have.
+func serves(t *testing.T, h http.Handler, status int, pages map[string][]string) {
+	t.Helper()
+	for target, wants := range pages {
+		t.Run(target, func(t *testing.T) {
+			got, body, _ := get(t, h, target)
+			if got != status {
+				t.Errorf("status %d, want %d", got, status)
+			}
+			expect.Contains(t, body, wants...)
+		})
+	}
+}
+
 func file(t testing.TB, r *classify.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteFile(t.Context(), &b, r, showAll, options); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, WriteFile(t.Context(), &b, r, showAll, options))
 	return b.String()
 }
 
@@ -105,7 +111,7 @@ func TestPanicClosesNoPages(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	h := serve(demo(t))
-	for target, wants := range map[string][]string{
+	serves(t, h, http.StatusOK, map[string][]string{
 		"/": {
 			">documentation on GitHub</a>", "<title>Overview · webhook-auditor</title>", "12 s</span> ago", `href="./checks/service-missing"`, "kubectl delete",
 			`href="./webhooks?severity=critical"`, "v1.2.3", `<a href="./" aria-current="page">Overview</a>`,
@@ -148,38 +154,18 @@ func TestPages(t *testing.T) {
 		"/assets/page.css":                           {":root"},
 		"/assets/page.js":                            {"'use strict'"},
 		"/assets/icon.svg":                           {"<svg"},
-	} {
-		status, body, _ := get(t, h, target)
-		if status != http.StatusOK {
-			t.Errorf("%s: %d\n%s", target, status, body)
-		}
-		for _, want := range wants {
-			if !strings.Contains(body, want) {
-				t.Errorf("%s: no %q in:\n%s", target, want, body)
-			}
-		}
-	}
+	})
 }
 
 func TestMissing(t *testing.T) {
 	h := serve(demo(t))
-	for target, wants := range map[string][]string{
+	serves(t, h, http.StatusNotFound, map[string][]string{
 		"/webhooks/validating/policy/none":    {"There is no webhook <code>none</code>", "Did you mean", `href="../../../webhooks"`},
 		"/webhooks/validating/legacy-operato": {"There is no page of configuration <code>legacy-operato</code>", "Did you mean", `pods.guard.example.com">guard</a>`},
 		"/resources/gadgets":                  {"There is no resource <code>gadgets</code>", "Did you mean"},
 		"/checks/none":                        {"There is no check <code>none</code>", "Did you mean"},
 		"/nothing/at/all":                     {"There is no page <code>/nothing/at/all</code>", `href="../../assets/page.css"`},
-	} {
-		status, body, _ := get(t, h, target)
-		if status != http.StatusNotFound {
-			t.Errorf("%s: %d, want 404", target, status)
-		}
-		for _, want := range wants {
-			if !strings.Contains(body, want) {
-				t.Errorf("%s: no %q in:\n%s", target, want, body)
-			}
-		}
-	}
+	})
 	if status, body, _ := get(t, serve(nil), "/"); status != http.StatusServiceUnavailable || !strings.Contains(body, "Waiting for the first snapshot") {
 		t.Errorf("without a Report: %d\n%s", status, body)
 	}
@@ -203,21 +189,14 @@ func TestIncident(t *testing.T) {
 	}
 	h := serve(r)
 	since := reporttest.Taken.Add(-time.Hour).UTC().Format(time.RFC3339)
-	for target, wants := range map[string][]string{
+	serves(t, h, http.StatusOK, map[string][]string{
 		"/": {
 			"<b>1 webhook fails now, as observed; ", `configmaps.<wbr>legacy.<wbr>example.<wbr>com</a> <span class="state state-bad">40 %</span>`,
 			`Validating<wbr>Admission<wbr>Webhook<wbr>Configuration<wbr>Error is True since <time datetime="` + since + `">`,
 		},
 		"/webhooks":               {`<polyline points="0,13.0 27,7.0 55,1.0"/>`},
 		"/" + webhookName(legacy): {`<polyline points="0,13.0 27,7.0 55,1.0"/>`, "<h3>Who is affected</h3>", "<li>requests for 1 resource in 1 of 11 namespaces, listed below</li>"},
-	} {
-		_, body, _ := get(t, h, target)
-		for _, want := range wants {
-			if !strings.Contains(body, want) {
-				t.Errorf("%s: no %q in:\n%s", target, want, body)
-			}
-		}
-	}
+	})
 }
 
 // TestOne: one thing is spoken of as one.
@@ -225,29 +204,22 @@ func TestOne(t *testing.T) {
 	o := inventory.Objects{}
 	for i := range pageSize + 1 {
 		w := validating(fmt.Sprintf("hook-%03d.example.com", i), "policy", "pods")
-		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: w.Name}, Webhooks: []admissionv1.ValidatingWebhook{w}})
+		o.Validating = append(o.Validating, kubetest.Validating(w.Name, w))
 	}
-	r := evaluated(t, o.Snapshot(reporttest.Taken))
+	r := reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))
 	r.Conditions = []metav1.Condition{{Type: "Available", Status: metav1.ConditionTrue}, {Type: "Degraded", Status: metav1.ConditionTrue}}
 	h := serve(r)
-	for target, wants := range map[string][]string{
+	serves(t, h, http.StatusOK, map[string][]string{
 		"/":                          {"As expected: 1 other condition."},
 		"/webhooks?page=2&sort=name": {"101 of 101 webhooks</p>", "<span>101 of 101</span>"},
-	} {
-		_, body, _ := get(t, h, target)
-		for _, want := range wants {
-			if !strings.Contains(body, want) {
-				t.Errorf("%s: no %q in:\n%s", target, want, body)
-			}
-		}
-	}
+	})
 }
 
 // TestUnknown: what the input does not contain is neither 0 nor good.
 func TestUnknown(t *testing.T) {
 	w := validating("custom.example.com", "policy", "gadgets")
 	w.Rules[0].APIGroups = []string{"gadgets.example.com"}
-	files := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "custom"}, Webhooks: []admissionv1.ValidatingWebhook{w}}}}
+	files := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{kubetest.Validating("custom", w)}}
 	cluster := files
 	cluster.NamespacesKnown = true
 	for _, c := range []struct {
@@ -266,7 +238,7 @@ func TestUnknown(t *testing.T) {
 		{files, "/checks/serving-certificate", "Not known: it needs --probe=tls."},
 		{files, "/checks/never-called", "Not known: it needs --prometheus-url"},
 	} {
-		_, body, _ := get(t, serve(evaluated(t, c.objects.Snapshot(reporttest.Taken))), c.target)
+		_, body, _ := get(t, serve(reporttest.Evaluated(t, c.objects.Snapshot(reporttest.Taken))), c.target)
 		if !strings.Contains(body, c.want) {
 			t.Errorf("%s: no %q in:\n%s", c.target, c.want, body)
 		}
@@ -339,16 +311,12 @@ func TestLongChain(t *testing.T) {
 	o := inventory.Objects{}
 	for i := range 60 {
 		w := validating(fmt.Sprintf("hook-%02d.example.com", i), "policy", "pods")
-		o.Mutating = append(o.Mutating, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: w.Name}, Webhooks: []admissionv1.MutatingWebhook{{
-			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, SideEffects: w.SideEffects, AdmissionReviewVersions: w.AdmissionReviewVersions, TimeoutSeconds: new(int32(30)),
-		}}})
+		mutates := kubetest.Reinvoked(w)
+		mutates.TimeoutSeconds, mutates.ReinvocationPolicy = new(int32(30)), nil
+		o.Mutating = append(o.Mutating, kubetest.Mutating(w.Name, mutates))
 	}
-	_, body, _ := get(t, serve(evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
-	for _, want := range []string{"The API server ends the request after 34 s: of 1800 s", ">34 s</text>", "Waits <b>34 s of 1800 s</b> at worst", `<td class="n">34 s of 1800 s</td>`} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no %q in:\n%s", want, body)
-		}
-	}
+	_, body, _ := get(t, serve(reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
+	expect.Contains(t, body, "The API server ends the request after 34 s: of 1800 s", ">34 s</text>", "Waits <b>34 s of 1800 s</b> at worst", `<td class="n">34 s of 1800 s</td>`)
 	for _, m := range regexp.MustCompile(`<rect class="bar[^"]*" x="(\d+)" y="\d+" width="(\d+)"`).FindAllStringSubmatch(body, -1) {
 		x, _ := strconv.Atoi(m[1])
 		width, _ := strconv.Atoi(m[2])
@@ -368,14 +336,10 @@ func TestPoliciesInChain(t *testing.T) {
 		ValidatingPolicies:       []*admissionv1.ValidatingAdmissionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{MatchConstraints: rules}}, {ObjectMeta: metav1.ObjectMeta{Name: "forgotten"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{MatchConstraints: rules}}},
 		ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "strict"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "limits", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Audit}}}},
 	}
-	_, body, _ := get(t, serve(evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
-	for _, want := range []string{"It meets no webhook.", "Policies are evaluated by the API server itself: no call", `<td class="n">2</td><td class="n">0</td><td class="n">0 s</td>`, "binding: it has no binding"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no %q in:\n%s", want, body)
-		}
-	}
-	o.Validating = []*admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "guard"}, Webhooks: []admissionv1.ValidatingWebhook{validating("guard.example.com", "guard", "pods")}}}
-	_, body, _ = get(t, serve(evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
+	_, body, _ := get(t, serve(reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
+	expect.Contains(t, body, "It meets no webhook.", "Policies are evaluated by the API server itself: no call", `<td class="n">2</td><td class="n">0</td><td class="n">0 s</td>`, "binding: it has no binding")
+	o.Validating = []*admissionv1.ValidatingWebhookConfiguration{kubetest.Validating("guard", validating("guard.example.com", "guard", "pods"))}
+	_, body, _ = get(t, serve(reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
 	rest := body
 	for _, want := range []string{
 		"Waits <b>10 s</b> at worst: 10 s the slowest validating one.", "Webhook or policy",
@@ -403,12 +367,8 @@ func TestPoliciesObserved(t *testing.T) {
 	s.Observed = &inventory.Observation{Source: "prometheus", Servers: []inventory.ObservedServer{{Address: "http://prometheus"}}, Policies: map[inventory.Series]inventory.Behavior{
 		{Type: inventory.ValidatingPolicy, Name: "limits"}: {Calls: 150, CallsPerSecond: 2.5, Refused: 150, P99: inventory.Quantile{Seconds: 0.0009, Known: true}},
 	}}
-	_, body, _ := get(t, serve(evaluated(t, s)), "/resources/pods?operation=CREATE")
-	for _, want := range []string{`<td class="n">2.50</td><td class="n">-</td><td class="n">`, `<td class="n">-</td></tr>`, "API server counts failed checks alone"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no %q in:\n%s", want, body)
-		}
-	}
+	_, body, _ := get(t, serve(reporttest.Evaluated(t, s)), "/resources/pods?operation=CREATE")
+	expect.Contains(t, body, `<td class="n">2.50</td><td class="n">-</td><td class="n">`, `<td class="n">-</td></tr>`, "API server counts failed checks alone")
 }
 
 // TestManyInACycle: a cycle of many groups is one node of the drawing.
@@ -433,16 +393,13 @@ func TestManyInACycle(t *testing.T) {
 
 func TestFile(t *testing.T) {
 	body := file(t, demo(t))
-	for _, want := range []string{
+	expect.Contains(
+		t, body,
 		`<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;`, "<style>", "<script>",
 		`id="webhooks/validating/legacy-operator/configmaps.legacy.example.com"`, `href="#webhooks/validating/legacy-operator/configmaps.legacy.example.com"`,
 		`id="resources/pods"`, `href="#resources/pods"`, `id="checks/service-missing"`, `href="#checks/service-missing"`, `id="overview"`, `href="#bootstrap"`,
 		"<svg class=\"chain\"", "<svg class=\"graph\"",
-	} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no %q", want)
-		}
-	}
+	)
 	ids := map[string]bool{}
 	for _, m := range regexp.MustCompile(`\sid="([^"]*)"`).FindAllStringSubmatch(body, -1) {
 		if ids[m[1]] {
@@ -466,9 +423,7 @@ func TestFile(t *testing.T) {
 func TestFileOfSome(t *testing.T) {
 	var b bytes.Buffer
 	only := func(ref inventory.Ref) bool { return ref.Configuration == "legacy-operator" }
-	if err := WriteFile(t.Context(), &b, demo(t), only, options); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, WriteFile(t.Context(), &b, demo(t), only, options))
 	if n := strings.Count(b.String(), `<details class="card"><summary><b>`); !strings.Contains(b.String(), "configmaps.legacy.example.com") || n == 0 {
 		t.Errorf("the webhook that is selected is missing")
 	}
@@ -480,7 +435,7 @@ func TestFileOfSome(t *testing.T) {
 // hostile is a cluster whose every name is an attack.
 func hostile(t testing.TB) *classify.Report {
 	t.Helper()
-	return evaluated(t, hostileObjects().Snapshot(reporttest.Taken))
+	return reporttest.Evaluated(t, hostileObjects().Snapshot(reporttest.Taken))
 }
 
 // TestHostileNames: a name ends up as text, wherever it stands.
@@ -608,9 +563,7 @@ func measure(b *testing.B, render func() int) {
 func userTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano())
 }
 

@@ -3,8 +3,7 @@ package report
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -43,9 +42,7 @@ func TestCompare(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := compare(Document{Findings: tc.before}, Document{Findings: tc.after})
-			if diff := cmp.Diff(diff{Added: tc.added, Resolved: tc.resolved}, got); diff != "" {
-				t.Errorf("difference differs (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, diff{Added: tc.added, Resolved: tc.resolved}, got)
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -18,27 +20,16 @@ func registered(t *testing.T, change func(w *admissionv1.ValidatingWebhook)) *cl
 	t.Helper()
 	c := &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "policy", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm", Time: new(metav1.NewTime(reporttest.Taken))}}},
-		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name:         "pods.policy.example.com",
-			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "policy"}},
-			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			}},
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}},
-			FailurePolicy:     new(admissionv1.Ignore),
-		}},
+		Webhooks:   []admissionv1.ValidatingWebhook{kubetest.Webhook("pods.policy.example.com", kubetest.Client("policy", "policy"), kubetest.Rule("", "pods", admissionv1.Create))},
 	}
+	c.Webhooks[0].Rules[0].APIVersions = []string{"v1"}
+	c.Webhooks[0].NamespaceSelector, c.Webhooks[0].FailurePolicy = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}, new(admissionv1.Ignore)
 	change(&c.Webhooks[0])
 	o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{c}, NamespacesKnown: true}
 	for name, team := range map[string]string{"shop": "shop", "bank": "bank", "policy": "platform"} {
-		o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": team}}})
+		o.Namespaces = append(o.Namespaces, kubetest.Namespace(name, map[string]string{"team": team}))
 	}
-	r, err := classify.DefaultPolicy().Evaluate(t.Context(), o.Snapshot(reporttest.Taken))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))
 }
 
 func TestChanges(t *testing.T) {
@@ -47,10 +38,11 @@ func TestChanges(t *testing.T) {
 		w.NamespaceSelector, w.FailurePolicy, w.TimeoutSeconds = nil, new(admissionv1.Fail), new(int32(20))
 		w.Rules[0].Operations, w.Rules[0].Resources = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, []string{"pods", "secrets"}
 	})
-	for file, write := range map[string]func(io.Writer, Changes, TextOptions) error{
-		"changes.txt": WriteChangesText, "changes.md": WriteChangesMarkdown, "changes.json": WriteChangesJSON,
+	for file, write := range map[string]func(io.Writer, Changes) error{
+		"changes.txt": func(w io.Writer, c Changes) error { return WriteChangesText(w, c, TextOptions{Width: 100}) },
+		"changes.md":  WriteChangesMarkdown, "changes.json": WriteJSON[Changes],
 	} {
-		reporttest.Golden(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b, NewChanges(before, after), TextOptions{Width: 100}) }))
+		golden.Compare(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b, NewChanges(before, after)) }))
 	}
-	reporttest.Golden(t, "changes-none.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteChangesText(b, NewChanges(before, before), TextOptions{}) }))
+	golden.Compare(t, "changes-none.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteChangesText(b, NewChanges(before, before), TextOptions{}) }))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
@@ -18,7 +20,7 @@ func TestPrintChecks(t *testing.T) {
 		renamed.Name = "test-" + c.Name
 		checks = append(checks, &renamed)
 	}
-	reporttest.Golden(t, "checks.md", reporttest.Rendered(t, func(b *bytes.Buffer) error { return writeChecks(b, checks) }))
+	golden.Compare(t, "checks.md", reporttest.Rendered(t, func(b *bytes.Buffer) error { return writeChecks(b, checks) }))
 }
 
 func TestPrintChecksHasThemAll(t *testing.T) {
@@ -42,11 +44,7 @@ func TestSection(t *testing.T) {
 }
 
 func TestShortDuration(t *testing.T) {
-	for d, want := range map[time.Duration]string{
+	expect.Results(t, shortDuration, map[time.Duration]string{
 		0: "0s", 90 * time.Second: "1m30s", 10 * time.Minute: "10m", time.Hour: "1h", 90 * time.Minute: "1h30m", 20 * time.Hour: "20h",
-	} {
-		if got := shortDuration(d); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
+	})
 }

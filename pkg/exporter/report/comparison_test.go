@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
@@ -27,10 +29,8 @@ func TestComparison(t *testing.T) {
 		"comparison.json": WriteJSON[Comparison],
 	} {
 		var b bytes.Buffer
-		if err := write(&b, change()); err != nil {
-			t.Fatal(err)
-		}
-		reporttest.Golden(t, file, b.Bytes())
+		must.Succeed(t, write(&b, change()))
+		golden.Compare(t, file, b.Bytes())
 	}
 }
 
@@ -46,8 +46,6 @@ func TestDiagnosis(t *testing.T) {
 		}
 	}
 	s := reporttest.Gathered(r).Snapshot
-	reporttest.Golden(t, "diagnosis.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error {
-		return WriteDiagnosisText(b, NewDiagnosis(answers, s), TextOptions{Width: 100})
-	}))
-	reporttest.Golden(t, "diagnosis.json", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, NewDiagnosis(answers, s)) }))
+	golden.Compare(t, "diagnosis.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteDiagnosisText(b, NewDiagnosis(answers, s), TextOptions{Width: 100}) }))
+	golden.Compare(t, "diagnosis.json", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, NewDiagnosis(answers, s)) }))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -37,9 +39,7 @@ func TestMerge(t *testing.T) {
 		t.Errorf("the summary is %q", got)
 	}
 	var table bytes.Buffer
-	if err := WriteTable(&table, merged); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, WriteTable(&table, merged))
 	rows := strings.Split(table.String(), "\n")
 	if strings.Contains(table.String(), "UNREADABLE") {
 		t.Errorf("the findings have the clusters among them:\n%s", table.String())
@@ -60,9 +60,7 @@ func TestWriteContexts(t *testing.T) {
 		Document{Errors: []Error{{Message: "timed out"}}}.InContext("dead"), of("clean", FindingTotals{}),
 	})
 	var out bytes.Buffer
-	if err := WriteContexts(&out, merged); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, WriteContexts(&out, merged))
 	const want = `
 CONTEXT    SERVER     WEBHOOKS   CRITICAL   WARNING   INFO   UNREADABLE
 dead       not read   -          -          -         -      1
@@ -92,18 +90,12 @@ func TestMergeTops(t *testing.T) {
 	dead := Top{Errors: []Error{{Message: "timed out"}}}.InContext("dead")
 	merged := MergeTops([]Top{of("a", 0.1), dead, of("b", 0.2)}, "share")
 	var out bytes.Buffer
-	if err := WriteTopText(&out, merged, TextOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, WriteTopText(&out, merged, TextOptions{}))
 	lines := strings.Split(out.String(), "\n")
 	if !strings.HasPrefix(lines[0], "CONTEXT  NAME") || !strings.HasPrefix(lines[1], "b ") || !strings.HasPrefix(lines[2], "a ") {
 		t.Errorf("the table is\n%s", out.String())
 	}
-	for _, want := range []string{"a/idle.example.com, b/idle.example.com", "Context a: Observed by API server a.example.com", "Context b: "} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing:\n%s", want, out.String())
-		}
-	}
+	expect.Contains(t, out.String(), "a/idle.example.com, b/idle.example.com", "Context a: Observed by API server a.example.com", "Context b: ")
 	if strings.Contains(out.String(), "Context dead") || merged.Errors[0].String() != "context dead: timed out" {
 		t.Errorf("a cluster that was not observed: %v\n%s", merged.Errors, out.String())
 	}

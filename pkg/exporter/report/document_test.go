@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -23,7 +25,7 @@ func TestJSON(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, NewDocument(r)) })
-			reporttest.Golden(t, name, got)
+			golden.Compare(t, name, got)
 			if bytes.Contains(got, []byte("null")) {
 				t.Errorf("got null, want empty lists:\n%s", got)
 			}
@@ -49,14 +51,9 @@ func TestJSONContract(t *testing.T) {
 		"totals":   {d.Totals, "findings policies webhooks"},
 		"findings": {d.Totals.Findings, "critical info warning"},
 	} {
-		text, err := json.Marshal(tc.got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(tc.got))(t)
 		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(text, &fields); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(text, &fields))
 		var names []string
 		for n := range fields {
 			names = append(names, n)
@@ -82,23 +79,16 @@ func TestWebhooksAreSorted(t *testing.T) {
 		"validating/policy/pods.policy.example.com",
 		"validating/policy/quota.policy.example.com",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("order differs (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, got)
 }
 
 func TestReadDocument(t *testing.T) {
 	want := NewDocument(reporttest.Blind(reporttest.Report()))
-	got, err := ReadDocument(bytes.NewReader(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, want) })))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(ReadDocument(bytes.NewReader(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, want) }))))(t)
 	for _, w := range got.Webhooks {
 		maps.DeleteFunc(w.Reach, func(_ classify.Class, r []inventory.Resource) bool { return len(r) == 0 })
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("what was written differs from what was read (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, got, cmpopts.EquateEmpty())
 }
 
 func TestReadDocumentRefuses(t *testing.T) {

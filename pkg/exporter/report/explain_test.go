@@ -8,7 +8,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -73,25 +74,17 @@ func policy(t inventory.Type, name string) *inventory.AdmissionPolicy {
 
 func TestExplain(t *testing.T) {
 	var text, document bytes.Buffer
-	if err := WriteExplainText(&text, NewExplanation(Explained{Chain: chain()}), TextOptions{Width: 100}); err != nil {
-		t.Fatal(err)
-	}
-	reporttest.Golden(t, "explain.txt", text.Bytes())
-	if err := WriteExplainJSON(&document, NewExplanation(Explained{Chain: chain()})); err != nil {
-		t.Fatal(err)
-	}
-	reporttest.Golden(t, "explain.json", document.Bytes())
+	must.Succeed(t, WriteExplainText(&text, NewExplanation(Explained{Chain: chain()}), TextOptions{Width: 100}))
+	golden.Compare(t, "explain.txt", text.Bytes())
+	must.Succeed(t, WriteJSON(&document, NewExplanation(Explained{Chain: chain()})))
+	golden.Compare(t, "explain.json", document.Bytes())
 }
 
 func TestExplainNothing(t *testing.T) {
 	var text, document bytes.Buffer
 	c := admission.Chain{Request: chain().Request}
-	if err := WriteExplainText(&text, NewExplanation(Explained{Chain: c}), TextOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	reporttest.Golden(t, "explain-nothing.txt", text.Bytes())
-	if err := WriteExplainJSON(&document, NewExplanation(Explained{Chain: c})); err != nil {
-		t.Fatal(err)
-	}
-	reporttest.Golden(t, "explain-nothing.json", document.Bytes())
+	must.Succeed(t, WriteExplainText(&text, NewExplanation(Explained{Chain: c}), TextOptions{}))
+	golden.Compare(t, "explain-nothing.txt", text.Bytes())
+	must.Succeed(t, WriteJSON(&document, NewExplanation(Explained{Chain: c})))
+	golden.Compare(t, "explain-nothing.json", document.Bytes())
 }

@@ -2,10 +2,11 @@ package report
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
@@ -15,13 +16,13 @@ func TestMarkdown(t *testing.T) {
 		"healthy.md": NewDocument(reporttest.Healthy()),
 	} {
 		t.Run(name, func(t *testing.T) {
-			reporttest.Golden(t, name, reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+			golden.Compare(t, name, reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
 		})
 	}
 }
 
 func TestMarkdownEscapes(t *testing.T) {
-	for in, want := range map[string]string{
+	expect.Results(t, markdown, map[string]string{
 		"plain":                     "plain",
 		"a|b *c* _d_ [e](f) <g> #1": `a|b \*c\* \_d\_ \[e\](f) &lt;g&gt; \#1`,
 		"ask @kubernetes/sig-auth":  "ask @<!-- -->kubernetes/sig-auth",
@@ -31,38 +32,26 @@ func TestMarkdownEscapes(t *testing.T) {
 		"do (kubectl get a_b); c_d": "do (`kubectl get a_b`); c\\_d",
 		"one ` alone":               "one \\` alone",
 		"two\nlines":                "two lines",
-	} {
-		if got := markdown(in); got != want {
-			t.Errorf("markdown(%q) = %q, want %q", in, got, want)
-		}
-	}
+	})
 }
 
 func TestCode(t *testing.T) {
-	for in, want := range map[string]string{
+	expect.Results(t, code, map[string]string{
 		"pods":  "`pods`",
 		"a`b":   "``a`b``",
 		"`a":    "`` `a ``",
 		"a``b`": "``` a``b` ```",
-	} {
-		if got := code(in); got != want {
-			t.Errorf("code(%q) = %q, want %q", in, got, want)
-		}
-	}
+	})
 }
 
 func TestFixMarkdown(t *testing.T) {
-	for in, want := range map[string]string{
+	expect.Results(t, fixMarkdown, map[string]string{
 		"Scale it up.":            "Scale it up.",
 		"Run:\n  kubectl a_b":     "Run:\n```\n  kubectl a_b\n```",
 		"Run:\n  a\n  b\nThen c*": "Run:\n```\n  a\n  b\n```\nThen c\\*",
 		"Quote:\n  ```\n  x":      "Quote:\n````\n  ```\n  x\n````",
 		"One.\n\nTwo.\n":          "One.\nTwo.",
-	} {
-		if got := fixMarkdown(in); got != want {
-			t.Errorf("fixMarkdown(%q) = %q, want %q", in, got, want)
-		}
-	}
+	})
 }
 
 // A table's row is one line with as many cells as the header, whatever the
@@ -110,7 +99,7 @@ func TestMarkdownOfAcknowledgedFindingsHasNothingToDo(t *testing.T) {
 
 // TestFixParts: each command stands by itself, as it is to be run.
 func TestFixParts(t *testing.T) {
-	for in, want := range map[string][]FixPart{
+	expect.Results(t, FixParts, map[string][]FixPart{
 		"":             nil,
 		"Scale it up.": {{"Scale it up.", false}},
 		"bring it back (kubectl get pods -n a); if it is gone (for good): kubectl delete crd 'a; b'": {
@@ -118,9 +107,5 @@ func TestFixParts(t *testing.T) {
 		},
 		"rename 'kubectl delete x' (twice); then nothing": {{"rename 'kubectl delete x' (twice); then nothing", false}},
 		"Apply:\n  a: b\n  c: d\nand wait":                {{"Apply:", false}, {"  a: b\n  c: d", true}, {"and wait", false}},
-	} {
-		if got := FixParts(in); !slices.Equal(got, want) {
-			t.Errorf("FixParts(%q) = %v, want %v", in, got, want)
-		}
-	}
+	})
 }

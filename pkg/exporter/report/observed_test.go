@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -93,9 +94,7 @@ func TestObservedPolicies(t *testing.T) {
 	}}
 	top := NewTop(r, "share")
 	var text strings.Builder
-	if err := WriteTopText(&text, MergeTops([]Top{top.InContext("a")}, "share"), TextOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, WriteTopText(&text, MergeTops([]Top{top.InContext("a")}, "share"), TextOptions{}))
 	for _, want := range [][]string{
 		{"CONTEXT", "POLICY", "TYPE", "COUNTED/S", "DENIED/S", "FAILED/S", "P50", "P99", "BINDING"},
 		{"a", "sets", "mutatingpolicy", "4.00", "-", "1.00", "-", "-", "(not", "registered)"},
@@ -154,10 +153,7 @@ func TestObservedFindings(t *testing.T) {
 // TestNothingObserved: without a source nothing changes.
 func TestNothingObserved(t *testing.T) {
 	d := NewDocument(observedReport(nil))
-	b, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(d))(t)
 	outputs := []string{string(b)}
 	for _, write := range writers {
 		outputs = append(outputs, string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b, d) })))

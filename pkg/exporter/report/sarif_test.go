@@ -9,6 +9,8 @@ import (
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
@@ -46,10 +48,7 @@ func TestSARIFValidationRefuses(t *testing.T) {
 
 func TestSARIFRules(t *testing.T) {
 	text := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteSARIF(b, NewDocument(reporttest.Healthy()), "v1.2.3") })
-	parsed, err := sarif.FromBytes(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(sarif.FromBytes(text))(t)
 	if got := parsed.Runs[0].Tool.Driver.Version; got == nil || *got != "v1.2.3" {
 		t.Errorf("the version of the program is %v", got)
 	}
@@ -137,9 +136,7 @@ func TestFingerprints(t *testing.T) {
 		moved.Findings[i].Source.Line += 100
 		moved.Findings[i].Message += ", still"
 	}
-	if got := fingerprints(NewDocument(moved)); !slices.Equal(got, before) {
-		t.Errorf("fingerprints follow lines or words:\n%q\n%q", got, before)
-	}
+	expect.Equal(t, before, fingerprints(NewDocument(moved)))
 	distinct := slices.Compact(slices.Sorted(slices.Values(before)))
 	if len(distinct) != len(before) {
 		t.Errorf("findings share fingerprints: %q", before)

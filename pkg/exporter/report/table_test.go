@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
@@ -21,7 +23,7 @@ func TestTables(t *testing.T) {
 		"table-comparison.txt": func(w io.Writer) error { return WriteComparisonTable(w, change()) },
 		"junit.xml":            func(w io.Writer) error { return WriteJUnit(w, d, classify.Warning) },
 	} {
-		reporttest.Golden(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))
+		golden.Compare(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))
 		if err := write(full{}); !errors.Is(err, errFull) {
 			t.Errorf("%s: got error %v, want %v", file, err, errFull)
 		}
@@ -43,9 +45,7 @@ func TestJUnitLimits(t *testing.T) {
 	for limit, failures := range map[classify.Severity]int{0: 0, classify.Critical: 2, classify.Warning: 3, classify.Info: 5} {
 		text := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteJUnit(b, d, limit) })
 		var got junitSuites
-		if err := xml.Unmarshal(text, &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, xml.Unmarshal(text, &got))
 		s := got.Suite
 		if s.Failures != failures || s.Errors != 2 || s.Skipped != 1 || s.Tests != len(s.Cases) || s.Tests != len(d.Findings)+len(d.Errors) {
 			t.Errorf("limit %s: %d tests, %d failures, %d errors, %d skipped", limit, s.Tests, s.Failures, s.Errors, s.Skipped)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -34,7 +36,7 @@ func TestText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := NewDocument(tc.report)
-			reporttest.Golden(t, name, reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, tc.options) }))
+			golden.Compare(t, name, reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, tc.options) }))
 		})
 	}
 }
@@ -157,7 +159,7 @@ func TestWords(t *testing.T) {
 }
 
 func TestShortenLists(t *testing.T) {
-	for in, want := range map[string]string{
+	expect.Results(t, shortenLists, map[string]string{
 		"reaches pods":                                      "reaches pods",
 		"reaches a, b, c, d, e, f, g, h, i, j":              "reaches a, b, c, d, e, f, g, h, i, j",
 		"reaches a, b, c, d, e, f, g, h, i and j, so that":  "reaches a, b, c, d, e, f, g, h, i and j, so that",
@@ -165,11 +167,7 @@ func TestShortenLists(t *testing.T) {
 		"reaches a, b, c, d, e, f, g, h, i, j, k and l":     "reaches a, b, c, d, e, f, g, h, i, j and 2 more",
 		"a, b, c, d, e, f, g, h, i, j, k, and l; all of it": "a, b, c, d, e, f, g, h, i, j and 2 more; all of it",
 		"a, b, c, d, e, f, g, h, i, j and 90 more":          "a, b, c, d, e, f, g, h, i, j and 90 more",
-	} {
-		if got := shortenLists(in); got != want {
-			t.Errorf("shortenLists(%q) = %q, want %q", in, got, want)
-		}
-	}
+	})
 }
 
 // full is a disk without room.

@@ -8,40 +8,41 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // pods is a rule on all of pods, and nothing else.
 func pods() admissionv1.RuleWithOperations {
-	return admissionv1.RuleWithOperations{
-		Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-	}
+	rule := kubetest.Rule("", "pods")
+	rule.APIVersions = []string{"v1"}
+	return rule
 }
 
 func mutating(configuration string, change func(*admissionv1.MutatingWebhook)) *admissionv1.MutatingWebhookConfiguration {
 	w := admissionv1.MutatingWebhook{Name: configuration + ".example.com", Rules: []admissionv1.RuleWithOperations{pods()}}
 	change(&w)
-	return &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configuration}, Webhooks: []admissionv1.MutatingWebhook{w}}
+	return kubetest.Mutating(configuration, w)
 }
 
 func validating(configuration string, change func(*admissionv1.ValidatingWebhook)) *admissionv1.ValidatingWebhookConfiguration {
 	w := admissionv1.ValidatingWebhook{Name: configuration + ".example.com", Rules: []admissionv1.RuleWithOperations{pods()}}
 	change(&w)
-	return &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configuration}, Webhooks: []admissionv1.ValidatingWebhook{w}}
+	return kubetest.Validating(configuration, w)
 }
 
 // chained is a cluster whose webhooks come in another order than they are
 // called.
 func chained() inventory.Objects {
 	not := func(key, value string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: []string{value}}}}
+		return kubetest.Selector(key, metav1.LabelSelectorOpNotIn, value)
 	}
 	return inventory.Objects{
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{
@@ -71,10 +72,7 @@ func chained() inventory.Objects {
 
 func TestChain(t *testing.T) {
 	s := chained().Snapshot(time.Time{})
-	r, err := New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{Namespace: "team-a", Labels: map[string]string{"app": "web"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{Namespace: "team-a", Labels: map[string]string{"app": "web"}}))(t)
 	c := New(s).Chain(r)
 	var steps, skipped []string
 	for _, step := range c.Steps {
@@ -83,12 +81,8 @@ func TestChain(t *testing.T) {
 	for _, step := range c.Skipped {
 		skipped = append(skipped, fmt.Sprintf("%s %s", step.Webhook.Configuration, step.Reason))
 	}
-	if diff := cmp.Diff([]string{"admit a-defaults yes", "admit b-sidecar yes", "validating a-quick yes", "validating g-who maybe", "validating z-slow yes"}, steps); diff != "" {
-		t.Errorf("steps: -want +got\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"b-deployments rules", "c-cluster scope", "d-elsewhere namespaceSelector", "e-other objectSelector", "f-condition matchConditions"}, skipped); diff != "" {
-		t.Errorf("skipped: -want +got\n%s", diff)
-	}
+	expect.Equal(t, []string{"admit a-defaults yes", "admit b-sidecar yes", "validating a-quick yes", "validating g-who maybe", "validating z-slow yes"}, steps)
+	expect.Equal(t, []string{"b-deployments rules", "c-cluster scope", "d-elsewhere namespaceSelector", "e-other objectSelector", "f-condition matchConditions"}, skipped)
 	// 3 + 5 one by one, 5 again, and the default of 10 of g-who at the end.
 	want := Budget{Mutating: 8 * time.Second, Reinvocable: 5 * time.Second, Validating: 10 * time.Second, Webhooks: 5}
 	if got := c.Budget(); got != want || got.Total() != 23*time.Second {
@@ -146,9 +140,7 @@ func TestRequest(t *testing.T) {
 func resource(t *testing.T, written string) inventory.Resource {
 	t.Helper()
 	var r inventory.Resource
-	if err := r.UnmarshalText([]byte(written)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.UnmarshalText([]byte(written)))
 	return r
 }
 
@@ -201,10 +193,7 @@ func TestConversionInTheChain(t *testing.T) {
 	} {
 		crd.Status.StoredVersions = test.stored
 		s := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}, Validating: test.webhooks}.Snapshot(time.Time{})
-		r, err := New(s).Request(test.op, inventory.Resource{Group: "example.com", Name: "widgets"}, Subject{Version: test.version})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(New(s).Request(test.op, inventory.Resource{Group: "example.com", Name: "widgets"}, Subject{Version: test.version}))(t)
 		var got Match
 		if step := New(s).Chain(r).Conversion; step != nil {
 			got = step.Match
@@ -227,10 +216,7 @@ func TestConditionsOnAnObject(t *testing.T) {
 		object map[string]any
 		want   Match
 	}{{nil, Maybe}, {pod(true), Yes}, {pod(false), No}} {
-		r, err := New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{Object: test.object})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{Object: test.object}))(t)
 		if got := r.Match(s.Webhooks[0]); got.Match != test.want {
 			t.Errorf("%v: %+v, want %s", test.object, got, test.want)
 		}
@@ -265,10 +251,7 @@ func TestBadConditions(t *testing.T) {
 			w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: test.expression}}
 		})
 		s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
-		r, err := New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{}))(t)
 		got := r.Match(s.Webhooks[0])
 		if got.Match != test.want || got.Refused != test.refused {
 			t.Errorf("%s: %+v, want %s, refused %v", test.name, got, test.want, test.refused)
@@ -290,10 +273,7 @@ func TestBadSelectors(t *testing.T) {
 	if len(s.Errors) != 1 {
 		t.Errorf("errors %v, want one about the selector", s.Errors)
 	}
-	r, err := New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{}))(t)
 	if got := r.Match(s.Webhooks[0]); got.Match != Yes || !got.Refused {
 		t.Errorf("%+v, want the request refused", got)
 	}
@@ -345,10 +325,7 @@ func crowd(n int) *Matcher {
 func BenchmarkChain5000(b *testing.B) {
 	s := crowd(5000)
 	for b.Loop() {
-		r, err := s.Request(Create, inventory.Resource{Name: "pods"}, Subject{Namespace: "default"})
-		if err != nil {
-			b.Fatal(err)
-		}
+		r := must.Get(s.Request(Create, inventory.Resource{Name: "pods"}, Subject{Namespace: "default"}))(b)
 		if c := s.Chain(r); len(c.Steps)+len(c.Skipped) != 5000 {
 			b.Fatal("webhooks are missing")
 		}
@@ -379,24 +356,13 @@ func BenchmarkReachWith5000Rules(b *testing.B) {
 // TestStatic: what API servers read from disk comes first, and is asked about the kinds
 // that nothing which is registered through the API is asked about; not about reviews.
 func TestStatic(t *testing.T) {
-	rule := []admissionv1.RuleWithOperations{{
-		Operations: []admissionv1.OperationType{admissionv1.Create},
-		Rule:       admissionv1.Rule{APIGroups: []string{"admissionregistration.k8s.io", "authentication.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"*"}},
-	}}
+	rule := kubetest.Rule("admissionregistration.k8s.io", "*", admissionv1.Create)
+	rule.APIGroups = append(rule.APIGroups, "authentication.k8s.io")
 	o := inventory.Objects{}
 	for _, name := range []string{"a-guard", "z-guard.static.k8s.io"} {
-		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Webhooks:   []admissionv1.ValidatingWebhook{{Name: name, Rules: rule}},
-		})
-		o.ValidatingPolicies = append(o.ValidatingPolicies, &admissionv1.ValidatingAdmissionPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       admissionv1.ValidatingAdmissionPolicySpec{MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rule[0]}}}},
-		})
-		o.ValidatingPolicyBindings = append(o.ValidatingPolicyBindings, &admissionv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
-		})
+		o.Validating = append(o.Validating, kubetest.Validating(name, admissionv1.ValidatingWebhook{Name: name, Rules: []admissionv1.RuleWithOperations{rule}}))
+		o.ValidatingPolicies = append(o.ValidatingPolicies, kubetest.Policy(name, rule))
+		o.ValidatingPolicyBindings = append(o.ValidatingPolicyBindings, kubetest.Binding(name))
 	}
 	m := New(o.Snapshot(time.Time{}))
 	if first := m.Snapshot.Webhooks[0]; !first.Static() {
@@ -407,10 +373,7 @@ func TestStatic(t *testing.T) {
 		{Group: "admissionregistration.k8s.io", Name: "validatingadmissionpolicybindings"}: {"webhook z-guard.static.k8s.io", "policy z-guard.static.k8s.io"},
 		{Group: "authentication.k8s.io", Name: "tokenreviews"}:                             nil,
 	} {
-		r, err := m.Request(Create, resource, Subject{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(m.Request(Create, resource, Subject{}))(t)
 		var got []string
 		c := m.Chain(r)
 		for _, step := range c.Steps {

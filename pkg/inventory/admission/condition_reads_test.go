@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -68,10 +69,7 @@ func TestSharedOutcomes(t *testing.T) {
 func TestAlikeRequests(t *testing.T) {
 	atoms := slices.Concat(decided, open, broken)
 	r := rand.New(rand.NewPCG(2, 2))
-	all := []admissionv1.RuleWithOperations{{
-		Operations: []admissionv1.OperationType{"*"},
-		Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
-	}}
+	all := []admissionv1.RuleWithOperations{kubetest.Rule("*", "*/*")}
 	for _, m := range worlds() {
 		for range 100 {
 			w := someWebhook(r)

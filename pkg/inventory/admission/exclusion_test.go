@@ -6,33 +6,25 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // onEverything is a webhook and a policy for every request, on a server of the version.
 func onEverything(t *testing.T, version string, rules []inventory.Exclusion) *Matcher {
 	t.Helper()
-	server, err := inventory.ParseVersion(version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	everything := admissionv1.RuleWithOperations{
-		Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-		Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
-	}
-	policy := validatingPolicy("p", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
-		s.MatchConstraints.ResourceRules[0].RuleWithOperations = everything
-	})
+	server := must.Get(inventory.ParseVersion(version))(t)
+	everything := kubetest.Rule("*", "*/*")
 	return New(inventory.Objects{
 		Server:     server,
 		Exclusions: rules,
-		Validating: []*admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "all.example.com", Rules: []admissionv1.RuleWithOperations{everything}, ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://all.example.com")},
-		}}}},
-		ValidatingPolicies:       []*admissionv1.ValidatingAdmissionPolicy{policy},
-		ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{bindingOf("p", func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {})},
+		Validating: []*admissionv1.ValidatingWebhookConfiguration{
+			kubetest.Validating("all", kubetest.Webhook("all.example.com", admissionv1.WebhookClientConfig{URL: new("https://all.example.com")}, everything)),
+		},
+		ValidatingPolicies:       []*admissionv1.ValidatingAdmissionPolicy{kubetest.Policy("p", everything)},
+		ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{kubetest.Binding("p")},
 	}.Snapshot(time.Time{}))
 }
 
@@ -56,10 +48,7 @@ var excludedKinds = map[string]string{
 // asked is what becomes of the webhook and the policy on everything.
 func asked(t *testing.T, m *Matcher, e inventory.Exclusion, name, user string) (webhook, policy Verdict) {
 	t.Helper()
-	r, err := m.Request(Create, resource(t, excludedKinds[e.Kind]), Subject{Namespace: e.Namespace, Name: name, User: NewUser(user, nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(m.Request(Create, resource(t, excludedKinds[e.Kind]), Subject{Namespace: e.Namespace, Name: name, User: NewUser(user, nil)}))(t)
 	c := m.Chain(r)
 	for _, step := range append(c.Steps, c.Skipped...) {
 		webhook = step.Verdict

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -90,14 +91,9 @@ func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 				w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: test.expression}}
 			})}}.Snapshot(time.Time{})
 			if test.file != "" {
-				if err := yaml.Unmarshal([]byte(test.file), &test.subject.Object); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, yaml.Unmarshal([]byte(test.file), &test.subject.Object))
 			}
-			r, err := New(s).OpenRequest(test.op, resource(t, test.resource), test.subject)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(New(s).OpenRequest(test.op, resource(t, test.resource), test.subject))(t)
 			if got := r.Match(s.Webhooks[0]); got.Match != test.want || got.Refused != test.refused {
 				t.Errorf("%+v, want %s, refused %t", got, test.want, test.refused)
 			}

@@ -2,14 +2,15 @@ package admission
 
 import (
 	"reflect"
-	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 )
 
 func TestAddedPaths(t *testing.T) {
-	for expression, want := range map[string][]string{
+	expect.Results(t, addedPaths, map[string][]string{
 		`[JSONPatch{op: "add", path: "/spec/x", value: 1}]`:                                          {"/spec/x"},
 		`[JSONPatch{op: "replace", path: "/spec/x", value: 1}, JSONPatch{op: "add", path: "/data"}]`: {"/data"},
 		`[JSONPatch{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("a/b"), value: 1}]`:   {""},
@@ -17,11 +18,7 @@ func TestAddedPaths(t *testing.T) {
 		`[?optional.of(JSONPatch{op: "add", path: "/x"}), object.y]`:                                 nil,
 		`not CEL`: nil,
 		``:        nil,
-	} {
-		if got := addedPaths(expression); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", expression, got, want)
-		}
-	}
+	})
 }
 
 func TestHasField(t *testing.T) {

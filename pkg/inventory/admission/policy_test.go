@@ -19,6 +19,9 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/matching"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -136,17 +139,13 @@ func FuzzPolicyAgreesWithTheAPIServer(f *testing.F) {
 }
 
 func validatingPolicy(name string, change func(*admissionv1.ValidatingAdmissionPolicySpec)) *admissionv1.ValidatingAdmissionPolicy {
-	p := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: pods()}}},
-	}}
+	p := kubetest.Policy(name, pods())
 	change(&p.Spec)
 	return p
 }
 
 func bindingOf(policy string, change func(*admissionv1.ValidatingAdmissionPolicyBindingSpec)) *admissionv1.ValidatingAdmissionPolicyBinding {
-	b := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: policy, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}}
+	b := kubetest.Binding(policy)
 	change(&b.Spec)
 	return b
 }
@@ -252,10 +251,7 @@ func TestPolicySteps(t *testing.T) {
 				b.ParamsIn, b.ParamsKnown = test.paramsIn, test.paramsIn != nil
 			}
 			m := New(s)
-			r, err := m.Request(Create, what, Subject{Namespace: "default"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(m.Request(Create, what, Subject{Namespace: "default"}))(t)
 			c := m.Chain(r)
 			var got []string
 			for _, step := range slices.Concat(c.Policies, c.SkippedPolicies) {
@@ -286,14 +282,8 @@ func stepOf(step PolicyStep) string {
 // TestMutatingPoliciesOfWhatCannotBeMutated: none is asked about what is deleted, and in
 // a version of a CRD that is not served none has a schema to mutate by.
 func TestMutatingPoliciesOfWhatCannotBeMutated(t *testing.T) {
-	served := func(name string, served bool) apiextensionsv1.CustomResourceDefinitionVersion {
-		return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: served, Storage: served}
-	}
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
-		Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{served("v1", true), served("v2", false)},
-	}}
+	crd := kubetest.CRD("example.com", "widgets", "v2", "v1")
+	crd.Spec.Versions[0].Served = false
 	for _, test := range []struct {
 		operation Operation
 		version   string
@@ -315,10 +305,7 @@ func TestMutatingPoliciesOfWhatCannotBeMutated(t *testing.T) {
 			MutatingPolicyBindings: []*admissionv1.MutatingAdmissionPolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "p"}}},
 		}
 		m := New(o.Snapshot(time.Time{}))
-		r, err := m.Request(test.operation, resource(t, "widgets.example.com"), Subject{Namespace: "default", Name: "w"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(m.Request(test.operation, resource(t, "widgets.example.com"), Subject{Namespace: "default", Name: "w"}))(t)
 		c := m.Chain(r)
 		if steps := slices.Concat(c.Policies, c.SkippedPolicies); len(steps) != 1 || stepOf(steps[0]) != test.want {
 			t.Errorf("%s by a rule for %s: %+v, want %s", test.operation, test.version, steps, test.want)
@@ -375,10 +362,7 @@ func TestMutatingPoliciesOfOtherVersions(t *testing.T) {
 			mutatesAt(&o, fmt.Sprintf("p%d", i), version, test.failure)
 		}
 		m := New(o.Snapshot(time.Time{}))
-		r, err := m.Request(Update, resource(t, test.resource), Subject{Namespace: "default", Name: "w", Version: test.version})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(m.Request(Update, resource(t, test.resource), Subject{Namespace: "default", Name: "w", Version: test.version}))(t)
 		c := m.Chain(r)
 		var got []string
 		for _, step := range slices.Concat(c.Policies, c.SkippedPolicies) {
@@ -407,15 +391,10 @@ func TestResourceNames(t *testing.T) {
 	}.Snapshot(time.Time{}))
 	got := map[string]Match{}
 	for _, name := range []string{"", "web", "other"} {
-		r, err := m.Request(Delete, inventory.Resource{Name: "pods"}, Subject{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(m.Request(Delete, inventory.Resource{Name: "pods"}, Subject{Name: name}))(t)
 		got[name] = m.MatchPolicy(r, m.Snapshot.Policies[0], nil).Match
 	}
-	if diff := cmp.Diff(map[string]Match{"": Maybe, "web": Yes, "other": No}, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	expect.Equal(t, map[string]Match{"": Maybe, "web": Yes, "other": No}, got)
 }
 
 // TestPolicyErrors: an expression that does not compile is named once, and decides
@@ -435,15 +414,10 @@ func TestPolicyErrors(t *testing.T) {
 	if errors := m.Errors(); len(errors) != 1 || errors[0].Object != "ValidatingAdmissionPolicy/p1" {
 		t.Errorf("errors %v, want one about p1", errors)
 	}
-	r, err := m.Request(Create, inventory.Resource{Name: "pods"}, Subject{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(m.Request(Create, inventory.Resource{Name: "pods"}, Subject{}))(t)
 	var got []string
 	for _, step := range m.Chain(r).Policies {
 		got = append(got, stepOf(step))
 	}
-	if diff := cmp.Diff([]string{"p0 yes", "p1 maybe: matchConditions", "p2 yes"}, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	expect.Equal(t, []string{"p0 yes", "p1 maybe: matchConditions", "p2 yes"}, got)
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -83,10 +84,7 @@ func TestUpdates(t *testing.T) {
 			o.NamespacesKnown = true
 			o.Namespaces = []*metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}
 			s := o.Snapshot(time.Time{})
-			r, err := New(s).OpenRequest(test.op, resource(t, test.resource), test.subject)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(New(s).OpenRequest(test.op, resource(t, test.resource), test.subject))(t)
 			c := New(s).Chain(r)
 			got := No
 			if len(c.Steps) > 0 {
@@ -114,10 +112,7 @@ func TestAuthorizer(t *testing.T) {
 			w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: expression}}
 		})
 		s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
-		r, err := New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{Name: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{Name: "x"}))(t)
 		c := New(s).Chain(r)
 		if len(c.Steps) != 1 || c.Steps[0].Match != Maybe || !strings.Contains(c.Steps[0].Detail, want) {
 			t.Errorf("%.60s: %+v, want maybe because it %s", expression, c, want)
@@ -136,10 +131,7 @@ func TestOrderOfRequests(t *testing.T) {
 	for _, before := range [][]Subject{nil, {{Name: "b", Namespace: "n"}}} {
 		m := New(s)
 		for _, subject := range append(before, Subject{Name: "a"}) {
-			r, err := m.Request(Create, inventory.Resource{Name: "pods"}, subject)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(m.Request(Create, inventory.Resource{Name: "pods"}, subject))(t)
 			r.namespaceUnknown = subject.Namespace == ""
 			if c := m.Chain(r); len(c.Steps) != 1 || c.Steps[0].Match != Yes {
 				t.Errorf("%+v, after %+v: %+v, want yes", subject, before, c)

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"maps"
 	"slices"
 	"testing"
 
@@ -11,6 +10,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -22,10 +23,10 @@ func TestReferences(t *testing.T) {
 	local.Spec.Service = nil
 	o := inventory.Objects{
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{
-			validating("one", serviceClient("a", "a"), serviceClient("a", "a"), admissionv1.WebhookClientConfig{URL: &url}),
+			validating("one", kubetest.Client("a", "a"), kubetest.Client("a", "a"), admissionv1.WebhookClientConfig{URL: &url}),
 			validating("aggregated", throughAPIServer("v1", "hive.example.com"), throughAPIServer("v1", "local.example.com"), throughAPIServer("v9", "unknown.example.com")),
 		},
-		Mutating:    []*admissionv1.MutatingWebhookConfiguration{mutating("two", serviceClient("b", "b"))},
+		Mutating:    []*admissionv1.MutatingWebhookConfiguration{mutating("two", kubetest.Client("b", "b"))},
 		CRDs:        []*apiextensionsv1.CustomResourceDefinition{convertedCRD("things", "c", "c")},
 		APIServices: []*apiregistrationv1.APIService{apiService("v1", "hive.example.com", "hive", "hive"), apiService("v1", "idle.example.com", "idle", "idle"), local},
 	}
@@ -37,13 +38,9 @@ func TestReferences(t *testing.T) {
 		slices.Sort(out)
 		return out
 	}
-	if got, want := keys(), []string{"a/a", "b/b", "c/c", "hive/hive"}; !slices.Equal(got, want) {
-		t.Errorf("references are %v, want %v", got, want)
-	}
+	expect.Equal(t, []string{"a/a", "b/b", "c/c", "hive/hive"}, keys())
 	o.Validating = append(o.Validating, validating("port", otherPort))
-	if got, want := keys(), []string{"a/a", "b/b", "c/c", "default/kubernetes", "hive/hive"}; !slices.Equal(got, want) {
-		t.Errorf("with another port references are %v, want %v", got, want)
-	}
+	expect.Equal(t, []string{"a/a", "b/b", "c/c", "default/kubernetes", "hive/hive"}, keys())
 }
 
 func TestCoverageIsPerService(t *testing.T) {
@@ -87,9 +84,7 @@ func TestPermissionsAreWhatIsRead(t *testing.T) {
 			granted[rule.APIGroups[0]+"/"+resource] = slices.Equal(rule.Verbs, []string{"list", "watch"})
 		}
 	}
-	if !maps.Equal(read, granted) {
-		t.Errorf("read is %v, granted %v", read, granted)
-	}
+	expect.Equal(t, granted, read)
 	gets := slices.ContainsFunc(Permissions(), func(r rbacv1.PolicyRule) bool { return slices.Contains(r.NonResourceURLs, metricsPath) })
 	if !gets {
 		t.Errorf("%s is not granted", metricsPath)

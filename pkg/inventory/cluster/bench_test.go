@@ -6,6 +6,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -15,7 +16,7 @@ func crowd() inventory.Objects {
 	for i := range 500 {
 		var clients []admissionv1.WebhookClientConfig
 		for range 10 {
-			clients = append(clients, serviceClient("policy", fmt.Sprintf("s%d", i%20)))
+			clients = append(clients, kubetest.Client("policy", fmt.Sprintf("s%d", i%20)))
 		}
 		o.Validating = append(o.Validating, validating(fmt.Sprintf("c%d", i), clients...))
 	}

@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // TestOneConnection: all watches share one connection, also those of references that
 // are new.
 func TestOneConnection(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	var connections atomic.Int32
 	encrypted := httptest.NewUnstartedServer(s)
 	encrypted.EnableHTTP2 = true
@@ -27,13 +29,10 @@ func TestOneConnection(t *testing.T) {
 	encrypted.StartTLS()
 	t.Cleanup(encrypted.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: encrypted.Certificate().Raw})
-	clients, err := NewClients(&rest.Config{Host: encrypted.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	clients := must.Get(NewClients(&rest.Config{Host: encrypted.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}))(t)
 	r := watchingWith(clients, s, Options{})
 	r.await("everything", whole)
-	s.put(service("more", "more"), endpointSlice("more", "more", true), validating("more", serviceClient("more", "more")))
+	s.put(service("more", "more"), endpointSlice("more", "more", true), validating("more", kubetest.Client("more", "more")))
 	r.await("the new reference", webhooks(5))
 	r.stop()
 	if n := connections.Load(); n != 1 {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
@@ -50,14 +51,8 @@ func TestDiscoverIsThatOfClientGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := &rest.Config{Host: serveDocuments(t, documents), QPS: -1}
-			group, err := client.Group(config, nil, corev1.SchemeGroupVersion)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := discover(t.Context(), group)
-			if err != nil {
-				t.Fatal(err)
-			}
+			group := must.Get(client.Group(config, nil, corev1.SchemeGroupVersion))(t)
+			got := must.Get(discover(t.Context(), group))(t)
 			want, failed := clientGo(t, config)
 			if diff := cmp.Diff(want, got.served); diff != "" {
 				t.Errorf("served (-client-go +got):\n%s", diff)
@@ -90,10 +85,7 @@ func serveDocuments(t *testing.T, documents map[string]string) string {
 // clientGo returns what client-go's discovery says is served, and what fails.
 func clientGo(t *testing.T, config *rest.Config) ([]inventory.Served, map[string]string) {
 	t.Helper()
-	client, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(discovery.NewDiscoveryClientForConfig(config))(t)
 	_, lists, err := client.ServerGroupsAndResourcesWithContext(t.Context())
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
 	if err != nil && !partial {
@@ -101,10 +93,7 @@ func clientGo(t *testing.T, config *rest.Config) ([]inventory.Served, map[string
 	}
 	out := discovered{}
 	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gv := must.Get(schema.ParseGroupVersion(list.GroupVersion))(t)
 		out.addList(gv, list.APIResources)
 	}
 	return out.sorted(), texts(failed)

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"net"
 	"net/url"
-	"slices"
 	"syscall"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 )
 
 // explanations are failures and their Errors.
@@ -103,9 +104,7 @@ func TestExplain(t *testing.T) {
 			for _, e := range errorsByCause(tt.failures) {
 				got = append(got, e.Error())
 			}
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("got\n%q\nwant\n%q", got, tt.want)
-			}
+			expect.Equal(t, tt.want, got)
 		})
 	}
 }

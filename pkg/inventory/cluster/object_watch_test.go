@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -60,9 +62,7 @@ func TestObjectWatchReportsWhatASnapshotShows(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o, events := listening(t)
-			if err := tt.happen(o); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tt.happen(o))
 			if got := slices.Contains(events(), objectsChanged); got != tt.reports {
 				t.Errorf("it reports a change: %v", got)
 			}
@@ -83,9 +83,7 @@ func TestObjectWatchSeesThroughAnEmptyStream(t *testing.T) {
 	if _, err := o.watchForReflector(t.Context(), metav1.ListOptions{}); err != errClosed {
 		t.Errorf("got %v, want %v", err, errClosed)
 	}
-	if got := events(); !slices.Equal(got, []event{progressChanged, callFailed}) {
-		t.Errorf("events are %v", got)
-	}
+	expect.Equal(t, []event{progressChanged, callFailed}, events())
 	r := o.contents(time.Now())
 	if r.failure == nil || r.failure.asOf.IsZero() || !r.known || len(r.objects) != 2 {
 		t.Errorf("result is %+v", r)
@@ -106,9 +104,7 @@ func TestObjectWatchForgetsNoNamespace(t *testing.T) {
 		keys = append(keys, keyOf(obj))
 	}
 	want := []inventory.Key{{Namespace: "other", Name: "a"}, {Namespace: "policy", Name: "a"}, {Namespace: "policy", Name: "b"}}
-	if !slices.Equal(keys, want) {
-		t.Errorf("got %v, want %v", keys, want)
-	}
+	expect.Equal(t, want, keys)
 }
 
 var (

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,17 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 func TestRead(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	counts := map[string]int{}
-	objects, err := Read(t.Context(), s.clients(), Options{}, func(resource string, n int) { counts[resource] = n })
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(resource string, n int) { counts[resource] = n }))(t)
 	got := objects.Snapshot(time.Now())
 	if !whole(got) || got.Server.String() != "v1.37.1" || got.Current.IsZero() {
 		t.Errorf("webhooks %v, Services %v, errors %v, server %v, current at %v", refs(got), got.Services, got.Errors, got.Server, got.Current)
@@ -48,9 +46,7 @@ func TestRead(t *testing.T) {
 		"networkpolicies.networking.k8s.io":                              0,
 		"endpointslices.discovery.k8s.io":                                6,
 	}
-	if !maps.Equal(counts, want) {
-		t.Errorf("progress reported %v, want %v", counts, want)
-	}
+	expect.Equal(t, want, counts)
 	for _, ask := range s.asked() {
 		if ask.verb() == "watch" {
 			t.Errorf("watched %s", ask.path)
@@ -60,10 +56,7 @@ func TestRead(t *testing.T) {
 
 func readOnce(t *testing.T, s *fakeServer) *inventory.Snapshot {
 	t.Helper()
-	objects, err := Read(t.Context(), s.clients(), Options{}, func(string, int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(string, int) {}))(t)
 	return objects.Snapshot(time.Now())
 }
 
@@ -99,13 +92,9 @@ func TestReadBeginsAListAnew(t *testing.T) {
 }
 
 func TestReadWhatIsAllowed(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "endpointslices" })
-	objects, err := Read(t.Context(), s.clients(), Options{}, func(string, int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(string, int) {}))(t)
 	got := objects.Snapshot(time.Now())
 	if len(got.Webhooks) != 4 || len(got.Services) != 3 || got.EndpointsKnown.Services[validate] || !got.ServicesKnown.Services[validate] {
 		t.Errorf("webhooks %v, Services %v", refs(got), got.Services)
@@ -134,13 +123,13 @@ func TestReadParams(t *testing.T) {
 		"unread":    nil,
 	}
 	for name, ref := range refs {
-		p, b := validatingPolicy(name), policyBinding(name)
+		p, b := validatingPolicy(name), kubetest.Binding(name)
 		p.Spec.ParamKind, b.Spec.ParamRef = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, ref
 		s.put(p, b)
 	}
 	other := validatingPolicy("not served")
 	other.Spec.ParamKind = &admissionv1.ParamKind{APIVersion: "example.com/v1", Kind: "Limit"}
-	binding := policyBinding("not served")
+	binding := kubetest.Binding("not served")
 	binding.Spec.ParamRef = refs["anywhere"]
 	s.put(other, binding)
 	got := map[string]string{}
@@ -153,9 +142,7 @@ func TestReadParams(t *testing.T) {
 		"anywhere": "true [default shop]", "here": "true [shop]", "again": "true [shop]", "elsewhere": "true []",
 		"selected": "true [shop]", "none": "true []", "unread": "false []", "not served": "false []",
 	}
-	if !maps.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	expect.Equal(t, want, got)
 	lists := 0
 	for _, ask := range s.asked() {
 		if ask.resource == "configmaps" {
@@ -187,7 +174,7 @@ func TestReadParams(t *testing.T) {
 func TestWatchParams(t *testing.T) {
 	s := startServer(t)
 	s.groups[schema.GroupVersion{Version: "v1"}] = []string{"configmaps", "pods"}
-	p, b := validatingPolicy("limits"), policyBinding("limits")
+	p, b := validatingPolicy("limits"), kubetest.Binding("limits")
 	p.Spec.ParamKind, b.Spec.ParamRef = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, &admissionv1.ParamRef{Name: "limits", Namespace: "shop"}
 	s.put(p, b)
 	watched := watching(s, Options{Resync: 50 * time.Millisecond})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -16,13 +17,10 @@ var frequent = Options{Resync: 20 * time.Millisecond, test: timing{progressWait:
 func TestWatchBehindALaggingAPIServer(t *testing.T) {
 	for _, lists := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lists fail: %v", lists), func(t *testing.T) {
-			s := startServer(t)
-			populate(s)
-			r := watching(s, frequent)
-			r.await("everything", whole)
+			s, r := watchingAll(t, frequent)
 			eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+5 })
 			s.lag(lists)
-			s.put(validating("unseen", serviceClient("policy", "validate")))
+			s.put(validating("unseen", kubetest.Client("policy", "validate")))
 			r.await("the webhook that no watch showed", func(s *inventory.Snapshot) bool {
 				return len(s.Webhooks) == 5 && len(s.Errors) == 0 && watchErrors(s) > 0 && s.Current.Equal(s.Taken)
 			})
@@ -33,8 +31,7 @@ func TestWatchBehindALaggingAPIServer(t *testing.T) {
 // TestWatchThatNeverOpens: watches reach an API server that has lost etcd, which begins
 // no stream and refuses none. Lists are answered by another one.
 func TestWatchThatNeverOpens(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	s.change(func() { s.lags = func(string) bool { return true } })
 	r := watching(s, Options{test: timing{openTimeout: 20 * time.Millisecond}})
 	r.await("everything", whole)
@@ -42,10 +39,7 @@ func TestWatchThatNeverOpens(t *testing.T) {
 
 // TestWatchBehindAPIServersWithoutEtcd: there is none that has etcd.
 func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
-	s := startServer(t)
-	populate(s)
-	r := watching(s, frequent)
-	r.await("everything", whole)
+	s, r := watchingAll(t, frequent)
 	s.change(func() { s.lags, s.listsLag = func(string) bool { return true }, true })
 	s.refuse(504, func(r request) bool { return r.query.Get("sendInitialEvents") != "" })
 	failing := errorAbout("namespaces", "list namespaces")
@@ -58,7 +52,7 @@ func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
 	if !whole(&kept) || !later.Current.Equal(first.Current) {
 		t.Errorf("webhooks %v, current at %v and then %v", refs(later), first.Current, later.Current)
 	}
-	s.put(validating("unseen", serviceClient("policy", "validate")))
+	s.put(validating("unseen", kubetest.Client("policy", "validate")))
 	s.heal()
 	s.change(func() { s.lags = func(string) bool { return false } })
 	r.await("everything", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 5 && len(s.Errors) == 0 })
@@ -67,10 +61,7 @@ func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
 // TestWatchWithoutBookmarksStaysCurrent: the resource version grows with what nothing
 // here watches, and no bookmark says that the streams have all there is.
 func TestWatchWithoutBookmarksStaysCurrent(t *testing.T) {
-	s := startServer(t)
-	populate(s)
-	r := watching(s, frequent)
-	r.await("everything", whole)
+	s, r := watchingAll(t, frequent)
 	lists := func() (listed, watched int) {
 		for _, ask := range s.asked() {
 			switch {

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -74,7 +76,7 @@ func fiveServices(s *fakeServer) []admissionv1.WebhookClientConfig {
 	for i := range 5 {
 		name := fmt.Sprintf("s%d", i)
 		s.put(service("policy", name), endpointSlice("policy", name, true))
-		out = append(out, serviceClient("policy", name))
+		out = append(out, kubetest.Client("policy", name))
 	}
 	return out
 }
@@ -99,7 +101,7 @@ func TestWatchByNamespace(t *testing.T) {
 		return len(s.Services) == 4 && s.ServicesKnown.Services[inPolicy("s3")]
 	})
 	s.put(service("policy", "more"))
-	s.put(validating("six", serviceClient("policy", "more")))
+	s.put(validating("six", kubetest.Client("policy", "more")))
 	r.await("the sixth Service", func(s *inventory.Snapshot) bool {
 		if len(s.Services) < 4 || !s.ServicesKnown.Services[inPolicy("s3")] || !s.EndpointsKnown.Services[inPolicy("s0")] {
 			t.Errorf("with webhooks %v the Services are %v", refs(s), s.Services)
@@ -150,7 +152,7 @@ func TestWatchKeepsWhatIsNotReplaced(t *testing.T) {
 	r := watching(s, Options{Debounce: time.Millisecond, test: timing{newServiceWait: time.Millisecond}})
 	r.await("all Services", func(s *inventory.Snapshot) bool { return len(s.Services) == 5 })
 	s.refuse(http.StatusInternalServerError, func(r request) bool { return strings.Contains(r.query.Get("labelSelector"), "more") })
-	s.put(service("policy", "more"), validating("six", serviceClient("policy", "more")))
+	s.put(service("policy", "more"), validating("six", kubetest.Client("policy", "more")))
 	stays := func(until func(*inventory.Snapshot) bool) func(*inventory.Snapshot) bool {
 		return func(s *inventory.Snapshot) bool {
 			if n := len(s.Services[inPolicy("s0")].Endpoints); n != 1 || !s.EndpointsKnown.Services[inPolicy("s0")] {
@@ -180,13 +182,13 @@ func TestWatchShowsNothingTwice(t *testing.T) {
 	for i := range selectedServices + 1 {
 		name := fmt.Sprintf("s%03d", i)
 		s.put(service("policy", name), endpointSlice("policy", name, true))
-		clients = append(clients, serviceClient("policy", name))
+		clients = append(clients, kubetest.Client("policy", name))
 	}
 	s.put(validating("all", clients...))
 	r := watching(s, Options{Debounce: time.Millisecond, test: timing{newServiceWait: time.Millisecond}})
 	r.await("all Services", func(s *inventory.Snapshot) bool { return len(s.Services) == selectedServices+1 })
 	s.refuse(http.StatusInternalServerError, func(r request) bool { return strings.Contains(r.query.Get("labelSelector"), "(first,") })
-	s.put(service("policy", "first"), validating("one", serviceClient("policy", "first")))
+	s.put(service("policy", "first"), validating("one", kubetest.Client("policy", "first")))
 	eventually(t, "the other selector", func() bool {
 		return slices.Contains(s.watched(), "endpointslices policy/kubernetes.io/service-name in (s099,s100)")
 	})
@@ -225,7 +227,7 @@ func TestWatchInACrowdedNamespace(t *testing.T) {
 		return slices.Contains(watched, "services policy/metadata.name=s4") && !slices.Contains(watched, "services policy/")
 	}
 	eventually(t, "Services watched by name", byName)
-	s.put(service("policy", "more"), validating("six", serviceClient("policy", "more")))
+	s.put(service("policy", "more"), validating("six", kubetest.Client("policy", "more")))
 	r.await("the sixth Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 6 })
 	if !byName() {
 		t.Errorf("watched are %v", inNamespace(s.watched()))
@@ -236,10 +238,7 @@ func TestReadInACrowdedNamespace(t *testing.T) {
 	s := startServer(t)
 	crowdNamespace(s)
 	s.put(validating("five", fiveServices(s)...))
-	objects, err := Read(t.Context(), s.clients(), Options{}, func(string, int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(string, int) {}))(t)
 	if got := objects.Snapshot(time.Now()); len(got.Services) != 5 || !got.ServicesKnown.Services[inPolicy("s4")] || len(got.Errors) != 0 {
 		t.Errorf("Services %v, errors %v", got.Services, got.Errors)
 	}
@@ -300,12 +299,9 @@ func TestWatchOfAClusterThatGrows(t *testing.T) {
 func TestSameWants(t *testing.T) {
 	fail, ignore, exact := admissionv1.Fail, admissionv1.Ignore, admissionv1.Exact
 	before := func() *admissionv1.ValidatingWebhookConfiguration {
-		c := validating("one", serviceClient("policy", "hook"))
+		c := validating("one", kubetest.Client("policy", "hook"))
 		c.Webhooks[0].FailurePolicy = &fail
-		c.Webhooks[0].Rules = []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.Create},
-			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-		}}
+		c.Webhooks[0].Rules = []admissionv1.RuleWithOperations{kubetest.Rule("", "pods", admissionv1.Create)}
 		return c
 	}
 	wants := func(c *admissionv1.ValidatingWebhookConfiguration) (*inventory.Webhook, map[watchScope]keySet) {
@@ -320,7 +316,7 @@ func TestSameWants(t *testing.T) {
 		"nothing":   {func(*admissionv1.ValidatingWebhook) {}, true},
 		"timeout":   {func(w *admissionv1.ValidatingWebhook) { w.TimeoutSeconds = new(int32(3)) }, true},
 		"CA bundle": {func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.CABundle = []byte("x") }, true},
-		"Service":   {func(w *admissionv1.ValidatingWebhook) { w.ClientConfig = serviceClient("policy", "other") }, false},
+		"Service":   {func(w *admissionv1.ValidatingWebhook) { w.ClientConfig = kubetest.Client("policy", "other") }, false},
 		"URL": {func(w *admissionv1.ValidatingWebhook) {
 			w.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://a.example.com/")}
 		}, false},

@@ -17,6 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // heavy is metadata as kubectl and controllers leave it, of an object that two
@@ -105,7 +109,7 @@ func heavyNetworkPolicy() *networkingv1.NetworkPolicy {
 }
 
 func heavyConfiguration() *admissionv1.ValidatingWebhookConfiguration {
-	config := validating("v", serviceClient("policy", "keep-backend"))
+	config := validating("v", kubetest.Client("policy", "keep-backend"))
 	config.ObjectMeta = heavy("v")
 	config.Webhooks[0].ClientConfig.CABundle = []byte("keep-ca")
 	return config
@@ -183,11 +187,7 @@ func TestStrip(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.strip(tt.obj)
 			once := asJSON(t, tt.obj)
-			for _, word := range tt.keeps {
-				if !strings.Contains(once, word) {
-					t.Errorf("lost %q: %s", word, once)
-				}
-			}
+			expect.Contains(t, once, tt.keeps...)
 			if strings.Contains(once, "DROP") {
 				t.Errorf("kept too much: %s", once)
 			}
@@ -212,10 +212,7 @@ func TestStrip(t *testing.T) {
 
 func asJSON(t *testing.T, obj any) string {
 	t.Helper()
-	b, err := json.Marshal(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(obj))(t)
 	return string(b)
 }
 

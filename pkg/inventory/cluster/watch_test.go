@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -127,10 +129,6 @@ func errorAbout(object, text string) func(*inventory.Snapshot) bool {
 	}
 }
 
-func serviceClient(namespace, name string) admissionv1.WebhookClientConfig {
-	return admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: namespace, Name: name}}
-}
-
 func validating(name string, clients ...admissionv1.WebhookClientConfig) *admissionv1.ValidatingWebhookConfiguration {
 	c := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for i, client := range clients {
@@ -140,31 +138,19 @@ func validating(name string, clients ...admissionv1.WebhookClientConfig) *admiss
 }
 
 func mutating(name string, client admissionv1.WebhookClientConfig) *admissionv1.MutatingWebhookConfiguration {
-	return &admissionv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Webhooks:   []admissionv1.MutatingWebhook{{Name: "w." + name + ".example.com", ClientConfig: client}},
-	}
+	return kubetest.Mutating(name, admissionv1.MutatingWebhook{Name: "w." + name + ".example.com", ClientConfig: client})
 }
 
 func convertedCRD(plural, namespace, service string) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "example.com",
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: "Thing"},
-			Scope: apiextensionsv1.NamespaceScoped,
-			Conversion: &apiextensionsv1.CustomResourceConversion{
-				Strategy: apiextensionsv1.WebhookConverter,
-				Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{
-					Service: &apiextensionsv1.ServiceReference{Namespace: namespace, Name: service},
-				}},
-			},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-			}},
-		},
+	c := kubetest.CRD("example.com", plural, "v1")
+	c.Spec.Versions[0].Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}
+	c.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{
+			Service: &apiextensionsv1.ServiceReference{Namespace: namespace, Name: service},
+		}},
 	}
+	return c
 }
 
 func service(namespace, name string) *corev1.Service {
@@ -175,15 +161,8 @@ func service(namespace, name string) *corev1.Service {
 }
 
 func endpointSlice(namespace, service string, ready ...bool) *discoveryv1.EndpointSlice {
-	port, portName := int32(8443), ""
-	s := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: service + "-1",
-			Labels: map[string]string{discoveryv1.LabelServiceName: service},
-		},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
-	}
+	s := kubetest.EndpointSlice(namespace, service)
+	s.AddressType, s.Ports[0].Name = discoveryv1.AddressTypeIPv4, new("")
 	for _, r := range ready {
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
 			Addresses: []string{"127.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: &r},
@@ -211,32 +190,27 @@ func validatingPolicy(name string) *admissionv1.ValidatingAdmissionPolicy {
 	return &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-func policyBinding(name string) *admissionv1.ValidatingAdmissionPolicyBinding {
-	return &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
-	}
-}
-
 // throughAPIServer is a webhook that an aggregated API server serves.
 func throughAPIServer(version, group string) admissionv1.WebhookClientConfig {
 	path := "/apis/" + group + "/" + version + "/reviews"
-	c := serviceClient("default", "kubernetes")
+	c := kubetest.Client("default", "kubernetes")
 	c.Service.Path = &path
 	return c
 }
 
-// populate registers one webhook of each kind and what is behind it, and as
+// populated returns a server with one webhook of each kind and what is behind it, and as
 // much again that no webhook refers to.
-func populate(s *fakeServer) {
+func populated(t *testing.T) *fakeServer {
+	t.Helper()
+	s := startServer(t)
 	s.put(
 		namespace("policy"), namespace("other"),
-		validating("validate", serviceClient("policy", "validate")),
-		mutating("mutate", serviceClient("policy", "mutate")),
+		validating("validate", kubetest.Client("policy", "validate")),
+		mutating("mutate", kubetest.Client("policy", "mutate")),
 		validating("aggregated", throughAPIServer("v1", "hive.example.com")),
 		convertedCRD("things", "convert", "convert"),
 		apiService("v1", "hive.example.com", "hive", "hive"),
-		validatingPolicy("limits"), policyBinding("limits"),
+		validatingPolicy("limits"), kubetest.Binding("limits"),
 		service("policy", "validate"), endpointSlice("policy", "validate", true, false),
 		service("policy", "mutate"), endpointSlice("policy", "mutate"),
 		service("hive", "hive"), endpointSlice("hive", "hive", true),
@@ -244,15 +218,25 @@ func populate(s *fakeServer) {
 		service("default", "kubernetes"), endpointSlice("default", "kubernetes", true),
 		service("other", "other"), endpointSlice("other", "other", true),
 	)
+	return s
 }
 
-// The Services of populate that tests look at; convert does not exist.
+// watchingAll returns a populated server, and a recorder that has received all of it.
+func watchingAll(t *testing.T, options Options) (*fakeServer, *recorder) {
+	t.Helper()
+	s := populated(t)
+	r := watching(s, options)
+	r.await("everything", whole)
+	return s, r
+}
+
+// The Services of populated that tests look at; convert does not exist.
 var (
 	validate = inventory.Key{Namespace: "policy", Name: "validate"}
 	convert  = inventory.Key{Namespace: "convert", Name: "convert"}
 )
 
-// whole says that a Snapshot shows all that populate registers.
+// whole says that a Snapshot shows all that populated has.
 func whole(s *inventory.Snapshot) bool {
 	return len(s.Webhooks) == 4 && len(s.Services) == 3 && s.ServicesKnown.Services[convert] && len(s.Errors) == 0 &&
 		s.PoliciesKnown && len(s.Policies) == 1 && len(s.Policies[0].Bindings) == 1
@@ -261,9 +245,8 @@ func whole(s *inventory.Snapshot) bool {
 func TestWatchShowsTheCluster(t *testing.T) {
 	for _, tt := range []struct{ streams, large bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
 		t.Run(fmt.Sprintf("WatchList %v, large %v", tt.streams, tt.large), func(t *testing.T) {
-			s := startServer(t)
+			s := populated(t)
 			s.streamsLists, s.large = tt.streams, tt.large
-			populate(s)
 			got := watching(s, Options{}).await("anything", anything)
 			if !whole(got) {
 				t.Errorf("the first Snapshot has webhooks %v, Services %v, errors %v", refs(got), got.Services, got.Errors)
@@ -278,9 +261,7 @@ func TestWatchShowsTheCluster(t *testing.T) {
 				"w0.aggregated.example.com": "",
 				"things.example.com":        "service-missing",
 			}
-			if !maps.Equal(states, want) {
-				t.Errorf("states are %v, want %v", states, want)
-			}
+			expect.Equal(t, want, states)
 			if n := len(got.Services[inventory.Key{Namespace: "policy", Name: "validate"}].Endpoints); n != 2 {
 				t.Errorf("Service policy/validate has %d endpoints, want 2", n)
 			}
@@ -312,9 +293,8 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 		{false, true, listed, 9 + 4 + 3 + 3 + 3 + 3 + 2},
 	} {
 		t.Run(fmt.Sprintf("WatchList %v, large %v", tt.streams, tt.large), func(t *testing.T) {
-			s := startServer(t)
+			s := populated(t)
 			s.streamsLists, s.large = tt.streams, tt.large
-			populate(s)
 			s.put(namespace("kube-system"), onPods("validate", "calico-system"))
 			for i := range 100 {
 				ns := fmt.Sprintf("crowd-%d", i)
@@ -324,9 +304,7 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 			r.await("everything", whole)
 			eventually(t, "all watches open", func() bool { return len(s.watched()) == tt.watches })
 			r.stop()
-			if counts, want := countRequests(s), expectedRequests(tt.verbs, tt.large); !maps.Equal(counts, want) {
-				t.Errorf("asked for\n%v\nwant\n%v", lines(counts), lines(want))
-			}
+			expect.Equal(t, expectedRequests(tt.verbs, tt.large), countRequests(s))
 		})
 	}
 }
@@ -356,7 +334,7 @@ func lines(counts map[string]int) string {
 	return strings.Join(out, "\n")
 }
 
-// expectedRequests are all that populate's cluster takes, with a webhook on the
+// expectedRequests are all that populated's cluster takes, with a webhook on the
 // Pods of kube-system, where each resource of the cluster takes the verbs. In a large
 // cluster one list each finds out that there are too many objects.
 func expectedRequests(verbs map[string]int, large bool) map[string]int {
@@ -395,7 +373,7 @@ func expectedRequests(verbs map[string]int, large bool) map[string]int {
 	return out
 }
 
-// byNamespaces are the watches of what stands behind populate's webhooks in a large
+// byNamespaces are the watches of what stands behind populated's webhooks in a large
 // cluster.
 var byNamespaces = []string{
 	"/api/v1/namespaces/policy/services metadata.name=mutate",
@@ -422,7 +400,7 @@ func TestWatchFollowsWhatIsNamed(t *testing.T) {
 	r := watching(s, Options{Debounce: time.Millisecond})
 	r.await("no webhooks", webhooks(0))
 
-	s.put(validating("one", serviceClient("policy", "a")), validating("two", serviceClient("policy", "a")))
+	s.put(validating("one", kubetest.Client("policy", "a")), validating("two", kubetest.Client("policy", "a")))
 	named := r.await("the Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 1 && len(s.Webhooks) == 2 })
 	a, b := inventory.Key{Namespace: "policy", Name: "a"}, inventory.Key{Namespace: "policy", Name: "b"}
 	if !named.ServicesKnown.Services[a] || named.ServicesKnown.Services[b] || !named.EndpointsKnown.Services[a] {
@@ -435,7 +413,7 @@ func TestWatchFollowsWhatIsNamed(t *testing.T) {
 
 	s.remove(validating("one"))
 	r.await("the Service still", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Services) == 1 })
-	s.put(validating("two", serviceClient("policy", "b")))
+	s.put(validating("two", kubetest.Client("policy", "b")))
 	r.await("the other Service", func(s *inventory.Snapshot) bool {
 		return len(s.Services) == 1 && s.Services[inventory.Key{Namespace: "policy", Name: "b"}].Name == "b"
 	})
@@ -451,12 +429,12 @@ func TestWatchFollowsWhatIsNamed(t *testing.T) {
 func TestWatchOfASlowService(t *testing.T) {
 	s := startServer(t)
 	s.large = true
-	s.put(namespace("policy"), service("policy", "slow"), validating("broken", serviceClient("policy", "gone")))
+	s.put(namespace("policy"), service("policy", "slow"), validating("broken", kubetest.Client("policy", "gone")))
 	r := watching(s, Options{Debounce: time.Millisecond, test: timing{newServiceWait: time.Millisecond}})
 	r.await("the missing Service", func(s *inventory.Snapshot) bool { return s.ServicesKnown.Services[gone] })
 	s.refuse(http.StatusInternalServerError, func(r request) bool { return r.query.Get("fieldSelector") == "metadata.name=slow" })
 
-	s.put(validating("new", serviceClient("policy", "slow")))
+	s.put(validating("new", kubetest.Client("policy", "slow")))
 	stays := func(until func(*inventory.Snapshot) bool) func(*inventory.Snapshot) bool {
 		return func(s *inventory.Snapshot) bool {
 			if fault := s.State(s.Webhooks[0].Backend).Fault; fault != inventory.ServiceNotFound {
@@ -481,14 +459,9 @@ var gone = inventory.Key{Namespace: "policy", Name: "gone"}
 // onPods is a webhook of Service policy/validate that refuses all Pods while it
 // is gone, but those of the namespace.
 func onPods(name, excluded string) *admissionv1.ValidatingWebhookConfiguration {
-	c := validating(name, serviceClient("policy", "validate"))
-	c.Webhooks[0].Rules = []admissionv1.RuleWithOperations{{
-		Operations: []admissionv1.OperationType{admissionv1.Create},
-		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-	}}
-	c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{excluded}},
-	}}
+	c := validating(name, kubetest.Client("policy", "validate"))
+	c.Webhooks[0].Rules = []admissionv1.RuleWithOperations{kubetest.Rule("", "pods", admissionv1.Create)}
+	c.Webhooks[0].NamespaceSelector = kubetest.Selector(corev1.LabelMetadataName, metav1.LabelSelectorOpNotIn, excluded)
 	return c
 }
 
@@ -564,7 +537,7 @@ func TestWatchHoldsASnapshotForTheServiceItNeeds(t *testing.T) {
 	s.put(service("policy", "a"), endpointSlice("policy", "a", true))
 	r := watching(s, Options{test: timing{newServiceWait: time.Hour}})
 	r.await("anything", anything)
-	s.put(validating("one", serviceClient("policy", "a")))
+	s.put(validating("one", kubetest.Client("policy", "a")))
 	got := r.await("the webhook", webhooks(1))
 	if len(got.Services) != 1 {
 		t.Errorf("the webhook was published before its Service was read")
@@ -573,7 +546,7 @@ func TestWatchHoldsASnapshotForTheServiceItNeeds(t *testing.T) {
 
 func TestWatchTakesImpossibleNames(t *testing.T) {
 	s := startServer(t)
-	s.put(validating("bad", serviceClient("policy", "no/such name"), serviceClient("../..", "x")))
+	s.put(validating("bad", kubetest.Client("policy", "no/such name"), kubetest.Client("../..", "x")))
 	got := watching(s, Options{}).await("both", webhooks(2))
 	for _, w := range got.Webhooks {
 		if state := got.State(w.Backend); state.Fault != inventory.ServiceNotFound {
@@ -586,8 +559,7 @@ func TestWatchTakesImpossibleNames(t *testing.T) {
 }
 
 func TestWatchRepeatsItself(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	r := watching(s, Options{Resync: time.Millisecond})
 	first := r.await("everything", whole)
 	again := r.await("the same, current later", func(s *inventory.Snapshot) bool { return s.Current.After(first.Current) })
@@ -624,8 +596,7 @@ func TestWatchShowsWhatItMayRead(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.resource, func(t *testing.T) {
-			s := startServer(t)
-			populate(s)
+			s := populated(t)
 			s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == tt.resource })
 			r := watching(s, Options{})
 			want := "list " + tt.object + " is forbidden"
@@ -647,8 +618,7 @@ func TestWatchShowsWhatItMayRead(t *testing.T) {
 }
 
 func TestWatchWithAllButOneForbidden(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource != "mutatingwebhookconfigurations" })
 	r := watching(s, Options{})
 	got := r.await("the one webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Errors) == 15 })
@@ -660,8 +630,7 @@ func TestWatchWithAllButOneForbidden(t *testing.T) {
 }
 
 func TestWatchThatMayListButNotWatch(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "namespaces" && r.verb() == "watch" })
 	r := watching(s, Options{})
 	got := r.await("the verb", errorAbout("namespaces", "watch namespaces is forbidden"))
@@ -673,17 +642,15 @@ func TestWatchThatMayListButNotWatch(t *testing.T) {
 }
 
 func TestWatchThatMayWatchButNotList(t *testing.T) {
-	s := startServer(t)
+	s := populated(t)
 	s.streamsLists = false
-	populate(s)
 	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "namespaces" && r.verb() == "list" })
 	r := watching(s, Options{})
 	r.await("the missing verb", errorAbout("namespaces", "grant the verb list on namespaces to auditor"))
 }
 
 func TestWatchTakesAbsenceForAFact(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	s.refuse(http.StatusNotFound, func(r request) bool { return r.resource == "apiservices" })
 	r := watching(s, Options{})
 	got := r.await("anything", anything)
@@ -697,8 +664,7 @@ func TestWatchTakesAbsenceForAFact(t *testing.T) {
 // TestWatchOfOlderServers: admission policies that the API server does not serve are
 // none, which is no failed call; those that it serves in an older version are unknown.
 func TestWatchOfOlderServers(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	s.refuse(http.StatusNotFound, func(r request) bool { return strings.HasPrefix(r.resource, "mutatingadmissionpolic") })
 	none := watching(s, Options{}).await("anything", anything)
 	if !whole(none) || none.WatchErrors[inventory.Resource{Group: admissionv1.GroupName, Name: "mutatingadmissionpolicies"}] != 0 {
@@ -718,8 +684,7 @@ func TestWatchOfOlderServers(t *testing.T) {
 }
 
 func TestWatchSurvivesTheAPIServer(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	r := watching(s, Options{Resync: 20 * time.Millisecond})
 	before := r.await("everything", whole)
 
@@ -738,7 +703,7 @@ func TestWatchSurvivesTheAPIServer(t *testing.T) {
 		t.Errorf("current at %v, then %v, then %v: want it to stand still", before.Current, away.Current, later.Current)
 	}
 
-	s.put(validating("meanwhile", serviceClient("policy", "validate")))
+	s.put(validating("meanwhile", kubetest.Client("policy", "validate")))
 	s.remove(mutating("mutate", admissionv1.WebhookClientConfig{}))
 	s.begin()
 	// A watch whose stream ended and that was not opened again since has no Error, and
@@ -759,10 +724,7 @@ func watchErrors(s *inventory.Snapshot) int64 {
 func TestWatchSurvivesAnsweringBadly(t *testing.T) {
 	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusUnauthorized} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
-			s := startServer(t)
-			populate(s)
-			r := watching(s, Options{Resync: 20 * time.Millisecond})
-			r.await("everything", whole)
+			s, r := watchingAll(t, Options{Resync: 20 * time.Millisecond})
 			s.refuse(status, func(request) bool { return true })
 			s.dropStreams()
 			bad := r.await("errors", func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 })
@@ -796,12 +758,9 @@ func TestWatchResumesWithoutAnError(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := startServer(t)
-			populate(s)
-			r := watching(s, Options{})
-			r.await("everything", whole)
+			s, r := watchingAll(t, Options{})
 			tt.happen(s)
-			s.put(validating("next", serviceClient("policy", "validate")))
+			s.put(validating("next", kubetest.Client("policy", "validate")))
 			got := r.await("the next webhook", webhooks(5))
 			if len(got.Errors) != 0 {
 				t.Errorf("errors: %v", got.Errors)
@@ -818,12 +777,11 @@ func TestWatchResumesWithoutAnError(t *testing.T) {
 func TestWatchAfterARestore(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprintf("WatchList %v", streams), func(t *testing.T) {
-			s := startServer(t)
+			s := populated(t)
 			s.streamsLists = streams
-			populate(s)
 			backup := s.version()
 			s.remove(validating("validate"))
-			s.put(validating("lost", serviceClient("policy", "validate")), endpointSlice("policy", "mutate", true))
+			s.put(validating("lost", kubetest.Client("policy", "validate")), endpointSlice("policy", "mutate", true))
 			for i := range 20 {
 				s.put(namespace(fmt.Sprintf("lost-%d", i)))
 			}
@@ -832,7 +790,7 @@ func TestWatchAfterARestore(t *testing.T) {
 				return len(s.Namespaces) == 22 && len(s.Webhooks) == 4 && s.Regressions == 0
 			})
 
-			s.restore(backup, validating("new", serviceClient("policy", "validate")))
+			s.restore(backup, validating("new", kubetest.Client("policy", "validate")))
 			got := r.await("the restored state", func(s *inventory.Snapshot) bool {
 				return len(s.Webhooks) == 5 && len(s.Namespaces) == 2 && s.Regressions > 0 &&
 					s.State(s.Webhooks[0].Backend).Fault == inventory.NoReadyEndpoints
@@ -842,7 +800,7 @@ func TestWatchAfterARestore(t *testing.T) {
 					t.Errorf("webhooks %v, want %s at %d", refs(got), want, i)
 				}
 			}
-			s.put(validating("next", serviceClient("policy", "validate")))
+			s.put(validating("next", kubetest.Client("policy", "validate")))
 			next := r.await("what comes next", webhooks(6))
 			if kinds := int64(len(resources)); next.Regressions > kinds {
 				t.Errorf("%d regressions, want no more than there are kinds", next.Regressions)
@@ -854,10 +812,9 @@ func TestWatchAfterARestore(t *testing.T) {
 // TestWatchAfterAnUnseenRestore: the API server has passed the resource version
 // of the watches again before anything could be compared.
 func TestWatchAfterAnUnseenRestore(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	backup := s.version()
-	s.put(validating("lost", serviceClient("policy", "validate")))
+	s.put(validating("lost", kubetest.Client("policy", "validate")))
 	r := watching(s, Options{test: timing{relistAge: time.Nanosecond}})
 	r.await("the state after the backup", webhooks(5))
 	eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+5 })
@@ -872,10 +829,9 @@ func TestWatchAfterAnUnseenRestore(t *testing.T) {
 // TestWatchAfterARestoreDuringAnOutage: the outage is the only sign of the
 // restore.
 func TestWatchAfterARestoreDuringAnOutage(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	backup := s.version()
-	s.put(validating("lost", serviceClient("policy", "validate")))
+	s.put(validating("lost", kubetest.Client("policy", "validate")))
 	r := watching(s, Options{})
 	r.await("the state after the backup", webhooks(5))
 	eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+5 })
@@ -913,8 +869,7 @@ func TestWatchListsInPages(t *testing.T) {
 }
 
 func TestWatchReportsStartupErrors(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	s.end()
 	reported := make(chan []inventory.Error, 100)
 	r := watching(s, Options{OnStartupErrors: func(errs []inventory.Error) { reported <- errs }})
@@ -930,8 +885,7 @@ func TestWatchReportsStartupErrors(t *testing.T) {
 }
 
 func TestWatchComesUpWithWhatCanBeRead(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	s.refuse(http.StatusInternalServerError, func(r request) bool { return r.resource == "apiservices" })
 	r := watching(s, Options{test: timing{startupWait: time.Millisecond}})
 	failing := errorAbout("apiservices.apiregistration.k8s.io", "the test wants it so")
@@ -941,8 +895,7 @@ func TestWatchComesUpWithWhatCanBeRead(t *testing.T) {
 }
 
 func TestWatchAsksAgainWhatIsServed(t *testing.T) {
-	s := startServer(t)
-	populate(s)
+	s := populated(t)
 	gv := schema.GroupVersion{Group: "hive.example.com", Version: "v1"}
 	r := watching(s, Options{test: timing{discoveryDelay: time.Millisecond}})
 	serves := func(name string) func(*inventory.Snapshot) bool {
@@ -986,10 +939,7 @@ func TestWatchLeavesNothingBehind(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := startServer(t)
-			populate(s)
-			r := watching(s, Options{})
-			r.await("everything", whole)
+			s, r := watchingAll(t, Options{})
 			tt.spoil(s)
 			if err := r.stop(); err != context.Canceled {
 				t.Errorf("Watch returned %v, want %v", err, context.Canceled)
@@ -1014,7 +964,7 @@ func goroutines() []string {
 // is there.
 func TestWatchReadsOfNamespacesWhatMatters(t *testing.T) {
 	selects := func(name, key string) *admissionv1.ValidatingWebhookConfiguration {
-		c := validating(name, serviceClient("policy", "a"))
+		c := validating(name, kubetest.Client("policy", "a"))
 		c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{key: "b"}}
 		return c
 	}
@@ -1043,7 +993,7 @@ func TestWatchReadsOfNamespacesWhatMatters(t *testing.T) {
 	})
 	s.put(shop("b", "5"))
 	r.await("the label that is read now", func(s *inventory.Snapshot) bool { return label(s, "other") == "5" })
-	condition := validating("three", serviceClient("policy", "a"))
+	condition := validating("three", kubetest.Client("policy", "a"))
 	condition.Webhooks[0].MatchConditions = []admissionv1.MatchCondition{{Name: "noted", Expression: `namespaceObject.metadata.annotations["note"] == "6"`}}
 	s.put(condition)
 	r.await("the condition", webhooks(3))
@@ -1069,7 +1019,7 @@ func TestWatchReadsOfNamespacesWhatPoliciesDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t)
 			shop := namespace("shop")
-			policy, binding := validatingPolicy("limits"), policyBinding("limits")
+			policy, binding := validatingPolicy("limits"), kubetest.Binding("limits")
 			s.put(shop, policy, binding)
 			r := watching(s, Options{Debounce: time.Millisecond})
 			r.await("the policy", func(s *inventory.Snapshot) bool { return len(s.Policies) == 1 })

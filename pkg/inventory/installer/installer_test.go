@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
@@ -55,10 +56,7 @@ func read(t *testing.T, path string) []*inventory.Manifest {
 func TestHelm(t *testing.T) {
 	all := read(t, "testdata/order.yaml")
 	for _, version := range []string{"3", "4"} {
-		want, err := os.ReadFile("testdata/order-" + version + ".txt")
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile("testdata/order-" + version + ".txt"))(t)
 		got := strings.ReplaceAll(sequence(t, "Helm "+version, all), "\n\n", "\n")
 		if got != string(want) {
 			t.Errorf("in the order of Helm %s: %s, want %s", version, strings.Fields(got), strings.Fields(string(want)))

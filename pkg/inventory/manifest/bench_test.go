@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,6 +16,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // manyDocuments makes YAML as kubectl writes it: configurations of three
@@ -107,10 +108,7 @@ func BenchmarkRead(b *testing.B) {
 		"list":      asList(docs),
 		"json":      asJSON(b, docs),
 	} {
-		path := filepath.Join(b.TempDir(), "manifest")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			b.Fatal(err)
-		}
+		path := must.File(b, "manifest", string(data))
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
@@ -161,10 +159,7 @@ func asJSON(b *testing.B, docs [][]byte) []byte {
 	b.Helper()
 	out := []byte(`{"apiVersion": "v1", "kind": "List", "items": [`)
 	for i, d := range docs {
-		item, err := yaml.YAMLToJSON(d)
-		if err != nil {
-			b.Fatal(err)
-		}
+		item := must.Get(yaml.YAMLToJSON(d))(b)
 		if i > 0 {
 			out = append(out, ',', '\n')
 		}
@@ -179,22 +174,12 @@ func BenchmarkMustGather(b *testing.B) {
 	b.Chdir(b.TempDir())
 	files := largeMustGather()
 	for name, content := range files {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			b.Fatal(err)
-		}
+		must.Write(b, name, content)
 	}
-	packed, err := os.Create("packed")
-	if err != nil {
-		b.Fatal(err)
-	}
+	packed := must.Get(os.Create("packed"))(b)
 	w := gzip.NewWriter(packed)
 	files.pack(b, w)
-	if err := errors.Join(w.Close(), packed.Close()); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, errors.Join(w.Close(), packed.Close()))
 	for _, path := range []string{"must-gather.local.1", "packed"} {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 )
 
 // TestMistypedFields names the field and its value, as the API server does.
@@ -22,9 +22,7 @@ func TestMistypedFields(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: policy}\n" + test.text
 			o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(text)})
-			if diff := cmp.Diff([]string{"! <stdin>:1: ValidatingWebhookConfiguration/policy: " + test.want}, describe(o)); diff != "" {
-				t.Error(diff)
-			}
+			expect.Equal(t, []string{"! <stdin>:1: ValidatingWebhookConfiguration/policy: " + test.want}, describe(o))
 		})
 	}
 }

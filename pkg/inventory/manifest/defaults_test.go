@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -17,10 +18,7 @@ import (
 // second file against the API server's own tables of defaults.
 func TestDefaults(t *testing.T) {
 	const written, stored = "testdata/defaults/written.yaml", "testdata/defaults/stored.yaml"
-	text, err := os.ReadFile(written)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(written))(t)
 	for kind, d := range decoders {
 		kind, group, _ := strings.Cut(kind, ".")
 		for _, version := range d.versions {

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -104,11 +106,9 @@ func TestHostileArchives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			write(t, "archive", string(test.archive))
+			must.Write(t, "archive", string(test.archive))
 			o, _ := Read([]string{"archive"}, Options{limits: test.limits})
-			if diff := cmp.Diff(test.want, describe(o)); diff != "" {
-				t.Error(diff)
-			}
+			expect.Equal(t, test.want, describe(o))
 		})
 	}
 }
@@ -118,12 +118,8 @@ func unfinished(t *testing.T, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(data))(t)
+	must.Succeed(t, w.Flush())
 	return b.Bytes()
 }
 
@@ -137,9 +133,7 @@ func links(t *testing.T) []byte {
 	add(t, w, &tar.Header{Name: "soft.log", Typeflag: tar.TypeSymlink, Linkname: "other.log"}, "")
 	add(t, w, &tar.Header{Name: "dir.yaml/", Typeflag: tar.TypeDir}, "")
 	add(t, w, &tar.Header{Name: "last.yaml", Typeflag: tar.TypeReg}, namespace("last"))
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Close())
 	return b.Bytes()
 }
 
@@ -150,7 +144,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	for i := range maxErrors + 5 {
 		bad[fmt.Sprintf("../%d.yaml", i)] = ""
 	}
-	write(t, "archive", string(bad.tar(t)))
+	must.Write(t, "archive", string(bad.tar(t)))
 	o, _ := Read([]string{"archive"}, Options{})
 	if len(o.Errors) != maxErrors+1 || o.Errors[maxErrors].Message != "and 5 more errors" {
 		t.Errorf("%d errors, the last: %v", len(o.Errors), o.Errors[len(o.Errors)-1])
@@ -179,9 +173,7 @@ func TestDirectory(t *testing.T) {
 		"dir/gone.yaml": "nowhere.yaml",
 		"dir/loop":      ".",
 	} {
-		if err := os.Symlink(to, link); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Symlink(to, link))
 	}
 	o, summary := Read([]string{"dir"}, Options{})
 	want := []string{
@@ -192,9 +184,7 @@ func TestDirectory(t *testing.T) {
 		"! dir/out.yaml: path escapes from parent",
 		"! dir/zz/template.yaml:1: Service: not YAML: invalid map key: this looks like a template: render it first, as with helm template",
 	}
-	if diff := cmp.Diff(want, describe(o)); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, want, describe(o))
 	if in := summary.Inputs[0]; summary.Skipped != 3 || in.Kind != "manifests" || in.Objects != 3 || in.Skipped != 3 {
 		t.Errorf("%+v", summary)
 	}
@@ -202,8 +192,8 @@ func TestDirectory(t *testing.T) {
 
 func TestSeveralPaths(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "a.yaml", namespace("a")+"  labels: {from: file}\n---\n"+namespace("b"))
-	write(t, "b.yaml.gz", string(zip(t, []byte(namespace("c")))))
+	must.Write(t, "a.yaml", namespace("a")+"  labels: {from: file}\n---\n"+namespace("b"))
+	must.Write(t, "b.yaml.gz", string(zip(t, []byte(namespace("c")))))
 	var progress []string
 	o, summary := Read([]string{"a.yaml", "missing.yaml", "-", "b.yaml.gz"}, Options{
 		Stdin:    strings.NewReader("# a comment\n" + namespace("a") + "  labels: {from: stdin}\n"),
@@ -215,15 +205,11 @@ func TestSeveralPaths(t *testing.T) {
 		"b.yaml.gz:1 Namespace /c",
 		"! missing.yaml: no such file or directory",
 	}
-	if diff := cmp.Diff(want, describe(o)); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, want, describe(o))
 	if got := o.Namespaces[0].Labels["from"]; got != "stdin" {
 		t.Errorf("label %q: the last one counts", got)
 	}
-	if diff := cmp.Diff([]string{"1 2", "2 2", "3 3"}, progress); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, []string{"1 2", "2 2", "3 3"}, progress)
 	wantInputs := []Input{
 		{Path: "a.yaml", Kind: "manifests", Objects: 1},
 		{Path: "missing.yaml"},
@@ -248,7 +234,7 @@ func TestLargeDocuments(t *testing.T) {
 	t.Chdir(t.TempDir())
 	large := "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: large\n  annotations:\n    a: " + strings.Repeat("x", maxObject) + "\n"
 	larger := "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: larger\n" + strings.Repeat("# "+strings.Repeat("x", 1<<20)+"\n", maxDocument>>20)
-	write(t, "a.yaml", namespace("a")+"---\n"+large+"---\n"+larger+"---\n"+namespace("b"))
+	must.Write(t, "a.yaml", namespace("a")+"---\n"+large+"---\n"+larger+"---\n"+namespace("b"))
 	o, _ := Read([]string{"a.yaml"}, Options{})
 	want := []string{
 		"a.yaml:1 Namespace /a",
@@ -256,9 +242,7 @@ func TestLargeDocuments(t *testing.T) {
 		"! a.yaml:6: Namespace/large: an object of 16 MiB: more than 16 are not read in one piece",
 		"! a.yaml:13: a document of more than 64 MiB: split the file",
 	}
-	if diff := cmp.Diff(want, describe(o)); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, want, describe(o))
 }
 
 // TestEndlessLine reads a line that is longer than memory should be, and what
@@ -279,9 +263,7 @@ func TestEndlessLine(t *testing.T) {
 		"<stdin>:8 Namespace /b",
 		"! <stdin>:6: a document of more than 64 MiB: split the file",
 	}
-	if diff := cmp.Diff(want, describe(o)); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, want, describe(o))
 	// A slice that grows to 64 MiB has allocated several times that.
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > length {
 		t.Errorf("allocated %d MiB for a line of %d", allocated>>20, length>>20)
@@ -336,9 +318,7 @@ func TestManyFaults(t *testing.T) {
 	for i := range webhooks {
 		want = append(want, fmt.Sprintf("! <stdin>:%d: ValidatingWebhookConfiguration/a: webhooks[%d].clientConfig.caBundle: must be base64", 2+5+3*(i+1), i))
 	}
-	if diff := cmp.Diff(want, describe(inventory.Objects{Errors: o.Errors})); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, want, describe(inventory.Objects{Errors: o.Errors}))
 	if len(o.Namespaces) != 1 || len(o.Validating) != 1 || len(o.Validating[0].Webhooks) != webhooks {
 		t.Errorf("%d Namespaces, %d configurations", len(o.Namespaces), len(o.Validating))
 	}
@@ -364,9 +344,7 @@ func TestBadBundles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(tc.text)})
 			want := []string{"! <stdin>:" + tc.want + ".clientConfig.caBundle: must be base64"}
-			if diff := cmp.Diff(want, describe(inventory.Objects{Errors: o.Errors})); diff != "" {
-				t.Error(diff)
-			}
+			expect.Equal(t, want, describe(inventory.Objects{Errors: o.Errors}))
 			if len(o.Validating)+len(o.CRDs) != 1 {
 				t.Errorf("%d configurations, %d CRDs", len(o.Validating), len(o.CRDs))
 			}

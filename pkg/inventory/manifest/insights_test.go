@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -50,9 +52,7 @@ func tarOf(t *testing.T, members [][2]string) []byte {
 	for _, m := range members {
 		add(t, w, &tar.Header{Name: m[0], Typeflag: tar.TypeReg, Mode: 0o644}, m[1])
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Close())
 	return b.Bytes()
 }
 
@@ -62,8 +62,8 @@ func tarOf(t *testing.T, members [][2]string) []byte {
 func TestNothingInArchives(t *testing.T) {
 	chart := [][2]string{{"policy/Chart.yaml", "name: policy\n"}, {"policy/templates/webhook.yaml", "{{ if .Values.on }}\nkind: ValidatingWebhookConfiguration\n{{ end }}\n"}}
 	t.Chdir(t.TempDir())
-	write(t, "webhooks.yaml", hookYAML)
-	write(t, "service.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
+	must.Write(t, "webhooks.yaml", hookYAML)
+	must.Write(t, "service.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
 	const none = "cluster-scoped-resources/admissionregistration.k8s.io/"
 	for name, tc := range map[string]struct {
 		members [][2]string
@@ -93,7 +93,7 @@ func TestNothingInArchives(t *testing.T) {
 // TestServerVersionNamed: with the flag, no input needs to have it.
 func TestServerVersionNamed(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "webhooks.yaml", hookYAML)
+	must.Write(t, "webhooks.yaml", hookYAML)
 	for server, told := range map[inventory.Version]bool{{}: true, {Major: 1, Minor: 34}: false} {
 		_, summary := Read([]string{"webhooks.yaml"}, Options{Server: server})
 		if got := strings.Contains(strings.Join(summary.Inputs[0].Lacks, "; "), "no server version"); got != told {
@@ -106,12 +106,12 @@ func TestServerVersionNamed(t *testing.T) {
 // it.
 func TestRemovedVersions(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "webhooks.yaml", strings.Replace(hookYAML, "k8s.io/v1", "k8s.io/v1beta1", 1))
+	must.Write(t, "webhooks.yaml", strings.Replace(hookYAML, "k8s.io/v1", "k8s.io/v1beta1", 1))
 	_, summary := Read([]string{"webhooks.yaml"}, Options{})
 	if got := strings.Join(summary.Inputs[0].Lacks, "; "); !strings.Contains(got, "ValidatingWebhookConfiguration/policy is in v1beta1, which no API server since v1.22 takes") {
 		t.Errorf("lacks %q", got)
 	}
-	write(t, "webhooks.yaml", hookYAML)
+	must.Write(t, "webhooks.yaml", hookYAML)
 	_, summary = Read([]string{"webhooks.yaml"}, Options{})
 	if got := strings.Join(summary.Inputs[0].Lacks, "; "); strings.Contains(got, "v1beta1") {
 		t.Errorf("lacks %q", got)
@@ -122,22 +122,20 @@ func TestRemovedVersions(t *testing.T) {
 func TestSameNamedWebhooks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	_, again, _ := strings.Cut(hookYAML, "webhooks:\n")
-	write(t, "webhooks.yaml", hookYAML+again)
+	must.Write(t, "webhooks.yaml", hookYAML+again)
 	o, _ := Read([]string{"webhooks.yaml"}, Options{})
 	var lines []int
 	for _, w := range o.Snapshot(time.Time{}).Webhooks {
 		lines = append(lines, w.Object.Source.Line)
 	}
-	if !slices.Equal(lines, []int{7, 11}) {
-		t.Errorf("lines %v, want 7 and 11", lines)
-	}
+	expect.Equal(t, []int{7, 11}, lines)
 }
 
 // TestServiceWithoutPorts: no API server takes one that is not headless.
 func TestServiceWithoutPorts(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for spec, want := range map[string]bool{"{}": true, "{clusterIP: None}": false, "{type: ExternalName, externalName: a.example.com}": false, "{ports: [{port: 443}]}": false} {
-		write(t, "service.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: policy, namespace: policy}\nspec: "+spec)
+		must.Write(t, "service.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: policy, namespace: policy}\nspec: "+spec)
 		_, summary := Read([]string{"service.yaml"}, Options{})
 		if got := strings.Contains(strings.Join(summary.Inputs[0].Lacks, "; "), "Service policy/policy has no ports, which no API server takes"); got != want {
 			t.Errorf("spec %s: lacks %q", spec, summary.Inputs[0].Lacks)

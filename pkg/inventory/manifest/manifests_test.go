@@ -2,10 +2,11 @@ package manifest
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // TestManifests: what is still to be applied, in its order, and what is a copy of a
@@ -51,17 +52,9 @@ func TestManifestsByFolder(t *testing.T) {
 	root := t.TempDir()
 	for path, name := range map[string]string{"a.yaml": "a", "b/c.yaml": "c", "b/d.yaml": "d", "e.yaml": "e"} {
 		path = filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(namespace(name)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, path, namespace(name))
 	}
-	archive := filepath.Join(t.TempDir(), "archive.tar")
-	if err := os.WriteFile(archive, tree{"x.yaml": namespace("x")}.tar(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	archive := must.File(t, "archive.tar", string(tree{"x.yaml": namespace("x")}.tar(t)))
 	o, _ := Read([]string{root, filepath.Join(root, "a.yaml"), archive}, Options{})
 	var got []string
 	for _, m := range o.Manifests {

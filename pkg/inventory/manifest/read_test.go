@@ -1,27 +1,14 @@
 package manifest
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
-
-func write(t *testing.T, name, content string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // describe lists what was read, one object or webhook a line, and the errors.
 func describe(o inventory.Objects) []string {
@@ -71,8 +58,6 @@ func describe(o inventory.Objects) []string {
 
 func at(s inventory.Source) string { return fmt.Sprintf("%s:%d", filepath.Base(s.File), s.Line) }
 
-var update = flag.Bool("update", false, "write the files *.want")
-
 // TestRead reads each file of testdata/read and compares what was read, and
 // from which lines, with what stands beside it.
 func TestRead(t *testing.T) {
@@ -88,16 +73,7 @@ func TestRead(t *testing.T) {
 			objects, summary := Read([]string{file}, Options{})
 			got := strings.Join(append(describe(objects), fmt.Sprintf("objects %d, skipped %d", summary.Objects, summary.Skipped)), "\n") + "\n"
 			got = strings.ReplaceAll(got, "testdata/read/", "")
-			if *update {
-				write(t, file+".want", got)
-			}
-			want, err := os.ReadFile(file + ".want")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Error(diff)
-			}
+			golden.Compare(t, "read/"+filepath.Base(file)+".want", []byte(got))
 		})
 	}
 }

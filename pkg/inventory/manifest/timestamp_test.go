@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // TestTaken: an archive says when it was collected, itself or by its files;
@@ -38,9 +40,7 @@ func TestTaken(t *testing.T) {
 			t.Chdir(t.TempDir())
 			tc.files.write(t, ".")
 			for file := range tc.files {
-				if err := os.Chtimes(file, april, april); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.Chtimes(file, april, april))
 			}
 			taken(t, ".", nil, tc.want)
 			taken(t, "-", packed(t, tc.files, april), tc.want)
@@ -72,8 +72,6 @@ func packed(t *testing.T, files tree, at time.Time) []byte {
 		add(t, w, &tar.Header{Name: name, Typeflag: tar.TypeReg, ModTime: at}, content)
 	}
 	add(t, w, &tar.Header{Name: "z.log", Typeflag: tar.TypeReg, ModTime: at.AddDate(1, 0, 0)}, "a log")
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Close())
 	return b.Bytes()
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -24,7 +26,7 @@ type tree map[string]string
 func (tr tree) write(t *testing.T, dir string) {
 	t.Helper()
 	for name, content := range tr {
-		write(t, filepath.Join(dir, name), content)
+		must.Write(t, filepath.Join(dir, name), content)
 	}
 }
 
@@ -42,32 +44,22 @@ func (tr tree) pack(t testing.TB, to io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(tr)) {
 		add(t, w, &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, tr[name])
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Close())
 }
 
 func add(t testing.TB, w *tar.Writer, h *tar.Header, content string) {
 	t.Helper()
 	h.Size = int64(len(content))
-	if err := w.WriteHeader(h); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(w, content); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.WriteHeader(h))
+	must.Get(io.WriteString(w, content))(t)
 }
 
 func zip(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(data))(t)
+	must.Succeed(t, w.Close())
 	return b.Bytes()
 }
 
@@ -151,8 +143,8 @@ func TestMustGather(t *testing.T) {
 	t.Chdir(t.TempDir())
 	gather := mustGatherTree()
 	gather.write(t, ".")
-	write(t, "gather.tar.gz", string(zip(t, gather.tar(t))))
-	write(t, "gather.tar", string(gather.tar(t)))
+	must.Write(t, "gather.tar.gz", string(zip(t, gather.tar(t))))
+	must.Write(t, "gather.tar", string(gather.tar(t)))
 	const hosted, noPolicies = " is another cluster: audit it by itself", "no admission policies: whether there are any is unknown"
 	for path, want := range map[string]Input{
 		"must-gather.local.123":               {Kind: "must-gather", Lacks: []string{noPolicies, "quay-io-image/hostedcluster-x" + hosted}},
@@ -174,17 +166,13 @@ func TestMustGather(t *testing.T) {
 				".:0 EndpointSlice old/o",
 			}
 			got := describe(o)
-			if diff := cmp.Diff(wantObjects, got[:len(wantObjects)]); diff != "" {
-				t.Error(diff)
-			}
+			expect.Equal(t, wantObjects, got[:len(wantObjects)])
 			failed := map[string]bool{}
 			for _, e := range o.Errors {
 				_, namespace, _ := strings.Cut(e.Source.File, "namespaces/")
 				failed[namespace] = true
 			}
-			if diff := cmp.Diff(map[string]bool{"broken/core/services.yaml": true, "cut/core/services.yaml": true}, failed); diff != "" {
-				t.Error(diff)
-			}
+			expect.Equal(t, map[string]bool{"broken/core/services.yaml": true, "cut/core/services.yaml": true}, failed)
 			wantFacts := facts{
 				Services:  []string{"empty", "policy"},
 				Endpoints: []string{"empty", "old", "policy"},
@@ -195,13 +183,9 @@ func TestMustGather(t *testing.T) {
 
 				NetworkPolicies: 1,
 			}
-			if diff := cmp.Diff(wantFacts, factsOf(o)); diff != "" {
-				t.Error(diff)
-			}
+			expect.Equal(t, wantFacts, factsOf(o))
 			want.Path = path
-			if diff := cmp.Diff([]Input{want}, summary.Inputs, uncounted); diff != "" {
-				t.Error(diff)
-			}
+			expect.Equal(t, []Input{want}, summary.Inputs, uncounted)
 		})
 	}
 }
@@ -217,9 +201,7 @@ func TestMirroredEndpoints(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s %t %d %q", s.Labels["kubernetes.io/service-name"], e.Addresses[0], *e.Conditions.Ready, *s.Ports[0].Port, *s.Ports[0].Name))
 		}
 	}
-	if diff := cmp.Diff([]string{`o 10.0.0.1 true 8443 ""`, `o 10.0.0.2 false 8443 ""`}, got); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, []string{`o 10.0.0.1 true 8443 ""`, `o 10.0.0.2 false 8443 ""`}, got)
 }
 
 func TestLayouts(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -62,21 +64,15 @@ webhooks:
 		AdmissionReviewVersions: []string{"v1"},
 	}}
 	o := readString(t, strings.ReplaceAll(text, "KIND", inventory.KindValidating))
-	if diff := cmp.Diff(want, o.Validating[0].Webhooks); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]admissionv1.ValidatingWebhook{{Name: "defaulted.example.com"}}, o.Validating[1].Webhooks); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, want, o.Validating[0].Webhooks)
+	expect.Equal(t, []admissionv1.ValidatingWebhook{{Name: "defaulted.example.com"}}, o.Validating[1].Webhooks)
 	o = readString(t, strings.ReplaceAll(text, "KIND", inventory.KindMutating))
 	for i, w := range o.Mutating[0].Webhooks {
 		got := admissionv1.ValidatingWebhook{
 			Name: w.Name, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, SideEffects: w.SideEffects,
 			TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions,
 		}
-		if diff := cmp.Diff(want[i], got); diff != "" {
-			t.Error(diff)
-		}
+		expect.Equal(t, want[i], got)
 	}
 }
 
@@ -132,9 +128,7 @@ spec:
 			},
 		},
 	}}
-	if diff := cmp.Diff(want, []apiextensionsv1.CustomResourceDefinitionSpec{o.CRDs[0].Spec, o.CRDs[1].Spec}); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, want, []apiextensionsv1.CustomResourceDefinitionSpec{o.CRDs[0].Spec, o.CRDs[1].Spec})
 }
 
 func TestV1beta1Slice(t *testing.T) {
@@ -160,9 +154,7 @@ endpoints:
 			Zone:       new("zone"),
 		}},
 	}}
-	if diff := cmp.Diff(want, o.EndpointSlices, cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, want, o.EndpointSlices, cmpopts.IgnoreTypes(metav1.TypeMeta{}))
 }
 
 func TestServerVersion(t *testing.T) {
@@ -258,12 +250,8 @@ func TestAliases(t *testing.T) {
 		"! <stdin>:1: Namespace/bomb: aliases for more than 1048576 values",
 		"! <stdin>:17: Namespace/loop: not YAML: anchor 'l' value contains itself",
 	}
-	if diff := cmp.Diff(want, describe(o)); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(map[string]string{"a": "d", "c": "b"}, o.Namespaces[0].Annotations); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, want, describe(o))
+	expect.Equal(t, map[string]string{"a": "d", "c": "b"}, o.Namespaces[0].Annotations)
 }
 
 // TestAliasesOfLargeValues refuses what would take gigabytes once it is written
@@ -300,7 +288,7 @@ func TestBlankedBundles(t *testing.T) {
 func TestV1beta1Budget(t *testing.T) {
 	for version, selects := range map[string]bool{"v1": true, "v1beta1": false} {
 		t.Chdir(t.TempDir())
-		write(t, "budget.yaml", "apiVersion: policy/"+version+"\nkind: PodDisruptionBudget\nmetadata: {name: a}\nspec: {minAvailable: 1, selector: {}}\n")
+		must.Write(t, "budget.yaml", "apiVersion: policy/"+version+"\nkind: PodDisruptionBudget\nmetadata: {name: a}\nspec: {minAvailable: 1, selector: {}}\n")
 		o, _ := Read([]string{"budget.yaml"}, Options{})
 		if len(o.Errors) > 0 || len(o.DisruptionBudgets) != 1 || (o.DisruptionBudgets[0].Spec.Selector != nil) != selects {
 			t.Errorf("%s: %v, errors %v", version, o.DisruptionBudgets, o.Errors)

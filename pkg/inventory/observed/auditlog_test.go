@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -71,19 +73,11 @@ var sampleCounts = map[string]int{
 
 // TestAuditLog counts each request once at each webhook, whatever the file looks like.
 func TestAuditLog(t *testing.T) {
-	text, err := os.ReadFile(sampleLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(sampleLog))(t)
 	dir := t.TempDir()
 	write := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, path, string(content))
 		return path
 	}
 	half := bytes.Index(text, []byte("\n{\"kind\":\"Event\",\"apiVersion\":\"audit.k8s.io/v1\",\"level\":\"Request\"")) + 1
@@ -130,12 +124,8 @@ func zipped(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	if _, err := w.Write(text); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(text))(t)
+	must.Succeed(t, w.Close())
 	return out.Bytes()
 }
 
@@ -144,16 +134,10 @@ func archived(t *testing.T, files map[string][]byte) []byte {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for name, content := range files {
-		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content))}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(content); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content))}))
+		must.Get(w.Write(content))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.Close())
 	return out.Bytes()
 }
 
@@ -161,10 +145,7 @@ func wrapped(t *testing.T, text []byte, wrap func(string) any) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	for line := range bytes.Lines(text) {
-		b, err := json.Marshal(wrap(strings.TrimSpace(string(line))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(wrap(strings.TrimSpace(string(line)))))(t)
 		out.Write(append(b, '\n'))
 	}
 	return out.Bytes()
@@ -251,15 +232,11 @@ func TestAuditKey(t *testing.T) {
 
 // TestAuditMessages: names and numbers do not make two messages of one.
 func TestAuditMessages(t *testing.T) {
-	for message, want := range map[string]string{
+	expect.Results(t, pattern, map[string]string{
 		`Pod 'web-1' uses image nginx:1.29, not one of "registry.example"`: `Pod … uses image … not one of …`,
 		"cpu 4000m\nexceeds 2":    "cpu … exceeds …",
 		strings.Repeat("ä ", 200): strings.Repeat("ä ", 79) + "ä…",
-	} {
-		if got := pattern(message); got != want {
-			t.Errorf("%q: %q, want %q", message, got, want)
-		}
-	}
+	})
 }
 
 // TestBrokenLines are counted and named, and spoil no other.
@@ -301,15 +278,10 @@ func TestBrokenLines(t *testing.T) {
 // TestAuditLogErrors: what cannot be read is named, the rest is read.
 func TestAuditLogErrors(t *testing.T) {
 	dir := t.TempDir()
-	text, err := os.ReadFile(sampleLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(sampleLog))(t)
 	short := zipped(t, bytes.Repeat(text, 20))
 	truncated := filepath.Join(dir, "truncated.log.gz")
-	if err := os.WriteFile(truncated, short[:len(short)-20], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, truncated, string(short[:len(short)-20]))
 	empty := t.TempDir()
 	log, errs := AuditLogs{Paths: []string{sampleLog, truncated, filepath.Join(dir, "none.log"), empty}}.Read(t.Context())
 	var got []string
@@ -431,10 +403,7 @@ func TestAuditRequest(t *testing.T) {
 // FuzzAuditLog reads anything as a log: each line that is not empty is counted, in
 // whatever blocks it is read.
 func FuzzAuditLog(f *testing.F) {
-	text, err := os.ReadFile(sampleLog)
-	if err != nil {
-		f.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(sampleLog))(f)
 	for line := range bytes.Lines(text) {
 		f.Add(line)
 		f.Add(slices.Concat(line[:len(line)/2], []byte("\n"), line))

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -27,10 +29,7 @@ func scraped10s(t *testing.T, before, after string) (*inventory.Observation, []i
 
 func scrapedAt(t *testing.T, at time.Time, text string) Scrape {
 	t.Helper()
-	e, err := parse(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(parse(strings.NewReader(text)))(t)
 	return Scrape{address: "10.0.0.1:6443", at: at, exposition: e}
 }
 
@@ -40,10 +39,7 @@ func started(at time.Time) string {
 
 // TestRealExposition: what one API server served, taken as all that happened.
 func TestRealExposition(t *testing.T) {
-	text, err := os.ReadFile("../../../dashboards/testdata/apiserver-metrics.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../dashboards/testdata/apiserver-metrics.txt"))(t)
 	after := scrapedAt(t, noon.Add(10*time.Second), string(text))
 	o, errs := Difference([]Scrape{{at: noon, exposition: exposition{started: after.started}}}, []Scrape{after})
 	if len(errs) > 0 {
@@ -63,9 +59,7 @@ func TestRealExposition(t *testing.T) {
 		"conversion gadgets.example.com":     "5 calls, 0.5 a second, 1.00 failed map[conversion_failed:5], 0.00 refused, 0 open",
 		"conversion widgets.example.com":     "19 calls, 1.9 a second, 0.00 failed map[], 0.00 refused, 0 open",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, want, got)
 	denying, mutating := o.Policies[inventory.Series{Type: inventory.ValidatingPolicy, Name: "has-team"}], o.Policies[inventory.Series{Type: inventory.MutatingPolicy, Name: "map-p"}]
 	if len(o.Policies) != 2 || denying.Refused != 2 || denying.Failed() != 0 || denying.P99.Seconds > 0.001 || mutating.Calls != 18 || mutating.Failed() != 0 {
 		t.Errorf("of policies: %+v", o.Policies)
@@ -231,14 +225,8 @@ apiserver_admission_webhook_admission_duration_seconds_count{name="a",operation=
 //
 //	go test -fuzz=FuzzParse$ -fuzzminimizetime=1x ./pkg/inventory/observed
 func FuzzParse(f *testing.F) {
-	text, err := os.ReadFile("../../../dashboards/testdata/apiserver-metrics.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
-	kept, err := relevant(strings.NewReader(string(text)))
-	if err != nil {
-		f.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../dashboards/testdata/apiserver-metrics.txt"))(f)
+	kept := must.Get(relevant(strings.NewReader(string(text))))(f)
 	f.Add(kept)
 	f.Add([]byte(started(noon) + fmt.Sprintf(oneCall, -1)))
 	f.Add([]byte("apiserver_admission_webhook_request_total{name=\"a\",type=\"admit\"} NaN\n"))

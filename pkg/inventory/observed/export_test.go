@@ -9,6 +9,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
@@ -37,10 +38,7 @@ func exportedText(families []*dto.MetricFamily, name string) string {
 // TestExport: what a real API server served, under other names, with the API server that
 // it is of, and without the edges that no alert reads.
 func TestExport(t *testing.T) {
-	text, err := os.ReadFile("../../../dashboards/testdata/apiserver-metrics.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../dashboards/testdata/apiserver-metrics.txt"))(t)
 	s := scrapedAt(t, noon, string(text))
 	other := s
 	other.address = "10.0.0.2:6443"

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -201,10 +201,7 @@ func TestBadPrometheus(t *testing.T) {
 
 // TestToken: the token of the file goes to Prometheus, read anew each time.
 func TestToken(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := must.File(t, "token", "s3cret\n")
 	seen := make(chan string, 100)
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		seen <- r.Header.Get("Authorization")
@@ -225,11 +222,8 @@ func TestCAFile(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake that is refused
 	t.Cleanup(server.Close)
-	file := filepath.Join(t.TempDir(), "ca.crt")
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(file, certificate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := must.File(t, "ca.crt", string(certificate))
 	for caFile, want := range map[string]string{file: "503", "": "certificate", file + "-missing": "ca.crt-missing"} {
 		_, errs := Prometheus{URL: server.URL, CAFile: caFile, Range: time.Minute}.Observe(t.Context())
 		if len(errs) != 1 || !strings.Contains(errs[0].Message, want) {
@@ -424,10 +418,7 @@ func TestSelector(t *testing.T) {
 
 // TestRecordedNames: what is queried is what the rules record.
 func TestRecordedNames(t *testing.T) {
-	rules, err := os.ReadFile("../../../rules/prometheus.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := must.Get(os.ReadFile("../../../rules/prometheus.yaml"))(t)
 	for _, name := range []string{recordedOpen, recordedUnevaluated} {
 		for _, window := range recordedWindows {
 			if record := "record: " + name + model.Duration(window).String() + "\n"; !strings.Contains(string(rules), record) {

@@ -16,6 +16,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -56,17 +57,17 @@ func TestCertificates(t *testing.T) {
 		bundle []byte
 		want   verdict
 	}{
-		"healthy":                 {ours.healthy(t), ours.bundle, verdict{inventory.AnswerTLS, true, ""}},
-		"old and new CA":          {ours.healthy(t), append(append([]byte{}, theirs.bundle...), ours.bundle...), verdict{inventory.AnswerTLS, true, ""}},
-		"another CA":              {theirs.healthy(t), ours.bundle, verdict{inventory.AnswerTLS, false, "signed by unknown authority"}},
+		"healthy":                 {ours.healthy(t), ours.Bundle, verdict{inventory.AnswerTLS, true, ""}},
+		"old and new CA":          {ours.healthy(t), append(append([]byte{}, theirs.Bundle...), ours.Bundle...), verdict{inventory.AnswerTLS, true, ""}},
+		"another CA":              {theirs.healthy(t), ours.Bundle, verdict{inventory.AnswerTLS, false, "signed by unknown authority"}},
 		"no CA bundle":            {ours.healthy(t), nil, verdict{inventory.AnswerTLS, false, "signed by unknown authority"}},
-		"another name":            {ours.config(t, "hook.other.svc", -time.Hour, time.Hour), ours.bundle, verdict{inventory.AnswerTLS, false, "hook.other.svc, not hook.policy.svc"}},
-		"expired":                 {ours.config(t, hook, -2*time.Hour, -time.Hour), ours.bundle, verdict{inventory.AnswerTLS, false, ""}},
-		"not valid yet":           {ours.config(t, hook, time.Hour, 2*time.Hour), ours.bundle, verdict{inventory.AnswerTLS, false, ""}},
-		"expired and another CA":  {theirs.config(t, hook, -2*time.Hour, -time.Hour), ours.bundle, verdict{inventory.AnswerTLS, false, "signed by unknown authority"}},
-		"wants a client, TLS 1.3": {wanting(ours.healthy(t), tls.VersionTLS13), ours.bundle, verdict{inventory.AnswerTLS, true, ""}},
-		"wants a client, TLS 1.2": {wanting(ours.healthy(t), tls.VersionTLS12), ours.bundle, verdict{inventory.AnswerTLS, true, ""}},
-		"TLS 1.0 alone":           {&tls.Config{Certificates: ours.healthy(t).Certificates, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10}, ours.bundle, verdict{inventory.AnswerNoTLS, false, "protocol version"}},
+		"another name":            {ours.config(t, "hook.other.svc", -time.Hour, time.Hour), ours.Bundle, verdict{inventory.AnswerTLS, false, "hook.other.svc, not hook.policy.svc"}},
+		"expired":                 {ours.config(t, hook, -2*time.Hour, -time.Hour), ours.Bundle, verdict{inventory.AnswerTLS, false, ""}},
+		"not valid yet":           {ours.config(t, hook, time.Hour, 2*time.Hour), ours.Bundle, verdict{inventory.AnswerTLS, false, ""}},
+		"expired and another CA":  {theirs.config(t, hook, -2*time.Hour, -time.Hour), ours.Bundle, verdict{inventory.AnswerTLS, false, "signed by unknown authority"}},
+		"wants a client, TLS 1.3": {wanting(ours.healthy(t), tls.VersionTLS13), ours.Bundle, verdict{inventory.AnswerTLS, true, ""}},
+		"wants a client, TLS 1.2": {wanting(ours.healthy(t), tls.VersionTLS12), ours.Bundle, verdict{inventory.AnswerTLS, true, ""}},
+		"TLS 1.0 alone":           {&tls.Config{Certificates: ours.healthy(t).Certificates, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10}, ours.Bundle, verdict{inventory.AnswerNoTLS, false, "protocol version"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			backend := serve(t, tc.config)
@@ -86,15 +87,12 @@ func TestPublicNames(t *testing.T) {
 	other := newAuthority(t)
 	for name, want := range map[string]bool{"hook.example.com": true, "hook.policy.svc": false} {
 		config := other.config(t, name, -time.Hour, time.Hour)
-		leaf, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		leaf := must.Get(x509.ParseCertificate(config.Certificates[0].Certificate[0]))(t)
 		chain := []*x509.Certificate{leaf}
 		if err := known(untrusted(chain, roots(nil), time.Now()), nil, name); (err == nil) != want {
 			t.Errorf("%s without a CA bundle: %v", name, err)
 		}
-		if err := known(untrusted(chain, roots(newAuthority(t).bundle), time.Now()), []byte("some"), name); err == nil {
+		if err := known(untrusted(chain, roots(newAuthority(t).Bundle), time.Now()), []byte("some"), name); err == nil {
 			t.Errorf("%s is trusted though no CA of the bundle vouches for it", name)
 		}
 	}
@@ -163,7 +161,7 @@ func speak(text string) func(net.Conn) {
 func TestLeavesNoTrace(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		for _, bundle := range [][]byte{ours.bundle, theirs.bundle} {
+		for _, bundle := range [][]byte{ours.Bundle, theirs.Bundle} {
 			config := ours.healthy(t)
 			config.MinVersion, config.MaxVersion = version, version
 			backend := serve(t, config)
@@ -190,7 +188,7 @@ func TestServerName(t *testing.T) {
 		return nil, nil
 	}
 	backend := serve(t, config)
-	Look(t.Context(), objects(t, [][]byte{ours.bundle}, backend.address).Snapshot(time.Now()), Options{})
+	Look(t.Context(), objects(t, [][]byte{ours.Bundle}, backend.address).Snapshot(time.Now()), Options{})
 	if name := <-asked; name != hook {
 		t.Errorf("asked for %q, want %q", name, hook)
 	}
@@ -213,7 +211,7 @@ func TestURLs(t *testing.T) {
 	for i, url := range []string{"https://hooks.example.com/validate", "https://127.0.0.1:1/x", "https://localhost/x", "https://:x/"} {
 		o.Validating[0].Webhooks = append(o.Validating[0].Webhooks, admissionv1.ValidatingWebhook{
 			Name:         webhookName(i),
-			ClientConfig: admissionv1.WebhookClientConfig{URL: &url, CABundle: ours.bundle},
+			ClientConfig: admissionv1.WebhookClientConfig{URL: &url, CABundle: ours.Bundle},
 		})
 	}
 	var dialed []string

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -75,9 +75,7 @@ func running(t *testing.T, d *dialer, b *board) (*Prober, func()) {
 func (d *dialer) want(t *testing.T, addresses ...string) {
 	t.Helper()
 	synctest.Wait()
-	if got := d.take(); !slices.Equal(got, addresses) {
-		t.Errorf("dialed %q, want %q", got, addresses)
-	}
+	expect.Equal(t, addresses, d.take())
 }
 
 // TestOneDial: a backend is dialed once an interval, whatever the number of its
@@ -263,9 +261,7 @@ func TestAddresses(t *testing.T) {
 			tc.change(&o)
 			d := &dialer{}
 			Look(t.Context(), o.Snapshot(time.Now()), Options{Dial: d.dial})
-			if got := d.take(); !slices.Equal(got, tc.want) {
-				t.Errorf("dialed %q, want %q", got, tc.want)
-			}
+			expect.Equal(t, tc.want, d.take())
 		})
 	}
 }

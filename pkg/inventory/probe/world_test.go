@@ -2,17 +2,12 @@ package probe
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync"
 	"testing"
@@ -21,61 +16,18 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/certtest"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// authority signs certificates.
-type authority struct {
-	bundle      []byte
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-}
+// authority signs the certificates of servers.
+type authority struct{ certtest.Authority }
 
 func newAuthority(t *testing.T) authority {
-	t.Helper()
-	key := newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"},
-		NotBefore: time.Now().AddDate(-1, 0, 0), NotAfter: time.Now().AddDate(1, 0, 0),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	certificate, der := sign(t, template, authority{certificate: template, key: key}, key)
-	return authority{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), certificate, key}
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func sign(t *testing.T, template *x509.Certificate, by authority, key *ecdsa.PrivateKey) (*x509.Certificate, []byte) {
-	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, by.certificate, key.Public(), by.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return certificate, der
-}
-
-// serving signs the certificate of a server.
-func (a authority) serving(t *testing.T, name string, from, to time.Time) tls.Certificate {
-	t.Helper()
-	key := newKey(t)
-	_, der := sign(t, &x509.Certificate{
-		SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotBefore: from, NotAfter: to,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, a, key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return authority{certtest.NewAuthority(t, time.Now().AddDate(1, 0, 0))}
 }
 
 // hook is the name of the Service of all tests, as the API server wants it in
@@ -90,7 +42,9 @@ func (a authority) healthy(t *testing.T) *tls.Config {
 func (a authority) config(t *testing.T, name string, from, to time.Duration) *tls.Config {
 	t.Helper()
 	now := time.Now()
-	return &tls.Config{Certificates: []tls.Certificate{a.serving(t, name, now.Add(from), now.Add(to))}}
+	return &tls.Config{Certificates: []tls.Certificate{a.Sign(t, &x509.Certificate{
+		DNSNames: []string{name}, NotBefore: now.Add(from), NotAfter: now.Add(to), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})}}
 }
 
 // server is a real backend, and what it shows.
@@ -142,10 +96,7 @@ func serve(t *testing.T, config *tls.Config) *server {
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	return listener
 }
@@ -187,9 +138,9 @@ func objects(t *testing.T, bundles [][]byte, addresses ...string) inventory.Obje
 	o := inventory.Objects{
 		Routing:        inventory.RoutingEndpoints,
 		EndpointsKnown: inventory.Coverage{All: true},
-		Services:       []*corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "hook"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}}}},
+		Services:       []*corev1.Service{kubetest.Service("policy", "hook")},
 	}
-	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "policy"}}
+	configuration := kubetest.Validating("policy")
 	for i, bundle := range bundles {
 		configuration.Webhooks = append(configuration.Webhooks, admissionv1.ValidatingWebhook{
 			Name:         webhookName(i),
@@ -211,17 +162,8 @@ func ref(i int) inventory.Ref {
 
 func slice(t *testing.T, address string) *discoveryv1.EndpointSlice {
 	t.Helper()
-	host, text, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Labels: map[string]string{discoveryv1.LabelServiceName: "hook"}},
-		Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{host}}},
-		Ports:      []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(port))}},
-	}
+	at := must.Get(netip.ParseAddrPort(address))(t)
+	s := kubetest.EndpointSlice("policy", "hook", at.Addr().String())
+	s.Ports[0].Port = new(int32(at.Port()))
+	return s
 }

@@ -1,42 +1,19 @@
 // Package reporttest has the reports that the tests of pkg/exporter and
-// pkg/exporter/report render, and compares what they render with golden files.
+// pkg/exporter/report render.
 package reporttest
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// Golden compares got with a file of testdata, or writes it.
-func Golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s differs: if that is meant, run go test -run '%s' -update in its package; -want +got\n%s", file, t.Name(), diff)
-	}
-}
 
 var (
 	Taken = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
@@ -198,10 +175,14 @@ func Healthy() *classify.Report {
 func Rendered(t *testing.T, write func(*bytes.Buffer) error) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, write(&b))
 	return b.Bytes()
+}
+
+// Evaluated returns the Report of the default Policy on a Snapshot.
+func Evaluated(t testing.TB, s *inventory.Snapshot) *classify.Report {
+	t.Helper()
+	return must.Get(classify.DefaultPolicy().Evaluate(t.Context(), s))(t)
 }
 
 // probes are what dialing the backends of the report showed.

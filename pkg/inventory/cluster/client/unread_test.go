@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // protobuf returns the serializer of clients, and what it decodes with.
@@ -98,17 +100,13 @@ func TestUnread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plain, partial := protobuf(t)
 			var b bytes.Buffer
-			if err := plain.Encode(c.sent, &b); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, plain.Encode(c.sent, &b))
 			sent := bytes.Clone(b.Bytes())
 			got, _, err := partial.Decode(b.Bytes(), nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			expect.Equal(t, c.want, got)
 			if !bytes.Equal(sent, b.Bytes()) {
 				t.Error("decoding changed what was received")
 			}
@@ -122,9 +120,7 @@ func TestUnreadBroken(t *testing.T) {
 	plain, partial := protobuf(t)
 	var b bytes.Buffer
 	one := crd("widgets.example.com", metav1.NewFieldsV1("{}"), full)
-	if err := plain.Encode(&one, &b); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, plain.Encode(&one, &b))
 	for n := range b.Len() {
 		_, _, want := plain.Decode(b.Bytes()[:n], nil, nil)
 		_, _, got := partial.Decode(b.Bytes()[:n], nil, nil)
