@@ -66,7 +66,7 @@ func (v *view) chain(e report.Explanation) *chain {
 }
 
 func (v *view) step(s report.ChainStep) stepRow {
-	row := stepRow{ChainStep: s, Link: v.webhook(s.Ref), Kind: typeTitle(s.Type), BroughtBy: s.Configuration}
+	row := stepRow{ChainStep: s, Link: v.webhook(s.Ref), Kind: s.Type.Title(), BroughtBy: s.Configuration}
 	if s.Type.IsPolicy() {
 		row.BroughtBy = boundBy(s)
 	}
@@ -150,7 +150,7 @@ func (v *view) draw(e report.Explanation, webhooks []report.ChainStep) *waterfal
 	begin, omitted, again := 0, 0, e.Budget.ReinvokedSeconds
 	for i, s := range webhooks {
 		if len(w.Bars) < v.limits().steps/2 {
-			w.add(bar{Label: s.Name, Style: "bar bar-" + typeTitle(s.Type) + maybe(s)}, begin, s.TimeoutSeconds, s.Observed)
+			w.add(bar{Label: s.Name, Style: "bar bar-" + s.Type.Title() + maybe(s)}, begin, s.TimeoutSeconds, s.Observed)
 		} else {
 			omitted++
 		}

@@ -125,7 +125,7 @@ func (v *view) pastFindings(f impact.PastFindings) pastFindings {
 	for _, f := range f.Findings {
 		out.Rows = append(out.Rows, findingRow{
 			Severity: f.Severity.String(), Check: v.check(f.Check), Webhook: v.webhookNow(f.Webhook),
-			Type: typeTitle(f.Webhook.Type), Registered: f.Webhook.Configuration, Message: text.Clean(f.Message),
+			Type: f.Webhook.Type.Title(), Registered: f.Webhook.Configuration, Message: text.Clean(f.Message),
 		})
 	}
 	return out

@@ -56,7 +56,7 @@ func (v *view) row(found *classify.Finding) findingRow {
 	f := report.NewFinding(found, v.Snapshot)
 	row := findingRow{
 		Severity: f.Severity.String(), Check: v.check(found.Check), Webhook: v.webhook(f.Ref),
-		Type: typeTitle(f.Type), Registered: f.Configuration,
+		Type: f.Type.Title(), Registered: f.Configuration,
 		Message: f.Message, Fix: report.FixParts(f.Fix), Acknowledged: f.Acknowledged, Source: f.Source.String(),
 	}
 	if v.file == nil { // with the names of the webhook in the commands of its runbook

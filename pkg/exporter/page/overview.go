@@ -112,11 +112,8 @@ func (v *view) tiles() []tile {
 	for _, p := range v.profiles {
 		types[p.Type]++
 	}
-	for _, t := range []struct {
-		kind  inventory.Type
-		title string
-	}{{inventory.Mutating, "mutating"}, {inventory.Validating, "validating"}, {inventory.Conversion, "conversion"}} {
-		out = append(out, tile{link: v.search(t.title, url.Values{"type": {string(t.kind)}}), Value: types[t.kind], Note: "webhooks"})
+	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
+		out = append(out, tile{link: v.search(t.Title(), url.Values{"type": {string(t)}}), Value: types[t], Note: "webhooks"})
 	}
 	return out
 }

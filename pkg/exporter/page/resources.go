@@ -221,6 +221,6 @@ func (p *resourcePage) show(v *view, c admission.Chain) {
 			p.MoreSkipped++
 			continue
 		}
-		p.Skipped = append(p.Skipped, skippedRow{v.webhook(s.Ref), typeTitle(s.Type), s.Because()})
+		p.Skipped = append(p.Skipped, skippedRow{v.webhook(s.Ref), s.Type.Title(), s.Because()})
 	}
 }

@@ -119,7 +119,7 @@ func (l links) limits() limits {
 
 func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	w := &webhookPage{
-		ID: webhookName(p.Ref), Name: p.Name, Type: typeTitle(p.Type), State: stateOf(p),
+		ID: webhookName(p.Ref), Name: p.Name, Type: p.Type.Title(), State: stateOf(p),
 		Facts: v.facts(p), Reach: v.reach(p), ReachKnown: p.KnowsReach(), Backend: v.backend(p), Observed: v.observedPart(p),
 		Conditions: p.MatchConditions,
 	}

@@ -240,7 +240,7 @@ func (v *view) pageLink(text string, q query, page int) link {
 // options are the choices of the form.
 func (v *view) options(t *table) {
 	for _, kind := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
-		t.Types = append(t.Types, option{string(kind), typeTitle(kind), t.Query.Type == string(kind)})
+		t.Types = append(t.Types, option{string(kind), kind.Title(), t.Query.Type == string(kind)})
 	}
 	for _, class := range classify.Classes {
 		t.Classes = append(t.Classes, option{string(class), string(class), t.Query.Class == string(class)})
@@ -257,19 +257,6 @@ func (v *view) options(t *table) {
 			t.Checks = append(t.Checks, option{c.Name, c.Name, c.Name == t.Query.Finding})
 		}
 	}
-}
-
-// typeTitle is what users call a type.
-func typeTitle(t inventory.Type) string {
-	switch t {
-	case inventory.Mutating:
-		return "mutating"
-	case inventory.MutatingPolicy:
-		return "mutating policy"
-	case inventory.ValidatingPolicy:
-		return "validating policy"
-	}
-	return string(t)
 }
 
 func (v *view) columns(q query) []column {
@@ -306,7 +293,7 @@ func (v *view) columns(q query) []column {
 
 func (v *view) tableRow(p *classify.Profile) tableRow {
 	row := tableRow{
-		Webhook: v.webhook(p.Ref), Type: typeTitle(p.Type), Registered: p.Configuration,
+		Webhook: v.webhook(p.Ref), Type: p.Type.Title(), Registered: p.Configuration,
 		Policy: string(p.FailurePolicy), Timeout: int(p.Timeout.Seconds()),
 		Backend: p.Webhook.Backend.String(), State: stateOf(p), Namespace: p.Webhook.Backend.Namespace(),
 		Resources: len(p.Matched), ReachKnown: len(p.Matched) > 0 || p.KnowsReach(), WorstRank: int(v.worst(p.Ref)),

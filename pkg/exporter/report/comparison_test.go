@@ -46,6 +46,8 @@ func TestDiagnosis(t *testing.T) {
 		}
 	}
 	s := reporttest.Gathered(r).Snapshot
-	golden.Compare(t, "diagnosis.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteDiagnosisText(b, NewDiagnosis(answers, s), TextOptions{Width: 100}) }))
+	golden.Compare(t, "diagnosis.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error {
+		return WriteDiagnosisText(b, NewDiagnosis(answers, s), TextOptions{Width: 100})
+	}))
 	golden.Compare(t, "diagnosis.json", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, NewDiagnosis(answers, s)) }))
 }

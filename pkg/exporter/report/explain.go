@@ -111,8 +111,9 @@ func (b Budget) Parts() []string {
 
 // Deadline is what a worst case is compared with.
 type Deadline struct {
-	AfterSeconds int    `json:"afterSeconds"`
-	Whose        string `json:"whose"`
+	AfterSeconds int `json:"afterSeconds"`
+	// Whose completes "the AFTERSECONDS s …".
+	Whose string `json:"whose"`
 	// Missed is set where the worst case is not shorter.
 	Missed bool `json:"missed,omitempty"`
 	// EndsRequest is set where the API server ends the request then, whatever it waits for.
