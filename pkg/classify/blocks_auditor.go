@@ -22,7 +22,7 @@ var blocksAuditor = &Check{
 		return blocked(p)
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		if !p.FailsClosed() || p.Platform {
+		if !p.FailsClosed() || p.Platform || p.Absent {
 			return nil
 		}
 		return refused(p)
