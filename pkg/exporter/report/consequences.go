@@ -98,7 +98,7 @@ type impactEvicted struct {
 func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	out := Consequences{
 		Version: documentVersion, Effects: []impactEffect{}, Appearing: []Finding{}, Disappearing: []Finding{},
-		Recovery: []impactWave{}, Stuck: []impactStuck{}, Weakened: []impactWeakened{}, Unknown: []inventory.Ref{}, Errors: newErrors(r.Snapshot.Errors),
+		Recovery: []impactWave{}, Stuck: []impactStuck{}, Weakened: []impactWeakened{}, Unknown: append([]inventory.Ref{}, c.Unknown...), Errors: newErrors(r.Snapshot.Errors),
 		Evicted: []impactEvicted{},
 		Change:  impactChange{Nodes: c.Change.Nodes},
 	}
@@ -128,9 +128,6 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	}
 	for _, e := range c.Evicted {
 		out.Evicted = append(out.Evicted, impactEvicted{e.Workload.String(), e.Pods, e.Workload.Replicas, e.BlockedBy, e.Risks})
-	}
-	for _, ref := range c.Unknown {
-		out.Unknown = append(out.Unknown, ref)
 	}
 	return out
 }

@@ -65,12 +65,15 @@ func NewClients(config *rest.Config) (Clients, error) {
 	config.WarningHandler = rest.NoWarnings{}
 	connections := connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout}).DialContext)
 	config.Dial = connections.DialContext
-	transport, err1 := rest.TransportFor(config)
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
+	}
 	large := http.Client{Transport: transport, Timeout: config.Timeout}
 	small := large
 	small.Transport = uncompressed{transport}
-	c, err2 := newClients(config, &large, &small)
-	if err := cmp.Or(err1, err2); err != nil {
+	c, err := newClients(config, &large, &small)
+	if err != nil {
 		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
 	}
 	c.connections = connections

@@ -325,15 +325,6 @@ func countRequests(s *fakeServer) map[string]int {
 	return counts
 }
 
-func lines(counts map[string]int) string {
-	var out []string
-	for what, n := range counts {
-		out = append(out, fmt.Sprintf("%3d %s", n, what))
-	}
-	slices.Sort(out)
-	return strings.Join(out, "\n")
-}
-
 // expectedRequests are all that populated's cluster takes, with a webhook on the
 // Pods of kube-system, where each resource of the cluster takes the verbs. In a large
 // cluster one list each finds out that there are too many objects.
