@@ -34,12 +34,6 @@ type collector struct {
 	own prometheus.Gatherer
 }
 
-// NewGatherer returns a gatherer of the Families over the Report that current
-// returns at each scrape, and of the metrics that are about the program.
-func NewGatherer(current func() *classify.Report, own prometheus.Gatherer) prometheus.Gatherer {
-	return collector{current, Families, own}
-}
-
 // Gather returns the series of the current Report.
 func (c collector) Gather() ([]*dto.MetricFamily, error) {
 	out, err := c.own.Gather()

@@ -47,7 +47,7 @@ func exposed(t *testing.T, r *classify.Report, names ...string) string {
 	for i, n := range names {
 		full[i] = Prefix + n
 	}
-	text := must.Get(testutil.GatherAndFormat(NewGatherer(current(r), newRegistry()), expfmt.TypeTextPlain, full...))(t)
+	text := must.Get(testutil.GatherAndFormat(collector{current(r), Families, newRegistry()}, expfmt.TypeTextPlain, full...))(t)
 	var out strings.Builder
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(line, "#") {
@@ -119,7 +119,7 @@ func TestLint(t *testing.T) {
 	r.Profiles[2].Webhook.Backend.Authority = authority(reporttest.Taken)
 	duration := NewEvaluationDuration()
 	duration.Observe(.001)
-	problems := must.Get(testutil.GatherAndLint(NewGatherer(current(r), newRegistry(duration, collectorversion.NewCollector(program)))))(t)
+	problems := must.Get(testutil.GatherAndLint(collector{current(r), Families, newRegistry(duration, collectorversion.NewCollector(program))}))(t)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
@@ -182,7 +182,7 @@ webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_name
 // gatherPedantically fails the test on what client_golang calls inconsistent.
 func gatherPedantically(t *testing.T, r *classify.Report) []*dto.MetricFamily {
 	t.Helper()
-	return must.Get(prometheus.Gatherers{NewGatherer(current(r), newRegistry(NewEvaluationDuration()))}.Gather())(t)
+	return must.Get(prometheus.Gatherers{collector{current(r), Families, newRegistry(NewEvaluationDuration())}}.Gather())(t)
 }
 
 func TestConsistency(t *testing.T) {
@@ -192,7 +192,7 @@ func TestConsistency(t *testing.T) {
 }
 
 func TestNothingBeforeTheFirstSnapshot(t *testing.T) {
-	if n, err := testutil.GatherAndCount(NewGatherer(current(nil), newRegistry())); n != 0 || err != nil {
+	if n, err := testutil.GatherAndCount(collector{current(nil), Families, newRegistry()}); n != 0 || err != nil {
 		t.Errorf("got %d series without a report, want none: unknown is not zero", n)
 	}
 }

@@ -39,7 +39,7 @@ var accepts = []string{
 func TestScrapeIsWhatPromhttpWrites(t *testing.T) {
 	var now *classify.Report
 	registry := newRegistry(NewEvaluationDuration(), NewConditionWriteErrors())
-	reference := promhttp.HandlerFor(NewGatherer(func() *classify.Report { return now }, registry), promhttp.HandlerOpts{EnableOpenMetrics: true})
+	reference := promhttp.HandlerFor(collector{func() *classify.Report { return now }, Families, registry}, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	s := newScraper(collector{func() *classify.Report { return now }, Families, registry}, http.NotFoundHandler())
 	degraded := *reporttest.Report()
 	degraded.Conditions = []metav1.Condition{{Type: "Degraded", Status: metav1.ConditionTrue, Reason: "Because"}}

@@ -92,7 +92,7 @@ func (b *backendPart) certificates(p *classify.Profile) {
 const expiresSoon = 30 * 24 * time.Hour
 
 func certificate(from, until, now time.Time) certificateRow {
-	row := certificateRow{Until: until.UTC().Format(time.RFC3339), Style: "ok"}
+	row := certificateRow{Until: timeText(until), Style: "ok"}
 	switch left := until.Sub(now); {
 	case now.Before(from):
 		row.Left, row.Style = "not valid yet", "bad"

@@ -63,16 +63,10 @@ func (v *view) bootstrap(ctx context.Context) *bootstrapPage {
 		}
 		b.Cycles = append(b.Cycles, cycleRow{v.webhook(p.Ref), p.Deadlock.Steps, p.Deadlock.Certain})
 	}
-	for _, cyclic := range []bool{true, false} {
-		for _, e := range g.Edges {
-			switch {
-			case e.Cycle != cyclic:
-			case len(b.Edges) == maxEdges:
-				b.MoreEdges++
-			default:
-				b.Edges = append(b.Edges, v.edgeRow(g, e))
-			}
-		}
+	all := edgesAmong(g, len(g.Nodes))
+	b.MoreEdges = max(len(all)-maxEdges, 0)
+	for _, e := range all[:min(len(all), maxEdges)] {
+		b.Edges = append(b.Edges, v.edgeRow(g, e))
 	}
 	if len(g.Nodes) > maxWholeNodes {
 		g = collapsed(g)

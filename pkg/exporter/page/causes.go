@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -176,7 +175,7 @@ func (v *view) since(p *classify.Profile) (condition, since string) {
 	name := findCheck(string(p.State.Fault)).Condition[p.Type]
 	for _, c := range v.Conditions {
 		if c.Type == name && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.IsZero() {
-			return c.Type, c.LastTransitionTime.UTC().Format(time.RFC3339)
+			return c.Type, timeText(c.LastTransitionTime.Time)
 		}
 	}
 	return "", ""

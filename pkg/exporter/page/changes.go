@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
@@ -85,14 +84,6 @@ func (h *handler) changes(v *view, d *document, r *http.Request) bool {
 	}
 	d.Changes = p
 	return true
-}
-
-// timeText is a time as pages show it; "" where there is none.
-func timeText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }
 
 // changeRow leads to the webhooks that there still are.

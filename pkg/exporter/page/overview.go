@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -139,7 +138,7 @@ func badStatus(c metav1.Condition) metav1.ConditionStatus {
 // conditionRow shows a condition. Degraded follows the errors a while later: until
 // then it is no good news.
 func (v *view) conditionRow(c metav1.Condition) conditionRow {
-	row := conditionRow{Type: c.Type, Status: string(c.Status), Reasons: strings.Split(c.Reason, "::"), Message: c.Message, Style: "ok"}
+	row := conditionRow{Type: c.Type, Status: string(c.Status), Since: timeText(c.LastTransitionTime.Time), Reasons: strings.Split(c.Reason, "::"), Message: c.Message, Style: "ok"}
 	errors := slices.ContainsFunc(v.Conditions, func(o metav1.Condition) bool {
 		return strings.HasSuffix(o.Type, "Error") && o.Status == metav1.ConditionTrue
 	})
@@ -152,9 +151,6 @@ func (v *view) conditionRow(c metav1.Condition) conditionRow {
 		row.Style = "unknown"
 	case c.Status == badStatus(c):
 		row.Style = "bad"
-	}
-	if !c.LastTransitionTime.IsZero() {
-		row.Since = c.LastTransitionTime.UTC().Format(time.RFC3339)
 	}
 	return row
 }

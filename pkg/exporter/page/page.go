@@ -119,8 +119,8 @@ func statusOf(r *classify.Report, now time.Time) status {
 	if r == nil {
 		return status{Waiting: true}
 	}
-	asOf := r.AsOf().UTC()
-	s := status{Server: r.Snapshot.Server.String(), AsOf: asOf.Format(time.RFC3339)}
+	asOf := r.AsOf()
+	s := status{Server: r.Snapshot.Server.String(), AsOf: timeText(asOf)}
 	if !now.IsZero() {
 		age := max(now.Sub(asOf), 0)
 		s.Age, s.Seconds, s.Stale = ageText(age), int(age.Seconds()), age > staleAfter
@@ -146,7 +146,15 @@ func brokenWatches(outdated map[inventory.Resource]time.Time) (watches, begin st
 	if more := len(names) - 3; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return text, since.UTC().Format(time.RFC3339)
+	return text, timeText(since)
+}
+
+// timeText is a time as pages show it; "" where there is none.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 // breaks lets a name wrap after its dots, slashes and underscores, and before the

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
@@ -121,16 +120,13 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	w := &webhookPage{
 		ID: webhookName(p.Ref), Name: p.Name, Type: p.Type.Title(), State: stateOf(p),
 		Facts: v.facts(p), Reach: v.reach(p), ReachKnown: p.KnowsReach(), Backend: v.backend(p), Observed: v.observedPart(p),
-		Conditions: p.MatchConditions,
+		Conditions: p.MatchConditions, Changed: timeText(p.Object.LastChanged),
 	}
 	w.Findings, w.MoreFindings = v.rows(v.ofWebhook[p.Ref], v.limits().findings)
 	w.Summary = summary(w)
 	w.rules(p, v.limits().rules)
 	if p.Type != inventory.Conversion {
 		w.Namespaces = namespacesOf(p, v.limits().namespaces)
-	}
-	if changed := p.Object.LastChanged; !changed.IsZero() {
-		w.Changed = changed.UTC().Format(time.RFC3339)
 	}
 	if v.file == nil {
 		w.WhatIf = v.whatIfs(p)
