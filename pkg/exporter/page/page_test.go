@@ -182,7 +182,7 @@ func TestIncident(t *testing.T) {
 	r := demo(t)
 	legacy := inventory.Ref{Type: inventory.Validating, Configuration: "legacy-operator", Name: "configmaps.legacy.example.com"}
 	r.Snapshot.Observed = &inventory.Observation{Source: "prometheus", Servers: []inventory.ObservedServer{{Address: "http://prometheus", From: reporttest.Taken.Add(-time.Hour), To: reporttest.Taken}}, Webhooks: map[inventory.Series]inventory.Behavior{
-		legacy.Series(): {Calls: 100, CallsPerSecond: 1, Failures: map[string]float64{"calling_webhook_error": 40}, FailedBefore: []float64{0, 20, 40}},
+		legacy.Series(): {Calls: 100, CallsPerSecond: 1, Failures: map[string]float64{"calling_webhook_error": 40}, FailedBefore: []float64{0, 20, 40}, P50: inventory.Quantile{Seconds: 0.02, Known: true}, P99: inventory.Quantile{Seconds: 0.5, Known: true}},
 	}}
 	r.Conditions = []metav1.Condition{
 		{Type: "ValidatingAdmissionWebhookConfigurationError", Status: metav1.ConditionTrue, Reason: "WebhookServiceNotReady", LastTransitionTime: metav1.NewTime(reporttest.Taken.Add(-time.Hour))},
@@ -194,8 +194,9 @@ func TestIncident(t *testing.T) {
 			"<b>1 webhook fails now, as observed; ", `configmaps.<wbr>legacy.<wbr>example.<wbr>com</a> <span class="state state-bad">40 %</span>`,
 			`Validating<wbr>Admission<wbr>Webhook<wbr>Configuration<wbr>Error is True since <time datetime="` + since + `">`,
 		},
-		"/webhooks":               {`<polyline points="0,13.0 27,7.0 55,1.0"/>`},
-		"/" + webhookName(legacy): {`<polyline points="0,13.0 27,7.0 55,1.0"/>`, "<h3>Who is affected</h3>", "<li>requests for 1 resource in 1 of 11 namespaces, listed below</li>"},
+		"/webhooks": {`<polyline points="0,13.0 27,7.0 55,1.0"/>`},
+		"/resources/configmaps?operation=create&namespace=legacy": {"As observed, half of the requests wait about 20ms, one in a hundred 500ms, by the calls of 1 of its 2 webhooks."},
+		"/" + webhookName(legacy):                                 {`<polyline points="0,13.0 27,7.0 55,1.0"/>`, "<h3>Who is affected</h3>", "<li>requests for 1 resource in 1 of 11 namespaces, listed below</li>"},
 	})
 }
 

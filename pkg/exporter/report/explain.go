@@ -52,6 +52,15 @@ type ObservedSeconds struct {
 	Webhooks int `json:"webhooks"`
 }
 
+// String says in words what the chain took.
+func (o *ObservedSeconds) String() string {
+	webhooks := inventory.Counted(o.Webhooks, "webhook")
+	if o.Measured == 0 {
+		return fmt.Sprintf("none of its %s was called", webhooks)
+	}
+	return fmt.Sprintf("half of the requests wait about %s, one in a hundred %s, by the calls of %d of its %s", quantile(&o.P50, false), quantile(&o.P99, o.Beyond), o.Measured, webhooks)
+}
+
 // Explained is a chain, and what goes with it.
 type Explained struct {
 	admission.Chain

@@ -142,12 +142,7 @@ func (p printer) observed(e Explanation) {
 	if e.ObservedSeconds == nil {
 		return
 	}
-	o := e.ObservedSeconds
-	text := fmt.Sprintf("none of its %s was called", inventory.Counted(o.Webhooks, "webhook"))
-	if o.Measured > 0 {
-		text = fmt.Sprintf("half of the requests wait about %s, one in a hundred %s, by the calls of %d of its %s", quantile(&o.P50, false), quantile(&o.P99, o.Beyond), o.Measured, inventory.Counted(o.Webhooks, "webhook"))
-	}
-	p.paragraph(word{fmt.Sprintf("%-*s", margin, "observed:"), bold}, words(text, plain))
+	p.paragraph(word{fmt.Sprintf("%-*s", margin, "observed:"), bold}, words(e.ObservedSeconds.String(), plain))
 	p.paragraph(word{strings.Repeat(" ", margin), plain}, words(e.Observed.sourceLine(), dim))
 	p.newline()
 }
