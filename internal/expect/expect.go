@@ -27,7 +27,8 @@ func Contains(t testing.TB, got string, want ...string) {
 	}
 }
 
-// Results reports which inputs have another result than the one wanted.
+// Results reports which inputs have another result than the one wanted; nil is as good as
+// empty.
 func Results[In comparable, Out any](t testing.TB, f func(In) Out, want map[In]Out) {
 	t.Helper()
 	for in, out := range want {

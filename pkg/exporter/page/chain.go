@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -41,15 +42,10 @@ type stepRow struct {
 }
 
 func (v *view) chain(e report.Explanation) *chain {
-	var webhooks []report.ChainStep
-	for _, s := range e.Chain {
-		if !s.Type.IsPolicy() {
-			webhooks = append(webhooks, s)
-		}
-	}
+	policies, webhooks := e.Count()
 	worst := time.Duration(e.BudgetSeconds) * time.Second
-	out := &chain{Explanation: e, Webhooks: len(webhooks), Worst: report.WorstCase(e.Request.Operation, worst), Drawing: v.draw(e, webhooks), Source: report.SourceLine(v.Snapshot.Observed)}
-	if len(webhooks) < len(e.Chain) {
+	out := &chain{Explanation: e, Webhooks: webhooks, Worst: report.WorstCase(e.Request.Operation, worst), Drawing: v.draw(e), Source: report.SourceLine(v.Snapshot.Observed)}
+	if policies > 0 {
 		out.PolicyCost = report.PolicyCost
 		if out.Source != "" {
 			out.Source += " " + report.PolicyCounts
@@ -137,7 +133,8 @@ const (
 
 // draw places the bars: the mutating webhooks one after the other, those that may
 // be called again once more, then the validating ones beside each other.
-func (v *view) draw(e report.Explanation, webhooks []report.ChainStep) *waterfall {
+func (v *view) draw(e report.Explanation) *waterfall {
+	webhooks := slices.DeleteFunc(slices.Clone(e.Chain), func(s report.ChainStep) bool { return s.Type.IsPolicy() })
 	if len(webhooks) == 0 {
 		return nil
 	}

@@ -136,6 +136,7 @@ func TestPages(t *testing.T) {
 		"/resources/pods?operation=DELETE": {"DELETE pods"},
 		"/resources/pods/exec":             {"<h1>pods/exec</h1>", `href="../../assets/page.css"`},
 		"/resources/configmaps?operation=create&namespace=default": {"CREATE configmaps (v1) in namespace default"},
+		"/resources/backups.storage.example.com?operation=update":  {`the conversion webhook <a href="../webhooks/conversion/backups.storage.example.com/backups.storage.example.com">`},
 		"/resources/configmaps?operation=FOO&namespace=nosuch":     {"there is no namespace nosuch", "FOO is no operation of it"},
 		"/ask?operation=create&resource=pods&namespace=shop":       {"CREATE pods (v1) in namespace shop", "<svg class=\"chain\"", "there is no namespace shop"},
 		"/ask?resource=gadgets":                                    {`role="alert"`},
@@ -195,7 +196,7 @@ func TestIncident(t *testing.T) {
 			`Validating<wbr>Admission<wbr>Webhook<wbr>Configuration<wbr>Error is True since <time datetime="` + since + `">`,
 		},
 		"/webhooks": {`<polyline points="0,13.0 27,7.0 55,1.0"/>`},
-		"/resources/configmaps?operation=create&namespace=legacy": {"As observed, half of the requests wait about 20ms, one in a hundred 500ms, by the calls of 1 of its 2 webhooks."},
+		"/resources/configmaps?operation=create&namespace=legacy": {"As observed, half of the requests wait about 20ms, one in a hundred 500ms, by the calls of 1 of its 2 webhooks.", `<line class="tick"`},
 		"/" + webhookName(legacy):                                 {`<polyline points="0,13.0 27,7.0 55,1.0"/>`, "<h3>Who is affected</h3>", "<li>requests for 1 resource in 1 of 11 namespaces, listed below</li>"},
 	})
 }

@@ -20,7 +20,8 @@ type Diagnosis struct {
 	Errors []diagnosedError `json:"errors"`
 	// Inputs are the paths that were read; absent for a cluster.
 	Inputs []Input `json:"inputs,omitempty"`
-	taken  time.Time
+	// Taken is when the facts were true.
+	Taken time.Time `json:"taken"`
 }
 
 // diagnosedError is one error of an API server, with what the Snapshot has on it.
@@ -40,9 +41,9 @@ type diagnosedError struct {
 	Webhooks []Webhook `json:"webhooks"`
 	// Findings are those about them, those with the same cause first.
 	Findings []Finding `json:"findings"`
-	Notes    []string  `json:"notes"`
-	// related counts the Findings with the same cause.
-	related int
+	// Related counts the Findings with the same cause.
+	Related int      `json:"related"`
+	Notes   []string `json:"notes"`
 }
 
 // diagnosedPolicy is an admission policy that an error names.
@@ -51,8 +52,8 @@ type diagnosedPolicy struct {
 	Binding string `json:"binding,omitempty"`
 	// FailurePolicy is empty where the input has no such policy.
 	FailurePolicy string `json:"failurePolicy,omitempty"`
-	// registered is nil there.
-	registered *AdmissionPolicy
+	// Registered is the policy as the input has it; absent there.
+	Registered *AdmissionPolicy `json:"registered,omitempty"`
 }
 
 func newDiagnosedPolicy(a diagnose.Answer) *diagnosedPolicy {
@@ -62,25 +63,25 @@ func newDiagnosedPolicy(a diagnose.Answer) *diagnosedPolicy {
 	out := &diagnosedPolicy{Series: a.Policy.Series(), Binding: a.Binding}
 	if a.AdmissionPolicy != nil {
 		policy := newAdmissionPolicy(a.AdmissionPolicy)
-		out.FailurePolicy, out.registered = policy.FailurePolicy, &policy
+		out.FailurePolicy, out.Registered = policy.FailurePolicy, &policy
 	}
 	return out
 }
 
 // NewDiagnosis returns the answers as they are handed out.
 func NewDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) Diagnosis {
-	d := Diagnosis{Version: documentVersion, Errors: make([]diagnosedError, 0, len(answers)), Inputs: newInputs(s), taken: s.Taken}
+	d := Diagnosis{Version: documentVersion, Errors: make([]diagnosedError, 0, len(answers)), Inputs: newInputs(s), Taken: s.Taken.UTC()}
 	for _, a := range answers {
 		e := diagnosedError{
 			Webhook: a.Webhook, Converted: converted(a.APIServerError), Policy: newDiagnosedPolicy(a), URL: a.URL,
 			Cause: a.Cause, Meaning: a.Meaning, Detail: a.Detail, Fix: a.Fix,
-			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...), related: a.Related,
+			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...), Related: a.Related,
 		}
 		for _, p := range a.Profiles {
 			e.Webhooks = append(e.Webhooks, newWebhook(p, s))
 		}
 		for _, f := range a.Findings {
-			e.Findings = append(e.Findings, newFinding(f))
+			e.Findings = append(e.Findings, NewFinding(f, s))
 		}
 		d.Errors = append(d.Errors, e)
 	}
@@ -106,7 +107,7 @@ func WriteDiagnosisText(w io.Writer, d Diagnosis, o TextOptions) error {
 		}
 		p.diagnosed(e)
 	}
-	for i, line := range readLines(d.Inputs, d.taken) {
+	for i, line := range readLines(d.Inputs, d.Taken) {
 		if i == 0 {
 			p.newline()
 		}
@@ -124,17 +125,17 @@ func (p printer) diagnosed(e diagnosedError) {
 	for _, w := range e.Webhooks {
 		p.labeled("webhook:", webhookLine(w))
 	}
-	if e.Policy != nil && e.Policy.registered != nil {
-		p.labeled("policy:", policyLine(*e.Policy.registered))
+	if e.Policy != nil && e.Policy.Registered != nil {
+		p.labeled("policy:", policyLine(*e.Policy.Registered))
 	}
-	for _, f := range e.Findings[:e.related] {
+	for _, f := range e.Findings[:e.Related] {
 		p.labeled("finding:", slices.Concat(words(f.Severity.String()+" "+f.Check+":", bold), words(f.Message, plain)))
 	}
 	p.labeled("fix:", words(e.Fix, plain))
 	for _, note := range e.Notes {
 		p.labeled("note:", words(note, cyan))
 	}
-	if others := otherChecks(e.Findings[e.related:]); len(others) > 0 {
+	if others := otherChecks(e.Findings[e.Related:]); len(others) > 0 {
 		p.labeled("also:", words(fmt.Sprintf("other findings about it: %s", strings.Join(others, ", ")), dim))
 	}
 }
@@ -164,22 +165,22 @@ func webhookLine(w Webhook) []word {
 	if w.Type == inventory.Conversion {
 		text = fmt.Sprintf("%d s a call, calls %s", w.TimeoutSeconds, w.Backend)
 	}
-	line := registeredWords(w.Ref, w.Owner, text)
+	line := registeredWords(w.Series(), w.Owner, text)
 	return append(append(line, words("[configuration "+w.Configuration+"]", dim)...), words(w.Source.String(), dim)...)
 }
 
 // policyLine is one line on a policy: what its failure does, and what binds it.
 func policyLine(p AdmissionPolicy) []word {
-	line := registeredWords(p.registered().Ref, p.Owner, fmt.Sprintf("failurePolicy %s, %s", p.FailurePolicy, inventory.Counted(len(p.Bindings), "binding")))
+	line := registeredWords(p.Series, p.Owner, fmt.Sprintf("failurePolicy %s, %s", p.FailurePolicy, inventory.Counted(len(p.Bindings), "binding")))
 	return append(line, words(p.Source.String(), dim)...)
 }
 
 // registeredWords say what is registered, and by what tool.
-func registeredWords(ref inventory.Ref, owner, text string) []word {
+func registeredWords(series inventory.Series, owner, text string) []word {
 	if owner != "" {
 		text += ", owner " + owner
 	}
-	return slices.Concat(words(string(ref.Type), dim), words(ref.Name, bold), words(text, plain))
+	return slices.Concat(words(string(series.Type), dim), words(series.Name, bold), words(text, plain))
 }
 
 // otherChecks names the checks of the findings that have another cause.

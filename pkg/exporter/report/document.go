@@ -194,7 +194,8 @@ func (b Backend) String() string {
 	if b.Service == nil {
 		return inventory.Backend{Kind: inventory.BackendURL, URL: b.URL}.String()
 	}
-	return fmt.Sprintf("Service %s/%s:%d", b.Service.Namespace, b.Service.Name, b.Service.Port)
+	key := inventory.Key{Namespace: b.Service.Namespace, Name: b.Service.Name}
+	return inventory.Backend{Service: inventory.ServiceRef{Key: key, Port: b.Service.Port}}.String()
 }
 
 // Service is a Service that is called, its port and the path.
@@ -411,7 +412,8 @@ func newError(e inventory.Error) Error {
 	return Error{Source: e.Source.File, Line: e.Source.Line, Message: e.Object + ": " + e.Message}
 }
 
-// WriteJSON writes a Document, or another view model of this package, as JSON.
+// WriteJSON writes what this package hands out as JSON: a Document, another view model, a
+// schema.
 func WriteJSON[V any](w io.Writer, view V) error {
 	err := writeEscaped(w, jsonEscape, func(w io.Writer) error {
 		e := json.NewEncoder(w)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -174,8 +175,10 @@ type SkippedStep struct {
 	inventory.Ref
 	Binding string           `json:"binding,omitempty"`
 	Why     admission.Reason `json:"why"`
-	// Detail says more of it; absent where the rules do not cover the request.
+	// Detail says more of it, where the registration does not show it.
 	Detail string `json:"detail,omitempty"`
+	// registration has the selectors, which are not repeated for each request.
+	registration *inventory.Registration
 }
 
 // NewExplanation returns the Explanation of a chain.
@@ -210,19 +213,32 @@ func NewExplanation(c Explained) Explanation {
 }
 
 func skippedStep(r *inventory.Registration, binding string, v admission.Verdict) SkippedStep {
-	return SkippedStep{r.Ref, binding, v.Reason, skippedDetail(r, v)}
+	return SkippedStep{r.Ref, binding, v.Reason, v.Detail, r}
 }
 
 // Because is why it is skipped, in words.
 func (s SkippedStep) Because() string {
-	if s.Detail == "" {
-		return string(s.Why)
+	detail := s.Detail
+	switch s.Why {
+	case admission.ReasonExcluded:
+		detail = "the API server calls no webhook for it"
+		if s.Type.IsPolicy() {
+			detail = "the API server evaluates no policy for it"
+		}
+	case admission.ReasonScope:
+		detail = "its rules ask for the other scope"
+	case admission.ReasonNamespaceSelector:
+		detail = "the namespace is not selected by " + s.registration.NamespaceSelector.String()
+	case admission.ReasonObjectSelector:
+		detail = "the object is not selected by " + s.registration.ObjectSelector.String()
+	case admission.ReasonExcludeRules:
+		detail = "one of them covers it"
 	}
-	return string(s.Why) + ": " + s.Detail
+	return strings.TrimSuffix(string(s.Why)+": "+detail, ": ")
 }
 
-// count counts the policies of the chain and its webhooks.
-func (e Explanation) count() (policies, webhooks int) {
+// Count counts the policies of the chain and its webhooks.
+func (e Explanation) Count() (policies, webhooks int) {
 	for _, s := range e.Chain {
 		if s.Type.IsPolicy() {
 			policies++
@@ -356,27 +372,4 @@ func WorstCase(op admission.Operation, total time.Duration) string {
 		return fmt.Sprintf("%d s of %s", end, text.Seconds(total))
 	}
 	return text.Seconds(total)
-}
-
-// skippedDetail says more of why a webhook or policy is skipped; "" where it is for the
-// rules, as most are.
-func skippedDetail(r *inventory.Registration, v admission.Verdict) string {
-	switch v.Reason {
-	case admission.ReasonRules:
-		return ""
-	case admission.ReasonExcluded:
-		if r.Type.IsPolicy() {
-			return "the API server evaluates no policy for it"
-		}
-		return "the API server calls no webhook for it"
-	case admission.ReasonScope:
-		return "its rules ask for the other scope"
-	case admission.ReasonNamespaceSelector:
-		return "the namespace is not selected by " + r.NamespaceSelector.String()
-	case admission.ReasonObjectSelector:
-		return "the object is not selected by " + r.ObjectSelector.String()
-	case admission.ReasonExcludeRules:
-		return "one of them covers it"
-	}
-	return v.Detail
 }

@@ -19,7 +19,7 @@ const PolicyCost = "are evaluated by the API server itself: no call and no timeo
 func WriteExplainText(w io.Writer, e Explanation, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
-	policies, webhooks := e.count()
+	policies, webhooks := e.Count()
 	p.paragraph(word{}, slices.Concat(words(e.Request.Title(), bold), words(e.summary(), plain)))
 	for _, note := range e.Notes {
 		p.paragraph(word{"note: ", cyan}, words(note, plain))
@@ -40,7 +40,7 @@ func WriteExplainText(w io.Writer, e Explanation, o TextOptions) error {
 }
 
 func (e Explanation) summary() string {
-	policies, webhooks := e.count()
+	policies, webhooks := e.Count()
 	met := countedPolicies(policies)
 	switch {
 	case len(e.Chain) == 0:

@@ -1,5 +1,4 @@
-// Package reporttest has the reports that the tests of pkg/exporter and
-// pkg/exporter/report render.
+// Package reporttest has the reports that tests render.
 package reporttest
 
 import (
