@@ -96,7 +96,7 @@ func (b *tab) search(address string) {
 	evaluate[bool](b, `window.typed = true`) // the page that Enter asks for has it no more
 	b.do(chromedp.KeyEvent("\r"))
 	b.until(`!window.typed && location.search.includes('q=MESH') && ` + rows + ` === 2`)
-	b.click("a.reset", rows+` === 6`)
+	b.click("a.reset", `document.readyState === 'complete' && `+rows+` === 6`) // its script listens then
 	// By the event that a choice sends: a browser under load takes slowly typed letters for several choices.
 	evaluate[bool](b, `(() => { const select = document.querySelector('select[name=finding]'); select.value = 'service-missing'; return select.dispatchEvent(new Event('change', {bubbles: true})); })()`)
 	b.until(`location.search.includes('finding=service-missing') && ` + rows + ` === 3`)
