@@ -121,7 +121,7 @@ func (e *Evaluator) derive(w *work, r, last *Report) derived {
 		}
 		f := &e.scratch[i]
 		r.Profiles[i] = Profile{Facts: f, Snapshot: r.Snapshot, Matcher: r.Matcher, Policy: &e.policy}
-		if before[i] != nil && before[i].Webhook == webhook && backends.Same(webhook.Backend) {
+		if before[i] != nil && before[i].Webhook == webhook && backends.Same(webhook.Backend, before[i].State) {
 			*f, out.unchanged[i] = *before[i], before[i]
 			continue
 		}

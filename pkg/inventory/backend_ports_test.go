@@ -72,7 +72,7 @@ func TestBackendChanges(t *testing.T) {
 		builder, now := Builder{}, was
 		before := builder.Snapshot(was, time.Time{})
 		test.change(&now)
-		if got := builder.Snapshot(now, time.Time{}).BackendChangesSince(before).Same(backend); got != test.same {
+		if got := builder.Snapshot(now, time.Time{}).BackendChangesSince(before).Same(backend, before.State(backend)); got != test.same {
 			t.Errorf("%s: same is %v, want %v", name, got, test.same)
 		}
 	}
@@ -81,7 +81,7 @@ func TestBackendChanges(t *testing.T) {
 	builder, known := Builder{}, without
 	before := builder.Snapshot(without, time.Time{})
 	known.EndpointsKnown.All = true
-	if builder.Snapshot(known, time.Time{}).BackendChangesSince(before).Same(backend) {
+	if builder.Snapshot(known, time.Time{}).BackendChangesSince(before).Same(backend, before.State(backend)) {
 		t.Error("the same once it is known that there are no endpoints")
 	}
 }

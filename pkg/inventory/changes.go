@@ -68,27 +68,28 @@ func (s *Snapshot) BackendChangesSince(o *Snapshot) *BackendChanges {
 	return &BackendChanges{o, s, !s.ChangesSince(o).Backends, map[servicePort]bool{}}
 }
 
-// Same reports whether nothing changed behind the backend, which both Snapshots have.
-func (c *BackendChanges) Same(b Backend) bool {
+// Same reports whether nothing changed behind the backend, whose State was this in the
+// earlier Snapshot.
+func (c *BackendChanges) Same(b Backend, was BackendState) bool {
 	switch {
 	case c.none || b.Kind == BackendURL:
 		return true
 	case b.Kind == BackendAPIServer:
-		return c.sameBehind(b, c.now.State(b).Service.Key)
+		return c.now.State(b) == was && c.sameService(was.Service.Key)
 	}
 	port := servicePort{b.Service.Key, b.Service.Port}
 	same, known := c.same[port]
 	if !known {
-		same = c.sameBehind(b, port.Key)
+		same = c.now.State(b) == was && c.sameService(port.Key)
 		c.same[port] = same
 	}
 	return same
 }
 
-// sameBehind compares all that is read of the Service.
-func (c *BackendChanges) sameBehind(b Backend, service Key) bool {
+// sameService compares all that is read of a Service.
+func (c *BackendChanges) sameService(service Key) bool {
 	return c.now.HasServiceIn(service.Namespace) == c.before.HasServiceIn(service.Namespace) &&
-		reflect.DeepEqual(c.now.Services[service], c.before.Services[service]) && c.now.State(b) == c.before.State(b)
+		reflect.DeepEqual(c.now.Services[service], c.before.Services[service])
 }
 
 // same compares no elements, equal does.
