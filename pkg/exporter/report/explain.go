@@ -216,7 +216,8 @@ func skippedStep(r *inventory.Registration, binding string, v admission.Verdict)
 	return SkippedStep{r.Ref, binding, v.Reason, v.Detail, r}
 }
 
-// Because is why it is skipped, in words.
+// Because is why it is skipped, in words; of one that NewExplanation made, not of one that
+// was read from JSON.
 func (s SkippedStep) Because() string {
 	detail := s.Detail
 	switch s.Why {
