@@ -29,10 +29,20 @@ func Listen(t testing.TB, b webhook.Backend) net.Listener {
 	return listener
 }
 
-// RefuseConnections makes the endpoint of a backend a port without a listener.
+// RefuseConnections makes the endpoint of a backend a port without a listener, until
+// the end of the test. A client holds the port: one that is merely closed again is soon
+// another server's.
 func RefuseConnections(t testing.TB, b webhook.Backend) {
 	t.Helper()
-	Must(t, Listen(t, b).Close())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Must(t, err)
+	client, err := net.Dial("tcp", listener.Addr().String())
+	Must(t, err)
+	t.Cleanup(func() {
+		Must(t, client.Close())
+		Must(t, listener.Close())
+	})
+	redirect(t, b, client.LocalAddr())
 }
 
 // ServingCertificate is the self-signed certificate of a server.

@@ -66,6 +66,8 @@ func (x pitfall) probed(t *testing.T, w environment, scraper testenv.Scraper) {
 	labels := testenv.Identity("validating", b.Namespace, h.Name)
 	if x.check == "" {
 		dialSucceeds(scraper, labels)
+		testenv.RefuseConnections(t, b) // dialed at once, as the endpoint is another one
+		scraper.AwaitFinding("backend-unreachable", "warning", labels)
 		return
 	}
 	scraper.AwaitFinding(x.check, "warning", labels)

@@ -23,9 +23,10 @@ const maxError = 200
 func (o Options) dial(ctx context.Context, t target) outcome {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout())
 	defer cancel()
-	began := time.Now()
-	chain, answer, err := o.handshake(ctx, t.addresses[t.turn%len(t.addresses)], t.serverName)
+	address, began := t.addresses[t.turn%len(t.addresses)], time.Now()
+	chain, answer, err := o.handshake(ctx, address, t.serverName)
 	seen := outcome{
+		address:  address,
 		Probe:    inventory.Probe{Answer: answer, At: began, Took: time.Since(began), Error: errorLine(err)},
 		unrouted: answer == inventory.AnswerUnreachable && lost(err),
 		turn:     t.turn + 1,

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,9 +103,9 @@ func (p *Prober) publishLocked() {
 	p.publish(p.matcher.WithProbes(probes(p.options.targets(p.matcher.Snapshot), p.known)))
 }
 
-// Run dials until ctx is done: a new backend, and one whose CA bundles changed,
-// at once, one that gave no answer soon again, the others at each interval. It
-// returns the error of ctx.
+// Run dials until ctx is done: a new backend, one whose CA bundles changed, and
+// one that is no longer at the address that was dialed, at once, one that gave
+// no answer soon again, the others at each interval. It returns the error of ctx.
 func (p *Prober) Run(ctx context.Context) error {
 	timer := time.NewTimer(p.options.interval())
 	defer timer.Stop()
@@ -152,7 +153,7 @@ func (p *Prober) due(now time.Time) []target {
 	for _, t := range p.options.targets(p.matcher.Snapshot) {
 		called[t.backend] = true
 		seen, ok := p.known[t.backend]
-		if t.turn, t.unanswered = seen.turn, seen.unanswered; !ok || stale(seen) {
+		if t.turn, t.unanswered = seen.turn, seen.unanswered; !ok || stale(seen) || !slices.Contains(t.addresses, seen.address) {
 			due = append(due, t)
 		}
 	}

@@ -235,6 +235,36 @@ func TestTurns(t *testing.T) {
 	})
 }
 
+// TestMoved: what a dial showed counts for the endpoint that was dialed, so a
+// backend that is elsewhere is dialed at once, and one that has more or fewer other
+// endpoints is not.
+func TestMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b := &dialer{}, &board{}
+		p, stop := running(t, d, b)
+		defer stop()
+		at := func(addresses ...string) {
+			p.Publish(admission.New(objects(t, [][]byte{nil}, addresses...).Snapshot(time.Now())))
+		}
+		at("10.0.0.1:8443")
+		d.want(t, "10.0.0.1:8443")
+		at("10.0.0.2:8443")
+		d.want(t, "10.0.0.2:8443")
+		at("10.0.0.2:9443")
+		d.want(t, "10.0.0.2:9443")
+		at("10.0.0.1:9443", "10.0.0.2:9443", "10.0.0.3:9443")
+		d.want(t)
+		at("10.0.0.2:9443", "10.0.0.3:9443")
+		d.want(t)
+		at() // none is ready
+		d.want(t)
+		at("10.0.0.2:9443")
+		d.want(t)
+		at("10.0.0.3:9443")
+		d.want(t, "10.0.0.3:9443")
+	})
+}
+
 // TestAddresses: the probe goes where the API server goes.
 func TestAddresses(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -145,6 +145,8 @@ func bundlesOf(callers []caller) digest {
 // outcome is what one dial showed to all that call the backend.
 type outcome struct {
 	inventory.Probe
+	// address is what was dialed: it says nothing of an endpoint that came later.
+	address string
 	// again is when to dial again.
 	again time.Time
 	// unrouted says that the auditor's own place may be to blame.

@@ -125,11 +125,13 @@ func answering(t *testing.T, do func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// refusing is an address without a listener.
+// refusing is an address without a listener, held by a client: a port that is merely
+// closed again is soon another server's.
 func refusing(t *testing.T) string {
-	listener := listen(t)
-	listener.Close()
-	return listener.Addr().String()
+	t.Helper()
+	client := must.Get(net.Dial("tcp", listen(t).Addr().String()))(t)
+	t.Cleanup(func() { client.Close() })
+	return client.LocalAddr().String()
 }
 
 // objects are webhooks that call the Service, which has the endpoints.
