@@ -108,6 +108,13 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 	}
 }
 
+// namespaceLabels are those that the Policy in effect reads.
+func (d *daemon) namespaceLabels() []string {
+	d.evaluating.Lock()
+	defer d.evaluating.Unlock()
+	return d.evaluator.Policy().NamespaceLabels()
+}
+
 // maxComparing is how long an evaluation may last longer to say what changed: what is
 // not compared by then is counted.
 const maxComparing = 500 * time.Millisecond

@@ -155,7 +155,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		collectAsConfigured()
 	})
 	group.Go(func() error {
-		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, Exclusions: exclusions, OnStartupErrors: d.waiting}, publish)
+		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, Exclusions: exclusions, NamespaceLabels: d.namespaceLabels, OnStartupErrors: d.waiting}, publish)
 	})
 	if o.input.rereadable() {
 		changed := func(policy classify.Policy, err error) { d.policyChanged(ctx, policy, err) }

@@ -56,7 +56,7 @@ func (w *reportWatch) run(ctx context.Context, s streams) error {
 			stop(err)
 		}
 	}
-	err = cluster.Watch(ctx, clients, cluster.Options{Debounce: watchDebounce, Routing: routing, Exclusions: exclusions}, publish)
+	err = cluster.Watch(ctx, clients, cluster.Options{Debounce: watchDebounce, Routing: routing, Exclusions: exclusions, NamespaceLabels: w.policy.NamespaceLabels}, publish)
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -9,13 +10,16 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// namespaceReads is what webhooks and policies read of namespaces. Clusters relabel and annotate
-// namespaces all the time, and most of that decides nothing about a request.
+// namespaceReads is what webhooks and policies, and the reader of the Snapshots, read of
+// namespaces. Clusters relabel and annotate namespaces all the time, and most of that
+// decides nothing about a request.
 type namespaceReads struct {
 	mu sync.Mutex
-	// from is the Snapshot that it was derived from.
-	from *inventory.Snapshot
-	// labels are the keys that selectors read, nil before the first Snapshot, for
+	// from is the Snapshot that it was derived from, and byReader are the labels that
+	// the reader of the Snapshots reads.
+	from     *inventory.Snapshot
+	byReader []string
+	// labels are the keys that selectors or the reader read, nil before the first Snapshot, for
 	// which everything is read; everything says that a matchCondition
 	// reads the object.
 	labels     map[string]bool
@@ -40,16 +44,20 @@ func (n *namespaceReads) matters(before, after any) bool {
 	return false
 }
 
-// follow derives what the webhooks and policies of the Snapshot read, and reports whether that is more than before:
-// then namespaces may have changed in what was not read.
-func (n *namespaceReads) follow(s *inventory.Snapshot) (more bool) {
+// follow derives what the webhooks and policies of the Snapshot read beside its reader,
+// and reports whether that is more than before: then namespaces may have changed in what
+// was not read.
+func (n *namespaceReads) follow(s *inventory.Snapshot, byReader []string) (more bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.from != nil && s.SameRegistrations(n.from) {
+	if n.from != nil && s.SameRegistrations(n.from) && slices.Equal(byReader, n.byReader) {
 		return false
 	}
 	before, everything := n.labels, n.everything
-	n.from, n.labels, n.everything = s, map[string]bool{}, false
+	n.from, n.byReader, n.labels, n.everything = s, byReader, map[string]bool{}, false
+	for _, key := range byReader {
+		n.labels[key] = true
+	}
 	for _, w := range s.Webhooks {
 		n.addRegistration(&w.Registration)
 	}

@@ -43,6 +43,10 @@ type Options struct {
 	Routing inventory.Routing
 	// Exclusions are those of the API server; nil takes what its version shows.
 	Exclusions []inventory.Exclusion
+	// NamespaceLabels, if any, returns the labels that the reader of the Snapshots reads
+	// of namespaces, beside those that webhooks and policies select by. It is asked with
+	// each Snapshot.
+	NamespaceLabels func() []string
 	// OnStartupErrors, if any, gets the errors that delay the first Snapshot,
 	// each time that they change.
 	OnStartupErrors func([]inventory.Error)
@@ -281,9 +285,13 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 }
 
 // readMoreOfNamespaces reports whether the Snapshot may lack changes of namespaces that
-// its webhooks read and those before did not.
+// its webhooks or its reader read and those before did not.
 func (w *watcher) readMoreOfNamespaces() bool {
-	if !w.namespaces.follow(w.matcher.Snapshot) {
+	var byReader []string
+	if w.options.NamespaceLabels != nil {
+		byReader = w.options.NamespaceLabels()
+	}
+	if !w.namespaces.follow(w.matcher.Snapshot, byReader) {
 		return false
 	}
 	for _, o := range w.clusterWide {

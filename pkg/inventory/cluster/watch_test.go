@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -990,6 +993,32 @@ func TestWatchReadsOfNamespacesWhatMatters(t *testing.T) {
 	r.await("the condition", webhooks(3))
 	s.put(shop("b", "6"))
 	r.await("the annotation", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Annotations["note"] == "6" })
+}
+
+// TestWatchReadsOfNamespacesWhatItsReaderDoes: a label that no webhook selects by, and an
+// evaluation reads, brings about a Snapshot, also once the reader reads another one.
+func TestWatchReadsOfNamespacesWhatItsReaderDoes(t *testing.T) {
+	var read atomic.Pointer[[]string]
+	read.Store(new(classify.DefaultPolicy().NamespaceLabels()))
+	s := startServer(t)
+	shop := namespace("shop")
+	s.put(shop, kubetest.Validating("one", kubetest.Webhook("one.example.com", kubetest.Client("policy", "a"), kubetest.Rule("", "pods"))))
+	r := watching(s, Options{Debounce: time.Millisecond, Resync: 10 * time.Millisecond, NamespaceLabels: func() []string { return *read.Load() }})
+	r.await("the webhook", webhooks(1))
+	set := func(key, value string) {
+		shop.Labels = map[string]string{key: value, "other": value}
+		s.put(shop)
+	}
+	set(classify.DefaultPolicy().RunLevelLabel, "0")
+	r.await("a finding of the run level", func(s *inventory.Snapshot) bool {
+		report := must.Get(classify.DefaultPolicy().Evaluate(t.Context(), s))(t)
+		return slices.ContainsFunc(report.Findings, func(f *classify.Finding) bool { return f.Check.Name == "run-level-zero" })
+	})
+	set("example.com/level", "0")
+	r.await("the end of the run level", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["example.com/level"] == "0" })
+	set("example.com/level", "1")
+	read.Store(&[]string{"example.com/level"})
+	r.await("the label that is read now", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["example.com/level"] == "1" })
 }
 
 // TestWatchReadsOfNamespacesWhatPoliciesDo: the selectors of a policy and of its
