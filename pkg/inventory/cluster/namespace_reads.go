@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // namespaceReads is what webhooks and policies, and the reader of the Snapshots, read of
@@ -21,7 +22,7 @@ type namespaceReads struct {
 	byReader []string
 	// labels are the keys that selectors or the reader read, nil before the first Snapshot, for
 	// which everything is read; everything says that a matchCondition
-	// reads the object.
+	// reads the namespace of the object, or the labels of an object that is one.
 	labels     map[string]bool
 	everything bool
 }
@@ -75,8 +76,9 @@ func (n *namespaceReads) follow(s *inventory.Snapshot, byReader []string) (more 
 
 func (n *namespaceReads) addRegistration(r *inventory.Registration) {
 	n.addSelectors(&r.MatchResources)
+	ofNamespaces := admission.RulesCover(r, inventory.Resource{Name: "namespaces"})
 	for _, c := range r.MatchConditions {
-		n.everything = n.everything || strings.Contains(c.Expression, "namespaceObject")
+		n.everything = n.everything || strings.Contains(c.Expression, "namespaceObject") || ofNamespaces && strings.Contains(c.Expression, "labels")
 	}
 }
 

@@ -1021,6 +1021,21 @@ func TestWatchReadsOfNamespacesWhatItsReaderDoes(t *testing.T) {
 	r.await("the label that is read now", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["example.com/level"] == "1" })
 }
 
+// TestWatchReadsOfNamespacesWhatConditionsDo: the labels that a matchCondition reads of the
+// object, where that is a namespace.
+func TestWatchReadsOfNamespacesWhatConditionsDo(t *testing.T) {
+	s := startServer(t)
+	system := namespace(metav1.NamespaceSystem)
+	w := kubetest.Webhook("one.example.com", kubetest.Client("policy", "a"), kubetest.Rule("", "namespaces"))
+	w.MatchConditions = []admissionv1.MatchCondition{{Name: "not-exempt", Expression: `!("exempt" in object.metadata.labels)`}}
+	s.put(system, kubetest.Validating("one", w))
+	r := watching(s, Options{Debounce: time.Millisecond, Resync: 10 * time.Millisecond})
+	r.await("the webhook", webhooks(1))
+	system.Labels = map[string]string{"exempt": "yes"}
+	s.put(system)
+	r.await("the label", func(s *inventory.Snapshot) bool { return s.Namespaces[system.Name].Labels["exempt"] == "yes" })
+}
+
 // TestWatchReadsOfNamespacesWhatPoliciesDo: the selectors of a policy and of its
 // bindings, and its matchConditions, are read as those of a webhook are.
 func TestWatchReadsOfNamespacesWhatPoliciesDo(t *testing.T) {
