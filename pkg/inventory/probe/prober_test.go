@@ -296,6 +296,23 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// TestAstrayWithoutWhatIsGone: what was dialed before says nothing of whether the auditor
+// is cut off: a backend whose CA bundle changed is one, not two that cannot be found.
+func TestAstrayWithoutWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, b := &dialer{err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, &board{}
+		p, stop := running(t, d, b)
+		defer stop()
+		for _, bundle := range []string{"a", "b"} {
+			p.Publish(admission.New(objects(t, [][]byte{[]byte(bundle)}, "10.0.0.1:8443").Snapshot(time.Now())))
+			synctest.Wait()
+			if got := b.last.Probes[ref(0)].Answer; got != inventory.AnswerUnreachable {
+				t.Errorf("with CA bundle %s: the probe has answer %q, want that the backend is unreachable", bundle, got)
+			}
+		}
+	})
+}
+
 // TestInnerNames: the API server never asks the cluster's DNS, so that its
 // failures say nothing of a webhook.
 func TestInnerNames(t *testing.T) {

@@ -175,7 +175,7 @@ func (o Options) dialAll(ctx context.Context, targets []target) []outcome {
 
 // probes are the facts of each webhook whose backend was dialed.
 func probes(targets []target, known map[backend]outcome) map[inventory.Ref]inventory.Probe {
-	lost := cutOff(known)
+	lost := cutOff(targets, known)
 	out := map[inventory.Ref]inventory.Probe{}
 	for _, t := range targets {
 		seen, ok := known[t.backend]
@@ -195,13 +195,16 @@ func probes(targets []target, known map[backend]outcome) map[inventory.Ref]inven
 }
 
 // cutOff reports whether the auditor itself is cut off, as a laptop outside the
-// cluster is: of several backends none can be found.
-func cutOff(known map[backend]outcome) bool {
+// cluster is: of several backends that are called none can be found. Others that are
+// still known say nothing: one of them may be the same backend with other CA bundles.
+func cutOff(targets []target, known map[backend]outcome) bool {
 	lost := 0
-	for _, seen := range known {
-		if seen.unrouted {
+	for _, t := range targets {
+		switch seen, ok := known[t.backend]; {
+		case !ok:
+		case seen.unrouted:
 			lost++
-		} else if seen.Answer != inventory.AnswerNone {
+		case seen.Answer != inventory.AnswerNone:
 			return false
 		}
 	}
