@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
@@ -143,6 +144,14 @@ func (a *apiServer) conditions(t *testing.T, path string) []metav1.Condition {
 	var status struct{ Conditions []metav1.Condition }
 	must.Succeed(t, json.Unmarshal(text, &status))
 	return status.Conditions
+}
+
+// owners counts the owners of an object.
+func (a *apiServer) owners(path string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	owners, _, _ := unstructured.NestedSlice(a.objects[path], "metadata", "ownerReferences")
+	return len(owners)
 }
 
 // write has the API server keep an object with a status.

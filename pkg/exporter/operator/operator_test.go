@@ -293,6 +293,30 @@ func TestOwnerIsRefused(t *testing.T) {
 	}
 }
 
+// TestOwnerComesBack: an object that another client deletes and creates again without its
+// owner gets it again, as it gets its status.
+func TestOwnerComesBack(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	r := newReplica(t, a, c, "a")
+	r.observes(up())
+	r.passes(leaseInterval)
+	paths := []string{clusterOperatorPath, webhookAuditPath}
+	owned := func(when string) {
+		t.Helper()
+		for _, path := range paths {
+			if a.owners(path) != 1 {
+				t.Errorf("%s: %s has %d owners, want the namespace", when, path, a.owners(path))
+			}
+		}
+	}
+	owned("at first")
+	for _, path := range paths {
+		a.write(path, version)
+	}
+	r.passes(2 * (resyncPeriod + leaseInterval))
+	owned("created again")
+}
+
 // TestFailuresAreReported: each attempt counts, and the end of it is reported
 // once.
 func TestFailuresAreReported(t *testing.T) {

@@ -139,14 +139,15 @@ func (t target) read(ctx context.Context, client dynamic.Interface) (recorded, e
 // absent reports whether an error is a missing API or object.
 func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
-// applyStatus writes the status. The conditions that an older build wrote and
-// this one does not know leave with the apply, for they have the same owner.
-func (t target) applyStatus(ctx context.Context, client dynamic.Interface, status map[string]any) error {
-	_, err := client.Resource(t.GroupVersionResource).ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), applyOptions)
+// applyStatus writes the status, and returns the owners that the object has now: another
+// client may have created it again without them. The conditions that an older build wrote
+// and this one does not know leave with the apply, for they have the same owner.
+func (t target) applyStatus(ctx context.Context, client dynamic.Interface, status map[string]any) ([]metav1.OwnerReference, error) {
+	written, err := client.Resource(t.GroupVersionResource).ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), applyOptions)
 	if err != nil {
-		return fmt.Errorf("writing the status of %s %s: %w", t.kind, t.name, err)
+		return nil, fmt.Errorf("writing the status of %s %s: %w", t.kind, t.name, err)
 	}
-	return nil
+	return written.GetOwnerReferences(), nil
 }
 
 // apply creates the object, or gives it its owners.

@@ -43,7 +43,7 @@ func (s *writeSchedule) due(differs bool, now time.Time) bool {
 type status struct {
 	// read is set once the object was read, or may not be.
 	read bool
-	// owners are those that the object has.
+	// owners are those that the object had when it was last read or written.
 	owners []metav1.OwnerReference
 	// ownersTried is when this replica last tried to set them.
 	ownersTried time.Time
@@ -133,10 +133,10 @@ func (w *Writer) writeStatus(ctx context.Context, t target, r *classify.Report) 
 		return err
 	}
 	s := w.statuses[t.kind]
-	err = t.applyStatus(ctx, w.dynamic, content)
+	owners, err := t.applyStatus(ctx, w.dynamic, content)
 	if apierrors.IsNotFound(err) {
 		if err = w.create(ctx, t); err == nil {
-			err = t.applyStatus(ctx, w.dynamic, content)
+			owners, err = t.applyStatus(ctx, w.dynamic, content)
 		}
 	}
 	switch {
@@ -145,17 +145,15 @@ func (w *Writer) writeStatus(ctx context.Context, t target, r *classify.Report) 
 	case err != nil:
 		return err
 	}
-	s.conditions, s.totals, s.at = r.Conditions, r.Totals(), w.now()
+	s.owners, s.conditions, s.totals, s.at = owners, r.Conditions, r.Totals(), w.now()
 	w.options.Tracker.wrote()
 	return nil
 }
 
 func (w *Writer) create(ctx context.Context, t target) error {
-	owners := w.ownersOf(ctx)
-	if err := t.apply(ctx, w.dynamic, owners); err != nil {
+	if err := t.apply(ctx, w.dynamic, w.ownersOf(ctx)); err != nil {
 		return fmt.Errorf("creating %s %s: %w", t.kind, t.name, err)
 	}
-	w.statuses[t.kind].owners = owners
 	return nil
 }
 
