@@ -97,6 +97,27 @@ func objectOf(webhook inventory.Ref, r *classify.Report) inventory.Object {
 	return inventory.Object{}
 }
 
+// uidsOf are those of the objects that register what has the findings. It costs the
+// webhooks and policies, however many findings there are.
+func uidsOf(found map[identity]*classify.Finding, r *classify.Report) map[inventory.Ref]string {
+	out := map[inventory.Ref]string{}
+	for id := range found {
+		out[id.Webhook] = ""
+	}
+	add := func(registered *inventory.Registration) {
+		if _, wanted := out[registered.Ref]; wanted {
+			out[registered.Ref] = registered.Object.UID
+		}
+	}
+	for _, w := range r.Snapshot.Webhooks {
+		add(&w.Registration)
+	}
+	for _, p := range r.Snapshot.Policies {
+		add(&p.Registration)
+	}
+	return out
+}
+
 // change is what is not recorded yet of a finding, oldest first: at most that it came
 // and that it went, or the reverse.
 type change struct {
@@ -172,15 +193,18 @@ func (q *eventQueue) add(r *classify.Report) {
 		return
 	}
 	found := criticalFindings(r)
+	uids := uidsOf(found, r)
 	var changed []transition
 	for id, f := range found {
+		uid := uids[id.Webhook]
 		was, known := q.critical[id]
 		_, hasEvent := q.lastEvents[id]
-		if !known {
-			was.uid = objectOf(id.Webhook, r).UID
-			changed = append(changed, transition{identity: id, message: f.Message, uid: was.uid, at: r.Snapshot.Taken, standing: q.seen == nil && !hasEvent})
+		// Of an object that was created again, kubectl describe shows no Event of the
+		// one before.
+		if !known || was.uid != uid {
+			changed = append(changed, transition{identity: id, message: f.Message, uid: uid, at: r.Snapshot.Taken, standing: q.seen == nil && !hasEvent})
 		}
-		q.critical[id] = critical{was.uid, true}
+		q.critical[id] = critical{uid, true}
 	}
 	for id, was := range q.critical {
 		// What another process found may only be unknown to this one.
@@ -301,10 +325,8 @@ func (q *eventQueue) window(t transition, now time.Time) (time.Time, bool) {
 // name always, so that a process that starts again and again records it once.
 func (t transition) name(window time.Time) string {
 	h := fnv.New64a()
-	fmt.Fprint(h, t.key())
-	if t.standing {
-		fmt.Fprint(h, t.uid)
-	} else {
+	fmt.Fprint(h, t.key(), t.uid)
+	if !t.standing {
 		fmt.Fprint(h, window.Unix())
 	}
 	return fmt.Sprintf("webhook-auditor.%016x", h.Sum64())

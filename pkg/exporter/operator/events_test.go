@@ -114,6 +114,36 @@ func TestRestartsRepeatNoEvents(t *testing.T) {
 	}
 }
 
+// TestEventsOfAnObjectCreatedAgain: kubectl describe shows the Events of the UID, so that
+// an object that was deleted and created again has one of its own, whether this process
+// saw the other one or its Event alone.
+func TestEventsOfAnObjectCreatedAgain(t *testing.T) {
+	for name, restarted := range map[string]bool{"between two Reports": false, "while no process ran": true} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue()
+			must.Succeed(t, q.report(down(), eventsBegin))
+			if restarted {
+				q.eventQueue = newEventQueue()
+				q.begin(q.recordedEvents(t))
+			}
+			again := down()
+			for _, w := range again.Snapshot.Webhooks {
+				w.Object.UID = "5678"
+			}
+			for i := range 3 {
+				must.Succeed(t, q.report(again, eventsBegin.Add(time.Duration(i+1)*time.Hour)))
+			}
+			must.Succeed(t, q.report(up(), eventsBegin.Add(5*time.Hour)))
+			var got []string
+			for _, e := range q.recordedEvents(t) {
+				got = append(got, fmt.Sprint(e.LastTimestamp.Sub(eventsBegin), " ", e.Reason, " ", e.InvolvedObject.UID))
+			}
+			slices.Sort(got)
+			expect.Equal(t, []string{"0s CriticalFinding 1234", "1h0m0s CriticalFinding 5678", "5h0m0s CriticalFindingGone 5678"}, got)
+		})
+	}
+}
+
 // TestEventsOutliveAnOutage: what a webhook kept from being recorded is
 // recorded once that ends, in order.
 func TestEventsOutliveAnOutage(t *testing.T) {
