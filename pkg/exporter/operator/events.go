@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -83,26 +84,12 @@ func criticalFindings(r *classify.Report) map[identity]*classify.Finding {
 	return out
 }
 
-func objectOf(webhook inventory.Ref, r *classify.Report) inventory.Object {
-	for _, w := range r.Snapshot.Webhooks {
-		if w.Ref == webhook {
-			return w.Object
-		}
-	}
-	for _, p := range r.Snapshot.Policies {
-		if p.Ref == webhook {
-			return p.Object
-		}
-	}
-	return inventory.Object{}
-}
-
 // uidsOf are those of the objects that register what has the findings. It costs the
 // webhooks and policies, however many findings there are.
-func uidsOf(found map[identity]*classify.Finding, r *classify.Report) map[inventory.Ref]string {
+func uidsOf(findings iter.Seq[*classify.Finding], r *classify.Report) map[inventory.Ref]string {
 	out := map[inventory.Ref]string{}
-	for id := range found {
-		out[id.Webhook] = ""
+	for f := range findings {
+		out[f.Webhook] = ""
 	}
 	add := func(registered *inventory.Registration) {
 		if _, wanted := out[registered.Ref]; wanted {
@@ -193,7 +180,7 @@ func (q *eventQueue) add(r *classify.Report) {
 		return
 	}
 	found := criticalFindings(r)
-	uids := uidsOf(found, r)
+	uids := uidsOf(maps.Values(found), r)
 	var changed []transition
 	for id, f := range found {
 		uid := uids[id.Webhook]

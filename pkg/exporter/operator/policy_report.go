@@ -3,6 +3,7 @@ package operator
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -49,8 +50,9 @@ const (
 // many as the bounds allow. What is left out is stated in the last one.
 func results(r *classify.Report) ([]any, error) {
 	out, size := []any{}, 0
+	uids := uidsOf(slices.Values(r.Findings[:min(maxResults, len(r.Findings))]), r)
 	for i, f := range r.Findings {
-		text, err := json.Marshal(resultOf(f, r))
+		text, err := json.Marshal(resultOf(f, uids[f.Webhook]))
 		if err != nil {
 			return nil, fmt.Errorf("writing finding %s as a result: %w", f.Check.Name, err)
 		}
@@ -91,7 +93,7 @@ type policySubject struct {
 
 const resultCategory = "Admission and conversion webhooks"
 
-func resultOf(f *classify.Finding, r *classify.Report) policyResult {
+func resultOf(f *classify.Finding, uid string) policyResult {
 	properties := map[string]string{
 		"webhook": f.Webhook.Name,
 		"type":    string(f.Webhook.Type),
@@ -117,7 +119,7 @@ func resultOf(f *classify.Finding, r *classify.Report) policyResult {
 			APIVersion: version,
 			Kind:       kind,
 			Name:       f.Webhook.Configuration,
-			UID:        string(objectOf(f.Webhook, r).UID),
+			UID:        uid,
 		}},
 		Properties: properties,
 	}
