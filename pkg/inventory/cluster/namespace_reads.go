@@ -20,9 +20,9 @@ type namespaceReads struct {
 	// the reader of the Snapshots reads.
 	from     *inventory.Snapshot
 	byReader []string
-	// labels are the keys that selectors or the reader read, nil before the first Snapshot, for
-	// which everything is read; everything says that a matchCondition
-	// reads the namespace of the object, or the labels of an object that is one.
+	// labels are the keys that selectors or the reader read, nil before the first
+	// Snapshot, for which everything is read; everything says that a matchCondition reads
+	// the namespace of the object, or the labels of an object that is one.
 	labels     map[string]bool
 	everything bool
 }

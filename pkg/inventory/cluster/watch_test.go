@@ -25,8 +25,6 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
-	"github.com/webhook-auditor/webhook-auditor/internal/must"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -999,7 +997,7 @@ func TestWatchReadsOfNamespacesWhatMatters(t *testing.T) {
 // evaluation reads, brings about a Snapshot, also once the reader reads another one.
 func TestWatchReadsOfNamespacesWhatItsReaderDoes(t *testing.T) {
 	var read atomic.Pointer[[]string]
-	read.Store(new(classify.DefaultPolicy().NamespaceLabels()))
+	read.Store(&[]string{"openshift.io/run-level"})
 	s := startServer(t)
 	shop := namespace("shop")
 	s.put(shop, kubetest.Validating("one", kubetest.Webhook("one.example.com", kubetest.Client("policy", "a"), kubetest.Rule("", "pods"))))
@@ -1009,13 +1007,10 @@ func TestWatchReadsOfNamespacesWhatItsReaderDoes(t *testing.T) {
 		shop.Labels = map[string]string{key: value, "other": value}
 		s.put(shop)
 	}
-	set(classify.DefaultPolicy().RunLevelLabel, "0")
-	r.await("a finding of the run level", func(s *inventory.Snapshot) bool {
-		report := must.Get(classify.DefaultPolicy().Evaluate(t.Context(), s))(t)
-		return slices.ContainsFunc(report.Findings, func(f *classify.Finding) bool { return f.Check.Name == "run-level-zero" })
-	})
+	set("openshift.io/run-level", "0")
+	r.await("the label", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["openshift.io/run-level"] == "0" })
 	set("example.com/level", "0")
-	r.await("the end of the run level", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["example.com/level"] == "0" })
+	r.await("the end of the label", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["example.com/level"] == "0" })
 	set("example.com/level", "1")
 	read.Store(&[]string{"example.com/level"})
 	r.await("the label that is read now", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["example.com/level"] == "1" })

@@ -296,9 +296,9 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestAstrayWithoutWhatIsGone: what was dialed before says nothing of whether the auditor
+// TestCutOffWithoutWhatIsGone: what was dialed before says nothing of whether the auditor
 // is cut off: a backend whose CA bundle changed is one, not two that cannot be found.
-func TestAstrayWithoutWhatIsGone(t *testing.T) {
+func TestCutOffWithoutWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b := &dialer{err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, &board{}
 		p, stop := running(t, d, b)
@@ -323,8 +323,8 @@ func TestInnerNames(t *testing.T) {
 	verdict{inventory.AnswerNone, false, "no such host"}.check(t, probe)
 }
 
-// TestAstray: where nothing at all can be found, the auditor is cut off.
-func TestAstray(t *testing.T) {
+// TestCutOff: where nothing at all can be found, the auditor is cut off.
+func TestCutOff(t *testing.T) {
 	noRoute := os.NewSyscallError("connect", syscall.EHOSTUNREACH)
 	for name, tc := range map[string]struct {
 		backends int
