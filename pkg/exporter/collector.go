@@ -2,10 +2,8 @@ package exporter
 
 import (
 	"cmp"
-	"hash/maphash"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -45,39 +43,42 @@ func (c collector) Gather() ([]*dto.MetricFamily, error) {
 }
 
 func collect(r *classify.Report, families []Family) []*dto.MetricFamily {
-	memory := newArena(r)
 	dropped := map[string]int{}
 	var out []*dto.MetricFamily
 	for _, f := range families {
-		w := written(f, r, memory)
+		w := written(f, r)
 		dropped[f.Series()] = w.dropped
-		out = w.appendTo(out)
+		out = append(out, w.families()...)
 	}
-	w := newFamilyWriter(seriesDropped, memory)
+	return append(out, drops(families, dropped)...)
+}
+
+// drops is seriesDropped, of the families that drop so many series each.
+func drops(families []Family, dropped map[string]int) []*dto.MetricFamily {
+	w := newFamilyWriter(seriesDropped)
 	for _, f := range families {
 		w.send(float64(dropped[f.Series()]), f.Series())
 	}
-	return w.appendTo(out)
+	return w.families()
 }
 
 // familyWriter keeps a family within its bound and free of duplicates: one
 // duplicate would fail the whole scrape.
 type familyWriter struct {
 	Family
-	*arena
 	// names are the labels as series carry them: sorted. order is the index of
 	// each in the family's order.
 	names   []string
 	order   []int
+	seen    map[string]bool
 	metrics []*dto.Metric
 	dropped int
 	// perWebhook counts the series of each webhook, where that is bounded.
 	perWebhook map[[3]string]int
 }
 
-func newFamilyWriter(f Family, a *arena) *familyWriter {
-	clear(a.seen)
-	w := &familyWriter{Family: f, arena: a, names: slices.Sorted(slices.Values(f.Labels))}
+func newFamilyWriter(f Family) *familyWriter {
+	w := &familyWriter{Family: f, names: slices.Sorted(slices.Values(f.Labels)), seen: map[string]bool{}, perWebhook: map[[3]string]int{}}
 	for _, name := range w.names {
 		w.order = append(w.order, slices.Index(f.Labels, name))
 	}
@@ -86,11 +87,11 @@ func newFamilyWriter(f Family, a *arena) *familyWriter {
 
 // written returns a writer of the family's series. Where the family has more than its
 // bound, each type of webhook has its share.
-func written(f Family, r *classify.Report, a *arena) *familyWriter {
-	w := newFamilyWriter(f, a)
+func written(f Family, r *classify.Report) *familyWriter {
+	w := newFamilyWriter(f)
 	f.Collect(r, w.send)
 	if w.dropped > 0 {
-		w = newFamilyWriter(f, a)
+		w = newFamilyWriter(f)
 		f.Collect(spread(r), w.send)
 	}
 	return w
@@ -125,21 +126,19 @@ func (w *familyWriter) send(value float64, labels ...string) {
 		w.dropped++
 		return
 	}
-	makeValid(labels)
-	id := w.hash(labels)
-	if _, duplicate := w.seen[id]; duplicate {
+	id := strings.Join(labels, "\xff") // occurs in no valid UTF-8
+	if w.seen[id] {
 		return
 	}
-	w.seen[id] = struct{}{}
-	m := w.metric()
-	m.Label = w.labels(len(labels))
-	for i, name := range w.names {
-		m.Label[i] = w.pair(name, labels[w.order[i]])
+	w.seen[id] = true
+	m := &dto.Metric{Label: make([]*dto.LabelPair, len(labels))}
+	for i := range w.names {
+		m.Label[i] = &dto.LabelPair{Name: &w.names[i], Value: &labels[w.order[i]]}
 	}
 	if w.Counter {
 		m.Counter = &dto.Counter{Value: new(value)}
 	} else {
-		m.Gauge = w.gauge(value)
+		m.Gauge = &dto.Gauge{Value: new(value)}
 	}
 	w.metrics = append(w.metrics, m)
 }
@@ -149,107 +148,19 @@ func (w *familyWriter) exceeds(labels []string) bool {
 	if w.PerWebhook == 0 {
 		return false
 	}
-	if w.perWebhook == nil {
-		w.perWebhook = map[[3]string]int{}
-	}
 	webhook := [3]string(labels[:3])
 	w.perWebhook[webhook]++
 	return w.perWebhook[webhook] > w.PerWebhook
 }
 
-// appendTo appends the family, if it has any series.
-func (w *familyWriter) appendTo(out []*dto.MetricFamily) []*dto.MetricFamily {
+// families is the family, if it has any series.
+func (w *familyWriter) families() []*dto.MetricFamily {
 	if len(w.metrics) == 0 {
-		return out
+		return nil
 	}
 	kind := dto.MetricType_GAUGE
 	if w.Counter {
 		kind = dto.MetricType_COUNTER
 	}
-	return append(out, &dto.MetricFamily{Name: new(w.Series()), Help: new(w.Help), Type: &kind, Metric: w.metrics})
-}
-
-// makeValid replaces what the exposition formats do not allow in a label.
-// Manifests may hold any bytes.
-func makeValid(labels []string) {
-	for i, l := range labels {
-		if !utf8.ValidString(l) {
-			labels[i] = strings.ToValidUTF8(l, "\uFFFD")
-		}
-	}
-}
-
-// arena holds what the series of one scrape have in common, and the hashes of those
-// of the current family. It allocates by the block: a scrape is tens of thousands of
-// small objects that become garbage together.
-type arena struct {
-	seed    maphash.Seed
-	seen    map[uint64]struct{}
-	pairs   map[[2]string]*dto.LabelPair
-	values  map[float64]*dto.Gauge
-	metrics []dto.Metric
-	free    []*dto.LabelPair
-}
-
-// newArena has room for a series of each webhook of the Report, with a name of its own.
-func newArena(r *classify.Report) *arena {
-	return &arena{
-		seed:   maphash.MakeSeed(),
-		seen:   make(map[uint64]struct{}, len(r.Profiles)),
-		pairs:  make(map[[2]string]*dto.LabelPair, len(r.Profiles)),
-		values: map[float64]*dto.Gauge{},
-	}
-}
-
-// blockSize is how many objects are allocated at once.
-const blockSize = 512
-
-func (a *arena) metric() *dto.Metric {
-	if len(a.metrics) == 0 {
-		a.metrics = make([]dto.Metric, blockSize)
-	}
-	m := &a.metrics[0]
-	a.metrics = a.metrics[1:]
-	return m
-}
-
-func (a *arena) labels(n int) []*dto.LabelPair {
-	if len(a.free) < n {
-		a.free = make([]*dto.LabelPair, max(n, 8*blockSize))
-	}
-	out := a.free[:n:n]
-	a.free = a.free[n:]
-	return out
-}
-
-// pair returns the label, each once.
-func (a *arena) pair(name, value string) *dto.LabelPair {
-	key := [2]string{name, value}
-	pair, known := a.pairs[key]
-	if !known {
-		pair = &dto.LabelPair{Name: new(name), Value: new(value)}
-		a.pairs[key] = pair
-	}
-	return pair
-}
-
-// gauge returns the value, each once: nearly all are 1.
-func (a *arena) gauge(value float64) *dto.Gauge {
-	gauge, known := a.values[value]
-	if !known {
-		gauge = &dto.Gauge{Value: new(value)}
-		a.values[value] = gauge
-	}
-	return gauge
-}
-
-func (a *arena) hash(labels []string) uint64 {
-	var h maphash.Hash
-	h.SetSeed(a.seed)
-	for _, l := range labels {
-		h.WriteString(l)
-		// The byte occurs in no valid UTF-8, so no two sets of labels read alike.
-		h.WriteByte(0xff)
-	}
-	return h.Sum64()
+	return []*dto.MetricFamily{{Name: new(w.Series()), Help: new(w.Help), Type: &kind, Metric: w.metrics}}
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/klauspost/compress/gzhttp"
+	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	collectorversion "github.com/prometheus/client_golang/prometheus/collectors/version"
@@ -31,29 +33,24 @@ func metricsHandler(current func() *classify.Report, families []Family, own ...p
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	})
 	registry := newRegistry(own...)
-	return newScraper(collector{current, families, registry}, promhttp.HandlerFor(collector{current, families, registry}, promhttp.HandlerOpts{
-		Registry:          registry,
-		EnableOpenMetrics: true,
+	return compressed(newScraper(collector{current, families, registry}, promhttp.HandlerFor(collector{current, families, registry}, promhttp.HandlerOpts{
+		Registry:           registry,
+		EnableOpenMetrics:  true,
+		DisableCompression: true,
 		// One bad series must not hide the others;
 		// promhttp_metric_handler_errors_total counts it.
 		ErrorHandling: promhttp.ContinueOnError,
-	}))
+	})))
 }
 
-// withNames returns the families whose series have one of the names.
-func withNames(families []Family, names []string) []Family {
-	var out []Family
-	for _, f := range families {
-		if slices.Contains(names, f.Series()) {
-			out = append(out, f)
-		}
+// compressed compresses what the handler answers for clients that take gzip, as all
+// versions of Prometheus do.
+func compressed(h http.Handler) http.Handler {
+	wrap, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.EnableZstd(false))
+	if err != nil {
+		panic(err) // these options are always valid
 	}
-	return out
-}
-
-// isOwn reports whether a series is about the program: none of the Families.
-func isOwn(name string) bool {
-	return name != seriesDropped.Series() && !slices.ContainsFunc(Families, func(f Family) bool { return f.Series() == name })
+	return wrap(h)
 }
 
 func newRegistry(own ...prometheus.Collector) *prometheus.Registry {

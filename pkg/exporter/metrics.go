@@ -46,9 +46,6 @@ type Family struct {
 	// PerWebhook bounds the number of series of one webhook; 0 is no bound. The
 	// first three labels name the webhook.
 	PerWebhook int
-	// OfFacts says that the series of a webhook depend on its Facts alone, so that
-	// those of webhooks whose Facts are the same need not be compared.
-	OfFacts bool
 	// Collect emits the family's series, the most important first: what is
 	// beyond Max is dropped.
 	Collect func(r *classify.Report, emit func(value float64, labels ...string))
@@ -80,7 +77,6 @@ var Families = []Family{
 		Name:    "webhook_info",
 		Help:    "Information about a registered webhook; value is always 1.",
 		Labels:  refLabels("failure_policy", "match_policy", "backend", "service_namespace", "service_name", "approved", "owner"),
-		OfFacts: true,
 		Collect: webhookInfo,
 	},
 	{
@@ -93,21 +89,18 @@ var Families = []Family{
 		Name:    "webhook_timeout_seconds",
 		Help:    "Timeout of a call of the API server.",
 		Labels:  refLabels(),
-		OfFacts: true,
 		Collect: perWebhook(timeoutSeconds),
 	},
 	{
 		Name:    "webhook_latency_threshold_seconds",
 		Help:    "Latency above which calls of the webhooks with this name are slow; the smallest threshold of all that share the name. Always a bucket boundary of the API server's histogram.",
 		Labels:  []string{"type", "name", "service_namespace"},
-		OfFacts: true,
 		Collect: latencyThreshold,
 	},
 	{
 		Name:    "webhook_failure_impact",
 		Help:    "What happens to requests while webhooks of this name fail: closed (at least one of them refuses requests) or open; value is always 1.",
 		Labels:  []string{"type", "name", "service_namespace", "impact"},
-		OfFacts: true,
 		Collect: failureImpact,
 	},
 	{
@@ -115,7 +108,6 @@ var Families = []Family{
 		Help:       "A resource of the class that the webhook is called for; value is always 1. The class core has totals only, see " + Prefix + "webhook_reached_resources.",
 		Labels:     refLabels("class", "group", "resource"),
 		PerWebhook: maxPerWebhook,
-		OfFacts:    true,
 		Collect:    matched,
 	},
 	{
@@ -123,21 +115,18 @@ var Families = []Family{
 		Help:    "Number of resources of the class that the webhook is called for.",
 		Labels:  refLabels("class"),
 		Max:     maxSeries * len(classify.Classes),
-		OfFacts: true,
 		Collect: reachedResources,
 	},
 	{
 		Name:    "webhook_backend_ready",
 		Help:    "Whether the backend has a ready endpoint (1) or not (0); absent if unknown.",
 		Labels:  refLabels(),
-		OfFacts: true,
 		Collect: perWebhook(backendReady),
 	},
 	{
 		Name:    "webhook_ca_bundle_not_after_timestamp_seconds",
 		Help:    "Expiry of the last valid CA of the CA bundle; absent if there is none.",
 		Labels:  refLabels(),
-		OfFacts: true,
 		Collect: caBundleNotAfter,
 	},
 	{
@@ -162,7 +151,6 @@ var Families = []Family{
 		Name:    "webhook_configuration_changed_timestamp_seconds",
 		Help:    "Time of the last change of the configuration, watched or recorded in it; absent if unknown.",
 		Labels:  []string{"type", "configuration"},
-		OfFacts: true,
 		Collect: configurationChanged,
 	},
 	{

@@ -216,18 +216,6 @@ func TestEverySeverityIsCounted(t *testing.T) {
 	}
 }
 
-func TestLabelsAreValidUTF8(t *testing.T) {
-	r := reporttest.Report()
-	r.Profiles[0].Webhook.Name = "a\xffb"
-	r.Profiles[1].Webhook.Object.Owner = inventory.Owner{Tool: "helm", Name: "\xc3\x28"}
-	r.Profiles[3].Webhook.Name = "pods\nsecond line"
-	// Both become the same once they are valid.
-	same := *r.Findings[0]
-	r.Findings[0].Webhook.Name, r.Findings[1] = "x\xfe", &same
-	r.Findings[1].Webhook.Name = "x\xff"
-	gatherPedantically(t, r)
-}
-
 func TestBounds(t *testing.T) {
 	r := reporttest.Report()
 	for i := range 3 * maxSeries {
