@@ -42,7 +42,7 @@ type askPage struct {
 	Diagnosis string
 	// Verdict and Consequences answer what follows from a change.
 	Verdict      string
-	Consequences []report.Block
+	Consequences report.Blocks
 }
 
 // maxOffered bounds the names that a field offers, maxAnswered the lines of each part
@@ -141,10 +141,7 @@ func (h *handler) consequences(ctx context.Context, v *view, p *askPage) error {
 		return err
 	}
 	all := report.NewConsequences(found, v.Report)
-	p.Verdict, p.Consequences = all.Verdict(), all.Blocks()
-	for i, b := range p.Consequences {
-		p.Consequences[i].Lines, p.Consequences[i].Commands = answered(b.Lines, maxAnswered), b.Commands[:min(len(b.Commands), maxAnswered)]
-	}
+	p.Verdict, p.Consequences = all.Verdict(), all.Blocks().Bounded(maxAnswered)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"slices"
@@ -162,54 +161,42 @@ func newRequests(list []impact.ResourceOperations) []impactRequest {
 
 // WriteChangesText writes the Changes for a terminal.
 func WriteChangesText(w io.Writer, c Changes, o TextOptions) error {
-	b := bufio.NewWriter(w)
-	p := printer{b, o}
-	for _, block := range c.Blocks() {
-		p.paragraph(word{}, words(block.Heading, bold))
-		for _, line := range block.Lines {
-			p.paragraph(word{"  - ", plain}, words(shortenLists(line), plain))
-		}
-		p.newline()
-	}
-	if err := flush(b); err != nil {
+	if err := c.Blocks().WriteText(w, o); err != nil {
 		return err
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return fmt.Errorf("writing report: %w", err)
 	}
 	return WriteComparisonText(w, c.Comparison, o)
 }
 
 // WriteChangesMarkdown writes the Changes for a pull request.
 func WriteChangesMarkdown(w io.Writer, c Changes) error {
-	b := bufio.NewWriter(w)
-	b.WriteString("### Webhooks: what this change does\n")
-	for _, block := range c.Blocks() {
-		fmt.Fprintf(b, "\n#### %s\n\n", escape(block.Heading))
-		for _, line := range block.Lines {
-			fmt.Fprintf(b, "- %s\n", escape(shortenLists(line)))
-		}
-	}
-	b.WriteByte('\n')
-	if err := flush(b); err != nil {
+	if err := append(Blocks{{Heading: "Webhooks: what this change does"}}, c.Blocks()...).WriteMarkdown(w); err != nil {
 		return err
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return fmt.Errorf("writing report: %w", err)
 	}
 	return WriteComparisonMarkdown(w, c.Comparison)
 }
 
 // Blocks are the changes in words.
-func (c Changes) Blocks() []Block {
-	var out []Block
+func (c Changes) Blocks() Blocks {
+	var out Blocks
 	for _, r := range c.Registrations {
 		out = append(out, r.block())
 	}
 	if len(out) == 0 {
-		return []Block{{Heading: "No registration of a webhook changes."}}
+		return Blocks{{Heading: "No registration of a webhook changes."}}
 	}
 	worst := Block{Heading: "How long webhooks can hold up requests"}
 	for i, b := range c.Budgets {
 		if i == maxListed {
-			worst.Lines = append(worst.Lines, fmt.Sprintf("and %d more; -o json lists them all", len(c.Budgets)-i))
+			worst.Lines = append(worst.Lines, Line{Text: fmt.Sprintf("and %d more; -o json lists them all", len(c.Budgets)-i)})
 			break
 		}
-		worst.Lines = append(worst.Lines, b.sentence)
+		worst.Lines = append(worst.Lines, Line{Text: b.sentence})
 	}
 	if len(worst.Lines) > 0 {
 		out = append(out, worst)
@@ -222,7 +209,7 @@ func (r Registration) block() Block {
 	b := Block{Heading: strings.ToUpper(r.subject[:1]) + r.subject[1:]}
 	for _, w := range r.Webhooks {
 		for _, sentence := range w.Sentences {
-			b.Lines = append(b.Lines, fmt.Sprintf("webhook %s %s", w.Name, sentence))
+			b.Lines = append(b.Lines, Line{Text: fmt.Sprintf("webhook %s %s", w.Name, sentence)})
 		}
 	}
 	return b

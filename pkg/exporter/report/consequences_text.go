@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"slices"
@@ -13,47 +12,20 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// Block is a heading with what is under it.
-type Block struct {
-	Heading string
-	Lines   []string
-	// Commands are for copying.
-	Commands []string
-}
-
 // WriteConsequencesText writes the consequences for a terminal.
 func WriteConsequencesText(w io.Writer, c Consequences, o TextOptions) error {
-	b := bufio.NewWriter(w)
-	p := printer{b, o}
-	p.paragraph(word{}, words(c.Verdict(), bold))
-	for _, block := range c.Blocks() {
-		p.newline()
-		p.paragraph(word{}, words(block.Heading, bold))
-		for _, line := range block.Lines {
-			p.paragraph(word{"  - ", plain}, words(shortenLists(line), plain))
-		}
-		for _, command := range block.Commands {
-			p.code(command)
-		}
-	}
-	return flush(b)
+	return c.titled().WriteText(w, o)
 }
 
 // WriteConsequencesMarkdown writes the consequences for an issue or a change
 // request.
 func WriteConsequencesMarkdown(w io.Writer, c Consequences) error {
-	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "### %s\n", escape(c.Verdict()))
-	for _, block := range c.Blocks() {
-		fmt.Fprintf(b, "\n#### %s\n\n", escape(block.Heading))
-		for _, line := range block.Lines {
-			fmt.Fprintf(b, "- %s\n", escape(shortenLists(line)))
-		}
-		for _, command := range block.Commands {
-			fmt.Fprintf(b, "- %s\n", code(command))
-		}
-	}
-	return flush(b)
+	return c.titled().WriteMarkdown(w)
+}
+
+// titled are the Blocks below the answer in one line.
+func (c Consequences) titled() Blocks {
+	return append(Blocks{{Heading: c.Verdict()}}, c.Blocks()...)
 }
 
 // Verdict is the answer in one line.
@@ -99,34 +71,28 @@ func (c impactChange) subject() string {
 }
 
 // Blocks are the details, without those that have none.
-func (c Consequences) Blocks() []Block {
-	var out []Block
-	for _, b := range []Block{
+func (c Consequences) Blocks() Blocks {
+	return Blocks{
 		c.effects(impact.Refused, "Refused requests"),
 		c.effects(impact.Unconverted, "Objects that cannot be converted"),
 		c.effects(impact.Unchecked, "Requests that pass unchecked"),
-		{Heading: "Functions of the cluster that stop", Lines: c.stops()},
-		{Heading: "What blocks the drain", Lines: c.blocking()},
-		{Heading: "Pods behind webhooks that the drain evicts", Lines: c.evicted()},
-		{Heading: "Webhooks that keep fewer ready endpoints", Lines: c.weakened()},
-		{Heading: "Webhooks that the input does not decide", Lines: refNames(c.Unknown)},
-		{Heading: "Findings that appear", Lines: findingLines(c.Appearing)},
-		{Heading: "Findings that go", Lines: findingLines(c.Disappearing)},
-		{Heading: "Order of recovery, where Pods have to be created anew", Lines: c.order()},
+		{Heading: "Functions of the cluster that stop", Lines: Sentences(c.stops()...)},
+		{Heading: "What blocks the drain", Lines: Sentences(c.blocking()...)},
+		{Heading: "Pods behind webhooks that the drain evicts", Lines: Sentences(c.evicted()...)},
+		{Heading: "Webhooks that keep fewer ready endpoints", Lines: Sentences(c.weakened()...)},
+		{Heading: "Webhooks that the input does not decide", Lines: Sentences(refNames(c.Unknown)...)},
+		{Heading: "Findings that appear", Lines: Sentences(findingLines(c.Appearing)...)},
+		{Heading: "Findings that go", Lines: Sentences(findingLines(c.Disappearing)...)},
+		{Heading: "Order of recovery, where Pods have to be created anew", Lines: Sentences(c.order()...)},
 		c.stuck(),
-	} {
-		if len(b.Lines) > 0 {
-			out = append(out, b)
-		}
-	}
-	return out
+	}.NonEmpty()
 }
 
 func (c Consequences) effects(outcome impact.Outcome, heading string) Block {
 	b := Block{Heading: heading}
 	for _, e := range c.Effects {
 		if e.Outcome == outcome {
-			b.Lines = append(b.Lines, e.line())
+			b.Lines = append(b.Lines, Line{Text: e.line()})
 		}
 	}
 	return b
@@ -241,7 +207,7 @@ func (c Consequences) stuck() Block {
 		if len(s.Steps) > 0 {
 			line += ": " + strings.Join(s.Steps, "; ")
 		}
-		b.Lines = append(b.Lines, line)
+		b.Lines = append(b.Lines, Line{Text: line})
 		for _, command := range s.Commands {
 			if !slices.Contains(b.Commands, command) {
 				b.Commands = append(b.Commands, command)

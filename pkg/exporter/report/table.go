@@ -2,141 +2,96 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	prettytext "github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
-// column is a column of a table of findings.
-type column struct {
-	title string
-	value func(Finding) string
-}
+// leastCut is what is left at least of a column that is cut.
+const leastCut = 12
 
-// tableColumns are those of a table, wideColumns those of a wide one.
-var (
-	tableColumns = []column{
-		{"SEVERITY", severityColumn},
-		{"CHECK", func(f Finding) string { return f.Check }},
-		{"TYPE", func(f Finding) string { return string(f.Type) }},
-		{"CONFIGURATION", func(f Finding) string { return f.Configuration }},
-		{"WEBHOOK", func(f Finding) string { return f.Name }},
+// bounded keeps so many rows, and says how many more there are.
+func (t *Table) bounded(most int) *Table {
+	out := *t
+	if more := len(t.Rows) - most; more > 0 {
+		last := make([]string, len(t.Headings))
+		last[0] = fmt.Sprintf("… and %d more", more)
+		out.Rows = append(slices.Clone(t.Rows[:most]), last)
 	}
-	wideColumns = append(slices.Clone(tableColumns), []column{
-		{"RESOURCE", func(f Finding) string { return f.Resource }},
-		{"SOURCE", func(f Finding) string { return f.Source.String() }},
-		{"MESSAGE", func(f Finding) string { return shortenLists(f.Message) }},
-	}...)
-)
+	return &out
+}
 
-func severityColumn(f Finding) string {
-	if f.Acknowledged {
-		return f.Severity.String() + " (acknowledged)"
+// writer returns the table with its cells as the format writes them.
+func (t *Table) writer(cell func(text, link string) string) table.Writer {
+	out := table.NewWriter()
+	out.SuppressTrailingSpaces()
+	out.AppendHeader(row(t.Headings, func(s string) string { return cell(s, "") }))
+	for _, cells := range t.Rows {
+		out.AppendRow(row(cells, func(s string) string { return cell(s, t.Links[s]) }))
 	}
-	return f.Severity.String()
+	out.SetColumnConfigs(t.columns())
+	return out
 }
 
-// observedColumns show what was measured of the webhooks that findings are
-// about; there are none without a source. wideObservedColumns are more of them.
-var (
-	observedColumns     = []string{"CALLS/S", "P99", "FAILING"}
-	wideObservedColumns = []string{"CALLS/S", "P50", "P99", "FAILING", "REFUSED"}
-)
-
-// withObserved inserts columns of what was measured before those of the details.
-func withObserved(columns []column, d Document, titles []string) []column {
-	if d.Observed == nil {
-		return columns
+func row(cells []string, write func(string) string) table.Row {
+	out := make(table.Row, len(cells))
+	for i, c := range cells {
+		out[i] = write(c)
 	}
-	observed := d.observed()
-	var added []column
-	for _, title := range titles {
-		index := slices.Index(topHeadings, title)
-		added = append(added, column{title, func(f Finding) string {
-			o := observed[f.Ref]
-			if o == nil {
-				return "-"
-			}
-			return topCells(TopWebhook{Series: f.Series(), Observed: *o})[index]
-		}})
-	}
-	return slices.Insert(slices.Clone(columns), len(tableColumns), added...)
+	return out
 }
 
-// WriteTable writes the findings, one line each, and the totals.
-func WriteTable(w io.Writer, d Document) error {
-	return writeRows(w, d, withObserved(tableColumns, d, observedColumns))
-}
-
-// WriteWideTable is WriteTable with more columns.
-func WriteWideTable(w io.Writer, d Document) error {
-	return writeRows(w, d, withObserved(wideColumns, d, wideObservedColumns))
-}
-
-func writeRows(w io.Writer, d Document, columns []column) error {
-	t := newTable(w, inContexts(columns, d.Findings))
-	t.rows("", d.Findings)
-	if d.Observed != nil {
-		return t.end(d.summary() + "\n" + text.Clean(d.Observed.sourceLine()))
-	}
-	return t.end(d.summary())
-}
-
-// WriteComparisonTable writes the findings added and resolved, one line each.
-func WriteComparisonTable(w io.Writer, c Comparison) error { return writeChanges(w, c, tableColumns) }
-
-// WriteComparisonWideTable is WriteComparisonTable with more columns.
-func WriteComparisonWideTable(w io.Writer, c Comparison) error {
-	return writeChanges(w, c, wideColumns)
-}
-
-func writeChanges(w io.Writer, c Comparison, columns []column) error {
-	t := newTable(w, append([]column{{title: "CHANGE"}}, columns...))
-	t.columns = columns
-	t.rows("added\t", c.Added)
-	t.rows("resolved\t", c.Resolved)
-	return t.end(c.summary())
-}
-
-// table aligns rows; without a row it has no header.
-type table struct {
-	*tabwriter.Writer
-	columns []column
-	header  string
-}
-
-func newTable(w io.Writer, columns []column) *table {
-	var titles []string
-	for _, c := range columns {
-		titles = append(titles, c.title)
-	}
-	return &table{tabwriter.NewWriter(w, 0, 8, 3, ' ', 0), columns, strings.Join(titles, "\t") + "\n"}
-}
-
-// rows writes a line for each finding, after a prefix.
-func (t *table) rows(prefix string, findings []Finding) {
-	for _, f := range findings {
-		fmt.Fprint(t, t.header)
-		t.header = ""
-		cells := make([]string, 0, len(t.columns))
-		for _, c := range t.columns {
-			cells = append(cells, text.Clean(c.value(f)))
+// columns align numbers to the right.
+func (t *Table) columns() []table.ColumnConfig {
+	out := make([]table.ColumnConfig, len(t.Headings))
+	for i := range t.Headings {
+		out[i].Number = i + 1
+		if !slices.ContainsFunc(t.Rows, func(cells []string) bool { return !isNumber(cells[i]) }) {
+			out[i].Align, out[i].AlignHeader = prettytext.AlignRight, prettytext.AlignRight
 		}
-		fmt.Fprintln(t, prefix+strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 	}
+	return out
 }
 
-// end writes the totals below the rows.
-func (t *table) end(summary string) error {
-	if t.header == "" {
-		fmt.Fprintln(t)
+// isNumber returns whether a cell counts or measures something, or nothing.
+func isNumber(cell string) bool {
+	return cell == "-" || strings.Trim(cell, "0123456789.<>%ms ") == "" && cell != ""
+}
+
+// text draws the table as kubectl does, in the width of a terminal; 0 is any width.
+func (t *Table) text(width int) string {
+	w := t.writer(func(s, _ string) string { return text.Clean(s) })
+	style := table.StyleDefault
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "   "
+	style.Format.HeaderAlign, style.Format.Header = prettytext.AlignLeft, prettytext.FormatUpper
+	w.SetStyle(style)
+	if i := slices.Index(t.Headings, t.Cut); i >= 0 && width > 0 {
+		columns := t.columns()
+		columns[i].WidthMax = max(leastCut, width-t.widthBeside(i))
+		columns[i].WidthMaxEnforcer = text.Shorten
+		w.SetColumnConfigs(columns)
 	}
-	fmt.Fprintln(t, summary)
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("writing report: %w", err)
+	return w.Render()
+}
+
+// widthBeside is the width of all columns but one, with what separates them.
+func (t *Table) widthBeside(but int) int {
+	sum := 0
+	for i, heading := range t.Headings {
+		if i == but {
+			continue
+		}
+		widest := utf8.RuneCountInString(heading)
+		for _, cells := range t.Rows {
+			widest = max(widest, utf8.RuneCountInString(text.Clean(cells[i])))
+		}
+		sum += widest + 3
 	}
-	return nil
+	return sum
 }

@@ -22,6 +22,8 @@ const (
 	green  style = "32"
 	yellow style = "33"
 	cyan   style = "36"
+	// verbatim is plain, and never broken.
+	verbatim style = "0"
 )
 
 // word is text of one style; paragraph breaks it only where it must.
@@ -43,11 +45,16 @@ const hanging = margin + len("fix: ")
 
 // paragraph writes a label and words, wrapped at the width.
 func (p printer) paragraph(label word, text []word) {
+	p.flow(label, min(utf8.RuneCountInString(label.text), hanging), text)
+}
+
+// flow writes a label and words, wrapped at the width; the lines after the first have the
+// indent.
+func (p printer) flow(label word, indent int, text []word) {
 	if p.Width > 0 {
 		text = unbrokenWords(text)
 	}
 	column := utf8.RuneCountInString(label.text)
-	indent := min(column, hanging)
 	current := p.write(plain, label)
 	for i, w := range text {
 		n := utf8.RuneCountInString(w.text)
@@ -109,6 +116,10 @@ func words(line string, s style) []word {
 func unbrokenWords(text []word) []word {
 	var out []word
 	for _, w := range text {
+		if w.style == verbatim || strings.HasPrefix(w.text, " ") { // padded to the right edge
+			out = append(out, w)
+			continue
+		}
 		for _, piece := range unbroken.FindAllString(w.text, -1) {
 			out = append(out, word{piece, w.style})
 		}

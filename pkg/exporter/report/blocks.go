@@ -1,0 +1,95 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Blocks are a view for people, in the order in which they read it: the one form between a
+// view and its writers. A view returns its Blocks; WriteText, WriteMarkdown and WriteHTML
+// write those of any view.
+type Blocks []Block
+
+// Block is a heading with what is under it: lines, commands, a table. Each may be missing.
+type Block struct {
+	// Heading of the first Block that has one is the title of the document.
+	Heading string
+	// Lines are paragraphs where there is no Heading, and a list below one.
+	Lines []Line
+	// Commands are for copying: they are never broken.
+	Commands []string
+	Table    *Table
+}
+
+// Line is a sentence, or an entry with lines below it.
+type Line struct {
+	// Label is what comes first: a mark, a number, "note:". Those of neighbors are
+	// aligned.
+	Label string
+	// Name is the subject of the Text after it.
+	Name, Text string
+	// Aside is what a reader may skip: at the right edge of a terminal, and dim.
+	Aside string
+	// Command is for copying, after the Text: it is never broken.
+	Command string
+	// Tone colors the Label, or the Text where there is no Label.
+	Tone Tone
+	// Under are the lines below an entry.
+	Under []Line
+}
+
+// Tone is how a terminal colors what a Line begins with.
+type Tone string
+
+const (
+	Plain    Tone = ""
+	Critical Tone = "1;31"
+	Warning  Tone = "33"
+	Good     Tone = "32"
+	Note     Tone = "36"
+	Dim      Tone = "2"
+)
+
+// Table has a row for each of many things. Cells are text as it is: the writers escape it,
+// and align what is a number to the right.
+type Table struct {
+	Headings []string
+	Rows     [][]string
+	// Cut is the heading of the column that is cut where a terminal is too narrow.
+	Cut string
+	// Links are addresses of cells, by their text, in Markdown and HTML.
+	Links map[string]string
+}
+
+// Sentences are Lines that have nothing but a Text.
+func Sentences(texts ...string) []Line {
+	out := make([]Line, 0, len(texts))
+	for _, text := range texts {
+		out = append(out, Line{Text: text})
+	}
+	return out
+}
+
+// NonEmpty leaves out the Blocks that have a heading alone.
+func (b Blocks) NonEmpty() Blocks {
+	return slices.DeleteFunc(slices.Clone(b), func(b Block) bool {
+		return len(b.Lines) == 0 && len(b.Commands) == 0 && (b.Table == nil || len(b.Table.Rows) == 0)
+	})
+}
+
+// Bounded keeps so many lines, commands and rows of each Block, and says how many more
+// there are.
+func (b Blocks) Bounded(most int) Blocks {
+	out := slices.Clone(b)
+	for i, block := range out {
+		more := len(block.Lines) - most
+		if more > 0 {
+			out[i].Lines = append(slices.Clone(block.Lines[:most]), Line{Text: fmt.Sprintf("… and %d more", more), Tone: Dim})
+		}
+		out[i].Commands = block.Commands[:min(len(block.Commands), most)]
+		if block.Table != nil {
+			out[i].Table = block.Table.bounded(most)
+		}
+	}
+	return out
+}

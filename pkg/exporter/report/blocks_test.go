@@ -1,0 +1,51 @@
+package report
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
+)
+
+var blocks = Blocks{
+	{Lines: Sentences("Kubernetes v1.37.1 · 3 webhooks", "5 webhooks cannot be called, which stops the writes of configmaps and ingresses and the creation of jobs.")},
+	{Heading: "Broken now", Lines: []Line{
+		{Label: "X", Tone: Critical, Name: "a.example.com", Text: "validating · legacy", Aside: "service-missing", Under: []Line{
+			{Text: "Service legacy/a does not exist: <every> create of *configmaps* fails | always."},
+			{Label: "look", Command: "kubectl get deploy,pods,service -n legacy --a-long-flag=of-the-command"},
+		}},
+		{Label: "!", Tone: Warning, Name: "b.example.com", Text: "run (kubectl get pods -n b) as well", Aside: "single-replica"},
+	}},
+	{Heading: "Measured", Table: &Table{
+		Headings: []string{"Webhook", "Calls/s", "p99", "Message"}, Cut: "Message", Links: map[string]string{"a": "https://example.com/a?x=1&y"},
+		Rows: [][]string{{"a", "0.50", ">10 s", "a long message that is cut where the terminal ends, whatever it says"}, {"b|c", "12.00", "-", "short \x1b[31m"}},
+	}},
+	{Heading: "Commands", Lines: Sentences("run one"), Commands: []string{"kubectl delete <b>"}},
+}
+
+func TestWriteBlocks(t *testing.T) {
+	for file, write := range map[string]func(*bytes.Buffer) error{
+		"blocks.txt":       func(b *bytes.Buffer) error { return blocks.WriteText(b, TextOptions{Width: 60}) },
+		"blocks-color.txt": func(b *bytes.Buffer) error { return blocks.WriteText(b, TextOptions{Color: true}) },
+		"blocks.md":        func(b *bytes.Buffer) error { return blocks.WriteMarkdown(b) },
+		"blocks.html":      func(b *bytes.Buffer) error { return blocks.WriteHTML(b) },
+	} {
+		golden.Compare(t, file, reporttest.Rendered(t, write))
+	}
+}
+
+func TestBounded(t *testing.T) {
+	var b bytes.Buffer
+	many := Blocks{{
+		Lines: Sentences("one", "two", "three"), Commands: []string{"a", "b", "c"},
+		Table: &Table{Headings: []string{"Name"}, Rows: [][]string{{"x"}, {"y"}, {"z"}}},
+	}}
+	if err := many.Bounded(2).WriteText(&b, TextOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "NAME\nx\ny\n… and 1 more\none\ntwo\n… and 1 more\n    a\n    b\n"
+	if b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
