@@ -288,14 +288,12 @@ func (a *clusterFlags) objects(ctx context.Context, in *input, s streams) (inven
 	if err != nil {
 		return objects, err
 	}
-	return in.assume(objects, server)
+	return assume(objects, server), nil
 }
 
 // input are the flags of files and of the Policy.
 type input struct {
 	server, config string
-	// exclusions is the file of --exclusion-rules.
-	exclusions string
 }
 
 // serverVersionUsage is the help of --server-version.
@@ -305,29 +303,8 @@ func inputFlags(flags *pflag.FlagSet) *input {
 	in := &input{}
 	flags.StringVar(&in.server, "server-version", "", serverVersionUsage)
 	setValues(flags, "server-version", serverVersions())
-	in.exclusionFlag(flags)
 	flags.StringVar(&in.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements")
 	return in
-}
-
-func (in *input) exclusionFlag(flags *pflag.FlagSet) {
-	flags.StringVar(&in.exclusions, "exclusion-rules", "", "JSON file of the API server's rules for requests that meet no webhook, as EKS_PATCH_EXCLUSION_RULES_FILE names it (default: those of EKS Anywhere on EKS)")
-}
-
-// exclusionRules reads --exclusion-rules; nil without it.
-func (in *input) exclusionRules() ([]inventory.Exclusion, error) {
-	if in.exclusions == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(in.exclusions)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("reading --exclusion-rules: %w", err)}
-	}
-	rules, err := inventory.ParseExclusions(text)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--exclusion-rules %s: %w", in.exclusions, err)}
-	}
-	return rules, nil
 }
 
 // policy reads --config; without it, it is the default Policy.
@@ -388,7 +365,7 @@ func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
 	collectMore()
 	objects.Inputs = summary.Inputs
 	objects.Errors = append(objects.Errors, summary.Empty...)
-	return in.assume(objects, server)
+	return assume(objects, server), nil
 }
 
 // collected is the time of the newest input, and now if that is unknown: an
@@ -424,17 +401,12 @@ func (in *input) version(notices io.Writer) (inventory.Version, error) {
 }
 
 // assume makes the objects those of another release, if one is given: the feature gates
-// of the current server are not those of that release. The resources stay. It adds the
-// rules of --exclusion-rules.
-func (in *input) assume(objects inventory.Objects, server inventory.Version) (inventory.Objects, error) {
+// of the current server are not those of that release. The resources stay.
+func assume(objects inventory.Objects, server inventory.Version) inventory.Objects {
 	if server.Known() {
 		objects.Server, objects.ReviewsExcluded = server, nil
 	}
-	rules, err := in.exclusionRules()
-	if rules != nil {
-		objects.Exclusions = rules
-	}
-	return objects, err
+	return objects
 }
 
 // writers are the output formats; findings at or above the limit fail.

@@ -13,22 +13,18 @@ import (
 
 // auditLogFlags say which audit logs are read.
 type auditLogFlags struct {
-	paths  []string
-	redact bool
+	paths []string
 	// requestID is the auditID of the event that is explained; "" for none.
 	requestID string
 }
 
 func (a *auditLogFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&a.paths, "audit-log", nil, "audit log of an API server to add what became of requests: a file, .gz, archive, must-gather or directory, - for stdin; may be repeated")
-	flags.BoolVar(&a.redact, "redact", false, "with --audit-log, replace the names of users and namespaces that the log holds, and leave out messages of webhooks")
 }
 
 // check refuses flags that do not go together; paths are other inputs.
 func (a *auditLogFlags) check(paths []string) error {
 	switch {
-	case a.redact && len(a.paths) == 0:
-		return usageError{errors.New("--redact: must be given with --audit-log")}
 	case a.requestID != "" && len(a.paths) == 0:
 		return usageError{errors.New("--request-id: must be given with --audit-log")}
 	case slices.Contains(a.paths, "-") && slices.Contains(paths, "-"):
@@ -50,8 +46,5 @@ func (a *auditLogFlags) addTo(ctx context.Context, snapshot *inventory.Snapshot,
 	out := *snapshot
 	log, errs := logs.Read(ctx)
 	out.AuditLog, out.Errors = log, slices.Concat(snapshot.Errors, errs)
-	if a.redact {
-		out.AuditLog = log.Redact()
-	}
 	return &out
 }

@@ -67,7 +67,6 @@ not serve the resource, 2 usage error.`,
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&e.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
-	e.input.exclusionFlag(flags)
 	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", explainFormats})
 	e.observe.registerSources(groups.FlagSet("observation"))
 	e.access = registerCluster(groups.FlagSet("cluster"))

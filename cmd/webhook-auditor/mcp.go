@@ -165,7 +165,7 @@ func (a *agents) clusterArguments() []string {
 // value, as "name=value".
 func (a *agents) arguments(command string, flags ...string) []string {
 	out := append([]string{command}, a.clusterArguments()...)
-	out = append(out, "--server-version="+a.input.server, "--exclusion-rules="+a.input.exclusions)
+	out = append(out, "--server-version="+a.input.server)
 	if command != "explain" {
 		out = append(out, "--config="+a.input.config)
 	}

@@ -58,7 +58,6 @@ func runCommand(s streams) *cobra.Command {
 	}
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("operator")
-	o.input.exclusionFlag(flags)
 	flags.StringVar(&o.input.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements; reloaded when it changes")
 	flags.DurationVar(&o.settle, "settle", 100*time.Millisecond, "minimum time between two evaluations")
 	enumFlag(flags, &o.degraded, enum{"degraded", "", "how error conditions affect Degraded", degradedModes()})
@@ -118,10 +117,6 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	exclusions, err := o.input.exclusionRules()
-	if err != nil {
-		return err
-	}
 	text, err := o.input.policyText(ctx, s.err)
 	if err != nil {
 		return err
@@ -155,7 +150,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		collectAsConfigured()
 	})
 	group.Go(func() error {
-		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, Exclusions: exclusions, NamespaceLabels: d.namespaceLabels, OnStartupErrors: d.waiting}, publish)
+		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, NamespaceLabels: d.namespaceLabels, OnStartupErrors: d.waiting}, publish)
 	})
 	if o.input.rereadable() {
 		changed := func(policy classify.Policy, err error) { d.policyChanged(ctx, policy, err) }

@@ -45,10 +45,6 @@ func (w *reportWatch) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	exclusions, err := w.audit.input.exclusionRules()
-	if err != nil {
-		return err
-	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	publish := func(m *admission.Matcher) {
@@ -56,7 +52,7 @@ func (w *reportWatch) run(ctx context.Context, s streams) error {
 			stop(err)
 		}
 	}
-	err = cluster.Watch(ctx, clients, cluster.Options{Debounce: watchDebounce, Routing: routing, Exclusions: exclusions, NamespaceLabels: w.policy.NamespaceLabels}, publish)
+	err = cluster.Watch(ctx, clients, cluster.Options{Debounce: watchDebounce, Routing: routing, NamespaceLabels: w.policy.NamespaceLabels}, publish)
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}

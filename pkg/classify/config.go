@@ -139,7 +139,7 @@ var kindNames = map[reflect.Kind]string{
 }
 
 func (p Policy) validate() error {
-	return errors.Join(slices.Concat(p.classErrors(), p.globErrors(), p.numberErrors(), p.budgetErrors(), p.exclusionErrors(), p.acknowledgementErrors())...)
+	return errors.Join(slices.Concat(p.classErrors(), p.globErrors(), p.numberErrors(), p.budgetErrors(), p.acknowledgementErrors())...)
 }
 
 func (p Policy) classErrors() []error {
@@ -204,16 +204,6 @@ func (p Policy) budgetErrors() []error {
 	for i, b := range p.Budgets {
 		if b.Resource.Name == "" || b.Seconds < 0 || b.Webhooks < 0 || b.Seconds+b.Webhooks == 0 {
 			out = append(out, fmt.Errorf("budgets[%d]: must have a resource, and seconds, webhooks or both", i))
-		}
-	}
-	return out
-}
-
-func (p Policy) exclusionErrors() []error {
-	var out []error
-	for i, e := range p.Exclusions {
-		if err := e.Validate(); err != nil {
-			out = append(out, fmt.Errorf("exclusions[%d]: %w", i, err))
 		}
 	}
 	return out

@@ -136,7 +136,6 @@ func (p *Policy) holdsUpControlPlane(w *inventory.Webhook) bool {
 // controlPlaneRequests makes each request once, for all webhooks.
 func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlaneRequests {
 	out := controlPlaneRequests{}
-	rules := slices.Concat(p.Exclusions, m.Snapshot.Exclusions.Rules)
 	for namespace, resources := range p.controlPlaneOf(m.Snapshot) {
 		for _, r := range resources {
 			for _, op := range m.Operations(r) { // none where the API server does not serve it
@@ -149,7 +148,7 @@ func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlane
 						w.fail(err)
 						return nil
 					}
-					excluded, which := admission.Excluded(rules, request)
+					excluded, which := admission.Excluded(m.Snapshot.Exclusions, request)
 					if excluded != admission.Yes {
 						out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, which})
 					}

@@ -344,11 +344,6 @@ var longLists = map[string]func(p *Policy, n int){
 			p.LatencyThresholds[name] = 1
 		}
 	},
-	"exclusions": func(p *Policy, n int) {
-		for _, name := range teams(n) {
-			p.Exclusions = append(p.Exclusions, inventory.Exclusion{APIVersion: "v1", Kind: "Node", Scope: inventory.ClusterScope, Names: []string{name}, Username: name})
-		}
-	},
 	"budgets": func(p *Policy, n int) {
 		for i := range n {
 			p.Budgets = append(p.Budgets, Budget{Resource: inventory.Resource{Group: team(i), Name: "widgets"}, Seconds: 10})

@@ -22,9 +22,6 @@ type Policy struct {
 	RunLevelZero  []string                        `json:"runLevelZero,omitempty"`
 	ControlPlane  map[string][]inventory.Resource `json:"controlPlane,omitempty"`
 
-	// Exclusions are added to those of the Snapshot.
-	Exclusions []inventory.Exclusion `json:"exclusions,omitempty"`
-
 	AuditorNamespaces []string `json:"auditorNamespaces,omitempty"`
 
 	LatencyThresholds          map[string]float64 `json:"latencyThresholds,omitempty"`

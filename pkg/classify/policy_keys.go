@@ -19,14 +19,6 @@ var PolicyKeys = []PolicyKey{
 	{"runLevelLabel", "Label that puts a namespace on a run level; `\"\"` is none."},
 	{"runLevelZero", "Globs of the namespaces that are on run level 0 without the label."},
 	{"controlPlane", "Resources that nodes need to join, a control plane to recover and leaders to stay leaders ([control-plane-path](README.md#control-plane-path)), by namespace; `\"\"` is for those without a namespace. A namespace that is given has these resources alone; the others keep the default."},
-	{"exclusions", "Requests that the API server calls no webhook for, beside those that it is known to leave out (EKS): the rules of its own file, as `--exclusion-rules` reads it. They leave [control-plane-path](README.md#control-plane-path)."},
-	{"exclusions[].apiGroup", "API group of the kind; `\"\"` is that of pods."},
-	{"exclusions[].apiVersion", "Version of the kind, or `\"*\"`. Required."},
-	{"exclusions[].kind", "Kind of the object, or of what a subresource is sent. Required."},
-	{"exclusions[].scope", "`Cluster` or `Namespaced`; Namespaces are `Cluster`. Required."},
-	{"exclusions[].namespace", "Namespace of the object, or `\"*\"`; required with the scope `Namespaced` alone."},
-	{"exclusions[].name", "Names of the objects, or `[\"*\"]`. Required."},
-	{"exclusions[].username", "User who makes the request, or `\"*\"`. Required."},
 	{"auditorNamespaces", "Namespaces in which webhook-auditor may be installed ([blocks-auditor](README.md#blocks-auditor))."},
 	{"latencyThresholds", "Latency in seconds above which a webhook is slow, by the webhook's name: 0.1, 0.5, 1, 2.5 or 10, the bucket edges of the API server's histogram. Without an entry it is 0.5 for a webhook on resources of the class `critical`, else 1."},
 	{"longTimeoutSeconds", "Longest timeout in seconds that is not reported by [long-timeout](README.md#long-timeout)."},
@@ -71,19 +63,6 @@ var PolicyExamples = []policyExample{
 - check: over-broad
   name: "*.gatekeeper.sh"
   reason: a policy engine is called for everything, and fails open
-`,
-	},
-	{
-		"Requests that meet no webhook",
-		"Where the API server has a file of exclusion rules (EKS Anywhere), these are its entries: what they cover in full is not reported, and the rest one severity lower.",
-		`exclusions:
-- apiGroup: coordination.k8s.io
-  apiVersion: v1
-  kind: Lease
-  scope: Namespaced
-  namespace: kube-node-lease
-  name: ["*"]
-  username: "*"
 `,
 	},
 	{

@@ -35,7 +35,6 @@ leaseTimeoutSeconds: 1
 caExpiryDays: 60
 auditorNamespaces: [watch]
 injectionGraceSeconds: 60
-exclusions: [{apiGroup: "", apiVersion: v1, kind: Node, scope: Cluster, name: [a], username: u}]
 budgets:
 - {resource: pods, seconds: 20, webhooks: 3}
 acknowledgements:
@@ -58,7 +57,6 @@ func TestParsePolicy(t *testing.T) {
 	want.LongTimeoutSeconds, want.ControlPlaneTimeoutSeconds, want.LeaseTimeoutSeconds = 20, 10, 1
 	want.AuditorNamespaces = []string{"watch"}
 	want.CAExpiryDays, want.InjectionGraceSeconds = 60, 60
-	want.Exclusions = []inventory.Exclusion{{APIVersion: "v1", Kind: "Node", Scope: inventory.ClusterScope, Names: []string{"a"}, Username: "u"}}
 	want.Budgets = []Budget{{inventory.Resource{Name: "pods"}, 20, 3}}
 	want.Acknowledgements = []Acknowledgement{{"long-timeout", "scan*", "scan.example.com", "the scanner takes its time", Date{time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)}}}
 	expect.Equal(t, want, got, cmpopts.EquateEmpty())

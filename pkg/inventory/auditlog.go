@@ -3,8 +3,6 @@ package inventory
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,15 +26,9 @@ type AuditLog struct {
 	// Merged counts the requests whose namespace, user and message are left out, as
 	// there are too many different ones.
 	Merged int
-	// Writes are the changes of registrations, the oldest first; OfWrites counts
-	// them, as Writes is bounded.
-	Writes   []AuditWrite
-	OfWrites int
 	// Request is the event that was asked for by its auditID; nil where it was not
 	// found.
 	Request *AuditRequest
-	// Redacted says that names of users and namespaces are replaced.
-	Redacted bool
 }
 
 // AuditOutcome is what became of a request at a webhook or a policy.
@@ -92,17 +84,6 @@ type AuditRow struct {
 	AuditSum
 }
 
-// AuditWrite is a change of a registration.
-type AuditWrite struct {
-	Time           time.Time
-	Verb           string
-	Resource, Name string
-	User           string
-	// Registered is the webhook configuration as it was written; nil where the log
-	// does not hold it, as below the level Request, and of policies.
-	Registered *Objects
-}
-
 // AuditRequest is what became of one request.
 type AuditRequest struct {
 	AuditKey
@@ -111,10 +92,8 @@ type AuditRequest struct {
 	Code                    int
 	// Text is the message of the response.
 	Text string
-	// At are the outcomes at the webhooks and policies, Configurations those that
-	// the log names for mutating ones.
-	At             map[Series]AuditOutcome
-	Configurations map[Series]string
+	// At are the outcomes at the webhooks and policies.
+	At map[Series]AuditOutcome
 	// Object is what it wrote; nil below the level Request.
 	Object map[string]any
 }
@@ -246,48 +225,4 @@ func UserName(user string) string {
 		return cmp.Or(user, "(others)")
 	}
 	return strings.ReplaceAll(strings.TrimPrefix(rest, "kube-system:"), ":", "/")
-}
-
-// Redact returns the log with made-up names of users and namespaces, the same name for
-// the same one. Messages may hold either: what is left of one is what the API server
-// writes. Request stays, as it is matched by its namespace.
-func (a *AuditLog) Redact() *AuditLog {
-	users, namespaces := map[string]string{}, map[string]string{}
-	for _, r := range a.Rows {
-		users[r.User], namespaces[r.Namespace] = "", ""
-	}
-	for _, w := range a.Writes {
-		users[w.User] = ""
-	}
-	pseudonyms(users, "user-")
-	pseudonyms(namespaces, "namespace-")
-	out := *a
-	out.Redacted, out.Rows, out.Writes = true, slices.Clone(a.Rows), slices.Clone(a.Writes)
-	for i := range out.Rows {
-		k := &out.Rows[i].AuditKey
-		k.User, k.Namespace, k.Message = users[k.User], namespaces[k.Namespace], withoutNames(k.Message)
-	}
-	for i := range out.Writes {
-		out.Writes[i].User = users[out.Writes[i].User]
-	}
-	slices.SortFunc(out.Rows, func(a, b AuditRow) int { return a.Compare(b.AuditKey) })
-	return &out
-}
-
-// admissionText is the part of a message that the API server writes, not the webhook.
-var admissionText = regexp.MustCompile(`failed to call webhook|context deadline exceeded|connection refused|no endpoints available|x509|not found|timeout`)
-
-// withoutNames keeps what the API server writes itself.
-func withoutNames(message string) string {
-	if message == "" {
-		return ""
-	}
-	return cmp.Or(strings.Join(admissionText.FindAllString(message, -1), ": "), "(redacted)")
-}
-
-func pseudonyms(names map[string]string, prefix string) {
-	delete(names, "")
-	for i, name := range slices.Sorted(maps.Keys(names)) {
-		names[name] = fmt.Sprintf("%s%d", prefix, i+1)
-	}
 }

@@ -1,12 +1,10 @@
 package inventory
 
 import (
-	"bytes"
 	_ "embed"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
+	"sync"
 )
 
 // Exclusion is a rule by which an API server of EKS or EKS Anywhere keeps a request from
@@ -22,13 +20,6 @@ type Exclusion struct {
 	Namespace  string   `json:"namespace,omitempty"`
 	Names      []string `json:"name"`
 	Username   string   `json:"username"`
-}
-
-// Exclusions are the rules of an API server.
-type Exclusions struct {
-	Rules []Exclusion
-	// Presumed says that they are public ones, in place of the platform's own, which are secret.
-	Presumed bool
 }
 
 // The scopes of an Exclusion. Namespaces are cluster-scoped.
@@ -47,46 +38,14 @@ const Any = "*"
 //go:embed exclusions_eks.json
 var eksExclusions []byte
 
-// knownEKSExclusions are eksExclusions, read once.
-var knownEKSExclusions = func() []Exclusion {
-	out, err := ParseExclusions(eksExclusions)
-	if err != nil {
+// presumedExclusions are eksExclusions, read once.
+var presumedExclusions = sync.OnceValue(func() []Exclusion {
+	var out []Exclusion
+	if err := json.Unmarshal(eksExclusions, &out); err != nil {
 		panic(err) // a mistake in the file beside this one
 	}
 	return out
-}()
-
-// ParseExclusions reads the file that EKS_PATCH_EXCLUSION_RULES_FILE names. An error
-// names the rule and what it must have.
-func ParseExclusions(text []byte) ([]Exclusion, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	var out []Exclusion
-	if err := d.Decode(&out); err != nil {
-		return nil, fmt.Errorf("must be a JSON list of exclusion rules: %w", err)
-	}
-	for i, e := range out {
-		if err := e.Validate(); err != nil {
-			return nil, fmt.Errorf("exclusion rule %d: %w", i+1, err)
-		}
-	}
-	return out, nil
-}
-
-// Validate says what an API server drops the rule for.
-func (e Exclusion) Validate() error {
-	switch {
-	case e.Kind == "" || e.Kind == Any || e.APIGroup == Any:
-		return fmt.Errorf("must name one apiGroup and one kind, not %q and %q", e.APIGroup, e.Kind)
-	case e.Scope != ClusterScope && e.Scope != NamespaceScope:
-		return fmt.Errorf("scope must be %s or %s, not %q", ClusterScope, NamespaceScope, e.Scope)
-	case (e.Scope == NamespaceScope) == (e.Namespace == ""):
-		return fmt.Errorf("must have a namespace if its scope is %s, and none otherwise", NamespaceScope)
-	case e.APIVersion == "" || len(e.Names) == 0 || e.Username == "":
-		return errors.New(`must have an apiVersion, a list of names and a username, each of which may be "*"`)
-	}
-	return nil
-}
+})
 
 // Platform is who runs the API servers, as far as that changes what they send to
 // webhooks or what they report; "" is unknown, or a cluster like any other.
@@ -123,11 +82,11 @@ func (s *Snapshot) Platform() Platform {
 	return ""
 }
 
-// exclusions are the rules of the input, else those that EKS Anywhere publishes where the
-// version says EKS.
-func (o Objects) exclusions() Exclusions {
-	if o.Exclusions == nil && o.Server.IsEKS() {
-		return Exclusions{knownEKSExclusions, true}
+// exclusions are those that EKS Anywhere publishes where the version says EKS: EKS keeps
+// its own secret.
+func (o Objects) exclusions() []Exclusion {
+	if o.Server.IsEKS() {
+		return presumedExclusions()
 	}
-	return Exclusions{o.Exclusions, false}
+	return nil
 }

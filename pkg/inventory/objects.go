@@ -64,8 +64,6 @@ type Objects struct {
 	// ReviewsExcluded overrides what the version says, where the feature gate
 	// itself could be read.
 	ReviewsExcluded *bool
-	// Exclusions are those of the API server, where its user knows them; nil where not.
-	Exclusions []Exclusion
 	// Discovered is what the server says it serves; nil for files, where the
 	// built-ins of Server stand in.
 	Discovered []Served

@@ -28,18 +28,12 @@ type AuditLog struct {
 	// is none.
 	From time.Time `json:"from,omitzero"`
 	To   time.Time `json:"to,omitzero"`
-	// Redacted says that names of users and namespaces are replaced, and messages of
-	// webhooks left out.
-	Redacted bool `json:"redacted,omitempty"`
 	// Requests are those at each webhook and policy, grouped and sorted.
 	Requests []AuditLine `json:"requests"`
 	// Messages are those of denials and failures, the most frequent first; OfMessages
 	// counts them, as they are bounded.
 	Messages   []AuditMessage `json:"messages"`
 	OfMessages int            `json:"ofMessages"`
-	// Writes are the changes of registrations in the log; OfWrites counts them.
-	Writes   []AuditWrite `json:"writes"`
-	OfWrites int          `json:"ofWrites"`
 	// Notes say what the log shows of all webhooks together, and what it cannot show.
 	Notes []string `json:"notes"`
 }
@@ -78,18 +72,6 @@ type AuditMessage struct {
 	inventory.Series
 	Message  string `json:"message"`
 	Requests int    `json:"requests"`
-}
-
-// AuditWrite is a change of a registration.
-type AuditWrite struct {
-	Time     time.Time `json:"time"`
-	Verb     string    `json:"verb"`
-	Resource string    `json:"resource"`
-	Name     string    `json:"name"`
-	User     string    `json:"user"`
-	// Changes say what it does, as diff does; absent where the log does not hold what
-	// was registered before, or by it.
-	Changes []string `json:"changes,omitempty"`
 }
 
 // AuditTop is what "top --audit-log" prints.
@@ -146,13 +128,10 @@ func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
 		return nil
 	}
 	out := &AuditLog{
-		Files: log.Files, Bytes: log.Bytes, Lines: log.Lines, Broken: log.Broken, Breaks: log.Breaks, From: log.From.UTC(), To: log.To.UTC(), Redacted: log.Redacted,
-		Requests: auditLines(s, by), Writes: []AuditWrite{}, OfWrites: log.OfWrites,
+		Files: log.Files, Bytes: log.Bytes, Lines: log.Lines, Broken: log.Broken, Breaks: log.Breaks, From: log.From.UTC(), To: log.To.UTC(),
+		Requests: auditLines(s, by),
 	}
 	out.Messages, out.OfMessages = auditMessages(log)
-	for i := range log.Writes {
-		out.Writes = append(out.Writes, newAuditWrite(log.Writes[:i+1]))
-	}
 	out.Notes = auditNotes(log, out)
 	return out
 }
@@ -274,35 +253,11 @@ func auditNotes(log *inventory.AuditLog, l *AuditLog) []string {
 	if static = slices.Compact(static); len(static) > 0 {
 		out = append(out, fmt.Sprintf("From files of the API server, which no object shows: %s.", shortenLists(strings.Join(static, ", "))))
 	}
-	for _, w := range l.Writes[max(0, len(l.Writes)-maxNamedWrites):] {
-		out = append(out, "Registration changed: "+w.String()+".")
-	}
-	if more := l.OfWrites - maxNamedWrites; more > 0 {
-		out = append(out, fmt.Sprintf("%s of registrations precede these; -o json lists the last %d.", inventory.Counted(more, "change"), len(l.Writes)))
-	}
 	if log.Merged > 0 {
 		out = append(out, fmt.Sprintf("The namespace, user and message of %s are left out: there are too many different ones.", inventory.Counted(log.Merged, "request")))
 	}
 	return append(out, "An audit log does not record that a validating webhook let a request pass, nor that a mutating policy ran.")
 }
-
-// newAuditWrite describes the last of several writes.
-func newAuditWrite(writes []inventory.AuditWrite) AuditWrite {
-	w := writes[len(writes)-1]
-	return AuditWrite{w.Time.UTC(), w.Verb, w.Resource, w.Name, inventory.UserName(w.User), impact.Written(writes)}
-}
-
-// String is when who did what, and what that does.
-func (w AuditWrite) String() string {
-	text := fmt.Sprintf("%s: %s of %s/%s by %s", formatTime(w.Time), w.Verb, w.Resource, w.Name, w.User)
-	if len(w.Changes) > 0 {
-		text += ": " + shortenLists(strings.Join(w.Changes, ". "))
-	}
-	return text
-}
-
-// maxNamedWrites bounds the changes of registrations that a text names.
-const maxNamedWrites = 10
 
 // WriteAuditTopText writes the requests as a table.
 func WriteAuditTopText(w io.Writer, t AuditTop, o TextOptions) error {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -70,44 +69,17 @@ func NewAuditedRequest(log *inventory.AuditLog, c admission.Chain) AuditedReques
 	}
 	for series, recorded := range r.At {
 		if !seen[series] {
-			out.Webhooks = append(out.Webhooks, unregisteredStep(log, series, recorded))
+			out.Webhooks = append(out.Webhooks, unregisteredStep(series, recorded))
 		}
 	}
 	slices.SortStableFunc(out.Webhooks, func(a, b AuditedStep) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name)) })
-	if log.Redacted {
-		out.redact()
-	}
 	return out
-}
-
-// redact hides whose request it was, and what webhooks wrote into the message.
-func (r *AuditedRequest) redact() {
-	var hidden []string
-	for _, name := range []string{r.User, inventory.UserName(r.User), r.Name, r.Namespace} {
-		if name != "" {
-			hidden = append(hidden, regexp.QuoteMeta(name))
-		}
-	}
-	names := regexp.MustCompile(`(^|[^\w.-])(?:` + strings.Join(hidden, "|") + `)($|[^\w.-])`)
-	hide := func(text string) string { return names.ReplaceAllString(text, "$1(redacted)$2") }
-	for i := range r.Notes {
-		r.Notes[i] = hide(r.Notes[i])
-	}
-	for i := range r.Webhooks {
-		r.Webhooks[i].Why = hide(r.Webhooks[i].Why)
-	}
-	for _, field := range []*string{&r.User, &r.Name, &r.Namespace, &r.Message} {
-		if *field != "" {
-			*field = "(redacted)"
-		}
-	}
 }
 
 // compareStep compares what is recorded of a registered webhook with its verdict.
 func compareStep(log *inventory.AuditLog, step admission.Step, recorded inventory.AuditOutcome) AuditedStep {
 	w := step.Webhook
 	out := AuditedStep{Series: w.Series(), Recorded: recorded, Called: step.Match}
-	changed := laterChange(log, w.Configuration)
 	switch {
 	case recorded == "" && w.Type == inventory.Validating:
 		out.Why = "a log records no validating webhook that let a request pass"
@@ -116,15 +88,15 @@ func compareStep(log *inventory.AuditLog, step admission.Step, recorded inventor
 	case recorded == "" && log.Request.Code >= 400:
 		out.Why = "not called: the request was refused before its turn"
 	case recorded == "":
-		out.Differs, out.Why = true, cmp.Or(changed, "not called: registered, or changed, after the request; or the API server does not call it for this request")
+		out.Differs, out.Why = true, "not called: registered, or changed, after the request; or the API server does not call it for this request"
 	case step.Match == admission.No:
-		out.Differs, out.Why = true, fmt.Sprintf("it would be skipped now (%s); %s", skippedStep(&w.Registration, "", step.Verdict).Because(), cmp.Or(changed, "the registration, or the labels that it selects by, have changed since"))
+		out.Differs, out.Why = true, fmt.Sprintf("it would be skipped now (%s); %s", skippedStep(&w.Registration, "", step.Verdict).Because(), "the registration, or the labels that it selects by, have changed since")
 	}
 	return out
 }
 
 // unregisteredStep is a webhook of the log that the input does not have.
-func unregisteredStep(log *inventory.AuditLog, series inventory.Series, recorded inventory.AuditOutcome) AuditedStep {
+func unregisteredStep(series inventory.Series, recorded inventory.AuditOutcome) AuditedStep {
 	out := AuditedStep{Series: series, Recorded: recorded, Differs: true}
 	switch {
 	case strings.HasSuffix(series.Name, staticSuffix):
@@ -134,20 +106,9 @@ func unregisteredStep(log *inventory.AuditLog, series inventory.Series, recorded
 	case series.Type == inventory.Conversion:
 		out.Differs, out.Why = false, "conversions are no part of admission"
 	default:
-		out.Why = cmp.Or(laterChange(log, log.Request.Configurations[series]), "nothing registers it: removed since, or the log is of another cluster")
+		out.Why = "nothing registers it: removed since, or the log is of another cluster"
 	}
 	return out
-}
-
-// laterChange is the last change of a configuration after the request; "" where the log
-// has none.
-func laterChange(log *inventory.AuditLog, configuration string) string {
-	for i, w := range slices.Backward(log.Writes) {
-		if w.Name == configuration && w.Time.After(log.Request.Time) {
-			return "changed since: " + newAuditWrite(log.Writes[:i+1]).String()
-		}
-	}
-	return ""
 }
 
 // WriteAuditedRequestText writes the comparison for a terminal.

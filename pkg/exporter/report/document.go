@@ -137,10 +137,10 @@ func (p AdmissionPolicy) registered() Webhook {
 
 // presumptions are what is taken for granted of the API servers of the platform.
 func presumptions(s *inventory.Snapshot) []string {
-	if !s.Exclusions.Presumed {
+	if len(s.Exclusions) == 0 {
 		return nil
 	}
-	return []string{"EKS keeps the requests of EKS Anywhere's public exclusion rules from webhooks: --exclusion-rules gives the cluster's own"}
+	return []string{"EKS keeps its own exclusion rules secret: those that EKS Anywhere publishes keep requests from webhooks here"}
 }
 
 // ReleaseNote is what a release of Kubernetes changes for registered webhooks.

@@ -66,19 +66,13 @@ func namesOf(rule inventory.Exclusion) string {
 
 // excluding turns verdicts on the request into those of an API server that may skip it.
 func (m *Matcher) excluding(r Request) func(Verdict) Verdict {
-	rules := m.Snapshot.Exclusions
-	match, which := Excluded(rules.Rules, r)
+	match, which := Excluded(m.Snapshot.Exclusions, r)
 	if match == No {
 		return func(v Verdict) Verdict { return v }
 	}
-	skips := Verdict{Match: Maybe, Reason: ReasonExclusionRules, Detail: fmt.Sprintf("requests %s are kept from webhooks by the exclusion rules", which)}
-	switch {
-	case match == Yes && rules.Presumed:
-		skips.Detail = "probably skipped by EKS, as EKS Anywhere's exclusion rules do"
-	case match == Yes:
-		skips = Verdict{Match: No, Reason: ReasonExclusionRules}
-	case rules.Presumed:
-		skips.Detail = fmt.Sprintf("requests %s are probably skipped by EKS, as EKS Anywhere's exclusion rules do", which)
+	skips := Verdict{Match: Maybe, Reason: ReasonExclusionRules, Detail: "probably skipped by EKS, as EKS Anywhere's exclusion rules do"}
+	if match == Maybe {
+		skips.Detail = fmt.Sprintf("requests %s are %s", which, skips.Detail)
 	}
 	return func(v Verdict) Verdict {
 		v.Refused = v.Refused && match != Yes

@@ -13,13 +13,12 @@ import (
 )
 
 // onEverything is a webhook and a policy for every request, on a server of the version.
-func onEverything(t *testing.T, version string, rules []inventory.Exclusion) *Matcher {
+func onEverything(t *testing.T, version string) *Matcher {
 	t.Helper()
 	server := must.Get(inventory.ParseVersion(version))(t)
 	everything := kubetest.Rule("*", "*/*")
 	return New(inventory.Objects{
-		Server:     server,
-		Exclusions: rules,
+		Server: server,
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{
 			kubetest.Validating("all", kubetest.Webhook("all.example.com", admissionv1.WebhookClientConfig{URL: new("https://all.example.com")}, everything)),
 		},
@@ -62,10 +61,10 @@ func asked(t *testing.T, m *Matcher, e inventory.Exclusion, name, user string) (
 // TestEKSExclusions: each rule keeps each of its names from webhooks, and no other name,
 // user or namespace.
 func TestEKSExclusions(t *testing.T) {
-	m := onEverything(t, "v1.33.1-eks-1fbb135", nil)
-	rules := m.Snapshot.Exclusions.Rules
-	if len(rules) != 17 || !m.Snapshot.Exclusions.Presumed {
-		t.Fatalf("%d rules, presumed %t", len(rules), m.Snapshot.Exclusions.Presumed)
+	m := onEverything(t, "v1.33.1-eks-1fbb135")
+	rules := m.Snapshot.Exclusions
+	if len(rules) != 17 {
+		t.Fatalf("%d rules", len(rules))
 	}
 	for _, e := range rules {
 		wants := Maybe
@@ -105,24 +104,21 @@ func TestEKSExclusions(t *testing.T) {
 
 func both(a, b Verdict) []Verdict { return []Verdict{a, b} }
 
-// TestExclusions: what is not known of a request makes it maybe, the rules of the cluster
-// itself are certain, and before 1.33 they are not for policies.
+// TestExclusions: what is not known of a request is in the reason, other platforms have no rules,
+// and before 1.33 there are none for policies.
 func TestExclusions(t *testing.T) {
-	lease := inventory.Exclusion{APIGroup: "coordination.k8s.io", APIVersion: "v1", Kind: "Lease", Scope: inventory.NamespaceScope, Namespace: "kube-system", Names: []string{"a", "b"}, Username: "u"}
-	own := []inventory.Exclusion{lease}
+	const skipped, ofOne = "maybe: exclusionRules: probably skipped by EKS, as EKS Anywhere's exclusion rules do", "maybe: exclusionRules: requests to kube-controller-manager, kube-scheduler, cilium-operator-resource-lock, cert-manager-controller, cert-manager-cainjector-leader-election are probably skipped by EKS, as EKS Anywhere's exclusion rules do"
+	lease := inventory.Exclusion{Kind: "Lease", Namespace: "kube-system"}
 	for _, test := range []struct {
 		about, version, name, user string
-		rules                      []inventory.Exclusion
 		webhook, policy            string
 	}{
-		{"certain", "v1.33.0", "a", "u", own, "no: exclusionRules", "no: exclusionRules"},
-		{"webhooks alone", "v1.32.0", "a", "u", own, "no: exclusionRules", "yes"},
-		{"the name", "v1.33.0", "", "u", own, "maybe: exclusionRules: requests to a, b are kept from webhooks by the exclusion rules", "maybe: exclusionRules: requests to a, b are kept from webhooks by the exclusion rules"},
-		{"the user", "v1.33.0", "a", "", own, "maybe: exclusionRules: requests of u are kept from webhooks by the exclusion rules", "maybe: exclusionRules: requests of u are kept from webhooks by the exclusion rules"},
-		{"no rules", "v1.33.0", "a", "u", nil, "yes", "yes"},
-		{"no rules on EKS", "v1.33.0-eks-1", "a", "u", []inventory.Exclusion{}, "yes", "yes"},
+		{"all is known", "v1.33.0-eks-1", "kube-scheduler", "system:kube-scheduler", skipped, skipped},
+		{"webhooks alone", "v1.32.0-eks-1", "kube-scheduler", "system:kube-scheduler", skipped, "yes"},
+		{"the name", "v1.33.0-eks-1", "", "system:kube-scheduler", ofOne, ofOne},
+		{"another platform", "v1.33.0", "kube-scheduler", "system:kube-scheduler", "yes", "yes"},
 	} {
-		webhook, policy := asked(t, onEverything(t, test.version, test.rules), lease, test.name, test.user)
+		webhook, policy := asked(t, onEverything(t, test.version), lease, test.name, test.user)
 		if got := wordsOf(webhook); got != test.webhook {
 			t.Errorf("%s: the webhook %s, want %s", test.about, got, test.webhook)
 		}

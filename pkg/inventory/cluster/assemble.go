@@ -20,7 +20,6 @@ func assemble(options Options, all []contents, info serverInfo) inventory.Object
 		OpenShift:       info.openShift,
 		Upgrading:       info.upgrading,
 		ReviewsExcluded: info.reviewsExcluded,
-		Exclusions:      options.Exclusions,
 		Discovered:      info.served,
 		ServicesKnown:   coverage(all, corev1.Resource("services")),
 		EndpointsKnown:  coverage(all, discoveryv1.Resource("endpointslices")),

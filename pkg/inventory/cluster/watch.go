@@ -41,8 +41,6 @@ type Options struct {
 	// Routing is where the API server sends calls to Services; RoutingUnknown
 	// takes what the cluster shows.
 	Routing inventory.Routing
-	// Exclusions are those of the API server; nil takes what its version shows.
-	Exclusions []inventory.Exclusion
 	// NamespaceLabels, if any, returns the labels that the reader of the Snapshots reads
 	// of namespaces, beside those that webhooks and policies select by. It is asked with
 	// each Snapshot.

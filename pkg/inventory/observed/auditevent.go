@@ -2,7 +2,6 @@ package observed
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,24 +10,21 @@ import (
 	"strings"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // auditEvent is what is read of an event of audit.k8s.io/v1.
 type auditEvent struct {
-	APIVersion, Stage, AuditID, RequestURI, Verb string
-	User                                         auditUser
-	ImpersonatedUser                             *auditUser
-	ObjectRef                                    struct{ Resource, Namespace, Name, APIGroup, APIVersion, Subresource string }
-	ResponseStatus                               struct {
+	APIVersion, Stage, AuditID, Verb string
+	User                             auditUser
+	ImpersonatedUser                 *auditUser
+	ObjectRef                        struct{ Resource, Namespace, Name, APIGroup, APIVersion, Subresource string }
+	ResponseStatus                   struct {
 		Code    int
 		Message string
 	}
 	RequestObject  json.RawMessage
-	ResponseObject json.RawMessage
 	StageTimestamp time.Time
 	Annotations    map[string]string
 }
@@ -48,7 +44,6 @@ type decoded struct {
 	breaks       []lineError
 	from, to     time.Time
 	rows         []inventory.AuditRow
-	writes       []inventory.AuditWrite
 	request      *inventory.AuditRequest
 	// asked is the auditID of the event that is kept.
 	asked string
@@ -107,17 +102,20 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
+const auditVersion = "audit.k8s.io/v1"
+
+var errNoEvent = errors.New("no event of " + auditVersion + " is in it")
+
 // eventStart is how an API server begins a line; exports do not.
 const eventStart = `{"kind":"Event","apiVersion":"audit.k8s.io/v1",`
 
-// hints are in each line that concerns webhooks, policies or their registrations, and
-// in objects that only mention them; one of the marks as well is in what outcomes and
-// changesRegistration look for.
+// hints are in each line that concerns webhooks or policies, and in objects that only
+// mention them; one of the marks as well is in what outcomes look for.
 var (
 	hints = [][]byte{[]byte("webhook"), []byte("admission"), []byte("denied request")}
 	marks = [][]byte{
 		[]byte(".admission.k8s.io/"), []byte("admission webhook "), []byte("calling webhook "), []byte("conversion webhook "), []byte("denied request: "),
-		[]byte(`-webhook":"`), []byte(`"resource":"mutating`), []byte(`"resource":"validating`),
+		[]byte(`-webhook":"`),
 	}
 )
 
@@ -141,59 +139,42 @@ func (d *decoded) line(line []byte) error {
 	case plain:
 		return d.event(line)
 	}
-	found, err := d.unwrap(line, 0)
-	if err == nil && found == 0 {
-		err = errors.New("no event of audit.k8s.io/v1 is in it")
-	}
-	return err
+	return d.export(line)
 }
 
-// maxWrapped is how deep an export may wrap events.
-const maxWrapped = 6
+// export is what an entry of a log service wraps around events.
+type export struct {
+	APIVersion string
+	// LogEvents are CloudWatch's.
+	LogEvents []struct{ Message string }
+	// Properties are Azure's.
+	Properties struct{ Log string }
+	// ProtoPayload is Google's, which holds no event.
+	ProtoPayload json.RawMessage
+}
 
-// unwrap reads the events below any field of an export: objects, arrays of them, and
-// strings that hold JSON, as CloudWatch's message and Azure's log do.
-func (d *decoded) unwrap(text []byte, depth int) (int, error) {
-	text = bytes.TrimSpace(text)
-	if len(text) == 0 || depth > maxWrapped {
-		return 0, nil
+// export reads the events of an entry of a log service, or an event of which the fields
+// are in another order.
+func (d *decoded) export(line []byte) error {
+	var e export
+	if err := json.Unmarshal(line, &e); err != nil {
+		return err
 	}
-	var parts []json.RawMessage
-	switch text[0] {
-	case '{':
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(text, &fields); err != nil {
-			return 0, err
-		}
-		if string(fields["apiVersion"]) == `"audit.k8s.io/v1"` {
-			return 1, d.event(text)
-		}
-		if fields["protoPayload"] != nil {
-			return 0, errors.New("it is an entry of Google's Cloud Audit Logs, which holds no event of the API server")
-		}
-		for _, field := range fields {
-			parts = append(parts, field)
-		}
-	case '[':
-		if err := json.Unmarshal(text, &parts); err != nil {
-			return 0, err
-		}
-	case '"':
-		var inner string
-		if err := json.Unmarshal(text, &inner); err != nil || !strings.HasPrefix(strings.TrimSpace(inner), "{") {
-			return 0, err
-		}
-		parts = []json.RawMessage{json.RawMessage(inner)}
+	switch {
+	case e.APIVersion == auditVersion:
+		return d.event(line)
+	case len(e.ProtoPayload) > 0:
+		return errors.New("it is an entry of Google's Cloud Audit Logs, which holds no event of the API server")
+	case e.Properties.Log != "":
+		return d.event([]byte(e.Properties.Log))
 	}
-	found := 0
-	for _, part := range parts {
-		n, err := d.unwrap(part, depth+1)
-		if err != nil {
-			return found, err
+	err := errNoEvent
+	for _, entry := range e.LogEvents {
+		if err = d.event([]byte(entry.Message)); err != nil {
+			return err
 		}
-		found += n
 	}
-	return found, nil
+	return err
 }
 
 // event reads an event. Those before the response have neither the annotations nor, for
@@ -203,6 +184,9 @@ func (d *decoded) event(text []byte) error {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return err
 	}
+	if e.APIVersion != auditVersion {
+		return errNoEvent
+	}
 	d.from, d.to = earliest(d.from, e.StageTimestamp), latest(d.to, e.StageTimestamp)
 	if e.Stage != "ResponseComplete" && e.Stage != "Panic" {
 		return nil
@@ -211,17 +195,7 @@ func (d *decoded) event(text []byte) error {
 	if err != nil {
 		return err
 	}
-	rows := e.rows(at)
-	d.rows = append(d.rows, rows...)
-	if e.changesRegistration() {
-		verb := e.Verb
-		if e.operation() == "CREATE" {
-			verb = "create"
-		}
-		d.writes = append(d.writes, inventory.AuditWrite{
-			Time: e.StageTimestamp, Verb: verb, Resource: e.ObjectRef.Resource, Name: e.ObjectRef.Name, User: e.user(), Registered: e.registered(),
-		})
-	}
+	d.rows = append(d.rows, e.rows(at)...)
 	if d.asked != "" && e.AuditID == d.asked {
 		d.request = e.request(at)
 	}
@@ -240,54 +214,52 @@ const (
 	keyValidatingLatency    = "apiserver.latency.k8s.io/validating-webhook"
 )
 
-// standing is what became of a request at one webhook.
-type standing struct {
-	outcome                inventory.AuditOutcome
-	configuration, message string
+// result is what became of a request at one webhook.
+type result struct {
+	outcome inventory.AuditOutcome
+	message string
 }
 
-type standings map[inventory.Series]standing
+// results are those of one request at all webhooks and policies.
+type results map[inventory.Series]result
 
 // note keeps the worse of two outcomes.
-func (s standings) note(series inventory.Series, o standing) {
+func (s results) note(series inventory.Series, r result) {
 	rank := func(o inventory.AuditOutcome) int { return slices.Index(inventory.AuditOutcomes, o) }
-	known, found := s[series]
-	if found && rank(known.outcome) <= rank(o.outcome) {
-		known, o = o, known
+	if before, found := s[series]; !found || rank(r.outcome) < rank(before.outcome) {
+		s[series] = r
 	}
-	o.configuration = cmp.Or(o.configuration, known.configuration)
-	s[series] = o
 }
 
 // outcomes are those of the annotations and of the message of the response.
-func (e *auditEvent) outcomes() (standings, error) {
-	out := standings{}
+func (e *auditEvent) outcomes() (results, error) {
+	out := results{}
 	for key, value := range e.Annotations {
 		switch {
 		case strings.HasPrefix(key, keyMutation):
 			var called struct {
-				Configuration, Webhook string
-				Mutated                bool
+				Webhook string
+				Mutated bool
 			}
 			if err := json.Unmarshal([]byte(value), &called); err != nil {
 				return nil, fmt.Errorf("annotation %s: %w", key, err)
 			}
-			o := standing{inventory.AuditUnchanged, called.Configuration, ""}
+			o := result{outcome: inventory.AuditUnchanged}
 			if called.Mutated {
 				o.outcome = inventory.AuditMutated
 			}
 			out.note(inventory.Series{Type: inventory.Mutating, Name: called.Webhook}, o)
 		case strings.HasPrefix(key, keyMutatingFailedOpen):
-			out.note(inventory.Series{Type: inventory.Mutating, Name: value}, standing{outcome: inventory.AuditFailedOpen})
+			out.note(inventory.Series{Type: inventory.Mutating, Name: value}, result{outcome: inventory.AuditFailedOpen})
 		case strings.HasPrefix(key, keyValidatingFailedOpen):
-			out.note(inventory.Series{Type: inventory.Validating, Name: value}, standing{outcome: inventory.AuditFailedOpen})
+			out.note(inventory.Series{Type: inventory.Validating, Name: value}, result{outcome: inventory.AuditFailedOpen})
 		case key == keyValidationFailure:
 			var failures []struct{ Policy, Message string }
 			if err := json.Unmarshal([]byte(value), &failures); err != nil {
 				return nil, fmt.Errorf("annotation %s: %w", key, err)
 			}
 			for _, f := range failures {
-				out.note(inventory.Series{Type: inventory.ValidatingPolicy, Name: f.Policy}, standing{inventory.AuditViolated, "", pattern(f.Message)})
+				out.note(inventory.Series{Type: inventory.ValidatingPolicy, Name: f.Policy}, result{inventory.AuditViolated, pattern(f.Message)})
 			}
 		}
 	}
@@ -312,7 +284,7 @@ var refusals = []struct {
 
 // refusal notes what refused the request, by the start of the message: what follows is
 // what a webhook writes.
-func (e *auditEvent) refusal(out standings) {
+func (e *auditEvent) refusal(out results) {
 	message := e.ResponseStatus.Message
 	if e.ResponseStatus.Code < 400 {
 		return
@@ -332,7 +304,7 @@ func (e *auditEvent) refusal(out standings) {
 		case inventory.Conversion:
 			series.Name = e.ObjectRef.Resource + "." + e.ObjectRef.APIGroup
 		}
-		out.note(series, standing{r.outcome, "", pattern(strings.TrimPrefix(message, groups[0]))})
+		out.note(series, result{r.outcome, pattern(strings.TrimPrefix(message, groups[0]))})
 		return
 	}
 }
@@ -354,14 +326,14 @@ func pattern(message string) string {
 
 // rows are what the event adds to each webhook, and to all of a type where the request
 // was slow.
-func (e *auditEvent) rows(at standings) []inventory.AuditRow {
+func (e *auditEvent) rows(at results) []inventory.AuditRow {
 	sum := inventory.AuditSum{Requests: 1, First: e.StageTimestamp, Last: e.StageTimestamp}
 	slow := map[inventory.Type]inventory.AuditSum{}
 	for of, key := range map[inventory.Type]string{inventory.Mutating: keyMutatingLatency, inventory.Validating: keyValidatingLatency} {
 		s := sum
 		if d, err := time.ParseDuration(e.Annotations[key]); err == nil && d > 0 {
 			s.Slow, s.SlowSeconds = 1, d.Seconds()
-			at[inventory.Series{Type: of}] = standing{outcome: inventory.AuditSlow}
+			at[inventory.Series{Type: of}] = result{outcome: inventory.AuditSlow}
 		}
 		slow[of] = s
 	}
@@ -409,49 +381,16 @@ func (e *auditEvent) operation() string {
 	return strings.ToUpper(e.Verb)
 }
 
-// registrations are the resources that register webhooks and policies.
-var registrations = []string{
-	"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
-	"validatingadmissionpolicies", "validatingadmissionpolicybindings",
-}
-
-func (e *auditEvent) changesRegistration() bool {
-	read := slices.Contains([]string{"get", "list", "watch"}, e.Verb)
-	done := e.ResponseStatus.Code >= 200 && e.ResponseStatus.Code < 300 && !strings.Contains(e.RequestURI, "dryRun=")
-	return done && !read && e.ObjectRef.Subresource == "" && slices.Contains(registrations, e.ObjectRef.Resource)
-}
-
-// registered is the webhook configuration that was written: as it was answered or, at
-// the level Request, as it was sent, which a patch does not hold.
-func (e *auditEvent) registered() *inventory.Objects {
-	text := e.ResponseObject
-	if len(text) == 0 && e.Verb != "patch" {
-		text = e.RequestObject
-	}
-	validating, mutating := &admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfiguration{}
-	switch e.ObjectRef.Resource {
-	case "validatingwebhookconfigurations":
-		if json.Unmarshal(text, validating) == nil && validating.Name == e.ObjectRef.Name {
-			return &inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating}}
-		}
-	case "mutatingwebhookconfigurations":
-		if json.Unmarshal(text, mutating) == nil && mutating.Name == e.ObjectRef.Name {
-			return &inventory.Objects{Mutating: []*admissionv1.MutatingWebhookConfiguration{mutating}}
-		}
-	}
-	return nil
-}
-
 // request is the event that was asked for.
-func (e *auditEvent) request(at standings) *inventory.AuditRequest {
+func (e *auditEvent) request(at results) *inventory.AuditRequest {
 	out := &inventory.AuditRequest{
 		AuditKey: e.key(), ID: e.AuditID, Verb: e.Verb, Name: e.ObjectRef.Name, Version: e.ObjectRef.APIVersion,
 		Time: e.StageTimestamp, Code: e.ResponseStatus.Code, Text: e.ResponseStatus.Message,
-		At: map[inventory.Series]inventory.AuditOutcome{}, Configurations: map[inventory.Series]string{},
+		At: map[inventory.Series]inventory.AuditOutcome{},
 	}
 	for series, o := range at {
 		if series.Name != "" {
-			out.At[series], out.Configurations[series] = o.outcome, o.configuration
+			out.At[series] = o.outcome
 		}
 	}
 	if e.ObjectRef.APIGroup != "" {

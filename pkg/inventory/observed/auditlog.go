@@ -233,13 +233,12 @@ func fill(in io.Reader, buffer []byte) ([]byte, error) {
 	return buffer, nil
 }
 
-// maxRows bounds the rows, maxMessages the different messages of one webhook,
-// maxBreaks and maxWrites what is named of the others.
+// maxRows bounds the rows, maxMessages the different messages of one webhook, and
+// maxBreaks the lines that are named.
 const (
 	maxRows     = 200_000
 	maxMessages = 100
 	maxBreaks   = 5
-	maxWrites   = 200
 )
 
 // auditTable adds up what the decoders find. It is safe for concurrent use.
@@ -275,12 +274,6 @@ func (t *auditTable) add(file string, d decoded) {
 	for _, r := range d.rows {
 		t.addRow(r)
 	}
-	t.result.OfWrites += len(d.writes)
-	t.result.Writes = append(t.result.Writes, d.writes...)
-	slices.SortFunc(t.result.Writes, func(a, b inventory.AuditWrite) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Name, b.Name))
-	})
-	t.result.Writes = t.result.Writes[max(0, len(t.result.Writes)-maxWrites):]
 	t.result.Request = cmp.Or(d.request, t.result.Request)
 	if t.progress != nil {
 		t.progress(t.result.Bytes)

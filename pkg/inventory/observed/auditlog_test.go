@@ -301,26 +301,6 @@ func TestAuditLogErrors(t *testing.T) {
 	}
 }
 
-// TestAuditRegistrations are writes of registrations that took place.
-func TestAuditRegistrations(t *testing.T) {
-	write := func(verb, resource, more string) string {
-		return event(`"verb":"` + verb + `","objectRef":{"resource":"` + resource + `","name":"x","apiGroup":"admissionregistration.k8s.io"},"responseStatus":{"code":200}` + more)
-	}
-	log, _ := readText(t, write("update", "mutatingwebhookconfigurations", "")+write("delete", "validatingadmissionpolicies", "")+
-		write("get", "mutatingwebhookconfigurations", "")+write("patch", "validatingwebhookconfigurations", `,"requestURI":"/x?dryRun=All"`)+
-		write("delete", "validatingwebhookconfigurations", `,"responseStatus":{"code":404}`)+write("update", "pods", ""))
-	var got []string
-	for _, w := range log.Writes {
-		got = append(got, w.Verb+" "+w.Resource+"/"+w.Name+" "+w.User)
-	}
-	want := []string{"update mutatingwebhookconfigurations/x jane", "delete validatingadmissionpolicies/x jane"}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) || log.OfWrites != 2 {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
 // TestAuditBounds: however many names a log holds, the counts of a webhook stay exact.
 func TestAuditBounds(t *testing.T) {
 	table := newAuditTable(AuditLogs{})
