@@ -1,6 +1,9 @@
 package diagnose
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // Cause is why an API server complained of a webhook.
 type Cause string
@@ -56,6 +59,21 @@ const (
 	causeParamsUnsynced   Cause = "params-unsynced"
 	causeParamNamespace   Cause = "param-namespace"
 	causeNotReady         Cause = "not-ready"
+	causeParamScope       Cause = "param-scope"
+
+	causeKeyUsage      Cause = "key-usage"
+	causeSerial        Cause = "serial-number"
+	causeOtherServer   Cause = "other-server"
+	causeEnvoy         Cause = "envoy"
+	causeSlow          Cause = "slow-call"
+	causePluginTimeout Cause = "plugin-timeout"
+	causeGoogle        Cause = "gke-rules"
+
+	causeRefusedByAPI   Cause = "refused-by-api"
+	causeRefusedBundle  Cause = "refused-ca-bundle"
+	causeRefusedProgram Cause = "refused-expression"
+	causeConflict       Cause = "apply-conflict"
+	causeBundleConflict Cause = "ca-bundle-conflict"
 )
 
 // cause is how the API server's error shows a Cause.
@@ -66,7 +84,7 @@ type cause struct {
 
 // callCauses are the causes of a call that failed, the most specific first: an
 // error names several.
-func callCauses() []cause {
+var callCauses = func() []cause {
 	var out []cause
 	for _, c := range []struct {
 		expression string
@@ -85,10 +103,13 @@ func callCauses() []cause {
 		{`proxyconnect |Proxy Authentication Required|Post "?https?://\S+: (?:Bad Gateway|Service Unavailable|Forbidden|Gateway Time-?[Oo]ut|Method Not Allowed|Not Found|Bad Request|Internal Server Error|Access Denied)`, causeProxy},
 		{`signed by unknown authority|certificate is not trusted`, causeAuthority},
 		{`certificate has expired|certificate is not yet valid|is not yet valid`, causeExpired},
+		{`incompatible key usage`, causeKeyUsage},
+		{`negative serial number`, causeSerial},
 		{`not valid for any names`, causeMesh},
 		{`certificate is valid for|doesn't contain any IP SANs|relies on legacy Common Name|cannot validate certificate for`, causeName},
 		{`HTTP response to HTTPS client|does not look like a TLS handshake`, causeNoTLS},
 		{`TLS handshake timeout`, causeConnectTimeout},
+		{`upstream connect error or disconnect/reset|no healthy upstream|upstream request timeout|delayed connect error`, causeEnvoy},
 		{`remote error: tls: (?:unrecognized name|internal error)`, causeNoCertificate},
 		{`remote error: tls|tls: |x509: `, causeTLS},
 		{`[Cc]onnection refused`, causeRefused},
@@ -110,251 +131,344 @@ func callCauses() []cause {
 		out = append(out, cause{regexp.MustCompile(c.expression), c.cause})
 	}
 	return out
+}()
+
+// deniedCauses are denials that are none of a policy's: of Google's own webhooks
+// (they are in no configuration).
+var deniedCauses = []cause{{regexp.MustCompile(`pairs are not allowed in webhook rules`), causeGoogle}}
+
+// refusedCauses are why the API server refuses a registration. Source:
+// k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation,
+// k8s.io/kubernetes pkg/apis/admissionregistration/validation.
+var refusedCauses = []cause{
+	{regexp.MustCompile(`(?i)caBundle: Invalid value`), causeRefusedBundle},
+	{regexp.MustCompile(`compilation failed|ERROR: <input>|must evaluate to `), causeRefusedProgram},
+}
+
+// conflictCauses are the fields on which a server-side apply ends in a conflict.
+var conflictCauses = []cause{{regexp.MustCompile(`caBundle`), causeBundleConflict}}
+
+// foreignName are the names in certificates of other servers: hosts of clouds, of
+// Fargate, ingress controllers, and the API server.
+var foreignName = regexp.MustCompile(`certificate is valid for (?:[^"]*?[ ,])??(?:(?:fargate-)?ip-\d|[\w.*-]+\.(?:internal|compute\.\S+|local|traefik\.default)\b|ingress\.local|kubernetes(?:\.default\S*)?[, ])`)
+
+// otherServer reports whether the names in the certificate are those of another server.
+func otherServer(detail string) bool {
+	return foreignName.MatchString(strings.ReplaceAll(detail, ".cluster.local", ""))
 }
 
 // advice is what a Cause means, and the way out of it where no finding has
 // a better one.
 type advice struct {
 	Meaning, Fix string
-	// Checks are the names of those that look for the same.
+	// Checks are the names of those whose findings explain the Cause, the likeliest
+	// first: their fix is the way out.
 	Checks []string
+	// Related are the names of those that make the Cause likelier; their fix is
+	// another one's.
+	Related []string
 }
 
 // advices say it in words. Meanings are sentences without an end; fixes too.
 var advices = map[Cause]advice{
 	causeServiceMissing: {
-		"the API server looked the webhook's Service up and there is none of that name in the namespace",
-		"install what the Service belongs to again; if it is gone for good, delete the configuration that still names it",
-		[]string{"service-missing", "orphaned-configuration"},
+		"the Service that the webhook calls does not exist",
+		"install what the Service belongs to again. If its software is gone for good, delete the configuration that names it",
+		[]string{"service-missing", "orphaned-configuration"}, nil,
 	},
 	causePortMissing: {
-		"the Service is there, but has no port of the number that clientConfig.service.port names (443 if it names none)",
-		"give the Service that port, or set clientConfig.service.port to one that it has",
-		[]string{"service-port-missing"},
+		"the Service exists, but has no port of the number in clientConfig.service.port (443 by default)",
+		"give the Service that port, or set clientConfig.service.port to a port of the Service",
+		[]string{"service-port-missing"}, nil,
 	},
 	causeNoEndpoints: {
-		"the Service is there, but no Pod behind the port is ready",
-		"bring the Pods back: kubectl get endpointslices,pods " + ofTheService + "; look for Pods that the webhook itself refuses and, before Kubernetes 1.34, whether the Service has an Endpoints object",
-		[]string{"no-ready-endpoints", "bootstrap-deadlock", "single-endpoint"},
+		"the Service exists, but no Pod behind its port is ready",
+		"bring the Pods back: kubectl get endpointslices,pods " + ofTheService + ". Then see whether the webhook refuses its own Pods. Before Kubernetes 1.34 the Service needs an Endpoints object too",
+		[]string{"no-ready-endpoints"}, []string{"bootstrap-deadlock", "single-endpoint"},
 	},
 	causeUnroutable: {
-		"the API server cannot call this type of Service in the way that it routes (--enable-aggregator-routing)",
+		"the API server cannot call a Service of this type in its mode of routing (--enable-aggregator-routing)",
 		"give the Service a cluster IP, or endpoints in place of an external name",
-		[]string{"service-unroutable"},
+		[]string{"service-unroutable"}, nil,
 	},
 	causeBundle: {
-		"the caBundle holds no certificate that can be read, so that the API server makes no call at all",
+		"the caBundle holds no readable certificate, so the API server makes no call",
 		"put the CA that signed the serving certificate into caBundle: PEM, encoded in base64 once",
-		[]string{"ca-bundle-invalid", "ca-bundle-missing"},
+		[]string{"ca-bundle-invalid", "ca-bundle-missing"}, nil,
 	},
 	causeAuthority: {
-		"the backend answered with a certificate that no CA of caBundle signed: one of the two was renewed without the other, or the bundle was never injected, or was reverted",
-		"have the Pods serve the certificate that belongs to the bundle (restart them), or put the CA that signed it into caBundle; see that no GitOps tool writes the field",
-		[]string{"serving-certificate", "ca-bundle-invalid", "ca-bundle-missing"},
+		"no CA in caBundle signed the backend's certificate. One of the two was renewed alone, or the bundle was never injected or was reverted",
+		"have the Pods serve the certificate that belongs to the bundle (restart them), or put the CA that signed it into caBundle. See that no GitOps tool writes the field",
+		[]string{"ca-bundle-missing", "ca-bundle-invalid", "serving-certificate"}, nil,
 	},
 	causeExpired: {
-		"the certificate of the backend, or its CA, is out of its time; or the clock of the API server's host is",
+		"the backend's certificate or its CA has expired or is not valid yet, or the clock of the API server's host is wrong",
 		"renew the certificate and restart the Pods that serve the old one",
-		[]string{"serving-certificate", "ca-bundle-invalid", "ca-bundle-expiring"},
+		[]string{"serving-certificate", "ca-bundle-invalid"}, []string{"ca-bundle-expiring"},
 	},
 	causeName: {
-		"the certificate is not for the name that is called, SERVICE.NAMESPACE.svc; a common name does not count, only DNS names do",
-		"issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc; after a move to another namespace, a new one",
-		[]string{"serving-certificate"},
+		"the backend's certificate is not for the name that is called, SERVICE.NAMESPACE.svc. Only DNS names count, no common name",
+		"issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc",
+		[]string{"serving-certificate"}, nil,
 	},
 	causeMesh: {
-		"the certificate that was answered with has no DNS name at all: it is that of a service mesh's sidecar, which took the connection, or one that was made without subjectAltNames",
-		"take the port of the webhook out of the mesh (traffic.sidecar.istio.io/excludeInboundPorts, config.linkerd.io/skip-inbound-ports, or no sidecar); without a mesh, issue the certificate with the DNS name SERVICE.NAMESPACE.svc",
-		[]string{"serving-certificate"},
+		"the certificate has no DNS name. It is that of a service mesh's sidecar, which took the connection, or was made without subjectAltNames",
+		"take the port of the webhook out of the mesh (traffic.sidecar.istio.io/excludeInboundPorts, config.linkerd.io/skip-inbound-ports). Without a mesh, issue the certificate with the DNS name SERVICE.NAMESPACE.svc",
+		[]string{"serving-certificate"}, nil,
 	},
 	causeNoCertificate: {
 		"the backend ended the TLS handshake: it has no certificate yet for the name that is called",
-		"look at the log of the backend and at the Secret that it serves from: who fills it (cert-manager, a Job, the backend itself) did not, or the Pods did not read it",
-		[]string{"serving-certificate"},
+		"look at the log of the backend and at the Secret that it serves from. Its owner (cert-manager, a Job, the backend itself) did not fill it, or the Pods did not read it",
+		[]string{"serving-certificate"}, nil,
 	},
 	causeNoTLS: {
-		"something answers at the port, but not with TLS",
+		"a server answers at the port, but without TLS",
 		"point the targetPort of the Service to the HTTPS listener of the backend",
-		[]string{"serving-certificate"},
+		[]string{"serving-certificate"}, nil,
 	},
 	causeTLS: {
-		"the TLS handshake failed: the two sides have no version or cipher in common, or the backend demands a client certificate, which the API server sends only if its --admission-control-config-file has one",
-		"look at the log of the backend for its side of the story",
-		[]string{"serving-certificate"},
+		"the TLS handshake failed: no common version or cipher, or the backend demands a client certificate. API servers send one only with --admission-control-config-file",
+		"look at the log of the backend for its side of the handshake",
+		[]string{"serving-certificate"}, nil,
 	},
 	causeProxy: {
-		"the API server called the webhook through an HTTP proxy (HTTPS_PROXY of its process), and that did not let it through; the error does not name the proxy",
+		"the API server called the webhook through an HTTP proxy (HTTPS_PROXY of its process), which refused the call. The error does not name the proxy",
 		"add .svc, the Service network and the Pod network to NO_PROXY of the API server, in the manifest of each",
-		nil,
+		nil, nil,
 	},
 	causeTunnel: {
-		"the API server reaches the cluster's network through a tunnel (konnectivity, a VPN, the remote dialer of k3s), and that found no way: where it is down, no webhook in the cluster can be called",
-		"bring the agents of the tunnel back (kubectl get pods -n kube-system -l k8s-app=konnectivity-agent), and see that the node of the agent reaches the Pod: a NetworkPolicy may close it",
-		nil,
+		"the tunnel from the API server to the cluster's network (konnectivity, a VPN, k3s) is down. No webhook in the cluster can be called",
+		"bring the agents of the tunnel back: kubectl get pods -n kube-system -l k8s-app=konnectivity-agent. See that the node of the agent reaches the Pod: a NetworkPolicy may close it",
+		nil, nil,
 	},
 	causeRefused: {
-		"the host answered that no process listens on the port: the Pod is gone or not up yet, or the targetPort is wrong",
-		"see that the Pods run and listen on the targetPort of the Service, and that their readiness probe asks the webhook server itself",
-		[]string{"backend-unreachable", "no-ready-endpoints", "single-endpoint"},
+		"no process listens on the port: the Pod is gone or not up yet, or the targetPort is wrong",
+		"see that the Pods run and listen on the targetPort of the Service, and that their readinessProbe asks the webhook's own port",
+		[]string{"no-ready-endpoints", "backend-unreachable"}, []string{"single-endpoint"},
 	},
 	causeNoRoute: {
-		"there is no way from the API server to the address of the Pod or the Service: the node is gone, or the network between them is",
+		"the API server has no route to the address of the Pod or Service: the node is gone, or the network between them",
 		"see that the node of the Pod is up and that the hosts of the control plane reach the Pod network",
-		[]string{"backend-unreachable"},
+		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable"}, nil,
 	},
 	causeOverlay: {
-		"a managed control plane (EKS) dials no address outside its own network: the Pods have addresses of an overlay network (Calico, Cilium, Weave), or of a range that is not the VPC's",
-		"run the Pods of the webhook with hostNetwork and dnsPolicy ClusterFirstWithHostNet, on a port that is free on the nodes, or give them addresses of the VPC",
-		[]string{"backend-unreachable"},
+		"a managed control plane (EKS) dials no address outside its own network. The Pods have addresses of an overlay network or of another range",
+		"run the Pods of the webhook with hostNetwork and dnsPolicy ClusterFirstWithHostNet, on a free port of the nodes. Or give them addresses of the VPC",
+		[]string{"backend-unreachable"}, nil,
 	},
 	causeDNS: {
-		"the API server's host cannot resolve the name: webhooks by URL and ExternalName need its DNS, which does not know the cluster's own names",
-		"use clientConfig.service in place of a URL that ends with .svc; else have the DNS of the control plane resolve the host",
-		[]string{"backend-unreachable"},
+		"the API server's host cannot resolve the name. Its DNS does not know the cluster's own names",
+		"use clientConfig.service in place of a URL that ends with .svc. Else have the DNS of the control plane resolve the host",
+		[]string{"backend-unreachable"}, nil,
 	},
 	causeConnectTimeout: {
-		"no connection came about in time: packets are dropped, by a firewall, a network policy or a security group between the API server and the nodes; or the Pod's node is gone",
-		"allow the hosts of the control plane to reach the port that the Pod listens on (not only 443: that is the port of the Service), on all nodes",
-		[]string{"backend-unreachable"},
+		"no connection was made in time. A firewall, a network policy or a security group drops packets, or the Pod's node is gone",
+		"allow the hosts of the control plane to reach the port of the Pod, on all nodes. The Service's port, 443, is not enough",
+		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable"}, nil,
 	},
 	causeTimeout: {
-		"the webhook did not answer within its timeoutSeconds: it is slow or hangs, or packets to it are dropped",
-		"look at the load of the backend, its log and its own calls to the API server; lower timeoutSeconds, so that it holds requests up for less",
-		[]string{"long-timeout", "budget-exceeded", "control-plane-path"},
+		"the webhook did not answer within its timeoutSeconds. It is slow or hangs, or packets to it are dropped",
+		"look at the load of the backend, its log and its own calls to the API server. Lower timeoutSeconds, so that requests wait less",
+		[]string{"service-missing", "no-ready-endpoints", "network-policy", "backend-unreachable"}, []string{"long-timeout", "budget-exceeded"},
 	},
 	causeCutOff: {
-		"the connection was closed in the middle of the call: the backend crashed or was stopped without draining, or it or a mesh in between demands a client certificate, or a load balancer did it",
-		"look for restarts of the Pods; have them drain before they stop (preStop), and exempt them from the mutual TLS of a mesh",
-		[]string{"single-endpoint", "no-ready-endpoints"},
+		"the connection was closed during the call. The backend crashed or stopped without draining, or a mesh or load balancer closed it",
+		"look for restarts of the Pods. Have them drain before they stop (preStop), and exempt them from the mutual TLS of a mesh",
+		[]string{"no-ready-endpoints", "backend-unreachable"}, []string{"single-endpoint"},
 	},
 	causeNotFound: {
-		"something answered that does not know the path: clientConfig.service.path is wrong, or another server listens at the port",
-		"set clientConfig.service.path to the path that the backend serves; after an upgrade of the backend, that of the new version",
-		nil,
+		"a server answered that does not know the path. clientConfig.service.path is wrong, or another server listens at the port",
+		"set clientConfig.service.path to the path that the backend serves. An upgrade of the backend may have changed it",
+		nil, nil,
 	},
 	causeUnauthorized: {
-		"the backend wants to know who calls, and the API server calls webhooks anonymously unless its --admission-control-config-file says otherwise",
+		"the backend demands credentials. The API server calls webhooks without, unless its --admission-control-config-file has them",
 		"have the backend accept calls without credentials, or configure them on the API server",
-		nil,
+		nil, nil,
 	},
 	causeTooLarge: {
-		"the object was larger than the backend accepts",
+		"the object is larger than the backend accepts",
 		"raise the limit of the backend for requests: objects have up to 3 MiB, and an update carries two",
-		nil,
+		nil, nil,
 	},
 	causeServerError: {
 		"the backend answered with an error of its own",
 		"look at the log of the backend",
-		nil,
+		nil, nil,
 	},
 	causeAnswer: {
 		"the backend answered, but not with a review that the API server understands",
-		"look at the log and version of the backend: it must answer in the version of the review that it was sent, with the same uid",
-		[]string{"review-version"},
+		"look at the log and version of the backend. It must answer in the version of the review that was sent, with the same uid",
+		[]string{"review-version"}, nil,
 	},
 	causePage: {
-		"a page of HTML was answered: that is of a proxy, a load balancer or an ingress on the way, or of another site, not of the webhook",
-		"see who answers at the URL or the Service's endpoints: point the registration at the webhook itself, and have what is in between reach it",
-		nil,
+		"an HTML page came back. A proxy, a load balancer or an ingress on the way answered, not the webhook",
+		"see who answers at the URL or the Service's endpoints, and point the registration at the webhook itself",
+		nil, nil,
 	},
 	causeRegistration: {
-		"the API server cannot make sense of the registration itself",
+		"the API server cannot use the registration itself",
 		"correct the configuration: one of clientConfig.url and .service, sideEffects None or NoneOnDryRun, admissionReviewVersions with v1",
-		[]string{"review-version"},
+		[]string{"review-version"}, nil,
 	},
 	causeClientGone: {
-		"the client gave up, or was ended, while the webhook was called: the webhook is slow rather than broken",
+		"the client gave up or ended while the webhook was called. The webhook is slow rather than broken",
 		"see how long the chain of the request may take: webhook-auditor explain OPERATION RESOURCE",
-		[]string{"long-timeout", "budget-exceeded"},
+		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable"}, []string{"long-timeout", "budget-exceeded"},
 	},
 	causeDenied: {
 		"the webhook works: it was called and denied the request, by its own rules",
-		"change the object, or the policy behind the webhook; the words after the colon are those of the webhook",
-		nil,
+		"change the object, or the policy behind the webhook. The words after the colon are the webhook's own",
+		nil, nil,
 	},
 	causeDryRun: {
-		"the request was a dry run (kubectl diff, --dry-run=server), and the webhook does not declare that it has no side effects: it was not called",
+		"the request was a dry run (kubectl diff, --dry-run=server). The webhook does not declare that it has no side effects, so it was not called",
 		"set sideEffects of the webhook to None, or NoneOnDryRun",
-		[]string{"reinvocation-order"},
+		nil, []string{"reinvocation-order"},
 	},
 	causePatch: {
-		"the mutating webhook answered a request with a patch where there is no object to change (DELETE, CONNECT)",
+		"the mutating webhook answered with a patch where the request has no object to change (DELETE, CONNECT)",
 		"correct the backend, or take the operation out of the rules of the webhook",
-		nil,
+		nil, nil,
 	},
 	causePatchFailed: {
-		"the answer of a mutating webhook is a JSON patch that does not fit the object, which refuses the request whatever its failurePolicy; the API server does not name the webhook",
-		"see which mutating webhooks the request meets: webhook-auditor explain OPERATION RESOURCE; where the client sent a JSON patch of its own, it may be that one",
-		nil,
+		"the JSON patch of a mutating webhook or policy does not fit the object. The request is refused whatever the failurePolicy, and the error names neither",
+		"see which mutating webhooks the request meets: webhook-auditor explain OPERATION RESOURCE. A JSON patch of the client's own gives the same error",
+		nil, nil,
 	},
 	causeCondition: {
-		"a matchCondition could not be evaluated on the object, and with failurePolicy Fail that refuses the request: the webhook was not called",
+		"a matchCondition could not be evaluated on the object. With failurePolicy Fail that refuses the request; the webhook was not called",
 		"write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…)",
-		nil,
+		nil, nil,
 	},
 	causeConversion: {
-		"the conversion webhook was called and could not convert the object: the words after the colon are its own",
-		"look at the log of the backend; never force-delete the objects: they are healthy, only unreadable",
-		[]string{"conversion-unneeded"},
+		"the conversion webhook was called and could not convert the object. The words after the colon are its own",
+		"look at the log of the backend. Never force-delete the objects: they are healthy, only unreadable",
+		[]string{"conversion-unneeded"}, nil,
 	},
 	causeRequestTimeout: {
-		"the request took longer than the API server allows in all (34 s for a write, or --request-timeout, or the ?timeout= of the client), most likely in a chain of slow webhooks, of which failurePolicy Ignore does not save it",
+		"the request took longer than the API server allows: 34 s for a write, or its --request-timeout. A chain of slow webhooks does that, whatever their failurePolicy",
 		"see which webhooks it meets: webhook-auditor explain OPERATION RESOURCE",
-		[]string{"budget-exceeded", "long-timeout"},
+		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable", "budget-exceeded"}, []string{"long-timeout"},
 	},
 	causeAPIServer: {
 		"the API server itself failed at calling the webhook",
 		"report it to those who run the API server, with its log",
-		nil,
+		nil, nil,
 	},
 	causePolicyDenied: {
-		"the policy works: it was evaluated and denied the request; the words after the colon are its message, or the expression that is false",
-		"change the object, or the policy; only the first validation that fails is reported",
-		nil,
+		"the policy works: it was evaluated and denied the request. The words after the colon are its message, or the expression that is false",
+		"change the object, or the policy. Only the first validation that fails is reported",
+		nil, nil,
 	},
 	causePolicyWarned: {
-		"the policy finds the object at fault, and the request went on: validationActions of the binding is Warn",
+		"the policy finds the object at fault. The request went on: validationActions of the binding is Warn",
 		"change the object before the binding is set to Deny",
-		nil,
+		nil, nil,
 	},
 	causePolicyFailed: {
 		"the mutation of a policy failed, and with failurePolicy Fail that refuses the request",
-		"correct the policy: an ApplyConfiguration cannot change atomic lists and maps, a JSONPatch needs the path that it changes",
-		nil,
+		"correct the policy. An ApplyConfiguration cannot change atomic lists and maps; a JSONPatch needs the path that it changes",
+		nil, nil,
 	},
 	causePolicyExpression: {
-		"an expression of the policy could not be evaluated on the object, or cost more than the API server allows, and with failurePolicy Fail that refuses the request",
-		"write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…); request.name, request.subResource and params may be missing as well",
-		nil,
+		"an expression of the policy could not be evaluated on the object, or cost too much. With failurePolicy Fail that refuses the request",
+		"write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…). request.name, request.subResource and params may be missing as well",
+		nil, nil,
 	},
 	causeParamsMissing: {
-		"no params exist that the binding asks for, and its parameterNotFoundAction is Deny: everything that the policy matches is refused, whatever validationActions are",
+		"the params of the binding do not exist, and its parameterNotFoundAction is Deny. All that the policy matches is refused, whatever validationActions are",
 		"create the params, or set paramRef.parameterNotFoundAction of the binding to Allow",
-		nil,
+		nil, nil,
 	},
 	causeParamKind: {
-		"the API server does not serve the kind of the policy's params, or not yet (it takes up to 30 s after the CRD was created): everything that the policy matches is refused, whatever its bindings say",
+		"the API server does not serve the kind of the policy's params, or not yet. All that the policy matches is refused, whatever its bindings say",
 		"create the CRD and wait 30 s, or set failurePolicy of the policy to Ignore",
-		nil,
+		nil, nil,
 	},
 	causeParamsUnsynced: {
 		"the API server has just started and had not read the policy's params yet",
-		"try again; if it lasts, look at the API server's log for the kind of the params",
-		nil,
+		"try again. If it lasts, look at the API server's log for the kind of the params",
+		nil, nil,
 	},
 	causeParamNamespace: {
-		"the params are in namespaces, the binding names none, and the request is about something outside namespaces: it is refused, whatever validationActions are",
-		"set paramRef.namespace of the binding, or take cluster-scoped resources out of what it matches",
-		nil,
+		"the params are in namespaces, the binding names none, and the request has no namespace. It is refused, whatever validationActions are",
+		"set paramRef.namespace of the binding, or take cluster-scoped resources out of its rules",
+		nil, nil,
 	},
 	causeNotReady: {
-		"the API server had not read its webhook configurations, or its admission policies, within 10 s: it has just started, or cannot list them",
-		"try again; if it lasts, look at the API server's log",
-		nil,
+		"the API server had not read its webhook configurations or admission policies within 10 s. It has just started, or cannot list them",
+		"try again. If it lasts, look at the API server's log",
+		nil, nil,
+	},
+	causeParamScope: {
+		"the params are cluster-scoped, and the binding names a namespace for them. All that the policy matches is refused, whatever validationActions are",
+		"take paramRef.namespace out of the binding",
+		nil, nil,
+	},
+	causeKeyUsage: {
+		"the backend's certificate lacks the extended key usage serverAuth, so the API server does not accept it",
+		"issue the certificate with the extended key usage serverAuth (cert-manager: usages: [server auth])",
+		[]string{"serving-certificate"}, nil,
+	},
+	causeSerial: {
+		"the backend's certificate has a negative serial number, which API servers built with Go 1.23 or newer refuse",
+		"issue the certificate again, with a positive serial number",
+		[]string{"serving-certificate"}, nil,
+	},
+	causeOtherServer: {
+		"another server answered with its own certificate: a kubelet, an ingress or the API server. The backend was not reached",
+		"see who listens at the targetPort on the Pod's address: kubectl get endpointslices,pods -o wide " + ofTheService + ". With hostNetwork, choose a port that is free on the nodes (10250 is the kubelet's)",
+		nil, nil,
+	},
+	causeEnvoy: {
+		"an Envoy proxy of a mesh or gateway answered in place of the backend, which may not have seen the call",
+		"take the port of the webhook out of the mesh. Or see in the log of the proxy why it does not reach the backend: kubectl get pods " + ofTheService,
+		[]string{"no-ready-endpoints"}, nil,
+	},
+	causeSlow: {
+		"the call was slow, and the API server logged how long it took. The request was not refused for it",
+		"see how long its calls take: webhook-auditor top. Then look at the load and the log of the backend",
+		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable"}, []string{"long-timeout", "budget-exceeded"},
+	},
+	causePluginTimeout: {
+		"OpenShift ends an admission plugin after 13 s, whatever the failurePolicy. The webhooks of the plugin took longer together; the error names none",
+		"see which of them are slow: webhook-auditor top. Then lower timeoutSeconds until a request takes less than 13 s: webhook-auditor explain OPERATION RESOURCE",
+		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable", "budget-exceeded", "long-timeout"}, nil,
+	},
+	causeGoogle: {
+		"a webhook of GKE itself refused a registration with rules for everything. Google's own webhooks are in no configuration",
+		"name the API groups and resources in the rules of the registration, in place of *",
+		nil, nil,
+	},
+	causeRefusedByAPI: {
+		"the API server does not accept the object. The fields that are wrong follow",
+		"correct these fields. Before the next apply: webhook-auditor audit PATH",
+		nil, nil,
+	},
+	causeRefusedBundle: {
+		"the caBundle holds no certificate, most likely a placeholder (Cg== is an empty line). For CRDs API servers refuse it from v1.31 on",
+		"leave caBundle out of the manifest where an injector fills it. Else put the CA certificate into it: PEM, encoded in base64 once",
+		[]string{"ca-bundle-invalid"}, nil,
+	},
+	causeRefusedProgram: {
+		"a CEL expression of the object does not compile, so the API server does not accept the object",
+		"correct the expression at the line and column of the error. Before the next apply: webhook-auditor audit PATH",
+		nil, nil,
+	},
+	causeConflict: {
+		"a server-side apply (Helm 4, Flux, Fleet, kubectl) changes a field that another manager owns",
+		"leave the field out of the manifest, or take it over with --force-conflicts",
+		nil, nil,
+	},
+	causeBundleConflict: {
+		"a server-side apply (Helm 4, Flux, Fleet, kubectl) sets caBundle, which an injector owns and has filled",
+		"leave caBundle out of the manifest. Or take the field over with --force-conflicts; the injector then writes it again",
+		nil, nil,
 	},
 	causeOther: {
-		"the call of the webhook failed, in words that are not known here",
+		"the call of the webhook failed, in words that are not in our list",
 		"look at the log of the backend and of the API server",
-		nil,
+		nil, nil,
 	},
 }

@@ -1,12 +1,15 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -23,9 +26,10 @@ type Answer struct {
 	// AdmissionPolicy is the policy that it is about; nil where the input has none of
 	// that name, or the error is about a webhook.
 	AdmissionPolicy *inventory.AdmissionPolicy
-	// Findings are those about them; the first Related look for the Cause.
-	Findings []*classify.Finding
-	Related  int
+	// Findings are those about them; the first Related have to do with the Cause: the
+	// first Explaining explain it, and where there are any, these alone count.
+	Findings            []*classify.Finding
+	Explaining, Related int
 	// Notes say what else is worth knowing, in whole sentences.
 	Notes []string
 }
@@ -42,16 +46,22 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		a.addPolicy(r)
 		return a
 	}
+	if c.Object != "" {
+		return a.refused(r)
+	}
+	if c.Plugin != "" {
+		return a.outlasted(r)
+	}
 	a.Profiles = about(r, c)
 	callers := c.callers(a.Profiles)
 	if namespace, _, _ := c.service(); namespace != "" {
 		a.Fix = strings.ReplaceAll(a.Fix, ofTheService, classify.ShellFlag("-n", namespace))
 	}
-	a.Findings, a.Related = findingsOf(r, callers, advice.Checks)
+	a.find(r, callers)
 	switch {
 	case len(a.Profiles) == 0:
 		a.Notes = unregistered(r, c)
-	case a.Related > 0:
+	case a.Explaining > 0:
 		a.Fix = a.Findings[0].Fix
 	default:
 		a.Fix += meanwhile(c.Cause, callers)
@@ -86,51 +96,105 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 	return c.Webhook != "" && p.Name == c.Webhook
 }
 
-// findingsOf returns the findings about the webhooks, those of the checks
-// first, and how many of these there are.
-func findingsOf(r *classify.Report, profiles []*classify.Profile, checks []string) ([]*classify.Finding, int) {
-	var related, others []*classify.Finding
-	concerned := map[inventory.Ref]bool{}
-	for _, p := range profiles {
-		concerned[p.Ref] = true
+// find adds the findings about the webhooks, in the order of the checks of the advice.
+func (a *Answer) find(r *classify.Report, profiles []*classify.Profile) {
+	advice := advices[a.Cause]
+	order := slices.Concat(advice.Checks, advice.Related)
+	rank := func(f *classify.Finding) int {
+		if i := slices.Index(order, f.Check.Name); i >= 0 {
+			return i
+		}
+		return len(order)
 	}
 	for _, f := range r.Findings {
-		switch {
-		case !concerned[f.Webhook]:
-		case slices.Contains(checks, f.Check.Name):
-			related = append(related, f)
-		default:
-			others = append(others, f)
+		if slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Ref == f.Webhook }) {
+			a.Findings = append(a.Findings, f)
 		}
 	}
-	return append(related, others...), len(related)
+	slices.SortStableFunc(a.Findings, func(f, g *classify.Finding) int { return rank(f) - rank(g) })
+	for _, f := range a.Findings {
+		if rank(f) < len(advice.Checks) {
+			a.Explaining++
+		}
+		if rank(f) < len(order) {
+			a.Related++
+		}
+	}
+	if a.Explaining > 0 {
+		a.Related = a.Explaining
+	}
+}
+
+// refused adds the findings about the registration that the API server refused.
+func (a Answer) refused(r *classify.Report) Answer {
+	for i := range r.Profiles {
+		if p := &r.Profiles[i]; strings.EqualFold(classify.ObjectName(p), a.Object) {
+			a.Profiles = append(a.Profiles, p)
+		}
+	}
+	a.find(r, a.Profiles)
+	if a.Explaining > 0 {
+		a.Fix = a.Findings[0].Fix
+	}
+	return a
+}
+
+// outlasted says which webhooks can be meant by an error that names their plugin alone.
+func (a Answer) outlasted(r *classify.Report) Answer {
+	t, ok := map[string]inventory.Type{"MutatingAdmissionWebhook": inventory.Mutating, "ValidatingAdmissionWebhook": inventory.Validating}[a.Plugin]
+	if !ok {
+		a.Notes = append(a.Notes, "The plugin "+a.Plugin+" calls no webhook.")
+		return a
+	}
+	var meant []*classify.Profile
+	for i := range r.Profiles {
+		if r.Profiles[i].Type == t {
+			meant = append(meant, &r.Profiles[i])
+		}
+	}
+	slices.SortStableFunc(meant, func(p, q *classify.Profile) int { return cmp.Compare(q.Timeout, p.Timeout) })
+	names := make([]string, len(meant))
+	for i, p := range meant {
+		names[i] = fmt.Sprintf("%s (%s)", p.Name, text.Seconds(p.Timeout))
+	}
+	if len(names) > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("It can be any of %s: %s.", inventory.Counted(len(names), "webhook"), classify.JoinBounded(names)))
+	}
+	a.find(r, meant)
+	a.Findings, a.Related = a.Findings[:a.Explaining], a.Explaining
+	if a.Explaining > 0 {
+		a.Fix = a.Findings[0].Fix
+	}
+	return a
 }
 
 // onDisk ends the sentence about a webhook or policy of the API server's own files.
 const onDisk = " is none of the API's: it is in a manifest on the API server's own disk (staticManifestsDir of its admission configuration), and can be changed only there."
+
+// google are the names of the webhooks that GKE calls itself.
+var google = regexp.MustCompile(`\.gke\.io$|^warden-(?:validating|mutating)`)
 
 // unregistered says how an API server comes to speak of a webhook that nothing
 // registers.
 func unregistered(r *classify.Report, c APIServerError) []string {
 	var out []string
 	switch {
-	case c.Kind != "":
-		out = append(out, fmt.Sprintf("No CRD of kind %s in group %s is converted by a webhook here: it was changed since, or the error is another cluster's.", c.Kind, c.Group))
-	case c.Webhook == "":
+	case c.Webhook == "" && c.Kind == "":
 		return nil
+	case google.MatchString(c.Webhook):
+		return []string{"Webhook " + c.Webhook + " is Google's own: GKE calls it, and no configuration registers it."}
 	case strings.HasSuffix(c.Webhook, ".static.k8s.io"):
-		out = append(out, "Webhook "+c.Webhook+onDisk)
+		return []string{"Webhook " + c.Webhook + onDisk}
+	case c.Kind != "":
+		out = append(out, fmt.Sprintf("No CRD of kind %s in group %s is converted by a webhook in the input.", c.Kind, c.Group))
 	default:
-		out = append(out, fmt.Sprintf("No configuration registers webhook %s: it was deleted or renamed since, or it is in a manifest on the API server's own disk (v1.36 and newer), or the error is another cluster's.", c.Webhook))
+		out = append(out, fmt.Sprintf("No configuration in the input registers webhook %s.", c.Webhook))
 	}
 	if others := others(r, c); len(others) > 0 {
 		out = append(out, fmt.Sprintf("The Service of the error is called by %s.", classify.JoinBounded(others)))
 	}
-	switch {
-	case len(r.Errors) > 0:
+	if len(r.Errors) > 0 {
 		out = append(out, "Some of the input could not be read: the webhook may be in it.")
-	case len(r.Profiles) == 0:
-		out = append(out, "Nothing that was read registers any webhook: see that it is of the cluster that returned the error, and complete.")
 	}
 	return out
 }
@@ -172,7 +236,7 @@ func (c APIServerError) calls(w *inventory.Webhook) bool {
 // "" where it is not the call that fails, or not certain whose.
 func meanwhile(cause Cause, profiles []*classify.Profile) string {
 	switch cause {
-	case causeDenied, causeDryRun, causeCondition, causeClientGone, causeRequestTimeout, causePatch, causePatchFailed, causeTunnel:
+	case causeDenied, causeDryRun, causeCondition, causeClientGone, causeRequestTimeout, causePatch, causePatchFailed, causeTunnel, causeSlow, causeGoogle, causeConflict, causeBundleConflict:
 		return ""
 	}
 	if len(profiles) != 1 {
@@ -211,7 +275,7 @@ func failsOpen(cause Cause, callers []*classify.Profile) []string {
 }
 
 // answered are the causes that refuse a request whatever failurePolicy says.
-var answered = []Cause{causeDenied, causeDryRun, causePatch, causePatchFailed, causeRequestTimeout, causeAPIServer}
+var answered = []Cause{causeDenied, causeGoogle, causeSlow, causeConflict, causeBundleConflict, causeDryRun, causePatch, causePatchFailed, causeRequestTimeout, causeAPIServer}
 
 // callFailures are the causes that a backend without ready endpoints has, or
 // seems to have.

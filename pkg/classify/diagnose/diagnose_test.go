@@ -209,7 +209,7 @@ func FuzzParseComplaints(f *testing.F) {
 
 // TestAdvice: each cause has words, and a text that shows it.
 func TestAdvice(t *testing.T) {
-	for _, c := range callCauses() {
+	for _, c := range callCauses {
 		if advice := advices[c.Cause]; advice.Meaning == "" || advice.Fix == "" {
 			t.Errorf("no advice for %s", c.Cause)
 		}
@@ -234,12 +234,12 @@ func TestAnswers(t *testing.T) {
 		"a conversion":                   {"service-missing", `conversion webhook for example.com/v1beta1, Kind=Client failed: Post "https://gone.policy.svc:443/convert?timeout=30s": service "gone" not found`, 1, "service-missing", "kubectl patch crd clients.example.com", ""},
 		"a conversion of no CRD":         {"no-ready-endpoints", `conversion webhook for stable.example.com/v1, Kind=CronTab failed: no endpoints available for service "x"`, 0, "", "", "No CRD of kind CronTab in group stable.example.com"},
 		"nothing found, Fail":            {"backend-unreachable", `failed calling webhook "healthy.example.com": failed to call webhook: EOF`, 1, "", "kubectl delete validatingwebhookconfiguration policy", "has 2 ready endpoints"},
-		"nothing found, Ignore":          {"backend-unreachable", `failed calling webhook "open.example.com": failed to call webhook: EOF`, 1, "", "have them drain", "has 2 ready endpoints"},
+		"nothing found, Ignore":          {"backend-unreachable", `failed calling webhook "open.example.com": failed to call webhook: EOF`, 1, "", "Have them drain", "has 2 ready endpoints"},
 		"the request went on":            {"backend-unreachable", `failed calling webhook "open.example.com": failed to call webhook: EOF`, 1, "", "", "failurePolicy is Ignore: the request went on"},
 		"denied":                         {"backend-unreachable", `admission webhook "healthy.example.com" denied the request: no`, 1, "", "change the object", ""},
 		"two configurations":             {"duplicate-name", `failed calling webhook "mjob.kb.io": EOF`, 3, "", "", "3 webhooks are registered that it may be about"},
-		"a namespace":                    {"backend-unreachable", call(`no endpoints available for service "hook"`), 0, "", "kubectl get endpointslices,pods -n policy;", ""},
-		"a ghost":                        {"backend-unreachable", call(`EOF`), 0, "", "", "No configuration registers webhook w.example.com"},
+		"a namespace":                    {"backend-unreachable", call(`no endpoints available for service "hook"`), 0, "", "kubectl get endpointslices,pods -n policy.", ""},
+		"a ghost":                        {"backend-unreachable", call(`EOF`), 0, "", "", "No configuration in the input registers webhook w.example.com"},
 		"a ghost whose Service is there": {"backend-unreachable", `failed calling webhook "old.example.com": failed to call webhook: Post "https://policy.policy.svc:443/x": EOF`, 0, "", "", "is called by webhook refused.example.com"},
 		"a static manifest":              {"backend-unreachable", `failed calling webhook "a.static.k8s.io": EOF`, 0, "", "", "staticManifestsDir"},
 	} {

@@ -27,11 +27,17 @@ type APIServerError struct {
 	Group, Version, Kind string
 	// Expression is that of a matchCondition that failed.
 	Expression string
+	// Object is the registration that the API server refused, as TYPE NAME.
+	Object string
+	// Plugin is the admission plugin whose webhooks together took too long.
+	Plugin string
 	// URL is what was called, "" where the error does not name it.
 	URL   string
 	Cause Cause
 	// Detail is the error behind the cause, as it was printed.
 	Detail string
+	// Count is how often the text has the error.
+	Count int
 }
 
 // maxComplaints bounds what is made of one text, maxDetail what is kept of an
@@ -56,40 +62,57 @@ type errorPattern struct {
 // pkg/util/webhook/error.go, pkg/admission/plugin/webhook/errors, the
 // dispatchers beside it, pkg/admission/plugin/policy, pkg/admission/plugin/cel, gopkg.in/evanphx/json-patch.v4, and
 // k8s.io/apiextensions-apiserver pkg/apiserver/conversion.
-func patterns() []errorPattern {
+var patterns = func() []errorPattern {
 	unnamed := func(*APIServerError, []string) {}
 	named := func(c *APIServerError, groups []string) { c.Webhook = groups[1] }
 	converting := func(c *APIServerError, groups []string) { c.Group, c.Version, c.Kind = groups[1], groups[2], groups[3] }
+	whole := func(c *APIServerError, groups []string) { c.Detail = strings.TrimSpace(groups[0] + " " + c.Detail) }
+	refused := func(c *APIServerError, groups []string) { c.Object = strings.ToLower(groups[1]) + " " + groups[2] }
+	refusedConversion := func(c *APIServerError, groups []string) {
+		c.Object, c.Detail = "crd "+groups[1], groups[2]+c.Detail
+	}
+	conflicting := func(c *APIServerError, groups []string) {
+		c.Webhook, c.Detail = groups[1], groups[0]+c.Detail
+	}
+	plugin := func(c *APIServerError, groups []string) { c.Plugin, c.Detail = groups[1], groups[0] }
 	failing := func(c *APIServerError, groups []string) { c.Expression = groups[1] }
 	validates := func(c *APIServerError, groups []string) { c.setPolicy(inventory.ValidatingPolicy, groups) }
 	mutates := func(c *APIServerError, groups []string) { c.setPolicy(inventory.MutatingPolicy, groups) }
 	return []errorPattern{
 		{regexp.MustCompile(`Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '([^']+)':` + failingExpression), validates, nil, causePolicyWarned},
-		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request:` + failingExpression), validates, policyCauses(), causePolicyDenied},
-		{regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding ['"]([^'"]+)['"])? denied request:` + failingExpression), mutates, policyCauses(), causePolicyFailed},
+		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request:` + failingExpression), validates, policyCauses, causePolicyDenied},
+		{regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding ['"]([^'"]+)['"])? denied request:` + failingExpression), mutates, policyCauses, causePolicyFailed},
 		{regexp.MustCompile(`not yet ready to handle request`), unnamed, nil, causeNotReady},
-		{regexp.MustCompile(`failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses(), causeOther},
-		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, nil, causeDenied},
+		{regexp.MustCompile(`failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
+		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, deniedCauses, causeDenied},
+		{regexp.MustCompile(`admission plugin "(\w+)" failed to complete (?:mutation|validation) in \S+`), plugin, nil, causePluginTimeout},
+		{regexp.MustCompile(`"Call (?:mutating|validating) webhook" configuration:[^,]*,webhook:([^, ]+)`), named, nil, causeSlow},
+		{regexp.MustCompile(`"Call conversion webhook" custom-resource-definition:[^, ]+`), whole, nil, causeSlow},
+		{regexp.MustCompile(`\b((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid:`), refused, refusedCauses, causeRefusedByAPI},
+		{regexp.MustCompile(`\bCustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: .*?(spec\.conversion)`), refusedConversion, refusedCauses, causeRefusedByAPI},
+		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.webhooks\[name="([^"]+)"\]`), conflicting, conflictCauses, causeConflict},
+		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.spec\.conversion`), whole, conflictCauses, causeConflict},
 		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, causeDryRun},
 		{regexp.MustCompile(`admission webhook "([^"]+)" attempted to modify the object`), named, nil, causePatch},
 		{regexp.MustCompile(`(?:Validating|Mutating)AdmissionWebhook/(\S+) has panicked:?`), named, nil, causeAPIServer},
-		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) failed[:,]?`), converting, callCauses(), causeConversion},
+		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) failed[:,]?`), converting, callCauses, causeConversion},
 		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) returned`), converting, nil, causeAnswer},
 		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, causeCondition},
-		{regexp.MustCompile(`conversion webhook for &\{map\[apiVersion:([^ /\]]+)/([^ \]]+) .*?kind:(\w+).* failed[:,]?`), converting, callCauses(), causeConversion},
-		{regexp.MustCompile(`request did not complete within (?:requested|the allotted) timeout`), unnamed, nil, causeRequestTimeout},
-		{regexp.MustCompile(`(?:^(?:Error from server(?: \(InternalError\))?: )?|Internal error occurred: )(?:jsonpatch )?(?:(?:add|remove|replace|move|copy|test) operation |operation,? missing |error in (?:add|remove|replace|move|copy|test) for |testing value \S+ failed|Unexpected kind: )`), unnamed, nil, causePatchFailed},
+		{regexp.MustCompile(`conversion webhook for &\{map\[apiVersion:([^ /\]]+)/([^ \]]+) .*?kind:(\w+).* failed[:,]?`), converting, callCauses, causeConversion},
+		{regexp.MustCompile(`request did not complete within (?:(?:requested|the allotted) timeout|allowed duration)`), unnamed, nil, causeRequestTimeout},
+		{regexp.MustCompile(`(?:^(?:Error from server(?: \(InternalError\))?: )?|Internal error occurred: )(?:jsonpatch )?(?:(?:add|remove|replace|move|copy|test) operation |operation,? missing |error in (?:add|remove|replace|move|copy|test) for |testing value \S+ failed|Unexpected kind: |strict decoding error: |json: cannot unmarshal |illegal base64 data |no kind "\w+" is registered for version )`), unnamed, nil, causePatchFailed},
 	}
-}
+}()
 
-// Parse returns the errors in a text that name a webhook, each once, in the order of
-// the text.
+// Parse returns the errors in a text that name a webhook or policy, each once with its
+// Count, in the order of the text.
 func Parse(text string) []APIServerError {
 	var out []APIServerError
-	forms := patterns()
-	for _, record := range records(text) {
-		for _, c := range parsed(unwrapped(record), forms) {
-			if len(out) < maxComplaints && !slices.ContainsFunc(out, c.same) {
+	for _, message := range messages(text, 0) {
+		for _, c := range parsed(unwrapped(message)) {
+			if i := slices.IndexFunc(out, c.same); i >= 0 {
+				out[i].Count++
+			} else if len(out) < maxComplaints {
 				out = append(out, c)
 			}
 		}
@@ -97,11 +120,27 @@ func Parse(text string) []APIServerError {
 	return out
 }
 
+// refusals are the texts in which other parts of the API server refuse a request.
+var refusals = []struct {
+	*regexp.Regexp
+	by string
+}{
+	{regexp.MustCompile(`violates PodSecurity`), "Pod Security admission"},
+	{regexp.MustCompile(`exceeded quota|must specify \S+ for`), "a ResourceQuota"},
+	{regexp.MustCompile(`is forbidden: User "`), "RBAC"},
+	{regexp.MustCompile(`is forbidden\b|\(Forbidden\)`), "RBAC or a built-in admission plugin"},
+}
+
 // Unrecognized says what is known of a text in which Parse finds nothing: at most
 // the words of a cause, which requests fail of that call no webhook as well.
 func Unrecognized(message string) string {
 	message = unwrapped(message)
-	for _, known := range callCauses() {
+	for _, r := range refusals {
+		if r.MatchString(message) && !strings.Contains(message, "webhook") {
+			return r.by + " refused the request, no webhook did"
+		}
+	}
+	for _, known := range callCauses {
 		if words := known.FindString(message); words != "" {
 			return fmt.Sprintf("no webhook error recognized, only %q, which names no webhook (where one is called: %s)", text.Shorten(words, maxDetail), known.Cause)
 		}
@@ -111,41 +150,28 @@ func Unrecognized(message string) string {
 
 // same reports whether two parsed differ in their words alone.
 func (c APIServerError) same(o APIServerError) bool {
-	c.Detail, o.Detail = "", ""
+	c.Detail, o.Detail, c.Count, o.Count = "", "", 0, 0
 	return c == o
 }
 
-// record is how a line of a log, and an error of kubectl, begins. Other lines
-// go on with the one before: terminals break them.
-var record = regexp.MustCompile(`(?m)^(?:\d{4}[-/]\d\d|[IWEF]\d{4} |\{|time=|level=|ts=|Error |Warning)`)
-
-func records(text string) []string {
-	var out []string
-	begin := 0
-	for _, at := range record.FindAllStringIndex(text, -1) {
-		out = append(out, text[begin:at[0]])
-		begin = at[0]
-	}
-	return append(out, text[begin:])
-}
-
 // parsed reads one record: each error ends where the next one begins.
-func parsed(text string, forms []errorPattern) []APIServerError {
+func parsed(text string) []APIServerError {
 	type match struct {
 		errorPattern
 		begin, end int
 	}
 	var matches []match
-	for _, s := range forms {
+	for _, s := range patterns {
 		for _, at := range s.FindAllStringIndex(text, -1) {
 			matches = append(matches, match{s, at[0], at[1]})
 		}
 	}
 	slices.SortStableFunc(matches, func(a, b match) int { return cmp.Compare(a.begin, b.begin) })
-	end := 0
-	matches = slices.DeleteFunc(matches, func(m match) bool { // an expression within the error of a policy
-		within := m.begin < end
-		end = max(end, m.end)
+	end, quoting := 0, false
+	matches = slices.DeleteFunc(matches, func(m match) bool { // an expression, or a message that quotes a webhook's error, within the error of a policy
+		policy := m.otherwise == causePolicyDenied || m.otherwise == causePolicyWarned
+		within := m.begin < end || quoting && !policy
+		end, quoting = max(end, m.end), quoting || policy
 		return within
 	})
 	out := make([]APIServerError, len(matches))
@@ -178,7 +204,7 @@ func unwrapped(text string) string {
 // parse reads one match: what the errorPattern covers, and what follows.
 func (s errorPattern) parse(match, rest string) APIServerError {
 	rest = strings.TrimSpace(rest)
-	c := APIServerError{Cause: s.otherwise, URL: calledURL(rest), Detail: text.Shorten(rest, maxDetail)}
+	c := APIServerError{Cause: s.otherwise, URL: calledURL(rest), Detail: rest, Count: 1}
 	s.read(&c, s.FindStringSubmatch(match))
 	for _, known := range s.causes {
 		if known.FindString(rest) != "" {
@@ -186,6 +212,10 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 			break
 		}
 	}
+	if c.Cause == causeName && otherServer(rest) {
+		c.Cause = causeOtherServer
+	}
+	c.Detail = text.Shorten(c.Detail, maxDetail)
 	return c
 }
 

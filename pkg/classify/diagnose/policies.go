@@ -14,14 +14,13 @@ const failingExpression = `(?: expression '(.+?)' resulted in error:)?`
 
 // policyCauses are the causes of a policy's error beside its own verdict. Source:
 // k8s.io/apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go.
-func policyCauses() []cause {
-	return []cause{
-		{regexp.MustCompile(`no params found for policy binding`), causeParamsMissing},
-		{regexp.MustCompile(`failed to find resource referenced by paramKind`), causeParamKind},
-		{regexp.MustCompile(`not yet synced to use for admission`), causeParamsUnsynced},
-		{regexp.MustCompile(`cannot use namespaced paramRef in policy binding`), causeParamNamespace},
-		{regexp.MustCompile(`actual cost limit exceeded|compilation error`), causePolicyExpression},
-	}
+var policyCauses = []cause{
+	{regexp.MustCompile(`no params found for policy binding`), causeParamsMissing},
+	{regexp.MustCompile(`failed to find resource referenced by paramKind`), causeParamKind},
+	{regexp.MustCompile(`not yet synced to use for admission`), causeParamsUnsynced},
+	{regexp.MustCompile(`paramRef\.namespace must not be provided`), causeParamScope},
+	{regexp.MustCompile(`cannot use namespaced paramRef in policy binding`), causeParamNamespace},
+	{regexp.MustCompile(`actual cost limit exceeded|compilation error`), causePolicyExpression},
 }
 
 // setPolicy fills in what the error says of a policy of the type.

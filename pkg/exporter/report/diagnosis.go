@@ -31,12 +31,18 @@ type diagnosedError struct {
 	Webhook   string `json:"webhook"`
 	Converted string `json:"converted,omitempty"`
 	// Policy is the policy that it is about, where it is about one.
-	Policy  *diagnosedPolicy `json:"policy,omitempty"`
-	URL     string           `json:"url,omitempty"`
-	Cause   diagnose.Cause   `json:"cause"`
-	Meaning string           `json:"meaning"`
-	Detail  string           `json:"detail"`
-	Fix     string           `json:"fix"`
+	Policy *diagnosedPolicy `json:"policy,omitempty"`
+	// Object is the registration that the API server refused, as TYPE NAME; Plugin is
+	// the admission plugin that took too long.
+	Object string `json:"object,omitempty"`
+	Plugin string `json:"plugin,omitempty"`
+	// Count is how often the text has the error.
+	Count   int            `json:"count"`
+	URL     string         `json:"url,omitempty"`
+	Cause   diagnose.Cause `json:"cause"`
+	Meaning string         `json:"meaning"`
+	Detail  string         `json:"detail"`
+	Fix     string         `json:"fix"`
 	// Webhooks are all that register the name.
 	Webhooks []Webhook `json:"webhooks"`
 	// Findings are those about them, those with the same cause first.
@@ -73,7 +79,7 @@ func NewDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) Diagnosis {
 	d := Diagnosis{Version: documentVersion, Errors: make([]diagnosedError, 0, len(answers)), Inputs: newInputs(s), Taken: s.Taken.UTC()}
 	for _, a := range answers {
 		e := diagnosedError{
-			Webhook: a.Webhook, Converted: converted(a.APIServerError), Policy: newDiagnosedPolicy(a), URL: a.URL,
+			Webhook: a.Webhook, Converted: converted(a.APIServerError), Policy: newDiagnosedPolicy(a), URL: a.URL, Object: a.Object, Plugin: a.Plugin, Count: a.Count,
 			Cause: a.Cause, Meaning: a.Meaning, Detail: a.Detail, Fix: a.Fix,
 			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...), Related: a.Related,
 		}
@@ -101,6 +107,10 @@ func converted(c diagnose.APIServerError) string {
 func WriteDiagnosisText(w io.Writer, d Diagnosis, o TextOptions) error {
 	b := bufio.NewWriter(w)
 	p := printer{b, o}
+	if len(d.Errors) > 1 {
+		p.paragraph(word{}, words(d.head(), bold))
+		p.newline()
+	}
 	for i, e := range d.Errors {
 		if i > 0 {
 			p.newline()
@@ -114,6 +124,16 @@ func WriteDiagnosisText(w io.Writer, d Diagnosis, o TextOptions) error {
 		p.paragraph(word{}, words(line, dim))
 	}
 	return flush(b)
+}
+
+// head says how many errors the text has, and of how many webhooks and policies.
+func (d Diagnosis) head() string {
+	total, subjects := 0, map[string]bool{}
+	for _, e := range d.Errors {
+		total += e.Count
+		subjects[e.subject()] = true
+	}
+	return fmt.Sprintf("%s, %s:", inventory.Counted(total, "message"), inventory.Counted(len(subjects), "subject"))
 }
 
 func (p printer) diagnosed(e diagnosedError) {
@@ -146,17 +166,29 @@ func (p printer) labeled(label string, text []word) {
 }
 
 func (e diagnosedError) title() string {
+	if e.Count > 1 {
+		return fmt.Sprintf("%s (%d times):", e.subject(), e.Count)
+	}
+	return e.subject() + ":"
+}
+
+// subject is the registration that the error is about.
+func (e diagnosedError) subject() string {
 	switch {
 	case e.Converted != "":
-		return "Conversion of " + e.Converted + ":"
+		return "Conversion of " + e.Converted
 	case e.Webhook != "":
-		return "Webhook " + e.Webhook + ":"
+		return "Webhook " + e.Webhook
+	case e.Object != "":
+		return "Refused: " + e.Object
+	case e.Plugin != "":
+		return "The webhooks of the plugin " + e.Plugin
 	case e.Policy == nil:
-		return "A webhook that the error does not name:"
+		return "A webhook that the error does not name"
 	case e.Policy.Binding != "":
-		return "Policy " + e.Policy.Name + " with binding " + e.Policy.Binding + ":"
+		return "Policy " + e.Policy.Name + " with binding " + e.Policy.Binding
 	}
-	return "Policy " + e.Policy.Name + ":"
+	return "Policy " + e.Policy.Name
 }
 
 // webhookLine is one line on a webhook: where it is and what its failure does.

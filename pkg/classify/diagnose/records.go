@@ -1,0 +1,137 @@
+package diagnose
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// maxWrapped bounds how much of a record is searched for the end of its error: a
+	// terminal wraps one error, not a log.
+	maxWrapped = 4 << 10
+	// maxNested bounds JSON in strings of JSON, as log collectors nest it.
+	maxNested = 4
+)
+
+// messages cuts a text into the messages that it holds: the strings of JSON and YAML,
+// the lines of logs and of tables of Events.
+func messages(text string, nested int) []string {
+	if values, ok := decoded(text); ok && nested < maxNested {
+		var out []string
+		for _, s := range texts(values, nil) {
+			out = append(out, messages(s, nested+1)...)
+		}
+		return out
+	}
+	var out []string
+	for _, r := range records(text) {
+		if nested < maxNested && strings.HasPrefix(r, "{") && json.Valid([]byte(r)) {
+			out = append(out, messages(r, nested)...)
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+var objectOfYAML = regexp.MustCompile(`(?m)^(?:- )?apiVersion: `)
+
+// decoded reads the whole text as JSON values or as one YAML document; ok is false
+// for any other text.
+func decoded(text string) (values []any, ok bool) {
+	if strings.HasPrefix(strings.TrimSpace(text), "{") || strings.HasPrefix(strings.TrimSpace(text), "[{") {
+		d := json.NewDecoder(strings.NewReader(text))
+		for {
+			var value any
+			err := d.Decode(&value)
+			if err == io.EOF {
+				return values, len(values) > 0
+			}
+			if err != nil {
+				return nil, false
+			}
+			values = append(values, value)
+		}
+	}
+	if objectOfYAML.MatchString(text) {
+		var value any
+		if yaml.Unmarshal([]byte(text), &value) == nil && value != nil {
+			return []any{value}, true
+		}
+	}
+	return nil, false
+}
+
+// texts appends the strings of the value, in the order of its lists and keys.
+func texts(value any, out []string) []string {
+	switch v := value.(type) {
+	case string:
+		return append(out, v)
+	case []any:
+		for _, e := range v {
+			out = texts(e, out)
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			out = texts(v[key], out)
+		}
+	}
+	return out
+}
+
+// record is how a line of a log, an Event in a table, a condition and an error of
+// kubectl begin. Other lines go on with the one before: terminals break them.
+var record = regexp.MustCompile(`^(?:\d{4}[-/]\d\d|[IWEF]\d{4} |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[pod/|\{|time=|level=|ts=|[Ee]rror:? |Warning` +
+	`|\s+(?:Normal|Warning)\s+\S+\s` +
+	`|(?:\S+\s+)?(?:\d+[smhdy]\w*|<unknown>)\s+(?:\(x\d+ over \w+\)\s+)?(?:Normal|Warning)\s` +
+	`|\s+[A-Z]\w+\s+(?:True|False|Unknown)\s)`)
+
+// records cuts a text where a line begins a record, and where an error is complete.
+func records(text string) []string {
+	var out []string
+	begin, at := 0, 0
+	for line := range strings.Lines(text) {
+		if at > begin && (record.MatchString(line) || complete(text[begin:at])) {
+			out = append(out, text[begin:at])
+			begin = at
+		}
+		at += len(line)
+	}
+	return append(out, text[begin:])
+}
+
+var (
+	// unending are the causes whose words may go on in the next line.
+	unending = []Cause{causeTLS, causeServerError}
+	// ending are the last words of an error of such a cause.
+	ending = regexp.MustCompile(`(?:remote error: tls: [\w ]+|succeeding|handle the request|try again later|more information)$`)
+	// ofCall is how the errors begin that end with a cause.
+	ofCall = regexp.MustCompile(`failed calling|conversion webhook for`)
+)
+
+// complete reports whether the text ends with a whole error of a call, so that its
+// next line is about something else.
+func complete(text string) bool {
+	if len(text) > maxWrapped || !ofCall.MatchString(text) {
+		return false
+	}
+	text = unwrapped(text)
+	if strings.Count(text, `"`)%2 != 0 || strings.Count(text, "(") != strings.Count(text, ")") || strings.HasSuffix(text, ":") {
+		return false
+	}
+	found := parsed(text)
+	if len(found) == 0 {
+		return false
+	}
+	last := found[len(found)-1].Cause
+	if slices.Contains(unending, last) {
+		return ending.MatchString(text)
+	}
+	return slices.ContainsFunc(callCauses, func(c cause) bool { return c.Cause == last })
+}
