@@ -136,7 +136,6 @@ var Checks = []*Check{
 	failingMatchCondition,
 	paramKindMissing,
 	paramMissing,
-	patchUnknownField,
 	policyExpression,
 	backendUnreachable,
 	servingCertificate,

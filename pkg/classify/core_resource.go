@@ -7,12 +7,11 @@ import (
 )
 
 var coreResource = &Check{
-	Name:       "core-resource",
-	Summary:    "An unapproved webhook of an openshift-* Service is called for stock resources.",
-	Severity:   Info,
-	Alerts:     map[Severity]string{Info: "WebhookOnCoreResource"},
-	For:        15 * time.Minute,
-	FindPolicy: policiesOn(ClassCore, "core-resource"),
+	Name:     "core-resource",
+	Summary:  "An unapproved webhook of an openshift-* Service is called for stock resources.",
+	Severity: Info,
+	Alerts:   map[Severity]string{Info: "WebhookOnCoreResource"},
+	For:      15 * time.Minute,
 	Find: func(p *Profile) []Problem {
 		core := p.ByClass[ClassCore]
 		if len(core) == 0 || p.Approved || p.Platform || !strings.HasPrefix(p.Webhook.Backend.Namespace(), "openshift-") {

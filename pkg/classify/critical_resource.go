@@ -6,12 +6,11 @@ import (
 )
 
 var criticalResource = &Check{
-	Name:       "critical-resource",
-	Summary:    "An unapproved third-party webhook is called for what the cluster's stability hangs on.",
-	Severity:   Info,
-	Alerts:     map[Severity]string{Info: "WebhookOnCriticalResource"},
-	For:        15 * time.Minute,
-	FindPolicy: policiesOn(ClassCritical, "critical-resource"),
+	Name:     "critical-resource",
+	Summary:  "An unapproved third-party webhook is called for what the cluster's stability hangs on.",
+	Severity: Info,
+	Alerts:   map[Severity]string{Info: "WebhookOnCriticalResource"},
+	For:      15 * time.Minute,
 	Find: func(p *Profile) []Problem {
 		critical := p.ByClass[ClassCritical]
 		if len(critical) == 0 || p.Approved || p.Platform || !p.ThirdParty {

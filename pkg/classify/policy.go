@@ -14,7 +14,6 @@ import (
 type Policy struct {
 	Classes            map[Class][]inventory.Resource `json:"classes,omitempty"`
 	CoreGroups         []string                       `json:"coreGroups,omitempty"`
-	ClassifyPolicies   bool                           `json:"classifyPolicies,omitempty"`
 	PlatformNamespaces []string                       `json:"platformNamespaces,omitempty"`
 	PlatformWebhooks   []string                       `json:"platformWebhooks,omitempty"`
 

@@ -13,7 +13,6 @@ type PolicyKey struct {
 var PolicyKeys = []PolicyKey{
 	{"classes", "Members of the classes `critical`, `virtual` and `sensitive`, written as `pods`, `deployments.apps` or `pods/exec`. A class that is given has these members alone; the others keep the default."},
 	{"coreGroups", "API groups of the class `core`; `\"\"` is the group of pods. CRDs annotated `api-approved.openshift.io` belong to the class as well."},
-	{"classifyPolicies", "`true` reports admission policies as webhooks by the classes of the resources that they are evaluated for: [critical-resource](README.md#critical-resource), [core-resource](README.md#core-resource), [sensitive-resource](README.md#sensitive-resource)."},
 	{"platformNamespaces", "Globs of the namespaces of the platform: [critical-resource](README.md#critical-resource) is about webhooks whose Service is in another one."},
 	{"platformWebhooks", "Globs of the names of webhooks, or of their configurations, that belong to the platform: checks of what a webhook intercepts leave them out. What OpenShift and EKS register themselves is known besides, by name, backend and rules."},
 	{"runLevelLabel", "Label that puts a namespace on a run level; `\"\"` is none."},
@@ -78,7 +77,7 @@ var PolicyExamples = []policyExample{
 	},
 	{
 		"Classes",
-		"A cluster that is not OpenShift adds the rollouts of Argo to the class `critical`: the list replaces the default, so it repeats those to keep. The class `core` is here the groups of workloads alone. Admission policies need an approval as well.",
+		"A cluster that is not OpenShift adds the rollouts of Argo to the class `critical`: the list replaces the default, so it repeats those to keep. The class `core` is here the groups of workloads alone.",
 		`classes:
   critical:
   - endpoints
@@ -89,7 +88,6 @@ var PolicyExamples = []policyExample{
   - resourcequotas
   - rollouts.argoproj.io
 coreGroups: ["", apps, batch, autoscaling, policy]
-classifyPolicies: true
 `,
 	},
 	{

@@ -20,7 +20,6 @@ const everything = `
 classes:
   critical: [pods, deployments.apps, pods/exec]
 coreGroups: ["", apps]
-classifyPolicies: true
 platformNamespaces: [platform-*]
 platformWebhooks: ["*.platform.example.com"]
 runLevelLabel: example.com/run-level
@@ -46,7 +45,6 @@ func TestParsePolicy(t *testing.T) {
 	want := DefaultPolicy()
 	want.Classes[ClassCritical] = []inventory.Resource{{Name: "pods"}, {Group: "apps", Name: "deployments"}, {Name: "pods", Subresource: "exec"}}
 	want.CoreGroups = []string{"", "apps"}
-	want.ClassifyPolicies = true
 	want.PlatformNamespaces = []string{"platform-*"}
 	want.PlatformWebhooks = []string{"*.platform.example.com"}
 	want.RunLevelLabel = "example.com/run-level"

@@ -6,12 +6,11 @@ import (
 )
 
 var sensitiveResource = &Check{
-	Name:       "sensitive-resource",
-	Summary:    "An unapproved webhook reads security-sensitive resources in plain text.",
-	Severity:   Info,
-	Alerts:     map[Severity]string{Info: "WebhookOnSensitiveResource"},
-	For:        15 * time.Minute,
-	FindPolicy: policiesOn(ClassSensitive, "sensitive-resource"),
+	Name:     "sensitive-resource",
+	Summary:  "An unapproved webhook reads security-sensitive resources in plain text.",
+	Severity: Info,
+	Alerts:   map[Severity]string{Info: "WebhookOnSensitiveResource"},
+	For:      15 * time.Minute,
 	Find: func(p *Profile) []Problem {
 		sensitive := p.ByClass[ClassSensitive]
 		if len(sensitive) == 0 || p.Approved || p.Platform {

@@ -93,43 +93,6 @@ func TestAdmissionPolicies(t *testing.T) {
 			return err
 		})
 	})
-	t.Run("patch-unknown-field", func(t *testing.T) {
-		t.Parallel()
-		if !testenv.MutatingPolicies.There(t) {
-			return
-		}
-		const name = "patch-e2e"
-		w.Namespace(t, name)
-		policies, bindings := w.Kube.AdmissionregistrationV1().MutatingAdmissionPolicies(), w.Kube.AdmissionregistrationV1().MutatingAdmissionPolicyBindings()
-		_, err := policies.Create(t.Context(), &admissionv1.MutatingAdmissionPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: admissionv1.MutatingAdmissionPolicySpec{
-				FailurePolicy: new(admissionv1.Ignore), ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
-				MatchConstraints: &admissionv1.MatchResources{
-					NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}},
-					ResourceRules:     []admissionv1.NamedRuleWithOperations{{RuleWithOperations: testenv.Rule("", "configmaps")}},
-				},
-				Mutations: []admissionv1.Mutation{{
-					PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: `[JSONPatch{op: "add", path: "/spec", value: "x"}]`},
-				}},
-			},
-		}, metav1.CreateOptions{})
-		testenv.Must(t, err)
-		t.Cleanup(func() { _ = policies.Delete(context.Background(), name, metav1.DeleteOptions{}) })
-		_, err = bindings.Create(t.Context(), &admissionv1.MutatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
-		}, metav1.CreateOptions{})
-		testenv.Must(t, err)
-		t.Cleanup(func() { _ = bindings.Delete(context.Background(), name, metav1.DeleteOptions{}) })
-		testenv.Eventually(t, func() error { return w.Refused(t, name, "strict decoding error") }) // though it fails open
-		scraper.AwaitFinding("patch-unknown-field", "warning", testenv.Identity("mutatingpolicy", name, name))
-		testenv.Must(t, bindings.Delete(t.Context(), name, metav1.DeleteOptions{}))
-		scraper.AwaitNoFinding("patch-unknown-field", testenv.Identity("mutatingpolicy", name, name))
-		testenv.Eventually(t, func() error {
-			_, err := w.CreateConfigMap(t, name)
-			return err
-		})
-	})
 	t.Run("resource-names-gap", func(t *testing.T) {
 		t.Parallel()
 		name := w.policy(t, "names-e2e", func(p *admissionv1.ValidatingAdmissionPolicy) {
