@@ -8,12 +8,11 @@ import (
 )
 
 var backendUnreachable = &Check{
-	Name:      "backend-unreachable",
-	Summary:   "The probe finds that a backend refuses connections, or that there is no way to it.",
-	Severity:  Warning,
-	Alerts:    map[Severity]string{Warning: "WebhookBackendUnreachable"},
-	For:       15 * time.Minute,
-	ReadsTime: true,
+	Name:     "backend-unreachable",
+	Summary:  "The probe finds that a backend refuses connections, or that there is no way to it.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookBackendUnreachable"},
+	For:      15 * time.Minute,
 	Find: func(p *Profile) []Problem {
 		probe := p.Snapshot.Probes[p.Ref]
 		if probe.Answer != inventory.AnswerUnreachable {

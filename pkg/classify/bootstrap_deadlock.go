@@ -3,7 +3,6 @@ package classify
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
@@ -63,7 +62,6 @@ func findDeadlocks(w *work, m *admission.Matcher, profiles []Profile) {
 	for i, d := range g.Deadlocks() {
 		if d != nil {
 			blocking[i].Deadlock = &Deadlock{d, steps(d)}
-			d.Waits = nil // of other webhooks, which later Reports need not keep
 		}
 	}
 	if err := g.Err(); err != nil {
@@ -123,8 +121,6 @@ func unlessExempt(w start.Wait) string {
 	}
 	return unless(w.Webhook, []string{w.Unless})
 }
-
-func (d *Deadlock) equal(o *Deadlock) bool { return d == o || reflect.DeepEqual(d, o) }
 
 // others counts the webhooks that the steps do not name.
 func (d *Deadlock) others() string {

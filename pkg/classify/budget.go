@@ -368,14 +368,6 @@ func (p *Policy) costedResources() []inventory.Resource {
 	return out
 }
 
-// isCounted reports whether the webhook counts in the cost of some resource.
-func (p *Policy) isCounted(f *Facts) bool {
-	return f.Type != inventory.Conversion && slices.ContainsFunc(p.costedResources(), func(r inventory.Resource) bool {
-		_, matches := find(f.Matched, r)
-		return matches
-	})
-}
-
 // findCosts computes what the critical resources cost, and adds each exceeded
 // budget of the Policy to the webhooks of the chain.
 func (p *Policy) findCosts(w *work, m *admission.Matcher, profiles []Profile) []Cost {

@@ -8,12 +8,11 @@ import (
 )
 
 var caBundleExpiring = &Check{
-	Name:      "ca-bundle-expiring",
-	Summary:   "The last valid CA of a webhook's CA bundle expires within 30 days.",
-	Severity:  Warning,
-	Alerts:    map[Severity]string{Warning: "WebhookCaBundleExpiring"},
-	For:       time.Hour,
-	ReadsTime: true,
+	Name:     "ca-bundle-expiring",
+	Summary:  "The last valid CA of a webhook's CA bundle expires within 30 days.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookCaBundleExpiring"},
+	For:      time.Hour,
 	Find: func(p *Profile) []Problem {
 		a, taken := p.Webhook.Backend.Authority, p.Snapshot.Taken
 		if a == nil {

@@ -15,7 +15,6 @@ var caBundleInvalid = &Check{
 	NonCriticalAlert: "WebhookCaBundleInvalidNonCritical",
 	ConversionAlert:  "WebhookConversionCaBundleInvalid",
 	For:              5 * time.Minute,
-	ReadsTime:        true,
 	Find: func(p *Profile) []Problem {
 		a := p.Webhook.Backend.Authority
 		if a == nil || a.Placeholder || a.TooLarge || a.Blanked || anyValid(a, p.Snapshot.Taken) {

@@ -9,13 +9,12 @@ import (
 )
 
 var caBundleMissing = &Check{
-	Name:      "ca-bundle-missing",
-	Summary:   "A webhook in the cluster has no CA bundle: the API server trusts public CAs alone.",
-	Severity:  Warning,
-	Alerts:    map[Severity]string{Warning: "WebhookCaBundleMissing"},
-	For:       5 * time.Minute,
-	ReadsTime: true,
-	Find:      findMissingBundle,
+	Name:     "ca-bundle-missing",
+	Summary:  "A webhook in the cluster has no CA bundle: the API server trusts public CAs alone.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookCaBundleMissing"},
+	For:      5 * time.Minute,
+	Find:     findMissingBundle,
 }
 
 // findMissingBundle looks at objects of a cluster alone: the bundle of a manifest

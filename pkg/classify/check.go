@@ -79,9 +79,6 @@ type Check struct {
 	ConversionAlert string
 	// For is how long a finding lasts before its alert fires.
 	For time.Duration
-	// ReadsTime says that the findings change with Snapshot.Taken or with the probes,
-	// though nothing else does.
-	ReadsTime bool
 	// Find returns what is wrong with the webhook of the Profile: at most one
 	// Problem, or one per resource where Problem.Resource is set. Nil where the check
 	// is about admission policies alone.
@@ -113,8 +110,7 @@ type Problem struct {
 }
 
 // Finding is a Problem with the check that found it and the webhook that has it.
-// It is never written to once a Report has it: Reports share those that did not
-// change.
+// It is never written to once a Report has it.
 type Finding struct {
 	Check        *Check
 	Webhook      inventory.Ref

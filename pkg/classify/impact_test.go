@@ -48,7 +48,7 @@ func (c *askedContext) Err() error {
 // TestImpactGrowth: four times the webhooks that are down cost about four times the
 // steps, and for what is reported of each, the memory, whatever their shape.
 func TestImpactGrowth(t *testing.T) {
-	const n, times, most = 150, 4, 6
+	const n, times, most = 60, 4, 6
 	effort := func(name string, n int) (asked, bytes int) {
 		r := reportOn(t, classify.CrowdSnapshot(name, n))
 		ctx := &askedContext{Context: t.Context()}
@@ -83,7 +83,7 @@ func TestImpactGrowth(t *testing.T) {
 // TestRegistrationsGrowth: to compare four times the webhooks, all of them edited, or all
 // gone, takes about four times the memory for each that is reported, whatever their shape.
 func TestRegistrationsGrowth(t *testing.T) {
-	const n, times, most = 40, 4, 6
+	const n, times, most = 30, 4, 6
 	effort := func(before, after *inventory.Snapshot) int {
 		was := admission.New(before)
 		now := was.Next(after)
@@ -134,37 +134,33 @@ func TestRegistrationsGrowth(t *testing.T) {
 // many as it keeps.
 func TestHistoryGrowth(t *testing.T) {
 	const full, all = 210, 420
-	for _, edit := range []string{"names", "Services"} {
-		t.Run(edit, func(t *testing.T) {
-			var h impact.History
-			var before *classify.Report
-			var lengths map[string]int
-			var heap uint64
-			classify.Sequence(t, edit, all, func(n int, r *classify.Report) {
-				h.Observe(t.Context(), before, r)
-				if before = r; n == full {
-					lengths, heap = classify.LengthsIn(&h), classify.HeapInUse()
-				}
-			})
-			if now := classify.HeapInUse(); now > heap+heap/4 {
-				t.Errorf("after %d Snapshots the heap has %d kB, after %d it had %d", all, now>>10, full, heap>>10)
-			}
-			for path, now := range classify.LengthsIn(&h) {
-				if was := lengths[path]; now > was+was/4+10 {
-					t.Errorf("after %d Snapshots %s has %d elements, after %d it had %d", all, path, now, full, was)
-				}
-			}
-			if h.Last() != all-1 {
-				t.Errorf("%d changes are recorded, want %d", h.Last(), all-1)
-			}
-		})
+	var h impact.History
+	var before *classify.Report
+	var lengths map[string]int
+	var heap uint64
+	classify.Sequence(t, "webhooks", all, func(n int, r *classify.Report) {
+		h.Observe(t.Context(), before, r)
+		if before = r; n == full {
+			lengths, heap = classify.LengthsIn(&h), classify.HeapInUse()
+		}
+	})
+	if now := classify.HeapInUse(); now > heap+heap/4 {
+		t.Errorf("after %d Snapshots the heap has %d kB, after %d it had %d", all, now>>10, full, heap>>10)
+	}
+	for path, now := range classify.LengthsIn(&h) {
+		if was := lengths[path]; now > was+was/4+10 {
+			t.Errorf("after %d Snapshots %s has %d elements, after %d it had %d", all, path, now, full, was)
+		}
+	}
+	if h.Last() != all-1 {
+		t.Errorf("%d changes are recorded, want %d", h.Last(), all-1)
 	}
 }
 
 // TestImpactEndsAnywhere: wherever its context ends, a comparison returns an error and
 // nothing else.
 func TestImpactEndsAnywhere(t *testing.T) {
-	const n, points = 60, 30
+	const n, points = 30, 15
 	for _, name := range classify.Crowds() {
 		r := reportOn(t, classify.CrowdSnapshot(name, n))
 		c := allDown(r.Snapshot)

@@ -2,7 +2,6 @@ package classify
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -50,10 +49,6 @@ type RefusedAtInstall struct {
 	// Unless are the namespaces whose labels, which are not known, may exempt all of it;
 	// none where something is certainly refused.
 	Unless []string
-}
-
-func (o *RefusedAtInstall) equal(other *RefusedAtInstall) bool {
-	return o == other || reflect.DeepEqual(o, other)
 }
 
 // refused names the objects.

@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"cmp"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -20,15 +22,15 @@ type matchClass struct {
 	controlPlaneKnown bool
 }
 
-// deriver derives what is known of webhooks one by one. What is known of their
-// matchClasses depends on nothing that changes without Resources or Others of
-// inventory.Changes.
+// deriver derives what is known of webhooks one by one.
 type deriver struct {
 	work     *work
 	policy   *Policy
 	matcher  *admission.Matcher
 	snapshot *inventory.Snapshot
-	known    map[string]*matchClass
+	// known are the matchClasses by their matchKeys, and before those of the Snapshot
+	// before, where they hold.
+	known, before map[string]*matchClass
 
 	// classes are those of the resources that the Policy lists.
 	classes map[inventory.Resource][]Class
@@ -45,13 +47,13 @@ type deriver struct {
 	prepared     bool
 }
 
-func (p *Policy) deriver(w *work, m *admission.Matcher, known map[string]*matchClass) *deriver {
+func (p *Policy) deriver(w *work, m *admission.Matcher) *deriver {
 	d := &deriver{
 		work:               w,
 		policy:             p,
 		matcher:            m,
 		snapshot:           m.Snapshot,
-		known:              known,
+		known:              map[string]*matchClass{},
 		classes:            map[inventory.Resource][]Class{},
 		groups:             map[string]bool{},
 		grouped:            map[*admission.MatchedResource]map[Class][]inventory.Resource{},
@@ -85,14 +87,14 @@ func (d *deriver) classOf(w *inventory.Webhook, key string) *matchClass {
 		matched := d.matcher.MatchedResources(w)
 		return &matchClass{matched: matched, byClass: d.groupByClass(matched)}
 	}
-	class, known := d.known[key]
-	if !known {
+	class := cmp.Or(d.known[key], d.before[key])
+	if class == nil {
 		d.prepare()
 		class = &matchClass{matched: d.matcher.MatchedResources(w), unused: d.matcher.UnusedRules(&w.Registration)}
 		class.byClass = d.byClass(class.matched)
 		class.runLevelZero = d.matchedOnZero(class, w)
-		d.known[key] = class
 	}
+	d.known[key] = class
 	return class
 }
 

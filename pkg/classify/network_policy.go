@@ -13,7 +13,7 @@ var networkPolicy = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		// A node reaches the Pods on it whatever the policies say.
-		if p.Platform || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 {
+		if p.Platform || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 || len(p.Snapshot.NetworkPolicies) == 0 {
 			return nil
 		}
 		for _, w := range BehindWebhook(p) {

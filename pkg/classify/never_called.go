@@ -8,11 +8,10 @@ import (
 )
 
 var neverCalled = &Check{
-	Name:      "never-called",
-	Summary:   "No API server called a webhook for a week, as a Prometheus that scrapes them knows.",
-	Severity:  Info,
-	ReadsTime: true,
-	Find:      findNeverCalled,
+	Name:     "never-called",
+	Summary:  "No API server called a webhook for a week, as a Prometheus that scrapes them knows.",
+	Severity: Info,
+	Find:     findNeverCalled,
 }
 
 // neverCalledSpan is how long a webhook must not be called to count as never

@@ -29,10 +29,6 @@ func (o Others) String() string {
 	return sentence(names, more)
 }
 
-func (o Others) equal(other Others) bool {
-	return o.Total == other.Total && o.AtLeast == other.AtLeast && slices.Equal(o.First, other.First)
-}
-
 // without returns the configurations of a sorted list but the one, each once.
 func without(sorted []string, self string) Others {
 	o := Others{Total: len(sorted)}

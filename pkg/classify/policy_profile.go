@@ -74,25 +74,18 @@ func (e *Evaluator) policyProfiles(w *work, r *Report) []PolicyProfile {
 	return out
 }
 
-// findOfPolicies returns what the checks find of the admission policies: what the last
-// Report says where nothing changed of which they read anything.
-func (e *Evaluator) findOfPolicies(w *work, r, last *Report) []*Finding {
-	s := r.Snapshot
-	if last != nil && slices.Equal(s.Policies, last.Snapshot.Policies) && slices.Equal(s.Unbound, last.Snapshot.Unbound) {
-		return last.ofPolicies
-	}
-	var out []*Finding
+// findOfPolicies runs the checks of admission policies.
+func (e *Evaluator) findOfPolicies(w *work, r *Report) {
 	for _, p := range e.policyProfiles(w, r) {
 		for _, check := range Checks {
 			if !w.step() {
-				return nil
+				return
 			}
 			if check.FindPolicy != nil {
-				out = appendFindings(out, check, &p.Registration, check.FindPolicy(&p))
+				r.Findings = appendFindings(r.Findings, check, &p.Registration, check.FindPolicy(&p))
 			}
 		}
 	}
-	return out
 }
 
 // deleteBindings is the command that ends what a policy does by the bindings.

@@ -1,8 +1,6 @@
 package classify
 
 import (
-	"slices"
-
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -20,7 +18,7 @@ type Profile struct {
 }
 
 // Facts are what is derived of a webhook before checks run on it. They are never
-// written to once a Report has them: Reports share those that did not change.
+// written to once a Report has them.
 type Facts struct {
 	*inventory.Webhook
 	// Matched are all resources that the webhook is called for.
@@ -74,8 +72,6 @@ type Facts struct {
 
 	// matchKey is the same for webhooks that are called for the same requests.
 	matchKey string
-	// findings are those of the checks that do not read the time.
-	findings []*Finding
 }
 
 // derive fills in what is known of the webhook alone.
@@ -93,25 +89,4 @@ func (d *deriver) derive(f *Facts, w *inventory.Webhook) {
 	f.ThirdParty = !d.platformNamespaces.match(w.Backend.Namespace())
 	f.Threshold = d.policy.threshold(f)
 	f.State = d.snapshot.State(w.Backend)
-}
-
-// amongOthers are facts with what was derived together with other webhooks alone;
-// nil has none.
-func amongOthers(f *Facts) Facts {
-	if f == nil {
-		return Facts{}
-	}
-	return Facts{Deadlock: f.Deadlock, SameName: f.SameName, UnmatchedVersions: f.UnmatchedVersions, UnmatchedSubresources: f.UnmatchedSubresources, Reinvoked: f.Reinvoked, Excesses: f.Excesses, RefusedAtInstall: f.RefusedAtInstall}
-}
-
-// sameAmongOthers reports whether what was derived together with other webhooks is
-// the same.
-func (f *Facts) sameAmongOthers(o *Facts) bool {
-	return f.Deadlock.equal(o.Deadlock) &&
-		f.SameName.equal(o.SameName) &&
-		slices.Equal(f.UnmatchedVersions, o.UnmatchedVersions) &&
-		slices.Equal(f.UnmatchedSubresources, o.UnmatchedSubresources) &&
-		f.Reinvoked.equal(o.Reinvoked) &&
-		f.RefusedAtInstall.equal(o.RefusedAtInstall) &&
-		slices.Equal(f.Excesses, o.Excesses)
 }

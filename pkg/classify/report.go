@@ -29,8 +29,6 @@ type Report struct {
 	// operator.Tracker, which keeps their history; otherwise there are none.
 	Conditions []metav1.Condition
 
-	// ofPolicies are the findings on admission policies, before acknowledgements.
-	ofPolicies []*Finding
 	// evaluation is the same for all copies of a Report.
 	evaluation *evaluation
 }

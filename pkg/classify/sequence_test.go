@@ -17,39 +17,25 @@ import (
 )
 
 // edits are what changes in a cluster again and again, so that the n-th Snapshot has
-// what none before had.
+// what none before had: of webhooks, beside which all that is remembered holds, and of
+// what is around them.
 var edits = map[string]func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int){
-	"expressions": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
+	"webhooks": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
+		w.Name = fmt.Sprintf("revision-%d.example.com", n)
 		w.MatchConditions[0].Expression = fmt.Sprintf("request.name != 'revision-%d'", n)
-	},
-	"selectors": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
 		w.NamespaceSelector = byName("NotIn", team(n))
 		w.ObjectSelector = byName("NotIn", team(n))
-	},
-	"CA bundles": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
 		w.ClientConfig.CABundle = fmt.Appendf(nil, "# revision %d", n)
-	},
-	"names": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
-		w.Name = fmt.Sprintf("revision-%d.example.com", n)
-	},
-	"rules": func(_ *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
 		w.Rules = append(w.Rules, kubetest.Rule(team(n)+".example.com", "widgets", admissionv1.Create))
 	},
-	"policies": func(o *inventory.Objects, _ *admissionv1.ValidatingWebhook, n int) {
+	"what is around": func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
 		addPolicy(o, team(n), fmt.Sprintf("request.name != 'revision-%d'", n))
-	},
-	"CRDs": func(o *inventory.Objects, _ *admissionv1.ValidatingWebhook, n int) {
 		o.CRDs = append(slices.Clone(o.CRDs), kubetest.CRD(team(n)+".example.com", "widgets", "v1", "v2"))
-	},
-	"namespaces": func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
 		o.Namespaces = slices.Clone(o.Namespaces)
 		addNamespace(o, team(n), map[string]string{"revision": team(n)})
-		w.ClientConfig.Service.Namespace = team(n)
-	},
-	"Services": func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int) {
 		o.Services, o.EndpointSlices, o.Pods = slices.Clone(o.Services), slices.Clone(o.EndpointSlices), slices.Clone(o.Pods)
-		addBackend(o, team(0), fmt.Sprintf("revision-%d", n))
-		w.ClientConfig.Service.Name = fmt.Sprintf("revision-%d", n)
+		addBackend(o, team(n), fmt.Sprintf("revision-%d", n))
+		w.ClientConfig.Service.Namespace, w.ClientConfig.Service.Name = team(n), fmt.Sprintf("revision-%d", n)
 	},
 }
 

@@ -8,13 +8,12 @@ import (
 )
 
 var servingCertificate = &Check{
-	Name:      "serving-certificate",
-	Summary:   "The probe finds a certificate that the API server refuses, or will soon, or none.",
-	Severity:  Warning,
-	Alerts:    map[Severity]string{Warning: "WebhookServingCertificate"},
-	For:       15 * time.Minute,
-	ReadsTime: true,
-	Find:      findServingCertificate,
+	Name:     "serving-certificate",
+	Summary:  "The probe finds a certificate that the API server refuses, or will soon, or none.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookServingCertificate"},
+	For:      15 * time.Minute,
+	Find:     findServingCertificate,
 }
 
 func findServingCertificate(p *Profile) []Problem {

@@ -2,8 +2,8 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -68,18 +68,22 @@ func BenchmarkTypical(b *testing.B) {
 	}
 }
 
-// What the next evaluation costs once the backends of 500 of 5,000 webhooks have been
-// dialed again, in vain.
-func BenchmarkUnreachable500(b *testing.B) {
-	s, evaluator := typical(5000), NewEvaluator(DefaultPolicy())
-	matcher := admission.New(s)
-	b.ReportAllocs()
-	for n := 0; b.Loop(); n++ {
-		probes := map[inventory.Ref]inventory.Probe{}
-		for _, w := range s.Webhooks[:500] {
-			probes[w.Ref] = inventory.Probe{At: s.Taken.Add(time.Duration(n) * time.Minute), Answer: inventory.AnswerUnreachable, Error: "connection refused"}
-		}
-		matcher = matcher.WithProbes(probes)
-		must.Get(evaluator.Evaluate(b.Context(), matcher))(b)
+// BenchmarkChange is what the evaluation costs that follows the edit of one webhook.
+func BenchmarkChange(b *testing.B) {
+	for _, n := range []int{500, 5000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			objects, evaluator := typicalObjects(n), NewEvaluator(DefaultPolicy())
+			var builder inventory.Builder
+			var matcher *admission.Matcher
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				edited := objects.Validating[i%n].DeepCopy()
+				edited.Webhooks[0].TimeoutSeconds = new(int32(1 + i%10))
+				objects.Validating = slices.Clone(objects.Validating)
+				objects.Validating[i%n] = edited
+				matcher = matcher.Next(builder.Snapshot(objects, taken))
+				must.Get(evaluator.Evaluate(b.Context(), matcher))(b)
+			}
+		})
 	}
 }

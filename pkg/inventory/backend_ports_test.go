@@ -49,43 +49,6 @@ func TestPortOfTwoProtocols(t *testing.T) {
 	}
 }
 
-// TestBackendChanges: what the State of a backend depends on counts, and so do the Services
-// of its namespace; another Service does not.
-func TestBackendChanges(t *testing.T) {
-	service := func(name string) *corev1.Service {
-		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}, Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.7", Ports: []corev1.ServicePort{{Port: 443}}}}
-	}
-	was := Objects{Services: []*corev1.Service{service("policy")}, EndpointSlices: []*discoveryv1.EndpointSlice{kubetest.EndpointSlice("policy", "policy", "10.0.0.1")}}
-	was.ServicesKnown.All = true
-	backend := Backend{Kind: BackendService, Service: ServiceRef{Key: Key{"policy", "policy"}, Port: 443}}
-	for name, test := range map[string]struct {
-		change func(*Objects)
-		same   bool
-	}{
-		"nothing":            {func(*Objects) {}, true},
-		"another Service":    {func(o *Objects) { o.Services = append(o.Services, service("mesh")) }, true},
-		"the endpoints":      {func(o *Objects) { o.EndpointSlices = nil }, false},
-		"what is known":      {func(o *Objects) { o.EndpointSlices, o.EndpointsKnown.All = nil, true }, false},
-		"the Service":        {func(o *Objects) { o.Services = nil }, false},
-		"the Services known": {func(o *Objects) { o.Services, o.ServicesKnown.All = nil, false }, false},
-	} {
-		builder, now := Builder{}, was
-		before := builder.Snapshot(was, time.Time{})
-		test.change(&now)
-		if got := builder.Snapshot(now, time.Time{}).BackendChangesSince(before).Same(backend, before.State(backend)); got != test.same {
-			t.Errorf("%s: same is %v, want %v", name, got, test.same)
-		}
-	}
-	without := was
-	without.EndpointSlices = nil
-	builder, known := Builder{}, without
-	before := builder.Snapshot(without, time.Time{})
-	known.EndpointsKnown.All = true
-	if builder.Snapshot(known, time.Time{}).BackendChangesSince(before).Same(backend, before.State(backend)) {
-		t.Error("the same once it is known that there are no endpoints")
-	}
-}
-
 // TestServiceWithoutPorts: only a headless Service can be without. Of another, which
 // is a part of one, the ports are not known.
 func TestServiceWithoutPorts(t *testing.T) {

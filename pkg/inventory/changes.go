@@ -6,15 +6,13 @@ import (
 	"slices"
 )
 
-// Changes says in what two Snapshots differ beside their webhooks, probes and
-// errors.
+// Changes says in what two Snapshots differ beside their webhooks, what is behind
+// those, probes and errors.
 type Changes struct {
 	// Resources says that the API server serves others, or that CRDs changed.
 	Resources bool
 	// Others says that anything else changed that matching depends on.
 	Others bool
-	// Backends says that something changed behind webhooks: Services and endpoints.
-	Backends bool
 }
 
 // ChangesSince compares the Snapshot with an earlier one of the same Builder, by the
@@ -39,7 +37,6 @@ func (s *Snapshot) ChangesSince(o *Snapshot) Changes {
 			!sameSlice(s.DisruptionBudgets, o.DisruptionBudgets) ||
 			!sameSlice(s.NetworkPolicies, o.NetworkPolicies) ||
 			!sameSlice(s.Manifests, o.Manifests),
-		Backends: !sameMap(s.Services, o.Services) || !s.ServicesKnown.same(o.ServicesKnown) || !s.EndpointsKnown.same(o.EndpointsKnown),
 	}
 }
 
@@ -47,49 +44,6 @@ func (s *Snapshot) ChangesSince(o *Snapshot) Changes {
 // and policies.
 func (s *Snapshot) SameRegistrations(o *Snapshot) bool {
 	return sameSlice(s.Webhooks, o.Webhooks) && sameSlice(s.Policies, o.Policies)
-}
-
-// BackendChanges says what changed behind webhooks between two Snapshots of one Builder.
-type BackendChanges struct {
-	before, now *Snapshot
-	// none is set where nothing changed behind any webhook.
-	none bool
-	// same are the answers so far.
-	same map[servicePort]bool
-}
-
-type servicePort struct {
-	Key
-	port int32
-}
-
-// BackendChangesSince compares the Snapshot with an earlier one.
-func (s *Snapshot) BackendChangesSince(o *Snapshot) *BackendChanges {
-	return &BackendChanges{o, s, !s.ChangesSince(o).Backends, map[servicePort]bool{}}
-}
-
-// Same reports whether nothing changed behind the backend, whose State was this in the
-// earlier Snapshot.
-func (c *BackendChanges) Same(b Backend, was BackendState) bool {
-	switch {
-	case c.none || b.Kind == BackendURL:
-		return true
-	case b.Kind == BackendAPIServer:
-		return c.now.State(b) == was && c.sameService(was.Service.Key)
-	}
-	port := servicePort{b.Service.Key, b.Service.Port}
-	same, known := c.same[port]
-	if !known {
-		same = c.now.State(b) == was && c.sameService(port.Key)
-		c.same[port] = same
-	}
-	return same
-}
-
-// sameService compares all that is read of a Service.
-func (c *BackendChanges) sameService(service Key) bool {
-	return c.now.HasServiceIn(service.Namespace) == c.before.HasServiceIn(service.Namespace) &&
-		reflect.DeepEqual(c.now.Services[service], c.before.Services[service])
 }
 
 // same compares no elements, equal does.

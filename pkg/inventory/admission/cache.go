@@ -2,73 +2,67 @@ package admission
 
 import "sync"
 
-// maxCached bounds a cache: the requests to each of ten thousand namespaces must
+// maxCached bounds a memo: the requests to each of ten thousand namespaces must
 // not add up.
 const maxCached = 10_000
 
-// resultCache holds what was computed of one Snapshot. It is safe for concurrent
-// use.
-type resultCache[Q comparable, A any] struct {
+// memo holds what was computed, for one Snapshot after another as long as that holds.
+// It is safe for concurrent use.
+type memo[Q comparable, A any] struct {
 	mu    sync.Mutex
-	known map[Q]A
-	// before is the cache of the Snapshot before, where that says the same. What is
-	// asked again moves over, and the rest is forgotten with the next Snapshot.
-	before *resultCache[Q, A]
-	// move makes what moves over that of this Snapshot, where results have caches of
-	// their own; nil where they have none.
-	move func(A) A
+	known map[Q]*remembered[A]
 }
 
-func newResultCache[Q comparable, A any]() *resultCache[Q, A] {
-	return &resultCache[Q, A]{known: map[Q]A{}}
+type remembered[A any] struct {
+	answer A
+	// used says that it was asked for since the last call of keepUsed.
+	used bool
 }
 
-// next returns the cache of the next Snapshot, about which the results hold as well.
-func (c *resultCache[Q, A]) next() *resultCache[Q, A] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.before = nil
-	return &resultCache[Q, A]{known: map[Q]A{}, before: c}
+func newMemo[Q comparable, A any]() *memo[Q, A] {
+	return &memo[Q, A]{known: map[Q]*remembered[A]{}}
 }
 
-// getOrCompute returns the cached result, or computes it. Concurrent callers may
-// both compute it: the lock is not held meanwhile, because a result may need
-// others.
-func (c *resultCache[Q, A]) getOrCompute(key Q, compute func() A) A {
-	result, ok := c.get(key)
-	if ok {
-		return result
+// getOrCompute returns the known answer, or computes it. Concurrent callers may both
+// compute it: the lock is not held meanwhile, because an answer may need others.
+func (m *memo[Q, A]) getOrCompute(key Q, compute func() A) A {
+	if answer, known := m.get(key); known {
+		return answer
 	}
-	result, ok = c.previous().get(key)
-	switch {
-	case !ok:
-		result = compute()
-	case c.move != nil:
-		result = c.move(result)
+	answer := compute()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= maxCached {
+		clear(m.known)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.known) >= maxCached {
-		clear(c.known)
-	}
-	c.known[key] = result
-	return result
+	m.known[key] = &remembered[A]{answer, true}
+	return answer
 }
 
-// previous is the cache before, nil without one.
-func (c *resultCache[Q, A]) previous() *resultCache[Q, A] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.before
+func (m *memo[Q, A]) get(key Q) (answer A, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, known := m.known[key]
+	if !known {
+		return answer, false
+	}
+	r.used = true
+	return r.answer, true
 }
 
-// get returns the result that the cache itself holds.
-func (c *resultCache[Q, A]) get(key Q) (result A, ok bool) {
-	if c == nil {
-		return result, false
+// keepUsed forgets what was not asked for since its last call, and calls each, if
+// there is one, with the rest.
+func (m *memo[Q, A]) keepUsed(each func(A)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, r := range m.known {
+		if !r.used {
+			delete(m.known, key)
+			continue
+		}
+		r.used = false
+		if each != nil {
+			each(r.answer)
+		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	result, ok = c.known[key]
-	return result, ok
 }

@@ -39,10 +39,10 @@ type index struct {
 	preferred map[string]string
 	// stored are all versions of what is stored as one.
 	stored   map[inventory.Resource][]apiVersion
-	programs *programs
-	requests *resultCache[requestKey, Request]
-	matched  *resultCache[matchFactsKey, []MatchedResource]
-	failing  *resultCache[matchFactsKey, []FailingCondition]
+	programs programs
+	requests *memo[requestKey, Request]
+	matched  *memo[matchFactsKey, []MatchedResource]
+	failing  *memo[matchFactsKey, []FailingCondition]
 }
 
 // target is a served resource in all its versions.
@@ -106,14 +106,15 @@ func (g *groupEntries) each(resources []string, visit func(*entry)) {
 	}
 }
 
-func newIndex(s *inventory.Snapshot, p *programs) *index {
+func newIndex(s *inventory.Snapshot, p programs) *index {
 	x := (&index{
 		groups: map[string]*groupEntries{},
 		at:     map[inventory.Resource]int{},
 		stored: map[inventory.Resource][]apiVersion{},
 
-		kinds: map[Kind]apiVersion{},
-	}).withoutCaches(p)
+		kinds:    map[Kind]apiVersion{},
+		programs: p,
+	}).withoutMemos()
 	exempt := NeverSent(s, inventory.Ref{Type: inventory.Validating})
 	byStorage := map[inventory.Resource][]int{}
 	for _, served := range s.Served {
@@ -154,26 +155,25 @@ func newIndex(s *inventory.Snapshot, p *programs) *index {
 	return x
 }
 
-// withoutCaches returns the index with empty caches: cached results depend on the
-// namespaces. It takes over the programs, which depend on nothing.
-func (x *index) withoutCaches(p *programs) *index {
+// withoutMemos returns the index with empty memos, for answers depend on the
+// namespaces. It shares the programs, which depend on nothing.
+func (x *index) withoutMemos() *index {
 	out := *x
-	out.programs = p
-	out.requests = newResultCache[requestKey, Request]()
-	out.matched = newResultCache[matchFactsKey, []MatchedResource]()
-	out.failing = newResultCache[matchFactsKey, []FailingCondition]()
+	out.requests = newMemo[requestKey, Request]()
+	out.matched = newMemo[matchFactsKey, []MatchedResource]()
+	out.failing = newMemo[matchFactsKey, []FailingCondition]()
 	return &out
 }
 
-// withCaches returns the index of the next Snapshot with what its caches hold.
-func (x *index) withCaches() *index {
-	out := *x
-	out.programs = x.programs.next()
-	out.requests = x.requests.next()
-	out.requests.move = func(r Request) Request { return r.next(out.programs) }
-	out.matched = x.matched.next()
-	out.failing = x.failing.next()
-	return &out
+// keepUsed forgets what was not asked for since its last call.
+func (x *index) keepUsed() {
+	x.programs.keepUsed(func(p *program) { p.outcomes.keepUsed(nil) })
+	x.requests.keepUsed(func(r Request) {
+		r.cached.outcomes.keepUsed(nil)
+		r.cached.activations.keepUsed(nil)
+	})
+	x.matched.keepUsed(nil)
+	x.failing.keepUsed(nil)
 }
 
 // versions are all versions of all served resources, and those that CRDs

@@ -97,12 +97,12 @@ func conditionsKey(w *inventory.Webhook) string {
 
 // conditionCache holds what was computed for one request.
 type conditionCache struct {
-	programs *programs
+	programs programs
 	// outcomes are those of expressions that read what is known of the object.
-	outcomes *resultCache[expressionOn, outcome]
+	outcomes *memo[expressionOn, outcome]
 	// activations are what expressions read of the request: to make one takes longer
 	// than to evaluate most expressions.
-	activations *resultCache[stage, activation]
+	activations *memo[stage, activation]
 }
 
 // activation is the variables of a request, as far as they are known.
@@ -117,13 +117,8 @@ type expressionOn struct {
 	stage
 }
 
-func newConditionCache(p *programs) *conditionCache {
-	return &conditionCache{p, newResultCache[expressionOn, outcome](), newResultCache[stage, activation]()}
-}
-
-// next returns that of the same request on the next Snapshot.
-func (c *conditionCache) next(p *programs) *conditionCache {
-	return &conditionCache{p, c.outcomes.next(), c.activations.next()}
+func newConditionCache(p programs) *conditionCache {
+	return &conditionCache{p, newMemo[expressionOn, outcome](), newMemo[stage, activation]()}
 }
 
 func (c *conditionCache) outcome(r Request, at stage, expression string) outcome {
@@ -142,10 +137,9 @@ func (c *conditionCache) activation(r Request, at stage) activation {
 	})
 }
 
-// programs are compiled expressions.
-type programs struct {
-	known *resultCache[sourceText, *program]
-}
+// programs are compiled expressions. What one is compiled to, and what it says of a
+// request of which it reads no object, depends on no Snapshot.
+type programs struct{ *memo[sourceText, *program] }
 
 // sourceText is an expression, of a policy or of a webhook.
 type sourceText struct {
@@ -153,34 +147,18 @@ type sourceText struct {
 	ofPolicy   bool
 }
 
-func newPrograms() *programs { return &programs{newResultCache[sourceText, *program]()} }
+func newPrograms() programs { return programs{newMemo[sourceText, *program]()} }
 
-// next returns those of the next Snapshot: what an expression is compiled to, and what
-// it says of a request of which it reads no object, depend on nothing else.
-func (p *programs) next() *programs {
-	next := &programs{p.known.next()}
-	next.known.move = (*program).next
-	return next
+func (p programs) of(text sourceText) *program {
+	return p.getOrCompute(text, func() *program { return compile(text) })
 }
 
-func (p *programs) of(text sourceText) *program {
-	return p.known.getOrCompute(text, func() *program {
-		return &program{compiled: compile(text), outcomes: newResultCache[readKey, outcome]()}
-	})
-}
-
-// program is a compiled expression with its outcomes, by what it reads.
+// program is a compiled expression, or why it is none.
 type program struct {
-	*compiled
-	outcomes *resultCache[readKey, outcome]
-}
-
-func (p *program) next() *program { return &program{p.compiled, p.outcomes.next()} }
-
-// compiled is a compiled expression, or why it is none.
-type compiled struct {
-	reads reads
-	low   cel.Program
+	// outcomes are by what it reads.
+	outcomes *memo[readKey, outcome]
+	reads    reads
+	low      cel.Program
 	// full and authorized are the same with other limits: few expressions need one, and
 	// each takes as long to make as hundreds of evaluations.
 	full, authorized func() (cel.Program, error)
@@ -192,22 +170,22 @@ type compiled struct {
 	err        error
 }
 
-func compile(text sourceText) *compiled {
+func compile(text sourceText) *program {
 	env, err := conditionEnv()
 	if text.ofPolicy {
 		env, err = policyEnv()
 	}
 	if err != nil {
-		return &compiled{err: err}
+		return &program{outcomes: newMemo[readKey, outcome](), err: err}
 	}
 	ast, issues := env.Compile(text.expression)
 	if issues.Err() != nil {
-		return &compiled{err: issue(issues)}
+		return &program{outcomes: newMemo[readKey, outcome](), err: issue(issues)}
 	}
 	if !ast.OutputType().IsExactType(cel.BoolType) {
-		return &compiled{err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
+		return &program{outcomes: newMemo[readKey, outcome](), err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
 	}
-	p := &compiled{reads: readsOf(ast), authorizes: asksAuthorizer(ast)}
+	p := &program{outcomes: newMemo[readKey, outcome](), reads: readsOf(ast), authorizes: asksAuthorizer(ast)}
 	p.full = sync.OnceValues(func() (cel.Program, error) { return newProgram(env, ast, maxCost) })
 	p.authorized = sync.OnceValues(func() (cel.Program, error) { return newProgram(env, ast, authorizedCost) })
 	p.low, p.err = newProgram(env, ast, lowCost)
@@ -255,7 +233,7 @@ func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {
 }
 
 // run evaluates the expression as far as the request is known.
-func (p *compiled) run(r Request, at stage) outcome {
+func (p *program) run(r Request, at stage) outcome {
 	if p.err != nil {
 		return outcome{Match: Maybe, doubt: "does not compile: " + p.err.Error()}
 	}
@@ -280,7 +258,7 @@ func (p *compiled) run(r Request, at stage) outcome {
 }
 
 // runAtLength is run with another limit.
-func (p *compiled) runAtLength(program func() (cel.Program, error), limit uint64, vars activation) outcome {
+func (p *program) runAtLength(program func() (cel.Program, error), limit uint64, vars activation) outcome {
 	run, err := program()
 	if err != nil {
 		return outcome{Match: Maybe, doubt: err.Error()}
@@ -303,7 +281,7 @@ func eval(run cel.Program, limit uint64, vars activation) (out outcome, exceeded
 
 // tooLong says why an expression was not followed to its end. The API server
 // counts each question to its authorizer as more than we follow.
-func (p *compiled) tooLong() string {
+func (p *program) tooLong() string {
 	if p.authorizes {
 		return "asks the authorizer what the user may do, which is not known here"
 	}

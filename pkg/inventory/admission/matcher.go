@@ -33,19 +33,19 @@ func (m *Matcher) WithProbes(probes map[inventory.Ref]inventory.Probe) *Matcher 
 }
 
 // Next returns the Matcher of the Snapshot that follows that of m. It takes over
-// what depends on nothing that changed between the two, nothing from nil.
+// what depends on nothing that changed between the two and was asked for since the
+// last call, nothing from nil. Both may be used on.
 func (m *Matcher) Next(s *inventory.Snapshot) *Matcher {
 	if m == nil {
 		return New(s)
 	}
-	var next *index
+	m.index.keepUsed()
+	next := &Matcher{Snapshot: s, index: m.index}
 	switch changes := s.ChangesSince(m.Snapshot); {
 	case changes.Resources:
-		next = newIndex(s, m.index.programs.next())
+		next.index = newIndex(s, m.index.programs)
 	case changes.Others:
-		next = m.index.withoutCaches(m.index.programs.next())
-	default:
-		next = m.index.withCaches()
+		next.index = m.index.withoutMemos()
 	}
-	return &Matcher{Snapshot: s, index: next}
+	return next
 }

@@ -89,15 +89,6 @@ type requestContext struct {
 	cached      *conditionCache
 }
 
-// next returns the Request of the next Snapshot, with the outcomes that are asked for
-// again.
-func (r Request) next(p *programs) Request {
-	context := *r.requestContext
-	context.cached = context.cached.next(p)
-	r.requestContext = &context
-	return r
-}
-
 // apiVersion is a version of a resource with its kind.
 type apiVersion struct {
 	inventory.Resource
