@@ -70,7 +70,7 @@ type Writer struct {
 	now    func() time.Time
 	wakeup chan struct{}
 
-	events       eventQueue
+	events       findingEvents
 	changes      changeEvents
 	statuses     map[string]*status
 	policyReport policyReport
@@ -114,7 +114,7 @@ func newWriter(c clients, o Options, now func() time.Time) *Writer {
 		clients:  c,
 		now:      now,
 		wakeup:   make(chan struct{}, 1),
-		events:   newEventQueue(),
+		events:   newFindingEvents(),
 		changes:  newChangeEvents(o.History),
 		statuses: map[string]*status{},
 
@@ -226,8 +226,7 @@ func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 		}
 		w.events.begin(found.Items)
 	}
-	w.events.add(report)
-	tried, err := w.events.flush(ctx, events.Create, w.now())
+	tried, err := w.events.flush(ctx, events.Create, report, w.now())
 	if err == nil { // what blocks one blocks them all
 		var more bool
 		more, err = w.changes.flush(ctx, events.Create, w.now())
@@ -240,7 +239,7 @@ func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 
 // standBy follows the replica that writes.
 func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
-	w.events = newEventQueue()
+	w.events = newFindingEvents()
 	w.changes.skip()
 	clear(w.statuses)
 	w.policyReport = newPolicyReport()

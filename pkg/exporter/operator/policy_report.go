@@ -3,7 +3,6 @@ package operator
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -50,7 +49,7 @@ const (
 // many as the bounds allow. What is left out is stated in the last one.
 func results(r *classify.Report) ([]any, error) {
 	out, size := []any{}, 0
-	uids := uidsOf(slices.Values(r.Findings[:min(maxResults, len(r.Findings))]), r)
+	uids := uidsOf(r.Findings[:min(maxResults, len(r.Findings))], r)
 	for i, f := range r.Findings {
 		text, err := json.Marshal(resultOf(f, uids[f.Webhook]))
 		if err != nil {

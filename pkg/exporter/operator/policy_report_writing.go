@@ -12,9 +12,9 @@ import (
 
 // policyReport is what this replica knows of the policy report since it writes.
 type policyReport struct {
-	// content is what was last written for the findings.
-	content  map[string]any
-	findings []*classify.Finding
+	// content is what was last written for the report.
+	content map[string]any
+	report  *classify.Report
 	// unserved is when it was last reported that the API is not served.
 	unserved time.Time
 	writeSchedule
@@ -24,7 +24,7 @@ func newPolicyReport() policyReport { return policyReport{writeSchedule: newWrit
 
 // differs reports whether the findings may not be those that were last written.
 func (p *policyReport) differs(r *classify.Report) bool {
-	return p.content == nil || !sameFindings(p.findings, r.Findings)
+	return p.content == nil || !r.SameAs(p.report)
 }
 
 // writePolicyReport writes the findings as a policy report, if one is wanted.
@@ -60,7 +60,7 @@ func (w *Writer) applyPolicyReport(ctx context.Context, t target, r *classify.Re
 	content := map[string]any{"results": list, "summary": summary(r)}
 	maps.Copy(content, t.content)
 	if reflect.DeepEqual(p.content, content) && !p.old(w.now()) {
-		p.findings = r.Findings
+		p.report = r
 		return nil
 	}
 	object := t.object(content)
@@ -75,7 +75,7 @@ func (w *Writer) applyPolicyReport(ctx context.Context, t target, r *classify.Re
 	case err != nil:
 		return fmt.Errorf("writing %s %s: %w", t.kind, t.name, err)
 	}
-	p.content, p.findings, p.at = content, r.Findings, w.now()
+	p.content, p.report, p.at = content, r, w.now()
 	return nil
 }
 
