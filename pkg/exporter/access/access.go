@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,11 +40,19 @@ const maxAnswers = 1000
 // that blocks it, or the API server's answer would not name the webhook.
 const reviewTimeout = 12 * time.Second
 
-// How long a scrape waits for a review. Known users wait 1 s so that both reviews
-// fit in a 10 s scrape timeout.
+// How long a scrape waits for a review. Users with an old grant wait 1 s so that both
+// reviews fit in a 10 s scrape timeout.
 const (
-	waitKnown   = time.Second
+	waitGranted = time.Second
 	waitUnknown = 5 * time.Second
+)
+
+// The limit of reviews for all users without a cached grant: so many at once, and then so
+// many a second. A flood of made-up tokens cannot flood the API server. Users with a
+// grant and trusted certificates have no part in it.
+const (
+	unknownBurst = 40
+	unknownRate  = 10
 )
 
 // Kind is a kind of review.
@@ -61,9 +70,6 @@ type Reviewer struct {
 	// Tokens and Subjects have the API server review.
 	Tokens   func(context.Context, *authenticationv1.TokenReview, metav1.CreateOptions) (*authenticationv1.TokenReview, error)
 	Subjects func(context.Context, *authorizationv1.SubjectAccessReview, metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
-	// Keys, if set, reads the keys that the API server signs tokens with, as a JSON Web
-	// Key Set.
-	Keys func(context.Context) ([]byte, error)
 	// Path is what users must be allowed to get, whatever path they ask for: all
 	// paths show the same facts.
 	Path string
@@ -76,10 +82,8 @@ type Reviewer struct {
 	mu      sync.Mutex
 	answers map[reviewKey]answer
 	running map[reviewKey]*review
-	limits  limits
-	// signed are the limits of the users of signed tokens.
-	signed limits
-	signer signer
+	// unknown limits the reviews of users without a cached grant.
+	unknown *rate.Limiter
 }
 
 // user is an authenticated user, as a TokenReview or a certificate names it.
@@ -109,8 +113,6 @@ func (v *Reviewer) Guard(next http.Handler) http.Handler {
 		err := v.admit(r)
 		switch {
 		case err == nil:
-			v.admitted(address(r))
-			admit(r)
 			next.ServeHTTP(w, r)
 		case errors.Is(err, errUnauthenticated):
 			http.Error(w, err.Error(), http.StatusUnauthorized)
@@ -126,15 +128,14 @@ func (v *Reviewer) Guard(next http.Handler) http.Handler {
 }
 
 func (v *Reviewer) admit(r *http.Request) error {
-	c := &caller{from: address(r)}
-	u, err := v.authenticate(r, c)
+	u, err := v.authenticate(r)
 	if err != nil {
 		return err
 	}
 	if slices.Contains(v.Trusted, u.name) {
 		return nil
 	}
-	allowed, err := v.authorize(u, v.Path, c)
+	allowed, err := v.authorize(u, v.Path)
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (v *Reviewer) admit(r *http.Request) error {
 
 // authenticate names the user: by a certificate that the TLS handshake has
 // verified, else by a token.
-func (v *Reviewer) authenticate(r *http.Request, c *caller) (user, error) {
+func (v *Reviewer) authenticate(r *http.Request) (user, error) {
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		if u := certified(r.TLS.VerifiedChains[0][0].Subject); u.name != "" {
 			return u, nil
@@ -156,8 +157,7 @@ func (v *Reviewer) authenticate(r *http.Request, c *caller) (user, error) {
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return user{}, errUnauthenticated
 	}
-	c.token = token
-	found, err := v.remembered(reviewKey{Token, digest(token)}, c, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
+	found, err := v.remembered(reviewKey{Token, digest(token)}, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
 	if err == nil && !found.ok {
 		err = errUnauthenticated
 	}
@@ -177,7 +177,7 @@ func certified(subject pkix.Name) user {
 	return u
 }
 
-func (v *Reviewer) authorize(u user, path string, c *caller) (bool, error) {
+func (v *Reviewer) authorize(u user, path string) (bool, error) {
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		User: u.name, UID: u.uid, Groups: u.groups, Extra: u.extra,
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
@@ -187,7 +187,7 @@ func (v *Reviewer) authorize(u user, path string, c *caller) (bool, error) {
 		return false, fmt.Errorf("reviewing access: of %s: %w", u.name, err)
 	}
 	key := reviewKey{Access, digest(string(text))}
-	found, err := v.remembered(key, c, func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, spec) })
+	found, err := v.remembered(key, func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, spec) })
 	return found.ok, err
 }
 
@@ -204,39 +204,46 @@ type reviewKey struct {
 var errSlow = errors.New("the review takes too long")
 
 // remembered reviews unless a recent answer is cached; where the review fails or
-// takes long, an old grant still counts. A grant is renewed outside the limits.
-func (v *Reviewer) remembered(key reviewKey, c *caller, ask func(context.Context) (answer, error)) (answer, error) {
-	known, found := v.recall(key)
-	age := v.Now().Sub(known.time)
-	if found && (known.ok && age < granted || !known.ok && age < refused) {
-		return known, nil
+// takes long, an old grant still counts. A grant is renewed outside the limit.
+func (v *Reviewer) remembered(key reviewKey, ask func(context.Context) (answer, error)) (answer, error) {
+	cached, found := v.recall(key)
+	age := v.Now().Sub(cached.time)
+	if found && (cached.ok && age < granted || !cached.ok && age < refused) {
+		return cached, nil
 	}
-	old := found && known.ok && age < stale
-	if !old && !v.mayReview(c) {
-		return answer{}, errLimited
+	old, wait := found && cached.ok && age < stale, waitGranted
+	if !old {
+		wait = waitUnknown
+		if !v.mayReview() {
+			return answer{}, errLimited
+		}
 	}
-	fresh, err := v.await(v.review(key, ask), old)
+	fresh, err := await(v.review(key, ask), wait)
 	switch {
 	case err == nil:
 		return fresh, nil
 	case old:
-		return known, nil
+		return cached, nil
 	}
 	return answer{}, err
 }
 
-// await waits for a review as long as a scrape can.
-func (v *Reviewer) await(r *review, known bool) (answer, error) {
-	timeout := waitUnknown
-	if known {
-		timeout = waitKnown
+// mayReview reports whether the limit allows a review for an unknown user.
+func (v *Reviewer) mayReview() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.unknown == nil {
+		v.unknown = rate.NewLimiter(unknownRate, unknownBurst)
 	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
+	return v.unknown.AllowN(v.Now(), 1)
+}
+
+// await waits for a review as long as a scrape can.
+func await(r *review, limit time.Duration) (answer, error) {
 	select {
 	case <-r.done:
 		return r.answer, r.err
-	case <-timer.C:
+	case <-time.After(limit):
 		return answer{}, errSlow
 	}
 }
@@ -286,8 +293,8 @@ func (v *Reviewer) finish(key reviewKey, r *review, ask func(context.Context) (a
 func (v *Reviewer) recall(key reviewKey) (answer, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	known, found := v.answers[key]
-	return known, found
+	cached, found := v.answers[key]
+	return cached, found
 }
 
 func (v *Reviewer) remember(key reviewKey, a answer) {
