@@ -7,11 +7,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/spf13/pflag"
+	"golang.org/x/net/netutil"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +35,9 @@ type webFlags struct {
 	clientCA         string
 	trusted          []string
 	plain, anonymous bool
-	selfSigned       bool
+	// hosts are the names under which the page on loopback answers.
+	hosts      []string
+	selfSigned bool
 	// maxSeries bounds each metric family.
 	maxSeries int
 	// observed says that /metrics has what API servers measure.
@@ -51,6 +57,7 @@ func (f *webFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.anonymous, "web.allow-anonymous", false, "serve metrics over TLS without authentication")
 	flags.IntVar(&f.maxSeries, "web.max-series", exporter.DefaultMaxSeries, "maximum number of series per metric family; webhook_auditor_series_dropped counts the series dropped")
 	flags.BoolVar(&f.observed, "web.observed-metrics", false, "export what the API servers count of webhooks and policies, with --observe=apiserver, for a Prometheus that scrapes no API server; see print rules --signals")
+	flags.StringSliceVar(&f.hosts, "web.allowed-hosts", nil, "names, besides localhost and addresses, that a request over plain HTTP on loopback may have in its Host header")
 	flags.BoolVar(&f.plain, "web.allow-http", false, "serve plain HTTP on addresses other than loopback")
 }
 
@@ -85,32 +92,29 @@ func loopback(address string) bool {
 
 // serve answers until the context ends.
 func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) error {
-	server := newServer(f.handler(d))
+	server := newServer(f.ownHosts(f.handler(d)))
 	server.ErrorLog = slog.NewLogLogger(newLibraryLog(d.log.Handler(), "net/http", d.messages), slog.LevelWarn)
 	serve := f.toolkit
 	if f.ownTLS() {
 		serve = f.inCluster
 	}
-	err := serveUntil(ctx, server, func() error { return serve(ctx, server, config, d) })
+	err := serveUntil(ctx, server, f.linger(), func() error { return serve(ctx, server, config, d) })
 	if err != nil {
 		return fmt.Errorf("serving on %v: %w", f.listen, err)
 	}
 	return ctx.Err()
 }
 
-// newServer bounds what a client can keep: the number of connections, and how long each
-// lasts without a request, within one, or without reading the answer. A scrape takes
-// milliseconds, and the reviews before it some seconds.
+// newServer bounds how long a connection lasts without a request, within one, or without
+// reading the answer. A scrape takes milliseconds, and the reviews before it some seconds.
 func newServer(handler http.Handler) *http.Server {
-	server := &http.Server{
+	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      2 * time.Minute,
 		IdleTimeout:       2 * time.Minute,
 	}
-	access.LimitConnections(server)
-	return server
 }
 
 // handler serves the metrics, the probes and the pages.
@@ -130,16 +134,45 @@ func (f *webFlags) handler(d *daemon) http.Handler {
 	return mux
 }
 
+// ownHosts refuses requests over plain HTTP on loopback whose Host is a foreign
+// name: a web page in a browser could point its own name at 127.0.0.1 and read ours.
+func (f *webFlags) ownHosts(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+		if r.TLS == nil && local != nil && loopback(local.String()) && !f.ownHost(r.Host) {
+			http.Error(w, fmt.Sprintf("%q is no name of this server: use localhost or an address, or add the name to --web.allowed-hosts", r.Host), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (f *webFlags) ownHost(host string) bool {
+	name := (&url.URL{Host: host}).Hostname()
+	same := func(own string) bool { return strings.EqualFold(own, name) }
+	return net.ParseIP(name) != nil || same("localhost") || slices.ContainsFunc(f.hosts, same)
+}
+
 // scrapeGrace is how long requests in flight may take after SIGTERM: as long as
 // a scrape takes by default, and less than a kubelet waits.
 const scrapeGrace = 10 * time.Second
 
-// serveUntil serves until the context ends, and then lets the requests in flight
-// end.
-func serveUntil(ctx context.Context, server *http.Server, serve func() error) error {
+// linger is how long connections are still taken after SIGTERM: in a cluster as long as
+// it takes until no Prometheus and no kube-proxy sends any.
+func (f *webFlags) linger() time.Duration {
+	if f.ownTLS() {
+		return 5 * time.Second
+	}
+	return 0
+}
+
+// serveUntil serves until the context ends and so much longer, and then lets the requests
+// in flight end.
+func serveUntil(ctx context.Context, server *http.Server, linger time.Duration, serve func() error) error {
 	ended := make(chan struct{})
 	defer context.AfterFunc(ctx, func() {
 		defer close(ended)
+		time.Sleep(linger)
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), scrapeGrace)
 		defer cancel()
 		if server.Shutdown(grace) != nil {
@@ -155,12 +188,11 @@ func serveUntil(ctx context.Context, server *http.Server, serve func() error) er
 
 // toolkit serves as Prometheus' own programs do.
 func (f *webFlags) toolkit(_ context.Context, server *http.Server, _ *rest.Config, d *daemon) error {
-	systemd := false
-	return web.ListenAndServe(server, &web.FlagConfig{
-		WebListenAddresses: &f.listen,
-		WebSystemdSocket:   &systemd,
-		WebConfigFile:      &f.config,
-	}, d.log)
+	listeners, err := listen(f.listen)
+	if err != nil {
+		return err
+	}
+	return web.ServeMultiple(listeners, server, &web.FlagConfig{WebConfigFile: &f.config}, d.log)
 }
 
 // inCluster serves HTTPS, the pages too, to whom the API server lets get /metrics. The probes
@@ -181,7 +213,15 @@ func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *r
 		server.Handler = guarded(reviewer, server.Handler)
 	}
 	server.TLSConfig = access.Config(pair, ca)
-	return listenAll(f.listen, func(l net.Listener) error { return server.ServeTLS(l, "", "") })
+	listeners, err := listen(f.listen)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { ended <- server.ServeTLS(l, "", "") }()
+	}
+	return <-ended
 }
 
 // pair is what is served with.
@@ -196,8 +236,8 @@ func (f *webFlags) pair(d *daemon) *access.KeyPair {
 // reviewer has the API server review who may scrape.
 func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, error) {
 	config = rest.CopyConfig(config)
-	// The Reviewer limits what unknown users cause; a limit of the client would
-	// have known ones wait for them.
+	// The Reviewer limits what unknown users cause; a limit of the client would have
+	// users with a grant wait for them.
 	config.QPS = -1
 	tokens, err := client.Group(config, nil, authenticationv1.SchemeGroupVersion)
 	if err != nil {
@@ -210,9 +250,6 @@ func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, e
 	return &access.Reviewer{
 		Tokens:   client.Of[authenticationv1.TokenReview](tokens, "tokenreviews", "").Create,
 		Subjects: client.Of[authorizationv1.SubjectAccessReview](subjects, "subjectaccessreviews", "").Create,
-		Keys: func(ctx context.Context) ([]byte, error) {
-			return tokens.Get().AbsPath("/openid/v1/jwks").Do(ctx).Raw()
-		},
 		Path:     "/metrics",
 		Trusted:  f.trusted,
 		OnReview: d.reviewed,
@@ -242,15 +279,27 @@ func guarded(reviewer *access.Reviewer, next http.Handler) http.Handler {
 	return mux
 }
 
-// listenAll serves on all addresses and returns with the first that ends.
-func listenAll(addresses []string, serve func(net.Listener) error) error {
-	ended := make(chan error, len(addresses))
+// maxConnections is how many connections an address has: replicas of Prometheus, browsers
+// and the kubelet need some dozens, and each takes about 50 kB.
+const maxConnections = 512
+
+// listen listens on all addresses, each with a bound on its connections.
+func listen(addresses []string) ([]net.Listener, error) {
+	var out []net.Listener
 	for _, address := range addresses {
-		listener, err := net.Listen("tcp", address)
+		l, err := net.Listen("tcp", address)
 		if err != nil {
-			return err
+			return nil, errors.Join(err, closeAll(out))
 		}
-		go func() { ended <- serve(listener) }()
+		out = append(out, netutil.LimitListener(l, maxConnections))
 	}
-	return <-ended
+	return out, nil
+}
+
+func closeAll(listeners []net.Listener) error {
+	var errs []error
+	for _, l := range listeners {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -5,8 +5,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -42,8 +44,42 @@ func TestWebFlags(t *testing.T) {
 	}
 }
 
-// TestScrapesInFlightEnd: SIGTERM closes the listener at once, and a request
-// that is being answered is answered.
+// TestOwnHosts: a page in a browser that points a name of its own at 127.0.0.1 reads
+// nothing.
+func TestOwnHosts(t *testing.T) {
+	f := webFlags{hosts: []string{"auditor.example.com"}}
+	server := httptest.NewServer(f.ownHosts(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "whole") })))
+	defer server.Close()
+	for host, want := range map[string]int{
+		"localhost": 200, "LOCALHOST:8443": 200, "127.0.0.1:1": 200, "[::1]:8443": 200, "10.0.0.1": 200, "auditor.example.com:8443": 200,
+		"evil.example.com": 403, "evil.example.com:8443": 403, "localhost.evil.example.com": 403, "127.0.0.1.evil.example.com": 403, "": 200,
+	} {
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil))(t)
+		r.Host = host
+		response := must.Get(http.DefaultClient.Do(r))(t)
+		must.Succeed(t, response.Body.Close())
+		if response.StatusCode != want {
+			t.Errorf("Host %q: %d, want %d", host, response.StatusCode, want)
+		}
+	}
+}
+
+// TestScrapesAfterSIGTERM: connections are taken for as long as it lingers.
+func TestScrapesAfterSIGTERM(t *testing.T) {
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "whole") })}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serveUntil(ctx, server, time.Second, func() error { return server.Serve(listener) }) }()
+	cancel()
+	if got := fetch("http://" + listener.Addr().String()); got != "whole" {
+		t.Errorf("a scrape after SIGTERM got %q", got)
+	}
+	must.Succeed(t, <-ended)
+}
+
+// TestScrapesInFlightEnd: SIGTERM closes the listener, and a request that is being
+// answered is answered.
 func TestScrapesInFlightEnd(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -54,7 +90,7 @@ func TestScrapesInFlightEnd(t *testing.T) {
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serveUntil(ctx, server, func() error { return server.Serve(listener) }) }()
+	go func() { ended <- serveUntil(ctx, server, 0, func() error { return server.Serve(listener) }) }()
 	scraped := make(chan string, 1)
 	go func() { scraped <- fetch("http://" + listener.Addr().String()) }()
 	<-begun

@@ -161,7 +161,6 @@ func TestFaultUnknownTokens(t *testing.T) {
 		do   func(*testing.T)
 	}{
 		{"made-up tokens", func(t *testing.T) { s.flood(t, known) }},
-		{"a new address", s.newcomer},
 		{"idle connections", func(t *testing.T) { s.idle(t, known) }},
 		{"held connections", func(t *testing.T) { s.held(t, known) }},
 	} {
@@ -194,57 +193,12 @@ func (s *secured) flood(t *testing.T, known string) {
 			}
 		}
 	}
-	most := 10 + int(time.Since(begun)/time.Second) + 1 // at once, and then one a second
+	most := 40 + 10*(int(time.Since(begun)/time.Second)+1) // at once, and then ten a second
 	t.Logf("%d made-up tokens in %s: %d reviews, %d answers 429", tokens, time.Since(begun).Round(time.Millisecond), counted.of("reviews"), limited)
 	if n := counted.of("reviews"); n == 0 || n > most+1 { // one of them may be of the known token
 		t.Errorf("%d reviews, want at most %d", n, most+1)
 	}
 	s.scrapes(t, s.token(t)) // a renewed token is reviewed in the end
-}
-
-// newcomer scrapes with new tokens from addresses that were never seen, while made-up
-// tokens come from ever new ones: a Prometheus that was scheduled to another node. All are
-// let in but the first, which may come before the API server's keys.
-func (s *secured) newcomer(t *testing.T) {
-	const newcomers, burst, between = 6, 60, 5
-	var tokens []string
-	for range newcomers {
-		tokens = append(tokens, s.token(t))
-	}
-	invalid, limited := 0, 0
-	flood := func(n int) {
-		for range n {
-			invalid++
-			code, err := s.from(t.Context(), fmt.Sprintf("127.0.2.%d", invalid), fmt.Sprintf("made-up-%d", invalid))
-			testenv.Must(t, err)
-			if code == http.StatusTooManyRequests {
-				limited++
-			}
-		}
-	}
-	flood(burst)
-	admitted := 0
-	for i, token := range tokens {
-		code, err := s.from(t.Context(), fmt.Sprintf("127.0.1.%d", 1+i), token)
-		testenv.Must(t, err)
-		if code == http.StatusOK {
-			admitted++
-		}
-		flood(between)
-	}
-	t.Logf("%d of %d newcomers are let in; %d of %d made-up tokens got 429", admitted, newcomers, limited, invalid)
-	if admitted < newcomers-1 {
-		t.Errorf("%d of %d newcomers are let in", admitted, newcomers)
-	}
-}
-
-// from scrapes from an address of this machine.
-func (s *secured) from(ctx context.Context, address, token string) (int, error) {
-	transport := s.client.Transport.(*http.Transport).Clone()
-	transport.DialContext = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).DialContext
-	there := *s
-	there.client = &http.Client{Transport: transport}
-	return there.get(ctx, "/metrics", token)
 }
 
 func (s *secured) idle(t *testing.T, known string) {
@@ -264,7 +218,7 @@ func (s *secured) idle(t *testing.T, known string) {
 // held opens connections that announce a body and never send it: scrapes go on while
 // they come and while they last, and all of them end.
 func (s *secured) held(t *testing.T, known string) {
-	const held, most = 2000, 64 << 10 // kB of memory
+	const held, most = 400, 64 << 10 // kB of memory
 	before := s.memory(t)
 	var connections []net.Conn
 	defer func() {

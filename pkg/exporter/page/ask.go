@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -63,9 +64,26 @@ func answered(lines []string, most int) []string {
 	return lines
 }
 
+// question is the form that was sent, or what a link asks. An object, perhaps a Secret, is
+// taken from the form alone: addresses stand in logs and histories.
+func question(r *http.Request) (url.Values, error) {
+	if r.Method != http.MethodPost {
+		q := r.URL.Query()
+		if q.Has("object") {
+			return nil, errors.New("an object in the address stands in logs and histories: paste it into the form")
+		}
+		return q, nil
+	}
+	r.Body = http.MaxBytesReader(nil, r.Body, maxAsked)
+	if err := r.ParseForm(); err != nil {
+		return nil, fmt.Errorf("reading the form, which may have %d bytes: %w; use webhook-auditor explain -f FILE", maxAsked, err)
+	}
+	return r.PostForm, nil
+}
+
 // ask answers the form that was sent, if any.
 func (h *handler) ask(v *view, d *document, r *http.Request) bool {
-	q := r.URL.Query()
+	q, err := question(r)
 	p := &askPage{
 		Action: v.to("ask"), Error: q.Get("error"), Down: q.Get("down"), Node: q.Get("node"), Delete: q.Get("delete"),
 		Request: Request{q.Get("operation"), q.Get("resource"), q.Get("name"), q.Get("namespace"), q.Get("labels"), q.Get("object")},
@@ -76,10 +94,8 @@ func (h *handler) ask(v *view, d *document, r *http.Request) bool {
 	}
 	services, nodes, configurations := impact.Names(v.Snapshot)
 	p.Services, p.Nodes, p.Configurations = offered(services), offered(nodes), offered(configurations)
-	var err error
 	switch {
-	case len(r.URL.RawQuery) > maxAsked:
-		err = fmt.Errorf("%d bytes are too many: must be at most %d; use webhook-auditor explain -f FILE", len(r.URL.RawQuery), maxAsked)
+	case err != nil:
 	case p.Error != "":
 		p.Diagnosis, err = v.diagnosis(p.Error)
 	case p.Down+p.Node+p.Delete != "":

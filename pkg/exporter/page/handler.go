@@ -65,6 +65,7 @@ func NewHandler(current func() *classify.Report, now func() time.Time, o Options
 	}))
 	mux.Handle("GET /checks/{name}", h.page("", "Checks", showCheck))
 	mux.Handle("GET /ask", h.page("Ask", "Ask", h.ask))
+	mux.Handle("POST /ask", http.NewCrossOriginProtection().Handler(h.page("Ask", "Ask", h.ask)))
 	mux.Handle("GET /search", h.page("Search", "", func(v *view, d *document, r *http.Request) bool {
 		d.Search = v.find(r.URL.Query().Get("q"))
 		return true

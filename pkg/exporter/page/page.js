@@ -41,9 +41,9 @@ function showAge() {
 }
 
 // used says whether the page is in use: what is typed, chosen or selected
-// is not replaced.
+// is not replaced, nor an answer to a form that was sent.
 function used() {
-  return document.hidden || document.querySelector('main :focus, header :focus') || String(getSelection());
+  return document.querySelector('form[method=post]') || document.hidden || document.querySelector('main :focus, header :focus') || String(getSelection());
 }
 
 async function refresh() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -145,7 +146,7 @@ func TestPages(t *testing.T) {
 		"/ask?down=guard/guard":                      {"With Service guard/guard down"},
 		"/ask?down=guard":                            {"must be NAMESPACE/NAME"},
 		"/ask?delete=legacy-operator":                {"configuration legacy-operator deleted"},
-		"/ask?node=" + strings.Repeat("x", maxAsked): {"bytes are too many"},
+		"/ask?object=" + escaped("kind: Secret"):     {`role="alert"`, "paste it into the form"},
 		"/search?q=LEGACY":                           {"<h2>Webhooks</h2>", `configmaps.legacy.example.com">`},
 		"/search?q=horizontalpoda":                   {"<h2>Resources</h2>", `href="./resources/horizontalpodautoscalers.autoscaling"`},
 		"/search?q=no-such":                          {"Nothing has <code>no-such</code> in its name"},
@@ -174,6 +175,36 @@ func TestMissing(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/webhooks", nil))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d, want 405", w.Code)
+	}
+}
+
+// TestAskedObject: a pasted object is sent in the body of a form of this page, never in an
+// address, and by no page from elsewhere.
+func TestAskedObject(t *testing.T) {
+	h := serve(demo(t))
+	_, form, _ := get(t, h, "/ask")
+	if strings.Count(form, `action="./ask" method="post"`) != 3 {
+		t.Errorf("the forms are not sent by POST:\n%s", form)
+	}
+	object := url.Values{"operation": {"create"}, "resource": {"configmaps"}, "object": {"{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default}}"}}.Encode()
+	for _, tc := range []struct {
+		body, site string
+		status     int
+		want       string
+	}{
+		{object, "same-origin", http.StatusOK, "CREATE configmaps (v1)"},
+		{object, "cross-site", http.StatusForbidden, ""},
+		{object, "same-site", http.StatusForbidden, ""},
+		{"object=" + strings.Repeat("x", maxAsked), "same-origin", http.StatusOK, "use webhook-auditor explain -f FILE"},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/ask", strings.NewReader(tc.body))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", tc.site)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.want) {
+			t.Errorf("%s: %d, want %d with %q:\n%s", tc.site, w.Code, tc.status, tc.want, w.Body)
+		}
 	}
 }
 
