@@ -2,11 +2,8 @@ package cluster
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
@@ -14,15 +11,15 @@ import (
 )
 
 // assemble returns the Objects of all resources.
-func assemble(options Options, all []contents, info serverInfo) inventory.Objects {
+func assemble(options Options, all []contents, info serverInfo, reads *reads) inventory.Objects {
 	o := inventory.Objects{
 		Server:          info.version,
 		OpenShift:       info.openShift,
 		Upgrading:       info.upgrading,
 		ReviewsExcluded: info.reviewsExcluded,
 		Discovered:      info.served,
-		ServicesKnown:   coverage(all, corev1.Resource("services")),
-		EndpointsKnown:  coverage(all, discoveryv1.Resource("endpointslices")),
+		ServicesKnown:   reads.coverage(all, serviceResource),
+		EndpointsKnown:  reads.coverage(all, sliceResource),
 		PoliciesKnown:   policiesKnown(all, info.served),
 		Params:          info.params,
 	}
@@ -37,10 +34,10 @@ func assemble(options Options, all []contents, info serverInfo) inventory.Object
 			o.Add(object)
 		}
 		switch c.GroupResource {
-		case corev1.Resource("namespaces"):
-			o.NamespacesKnown = c.known
+		case namespaceResource:
+			o.NamespacesKnown = c.complete
 		case apiregistrationv1.Resource("apiservices"):
-			o.APIServicesKnown = c.known
+			o.APIServicesKnown = c.complete
 		}
 		if c.failure != nil {
 			failures = append(failures, *c.failure)
@@ -56,28 +53,19 @@ func policiesKnown(all []contents, served []inventory.Served) bool {
 	n := 0
 	for _, c := range all {
 		older := func(s inventory.Served) bool { return s.Resource == c.resource.name() }
-		if slices.Contains(policyResources, c.Resource) && (c.known || c.absent && !slices.ContainsFunc(served, older)) {
+		if slices.Contains(policyResources, c.Resource) && (c.complete || c.absent && !slices.ContainsFunc(served, older)) {
 			n++
 		}
 	}
 	return n == len(policyResources)
 }
 
-// coverage returns for which Services the resource was read. One that is not read
-// yet, or cannot be, leaves the others of its namespace as they are.
-func coverage(all []contents, resource schema.GroupResource) inventory.Coverage {
-	var read []keySet
-	for _, c := range all {
-		if c.GroupResource == resource && c.known {
-			read = append(read, c.keys)
-		}
+// coverage returns for which Services the resource was read.
+func (n *reads) coverage(all []contents, of schema.GroupResource) inventory.Coverage {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if slices.ContainsFunc(all, func(c contents) bool { return c.GroupResource == of && c.complete }) {
+		return inventory.Coverage{Services: n.services}
 	}
-	if len(read) == 1 && read[0] != nil { // one watch of the whole cluster: the map of the Snapshot before
-		return inventory.Coverage{Services: read[0]}
-	}
-	known := map[inventory.Key]bool{}
-	for _, keys := range read {
-		maps.Copy(known, keys)
-	}
-	return inventory.Coverage{Services: known}
+	return inventory.Coverage{Services: map[inventory.Key]bool{}}
 }

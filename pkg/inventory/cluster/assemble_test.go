@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
@@ -32,7 +32,7 @@ func TestReferences(t *testing.T) {
 	}
 	keys := func() []string {
 		var out []string
-		for key := range referencedServices(o.Snapshot(at(0))) {
+		for key := range calledServices(o.Snapshot(at(0))) {
 			out = append(out, key.String())
 		}
 		slices.Sort(out)
@@ -43,28 +43,6 @@ func TestReferences(t *testing.T) {
 	expect.Equal(t, []string{"a/a", "b/b", "c/c", "default/kubernetes", "hive/hive"}, keys())
 }
 
-func TestCoverageIsPerService(t *testing.T) {
-	services := func(namespace, names string, known bool) contents {
-		scope := watchScope{serviceResource, ofNamespace, namespace, names}
-		return contents{resource: resource{GroupResource: corev1.Resource("services"), scope: scope}, keys: scope.keys(), known: known}
-	}
-	c := coverage([]contents{
-		services("policy", "read,too", true), services("policy", "slow", false),
-		{resource: resource{GroupResource: corev1.Resource("namespaces")}, known: true},
-	}, corev1.Resource("services"))
-	for key, want := range map[inventory.Key]bool{
-		{Namespace: "policy", Name: "read"}:   true,
-		{Namespace: "policy", Name: "too"}:    true,
-		{Namespace: "policy", Name: "slow"}:   false,
-		{Namespace: "policy", Name: "unread"}: false,
-		{}:                                    false,
-	} {
-		if c.Services[key] != want {
-			t.Errorf("Service %v is known: %v, want %v", key, c.Services[key], want)
-		}
-	}
-}
-
 func TestPermissionsAreWhatIsRead(t *testing.T) {
 	s := startServer(t)
 	c := s.clients()
@@ -72,7 +50,8 @@ func TestPermissionsAreWhatIsRead(t *testing.T) {
 	for _, src := range c.clusterResources() {
 		read[src.Group+"/"+src.Resource] = true
 	}
-	for _, src := range c.scopedResources() {
+	for _, kind := range []schema.GroupResource{podResource, daemonSetResource, deploymentResource} {
+		src := c.resourceIn(scope{kind, "policy"})
 		read[src.Group+"/"+src.Resource] = true
 	}
 	granted := map[string]bool{}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // crowd is 500 configurations of ten webhooks each.
@@ -23,10 +24,12 @@ func crowd() inventory.Objects {
 	return o
 }
 
-func BenchmarkReferences(b *testing.B) {
-	s := crowd().Snapshot(at(0))
+func BenchmarkFollow(b *testing.B) {
+	m := admission.New(crowd().Snapshot(at(0)))
+	n := &reads{}
 	for b.Loop() {
-		referencedServices(s)
+		n.follow(m.Snapshot, nil)
+		wantedScopes(m)
 	}
 }
 

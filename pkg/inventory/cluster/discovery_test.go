@@ -34,8 +34,8 @@ const (
 	aggregatedType = "application/json; as=APIGroupDiscoveryList; v=v2; g=apidiscovery.k8s.io; charset=utf-8"
 )
 
-// listed are the documents of a server that does not aggregate; that of metrics.k8s.io is missing.
-var listed = map[string]string{
+// unaggregated are the documents of a server that does not aggregate; that of metrics.k8s.io is missing.
+var unaggregated = map[string]string{
 	"/api":          `{"kind":"APIVersions","versions":["v1"]}`,
 	"/api/v1":       `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","namespaced":true,"kind":"Pod","verbs":["create","get"]},{"name":"pods/exec","namespaced":true,"kind":"PodExecOptions","verbs":["create"]},{"name":"nodes","namespaced":false,"kind":"Node","verbs":["get"]}]}`,
 	"/apis":         `{"kind":"APIGroupList","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}]},{"name":"metrics.k8s.io","versions":[{"groupVersion":"metrics.k8s.io/v1","version":"v1"}]}]}`,
@@ -47,7 +47,7 @@ func TestDiscoverIsThatOfClientGo(t *testing.T) {
 	for name, documents := range map[string]map[string]string{
 		"aggregated":                {"/api": aggregatedCore, "/apis": aggregatedGroups},
 		"aggregated, no core group": {"/apis": aggregatedGroups},
-		"listed":                    listed,
+		"unaggregated":                    unaggregated,
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := &rest.Config{Host: serveDocuments(t, documents), QPS: -1}

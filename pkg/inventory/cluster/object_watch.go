@@ -1,10 +1,8 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +24,8 @@ import (
 // its failures.
 type objectWatch struct {
 	resource
+	// reads says which objects and which changes a Snapshot shows.
+	reads *reads
 	// onEvent is called after each event. It must not block.
 	onEvent func(*objectWatch, event)
 	// relistAfter is the greatest age of a list from which a watch resumes, and
@@ -36,15 +36,11 @@ type objectWatch struct {
 	objects map[inventory.Key]any
 	// sorted holds the objects that count by namespace and name; nil after a change.
 	sorted []any
-	// wanted are the owners whose objects count, where the resource has owners.
-	wanted keySet
-	// stream is the open stream, nil if there is none. It is complete if it
-	// continues a complete list: the objects are current while there is a
-	// complete stream.
-	stream   *stream
-	complete bool
-	// synced is set once a complete list was read.
-	synced bool
+	state  state
+	// stream is the open stream, nil if there is none.
+	stream *stream
+	// listedAt is the time of the last complete list, zero before the first.
+	listedAt time.Time
 	// asOf is the last time at which the objects were known to be current, if
 	// they are not now. It begins with the time at which they were first wanted.
 	asOf time.Time
@@ -53,21 +49,8 @@ type objectWatch struct {
 	// failure is why the last call failed; nil once the objects are current
 	// again.
 	failure *failure
-	// revision is the newest resource version since the last list, and
-	// beforeList, while a list is read, the one before it began.
-	revision, beforeList string
-	// listedAt is the time of the last list, and streamed is set once a stream
-	// continued it.
-	listedAt time.Time
-	streamed bool
-	// mayWatch is set once the verb watch is known to be granted.
-	mayWatch bool
-	// isTooBroad is set once the scope turned out to have too many objects, or only
-	// parts of it may be read.
-	isTooBroad bool
-	// outdated is set while the objects may differ from what the API server has
-	// in a way that a watch from revision does not show.
-	outdated bool
+	// revision is the newest resource version that was seen.
+	revision string
 }
 
 // event is what an objectWatch reports.
@@ -91,8 +74,6 @@ const (
 	failing
 	// absent is a resource that the API server does not serve.
 	absent
-	// split is a scope that is to be watched in parts.
-	split
 	refused
 	synced
 )
@@ -102,12 +83,8 @@ type contents struct {
 	resource
 	// objects are sorted by namespace and name.
 	objects []any
-	// keys are the Services, or namespaces, that the objects are about, where not all
-	// count.
-	keys keySet
-	// known is set if the objects are all there are, or were at the time of
-	// current.
-	known bool
+	// complete is set if the objects are all that count, or were at the time of current.
+	complete bool
 	// absent is set if the API server does not serve the resource.
 	absent bool
 	// current is the last time at which the objects were known to be current.
@@ -115,14 +92,9 @@ type contents struct {
 	failure *failure
 }
 
-func newObjectWatch(r resource, t timing, onEvent func(*objectWatch, event)) *objectWatch {
-	return &objectWatch{resource: r, relistAfter: t.relistAge, openTimeout: t.openTimeout, onEvent: onEvent, objects: map[inventory.Key]any{}, asOf: time.Now(), confirmed: time.Now()}
-}
-
-// setEmpty makes it a watch of what cannot exist: current without objects.
-func (o *objectWatch) setEmpty() {
-	o.synced, o.complete = true, true
-	o.stream = &stream{Interface: watch.NewEmptyWatch(), onStop: func() {}}
+func newObjectWatch(r resource, t timing, reads *reads, onEvent func(*objectWatch, event)) *objectWatch {
+	now := time.Now()
+	return &objectWatch{resource: r, relistAfter: t.relistAge, openTimeout: t.openTimeout, reads: reads, onEvent: onEvent, objects: map[inventory.Key]any{}, asOf: now, confirmed: now}
 }
 
 // run watches until ctx is done.
@@ -144,13 +116,9 @@ func (o *objectWatch) run(ctx context.Context, backoff wait.Backoff) {
 // It asks for the newest state whatever the Reflector asks for: the API server
 // pages nothing else.
 func (o *objectWatch) listForReflector(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-	o.update(o.beginList)
+	o.update(func() { o.move(listBegins, time.Now()) })
 	list, err := o.listPages(ctx, func(int) {})
-	switch {
-	case o.mustSplit(err) && !o.refusedSince(err):
-		o.setTooBroad()
-		<-ctx.Done() // until others replace it
-	case err != nil:
+	if err != nil {
 		o.fail(ctx, "list", err)
 	}
 	return list, err
@@ -163,19 +131,17 @@ func (o *objectWatch) listForReflector(ctx context.Context, _ metav1.ListOptions
 func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	initial := options.SendInitialEvents != nil
 	switch {
-	case initial && (o.scope != watchScope{} || o.fellBehind()):
+	case initial && (o.namespace != "" || o.hasLagged()):
 		return nil, errList
 	case initial:
 		options.ResourceVersion = ""
-		o.update(o.beginList)
+		o.update(func() { o.move(listBegins, time.Now()) })
 	case o.mustRelist():
 		return nil, errOutdated
 	}
 	w, cancel, err := o.open(ctx, options)
 	switch {
 	case err != nil && initial:
-		// An API server that cannot stream lists checks the verb watch first.
-		o.update(func() { o.mayWatch = apierrors.IsInvalid(err) })
 		return nil, notRetriable(err)
 	case err != nil:
 		o.fail(ctx, "watch", err)
@@ -185,12 +151,12 @@ func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.List
 		cancel()
 		o.update(func() { o.closed(time.Now()) })
 	})}
-	hasExpired := false
+	isOutdated := false
 	o.update(func() {
-		o.opened(s, !initial)
-		hasExpired = o.outdated // since the call began
+		o.opened(s)
+		isOutdated = o.state == outdated // since the call began
 	})
-	if hasExpired {
+	if isOutdated {
 		s.Stop()
 		return nil, errOutdated
 	}
@@ -232,8 +198,8 @@ var (
 	errNoAnswer = errors.New("the API server did not answer, as one that has lost its connection to etcd: check /readyz of each API server")
 )
 
-// errList makes the Reflector list what belongs to a scope: to stream a list, the
-// API server goes through all objects of the kind in the whole cluster.
+// errList makes the Reflector list what is in a namespace: to stream a list, the API
+// server goes through all objects of the kind in the whole cluster.
 var errList = errors.New("this list is not streamed")
 
 // notRetriable hides from the Reflector that a failed attempt to stream the
@@ -262,7 +228,8 @@ func (s *stream) Stop() {
 // relist makes the Reflector list again instead of resuming from what it has.
 func (o *objectWatch) relist() {
 	o.mu.Lock()
-	o.outdated, o.revision, o.beforeList = true, "", ""
+	o.move(mayLackChanges, time.Now())
+	o.revision = ""
 	open := o.stream
 	o.mu.Unlock()
 	if open != nil {
@@ -270,12 +237,12 @@ func (o *objectWatch) relist() {
 	}
 }
 
-// mustRelist reports whether the objects must be listed again: calls failed since
-// the last list, the resource version went back, or the list is too old.
+// mustRelist reports whether the objects must be listed again: they may lack changes, or
+// the list that a stream continued is too old.
 func (o *objectWatch) mustRelist() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.outdated || o.streamed && time.Since(o.listedAt) > o.relistAfter
+	return o.state == outdated || o.state == interrupted && time.Since(o.listedAt) > o.relistAfter
 }
 
 func (o *objectWatch) fail(ctx context.Context, verb string, err error) {
@@ -284,7 +251,6 @@ func (o *objectWatch) fail(ctx context.Context, verb string, err error) {
 	}
 	f, absent := o.resource.failure(verb, err), false
 	o.update(func() {
-		f.listOnly = o.mayWatch
 		o.failed(f)
 		absent = o.isAbsent()
 	})
@@ -312,61 +278,43 @@ func (o *objectWatch) update(change func()) {
 
 // The following are the changes for update, which holds the lock.
 
-// beginList records that a list of the newest state begins.
-func (o *objectWatch) beginList() {
-	o.outdated = false
-	o.beforeList, o.revision = cmp.Or(o.revision, o.beforeList), ""
-}
-
-// opened records a stream; a complete one continues what is known, another is to
-// send a list first.
-func (o *objectWatch) opened(s *stream, complete bool) {
-	o.stream, o.complete, o.streamed = s, complete, complete
-	o.recover()
+// opened records a stream, which continues a list or is to begin with one.
+func (o *objectWatch) opened(s *stream) {
+	o.stream = s
+	o.move(streamOpens, time.Now())
 }
 
 // listed records that a complete list of the resource version was read.
 func (o *objectWatch) listed(now time.Time, revision string) {
-	if !o.synced {
+	if o.listedAt.IsZero() {
 		o.failure = nil // it was of the list
 	}
-	o.synced, o.complete, o.streamed, o.asOf = true, true, o.stream != nil, now
-	o.listedAt, o.confirmed, o.revision, o.beforeList = now, now, revision, ""
-	o.recover()
+	o.listedAt, o.asOf, o.confirmed, o.revision = now, now, now, revision
+	o.move(listEnds, now)
+	if o.stream != nil {
+		o.move(streamOpens, now)
+	}
 }
 
 // closed records the end of the stream.
 func (o *objectWatch) closed(now time.Time) {
-	if o.current() {
-		o.asOf = now
-	}
-	o.stream, o.complete = nil, false
+	o.move(streamEnds, now)
+	o.stream = nil
 }
 
-// failed records that a call failed.
+// failed records that a call failed. The cause may be a restore of etcd, unless the API
+// server is only busy: that does not need the load of another list.
 func (o *objectWatch) failed(f failure) {
 	o.failure = &f
-	if o.isAbsent() {
-		return
-	}
-	// The cause may be a restore of etcd. An API server that is only busy does
-	// not need the load of another list.
-	o.outdated = o.outdated || !apierrors.IsTooManyRequests(f.err)
-}
-
-func (o *objectWatch) recover() {
-	if o.current() {
-		o.failure = nil
+	if !o.isAbsent() && !apierrors.IsTooManyRequests(f.err) {
+		o.move(mayLackChanges, time.Now())
 	}
 }
-
-// current reports whether the objects are what the API server has.
-func (o *objectWatch) current() bool { return o.stream != nil && o.complete }
 
 // isAbsent reports whether the API server does not serve the resource, which is
 // an answer. If it did before, that is a failure: what is known is kept.
 func (o *objectWatch) isAbsent() bool {
-	return !o.synced && o.failure != nil && o.failure.notServed()
+	return o.listedAt.IsZero() && o.failure != nil && o.failure.notServed()
 }
 
 // reported returns the failure that a Snapshot shows, if any.
@@ -385,10 +333,8 @@ func (o *objectWatch) progress() progress {
 
 func (o *objectWatch) progressLocked() progress {
 	switch {
-	case o.synced:
+	case !o.listedAt.IsZero():
 		return synced
-	case o.isTooBroad:
-		return split
 	case o.failure == nil:
 		return unanswered
 	case o.failure.notServed():
@@ -411,19 +357,20 @@ func (o *objectWatch) contents(now time.Time) contents {
 	defer o.mu.Unlock()
 	if o.sorted == nil {
 		o.sorted = make([]any, 0, len(o.objects))
-		for _, key := range slices.SortedFunc(maps.Keys(o.objects), inventory.Key.Compare) {
-			if obj := o.objects[key]; o.counts(obj) {
-				o.sorted = append(o.sorted, obj)
+		for _, object := range o.objects {
+			if o.reads.counts(o.resource, object) {
+				o.sorted = append(o.sorted, object)
 			}
 		}
+		slices.SortFunc(o.sorted, func(a, b any) int { return keyOf(a).Compare(keyOf(b)) })
 	}
-	c := contents{resource: o.resource, objects: o.sorted, keys: o.wanted, known: o.synced, absent: o.isAbsent(), current: o.asOf}
-	if o.current() || c.absent {
+	c := contents{resource: o.resource, objects: o.sorted, complete: !o.listedAt.IsZero(), absent: o.isAbsent(), current: o.asOf}
+	if o.state == current || c.absent {
 		c.current = now
 	}
 	if f := o.reported(); f != nil {
 		f := *f
-		if o.synced {
+		if c.complete {
 			f.asOf = o.asOf
 		}
 		c.failure = &f
@@ -438,73 +385,26 @@ func (o *objectWatch) Add(obj any) error { return o.Update(obj) }
 // once it is stripped is no change that a Snapshot shows.
 func (o *objectWatch) Update(obj any) error {
 	stripped, key := o.stripped(obj)
-	if m, ok := stripped.(metav1.Object); ok && !o.keeps(m) {
-		return nil
-	}
-	o.mu.Lock()
-	before, known := o.objects[key]
-	changed := !apiequality.Semantic.DeepEqual(before, stripped)
-	shows := changed && (o.counts(stripped) || known && o.counts(before)) && (!known || o.matters == nil || o.matters(before, stripped))
-	if changed {
-		o.objects[key] = stripped
-	}
-	if shows {
-		o.sorted = nil
-	}
-	hasGrown := !known && o.most > 0 && len(o.objects) > o.most
-	o.mu.Unlock()
-	if shows {
-		o.onEvent(o, objectsChanged)
-	}
-	if hasGrown {
-		o.setTooBroad()
-	}
+	o.set(key, stripped)
 	return nil
-}
-
-func (o *objectWatch) setTooBroad() {
-	o.mu.Lock()
-	o.isTooBroad = true
-	o.mu.Unlock()
-	o.onEvent(o, progressChanged)
-}
-
-func (o *objectWatch) tooBroad() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.isTooBroad
-}
-
-// refusedSince reports whether the call was refused after a list was allowed: what is
-// known stays known, as that of any other resource.
-func (o *objectWatch) refusedSince(err error) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.synced && apierrors.IsForbidden(err)
-}
-
-// counts reports whether a Snapshot shows the object.
-func (o *objectWatch) counts(obj any) bool { return o.countsFor(obj, o.wanted) }
-
-// want chooses the owners whose objects count, and reports whether these are others
-// than before.
-func (o *objectWatch) want(owners keySet) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if maps.Equal(o.wanted, owners) {
-		return false
-	}
-	o.wanted, o.sorted = owners, nil
-	return o.owner != nil
 }
 
 // Delete is called by the Reflector for a deleted object.
 func (o *objectWatch) Delete(obj any) error {
-	key := keyOf(obj)
+	o.set(keyOf(obj), nil)
+	return nil
+}
+
+// set replaces an object; nil deletes it.
+func (o *objectWatch) set(key inventory.Key, object any) {
 	o.mu.Lock()
-	before, known := o.objects[key]
-	delete(o.objects, key)
-	shows := known && o.counts(before)
+	before := o.objects[key]
+	shows := !apiequality.Semantic.DeepEqual(before, object) && o.reads.shows(o.resource, before, object)
+	if object == nil {
+		delete(o.objects, key)
+	} else {
+		o.objects[key] = object
+	}
 	if shows {
 		o.sorted = nil
 	}
@@ -512,7 +412,6 @@ func (o *objectWatch) Delete(obj any) error {
 	if shows {
 		o.onEvent(o, objectsChanged)
 	}
-	return nil
 }
 
 // UpdateResourceVersion is called by the Reflector for each event, bookmarks
@@ -540,7 +439,7 @@ func (o *objectWatch) Replace(list []any, revision string) error {
 	if changed {
 		o.objects, o.sorted = objects, nil
 	}
-	hasRegressed := older(revision, o.beforeList)
+	hasRegressed := older(revision, o.revision)
 	o.mu.Unlock()
 	if hasRegressed {
 		o.onEvent(o, regressed)

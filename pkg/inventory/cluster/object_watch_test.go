@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -25,7 +27,7 @@ func listening(t *testing.T) (*objectWatch, func() []event) {
 	t.Helper()
 	var events []event
 	r := resource{GroupResource: corev1.Resource("services"), example: &corev1.Service{}, strip: stripService}
-	o := newObjectWatch(r, Options{}.timing(), func(_ *objectWatch, e event) { events = append(events, e) })
+	o := newObjectWatch(r, Options{}.timing(), &reads{}, func(_ *objectWatch, e event) { events = append(events, e) })
 	o.Replace([]any{service("policy", "a"), service("policy", "b")}, "1")
 	events = nil
 	return o, func() []event {
@@ -85,7 +87,7 @@ func TestObjectWatchSeesThroughAnEmptyStream(t *testing.T) {
 	}
 	expect.Equal(t, []event{progressChanged, callFailed}, events())
 	r := o.contents(time.Now())
-	if r.failure == nil || r.failure.asOf.IsZero() || !r.known || len(r.objects) != 2 {
+	if r.failure == nil || r.failure.asOf.IsZero() || !r.complete || len(r.objects) != 2 {
 		t.Errorf("result is %+v", r)
 	}
 	if _, err := o.watchForReflector(t.Context(), metav1.ListOptions{}); err != errOutdated {
@@ -110,6 +112,7 @@ func TestObjectWatchForgetsNoNamespace(t *testing.T) {
 var (
 	errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errDenied)
 	errDenied    = fmt.Errorf("%s %q cannot list resource %q", "User", "system:serviceaccount:audit:audit", "services")
+	errBusy      = apierrors.NewTooManyRequests("", 1)
 	errAbsent    = apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "")
 )
 
@@ -117,11 +120,19 @@ func at(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, ti
 
 func TestProgress(t *testing.T) {
 	type step = func(*objectWatch)
-	listed := func(minute int) step { return func(o *objectWatch) { o.listed(at(minute), "1") } }
+	listed := func(minute int) step {
+		return func(o *objectWatch) {
+			o.move(listBegins, at(minute))
+			o.listed(at(minute), "1")
+		}
+	}
 	closed := func(minute int) step { return func(o *objectWatch) { o.closed(at(minute)) } }
 	failed := func(err error) step { return func(o *objectWatch) { o.failed(failure{err: err}) } }
-	begun := func(o *objectWatch) { o.opened(&stream{}, false) }
-	resumed := func(o *objectWatch) { o.opened(&stream{}, true) }
+	begun := func(o *objectWatch) {
+		o.move(listBegins, at(0))
+		o.opened(&stream{})
+	}
+	resumed := func(o *objectWatch) { o.opened(&stream{}) }
 	const now = 9
 	for _, tt := range []struct {
 		name    string
@@ -139,7 +150,9 @@ func TestProgress(t *testing.T) {
 		{"stream ended twice", []step{begun, listed(1), closed(2), closed(3)}, 2, false, synced},
 		{"reconnected", []step{begun, listed(1), closed(2), resumed}, now, false, synced},
 		{"away", []step{begun, listed(1), closed(2), failed(errClosed)}, 2, true, synced},
-		{"back", []step{begun, listed(1), closed(2), failed(errClosed), resumed}, now, false, synced},
+		{"resumed what may lack changes", []step{begun, listed(1), closed(2), failed(errClosed), resumed}, 2, true, synced},
+		{"back", []step{begun, listed(1), closed(2), failed(errClosed), listed(2), resumed}, now, false, synced},
+		{"too busy, then resumed", []step{begun, listed(1), closed(2), failed(errBusy), resumed}, now, false, synced},
 		{"streaming again", []step{begun, listed(1), closed(2), failed(errClosed), begun}, 2, true, synced},
 		{"streamed again", []step{begun, listed(1), closed(2), failed(errClosed), begun, listed(3)}, now, false, synced},
 		{"unreachable", []step{failed(errClosed)}, 0, true, failing},
@@ -152,7 +165,7 @@ func TestProgress(t *testing.T) {
 		{"no longer served", []step{begun, listed(1), closed(2), failed(errAbsent)}, 2, true, synced},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := &objectWatch{asOf: at(0)}
+			o := &objectWatch{reads: &reads{}, asOf: at(0)}
 			for _, step := range tt.steps {
 				step(o)
 			}
@@ -171,8 +184,9 @@ func TestProgress(t *testing.T) {
 // Service that some webhook refers to; the others change no Snapshot.
 func TestObjectWatchOfOwners(t *testing.T) {
 	events := 0
-	r := Clients{}.resourceIn(watchScope{GroupResource: sliceResource})
-	o := newObjectWatch(r, Options{}.timing(), func(_ *objectWatch, e event) {
+	read := &reads{}
+	r := resource{GroupResource: sliceResource, strip: stripSlice, owner: serviceOfSlice}
+	o := newObjectWatch(r, Options{}.timing(), read, func(_ *objectWatch, e event) {
 		if e == objectsChanged {
 			events++
 		}
@@ -183,7 +197,10 @@ func TestObjectWatchOfOwners(t *testing.T) {
 	if events != 0 || shown() != 0 {
 		t.Errorf("%d events, %d objects of no webhook", events, shown())
 	}
-	if !o.want(keySet{inPolicy("a"): true}) || shown() != 1 || o.want(keySet{inPolicy("a"): true}) {
+	snapshot := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("one", kubetest.Client("policy", "a"))}}.Snapshot(at(0))
+	isOther := read.follow(snapshot, nil)
+	o.readAnew()
+	if !isOther || shown() != 1 || read.follow(snapshot, nil) {
 		t.Errorf("%d objects, want that of the one Service", shown())
 	}
 	o.Update(endpointSlice("policy", "b", false))

@@ -32,7 +32,7 @@ func (r *reader) readParams(ctx context.Context, clients Clients, s *inventory.S
 	info.params, info.paramsRefused = map[inventory.ParamQuery][]string{}, refused
 	for i, c := range r.readAll(ctx, resources) {
 		switch {
-		case c.known:
+		case c.complete:
 			info.params[queries[i]] = namespacesOf(c.objects)
 		case c.failure == nil:
 		case c.failure.refused() || c.failure.err == errTooBroad:
@@ -82,11 +82,9 @@ func (c Clients) params(q inventory.ParamQuery, of inventory.Served) resource {
 	client := c.metadata.Resource(schema.GroupVersionResource{Group: of.Group, Version: of.Version, Resource: of.Name})
 	r := resource{
 		GroupResource: schema.GroupResource{Group: of.Group, Resource: of.Name},
+		namespace:     q.Namespace,
 		labels:        q.Selector,
 		page:          500, most: maxParams, strip: stripMeta,
-	}
-	if q.Namespace != "" {
-		r.scope = watchScope{extent: ofNamespace, namespace: q.Namespace}
 	}
 	if q.Name != "" {
 		r.fields = fields.OneTermEqualSelector(metav1.ObjectNameField, q.Name).String()

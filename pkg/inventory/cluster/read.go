@@ -34,47 +34,24 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(r
 	group.Go(func() { info = clients.fetchServerInfo(ctx, serverInfo{}) })
 	all := r.readAll(ctx, clients.clusterResources())
 	group.Wait()
-	found := assemble(options, all, info)
+	reads := &reads{}
+	found := assemble(options, all, info, reads)
 	if err := nothingRead(ctx, all, found.Errors); err != nil {
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
 	}
 	snapshot := found.Snapshot(began)
-	scoped := r.readScopes(ctx, clients, snapshot)
-	o := assemble(options, slices.Concat(all, scoped), r.readParams(ctx, clients, snapshot, info))
+	reads.follow(snapshot, nil)
+	for i := range all {
+		all[i].objects = slices.DeleteFunc(all[i].objects, func(object any) bool { return !reads.counts(all[i].resource, object) })
+	}
+	var inScopes []resource
+	for _, s := range slices.SortedFunc(maps.Keys(wantedScopes(admission.New(snapshot))), scope.compare) {
+		inScopes = append(inScopes, clients.resourceIn(s))
+	}
+	all = append(all, r.readAll(ctx, inScopes)...)
+	o := assemble(options, all, r.readParams(ctx, clients, snapshot, info), reads)
 	o.Current = began
 	return o, ctx.Err()
-}
-
-// readScopes reads what belongs to the webhooks; what turns out to be too broad it
-// reads in parts.
-func (r *reader) readScopes(ctx context.Context, clients Clients, s *inventory.Snapshot) []contents {
-	var out []contents
-	broad, read := map[watchScope]bool{}, map[watchScope]bool{}
-	for {
-		scopes := wantedScopes(admission.New(s), broad)
-		maps.DeleteFunc(scopes, func(scope watchScope, _ keySet) bool { return read[scope] })
-		if len(scopes) == 0 {
-			return out
-		}
-		for _, c := range r.readAll(ctx, clients.resourcesOf(scopes)) {
-			read[c.scope] = true
-			if c.failure != nil && c.mustSplit(c.failure.err) {
-				broad[c.scope.whole()] = true
-				continue
-			}
-			c.keys = scopes[c.scope]
-			c.objects = slices.DeleteFunc(c.objects, func(obj any) bool { return !c.countsFor(obj, c.keys) })
-			out = append(out, c)
-		}
-	}
-}
-
-func (c Clients) resourcesOf(scopes map[watchScope]keySet) []resource {
-	var out []resource
-	for _, scope := range slices.SortedFunc(maps.Keys(scopes), watchScope.compare) {
-		out = append(out, c.resourceIn(scope))
-	}
-	return out
 }
 
 // nothingRead returns why nothing was read, if so.
@@ -82,7 +59,7 @@ func nothingRead(ctx context.Context, all []contents, errs []inventory.Error) er
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if slices.ContainsFunc(all, func(c contents) bool { return c.known }) {
+	if slices.ContainsFunc(all, func(c contents) bool { return c.complete }) {
 		return nil
 	}
 	if len(errs) > 0 {
@@ -115,10 +92,6 @@ func (r *reader) readAll(ctx context.Context, resources []resource) []contents {
 
 func (r *reader) read(ctx context.Context, from resource) contents {
 	out := contents{resource: from}
-	if !from.scope.possible() {
-		out.known = true
-		return out
-	}
 	before := 0
 	list, err := from.listPages(ctx, func(n int) {
 		r.count(from, n-before)
@@ -132,7 +105,7 @@ func (r *reader) read(ctx context.Context, from resource) contents {
 	}
 	switch failure := from.failure("list", err); {
 	case err == nil:
-		out.known = true
+		out.complete = true
 	case failure.notServed():
 		out.absent = true
 	default:

@@ -99,7 +99,7 @@ func TestReadWhatIsAllowed(t *testing.T) {
 	if len(got.Webhooks) != 4 || len(got.Services) != 3 || got.EndpointsKnown.Services[validate] || !got.ServicesKnown.Services[validate] {
 		t.Errorf("webhooks %v, Services %v", refs(got), got.Services)
 	}
-	if len(got.Errors) != 1 || !errorAbout("endpointslices.discovery.k8s.io", "list endpointslices.discovery.k8s.io is forbidden in namespaces convert, hive, policy")(got) {
+	if len(got.Errors) != 1 || !errorAbout("endpointslices.discovery.k8s.io", "list endpointslices.discovery.k8s.io is forbidden: grant the verb list on")(got) {
 		t.Errorf("errors: %v", got.Errors)
 	}
 }

@@ -34,8 +34,8 @@ const (
 	verifyTimeout  = 30 * time.Second
 )
 
-// errBehind is the failure of a stream that may lack changes.
-var errBehind = errors.New("watches do not come to the newest state, as with an API server that has lost its connection to etcd: check /readyz of each API server")
+// errLagging is the failure of a stream that may lack changes.
+var errLagging = errors.New("watches do not come to the newest state, as with an API server that has lost its connection to etcd: check /readyz of each API server")
 
 // checkRevisions compares the watches with the API server's newest state, of which it
 // reads one object of each resource. Streams that lack changes are opened anew, over
@@ -54,12 +54,12 @@ func (c Clients) checkRevisions(ctx context.Context, watches []*objectWatch, pro
 		}
 	}
 	unconfirmed := slices.DeleteFunc(watches, func(o *objectWatch) bool { return o.confirm(begun, newest[o.GroupResource]) })
-	if !slices.ContainsFunc(unconfirmed, func(o *objectWatch) bool { return o.isBehind(ctx) }) {
+	if !slices.ContainsFunc(unconfirmed, func(o *objectWatch) bool { return o.lags(ctx) }) {
 		return
 	}
 	for _, o := range unconfirmed {
 		if !o.confirm(begun, newest[o.GroupResource]) {
-			o.fallBehind(ctx)
+			o.setLagging(ctx)
 		}
 	}
 	c.connections.CloseAll()
@@ -109,7 +109,7 @@ func isAnswer(err error) bool {
 func (o *objectWatch) reached() (revision string, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.revision, o.revision != "" && o.scope.possible()
+	return o.revision, o.revision != "" && o.isListed()
 }
 
 // confirm reports whether the objects are known to be complete as of the time, at which
@@ -118,16 +118,16 @@ func (o *objectWatch) reached() (revision string, ok bool) {
 func (o *objectWatch) confirm(at time.Time, newest string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.revision != "" && newest != "" && !older(o.revision, newest) {
+	if o.isListed() && o.revision != "" && newest != "" && !older(o.revision, newest) {
 		o.confirmed = later(o.confirmed, at)
 	}
 	isAnswered := o.stream == nil && (o.failure == nil || isAnswer(o.failure.err))
-	return !o.confirmed.Before(at) || isAnswered || !o.scope.possible()
+	return !o.confirmed.Before(at) || isAnswered
 }
 
-// isBehind reports whether a list of everything fails or shows changes that the
+// lags reports whether a list of everything fails or shows changes that the
 // stream lacks.
-func (o *objectWatch) isBehind(ctx context.Context) bool {
+func (o *objectWatch) lags(ctx context.Context) bool {
 	listing, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	begun := time.Now()
@@ -152,27 +152,27 @@ func (o *objectWatch) differsFrom(list []runtime.Object) bool {
 	})
 }
 
-// fallBehind records that the stream, if there is one, may lack changes: once it has
+// setLagging records that the stream, if there is one, may lack changes: once it has
 // ended, the Reflector lists again.
-func (o *objectWatch) fallBehind(ctx context.Context) {
+func (o *objectWatch) setLagging(ctx context.Context) {
 	streams := false
 	o.update(func() {
 		streams = o.stream != nil
-		if o.current() {
-			o.asOf, o.complete = o.confirmed, false
+		if o.state == current {
+			o.move(mayLackChanges, o.confirmed)
 		}
 	})
 	if streams {
-		o.fail(ctx, "watch", errBehind)
+		o.fail(ctx, "watch", errLagging)
 	}
 }
 
-// fellBehind reports whether the stream fell behind: the next one that begins with
+// hasLagged reports whether the stream fell behind: the next one that begins with
 // a list may be of the same API server, which would not answer.
-func (o *objectWatch) fellBehind() bool {
+func (o *objectWatch) hasLagged() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.failure != nil && o.failure.err == errBehind
+	return o.failure != nil && o.failure.err == errLagging
 }
 
 // older reports whether the resource version a is before b. Versions that are no

@@ -18,7 +18,7 @@ func TestWatchBehindALaggingAPIServer(t *testing.T) {
 	for _, lists := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lists fail: %v", lists), func(t *testing.T) {
 			s, r := watchingAll(t, frequent)
-			eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+5 })
+			eventually(t, "all watches open", func() bool { return len(s.watched()) == openWatches })
 			s.lag(lists)
 			s.put(validating("unseen", kubetest.Client("policy", "validate")))
 			r.await("the webhook that no watch showed", func(s *inventory.Snapshot) bool {

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,10 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
@@ -31,10 +28,10 @@ import (
 )
 
 // resource is a kind of object that is listed and watched, in the whole cluster or
-// in one scope.
+// in one namespace.
 type resource struct {
 	schema.GroupResource
-	scope watchScope
+	namespace string
 	// labels and fields are the selectors of the objects that are read; all are where
 	// both are empty.
 	labels, fields string
@@ -45,17 +42,12 @@ type resource struct {
 	// serves is set if the API server serves other resources because of the
 	// objects.
 	serves bool
-	// strip drops what the inventory does not keep of an object, and keep, if
-	// any, selects the objects that it keeps.
+	// strip drops what the inventory does not keep of an object.
 	strip func(metav1.Object)
-	keep  func(metav1.Object) bool
-	// matters, if any, reports whether a change is one that a Snapshot shows.
-	matters func(before, after any) bool
 	// owner, if any, is the Service, or the namespace, because of which an object
-	// counts where all of a cluster are watched: others are kept until a webhook refers
-	// to theirs, and not shown.
+	// counts: others are kept until a webhook refers to theirs, and not shown.
 	owner func(metav1.Object) inventory.Key
-	// most is from how many objects on the scope is too broad; 0 if it never is.
+	// most is from how many objects on a list is too long; 0 if it never is.
 	most int
 
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
@@ -72,7 +64,7 @@ type lister[L runtime.Object] interface {
 // and whose lists are of type L.
 func typedResource[T, L any, PT client.Object[T], PL client.List[L]](group rest.Interface, r resource) resource {
 	r.example = PT(new(T))
-	return withClient(client.Lister[T, L, PT, PL](group, r.Resource, r.scope.namespace), r)
+	return withClient(client.Lister[T, L, PT, PL](group, r.Resource, r.namespace), r)
 }
 
 // withClient returns the resource with the calls of a client.
@@ -127,127 +119,53 @@ func (c Clients) clusterResources() []resource {
 			page:          200, serves: true, strip: stripAPIService,
 		}),
 		withClient(c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), resource{
-			GroupResource: corev1.Resource("namespaces"),
+			GroupResource: namespaceResource,
 			example:       &metav1.PartialObjectMetadata{},
 			page:          500, strip: stripNamespace,
+		}),
+		typedResource[corev1.Service, corev1.ServiceList](c.core, resource{
+			GroupResource: serviceResource,
+			page:          1000, strip: stripService, owner: ownKey,
+		}),
+		typedResource[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices, resource{
+			GroupResource: sliceResource,
+			page:          1000, strip: stripSlice, owner: serviceOfSlice,
+		}),
+		typedResource[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](c.policy, resource{
+			GroupResource: policyv1.Resource("poddisruptionbudgets"),
+			page:          1000, strip: stripDisruptionBudget, owner: namespaceOf,
+		}),
+		typedResource[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](c.networking, resource{
+			GroupResource: networkingv1.Resource("networkpolicies"),
+			page:          500, strip: stripNetworkPolicy, owner: namespaceOf,
 		}),
 	}
 }
 
-// scopedResource is a kind of object that is read in scopes.
-type scopedResource struct {
-	// resource is what scopes have in common; page is that of a scope below the cluster.
-	resource
-	// few is up to how many objects all of a cluster are watched, and clusterPage how
-	// many are then listed in one call; 0 where only namespaces are.
-	few         int
-	clusterPage int64
-	// withClient returns a resource with a client of the kind.
-	withClient func(resource) resource
-	// choose, if any, chooses the objects of the Services that the scope names.
-	choose func(*resource, watchScope)
-}
-
-// The kinds of objects that are read in scopes.
 var (
-	serviceResource       = corev1.Resource("services")
-	sliceResource         = discoveryv1.Resource("endpointslices")
-	podResource           = corev1.Resource("pods")
-	budgetResource        = policyv1.Resource("poddisruptionbudgets")
-	networkPolicyResource = networkingv1.Resource("networkpolicies")
-	daemonSetResource     = appsv1.Resource("daemonsets")
-	deploymentResource    = appsv1.Resource("deployments")
+	namespaceResource  = corev1.Resource("namespaces")
+	serviceResource    = corev1.Resource("services")
+	sliceResource      = discoveryv1.Resource("endpointslices")
+	podResource        = corev1.Resource("pods")
+	daemonSetResource  = appsv1.Resource("daemonsets")
+	deploymentResource = appsv1.Resource("deployments")
 )
-
-const (
-	// fewInCluster is up to how many Services, or EndpointSlices, all of a cluster
-	// are watched: about two megabytes. In a cluster with more most are of no
-	// webhook.
-	fewInCluster = 2000
-	// fewPodsInCluster is the same of Pods, which are larger and change more.
-	fewPodsInCluster = 500
-	// servicePage is also the number of Services that make a namespace crowded.
-	servicePage = 500
-)
-
-// scopedResources are read in scopes.
-func (c Clients) scopedResources() []scopedResource {
-	return []scopedResource{
-		{
-			resource:   resource{GroupResource: serviceResource, page: servicePage, strip: stripService, owner: ownKey},
-			withClient: typed[corev1.Service, corev1.ServiceList](c.core),
-			few:        fewInCluster, clusterPage: 1000, choose: chooseServices,
-		},
-		{
-			resource:   resource{GroupResource: sliceResource, page: 100, strip: stripSlice, owner: serviceOfSlice},
-			withClient: typed[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices),
-			few:        fewInCluster, clusterPage: 1000, choose: chooseSlices,
-		},
-		{
-			resource:   resource{GroupResource: podResource, page: 100, strip: stripPod, owner: namespaceOf},
-			withClient: typed[corev1.Pod, corev1.PodList](c.core),
-			few:        fewPodsInCluster, clusterPage: 250,
-		},
-		{
-			resource:   resource{GroupResource: budgetResource, page: 100, strip: stripDisruptionBudget, owner: namespaceOf},
-			withClient: typed[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](c.policy),
-			few:        fewInCluster, clusterPage: 1000,
-		},
-		{
-			resource:   resource{GroupResource: networkPolicyResource, page: 100, strip: stripNetworkPolicy, owner: namespaceOf},
-			withClient: typed[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](c.networking),
-			few:        fewInCluster, clusterPage: 500,
-		},
-		{
-			resource:   resource{GroupResource: daemonSetResource, page: 100, strip: stripDaemonSet},
-			withClient: typed[appsv1.DaemonSet, appsv1.DaemonSetList](c.apps),
-		},
-		{ // only the cluster's DNS
-			resource:   resource{GroupResource: deploymentResource, page: 100, strip: stripDeployment, labels: inventory.DNSSelector},
-			withClient: typed[appsv1.Deployment, appsv1.DeploymentList](c.apps),
-		},
-	}
-}
-
-// typed is typedResource of a group, for any scope.
-func typed[T, L any, PT client.Object[T], PL client.List[L]](group rest.Interface) func(resource) resource {
-	return func(r resource) resource { return typedResource[T, L, PT, PL](group, r) }
-}
 
 // resourceIn is what is read in the scope.
-func (c Clients) resourceIn(scope watchScope) resource {
-	all := c.scopedResources()
-	s := all[slices.IndexFunc(all, func(s scopedResource) bool { return s.GroupResource == scope.GroupResource })]
-	r := s.resource
-	r.scope = scope
-	if scope.coversCluster() {
-		r.page, r.most = s.clusterPage, s.few
-	} else {
-		r.owner = nil // all objects count
-		if s.choose != nil {
-			s.choose(&r, scope)
-		}
+func (c Clients) resourceIn(s scope) resource {
+	r := resource{GroupResource: s.GroupResource, namespace: s.namespace, page: 100}
+	switch s.GroupResource {
+	case podResource:
+		r.page, r.strip = 250, stripPod
+		r = typedResource[corev1.Pod, corev1.PodList](c.core, r)
+	case daemonSetResource:
+		r.strip = stripDaemonSet
+		r = typedResource[appsv1.DaemonSet, appsv1.DaemonSetList](c.apps, r)
+	case deploymentResource: // only the cluster's DNS
+		r.strip, r.labels = stripDeployment, inventory.DNSSelector
+		r = typedResource[appsv1.Deployment, appsv1.DeploymentList](c.apps, r)
 	}
-	return s.withClient(r).limited(c.lists)
-}
-
-// chooseServices chooses the Service that the scope names or, of all of a namespace, those
-// that it names: the scope is too broad where the namespace is crowded and they are few.
-func chooseServices(r *resource, scope watchScope) {
-	if scope.extent == ofServices {
-		r.fields = fields.OneTermEqualSelector(metav1.ObjectNameField, scope.services).String()
-		return
-	}
-	names := sets.New(scope.names()...)
-	r.keep = func(service metav1.Object) bool { return names.Has(service.GetName()) }
-	if len(names) < manyServices {
-		r.most = servicePage
-	}
-}
-
-// chooseSlices chooses the EndpointSlices of the Services that the scope names.
-func chooseSlices(r *resource, scope watchScope) {
-	r.labels = discoveryv1.LabelServiceName + " in (" + scope.services + ")"
+	return r.limited(c.lists)
 }
 
 func ownKey(obj metav1.Object) inventory.Key { return keyOf(obj) }
@@ -282,7 +200,7 @@ func (r resource) name() inventory.Resource {
 }
 
 func (r resource) failure(verb string, err error) failure {
-	return failure{verb: verb, resource: r.GroupResource.String(), namespace: r.scope.namespace, err: err}
+	return failure{verb: verb, resource: r.GroupResource.String(), namespace: r.namespace, err: err}
 }
 
 // listAttempts is how often a list is begun because its continue token expired. A
@@ -304,7 +222,7 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 			if r.isTooBroad(page, n) {
 				return nil, errTooBroad
 			}
-			if err := r.reduce(page); err != nil {
+			if err := r.stripAll(page); err != nil {
 				return nil, err
 			}
 			n += meta.LenList(page)
@@ -319,9 +237,8 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 	return nil, err
 }
 
-// errTooBroad is the error of a list that has more objects than it should have, or
-// that only parts of may be read.
-var errTooBroad = errors.New("there are too many objects, or not all of them may be read")
+// errTooBroad is the error of a list that has more objects than it should have.
+var errTooBroad = errors.New("there are too many objects")
 
 // isTooBroad reports whether a list has too many objects, of which so many were
 // before this page.
@@ -337,39 +254,14 @@ func (r resource) isTooBroad(page runtime.Object, before int) bool {
 	return before+meta.LenList(page)+int(rest) > r.most
 }
 
-// reduce drops from a page what the inventory does not keep.
-func (r resource) reduce(page runtime.Object) error {
-	var kept []runtime.Object
-	err := meta.EachListItem(page, func(item runtime.Object) error {
-		obj, ok := item.(metav1.Object)
-		if !ok || !r.keeps(obj) {
-			return nil
+// stripAll drops from a page what the inventory does not keep.
+func (r resource) stripAll(page runtime.Object) error {
+	return meta.EachListItem(page, func(item runtime.Object) error {
+		if object, ok := item.(metav1.Object); ok {
+			r.strip(object)
 		}
-		r.strip(obj)
-		kept = append(kept, item)
 		return nil
 	})
-	if err != nil || r.keep == nil {
-		return err
-	}
-	return meta.SetList(page, kept)
-}
-
-func (r resource) keeps(obj metav1.Object) bool { return r.keep == nil || r.keep(obj) }
-
-// countsFor reports whether the object is one of these owners.
-func (r resource) countsFor(obj any, owners keySet) bool {
-	if r.owner == nil {
-		return true
-	}
-	m, ok := obj.(metav1.Object)
-	return ok && owners[r.owner(m)]
-}
-
-// mustSplit reports whether a list failed so that lists of parts of the scope may
-// succeed.
-func (r resource) mustSplit(err error) bool {
-	return err == errTooBroad || r.owner != nil && apierrors.IsForbidden(err)
 }
 
 // expired reports whether the API server no longer has the state of a continue

@@ -160,7 +160,7 @@ func TestRouting(t *testing.T) {
 		{"configured", inventory.RoutingClusterIP, true, inventory.RoutingClusterIP},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := assemble(Options{Routing: tt.configured}, nil, serverInfo{openShift: tt.openShift})
+			o := assemble(Options{Routing: tt.configured}, nil, serverInfo{openShift: tt.openShift}, &reads{})
 			if o.Routing != tt.want {
 				t.Errorf("routing is %q, want %q", o.Routing, tt.want)
 			}

@@ -47,9 +47,6 @@ type fakeServer struct {
 	// goneByStatus says that a stream that is too old to resume is refused with
 	// the status 410, instead of an event.
 	goneByStatus bool
-	// large says that the cluster has far more Services, EndpointSlices and Pods than
-	// there are objects.
-	large bool
 	// lags reports whether nothing of what the server stores reaches a connection, of
 	// which remotes are those seen so far: no list begins in a stream. listsLag says
 	// that lists fail on it.
@@ -422,22 +419,12 @@ func (s *fakeServer) list(w http.ResponseWriter, ask request) {
 		list["metadata"].(map[string]any)["continue"] = strconv.Itoa(end)
 	}
 	list["items"] = items[start:end]
-	if s.large && ask.ofCluster() {
-		list["metadata"].(map[string]any)["continue"] = strconv.Itoa(end)
-		list["metadata"].(map[string]any)["remainingItemCount"] = 20_000
-	}
 	gvk := resources[ask.resource]
 	list["apiVersion"], list["kind"] = gvk.GroupVersion().String(), gvk.Kind+"List"
 	if ask.metadataOnly() {
 		list["apiVersion"], list["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
 	}
 	s.answer(w, http.StatusOK, list)
-}
-
-// ofCluster reports whether the request is about all objects of a kind that is read in
-// namespaces as well.
-func (r request) ofCluster() bool {
-	return r.namespace == "" && slices.Contains([]string{"services", "endpointslices", "pods", "poddisruptionbudgets", "networkpolicies"}, r.resource)
 }
 
 func (r request) metadataOnly() bool { return strings.Contains(r.accept, "as=PartialObjectMetadata") }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 
@@ -118,13 +119,9 @@ func stripCRD(obj metav1.Object) {
 // stripUnconverted drops what is read of the metadata of CRDs with a conversion webhook
 // alone: who owns it, and when it was changed.
 func stripUnconverted(crd *apiextensionsv1.CustomResourceDefinition) {
-	kept := metav1.ObjectMeta{Name: crd.Name}
-	for key, value := range crd.Annotations {
-		if strings.HasPrefix(key, "api-approved.") { // says whose API it is
-			kept.Annotations = map[string]string{key: value}
-		}
-	}
-	crd.ObjectMeta = kept
+	annotations := crd.Annotations
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return !strings.HasPrefix(key, "api-approved.") }) // these say whose API it is
+	crd.ObjectMeta = metav1.ObjectMeta{Name: crd.Name, Annotations: annotations}
 }
 
 // stripAPIService keeps the conditions: a group that becomes available changes
@@ -151,9 +148,8 @@ func stripNamespace(obj metav1.Object) {
 }
 
 func stripService(obj metav1.Object) {
-	stripMeta(obj)
-	obj.SetManagedFields(nil)
 	service := obj.(*corev1.Service)
+	service.ObjectMeta = metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name, Labels: service.Labels}
 	service.Spec = corev1.ServiceSpec{
 		Type:         service.Spec.Type,
 		ClusterIP:    service.Spec.ClusterIP,

@@ -152,11 +152,11 @@ func heavyMutatingPolicy() *admissionv1.MutatingAdmissionPolicy {
 	}
 }
 
-// unconvertedCRD is a CRD of whose metadata one annotation counts.
+// unconvertedCRD is a CRD of whose metadata two annotations count.
 func unconvertedCRD() *apiextensionsv1.CustomResourceDefinition {
 	crd := heavyCRD()
 	crd.Spec.Conversion = nil
-	crd.Annotations = map[string]string{"api-approved.openshift.io": "https://example.com/1", "note": "DROP"}
+	crd.Annotations = map[string]string{"api-approved.openshift.io": "https://example.com/1", "api-approved.kubernetes.io": "https://example.com/2", "note": "DROP"}
 	return crd
 }
 
@@ -174,7 +174,7 @@ func TestStrip(t *testing.T) {
 		{"mutating policy", heavyMutatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-patch"}, true},
 		{"CRD", heavyCRD(), stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, true},
 		{"APIService", heavyAPIService(), stripAPIService, []string{"keep-hive", "Keep-Available"}, false},
-		{"CRD without conversion", unconvertedCRD(), stripCRD, []string{"api-approved.openshift.io", "keep-scale", "keep-stored"}, false},
+		{"CRD without conversion", unconvertedCRD(), stripCRD, []string{"api-approved.openshift.io", "api-approved.kubernetes.io", "keep-scale", "keep-stored"}, false},
 		{"namespace", &metav1.PartialObjectMetadata{ObjectMeta: heavy("policy")}, stripNamespace, []string{"label", "annotation"}, false},
 		{"Service", heavyService(), stripService, []string{"selector", "127.10.0.1", "443"}, false},
 		{"EndpointSlice", heavySlice(), stripSlice, []string{"keep-name", "keep-zone", "keep-address", "8443"}, false},

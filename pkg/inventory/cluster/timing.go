@@ -14,9 +14,9 @@ type timing struct {
 	// startupWait is how long the first Snapshot waits for watches that fail
 	// and may recover.
 	startupWait time.Duration
-	// newServiceWait is how long a later Snapshot waits for a Service that a
+	// newScopeWait is how long a later Snapshot waits for the Pods of a namespace that a
 	// webhook newly refers to: longer than a list takes.
-	newServiceWait time.Duration
+	newScopeWait time.Duration
 	// discoveryDelay is how long discovery takes to follow a change, and
 	// fetchInterval the minimum time between two fetches of the serverInfo.
 	discoveryDelay, fetchInterval time.Duration
@@ -44,7 +44,7 @@ func (o Options) timing() timing {
 	t.debounce = cmp.Or(o.Debounce, 100*time.Millisecond)
 	t.resync = cmp.Or(o.Resync, time.Minute)
 	t.startupWait = cmp.Or(t.startupWait, 10*time.Second)
-	t.newServiceWait = cmp.Or(t.newServiceWait, time.Second)
+	t.newScopeWait = cmp.Or(t.newScopeWait, time.Second)
 	t.discoveryDelay = cmp.Or(t.discoveryDelay, 2*time.Second)
 	t.fetchInterval = cmp.Or(t.fetchInterval, time.Second)
 	t.gatesInterval = cmp.Or(t.gatesInterval, 10*time.Minute)
@@ -106,8 +106,8 @@ func (s schedule) next(now time.Time, status watchStatus) time.Time {
 
 // The bound on the cost of changes: each Snapshot is paid for by a pause of this many
 // times the time that it took, so that no rate of changes takes more than a tenth of a
-// core for long. Up to burst of these pauses may be owed: a change alone, or a few, are
-// published at once. No Snapshot owes more than longestPause: on a machine that has no
+// core for long. Up to burst of these pauses may be put off: a change alone, or a few, are
+// published at once. No Snapshot leads to more than longestPause: on a machine that has no
 // core to spare it takes seconds in which it hardly computes.
 const (
 	pauses       = 9
@@ -139,7 +139,7 @@ func (s schedule) nextPublish(status watchStatus) time.Time {
 	}
 	due := later(later(s.changed, s.published.Add(s.debounce)), s.paid.Add(-burst))
 	if status.pending {
-		due = later(due, s.changed.Add(s.newServiceWait))
+		due = later(due, s.changed.Add(s.newScopeWait))
 	}
 	return earlier(due, s.published.Add(s.resync))
 }

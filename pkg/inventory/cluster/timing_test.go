@@ -6,7 +6,7 @@ import (
 )
 
 func TestNextPublish(t *testing.T) {
-	timing := timing{debounce: time.Minute, resync: 10 * time.Minute, startupWait: 5 * time.Minute, newServiceWait: 3 * time.Minute}
+	timing := timing{debounce: time.Minute, resync: 10 * time.Minute, startupWait: 5 * time.Minute, newScopeWait: 3 * time.Minute}
 	for _, tt := range []struct {
 		name string
 		schedule

@@ -1,19 +1,9 @@
 // Package cluster watches the part of a cluster that concerns webhooks and
 // publishes an inventory.Snapshot at each change, or reads that part once.
 //
-// What registers webhooks is read in the whole cluster. What is behind them is read in
-// scopes: all objects of a kind in the cluster, in a namespace, or of some Services. The
-// life of a scope:
-//
-//	wanted    a webhook of the last Snapshot refers to something in it
-//	  |
-//	unanswered, failing   listed, then watched; a Snapshot waits a second for it
-//	  |           \
-//	synced       split    it has too many objects, or only parts may be read:
-//	  |                   parts of it are wanted from now on
-//	retired   no webhook needs it; its objects stay until what replaces it was read
-//	  |
-//	stopped
+// What registers webhooks, Services, what stands behind and around them are watched in
+// the whole cluster, stripped to what is read; Pods and what nodes need in the namespaces
+// where a webhook makes them matter.
 package cluster
 
 import (
@@ -24,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -55,9 +45,7 @@ type Options struct {
 
 // Watch publishes a Snapshot of the cluster, with its Matcher, as soon as everything
 // that may be read was read, then at each change: at once, but at most once in
-// Options.Debounce. Of the whole cluster it reads what registers webhooks and the
-// namespaces; Services, EndpointSlices and Pods only where there are few, else those
-// that some webhook refers to.
+// Options.Debounce.
 //
 // What cannot be read is an Error of the Snapshot; what was known before is
 // kept, and Snapshot.Current does not advance. Watch returns once ctx is done and all
@@ -67,11 +55,6 @@ func Watch(ctx context.Context, clients Clients, options Options, publish func(*
 	clients.connect(ctx)
 	for _, r := range clients.clusterResources() {
 		w.clusterWide = append(w.clusterWide, w.startWatch(ctx, r))
-	}
-	for _, r := range clients.scopedResources() { // with the others, not after them
-		if all := (watchScope{GroupResource: r.GroupResource}); r.few > 0 {
-			w.scoped[all] = w.startScope(ctx, all, nil)
-		}
 	}
 	w.loop(ctx)
 	w.running.Wait()
@@ -87,22 +70,15 @@ type watcher struct {
 	wakeup  chan struct{}
 	running sync.WaitGroup
 
+	// reads is what the webhooks read of what is watched in the whole cluster.
+	reads *reads
+
 	// The loop alone uses these.
 	clusterWide   []*objectWatch
-	scoped        map[watchScope]*scopedWatch
+	scoped        map[scope]scopedWatch
 	startupErrors []inventory.Error
 	builder       inventory.Builder
 	matcher       *admission.Matcher
-	// wanted are the scopes that the last Snapshot needed; nil if they have to be
-	// found anew.
-	wanted   map[watchScope]keySet
-	wantedBy *inventory.Snapshot
-	// namespaces is what of namespaces the webhooks read.
-	namespaces *namespaceReads
-	// tooBroad are the scopes that are watched in parts: they had too many objects
-	// once, or reading all of them was forbidden. That lasts until the process ends,
-	// so that no number of objects makes the watches change again and again.
-	tooBroad map[watchScope]bool
 
 	mu         sync.Mutex
 	schedule   schedule
@@ -118,9 +94,6 @@ type watcher struct {
 type scopedWatch struct {
 	*objectWatch
 	stop context.CancelFunc
-	// retired is set once the scope is no longer wanted. Its watch goes on until
-	// those that replace it were read: what is known stays known.
-	retired bool
 }
 
 func newWatcher(clients Clients, options Options, publish func(*admission.Matcher)) *watcher {
@@ -130,33 +103,23 @@ func newWatcher(clients Clients, options Options, publish func(*admission.Matche
 		options:  options,
 		publish:  publish,
 		wakeup:   make(chan struct{}, 1),
-		scoped:   map[watchScope]*scopedWatch{},
+		reads:    &reads{},
+		scoped:   map[scope]scopedWatch{},
 		schedule: schedule{timing: options.timing(), started: now, revisionsCompared: now},
 		errors:   map[inventory.Resource]int64{},
-		tooBroad: map[watchScope]bool{},
-
-		namespaces: &namespaceReads{},
 	}
 	for _, r := range clients.clusterResources() {
 		w.errors[r.name()] = 0
 	}
-	for _, r := range clients.scopedResources() {
-		w.errors[r.name()] = 0
+	for _, kind := range []schema.GroupResource{podResource, daemonSetResource, deploymentResource} {
+		w.errors[resource{GroupResource: kind}.name()] = 0
 	}
 	return w
 }
 
 func (w *watcher) startWatch(ctx context.Context, r resource) *objectWatch {
-	t := w.schedule.timing
-	if r.GroupResource == corev1.Resource("namespaces") {
-		r.matters = w.namespaces.matters
-	}
-	o := newObjectWatch(r, t, w.onEvent)
-	if r.scope.possible() {
-		w.running.Go(func() { o.run(ctx, t.backoff) })
-	} else {
-		o.setEmpty()
-	}
+	o := newObjectWatch(r, w.schedule.timing, w.reads, w.onEvent)
+	w.running.Go(func() { o.run(ctx, w.schedule.backoff) })
 	return o
 }
 
@@ -171,7 +134,6 @@ func (w *watcher) loop(ctx context.Context) {
 		case <-timer.C:
 		}
 		w.relistIfRegressed()
-		w.splitNamespaces(ctx)
 		w.fetchIfDue(ctx)
 		w.publishIfDue(ctx)
 		timer.Reset(time.Until(w.times().next(time.Now(), w.status())))
@@ -261,7 +223,7 @@ func (w *watcher) setServerInfo(info serverInfo) {
 
 // publishIfDue publishes a Snapshot where one is due. One that refers to
 // something that is not yet watched is dropped: the next one shows that, or comes
-// after newServiceWait.
+// after newScopeWait.
 func (w *watcher) publishIfDue(ctx context.Context) {
 	times := w.times()
 	if !times.mayPublish(time.Now(), w.status()) {
@@ -272,8 +234,8 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	w.reschedule(func(s *schedule) { s.changed = time.Time{} })
 	taken := time.Now()
 	w.matcher = w.matcher.Next(w.builder.Snapshot(w.objects(taken), taken))
-	more := w.readMoreOfNamespaces()
-	if w.watchScopes(ctx, w.wantedScopes()) || more {
+	readsMore := w.readMore()
+	if w.watchScopes(ctx, wantedScopes(w.matcher)) || readsMore {
 		w.reschedule(func(s *schedule) { s.changed = cmp.Or(times.changed, s.changed) })
 		w.signal()
 		return
@@ -282,91 +244,42 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	w.reschedule(func(s *schedule) { s.spend(taken, time.Now()) })
 }
 
-// readMoreOfNamespaces reports whether the Snapshot may lack changes of namespaces that
-// its webhooks or its reader read and those before did not.
-func (w *watcher) readMoreOfNamespaces() bool {
+// readMore reports whether the Snapshot may lack what its webhooks or its reader read and
+// those before did not.
+func (w *watcher) readMore() bool {
 	var byReader []string
 	if w.options.NamespaceLabels != nil {
 		byReader = w.options.NamespaceLabels()
 	}
-	if !w.namespaces.follow(w.matcher.Snapshot, byReader) {
+	if !w.reads.follow(w.matcher.Snapshot, byReader) {
 		return false
 	}
 	for _, o := range w.clusterWide {
-		if o.matters != nil {
+		if o.owner != nil || o.GroupResource == namespaceResource {
 			o.readAnew()
 		}
 	}
 	return true
 }
 
-// wantedScopes are those that the webhooks need: the last ones, where nothing changed
-// that they depend on. Most changes are of something else, and all webhooks are many.
-func (w *watcher) wantedScopes() map[watchScope]keySet {
-	w.noteBroadScopes()
-	s := w.matcher.Snapshot
-	if w.wanted == nil || wantsOthers(s, w.wantedBy) {
-		w.wanted = wantedScopes(w.matcher, w.tooBroad)
-	}
-	w.wantedBy = s
-	return w.wanted
-}
-
-func (w *watcher) noteBroadScopes() {
-	for scope, watch := range w.scoped {
-		if whole := scope.whole(); !w.tooBroad[whole] && watch.tooBroad() {
-			w.tooBroad[whole], w.wanted = true, nil
+// watchScopes starts and stops watches so that these scopes are watched. It reports
+// whether a Snapshot taken before shows others.
+func (w *watcher) watchScopes(ctx context.Context, wanted map[scope]bool) (others bool) {
+	for s, watch := range w.scoped {
+		if !wanted[s] {
+			watch.stop()
+			delete(w.scoped, s)
+			others = true
 		}
 	}
-}
-
-// watchScopes starts and retires watches so that these scopes are watched because of
-// these Services. It reports whether a Snapshot taken before lacks any of that.
-// Retired watches leave with a later Snapshot.
-func (w *watcher) watchScopes(ctx context.Context, wanted map[watchScope]keySet) (more bool) {
-	for scope, watch := range w.scoped {
-		_, isWanted := wanted[scope]
-		if !isWanted && !watch.retired {
-			w.reschedule(func(s *schedule) { s.noteChange(time.Now()) })
-		}
-		watch.retired = !isWanted
-	}
-	for scope, keys := range wanted {
-		watch, ok := w.scoped[scope]
-		if !ok {
-			w.scoped[scope] = w.startScope(ctx, scope, keys)
-			more = true
-			continue
-		}
-		more = watch.want(keys) || more
-	}
-	return more
-}
-
-// splitNamespaces watches Services by their names where their namespace turned out to
-// have too many, before a Snapshot waits for them.
-func (w *watcher) splitNamespaces(ctx context.Context) {
-	w.noteBroadScopes()
-	for scope, watch := range maps.Clone(w.scoped) {
-		if scope.GroupResource != serviceResource || scope.extent != ofNamespace || watch.retired || !w.tooBroad[scope.whole()] || len(scope.names()) >= manyServices {
-			continue
-		}
-		watch.retired = true
-		for _, name := range scope.names() {
-			one := scope.of(name)
-			if w.scoped[one] == nil {
-				w.scoped[one] = w.startScope(ctx, one, one.keys())
-			}
-			w.scoped[one].retired = false
+	for s := range wanted {
+		if _, ok := w.scoped[s]; !ok {
+			ctx, stop := context.WithCancel(ctx)
+			w.scoped[s] = scopedWatch{w.startWatch(ctx, w.clients.resourceIn(s)), stop}
+			others = true
 		}
 	}
-}
-
-func (w *watcher) startScope(ctx context.Context, scope watchScope, keys keySet) *scopedWatch {
-	ctx, stop := context.WithCancel(ctx)
-	out := &scopedWatch{objectWatch: w.startWatch(ctx, w.clients.resourceIn(scope)), stop: stop}
-	out.want(keys)
-	return out
+	return others
 }
 
 func (w *watcher) times() schedule {
@@ -408,9 +321,6 @@ func (w *watcher) status() watchStatus {
 	out := watchStatus{empty: true, pending: w.serverInfo.attempted.IsZero() || first && w.serverInfo.unsettled()}
 	w.mu.Unlock()
 	for _, o := range w.watches() {
-		if watch := w.scoped[o.scope]; watch != nil && watch.retired {
-			continue
-		}
 		p := o.progress()
 		out.pending = out.pending || p == unanswered || p == failing && first
 		out.empty = out.empty && p < refused
@@ -422,37 +332,22 @@ func (w *watcher) status() watchStatus {
 // stable order.
 func (w *watcher) watches() []*objectWatch {
 	out := slices.Clone(w.clusterWide)
-	for _, scope := range slices.SortedFunc(maps.Keys(w.scoped), watchScope.compare) {
-		out = append(out, w.scoped[scope].objectWatch)
+	for _, s := range slices.SortedFunc(maps.Keys(w.scoped), scope.compare) {
+		out = append(out, w.scoped[s].objectWatch)
 	}
 	return out
 }
 
-// objects returns what is known of the cluster at the time. It ends retired watches
-// that are replaced, and leaves them out.
+// objects returns what is known of the cluster at the time.
 func (w *watcher) objects(now time.Time) inventory.Objects {
-	var wanted, retired []contents
+	var all []contents
 	for _, o := range w.watches() {
-		c := o.contents(now)
-		if watch := w.scoped[o.scope]; watch != nil && watch.retired {
-			retired = append(retired, c)
-		} else {
-			wanted = append(wanted, c)
-		}
-	}
-	all := slices.Clip(wanted)
-	for _, old := range retired {
-		if replaced, keys := old.replacedBy(wanted); !replaced {
-			all = append(all, old.without(keys))
-		} else if watch, ok := w.scoped[old.scope]; ok {
-			watch.stop()
-			delete(w.scoped, old.scope)
-		}
+		all = append(all, o.contents(now))
 	}
 	w.mu.Lock()
 	info, errors, regressions := w.serverInfo, maps.Clone(w.errors), w.regressions
 	w.mu.Unlock()
-	o := assemble(w.options, all, info)
+	o := assemble(w.options, all, info, w.reads)
 	o.WatchErrors, o.Regressions, o.Current = errors, regressions, now
 	o.Outdated = map[inventory.Resource]time.Time{}
 	for _, c := range all {
@@ -462,25 +357,4 @@ func (w *watcher) objects(now time.Time) inventory.Objects {
 		}
 	}
 	return o
-}
-
-// replacedBy reports whether all that takes the place of the contents was read, and
-// which of the objects were.
-func (c contents) replacedBy(others []contents) (replaced bool, keys map[inventory.Key]bool) {
-	replaced, keys = true, map[inventory.Key]bool{}
-	for _, o := range others {
-		if o.GroupResource == c.GroupResource && o.scope.replaces(c.scope) {
-			replaced = replaced && o.known
-			for _, obj := range o.objects {
-				keys[keyOf(obj)] = true
-			}
-		}
-	}
-	return replaced, keys
-}
-
-// without leaves out objects that other contents have as well.
-func (c contents) without(keys map[inventory.Key]bool) contents {
-	c.objects = slices.DeleteFunc(slices.Clone(c.objects), func(obj any) bool { return keys[keyOf(obj)] })
-	return c
 }

@@ -244,10 +244,10 @@ func whole(s *inventory.Snapshot) bool {
 }
 
 func TestWatchShowsTheCluster(t *testing.T) {
-	for _, tt := range []struct{ streams, large bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
-		t.Run(fmt.Sprintf("WatchList %v, large %v", tt.streams, tt.large), func(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprintf("WatchList %v", streams), func(t *testing.T) {
 			s := populated(t)
-			s.streamsLists, s.large = tt.streams, tt.large
+			s.streamsLists = streams
 			got := watching(s, Options{}).await("anything", anything)
 			if !whole(got) {
 				t.Errorf("the first Snapshot has webhooks %v, Services %v, errors %v", refs(got), got.Services, got.Errors)
@@ -279,23 +279,18 @@ func TestWatchShowsTheCluster(t *testing.T) {
 	}
 }
 
+// openWatches are those of populated: thirteen kinds of the whole cluster, and the Pods
+// of three namespaces.
+const openWatches = 13 + 3
+
 func TestWatchAsksForNothingElse(t *testing.T) {
 	streamed := map[string]int{"watch": 1}
 	// A list follows a refused stream and precedes an accepted one.
 	listed := map[string]int{"watch": 2, "list": 1}
-	for _, tt := range []struct {
-		streams, large bool
-		verbs          map[string]int
-		watches        int
-	}{
-		{true, false, streamed, 9 + 5 + 2},
-		{false, false, listed, 9 + 5 + 2},
-		{true, true, streamed, 9 + 4 + 3 + 3 + 3 + 3 + 2},
-		{false, true, listed, 9 + 4 + 3 + 3 + 3 + 3 + 2},
-	} {
-		t.Run(fmt.Sprintf("WatchList %v, large %v", tt.streams, tt.large), func(t *testing.T) {
+	for streams, verbs := range map[bool]map[string]int{true: streamed, false: listed} {
+		t.Run(fmt.Sprintf("WatchList %v", streams), func(t *testing.T) {
 			s := populated(t)
-			s.streamsLists, s.large = tt.streams, tt.large
+			s.streamsLists = streams
 			s.put(namespace("kube-system"), onPods("validate", "calico-system"))
 			for i := range 100 {
 				ns := fmt.Sprintf("crowd-%d", i)
@@ -303,9 +298,9 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 			}
 			r := watching(s, Options{test: timing{discoveryDelay: time.Hour}})
 			r.await("everything", whole)
-			eventually(t, "all watches open", func() bool { return len(s.watched()) == tt.watches })
+			eventually(t, "all watches open", func() bool { return len(s.watched()) == openWatches+2 })
 			r.stop()
-			expect.Equal(t, expectedRequests(tt.verbs, tt.large), countRequests(s))
+			expect.Equal(t, expectedRequests(verbs), countRequests(s))
 		})
 	}
 }
@@ -327,9 +322,8 @@ func countRequests(s *fakeServer) map[string]int {
 }
 
 // expectedRequests are all that populated's cluster takes, with a webhook on the
-// Pods of kube-system, where each resource of the cluster takes the verbs. In a large
-// cluster one list each finds out that there are too many objects.
-func expectedRequests(verbs map[string]int, large bool) map[string]int {
+// Pods of kube-system, where each resource of the cluster takes the verbs.
+func expectedRequests(verbs map[string]int) map[string]int {
 	out := map[string]int{"/version": 2, "/api": 1, "/apis": 1, "/metrics": 1}
 	for _, path := range []string{
 		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations ",
@@ -341,49 +335,25 @@ func expectedRequests(verbs map[string]int, large bool) map[string]int {
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions ",
 		"/apis/apiregistration.k8s.io/v1/apiservices ",
 		"/api/v1/namespaces ",
+		"/api/v1/services ",
+		"/apis/discovery.k8s.io/v1/endpointslices ",
+		"/apis/policy/v1/poddisruptionbudgets ",
+		"/apis/networking.k8s.io/v1/networkpolicies ",
 	} {
 		for verb, n := range verbs {
 			out[verb+" "+path] = n
 		}
 	}
-	all := []string{"/api/v1/services ", "/apis/discovery.k8s.io/v1/endpointslices ", "/api/v1/pods ", "/apis/policy/v1/poddisruptionbudgets ", "/apis/networking.k8s.io/v1/networkpolicies "}
-	for _, path := range all {
-		out["list "+path] = 1
-	}
-	scoped := []string{
+	for _, path := range []string{
 		"/apis/apps/v1/namespaces/kube-system/daemonsets ",
 		"/apis/apps/v1/namespaces/kube-system/deployments k8s-app in (kube-dns,coredns)",
-	}
-	if large {
-		scoped = append(scoped, byNamespaces...)
-	} else {
-		scoped = append(scoped, all...)
-	}
-	for _, path := range scoped {
+		"/api/v1/namespaces/policy/pods ",
+		"/api/v1/namespaces/convert/pods ",
+		"/api/v1/namespaces/hive/pods ",
+	} {
 		out["list "+path], out["watch "+path] = 1, 1
 	}
 	return out
-}
-
-// byNamespaces are the watches of what stands behind populated's webhooks in a large
-// cluster.
-var byNamespaces = []string{
-	"/api/v1/namespaces/policy/services metadata.name=mutate",
-	"/api/v1/namespaces/policy/services metadata.name=validate",
-	"/api/v1/namespaces/convert/services metadata.name=convert",
-	"/api/v1/namespaces/hive/services metadata.name=hive",
-	"/apis/discovery.k8s.io/v1/namespaces/policy/endpointslices kubernetes.io/service-name in (mutate,validate)",
-	"/apis/discovery.k8s.io/v1/namespaces/convert/endpointslices kubernetes.io/service-name in (convert)",
-	"/apis/discovery.k8s.io/v1/namespaces/hive/endpointslices kubernetes.io/service-name in (hive)",
-	"/api/v1/namespaces/policy/pods ",
-	"/api/v1/namespaces/convert/pods ",
-	"/api/v1/namespaces/hive/pods ",
-	"/apis/policy/v1/namespaces/policy/poddisruptionbudgets ",
-	"/apis/policy/v1/namespaces/convert/poddisruptionbudgets ",
-	"/apis/policy/v1/namespaces/hive/poddisruptionbudgets ",
-	"/apis/networking.k8s.io/v1/namespaces/policy/networkpolicies ",
-	"/apis/networking.k8s.io/v1/namespaces/convert/networkpolicies ",
-	"/apis/networking.k8s.io/v1/namespaces/hive/networkpolicies ",
 }
 
 func TestWatchFollowsWhatIsNamed(t *testing.T) {
@@ -415,38 +385,6 @@ func TestWatchFollowsWhatIsNamed(t *testing.T) {
 		return !slices.ContainsFunc(s.watched(), func(w string) bool { return strings.Contains(w, " ") })
 	})
 }
-
-// TestWatchOfASlowService: a Service that cannot be read is unknown, and what is
-// known of the others of its namespace stays known in every Snapshot.
-func TestWatchOfASlowService(t *testing.T) {
-	s := startServer(t)
-	s.large = true
-	s.put(namespace("policy"), service("policy", "slow"), validating("broken", kubetest.Client("policy", "gone")))
-	r := watching(s, Options{Debounce: time.Millisecond, test: timing{newServiceWait: time.Millisecond}})
-	r.await("the missing Service", func(s *inventory.Snapshot) bool { return s.ServicesKnown.Services[gone] })
-	s.refuse(http.StatusInternalServerError, func(r request) bool { return r.query.Get("fieldSelector") == "metadata.name=slow" })
-
-	s.put(validating("new", kubetest.Client("policy", "slow")))
-	stays := func(until func(*inventory.Snapshot) bool) func(*inventory.Snapshot) bool {
-		return func(s *inventory.Snapshot) bool {
-			if fault := s.State(s.Webhooks[0].Backend).Fault; fault != inventory.ServiceNotFound {
-				t.Errorf("with webhooks %v the missing Service is %q", refs(s), fault)
-			}
-			return until(s)
-		}
-	}
-	slow := r.await("the new webhook", stays(webhooks(2)))
-	if len(slow.Errors) == 0 { // the failure may be in the Snapshot that first shows the webhook
-		r.await("the failure", stays(func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 }))
-	}
-	if state := slow.State(slow.Webhooks[1].Backend); state.Known {
-		t.Errorf("the Service that cannot be read is known: %+v", state)
-	}
-	s.heal()
-	r.await("the Service", stays(func(s *inventory.Snapshot) bool { return len(s.Services) == 1 && len(s.Errors) == 0 }))
-}
-
-var gone = inventory.Key{Namespace: "policy", Name: "gone"}
 
 // onPods is a webhook of Service policy/validate that refuses all Pods while it
 // is gone, but those of the namespace.
@@ -527,7 +465,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func TestWatchHoldsASnapshotForTheServiceItNeeds(t *testing.T) {
 	s := startServer(t)
 	s.put(service("policy", "a"), endpointSlice("policy", "a", true))
-	r := watching(s, Options{test: timing{newServiceWait: time.Hour}})
+	r := watching(s, Options{test: timing{newScopeWait: time.Hour}})
 	r.await("anything", anything)
 	s.put(validating("one", kubetest.Client("policy", "a")))
 	got := r.await("the webhook", webhooks(1))
@@ -638,7 +576,7 @@ func TestWatchThatMayWatchButNotList(t *testing.T) {
 	s.streamsLists = false
 	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "namespaces" && r.verb() == "list" })
 	r := watching(s, Options{})
-	r.await("the missing verb", errorAbout("namespaces", "grant the verb list on namespaces to auditor"))
+	r.await("the missing verb", errorAbout("namespaces", "grant the verbs list and watch on namespaces to auditor"))
 }
 
 func TestWatchTakesAbsenceForAFact(t *testing.T) {
@@ -809,7 +747,7 @@ func TestWatchAfterAnUnseenRestore(t *testing.T) {
 	s.put(validating("lost", kubetest.Client("policy", "validate")))
 	r := watching(s, Options{test: timing{relistAge: time.Nanosecond}})
 	r.await("the state after the backup", webhooks(5))
-	eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+5 })
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == openWatches })
 
 	s.restore(backup, namespace("third"), namespace("fourth"))
 	got := r.await("the restored state", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 4 && len(s.Namespaces) == 4 })
@@ -826,7 +764,7 @@ func TestWatchAfterARestoreDuringAnOutage(t *testing.T) {
 	s.put(validating("lost", kubetest.Client("policy", "validate")))
 	r := watching(s, Options{})
 	r.await("the state after the backup", webhooks(5))
-	eventually(t, "all watches open", func() bool { return len(s.watched()) == 9+5 })
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == openWatches })
 
 	s.end()
 	r.await("an Error", func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 })
@@ -1017,18 +955,22 @@ func TestWatchReadsOfNamespacesWhatItsReaderDoes(t *testing.T) {
 }
 
 // TestWatchReadsOfNamespacesWhatConditionsDo: the labels that a matchCondition reads of the
-// object, where that is a namespace.
+// object, where that is a namespace, also below it.
 func TestWatchReadsOfNamespacesWhatConditionsDo(t *testing.T) {
-	s := startServer(t)
-	system := namespace(metav1.NamespaceSystem)
-	w := kubetest.Webhook("one.example.com", kubetest.Client("policy", "a"), kubetest.Rule("", "namespaces"))
-	w.MatchConditions = []admissionv1.MatchCondition{{Name: "not-exempt", Expression: `!("exempt" in object.metadata.labels)`}}
-	s.put(system, kubetest.Validating("one", w))
-	r := watching(s, Options{Debounce: time.Millisecond, Resync: 10 * time.Millisecond})
-	r.await("the webhook", webhooks(1))
-	system.Labels = map[string]string{"exempt": "yes"}
-	s.put(system)
-	r.await("the label", func(s *inventory.Snapshot) bool { return s.Namespaces[system.Name].Labels["exempt"] == "yes" })
+	for _, resource := range []string{"namespaces", "namespaces/finalize", "namespaces/status", "*/*"} {
+		t.Run(resource, func(t *testing.T) {
+			s := startServer(t)
+			system := namespace(metav1.NamespaceSystem)
+			w := kubetest.Webhook("one.example.com", kubetest.Client("policy", "a"), kubetest.Rule("", resource))
+			w.MatchConditions = []admissionv1.MatchCondition{{Name: "not-exempt", Expression: `!("exempt" in object.metadata.labels)`}}
+			s.put(system, kubetest.Validating("one", w))
+			r := watching(s, Options{Debounce: time.Millisecond, Resync: time.Hour})
+			r.await("the webhook", webhooks(1))
+			system.Labels = map[string]string{"exempt": "yes"}
+			s.put(system)
+			r.await("the label", func(s *inventory.Snapshot) bool { return s.Namespaces[system.Name].Labels["exempt"] == "yes" })
+		})
+	}
 }
 
 // TestWatchReadsOfNamespacesWhatPoliciesDo: the selectors of a policy and of its
