@@ -25,7 +25,7 @@ type mixin struct {
 func evaluateMixin(config string) (mixin, error) {
 	var out mixin
 	vm := jsonnet.MakeVM()
-	vm.Importer(&jsonnet.FileImporter{JPaths: []string{".."}})
+	vm.Importer(&jsonnet.FileImporter{JPaths: []string{"."}})
 	text, err := vm.EvaluateAnonymousSnippet("test.jsonnet", `
 		local mixin = (import 'mixin.libsonnet') + { _config+:: `+config+` };
 		{ alerts: mixin.prometheusAlerts, rules: mixin.prometheusRules, boards: mixin.grafanaDashboards }`)

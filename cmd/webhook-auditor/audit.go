@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -109,7 +109,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 }
 
 func (a *audit) run(ctx context.Context, args []string, s streams) error {
-	targets, paths := words.SplitTargets(args)
+	targets, paths := arguments.SplitTargets(args)
 	selected := selection{targets, a.namespace.selected()}
 	limit, err := parseFailOn(a.failOn)
 	if err := errors.Join(err, a.check(paths)); err != nil {
@@ -237,7 +237,7 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 		}
 		for i, e := range snapshot.Errors {
 			if slices.Contains(paths, e.Source.File) {
-				snapshot.Errors[i].Message += words.MaybeTarget(e.Source.File)
+				snapshot.Errors[i].Message += arguments.MaybeTarget(e.Source.File)
 			}
 		}
 		return observed(snapshot), nil

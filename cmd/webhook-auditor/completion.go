@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -108,7 +108,7 @@ func exemplifyCompletion(root *cobra.Command) {
 func (e *explain) completeArguments(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
-		return words.Operations(), cobra.ShellCompDirectiveNoFileComp
+		return arguments.Operations(), cobra.ShellCompDirectiveNoFileComp
 	case 1:
 		return candidates(e.resources).complete(c, args, typed)
 	}
@@ -226,12 +226,12 @@ func serverVersions() []string {
 // completeArguments completes TYPE/NAME/WEBHOOK; other arguments are files.
 func (a *audit) completeArguments(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	resource, name, isTarget := strings.Cut(typed, "/")
-	registers, ok := words.ResourceType(resource)
+	registers, ok := arguments.ResourceType(resource)
 	switch {
 	case !isTarget && typed == "":
 		return nil, cobra.ShellCompDirectiveDefault
 	case !isTarget:
-		types := slices.DeleteFunc(words.ResourceTypes(), func(s string) bool { return !strings.HasPrefix(s, typed) })
+		types := slices.DeleteFunc(arguments.ResourceTypes(), func(s string) bool { return !strings.HasPrefix(s, typed) })
 		for i := range types {
 			types[i] += "/"
 		}
@@ -239,7 +239,7 @@ func (a *audit) completeArguments(c *cobra.Command, args []string, typed string)
 	case !ok:
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	_, paths := words.SplitTargets(args)
+	_, paths := arguments.SplitTargets(args)
 	configuration, _, isWebhook := strings.Cut(name, "/")
 	find := candidates(func(ctx context.Context) []string {
 		var out []string

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -51,7 +51,7 @@ func audited(m *admission.Matcher, r *inventory.AuditRequest) (admission.Chain, 
 	if r.Verb == "patch" {
 		verb = r.Verb
 	}
-	if !slices.Contains(words.Operations(), verb) {
+	if !slices.Contains(arguments.Operations(), verb) {
 		return admission.Chain{}, nil // a read, which meets no admission
 	}
 	a := requestArguments{operation: verb, resource: r.Resource.String(), subject: admission.Subject{

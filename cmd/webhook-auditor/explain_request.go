@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -117,8 +117,8 @@ func (a requestArguments) chain(known knowledge) (admission.Chain, error) {
 }
 
 func (a requestArguments) request(matcher *admission.Matcher) (admission.Request, error) {
-	request, err := words.Request(matcher, a.operation, a.resource, a.subject)
-	if notServed := (words.NotServedError{}); errors.As(err, &notServed) {
+	request, err := arguments.Request(matcher, a.operation, a.resource, a.subject)
+	if notServed := (arguments.NotServedError{}); errors.As(err, &notServed) {
 		return admission.Request{}, fmt.Errorf("explain: %w", err)
 	}
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/spf13/pflag"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -36,7 +36,7 @@ func (a *audit) printHTML(ctx context.Context, r *classify.Report, d report.Docu
 }
 
 func pageOptions() page.Options {
-	return page.Options{Version: version.Version, Similar: words.Like, Explain: explainRequest}
+	return page.Options{Version: version.Version, Similar: arguments.Like, Explain: explainRequest}
 }
 
 // explainRequest answers a request that a form of the status page describes, as

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/metadata"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
@@ -102,7 +102,7 @@ func (i *impactFlags) complete(c *cobra.Command) {
 		}
 		return candidates(func(ctx context.Context) []string {
 			if t, _, isTarget := strings.Cut(typed, "/"); isTarget {
-				if of, ok := words.ResourceType(t); ok && of.IsPolicy() {
+				if of, ok := arguments.ResourceType(t); ok && of.IsPolicy() {
 					return targetsOf(t, i.registered(ctx, of))
 				}
 			}
@@ -215,7 +215,7 @@ func (i *impactFlags) change() (impact.Change, error) {
 	c := impact.Change{Nodes: i.nodes}
 	for _, name := range i.deleted {
 		d := impact.Configuration{Name: name}
-		if t, ok := words.ParseTarget(name); ok {
+		if t, ok := arguments.ParseTarget(name); ok {
 			d.Type, d.Name = t.Type, t.Configuration
 		}
 		if d.Type.IsPolicy() {
@@ -273,7 +273,7 @@ func joined(args []string) []string {
 	if len(args) != 2 {
 		return args
 	}
-	if _, ok := words.ResourceType(args[0]); !ok && !slices.Contains(apiServiceTypes, args[0]) {
+	if _, ok := arguments.ResourceType(args[0]); !ok && !slices.Contains(apiServiceTypes, args[0]) {
 		return args
 	}
 	return []string{args[0] + "/" + args[1]}
@@ -285,7 +285,7 @@ func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 	if of, name, found := strings.Cut(named, "/"); found && slices.Contains(apiServiceTypes, of) {
 		return i.apiServiceCard(r, name, s)
 	}
-	t, ok := words.ParseTarget(named)
+	t, ok := arguments.ParseTarget(named)
 	if ok && t.Type.IsPolicy() {
 		return i.policyCard(r, t, s)
 	}
@@ -302,7 +302,7 @@ func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 }
 
 // policyCard prints the card of an admission policy.
-func (i *impactFlags) policyCard(r *classify.Report, t words.Target, s streams) error {
+func (i *impactFlags) policyCard(r *classify.Report, t arguments.Target, s streams) error {
 	cards := impact.PolicyCards(r, t.Ref)
 	if len(cards) > 0 {
 		return i.write(cards, r, s)
@@ -313,7 +313,7 @@ func (i *impactFlags) policyCard(r *classify.Report, t words.Target, s streams) 
 			known = append(known, p.Name)
 		}
 	}
-	return suggesting(impact.UnknownError{What: words.ResourceOf(t.Type), Name: t.Configuration, Known: known})
+	return suggesting(impact.UnknownError{What: arguments.ResourceOf(t.Type), Name: t.Configuration, Known: known})
 }
 
 // apiServiceTypes are the names of the resource of APIServices.
@@ -350,7 +350,7 @@ func namesOf(webhooks []*inventory.Webhook) []string {
 func suggesting(err error) error {
 	var unknown impact.UnknownError
 	if errors.As(err, &unknown) {
-		return fmt.Errorf("%w%s", err, words.Suggested(words.Like(unknown.Name, unknown.Known)))
+		return fmt.Errorf("%w%s", err, arguments.Suggested(arguments.Like(unknown.Name, unknown.Known)))
 	}
 	return err
 }

@@ -29,7 +29,7 @@ var rooms = []struct {
 	{"pkg/exporter/page", []string{"k8s.io/client-go"}},
 	{"rules", []string{"k8s.io/client-go"}},
 	{"dashboards", []string{"k8s.io/client-go"}},
-	{"cmd/webhook-auditor/words", []string{"k8s.io/client-go", "github.com/prometheus"}},
+	{"cmd/webhook-auditor/arguments", []string{"k8s.io/client-go", "github.com/prometheus"}},
 	// The first come with the types of every API group, a quarter of the program.
 	{"cmd/webhook-auditor", []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/discovery", "k8s.io/client-go/applyconfigurations", "testing"}},
 }

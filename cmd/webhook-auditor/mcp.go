@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 )
 
 // agents are the flags of the command mcp.
@@ -187,7 +187,7 @@ func repeated(flag string, values []string) []string {
 
 func (a *agents) audit(in auditTool) ([]string, string, error) {
 	for _, name := range in.Targets {
-		if _, ok := words.ParseTarget(name); !ok || words.Exists(name) {
+		if _, ok := arguments.ParseTarget(name); !ok || arguments.Exists(name) {
 			return nil, "", fmt.Errorf("targets: must be TYPE/NAME[/WEBHOOK], not %q", name)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 )
 
 // artifact is something that is derived from the code: it can be printed, its
@@ -41,7 +41,7 @@ dashboards and manifests.`,
 			if len(args) == 0 {
 				return fmt.Errorf("print: missing name: must be one of %s", names(c))
 			}
-			return fmt.Errorf("print: unknown name %q%s: must be one of %s", args[0], words.Suggested(c.SuggestionsFor(args[0])), names(c))
+			return fmt.Errorf("print: unknown name %q%s: must be one of %s", args[0], arguments.Suggested(c.SuggestionsFor(args[0])), names(c))
 		},
 		// With Args, it never runs; without Run, cobra would print the help and succeed.
 		RunE:                       func(*cobra.Command, []string) error { return nil },

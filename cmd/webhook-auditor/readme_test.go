@@ -51,7 +51,7 @@ func TestReadmeCommands(t *testing.T) {
 
 // understood parses a command line without running it.
 func understood(line string) error {
-	c, args, err := newRoot(program, streams{}).Find(arguments(line))
+	c, args, err := newRoot(program, streams{}).Find(argumentsOf(line))
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func understood(line string) error {
 	return c.ValidateArgs(c.Flags().Args())
 }
 
-// arguments are the words of a line up to a comment, a pipe or a redirection,
+// argumentsOf are the words of a line up to a comment, a pipe or a redirection,
 // as a shell reads them.
-func arguments(line string) []string {
+func argumentsOf(line string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(`'([^']*)'|([^\s']+)`).FindAllStringSubmatch(line, -1) {
 		if slices.Contains([]string{"#", "|", ">", "&&"}, m[2]) {

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 )
 
 // scrape are the flags of the command scrape.
@@ -105,7 +105,7 @@ func (o *scrape) check(address string) (*url.URL, error) {
 
 // orFile is a file that there is, where none is given.
 func orFile(given, path string) string {
-	if given != "" || !words.Exists(path) {
+	if given != "" || !arguments.Exists(path) {
 		return given
 	}
 	return path

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/words"
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
@@ -35,7 +35,7 @@ func (n *namespaceFlags) selected() string {
 
 // selection is what a report is about; the zero selection is about all webhooks.
 type selection struct {
-	targets []words.Target
+	targets []arguments.Target
 	// namespace is that of the Services of the webhooks.
 	namespace string
 }
@@ -44,7 +44,7 @@ func (s selection) keeps(w report.Webhook) bool {
 	if s.namespace != "" && (w.Backend.Service == nil || w.Backend.Service.Namespace != s.namespace) {
 		return false
 	}
-	return len(s.targets) == 0 || slices.ContainsFunc(s.targets, func(t words.Target) bool { return t.Selects(w) })
+	return len(s.targets) == 0 || slices.ContainsFunc(s.targets, func(t arguments.Target) bool { return t.Selects(w) })
 }
 
 // of narrows a document to the selection.
@@ -63,14 +63,14 @@ func (s selection) check(d report.Document, notices io.Writer) error {
 		switch {
 		case t.Configuration == "" || slices.ContainsFunc(registered, t.Selects):
 		case t.Type.IsPolicy():
-			return fmt.Errorf("no %s found%s", t, words.Suggested(t.Similar(registered)))
+			return fmt.Errorf("no %s found%s", t, arguments.Suggested(t.Similar(registered)))
 		default:
-			return fmt.Errorf("no webhook of %s found%s", t, words.Suggested(t.Similar(registered)))
+			return fmt.Errorf("no webhook of %s found%s", t, arguments.Suggested(t.Similar(registered)))
 		}
 	}
 	namespaces := serviceNamespaces(d.Webhooks)
 	if s.namespace != "" && !slices.Contains(namespaces, s.namespace) {
-		complain(notices, "no webhook has its Service in namespace %s%s", s.namespace, words.Suggested(words.Like(s.namespace, namespaces)))
+		complain(notices, "no webhook has its Service in namespace %s%s", s.namespace, arguments.Suggested(arguments.Like(s.namespace, namespaces)))
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
-// Package words reads the words of a command line: webhooks as TYPE/NAME, resources and
+// Package arguments reads the words of a command line: webhooks as TYPE/NAME, resources and
 // operations as kubectl takes them, and what a user may have meant instead.
-package words
+package arguments
 
 import (
 	"fmt"

@@ -1,8 +1,8 @@
 // The alerts, the records and the boards of webhook-auditor as a monitoring
 // mixin. It reads what the repository holds in other forms, and changes what
 // the options of "webhook-auditor print rules" change; a test compares both.
-local groups = std.parseYaml(importstr 'rules/prometheus.yaml').groups;
-local adjustable = import 'rules/adjustable.json';
+local groups = std.parseYaml(importstr 'prometheus.yaml').groups;
+local adjustable = import 'adjustable.json';
 local project = 'https://github.com/webhook-auditor/webhook-auditor/blob/main';
 
 local replace(text, pairs) = std.foldl(function(t, p) std.strReplace(t, p[0], p[1]), pairs, text);
@@ -146,9 +146,9 @@ local select(text, name, matchers) =
   },
 
   grafanaDashboards+:: {
-    'webhook-auditor.json': linked(import 'dashboards/auditor.json'),
-    'webhook-auditor-fleet.json': linked(import 'dashboards/fleet.json'),
-    'webhook-auditor-webhook.json': linked(import 'dashboards/webhook.json'),
-    'webhook-auditor-webhooks.json': linked(import 'dashboards/webhooks.json'),
+    'webhook-auditor.json': linked(import '../dashboards/auditor.json'),
+    'webhook-auditor-fleet.json': linked(import '../dashboards/fleet.json'),
+    'webhook-auditor-webhook.json': linked(import '../dashboards/webhook.json'),
+    'webhook-auditor-webhooks.json': linked(import '../dashboards/webhooks.json'),
   },
 }
