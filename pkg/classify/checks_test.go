@@ -24,7 +24,7 @@ import (
 var taken = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // fixture reads a file as a cluster that holds just what the file says. Its
-// comments "# server: v1.36", "# routing: cluster-ip", "# probe: …" and
+// comments "# as: files", "# server: v1.36", "# routing: cluster-ip", "# probe: …" and
 // "# called-last-week: TYPE NAME, …" and "# params: …" say the rest: a manifest cannot
 // answer a dial, and has no metrics.
 func fixture(t *testing.T, file string) *inventory.Snapshot {
@@ -33,9 +33,11 @@ func fixture(t *testing.T, file string) *inventory.Snapshot {
 	for _, e := range o.Errors {
 		t.Errorf("%s: %v", file, e)
 	}
-	o.NamespacesKnown, o.APIServicesKnown, o.PoliciesKnown = true, true, true
-	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	text := source(t, file)
+	if header(text, "as") != "files" {
+		o.NamespacesKnown, o.APIServicesKnown, o.PoliciesKnown = true, true, true
+		o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+	}
 	if v := header(text, "server"); v != "" {
 		o.Server = must.Get(inventory.ParseVersion(v))(t)
 	}

@@ -3,6 +3,8 @@ package classify
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -18,8 +20,14 @@ var networkPolicy = &Check{
 		}
 		for _, w := range BehindWebhook(p) {
 			port := p.Snapshot.TargetPort(p.State.Service, &w)
-			if policies := p.Snapshot.Isolating(&w, port); len(policies) > 0 {
+			policies := p.Snapshot.Isolating(&w, port)
+			switch {
+			case len(policies) > 0:
 				return []Problem{isolated(p, &w, port, policies)}
+			case ciliumRuns(p.Snapshot):
+				if by := p.Snapshot.OpenToBlocksAlone(&w, port); by != nil {
+					return []Problem{openToBlock(p, &w, port, by)}
+				}
 			}
 		}
 		return nil
@@ -29,6 +37,16 @@ var networkPolicy = &Check{
 func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.NetworkPolicy) Problem {
 	severity, consequence := consequences(p)
 	evidence, against := evidenceOfCalls(p)
+	to := "to all"
+	if slices.ContainsFunc(by, func(n *inventory.NetworkPolicy) bool { return n.OpenToPods.Has(port, w.Ports) }) {
+		to = "to all but Pods"
+	}
+	for _, n := range by {
+		if called := p.State.Service.Port; called != port && (n.Open.Has(called, nil) || n.OpenToPods.Has(called, nil)) {
+			evidence = fmt.Sprintf("; NetworkPolicy %s opens port %d, which is the Service's: NetworkPolicies count the Pod's, %d", n.Key, called, port) + evidence
+			break
+		}
+	}
 	if against {
 		severity = Info
 	}
@@ -38,8 +56,8 @@ func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.Net
 	}
 	return Problem{
 		Severity: min(severity, Warning),
-		Message: fmt.Sprintf("calls %s, but %s port %d of %s to all but Pods, and the API server calls from the network of its host; unless the network plugin lets it in, %s%s",
-			BackendName(p), closing, port, w, consequence, evidence),
+		Message: fmt.Sprintf("calls %s, but %s port %d of %s %s; the API server calls from its host's network; unless the network plugin lets it in, %s%s",
+			BackendName(p), closing, port, w, to, consequence, evidence),
 		Fix: openPort(p, port),
 	}
 }
@@ -52,6 +70,46 @@ var pluginPolicies = []string{
 	"ciliumnetworkpolicies.cilium.io",
 	"globalnetworkpolicies.crd.projectcalico.org",
 	"clusternetworkpolicies.crd.antrea.io",
+}
+
+// pluginKinds are the kinds of such objects, as files hold them without their CRDs.
+var pluginKinds = []string{
+	"AdminNetworkPolicy", "BaselineAdminNetworkPolicy", "ClusterNetworkPolicy", "GlobalNetworkPolicy",
+	"CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy",
+}
+
+// pluginPolicy names policies of the network plugin that the input shows, "" for none.
+func pluginPolicy(s *inventory.Snapshot) string {
+	for _, name := range pluginPolicies {
+		if s.CRDs[name] != nil {
+			return name
+		}
+	}
+	for i := range s.Manifests {
+		m := &s.Manifests[i]
+		if slices.Contains(pluginKinds, m.Kind) || m.Kind == "NetworkPolicy" && strings.HasSuffix(m.Group, "projectcalico.org") {
+			return m.String()
+		}
+	}
+	return ""
+}
+
+// ciliumRuns reports whether the input shows Cilium, whose policies by CIDR match no
+// node by default. Source: docs.cilium.io, policyCIDRMatchMode.
+func ciliumRuns(s *inventory.Snapshot) bool {
+	return strings.Contains(strings.ToLower(pluginPolicy(s)), "cilium") ||
+		slices.ContainsFunc(s.Workloads, func(w inventory.Workload) bool { return w.PodLabels["k8s-app"] == "cilium" })
+}
+
+// openToBlock reports a port that an ipBlock alone opens, where Cilium runs.
+func openToBlock(p *Profile, w *inventory.Workload, port int32, by *inventory.NetworkPolicy) Problem {
+	_, consequence := consequences(p)
+	return Problem{
+		Severity: Info,
+		Message: fmt.Sprintf("calls %s, and NetworkPolicy %s opens port %d of %s to an ipBlock alone; under Cilium an ipBlock matches no node, unless policyCIDRMatchMode is nodes; if the API server is shut out, %s",
+			BackendName(p), by.Key, port, w, consequence),
+		Fix: openPort(p, port),
+	}
 }
 
 // evidenceOfCalls says what else is known of whether calls get through, and whether that
@@ -67,10 +125,8 @@ func evidenceOfCalls(p *Profile) (evidence string, against bool) {
 			return fmt.Sprintf("; of its %.0f calls that were observed none failed", seen.Calls), true
 		}
 	}
-	for _, name := range pluginPolicies {
-		if p.Snapshot.CRDs[name] != nil {
-			return fmt.Sprintf("; %s may do so, and are not read", name), true
-		}
+	if name := pluginPolicy(p.Snapshot); name != "" {
+		return fmt.Sprintf("; %s may do so, and is not read", name), true
 	}
 	return "", false
 }
@@ -87,5 +143,9 @@ func openPort(p *Profile, port int32) string {
 	if err != nil {
 		return "" // texts and numbers
 	}
-	return fmt.Sprintf("let callers reach the port from anywhere, or in place of that from an ipBlock of each control plane node: echo %s | kubectl apply -f -", quoted(string(manifest)))
+	narrower := ", or in place of that from an ipBlock of each control plane node"
+	if ciliumRuns(p.Snapshot) {
+		narrower = ", or with a CiliumNetworkPolicy from the entities kube-apiserver, remote-node and host"
+	}
+	return fmt.Sprintf("let callers reach the port from anywhere%s: echo %s | kubectl apply -f -", narrower, quoted(string(manifest)))
 }

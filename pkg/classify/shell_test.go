@@ -209,8 +209,8 @@ func renamed(t *testing.T, file, name string) *Report {
 	original := reportOn(t, file)
 	objects, _ := manifest.Read([]string{renamedFile(t, file, name)}, manifest.Options{})
 	s := original.Snapshot
-	objects.NamespacesKnown, objects.APIServicesKnown, objects.PoliciesKnown = true, true, true
-	objects.ServicesKnown.All, objects.EndpointsKnown.All = true, true
+	objects.NamespacesKnown, objects.APIServicesKnown, objects.PoliciesKnown = s.NamespacesKnown, s.APIServicesKnown, s.PoliciesKnown
+	objects.ServicesKnown, objects.EndpointsKnown = s.ServicesKnown, s.EndpointsKnown
 	objects.Server, objects.Routing = s.Server, s.Routing
 	policy := must.Get(ParsePolicy([]byte(header(source(t, file), "policy"))))(t)
 	snapshot := objects.Snapshot(taken)

@@ -63,6 +63,8 @@ func (o Objects) services() map[Key]Service {
 			Ports:        s.Spec.Ports,
 			Selector:     s.Spec.Selector,
 			Labels:       s.Labels,
+
+			PublishNotReady: s.Spec.PublishNotReadyAddresses,
 		}
 	}
 	for _, slice := range o.EndpointSlices {

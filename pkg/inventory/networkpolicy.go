@@ -16,8 +16,9 @@ import (
 type NetworkPolicy struct {
 	Key
 	Selector labels.Selector
-	// Open are the TCP ports that it opens to more than Pods.
-	Open OpenPorts
+	// Open are the TCP ports that it opens to more than Pods, OpenToPods those that it
+	// opens to Pods alone, and OpenToBlocks those of Open that need an ipBlock.
+	Open, OpenToPods, OpenToBlocks OpenPorts
 }
 
 // OpenPorts are ports by their numbers, and by the names that containers give them.
@@ -30,8 +31,8 @@ type OpenPorts struct {
 // PortRange are the ports from First to Last.
 type PortRange struct{ First, Last int32 }
 
-// has reports whether the port is among them, where the Pods name some of theirs.
-func (o OpenPorts) has(port int32, named map[string]int32) bool {
+// Has reports whether the port is among them, where the Pods name some of theirs.
+func (o OpenPorts) Has(port int32, named map[string]int32) bool {
 	_, found := slices.BinarySearchFunc(o.Ranges, port, func(r PortRange, port int32) int {
 		if r.First <= port && port <= r.Last {
 			return 0
@@ -46,25 +47,36 @@ func (o OpenPorts) has(port int32, named map[string]int32) bool {
 	return found
 }
 
-// newOpenPorts are those that the rules open to more than Pods: selectors of Pods and
+// newNetworkPolicy reads which ports the rules open to more than Pods: selectors of Pods and
 // namespaces never select the network of a host, from which an API server calls. Which
 // addresses an ipBlock must have is not known, so each is taken for the right one.
-func newOpenPorts(rules []networkingv1.NetworkPolicyIngressRule) OpenPorts {
-	var out OpenPorts
-	for _, r := range rules {
-		if len(r.From) > 0 && !slices.ContainsFunc(r.From, func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil }) {
-			continue
-		}
-		if len(r.Ports) == 0 {
-			out.Ranges = append(out.Ranges, PortRange{0, math.MaxUint16})
-		}
-		for _, p := range r.Ports {
-			out.add(p)
+func newNetworkPolicy(p *networkingv1.NetworkPolicy) NetworkPolicy {
+	out := NetworkPolicy{Key: Key{p.Namespace, p.Name}, Selector: podSelector(&p.Spec.PodSelector)}
+	for _, r := range p.Spec.Ingress {
+		switch {
+		case len(r.From) == 0:
+			out.Open.addRule(r)
+		case slices.ContainsFunc(r.From, func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil }):
+			out.Open.addRule(r)
+			out.OpenToBlocks.addRule(r)
+		default:
+			out.OpenToPods.addRule(r)
 		}
 	}
-	out.Ranges = joined(out.Ranges)
-	slices.Sort(out.Names)
+	for _, o := range []*OpenPorts{&out.Open, &out.OpenToPods, &out.OpenToBlocks} {
+		o.Ranges = joined(o.Ranges)
+		slices.Sort(o.Names)
+	}
 	return out
+}
+
+func (o *OpenPorts) addRule(r networkingv1.NetworkPolicyIngressRule) {
+	if len(r.Ports) == 0 {
+		o.Ranges = append(o.Ranges, PortRange{0, math.MaxUint16})
+	}
+	for _, p := range r.Ports {
+		o.add(p)
+	}
 }
 
 func (o *OpenPorts) add(p networkingv1.NetworkPolicyPort) {
@@ -101,7 +113,7 @@ func (o Objects) networkPolicies() []NetworkPolicy {
 	for _, p := range o.NetworkPolicies {
 		// Where it lists no types, the API server adds Ingress to whatever its rules say.
 		if len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
-			out = append(out, NetworkPolicy{Key{p.Namespace, p.Name}, podSelector(&p.Spec.PodSelector), newOpenPorts(p.Spec.Ingress)})
+			out = append(out, newNetworkPolicy(p))
 		}
 	}
 	slices.SortFunc(out, func(a, b NetworkPolicy) int { return a.Key.Compare(b.Key) })
@@ -115,10 +127,27 @@ func (s *Snapshot) Isolating(w *Workload, port int32) []*NetworkPolicy {
 	p := s.place()
 	p.isolation.Do(func() { p.isolating = s.findIsolating() })
 	policies := p.isolating[w.id()]
-	if port == 0 || slices.ContainsFunc(policies, func(p *NetworkPolicy) bool { return p.Open.has(port, w.Ports) }) {
+	if port == 0 || slices.ContainsFunc(policies, func(p *NetworkPolicy) bool { return p.Open.Has(port, w.Ports) }) {
 		return nil
 	}
 	return policies
+}
+
+// OpenToBlocksAlone returns a NetworkPolicy that opens the port of the workload to
+// ipBlocks, where no other opens it to all; nil for none.
+func (s *Snapshot) OpenToBlocksAlone(w *Workload, port int32) *NetworkPolicy {
+	p := s.place()
+	p.isolation.Do(func() { p.isolating = s.findIsolating() })
+	var out *NetworkPolicy
+	for _, n := range p.isolating[w.id()] {
+		switch {
+		case n.OpenToBlocks.Has(port, w.Ports):
+			out = n
+		case n.Open.Has(port, w.Ports):
+			return nil
+		}
+	}
+	return out
 }
 
 // findIsolating finds the policies that select each workload. Where not all could be

@@ -13,6 +13,8 @@ type placement struct {
 	once sync.Once
 	// services says which namespaces have a Service.
 	services map[string]bool
+	// byName are the namespaces of the Services of each name, sorted.
+	byName map[string][]string
 	// carrying are the workloads that carry a label which a Service selects.
 	carrying map[placedLabel][]int
 
@@ -33,12 +35,16 @@ func (s *Snapshot) place() *placement {
 		p = &placement{}
 	}
 	p.once.Do(func() {
-		p.services, p.carrying = map[string]bool{}, map[placedLabel][]int{}
+		p.services, p.byName, p.carrying = map[string]bool{}, map[string][]string{}, map[placedLabel][]int{}
 		for key, service := range s.Services {
 			p.services[key.Namespace] = true
+			p.byName[key.Name] = append(p.byName[key.Name], key.Namespace)
 			for name, value := range service.Selector {
 				p.carrying[placedLabel{key.Namespace, name, value}] = nil
 			}
+		}
+		for _, namespaces := range p.byName {
+			slices.Sort(namespaces)
 		}
 		for i := range s.Workloads {
 			w := &s.Workloads[i]
@@ -55,6 +61,11 @@ func (s *Snapshot) place() *placement {
 
 // HasServiceIn reports whether a Service of the namespace is known.
 func (s *Snapshot) HasServiceIn(namespace string) bool { return s.place().services[namespace] }
+
+// NamespacesOfService returns the namespaces with a Service of the name, sorted.
+func (s *Snapshot) NamespacesOfService(name string) []string {
+	return s.place().byName[name]
+}
 
 // Behind returns the workloads whose Pods a Service of the Snapshot sends calls
 // to. A Service without a selector has none that could be known. It costs the

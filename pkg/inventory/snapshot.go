@@ -222,6 +222,8 @@ type Service struct {
 	Ports        []corev1.ServicePort
 	Selector     map[string]string
 	Labels       map[string]string
+	// PublishNotReady says that its endpoints count as ready while their Pods are not.
+	PublishNotReady bool
 	// Endpoints are those of all its slices.
 	Endpoints []Endpoint
 }

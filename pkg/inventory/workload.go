@@ -41,8 +41,10 @@ type Workload struct {
 	// Terminating says that some of them are on their way out.
 	Newest      time.Time
 	Terminating bool
-	// Ports are the TCP ports of its containers that have names.
-	Ports map[string]int32
+	// Ports are the TCP ports of its containers that have names, Declared all of them:
+	// nil where the input shows no containers.
+	Ports    map[string]int32
+	Declared []int32
 	// NoReadiness says that no container has a readinessProbe, NoPreStop that none has
 	// a preStop hook; both are false where the input shows no containers.
 	NoReadiness, NoPreStop bool
@@ -119,19 +121,33 @@ func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, r
 // addContainers adds what ReducedPod leaves of the containers.
 func (w *Workload) addContainers(containers []corev1.Container) {
 	for _, c := range containers {
+		if w.Declared == nil {
+			w.Declared = []int32{}
+		}
 		for _, p := range c.Ports {
-			if w.Ports == nil {
-				w.Ports = map[string]int32{}
-			}
-			w.Ports[p.Name] = p.ContainerPort
+			w.addPort(p)
 		}
 		w.NoReadiness, w.NoPreStop = c.ReadinessProbe == nil, c.Lifecycle == nil
 	}
 }
 
+func (w *Workload) addPort(p corev1.ContainerPort) {
+	if !isTCP(p.Protocol) {
+		return
+	}
+	w.Declared = append(w.Declared, p.ContainerPort)
+	if p.Name == "" {
+		return
+	}
+	if w.Ports == nil {
+		w.Ports = map[string]int32{}
+	}
+	w.Ports[p.Name] = p.ContainerPort
+}
+
 // ReducedPod returns what is read of a Pod's spec: Pods are most of the objects of a
 // cluster, and their containers most of a Pod. One container stands for all: it has
-// their TCP ports with names, and a readinessProbe, or a preStop hook, where any has.
+// their TCP ports, and a readinessProbe, or a preStop hook, where any has.
 func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 	out := corev1.PodSpec{NodeName: s.NodeName, HostNetwork: s.HostNetwork, PriorityClassName: s.PriorityClassName}
 	if len(s.Containers) == 0 {
@@ -146,7 +162,7 @@ func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 			one.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}}
 		}
 		for _, p := range c.Ports {
-			if p.Name != "" && isTCP(p.Protocol) {
+			if isTCP(p.Protocol) {
 				one.Ports = append(one.Ports, corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort})
 			}
 		}

@@ -156,6 +156,8 @@ func stripService(obj metav1.Object) {
 		ExternalName: service.Spec.ExternalName,
 		Ports:        service.Spec.Ports,
 		Selector:     service.Spec.Selector,
+
+		PublishNotReadyAddresses: service.Spec.PublishNotReadyAddresses,
 	}
 	service.Status = corev1.ServiceStatus{}
 }

@@ -1,0 +1,127 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var backendSelector = &Check{
+	Name:     "backend-selector",
+	Summary:  "The Service of a webhook selects no Pods, Pods of another workload, or Pods without the port, or sends calls to Pods that are not ready.",
+	Severity: Warning,
+	Find: func(p *Profile) []Problem {
+		service, ok := p.Snapshot.Services[p.State.Service.Key]
+		if !ok || p.Platform || p.Webhook.Backend.Kind == inventory.BackendURL || len(service.Selector) == 0 {
+			return nil
+		}
+		behind := BehindWebhook(p)
+		for _, find := range []func(*Profile, inventory.Service, []inventory.Workload) *Problem{noPods, noSuchPort, foreignPods, unreadyPods} {
+			if problem := find(p, service, behind); problem != nil {
+				return []Problem{*problem}
+			}
+		}
+		return nil
+	},
+}
+
+// noPods reports a Service of files whose selector takes in no Pod of what is applied
+// with it. Of a cluster, its endpoints say so.
+func noPods(p *Profile, service inventory.Service, behind []inventory.Workload) *Problem {
+	if p.State.Known || len(p.Snapshot.Manifests) == 0 {
+		return nil
+	}
+	severity, consequence := consequences(p)
+	if len(behind) == 0 {
+		inNamespace := slices.ContainsFunc(p.Snapshot.Workloads, func(w inventory.Workload) bool { return w.Namespace == service.Namespace })
+		if !inNamespace {
+			return nil
+		}
+		return &Problem{
+			Severity: min(severity, Warning),
+			Message:  fmt.Sprintf("calls %s, whose selector takes in no Pod of the workloads in the input; if no other is installed, %s", BackendName(p), consequence),
+			Fix:      fmt.Sprintf("set spec.selector of Service %s to the labels of the Pods that serve the webhook%s", quoted(service.Key.String()), byOwner(p)),
+		}
+	}
+	if slices.ContainsFunc(behind, func(w inventory.Workload) bool { return w.Replicas > 0 || w.Daemon }) {
+		return nil
+	}
+	return &Problem{
+		Severity: severity,
+		Message:  fmt.Sprintf("calls %s, whose Pods are those of %s, with 0 replicas; %s", BackendName(p), &behind[0], consequence),
+		Fix:      fmt.Sprintf("set spec.replicas of %s to 2%s", quoted(behind[0].String()), byOwner(p)),
+	}
+}
+
+// noSuchPort reports a target port by a name that no container has.
+func noSuchPort(p *Profile, service inventory.Service, behind []inventory.Workload) *Problem {
+	name := targetName(service, p.State.Service.Port)
+	if p.State.Known || name == "" || len(behind) == 0 {
+		return nil
+	}
+	for _, w := range behind {
+		if _, ok := w.Ports[name]; ok || w.Declared == nil {
+			return nil
+		}
+	}
+	severity, consequence := consequences(p)
+	return &Problem{
+		Severity: severity,
+		Message:  fmt.Sprintf("calls %s, whose targetPort %s is the name of no container port of %s; %s", BackendName(p), name, &behind[0], consequence),
+		Fix:      fmt.Sprintf("set targetPort of Service %s to the name or number of the port that the container serves%s", quoted(service.Key.String()), byOwner(p)),
+	}
+}
+
+// targetName is the targetPort of the port by name, "" where it is a number.
+func targetName(service inventory.Service, port int32) string {
+	for _, p := range service.Ports {
+		if p.Port == port && p.TargetPort.Type == intstr.String && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
+			return p.TargetPort.StrVal
+		}
+	}
+	return ""
+}
+
+// foreignPods reports Pods that get calls and, by their ports, are none of the webhook's.
+func foreignPods(p *Profile, service inventory.Service, behind []inventory.Workload) *Problem {
+	if targetName(service, p.State.Service.Port) != "" {
+		return nil // endpoints are made of the Pods that have the name
+	}
+	var own, foreign []*inventory.Workload
+	for i := range behind {
+		w := &behind[i]
+		switch port := p.Snapshot.TargetPort(p.State.Service, w); {
+		case w.Declared == nil || w.Replicas == 0 && !w.Daemon:
+		case slices.Contains(w.Declared, port):
+			own = append(own, w)
+		default:
+			foreign = append(foreign, w)
+		}
+	}
+	if len(own) == 0 || len(foreign) == 0 {
+		return nil
+	}
+	port := p.Snapshot.TargetPort(p.State.Service, foreign[0])
+	_, consequence := consequences(p)
+	return &Problem{
+		Message: fmt.Sprintf("calls %s, whose selector takes in %s beside %s; only the latter declares port %d, so that part of the calls meet connection refused: then %s",
+			BackendName(p), foreign[0], own[0], port, consequence),
+		Fix: fmt.Sprintf("add a label to the selector of Service %s that only the Pods of %s have%s", quoted(service.Key.String()), quoted(own[0].String()), byOwner(p)),
+	}
+}
+
+// unreadyPods reports a Service that sends calls to Pods that are not ready.
+func unreadyPods(p *Profile, service inventory.Service, _ []inventory.Workload) *Problem {
+	if !service.PublishNotReady {
+		return nil
+	}
+	return &Problem{
+		Severity: Info,
+		Message:  fmt.Sprintf("calls %s with publishNotReadyAddresses: calls go to Pods that are not ready, and no-ready-endpoints cannot see an outage", BackendName(p)),
+		Fix:      fmt.Sprintf("set publishNotReadyAddresses of Service %s to false%s", quoted(service.Key.String()), byOwner(p)),
+	}
+}

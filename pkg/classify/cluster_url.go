@@ -1,0 +1,26 @@
+package classify
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var clusterURL = &Check{
+	Name:     "cluster-url",
+	Summary:  "A webhook is called by a URL with the name of a Service, which the API server's host cannot resolve by default.",
+	Severity: Info,
+	Find: func(p *Profile) []Problem {
+		b := p.Webhook.Backend
+		host := b.Host()
+		if b.Kind != inventory.BackendURL || p.Platform || !strings.HasSuffix(host, ".svc") && !strings.HasSuffix(host, ".svc.cluster.local") {
+			return nil
+		}
+		_, consequence := consequences(p)
+		return []Problem{{
+			Message: fmt.Sprintf("is called by URL at %s: API servers resolve names by the DNS of their host, which has no Services; unless it does, %s", host, consequence),
+			Fix:     fmt.Sprintf("name the Service in clientConfig.service in place of clientConfig.url%s", byOwner(p)),
+		}}
+	},
+}

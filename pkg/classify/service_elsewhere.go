@@ -1,0 +1,33 @@
+package classify
+
+import (
+	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var serviceElsewhere = &Check{
+	Name:     "service-elsewhere",
+	Summary:  "The input has a Service of the name that a webhook calls in another namespace only.",
+	Severity: Warning,
+	Find: func(p *Profile) []Problem {
+		called := p.State.Service
+		if p.State.Known || p.Platform || p.Webhook.Backend.Kind == inventory.BackendURL || called.Name == "" {
+			return nil
+		}
+		if _, ok := p.Snapshot.Services[called.Key]; ok {
+			return nil
+		}
+		namespaces := p.Snapshot.NamespacesOfService(called.Name)
+		if len(namespaces) != 1 {
+			return nil
+		}
+		severity, consequence := consequences(p)
+		return []Problem{{
+			Severity: min(severity, Warning),
+			Message: fmt.Sprintf("calls %s, and the input has Service %s/%s alone; if %s/%s is not installed by other means, %s",
+				BackendName(p), namespaces[0], called.Name, called.Namespace, called.Name, consequence),
+			Fix: fmt.Sprintf("set clientConfig.service.namespace to %s%s", quoted(namespaces[0]), byOwner(p)),
+		}}
+	},
+}
