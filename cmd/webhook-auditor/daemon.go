@@ -97,7 +97,7 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 		return
 	}
 	d.tracker.Observe(report)
-	d.compare(ctx, before, report)
+	d.compare(before, report)
 	if d.writer != nil {
 		d.writer.Notify()
 	}
@@ -115,15 +115,9 @@ func (d *daemon) namespaceLabels() []string {
 	return d.evaluator.Policy().NamespaceLabels()
 }
 
-// maxComparing is how long an evaluation may last longer to say what changed: what is
-// not compared by then is counted.
-const maxComparing = 500 * time.Millisecond
-
 // compare records and logs what changed of the registrations.
-func (d *daemon) compare(ctx context.Context, before, now *classify.Report) {
-	ctx, cancel := context.WithTimeout(ctx, maxComparing)
-	defer cancel()
-	for _, c := range d.history.Observe(ctx, before, now) {
+func (d *daemon) compare(before, now *classify.Report) {
+	for _, c := range d.history.Observe(before, now) {
 		d.log.Info("registration changed", "type", c.Type, "configuration", c.Configuration, "by", c.Written.Manager, "change", c.String())
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,13 +29,13 @@ func diffCommand(s streams) *cobra.Command {
 	d := &diff{}
 	c := &cobra.Command{
 		Use:   "diff [OLD] NEW",
-		Short: "Show what a change of registrations really changes: which requests meet which webhooks, and what then fails",
+		Short: "Show which requests a change of registrations affects, and what then fails",
 		Long: `Show what a change of webhook configurations, and of CRDs with a conversion
-webhook, does: which requests a webhook is called for now and was not, or no
-longer, in which namespaces, by evaluation and not by text; what it does while its
-backend cannot be called; how long webhooks can hold up requests; in which order
-they are called; who wrote it, where the object records that; and the findings
-that it adds and resolves.
+webhook, does. For each webhook: the resources and operations that it matches now
+and did not, or no longer; what each changed field does; its failure policy. Then
+how long webhooks can hold up requests for critical resources, who wrote the
+object, and the findings that come and go. Where selectors or matchConditions
+change, the requests that come and go by that are not compared, which is printed.
 
 OLD and NEW are files, directories or archives as for audit. Without OLD, the
 cluster of the kubeconfig, or that of --from, is compared with what it will be
@@ -106,6 +108,17 @@ func (d *diff) checkArguments(args []string) error {
 		return usageError{errors.New("diff: --from must be given without OLD")}
 	case len(args) == 2 && args[0] == "-" && args[1] == "-":
 		return usageError{errors.New("diff: standard input (-) must be one of OLD and NEW, not both")}
+	}
+	return existing(append(args, d.from...))
+}
+
+// existing refuses paths that do not exist: what is compared with nothing is all new, or
+// all deleted.
+func existing(paths []string) error {
+	for _, path := range paths {
+		if _, err := os.Stat(path); path != "-" && errors.Is(err, fs.ErrNotExist) {
+			return usageError{fmt.Errorf("diff: %q does not exist: must be a file, a directory or an archive", path)}
+		}
 	}
 	return nil
 }

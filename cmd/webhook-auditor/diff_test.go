@@ -20,6 +20,7 @@ func rewritten(t *testing.T, old, updated string) string {
 // TestDiff: what is added makes the exit code, and what cannot be read wins over it.
 func TestDiff(t *testing.T) {
 	ignoring, slow := rewritten(t, "failurePolicy: Fail", "failurePolicy: Ignore"), rewritten(t, "timeoutSeconds: 5", "timeoutSeconds: 25")
+	unreadable := must.File(t, "unreadable.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: [")
 	namespaceAlone := must.File(t, "namespace.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
 	for name, tc := range map[string]struct {
 		args []string
@@ -31,7 +32,9 @@ func TestDiff(t *testing.T) {
 		"below the limit":  {[]string{impactCluster, slow}, exitOK, "the worst case of CREATE/DELETE of pods grows from 5 s to 25 s"},
 		"resolved":         {[]string{impactCluster, ignoring, "--fail-on", "info"}, exitOK, "RESOLVED"},
 		"the reverse":      {[]string{ignoring, impactCluster, "--fail-on", "warning", "-o", "markdown"}, exitFindings, "requests are refused instead of passing without it"},
-		"unreadable":       {[]string{impactCluster, "testdata/nowhere.yaml", "--fail-on", "info"}, exitError, "is deleted"},
+		"unreadable":       {[]string{impactCluster, unreadable, "--fail-on", "info"}, exitError, "is deleted"},
+		"misspelt":         {[]string{impactCluster, "testdata/nowhere.yaml"}, exitUsage, ""},
+		"misspelt from":    {[]string{impactCluster, "--from", "testdata/nowhere.yaml"}, exitUsage, ""},
 		"applied to files": {[]string{namespaceAlone, "--from", impactCluster}, exitOK, "No registration of a webhook changes."},
 		"from and OLD":     {[]string{impactCluster, impactCluster, "--from", impactCluster}, exitUsage, ""},
 		"no path":          {nil, exitUsage, ""},

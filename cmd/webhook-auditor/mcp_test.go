@@ -73,7 +73,7 @@ func TestMCP(t *testing.T) {
 		{"impact", map[string]any{"configuration": "policy"}, "pods.policy.example.com", false},
 		{"impact", map[string]any{"downNodes": []string{"a"}}, "node a drained", false},
 		{"impact", map[string]any{"configuration": "polcy"}, "did you mean policy", true},
-		{"diff", map[string]any{"manifests": manifest}, "webhook new.example.com is added", false},
+		{"diff", map[string]any{"manifests": manifest}, "webhook new.example.com: added", false},
 		{"diff", map[string]any{"manifests": "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"}, "No registration of a webhook changes.", false},
 		{"checks", nil, "bootstrap-deadlock", false},
 	} {

@@ -84,7 +84,7 @@ func TestUnknownSelection(t *testing.T) {
 func TestSelectionOfABaseline(t *testing.T) {
 	before := written(t, "testdata/webhooks.yaml", "testdata/reviews.yaml", "--server-version", "v1.36")
 	r := execute(t, "", "audit", "testdata/webhooks.yaml", "--server-version", "v1.36", "--baseline", before, "validatingwebhookconfiguration/policy")
-	if r.code != exitOK || !strings.Contains(r.out, "Nothing added; nothing resolved.") {
+	if r.code != exitOK || !strings.Contains(r.out, "No finding is added or resolved.") {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
 	}
 }

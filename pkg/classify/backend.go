@@ -44,6 +44,10 @@ func findFault(fault inventory.BackendFault) func(*Profile) []Problem {
 			severity = min(severity, Warning)
 			detail += "; whether this one does is not known: set --aggregator-routing"
 		}
+		if p.State.Draining {
+			severity = min(severity, Warning)
+			detail, consequence = "has terminating endpoints alone, which still answer", "once they stop, "+consequence
+		}
 		return []Problem{{
 			Severity: severity,
 			Message:  fmt.Sprintf("calls %s, which %s; %s", BackendName(p), detail, consequence),

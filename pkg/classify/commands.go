@@ -2,6 +2,8 @@ package classify
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -16,6 +18,9 @@ type Commands struct {
 	Reverts string
 	// Inspect shows the backend.
 	Inspect []string
+	// Restart creates the Pods of the backend at once and waits for them: after an
+	// outage their controllers try again late.
+	Restart []string
 }
 
 // DeleteBinding is the command that ends what a policy does by the binding.
@@ -62,6 +67,29 @@ func (p *Profile) Commands() Commands {
 			fmt.Sprintf("kubectl get pods %s -o wide", namespace),
 			fmt.Sprintf("kubectl get events %s --sort-by=.lastTimestamp", namespace),
 		}
+		c.Restart = restart(p)
 	}
 	return c
+}
+
+// restart is about what makes the Pods of the backend, and about all Deployments of its
+// namespace where that is not known.
+func restart(p *Profile) []string {
+	objects := map[string]bool{}
+	for _, w := range BehindWebhook(p) {
+		switch maker := w.Maker(); maker.Kind {
+		case "Deployment", "StatefulSet", "DaemonSet":
+			objects[TypeAndName(strings.ToLower(maker.Kind), maker.Name)] = true
+		}
+	}
+	if len(objects) == 0 {
+		objects["deployment"] = true
+	}
+	var out []string
+	for _, verb := range []string{"restart", "status"} {
+		for _, object := range slices.Sorted(maps.Keys(objects)) {
+			out = append(out, fmt.Sprintf("kubectl rollout %s %s %s", verb, object, ShellFlag("-n", p.State.Service.Namespace)))
+		}
+	}
+	return out
 }

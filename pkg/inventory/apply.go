@@ -115,7 +115,7 @@ func (o Objects) withServices(services []*corev1.Service) Objects {
 	o.EndpointsKnown = Coverage{Services: map[Key]bool{}}
 	maps.Copy(o.EndpointsKnown.Services, coverage.Services)
 	for key := range known {
-		if coverage.has(key) {
+		if coverage.Has(key) {
 			o.EndpointsKnown.Services[key] = true
 		}
 	}

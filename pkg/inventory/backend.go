@@ -43,6 +43,8 @@ type BackendState struct {
 	APIService string
 	// Ready counts the ready endpoints behind the port.
 	Ready int
+	// Draining says that none is ready, and that calls still reach Pods that terminate.
+	Draining bool
 }
 
 // Certain reports whether it is known if the backend can be called: a fault that holds in
@@ -147,7 +149,7 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 	state := BackendState{Service: ref}
 	service, ok := s.Services[ref.Key]
 	if !ok {
-		if s.ServicesKnown.has(ref.Key) {
+		if s.ServicesKnown.Has(ref.Key) {
 			state.Known, state.Fault = true, ServiceNotFound
 			state.Detail = "does not exist"
 		}
@@ -164,7 +166,7 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 		state.Detail = fmt.Sprintf("has no port %d, %s", ref.Port, portList(service.Ports))
 		return state
 	}
-	if !s.EndpointsKnown.has(ref.Key) && len(service.Endpoints) == 0 {
+	if !s.EndpointsKnown.Has(ref.Key) && len(service.Endpoints) == 0 {
 		return state
 	}
 	return s.readiness(service, state)
@@ -185,7 +187,9 @@ func (s *Snapshot) readiness(service Service, state BackendState) BackendState {
 	portByEndpoint := service.portName(state.Service.Port, RoutingEndpoints)
 	switch {
 	case s.Routing == RoutingEndpoints:
-		return service.readiness(state, portByEndpoint)
+		state = service.readiness(state, portByEndpoint)
+		state.Draining = false // the API server asks for ready ones alone
+		return state
 	case s.Routing == RoutingClusterIP || portByIP == portByEndpoint:
 		return service.readiness(state, portByIP)
 	}
@@ -222,10 +226,11 @@ func (s Service) portName(number int32, routing Routing) string {
 
 func (s Service) readiness(state BackendState, port string) BackendState {
 	state.Known = true
-	state.Ready = s.readyEndpoints(port)
+	state.Ready = s.endpoints(port, func(e *Endpoint) bool { return e.Ready })
 	if state.Ready == 0 {
 		state.Fault = NoReadyEndpoints
 		state.Detail = noEndpoints(s, port)
+		state.Draining = s.endpoints(port, func(e *Endpoint) bool { return e.Draining }) > 0
 	}
 	return state
 }
@@ -251,10 +256,12 @@ func (s *Snapshot) unroutable(service Service, state *BackendState) bool {
 	return true
 }
 
-func (s Service) readyEndpoints(port string) int {
+// endpoints counts those behind the port that are so.
+func (s Service) endpoints(port string, are func(*Endpoint) bool) int {
 	n := 0
-	for _, e := range s.Endpoints {
-		if _, ok := e.Ports[port]; ok && e.Ready {
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		if _, ok := e.Ports[port]; ok && are(e) {
 			n++
 		}
 	}

@@ -82,11 +82,12 @@ func endpoints(slice *discoveryv1.EndpointSlice) []Endpoint {
 	out := make([]Endpoint, 0, len(slice.Endpoints))
 	for _, e := range slice.Endpoints {
 		out = append(out, Endpoint{
-			Ready:   ptr.Deref(e.Conditions.Ready, true) && len(e.Addresses) > 0,
-			Address: strings.Join(e.Addresses[:min(1, len(e.Addresses))], ""),
-			Ports:   ports,
-			Node:    ptr.Deref(e.NodeName, ""),
-			Zone:    ptr.Deref(e.Zone, ""),
+			Ready:    ptr.Deref(e.Conditions.Ready, true) && len(e.Addresses) > 0,
+			Draining: ptr.Deref(e.Conditions.Serving, false) && ptr.Deref(e.Conditions.Terminating, false) && len(e.Addresses) > 0,
+			Address:  strings.Join(e.Addresses[:min(1, len(e.Addresses))], ""),
+			Ports:    ports,
+			Node:     ptr.Deref(e.NodeName, ""),
+			Zone:     ptr.Deref(e.Zone, ""),
 		})
 	}
 	return out

@@ -142,9 +142,9 @@ type Coverage struct {
 	Services   map[Key]bool
 }
 
-// has reports whether the Service, or its endpoints, are missing where they are
+// Has reports whether the Service, or its endpoints, are missing where they are
 // absent, rather than unknown.
-func (c Coverage) has(service Key) bool {
+func (c Coverage) Has(service Key) bool {
 	return c.All || c.Namespaces[service.Namespace] || c.Services[service]
 }
 
@@ -232,6 +232,9 @@ type Service struct {
 type Endpoint struct {
 	// Ready is the API server's notion: the condition is true or absent.
 	Ready bool
+	// Draining says that it terminates and still answers: where none is ready, a cluster
+	// IP leads to such endpoints.
+	Draining bool
 	// Address is one of the endpoint's addresses; "" where it has none.
 	Address string
 	// Ports are the numbers of the slice's ports by their names; "" is a name

@@ -188,8 +188,8 @@ func (o *Object) Unreadable(message string) Error {
 
 // Write is a write by a field manager; the zero Write is unknown.
 type Write struct {
-	Manager string
-	At      time.Time
+	Manager string    `json:"manager"`
+	At      time.Time `json:"time"`
 }
 
 // Source is a place in a file.

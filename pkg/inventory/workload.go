@@ -19,6 +19,9 @@ import (
 type Workload struct {
 	Kind string
 	Key
+	// Controller is what makes the Pods of a Workload of Kind Pod; zero for others, and
+	// where nothing does.
+	Controller Controller
 	// PodLabels are those of its Pods.
 	PodLabels map[string]string
 	// HostNetwork says that its Pods start without the Pod network.
@@ -45,16 +48,46 @@ type Workload struct {
 	// nil where the input shows no containers.
 	Ports    map[string]int32
 	Declared []int32
-	// NoReadiness says that no container has a readinessProbe, NoPreStop that none has
-	// a preStop hook; both are false where the input shows no containers.
-	NoReadiness, NoPreStop bool
+	// NoReadiness says that no container has a readinessProbe, PreStop that one has a
+	// preStop hook and NoPreStop that none has; all are false where the input shows no
+	// containers.
+	NoReadiness, PreStop, NoPreStop bool
 	// AllAtOnce says which strategy of a Deployment lets a rollout take all Pods away at
 	// once; "" where none does.
 	AllAtOnce string
 }
 
+// Controller is an object that makes Pods, in their namespace.
+type Controller struct{ Kind, Name string }
+
+// Maker is the workload, or what makes its Pods: many Pods have one maker, and names
+// that end with them.
+func (w *Workload) Maker() Controller {
+	if w.Controller.Kind != "" {
+		return w.Controller
+	}
+	return Controller{w.Kind, w.Name}
+}
+
 // String names the workload as messages do: "Deployment policy/policy".
-func (w *Workload) String() string { return w.Kind + " " + w.Key.String() }
+func (w *Workload) String() string {
+	maker := w.Maker()
+	return maker.Kind + " " + Key{w.Namespace, maker.Name}.String()
+}
+
+// controllerOf is what makes the Pod: the Deployment whose ReplicaSet does, which calls
+// that by its own name and the hash of the template.
+func controllerOf(p *corev1.Pod) Controller {
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner == nil {
+		return Controller{}
+	}
+	hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	if name, cut := strings.CutSuffix(owner.Name, "-"+hash); owner.Kind == "ReplicaSet" && hash != "" && cut {
+		return Controller{"Deployment", name}
+	}
+	return Controller{owner.Kind, owner.Name}
+}
 
 // nodeCriticalClass is the priority class of what a node cannot do without.
 const nodeCriticalClass = "system-node-critical"
@@ -127,7 +160,7 @@ func (w *Workload) addContainers(containers []corev1.Container) {
 		for _, p := range c.Ports {
 			w.addPort(p)
 		}
-		w.NoReadiness, w.NoPreStop = c.ReadinessProbe == nil, c.Lifecycle == nil
+		w.NoReadiness, w.PreStop, w.NoPreStop = c.ReadinessProbe == nil, c.Lifecycle != nil, c.Lifecycle == nil
 	}
 }
 
@@ -234,6 +267,7 @@ func podWorkload(p *corev1.Pod) Workload {
 	w := Workload{
 		Kind:        "Pod",
 		Key:         Key{p.Namespace, p.Name},
+		Controller:  controllerOf(p),
 		PodLabels:   p.Labels,
 		HostNetwork: p.Spec.HostNetwork,
 		ClusterDNS:  isDNS(p.Namespace, p.Labels),

@@ -5,6 +5,7 @@ package impact
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,11 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
+
+// Source has the comments of what is handed out, which describe its fields.
+//
+//go:embed budgets.go consequences.go drain.go fields.go recovery.go registrations.go
+var Source embed.FS
 
 // Change is what goes away: the endpoints of Services, those on nodes, and
 // configurations.
@@ -56,6 +62,18 @@ func (c Configuration) registers(w *inventory.Webhook) bool {
 // deletes reports whether a webhook goes with its configuration.
 func (c Change) deletes(w *inventory.Webhook) bool {
 	return slices.ContainsFunc(c.Configurations, func(d Configuration) bool { return d.registers(w) })
+}
+
+// gone names what goes away.
+func (c Change) gone() Gone {
+	out := Gone{Nodes: c.Nodes}
+	for _, key := range c.Services {
+		out.Down = append(out.Down, key.String())
+	}
+	for _, d := range c.Configurations {
+		out.Delete = append(out.Delete, d.String())
+	}
+	return out
 }
 
 // Missing are the nodes of the Change of which the Snapshot has no endpoint and no
@@ -170,7 +188,9 @@ func (c Change) Apply(s *inventory.Snapshot) *inventory.Snapshot {
 		out.Services[key] = service
 	}
 	for _, key := range c.Services {
-		if _, known := s.Services[key]; !known { // files without Services: it was there, and is down
+		if _, known := s.Services[key]; !known && s.ServicesKnown.Has(key) { // it does not exist, and is down already
+			continue
+		} else if !known { // files without Services: it was there, and is down
 			out.Services[key] = inventory.Service{Key: key, Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{{Port: ports[key]}}}
 		}
 		out.EndpointsKnown.Services[key] = true

@@ -1,9 +1,12 @@
 package impact
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -28,67 +31,86 @@ const (
 
 // Consequences are what a Change leads to.
 type Consequences struct {
-	Change Change
-	// Effects are about the webhooks that cannot be called any more, or that are
-	// gone, those that refuse requests first.
-	Effects []Effect
+	Change  Gone     `json:"change"`
+	Effects []Effect `json:"effects"`
 	// Appearing and Disappearing are findings.
-	Appearing, Disappearing []*classify.Finding
-	// Recovery says in which order the Services come back whose Pods have to be
-	// created anew; Stuck are those that wait for each other.
-	Recovery []Wave
-	Stuck    []Blocked
-	// Evicted are the Pods of backends on nodes that go.
-	Evicted []Evicted
+	Appearing    []*classify.Finding `json:"-"`
+	Disappearing []*classify.Finding `json:"-"`
+	// Recovery says in which order Services come back whose Pods have to be created anew,
+	// Stuck which of them wait for each other.
+	Recovery []Wave    `json:"recovery"`
+	Stuck    []Blocked `json:"stuck"`
+	// Restart are commands that create those Pods at once, and wait for them.
+	Restart []string `json:"restart,omitempty"`
 	// Weakened are webhooks that keep fewer ready endpoints.
-	Weakened []Weakened
-	// Unknown are webhooks of which the input does not show whether they can
-	// still be called: of a node that goes, their Pods may have been on it.
-	Unknown []inventory.Ref
+	Weakened []Weakened `json:"weakened"`
+	// Evicted are the Pods of backends that a drain of the nodes evicts.
+	Evicted []Evicted `json:"evicted"`
+	// Unknown are webhooks of which the input does not show whether they can still be
+	// called: of a node that goes, their Pods may have been on it.
+	Unknown []inventory.Ref `json:"unknown"`
+}
+
+// Gone is what goes away, by name.
+type Gone struct {
+	Down   []string `json:"down,omitempty"`
+	Nodes  []string `json:"nodes,omitempty"`
+	Delete []string `json:"delete,omitempty"`
 }
 
 // Effect is what becomes of the requests that one webhook is called for.
 type Effect struct {
-	Outcome Outcome
-	Profile *classify.Profile
+	inventory.Ref
+	// Outcome is refused, unchecked or unconverted.
+	Outcome Outcome `json:"outcome"`
 	// Deleted says that nothing registers the webhook any more.
-	Deleted bool
-	// Resources are those that the requests are for.
-	Resources []admission.MatchedResource
-	// Namespaces are those that the namespaceSelector selects, where the input
-	// knows all; nil where it selects all, or is not known to select any.
-	Namespaces []string
+	Deleted bool `json:"deleted,omitempty"`
+	// Already says why that is so before the change as well; absent where it is not.
+	Already string `json:"already,omitempty"`
+	// PreStop says that all Pods that leave have a preStop hook, and answer until it ends.
+	PreStop bool `json:"preStop,omitempty"`
+	// Requests are those that the webhook is called for.
+	Requests []ResourceOperations `json:"requests"`
+	// Unserved are resources of its rules that the input does not have.
+	Unserved []string `json:"unserved,omitempty"`
+	// Namespaces are those that its namespaceSelector selects; absent where it
+	// selects all, or the namespaces are not known.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// NamespaceSelector is what it asks for; absent where it selects all.
+	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// Unless says what else decides: objectSelector, matchConditions.
-	Unless []string
+	Unless []string `json:"unless,omitempty"`
 	// Stops are functions of the cluster that stop.
-	Stops []Stop
+	Stops []string `json:"stops,omitempty"`
 }
 
 // Weakened is a webhook that keeps some of its ready endpoints.
 type Weakened struct {
-	Webhook       inventory.Ref
-	Before, After int
+	inventory.Ref
+	Before int `json:"before"`
+	After  int `json:"after"`
 }
 
 // compare finds what changed between two Reports. Where the context of the steps
 // ends, it lacks its end.
 func compare(step start.Step, c Change, before, after *classify.Report) (*Consequences, error) {
-	out := &Consequences{Change: c}
+	out := &Consequences{
+		Change: c.gone(), Effects: []Effect{}, Recovery: []Wave{}, Stuck: []Blocked{},
+		Weakened: []Weakened{}, Evicted: []Evicted{}, Unknown: []inventory.Ref{},
+	}
 	current := map[identity]*classify.Profile{}
 	for i := range after.Profiles {
 		current[identityOf(&after.Profiles[i])] = &after.Profiles[i]
 	}
 	for i := range before.Profiles {
 		if was := &before.Profiles[i]; step() {
-			out.add(was, current[identityOf(was)])
+			out.add(c, was, current[identityOf(was)])
 		}
 	}
 	slices.SortStableFunc(out.Effects, func(a, b Effect) int { return rank(a.Outcome) - rank(b.Outcome) })
-	out.Appearing, out.Disappearing = missingFrom(before, after), missingFrom(after, before)
-	out.Evicted = evictions(step, c, before)
-	var err error
-	out.Recovery, out.Stuck, err = recovery(step, c, before, after)
-	return out, err
+	out.Appearing, out.Disappearing = findingChanges(before.Findings, after.Findings)
+	out.Evicted = append(out.Evicted, evictions(step, c, before)...)
+	return out, out.recover(step, c, before, after)
 }
 
 // identity is unique to a webhook: legacy configurations may name two alike.
@@ -101,17 +123,23 @@ func identityOf(p *classify.Profile) identity { return identity{p.Ref, p.Index} 
 
 func rank(o Outcome) int { return slices.Index([]Outcome{Refused, Unconverted, Unchecked}, o) }
 
-func (c *Consequences) add(was, now *classify.Profile) {
+func (c *Consequences) add(change Change, was, now *classify.Profile) {
 	switch {
 	case now == nil:
 		effect := effectOf(was, Unchecked)
 		effect.Deleted = true
 		c.Effects = append(c.Effects, effect)
 	case now.State.Fault != inventory.Sound && was.State.Fault == inventory.Sound:
-		c.Effects = append(c.Effects, effectOf(was, outcomeOf(was)))
+		effect := effectOf(was, outcomeOf(was))
+		effect.PreStop = change.leavesByPreStop(was)
+		c.Effects = append(c.Effects, effect)
+	case was.State.Fault != inventory.Sound && slices.Contains(change.Services, was.State.Service.Key):
+		effect := effectOf(was, outcomeOf(was))
+		effect.Already = fmt.Sprintf("Service %s %s", was.State.Service.Key, was.State.Detail)
+		c.Effects = append(c.Effects, effect)
 	case now.State.Ready < was.State.Ready:
 		c.Weakened = append(c.Weakened, Weakened{was.Ref, was.State.Ready, now.State.Ready})
-	case !now.State.Known && len(c.Change.Nodes) > 0:
+	case !now.State.Known && len(change.Nodes) > 0:
 		c.Unknown = append(c.Unknown, was.Ref)
 	}
 }
@@ -128,12 +156,18 @@ func outcomeOf(p *classify.Profile) Outcome {
 }
 
 func effectOf(p *classify.Profile, outcome Outcome) Effect {
-	e := Effect{Outcome: outcome, Profile: p, Resources: p.Matched}
+	e := Effect{Ref: p.Ref, Outcome: outcome, Requests: requestsOf(p)}
 	if p.Type == inventory.Conversion {
 		return e
 	}
-	if p.Snapshot.NamespacesKnown && !p.NamespaceSelector.Empty() {
-		e.Namespaces = SelectedNamespaces(p)
+	if len(e.Requests) == 0 {
+		e.Unserved = ruleResources(p.Rules)
+	}
+	if !p.NamespaceSelector.Empty() {
+		e.NamespaceSelector = p.NamespaceSelector.String()
+		if p.Snapshot.NamespacesKnown {
+			e.Namespaces = SelectedNamespaces(p)
+		}
 	}
 	if !p.ObjectSelector.Empty() {
 		e.Unless = append(e.Unless, "the objectSelector "+p.ObjectSelector.String()+" does not select the object")
@@ -142,9 +176,38 @@ func effectOf(p *classify.Profile, outcome Outcome) Effect {
 		e.Unless = append(e.Unless, "a matchCondition is false")
 	}
 	if outcome == Refused {
-		e.Stops = Stops(p)
+		for _, stop := range Stops(p) {
+			e.Stops = append(e.Stops, stop.Function)
+		}
 	}
 	return e
+}
+
+// requestsOf are those that the webhook is called for; a conversion is for objects,
+// whatever is done with them.
+func requestsOf(p *classify.Profile) []ResourceOperations {
+	out := []ResourceOperations{}
+	if p.Type == inventory.Conversion {
+		return append(out, ResourceOperations{p.CRD.Resource, []admission.Operation{}})
+	}
+	for _, r := range p.Matched {
+		out = append(out, ResourceOperations{r.Resource, r.Operations.List()})
+	}
+	return out
+}
+
+// ruleResources are the resources that rules name, as kubectl writes them.
+func ruleResources(rules []admissionv1.RuleWithOperations) []string {
+	var out []string
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				name, subresource, _ := strings.Cut(resource, "/")
+				out = append(out, inventory.Resource{Group: group, Name: name, Subresource: subresource}.String())
+			}
+		}
+	}
+	return text.Distinct(out)
 }
 
 // SelectedNamespaces are the namespaces that the webhook's selector selects,
@@ -174,25 +237,4 @@ func namedNamespaces(s *inventory.Snapshot, selector inventory.Selector) []strin
 		}
 	}
 	return slices.Collect(maps.Keys(s.Namespaces))
-}
-
-// missingFrom returns the findings of b that a lacks.
-func missingFrom(a, b *classify.Report) []*classify.Finding {
-	type key struct {
-		check    *classify.Check
-		webhook  inventory.Ref
-		resource inventory.Resource
-		severity classify.Severity
-	}
-	known := map[key]bool{}
-	for _, f := range a.Findings {
-		known[key{f.Check, f.Webhook, f.Resource, f.Severity}] = true
-	}
-	var out []*classify.Finding
-	for _, f := range b.Findings {
-		if !known[key{f.Check, f.Webhook, f.Resource, f.Severity}] {
-			out = append(out, f)
-		}
-	}
-	return out
 }

@@ -12,14 +12,16 @@ import (
 
 // Evicted are the Pods of a workload behind webhooks that leave with nodes.
 type Evicted struct {
-	Workload inventory.Workload
-	// Pods counts those on the nodes, of Workload.Replicas in all.
-	Pods int
+	// Workload is what makes the Pods, or a Pod that nothing makes: "KIND NAMESPACE/NAME".
+	Workload string `json:"workload"`
+	// Pods counts those on the nodes, OfPods all.
+	Pods   int `json:"pods"`
+	OfPods int `json:"ofPods"`
 	// BlockedBy says what keeps them from being evicted, so that the drain does not
-	// end; "" where nothing does.
-	BlockedBy string
+	// end; absent where nothing does.
+	BlockedBy string `json:"blockedBy,omitempty"`
 	// Risks say what makes the loss of Pods worse than it has to be.
-	Risks []string
+	Risks []string `json:"risks,omitempty"`
 }
 
 // evictions returns what leaves with the nodes of the Change, once each, sorted.
@@ -44,16 +46,14 @@ func evictions(step start.Step, c Change, r *classify.Report) []Evicted {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Evicted) int {
-		return cmp.Or(a.Workload.Key.Compare(b.Workload.Key), cmp.Compare(a.Workload.Kind, b.Workload.Kind))
-	})
-	return slices.CompactFunc(out, func(a, b Evicted) bool { return a.Workload.Key == b.Workload.Key && a.Workload.Kind == b.Workload.Kind })
+	slices.SortFunc(out, func(a, b Evicted) int { return cmp.Compare(a.Workload, b.Workload) })
+	return slices.CompactFunc(out, func(a, b Evicted) bool { return a.Workload == b.Workload })
 }
 
 // evictedFrom counts the Pods of the workload on the nodes: those that a drain leaves
 // alone are not evicted.
 func evictedFrom(nodes []string, w *inventory.Workload, guard inventory.Guard) Evicted {
-	out := Evicted{Workload: *w}
+	out := Evicted{Workload: w.String(), OfPods: w.Replicas}
 	if w.Daemon || w.Static {
 		return out
 	}
@@ -92,8 +92,12 @@ func drains(p *classify.Profile) []string {
 // makes calls fail while one comes or goes.
 func risks(p *classify.Profile, w *inventory.Workload, guard inventory.Guard) []string {
 	var out []string
-	if !guard.Blocks() && allowedOf(w, guard) == w.Replicas {
-		out = append(out, fmt.Sprintf("drains may take away %s of %s at a time: %s", allOf(w.Replicas), w, unguarded(guard)))
+	switch {
+	case guard.Blocks() || allowedOf(w, guard) < w.Replicas:
+	case w.Replicas == 1:
+		out = append(out, fmt.Sprintf("%s has no other replica", w))
+	default:
+		out = append(out, fmt.Sprintf("drains may take away all %d Pods of %s at a time: %s", w.Replicas, w, unguarded(guard)))
 	}
 	nodes := slices.Compact(slices.Sorted(slices.Values(w.Nodes)))
 	if len(nodes) == 1 && len(w.Nodes) > 1 && p.Snapshot.Nodes != 1 {

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -20,12 +21,12 @@ import (
 func guardedCluster(t *testing.T, maxUnavailable int32, nodes ...string) inventory.Objects {
 	t.Helper()
 	o := objects(t, "testdata/cluster.yaml")
-	labels := map[string]string{"app": "policy"}
+	labels := map[string]string{"app": "policy", "pod-template-hash": "5d4f"}
 	for i, node := range nodes {
 		o.Pods = append(o.Pods, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "policy", Name: fmt.Sprintf("policy-%d", i), Labels: labels,
-				OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "policy", Controller: new(true)}},
+				OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "policy-5d4f", Controller: new(true)}},
 			},
 			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{}}},
 		})
@@ -44,13 +45,13 @@ func TestEvicted(t *testing.T) {
 		node           string
 		want           []string
 	}{
-		{1, "a", []string{"Pod policy/policy-0 2 of 3 "}},
-		{0, "b", []string{"Pod policy/policy-0 1 of 3 PodDisruptionBudget policy/policy (maxUnavailable: 0) selects Pod policy/policy-0, 3 Pods in all, and lets none go"}},
+		{1, "a", []string{"Deployment policy/policy 2 of 3 "}},
+		{0, "b", []string{"Deployment policy/policy 1 of 3 PodDisruptionBudget policy/policy (maxUnavailable: 0) selects Deployment policy/policy, 3 Pods in all, and lets none go"}},
 	} {
 		c := consequences(t, Change{Nodes: []string{tt.node}}, evaluate(t, snapshot(guardedCluster(t, tt.maxUnavailable, "a", "b", "a"))))
 		var got []string
 		for _, e := range c.Evicted {
-			got = append(got, fmt.Sprintf("%s %d of %d %s", &e.Workload, e.Pods, e.Workload.Replicas, e.BlockedBy))
+			got = append(got, fmt.Sprintf("%s %d of %d %s", e.Workload, e.Pods, e.OfPods, e.BlockedBy))
 		}
 		expect.Equal(t, tt.want, got)
 		if risks := c.Evicted[0].Risks; len(risks) != 2 || !strings.Contains(risks[0], "readinessProbe") || !strings.Contains(risks[1], "preStop") {
@@ -62,6 +63,80 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
+// TestPreStop: where all Pods of a backend leave with their node and have a preStop hook,
+// new ones may be ready in time; not so where the Service is down, nor without a hook.
+func TestPreStop(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change Change
+		hook   *corev1.Lifecycle
+		want   string
+	}{
+		"a hook":      {Change{Nodes: []string{"a"}}, &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}}, "With node a drained: requests to 1 webhook are refused, requests to 1 webhook are refused once preStop hooks end, unless new Pods are ready by then."},
+		"no hook":     {Change{Nodes: []string{"a"}}, nil, "With node a drained: requests to 2 webhooks are refused."},
+		"the Service": {Change{Services: []inventory.Key{policy}}, &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}}, "With Service policy/policy down: requests to 1 webhook are refused."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := guardedCluster(t, 1, "a")
+			o.Pods[0].Spec.Containers[0].Lifecycle = tt.hook
+			for _, slice := range o.EndpointSlices {
+				slice.Endpoints = slices.DeleteFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return *e.NodeName == "b" && slice.Name == "policy-1" })
+			}
+			c := consequences(t, tt.change, evaluate(t, snapshot(o)))
+			expect.Equal(t, tt.want, c.Verdict())
+			racing := tt.hook != nil && len(tt.change.Nodes) > 0
+			if len(c.Stuck) == 0 || slices.ContainsFunc(c.Stuck, func(b Blocked) bool { return b.PreStop != racing }) {
+				t.Errorf("stuck %+v, want by preStop %t", c.Stuck, racing)
+			}
+		})
+	}
+}
+
+// TestRestart: what comes back late has the command that brings it back at once, of what
+// makes its Pods where that is known.
+func TestRestart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes []string
+		want  []string
+	}{
+		"a Deployment": {[]string{"a"}, []string{"kubectl rollout restart deployment policy -n policy", "kubectl rollout status deployment policy -n policy"}},
+		"not known":    {nil, []string{"kubectl rollout restart deployment -n policy", "kubectl rollout status deployment -n policy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := consequences(t, Change{Services: []inventory.Key{policy}}, evaluate(t, snapshot(guardedCluster(t, 1, tt.nodes...))))
+			expect.Equal(t, tt.want, c.Restart)
+		})
+	}
+}
+
+// TestGoneAlready: of a Service that does not exist, or has no endpoint, its loss changes
+// nothing, which is reported.
+func TestGoneAlready(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit func(o *inventory.Objects)
+		want string
+	}{
+		"no Service": {func(o *inventory.Objects) {
+			o.Services = slices.DeleteFunc(o.Services, func(s *corev1.Service) bool { return s.Name == "policy" })
+		}, "Service policy/policy does not exist"},
+		"no endpoint": {func(o *inventory.Objects) {
+			o.EndpointSlices = slices.DeleteFunc(o.EndpointSlices, func(s *discoveryv1.EndpointSlice) bool { return s.Name == "policy-1" })
+		}, "Service policy/policy has no endpoints"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := objects(t, "testdata/cluster.yaml")
+			tt.edit(&o)
+			c := consequences(t, Change{Services: []inventory.Key{policy}}, evaluate(t, snapshot(o)))
+			expect.Equal(t, "With Service policy/policy down: requests to 1 webhook are refused already.", c.Verdict())
+			if len(c.Effects) != 1 || !strings.Contains(c.Effects[0].String(), "that is so already: "+tt.want) {
+				t.Errorf("effects: %+v", c.Effects)
+			}
+			if len(c.Appearing)+len(c.Disappearing) > 0 {
+				t.Errorf("findings appear: %v, and go: %v", c.Appearing, c.Disappearing)
+			}
+		})
+	}
+}
+
 // TestCardOfDrains: the card says what drains make of the Pods.
 func TestCardOfDrains(t *testing.T) {
 	for _, tt := range []struct {
@@ -70,11 +145,11 @@ func TestCardOfDrains(t *testing.T) {
 		want           string
 	}{
 		{0, []string{"a", "b"}, "a drain of a node with its Pods does not end: PodDisruptionBudget policy/policy (maxUnavailable: 0)"},
-		{2, []string{"a", "b"}, "drains may take away all 2 Pods of Pod policy/policy-0 at a time: PodDisruptionBudget policy/policy (maxUnavailable: 2) lets them go"},
-		{1, []string{"a", "a"}, "all 2 Pods of Pod policy/policy-0 are on node a"},
+		{2, []string{"a", "b"}, "drains may take away all 2 Pods of Deployment policy/policy at a time: PodDisruptionBudget policy/policy (maxUnavailable: 2) lets them go"},
+		{1, []string{"a", "a"}, "all 2 Pods of Deployment policy/policy are on node a"},
 		{1, []string{"a", "b"}, "all 2 ready endpoints of Service policy/policy are in zone z1"},
-		{1, []string{"a", "b"}, "no container of Pod policy/policy-0 has a readinessProbe: a new Pod is called before it can answer"},
-		{1, []string{"a", "b"}, "no container of Pod policy/policy-0 has a preStop hook"},
+		{1, []string{"a", "b"}, "no container of Deployment policy/policy has a readinessProbe: a new Pod is called before it can answer"},
+		{1, []string{"a", "b"}, "no container of Deployment policy/policy has a preStop hook"},
 		{1, nil, "a rollout of Deployment policy/engine may take away all 2 Pods at once (strategy: Recreate)"},
 	} {
 		o := guardedCluster(t, tt.maxUnavailable, tt.nodes...)

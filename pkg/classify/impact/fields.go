@@ -3,11 +3,13 @@ package impact
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -16,9 +18,11 @@ import (
 // FieldChange is a field of a webhook with what it says before and after; "" where
 // there is no such webhook.
 type FieldChange struct {
-	Field, Before, After string
-	// Meaning is what the change does; "" where the field says it.
-	Meaning string
+	Field  string `json:"field"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+	// Meaning is what the change does; absent where the field says it.
+	Meaning string `json:"meaning,omitempty"`
 }
 
 // field is a field of a registration that changes are reported of.
@@ -44,15 +48,15 @@ var (
 	admissionFields = []field{
 		backendField,
 		bundleField,
-		{name: "rules", text: rulesText},
+		{name: "rules", text: rulesText, meaning: rulesMeaning},
 		{name: "failurePolicy", always: true, text: func(w *inventory.Webhook) string { return string(w.FailurePolicy) }, meaning: policyMeaning},
 		{name: "matchPolicy", text: func(w *inventory.Webhook) string { return string(w.MatchPolicy) }},
-		{name: "namespaceSelector", text: func(w *inventory.Webhook) string { return selectorText(w.NamespaceSelector) }},
-		{name: "objectSelector", text: func(w *inventory.Webhook) string { return selectorText(w.ObjectSelector) }},
+		choiceField("namespaceSelector", "all"),
+		choiceField("objectSelector", "all"),
 		{name: "sideEffects", text: func(w *inventory.Webhook) string { return string(w.SideEffects) }},
 		{name: "timeoutSeconds", always: true, text: func(w *inventory.Webhook) string { return fmt.Sprint(w.Timeout.Seconds()) }, meaning: timeoutMeaning},
 		{name: "admissionReviewVersions", text: reviewVersionsText},
-		{name: "matchConditions", text: conditionsText},
+		choiceField("matchConditions", "none"),
 		{name: "reinvocationPolicy", text: func(w *inventory.Webhook) string { return string(w.Reinvocation) }, meaning: reinvocationMeaning},
 	}
 	conversionFields = []field{
@@ -63,14 +67,14 @@ var (
 	}
 )
 
-// fieldChanges are the fields that differ, and of a webhook that comes or goes those
-// that are always reported.
-func fieldChanges(p webhookPair) []FieldChange {
+// fields are those that differ, and of a webhook that comes or goes those that are
+// always reported.
+func (p webhookPair) fields() []FieldChange {
 	fields := admissionFields
 	if cmp.Or(p.now, p.was).Type == inventory.Conversion {
 		fields = conversionFields
 	}
-	var out []FieldChange
+	out := []FieldChange{}
 	for _, f := range fields {
 		change, differs := f.change(p)
 		if differs && (f.always || p.was != nil && p.now != nil) {
@@ -156,22 +160,97 @@ func rulesText(w *inventory.Webhook) string {
 	return cmp.Or(strings.Join(out, "; "), "none")
 }
 
+// choices are what chooses requests by what the requests hold, by the names of the
+// fields; "" where it leaves out none. A change of one is not evaluated, as that would
+// need the requests.
+var choices = map[string]func(w *inventory.Webhook) string{
+	"namespaceSelector": func(w *inventory.Webhook) string { return selectorText(w.NamespaceSelector) },
+	"objectSelector":    func(w *inventory.Webhook) string { return selectorText(w.ObjectSelector) },
+	"matchConditions":   conditionsText,
+}
+
 func selectorText(s inventory.Selector) string {
 	if s.Empty() {
-		return "all"
+		return ""
 	}
 	return s.String()
 }
-
-func reviewVersionsText(w *inventory.Webhook) string { return strings.Join(w.ReviewVersions, ", ") }
 
 func conditionsText(w *inventory.Webhook) string {
 	var out []string
 	for _, c := range w.MatchConditions {
 		out = append(out, c.Name+": "+c.Expression)
 	}
-	return cmp.Or(strings.Join(out, "; "), "none")
+	return strings.Join(out, "; ")
 }
+
+// choiceField is the field of the name; without says that it leaves out none.
+func choiceField(name, without string) field {
+	text := choices[name]
+	return field{
+		name: name,
+		text: func(w *inventory.Webhook) string { return cmp.Or(text(w), without) },
+		meaning: func(was, now *inventory.Webhook) string {
+			switch {
+			case text(was) == "":
+				return "requests may be skipped now"
+			case text(now) == "":
+				return "it skips no request any more"
+			}
+			return "which requests come and go by that is not compared"
+		},
+	}
+}
+
+// notCompared are the choices that differ, sorted.
+func (p webhookPair) notCompared() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(choices)) {
+		if text := choices[name]; text(p.was) != text(p.now) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// isSelective reports whether the webhook is called for some of the requests alone
+// that its rules match.
+func isSelective(w *inventory.Webhook) bool {
+	for _, text := range choices {
+		if text(w) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// rulesMeaning claims that the requests are the same only where nothing else chooses
+// others, and the rules say the same in other words.
+func rulesMeaning(was, now *inventory.Webhook) string {
+	p := webhookPair{was, now}
+	if len(p.notCompared()) > 0 || was.MatchPolicy != now.MatchPolicy || !slices.Equal(distinctRules(was), distinctRules(now)) {
+		return ""
+	}
+	return "it is called for the same requests"
+}
+
+// distinctRules are the rules in words, each once, whatever the order of them and of
+// what they list.
+func distinctRules(w *inventory.Webhook) []string {
+	var out []string
+	for i := range w.Rules {
+		rule := w.Rules[i].DeepCopy()
+		for _, list := range [][]string{rule.APIGroups, rule.APIVersions, rule.Resources} {
+			slices.Sort(list)
+		}
+		slices.Sort(rule.Operations)
+		scope := ptr.Deref(rule.Scope, admissionv1.AllScopes)
+		out = append(out, fmt.Sprintf("%q %q %q %q %s", rule.Operations, rule.APIGroups, rule.APIVersions, rule.Resources, scope))
+	}
+	return text.Distinct(out)
+}
+
+func reviewVersionsText(w *inventory.Webhook) string { return strings.Join(w.ReviewVersions, ", ") }
 
 // crdVersionsText are the versions that are served, and the one that is stored.
 func crdVersionsText(w *inventory.Webhook) string {

@@ -1,7 +1,6 @@
 package impact
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -29,19 +28,9 @@ type PastChange struct {
 	// Number counts the changes since the start, from 1.
 	Number int
 	// At is when the change was seen.
-	At            time.Time
-	Type          inventory.Type
-	Configuration string
-	Edit          Edit
-	// UID is that of the object.
-	UID string
-	// Written is the newest write that the object records; zero where it is deleted or
-	// has no record.
-	Written inventory.Write
-	// Object names what registers the webhooks; Subject says what became of it, by whom
-	// and when.
-	Object, Subject string
-	Webhooks        []PastWebhook
+	At time.Time
+	// Registration has of its webhooks the sentences alone.
+	Registration
 	// MoreWebhooks counts those that are left out.
 	MoreWebhooks int
 	// Added and Resolved are findings that came and went with the change.
@@ -49,13 +38,6 @@ type PastChange struct {
 	// Others counts registrations that changed at the same time, of which nothing else
 	// is known: they were too many.
 	Others int
-}
-
-// PastWebhook is what changed of a webhook.
-type PastWebhook struct {
-	inventory.Ref
-	// Sentences complete "webhook NAME …".
-	Sentences []string
 }
 
 // PastFindings are some findings, and how many more there are.
@@ -72,19 +54,15 @@ type PastFinding struct {
 	Message  string
 }
 
-// String says the change in a sentence, as Registration does.
+// String says what changed, as Registration does.
 func (c PastChange) String() string {
-	if c.Others > 0 {
-		return c.Subject
+	switch {
+	case c.Others > 0:
+		return inventory.Counted(c.Others, "more registration") + " changed at once"
+	case c.MoreWebhooks > 0:
+		return c.Registration.String() + ". " + inventory.Counted(c.MoreWebhooks, "more webhook") + " changed"
 	}
-	var parts []string
-	for _, w := range c.Webhooks {
-		parts = append(parts, ofWebhook(w.Ref, w.Sentences))
-	}
-	if c.MoreWebhooks > 0 {
-		parts = append(parts, inventory.Counted(c.MoreWebhooks, "more webhook")+" changed")
-	}
-	return c.Subject + ": " + strings.Join(parts, ". ")
+	return c.Registration.String()
 }
 
 // History keeps the last changes of registrations. The zero History is ready to use; it
@@ -98,9 +76,8 @@ type History struct {
 }
 
 // Observe records what differs between two Reports in a row, and returns it; before is
-// nil for the first one, of which nothing is known to be new. What cannot be compared
-// until the context ends is counted.
-func (h *History) Observe(ctx context.Context, before, after *classify.Report) []PastChange {
+// nil for the first one, of which nothing is known to be new.
+func (h *History) Observe(before, after *classify.Report) []PastChange {
 	if before == nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -110,7 +87,7 @@ func (h *History) Observe(ctx context.Context, before, after *classify.Report) [
 	if before.Snapshot.SameRegistrations(after.Snapshot) {
 		return nil
 	}
-	changes := pastChanges(ctx, before, after)
+	changes := pastChanges(before, after)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range changes {
@@ -146,18 +123,17 @@ func (h *History) Last() int {
 }
 
 // pastChanges are what differs between two Reports, in words.
-func pastChanges(ctx context.Context, before, after *classify.Report) []PastChange {
-	registrations, more := registrations(ctx, before.Matcher, after.Matcher, limits{maxAtOnce, unread(before.Snapshot)})
+func pastChanges(before, after *classify.Report) []PastChange {
+	unread := unread(before.Snapshot)
+	changes := slices.DeleteFunc(Registrations(before.Matcher, after.Matcher), func(r Registration) bool {
+		return r.Edit == Added && slices.Contains(unread, r.Type)
+	})
 	var out []PastChange
-	for _, r := range registrations {
+	for _, r := range changes[:min(len(changes), maxAtOnce)] {
 		out = append(out, newPastChange(r))
 	}
-	if more > 0 {
-		text := inventory.Counted(more, "registration") + " changed at once"
-		if len(out) > 0 {
-			text = inventory.Counted(more, "more registration") + " changed at once"
-		}
-		out = append(out, PastChange{Subject: text, Others: more})
+	if more := len(changes) - len(out); more > 0 {
+		out = append(out, PastChange{Others: more})
 	}
 	if len(out) == 0 {
 		return nil
@@ -188,21 +164,18 @@ func unread(s *inventory.Snapshot) []inventory.Type {
 }
 
 func newPastChange(r Registration) PastChange {
-	out := PastChange{
-		Type: r.Type, Configuration: r.Configuration, Edit: r.Edit, UID: r.UID, Written: r.Written,
-		Object: r.object(), Subject: r.Subject(),
-	}
+	out := PastChange{Registration: r}
+	out.Webhooks = nil
 	left := maxSentences
-	for _, w := range r.Webhooks {
+	for i, w := range r.Webhooks {
 		if left <= 0 {
-			out.MoreWebhooks++
-			continue
+			out.MoreWebhooks = len(r.Webhooks) - i
+			break
 		}
-		past := PastWebhook{Ref: w.Ref}
-		sentences := w.Sentences()
-		for i, sentence := range sentences {
+		past := WebhookChange{Ref: w.Ref, Edit: w.Edit}
+		for n, sentence := range w.Sentences {
 			if left <= 0 {
-				past.Sentences = append(past.Sentences, "differs in "+inventory.Counted(len(sentences)-i, "more way"))
+				past.Sentences = append(past.Sentences, inventory.Counted(len(w.Sentences)-n, "more difference"))
 				break
 			}
 			past.Sentences = append(past.Sentences, text.Shorten(sentence, min(maxSentence, left)))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
@@ -63,9 +64,9 @@ func summary(c *Consequences) []string {
 	var out []string
 	for _, e := range c.Effects {
 		var line strings.Builder
-		line.WriteString(fmt.Sprintf("%s: %s", e.Outcome, e.Profile.Name))
-		for _, r := range e.Resources {
-			line.WriteString(fmt.Sprintf(" %s %s", operations(r.Operations), r.Resource))
+		line.WriteString(fmt.Sprintf("%s: %s", e.Outcome, e.Name))
+		for _, r := range e.Requests {
+			line.WriteString(fmt.Sprintf(" %s %s", strings.Join(text.Strings(r.Operations), ", "), r.Resource))
 		}
 		if e.Namespaces != nil {
 			line.WriteString(" in " + strings.Join(e.Namespaces, ","))
@@ -85,7 +86,7 @@ func summary(c *Consequences) []string {
 		out = append(out, fmt.Sprintf("stuck: %s by %s", s.Service, s.By[0].Name))
 	}
 	for _, w := range c.Weakened {
-		out = append(out, fmt.Sprintf("weakened: %s %d of %d", w.Webhook.Name, w.After, w.Before))
+		out = append(out, fmt.Sprintf("weakened: %s %d of %d", w.Name, w.After, w.Before))
 	}
 	return out
 }
@@ -175,17 +176,22 @@ func TestStuck(t *testing.T) {
 		r := evaluate(t, snapshot(o))
 		c := consequences(t, Change{Nodes: []string{"a", "b"}}, r)
 		deadlock := slices.ContainsFunc(r.Findings, func(f *classify.Finding) bool { return f.Check.Name == "bootstrap-deadlock" })
-		if got := blocking(c)[policy]; got != want || deadlock != want {
+		if got := blocking(r, c)[policy]; got != want || deadlock != want {
 			t.Errorf("on %s: it does not come back: %t, a deadlock is found: %t, want %t", resource, got, deadlock, want)
 		}
 	}
 }
 
 // blocking says which Services wait for a webhook that they serve.
-func blocking(c *Consequences) map[inventory.Key]bool {
+func blocking(r *classify.Report, c *Consequences) map[inventory.Key]bool {
 	out := map[inventory.Key]bool{}
-	for _, b := range c.Stuck {
-		out[b.Service] = slices.ContainsFunc(b.By, func(p *classify.Profile) bool { return p.State.Service.Key == b.Service })
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		for _, b := range c.Stuck {
+			if b.Service == p.State.Service.Key.String() {
+				out[p.State.Service.Key] = out[p.State.Service.Key] || slices.Contains(b.By, p.Ref)
+			}
+		}
 	}
 	return out
 }
@@ -195,7 +201,7 @@ func blocking(c *Consequences) map[inventory.Key]bool {
 func TestStuckWhereDeadlocked(t *testing.T) {
 	r := cluster(t, "../testdata/bootstrap-deadlock.yaml")
 	c := consequences(t, Change{Nodes: nodesOf(r.Snapshot)}, r)
-	stuck := blocking(c)
+	stuck := blocking(r, c)
 	for i := range r.Profiles {
 		p := &r.Profiles[i]
 		if _, waits := stuck[p.State.Service.Key]; p.Deadlock != nil && !waits {

@@ -10,48 +10,83 @@ import (
 )
 
 // Wave are the Services whose Pods can be created at the same time.
-type Wave struct{ Services []inventory.Key }
+type Wave struct {
+	Services []string `json:"services"`
+}
 
 // Blocked is a Service that does not come back before a webhook is disabled.
 type Blocked struct {
-	Service inventory.Key
-	// By are the webhooks that refuse what it needs to start, or to be called, and
-	// More says that there are more.
-	By   []*classify.Profile
-	More bool
+	Service string `json:"service"`
+	// By are the webhooks that refuse what it needs to start, or to be called.
+	By []inventory.Ref `json:"by"`
+	// More says that more webhooks than are listed refuse it.
+	More bool `json:"more,omitempty"`
+	// PreStop says that the old Pods of those webhooks answer until their preStop hooks
+	// end: what is created until then is not refused.
+	PreStop bool `json:"preStop,omitempty"`
+	// Steps are those of a deadlock of such a webhook, where one is found.
+	Steps []string `json:"steps,omitempty"`
+	// Commands disable those webhooks.
+	Commands []string `json:"commands"`
 }
 
-// recovery says in which order the Services come back that lose their last
-// endpoint. It is computed from what was there before the Change: of a Service that
-// the input lacks it is not known what runs behind it.
-func recovery(step start.Step, c Change, before, after *classify.Report) (waves []Wave, stuck []Blocked, err error) {
-	down := map[inventory.Key]bool{}
+// Late says how long controllers take to create Pods again. Source: the rate limiters of
+// k8s.io/client-go/util/workqueue, which double the delay up to 1,000 seconds.
+const Late = "Controllers try again later and later: after an outage of T, Pods may take up to T more, at most 17 minutes"
+
+// recover says in which order the Services come back that lose their last endpoint. It
+// is computed from what was there before the Change: of a Service that the input lacks
+// it is not known what runs behind it.
+func (out *Consequences) recover(step start.Step, c Change, before, after *classify.Report) error {
+	down := map[inventory.Key]*classify.Profile{}
 	var refusing []*classify.Profile
 	var webhooks []start.Webhook
 	for i := range after.Profiles {
 		p := &after.Profiles[i]
 		if !step() {
-			return nil, nil, nil
+			return nil
 		}
 		if key := p.State.Service.Key; lost(c, before.Snapshot, p) {
-			down[key] = true
+			down[key] = p
 			if p.CanBlock() {
 				refusing, webhooks = append(refusing, p), append(webhooks, p.StartWebhook())
 			}
 		}
 	}
-	order, blocked, err := start.Order(step, before.Matcher, webhooks, slices.SortedFunc(maps.Keys(down), inventory.Key.Compare))
-	for _, services := range order {
-		waves = append(waves, Wave{services})
+	services := slices.SortedFunc(maps.Keys(down), inventory.Key.Compare)
+	order, blocked, err := start.Order(step, before.Matcher, webhooks, services)
+	for _, wave := range order {
+		out.Recovery = append(out.Recovery, Wave{keyNames(wave)})
 	}
 	for _, b := range blocked {
-		out := Blocked{Service: b.Service, More: b.More}
+		stuck := Blocked{Service: b.Service.String(), More: b.More, PreStop: !b.More, By: []inventory.Ref{}, Commands: []string{}}
 		for _, i := range b.By {
-			out.By = append(out.By, refusing[i])
+			stuck.add(refusing[i])
+			stuck.PreStop = stuck.PreStop && c.leavesByPreStop(refusing[i])
 		}
-		stuck = append(stuck, out)
+		out.Stuck = append(out.Stuck, stuck)
 	}
-	return waves, stuck, err
+	for _, key := range services {
+		out.Restart = append(out.Restart, down[key].Commands().Restart...)
+	}
+	return err
+}
+
+func (b *Blocked) add(p *classify.Profile) {
+	if p.Deadlock != nil && b.Steps == nil {
+		b.Steps = p.Deadlock.Steps
+	}
+	b.By = append(b.By, p.Ref)
+	commands := p.Commands()
+	b.Commands = append(b.Commands, commands.Save, commands.Disable)
+}
+
+func keyNames(keys []inventory.Key) []string {
+	out := make([]string, len(keys))
+	for i, key := range keys {
+		out[i] = key.String()
+	}
+	return out
 }
 
 // lost reports whether the webhook's Service has no endpoint after the Change, and
@@ -59,4 +94,12 @@ func recovery(step start.Step, c Change, before, after *classify.Report) (waves 
 func lost(c Change, before *inventory.Snapshot, p *classify.Profile) bool {
 	return p.State.Fault == inventory.NoReadyEndpoints &&
 		(slices.Contains(c.Services, p.State.Service.Key) || before.State(p.Webhook.Backend).Fault == inventory.Sound)
+}
+
+// leavesByPreStop reports whether the Pods of the backend leave with nodes alone, and
+// all have a preStop hook, during which a cluster IP still leads to them.
+func (c Change) leavesByPreStop(p *classify.Profile) bool {
+	workloads := slices.DeleteFunc(classify.BehindWebhook(p), func(w inventory.Workload) bool { return len(w.Nodes) == 0 })
+	return len(workloads) > 0 && p.Snapshot.Routing != inventory.RoutingEndpoints && !slices.Contains(c.Services, p.State.Service.Key) &&
+		!slices.ContainsFunc(workloads, func(w inventory.Workload) bool { return !w.PreStop })
 }

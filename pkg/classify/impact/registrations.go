@@ -2,11 +2,8 @@ package impact
 
 import (
 	"cmp"
-	"context"
-	"math"
 	"slices"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -24,74 +21,68 @@ const (
 // Registration is a configuration, or a CRD with a conversion webhook, that
 // registers other webhooks than before, or registers them otherwise.
 type Registration struct {
-	Type          inventory.Type
-	Configuration string
-	Edit          Edit
+	Type          inventory.Type `json:"type"`
+	Configuration string         `json:"configuration"`
+	// Edit is added, deleted or changed.
+	Edit Edit `json:"edit"`
 	// UID is that of the object.
-	UID string
+	UID string `json:"-"`
 	// Written is the newest write that the object records, and WrittenBefore that
-	// of the object before; zero where there is no such object or no record.
-	Written, WrittenBefore inventory.Write
-	// Webhooks are in the order in which they are called, those deleted last.
-	Webhooks []WebhookChange
+	// of the object before; absent where there is no record.
+	Written       inventory.Write `json:"written,omitzero"`
+	WrittenBefore inventory.Write `json:"writtenBefore,omitzero"`
+	// Webhooks are those that changed, those deleted last.
+	Webhooks []WebhookChange `json:"webhooks"`
+	// Order names the mutating webhooks in the order in which they are called now;
+	// absent where that did not change.
+	Order []string `json:"order,omitempty"`
 }
 
 // WebhookChange is what changed of one webhook.
 type WebhookChange struct {
 	inventory.Ref
-	Edit Edit
-	// Gained are the requests that it is called for now, or may be, and was not, or
-	// was only perhaps; Lost is the reverse. Conversions have neither.
-	Gained, Lost []Requests
-	// Sampled says that not every namespace was asked about, as there are too many.
-	Sampled bool
-	Fields  []FieldChange
-	// CalledBefore are the webhooks of the configuration that it is called before
-	// now, and was after; CalledAfter is the reverse. Validating ones are called at
-	// once.
-	CalledBefore, CalledAfter []string
+	// Edit is added, deleted or changed.
+	Edit Edit `json:"edit"`
+	// Sentences say it in words: each follows "webhook NAME: ".
+	Sentences []string `json:"sentences"`
+	// Gained are resources and operations that the webhook matches now and did not
+	// before; Lost is the reverse.
+	Gained []ResourceOperations `json:"gained"`
+	Lost   []ResourceOperations `json:"lost"`
+	Fields []FieldChange        `json:"fields"`
+	// NotCompared are fields that changed and choose requests by what the requests
+	// hold: which requests come and go by that is not compared.
+	NotCompared []string `json:"notCompared,omitempty"`
+}
+
+// ResourceOperations are operations on a resource.
+type ResourceOperations struct {
+	Resource   inventory.Resource    `json:"resource"`
+	Operations []admission.Operation `json:"operations"`
 }
 
 // Registrations returns what differs between the registrations of two Snapshots:
 // configurations in the order of their webhooks, those deleted last.
 func Registrations(before, after *admission.Matcher) []Registration {
-	out, _ := registrations(context.Background(), before, after, limits{most: math.MaxInt})
-	return out
-}
-
-// limits are how many registrations are compared at most, and of which types none is
-// new, whatever was known before.
-type limits struct {
-	most   int
-	unread []inventory.Type
-}
-
-// registrations are those within the limits that can be compared before the context
-// ends; more counts the others that differ.
-func registrations(ctx context.Context, before, after *admission.Matcher, l limits) (out []Registration, more int) {
-	c := newComparison(before, after, start.Steps(ctx))
 	was, now := byConfiguration(before.Snapshot), byConfiguration(after.Snapshot)
+	var out []Registration
 	for _, key := range configurationKeys(after.Snapshot, before.Snapshot) {
-		pairs := differing(was[key], now[key])
-		if len(pairs) == 0 {
+		if slices.Equal(was[key], now[key]) { // several Snapshots share what did not change
 			continue
 		}
 		r := newRegistration(key, was[key], now[key])
-		if r.Edit == Added && slices.Contains(l.unread, r.Type) {
-			continue
-		}
-		if len(out) < l.most && c.step() {
-			for _, p := range pairs {
-				r.Webhooks = append(r.Webhooks, c.webhook(p))
+		pairs := pair(was[key], now[key])
+		for _, p := range pairs {
+			if w, differs := p.change(before, after); differs {
+				r.Webhooks = append(r.Webhooks, w)
 			}
 		}
-		if len(out) == l.most || ctx.Err() != nil {
-			more++
-			continue
+		r.Order = reordered(key.Type, pairs)
+		if len(r.Webhooks)+len(r.Order) > 0 {
+			out = append(out, r)
 		}
-		out = append(out, r)
 	}
-	return out, more
+	return out
 }
 
 // byConfiguration groups the webhooks by what registers them: Refs without names.
@@ -120,17 +111,9 @@ func configurationKeys(snapshots ...*inventory.Snapshot) []inventory.Ref {
 	return out
 }
 
-// comparison compares the webhooks of two Snapshots, as long as step is true.
-type comparison struct {
-	before, after *admission.Matcher
-	step          start.Step
-	// index has the namespaces of both.
-	index func() namespaceIndex
-}
-
 // newRegistration is that of a configuration, before its webhooks are compared.
 func newRegistration(key inventory.Ref, was, now []*inventory.Webhook) Registration {
-	r := Registration{Type: key.Type, Configuration: key.Configuration, Edit: Changed}
+	r := Registration{Type: key.Type, Configuration: key.Configuration, Edit: Changed, Webhooks: []WebhookChange{}}
 	if len(was) > 0 {
 		r.UID, r.WrittenBefore = was[0].Object.UID, was[0].Object.LastWrite
 	} else {
@@ -142,32 +125,6 @@ func newRegistration(key inventory.Ref, was, now []*inventory.Webhook) Registrat
 		r.Edit = Deleted
 	}
 	return r
-}
-
-// differing are the webhooks of a configuration that differ.
-func differing(was, now []*inventory.Webhook) []difference {
-	if slices.Equal(was, now) { // several Snapshots share what did not change
-		return nil
-	}
-	var out []difference
-	pairs := pair(was, now)
-	for _, p := range pairs {
-		if p.was == p.now {
-			continue
-		}
-		d := difference{p, p.change()}
-		d.CalledBefore, d.CalledAfter = reordered(p, pairs)
-		if d.Edit != Changed || len(d.Fields)+len(d.CalledBefore)+len(d.CalledAfter) > 0 {
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// difference is a webhook that differs, with what changed of it but its requests.
-type difference struct {
-	webhookPair
-	WebhookChange
 }
 
 // webhookPair is a webhook before and after; one of them may be nil.
@@ -195,51 +152,66 @@ func pair(was, now []*inventory.Webhook) []webhookPair {
 	return out
 }
 
-// reordered are the names of mutating webhooks that p is called before now, or
-// after now, and was not: configurations are called in the order of their names,
+// reordered are the names of the mutating webhooks in the order in which they are
+// called, where that changed: configurations are called in the order of their names,
 // so that only those of one configuration change places.
-func reordered(p webhookPair, all []webhookPair) (before, after []string) {
-	if p.was == nil || p.now == nil || p.now.Type != inventory.Mutating {
-		return nil, nil
+func reordered(t inventory.Type, all []webhookPair) []string {
+	kept := slices.DeleteFunc(slices.Clone(all), func(p webhookPair) bool { return p.was == nil || p.now == nil })
+	inOrder := slices.IsSortedFunc(kept, func(a, b webhookPair) int { return a.was.Index - b.was.Index })
+	if t != inventory.Mutating || inOrder {
+		return nil
 	}
-	for _, o := range all {
-		switch {
-		case o.was == nil || o.now == nil || o == p:
-		case o.was.Before(p.was) && p.now.Before(o.now):
-			before = append(before, o.now.Name)
-		case p.was.Before(o.was) && o.now.Before(p.now):
-			after = append(after, o.now.Name)
-		}
+	var out []string
+	for _, p := range kept {
+		out = append(out, p.now.Name)
 	}
-	return before, after
+	return out
 }
 
-// change is what changed of the webhook but its place and its requests.
-func (p webhookPair) change() WebhookChange {
-	out := WebhookChange{Edit: Changed, Fields: fieldChanges(p)}
+// change is what changed of the webhook but its place.
+func (p webhookPair) change(before, after *admission.Matcher) (out WebhookChange, differs bool) {
+	out = WebhookChange{Edit: Changed, Gained: []ResourceOperations{}, Lost: []ResourceOperations{}}
+	if p.was == p.now {
+		return out, false
+	}
 	switch {
 	case p.was == nil:
 		out.Ref, out.Edit = p.now.Ref, Added
 	case p.now == nil:
 		out.Ref, out.Edit = p.was.Ref, Deleted
 	default:
-		out.Ref = p.now.Ref
+		out.Ref, out.NotCompared = p.now.Ref, p.notCompared()
 	}
-	return out
+	if p.matchesOthers() {
+		out.Gained, out.Lost = onlyIn(after, p.now, before, p.was), onlyIn(before, p.was, after, p.now)
+	}
+	out.Fields = p.fields()
+	out.Sentences = out.sentences(p)
+	return out, out.Edit != Changed || len(out.Fields) > 0
 }
 
-// webhook adds the requests.
-func (c comparison) webhook(d difference) WebhookChange {
-	out := d.WebhookChange
-	if d.matchesOthers() {
-		out.Gained, out.Lost, out.Sampled = c.requests(d.webhookPair)
-	}
-	return out
-}
-
-// matchesOthers reports whether the webhook may be called for other requests than
-// before.
+// matchesOthers reports whether the webhook may match other resources than before.
 func (p webhookPair) matchesOthers() bool {
-	w := cmp.Or(p.now, p.was)
-	return w.Type != inventory.Conversion && (p.was == nil || p.now == nil || admission.MatchKey(p.was) != admission.MatchKey(p.now))
+	return cmp.Or(p.now, p.was).Type != inventory.Conversion && (p.was == nil || p.now == nil || admission.MatchKey(p.was) != admission.MatchKey(p.now))
+}
+
+// onlyIn are the resources and operations that w matches and o does not; either may
+// be nil.
+func onlyIn(m *admission.Matcher, w *inventory.Webhook, others *admission.Matcher, o *inventory.Webhook) []ResourceOperations {
+	out := []ResourceOperations{}
+	if w == nil {
+		return out
+	}
+	matched := map[inventory.Resource]admission.Operations{}
+	if o != nil {
+		for _, r := range others.MatchedResources(o) {
+			matched[r.Resource] = r.Operations
+		}
+	}
+	for _, r := range m.MatchedResources(w) {
+		if more := r.Operations &^ matched[r.Resource]; more != 0 {
+			out = append(out, ResourceOperations{r.Resource, more.List()})
+		}
+	}
+	return out
 }

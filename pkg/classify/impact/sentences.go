@@ -2,40 +2,20 @@ package impact
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// String is what changed, in a sentence: what was registered, by whom, and what that
-// does.
+// String is what changed: what was registered, by whom, and what that does.
 func (r Registration) String() string {
-	return fmt.Sprintf("%s: %s", r.Subject(), strings.Join(r.ofWebhooks(), ". "))
-}
-
-// ofWebhooks are what changed of each webhook, in a sentence.
-func (r Registration) ofWebhooks() []string {
-	var out []string
-	for _, w := range r.Webhooks {
-		out = append(out, ofWebhook(w.Ref, w.Sentences()))
-	}
-	return out
-}
-
-// ofWebhook is what changed of a webhook, in a sentence.
-func ofWebhook(w inventory.Ref, sentences []string) string {
-	text := strings.Join(sentences, "; ")
-	if w.Type == inventory.Conversion {
-		return text
-	}
-	return fmt.Sprintf("webhook %s %s", w.Name, text)
+	return strings.Join(append([]string{r.Subject()}, r.Lines()...), ". ")
 }
 
 // Subject is what registers the webhooks, what became of it, by whom and when.
 func (r Registration) Subject() string {
-	text := fmt.Sprintf("%s is %s", r.object(), r.Edit)
+	text := fmt.Sprintf("%s is %s", r.Object(), r.Edit)
 	switch {
 	case r.Written.Manager != "":
 		return text + ", last written " + writeText(r.Written)
@@ -45,8 +25,8 @@ func (r Registration) Subject() string {
 	return text
 }
 
-// object names what registers the webhooks.
-func (r Registration) object() string {
+// Object names what registers the webhooks.
+func (r Registration) Object() string {
 	if r.Type == inventory.Conversion {
 		return "conversion of CRD " + r.Configuration
 	}
@@ -57,83 +37,90 @@ func writeText(w inventory.Write) string {
 	return fmt.Sprintf("by %s at %s", w.Manager, w.At.UTC().Format("2006-01-02T15:04:05Z"))
 }
 
-// Sentences are what changed of the webhook: each completes "webhook NAME …".
-func (w WebhookChange) Sentences() []string {
+// Lines are what changed of the webhooks: those of several webhooks stand once.
+func (r Registration) Lines() []string {
+	var order []string
+	names := map[string][]string{}
+	for _, w := range r.Webhooks {
+		for _, sentence := range w.Sentences {
+			if names[sentence] == nil {
+				order = append(order, sentence)
+			}
+			names[sentence] = append(names[sentence], w.Name)
+		}
+	}
 	var out []string
-	if w.Edit != Changed {
-		out = append(out, "is "+string(w.Edit))
+	for _, sentence := range order {
+		switch n := names[sentence]; {
+		case r.Type == inventory.Conversion:
+			out = append(out, sentence)
+		case len(n) == 1:
+			out = append(out, "webhook "+n[0]+": "+sentence)
+		default:
+			out = append(out, fmt.Sprintf("%s (%s): %s", inventory.Counted(len(n), "webhook"), some(n), sentence))
+		}
 	}
-	for _, r := range slices.Concat(w.Gained, w.Lost) {
-		out = append(out, verbs[answerPair{r.Before, r.After}]+resourcesText(r.Resources)+r.where())
-	}
-	if w.Sampled {
-		out = append(out, "was not asked about each namespace, as there are too many: of those that its selectors treat alike, one stands for all")
-	}
-	for _, f := range w.Fields {
-		out = append(out, w.fieldSentence(f))
-	}
-	if len(w.CalledBefore) > 0 {
-		out = append(out, "is called before "+some(w.CalledBefore)+" now, and was after")
-	}
-	if len(w.CalledAfter) > 0 {
-		out = append(out, "is called after "+some(w.CalledAfter)+" now, and was before")
+	if len(r.Order) > 0 {
+		out = append(out, "the webhooks are called in another order now: "+some(r.Order))
 	}
 	return out
 }
 
+// sentences are what changed of the webhook.
+func (w WebhookChange) sentences(p webhookPair) []string {
+	var out []string
+	if w.Edit != Changed {
+		out = append(out, string(w.Edit))
+	}
+	if len(w.Gained) > 0 {
+		out = append(out, "called now for "+resourcesText(w.Gained)+allowance(p.now))
+	}
+	if len(w.Lost) > 0 {
+		out = append(out, "no longer called for "+resourcesText(w.Lost)+allowance(p.was))
+	}
+	for _, f := range w.Fields {
+		out = append(out, w.fieldSentence(f))
+	}
+	return out
+}
+
+// allowance says that more than the rules decides.
+func allowance(w *inventory.Webhook) string {
+	if isSelective(w) {
+		return ", where its selectors and matchConditions allow"
+	}
+	return ""
+}
+
 func (w WebhookChange) fieldSentence(f FieldChange) string {
-	var text string
 	switch w.Edit {
 	case Added:
-		return fmt.Sprintf("has %s %s", f.Field, f.After)
+		return f.Field + " " + f.After
 	case Deleted:
-		return fmt.Sprintf("had %s %s", f.Field, f.Before)
+		return f.Field + " was " + f.Before
 	case Changed:
-		text = fmt.Sprintf("has %s %s, before %s", f.Field, f.After, f.Before)
 	}
-	meaning := f.Meaning
-	if f.Field == "rules" && len(w.Gained)+len(w.Lost) == 0 {
-		meaning = "it is called for the same requests"
+	out := fmt.Sprintf("%s %s, before %s", f.Field, f.After, f.Before)
+	if f.Meaning != "" {
+		out += ": " + f.Meaning
 	}
-	if meaning != "" {
-		text += ": " + meaning
-	}
-	return text
+	return out
 }
 
-// verbs are how a sentence says what became of requests.
-var verbs = map[answerPair]string{
-	{admission.No, admission.Maybe}:  "may be called now for ",
-	{admission.No, admission.Yes}:    "is called now for ",
-	{admission.Maybe, admission.Yes}: "is called always now, and was perhaps, for ",
-	{admission.Yes, admission.Maybe}: "is called only perhaps now, and was always, for ",
-	{admission.Yes, admission.No}:    "is called no longer for ",
-	{admission.Maybe, admission.No}:  "is called no longer, and was perhaps, for ",
-}
-
-// where names the namespaces of the requests.
-func (r Requests) where() string {
-	switch {
-	case r.Namespaces == nil:
-		return ""
-	case r.Every:
-		return " in every namespace"
-	}
-	var names []string
-	others := false
-	for _, name := range r.Namespaces {
-		if name == OtherNamespaces {
-			others = true
-			continue
+// resourcesText lists resources with their operations, those of the same operations
+// together.
+func resourcesText(list []ResourceOperations) string {
+	var order []string
+	byOperations := map[string][]string{}
+	for _, r := range list {
+		key := strings.Join(text.Strings(r.Operations), "/")
+		if byOperations[key] == nil {
+			order = append(order, key)
 		}
-		names = append(names, name)
+		byOperations[key] = append(byOperations[key], r.Resource.String())
 	}
-	text := " in " + inventory.Counted(len(names), "namespace") + " (" + some(names) + ")"
-	switch {
-	case others && len(names) == 0:
-		return " in namespaces that the input does not have"
-	case others:
-		return text + " and those that the input does not have"
+	for i, key := range order {
+		order[i] = key + " of " + some(byOperations[key])
 	}
-	return text
+	return strings.Join(order, "; ")
 }

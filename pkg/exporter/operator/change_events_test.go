@@ -35,7 +35,7 @@ func waits(n, seconds int, taken time.Time) *classify.Report {
 func haveChanged(t *testing.T, h *impact.History, reports ...*classify.Report) {
 	t.Helper()
 	for i := 1; i < len(reports); i++ {
-		h.Observe(t.Context(), reports[i-1], reports[i])
+		h.Observe(reports[i-1], reports[i])
 	}
 }
 
@@ -67,8 +67,8 @@ func TestChangeEvents(t *testing.T) {
 		haveChanged(t, h, waits(1, 5, c.now), waits(1, 8, c.now))
 	}
 	first.passes(time.Minute, second)
-	want := "ValidatingWebhookConfiguration/policy-00 1234 Normal: validating webhook configuration policy-00 is changed, last written by helm at 2026-01-01T12:00:00Z: " +
-		"webhook pods.policy.example.com has timeoutSeconds 8, before 5: it can hold up each request 3 s longer"
+	want := "ValidatingWebhookConfiguration/policy-00 1234 Normal: validating webhook configuration policy-00 is changed, last written by helm at 2026-01-01T12:00:00Z. " +
+		"webhook pods.policy.example.com: timeoutSeconds 8, before 5: it can hold up each request 3 s longer"
 	if got := changesIn(a); len(got) != 1 || got[0] != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}

@@ -88,9 +88,9 @@ func (h *handler) changes(v *view, d *document, r *http.Request) bool {
 
 // changeRow leads to the webhooks that there still are.
 func (v *view) changeRow(c impact.PastChange) changeRow {
-	row := changeRow{At: timeText(c.At), Object: link{Text: c.Object}, Edit: string(c.Edit), By: c.Written.Manager, Written: timeText(c.Written.At), MoreWebhooks: c.MoreWebhooks}
+	row := changeRow{At: timeText(c.At), Object: link{Text: c.Object()}, Edit: string(c.Edit), By: c.Written.Manager, Written: timeText(c.Written.At), MoreWebhooks: c.MoreWebhooks}
 	if c.Others > 0 {
-		row.Object.Text = c.Subject
+		row.Object.Text = c.String()
 	}
 	for _, w := range c.Webhooks {
 		to := v.webhookNow(w.Ref)

@@ -22,7 +22,7 @@ func serveChanges(t *testing.T, reports ...*classify.Report) http.Handler {
 	o.History = &impact.History{}
 	var before *classify.Report
 	for _, r := range reports {
-		o.History.Observe(t.Context(), before, r)
+		o.History.Observe(before, r)
 		before = r
 	}
 	return NewHandler(func() *classify.Report { return before }, func() time.Time { return reporttest.Taken }, o)
@@ -53,7 +53,7 @@ func TestChanges(t *testing.T) {
 		{"nothing changed", "/changes", []*classify.Report{none}, []string{"No registration changed since " + taken, `<a href="./changes" aria-current="page">Changes</a>`}, nil},
 		{"changed", "/changes", []*classify.Report{waiting(t, "policy", 5), waiting(t, "policy", 25)}, []string{
 			`role="status">1 of 1`, "<b>" + taken, `href="./webhooks/validating/policy/pods.policy"`, "is <b>changed</b>", "written by helm",
-			"<li>has timeoutSeconds 25, before 5: it can hold up each request 20 s longer</li>",
+			"<li>timeoutSeconds 25, before 5: it can hold up each request 20 s longer</li>",
 			"Findings that came with it", `href="./checks/long-timeout"`,
 		}, []string{"Findings that went with it", `rel="next"`}},
 		{"deleted", "/changes", []*classify.Report{waiting(t, "policy", 25), none}, []string{"is <b>deleted</b>", "Findings that went with it"}, []string{`href="./webhooks/validating`}},

@@ -104,14 +104,16 @@ func WriteComparisonText(w io.Writer, c Comparison, o TextOptions) error {
 
 // summary is the Comparison in one line.
 func (c Comparison) summary() string {
-	added, resolved := "Nothing added", "nothing resolved"
-	if len(c.Added) > 0 {
-		added = "Added: " + c.Totals.Added.String()
+	found := "No finding is added or resolved"
+	switch {
+	case len(c.Added) > 0 && len(c.Resolved) > 0:
+		found = "Added: " + c.Totals.Added.String() + "; resolved: " + c.Totals.Resolved.String()
+	case len(c.Added) > 0:
+		found = "Added: " + c.Totals.Added.String()
+	case len(c.Resolved) > 0:
+		found = "Resolved: " + c.Totals.Resolved.String()
 	}
-	if len(c.Resolved) > 0 {
-		resolved = "resolved: " + c.Totals.Resolved.String()
-	}
-	return fmt.Sprintf("%s; %s. Compared with %s%s.%s", added, resolved, c.Baseline, c.upgrade(), unreadableNote(Document{Errors: c.Errors}))
+	return fmt.Sprintf("%s. Compared with %s%s.%s", found, c.Baseline, c.upgrade(), unreadableNote(Document{Errors: c.Errors}))
 }
 
 // String is the version and the time; files often do not hold the version.

@@ -1,174 +1,117 @@
 package report
 
 import (
+	"fmt"
+	"io"
+	"slices"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Consequences is what "impact --down", "--down-node" and "--delete" print.
 type Consequences struct {
-	Version string         `json:"version"`
-	Change  impactChange   `json:"change"`
-	Effects []impactEffect `json:"effects"`
+	Version string `json:"version"`
+	impact.Consequences
 	// Appearing and Disappearing are findings.
 	Appearing    []Finding `json:"appearing"`
 	Disappearing []Finding `json:"disappearing"`
-	// Recovery says in which order Services come back whose Pods have to be
-	// created anew, Stuck which never do without help.
-	Recovery []impactWave     `json:"recovery"`
-	Stuck    []impactStuck    `json:"stuck"`
-	Weakened []impactWeakened `json:"weakened"`
-	// Evicted are the Pods of backends that a drain of the nodes evicts.
-	Evicted []impactEvicted `json:"evicted"`
-	// Unknown are webhooks of which the input does not show whether they can
-	// still be called.
-	Unknown []inventory.Ref `json:"unknown"`
-	Errors  []Error         `json:"errors"`
-}
-
-// impactChange is what goes away.
-type impactChange struct {
-	Down   []string `json:"down,omitempty"`
-	Nodes  []string `json:"nodes,omitempty"`
-	Delete []string `json:"delete,omitempty"`
-}
-
-// impactEffect is what becomes of the requests that one webhook is called for.
-type impactEffect struct {
-	inventory.Ref
-	// Outcome is refused, unchecked or unconverted.
-	Outcome impact.Outcome `json:"outcome"`
-	Deleted bool           `json:"deleted,omitempty"`
-	// Requests are those that the webhook is called for.
-	Requests []impactRequest `json:"requests"`
-	// Namespaces are those that its namespaceSelector selects; absent where it
-	// selects all, or the namespaces are not known.
-	Namespaces []string `json:"namespaces,omitempty"`
-	// NamespaceSelector is what it asks for, "" for all.
-	NamespaceSelector string   `json:"namespaceSelector,omitempty"`
-	Unless            []string `json:"unless,omitempty"`
-	Stops             []string `json:"stops,omitempty"`
-}
-
-// impactRequest is a resource and what is done to it.
-type impactRequest struct {
-	Resource   string                `json:"resource"`
-	Operations []admission.Operation `json:"operations"`
-}
-
-// impactWave are Services whose Pods can be created at the same time.
-type impactWave struct {
-	Services []string `json:"services"`
-}
-
-// impactStuck is a Service whose Pods are refused until a webhook is disabled.
-type impactStuck struct {
-	Service string          `json:"service"`
-	By      []inventory.Ref `json:"by"`
-	// More says that more webhooks than are listed refuse it.
-	More bool `json:"more,omitempty"`
-	// Steps are those of a deadlock of such a webhook, where one is found.
-	Steps []string `json:"steps,omitempty"`
-	// Commands disable those webhooks.
-	Commands []string `json:"commands"`
-}
-
-// impactWeakened is a webhook that keeps some of its ready endpoints.
-type impactWeakened struct {
-	inventory.Ref
-	Before int `json:"before"`
-	After  int `json:"after"`
-}
-
-// impactEvicted are the Pods of a workload that a drain evicts.
-type impactEvicted struct {
-	// Workload is "KIND NAMESPACE/NAME"; of Pods of one controller it names one.
-	Workload string `json:"workload"`
-	Pods     int    `json:"pods"`
-	OfPods   int    `json:"ofPods"`
-	// BlockedBy says what keeps them from being evicted; absent where nothing does.
-	BlockedBy string `json:"blockedBy,omitempty"`
-	// Risks say what makes the loss of Pods worse than it has to be.
-	Risks []string `json:"risks,omitempty"`
+	Errors       []Error   `json:"errors"`
 }
 
 // NewConsequences returns the consequences as they are handed out.
 func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
-	out := Consequences{
-		Version: documentVersion, Effects: []impactEffect{}, Appearing: []Finding{}, Disappearing: []Finding{},
-		Recovery: []impactWave{}, Stuck: []impactStuck{}, Weakened: []impactWeakened{}, Unknown: append([]inventory.Ref{}, c.Unknown...), Errors: newErrors(r.Snapshot.Errors),
-		Evicted: []impactEvicted{},
-		Change:  impactChange{Nodes: c.Change.Nodes},
+	return Consequences{
+		Version: documentVersion, Consequences: *c, Errors: newErrors(r.Snapshot.Errors),
+		Appearing: newFindings(c.Appearing), Disappearing: newFindings(c.Disappearing),
 	}
-	for _, key := range c.Change.Services {
-		out.Change.Down = append(out.Change.Down, key.String())
-	}
-	for _, d := range c.Change.Configurations {
-		out.Change.Delete = append(out.Change.Delete, d.String())
-	}
-	for _, e := range c.Effects {
-		out.Effects = append(out.Effects, newEffect(e))
-	}
-	for _, f := range c.Appearing {
-		out.Appearing = append(out.Appearing, newFinding(f))
-	}
-	for _, f := range c.Disappearing {
-		out.Disappearing = append(out.Disappearing, newFinding(f))
-	}
-	for _, w := range c.Recovery {
-		out.Recovery = append(out.Recovery, impactWave{keyNames(w.Services)})
-	}
-	for _, s := range c.Stuck {
-		out.Stuck = append(out.Stuck, newStuck(s))
-	}
-	for _, w := range c.Weakened {
-		out.Weakened = append(out.Weakened, impactWeakened{w.Webhook, w.Before, w.After})
-	}
-	for _, e := range c.Evicted {
-		out.Evicted = append(out.Evicted, impactEvicted{e.Workload.String(), e.Pods, e.Workload.Replicas, e.BlockedBy, e.Risks})
+}
+
+func newFindings(findings []*classify.Finding) []Finding {
+	out := []Finding{}
+	for _, f := range findings {
+		out = append(out, newFinding(f))
 	}
 	return out
 }
 
-func newEffect(e impact.Effect) impactEffect {
-	p := e.Profile
-	out := impactEffect{
-		Ref: p.Ref, Outcome: e.Outcome, Deleted: e.Deleted,
-		Requests: []impactRequest{}, Namespaces: e.Namespaces, Unless: e.Unless,
-	}
-	if p.Type == inventory.Conversion {
-		out.Requests = append(out.Requests, impactRequest{Resource: p.CRD.Resource.String(), Operations: []admission.Operation{}})
-	} else if !p.NamespaceSelector.Empty() {
-		out.NamespaceSelector = p.NamespaceSelector.String()
-	}
-	for _, r := range e.Resources {
-		out.Requests = append(out.Requests, impactRequest{r.Resource.String(), r.Operations.List()})
-	}
-	for _, s := range e.Stops {
-		out.Stops = append(out.Stops, s.Function)
-	}
-	return out
+// WriteConsequencesText writes the consequences for a terminal.
+func WriteConsequencesText(w io.Writer, c Consequences, o TextOptions) error {
+	return c.titled().WriteText(w, o)
 }
 
-func newStuck(s impact.Blocked) impactStuck {
-	out := impactStuck{Service: s.Service.String(), More: s.More, By: []inventory.Ref{}, Commands: []string{}}
-	for _, p := range s.By {
-		if p.Deadlock != nil && out.Steps == nil {
-			out.Steps = p.Deadlock.Steps
+// WriteConsequencesMarkdown writes the consequences for an issue or a change request.
+func WriteConsequencesMarkdown(w io.Writer, c Consequences) error {
+	return c.titled().WriteMarkdown(w)
+}
+
+// titled are the Blocks below the answer in one line.
+func (c Consequences) titled() Blocks {
+	return append(Blocks{{Heading: c.Verdict()}}, c.Blocks()...)
+}
+
+// Blocks are the details, without those that have none.
+func (c Consequences) Blocks() Blocks {
+	recovery := Block{Heading: "How long recovery takes"}
+	if len(c.Recovery)+len(c.Stuck) > 0 {
+		recovery.Lines, recovery.Commands = Sentences(impact.Late, "These commands create the Pods at once, and wait for them:"), c.Restart
+	}
+	return Blocks{
+		c.effects(impact.Refused, "Refused requests"),
+		c.effects(impact.Unconverted, "Objects that cannot be converted"),
+		c.effects(impact.Unchecked, "Requests that pass unchecked"),
+		{Heading: "Functions of the cluster that stop", Lines: Sentences(c.Stops()...)},
+		{Heading: "What blocks the drain", Lines: lines(c.Evicted, func(e impact.Evicted) string { return e.BlockedBy })},
+		{Heading: "Pods behind webhooks that the drain evicts", Lines: lines(c.Evicted, impact.Evicted.String)},
+		{Heading: "Webhooks that keep fewer ready endpoints", Lines: lines(c.Weakened, impact.Weakened.String)},
+		{Heading: "Webhooks that the input does not decide", Lines: lines(c.Unknown, impact.Named)},
+		{Heading: "Findings that appear", Lines: lines(c.Appearing, Finding.line)},
+		{Heading: "Findings that go", Lines: lines(c.Disappearing, Finding.line)},
+		{Heading: "Order of recovery, where Pods have to be created anew", Lines: Sentences(c.Order()...)},
+		c.stuck("A race: new Pods must be ready before the preStop hooks of the old ones end", func(b impact.Blocked) bool { return b.PreStop }),
+		c.stuck("Not without help: webhooks refuse what they wait for themselves", func(b impact.Blocked) bool { return !b.PreStop }),
+		recovery,
+	}.NonEmpty()
+}
+
+// lines are those of the list that say something.
+func lines[T any](list []T, text func(T) string) []Line {
+	var out []Line
+	for _, e := range list {
+		if line := text(e); line != "" {
+			out = append(out, Line{Text: line})
 		}
-		out.By = append(out.By, p.Ref)
-		commands := p.Commands()
-		out.Commands = append(out.Commands, commands.Save, commands.Disable)
 	}
 	return out
 }
 
-func keyNames(keys []inventory.Key) []string {
-	out := make([]string, len(keys))
-	for i, key := range keys {
-		out[i] = key.String()
+func (c Consequences) effects(outcome impact.Outcome, heading string) Block {
+	return Block{Heading: heading, Lines: lines(c.Effects, func(e impact.Effect) string {
+		if e.Outcome != outcome {
+			return ""
+		}
+		return e.String()
+	})}
+}
+
+// line is the finding in a line.
+func (f Finding) line() string {
+	return fmt.Sprintf("%s %s: %s %s %s", f.Severity, f.Check, f.Type.Noun(), f.Name, f.Message)
+}
+
+// stuck are those that are meant, with each command once.
+func (c Consequences) stuck(heading string, meant func(impact.Blocked) bool) Block {
+	b := Block{Heading: heading}
+	for _, s := range c.Stuck {
+		if !meant(s) {
+			continue
+		}
+		b.Lines = append(b.Lines, Line{Text: s.String()})
+		for _, command := range s.Commands {
+			if !slices.Contains(b.Commands, command) {
+				b.Commands = append(b.Commands, command)
+			}
+		}
 	}
-	return out
+	return b
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -41,7 +42,9 @@ var Schemas = []Schema{
 	{"top-audit-log", "top --audit-log", AuditTop{}},
 }
 
-// source is read for its comments, which describe the fields.
+// sources are read for their comments, which describe the fields.
+var sources = []embed.FS{source, impact.Source}
+
 //
 //go:embed auditlog.go auditrequest.go changes.go comparison.go consequences.go diagnosis.go document.go explain.go impact.go observed.go
 var source embed.FS
@@ -127,22 +130,31 @@ func owner(t reflect.Type, field reflect.StructField) reflect.Type {
 	return t
 }
 
-// readComments returns what the comments of this package say of each field of a
-// struct, by "Struct.Field".
+// readComments returns what the comments of the sources say of each field of a struct, by
+// "Struct.Field".
 func readComments() (map[string]string, error) {
 	out := map[string]string{}
+	for _, source := range sources {
+		if err := addSource(out, source); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func addSource(out map[string]string, source embed.FS) error {
 	files, err := source.ReadDir(".")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, file := range files {
 		text, err := source.ReadFile(file.Name())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file.Name(), text, parser.ParseComments)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok {
@@ -151,7 +163,7 @@ func readComments() (map[string]string, error) {
 			return true
 		})
 	}
-	return out, nil
+	return nil
 }
 
 func addComments(out map[string]string, spec *ast.TypeSpec) {

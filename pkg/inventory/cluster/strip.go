@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -231,9 +233,13 @@ func stripSlice(obj metav1.Object) {
 		Labels:    map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]},
 	}
 	for i, e := range slice.Endpoints {
+		conditions := discoveryv1.EndpointConditions{Ready: e.Conditions.Ready}
+		if ptr.Deref(e.Conditions.Terminating, false) { // few do at a time
+			conditions = e.Conditions
+		}
 		slice.Endpoints[i] = discoveryv1.Endpoint{
 			Addresses:  slices.Clone(e.Addresses[:min(1, len(e.Addresses))]),
-			Conditions: discoveryv1.EndpointConditions{Ready: e.Conditions.Ready},
+			Conditions: conditions,
 			NodeName:   e.NodeName,
 			Zone:       e.Zone,
 		}

@@ -1,0 +1,145 @@
+package impact
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// Verdict is the answer in one line.
+func (c *Consequences) Verdict() string {
+	var parts []string
+	for _, part := range []struct {
+		text string
+		of   func(Effect) bool
+	}{
+		{"requests to %s are refused already", func(e Effect) bool { return e.Already != "" && e.Outcome == Refused }},
+		{"requests to %s are refused", func(e Effect) bool { return e.Already == "" && !e.PreStop && e.Outcome == Refused }},
+		{"requests to %s are refused once preStop hooks end, unless new Pods are ready by then", func(e Effect) bool { return e.PreStop && e.Outcome == Refused }},
+		{"conversions by %s fail", func(e Effect) bool { return e.Outcome == Unconverted }},
+		{"requests pass without %s", func(e Effect) bool { return e.Outcome == Unchecked }},
+	} {
+		n := 0
+		for _, e := range c.Effects {
+			if part.of(e) {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf(part.text, inventory.Counted(n, "webhook")))
+		}
+	}
+	switch {
+	case len(parts) > 0:
+		return "With " + c.Change.String() + ": " + strings.Join(parts, ", ") + "."
+	case len(c.Unknown) > 0:
+		return "With " + c.Change.String() + ": no webhook is known to lose its last ready endpoint; of " + inventory.Counted(len(c.Unknown), "webhook") + " it is not known."
+	}
+	return "With " + c.Change.String() + ": no webhook loses its last ready endpoint; requests are answered as before."
+}
+
+// String says what goes away.
+func (g Gone) String() string {
+	var parts []string
+	for _, name := range g.Down {
+		parts = append(parts, "Service "+name+" down")
+	}
+	for _, name := range g.Nodes {
+		parts = append(parts, "node "+name+" drained")
+	}
+	for _, name := range g.Delete {
+		parts = append(parts, "configuration "+name+" deleted")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// String names the webhook and its requests.
+func (e Effect) String() string {
+	var requests []string
+	for _, r := range e.Requests {
+		requests = append(requests, strings.TrimSpace(r.Resource.String()+" "+strings.Join(text.Strings(r.Operations), "/")))
+	}
+	switch {
+	case len(requests) > 0:
+	case len(e.Unserved) > 0:
+		requests = []string{some(e.Unserved) + ", which the API server or the input does not have"}
+	default:
+		requests = []string{"no request, as it has no rules"}
+	}
+	out := fmt.Sprintf("%s webhook %s: %s", e.Type.Title(), e.Name, strings.Join(requests, ", "))
+	if e.NamespaceSelector != "" {
+		out += "; of namespaced ones those in namespaces with " + e.NamespaceSelector
+	}
+	if len(e.Namespaces) > 0 {
+		out += " (" + strings.Join(e.Namespaces, ", ") + ")"
+	}
+	if len(e.Unless) > 0 {
+		out += "; unless " + strings.Join(e.Unless, " or ")
+	}
+	if e.Already != "" {
+		out += "; that is so already: " + e.Already
+	}
+	return out
+}
+
+// String says how many ready endpoints are left.
+func (w Weakened) String() string {
+	return fmt.Sprintf("%s webhook %s: %d of %d", w.Type.Title(), w.Name, w.After, w.Before)
+}
+
+// String counts the Pods that leave, and says what is risky about it.
+func (e Evicted) String() string {
+	counted := fmt.Sprintf("%s: %d of %s", e.Workload, e.Pods, inventory.Counted(e.OfPods, "Pod"))
+	return strings.Join(append([]string{counted}, e.Risks...), "; ")
+}
+
+// String says what waits for which webhooks.
+func (b Blocked) String() string {
+	var by []string
+	for _, r := range b.By {
+		by = append(by, Named(r))
+	}
+	if b.More {
+		by = append(by, "and more")
+	}
+	out := fmt.Sprintf("%s: what it needs is refused by %s", b.Service, strings.Join(by, ", "))
+	if len(b.Steps) > 0 {
+		out += ": " + strings.Join(b.Steps, "; ")
+	}
+	return out
+}
+
+// Named is a webhook with what registers it.
+func Named(r inventory.Ref) string {
+	return fmt.Sprintf("%s webhook %s of configuration %s", r.Type.Title(), r.Name, r.Configuration)
+}
+
+// Order says what comes back when.
+func (c *Consequences) Order() []string {
+	var out []string
+	for i, wave := range c.Recovery {
+		when := "once those before are ready, which refuse what they need until then"
+		if i == 0 {
+			when = "no webhook that is down refuses what they need"
+		}
+		out = append(out, fmt.Sprintf("%d. %s: %s", i+1, strings.Join(wave.Services, ", "), when))
+	}
+	return out
+}
+
+// Stops are the functions of the cluster that all effects stop, each once.
+func (c *Consequences) Stops() []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, e := range c.Effects {
+		for _, s := range e.Stops {
+			if !seen[s] {
+				seen[s] = true
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
