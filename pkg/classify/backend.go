@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -40,6 +41,9 @@ func findFault(fault inventory.BackendFault) func(*Profile) []Problem {
 		}
 		severity, consequence := consequences(p)
 		detail := p.State.Detail
+		if late := waitsFirst(p); fault == inventory.NoReadyEndpoints && late != "" {
+			consequence += "; where the network drops packets to such a Service" + late
+		}
 		if p.State.Routing != inventory.RoutingUnknown {
 			severity = min(severity, Warning)
 			detail += "; whether this one does is not known: set --aggregator-routing"
@@ -90,6 +94,21 @@ func consequences(p *Profile) (Severity, string) {
 		return Critical, intercepted(p) + " is refused (failurePolicy Fail)"
 	}
 	return Warning, intercepted(p) + " passes without it (failurePolicy Ignore)"
+}
+
+// waitsFirst completes a consequence where packets are dropped rather than refused: a
+// request that passes without the webhook waits for its timeout first, if it has that
+// long.
+func waitsFirst(p *Profile) string {
+	switch o := p.Outlasting; {
+	case p.Type == inventory.Conversion || p.FailsClosed():
+		return ""
+	case o != nil && o.Webhooks == 1:
+		return fmt.Sprintf(", but is refused after %s (%s)", text.Seconds(o.End), o.By)
+	case o != nil:
+		return fmt.Sprintf(", after %s each; where %s hang together, it is refused after %s (%s)", text.Seconds(p.Timeout), inventory.Counted(o.Webhooks, "such webhook"), text.Seconds(o.End), o.By)
+	}
+	return fmt.Sprintf(", after %s each", text.Seconds(p.Timeout))
 }
 
 func conversionConsequences(p *Profile) (Severity, string) {

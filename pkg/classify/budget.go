@@ -2,14 +2,11 @@ package classify
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -38,11 +35,10 @@ type Excess struct {
 }
 
 // costIndex maps resources to the webhooks that are called for them, with the
-// namespaces that their selectors exempt.
+// namespaces that their selectors tell apart.
 type costIndex struct {
 	work     *work
 	matcher  *admission.Matcher
-	snapshot *inventory.Snapshot
 	profiles []Profile
 	// chains are the places of the webhooks that a resource is sent to.
 	chains map[inventory.Resource][]int
@@ -50,26 +46,25 @@ type costIndex struct {
 	// differ: large clusters have many webhooks and few selectors.
 	selector  map[int]int
 	selectors []inventory.Selector
-	// usual says which selectors let a namespace through that carries no label
-	// that any of them asks for.
-	usual []bool
-	// namespaces are one that all selectors treat as usual, and those that some
-	// treat otherwise, sorted; none where they are not known, and one may exist
-	// that all webhooks select.
-	namespaces []unusualNamespace
+	// classes are those of namespaces that are compared, omitted how many are not; none
+	// where they are not known, and one may exist that all webhooks select.
+	classes []namespaceClass
+	omitted int
 }
 
-// unusualNamespace is a namespace with the selectors that treat it otherwise
-// than one without labels.
-type unusualNamespace struct {
-	name    string
-	differs []int
+// namespaceClass is one of the namespaces with what selects it.
+type namespaceClass struct {
+	name     string
+	selected []bool
 }
 
-// newCostIndex costs the webhooks and, for each selector, the namespaces with a label
-// that it asks for.
+// maxCompared bounds how often namespaces that differ are compared with selectors:
+// a thousand of the ones with fifty of the others.
+const maxCompared = 50_000
+
+// newCostIndex costs the webhooks and the namespaces, and up to maxCompared comparisons.
 func newCostIndex(w *work, m *admission.Matcher, profiles []Profile, resources []inventory.Resource) costIndex {
-	b := costIndex{work: w, matcher: m, snapshot: m.Snapshot, profiles: profiles, chains: sentTo(profiles, resources), selector: map[int]int{}}
+	b := costIndex{work: w, matcher: m, profiles: profiles, chains: sentTo(profiles, resources), selector: map[int]int{}}
 	known := map[string]int{}
 	for _, r := range resources {
 		for _, i := range b.chains[r] {
@@ -79,122 +74,41 @@ func newCostIndex(w *work, m *admission.Matcher, profiles []Profile, resources [
 		}
 	}
 	if m.Snapshot.NamespacesKnown {
-		b.namespaces = b.findUnusualNamespaces()
+		b.compareNamespaces()
 	}
 	return b
 }
 
-// findUnusualNamespaces finds the namespaces that some selector treats otherwise
-// than one without labels, and one that is treated alike.
-func (b *costIndex) findUnusualNamespaces() []unusualNamespace {
-	names := map[string]map[string]string{}
-	for _, name := range []string{"default", "kube-system"} { // in every cluster
-		names[name], _ = b.snapshot.NamespaceLabels(name)
+// compareNamespaces asks each selector about a namespace of each class.
+func (b *costIndex) compareNamespaces() {
+	for _, class := range admission.MentionsOf(b.selectors...).Namespaces(b.matcher.Snapshot) {
+		known, _ := b.matcher.Snapshot.NamespaceLabels(class[0])
+		b.compareNamespace(class[0], known)
 	}
-	wanted := map[label]bool{}
-	for _, selector := range b.selectors {
-		requirements, _ := selector.Parsed.Requirements()
-		for _, r := range requirements {
-			for _, l := range labelsOf(r) {
-				wanted[l] = true
-			}
-		}
-		b.usual = append(b.usual, selector.Parsed.Matches(labels.Set{corev1.LabelMetadataName: "*"}))
-	}
-	carrying := map[label][]string{}
-	for name, namespace := range b.snapshot.Namespaces {
-		names[name] = namespace.Labels
-	}
-	for name, known := range names {
-		for key, value := range known {
-			if l := (label{key, value}); wanted[l] {
-				carrying[l] = append(carrying[l], name)
-			}
-			if l := anyValue(key); wanted[l] && key != corev1.LabelMetadataName {
-				carrying[l] = append(carrying[l], name)
-			}
-		}
-	}
-	differs := map[string][]int{}
-	for i := range b.selectors {
-		for _, name := range unusualFor(b.selectors[i], b.usual[i], carrying) {
-			if b.work.step() && b.selectors[i].Parsed.Matches(labels.Set(names[name])) != b.usual[i] {
-				differs[name] = append(differs[name], i)
-			}
-		}
-	}
-	return unusual(names, differs)
 }
 
-// unusual are the first namespace that is usual, and all others, by name.
-func unusual(names map[string]map[string]string, differs map[string][]int) []unusualNamespace {
-	var out []unusualNamespace
-	first, found := "", false
-	for name := range names {
-		switch {
-		case len(differs[name]) > 0:
-			out = append(out, unusualNamespace{name, differs[name]})
-		case !found || name < first:
-			first, found = name, true
+// compareNamespace asks each selector about a namespace, unless that is too much.
+func (b *costIndex) compareNamespace(name string, known map[string]string) {
+	if len(b.classes) > 0 && (len(b.classes)+1)*len(b.selectors) > maxCompared {
+		b.omitted++
+		return
+	}
+	selected := make([]bool, len(b.selectors))
+	for i, selector := range b.selectors {
+		if !b.work.step() {
+			return
 		}
+		selected[i] = selector.Parsed.Matches(labels.Set(known))
 	}
-	if found {
-		out = append(out, unusualNamespace{name: first})
-	}
-	slices.SortFunc(out, func(a, b unusualNamespace) int { return cmp.Compare(a.name, b.name) })
-	return out
+	b.classes = append(b.classes, namespaceClass{name, selected})
 }
 
-// label is a label of a namespace.
-type label struct{ key, value string }
-
-// anyValue stands for a label whatever its value: none is that long.
-func anyValue(key string) label { return label{key, strings.Repeat("*", 64)} }
-
-// unusualFor are the namespaces that the selector may treat otherwise than one
-// without labels: those that carry a value that it lists, or a label that it asks
-// for. Where it lets others not through, those that fulfill its rarest
-// requirement are enough.
-func unusualFor(selector inventory.Selector, usual bool, carrying map[label][]string) []string {
-	requirements, _ := selector.Parsed.Requirements()
-	var out []string
-	first := true
-	for _, r := range requirements {
-		var these []string
-		for _, l := range labelsOf(r) {
-			these = append(these, carrying[l]...)
-		}
-		switch {
-		case usual:
-			out = append(out, these...)
-		case !asksForLabel(r) || r.Key() == corev1.LabelMetadataName && r.Operator() == selection.Exists:
-		case first || len(these) < len(out):
-			out, first = these, false
-		}
+// incomplete is the error where not all namespaces are compared.
+func (b *costIndex) incomplete() []inventory.Error {
+	if b.omitted == 0 {
+		return nil
 	}
-	return text.Distinct(out)
-}
-
-// asksForLabel reports whether the requirement lets nothing through that does
-// not carry the label.
-func asksForLabel(r labels.Requirement) bool {
-	switch r.Operator() {
-	case selection.In, selection.Equals, selection.DoubleEquals, selection.Exists:
-		return true
-	}
-	return false
-}
-
-// labelsOf are the labels that decide the requirement.
-func labelsOf(r labels.Requirement) []label {
-	if r.Operator() == selection.Exists || r.Operator() == selection.DoesNotExist {
-		return []label{anyValue(r.Key())}
-	}
-	var out []label
-	for _, value := range r.ValuesUnsorted() {
-		out = append(out, label{r.Key(), value})
-	}
-	return out
+	return []inventory.Error{{Message: fmt.Sprintf("comparing what requests cost by namespace: %d kinds of namespaces with %d namespaceSelectors are too many, %d are left out: use fewer labels in namespaceSelectors", len(b.classes)+b.omitted, len(b.selectors), b.omitted)}}
 }
 
 // sentTo returns the places of the webhooks that each resource is sent to.
@@ -260,83 +174,35 @@ func (b costIndex) costs(resources []inventory.Resource) []chainCost {
 	return out
 }
 
-// worst finds the namespace where the requests cost most: what they cost in a
-// usual one, changed by the selectors that treat it otherwise.
+// worst finds the namespace where the requests cost most.
 func (b costIndex) worst(r inventory.Resource, op admission.Operation) chainCost {
 	chain, namespaced := b.called(r, op)
-	bySelector := make([]admission.Budget, len(b.selectors))
+	bySelector := map[int]admission.Budget{}
 	for _, i := range chain {
 		bySelector[b.selector[i]] = bySelector[b.selector[i]].Add(b.profiles[i].Webhook, op)
 	}
-	everywhere := admission.Budget{}
-	for _, here := range bySelector {
-		everywhere = everywhere.Plus(here)
+	out := chainCost{Cost: Cost{Resource: r, Operation: op}}
+	if !namespaced || len(b.classes) == 0 {
+		for _, here := range bySelector {
+			out.Budget = out.Plus(here)
+		}
+		out.chain = chain
+		return out
 	}
-	if !namespaced || len(b.namespaces) == 0 {
-		return chainCost{Cost{Resource: r, Operation: op, Budget: everywhere}, chain}
-	}
-	usual := b.usualCosts(bySelector)
-	worst := 0
-	var budget admission.Budget
-	for n, namespace := range b.namespaces {
-		here := usual.in(namespace)
-		if cmp.Or(cmp.Compare(here.Total(), budget.Total()), cmp.Compare(here.Webhooks, budget.Webhooks)) > 0 {
-			worst, budget = n, here
+	worst := b.classes[0]
+	for _, class := range b.classes {
+		here := admission.Budget{}
+		for selector, budget := range bySelector {
+			if class.selected[selector] {
+				here = here.Plus(budget)
+			}
+		}
+		if cmp.Or(cmp.Compare(here.Total(), out.Total()), cmp.Compare(here.Webhooks, out.Webhooks)) > 0 {
+			worst, out.Budget = class, here
 		}
 	}
-	chain = slices.DeleteFunc(chain, func(i int) bool { return !b.selects(b.namespaces[worst], b.selector[i]) })
-	return chainCost{Cost{r, op, b.namespaces[worst].name, budget}, chain}
-}
-
-// selects reports whether the selector lets the namespace through.
-func (b costIndex) selects(n unusualNamespace, selector int) bool {
-	_, differs := slices.BinarySearch(n.differs, selector)
-	return b.usual[selector] != differs
-}
-
-// usualCosts are what the requests cost in a usual namespace.
-type usualCosts struct {
-	bySelector []admission.Budget
-	usual      []bool
-	sum        admission.Budget
-	// slowest are the selectors that let a usual namespace through, by their
-	// slowest validating webhook.
-	slowest []int
-}
-
-func (b costIndex) usualCosts(bySelector []admission.Budget) usualCosts {
-	c := usualCosts{bySelector: bySelector, usual: b.usual}
-	for i, here := range bySelector {
-		if b.usual[i] && here.Webhooks > 0 {
-			c.sum = c.sum.Plus(here)
-			c.slowest = append(c.slowest, i)
-		}
-	}
-	slices.SortFunc(c.slowest, func(i, j int) int { return cmp.Compare(bySelector[j].Validating, bySelector[i].Validating) })
-	return c
-}
-
-// in is what they cost in a namespace. It costs the selectors that treat it
-// otherwise.
-func (c usualCosts) in(n unusualNamespace) admission.Budget {
-	out := c.sum
-	out.Validating = 0
-	for _, i := range n.differs {
-		here := c.bySelector[i]
-		if c.usual[i] {
-			out.Mutating -= here.Mutating
-			out.Reinvocable -= here.Reinvocable
-			out.Webhooks -= here.Webhooks
-			continue
-		}
-		out = out.Plus(here)
-	}
-	for _, i := range c.slowest {
-		if _, differs := slices.BinarySearch(n.differs, i); !differs {
-			out.Validating = max(out.Validating, c.bySelector[i].Validating)
-			break
-		}
-	}
+	out.Namespace = worst.name
+	out.chain = slices.DeleteFunc(chain, func(i int) bool { return !worst.selected[b.selector[i]] })
 	return out
 }
 
@@ -370,8 +236,8 @@ func (p *Policy) costedResources() []inventory.Resource {
 
 // findCosts computes what the critical resources cost, and adds each exceeded
 // budget of the Policy to the webhooks of the chain.
-func (p *Policy) findCosts(w *work, m *admission.Matcher, profiles []Profile) []Cost {
-	b := newCostIndex(w, m, profiles, p.costedResources())
+func (p *Policy) findCosts(w *work, r *Report) []inventory.Error {
+	b := newCostIndex(w, r.Matcher, r.Profiles, p.costedResources())
 	if w.ended {
 		return nil
 	}
@@ -381,14 +247,13 @@ func (p *Policy) findCosts(w *work, m *admission.Matcher, profiles []Profile) []
 			continue
 		}
 		for _, i := range cost.chain {
-			profiles[i].Excesses = append(profiles[i].Excesses, Excess{cost.Cost, allowed})
+			r.Profiles[i].Excesses = append(r.Profiles[i].Excesses, Excess{cost.Cost, allowed})
 		}
 	}
-	var out []Cost
 	for _, cost := range b.costs(p.criticalResources()) {
-		out = append(out, cost.Cost)
+		r.Costs = append(r.Costs, cost.Cost)
 	}
-	return out
+	return b.incomplete()
 }
 
 // worstExcess returns the operation that exceeds the budget by most, if any

@@ -2,11 +2,11 @@ package classify
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var budgetExceeded = &Check{
@@ -23,7 +23,7 @@ var budgetExceeded = &Check{
 			}
 			out = append(out, Problem{
 				Resource: e.Resource,
-				Message:  fmt.Sprintf("is one of %d webhooks that %s meets, which wait %s at worst: the budget allows %s", e.Webhooks, where(e.Cost), text.Seconds(e.Total()), allowance(e.Allowed)),
+				Message:  fmt.Sprintf("is one of %d webhooks that %s meets, which wait %s at worst%s: the budget allows %s", e.Webhooks, where(e.Cost), text.Seconds(e.Total()), endedBy(p, e.Cost), allowance(e.Allowed)),
 				Fix:      cheaper(p, e),
 			})
 		}
@@ -48,6 +48,15 @@ func where(c Cost) string {
 	return text
 }
 
+// endedBy says that the API server does not wait for all of them.
+func endedBy(p *Profile, c Cost) string {
+	by, after, ended := admission.End(p.Matcher.Limits(c.Operation, c.Resource), c.Budget)
+	if !ended {
+		return ""
+	}
+	return fmt.Sprintf(", or are cut short after %s (%s)", text.Seconds(after), by)
+}
+
 func allowance(b Budget) string {
 	var words []string
 	if b.Seconds > 0 {
@@ -61,10 +70,6 @@ func allowance(b Budget) string {
 
 // cheaper is how to get back under the budget.
 func cheaper(p *Profile, e Excess) string {
-	command := fmt.Sprintf("webhook-auditor explain %s %s", strings.ToLower(string(e.Operation)), quoted(e.Resource.String()))
-	if e.Namespace != "" {
-		command += " " + ShellFlag("-n", e.Namespace)
-	}
 	return fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its %s, or register fewer webhooks for it; what takes how long: %s%s",
-		text.Seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p, []inventory.Resource{e.Resource}), command, byOwner(p))
+		text.Seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p, []inventory.Resource{e.Resource}), explainCommand(e.Cost), byOwner(p))
 }

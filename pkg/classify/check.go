@@ -154,6 +154,7 @@ var Checks = []*Check{
 	plaintextToURL,
 	overBroad,
 	budgetExceeded,
+	chainOutlastsRequest,
 	longTimeout,
 	singleEndpoint,
 	evictionBlocked,

@@ -52,7 +52,7 @@ func blocksControlPlane(p *Profile) Problem {
 // delaysControlPlane: with failurePolicy Ignore a hanging backend costs the
 // timeout; clients of the API server give up first where that is long.
 func delaysControlPlane(p *Profile) []Problem {
-	if limit := secondsOf(p.Policy.ControlPlaneTimeoutSeconds); p.Timeout > limit {
+	if limit := usefulTimeout(p, p.Policy.ControlPlaneTimeoutSeconds); p.Timeout > limit {
 		return []Problem{delay(p, p.ControlPlane, limit)}
 	}
 	leases := slices.DeleteFunc(slices.Clone(p.ControlPlane), func(v ControlPlaneMatch) bool {
@@ -66,10 +66,14 @@ func delaysControlPlane(p *Profile) []Problem {
 
 func delay(p *Profile, matches []ControlPlaneMatch, limit time.Duration) Problem {
 	severity, sure := certainty(matches)
+	what := fmt.Sprintf("wait %s in spite of failurePolicy Ignore, longer than those who write them have", text.Seconds(p.Timeout))
+	if by, alone := endedAlone(p); alone {
+		what = fmt.Sprintf("are refused in spite of failurePolicy Ignore: its %s are beyond %s", text.Seconds(p.Timeout), by)
+	}
 	return Problem{
 		Severity: severity,
-		Message: fmt.Sprintf("%s on the path of the control plane through %s: while its backend hangs, %s wait %s in spite of failurePolicy Ignore, longer than those who write them have%s",
-			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), text.Seconds(p.Timeout), unlessOf(p, sure)),
+		Message: fmt.Sprintf("%s on the path of the control plane through %s: while its backend hangs, %s %s%s",
+			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), what, unlessOf(p, sure)),
 		Fix: patch(p, set(p, "timeoutSeconds", int(limit.Seconds()))),
 	}
 }

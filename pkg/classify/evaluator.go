@@ -86,7 +86,8 @@ func (e *Evaluator) analyze(w *work, r *Report) {
 		func() { findUnmatchedSubresources(w, m, profiles) },
 		func() { findReinvoked(w, profiles) },
 		func() { r.Errors = append(r.Errors, findRefusedAtInstall(w, m, profiles)...) },
-		func() { r.Costs = e.policy.findCosts(w, m, profiles) },
+		func() { r.Errors = append(r.Errors, e.policy.findCosts(w, r)...) },
+		func() { r.Errors = append(r.Errors, e.policy.findOutlasting(w, m, profiles)...) },
 	} {
 		if !w.ended {
 			find()

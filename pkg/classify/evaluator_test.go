@@ -225,7 +225,7 @@ func differences(a, b *Report) string {
 		cmpopts.EquateEmpty(),
 		cmpopts.IgnoreFields(Facts{}, "Webhook"), // compared with the Snapshots
 		cmpopts.IgnoreFields(start.Wait{}, "Webhook"),
-		cmpopts.IgnoreUnexported(Facts{}),
+		cmpopts.IgnoreUnexported(Facts{}, admission.Limit{}),
 		cmp.Comparer(func(a, b *Check) bool { return a == b }),
 	}
 	if diff := cmp.Diff(a.Findings, b.Findings, options); diff != "" {

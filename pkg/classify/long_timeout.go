@@ -2,9 +2,11 @@ package classify
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var longTimeout = &Check{
@@ -12,12 +14,27 @@ var longTimeout = &Check{
 	Summary:  "A webhook may hold every request that it intercepts for longer than 15 s.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if p.Platform || p.Type == inventory.Conversion || p.Timeout <= secondsOf(p.Policy.LongTimeoutSeconds) {
+		if p.Platform || p.Type == inventory.Conversion || p.Timeout <= usefulTimeout(p, p.Policy.LongTimeoutSeconds) {
 			return nil
 		}
+		limit := "while clients wait 30 s for all webhooks together"
+		if by, alone := endedAlone(p); alone {
+			limit = "beyond " + by.String()
+		}
 		return []Problem{{
-			Message: fmt.Sprintf("may hold each request for %s (timeoutSeconds), while clients wait 30 s for all webhooks together", text.Seconds(p.Timeout)),
+			Message: fmt.Sprintf("may hold each request for %s (timeoutSeconds), %s", text.Seconds(p.Timeout), limit),
 			Fix:     patch(p, set(p, "timeoutSeconds", min(10, p.Policy.LongTimeoutSeconds))),
 		}}
 	},
+}
+
+// usefulTimeout is the number of seconds, or what the platform leaves a webhook alone.
+func usefulTimeout(p *Profile, seconds int) time.Duration {
+	return min(secondsOf(seconds), p.Matcher.LongestTimeout(p.Type))
+}
+
+// endedAlone is the limit that ends a request for which the webhook alone is called.
+func endedAlone(p *Profile) (by admission.Limit, ended bool) {
+	by, _, ended = admission.End(p.Matcher.Limits(admission.Create, inventory.Resource{}), admission.Budget{}.Add(p.Webhook, admission.Create))
+	return by, ended
 }

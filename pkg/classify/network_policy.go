@@ -36,6 +36,7 @@ var networkPolicy = &Check{
 
 func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.NetworkPolicy) Problem {
 	severity, consequence := consequences(p)
+	consequence += waitsFirst(p)
 	evidence, against := evidenceOfCalls(p)
 	to := "to all"
 	if slices.ContainsFunc(by, func(n *inventory.NetworkPolicy) bool { return n.OpenToPods.Has(port, w.Ports) }) {

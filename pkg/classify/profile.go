@@ -63,6 +63,9 @@ type Facts struct {
 	Reinvoked Others
 	// Excesses are the budgets that the requests exceed which it is called for.
 	Excesses []Excess
+	// Outlasting is the worst chain of webhooks with failurePolicy Ignore which it is part
+	// of and which outlasts its request; nil for none.
+	Outlasting *Outlasting
 	// RefusedAtInstall are the objects of its input that it refuses when they are
 	// installed together; nil for none.
 	RefusedAtInstall *RefusedAtInstall

@@ -1,11 +1,11 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -43,8 +43,7 @@ type stepRow struct {
 
 func (v *view) chain(e report.Explanation) *chain {
 	policies, webhooks := e.Count()
-	worst := time.Duration(e.BudgetSeconds) * time.Second
-	out := &chain{Explanation: e, Webhooks: webhooks, Worst: report.WorstCase(e.Request.Operation, worst), Drawing: v.draw(e), Source: report.SourceLine(v.Snapshot.Observed)}
+	out := &chain{Explanation: e, Webhooks: webhooks, Worst: e.WorstCase(), Drawing: v.draw(e), Source: report.SourceLine(v.Snapshot.Observed)}
 	if policies > 0 {
 		out.PolicyCost = report.PolicyCost
 		if out.Source != "" {
@@ -139,10 +138,7 @@ func (v *view) draw(e report.Explanation) *waterfall {
 		return nil
 	}
 	// What comes after the API server has ended the request is not called.
-	end := math.MaxInt
-	if last := e.Deadlines[len(e.Deadlines)-1]; last.EndsRequest {
-		end = last.AfterSeconds
-	}
+	end := cmp.Or(e.EndsAfterSeconds, math.MaxInt)
 	w := &waterfall{Width: drawingWidth, total: min(max(e.BudgetSeconds, 1), end)}
 	begin, omitted, again := 0, 0, e.Budget.ReinvokedSeconds
 	for i, s := range webhooks {
@@ -200,7 +196,7 @@ func (w *waterfall) finish(deadlines []report.Deadline, webhooks int) {
 	bottom := len(w.Bars) * rowHeight
 	w.Height = bottom + axisHeight
 	for _, d := range deadlines {
-		if x := plotLeft + w.scale(float64(d.AfterSeconds)); d.AfterSeconds <= w.total {
+		if x := plotLeft + w.scale(float64(d.AfterSeconds)); d.FromBegin() && d.AfterSeconds <= w.total {
 			if n := len(w.Marks); n > 0 && x-w.Marks[n-1].X < markWidth {
 				w.Marks[n-1].Label = ""
 			}

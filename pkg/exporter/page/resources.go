@@ -108,7 +108,7 @@ func (v *view) resourceList() *resourceList {
 	for _, r := range resources[:min(len(resources), maxResourceRows)] {
 		row := resourceRow{Resource: v.resource(r), Classes: classes[r], Webhooks: callers[r]}
 		if c, ok := worst[r]; ok && c.Webhooks > 0 {
-			row.Worst, row.Operation, row.Namespace = report.WorstCase(c.Operation, c.Total()), string(c.Operation), c.Namespace
+			row.Worst, row.Operation, row.Namespace = report.WorstCase(v.Matcher.Limits(c.Operation, r), c.Budget), string(c.Operation), c.Namespace
 		}
 		l.Rows = append(l.Rows, row)
 	}
@@ -168,7 +168,7 @@ func (v *view) resourcePage(r inventory.Resource, operation admission.Operation,
 		if err != nil {
 			continue
 		}
-		row := operationRow{link: v.operation(r, op, namespace), Webhooks: len(c.Steps), Policies: len(c.Policies), Worst: report.WorstCase(op, c.Budget().Total())}
+		row := operationRow{link: v.operation(r, op, namespace), Webhooks: len(c.Steps), Policies: len(c.Policies), Worst: report.WorstCase(c.Limits, c.Budget())}
 		p.Operations = append(p.Operations, row)
 		chosen := op == operation
 		worse := operation == "" && (!found || c.Budget().Total() > shown.Budget().Total())

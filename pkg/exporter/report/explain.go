@@ -30,6 +30,9 @@ type Explanation struct {
 	BudgetSeconds int `json:"budgetSeconds"`
 	// Budget has its parts; absent where no webhook is called.
 	Budget *Budget `json:"budget,omitempty"`
+	// EndsAfterSeconds is when the API server refuses the request if it waits that long,
+	// whatever the failurePolicy; 0 where it waits for all.
+	EndsAfterSeconds int `json:"endsAfterSeconds,omitempty"`
 	// Deadlines are what the worst case is compared with; absent where no webhook is called.
 	Deadlines []Deadline `json:"deadlines,omitempty"`
 	// ObservedSeconds is what the chain took, where that was observed.
@@ -128,7 +131,12 @@ type Deadline struct {
 	Missed bool `json:"missed,omitempty"`
 	// EndsRequest is set where the API server ends the request then, whatever it waits for.
 	EndsRequest bool `json:"endsRequest,omitempty"`
+	// within says that it begins with the validating webhooks.
+	within bool
 }
+
+// FromBegin reports whether it begins with the request.
+func (d Deadline) FromBegin() bool { return !d.within }
 
 // String is the deadline in words.
 func (d Deadline) String() string { return fmt.Sprintf("the %d s %s", d.AfterSeconds, d.Whose) }
@@ -195,7 +203,10 @@ func NewExplanation(c Explained) Explanation {
 	}
 	if len(c.Steps) > 0 {
 		e.Budget = &Budget{wholeSeconds(budget.Mutating), wholeSeconds(budget.Reinvocable), wholeSeconds(budget.Validating)}
-		e.Deadlines = deadlines(r.Operation, e.BudgetSeconds)
+		e.Deadlines = deadlines(c.Limits, budget)
+		if _, after, ended := admission.End(c.Limits, budget); ended {
+			e.EndsAfterSeconds = wholeSeconds(after)
+		}
 	}
 	if s := c.Conversion; s != nil {
 		e.Conversion = &ConversionStep{s.Webhook.Ref, wholeSeconds(s.Webhook.Timeout), s.Match, s.Detail}
@@ -334,43 +345,30 @@ func observedSeconds(c Explained) *ObservedSeconds {
 	return out
 }
 
-// deadlines are those of a request with the operation, beside its worst case.
-func deadlines(op admission.Operation, worst int) []Deadline {
-	out := []Deadline{
-		// Source: k8s.io/kubernetes/pkg/kubelet (lease of a node) and
-		// k8s.io/client-go/tools/leaderelection (renew deadline).
-		{AfterSeconds: 10, Whose: "in which leaders and nodes must renew their leases"},
-		// Source: kubectl and the control plane's clients set it themselves.
-		{AfterSeconds: 30, Whose: "after which most clients give up"},
-	}
-	if end := endOf(op); end > 0 {
-		out = append(out, Deadline{AfterSeconds: end, Whose: "after which the API server ends a write", EndsRequest: true})
-	}
-	if op == admission.Delete {
-		out[len(out)-1].Whose += " (60 s if it deletes a collection)"
-	}
-	for i := range out {
-		out[i].Missed = worst >= out[i].AfterSeconds
+// deadlines are the limits of the webhooks that a request meets, beside its worst case.
+func deadlines(limits []admission.Limit, b admission.Budget) []Deadline {
+	var out []Deadline
+	for _, l := range limits {
+		if l.Bounded(b) > 0 {
+			out = append(out, Deadline{AfterSeconds: wholeSeconds(l.After), Whose: l.Whose, Missed: l.Missed(b), EndsRequest: l.Ends, within: l.Of == inventory.Validating})
+		}
 	}
 	return out
 }
 
-// endOf is after how many seconds the API server ends a request, whatever it waits for; 0
-// of a CONNECT, which it does not end. The deletion of a collection has --request-timeout.
-// Source: requestTimeoutUpperBound in k8s.io/apiserver/pkg/endpoints/handlers, for
-// whatever failurePolicy.
-func endOf(op admission.Operation) int {
-	if op == admission.Connect {
-		return 0
+// WorstCase is how long the request waits at most.
+func (e Explanation) WorstCase() string {
+	if e.EndsAfterSeconds > 0 && e.EndsAfterSeconds < e.BudgetSeconds {
+		return fmt.Sprintf("%d s of %d s", e.EndsAfterSeconds, e.BudgetSeconds)
 	}
-	return 34
+	return fmt.Sprintf("%d s", e.BudgetSeconds)
 }
 
 // WorstCase is how long a request waits at most: until the API server ends it, of what
 // its webhooks may take.
-func WorstCase(op admission.Operation, total time.Duration) string {
-	if end := endOf(op); end > 0 && wholeSeconds(total) > end {
-		return fmt.Sprintf("%d s of %s", end, text.Seconds(total))
+func WorstCase(limits []admission.Limit, b admission.Budget) string {
+	if _, after, ended := admission.End(limits, b); ended && after < b.Total() {
+		return fmt.Sprintf("%s of %s", text.Seconds(after), text.Seconds(b.Total()))
 	}
-	return text.Seconds(total)
+	return text.Seconds(b.Total())
 }

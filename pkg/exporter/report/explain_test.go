@@ -31,6 +31,7 @@ func chain() admission.Chain {
 	elsewhere.NamespaceSelector = inventory.Selector{Raw: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}}
 	yes := admission.Verdict{Match: admission.Yes}
 	return admission.Chain{
+		Limits: admission.New(&inventory.Snapshot{}).Limits(admission.Create, inventory.Resource{Name: "pods"}),
 		Request: admission.Request{
 			Operation: admission.Create,
 			Resource:  inventory.Resource{Name: "pods"},

@@ -22,6 +22,8 @@ type Chain struct {
 	// mutate before the mutating webhooks, those that validate before the validating
 	// ones. There is no order among those of a type. SkippedPolicies are the others.
 	Policies, SkippedPolicies []PolicyStep
+	// Limits are those of the request, the shortest first.
+	Limits []Limit
 	// Conversion is the conversion webhook that the request needs as well, if
 	// any. It is called by the storage, not by admission, and not within the
 	// budget.
@@ -37,7 +39,7 @@ type Step struct {
 // Chain returns what the request meets, in the order of the Snapshot's
 // webhooks: that in which the API server calls them.
 func (m *Matcher) Chain(r Request) Chain {
-	c, excluding := Chain{Request: r}, m.excluding(r)
+	c, excluding := Chain{Request: r, Limits: m.Limits(r.Operation, r.Resource)}, m.excluding(r)
 	for i := range m.Snapshot.Webhooks {
 		w := m.Snapshot.Webhooks[i]
 		if w.Type == inventory.Conversion {

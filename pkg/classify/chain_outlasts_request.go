@@ -1,0 +1,186 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+var chainOutlastsRequest = &Check{
+	Name:     "chain-outlasts-request",
+	Summary:  "Webhooks of one request can take longer than the API server waits: it refuses the request in spite of failurePolicy Ignore.",
+	Severity: Warning,
+	Find: func(p *Profile) []Problem {
+		o := p.Outlasting
+		if o == nil || p.Platform {
+			return nil
+		}
+		severity := Info
+		if o.Critical && !o.Conditional {
+			severity = Warning
+		}
+		return []Problem{{Severity: severity, Message: o.message(), Fix: o.fix(p)}}
+	},
+}
+
+// Outlasting is a chain of webhooks with failurePolicy Ignore that can take longer than
+// their request has.
+type Outlasting struct {
+	// Cost is what those with failurePolicy Ignore cost together.
+	Cost
+	// By is the limit that ends the request, after End.
+	By  admission.Limit
+	End time.Duration
+	// Critical says that the resource is of the class critical or vital.
+	Critical bool
+	// Conditional says that matchConditions may keep some of them from being called.
+	Conditional bool
+}
+
+func (o *Outlasting) message() string {
+	who, wait := "is one of "+inventory.Counted(o.Webhooks, "webhook")+" with failurePolicy Ignore that "+where(o.Cost)+" meets", "while all of them hang"
+	if o.Webhooks == 1 {
+		who, wait = "has failurePolicy Ignore and is called for "+where(o.Cost), "while it hangs"
+	}
+	if o.Conditional {
+		wait += " and no matchCondition leaves one out"
+	}
+	return fmt.Sprintf("%s: %s, the request is refused after %s of %s (%s)", who, wait, text.Seconds(o.End), text.Seconds(o.Total()), o.By)
+}
+
+// fix shortens the webhook alone, where that is enough.
+func (o *Outlasting) fix(p *Profile) string {
+	show := explainCommand(o.Cost)
+	rest := o.By.Bounded(o.Budget) - p.Timeout
+	if o.By.Of == inventory.Validating {
+		rest = 0 // they are called at once
+	}
+	if enough := o.By.After - rest - time.Second; enough >= time.Second {
+		return fmt.Sprintf("%s; what takes how long: %s", patch(p, set(p, "timeoutSeconds", int(enough.Seconds()))), show)
+	}
+	return fmt.Sprintf("shorten timeoutSeconds of all of them until they add up to less than %s (%s has %s); what takes how long: %s%s",
+		text.Seconds(o.By.After), quoted(p.Name), text.Seconds(p.Timeout), show, byOwner(p))
+}
+
+// explainCommand shows what the requests meet.
+func explainCommand(c Cost) string {
+	command := fmt.Sprintf("webhook-auditor explain %s %s", strings.ToLower(string(c.Operation)), quoted(c.Resource.String()))
+	if c.Namespace != "" {
+		command += " " + ShellFlag("-n", c.Namespace)
+	}
+	return command
+}
+
+// findOutlasting finds the worst chain of each webhook with failurePolicy Ignore that
+// outlasts its requests, those to critical resources before others.
+func (p *Policy) findOutlasting(w *work, m *admission.Matcher, profiles []Profile) []inventory.Error {
+	open := slices.DeleteFunc(slices.Clone(profiles), func(f Profile) bool {
+		// Where an objectSelector selects some labels alone, no object may have all of them.
+		return f.Type == inventory.Conversion || f.FailsClosed() || !f.ObjectSelector.Parsed.Matches(labels.Set{})
+	})
+	b := newCostIndex(w, m, open, outlasted(m, open))
+	if !m.Snapshot.NamespacesKnown {
+		b.compareNamespaces()
+		for _, selector := range b.selectors {
+			b.compareNamespace("", wantedLabels(selector))
+		}
+	}
+	for r := range b.chains {
+		for _, op := range m.Operations(r) {
+			if !w.step() {
+				return nil
+			}
+			p.addOutlasting(b, b.worst(r, op))
+		}
+	}
+	return b.incomplete()
+}
+
+// wantedLabels are those of a namespace that the selector selects, where any are enough.
+func wantedLabels(selector inventory.Selector) map[string]string {
+	out := map[string]string{}
+	requirements, _ := selector.Parsed.Requirements()
+	for _, r := range requirements {
+		switch r.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals, selection.Exists:
+			out[r.Key()] = strings.Join(r.Values().List()[:min(1, r.Values().Len())], "")
+		}
+	}
+	return out
+}
+
+// outlasted are the resources whose requests the webhooks could outlast if all of them
+// were called for each that one matches. Webhooks that match the same share that list.
+func outlasted(m *admission.Matcher, open []Profile) []inventory.Resource {
+	together := map[*admission.MatchedResource]admission.Budget{}
+	matched := map[*admission.MatchedResource][]admission.MatchedResource{}
+	for i := range open {
+		if f := open[i].Facts; len(f.Matched) > 0 {
+			first := &f.Matched[0]
+			together[first], matched[first] = together[first].Add(f.Webhook, admission.Create), f.Matched
+		}
+	}
+	total := map[inventory.Resource]admission.Budget{}
+	for first, budget := range together {
+		for _, r := range matched[first] {
+			total[r.Resource] = total[r.Resource].Plus(budget)
+		}
+	}
+	var out []inventory.Resource
+	for r, budget := range total {
+		if _, _, ended := admission.End(m.Limits(admission.Create, r), budget); ended {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, inventory.Resource.Compare)
+	return out
+}
+
+// addOutlasting gives the chain, if it outlasts the request, to its webhooks that have no
+// worse one. What hangs changes nothing, so that none is called again.
+func (p *Policy) addOutlasting(b costIndex, c chainCost) {
+	c.Reinvocable = 0
+	by, end, ended := admission.End(b.matcher.Limits(c.Operation, c.Resource), c.Budget)
+	if !ended {
+		return
+	}
+	bounded := slices.DeleteFunc(c.chain, func(i int) bool { return by.Of != "" && b.profiles[i].Type != by.Of })
+	if by.Of != "" {
+		c.Webhooks = len(bounded)
+	}
+	if !slices.ContainsFunc(bounded, func(i int) bool { return !b.profiles[i].NamespaceSelector.Empty() }) {
+		c.Namespace = "" // it is the same in all
+	}
+	o := &Outlasting{Cost: c.Cost, By: by, End: end}
+	o.Critical = slices.Contains(p.Classes[ClassCritical], c.Resource) || slices.Contains(p.Classes[ClassVital], c.Resource)
+	o.Conditional = slices.ContainsFunc(bounded, func(i int) bool { return len(b.profiles[i].MatchConditions) > 0 })
+	for _, i := range bounded {
+		f := b.profiles[i].Facts
+		contributes := f.Type == inventory.Mutating || f.Timeout == c.Validating
+		if contributes && o.worseThan(f.Outlasting) {
+			f.Outlasting = o
+		}
+	}
+}
+
+func (o *Outlasting) worseThan(other *Outlasting) bool {
+	switch {
+	case other == nil:
+		return true
+	case o.Critical != other.Critical:
+		return o.Critical
+	case o.Total() != other.Total():
+		return o.Total() > other.Total()
+	case o.Resource != other.Resource:
+		return o.Resource.Compare(other.Resource) < 0
+	}
+	return o.Operation < other.Operation
+}
