@@ -246,7 +246,7 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err = a.probe.dial(ctx, snapshot, s)
+	snapshot, err = a.probe.dial(ctx, a.access, snapshot, s)
 	if err != nil {
 		return nil, err
 	}

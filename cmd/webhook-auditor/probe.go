@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -17,6 +20,12 @@ import (
 type probeFlags struct {
 	mode string
 	urls bool
+}
+
+// options are how backends of the config's cluster are dialed.
+func (p *probeFlags) options(config *rest.Config) probe.Options {
+	own := "https://" + net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")) // in a Pod
+	return probe.Options{URLs: p.urls, Outside: config.Host != own}
 }
 
 func (p *probeFlags) register(flags *pflag.FlagSet) {
@@ -43,24 +52,28 @@ func (p *probeFlags) needsCluster(paths []string) error {
 }
 
 // join puts a Prober in front of publish, where one is wanted.
-func (p *probeFlags) join(ctx context.Context, group *errgroup.Group, publish func(*admission.Matcher)) func(*admission.Matcher) {
+func (p *probeFlags) join(ctx context.Context, group *errgroup.Group, o probe.Options, publish func(*admission.Matcher)) func(*admission.Matcher) {
 	if p.mode == "off" {
 		return publish
 	}
-	prober := probe.New(probe.Options{URLs: p.urls}, publish)
+	prober := probe.New(o, publish)
 	group.Go(func() error { return prober.Run(ctx) })
 	return prober.Publish
 }
 
 // dial dials each backend once, and prints how many could not be checked: their
 // webhooks have no findings of the probe.
-func (p *probeFlags) dial(ctx context.Context, s *inventory.Snapshot, streams streams) (*inventory.Snapshot, error) {
+func (p *probeFlags) dial(ctx context.Context, access *clusterFlags, s *inventory.Snapshot, streams streams) (*inventory.Snapshot, error) {
 	if p.mode == "off" {
 		return s, nil
 	}
+	config, err := access.config()
+	if err != nil {
+		return nil, err
+	}
 	line := newProgress(streams.err)
 	line.show("dialing the backends of %d webhooks", len(s.Webhooks))
-	s = probe.Look(ctx, s, probe.Options{URLs: p.urls})
+	s = probe.Look(ctx, s, p.options(config))
 	line.clear()
 	silent := 0
 	for _, found := range s.Probes {

@@ -145,7 +145,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		d.writer.Seed(ctx)
 		group.Go(func() error { d.writer.Run(ctx); return ctx.Err() })
 	}
-	publish := o.probe.join(ctx, group, func(m *admission.Matcher) {
+	publish := o.probe.join(ctx, group, o.probe.options(config), func(m *admission.Matcher) {
 		d.publish(ctx, m)
 		collectAsConfigured()
 	})

@@ -23,7 +23,7 @@ const (
 	plainInformers = "plain informers"
 	stateMetrics   = "kube-state-metrics"
 
-	watchesCure    = "pkg/inventory/cluster opens a watch for each namespace or Service where one for each kind would do"
+	watchesCure    = "pkg/inventory/cluster opens more watches than one for each kind and one for the Pods of each namespace"
 	startCure      = "profile the start: something is computed, read or decoded more than once before the first /metrics"
 	memoryCure     = "profile the heap: something is kept for each webhook, or of objects that no webhook refers to"
 	seriesCure     = "a metric family of pkg/exporter has a series for each rule or resource"
@@ -35,7 +35,6 @@ const (
 
 // liveLimits compare figures that a loaded machine changes little.
 var liveLimits = []limit{
-	{row: watchesRow, of: ours, to: plainInformers, most: 4, cure: watchesCure},
 	{row: connectionsRow, of: ours, to: plainInformers, most: 2, cure: watchesCure},
 	{row: serverCPU, of: ours, to: plainInformers, most: 4, least: 0.4, cure: watchesCure},
 	{row: startCPU, of: ours, to: plainInformers, most: 10, least: 0.2, cure: startCure},
@@ -49,10 +48,8 @@ var manyLimits = []limit{
 }
 
 func (p profile) limits() []limit {
-	out := slices.Clone(liveLimits)
-	if p.Unrelated > 0 { // watched by namespace, on purpose
-		out = slices.DeleteFunc(out, func(l limit) bool { return l.row == watchesRow })
-	}
+	watches := float64(16+p.Namespaces) / 6 // those of the plain informers
+	out := append(slices.Clone(liveLimits), limit{row: watchesRow, of: ours, to: plainInformers, most: watches, cure: watchesCure})
 	if p.Configurations*p.Hooks >= 1000 {
 		out = append(out, manyLimits...)
 	}

@@ -19,10 +19,14 @@ var backendUnreachable = &Check{
 			return nil
 		}
 		severity, consequence := consequences(p)
+		severity, from := min(severity, Warning), "from where the auditor runs"
+		if probe.Outside {
+			severity, from = Info, "by the auditor, which runs outside the cluster"
+		}
 		return []Problem{{
-			Severity: min(severity, Warning),
-			Message: fmt.Sprintf("calls %s, which cannot be reached from where the auditor runs (%s); if the API server fares no better, %s",
-				BackendName(p), probe.Error, consequence),
+			Severity: severity,
+			Message: fmt.Sprintf("calls %s, which cannot be reached %s (%s); if the API server fares no better, %s",
+				BackendName(p), from, probe.Error, consequence),
 			Fix: reachAdvice(p),
 		}}
 	},

@@ -23,6 +23,9 @@ func findServingCertificate(p *Profile) []Problem {
 	}
 	severity, consequence := consequences(p)
 	severity = min(severity, Warning)
+	if probe.Outside {
+		return seenFromOutside(p, probe)
+	}
 	if probe.Answer == inventory.AnswerNoTLS {
 		return []Problem{{
 			Severity: severity,
@@ -32,12 +35,30 @@ func findServingCertificate(p *Profile) []Problem {
 	}
 	faults := certificateFaults(p, probe.Certificate)
 	if len(faults) == 0 {
-		return overdue(p, probe.Certificate)
+		return overdue(p, probe)
 	}
 	return []Problem{{
 		Severity: severity,
 		Message:  fmt.Sprintf("calls %s, which shows the auditor a certificate that %s; the API server refuses it, and %s", BackendName(p), sentence(faults, 0), consequence),
 		Fix:      renewal(p, probe.Certificate),
+	}}
+}
+
+// seenFromOutside reports what answers at the Service's address outside the cluster, where
+// the address may be another network's.
+func seenFromOutside(p *Profile, probe inventory.Probe) []Problem {
+	faults := certificateFaults(p, probe.Certificate)
+	seen := "shows the auditor, outside the cluster, a certificate that " + sentence(faults, 0)
+	switch {
+	case probe.Answer == inventory.AnswerNoTLS:
+		seen = fmt.Sprintf("does not answer with TLS where the auditor dials it from outside the cluster (%s)", probe.Error)
+	case len(faults) == 0:
+		return overdue(p, probe)
+	}
+	return []Problem{{
+		Severity: Info,
+		Message:  fmt.Sprintf("calls %s, which %s; another host may have answered, so what the API server meets is not known", BackendName(p), seen),
+		Fix:      "run webhook-auditor in the cluster, with --probe=tls",
 	}}
 }
 
@@ -48,17 +69,17 @@ func certificateFaults(p *Profile, c *inventory.ServingCertificate) []string {
 		return nil
 	}
 	var out []string
-	if c.Untrusted != "" && bundled(p) {
-		out = append(out, fmt.Sprintf("no CA of its CA bundle vouches for (%s)", c.Untrusted))
-	}
-	if c.Misnamed != "" {
-		out = append(out, fmt.Sprintf("is not for the name %s (%s)", p.Webhook.Backend.ServerName(), c.Misnamed))
-	}
 	switch taken := p.Snapshot.Taken; {
 	case taken.After(c.NotAfter):
 		out = append(out, "expired on "+day(c.NotAfter))
 	case taken.Before(c.NotBefore):
 		out = append(out, "is not valid before "+day(c.NotBefore))
+	}
+	if c.Untrusted != "" && bundled(p) {
+		out = append(out, fmt.Sprintf("no CA of its CA bundle vouches for (%s)", c.Untrusted))
+	}
+	if c.Misnamed != "" {
+		out = append(out, fmt.Sprintf("is not for the name %s (%s)", p.Webhook.Backend.ServerName(), c.Misnamed))
 	}
 	return out
 }
@@ -72,7 +93,8 @@ func bundled(p *Profile) bool {
 // overdue reports a certificate that should have been renewed by now. Those
 // who renew certificates do so with a third of their time left: a certificate
 // that is valid for a day is not reported all day long.
-func overdue(p *Profile, c *inventory.ServingCertificate) []Problem {
+func overdue(p *Profile, probe inventory.Probe) []Problem {
+	c := probe.Certificate
 	if c == nil {
 		return nil
 	}
@@ -80,10 +102,11 @@ func overdue(p *Profile, c *inventory.ServingCertificate) []Problem {
 	if c.NotAfter.Sub(p.Snapshot.Taken) >= notice {
 		return nil
 	}
-	return []Problem{{
-		Message: fmt.Sprintf("calls %s, which shows the auditor a certificate that expires on %s; from then on the API server refuses it", BackendName(p), day(c.NotAfter)),
-		Fix:     renewal(p, c),
-	}}
+	message := fmt.Sprintf("calls %s, which shows the auditor a certificate that expires on %s", BackendName(p), day(c.NotAfter))
+	if !probe.Outside {
+		message += "; from then on the API server refuses it"
+	}
+	return []Problem{{Message: message, Fix: renewal(p, c)}}
 }
 
 // renewal is how the backend gets a certificate that is accepted.
@@ -91,7 +114,7 @@ func renewal(p *Profile, c *inventory.ServingCertificate) string {
 	const restart = "restart its Pods if they do not read it again"
 	injector := injectorOf(p.Object.Annotations)
 	switch {
-	case c.Misnamed != "" || c.Untrusted == "":
+	case c.Misnamed != "" || c.Untrusted == "" || p.Snapshot.Taken.After(c.NotAfter):
 		return fmt.Sprintf("issue the backend a new certificate for the DNS name %s, and %s", quoted(p.Webhook.Backend.ServerName()), restart)
 	case injector.name != "":
 		return fmt.Sprintf("have the backend serve the certificate that %s signed last (%s); else %s", injector.name, restart, injector.look)

@@ -9,6 +9,9 @@ import (
 // runs: the API server may see another picture from its own place.
 type Probe struct {
 	Answer Answer
+	// Outside says that the backend is a Service and the auditor outside the cluster:
+	// another host may have answered.
+	Outside bool
 	// Certificate is what the backend showed, nil where it showed none.
 	Certificate *ServingCertificate
 	// Error is what the dial ended in, bounded; "" where nothing was wrong.

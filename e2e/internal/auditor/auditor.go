@@ -7,11 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
 )
@@ -61,11 +65,21 @@ func Launch(o Options) (*Auditor, error) {
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	args := append([]string{"run", "--kubeconfig=" + o.Kubeconfig, "--web.listen-address=" + address}, o.Flags...)
-	p, err := process.RunWith([]string{"GOGC=50"}, o.Binary, filepath.Join(dir, "log"), args...) // as the manifests have it
+	p, err := process.RunWith(append(inPod(o.Kubeconfig), "GOGC=50"), o.Binary, filepath.Join(dir, "log"), args...) // as the manifests have it
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return &Auditor{URL: "http://" + address, process: p, dir: dir}, nil
+}
+
+// inPod is the environment of a Pod of the cluster, where nearly every auditor runs.
+func inPod(kubeconfig string) []string {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil // the auditor says what is wrong with it
+	}
+	host, port, _ := net.SplitHostPort(strings.TrimPrefix(config.Host, "https://"))
+	return []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
 }
 
 // Ready reports whether the auditor has a snapshot to serve.

@@ -47,7 +47,7 @@ func TestDiscoverIsThatOfClientGo(t *testing.T) {
 	for name, documents := range map[string]map[string]string{
 		"aggregated":                {"/api": aggregatedCore, "/apis": aggregatedGroups},
 		"aggregated, no core group": {"/apis": aggregatedGroups},
-		"unaggregated":                    unaggregated,
+		"unaggregated":              unaggregated,
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := &rest.Config{Host: serveDocuments(t, documents), QPS: -1}

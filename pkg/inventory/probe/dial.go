@@ -27,7 +27,8 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 	chain, answer, err := o.handshake(ctx, address, t.serverName)
 	seen := outcome{
 		address:  address,
-		Probe:    inventory.Probe{Answer: answer, At: began, Took: time.Since(began), Error: errorLine(err)},
+		ready:    t.ready,
+		Probe:    inventory.Probe{Answer: answer, Outside: o.Outside && t.ofService, At: began, Took: time.Since(began), Error: errorLine(err)},
 		unrouted: answer == inventory.AnswerUnreachable && lost(err),
 		turn:     t.turn + 1,
 	}
@@ -38,10 +39,10 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 	if len(chain) > 0 {
 		seen.certificates = verify(chain, t, began)
 	}
-	if seen.Answer == inventory.AnswerNone || seen.unrouted {
-		seen.unanswered = t.unanswered + 1
+	if seen.Answer == inventory.AnswerNone || seen.failed() {
+		seen.unwell = t.unwell + 1
 	}
-	seen.again = time.Now().Add(o.pause(seen.unanswered))
+	seen.again = time.Now().Add(o.pause(seen))
 	return seen
 }
 
@@ -137,7 +138,7 @@ func verify(chain []*x509.Certificate, t target, at time.Time) map[digest]*inven
 			out[c.digest] = &inventory.ServingCertificate{
 				NotBefore: chain[0].NotBefore,
 				NotAfter:  chain[0].NotAfter,
-				Untrusted: errorLine(known(untrusted(chain, roots(c.bundle), at), c.bundle, t.serverName)),
+				Untrusted: errorLine(checkable(untrusted(chain, roots(c.bundle), at), c.bundle, t.serverName)),
 				Misnamed:  errorLine(chain[0].VerifyHostname(t.serverName)),
 			}
 		}
@@ -156,27 +157,32 @@ func roots(bundle []byte) *x509.CertPool {
 	return pool
 }
 
-// untrusted says why no CA vouches for the certificate, within its own time:
-// that it expired is another fact.
+// untrusted says why no CA vouches for the certificate, within its own time: that it
+// expired is another fact, and that a CA is newer than it no reason.
 func untrusted(chain []*x509.Certificate, roots *x509.CertPool, at time.Time) error {
 	leaf, others := chain[0], x509.NewCertPool()
 	for _, c := range chain[1:] {
 		others.AddCert(c)
 	}
+	valid := at
 	if at.After(leaf.NotAfter) {
-		at = leaf.NotAfter
+		valid = leaf.NotAfter
 	}
 	if at.Before(leaf.NotBefore) {
-		at = leaf.NotBefore
+		valid = leaf.NotBefore
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: others, CurrentTime: at})
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: others, CurrentTime: valid})
+	var invalid x509.CertificateInvalidError
+	if valid != at && errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return nil
+	}
 	return err
 }
 
-// known leaves out what only the API server's own machine can check: without a
+// checkable leaves out what only the API server's own machine can check: without a
 // CA bundle it is the CAs installed there that count, and those of this one
 // may be others, or none. But none of them signs names inside a cluster.
-func known(err error, bundle []byte, serverName string) error {
+func checkable(err error, bundle []byte, serverName string) error {
 	var unknown x509.UnknownAuthorityError
 	var none x509.SystemRootsError
 	if len(bundle) == 0 && !strings.HasSuffix(serverName, ".svc") && (errors.As(err, &unknown) || errors.As(err, &none)) {

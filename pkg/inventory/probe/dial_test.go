@@ -16,6 +16,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/certtest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -52,6 +53,7 @@ func (v verdict) check(t *testing.T, p inventory.Probe) {
 
 func TestCertificates(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
+	young := authority{certtest.NewAuthority(t, time.Now().AddDate(2, 0, 0).Add(-30*time.Minute))}
 	for name, tc := range map[string]struct {
 		config *tls.Config
 		bundle []byte
@@ -63,6 +65,7 @@ func TestCertificates(t *testing.T) {
 		"no CA bundle":            {ours.healthy(t), nil, verdict{inventory.AnswerTLS, false, "signed by unknown authority"}},
 		"another name":            {ours.config(t, "hook.other.svc", -time.Hour, time.Hour), ours.Bundle, verdict{inventory.AnswerTLS, false, "hook.other.svc, not hook.policy.svc"}},
 		"expired":                 {ours.config(t, hook, -2*time.Hour, -time.Hour), ours.Bundle, verdict{inventory.AnswerTLS, false, ""}},
+		"expired, new CA":         {young.config(t, hook, -2*time.Hour, -time.Hour), young.Bundle, verdict{inventory.AnswerTLS, false, ""}},
 		"not valid yet":           {ours.config(t, hook, time.Hour, 2*time.Hour), ours.Bundle, verdict{inventory.AnswerTLS, false, ""}},
 		"expired and another CA":  {theirs.config(t, hook, -2*time.Hour, -time.Hour), ours.Bundle, verdict{inventory.AnswerTLS, false, "signed by unknown authority"}},
 		"wants a client, TLS 1.3": {wanting(ours.healthy(t), tls.VersionTLS13), ours.Bundle, verdict{inventory.AnswerTLS, true, ""}},
@@ -89,10 +92,10 @@ func TestPublicNames(t *testing.T) {
 		config := other.config(t, name, -time.Hour, time.Hour)
 		leaf := must.Get(x509.ParseCertificate(config.Certificates[0].Certificate[0]))(t)
 		chain := []*x509.Certificate{leaf}
-		if err := known(untrusted(chain, roots(nil), time.Now()), nil, name); (err == nil) != want {
+		if err := checkable(untrusted(chain, roots(nil), time.Now()), nil, name); (err == nil) != want {
 			t.Errorf("%s without a CA bundle: %v", name, err)
 		}
-		if err := known(untrusted(chain, roots(newAuthority(t).Bundle), time.Now()), []byte("some"), name); err == nil {
+		if err := checkable(untrusted(chain, roots(newAuthority(t).Bundle), time.Now()), []byte("some"), name); err == nil {
 			t.Errorf("%s is trusted though no CA of the bundle vouches for it", name)
 		}
 	}

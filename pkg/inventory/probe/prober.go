@@ -22,8 +22,11 @@ type Options struct {
 	// URLs says that the backends that are URLs are dialed as well: they are
 	// another owner's, who did not ask for it.
 	URLs bool
-	// Interval is the least time between two dials of a backend that answered;
-	// 5 min if zero. One that gave no answer is dialed again sooner.
+	// Outside says that the auditor does not run in the cluster: at the address of a
+	// Service another host may answer it.
+	Outside bool
+	// Interval is the least time between two dials of a backend that is well; 5 min if
+	// zero. Others are dialed again sooner.
 	Interval time.Duration
 	// Timeout bounds one dial with its handshake; 5 s if zero.
 	Timeout time.Duration
@@ -39,17 +42,24 @@ func (o Options) interval() time.Duration { return cmp.Or(o.Interval, 5*time.Min
 
 func (o Options) timeout() time.Duration { return cmp.Or(o.Timeout, 5*time.Second) }
 
-// firstRetry is the time to the second dial after one that was inconclusive:
-// a busy machine or network needs a few seconds. It doubles up to the interval.
-const firstRetry = 5 * time.Second
+// firstRetry is the time to the second dial after one that failed or was inconclusive:
+// a busy machine or network needs a few seconds. It doubles, of a failed one up to
+// longestRetry, else up to the interval.
+const (
+	firstRetry   = 5 * time.Second
+	longestRetry = time.Minute
+)
 
-// pause returns how long an outcome counts: an interval, or less where the last
-// dials, as many as unanswered, were inconclusive. It differs from dial to dial,
-// so that several auditors do not dial in step.
-func (o Options) pause(unanswered int) time.Duration {
+// pause returns how long an outcome counts: an interval, or less where the last dials did
+// not find the backend well. It differs from dial to dial, so that several auditors do not
+// dial in step.
+func (o Options) pause(seen outcome) time.Duration {
 	pause := o.interval()
-	if unanswered > 0 && unanswered < 16 {
-		pause = min(pause, firstRetry<<(unanswered-1))
+	if seen.unwell > 0 && seen.unwell < 16 {
+		pause = min(pause, firstRetry<<(seen.unwell-1))
+	}
+	if seen.failed() {
+		pause = min(pause, longestRetry)
 	}
 	return pause + rand.N(pause/5+1)
 }
@@ -58,12 +68,12 @@ func (o Options) pause(unanswered int) time.Duration {
 // Snapshot with what that showed.
 func Look(ctx context.Context, s *inventory.Snapshot, o Options) *inventory.Snapshot {
 	targets := o.targets(s)
-	known := map[backend]outcome{}
+	outcomes := map[backend]outcome{}
 	for i, seen := range o.dialAll(ctx, targets) {
-		known[targets[i].backend] = seen
+		outcomes[targets[i].backend] = seen
 	}
 	out := *s
-	out.Probes = probes(targets, known)
+	out.Probes = probes(targets, outcomes)
 	return &out
 }
 
@@ -77,13 +87,13 @@ type Prober struct {
 
 	mu sync.Mutex
 	// matcher is that of the last Snapshot, nil before the first.
-	matcher *admission.Matcher
-	known   map[backend]outcome
+	matcher  *admission.Matcher
+	outcomes map[backend]outcome
 }
 
 // New returns a Prober that calls publish, never twice at a time.
 func New(o Options, publish func(*admission.Matcher)) *Prober {
-	return &Prober{options: o, publish: publish, wakeup: make(chan struct{}, 1), known: map[backend]outcome{}}
+	return &Prober{options: o, publish: publish, wakeup: make(chan struct{}, 1), outcomes: map[backend]outcome{}}
 }
 
 // Publish publishes the Snapshot at once, with what is known of its backends.
@@ -98,14 +108,25 @@ func (p *Prober) Publish(m *admission.Matcher) {
 	}
 }
 
-// publishLocked is called with the lock held, so that nothing older comes later.
+// publishLocked is called with the lock held, so that nothing older comes later. A failure
+// is forgotten once other endpoints are ready than those that it is of.
 func (p *Prober) publishLocked() {
-	p.publish(p.matcher.WithProbes(probes(p.options.targets(p.matcher.Snapshot), p.known)))
+	targets := p.options.targets(p.matcher.Snapshot)
+	ready := map[backend]string{}
+	for _, t := range targets {
+		ready[t.backend] = t.ready
+	}
+	maps.DeleteFunc(p.outcomes, func(b backend, seen outcome) bool {
+		now, called := ready[b]
+		return seen.failed() && (!called || now != seen.ready)
+	})
+	p.publish(p.matcher.WithProbes(probes(targets, p.outcomes)))
 }
 
-// Run dials until ctx is done: a new backend, one whose CA bundles changed, and
-// one that is no longer at the address that was dialed, at once, one that gave
-// no answer soon again, the others at each interval. It returns the error of ctx.
+// Run dials until ctx is done: a new backend, one whose CA bundles changed, one that is
+// no longer at the address that was dialed and one that failed before other endpoints
+// became ready at once, one that is not well soon again, the others at each interval. It
+// returns the error of ctx.
 func (p *Prober) Run(ctx context.Context) error {
 	timer := time.NewTimer(p.options.interval())
 	defer timer.Stop()
@@ -134,7 +155,7 @@ func (p *Prober) round(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, t := range due {
-		p.known[t.backend] = seen[i]
+		p.outcomes[t.backend] = seen[i]
 	}
 	p.publishLocked()
 }
@@ -152,12 +173,12 @@ func (p *Prober) due(now time.Time) []target {
 	var due []target
 	for _, t := range p.options.targets(p.matcher.Snapshot) {
 		called[t.backend] = true
-		seen, ok := p.known[t.backend]
-		if t.turn, t.unanswered = seen.turn, seen.unanswered; !ok || stale(seen) || !slices.Contains(t.addresses, seen.address) {
+		seen, ok := p.outcomes[t.backend]
+		if t.turn, t.unwell = seen.turn, seen.unwell; !ok || stale(seen) || !slices.Contains(t.addresses, seen.address) {
 			due = append(due, t)
 		}
 	}
-	maps.DeleteFunc(p.known, func(b backend, seen outcome) bool { return !called[b] && stale(seen) })
+	maps.DeleteFunc(p.outcomes, func(b backend, seen outcome) bool { return !called[b] && stale(seen) })
 	return due
 }
 
@@ -166,7 +187,7 @@ func (p *Prober) next() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wait := p.options.interval()
-	for _, seen := range p.known {
+	for _, seen := range p.outcomes {
 		wait = min(wait, time.Until(seen.again))
 	}
 	return max(0, wait)

@@ -2,10 +2,13 @@ package probe
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -19,11 +22,19 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// dialer refuses all dials and remembers them.
+// dialer refuses all dials, or fails or answers them, and remembers them.
 type dialer struct {
 	mu     sync.Mutex
 	dialed []string
 	err    error
+	answer *tls.Config
+}
+
+// be answers the next dials so; nil refuses them.
+func (d *dialer) be(answer *tls.Config) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answer = answer
 }
 
 func (d *dialer) dial(_ context.Context, _, address string) (net.Conn, error) {
@@ -33,7 +44,23 @@ func (d *dialer) dial(_ context.Context, _, address string) (net.Conn, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
+	if d.answer != nil {
+		near, far := net.Pipe()
+		go func() {
+			defer far.Close()
+			server := tls.Server(far, d.answer)
+			if server.Handshake() == nil {
+				_, _ = io.Copy(io.Discard, server)
+			}
+		}()
+		return near, nil
+	}
 	return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
+}
+
+// lasting is a good certificate of the Service for all of a test.
+func (a authority) lasting(t *testing.T) *tls.Config {
+	return a.config(t, hook, -time.Hour, 24*time.Hour)
 }
 
 // take returns what was dialed since the last time.
@@ -82,14 +109,11 @@ func (d *dialer) want(t *testing.T, addresses ...string) {
 // webhooks and of the Snapshots.
 func TestOneDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, b := &dialer{}, &board{}
+		ours := newAuthority(t)
+		d, b := &dialer{answer: ours.lasting(t)}, &board{}
 		p, stop := running(t, d, b)
 		defer stop()
-		one := []byte("-----one")
-		many := make([][]byte, 100)
-		for i := range many {
-			many[i] = one
-		}
+		many := slices.Repeat([][]byte{ours.Bundle}, 100)
 		for range 3 {
 			p.Publish(admission.New(objects(t, many, "10.0.0.1:8443").Snapshot(time.Now())))
 			synctest.Wait()
@@ -114,10 +138,11 @@ func TestOneDial(t *testing.T) {
 // less and less often, and once it answers at each interval.
 func TestInconclusive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, b := &dialer{err: context.DeadlineExceeded}, &board{}
+		ours := newAuthority(t)
+		d, b := &dialer{err: context.DeadlineExceeded, answer: ours.lasting(t)}, &board{}
 		p, stop := running(t, d, b)
 		defer stop()
-		p.Publish(admission.New(objects(t, [][]byte{nil}, "10.0.0.1:8443").Snapshot(time.Now())))
+		p.Publish(admission.New(objects(t, [][]byte{ours.Bundle}, "10.0.0.1:8443").Snapshot(time.Now())))
 		d.want(t, "10.0.0.1:8443")
 		if b.last.Probes[ref(0)].Answer != inventory.AnswerNone {
 			t.Errorf("the probe is %+v, want one without a result", b.last.Probes[ref(0)])
@@ -132,7 +157,7 @@ func TestInconclusive(t *testing.T) {
 			t.Errorf("dialed %d times in an hour, want 5 more to reach the interval, then once in 5 to 6 minutes", n)
 		}
 		d.mu.Lock()
-		d.err = nil // refused, which is an answer
+		d.err = nil
 		d.mu.Unlock()
 		for range 6*60 + 1 {
 			if synctest.Wait(); len(d.take()) > 0 {
@@ -148,8 +173,8 @@ func TestInconclusive(t *testing.T) {
 	})
 }
 
-// TestChanges: another CA bundle is checked at once; a backend that comes and
-// goes is not dialed each time.
+// TestChanges: another CA bundle is checked at once, and a backend that failed before it
+// went once it is back.
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b := &dialer{}, &board{}
@@ -176,9 +201,9 @@ func TestChanges(t *testing.T) {
 			t.Errorf("probes %v of a backend that is gone", b.last.Probes)
 		}
 		p.Publish(admission.New(with("b", "a")))
-		d.want(t)
+		d.want(t, "10.0.0.1:8443")
 		if len(b.last.Probes) != 2 {
-			t.Errorf("probes are %v, want what is known of the backend that is back", b.last.Probes)
+			t.Errorf("probes are %v, want those of the backend that is back", b.last.Probes)
 		}
 	})
 }
@@ -187,10 +212,12 @@ func TestChanges(t *testing.T) {
 func TestJitter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials [2][]time.Time
+		ours := newAuthority(t)
 		for i := range dials {
-			p := New(Options{Dial: func(context.Context, string, string) (net.Conn, error) {
+			d := &dialer{answer: ours.lasting(t)}
+			p := New(Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 				dials[i] = append(dials[i], time.Now())
-				return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
+				return d.dial(ctx, network, address)
 			}}, func(*admission.Matcher) {})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
@@ -199,7 +226,7 @@ func TestJitter(t *testing.T) {
 				_ = p.Run(ctx)
 			}()
 			defer func() { cancel(); <-ended }()
-			p.Publish(admission.New(objects(t, [][]byte{nil}, "10.0.0.1:8443").Snapshot(time.Now())))
+			p.Publish(admission.New(objects(t, [][]byte{ours.Bundle}, "10.0.0.1:8443").Snapshot(time.Now())))
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -223,10 +250,11 @@ func TestJitter(t *testing.T) {
 // TestTurns: of several endpoints, each dial goes to the next.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, b := &dialer{}, &board{}
+		ours := newAuthority(t)
+		d, b := &dialer{answer: ours.lasting(t)}, &board{}
 		p, stop := running(t, d, b)
 		defer stop()
-		p.Publish(admission.New(objects(t, [][]byte{nil}, "10.0.0.2:8443", "10.0.0.1:8443").Snapshot(time.Now())))
+		p.Publish(admission.New(objects(t, [][]byte{ours.Bundle}, "10.0.0.2:8443", "10.0.0.1:8443").Snapshot(time.Now())))
 		d.want(t, "10.0.0.1:8443")
 		time.Sleep(6*time.Minute + time.Second)
 		d.want(t, "10.0.0.2:8443")
@@ -236,15 +264,16 @@ func TestTurns(t *testing.T) {
 }
 
 // TestMoved: what a dial showed counts for the endpoint that was dialed, so a
-// backend that is elsewhere is dialed at once, and one that has more or fewer other
-// endpoints is not.
+// backend that is elsewhere is dialed at once, and one that is well and has more or fewer
+// other endpoints is not.
 func TestMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, b := &dialer{}, &board{}
+		ours := newAuthority(t)
+		d, b := &dialer{answer: ours.healthy(t)}, &board{}
 		p, stop := running(t, d, b)
 		defer stop()
 		at := func(addresses ...string) {
-			p.Publish(admission.New(objects(t, [][]byte{nil}, addresses...).Snapshot(time.Now())))
+			p.Publish(admission.New(objects(t, [][]byte{ours.Bundle}, addresses...).Snapshot(time.Now())))
 		}
 		at("10.0.0.1:8443")
 		d.want(t, "10.0.0.1:8443")
@@ -263,6 +292,53 @@ func TestMoved(t *testing.T) {
 		at("10.0.0.3:9443")
 		d.want(t, "10.0.0.3:9443")
 	})
+}
+
+// TestRecovered: a failed dial of a cluster IP, which never moves, is forgotten once other
+// endpoints are ready, and else dialed again within a minute.
+func TestRecovered(t *testing.T) {
+	for _, name := range []string{"refused", "expired"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ours := newAuthority(t)
+				config, failing := ours.lasting(t), (*tls.Config)(nil)
+				if name == "expired" {
+					failing = ours.config(t, hook, -2*time.Hour, -time.Hour)
+				}
+				d, b := &dialer{answer: failing}, &board{}
+				p, stop := running(t, d, b)
+				defer stop()
+				at := func(addresses ...string) {
+					o := objects(t, [][]byte{ours.Bundle}, addresses...)
+					o.Routing, o.Services[0].Spec.ClusterIP = inventory.RoutingClusterIP, "10.96.0.7"
+					p.Publish(admission.New(o.Snapshot(time.Now())))
+				}
+				well := func() bool { return succeeds(b.last.Probes[ref(0)], time.Now()) }
+				at("10.0.0.1:8443")
+				d.want(t, "10.96.0.7:443")
+				d.be(config)
+				at("10.0.0.2:8443")
+				d.want(t, "10.96.0.7:443")
+				if !well() {
+					t.Errorf("with another endpoint the probe is %+v", b.last.Probes[ref(0)])
+				}
+				d.be(failing)
+				time.Sleep(7 * time.Minute)
+				synctest.Wait()
+				if well() || len(d.take()) < 2 {
+					t.Errorf("broken again, the probe is %+v", b.last.Probes[ref(0)])
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				d.be(config)
+				time.Sleep(longestRetry*6/5 + time.Second)
+				synctest.Wait()
+				if !well() {
+					t.Errorf("healed after an hour, the probe is %+v", b.last.Probes[ref(0)])
+				}
+			})
+		})
+	}
 }
 
 // TestAddresses: the probe goes where the API server goes.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,13 +35,17 @@ type target struct {
 	// addresses are where it is found; only for those of a Service they are
 	// more than one.
 	addresses []string
+	// ready stands for the ready endpoints behind the port.
+	ready string
+	// ofService says that it is a Service, not a URL.
+	ofService bool
 	// inner says that the address is a name of the cluster's own DNS, which the
 	// API server never asks.
 	inner bool
 	// turn counts the dials before: each goes to the next of several addresses.
-	// unanswered counts those since the last that was conclusive.
-	turn, unanswered int
-	callers          []caller
+	// unwell counts those since the last that found the backend well.
+	turn, unwell int
+	callers      []caller
 }
 
 // caller is a webhook that calls a backend.
@@ -66,6 +71,9 @@ func (o Options) targets(s *inventory.Snapshot) []target {
 		if !seen {
 			at = len(out)
 			index[t.address] = at
+			if t.ofService {
+				t.ready = strings.Join(endpointAddresses(s.Services[w.Backend.Service.Key], w.Backend.Service.Port), ",")
+			}
 			out = append(out, t)
 		}
 		out[at].callers = append(out[at].callers, calling(w, digests))
@@ -84,6 +92,7 @@ func (o Options) target(s *inventory.Snapshot, b inventory.Backend) (target, boo
 		return target{}, false // the API server trusts itself
 	}
 	t := named(b.ServerName(), b.Service.Port)
+	t.ofService = true
 	if addresses := addressesOf(s, b.Service); addresses != nil {
 		t.addresses = addresses
 	} else {
@@ -145,16 +154,31 @@ func bundlesOf(callers []caller) digest {
 // outcome is what one dial showed to all that call the backend.
 type outcome struct {
 	inventory.Probe
-	// address is what was dialed: it says nothing of an endpoint that came later.
-	address string
+	// address is what was dialed: it says nothing of an endpoint that came later. ready
+	// stands for those endpoints that were ready then.
+	address, ready string
 	// again is when to dial again.
 	again time.Time
 	// unrouted says that the auditor's own place may be to blame.
 	unrouted bool
 	// certificates are what each CA bundle makes of the one that was shown.
 	certificates map[digest]*inventory.ServingCertificate
-	// turn counts the dials, unanswered those since the last that was conclusive.
-	turn, unanswered int
+	// turn counts the dials, unwell those since the last that found the backend well.
+	turn, unwell int
+}
+
+// failed reports whether the dial showed that the backend cannot be called, now or by
+// some of its callers.
+func (o outcome) failed() bool {
+	if o.Answer == inventory.AnswerNone {
+		return false
+	}
+	for _, c := range o.certificates {
+		if c.Untrusted != "" || c.Misnamed != "" || o.At.After(c.NotAfter) || o.At.Before(c.NotBefore) {
+			return true
+		}
+	}
+	return o.Answer != inventory.AnswerTLS
 }
 
 // dialAll dials the targets, some at a time, and returns what each showed.
@@ -174,11 +198,11 @@ func (o Options) dialAll(ctx context.Context, targets []target) []outcome {
 }
 
 // probes are the facts of each webhook whose backend was dialed.
-func probes(targets []target, known map[backend]outcome) map[inventory.Ref]inventory.Probe {
-	lost := cutOff(targets, known)
+func probes(targets []target, outcomes map[backend]outcome) map[inventory.Ref]inventory.Probe {
+	lost := cutOff(targets, outcomes)
 	out := map[inventory.Ref]inventory.Probe{}
 	for _, t := range targets {
-		seen, ok := known[t.backend]
+		seen, ok := outcomes[t.backend]
 		if !ok {
 			continue
 		}
@@ -195,12 +219,12 @@ func probes(targets []target, known map[backend]outcome) map[inventory.Ref]inven
 }
 
 // cutOff reports whether the auditor itself is cut off, as a laptop outside the
-// cluster is: of several backends that are called none can be found. Others that are
-// still known say nothing: one of them may be the same backend with other CA bundles.
-func cutOff(targets []target, known map[backend]outcome) bool {
+// cluster is: of several backends that are called none can be found. Older outcomes
+// say nothing: one of them may be of the same backend with other CA bundles.
+func cutOff(targets []target, outcomes map[backend]outcome) bool {
 	lost := 0
 	for _, t := range targets {
-		switch seen, ok := known[t.backend]; {
+		switch seen, ok := outcomes[t.backend]; {
 		case !ok:
 		case seen.unrouted:
 			lost++
