@@ -294,6 +294,8 @@ func (a *clusterFlags) objects(ctx context.Context, in *input, s streams) (inven
 // input are the flags of files and of the Policy.
 type input struct {
 	server, config string
+	// checks are opt-in checks to run beside those of the Policy.
+	checks []string
 }
 
 // serverVersionUsage is the help of --server-version.
@@ -304,7 +306,12 @@ func inputFlags(flags *pflag.FlagSet) *input {
 	flags.StringVar(&in.server, "server-version", "", serverVersionUsage)
 	setValues(flags, "server-version", serverVersions())
 	flags.StringVar(&in.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements")
+	in.checksFlag(flags)
 	return in
+}
+
+func (in *input) checksFlag(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&in.checks, "checks", nil, "opt-in checks to run as well, for example label-opt-out,any-pod-may-call")
 }
 
 // policy reads --config; without it, it is the default Policy.
@@ -338,6 +345,9 @@ func (in *input) parsePolicy(text []byte) (classify.Policy, error) {
 	}
 	if err != nil {
 		return classify.Policy{}, usageError{fmt.Errorf("reading the policy %s: %w", in.config, err)}
+	}
+	if policy, err = policy.WithChecks(in.checks); err != nil {
+		return classify.Policy{}, usageError{fmt.Errorf("--%w", err)}
 	}
 	return policy, nil
 }

@@ -59,6 +59,7 @@ func runCommand(s streams) *cobra.Command {
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("operator")
 	flags.StringVar(&o.input.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements; reloaded when it changes")
+	o.input.checksFlag(flags)
 	flags.DurationVar(&o.settle, "settle", 100*time.Millisecond, "minimum time between two evaluations")
 	enumFlag(flags, &o.degraded, enum{"degraded", "", "how error conditions affect Degraded", degradedModes()})
 	flags.DurationVar(&o.inertia, "degraded.inertia", 2*time.Minute, "how long an error condition lasts before it affects Degraded")

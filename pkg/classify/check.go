@@ -79,6 +79,9 @@ type Check struct {
 	ConversionAlert string
 	// For is how long a finding lasts before its alert fires.
 	For time.Duration
+	// OptIn says that it runs only where the Policy names it: it asks for more than most
+	// clusters want.
+	OptIn bool
 	// Find returns what is wrong with the webhook of the Profile: at most one
 	// Problem, or one per resource where Problem.Resource is set. Nil where the check
 	// is about admission policies alone.
@@ -130,6 +133,10 @@ var Checks = []*Check{
 	serviceElsewhere,
 	hostPort,
 	clusterURL,
+	gkeLimits,
+	mirrorPods,
+	labelOptOut,
+	anyPodMayCall,
 	caBundleInvalid,
 	caBundleMissing,
 	caBundleExpiring,

@@ -139,7 +139,7 @@ var kindNames = map[reflect.Kind]string{
 }
 
 func (p Policy) validate() error {
-	return errors.Join(slices.Concat(p.classErrors(), p.globErrors(), p.numberErrors(), p.budgetErrors(), p.acknowledgementErrors())...)
+	return errors.Join(slices.Concat(p.classErrors(), p.globErrors(), p.numberErrors(), p.checkErrors(), p.budgetErrors(), p.acknowledgementErrors())...)
 }
 
 func (p Policy) classErrors() []error {
@@ -194,6 +194,22 @@ func (p Policy) numberErrors() []error {
 	for _, name := range slices.Sorted(maps.Keys(p.LatencyThresholds)) {
 		if seconds := p.LatencyThresholds[name]; !slices.Contains(bucketEdges, seconds) {
 			out = append(out, fmt.Errorf("latencyThresholds of %s: %g: must be one of 0.1, 0.5, 1, 2.5, 10, the edges that the API server's histogram has", name, seconds))
+		}
+	}
+	return out
+}
+
+func (p Policy) checkErrors() []error {
+	var optIn []string
+	for _, c := range Checks {
+		if c.OptIn {
+			optIn = append(optIn, c.Name)
+		}
+	}
+	var out []error
+	for _, name := range p.Checks {
+		if !slices.Contains(optIn, name) {
+			out = append(out, fmt.Errorf("checks: %q: must be one of %s", name, strings.Join(optIn, ", ")))
 		}
 	}
 	return out

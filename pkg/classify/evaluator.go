@@ -100,7 +100,7 @@ func (e *Evaluator) findProblems(w *work, r *Report) {
 	for i := range r.Profiles {
 		p := &r.Profiles[i]
 		for _, check := range Checks {
-			if check.Find != nil {
+			if check.Find != nil && e.policy.runs(check) {
 				r.Findings = appendFindings(r.Findings, check, &p.Registration, check.Find(p))
 			}
 		}

@@ -344,6 +344,7 @@ var longLists = map[string]func(p *Policy, n int){
 			p.LatencyThresholds[name] = 1
 		}
 	},
+	"checks": func(p *Policy, n int) { p.Checks = append(p.Checks, slices.Repeat([]string{"label-opt-out"}, n)...) },
 	"budgets": func(p *Policy, n int) {
 		for i := range n {
 			p.Budgets = append(p.Budgets, Budget{Resource: inventory.Resource{Group: team(i), Name: "widgets"}, Seconds: 10})

@@ -27,7 +27,7 @@ func TestNetworkPolicyEvidence(t *testing.T) {
 		"calls fail open":      {observed(inventory.Behavior{Calls: 4, FailedOpen: 4}), true, 0, Warning, "of its 4 calls that were observed 4 failed"},
 		"calls succeed":        {observed(inventory.Behavior{Calls: 4}), false, 0, Info, "of its 4 calls that were observed none failed"},
 		"conditions fail":      {observed(inventory.Behavior{Calls: 4, Failures: map[string]float64{inventory.FailureMatchCondition: 3}}), false, 0, Info, "none failed"},
-		"a plugin's policies":  {nil, true, 0, Info, plugin + " may do so, and are not read"},
+		"a plugin's policies":  {nil, true, 0, Info, plugin + " may do so, and is not read"},
 		"a single node":        {nil, false, 1, 0, ""},
 		"a plugin, calls fine": {observed(inventory.Behavior{Calls: 4}), true, 0, Info, "none failed"},
 	} {

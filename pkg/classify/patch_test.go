@@ -194,4 +194,4 @@ func apply(t *testing.T, file string, c change) string {
 var probed = regexp.MustCompile(`^# probe: (\S+) `)
 
 // settings are the comments by which a fixture says what no manifest does.
-var settings = regexp.MustCompile(`^# (server|routing|policy|probe|called-last-week): `)
+var settings = regexp.MustCompile(`^# (as|server|routing|policy|probe|called-last-week): `)

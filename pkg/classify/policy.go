@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -30,8 +31,18 @@ type Policy struct {
 	CAExpiryDays               int                `json:"caExpiryDays,omitempty"`
 	InjectionGraceSeconds      int                `json:"injectionGraceSeconds,omitempty"`
 
+	Checks           []string          `json:"checks,omitempty"`
 	Budgets          []Budget          `json:"budgets,omitempty"`
 	Acknowledgements []Acknowledgement `json:"acknowledgements,omitempty"`
+}
+
+// runs reports whether the Policy has the check run.
+func (p *Policy) runs(c *Check) bool { return !c.OptIn || slices.Contains(p.Checks, c.Name) }
+
+// WithChecks adds opt-in checks to run. It returns an error for a name that is none.
+func (p Policy) WithChecks(names []string) (Policy, error) {
+	p.Checks = slices.Concat(p.Checks, names)
+	return p, errors.Join(p.checkErrors()...)
 }
 
 // Budget is what the webhooks of one resource may cost together.

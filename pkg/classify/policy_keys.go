@@ -25,6 +25,7 @@ var PolicyKeys = []PolicyKey{
 	{"leaseTimeoutSeconds", "Longest timeout in seconds, with failurePolicy Ignore, that leaders tolerate: they renew their leases within 10 s ([control-plane-path](README.md#control-plane-path))."},
 	{"caExpiryDays", "Days before its end from which an expiring certificate is reported ([ca-bundle-expiring](README.md#ca-bundle-expiring), [serving-certificate](README.md#serving-certificate))."},
 	{"injectionGraceSeconds", "Seconds that a CA injector may take to fill in a CA bundle ([ca-bundle-missing](README.md#ca-bundle-missing))."},
+	{"checks", "Opt-in checks to run, by name: they are off by default."},
 	{"budgets", "Bounds on what the webhooks of one resource may cost together ([budget-exceeded](README.md#budget-exceeded))."},
 	{"budgets[].resource", "Resource that the budget is for. Required."},
 	{"budgets[].seconds", "Longest worst case of a request, in seconds: all timeouts in the order of the calls. 0 is no bound."},
@@ -103,6 +104,12 @@ controlPlane:
   - daemonsets.apps
   - leases.coordination.k8s.io
 auditorNamespaces: [monitoring]
+`,
+	},
+	{
+		"Opt-in checks",
+		"Which users may take their requests out of a policy, and which webhooks any Pod may call.",
+		`checks: [label-opt-out, any-pod-may-call]
 `,
 	},
 	{

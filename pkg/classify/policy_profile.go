@@ -81,7 +81,7 @@ func (e *Evaluator) findOfPolicies(w *work, r *Report) {
 			if !w.step() {
 				return
 			}
-			if check.FindPolicy != nil {
+			if check.FindPolicy != nil && e.policy.runs(check) {
 				r.Findings = appendFindings(r.Findings, check, &p.Registration, check.FindPolicy(&p))
 			}
 		}

@@ -34,6 +34,7 @@ leaseTimeoutSeconds: 1
 caExpiryDays: 60
 auditorNamespaces: [watch]
 injectionGraceSeconds: 60
+checks: [label-opt-out]
 budgets:
 - {resource: pods, seconds: 20, webhooks: 3}
 acknowledgements:
@@ -55,6 +56,7 @@ func TestParsePolicy(t *testing.T) {
 	want.LongTimeoutSeconds, want.ControlPlaneTimeoutSeconds, want.LeaseTimeoutSeconds = 20, 10, 1
 	want.AuditorNamespaces = []string{"watch"}
 	want.CAExpiryDays, want.InjectionGraceSeconds = 60, 60
+	want.Checks = []string{"label-opt-out"}
 	want.Budgets = []Budget{{inventory.Resource{Name: "pods"}, 20, 3}}
 	want.Acknowledgements = []Acknowledgement{{"long-timeout", "scan*", "scan.example.com", "the scanner takes its time", Date{time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)}}}
 	expect.Equal(t, want, got, cmpopts.EquateEmpty())
@@ -95,7 +97,8 @@ func TestParsePolicyDefaults(t *testing.T) {
 
 func TestParsePolicyErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"clases: {}":                                        `unknown key "clases": must be one of acknowledgements, auditorNamespaces, budgets`,
+		"checks: [dead-rule]":                               `checks: "dead-rule": must be one of label-opt-out, any-pod-may-call`,
+		"clases: {}":                                        `unknown key "clases": must be one of acknowledgements, auditorNamespaces, budgets, caExpiryDays, checks`,
 		"budgets: [{resource: pods, second: 3}]":            `unknown key "second" in budgets[0]: must be one of resource, seconds, webhooks`,
 		"acknowledgements: [{cheque: x, reason: y}]":        `unknown key "cheque" in acknowledgements[0]: must be one of check, configuration, name, reason, until`,
 		"classes: {odd: [pods]}":                            `unknown class "odd": must be one of critical, vital, virtual, sensitive`,
@@ -107,7 +110,7 @@ func TestParsePolicyErrors(t *testing.T) {
 		"latencyThresholds: {a.example.com: 2}":             "must be one of 0.1, 0.5, 1, 2.5, 10",
 		"budgets: [{resource: pods}]":                       "budgets[0]: must have a resource, and seconds, webhooks or both",
 		"acknowledgements: [{check: long-timeout}]":         "acknowledgements[0]: reason is missing",
-		"acknowledgements: [{check: long, reason: x}]":      `no check is named "long": must be one of approval-invalid`,
+		"acknowledgements: [{check: long, reason: x}]":      `no check is named "long": must be one of any-pod-may-call, approval-invalid`,
 		"acknowledgements: [{until: tomorrow, reason: x}]":  `reading day "tomorrow": must be YYYY-MM-DD`,
 		"acknowledgements: [{name: \"[\", reason: x}]":      `acknowledgements[0]: glob "["`,
 		"coreGroups: [a]\ncoreGroups: [b]":                  "already set",

@@ -133,6 +133,17 @@ func (s *Snapshot) Isolating(w *Workload, port int32) []*NetworkPolicy {
 	return policies
 }
 
+// ClosedToPods reports whether NetworkPolicies select the Pods of the workload, and none
+// of them opens the port to Pods.
+func (s *Snapshot) ClosedToPods(w *Workload, port int32) bool {
+	p := s.place()
+	p.isolation.Do(func() { p.isolating = s.findIsolating() })
+	policies := p.isolating[w.id()]
+	return len(policies) > 0 && !slices.ContainsFunc(policies, func(n *NetworkPolicy) bool {
+		return n.OpenToPods.Has(port, w.Ports) || n.Open.Has(port, w.Ports) && !n.OpenToBlocks.Has(port, w.Ports)
+	})
+}
+
 // OpenToBlocksAlone returns a NetworkPolicy that opens the port of the workload to
 // ipBlocks, where no other opens it to all; nil for none.
 func (s *Snapshot) OpenToBlocksAlone(w *Workload, port int32) *NetworkPolicy {

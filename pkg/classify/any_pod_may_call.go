@@ -1,0 +1,30 @@
+package classify
+
+import (
+	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var anyPodMayCall = &Check{
+	Name:     "any-pod-may-call",
+	Summary:  "No NetworkPolicy closes the port of a webhook to other Pods: each of them may send it reviews.",
+	Severity: Info,
+	OptIn:    true,
+	Find: func(p *Profile) []Problem {
+		if p.Platform || p.Webhook.Backend.Kind != inventory.BackendService {
+			return nil
+		}
+		for _, w := range BehindWebhook(p) {
+			port := p.Snapshot.TargetPort(p.State.Service, &w)
+			if port == 0 || w.HostNetwork || p.Snapshot.ClosedToPods(&w, port) {
+				continue
+			}
+			return []Problem{{
+				Message: fmt.Sprintf("calls %s, and any Pod of the cluster may call port %d of %s too: API servers send no credentials by default, so the backend cannot tell the callers apart", BackendName(p), port, &w),
+				Fix:     fmt.Sprintf("close port %d to Pods by a NetworkPolicy with an ipBlock for each control plane node%s", port, byOwner(p)),
+			}}
+		}
+		return nil
+	},
+}

@@ -1,0 +1,38 @@
+package classify
+
+import (
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var mirrorPods = &Check{
+	Name:     "mirror-pods",
+	Summary:  "A mutating webhook is called for mirror Pods: where it changes one, the kubelet's request is refused.",
+	Severity: Info,
+	Find: func(p *Profile) []Problem {
+		if p.Type != inventory.Mutating || p.Platform || slices.ContainsFunc(p.MatchConditions, readsMirror) || !slices.ContainsFunc(p.ControlPlane, isStaticPod) {
+			return nil
+		}
+		return []Problem{{
+			Message: "is called for mirror Pods, by which kubelets show static Pods: if it changes one, the API server refuses it and the static Pod is invisible",
+			Fix:     patch(p, excludeRequests(p, `request.resource.resource == "pods" && object != null && "`+corev1.MirrorPodAnnotationKey+`" in object.metadata.?annotations.orValue({})`)),
+		}}
+	},
+}
+
+// isStaticPod reports whether the match is one of Pods in kube-system, where static Pods
+// are.
+func isStaticPod(m ControlPlaneMatch) bool {
+	return m.Resource == inventory.Resource{Name: "pods"} && m.Namespace == "kube-system"
+}
+
+// readsMirror reports whether a condition may leave mirror Pods out: by their annotation,
+// or by the kubelet that creates them.
+func readsMirror(c admissionv1.MatchCondition) bool {
+	return strings.Contains(c.Expression, "config.mirror") || strings.Contains(c.Expression, "system:")
+}
