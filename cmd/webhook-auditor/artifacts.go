@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +61,7 @@ func policyArtifact(name, summary, file string, write func(classify.Policy) ([]b
 		in := &input{}
 		flags.StringVar(&in.config, "config", "", "Policy file: classes, platform webhooks, run level 0 namespaces")
 		return func(w io.Writer) error {
-			policy, err := in.policy(context.Background(), io.Discard)
+			policy, err := in.policy()
 			if err != nil {
 				return err
 			}

@@ -56,8 +56,8 @@ const auditExamples = `  # Report on the cluster of the current kubeconfig conte
   # Report on several clusters, a line for each finding and for each cluster
   webhook-auditor audit --context staging,production -o table
 
-  # Report on all clusters of the kubeconfig, for a browser
-  webhook-auditor audit --all-contexts -o html > clusters.html
+  # Report on all clusters of the kubeconfig
+  webhook-auditor audit --all-contexts -o table
 
   # Report on manifests before they are applied
   helm template policy | webhook-auditor audit -
@@ -92,7 +92,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("report")
 	enumFlag(flags, &a.output, enum{"output", "o", "output format", formats()})
-	flags.BoolVar(&a.details, "details", false, "with -o table or wide, print the full text of the findings, with their fixes, below the table")
+	flags.BoolVar(&a.details, "details", false, "with -o table, print the full text of the findings, with their fixes, below the table")
 	enumFlag(flags, &a.failOn, enum{"fail-on", "", "exit with code 3 on findings of this severity or higher", []string{"critical", "warning", "info", "never"}})
 	flags.StringVar(&a.baseline, "baseline", "", "file written by audit -o json: show only findings added or resolved since this report; the exit code counts added ones")
 	a.namespace.register(flags, "report on")
@@ -103,8 +103,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	a.probe.register(groups.FlagSet("probe"))
 	a.observe.registerSources(groups.FlagSet("observation"))
 	addFlags(c, &groups)
-	completeFlag(c, "namespace", candidates(a.access.namespaces).complete)
-	c.ValidArgsFunction = a.completeArguments
+	c.ValidArgsFunction = completeType
 	return c
 }
 
@@ -115,7 +114,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if err := errors.Join(err, a.check(paths)); err != nil {
 		return err
 	}
-	policy, err := a.input.policy(ctx, s.err)
+	policy, err := a.input.policy()
 	if err != nil {
 		return err
 	}
@@ -174,8 +173,8 @@ func (a *audit) check(paths []string) error {
 
 // checkDetails refuses --details where there is no table.
 func (a *audit) checkDetails() error {
-	if a.details && a.output != "table" && a.output != "wide" {
-		return usageError{fmt.Errorf("--details: must be given with -o table or -o wide, not with -o %s", a.output)}
+	if a.details && a.output != "table" {
+		return usageError{fmt.Errorf("--details: must be given with -o table, not with -o %s", a.output)}
 	}
 	return nil
 }
@@ -315,8 +314,8 @@ func (in *input) checksFlag(flags *pflag.FlagSet) {
 }
 
 // policy reads --config; without it, it is the default Policy.
-func (in *input) policy(ctx context.Context, notices io.Writer) (classify.Policy, error) {
-	text, err := in.policyText(ctx, notices)
+func (in *input) policy() (classify.Policy, error) {
+	text, err := in.policyText()
 	if err != nil {
 		return classify.Policy{}, err
 	}
@@ -324,15 +323,19 @@ func (in *input) policy(ctx context.Context, notices io.Writer) (classify.Policy
 }
 
 // policyText is the content of --config, empty without it.
-func (in *input) policyText(ctx context.Context, notices io.Writer) ([]byte, error) {
+func (in *input) policyText() ([]byte, error) {
 	if in.config == "" {
 		return nil, nil
 	}
-	text, err := readPolicyFile(ctx, in.config, notices)
-	switch {
-	case ctx.Err() != nil:
-		return nil, err
-	case err != nil:
+	info, err := os.Stat(in.config)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: must be a regular file", in.config)
+	}
+	if err != nil {
+		return nil, usageError{fmt.Errorf("reading the policy: %w", err)}
+	}
+	text, err := os.ReadFile(in.config)
+	if err != nil {
 		return nil, usageError{fmt.Errorf("reading the policy: %w", err)}
 	}
 	return text, nil
@@ -424,7 +427,6 @@ func writers(limit classify.Severity) map[string]func(io.Writer, report.Document
 	return map[string]func(io.Writer, report.Document) error{
 		"text":     asText(report.WriteText),
 		"table":    report.WriteTable,
-		"wide":     report.WriteWideTable,
 		"json":     report.WriteJSON[report.Document],
 		"markdown": report.WriteMarkdown,
 		"sarif":    func(w io.Writer, d report.Document) error { return report.WriteSARIF(w, d, version.Version) },
@@ -433,7 +435,7 @@ func writers(limit classify.Severity) map[string]func(io.Writer, report.Document
 }
 
 func formats() []string {
-	return []string{"text", "table", "wide", "json", "markdown", "sarif", "junit", htmlFormat}
+	return []string{"text", "table", "json", "markdown", "sarif", "junit", htmlFormat}
 }
 
 func parseFailOn(s string) (classify.Severity, error) {

@@ -129,14 +129,14 @@ func TestDetails(t *testing.T) {
 		if text == "" {
 			t.Fatalf("%s: no text", name)
 		}
-		for _, form := range []string{"table", "wide"} {
+		for _, form := range []string{"table"} {
 			if got, want := run("-o", form, "--details"), run("-o", form)+"\n"+text; got != want {
 				t.Errorf("%s: -o %s --details:\n%s\nwant\n%s", name, form, got, want)
 			}
 		}
 	}
 	r := execute(t, "", "audit", "testdata/webhooks.yaml", "-o", "json", "--details")
-	if r.code != exitUsage || !strings.Contains(r.err, "--details: must be given with -o table or -o wide") {
+	if r.code != exitUsage || !strings.Contains(r.err, "--details: must be given with -o table, not") {
 		t.Errorf("exit code %d, %s", r.code, r.err)
 	}
 }

@@ -124,10 +124,10 @@ func TestAuditLogFlags(t *testing.T) {
 	log := auditLogFile(t)
 	for want, args := range map[string][]string{
 		"--audit-log: must not read standard input":               {"audit", "-", "--audit-log", "-"},
-		"--audit-log: must be given without --watch":              {"top", "--audit-log", log, "--watch"},
+		"if any flags in the group [audit-log watch]":             {"top", "--audit-log", log, "--watch"},
 		"--by and --from: must be given with --audit-log":         {"top", "--by", "user"},
 		"--by: must be one of webhook, resource, user, namespace": {"top", "--audit-log", log, "--by", "node"},
-		"--observe, --prometheus-url and --audit-log":             {"audit", "--watch", "--audit-log", log},
+		"if any flags in the group [watch audit-log]":             {"audit", "--watch", "--audit-log", log},
 		"--observe, --prometheus-url or --audit-log":              {"audit", "--context", "a", "--context", "b", "--audit-log", log},
 	} {
 		if r := execute(t, "", args...); r.code != exitUsage || !strings.Contains(r.err, want) {

@@ -182,6 +182,23 @@ func noArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// exclusive are the flags of each command that are given without the others behind them.
+var exclusive = map[string][][]string{
+	"audit": {
+		{"watch", "baseline", "server-version", "probe", "observe", "prometheus-url", "audit-log"},
+		{"all-contexts", "context", "watch", "baseline", "observe", "prometheus-url", "audit-log"},
+		{"observe", "prometheus-url"},
+	},
+	"explain": {{"error", "requests", "request-id"}, {"observe", "prometheus-url"}},
+	"impact":  {{"observe", "prometheus-url"}},
+	"run":     {{"observe", "prometheus-url"}, {"web.config.file", "web.tls-cert-file", "web.self-signed"}},
+	"top": {
+		{"audit-log", "watch", "observe", "prometheus-url", "all-contexts"},
+		{"all-contexts", "context", "prometheus-url"},
+		{"observe", "prometheus-url"},
+	},
+}
+
 // addFlags gives a command its flags, which its help lists by group.
 func addFlags(c *cobra.Command, groups *cliflag.NamedFlagSets) {
 	c.Flags().SortFlags = false
@@ -189,6 +206,11 @@ func addFlags(c *cobra.Command, groups *cliflag.NamedFlagSets) {
 		c.Flags().AddFlagSet(groups.FlagSets[name])
 	}
 	completeValues(c)
+	for _, flags := range exclusive[c.Name()] {
+		for _, other := range flags[1:] {
+			c.MarkFlagsMutuallyExclusive(flags[0], other)
+		}
+	}
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n", c.UseLine())
 		if c.HasExample() {

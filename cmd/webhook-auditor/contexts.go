@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -175,13 +174,11 @@ func (w *waitingFor) remove(name string) {
 }
 
 // contextFormats are the formats of a report of several clusters.
-var contextFormats = []string{"text", "table", "wide", "json", htmlFormat}
+var contextFormats = []string{"text", "table", "json"}
 
 // checkContexts refuses what is about one cluster where several are to be read.
 func (a *audit) checkContexts(paths []string) error {
 	switch {
-	case a.access.allContexts && len(a.access.contextNames) > 0:
-		return errAllAndSome
 	case !a.access.isSeveral():
 		return nil
 	case len(paths) > 0:
@@ -194,9 +191,6 @@ func (a *audit) checkContexts(paths []string) error {
 	return nil
 }
 
-// errAllAndSome refuses both flags.
-var errAllAndSome = usageError{errors.New("--all-contexts: must be given without --context")}
-
 // contextsReport reports on several clusters.
 type contextsReport struct {
 	*audit
@@ -205,70 +199,52 @@ type contextsReport struct {
 	limit    classify.Severity
 }
 
-// clusters are those of the contexts. One that cannot be read is an error of its
+// read reports on each of the contexts. One that cannot be read is an error of its
 // Document.
-func (a *contextsReport) clusters(ctx context.Context, s streams) ([]page.Cluster, error) {
+func (a *contextsReport) read(ctx context.Context, s streams) ([]report.Document, error) {
 	names, err := a.access.several()
 	if err != nil {
 		return nil, err
 	}
-	reads := contextRead[page.Cluster]{names, contextLimit, contextSlot, func(ctx context.Context, name string, s streams) (page.Cluster, error) {
+	reads := contextRead[report.Document]{names, contextLimit, contextSlot, func(ctx context.Context, name string, s streams) (report.Document, error) {
 		one := *a.audit
 		one.access = a.access.in(name)
-		evaluated, document, err := one.evaluate(ctx, nil, a.policy, s)
-		return page.Cluster{Document: document, Report: evaluated}, err
+		_, document, err := one.evaluate(ctx, nil, a.policy, s)
+		return document, err
 	}}
-	var out []page.Cluster
+	var out []report.Document
 	for i, outcome := range reads.all(ctx, s) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case outcome.err != nil:
-			outcome.value.Document.Errors = []report.Error{{Message: outcome.err.Error()}}
+			outcome.value.Errors = []report.Error{{Message: outcome.err.Error()}}
 		}
-		outcome.value.Document = outcome.value.Document.InContext(names[i])
-		out = append(out, outcome.value)
+		out = append(out, outcome.value.InContext(names[i]))
 	}
-	return out, nil
-}
-
-// narrow narrows the clusters to what the report is about.
-func (a *contextsReport) narrow(clusters []page.Cluster, s streams) ([]report.Document, error) {
-	var documents []report.Document
-	for _, c := range clusters {
-		documents = append(documents, c.Document)
-	}
-	if err := a.selected.check(report.Merge(documents), s.err); err != nil {
+	if err := a.selected.check(report.Merge(out), s.err); err != nil {
 		return nil, err
 	}
-	for i := range documents {
-		documents[i] = a.selected.of(documents[i])
-		clusters[i].Document = documents[i]
+	for i := range out {
+		out[i] = a.selected.of(out[i])
 	}
-	return documents, nil
+	return out, nil
 }
 
 // run prints one report of all; as text, one below the other, and the table by
 // cluster at the end.
 func (a *contextsReport) run(ctx context.Context, s streams) error {
-	clusters, err := a.clusters(ctx, s)
-	if err != nil {
-		return err
-	}
-	documents, err := a.narrow(clusters, s)
+	documents, err := a.read(ctx, s)
 	if err != nil {
 		return err
 	}
 	merged := report.Merge(documents)
-	switch a.output {
-	case htmlFormat:
-		err = page.WriteFleet(s.out, clusters, pageOptions())
-	case "text":
+	if a.output == "text" {
 		err = a.printTexts(documents, s)
-	default:
+	} else {
 		err = printAs(a.audit, writers(a.limit), merged, s)
 	}
-	if err == nil && a.output != "json" && a.output != htmlFormat {
+	if err == nil && a.output != "json" {
 		err = report.WriteContexts(s.out, merged)
 	}
 	if err = errors.Join(err, writeErrors(merged.Errors, s)); err != nil {

@@ -77,7 +77,7 @@ func (d *diff) run(ctx context.Context, args []string, s streams) error {
 	if err := errors.Join(failing, oneOf("output", d.output, impactFormats), d.checkArguments(args)); err != nil {
 		return err
 	}
-	policy, err := d.input.policy(ctx, s.err)
+	policy, err := d.input.policy()
 	if err != nil {
 		return err
 	}

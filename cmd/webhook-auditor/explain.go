@@ -48,9 +48,6 @@ not serve the resource, 2 usage error.`,
   # Show the webhooks that this very object meets
   webhook-auditor explain -f pod.yaml
 
-  # Explain many requests against a must-gather
-  webhook-auditor explain --requests requests.txt --from must-gather
-
   # Explain what became of a request, by the header Audit-ID of its response
   webhook-auditor explain --audit-log audit.log --request-id 36dc0368-cf7d-4501-8574-813fbaa9df0d
 
@@ -62,6 +59,7 @@ not serve the resource, 2 usage error.`,
 	e.request = registerRequest(groups.FlagSet("request"))
 	flags := groups.FlagSet("other subjects")
 	flags.StringVar(&e.requests, "requests", "", "file with one request per line (- for stdin), as on the command line: create pods web -n shop -l app=web")
+	flags.Lookup("requests").Hidden = true // a tool of tests
 	flags.StringVar(&e.errorText, "error", "", "message of kubectl, an Event or a log about a webhook (- for stdin)")
 	flags.StringVar(&e.observe.audit.requestID, "request-id", "", "with --audit-log, auditID of the request: show what became of it, beside what is registered for it")
 	flags = groups.FlagSet("input")
@@ -73,8 +71,7 @@ not serve the resource, 2 usage error.`,
 	groups.FlagSet("cluster").BoolVar(&e.offline, "offline", false, "do not read the metadata of the object that a request changes or deletes: its labels, and whether it exists, are unknown then")
 	setValues(flags, "server-version", serverVersions())
 	addFlags(c, &groups)
-	completeFlag(c, "namespace", candidates(e.namespaces).complete)
-	c.ValidArgsFunction = e.completeArguments
+	c.ValidArgsFunction = completeOperation
 	e.isBatch = func() bool { return c.Flags().Changed("requests") }
 	e.isError = func() bool { return c.Flags().Changed("error") }
 	return c

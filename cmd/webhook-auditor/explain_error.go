@@ -33,7 +33,7 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	if err != nil {
 		return err
 	}
-	policy, err := e.input.policy(ctx, s.err)
+	policy, err := e.input.policy()
 	if err != nil {
 		return err
 	}

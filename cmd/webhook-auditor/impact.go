@@ -90,62 +90,8 @@ be read or has no such object, 2 usage error, 3 findings appear at or above
 	i.observe.registerSources(groups.FlagSet("observation"))
 	i.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
-	i.complete(c)
+	c.ValidArgsFunction = completeType
 	return c
-}
-
-// complete completes the names of what the cluster or the files have.
-func (i *impactFlags) complete(c *cobra.Command) {
-	c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return candidates(func(ctx context.Context) []string {
-			if t, _, isTarget := strings.Cut(typed, "/"); isTarget {
-				if of, ok := arguments.ResourceType(t); ok && of.IsPolicy() {
-					return targetsOf(t, i.registered(ctx, of))
-				}
-			}
-			return slices.DeleteFunc(namesOf(i.registered(ctx)), func(name string) bool {
-				return strings.Contains(name, "/") != strings.Contains(typed, "/")
-			})
-		}).complete(c, args, typed)
-	}
-	completeFlag(c, "delete", candidates(func(ctx context.Context) []string {
-		return slices.DeleteFunc(namesOf(i.registered(ctx, inventory.Mutating, inventory.Validating)), func(name string) bool { return strings.Contains(name, "/") })
-	}).complete)
-	completeFlag(c, "down", candidates(func(ctx context.Context) []string {
-		var out []string
-		for _, w := range i.registered(ctx, inventory.Mutating, inventory.Validating) {
-			if w.Backend.Service.Name != "" {
-				out = append(out, w.Backend.Service.String())
-			}
-		}
-		return out
-	}).complete)
-	completeFlag(c, "namespace", candidates(i.access.namespaces).complete)
-	completeFlag(c, "down-node", candidates(func(ctx context.Context) []string { return i.access.names(ctx, nodesResource) }).complete)
-}
-
-// targetsOf are the objects as TYPE/NAME.
-func targetsOf(resource string, objects []*inventory.Webhook) []string {
-	var out []string
-	for _, o := range objects {
-		out = append(out, resource+"/"+o.Configuration)
-	}
-	return out
-}
-
-// registered are the webhooks or policies of the types, the webhooks of all without one.
-func (i *impactFlags) registered(ctx context.Context, types ...inventory.Type) []*inventory.Webhook {
-	if len(types) == 0 {
-		types = []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion}
-	}
-	var out []*inventory.Webhook
-	for _, t := range types {
-		out = append(out, registered(ctx, registry{i.access, i.input, i.from}, t)...)
-	}
-	return out
 }
 
 var impactFormats = []string{"text", "json", "markdown"}
@@ -165,7 +111,7 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 	if err := errors.Join(err, failing, i.checkArguments(args), oneOf("output", i.output, impactFormats), i.observe.check(i.from)); err != nil {
 		return err
 	}
-	policy, err := i.input.policy(ctx, s.err)
+	policy, err := i.input.policy()
 	if err != nil {
 		return err
 	}
@@ -260,12 +206,25 @@ func (i *impactFlags) existing(ctx context.Context, nodes []string) ([]string, e
 		_, err := client.Resource(nodesResource).Get(ctx, node, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil, impact.UnknownError{What: "node", Name: node, Known: i.access.names(ctx, nodesResource)}
+			return nil, impact.UnknownError{What: "node", Name: node, Known: nodeNames(ctx, client)}
 		case err != nil:
 			return nil, fmt.Errorf("reading node %s: %w", node, err)
 		}
 	}
 	return nodes, nil
+}
+
+// nodeNames are the names of some nodes, to suggest one; none where they cannot be listed.
+func nodeNames(ctx context.Context, client metadata.Interface) []string {
+	list, err := client.Resource(nodesResource).List(ctx, metav1.ListOptions{Limit: 500})
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, o := range list.Items {
+		out = append(out, o.Name)
+	}
+	return out
 }
 
 // joined makes TYPE NAME, as kubectl takes it, TYPE/NAME.

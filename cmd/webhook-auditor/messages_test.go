@@ -50,7 +50,7 @@ func hostileInput(t *testing.T) string {
 // a user was made to paste.
 var hostileCommands = map[string][]string{
 	"audit": {
-		"FILE", "FILE -o table", "FILE -o wide", "FILE -o json", "FILE -o sarif", "FILE -o junit", "FILE -o markdown",
+		"FILE", "FILE -o table", "FILE -o json", "FILE -o sarif", "FILE -o junit", "FILE -o markdown",
 		"FILE -n policy", "FILE -n NAME", "validatingwebhookconfiguration/policy FILE", "validatingwebhookconfiguration/NAME FILE",
 		"FILE --server-version NAME", "NAME", "FILE -o NAME", "FILE --config NAME",
 	},

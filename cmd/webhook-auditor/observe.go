@@ -69,8 +69,6 @@ func (o *observeFlags) check(paths []string) error {
 		return err
 	}
 	switch {
-	case o.source == "apiserver" && o.prometheus.URL != "":
-		return usageError{errors.New("--observe=apiserver: must be given without --prometheus-url: both are sources of the same")}
 	case o.source == "apiserver" && len(paths) > 0:
 		return usageError{errors.New("--observe=apiserver: must be given without files: they have no API server to scrape")}
 	case o.prometheus.URL != "":

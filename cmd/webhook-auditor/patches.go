@@ -38,7 +38,7 @@ configurations for "kubectl apply", of a cluster or of files.`,
 
 // patches prints the patches of a cluster or of files.
 func (a *audit) patches(ctx context.Context, paths []string, s streams) error {
-	policy, err := a.input.policy(ctx, s.err)
+	policy, err := a.input.policy()
 	if err != nil {
 		return err
 	}

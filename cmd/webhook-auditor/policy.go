@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
-	"os"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -37,19 +35,12 @@ func (c *policyChanges) changed(now policyReading) bool {
 }
 
 // reread reads the Policy file again.
-func (in *input) reread(ctx context.Context) (policyReading, error) {
-	text, err := in.policyText(ctx, io.Discard)
+func (in *input) reread() (policyReading, error) {
+	text, err := in.policyText()
 	if err != nil {
 		return policyReading{problem: err.Error()}, err
 	}
 	return policyReading{text: string(text)}, nil
-}
-
-// rereadable reports whether --config can be read more than once: a pipe
-// cannot.
-func (in *input) rereadable() bool {
-	info, err := os.Stat(in.config)
-	return err == nil && info.Mode().IsRegular()
 }
 
 // followPolicy reads the Policy at each tick and gives apply each change of it,
@@ -63,7 +54,7 @@ func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time
 			return ctx.Err()
 		case <-tick:
 		}
-		now, err := in.reread(ctx)
+		now, err := in.reread()
 		switch {
 		case !changes.changed(now):
 		case err != nil:

@@ -35,9 +35,6 @@ func follow(t *testing.T, file, content string) followed {
 	f := followed{newTestDaemon(&log), file, &log, make(chan time.Time)}
 	in := &input{config: file}
 	f.write(t, content)
-	if !in.rereadable() {
-		t.Fatalf("%s is not read again", file)
-	}
 	f.publish(t.Context(), admission.New(dead(time.Now())))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -154,11 +151,11 @@ func TestHalfWrittenPolicyIsNoChange(t *testing.T) {
 	}
 }
 
-// TestPipeIsReadOnce: what can be read once only is not followed.
-func TestPipeIsReadOnce(t *testing.T) {
-	for _, config := range []string{"", os.DevNull, t.TempDir()} {
-		if (&input{config: config}).rereadable() {
-			t.Errorf("%q is read again", config)
+// TestPolicyIsAFile: what may never end, or can be read once only, is no Policy.
+func TestPolicyIsAFile(t *testing.T) {
+	for _, config := range []string{os.DevNull, t.TempDir(), pipe(t)} {
+		if _, err := (&input{config: config}).policy(); err == nil || !strings.Contains(err.Error(), "must be a regular file") {
+			t.Errorf("%q: %v", config, err)
 		}
 	}
 }

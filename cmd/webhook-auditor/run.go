@@ -76,6 +76,7 @@ func runCommand(s streams) *cobra.Command {
 	setValues(flags, "log.level", promslog.LevelFlagOptions)
 	setValues(flags, "log.format", promslog.FormatFlagOptions)
 	addFlags(c, &groups)
+	c.MarkFlagsRequiredTogether("web.tls-cert-file", "web.tls-private-key-file")
 	return c
 }
 
@@ -118,7 +119,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	text, err := o.input.policyText(ctx, s.err)
+	text, err := o.input.policyText()
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	group.Go(func() error {
 		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, NamespaceLabels: d.namespaceLabels, OnStartupErrors: d.waiting}, publish)
 	})
-	if o.input.rereadable() {
+	if o.input.config != "" {
 		changed := func(policy classify.Policy, err error) { d.policyChanged(ctx, policy, err) }
 		group.Go(func() error { return o.input.followPolicy(ctx, text, time.Tick(policyInterval), changed) })
 	}

@@ -75,7 +75,6 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 	t.access = registerCluster(groups.FlagSet("cluster"))
 	t.access.takeSeveral(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
-	completeFlag(c, "namespace", candidates(t.access.namespaces).complete)
 	return c
 }
 
@@ -119,10 +118,7 @@ func repeat(ctx context.Context, interval time.Duration, show func() error) erro
 
 // checkContexts refuses one Prometheus for several clusters.
 func (t *top) checkContexts() error {
-	switch {
-	case t.access.allContexts && len(t.access.contextNames) > 0:
-		return errAllAndSome
-	case t.access.isSeveral() && t.observe.prometheus.URL != "":
+	if t.access.isSeveral() && t.observe.prometheus.URL != "" {
 		return usageError{errors.New("--prometheus-url: must be given with one --context: its series are taken for those of that cluster")}
 	}
 	return nil
@@ -136,7 +132,7 @@ type topOf struct {
 
 // show prints one table.
 func (t *top) show(ctx context.Context, s streams) error {
-	policy, err := t.input.policy(ctx, s.err)
+	policy, err := t.input.policy()
 	if err != nil {
 		return err
 	}

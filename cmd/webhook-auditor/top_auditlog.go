@@ -19,8 +19,6 @@ func (t *top) checkAuditLog() error {
 	switch {
 	case logged && t.access.isSeveral():
 		return usageError{errors.New("--audit-log: must be given with one --context: a log is of one cluster")}
-	case logged && (t.watch || t.observe.enabled()):
-		return usageError{errors.New("--audit-log: must be given without --watch, --observe and --prometheus-url: top shows one source")}
 	case !logged && (t.by != report.AuditDimensions[0] || len(t.from) > 0):
 		return usageError{errors.New("--by and --from: must be given with --audit-log: no metric has users or namespaces, and files no metrics")}
 	}

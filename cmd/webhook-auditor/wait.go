@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -16,16 +15,11 @@ import (
 const (
 	// noticeAfter is when a command prints what it waits for.
 	noticeAfter = 2 * time.Second
-	// pipeLimit is how long a named pipe may take to give the Policy: the user who
-	// makes one writes to it at once.
-	pipeLimit = 30 * time.Second
 	// credentialsLimit is how long a credential plugin may take: it may have the
 	// user log in with a browser.
 	credentialsLimit = 3 * time.Minute
 	// interruptGrace is how long an interrupted command may take to clean up.
 	interruptGrace = 300 * time.Millisecond
-	// maxPolicy is more than any Policy takes.
-	maxPolicy = 4 << 20
 )
 
 // waiting is a wait for something outside of the program.
@@ -65,24 +59,6 @@ func await[T any](ctx context.Context, w waiting, do func() (T, error)) (T, erro
 			return none, fmt.Errorf("%s: timed out after %s: %s", w.what, w.limit, w.cure)
 		}
 	}
-}
-
-// readPolicyFile reads the file of --config, which may be a pipe, a device or
-// any other thing that never ends.
-func readPolicyFile(ctx context.Context, name string, notices io.Writer) ([]byte, error) {
-	w := waiting{what: "--config " + name, cure: "must be a file, or a pipe that something writes to", limit: pipeLimit, notices: notices}
-	return await(ctx, w, func() ([]byte, error) {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		text, err := io.ReadAll(io.LimitReader(f, maxPolicy+1))
-		if err == nil && len(text) > maxPolicy {
-			err = fmt.Errorf("%s: larger than %d MiB: must be a Policy", name, maxPolicy>>20)
-		}
-		return text, err
-	})
 }
 
 // errNoCall ends the call that is made for the credentials alone.

@@ -33,10 +33,8 @@ func (a *audit) checkWatch(paths []string) error {
 		return nil
 	case len(paths) > 0:
 		return usageError{errors.New("--watch: must be given without a PATH: files are read once")}
-	case a.baseline != "" || a.input.server != "" || a.probe.mode != "off" || a.observe.given():
-		return usageError{errors.New("--watch: must be given without --baseline, --server-version, --probe, --observe, --prometheus-url and --audit-log")}
 	}
-	return oneOf("output", a.output, []string{"text", "table", "wide", "json", "markdown"})
+	return oneOf("output", a.output, []string{"text", "table", "json", "markdown"})
 }
 
 // run prints until the context ends; the exit code is that of the last report.

@@ -66,10 +66,6 @@ func (f *webFlags) check() error {
 	switch {
 	case f.maxSeries < 1:
 		return usageError{fmt.Errorf("--web.max-series: must be at least 1, not %d", f.maxSeries)}
-	case (f.certFile == "") != (f.key == ""):
-		return usageError{errors.New("--web.tls-cert-file: must be given together with --web.tls-private-key-file")}
-	case f.ownTLS() && f.config != "":
-		return usageError{errors.New("--web.config.file: must be given without --web.tls-cert-file and --web.self-signed")}
 	case f.ownTLS() || f.config != "" || f.plain:
 		return nil
 	}

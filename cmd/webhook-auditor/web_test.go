@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -27,17 +28,19 @@ func TestWebFlags(t *testing.T) {
 		"--web.allow-http --web.max-series=0":                                           "--web.max-series: must be at least 1, not 0",
 		"--web.self-signed":                                                             "",
 		"--web.config.file=web.yaml":                                                    "",
-		"--web.self-signed --web.config.file=web.yaml":                                  "--web.self-signed",
-		"--web.tls-cert-file=c":                                                         "must be given together",
+		"--web.self-signed --web.config.file=web.yaml":                                  "none of the others can be",
+		"--web.tls-cert-file=c":                                                         "must all be set",
 		"--web.tls-cert-file=c --web.tls-private-key-file=k":                            "",
 		"--web.tls-cert-file=c --web.tls-private-key-file=k --web.self-signed":          "",
-		"--web.tls-cert-file=c --web.tls-private-key-file=k --web.config.file=web.yaml": "--web.config.file",
+		"--web.tls-cert-file=c --web.tls-private-key-file=k --web.config.file=web.yaml": "none of the others can be",
 	} {
 		var f webFlags
 		flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 		f.register(flags)
 		must.Succeed(t, flags.Parse(strings.Fields(line)))
-		err := f.check()
+		c := runCommand(streams{})
+		must.Succeed(t, c.ParseFlags(strings.Fields(line)))
+		err := errors.Join(c.ValidateFlagGroups(), f.check())
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", line, err, want)
 		}

@@ -41,11 +41,9 @@ func TestPlugin(t *testing.T) {
 		}
 	}
 	for typed, want := range map[string]string{
-		"audit validatingwebhookconfiguration/plu": configuration,
-		"impact plugi":                     "plugin",
-		"impact --down " + b.Namespace[:3]: b.Namespace + "/",
-		"explain create configm":           "configmaps",
-		"explain create pods -n plug":      b.Namespace,
+		"audit validatingwebhook": "validatingwebhookconfiguration/",
+		"explain cr":              "create",
+		"audit --fail-on cr":      "critical",
 	} {
 		output, _ := kubectl(slices.Concat([]string{"__complete", "webhook-auditor"}, strings.Fields(typed))...)
 		if !strings.Contains(output, want) {

@@ -69,7 +69,6 @@ type document struct {
 	Version        string
 	Project        string
 
-	Fleet     *fleetPage
 	Overview  *overview
 	Webhooks  *table
 	Cards     []*webhookPage
