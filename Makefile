@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/helm e2e/prom/alertmanager e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-alerts e2e-others test-faults e2e-fleet e2e-matrix contributing bench-programs bench bench-tables bench-check demo screenshots lint generate image release clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-alerts e2e-others test-faults e2e-fleet e2e-matrix node-programs cluster e2e-node contributing bench-programs bench bench-tables bench-check demo screenshots lint generate image release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -74,6 +74,19 @@ e2e-fleet: servers ## 100 clusters in Thanos, built the first time in ten minute
 
 e2e-matrix: build ## the auditor in real releases of Kubernetes, or in RELEASES="1.31 1.36"; builds each once, see e2e/README.md
 	cd e2e && $(GO) vet -tags matrix ./suites/alerts && nice $(GO) run ./matrix --write ../manifests/OPERATIONS.md $(RELEASES)
+
+node-programs: ## kubelet, kube-proxy, kube-scheduler and CoreDNS from source, in e2e/bin; the first time only
+	e2e/node/build.sh
+
+# Root is for namespaces, mounts and control groups; nothing of it touches the machine's network.
+cluster: build node-programs ## real nodes until Ctrl-C, as root: NODES=3 PROXY_MODE=nftables APISERVER_FLAGS= EMULATED_VERSION=1.36
+	@cd e2e && $(GO) build -o ../bin/cluster ./node
+	@case $$(ps -o stat= -p $$$$ 2>/dev/null) in *+*) set -m ;; esac; cd e2e && ../bin/cluster
+
+e2e-node: build image node-programs ## the image and the manifests as shipped, in a cluster of real nodes; as root
+	cd e2e && $(GO) vet -tags node ./internal/nodes ./suites/node && \
+		$(GO) test -count=1 -v -p 1 -tags node -timeout 40m ./internal/nodes ./suites/node && \
+		PROXY_MODE=nftables $(GO) test -count=1 -v -tags node -timeout 20m -run 'TestNothingLeaves|TestOutages/.*(scaled|targetPort)' ./suites/node
 
 contributing: ## follows CONTRIBUTING.md as printed, in copies of the repository
 	cd e2e && nice $(GO) test -count=1 -tags contributing -timeout 60m ./suites/contributing

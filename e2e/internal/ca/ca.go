@@ -52,7 +52,13 @@ func New(name string) (*Authority, error) {
 // Serving signs a certificate for servers reached under the given names and
 // addresses.
 func (a *Authority) Serving(hosts ...string) (Pair, error) {
+	return a.ServingUntil(time.Now().Add(validity), hosts...)
+}
+
+// ServingUntil signs one that ends at a given time, which may have passed.
+func (a *Authority) ServingUntil(end time.Time, hosts ...string) (Pair, error) {
 	template := template(pkix.Name{CommonName: "server"})
+	template.NotBefore, template.NotAfter = end.Add(-validity-time.Hour), end
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {

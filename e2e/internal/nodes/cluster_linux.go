@@ -1,0 +1,280 @@
+package nodes
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/apply"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
+)
+
+// patience bounds how long a cluster may take to come up.
+const patience = 4 * time.Minute
+
+// Options say what a cluster is made of.
+type Options struct {
+	Binaries       string   // folder of the programs, as e2e/node/build.sh fills it
+	Folder         string   // for all that the cluster writes
+	Nodes          int      // the first has the control plane
+	ProxyMode      string   // iptables or nftables
+	APIServerFlags []string // added last, so they win
+	Emulated       string   // release that the servers emulate, such as 1.36
+	Images         []string // archives that each node imports when it boots
+}
+
+// Cluster is a control plane and nodes.
+type Cluster struct {
+	Nodes    []*Node
+	Kube     kubernetes.Interface
+	options  Options
+	folder   string
+	admin    *rest.Config
+	api      *process.Process
+	managers map[string]*process.Process
+}
+
+// Start brings a cluster up, inside an Isolated program, and returns once all its nodes
+// are ready. It ends with the program.
+func Start(ctx context.Context, options Options) (*Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c := &Cluster{options: options, folder: options.Folder, managers: map[string]*process.Process{}}
+	for i := range options.Nodes {
+		name := "cp"
+		if i > 0 {
+			name = fmt.Sprintf("w%d", i)
+		}
+		c.Nodes = append(c.Nodes, &Node{Name: name, number: i, cluster: c})
+	}
+	if err := c.prepare(); err != nil {
+		return nil, err
+	}
+	if err := c.Control().Boot(ctx); err != nil {
+		return nil, err
+	}
+	boots, within := errgroup.WithContext(ctx)
+	for _, n := range c.Nodes[1:] {
+		boots.Go(func() error { return n.Boot(within) })
+	}
+	if err := boots.Wait(); err != nil {
+		return nil, err
+	}
+	if err := c.AwaitNodes(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.dns(ctx)
+}
+
+//go:embed coredns.yaml
+var coreDNS []byte // as kubeadm installs it, with one replica
+
+// dns installs CoreDNS. Whoever needs names waits for it.
+func (c *Cluster) dns(ctx context.Context) error {
+	objects, err := apply.Objects(coreDNS)
+	if err != nil {
+		return err
+	}
+	client, err := apply.New(c.admin)
+	if err != nil {
+		return err
+	}
+	return client.Apply(ctx, objects...)
+}
+
+func (c *Cluster) prepare() error {
+	for _, folder := range []string{"pki", "images", "etcd"} {
+		if err := os.MkdirAll(c.path(folder, ""), 0o700); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.Nodes {
+		if err := os.MkdirAll(n.path(""), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"coredns", "fixture"} {
+		archive := c.path("images", name+".tar")
+		if err := Image(archive, ImageName(name), c.program(name)); err != nil {
+			return err
+		}
+		c.options.Images = append([]string{archive}, c.options.Images...)
+	}
+	if err := c.credentials(); err != nil {
+		return err
+	}
+	var err error
+	c.Kube, err = kubernetes.NewForConfig(c.admin)
+	return err
+}
+
+// Control is the node with the control plane.
+func (c *Cluster) Control() *Node { return c.Nodes[0] }
+
+// Node is the node of the name; nil if there is none.
+func (c *Cluster) Node(name string) *Node {
+	for _, n := range c.Nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// Config is a client configuration that may do everything.
+func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.admin) }
+
+// Kubeconfig is the path of a kubeconfig that may do everything.
+func (c *Cluster) Kubeconfig() string { return c.path("pki", "super-admin.conf") }
+
+func (c *Cluster) path(folder, name string) string { return filepath.Join(c.folder, folder, name) }
+
+// program is the path of a program that was built, or the name of one of the machine's.
+func (c *Cluster) program(name string) string {
+	path := filepath.Join(c.options.Binaries, name)
+	if _, err := os.Stat(path); err != nil {
+		return name
+	}
+	return path
+}
+
+// controlPlane starts it as kubeadm has it, but as processes and not as Pods.
+func (c *Cluster) controlPlane(ctx context.Context) error {
+	const local = "http://127.0.0.1:2379"
+	_, err := c.Control().start("etcd", "--data-dir="+c.path("etcd", "data"), "--listen-client-urls="+local, "--advertise-client-urls="+local,
+		"--listen-peer-urls=http://127.0.0.1:0", "--unsafe-no-fsync", "--log-level=warn")
+	if err != nil {
+		return err
+	}
+	if err := c.APIServer(ctx); err != nil {
+		return err
+	}
+	return c.Managers(ctx)
+}
+
+// Managers starts kube-controller-manager and kube-scheduler unless they run: they end
+// when they lose their leases.
+func (c *Cluster) Managers(ctx context.Context) error {
+	controllers := append(c.manager("controller-manager"), "--client-ca-file="+c.path("pki", "ca.crt"), "--requestheader-client-ca-file="+c.path("pki", "front-proxy-ca.crt"),
+		"--root-ca-file="+c.path("pki", "ca.crt"), "--service-account-private-key-file="+c.path("pki", "sa.key"), "--use-service-account-credentials",
+		"--controllers=*,bootstrapsigner,tokencleaner", "--service-cluster-ip-range="+services)
+	for name, flags := range map[string][]string{"kube-controller-manager": controllers, "kube-scheduler": c.manager("scheduler")} {
+		if p := c.managers[name]; p != nil && !ended(p) {
+			continue
+		}
+		var err error
+		if c.managers[name], err = c.Control().start(name, append(flags, c.emulated()...)...); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func ended(p *process.Process) bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *Cluster) emulated() []string {
+	if c.options.Emulated == "" {
+		return nil
+	}
+	return []string{"--emulated-version=" + c.options.Emulated}
+}
+
+// manager are the flags that kube-controller-manager and kube-scheduler share.
+func (c *Cluster) manager(name string) []string {
+	config := c.path("pki", name+".conf")
+	return []string{
+		"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
+		"--bind-address=127.0.0.1", "--leader-elect",
+	}
+}
+
+// APIServer starts the API server, with further flags, which win, and waits until it is
+// ready. One that runs is killed.
+func (c *Cluster) APIServer(ctx context.Context, further ...string) error {
+	if c.api != nil {
+		c.api.Kill()
+	}
+	pki := func(name string) string { return c.path("pki", name) }
+	flags := []string{
+		"--advertise-address=" + c.Control().Address(), "--secure-port=6443", "--allow-privileged", "--authorization-mode=Node,RBAC",
+		"--client-ca-file=" + pki("ca.crt"), "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth", "--etcd-servers=http://127.0.0.1:2379",
+		"--kubelet-client-certificate=" + pki("kubelets.crt"), "--kubelet-client-key=" + pki("kubelets.key"), "--kubelet-preferred-address-types=InternalIP",
+		"--proxy-client-cert-file=" + pki("front-proxy.crt"), "--proxy-client-key-file=" + pki("front-proxy.key"),
+		"--requestheader-allowed-names=front-proxy-client", "--requestheader-client-ca-file=" + pki("front-proxy-ca.crt"),
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file=" + pki("sa.crt"), "--service-account-signing-key-file=" + pki("sa.key"),
+		"--service-cluster-ip-range=" + services, "--tls-cert-file=" + pki("apiserver.crt"), "--tls-private-key-file=" + pki("apiserver.key"),
+	}
+	flags = append(append(append(flags, c.emulated()...), c.options.APIServerFlags...), further...)
+	var err error
+	if c.api, err = c.Control().start("kube-apiserver", flags...); err != nil {
+		return err
+	}
+	return c.api.Await(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		return c.Kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+}
+
+// AwaitNodes waits until all nodes are ready, and labels the one with the control plane
+// as kubeadm does.
+func (c *Cluster) AwaitNodes(ctx context.Context) error {
+	for {
+		err := c.ready(ctx)
+		if err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for nodes: %w\n%s", err, c.logs())
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	patch := []byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`)
+	_, err := c.Kube.CoreV1().Nodes().Patch(ctx, c.Control().Name, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	return err
+}
+
+func (c *Cluster) ready(ctx context.Context) error {
+	var failures []error
+	for _, n := range c.Nodes {
+		node, err := c.Kube.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+				failures = append(failures, fmt.Errorf("node %s: %s", n.Name, condition.Message))
+			}
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (c *Cluster) logs() string {
+	var out strings.Builder
+	for _, n := range c.Nodes {
+		fmt.Fprintf(&out, "kubelet of %s:\n%s\n", n.Name, n.Log("kubelet"))
+	}
+	return out.String()
+}

@@ -1,0 +1,105 @@
+//go:build linux && node
+
+package nodes
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// leaves marks the run of this test binary that starts a node and waits to be killed.
+const leaves = "E2E_NODES_LEAVES"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(leaves) == "" {
+		os.Exit(m.Run())
+	}
+	os.Exit(Isolated{Inside: func(folder string) int {
+		c := &Cluster{options: Options{Binaries: os.Getenv(leaves), Folder: folder, ProxyMode: "iptables"}, folder: folder}
+		c.Nodes = []*Node{{Name: "cp", cluster: c}}
+		if err := half(c); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		fmt.Println(folder)
+		select {}
+	}}.Run())
+}
+
+// half boots a node without a control plane: its kubelet has its mounts, groups and
+// settings all the same.
+func half(c *Cluster) error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	n := c.Control()
+	for _, step := range []func(context.Context) error{n.namespaces, n.links, n.runtime} {
+		if err := step(context.Background()); err != nil {
+			return err
+		}
+	}
+	return n.Kubelet()
+}
+
+// TestNothingIsLeftAfterAKill kills the program outside, which can then end nothing itself.
+func TestNothingIsLeftAfterAKill(t *testing.T) {
+	binaries, err := filepath.Abs("../../bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := Left("/nodes-")
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), leaves+"="+binaries)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	folder := strings.TrimSpace(line)
+	if err != nil || !strings.HasPrefix(folder, "/") {
+		t.Fatalf("no node was started: %q, %v", line, err)
+	}
+	if groups := Left(folder); !strings.Contains(groups, cgroups(folder)) {
+		t.Fatalf("the node has no control group, so that nothing can be left:\n%s", groups)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed, as it should be
+	end := time.Now().Add(30 * time.Second)
+	for {
+		_, gone := os.Stat(folder)
+		after := Left("/nodes-")
+		running, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		alive := holding(running, folder)
+		if os.IsNotExist(gone) && after == before && alive == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the folder: %v; processes: %s\nbefore:\n%s\nafter:\n%s", gone, alive, before, after)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// holding are the command lines that have the folder.
+func holding(cmdlines []string, folder string) string {
+	var out strings.Builder
+	for _, path := range cmdlines {
+		if line := read(path); strings.Contains(line, folder) {
+			fmt.Fprintln(&out, strings.ReplaceAll(line, "\x00", " "))
+		}
+	}
+	return out.String()
+}

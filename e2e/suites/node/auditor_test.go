@@ -1,0 +1,172 @@
+//go:build linux && node
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// replicas are the auditor's Pods that are ready and stay.
+func replicas(ctx context.Context) ([]corev1.Pod, error) {
+	pods, err := real.Kube.CoreV1().Pods(home).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=webhook-auditor"})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+		return p.DeletionTimestamp != nil || !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+	}), nil
+}
+
+// holder is who holds the auditor's lease.
+func holder(ctx context.Context) (string, error) {
+	lease, err := real.Kube.CoordinationV1().Leases(home).Get(ctx, "webhook-auditor", metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return "", errors.New("nobody holds the lease")
+	}
+	return *lease.Spec.HolderIdentity, nil
+}
+
+// TestInstalled: install.yaml as it is runs under Pod Security, is served through
+// kube-proxy of each node, and tells strangers nothing.
+func TestInstalled(t *testing.T) {
+	pods, err := replicas(t.Context())
+	testenv.Must(t, err)
+	if len(pods) != 2 || pods[0].Spec.NodeName == pods[1].Spec.NodeName {
+		t.Errorf("want two Pods on two nodes, have %v", places(pods))
+	}
+	for _, pod := range pods {
+		if pod.Status.ContainerStatuses[0].RestartCount > 0 {
+			t.Errorf("Pod %s was restarted", pod.Name)
+		}
+	}
+	address := do(t, "-n "+home+" get service webhook-auditor -o jsonpath={.spec.clusterIP}")
+	for _, n := range real.Nodes {
+		text, err := n.Ask(t.Context(), "https://"+address+":8443/metrics", real.token)
+		testenv.Must(t, err)
+		contains(t, "/metrics through node "+n.Name, text, "webhook_auditor_findings")
+		if _, err := n.Ask(t.Context(), "https://"+address+":8443/metrics"); err == nil || !strings.Contains(err.Error(), "401") {
+			t.Errorf("without a token: %v", err)
+		}
+	}
+	_, err = holder(t.Context())
+	testenv.Must(t, err)
+	contains(t, "kubectl get webhookaudit", do(t, "get webhookaudit"), "cluster")
+	if said := says(t, "audit"); !strings.Contains(said, "0 critical") && !strings.Contains(said, "No webhooks") {
+		t.Errorf("of a healthy cluster audit says\n%s", said)
+	}
+}
+
+func places(pods []corev1.Pod) []string {
+	var out []string
+	for _, pod := range pods {
+		out = append(out, pod.Name+" on "+pod.Spec.NodeName)
+	}
+	return out
+}
+
+// scraping asks for /metrics five times a second until it is stopped, and returns the
+// failures.
+func scraping(t testing.TB) (stop func() []error) {
+	t.Helper()
+	address := do(t, "-n "+home+" get service webhook-auditor -o jsonpath={.spec.clusterIP}")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan []error, 1)
+	go func() {
+		var failures []error
+		for ctx.Err() == nil {
+			if _, err := real.Control().Ask(context.Background(), "https://"+address+":8443/metrics", real.token); err != nil {
+				failures = append(failures, fmt.Errorf("%s: %w", time.Now().Format(time.TimeOnly), err))
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		done <- failures
+	}()
+	return func() []error { cancel(); return <-done }
+}
+
+// TestRollout: no scrape is refused, the lease has a holder, and the replicas are on two
+// nodes.
+func TestRollout(t *testing.T) {
+	for range 2 {
+		stop := scraping(t)
+		do(t, "-n "+home+" rollout restart deployment/webhook-auditor")
+		ready(t, home, "webhook-auditor")
+		testenv.EventuallyWithin(t, patience, func() error {
+			pods, err := replicas(t.Context())
+			if err == nil && len(pods) != 2 {
+				err = fmt.Errorf("Pods: %v", places(pods))
+			}
+			return err
+		})
+		time.Sleep(8 * time.Second) // until the old Pods have ended
+		if failures := stop(); len(failures) > 0 {
+			t.Errorf("%d scrapes failed: %v", len(failures), failures)
+		}
+		pods, err := replicas(t.Context())
+		testenv.Must(t, err)
+		if len(pods) != 2 || pods[0].Spec.NodeName == pods[1].Spec.NodeName {
+			t.Errorf("after a rollout the replicas are %v", places(pods))
+		}
+		testenv.EventuallyWithin(t, patience, func() error { return held(t.Context(), pods) })
+	}
+}
+
+// held wants one of the Pods to hold the lease.
+func held(ctx context.Context, pods []corev1.Pod) error {
+	by, err := holder(ctx)
+	if err == nil && !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return strings.HasPrefix(by, p.Name) }) {
+		err = fmt.Errorf("the lease is held by %s, the Pods are %v", by, places(pods))
+	}
+	return err
+}
+
+// TestKilledHolder kills the replica that writes: its container comes back, and findings
+// are written on.
+func TestKilledHolder(t *testing.T) {
+	pods, err := replicas(t.Context())
+	testenv.Must(t, err)
+	by, err := holder(t.Context())
+	testenv.Must(t, err)
+	at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return strings.HasPrefix(by, p.Name) })
+	if at < 0 {
+		t.Fatalf("the lease is held by %s, the Pods are %v", by, places(pods))
+	}
+	n := real.Node(pods[at].Spec.NodeName)
+	pid, err := n.Run(t.Context(), "pidof", "webhook-auditor")
+	testenv.Must(t, err)
+	_, err = n.Run(t.Context(), append([]string{"kill", "-9"}, strings.Fields(pid)...)...)
+	testenv.Must(t, err)
+	testenv.EventuallyWithin(t, patience, func() error {
+		pod, err := real.Kube.CoreV1().Pods(home).Get(t.Context(), pods[at].Name, metav1.GetOptions{})
+		if err == nil && (pod.Status.ContainerStatuses[0].RestartCount == 0 || !pod.Status.ContainerStatuses[0].Ready) {
+			err = fmt.Errorf("the container was not started again")
+		}
+		return err
+	})
+	h := hook{name: "after-kill"}
+	h.start(t)
+	do(t, "-n "+h.name+" scale deployment "+h.name+" --replicas=0")
+	awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name})
+	testenv.EventuallyWithin(t, patience, func() error {
+		if events := do(t, "get events -A"); !strings.Contains(events, h.name) {
+			return errors.New("no Event on the webhook")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,137 @@
+//go:build linux && node
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/nodes"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// function is something that a cluster does, and whether it still does it: in a namespace
+// that is new, within a few seconds.
+type function struct {
+	name  string
+	works func(ctx context.Context, namespace string) error
+}
+
+var (
+	startsPods = function{"a Pod of a new namespace starts", func(ctx context.Context, namespace string) error {
+		pod, err := real.Kube.CoreV1().Pods(namespace).Get(ctx, "first", metav1.GetOptions{})
+		if err != nil {
+			_, err = real.Kube.CoreV1().Pods(namespace).Create(ctx, firstPod(), metav1.CreateOptions{})
+			return errors.Join(err, errors.New("the Pod was just created"))
+		}
+		if pod.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("the Pod is %s", pod.Status.Phase)
+		}
+		return nil
+	}}
+	issuesTokens = function{"a ServiceAccount of a new namespace gets a token", func(ctx context.Context, namespace string) error {
+		_, err := real.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		return err
+	}}
+	findsEndpoints = function{"a new Service gets endpoints", func(ctx context.Context, namespace string) error {
+		services := real.Kube.CoreV1().Services(namespace)
+		if _, err := services.Get(ctx, "first", metav1.GetOptions{}); err != nil {
+			_, err = services.Create(ctx, &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Name: "first"},
+				Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "first"}, Ports: []corev1.ServicePort{{Port: 443}}},
+			}, metav1.CreateOptions{})
+			return errors.Join(err, errors.New("the Service was just created"))
+		}
+		slices, err := real.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=first"})
+		if err == nil && len(slices.Items) == 0 {
+			err = errors.New("there is no EndpointSlice")
+		}
+		return err
+	}}
+	renewsLeases = function{"nodes renew their leases", func(ctx context.Context, _ string) error {
+		lease, err := real.Kube.CoordinationV1().Leases("kube-node-lease").Get(ctx, "w1", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		const often = 11 * time.Second // every ten seconds
+		if age := time.Since(lease.Spec.RenewTime.Time); age > often {
+			return fmt.Errorf("the lease of w1 was renewed %s ago", age.Round(time.Second))
+		}
+		return nil
+	}}
+	functions = []function{startsPods, issuesTokens, findsEndpoints, renewsLeases}
+)
+
+func firstPod() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "first", Labels: map[string]string{"app": "first"}},
+		Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: new(int64), Containers: []corev1.Container{{Name: "main", Image: nodes.ImageName("fixture")}}},
+	}
+}
+
+// stops are the functions that a dead webhook on a resource ends, in the whole cluster,
+// and what audit says of it.
+var stops = []struct {
+	resources string
+	ends      []string
+	said      []string
+}{
+	{resources: "configmaps", ends: []string{startsPods.name}, said: []string{"kube-root-ca.crt"}},
+	{resources: "serviceaccounts", ends: []string{startsPods.name, issuesTokens.name}},
+	{resources: "secrets"},
+	{resources: "endpointslices", ends: []string{findsEndpoints.name}},
+	{resources: "leases", ends: []string{renewsLeases.name}},
+}
+
+// TestDeadWebhookStopsFunctions: a webhook without a Service, which fails closed in all
+// namespaces, ends what the table says and nothing else, and audit says so.
+func TestDeadWebhookStopsFunctions(t *testing.T) {
+	for _, s := range stops {
+		t.Run(s.resources, func(t *testing.T) {
+			h := hook{name: "dead-" + s.resources, resources: s.resources, selector: "matchExpressions: []"}
+			apply(t, h.render(hookConfiguration, "BUNDLE", ""))
+			t.Cleanup(func() {
+				do(t, "delete validatingwebhookconfiguration "+h.name+" --ignore-not-found")
+				do(t, "delete namespace fresh-"+s.resources+" --ignore-not-found --wait=false")
+				testenv.Must(t, real.Managers(context.Background())) // who lose their leases end
+			})
+			awaitFinding(t, sought{check: "service-missing", configuration: h.name})
+			do(t, "create namespace fresh-"+s.resources)
+			ended := endedFunctions(t, "fresh-"+s.resources)
+			if fmt.Sprint(ended) != fmt.Sprint(s.ends) {
+				t.Errorf("ended %q, want %q", ended, s.ends)
+			}
+			said := says(t, "audit", "-o", "wide") + says(t, "impact", "--down", h.name+"/"+h.name)
+			contains(t, "audit and impact", said, s.said...)
+			t.Logf("ended: %q\n%s", ended, said)
+		})
+	}
+}
+
+// endedFunctions are those that do not work, even after some seconds.
+func endedFunctions(t testing.TB, namespace string) []string {
+	t.Helper()
+	const soon = 15 * time.Second // a Pod takes two, a lease ten
+	end := time.Now().Add(soon)
+	var ended []string
+	for _, f := range functions {
+		err := f.works(t.Context(), namespace)
+		for err != nil && time.Now().Before(end) {
+			time.Sleep(500 * time.Millisecond)
+			err = f.works(t.Context(), namespace)
+		}
+		if err != nil {
+			t.Logf("%s: %v", f.name, err)
+			ended = append(ended, f.name)
+		}
+	}
+	return ended
+}

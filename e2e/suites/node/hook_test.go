@@ -1,0 +1,205 @@
+//go:build linux && node
+
+package node
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/ca"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/nodes"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// hook is a webhook in Pods of its own. Namespace, Service, Deployment and configuration
+// have its name, the namespace in which it is called has it with "-used".
+type hook struct {
+	name       string
+	resources  string // of the core group; empty: configmaps
+	replicas   int    // 0: one
+	selector   string // of namespaces, as YAML; empty: the one in which it is called
+	preStop    string // of the container, as YAML
+	policy     string // empty: Fail
+	node       string // where its Pods run; empty: anywhere
+	operations string // empty: CREATE and UPDATE
+}
+
+const year = 365 * 24 * time.Hour
+
+const hookManifest = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: NAME}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: NAME-used, labels: {used-by: NAME}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: NAME, namespace: NAME}
+spec:
+  replicas: REPLICAS
+  selector: {matchLabels: {app: NAME}}
+  template:
+    metadata: {labels: {app: NAME}}
+    spec:
+      terminationGracePeriodSeconds: 40
+      nodeSelector: {SELECTED}
+      tolerations:
+      - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 5}
+      - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 5}
+      containers:
+      - name: hook
+        image: IMAGE
+        args: [hook]
+        env: [{name: DELAY, value: "0s"}]
+        ports: [{name: https, containerPort: 8443}]
+        readinessProbe: {httpGet: {path: /, port: https, scheme: HTTPS}, periodSeconds: 1}
+        lifecycle: {PRESTOP}
+        volumeMounts: [{name: tls, mountPath: /tls}]
+      volumes: [{name: tls, secret: {secretName: tls}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: NAME, namespace: NAME}
+spec:
+  selector: {app: NAME}
+  ports: [{name: https, port: 443, targetPort: https}]
+`
+
+const hookConfiguration = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: NAME}
+webhooks:
+- name: NAME.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: POLICY
+  timeoutSeconds: 10
+  clientConfig: {service: {namespace: NAME, name: NAME, path: /}, caBundle: BUNDLE}
+  namespaceSelector: {SCOPE}
+  rules: [{apiGroups: ["", coordination.k8s.io, discovery.k8s.io], apiVersions: [v1], operations: [OPERATIONS], resources: [RESOURCES]}]
+`
+
+// render fills a manifest in.
+func (h hook) render(manifest string, more ...string) string {
+	selected := "kubernetes.io/os: linux"
+	if h.node != "" {
+		selected = "kubernetes.io/hostname: " + h.node
+	}
+	pairs := []string{
+		"REPLICAS", fmt.Sprint(max(h.replicas, 1)), "IMAGE", nodes.ImageName("fixture"), "SELECTED", selected, "PRESTOP", h.preStop,
+		"POLICY", or(h.policy, "Fail"), "SCOPE", or(h.selector, "matchLabels: {used-by: "+h.name+"}"),
+		"RESOURCES", or(h.resources, "configmaps"), "OPERATIONS", or(h.operations, "CREATE, UPDATE"), "NAME", h.name,
+	}
+	return strings.NewReplacer(append(more, pairs...)...).Replace(manifest)
+}
+
+func or(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
+
+// start starts the Pods, registers the webhook once they are ready, and removes all of it
+// at the end of the test.
+func (h hook) start(t testing.TB) {
+	t.Helper()
+	authority, err := ca.New(h.name)
+	testenv.Must(t, err)
+	apply(t, h.render(hookManifest))
+	t.Cleanup(func() {
+		do(t, "delete validatingwebhookconfiguration "+h.name+" --ignore-not-found")
+		do(t, "delete namespace "+h.name+" "+h.name+"-used --ignore-not-found --wait=false")
+	})
+	h.certify(t, authority, year)
+	ready(t, h.name, h.name)
+	h.register(t, authority)
+	testenv.EventuallyWithin(t, patience, func() error { return h.call(t.Context()) })
+}
+
+// register writes the configuration, with a CA.
+func (h hook) register(t testing.TB, authority *ca.Authority) {
+	t.Helper()
+	apply(t, h.render(hookConfiguration, "BUNDLE", base64.StdEncoding.EncodeToString(authority.Bundle)))
+}
+
+// certify writes the Secret of the Pods.
+func (h hook) certify(t testing.TB, authority *ca.Authority, lasts time.Duration) {
+	t.Helper()
+	serving{namespace: h.name, secret: "tls", host: h.name + "." + h.name + ".svc", lasts: lasts}.write(t, authority)
+}
+
+// serving is a serving certificate; one that has ended lasts less than zero.
+type serving struct {
+	namespace, secret, host string
+	lasts                   time.Duration
+}
+
+func (s serving) write(t testing.TB, authority *ca.Authority) {
+	t.Helper()
+	pair, err := authority.ServingUntil(time.Now().Add(s.lasts), s.host)
+	testenv.Must(t, err)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: s.secret}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key},
+	}
+	secrets := real.Kube.CoreV1().Secrets(s.namespace)
+	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		_, err = secrets.Create(t.Context(), secret, metav1.CreateOptions{})
+		testenv.Must(t, err)
+	}
+}
+
+// call sends a request that the webhook is called for, and stores nothing.
+func (h hook) call(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if h.resources == "pods" {
+		_, err := real.Kube.CoreV1().Pods(h.name+"-used").Create(ctx, firstPod(), testenv.DryRun)
+		return err
+	}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "call-"}}
+	_, err := real.Kube.CoreV1().ConfigMaps(h.name+"-used").Create(ctx, object, testenv.DryRun)
+	return err
+}
+
+// refused waits until the API server refuses a call with a text, and returns all that it
+// says, and after how long it refused a call at all.
+func (h hook) refused(ctx context.Context, text string) (string, time.Duration, error) {
+	begun := time.Now()
+	var first time.Duration
+	for time.Since(begun) < patience {
+		err := h.call(ctx)
+		if err != nil && first == 0 {
+			first = time.Since(begun)
+		}
+		if err != nil && strings.Contains(err.Error(), text) {
+			return err.Error(), first, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", 0, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	return "", 0, fmt.Errorf("no request was refused with %q", text)
+}
+
+// admitted waits until calls pass again and returns how long that took.
+func (h hook) admitted(t testing.TB) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	testenv.EventuallyWithin(t, 2*patience, func() error { return h.call(t.Context()) })
+	return time.Since(begun)
+}

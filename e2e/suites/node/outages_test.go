@@ -1,0 +1,185 @@
+//go:build linux && node
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/ca"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// outage is one way in which a webhook breaks.
+type outage struct {
+	name          string
+	breaks, heals func(testing.TB, hook)
+	answer        string // of the API server, once it refuses; empty where it may go on a connection that lives
+	check         string
+	condition     string   // its reason, where there is one
+	said          []string // by impact --down while it lasts
+}
+
+var outages = []outage{
+	{
+		name:   "the Deployment is scaled to 0",
+		breaks: func(t testing.TB, h hook) { do(t, "-n "+h.name+" scale deployment "+h.name+" --replicas=0") },
+		heals:  func(t testing.TB, h hook) { do(t, "-n "+h.name+" scale deployment "+h.name+" --replicas=1") },
+		answer: "failed calling webhook", check: "no-ready-endpoints", condition: "WebhookServiceNoEndpoints",
+	},
+	{
+		name:   "the Service has a wrong targetPort",
+		breaks: func(t testing.TB, h hook) { targetPort(t, h, "9999") },
+		heals:  func(t testing.TB, h hook) { targetPort(t, h, `"https"`) },
+		check:  "backend-unreachable",
+	},
+	{
+		name:   "the container crashes after three seconds, again and again",
+		breaks: func(t testing.TB, h hook) { environment(t, h, "CRASH=3s") },
+		heals:  func(t testing.TB, h hook) { environment(t, h, "CRASH-") },
+		answer: "failed calling webhook", check: "no-ready-endpoints",
+	},
+	{
+		name:   "the serving certificate has expired",
+		breaks: func(t testing.TB, h hook) { recertify(t, h, -time.Hour) },
+		heals:  func(t testing.TB, h hook) { recertify(t, h, year) },
+		answer: "certificate has expired", check: "serving-certificate",
+	},
+	{
+		name:   "a NetworkPolicy closes the port",
+		breaks: closePort, heals: openPort,
+		answer: "context deadline exceeded", check: "network-policy",
+	},
+	{
+		name:   "the namespace is deleted",
+		breaks: func(t testing.TB, h hook) { do(t, "delete namespace "+h.name) },
+		heals:  func(t testing.TB, h hook) { do(t, "delete validatingwebhookconfiguration "+h.name) },
+		answer: "not found", check: "service-missing", condition: "WebhookServiceNotFound",
+	},
+}
+
+// TestOutages breaks webhooks in each way, one after the other.
+func TestOutages(t *testing.T) {
+	for i, o := range outages {
+		t.Run(o.name, func(t *testing.T) { o.run(t, hook{name: fmt.Sprintf("outage-%d", i)}) })
+	}
+}
+
+func (o outage) run(t *testing.T, h hook) {
+	h.start(t)
+	o.breaks(t, h)
+	r := row{broken: o.name, answer: "admits all the while", finding: "`" + o.check + "`"}
+	refusal := make(chan error, 1)
+	go func() {
+		var err error
+		if o.answer != "" {
+			r.answer, r.refused, err = h.refused(t.Context(), o.answer)
+		}
+		refusal <- err
+	}()
+	r.found = awaitFinding(t, sought{check: o.check, configuration: h.name, within: 2 * patience})
+	testenv.Must(t, <-refusal)
+	o.isSaid(t, h, r.answer)
+	o.heals(t, h)
+	r.healed = h.admitted(t)
+	r.over = awaitFinding(t, sought{check: o.check, configuration: h.name, gone: true, within: 2 * patience}) + r.healed
+	r.answer = o.answer
+	measured.outages = append(measured.outages, r)
+}
+
+// isSaid wants page, condition, explain and impact to say the same.
+func (o outage) isSaid(t *testing.T, h hook, answer string) {
+	t.Helper()
+	page, err := ask(t.Context(), "/")
+	testenv.Must(t, err)
+	contains(t, "the status page", page, h.name+".example.com")
+	contains(t, "audit", says(t, "audit", "-A", "--probe=tls"), o.check)
+	if o.condition != "" {
+		testenv.EventuallyWithin(t, patience, func() error {
+			conditions := do(t, "get webhookaudit cluster -o jsonpath={.status.conditions}")
+			if !strings.Contains(conditions, o.condition) {
+				return fmt.Errorf("no condition has the reason %s:\n%s", o.condition, conditions)
+			}
+			return nil
+		})
+	}
+	if o.answer != "" {
+		explained := says(t, "explain", "--error", answer)
+		contains(t, "explain --error", explained, h.name+".example.com", o.check)
+		t.Logf("explain --error %q\n%s", answer, explained)
+	}
+	t.Logf("impact\n%s", says(t, "impact", "--down", h.name+"/"+h.name))
+}
+
+func targetPort(t testing.TB, h hook, port string) {
+	t.Helper()
+	_, err := kubectl(context.Background(), "-n", h.name, "patch", "service", h.name, "-p", `{"spec":{"ports":[{"port":443,"targetPort":`+port+`}]}}`)
+	testenv.Must(t, err)
+}
+
+func environment(t testing.TB, h hook, variable string) {
+	t.Helper()
+	do(t, "-n "+h.name+" set env deployment/"+h.name+" "+variable)
+}
+
+// recertify replaces CA and certificate, as rotations do, and starts the Pods anew.
+func recertify(t testing.TB, h hook, lasts time.Duration) {
+	t.Helper()
+	authority, err := ca.New(h.name)
+	testenv.Must(t, err)
+	h.certify(t, authority, lasts)
+	h.register(t, authority)
+	do(t, "-n "+h.name+" rollout restart deployment/"+h.name)
+	ready(t, h.name, h.name)
+}
+
+const closed = `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: closed, namespace: NAME}
+spec: {podSelector: {}, policyTypes: [Ingress]}
+`
+
+// closePort makes a NetworkPolicy and does on the Pod's node what a network plugin does.
+func closePort(t testing.TB, h hook) {
+	t.Helper()
+	apply(t, h.render(closed))
+	enforce(t, h, "-I")
+}
+
+func openPort(t testing.TB, h hook) {
+	t.Helper()
+	do(t, "-n "+h.name+" delete networkpolicy closed")
+	enforce(t, h, "-D")
+}
+
+func enforce(t testing.TB, h hook, change string) {
+	t.Helper()
+	pods, err := real.Kube.CoreV1().Pods(h.name).List(t.Context(), metav1.ListOptions{})
+	testenv.Must(t, err)
+	for _, pod := range pods.Items {
+		_, err := real.Node(pod.Spec.NodeName).Run(t.Context(), "iptables", change, "FORWARD", "-d", pod.Status.PodIP, "-j", "DROP")
+		testenv.Must(t, err)
+	}
+}
+
+// TestAggregatorRouting: an API server that dials endpoints itself refuses at once, and in
+// other words; the finding and its explanation are the same.
+func TestAggregatorRouting(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	testenv.Must(t, real.APIServer(ctx, "--enable-aggregator-routing=true"))
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		testenv.Must(t, real.APIServer(ctx))
+	})
+	scaled := outages[0]
+	scaled.name, scaled.answer = "the same, with `--enable-aggregator-routing`", "no endpoints available"
+	scaled.run(t, hook{name: "routed"})
+}

@@ -1,0 +1,61 @@
+//go:build linux && node
+
+package node
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// TestPowerCut ends all nodes at once, with a webhook on Pods that fails closed, and
+// starts them again: all comes back without help.
+func TestPowerCut(t *testing.T) {
+	h := hook{name: "power", resources: "pods", selector: "matchExpressions: []"}
+	h.start(t)
+	awaitFinding(t, sought{check: "bootstrap-deadlock", configuration: h.name})
+	for _, n := range real.Nodes {
+		n.PowerOff()
+	}
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	for _, n := range real.Nodes {
+		testenv.Must(t, n.Boot(ctx))
+	}
+	testenv.Must(t, real.AwaitNodes(ctx))
+	t.Logf("nodes ready after %s", time.Since(begun).Round(time.Second))
+	ready(t, h.name, h.name)
+	ready(t, home, "webhook-auditor")
+	testenv.Must(t, func() error {
+		_, err := kubectl(ctx, "-n", h.name, "run", "again", "--image=fixture:1", "--dry-run=server")
+		return err
+	}())
+	awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name, gone: true})
+	awaitFinding(t, sought{check: "backend-unreachable", configuration: h.name, gone: true})
+	t.Logf("all well after %s", time.Since(begun).Round(time.Second))
+}
+
+// TestPlugPulled ends the node on which a webhook's only Pod runs: the finding comes with
+// what Kubernetes itself notices, and goes with the Pod on another node.
+func TestPlugPulled(t *testing.T) {
+	h := hook{name: "pulled"}
+	h.start(t)
+	place := do(t, "-n "+h.name+" get pods -o jsonpath={.items[0].spec.nodeName}")
+	if place == real.Control().Name {
+		t.Fatal("the Pod runs beside the control plane")
+	}
+	real.Node(place).PowerOff()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		testenv.Must(t, real.Node(place).Boot(ctx))
+		testenv.Must(t, real.AwaitNodes(ctx))
+	})
+	found := awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name, within: 3 * time.Minute})
+	t.Logf("found after %s", found.Round(time.Second))
+	h.admitted(t)
+	awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name, gone: true})
+}
