@@ -3,9 +3,6 @@ package rules
 import (
 	"encoding/json"
 	"slices"
-	"strings"
-
-	"github.com/prometheus/prometheus/promql/parser"
 )
 
 // Adjustable is what the mixin and the chart need of the alerts to change in a
@@ -36,34 +33,17 @@ func WriteAdjustable() ([]byte, error) {
 			out.Alerts[a.Name] = of
 		}
 	}
-	for _, g := range inlined(Groups()) {
+	for _, g := range Groups() {
+		for _, r := range g.RecordingRules {
+			out.Series = append(out.Series, selected(r.Expr)...)
+		}
 		for _, a := range g.Alerts {
-			names, err := seriesOf(a)
-			if err != nil {
-				return nil, err
-			}
-			out.Series = append(out.Series, names...)
+			out.Series = append(out.Series, selected(a.Expr)...)
 		}
 	}
+	out.Series = slices.DeleteFunc(out.Series, isOurs)
 	slices.Sort(out.Series)
 	out.Series = slices.Compact(out.Series)
 	text, err := json.MarshalIndent(out, "", "  ")
 	return append(text, '\n'), err
-}
-
-// seriesOf are the names of the series that an alert reads, and that Prometheus
-// does not write itself.
-func seriesOf(a Alert) ([]string, error) {
-	expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(a.Expr, "$threshold", "1"))
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-		if s, ok := node.(*parser.VectorSelector); ok && !isOurs(s.Name) {
-			names = append(names, s.Name)
-		}
-		return nil
-	})
-	return names, nil
 }

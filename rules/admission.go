@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
@@ -11,29 +12,32 @@ func admissionAlerts() []Alert {
 	return []Alert{
 		{
 			Name:        "WebhookRejectionsHigh",
+			Asks:        "Which webhooks refuse over three times as many requests as they used to?",
 			Severity:    classify.Warning,
 			For:         15 * time.Minute,
 			KeepFiring:  15 * time.Minute,
 			Threshold:   0.1,
-			Expr:        withBackend("WebhookRejectionsHigh", rejectionsJumped),
+			Expr:        withBackend(rejectionsJumped),
 			Summary:     `Webhook {{ $labels.name }} suddenly refuses many requests.`,
 			Description: `{{ $value | humanizePercentage }} of the requests that ` + admissionWebhook + ` was asked about in the last 15 minutes were refused by it on purpose; when that began it was over three times the share of the hours before. Either its policy or what clients send has changed: a client that was refused sees the reason in the reply, the API server's audit log has it for all of them.` + itsBackend + registration + webhookVariables,
 		},
 		{
 			Name:        "WebhookMatchConditionErrors",
+			Asks:        "Whose matchConditions fail again and again?",
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
 			KeepFiring:  15 * time.Minute,
-			Expr:        withBackend("WebhookMatchConditionErrors", recurring(matchConditionErrors)),
+			Expr:        withBackend(recurring(isUnevaluated)),
 			Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
 			Description: `The API server could not evaluate a matchCondition of ` + admissionWebhook + ` for {{ $value | printf "%.0f" }} requests in the last 15 minutes. With failurePolicy Fail it refuses those requests with code 403, with Ignore it lets them pass without the webhook. Correct the CEL expression: mostly it reads a field that some objects lack, and needs has() or an optional.` + registration + webhookVariables,
 		},
 		{
 			Name:        "WebhookInternalErrors",
+			Asks:        "Whose answers can the API server not use, again and again?",
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
 			KeepFiring:  15 * time.Minute,
-			Expr:        withBackend("WebhookInternalErrors", recurring(promql.Rejections+`{error_type!~"no_error|calling_webhook_error"}`)),
+			Expr:        withBackend(recurring(isClosed + `, error_type!="calling_webhook_error"`)),
 			Summary:     `The API server cannot use what webhook {{ $labels.name }} answers.`,
 			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 15 minutes because the API server could not make use of ` + admissionWebhook + `: it answers with a patch that does not apply or that stands where none is allowed, or a dry-run request met it although its sideEffects forbid that. The failurePolicy does not matter here.` + itsBackend + registration + webhookVariables,
 		},
@@ -42,6 +46,7 @@ func admissionAlerts() []Alert {
 
 var notInInventory = Alert{
 	Name:        "WebhookNotInInventory",
+	Asks:        "Which webhooks are called that a running auditor does not see?",
 	Severity:    classify.Info,
 	For:         15 * time.Minute,
 	KeepFiring:  15 * time.Minute,
@@ -50,16 +55,17 @@ var notInInventory = Alert{
 	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. Either a manifest on the control plane's disk does (staticManifestsDir), which no API shows: the series ` + promql.ManifestHashes + ` shows which API servers read any. Or one of the API servers still has a configuration that was deleted, or is not one that the auditor watches.` + variables("NAME", "$labels.name"),
 }
 
-// recurring returns how often a webhook's counters grew in the last 15 minutes,
+// recurring returns how often calls of a webhook failed so in the last 15 minutes,
 // where they did in the 15 minutes before as well: often enough to be no
 // accident, whatever the traffic and whichever API server it meets.
-func recurring(counter string) string {
-	return `sum by (type, name) (increase(` + counter + `[15m])) > 0 and on (type, name) sum by (type, name) (increase(` + counter + `[15m] offset 15m)) > 0`
+func recurring(ways string) string {
+	return strings.ReplaceAll(`sum by (type, name) (increase(FAILED[15m])) > 0 and on (type, name) sum by (type, name) (increase(FAILED[15m] offset 15m)) > 0`, "FAILED", failures+`{`+ways+`}`)
 }
 
 // rejectionsJumped is the share of the calls that the webhook refused on
 // purpose, where it is high and over three times that of the six hours before,
-// or, where there were no calls in these, of all calls before. A webhook that
+// or, where there were no calls in these, of all calls before, and that of each hour of
+// the last days: what is refused each morning is ordinary. A webhook that
 // was not there before has not changed. Once it fires, what is usual is what was
 // usual then: a new share that lasts is no old one.
 const rejectionsJumped = refusedShare + ` > $threshold
@@ -76,15 +82,17 @@ const (
 )
 
 var refusalRecords = []RecordingRule{
-	{Name: refused, Expr: `sum by (type, name) (increase(` + intended + `[15m])) >= 20`},
-	{Name: refusedShare, Expr: refused + ` / on (type, name) (sum by (type, name) (increase(` + promql.Requests + `[15m]) and on (type, name) ` + refused + `) > 0)`},
+	{Name: refused, Asks: "How many requests did each webhook refuse on purpose in 15m?", Expr: `sum by (type, name) (increase(` + intended + `[15m])) >= 20`},
+	{Name: refusedShare, Asks: "Which share of its calls is that?", Expr: refused + ` / on (type, name) (sum by (type, name) (increase(` + promql.Requests + `[15m]) and on (type, name) ` + refused + `) > 0)`},
 	{
-		Name: refusedBefore,
-		Expr: `
-			(sum by (type, name) (increase(` + intended + `[6h])) - on (type, name) ` + refused + `)
-			/ on (type, name) ((` + affectedCalls("6h") + ` - on (type, name) ` + refused + ` / on (type, name) ` + refusedShare + `) >= 20)
-			or on (type, name) sum by (type, name) (` + intended + ` offset 15m) / on (type, name) sum by (type, name) (` + promql.Requests + ` offset 15m and on (type, name) ` + refused + `)
-			or on (type, name) 0 * sum by (type, name) (` + promql.Requests + ` offset 6h and on (type, name) ` + refused + `)`,
+		Name: refusedBefore, Asks: "Which share did it refuse in the hours before, or since it is called, or at any hour of the last three days?",
+		Expr: strings.NewReplacer("REFUSED", refused, "SHARE", refusedShare).Replace(`max by (type, name) (
+			label_replace(max_over_time(SHARE[3d:15m] offset 1h), "of", "days", "", "")
+			or (sum by (type, name) (increase(` + intended + `[6h])) - on (type, name) REFUSED)
+			/ on (type, name) ((` + affectedCalls("6h") + ` - on (type, name) REFUSED / on (type, name) SHARE) >= 20)
+			or on (type, name) sum by (type, name) (` + intended + ` offset 15m) / on (type, name) sum by (type, name) (` + promql.Requests + ` offset 15m and on (type, name) REFUSED)
+			or on (type, name) 0 * sum by (type, name) (` + promql.Requests + ` offset 6h and on (type, name) REFUSED)
+		)`),
 	},
 }
 

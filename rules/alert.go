@@ -4,11 +4,7 @@
 package rules
 
 import (
-	"cmp"
-	"strings"
 	"time"
-
-	"github.com/prometheus/common/model"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -16,7 +12,9 @@ import (
 // Alert is one alert. Everything about it is derived from this
 // literal and from its runbook.
 type Alert struct {
-	Name     string
+	Name string
+	// Asks is what Expr asks, in one sentence.
+	Asks     string
 	Severity classify.Severity
 	// Enhancement is how OpenShift's enhancement differs; the zero value stands
 	// for no difference.
@@ -33,11 +31,9 @@ type Alert struct {
 	// Summary is one line; Description alone must be enough to act on. Both
 	// are Prometheus templates.
 	Summary, Description string
-	// Runbook is the path of the runbook in the repository; "" stands for the
-	// one that has the alert's name.
-	Runbook string
-	// Labels are added to the alert; they distinguish alerts that share a name.
-	Labels map[string]string
+	// Checks are those whose findings the alert is about, if it is about findings. Their
+	// runbooks are its runbooks; others have one of their own.
+	Checks []*classify.Check
 }
 
 // Enhancement is the severity and the threshold of an alert by OpenShift's
@@ -48,10 +44,10 @@ type Enhancement struct {
 }
 
 // RecordingRule is an expression that is recorded under its name, as
-// level:metric:operations. Where nothing can be recorded, Inline stands in the
-// expressions that read it, or Expr where Inline is "".
+// level:metric:operations.
 type RecordingRule struct {
-	Name, Expr, Inline string
+	// Asks is what Expr asks, in one sentence.
+	Name, Asks, Expr string
 	// Labels are added to the record; they distinguish records that share a name.
 	Labels map[string]string
 }
@@ -69,64 +65,6 @@ type Group struct {
 	Alerts         []Alert
 }
 
-// inlined returns the groups that have alerts, with all records written out. Each
-// alert then reads all for itself, so they are evaluated every minute at most.
-func inlined(groups []Group) []Group {
-	var records []RecordingRule
-	for _, g := range groups {
-		records = append(records, g.RecordingRules...)
-	}
-	var out []Group
-	for _, g := range groups {
-		written := Group{Name: g.Name, Interval: max(g.Interval, time.Minute)}
-		for _, a := range g.Alerts {
-			a.Expr = writtenOut(a.Expr, records)
-			written.Alerts = append(written.Alerts, a)
-		}
-		if len(written.Alerts) > 0 {
-			out = append(out, written)
-		}
-	}
-	return out
-}
-
-// writtenOut replaces the names of records, and those in what replaces them. What
-// stands for a record reads no record that reads it.
-func writtenOut(expr string, records []RecordingRule) string {
-	before := ""
-	for before != expr {
-		before = expr
-		for _, r := range records {
-			if strings.Contains(expr, r.Name) {
-				expr = strings.ReplaceAll(expr, r.Name, written(r.Name, records))
-			}
-		}
-	}
-	return expr
-}
-
-// written is what stands for the records of a name, which are one but for those
-// that are distinguished by their labels.
-func written(name string, records []RecordingRule) string {
-	var operands []string
-	for _, r := range records {
-		if r.Name == name {
-			operands = append(operands, r.written())
-		}
-	}
-	return strings.Join(operands, " or ")
-}
-
-// written is what stands for the record where nothing can be recorded: a series,
-// which matchers may follow, or an expression.
-func (r RecordingRule) written() string {
-	out := cmp.Or(r.Inline, r.Expr)
-	if model.LegacyValidation.IsValidMetricName(out) {
-		return out
-	}
-	return "(" + out + ")"
-}
-
 // Groups returns all rules. Prometheus evaluates the groups at the same time, so
 // what a group reads of those before it may be one evaluation old.
 func Groups() []Group {
@@ -137,15 +75,27 @@ func Groups() []Group {
 		{Name: resourcesGroup, Alerts: resourceAlerts},
 		policiesGroup,
 		findingsGroup(classify.Checks),
-		{Name: "webhook-auditor-self", Alerts: selfAlerts()},
+		{Name: selfGroup, Alerts: selfAlerts()},
 		inputsGroup(),
 	}
 }
 
-// runbook returns the path of the alert's runbook in the repository.
-func (a Alert) runbook() string {
-	if a.Runbook != "" {
-		return a.Runbook
+// runbooks are the paths of the alert's runbooks in the repository.
+func (a Alert) runbooks() []string {
+	if len(a.Checks) == 0 {
+		return []string{a.runbook()}
 	}
-	return "rules/runbooks/" + a.Name + ".md"
+	var out []string
+	for _, c := range a.Checks {
+		out = append(out, "pkg/classify/"+c.Name+".md")
+	}
+	return out
+}
+
+// runbook is the path of the alert's runbook, as a template.
+func (a Alert) runbook() string {
+	if len(a.Checks) == 0 {
+		return "rules/runbooks/" + a.Name + ".md"
+	}
+	return "pkg/classify/{{ $labels.check }}.md"
 }

@@ -22,8 +22,7 @@ var (
 
 // BenchmarkGroups evaluates each group over a thousand webhooks that are called and
 // have six hours behind them, seen by two auditors, and the requests for 150
-// resources that three API servers count, tick after tick, with what
-// alerts share recorded and written out. The ticks are six apart: reading the last
+// resources that three API servers count, tick after tick. The ticks are six apart: reading the last
 // values of a series costs the more, the more of the 120 that Prometheus stores
 // together stand before them. The CPU time is that of the process, so that other
 // load on the machine does not count; that of a tick is what a group costs in it on
@@ -31,7 +30,11 @@ var (
 func BenchmarkGroups(b *testing.B) {
 	const full, times, apart = 725, 20, 6
 	stored := scrapedInto(b, tick, fleet(b, *webhooks, full+times*apart))
-	files := map[string]string{"recorded": benchmarked(b, true), "written out": benchmarked(b, false)}
+	groups, err := Options{}.groups()
+	if err != nil {
+		b.Fatal(err)
+	}
+	files := map[string]string{"ours": groupFile(b, plain(groups))}
 	if *beside != "" {
 		files["beside"] = groupFile(b, ofAPIServer(b, *beside))
 	}
@@ -70,16 +73,6 @@ func ofAPIServer(b *testing.B, file string) []monitoringv1.RuleGroup {
 		b.Fatalf("reading %s: %v", file, err)
 	}
 	return silenced(slices.DeleteFunc(read.Spec.Groups, func(g monitoringv1.RuleGroup) bool { return !strings.HasPrefix(g.Name, "kube-apiserver") }))
-}
-
-// benchmarked is a file of all alerts, with what they share recorded or not.
-func benchmarked(b *testing.B, record bool) string {
-	b.Helper()
-	groups, err := Options{}.groups(record)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return groupFile(b, groups)
 }
 
 // cpuTime is what the process has computed so far.

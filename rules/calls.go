@@ -25,24 +25,15 @@ const (
 	intended     = promql.Rejections + `{error_type="no_error"}`
 )
 
-// The records of how often each webhook was called in six hours, and of whether any
-// was, which shows since when there are records. Only the calls of the affected
-// webhooks are counted in other windows.
-const (
-	calls6h  = `cluster_type_name:webhook_auditor_calls:increase6h`
-	recorded = `cluster:webhook_auditor_calls:group`
-)
+// calls6h is how often each webhook was called in six hours. Only the calls of the
+// affected webhooks are counted in other windows.
+const calls6h = `cluster_type_name:webhook_auditor_calls:increase6h`
 
-var callsRecords = []RecordingRule{
-	{Name: calls6h, Expr: calls("6h")},
-	{Name: recorded, Expr: `group(` + calls6h + `)`},
-}
-
-// calls counts the calls of each webhook in the window.
-func calls(window string) string {
-	return strings.ReplaceAll(`
-		sum by (type, name) (increase(`+promql.Requests+`[WINDOW]) or increase(`+matchConditionErrors+`[WINDOW])) > 0
-		or `+asWebhook(`sum by (crd_name) (increase(`+promql.ConversionSeconds+`_count[WINDOW])) > 0`), "WINDOW", window)
+var callsRecord = RecordingRule{
+	Name: calls6h, Asks: "How often was each webhook called in six hours?",
+	Expr: `
+		sum by (type, name) (increase(` + promql.Requests + `[6h]) or increase(` + matchConditionErrors + `[6h])) > 0
+		or ` + asWebhook(`sum by (crd_name) (increase(`+promql.ConversionSeconds+`_count[6h])) > 0`),
 }
 
 // affected are the webhooks that alerts may be about: those of which calls
@@ -53,7 +44,7 @@ const affected = `cluster_type_name:webhook_auditor_webhook_affected:group`
 
 // counters are the counters of the calls of these, from when the first one failed:
 // reading those of all webhooks costs the same again for each window. An alert
-// waits for failures in six minutes or in three slots of five, so that five minutes
+// waits for failures in six minutes or in three slots of four, so that five minutes
 // of calls are known by then, and at least half of the last 30.
 const counters = `cluster_instance_type_name_operation_code:webhook_auditor_calls_affected:last5m`
 
@@ -65,224 +56,210 @@ func affectedCalls(window string) string {
 	return `cluster_type_name:webhook_auditor_calls_affected:increase` + window
 }
 
-// affectedCallsRecord counts them. Where the alerts were installed within the
-// window, it counts all calls since the start of the API servers: what failed before
-// must not be compared with the few calls that are recorded.
-func affectedCallsRecord(window string) RecordingRule {
-	return RecordingRule{
-		Name: affectedCalls(window),
-		Expr: strings.ReplaceAll(`max by (type, name) (
-			label_replace(sum by (type, name) (`+counters+`) unless on () group(last_over_time(`+recorded+`[1d] offset WINDOW)), "since", "start", "", "")
-			or sum by (type, name) (increase(`+counters+`[WINDOW]))
-		) > 0`, "WINDOW", window),
-		Inline: calls(window),
+// affectedRecords are about the affected webhooks: their calls, and what the auditor
+// knows of them.
+func affectedRecords() []RecordingRule {
+	out := []RecordingRule{
+		{
+			Name: affected, Asks: "Which webhooks may alerts be about? Those whose calls failed or were slow, or which ever refused a request.",
+			Expr: `group by (type, name) (
+				` + failedOn("6h") + ` or last_over_time(` + failures + `[15m]) or last_over_time(` + intended + `[15m])
+				or ` + asWebhook(`last_over_time(`+promql.ConversionSeconds+`_count[15m])`) + ` or last_over_time(` + slowCount + `[6h])
+			)`,
+		},
+		{
+			Name: counters, Asks: "What did each API server last count of the calls of affected webhooks?",
+			Expr: `(
+				last_over_time(` + promql.Requests + `[5m]) or last_over_time(` + matchConditionErrors + `[5m])
+				or ` + asWebhook(`last_over_time(`+promql.ConversionSeconds+`_count[5m])`) + `
+			) and on (type, name) ` + affected,
+		},
+		{Name: reported, Asks: "Is any API server scraped?", Expr: `group(last_over_time(` + counters + `[15m]))`},
 	}
+	for _, window := range []string{"2m", "3m", "5m", "30m"} {
+		out = append(out, RecordingRule{
+			Name: affectedCalls(window), Asks: "How often was each affected webhook called in " + window + "?",
+			Expr: `sum by (type, name) (increase(` + counters + `[` + window + `])) > 0`,
+		})
+	}
+	out = append(out, RecordingRule{Name: affectedCalls("6h"), Asks: "How often was each affected webhook called in 6h?", Expr: calls6h + ` and on (type, name) ` + affected})
+	return append(out, affectedInventory()...)
 }
 
-func affectedRecords(failures []failure) []RecordingRule {
-	operands := []string{
-		`last_over_time(` + promql.Rejections + `[15m])`, `last_over_time(` + promql.FailedOpen + `[15m])`, asWebhook(`last_over_time(` + promql.ConversionSeconds + `_count[15m])`),
-		`last_over_time(` + slowCount + `[6h])`,
-	}
-	for _, f := range failures {
-		operands = append(operands, f.on("increase6h"))
-	}
-	out := []RecordingRule{{Name: affected, Expr: `group by (type, name) (` + strings.Join(operands, " or ") + `)`}}
-	out = append(out, RecordingRule{Name: counters, Expr: `(
-			last_over_time(` + promql.Requests + `[5m]) or last_over_time(` + matchConditionErrors + `[5m])
-			or ` + asWebhook(`last_over_time(`+promql.ConversionSeconds+`_count[5m])`) + `
-		) and on (type, name) ` + affected})
-	out = append(out, RecordingRule{
-		Name:   reported,
-		Expr:   `group(last_over_time(` + counters + `[15m]))`,
-		Inline: `group(last_over_time(` + promql.Requests + `[15m]) or last_over_time(` + matchConditionErrors + `[15m]) or last_over_time(` + unconverted + `[15m]))`,
-	})
-	for _, window := range []string{"2m", "5m", "30m"} {
-		out = append(out, affectedCallsRecord(window))
-	}
-	out = append(out, RecordingRule{Name: affectedCalls("6h"), Expr: calls6h + ` and on (type, name) ` + affected, Inline: calls("6h")})
-	return append(out, affectedInventory...)
-}
-
-// A failure is a way in which calls fail, and how the API server counts it.
-type failure struct {
-	// metric is the middle of the records' names, counter what counts the failures.
-	metric, counter string
-}
-
-// The failures.
-var (
-	closed      = failure{"webhook_auditor_calls_failed_closed", failedClosed}
-	open        = failure{"webhook_auditor_calls_failed_open", promql.FailedOpen}
-	unevaluated = failure{"webhook_auditor_match_condition_errors", matchConditionErrors}
-	conversion  = failure{"webhook_auditor_conversions_failed", unconverted}
+// The values of the label failure: the ways in which calls fail.
+const (
+	isClosed      = `failure="closed"`      // refused
+	isOpen        = `failure="open"`        // let through
+	isUnevaluated = `failure="unevaluated"` // matchConditions that cannot be evaluated
+	isConversion  = `failure="conversion"`
+	isAdmission   = `failure=~"closed|open"`
 )
 
-// increase counts the failures of each webhook on each API server in the window.
-func (f failure) increase(window string) string {
-	return f.perServer(`increase(` + f.counter + `[` + window + `])`)
-}
+// perFailure is what failures are joined by.
+const perFailure = `(type, name, failure)`
 
-// seen is like increase, for short windows: those that hold one scrape, or none,
-// as API servers are scraped seldom or their scrapes fail, reach back five minutes.
-func (f failure) seen(window string) string {
-	return f.perServer(seenIn(f.counter, window))
-}
+// failures are the counters of failed calls as they were scraped last. Like counters,
+// they have a value at each evaluation, so that calls and their failures are seen in
+// the same window, however seldom API servers are scraped.
+const failures = `cluster_instance_type_name_failure:webhook_auditor_calls_failed:last5m`
 
-func seenIn(counter, window string) string {
-	return `increase(` + counter + `[` + window + `]) or increase(` + counter + `[5m])`
-}
-
-// perServer sums what is counted of each webhook on each API server.
-func (f failure) perServer(counted string) string {
-	if f == conversion {
-		return asWebhook(`sum by (instance, crd_name) (` + counted + `) > 0`)
+// byFailure is what function makes of the counters of failed calls, labelled with the way
+// in which they fail.
+func byFailure(function string) string {
+	of := func(counter, failure string) string {
+		return `label_replace(` + strings.ReplaceAll(function, "COUNTER", counter) + `, "failure", "` + failure + `", "", "")`
 	}
-	return `sum by (instance, type, name) (` + counted + `) > 0`
+	return of(failedClosed, "closed") + ` or ` + of(promql.FailedOpen, "open") + ` or ` + of(matchConditionErrors, "unevaluated") + ` or ` + asWebhook(of(unconverted, "conversion"))
 }
 
-// last is the record of the counters as they were scraped last. Like counters, it
-// has a value at each evaluation, so that calls and their failures are seen in the
-// same short window, however seldom API servers are scraped.
-func (f failure) last() RecordingRule {
-	current := `last_over_time(` + f.counter + `[5m])`
-	if f == conversion {
-		current = asWebhook(current)
-	}
-	return RecordingRule{Name: f.on("last5m"), Expr: current}
+// failedOn is the record of the failures of each webhook on each API server.
+func failedOn(window string) string {
+	return `cluster_instance_type_name_failure:webhook_auditor_calls_failed:increase` + window
 }
 
-// recent is the record of what failed in a window by these.
-func (f failure) recent(window string) string { return f.on("recent" + window) }
-
-// noneRecent leaves out the webhooks of which a call failed in the window.
-func (f failure) noneRecent(window string) string {
-	return `unless on (type, name) ` + f.recent(window)
-}
-
-// on is a record of the failures on each API server.
-func (f failure) on(operations string) string {
-	return `cluster_instance_type_name:` + f.metric + `:` + operations
-}
-
-// sum is the failures of each webhook, without those of API servers that reach no
-// webhook at all: these have an alert of their own.
-func (f failure) sum(operations string) string {
-	return `sum by (type, name) (` + f.on(operations) + ` unless on (instance, type, name) ` + excluded + `)`
-}
-
-// most is like sum, of the API server that has most.
-func (f failure) most(operations string) string {
-	return `max by (type, name) (` + f.on(operations) + ` unless on (instance, type, name) ` + excluded + `)`
-}
-
-// burning is the record of the share of the calls that fail, where it pages.
-func (f failure) burning() string { return `cluster_type_name:` + f.metric + `:ratio_burning` }
-
-// increases are the records that cutOff and burning need.
-func (f failure) increases() []RecordingRule {
-	var out []RecordingRule
-	for _, window := range []string{"5m", "15m", "30m", "75m", "6h"} {
-		out = append(out, RecordingRule{Name: f.on("increase" + window), Expr: f.increase(window)})
-	}
-	return append(
-		out,
-		f.last(),
-		RecordingRule{Name: f.recent("2m"), Expr: `increase(` + f.on("last5m") + `[2m]) > 0`, Inline: f.increase("2m")},
-		RecordingRule{Name: f.recent("3m"), Expr: `increase(` + f.on("last5m") + `[3m]) > 0`, Inline: f.increase("3m")},
-		RecordingRule{Name: f.on("increase2m"), Expr: f.seen("2m")},
-		RecordingRule{Name: f.on("minutes30m"), Expr: `count_over_time((` + f.seen("3m") + `)[30m:1m])`},
-		RecordingRule{Name: f.on("slots6h"), Expr: `count_over_time((` + f.increase("6m") + `)[6h:5m])`},
-	)
+// failedIn is that of the failures of each webhook, without those of API servers that
+// reach no webhook at all: these have an alert of their own.
+func failedIn(window string) string {
+	return `cluster_type_name_failure:webhook_auditor_calls_failed:increase` + window
 }
 
 // ratio is the record of the share of the calls that failed in the window.
-func (f failure) ratio(window string) string {
-	return `cluster_type_name:` + f.metric + `:ratio` + window
+func ratio(window string) string {
+	return `cluster_type_name_failure:webhook_auditor_calls_failed:ratio` + window
 }
 
-// over is the record of the webhooks whose failures are over: at least 20 calls
-// were answered and none failed in the last two minutes, or in the last 15, if
-// these are answered more seldom, or none in the last three, if the auditor found
-// their backend down and no longer does: that has paged, and what failed until then
-// must not page again.
-func (f failure) over() string { return `cluster_type_name:` + f.metric + `:recovered` }
-
-// spells is the record of whether calls fail now, 1, or failed before, 0.
-func (f failure) spells() string { return `cluster_type_name:` + f.metric + `:spells` }
-
-// lasting is the record of the share of the calls that fail in the window, where
-// they do for a while.
-func (f failure) lasting(window string) string {
-	return `cluster_type_name:` + f.metric + `:ratio_lasting` + window
+// seen is an increase for short windows: those that hold one scrape, or none,
+// as API servers are scraped seldom or their scrapes fail, reach back five minutes.
+func seen(counter string) string {
+	return `(increase(` + counter + `[2m]) or increase(` + counter + `[5m]))`
 }
 
-// shares are the records of what the alerts compare.
+var failureRecords = []RecordingRule{
+	{Name: failures, Asks: "What did each API server last count of failed calls, by the way in which they fail?", Expr: byFailure("last_over_time(COUNTER[5m])")},
+	{
+		Name: failedOn("2m"), Asks: "How many calls of each webhook failed in 2m on each API server?",
+		Expr: `sum by (instance, type, name, failure) (` + byFailure(seen("COUNTER")) + `) > 0`,
+	},
+	{Name: failedOn("5m"), Asks: "How many in 5m?", Expr: failedSince("5m")},
+	{Name: failedOn("6h"), Asks: "How many in 6h?", Expr: failedSince("6h")},
+}
+
+func failedSince(window string) string {
+	return `sum by (instance, type, name, failure) (increase(` + failures + `[` + window + `])) > 0`
+}
+
+// The records of which failures are worth an alert.
+const (
+	// recovered are the failures that are over: at least 20 calls were answered and
+	// hardly any failed in the last three minutes, or, if the webhook is called more
+	// seldom, in the last 15, or the auditor found the backend down and no longer does:
+	// that has paged, and what failed until then must not page again.
+	recovered = `cluster_type_name_failure:webhook_auditor_calls_failed:recovered`
+	// spells is whether calls fail now, 1, or failed before, 0.
+	spells = `cluster_type_name_failure:webhook_auditor_calls_failed:spells`
+	// burning is the share of the calls that fail, where it pages.
+	burning = `cluster_type_name_failure:webhook_auditor_calls_failed:ratio_burning`
+	// lasting are the failures that may warn: there are three, and they are not over.
+	lasting = `cluster_type_name_failure:webhook_auditor_calls_failed:lasting`
+	// slots is in how many slots of 6 hours one call in twenty failed, and more than one
+	// in a hundred.
+	slots = `cluster_type_name_failure:webhook_auditor_calls_failed:slots6h`
+)
+
+// shareRecords are what the alerts compare. All count the minutes in which the share
+// of failed calls was too large, so that the stray failures of a busy webhook do not
+// make an outage of what passes.
 //
 // Those of burning page, by two windows. The short one is for webhooks that are
-// called all the time: over a fifth in the last 5 minutes, and failures in 6 of the
-// last 30 minutes. A failure is seen for 3 minutes, so an outage of two minutes
+// called all the time: over a fifth in the last 5 minutes, and over a tenth in 6 of
+// the last 30 minutes. A failure is seen for 3 minutes, so an outage of two minutes
 // shows in 5, and nothing but the failures must go on for the alert to fire: neither
 // a failed scrape nor a minute without calls starts it anew.
 //
 // The long one is for webhooks that are called now and then: over 6 % in 6 hours,
-// and failures in 3 of their slots of 5 minutes. It lasts until calls are
+// and over one in twenty in 3 of their slots. It lasts until calls are
 // answered for half an hour, or 20 of them and none failed for a quarter, or
 // until the webhook is not called any more, or no API server is scraped.
 //
-// Either ends within two minutes where enough calls are answered. What has ended and
+// Either ends within three minutes where enough calls are answered. What has ended and
 // begun again twice goes on for a quarter of an hour after the last failure: a backend
 // that comes and goes is one page.
-//
-// Those of lasting warn, over the alert's threshold in 10 of the last 30 minutes or
-// in 3 slots of 5 minutes, and at two in a hundred in half of the slots of 6 hours.
-func (f failure) shares() []RecordingRule {
+func shareRecords() []RecordingRule {
 	var out []RecordingRule
-	for _, window := range []string{"5m", "30m", "6h"} {
-		out = append(out, RecordingRule{Name: f.ratio(window), Expr: `clamp_max(` + f.sum("increase"+window) + ` / on (type, name) ` + affectedCalls(window) + `, 1)`})
+	for _, window := range []string{"30m", "6h"} {
+		out = append(out, RecordingRule{
+			Name: failedIn(window), Asks: "How many calls of each webhook failed in " + window + ", without those of API servers that reach none?",
+			Expr: failedWithin(window) + ` > 0`,
+		})
 	}
-	short := f.ratio("5m") + ` > 0.2
-		and on (type, name) ` + f.most("minutes30m") + ` >= 6
-		and on (type, name) ` + f.sum("increase30m") + ` >= 5`
-	long := f.ratio("6h") + ` >= 0.06
-		and on (type, name) ` + f.most("slots6h") + ` >= 3
-		and on (type, name) ` + f.sum("increase6h") + ` >= 5
-		and on (type, name) ` + f.sum("increase75m") + ` > 0
-		and on () ` + reported + `
-		unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) ` + f.ratio("30m") + ` > 0.03)`
-	pages := `(` + short + ` or on (type, name) ` + long + `) unless on (type, name) ` + f.over()
-	again := f.ratio("30m") + `
-		and on (type, name) ` + f.burning() + `
-		and on (type, name) resets(` + f.spells() + `[75m]) >= 2
-		and on (type, name) ` + f.sum("increase15m") + `
+	out = append(
+		out,
+		// What is left out counts here, so that a webhook whose calls fail again is known by the minutes in which they did.
+		RecordingRule{Name: ratio("3m"), Asks: "Which share of the calls of each webhook failed in 3m, on all API servers?", Expr: shareOf(`sum by `+perFailure+` (increase(`+failures+`[3m]))`, "3m")},
+		RecordingRule{Name: ratio("5m"), Asks: "Which share failed in 5m, without those of API servers that reach none?", Expr: shareOf(failedWithin("5m"), "5m")},
+	)
+	for _, window := range []string{"30m", "6h"} {
+		out = append(out, RecordingRule{Name: ratio(window), Asks: "Which share failed in " + window + "?", Expr: shareOf(failedIn(window), window)})
+	}
+	without := ` unless on ` + perFailure + ` (`
+	short := ratio("5m") + ` > 0.2
+		and on ` + perFailure + ` count_over_time((` + ratio("3m") + ` > 0.1)[30m:1m]) >= 6
+		and on ` + perFailure + ` ` + failedIn("30m") + ` >= 5`
+	long := ratio("6h") + ` >= 0.06
+		and on ` + perFailure + ` ` + slots + ` >= 3
+		and on ` + perFailure + ` ` + failedIn("6h") + ` >= 5
+		and on ` + perFailure + ` last_over_time(` + ratio("5m") + `[75m])
+		and on () ` + reported + without + ratio("6h") + ` and on (type, name) ` + affectedCalls("30m") + ` >= 5` + without + ratio("30m") + ` > 0.03))`
+	again := ratio("30m") + `
+		and on ` + perFailure + ` ` + burning + `
+		and on ` + perFailure + ` resets(` + spells + `[75m]) >= 2
+		and on ` + perFailure + ` last_over_time(` + ratio("3m") + `[15m])
 		unless on (type, name) ` + backendRepaired
-	still := ` and on (type, name) ` + f.sum("increase30m") + ` >= 3 unless on (type, name) ` + f.over()
 	return append(
 		out,
-		RecordingRule{Name: f.over(), Expr: `
-			` + affectedCalls("2m") + ` >= 20 ` + f.noneRecent("2m") + `
-			or on (type, name)
-			` + affectedCalls("30m") + ` - on (type, name) ` + f.sum("increase30m") + ` >= 20 unless on (type, name) ` + f.on("increase15m") + `
-			or on (type, name)
-			` + backendRepaired + ` ` + f.noneRecent("3m")},
-		RecordingRule{Name: f.spells(), Expr: `sum by (type, name) (` + f.recent("2m") + ` unless on (instance, type, name) ` + excluded + `) ^ 0 or on (type, name) 0 * ` + f.sum("increase75m")},
-		RecordingRule{
-			Name:   f.burning(),
-			Expr:   `(` + pages + `) or on (type, name) (` + again + `)`,
-			Inline: pages,
-		},
-		RecordingRule{Name: f.lasting("5m"), Expr: f.ratio("5m") + ` and on (type, name) ` + f.most("minutes30m") + ` >= 10` + still},
-		RecordingRule{Name: f.lasting("30m"), Expr: f.ratio("30m") + ` and on (type, name) ` + f.most("slots6h") + ` >= 3` + still},
-		RecordingRule{Name: f.lasting("6h"), Expr: f.ratio("6h") + ` > 0.02 and on (type, name) ` + f.most("slots6h") + ` >= 36` + still},
+		RecordingRule{Name: recovered, Asks: "Of which webhooks do calls no longer fail?", Expr: `
+			` + failedIn("6h") + ` and on (type, name) (` + affectedCalls("3m") + ` >= 20 or on (type, name) ` + backendRepaired + `)` + without + ratio("3m") + ` > 0.01)
+			or on ` + perFailure + ` (
+				` + failedIn("6h") + ` and on (type, name) ` + affectedCalls("30m") + ` >= 20` + without + ratio("30m") + ` > 0.5)` + without + `max_over_time(` + ratio("3m") + `[15m]) > 0.01)
+			)`},
+		RecordingRule{Name: spells, Asks: "Do calls of a webhook fail now, 1, or did they before, 0?", Expr: `(` + ratio("3m") + ` > 0.1) ^ 0 or on ` + perFailure + ` 0 * last_over_time(` + ratio("3m") + `[75m])`},
+		RecordingRule{Name: slots, Asks: "In how many slots of 4 minutes did one call in twenty fail, in 6h?", Expr: `count_over_time((` + ratio("5m") + ` > 0.05)[6h:4m])`},
+		RecordingRule{Name: burning, Asks: "Which share fails, where it is an outage?", Expr: `((` + short + ` or on ` + perFailure + ` ` + long + `)` + without + recovered + `)) or on ` + perFailure + ` (` + again + `)`},
+		RecordingRule{Name: lasting, Asks: "Where did three calls fail in 30m, and do calls still fail?", Expr: failedIn("30m") + ` >= 3` + without + recovered + `)`},
 	)
 }
 
-// failing is the share of the calls that fail where it is worth a warning.
-func (f failure) failing() string {
-	return `(` + f.burning() + `
-		or on (type, name) ` + f.lasting("5m") + ` > $threshold
-		or on (type, name) ` + f.lasting("30m") + ` > $threshold
-		or on (type, name) ` + f.lasting("6h") + `)`
+// failedWithin counts the failures of each webhook in the window.
+func failedWithin(window string) string {
+	return `sum by ` + perFailure + ` (increase(` + failures + `[` + window + `]) unless on (instance, type, name) ` + excluded + `)`
+}
+
+func shareOf(failed, window string) string {
+	return `clamp_max(` + failed + ` / on (type, name) group_left () ` + affectedCalls(window) + `, 1) > 0`
+}
+
+// failing is the share of the calls that fail in these ways, where it is worth a
+// warning: an outage, or over the threshold in 10 of the last 30 minutes or in 5 slots,
+// or over two in a hundred in half of the slots of 6 hours.
+func failing(ways string) string {
+	return strings.NewReplacer("{}", `{`+ways+`}`, "PER", perFailure).Replace(`(
+		` + burning + `{}
+		or on PER (
+			` + ratio("5m") + `{} > $threshold and on PER count_over_time((` + ratio("5m") + `{} > $threshold)[30m:1m]) >= 10
+			or on PER ` + ratio("30m") + `{} > $threshold and on PER ` + slots + ` >= 5
+			or on PER ` + ratio("6h") + `{} > 0.02 and on PER count_over_time((` + ratio("5m") + `{} > 0.01)[6h:4m]) >= 45
+		) and on PER ` + lasting + `
+	)`)
+}
+
+// refusing are the failures for which requests are refused, passing those for which
+// they pass.
+func refusing(share func(string) string) string {
+	return `max by (type, name) (` + share(`failure=~"closed|unevaluated"`) + ` unless on ` + perFailure + ` (` + ratio("6h") + `{` + isUnevaluated + `} unless on (type, name) ` + failsClosed + `))`
+}
+
+func passing(share func(string) string) string {
+	return `max by (type, name) (` + share(`failure=~"open|unevaluated"`) + ` unless on ` + perFailure + ` (` + ratio("6h") + `{` + isUnevaluated + `} and on (type, name) ` + failsClosed + `))`
 }
 
 // The records of API servers that reach no webhook at all.
@@ -299,9 +276,6 @@ const (
 	afresh = `cluster_instance_type_name:webhook_auditor_calls_failed_again:group2m`
 )
 
-// unreached counts the calls that failed on each API server.
-var unreached = `(` + closed.on("increase2m") + ` or ` + open.on("increase2m") + `)`
-
 // backendDown are the webhooks that no API server can call, by what the auditor
 // knows of their backends.
 const backendDown = `(
@@ -313,32 +287,35 @@ const backendDown = `(
 // down within what the windows hold, and no longer does.
 const backendRepaired = `cluster_type_name:webhook_auditor_backend_repaired:group`
 
-var repaired = strings.ReplaceAll(`(
-				group by (type, name) (last_over_time(webhook_auditor_finding{check=~"CHECKS"}[75m]))
-				unless on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"CHECKS"}[3m]))
-				and on () group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[3m]))
-			)`, "CHECKS", strings.Join(pagingBackendChecks(), "|"))
+var repaired = strings.ReplaceAll(`
+	group by (type, name) (last_over_time(webhook_auditor_finding{check=~"CHECKS"}[75m]))
+	unless on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"CHECKS"}[3m]))
+	and on () group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[3m]))`, "CHECKS", strings.Join(backendChecks(), "|"))
 
-// pagingBackendChecks find that a backend cannot be called, and page.
-func pagingBackendChecks() []string {
+// backendChecks find that a backend cannot be called.
+func backendChecks() []string {
 	var out []string
 	for _, c := range classify.Checks {
-		if c.NonCriticalAlert != "" {
+		if c.ConversionAlert != "" {
 			out = append(out, c.Name)
 		}
 	}
 	return out
 }
 
+// unreached are the webhooks of which calls failed on each API server, and how many.
+const unreached = `cluster_instance_type_name:webhook_auditor_calls_unreached:increase2m`
+
 // cutOffRecords select the API servers of which all calls fail, while other API
 // servers reach two of the webhooks, or where the webhooks have two backends that
 // are not known to be down: it is not for a backend that they cannot be called.
 var cutOffRecords = []RecordingRule{
+	{Name: unreached, Asks: "How many calls got no answer on each API server in 2m?", Expr: `sum by (instance, type, name) (` + failedOn("2m") + `{` + isAdmission + `})`},
 	{
-		Name: noneReachable,
+		Name: noneReachable, Asks: "Which API servers reach none of their webhooks, though it is for no single backend?",
 		Expr: `
-			clamp_max(sum by (instance) (` + unreached + `) / on (instance) sum by (instance) (` + seenIn(promql.Requests, "2m") + `), 1) > 0.95
-			and on (instance) sum by (instance) (` + closed.on("increase5m") + ` or ` + open.on("increase5m") + `) >= 5
+			clamp_max(sum by (instance) (` + unreached + `) / on (instance) sum by (instance) (` + seen(promql.Requests) + `), 1) > 0.95
+			and on (instance) sum by (instance) (` + failedOn("5m") + `{` + isAdmission + `}) >= 5
 			and on (instance) (
 				count by (instance) (` + unreached + ` and on (type, name) (
 					` + affectedCalls("2m") + ` - on (type, name) sum by (type, name) (` + unreached + `) > on (type, name) 0.1 * ` + affectedCalls("2m") + `
@@ -347,30 +324,22 @@ var cutOffRecords = []RecordingRule{
 				count by (instance) (group by (instance, namespace) ((` + unreached + ` unless on (type, name) ` + backendDown + `) * on (type, name) group_left (namespace) ` + backends + `)) >= 2
 			)`,
 	},
-	{Name: backendRepaired, Expr: repaired},
-	{Name: cutOff, Expr: `max_over_time(` + noneReachable + `[5m:1m])`},
+	{Name: backendRepaired, Asks: "Whose backends were down, and are no longer?", Expr: repaired},
+	{Name: cutOff, Asks: "Which API servers reached no webhook within 5m?", Expr: `max_over_time(` + noneReachable + `[5m:1m])`},
 	{
-		Name:   afresh,
-		Expr:   `group by (instance, type, name) (` + anyOn("increase2m") + `) and on (instance, type, name) ` + excluded + ` unless on (instance) ` + cutOff + ` unless on (type, name) ` + deregistered,
-		Inline: `vector(0) < 0`,
+		Name: afresh, Asks: "What fails again of what is left out?",
+		Expr: `group by (instance, type, name) (` + failedOn("2m") + `) and on (instance, type, name) ` + excluded + ` unless on (instance) ` + cutOff + ` unless on (type, name) ` + deregistered,
 	},
-	// Written out a dozen times in each alert this would cost more than it saves.
 	{
-		Name: excluded,
+		Name: excluded, Asks: "Whose failures are left out, as they were none of single webhooks?",
 		Expr: `
-			group by (instance, type, name) (` + anyOn("increase6h") + `)
+			group by (instance, type, name) (` + failedOn("6h") + `)
 			and on (instance, type, name) (
-				(` + anyOn("increase6h") + `) and on (instance) ` + cutOff + `
-				or (` + anyOn("increase6h") + `) and on (type, name) ` + deregistered + `
+				` + failedOn("6h") + ` and on (instance) ` + cutOff + `
+				or ` + failedOn("6h") + ` and on (type, name) ` + deregistered + `
 				or ` + excluded + ` unless on (instance, type, name) count_over_time(` + afresh + `[8m:1m]) >= 6 unless on (instance, type, name) count_over_time(` + afresh + `[2h:1m]) >= 12
 			)`,
-		Inline: `vector(0) < 0`,
 	},
-}
-
-// anyOn are the failures on each API server, of whatever kind.
-func anyOn(operations string) string {
-	return closed.on(operations) + ` or ` + open.on(operations) + ` or ` + unevaluated.on(operations) + ` or ` + conversion.on(operations)
 }
 
 // historyGroup reads what was counted in the last hours, which changes little
@@ -380,10 +349,7 @@ func historyGroup() Group {
 		Name:     "webhook-auditor-history",
 		Interval: 3 * time.Minute,
 		RecordingRules: slices.Concat(
-			callsRecords,
-			[]RecordingRule{
-				remembered(failsClosed, `webhook_auditor_webhook_failure_impact{impact="closed"}`, `group by (type, name) (SERIES)`),
-			},
+			[]RecordingRule{callsRecord, remembered(failsClosed, `webhook_auditor_webhook_failure_impact{impact="closed"}`, `group by (type, name) (SERIES)`)},
 			refusalRecords, answerRecords,
 		),
 		Alerts: []Alert{notInInventory},
@@ -392,17 +358,10 @@ func historyGroup() Group {
 
 // callsGroup has all alerts on calls in one group, as they share what they read.
 func callsGroup() Group {
-	g := Group{Name: "webhook-auditor-calls", RecordingRules: slices.Clone(inventoryRecords)}
-	failures := []failure{closed, open, unevaluated, conversion}
-	for _, f := range failures {
-		g.RecordingRules = append(g.RecordingRules, f.increases()...)
+	return Group{
+		Name: "webhook-auditor-calls",
+		RecordingRules: slices.Concat(inventoryRecords, failureRecords, affectedRecords(), cutOffRecords, shareRecords(),
+			[]RecordingRule{slowLongRecord, controllersStuck}),
+		Alerts: slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts()),
 	}
-	g.RecordingRules = append(g.RecordingRules, affectedRecords(failures)...)
-	g.RecordingRules = append(g.RecordingRules, cutOffRecords...)
-	for _, f := range failures {
-		g.RecordingRules = append(g.RecordingRules, f.shares()...)
-	}
-	g.RecordingRules = append(g.RecordingRules, slowLongRecord, controllersStuck)
-	g.Alerts = slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts())
-	return g
 }

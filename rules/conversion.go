@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -12,32 +11,34 @@ func conversionAlerts() []Alert {
 	return []Alert{
 		{
 			Name:        "WebhookConversionFailing",
+			Asks:        "Of which CRDs do conversions fail, or was none answered in an hour?",
 			Severity:    classify.Warning,
 			Enhancement: Enhancement{classify.Critical, 0.01},
 			For:         30 * time.Second,
 			KeepFiring:  15 * time.Minute,
 			Threshold:   0.05,
-			Expr: withBackend("WebhookConversionFailing", conversion.failing()+
-				` or on (type, name) `+asWebhook(`(`+withoutAnswers("crd_name", []string{unconverted}, " < 20", strings.ReplaceAll(`last_over_time(COUNT[5m]) unless last_over_time(COUNT[5m]) == last_over_time(COUNT[5m] offset 1h)`, "COUNT", promql.ConversionSeconds+`_count{succeeded="true"}`))+`) ^ 0`)),
+			Expr:        withBackend(`max by (type, name) (` + failing(isConversion) + `) or on (type, name) max by (type, name) (` + unanswered + `{` + isConversion + `} < 20) ^ 0`),
 			Summary:     `Objects of {{ $labels.name }} cannot be converted.`,
 			Description: `{{ $value | humanizePercentage }} of the calls to ` + conversionOf + ` fail: reading its objects in another version than they are stored in fails, and so may writing and listing them.` + ofSome + itsBackend + ` Never "repair" it with the unsafe delete of unreadable objects: they are sound, and come back with the webhook.` + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
 		},
 		{
 			Name:        "WebhookConversionSlow",
+			Asks:        "Of which CRDs are conversions slow?",
 			Severity:    classify.Warning,
 			Enhancement: Enhancement{Severity: classify.Critical},
 			For:         10 * time.Minute,
 			KeepFiring:  10 * time.Minute,
-			Expr:        withBackend("WebhookConversionSlow", slowConversion),
+			Expr:        withBackend(slowConversion),
 			Summary:     `Objects of {{ $labels.name }} are slow to convert.`,
 			Description: `One in a hundred calls to ` + conversionOf + ` takes {{ $value | humanizeDuration }} or longer, more than its threshold. It is called once for each object: a list waits for as many calls as it has objects in another version.` + itsBackend + conversionVariables,
 		},
 		{
 			Name:        "WebhookConversionBlocksControllers",
+			Asks:        "Of which CRDs do all conversions fail while controllers that read everything hang?",
 			Severity:    classify.Critical,
 			For:         5 * time.Minute,
 			KeepFiring:  5 * time.Minute,
-			Expr:        withBackend("WebhookConversionBlocksControllers", blocking),
+			Expr:        withBackend(blocking),
 			Summary:     `Garbage collection, namespace deletion or quota hangs on {{ $labels.name }}.`,
 			Description: `No object of {{ $labels.name }} can be converted, and at the same time the garbage collector cannot sync, the deletion of a namespace hangs, or no resource quota is computed: these controllers read all resources of the cluster, so one that cannot be read stops them for all.` + itsBackend + ` If the webhook cannot be brought back, back up the CRD and set its conversion strategy to None: the runbook has the commands and says what that costs. Never use the unsafe delete of unreadable objects: they are sound.` + conversionVariables,
 		},
@@ -46,11 +47,11 @@ func conversionAlerts() []Alert {
 
 // allFail are the CRDs of which each conversion fails, minute after minute, and
 // oftener than a client or two would ask.
-var allFail = `(
-		` + conversion.sum("increase5m") + ` >= 5
-		and on (type, name) ` + conversion.most("minutes30m") + ` >= 4
-		unless on (type, name) ` + asWebhook(`sum by (crd_name) (increase(`+promql.ConversionSeconds+`_count{succeeded="true"}[5m])) > 0`) + `
-	) ^ 0`
+var allFail = strings.ReplaceAll(`max by (type, name) (
+		RATIO > 0.999
+		and on `+perFailure+` count_over_time((`+ratio("3m")+` > 0.999)[30m:1m]) >= 4
+		and on `+perFailure+` `+failedIn("30m")+` >= 5
+	) ^ 0`, "RATIO", ratio("5m")+`{`+isConversion+`}`)
 
 // controllersStuck records whether the controllers that read everything are stuck.
 // The garbage collector counts an error once, when it gives up waiting, and not
@@ -59,7 +60,7 @@ var allFail = `(
 // error: once started anew it has no worker until all can be listed, while quotas
 // wait in its queues.
 var controllersStuck = RecordingRule{
-	Name: `cluster:webhook_auditor_controllers_stuck:group`,
+	Name: `cluster:webhook_auditor_controllers_stuck:group`, Asks: "Does garbage collection, the deletion of a namespace or quota hang?",
 	Expr: `group(
 		increase(garbagecollector_controller_resources_sync_error_total[15m]) > 0
 		or max_over_time(workqueue_longest_running_processor_seconds{name="namespace"}[5m]) > 60
@@ -72,5 +73,5 @@ var controllersStuck = RecordingRule{
 
 // blocking selects these CRDs while the controllers are stuck: the conversion must
 // fail when they get stuck, and the alert then goes on for as long as it does.
-var blocking = allFail + ` and on () ` + controllersStuck.Name + `
+var blocking = `(` + allFail + `) and on () ` + controllersStuck.Name + `
 	or on (type, name) (` + allFail + ` and on (type, name) ALERTS{alertname="WebhookConversionBlocksControllers"})`

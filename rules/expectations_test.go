@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -9,8 +10,10 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/rules"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
 
 // An expectation is when an alert must fire, and when it must not, in minutes.
@@ -144,6 +147,16 @@ func blockedQuota(running float64) []trace {
 }
 
 var expectations = []expectation{
+	{"API servers that restart each hour count the same again", "WebhookAllCallsFailing", restartsEachHour(), 1, 1, 60, 361, 0, 0, 360},
+	{"a storm of eight minutes", "WebhookCriticalResourceSlow", storm(8), 1, 1, 50, 181, 0, 0, 180},
+	{"a storm of forty minutes", "WebhookCriticalResourceSlow", storm(40), 1, 1, 50, 60, 76, 100, 180},
+	{"a policy without its params refuses a request each ten minutes", "WebhookPolicyConfigErrors", []trace{refusedByPolicy("a", 1, 10)}, 1, 1, 50, 60, 120, 290, 290},
+	{"one refuses two requests each ten minutes on each of three API servers", "WebhookPolicyConfigErrors", []trace{refusedByPolicy("a", 2, 10), refusedByPolicy("b", 2, 10), refusedByPolicy("c", 2, 10)}, 1, 1, 50, 60, 115, 240, 240},
+	{"one refuses six requests a minute beside 180 that are denied", "WebhookPolicyConfigErrors", besideDenials(), 1, 1, 50, 60, 100, 240, 240},
+	{"a policy lets a request pass each hour", "WebhookPolicyFailingOpen", []trace{passedByPolicy()}, 1, 1, 50, 60, 260, 520, 520},
+	{"refusals each morning", "WebhookRejectionsHigh", mornings(), 4, 4, 4, 4321, 0, 0, 4320},
+	{"a hundred calls each night, all refused", "WebhookAllCallsFailing", nights(), 1, 2, 50, 90, 1560, 2880, 2880},
+	{"several API servers behind one address", "WebhookInputMetricsMissing", behindOneAddress(), 1, 1, 0, 5, 32, 180, 180},
 	{"no quota is computed since the conversions fail", "WebhookConversionBlocksControllers", blockedQuota(0), 1, 1, 50, 60, 75, 150, 150},
 	{"quotas are computed though the conversions fail", "WebhookConversionBlocksControllers", blockedQuota(0.02), 1, 1, 50, 151, 0, 0, 150},
 	{"an unknown error_type is a failure", "WebhookFailingClosed", pages("something_new"), 1, 1, 50, 60, 70, 150, 150},
@@ -160,6 +173,110 @@ var expectations = []expectation{
 	{"an auditor whose clock is an hour ahead, with a broken watch", "WebhookAuditorStale", []trace{build, ahead}, 1, 1, 0, 60, 72, 150, 150},
 	{"an auditor that is away for a day and a half", "WebhookAuditorDown", []trace{build.except(30, 5000, "_").except(30, 31, "stale")}, 1, 4, 0, 30, 52, 2160, 2160},
 	{"the auditor of one of several clusters is away for a day and a half", "WebhookAuditorDown", []trace{buildOfEast.except(30, 5000, "_").except(30, 31, "stale")}, 1, 4, 0, 30, 52, 2160, 2160},
+}
+
+// restartsEachHour answers twenty calls a minute, and fails three in an hour, in which all
+// is counted anew.
+func restartsEachHour() []trace {
+	return []trace{
+		counts(requested("200"), func(m int) int { return 20 * (m%60 + 1) }), counts(requested("503"), func(m int) int { return (m%60 + 1) / 15 }),
+		counts(rejected("calling_webhook_error"), func(m int) int { return (m%60 + 1) / 15 }), counts(scraped+`{instance="a"}`, func(m int) int { return m%60 + 1 }),
+		limited(knownHook, 1), seesAll,
+	}
+}
+
+// storm has one call in ten be slow for some minutes, of five a second.
+func storm(minutes int) []trace {
+	calls := since(0, 300)
+	slow := func(m int) int { return 30 * min(max(m-60, 0), minutes) }
+	return []trace{
+		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="0.5"}`, func(m int) int { return calls(m) - slow(m) }),
+		counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, calls), counts(requested("200"), calls), limited(knownHook, 0.5), reach, seesAll,
+	}
+}
+
+// refusedByPolicy are requests that no policy denied, from minute 60 on.
+func refusedByPolicy(instance string, requests, perMinutes int) trace {
+	return counts(plugins+`{instance="`+instance+`",name="ValidatingAdmissionPolicy",type="validate",operation="CREATE",rejected="true"}`,
+		func(m int) int { return 5 + max(m-60, 0)/perMinutes*requests })
+}
+
+// besideDenials are six such requests a minute beside 180 denials.
+func besideDenials() []trace {
+	return []trace{
+		counts(plugins+`{instance="a",name="ValidatingAdmissionPolicy",type="validate",operation="CREATE",rejected="true"}`, func(m int) int { return 180*m + since(60, 6)(m) }),
+		counts(promql.Validations+`{instance="a",policy="p",policy_binding="b",enforcement_action="deny"}`, since(0, 180)),
+	}
+}
+
+// passedByPolicy are requests that a policy cannot evaluate, one an hour.
+func passedByPolicy() trace {
+	return counts(promql.Validations+`{instance="a",policy="p",policy_binding="b",enforcement_action="allow",error_type="policy_error"}`, func(m int) int { return m / 60 })
+}
+
+// mornings are calls of which a third is refused for eight hours of each day.
+func mornings() []trace {
+	refused := func(m int) int { return 20 * (m/1440*480 + min(m%1440, 480)) }
+	return []trace{
+		counts(requested("200"), func(m int) int { return 60*m - refused(m) }), counts(requested("403"), refused), counts(rejected("no_error"), refused), limited(knownHook, 1), seesAll,
+	}
+}
+
+// nights are a hundred calls in two minutes of each night, all of which fail.
+func nights() []trace {
+	past := func(m int) int {
+		since := max(m-90, 0)
+		return 100*(since/1440) + 50*min(since%1440, 2)
+	}
+	return []trace{
+		stays(requested("200"), 7), counts(requested("503"), past), counts(rejected("calling_webhook_error"), past), counts(scraped+`{instance="a"}`, since(0, 1)),
+		limited(knownHook, 1), seesAll,
+	}
+}
+
+// behindOneAddress are three API servers, another of which answers each scrape.
+func behindOneAddress() []trace {
+	return []trace{
+		counts(scraped+`{instance="a"}`, func(m int) int { return 1000*(m*7%3+1) + m }), seesAll,
+		stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0), stays(queued+`{instance="k",name="namespace"}`, 0),
+	}
+}
+
+// rollout has one call in so many fail, at random, and all for two minutes.
+func rollout(perMinute, oneIn int) []trace {
+	const last = 200
+	random := rand.New(rand.NewPCG(uint64(perMinute), uint64(oneIn)))
+	failed := make([]int, last+1)
+	for m := 1; m <= last; m++ {
+		failed[m] = failed[m-1]
+		for range perMinute {
+			if m > 120 && m <= 122 || random.IntN(oneIn) == 0 {
+				failed[m]++
+			}
+		}
+	}
+	failures := func(m int) int { return failed[m] }
+	return []trace{
+		counts(requested("200"), func(m int) int { return perMinute*m - failures(m) }), counts(requested("503"), failures), counts(rejected("calling_webhook_error"), failures),
+		limited(knownHook, 0.5), reach, seesAll,
+	}
+}
+
+// rollouts expect no page of an outage of two minutes, however many calls there are and
+// how many of them fail at any time, and no ticket where these are fewer than one in a
+// hundred.
+func rollouts() []expectation {
+	var out []expectation
+	for _, perMinute := range []int{18, 180, 1800} {
+		for _, oneIn := range []int{1000, 200, 50} {
+			name := fmt.Sprintf("%d calls a minute, one in %d fails, and all for two minutes", perMinute, oneIn)
+			out = append(out, expectation{name, "WebhookFailingClosed", rollout(perMinute, oneIn), 1, 1, 1, 201, 0, 0, 200})
+			if oneIn > 100 {
+				out = append(out, expectation{name, "WebhookCallsFailing", rollout(perMinute, oneIn), 1, 1, 1, 201, 0, 0, 200})
+			}
+		}
+	}
+	return out
 }
 
 // nightly makes a hundred calls in two minutes of each night, all of which fail.
@@ -202,8 +319,8 @@ var blindFor = trace{seesAll.series, func(m int) string {
 
 // TestExpectations evaluates what a person on call expects of one alert.
 func TestExpectations(t *testing.T) {
-	for _, e := range expectations {
-		t.Run(e.name, func(t *testing.T) {
+	for _, e := range append(rollouts(), expectations...) {
+		t.Run(e.name+", "+e.alert, func(t *testing.T) {
 			t.Parallel()
 			p := evaluateFile(t, fileOf(t, e.alert), time.Duration(e.scrape)*time.Minute, e.lines())
 			p.tick, p.now = time.Duration(e.step)*time.Minute, time.Duration(e.from)*time.Minute
@@ -516,31 +633,62 @@ func TestHangingPagesOnce(t *testing.T) {
 	}
 }
 
+// TestCutOffSeenByAuditors has one of three API servers reach no webhook, where two
+// auditors export what API servers count: one alert says so, and names it.
+func TestCutOffSeenByAuditors(t *testing.T) {
+	const end = cutOffAt + 30*60
+	var series []string
+	for _, auditor := range []string{"x", "y"} {
+		for _, line := range (cutOffServer{3600, 30, 0, nil}).series(end) {
+			line = strings.Replace(line, `instance="`, `instance="`+auditor+`",server="`, 1)
+			for _, name := range observed.Exported() {
+				line = strings.Replace(line, name, observed.ExportedName(name), 1)
+			}
+			series = append(series, line)
+		}
+	}
+	p := evaluate(t, Options{Signals: AuditorSignals}, series...)
+	p.only("WebhookFailingClosed")
+	p.now = (cutOffAt - 30*60) * time.Second
+	fires := slices.DeleteFunc(p.until(end*time.Second), func(a *rules.Alert) bool {
+		return a.Labels.Get("component") == "" || strings.HasPrefix(a.Labels.Get("alertname"), "WebhookAuditor")
+	})
+	if len(fires) != 1 || fires[0].Labels.Get("alertname") != "WebhookNoneReachable" || fires[0].Labels.Get("server") != "c" || !strings.Contains(fires[0].Annotations.Get("summary"), "API server c ") {
+		t.Errorf("%v fire, want WebhookNoneReachable about c", fires)
+	}
+}
+
 // TestDecommissioned has a cluster go with its auditor and its API servers, the only
-// one of the store, or because it has another name: it does not page for ever.
+// one of the store, or because it has another name: no target is left, and nothing
+// pages. It does where the targets are left.
 func TestDecommissioned(t *testing.T) {
 	const lives, step = 120, 10
 	gone := func(series trace) trace { return series.except(lives, lives+1, "stale").except(lives+1, 100_000, "_") }
-	east := []trace{buildOfEast, stays(scraped+`{cluster="east",instance="a"}`, 1)}
+	east := []trace{buildOfEast, stays(scraped+`{cluster="east",job="j",instance="a"}`, 1)}
+	target := stays(`up{cluster="east",job="j",instance="a"}`, 1)
 	var ended, renamed []trace
 	for _, of := range east {
 		ended = append(ended, gone(of))
 		renamed = append(renamed, gone(of), trace{strings.Replace(of.series, "east", "west", 1), of.at}.except(0, lives, "_"))
 	}
-	for name, traces := range map[string][]trace{"the only one": ended, "renamed": renamed} {
+	for name, test := range map[string]struct {
+		traces []trace
+		want   []string
+	}{
+		"the only one": {append(slices.Clone(ended), gone(target)), []string{"WebhookAuditorDown"}},
+		"renamed":      {append(renamed, gone(target)), []string{"WebhookAuditorDown"}},
+		"not scraped":  {append(slices.Clone(ended), target.except(lives, 100_000, "0")), []string{"WebhookAuditorDown", "WebhookUnwatched"}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := expectation{scrape: step, last: lives + 9*24*60, traces: traces}
+			e := expectation{scrape: step, last: lives + 9*24*60, traces: test.traces}
 			p := evaluateFile(t, fileOf(t, "WebhookAuditorDown", "WebhookUnwatched"), step*minute, e.lines())
 			p.tick = minute
 			p.now = (lives - 10) * minute
-			if p.first("WebhookUnwatched", (lives+60)*minute) < 0 {
-				t.Fatal("WebhookUnwatched does not fire")
+			if got := p.firing((lives + 60) * minute); !slices.Equal(got, test.want) {
+				t.Errorf("%q fire after an hour, want %q", got, test.want)
 			}
 			p.tick = 4 * minute
-			if got := p.firing((lives + 6*24*60) * minute); !slices.Equal(got, []string{"WebhookAuditorDown", "WebhookUnwatched"}) {
-				t.Errorf("%q fire after six days", got)
-			}
 			if got := p.firing(time.Duration(e.last) * minute); len(got) > 0 {
 				t.Errorf("%q fire after nine days", got)
 			}

@@ -37,58 +37,65 @@ func variables(names, values string) string {
 	return `{{ with printf "` + strings.ReplaceAll(names, " ", "=%s ") + `=%s" ` + values + ` }}{{ if match "^([A-Z]+=[-.:/a-z0-9]*( |$))+$" . }} Variables of the runbook: {{ . }}{{ end }}{{ end }}`
 }
 
-// unevaluatedClosed is the share of UNEVALUATED for which requests are refused.
-const unevaluatedClosed = `(UNEVALUATED and on (type, name) ` + failsClosed + `)`
+// outages is the share of the calls that fail in these ways, where it is an outage.
+func outages(ways string) string { return burning + `{` + ways + `}` }
+
+// warned are the webhooks that alerts with a failure rate are about.
+const warned = `ALERTS{alertname=~"WebhookFailingClosed|WebhookCallsFailing|WebhookFailingOpen"}`
 
 func failureAlerts() []Alert {
-	either := func(of func(failure) string) string {
-		return of(closed) + ` or on (type, name) ` + strings.ReplaceAll(unevaluatedClosed, "UNEVALUATED", of(unevaluated))
-	}
 	return []Alert{
 		{
 			Name:        "WebhookFailingClosed",
+			Asks:        "Which outages refuse requests that the cluster depends on, or may?",
 			Severity:    classify.Critical,
 			For:         30 * time.Second,
 			KeepFiring:  3 * time.Minute,
 			Threshold:   0.06,
-			Expr:        withBackend("WebhookFailingClosed", `(`+either(failure.burning)+`) > $threshold unless on (type, name) `+harmless),
+			Expr:        withBackend(refusing(outages) + ` > $threshold unless on (type, name) ` + harmless),
 			Summary:     `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
 			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests. It is called for resources that the cluster's stability depends on, or no auditor has reported for which ones.` + ofSome + itsBackend + registration + ` If it cannot be repaired at once,` + breakGlass + failureVariables,
 		},
 		{
 			Name:        "WebhookCallsFailing",
+			Asks:        "Which webhooks fail so often that requests are refused?",
 			Severity:    classify.Warning,
 			Enhancement: Enhancement{classify.Critical, 0.01},
 			For:         30 * time.Second,
 			KeepFiring:  15 * time.Minute,
 			Threshold:   0.05,
-			Expr:        withBackend("WebhookCallsFailing", either(failure.failing)),
+			Expr:        withBackend(refusing(failing)),
 			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
 			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests.` + ofSome + itsBackend + registration + ` If it cannot be repaired,` + breakGlass + failureVariables,
 		},
 		{
 			Name:        "WebhookFailingOpen",
+			Asks:        "Which webhooks fail so often that requests pass without them?",
 			Severity:    classify.Warning,
 			Enhancement: Enhancement{classify.Critical, 0.01},
 			For:         30 * time.Second,
 			KeepFiring:  15 * time.Minute,
 			Threshold:   0.05,
-			Expr:        withBackend("WebhookFailingOpen", open.failing()+` or on (type, name) (`+unevaluated.failing()+` unless on (type, name) `+failsClosed+`)`),
+			Expr:        withBackend(passing(failing)),
 			Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
 			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server lets those requests pass without it (failurePolicy Ignore): what it enforces or injects is missing from them.` + ofSome + itsBackend + registration + failureVariables,
 		},
 		{
 			Name:        "WebhookAllCallsFailing",
+			Asks:        "Which webhooks are called seldom, and answer none of the calls?",
 			Severity:    classify.Warning,
 			Enhancement: Enhancement{Severity: classify.Critical},
 			For:         15 * time.Minute,
 			KeepFiring:  5 * time.Minute,
-			Expr:        withBackend("WebhookAllCallsFailing", withoutAnswers("type, name", []string{failedClosed, promql.FailedOpen}, "", lastAnswers+` unless `+lastAnswers+` == `+answersBefore)+` unless on (type, name) (`+warned+` and on (type, name) (`+closed.sum("increase75m")+` >= 20 or `+open.sum("increase75m")+` >= 20)) or on (type, name) `+unansweredDay),
+			Expr: withBackend(`
+				sum by (type, name) (` + unanswered + `{` + isAdmission + `}) unless on (type, name) (` + warned + ` and on (type, name) ` + unanswered + ` >= 20)
+				or on (type, name) ` + unansweredDay),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
 			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + ofSome + itsBackend + registration + webhookVariables,
 		},
 		{
 			Name:        "WebhookNoneReachable",
+			Asks:        "Which API servers have reached no webhook in three of five minutes?",
 			Severity:    classify.Critical,
 			For:         time.Minute,
 			KeepFiring:  5 * time.Minute,
@@ -99,60 +106,60 @@ func failureAlerts() []Alert {
 	}
 }
 
-// warned are the webhooks that alerts with a failure rate are about.
-const warned = `ALERTS{alertname=~"WebhookFailingClosed|WebhookCallsFailing|WebhookFailingOpen"}`
-
-// unansweredDay counts the failures of the last day where calls failed in three of
-// its hours and none was answered.
-const unansweredDay = `cluster_type_name:webhook_auditor_calls_unanswered:increase1d`
-
-// unansweredRecord takes the answers from what is recorded of the affected webhooks
-// since one of their calls failed: an answer counted for the first time since then is
-// one as well.
-var unansweredRecord = RecordingRule{
-	Name: unansweredDay,
-	Expr: `
-		sum by (type, name) (increase(` + failedClosed + `[1d]) or increase(` + promql.FailedOpen + `[1d])) > 2.5
-		and on (type, name) count_over_time((sum by (type, name) (increase(` + failedClosed + `[65m]) or increase(` + promql.FailedOpen + `[65m])) > 0)[1d:1h]) >= 3
-		unless on (type, name) increase(` + answers + `[1d]) > 0
-		unless on (type, name) (` + answers + ` unless ` + answers + ` offset 1d and on (type, name) ` + affected + ` offset 1d)`,
-	Inline: `vector(0) < 0`,
-}
-
-// withoutAnswers returns how many calls failed in the last hour where none was
-// answered. It is for webhooks that are called too seldom for a ratio. A counter
-// that did not exist an hour ago, when its API server was scraped, has counted
-// all of them.
-func withoutAnswers(by string, failures []string, limit, answers string) string {
-	var operands []string
-	for _, counter := range failures {
-		operands = append(operands, strings.NewReplacer("BY", by, "COUNTER", counter).Replace(`
-			(sum by (BY) ((last_over_time(COUNTER[5m]) unless last_over_time(COUNTER[5m] offset 1h) and on (instance) last_over_time(`+scraped+`[5m] offset 1h)) or increase(COUNTER[1h])) >= 3)`)+limit)
-	}
-	return `(` + strings.Join(operands, " or on ("+by+") ") + `) unless on (` + by + `) (` + answers + `)`
-}
+// The records of failures where no call was answered, for webhooks that are called too
+// seldom for a ratio.
+const (
+	// unanswered counts the failures of the last hour.
+	unanswered = `cluster_type_name_failure:webhook_auditor_calls_unanswered:increase1h`
+	// unansweredDay counts those of the last day, where calls failed in three of its
+	// hours, or very often.
+	unansweredDay = `cluster_type_name:webhook_auditor_calls_unanswered:increase1d`
+)
 
 // scraped is a series that each API server has, whatever it is asked.
 const scraped = promql.StepSeconds + `_count`
 
-// answers are the counters of answers, refusals among them, of the affected
-// webhooks, answersBefore what they were an hour ago, and lastAnswers what they
-// were last in this hour: that an API server is not scraped for a while does not
-// make them none.
+// The records of the counters of answers, refusals among them, of the affected
+// webhooks, and of what they were an hour ago: one that did not exist then has
+// counted its answers since.
 const (
 	answers       = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:last5m`
-	lastAnswers   = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:last1h`
 	answersBefore = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:before1h`
 )
 
 var answerRecords = []RecordingRule{
-	{Name: answers, Expr: `last_over_time(` + counters + `{code="200"}[5m]) or last_over_time(` + intended + `[5m])`},
-	{Name: answersBefore, Expr: `(` + answeredIn("[5m] offset 1h") + `) and on (type, name) ` + affected, Inline: answeredIn("[5m] offset 1h")},
-	unansweredRecord,
-	{Name: lastAnswers, Expr: `last_over_time(` + answers + `[1h])`, Inline: answeredIn("[1h]")},
-}
-
-// answeredIn are the counters of answers; a scrape that failed makes no difference.
-func answeredIn(window string) string {
-	return `last_over_time(` + promql.Requests + `{code="200"}` + window + `) or last_over_time(` + intended + window + `)`
+	{
+		Name: answers, Asks: "What did each API server last count of the answers of affected webhooks?",
+		Expr: `last_over_time(` + counters + `{code="200"}[5m]) or last_over_time(` + counters + `{succeeded="true"}[5m]) or last_over_time(` + intended + `[5m])`,
+	},
+	{
+		Name: answersBefore, Asks: "And what had it counted an hour ago?",
+		Expr: `(
+			last_over_time(` + promql.Requests + `{code="200"}[5m] offset 1h) or last_over_time(` + intended + `[5m] offset 1h)
+			or ` + asWebhook(`last_over_time(`+promql.ConversionSeconds+`_count{succeeded="true"}[5m] offset 1h)`) + `
+		) and on (type, name) ` + affected,
+	},
+	{
+		// A counter of failures that did not exist an hour ago, when its API server was
+		// scraped, has counted all of them.
+		Name: unanswered, Asks: "How many calls failed in the last hour, of webhooks that answered none?",
+		Expr: `
+			sum by ` + perFailure + ` (
+				(` + failures + ` unless (` + byFailure("last_over_time(COUNTER[5m] offset 1h)") + `) and on (instance) last_over_time(` + scraped + `[5m] offset 1h))
+				or increase(` + failures + `[1h])
+			) >= 3
+			unless on (type, name) (increase(` + answers + `[1h]) > 0 or last_over_time(` + answers + `[1h]) unless ` + answersBefore + `)`,
+	},
+	{
+		// An answer counted for the first time since the webhook is affected is one as well.
+		Name: unansweredDay, Asks: "How many calls failed in the last day, of webhooks that answered none?",
+		Expr: strings.ReplaceAll(`
+			sum by (type, name) (increase(FAILED[1d])) > 2.5
+			and on (type, name) (
+				count_over_time((sum by (type, name) (increase(FAILED[65m])) > 0)[1d:1h]) >= 3
+				or on (type, name) sum by (type, name) (increase(FAILED[1d])) >= 20
+			)
+			unless on (type, name) increase(`+answers+`[1d]) > 0
+			unless on (type, name) (`+answers+` unless `+answers+` offset 1d and on (type, name) `+affected+` offset 1d)`, "FAILED", failures+`{`+isAdmission+`}`),
+	},
 }

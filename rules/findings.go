@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,31 +12,53 @@ import (
 // The records of the findings.
 const (
 	// registered are the registrations with findings, labelled with the namespaces
-	// of their backends.
+	// of their backends and their failurePolicies.
 	registered = `cluster_type_configuration_name_namespace:webhook_auditor_webhook:last5m`
+	// scrapedInfo are the same, and how often each was scraped.
+	scrapedInfo = `cluster_type_configuration_name_namespace:webhook_auditor_webhook:count5m`
 	// critical are the registrations that reach what the cluster's stability
 	// depends on, conversions among them: a finding on one is critical only where
 	// controllers stop.
 	critical = `cluster_type_configuration_name:webhook_auditor_reach_vital:last5m`
+	// reportedFindings are the findings with what is known of their registrations.
+	reportedFindings = `cluster_check_severity_type_configuration_name:webhook_auditor_finding:last5m`
 )
 
 const perRegistration = `(type, configuration, name)`
 
+// held is how long findings stay after the last auditor was scraped, in
+// seconds: its end is no all-clear. How old the last snapshot is bounds it.
+const held = "2700"
+
 // All is read over 5 minutes: a failed scrape or a restart must not let an alert
-// start anew.
+// start anew. Nor must it where auditors disagree: a registration keeps the namespace
+// that it has for as long as one of them says so, or its backend is down.
 var findingRecords = []RecordingRule{
 	{
-		Name: registered,
-		Expr: `
-			topk by ` + perRegistration + ` (1, sum by (type, configuration, name, namespace) (label_replace(
-				count_over_time(webhook_auditor_webhook_info[5m]) and on ` + perRegistration + ` last_over_time(webhook_auditor_finding[5m]), "namespace", "$1", "service_namespace", "(.*)")))
-			or on ` + perRegistration + ` group by ` + perRegistration + ` (last_over_time(webhook_auditor_finding[5m]))`,
+		Name: scrapedInfo, Asks: "What do auditors say of the webhooks with findings, and how often?",
+		Expr: `sum by (type, configuration, name, namespace, failure_policy) (label_replace(
+			count_over_time(webhook_auditor_webhook_info[5m]) and on ` + perRegistration + ` last_over_time(webhook_auditor_finding[5m]), "namespace", "$1", "service_namespace", "(.*)"))`,
 	},
 	{
-		Name: critical,
+		Name: registered, Asks: "Where are their backends, and what do their failures do? One that is down stays where it was.",
+		Expr: strings.NewReplacer("PER", perRegistration, "INFO", scrapedInfo, "REGISTERED", registered, "CHECKS", strings.Join(backendChecks(), "|")).Replace(`
+			topk by PER (1, REGISTERED and on PER last_over_time(webhook_auditor_finding{check=~"CHECKS"}[5m]) and on (type, configuration, name, failure_policy) INFO)
+			or on PER topk by PER (1, INFO and on (type, configuration, name, namespace, failure_policy) REGISTERED)
+			or on PER topk by PER (1, INFO)
+			or on PER group by PER (last_over_time(webhook_auditor_finding[5m]))`),
+	},
+	{
+		Name: critical, Asks: "Which webhooks reach what the cluster depends on?",
 		Expr: `
-			group by ` + perRegistration + ` (last_over_time(webhook_auditor_webhook_reach{` + vitalClasses + `}[5m]))
-			or on ` + perRegistration + ` group by ` + perRegistration + ` (last_over_time(webhook_auditor_webhook_info{type="conversion"}[5m]))`,
+			group by ` + perRegistration + ` (last_over_time(webhook_auditor_webhook_reach{` + vitalClasses + `}[5m]) or last_over_time(webhook_auditor_webhook_info{type="conversion"}[5m]))
+			or on ` + perRegistration + ` (` + critical + ` unless on () ` + auditorSeen + `)`,
+	},
+	{
+		Name: reportedFindings, Asks: "What does the auditor find, or did it up to 45 minutes ago, when it was last seen?",
+		Expr: `
+			max by (check, severity, type, configuration, name, group, resource) (last_over_time(webhook_auditor_finding[5m]))
+			* on ` + perRegistration + ` group_left (namespace, failure_policy) ` + registered + `
+			or ` + reportedFindings + ` unless on () ` + auditorSeen + ` and on () time() - max(last_over_time(webhook_auditor_snapshot_timestamp_seconds[1h])) < ` + held,
 	},
 }
 
@@ -43,124 +66,128 @@ func findingsGroup(checks []*classify.Check) Group {
 	return Group{Name: "webhook-auditor-findings", RecordingRules: findingRecords, Alerts: findingAlerts(checks)}
 }
 
-// findingAlerts derives the alerts from the checks: one for each check and
-// severity that has one. Those of several checks may share a name; the label
-// check distinguishes them.
+// findingAlerts derives the alerts from the checks: one for each name, about the
+// findings of all checks that have it.
 func findingAlerts(checks []*classify.Check) []Alert {
 	var alerts []Alert
 	for _, c := range checks {
-		for _, severity := range classify.Severities {
-			alerts = append(alerts, alertsOf(c, severity)...)
+		for _, a := range alertsOf(c) {
+			if i := slices.IndexFunc(alerts, func(b Alert) bool { return a.Name == b.Name }); i >= 0 {
+				alerts[i].Checks = append(alerts[i].Checks, c)
+				continue
+			}
+			alerts = append(alerts, a)
 		}
+	}
+	for i := range alerts {
+		complete(&alerts[i])
 	}
 	return alerts
 }
 
-// alertsOf are the alerts on the findings of a check of one severity.
-func alertsOf(c *classify.Check, severity classify.Severity) []Alert {
-	name := c.Alerts[severity]
-	if name == "" {
-		return nil
+// alertsOf are the alerts on the findings of a check. Of its critical findings, those
+// on webhooks that reach nothing which the cluster depends on warn, where it has a
+// warning: as the alerts on the calls that fail for the same reason do.
+func alertsOf(c *classify.Check) []Alert {
+	var out []Alert
+	add := func(name, expr string, severity classify.Severity) {
+		out = append(out, Alert{Name: name, Severity: severity, Expr: expr, For: c.For, Checks: []*classify.Check{c}})
 	}
-	all := finding{check: c, severity: severity}
+	pages, warns := c.Alerts[classify.Critical], c.Alerts[classify.Warning]
 	switch {
-	case severity == classify.Critical && c.NonCriticalAlert != "":
-		pages, warns := all, all
-		pages.only = ` and on ` + perRegistration + ` ` + critical
-		warns.only = ` unless on ` + perRegistration + ` ` + critical
-		return []Alert{pages.alert(name, classify.Critical), warns.alert(c.NonCriticalAlert, classify.Warning)}
-	case severity == classify.Warning && c.ConversionAlert != "":
-		admission, conversions := all, all
-		admission.types, conversions.types = `, type!="conversion"`, `, type="conversion"`
-		return []Alert{admission.alert(name, classify.Warning), conversions.alert(c.ConversionAlert, classify.Warning)}
+	case pages != "" && warns != "":
+		add(pages, `FOUND{CHECKS, severity="critical"} and on PER CRITICAL`, classify.Critical)
+		add(warns, `max without (severity) (FOUND{CHECKS, severity="warning", type!="conversion"} or FOUND{CHECKS, severity="critical"} unless on PER CRITICAL)`, classify.Warning)
+	case pages != "":
+		add(pages, `FOUND{CHECKS, severity="critical"}`, classify.Critical)
+	case warns != "":
+		add(warns, `FOUND{CHECKS, severity="warning"}`, classify.Warning)
 	}
-	return []Alert{all.alert(name, severity)}
-}
-
-// finding selects findings of a check.
-type finding struct {
-	check    *classify.Check
-	severity classify.Severity
-	types    string // a matcher more, if any
-	only     string // which registrations, if not all
-}
-
-func (f finding) alert(name string, severity classify.Severity) Alert {
-	return Alert{
-		Name:        name,
-		Severity:    severity,
-		For:         f.check.For,
-		KeepFiring:  f.keepFiring(severity),
-		Expr:        f.expr(name),
-		Summary:     subjectOf(f.check) + ` {{ $labels.name }}: ` + found(f.check),
-		Description: describe(f.check),
-		Runbook:     "pkg/classify/" + f.check.Name + ".md",
-		Labels:      map[string]string{"check": f.check.Name},
+	if c.ConversionAlert != "" {
+		out[0].KeepFiring = outlasting
+		add(c.ConversionAlert, `FOUND{CHECKS, severity="warning", type="conversion"}`, classify.Warning)
 	}
-}
-
-// keepFiring outlasts the failures of the calls, which are counted for a while
-// after the backend is back: an alert on them, inhibited by this page until then,
-// would page after the recovery.
-func (f finding) keepFiring(severity classify.Severity) time.Duration {
-	if severity != classify.Critical || f.check.NonCriticalAlert == "" {
-		return 0
+	if name := c.Alerts[classify.Info]; name != "" {
+		add(name, `FOUND{CHECKS, severity="info"}`, classify.Info)
 	}
-	return 4 * time.Minute
+	return out
 }
 
-// held is how long findings stay after the last auditor was scraped, in
-// seconds: its end is no all-clear. How old the last snapshot is bounds it.
-const held = "2700"
+// outlasting is longer than the failures of the calls are counted after the backend is
+// back: an alert on them, inhibited by this page until then, would page after the recovery.
+const outlasting = 4 * time.Minute
 
-// expr are the findings of the check, labelled with the namespaces of the
-// backends. Where no auditor is scraped, the alerts stay that are active, and
-// an active alert keeps the namespace that it has.
-func (f finding) expr(alert string) string {
-	return strings.NewReplacer(
-		"REGISTERED", registered, "PER", perRegistration,
-		"MATCHERS", fmt.Sprintf(`check=%q, severity=%q%s`, f.check.Name, f.severity, f.types),
-		"ONLY", f.only,
-		"ACTIVE", fmt.Sprintf(`ALERTS{alertname=%q, check=%q}`, alert, f.check.Name),
-		"SEEN", auditorSeen,
-	).Replace(`
-		max by (type, configuration, name, group, resource) (last_over_time(webhook_auditor_finding{MATCHERS}[5m])ONLY)
-		* on PER group_left (namespace) (
-			topk by PER (1, group by (type, configuration, name, namespace) (ACTIVE))
-			or on PER REGISTERED
-		)
-		or
-		group by (type, configuration, name, group, resource, namespace) (ACTIVE)
-		unless on () SEEN
-		and on () time() - max(last_over_time(webhook_auditor_snapshot_timestamp_seconds[1h])) < ` + held)
+// complete adds what depends on all checks of the alert.
+func complete(a *Alert) {
+	names := checkNames(a.Checks)
+	matcher := fmt.Sprintf("check=%q", names[0])
+	if len(names) > 1 {
+		matcher = fmt.Sprintf("check=~%q", strings.Join(names, "|"))
+	}
+	a.Expr = strings.NewReplacer("FOUND", reportedFindings, "PER", perRegistration, "CRITICAL", critical, "CHECKS", matcher).Replace(a.Expr)
+	a.Asks = a.Severity.String() + ": " + strings.Join(names, ", ") + "."
+	a.Summary = subjectOf(a.Checks[0]) + ` {{ $labels.name }}: ` + perCheck(a.Checks, found)
+	a.Description = describe(a.Checks)
+}
+
+func checkNames(checks []*classify.Check) []string {
+	var out []string
+	for _, c := range checks {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// perCheck is a template of what is to be said of the check of a finding.
+func perCheck(checks []*classify.Check, say func(*classify.Check) string) string {
+	if len(checks) == 1 {
+		return say(checks[0])
+	}
+	var b strings.Builder
+	for i, c := range checks {
+		keyword := "if"
+		if i > 0 {
+			keyword = "else if"
+		}
+		fmt.Fprintf(&b, `{{ %s eq $labels.check %q }}%s`, keyword, c.Name, say(c))
+	}
+	return b.String() + `{{ end }}`
 }
 
 // describe says what was found and, in the words of the check's runbook, what
 // it does and what to do about it.
-func describe(c *classify.Check) string {
+func describe(checks []*classify.Check) string {
+	c := checks[0]
 	var b strings.Builder
 	if c.Find == nil {
-		b.WriteString(`{{ if eq $labels.type "mutatingpolicy" }}MutatingAdmissionPolicy{{ else }}ValidatingAdmissionPolicy{{ end }} {{ $labels.name }}: ` + found(c) +
-			" Impact: " + firstParagraph(c.Runbook(), "Impact") + " Mitigation: " + firstParagraph(c.Runbook(), "Mitigation") + printsFinding + findingVariables(c.Runbook()))
-		return b.String()
+		return `{{ if eq $labels.type "mutatingpolicy" }}MutatingAdmissionPolicy{{ else }}ValidatingAdmissionPolicy{{ end }} {{ $labels.name }}: ` + found(c) +
+			" Impact: " + firstParagraph(c.Runbook(), "Impact") + " Mitigation: " + firstParagraph(c.Runbook(), "Mitigation") + printsFinding + findingVariables(c.Runbook())
 	}
 	b.WriteString(`{{ if eq $labels.type "admit" }}Mutating{{ else if eq $labels.type "conversion" }}Conversion{{ else }}Validating{{ end }} webhook {{ $labels.name }}`)
 	b.WriteString(`{{ if ne $labels.type "conversion" }} of configuration {{ $labels.configuration }}{{ end }}`)
 	b.WriteString(`{{ with $labels.resource }}, called for {{ . }}{{ with $labels.group }} of {{ . }}{{ end }}{{ end }}`)
 	sections := []string{"Impact", "Mitigation"}
-	if c.NonCriticalAlert != "" {
-		b.WriteString(`{{ with $service }}, which calls Service {{ $labels.namespace }}/{{ . }}{{ end }}: ` + found(c) + impactOfPolicy + itsBackend)
+	if c.ConversionAlert != "" {
+		b.WriteString(`{{ with $service }}, which calls Service {{ $labels.namespace }}/{{ . }}{{ end }}: ` + perCheck(checks, found) + impactOfPolicy + itsBackend)
 		sections = sections[1:]
 	} else {
 		b.WriteString(`{{ with $labels.namespace }}, backend in namespace {{ . }}{{ end }}: ` + found(c))
 	}
-	for _, section := range sections {
-		if text := firstParagraph(c.Runbook(), section); text != "" {
-			b.WriteString(" " + section + ": " + text)
+	b.WriteString(perCheck(checks, func(c *classify.Check) string {
+		out := ""
+		for _, section := range sections {
+			if text := firstParagraph(c.Runbook(), section); text != "" {
+				out += " " + section + ": " + text
+			}
 		}
-	}
+		return out
+	}))
 	b.WriteString(printsFinding)
-	b.WriteString(findingVariables(c.Runbook()))
+	var runbooks strings.Builder
+	for _, c := range checks {
+		runbooks.WriteString(c.Runbook())
+	}
+	b.WriteString(findingVariables(runbooks.String()))
 	return b.String()
 }
 

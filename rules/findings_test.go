@@ -25,26 +25,34 @@ const (
 // two auditors report.
 type findingOf struct {
 	Alert
-	webhook, kind string
+	check, severity, webhook, kind string
 }
 
+// findingsOfAll are findings of each check and severity that an alert has.
 func findingsOfAll() []findingOf {
 	var out []findingOf
-	for i, a := range findingAlerts(classify.Checks) {
+	for _, a := range findingAlerts(classify.Checks) {
 		kind := "validating"
 		if strings.HasPrefix(a.Name, "WebhookConversion") {
 			kind = "conversion"
 		}
-		out = append(out, findingOf{a, fmt.Sprintf("w%d.example.com", i), kind})
+		for _, c := range a.Checks {
+			for _, s := range severitiesIn.FindAllStringSubmatch(a.Expr, -1) {
+				out = append(out, findingOf{a, c.Name, s[1], fmt.Sprintf("w%d.example.com", len(out)), kind})
+			}
+		}
 	}
 	return out
 }
+
+// severitiesIn finds the severities of the findings that an alert selects.
+var severitiesIn = regexp.MustCompile(`severity="(\w+)"`)
 
 // series are those of the finding and of the webhook, which pages if the
 // cluster's stability depends on it.
 func (f findingOf) series() []string {
 	webhook := fmt.Sprintf(`type=%q,configuration="policy",name=%q`, f.kind, f.webhook)
-	finding := fmt.Sprintf(`check=%q,severity=%q,%s,group="",resource=""`, f.Labels["check"], selected.FindStringSubmatch(f.Expr)[1], webhook)
+	finding := fmt.Sprintf(`check=%q,severity=%q,%s,group="",resource=""`, f.check, f.severity, webhook)
 	half := int((findingEnds - findingBegins) / time.Minute / 2)
 	values := fmt.Sprintf("_x%d 1x%d _ 1x%d stale", int(findingBegins/time.Minute), half-1, half-2)
 	lasts := int(findingLooked / time.Minute)
@@ -66,7 +74,7 @@ func (f findingOf) policy() string {
 	switch {
 	case f.kind == "conversion":
 		return ""
-	case strings.HasSuffix(f.Name, "FailOpen"):
+	case strings.HasSuffix(f.Name, "Warning") && f.severity == "warning":
 		return "Ignore"
 	}
 	return "Fail"
@@ -100,7 +108,7 @@ func TestFindingAlerts(t *testing.T) {
 			silent := at < findingBegins+f.For || at > findingEnds+5*time.Minute+f.KeepFiring+p.tick
 			must := at >= findingBegins+f.For+p.tick && at < findingEnds
 			if fires[f.webhook] && silent || !fires[f.webhook] && must {
-				t.Errorf("%s of %s fires after %s: %t", f.Name, f.Labels["check"], at, fires[f.webhook])
+				t.Errorf("%s of %s fires after %s: %t", f.Name, f.check, at, fires[f.webhook])
 			}
 		}
 	}
@@ -113,12 +121,13 @@ func labelled(findings []findingOf, a *rules.Alert) string {
 		return "one about a webhook that has a finding"
 	}
 	f := findings[i]
-	return fmt.Sprintf(`{alertname=%q, check=%q, component="webhook-auditor", configuration="policy", name=%q, namespace="policy", severity=%q, type=%q}`,
-		f.Name, f.Labels["check"], f.webhook, f.Severity, f.kind)
+	policy := f.policy()
+	if policy != "" {
+		policy = fmt.Sprintf(`failure_policy=%q, `, policy)
+	}
+	return fmt.Sprintf(`{alertname=%q, check=%q, component="webhook-auditor", configuration="policy", %sname=%q, namespace="policy", severity=%q, type=%q}`,
+		f.Name, f.check, policy, f.webhook, f.Severity, f.kind)
 }
-
-// selected finds the severity of the findings that an alert selects.
-var selected = regexp.MustCompile(`webhook_auditor_finding\{check="[^"]+", severity="(\w+)"`)
 
 func TestDescribe(t *testing.T) {
 	for _, a := range findingAlerts(classify.Checks) {

@@ -79,16 +79,19 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestNoTemplatedLabels holds that no label of an alert is a template.
-func TestNoTemplatedLabels(t *testing.T) {
-	for name, rule := range rendered(t) {
-		for label, value := range rule.Labels {
-			if strings.Contains(value, "{{") {
-				t.Errorf("%s: label %s is a template", name, label)
+// TestLabels holds that no label of an alert is a template, and that each has the
+// component.
+func TestLabels(t *testing.T) {
+	for _, g := range groupsOf(t, allNames()...) {
+		for _, rule := range g.Rules {
+			for label, value := range rule.Labels {
+				if strings.Contains(value, "{{") {
+					t.Errorf("%s: label %s is a template", rule.Alert, label)
+				}
 			}
-		}
-		if rule.Labels["component"] != Component {
-			t.Errorf("%s lacks the label component", name)
+			if rule.Alert != "" && rule.Labels["component"] != Component {
+				t.Errorf("%s lacks the label component", rule.Alert)
+			}
 		}
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
+
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -31,18 +34,15 @@ const (
 	queued       = `workqueue_depth`
 )
 
-// The records of whether there are any calls, as several inputs depend on them, and
-// of which edges their histogram has.
+// The records of whether there are any calls, as several inputs depend on them.
 const (
 	timedCalls   = `cluster:webhook_auditor_admission_duration:group`
 	countedCalls = `cluster:webhook_auditor_admission_request:group`
-	timedEdges   = `cluster_le:webhook_auditor_admission_duration_bucket:group`
 )
 
 var inputRecords = []RecordingRule{
-	{Name: timedCalls, Expr: `group(` + promql.WebhookSeconds + `_count)`},
-	{Name: countedCalls, Expr: `group(` + promql.Requests + `)`},
-	{Name: timedEdges, Expr: `group by (le) (` + promql.WebhookSeconds + `_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"})`, Inline: promql.WebhookSeconds + `_bucket`},
+	{Name: timedCalls, Asks: "Are calls timed?", Expr: `group(` + promql.WebhookSeconds + `_count)`},
+	{Name: countedCalls, Asks: "Are calls counted?", Expr: `group(` + promql.Requests + `)`},
 }
 
 // inputs are what is checked. Series of single webhooks exist only once one was
@@ -66,10 +66,11 @@ func inputs() []input {
 		{sliDuration + `_count`, anyRequest, sliDuration + `_count{resource="leases"}`},
 		{fullDuration + `_sum`, anyRequest, fullDuration + `_sum{resource="leases"}`},
 	}
-	for _, edge := range []string{"0.1", "0.5", "1", "2.5", "10"} {
-		series := fmt.Sprintf(`%s_bucket{le="%s"}`, promql.WebhookSeconds, edge)
-		out = append(out, input{series, timedCalls, fmt.Sprintf(`%s{le=~"%[2]s|%[2]s.0"}`, timedEdges, edge)})
-	}
+	out = append(out, input{severalServers, `resets(` + scraped + `[30m]) > 3`, ""})
+	// "1" and "1.0" are the same edge.
+	edges := `count(count by (edge) (label_replace(
+		group by (le) (` + promql.WebhookSeconds + `_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"}), "edge", "$1", "le", "([0-9.]+?)(?:[.]0)?"))) >= 5`
+	out = append(out, input{promql.WebhookSeconds + `_bucket{le=~0.1|0.5|1|2.5|10}`, timedCalls, edges})
 	for _, of := range [][]string{
 		{promql.Requests, "name", "type", "code", "rejected", "instance"},
 		{promql.Rejections, "name", "type", "error_type", "instance"},
@@ -77,12 +78,18 @@ func inputs() []input {
 		{promql.WebhookSeconds + `_count`, "name", "type"},
 		{promql.ConversionSeconds + `_count`, "crd_name", "succeeded", "instance"},
 	} {
+		var without []string
 		for _, name := range of[1:] {
-			out = append(out, input{`label ` + name + ` of ` + of[0], fmt.Sprintf(`%s{%s=""}`, of[0], name), ""})
+			without = append(without, fmt.Sprintf(`%s{%s=""}`, of[0], name))
 		}
+		out = append(out, input{`label ` + strings.Join(of[1:], " or ") + ` of ` + of[0], strings.Join(without, " or "), ""})
 	}
 	return out
 }
+
+// severalServers names the input that is missing where a scrape meets one API server and
+// the next another: their counters jump, and no outage can be told from that.
+const severalServers = "each of several API servers behind one address"
 
 // missing is the record of the inputs that are missing: one series for each.
 const missing = `cluster_series:webhook_auditor_input_missing:group`
@@ -95,6 +102,7 @@ func inputsGroup() Group {
 	g := Group{Name: "webhook-auditor-inputs", Interval: 5 * time.Minute, RecordingRules: slices.Clone(inputRecords), Alerts: []Alert{
 		{
 			Name:        "WebhookInputMetricsMissing",
+			Asks:        "Which series of API servers do the alerts lack?",
 			Severity:    classify.Warning,
 			For:         15 * time.Minute,
 			Expr:        missing,
@@ -114,17 +122,13 @@ func (i input) missing() RecordingRule {
 	if i.expr != "" {
 		lacks += ` unless on () group(` + i.expr + `)`
 	}
-	name := strings.ReplaceAll(i.series, `"`, "")
-	return RecordingRule{
-		Name: missing, Expr: lacks, Labels: map[string]string{"series": name},
-		Inline: fmt.Sprintf(`label_replace(%s, "series", %q, "", "")`, lacks, name),
-	}
+	return RecordingRule{Name: missing, Asks: "Is " + i.series + " missing?", Expr: lacks, Labels: map[string]string{"series": i.series}}
 }
 
 // blindAlerts is a template of the alerts that read the missing input.
 func blindAlerts() string {
 	var b strings.Builder
-	readers := readersOf(inlined([]Group{historyGroup(), latencyGroup, callsGroup(), {Alerts: resourceAlerts}}))
+	readers := readersOf([]Group{historyGroup(), latencyGroup, callsGroup(), {Alerts: resourceAlerts}})
 	for n, i := range inputs() {
 		keyword := "if"
 		if n > 0 {
@@ -134,7 +138,7 @@ func blindAlerts() string {
 		if len(names) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, `{{ %s eq $labels.series %q }}%s`, keyword, strings.ReplaceAll(i.series, `"`, ""), strings.Join(names, ", "))
+		fmt.Fprintf(&b, `{{ %s eq $labels.series %q }}%s`, keyword, i.series, strings.Join(names, ", "))
 	}
 	return b.String() + "{{ end }}"
 }
@@ -143,14 +147,16 @@ func blindAlerts() string {
 type readers map[string][]string
 
 func readersOf(groups []Group) readers {
+	records := map[string][]string{}
+	for _, g := range groups {
+		for _, r := range g.RecordingRules {
+			records[r.Name] = append(records[r.Name], r.Expr)
+		}
+	}
 	out := readers{}
 	for _, g := range groups {
 		for _, a := range g.Alerts {
-			names, err := seriesOf(a)
-			if err != nil {
-				continue // rendering the alert returns this error
-			}
-			for _, name := range names {
+			for _, name := range read(a.Expr, records, map[string]bool{}) {
 				if !slices.Contains(out[name], a.Name) {
 					out[name] = append(out[name], a.Name)
 				}
@@ -160,9 +166,45 @@ func readersOf(groups []Group) readers {
 	return out
 }
 
+// read are the series of others that an expression reads, itself or by what is recorded.
+func read(expr string, records map[string][]string, seen map[string]bool) []string {
+	var out []string
+	for _, name := range selected(expr) {
+		if !isOurs(name) {
+			out = append(out, name)
+		}
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		for _, recorded := range records[name] {
+			out = append(out, read(recorded, records, seen)...)
+		}
+	}
+	return out
+}
+
+// selected are the names of the series that an expression selects. One that cannot be
+// parsed selects none: rendering it returns the error.
+func selected(expr string) []string {
+	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(expr, "$threshold", "1"))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, selectors := range parser.ExtractSelectors(parsed) {
+		for _, m := range selectors {
+			if m.Name == model.MetricNameLabel {
+				out = append(out, m.Value)
+			}
+		}
+	}
+	return out
+}
+
 // of are the alerts that the input concerns; without its series none does.
 func (r readers) of(i input) []string {
-	if i.series == scraped {
+	if i.series == scraped || i.series == severalServers {
 		var all []string
 		for _, names := range r {
 			all = append(all, names...)

@@ -1,13 +1,10 @@
 package rules
 
-import "github.com/webhook-auditor/webhook-auditor/internal/promql"
-
 import "strings"
 
 // What the auditor knows of webhooks stays known for a day after the last
 // auditor was scraped: an alert must not change because its auditor is away.
-// Records read what they recorded before; where nothing can be recorded, the
-// series are looked up as they were 20 minutes, an hour, six hours and a day ago.
+// Records read what they recorded before.
 
 // An auditor that was scraped and knew the cluster then, and when. It says all that
 // it knows at once, so that what it does not say now is gone, and what no auditor
@@ -21,16 +18,9 @@ const (
 // remembered records what now yields of the auditor's series, which it must
 // write as SERIES. Of each webhook there may be one series.
 func remembered(name, series, now string) RecordingRule {
-	at := func(lookup string) string { return strings.ReplaceAll(now, "SERIES", lookup) }
-	current := at("last_over_time(" + series + "[1m])")
-	inline := at(series + " offset 1d")
-	for _, ago := range []string{"6h", "1h", "20m"} {
-		inline = at(series+" offset "+ago) + " or on (type, name) ((" + inline + ") unless on () group(webhook_auditor_snapshot_timestamp_seconds offset " + ago + "))"
-	}
 	return RecordingRule{
-		Name:   name,
-		Expr:   current + " or on (type, name) (" + name + " and on () " + auditorWithin + " unless on () " + auditorNow + ")",
-		Inline: current + " or on (type, name) ((" + inline + ") unless on () " + auditorNow + ")",
+		Name: name, Asks: "What does the auditor say of " + series + ", or did it when it was last seen?",
+		Expr: strings.ReplaceAll(now, "SERIES", "last_over_time("+series+"[1m])") + " or on (type, name) (" + name + " and on () " + auditorWithin + " unless on () " + auditorNow + ")",
 	}
 }
 
@@ -66,39 +56,39 @@ var inventoryRecords = []RecordingRule{
 	remembered(onVital, `webhook_auditor_webhook_reach{`+vitalClasses+`}`, `group by (type, name) (SERIES)`),
 }
 
-var affectedInventory = []RecordingRule{
-	{Name: affectedThresholds, Expr: thresholds + ` and on (type, name) ` + affected, Inline: thresholds},
-	{
-		Name:   deregistered,
-		Expr:   `group by (type, name) (last_over_time(` + affectedThresholds + `[6h])) unless on (type, name) ` + thresholds + ` and on () ` + auditorNow,
-		Inline: `group by (type, name) (last_over_time(webhook_auditor_webhook_latency_threshold_seconds[6h])) unless on (type, name) ` + thresholds + ` and on () ` + auditorNow,
-	},
-	{
-		Name: backends,
-		Expr: inNamespace + ` or on (type, name) ` + affected,
-		Inline: inNamespace + `
-			or on (type, name) group by (type, name) (last_over_time(` + promql.Requests + `[5m]))
-			or on (type, name) group by (type, name) (last_over_time(` + promql.WebhookSeconds + `_count[5m]))
-			or on (type, name) group by (type, name) (last_over_time(` + matchConditionErrors + `[5m]))
-			or on (type, name) ` + asWebhook(`group by (crd_name) (last_over_time(`+promql.ConversionSeconds+`_count[5m]))`),
-	},
+func affectedInventory() []RecordingRule {
+	return []RecordingRule{
+		{Name: affectedThresholds, Asks: "How long may calls of affected webhooks take?", Expr: thresholds + ` and on (type, name) ` + affected},
+		{
+			Name: deregistered, Asks: "Which webhooks were deleted while their calls failed?",
+			Expr: `group by (type, name) (last_over_time(` + affectedThresholds + `[6h])) unless on (type, name) ` + thresholds + ` and on () ` + auditorNow,
+		},
+		{
+			Name: backends, Asks: "In which namespace is the backend of each affected webhook that is still registered? Alerts that fire keep theirs.",
+			Expr: `(
+				topk by (type, name) (1, group by (type, name, namespace) (ALERTS{alertname=~"` + strings.Join(aboutCalls, "|") + `"}))
+				or on (type, name) group by (type, name, namespace) (topk by (type, name) (1,
+					label_replace(` + affectedThresholds + `, "namespace", "$1", "service_namespace", "(.*)")))
+				or on (type, name) ` + affected + `
+			) unless on (type, name) ` + deregistered,
+		},
+	}
 }
-
-// inNamespace are the webhooks of which the auditor knows the backend, one series
-// each where auditors disagree.
-const inNamespace = `
-	group by (type, name, namespace) (topk by (type, name) (1,
-		label_replace(` + affectedThresholds + `, "namespace", "$1", "service_namespace", "(.*)")))`
 
 // harmless are the webhooks that the auditor knows to reach nothing which the
 // cluster's stability depends on. An unknown webhook may.
 const harmless = `(` + affectedThresholds + ` unless on (type, name) ` + onVital + `)`
 
+// aboutCalls are the alerts that withBackend labels.
+var aboutCalls = []string{
+	"WebhookFailingClosed", "WebhookCallsFailing", "WebhookFailingOpen", "WebhookAllCallsFailing", "WebhookCriticalResourceSlow", "WebhookSlow",
+	"WebhookRejectionsHigh", "WebhookMatchConditionErrors", "WebhookInternalErrors", "WebhookConversion(Failing|Slow|BlocksControllers)",
+}
+
 // withBackend labels the webhooks that an alert is about with the namespaces of
-// their backends, and leaves out those that were deleted. An active alert keeps the one that it has.
-func withBackend(alert, expr string) string {
-	return `((` + expr + `) unless on (type, name) ` + deregistered + `) * on (type, name) group_left (namespace) (` +
-		`topk by (type, name) (1, group by (type, name, namespace) (ALERTS{alertname="` + alert + `"})) or on (type, name) ` + backends + `)`
+// their backends, and leaves out those that were deleted.
+func withBackend(expr string) string {
+	return `(` + expr + `) * on (type, name) group_left (namespace) ` + backends
 }
 
 // asWebhook gives conversion series the labels that a webhook is known by.

@@ -15,22 +15,24 @@ func latencyAlerts() []Alert {
 	return []Alert{
 		{
 			Name:        "WebhookCriticalResourceSlow",
+			Asks:        "Which slow webhooks does the cluster depend on?",
 			Severity:    classify.Critical,
-			For:         10 * time.Minute,
+			For:         12 * time.Minute,
 			KeepFiring:  2 * time.Minute,
 			Threshold:   0.01,
-			Expr:        withBackend("WebhookCriticalResourceSlow", slow+` and on (type, name) `+onVital+hanging),
+			Expr:        withBackend(slow + ` and on (type, name) ` + onVital + hanging),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
 			Description: slowCalls + `, 0.5 s unless the auditor's configuration says otherwise. It is called for resources that the cluster's stability depends on: each of those requests waits for it, whatever its failurePolicy.` + itsBackend + registration + ` If it cannot be repaired at once, lower its timeoutSeconds or` + breakGlass + webhookVariables,
 		},
 		{
 			Name:        "WebhookSlow",
+			Asks:        "Which others are slow?",
 			Severity:    classify.Warning,
 			Enhancement: Enhancement{Severity: classify.Critical},
 			For:         10 * time.Minute,
 			KeepFiring:  5 * time.Minute,
 			Threshold:   0.01,
-			Expr:        withBackend("WebhookSlow", slow+` unless on (type, name) `+onVital),
+			Expr:        withBackend(slow + ` unless on (type, name) ` + onVital),
 			Summary:     `Webhook {{ $labels.name }} is slow.`,
 			Description: slowCalls + `, 1 s unless the auditor's configuration says otherwise. Each request that it is called for waits that long.` + itsBackend + registration + webhookVariables,
 		},
@@ -55,12 +57,16 @@ const (
 	// hour, or 20 times within five minutes, or not called any more.
 	slowLong = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6h`
 
+	// quickNow are those of which at least five calls should have been slow in the last
+	// two minutes, and none was: a storm that is over pages no more.
+	quickNow = `cluster_type_name:webhook_auditor_calls_quick:group2m`
+
 	// hanging leaves out the webhooks that page as their calls fail. Those that time
 	// out are slow as well, and for longer: they must not page again when calls are
 	// answered.
 	hanging = ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`
 
-	slow = `(` + slowShort + ` or on (type, name) ` + slowLong + `) > $threshold`
+	slow = `(` + slowShort + ` unless on (type, name) ` + quickNow + ` or on (type, name) ` + slowLong + `) > $threshold`
 )
 
 // tooMany is the share of the calls that are slow, with a margin for the
@@ -91,23 +97,26 @@ const notQuick = `1 - ` + quick + ` / on (type, name) (` + answered + `) > ` + t
 // minutes.
 var latencyGroup = Group{
 	Name:           "webhook-auditor-latency",
-	Interval:       2 * time.Minute,
+	Interval:       time.Minute,
 	RecordingRules: slices.Concat(slowRecords, slowConversionRecords, waitRecords),
 }
 
 var slowRecords = []RecordingRule{
-	{Name: edges, Expr: `count_values by (type, name) ("le", ` + thresholds + ` != 1)`},
-	{Name: slowShare, Expr: strings.ReplaceAll(notQuick, "WINDOW", "6m")},
-	{Name: slowCount, Expr: slowShare + ` * on (type, name) (` + strings.ReplaceAll(answered, "WINDOW", "6m") + `)`},
+	{Name: edges, Asks: "Which bucket is the threshold of each webhook that may not take a second?", Expr: `count_values by (type, name) ("le", ` + thresholds + ` != 1)`},
+	{Name: slowShare, Asks: "Which share of the calls of 6m was slow, where more than one in a hundred was?", Expr: strings.ReplaceAll(notQuick, "WINDOW", "6m")},
+	{Name: slowCount, Asks: "How many calls is that?", Expr: slowShare + ` * on (type, name) (` + strings.ReplaceAll(answered, "WINDOW", "6m") + `)`},
 	{
-		Name:   slowShort,
-		Expr:   slowShare + ` and on (type, name) ` + slowCount + ` / on (type, name) ` + slowShare + ` > 4.99`, // 5, up to rounding
-		Inline: strings.ReplaceAll(`(`+notQuick+`) and on (type, name) (`+answered+` >= 5)`, "WINDOW", "6m"),
+		Name: slowShort, Asks: "And which share, where five calls were made?",
+		Expr: slowShare + ` and on (type, name) ` + slowCount + ` / on (type, name) ` + slowShare + ` > 4.99`, // 5, up to rounding
+	},
+	{
+		Name: quickNow, Asks: "And which of these have become quick?",
+		Expr: strings.ReplaceAll(`group by (type, name) (`+answered+` * on (type, name) `+slowShare+` > 5) unless on (type, name) (1 - `+quick+` / on (type, name) (`+answered+`) > 0.0001)`, "WINDOW", "2m"),
 	},
 }
 
 var slowLongRecord = RecordingRule{
-	Name: slowLong,
+	Name: slowLong, Asks: "Which share of the calls of 6h was slow, of webhooks that are called now and then?",
 	Expr: `
 		clamp_max(sum_over_time(` + slowCount + `[6h:5m]) / on (type, name) ` + affectedCalls("6h") + `, 1)
 		and on (type, name) sum_over_time(` + slowCount + `[6h:5m]) >= 5
@@ -115,10 +124,6 @@ var slowLongRecord = RecordingRule{
 		and on (type, name) count_over_time(` + slowCount + `[75m:5m])
 		unless on (type, name) (` + affectedCalls("30m") + ` >= 5 unless on (type, name) count_over_time(` + slowCount + `[30m:5m]))
 		unless on (type, name) (` + affectedCalls("5m") + ` >= 20 unless on (type, name) ` + slowShare + `)`,
-	// Where nothing can be recorded, each slot would have to be counted anew:
-	// slow in both of the last two quarters of an hour.
-	Inline: strings.ReplaceAll(`(`+notQuick+`) and on (type, name) (`+answered+` >= 5)`, "WINDOW", "15m") +
-		` and on (type, name) (` + strings.ReplaceAll(notQuick, "[WINDOW]", "[15m] offset 15m") + `)`,
 }
 
 // slowConversion compares a quantile: the edges of this histogram are powers
@@ -137,11 +142,11 @@ const (
 )
 
 var slowConversionRecords = []RecordingRule{
-	{Name: conversionLimit, Expr: `1.001 * 1.024 * (max by (type, name) (` + thresholds + ` and on (type, name) ` + convertedIn("30m") + `) or on (type, name) ` + convertedIn("30m") + ` ^ 0)`},
-	{Name: quantile5m, Expr: quantileOf("[5m]")},
-	{Name: quantile15m, Expr: quantileOf("[15m]")},
-	{Name: quantileBefore, Expr: quantileOf("[15m] offset 15m")},
-	{Name: slowConversion, Expr: `
+	{Name: conversionLimit, Asks: "How long may a conversion of each CRD take?", Expr: `1.001 * 1.024 * (max by (type, name) (` + thresholds + ` and on (type, name) ` + convertedIn("30m") + `) or on (type, name) ` + convertedIn("30m") + ` ^ 0)`},
+	{Name: quantile5m, Asks: "How long do all but one in a hundred take, in 5m?", Expr: quantileOf("[5m]")},
+	{Name: quantile15m, Asks: "How long in 15m?", Expr: quantileOf("[15m]")},
+	{Name: quantileBefore, Asks: "And in the 15m before?", Expr: quantileOf("[15m] offset 15m")},
+	{Name: slowConversion, Asks: "Of which CRDs are conversions slow?", Expr: `
 		` + quantile5m + ` > on (type, name) ` + conversionLimit + ` and on (type, name) ` + convertedIn("5m") + ` >= 5
 		or on (type, name) (
 			` + quantile15m + ` > on (type, name) ` + conversionLimit + `

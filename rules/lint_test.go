@@ -2,14 +2,13 @@ package rules
 
 import (
 	"bytes"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	openshiftv1 "github.com/openshift/api/monitoring/v1"
+	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -19,18 +18,17 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 )
 
-// all returns every alert, with all that is shared written out.
+// all returns every alert.
 func all() []Alert {
 	var out []Alert
-	for _, g := range inlined(Groups()) {
+	for _, g := range Groups() {
 		out = append(out, g.Alerts...)
 	}
 	return out
 }
 
 // TestRecordNames holds that what is recorded is read, and what is read recorded:
-// in the same group before it, or in another. No name may be a part of another,
-// as names are replaced where records are written out.
+// in the same group before it, or in another.
 func TestRecordNames(t *testing.T) {
 	name := regexp.MustCompile(`^cluster(_[a-z]+)*:webhook_auditor_[a-z_]+:[a-z0-9_]+$`)
 	var names, exprs []string
@@ -47,67 +45,36 @@ func TestRecordNames(t *testing.T) {
 			exprs = append(exprs, a.Expr)
 		}
 	}
-	for i, record := range names {
+	for _, record := range names {
 		if !name.MatchString(record) {
 			t.Errorf("%s: want a name as level:metric:operations", record)
 		}
 		if !slices.ContainsFunc(exprs, func(expr string) bool { return strings.Contains(expr, record) }) {
 			t.Errorf("nothing reads %s", record)
 		}
-		for j, other := range names {
-			if i != j && record != other && strings.Contains(other, record) {
-				t.Errorf("%s is a part of %s", record, other)
-			}
-		}
 	}
-	walk(t, func(a Alert, node parser.Node, _ []parser.Node) {
-		if s, ok := node.(*parser.VectorSelector); ok && strings.Contains(s.Name, ":") {
-			t.Errorf("%s reads %s, which nothing records", a.Name, s.Name)
+	walk(t, func(reader string, node parser.Node, _ []parser.Node) {
+		if s, ok := node.(*parser.VectorSelector); ok && strings.Contains(s.Name, ":") && !slices.Contains(names, s.Name) {
+			t.Errorf("%s reads %s, which nothing records", reader, s.Name)
 		}
 	})
-}
-
-// TestRecords holds which forms record anything: neither those that cannot nor
-// those of a selection, which could not distinguish their series.
-func TestRecords(t *testing.T) {
-	for _, test := range []struct {
-		form    Form
-		options Options
-		records bool
-	}{
-		{PrometheusRule, Options{}, true},
-		{RuleFile, Options{ClusterLabel: "cluster"}, true},
-		{RuleFile, Options{Selector: `cluster="one"`}, false},
-		{AlertingRule, Options{}, false},
-	} {
-		out, err := Render(test.form, test.options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(string(out), "record:"); got != test.records {
-			t.Errorf("%s with %+v records: %t, want %t", test.form, test.options, got, test.records)
-		}
-	}
 }
 
 // TestConventions holds the alerts to the conventions of OpenShift and to our
 // promises.
 func TestConventions(t *testing.T) {
 	name := regexp.MustCompile(`^Webhook([A-Z][a-z]+)+$`)
-	severities := map[string]classify.Severity{}
+	names := map[string]bool{}
 	for _, a := range all() {
-		if !name.MatchString(a.Name) {
-			t.Errorf("%s: want a name in CamelCase that starts with Webhook", a.Name)
+		if !name.MatchString(a.Name) || names[a.Name] {
+			t.Errorf("%s: want a name in CamelCase that starts with Webhook, of one alert", a.Name)
 		}
-		if s, seen := severities[a.Name]; seen && s != a.Severity {
-			t.Errorf("%s has two severities", a.Name)
+		names[a.Name] = true
+		if !strings.HasSuffix(a.Asks, "?") && len(a.Checks) == 0 {
+			t.Errorf("%s: want the question that it asks", a.Name)
 		}
-		severities[a.Name] = a.Severity
 		if a.Summary == "" || a.Description == "" || strings.Contains(a.Summary+a.Description, "\n") {
 			t.Errorf("%s: want a summary and a description on one line each", a.Name)
-		}
-		if name := "pods.policy.example.com"; len(name)+len(templated.ReplaceAllString(a.Summary, "")) > 120 {
-			t.Errorf("%s: the summary has more than 120 characters: %s", a.Name, a.Summary)
 		}
 		if a.For == 0 {
 			t.Errorf("%s fires at once: want it to wait", a.Name)
@@ -120,21 +87,23 @@ func TestConventions(t *testing.T) {
 func TestRunbooks(t *testing.T) {
 	breakGlass := regexp.MustCompile(`(?s)kubectl get .* -o yaml > backup.yaml.*kubectl (patch|delete) .*kubectl (create -f backup.yaml|replace --force -f backup.yaml|patch .*conversion.json)`)
 	for _, a := range all() {
-		text, err := os.ReadFile("../" + a.runbook())
-		if err != nil {
-			t.Errorf("%s has no runbook: %v", a.Name, err)
-			continue
-		}
-		at := 0
-		for _, section := range []string{"Meaning", "Impact", "Diagnosis", "Mitigation"} {
-			i := strings.Index(string(text), "\n## "+section+"\n")
-			if i < at {
-				t.Errorf("%s: want the sections Meaning, Impact, Diagnosis and Mitigation, in this order", a.runbook())
+		for _, runbook := range a.runbooks() {
+			text, err := os.ReadFile("../" + runbook)
+			if err != nil {
+				t.Errorf("%s has no runbook: %v", a.Name, err)
+				continue
 			}
-			at = i
-		}
-		if a.Severity == classify.Critical && !breakGlass.Match(text[at:]) {
-			t.Errorf("%s: want under Mitigation how to back up, narrow or delete, and restore", a.runbook())
+			at := 0
+			for _, section := range []string{"Meaning", "Impact", "Diagnosis", "Mitigation"} {
+				i := strings.Index(string(text), "\n## "+section+"\n")
+				if i < at {
+					t.Errorf("%s: want the sections Meaning, Impact, Diagnosis and Mitigation, in this order", runbook)
+				}
+				at = i
+			}
+			if a.Severity == classify.Critical && !breakGlass.Match(text[at:]) {
+				t.Errorf("%s: want under Mitigation how to back up, narrow or delete, and restore", runbook)
+			}
 		}
 	}
 }
@@ -149,21 +118,23 @@ func TestRunbookBlocks(t *testing.T) {
 	blocks, reads := regexp.MustCompile("(?s)```sh[^\n]*\n(.*?)```"), regexp.MustCompile(`"[^"]*\$([A-Z]+)`)
 	removes, restores := regexp.MustCompile(`(?m)^kubectl (delete|patch) `), regexp.MustCompile(`(?m)^kubectl (create|replace|patch) .*(backup.yaml|conversion.json)`)
 	for _, a := range all() {
-		text, err := os.ReadFile("../" + a.runbook())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, block := range blocks.FindAllStringSubmatch(string(text), -1) {
-			if rest := restores.ReplaceAllString(block[1], ""); rest != block[1] && removes.MatchString(rest) {
-				t.Errorf("%s: a block undoes itself:\n%s", a.runbook(), block[1])
+		for _, runbook := range a.runbooks() {
+			text, err := os.ReadFile("../" + runbook)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if strings.Count(block[1], "kubectl annotate ") > 1 {
-				t.Errorf("%s: a block has two annotations, one or the other of which is meant:\n%s", a.runbook(), block[1])
-			}
-			for _, variable := range reads.FindAllStringSubmatch(block[1], -1) {
-				isSet := regexp.MustCompile(`[ "]` + variable[1] + `=%s|(?m:^` + variable[1] + "=)|Set [^.]*`" + variable[1] + "`")
-				if !isSet.MatchString(a.Description + "\n" + string(text)) {
-					t.Errorf("%s: nothing sets %s for %s", a.runbook(), variable[1], a.Name)
+			for _, block := range blocks.FindAllStringSubmatch(string(text), -1) {
+				if rest := restores.ReplaceAllString(block[1], ""); rest != block[1] && removes.MatchString(rest) {
+					t.Errorf("%s: a block undoes itself:\n%s", runbook, block[1])
+				}
+				if strings.Count(block[1], "kubectl annotate ") > 1 {
+					t.Errorf("%s: a block has two annotations, one or the other of which is meant:\n%s", runbook, block[1])
+				}
+				for _, variable := range reads.FindAllStringSubmatch(block[1], -1) {
+					isSet := regexp.MustCompile(`[ "]` + variable[1] + `=%s|(?m:^` + variable[1] + "=)|Set [^.]*`" + variable[1] + "`")
+					if !isSet.MatchString(a.Description + "\n" + string(text)) {
+						t.Errorf("%s: nothing sets %s for %s", runbook, variable[1], a.Name)
+					}
 				}
 			}
 		}
@@ -177,7 +148,7 @@ func TestOrphanedRunbooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		if !slices.ContainsFunc(all(), func(a Alert) bool { return a.runbook() == "rules/runbooks/"+f.Name() }) {
+		if !slices.ContainsFunc(all(), func(a Alert) bool { return slices.Contains(a.runbooks(), "rules/runbooks/"+f.Name()) }) {
 			t.Errorf("runbooks/%s belongs to no alert", f.Name())
 		}
 	}
@@ -190,18 +161,18 @@ func TestOwnSeries(t *testing.T) {
 	for _, f := range exporter.Families {
 		known[f.Series()] = f.Labels
 	}
-	walk(t, func(a Alert, node parser.Node, _ []parser.Node) {
+	walk(t, func(reader string, node parser.Node, _ []parser.Node) {
 		s, ok := node.(*parser.VectorSelector)
 		if !ok || !strings.HasPrefix(s.Name, exporter.Prefix) {
 			return
 		}
 		names, exists := known[s.Name]
 		if !exists {
-			t.Errorf("%s reads %s, which the exporter does not have", a.Name, s.Name)
+			t.Errorf("%s reads %s, which the exporter does not have", reader, s.Name)
 		}
 		for _, m := range s.LabelMatchers {
 			if m.Name != model.MetricNameLabel && m.Name != DefaultClusterLabel && !slices.Contains(names, m.Name) {
-				t.Errorf("%s selects %s by %s, which is none of its labels %q", a.Name, s.Name, m.Name, names)
+				t.Errorf("%s selects %s by %s, which is none of its labels %q", reader, s.Name, m.Name, names)
 			}
 		}
 	})
@@ -211,7 +182,7 @@ func TestOwnSeries(t *testing.T) {
 // replicas export it, and Prometheus stops the whole rule at a duplicate.
 // Set operations take duplicates.
 func TestJoins(t *testing.T) {
-	walk(t, func(a Alert, node parser.Node, path []parser.Node) {
+	walk(t, func(reader string, node parser.Node, path []parser.Node) {
 		s, ok := node.(*parser.VectorSelector)
 		if !ok || !strings.HasPrefix(s.Name, exporter.Prefix) {
 			return
@@ -222,24 +193,32 @@ func TestJoins(t *testing.T) {
 			}
 			if join, ok := parent.(*parser.BinaryExpr); ok && join.VectorMatching != nil && !join.Op.IsSetOperator() &&
 				join.LHS.Type() == parser.ValueTypeVector && join.RHS.Type() == parser.ValueTypeVector {
-				t.Errorf("%s joins %s without aggregating it", a.Name, s.Name)
+				t.Errorf("%s joins %s without aggregating it", reader, s.Name)
 			}
 		}
 	})
 }
 
 // walk visits all nodes of all expressions.
-func walk(t *testing.T, visit func(Alert, parser.Node, []parser.Node)) {
+func walk(t *testing.T, visit func(string, parser.Node, []parser.Node)) {
 	t.Helper()
-	for _, a := range all() {
-		expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(a.Expr, "$threshold", "1"))
+	visitAll := func(reader, text string) {
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(text, "$threshold", "1"))
 		if err != nil {
-			t.Fatalf("%s: %v", a.Name, err)
+			t.Fatalf("%s: %v", reader, err)
 		}
 		parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
-			visit(a, node, path)
+			visit(reader, node, path)
 			return nil
 		})
+	}
+	for _, g := range Groups() {
+		for _, r := range g.RecordingRules {
+			visitAll(r.Name, r.Expr)
+		}
+		for _, a := range g.Alerts {
+			visitAll(a.Name, a.Expr)
+		}
 	}
 }
 
@@ -257,58 +236,55 @@ var longest = Options{
 	ObjectLabels:   map[string]string{"release": "monitoring"},
 }
 
-// TestForms reads the forms as their APIs do, also where they are largest.
+// TestForms reads the forms as their APIs do, also where they are largest, and the
+// same rules in each.
 func TestForms(t *testing.T) {
 	selecting := longest
 	selecting.Selector = `job="apiserver",environment="production"`
-	for form, object := range map[Form]any{
-		PrometheusRule: &monitoringv1.PrometheusRule{},
-		AlertingRule:   &openshiftv1.AlertingRule{},
-		RuleFile:       &monitoringv1.PrometheusRuleSpec{},
-	} {
-		for _, options := range []Options{longest, selecting} {
+	for _, options := range []Options{longest, selecting} {
+		groups, err := options.groups()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []monitoringv1.RuleGroup
+		for _, g := range groups {
+			want = append(want, g.RuleGroup)
+		}
+		var file struct {
+			Namespace string
+			Groups    []monitoringv1.RuleGroup
+		}
+		for _, form := range []Form{RuleFile, Mimir} {
 			out, err := Render(form, options)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, document := range documents(out) {
-				if err := yaml.UnmarshalStrict(document, object); err != nil {
-					t.Errorf("%s: %v", form, err)
-				}
-				if encoded, err := yaml.YAMLToJSON(document); form != RuleFile && (err != nil || len(encoded) > largest) {
-					t.Errorf("%s: an object of %d bytes (%v), want %d at most", form, len(encoded), err, largest)
-				}
+			if err := yaml.UnmarshalStrict(out, &file); err != nil || (file.Namespace != "") != (form == Mimir) {
+				t.Errorf("%s: namespace %q, %v", form, file.Namespace, err)
 			}
-			if form != RuleFile && !strings.Contains(string(out), "release: monitoring") {
-				t.Errorf("%s lacks the object's label", form)
+			if diff := cmp.Diff(want, file.Groups); diff != "" {
+				t.Errorf("%s (-rules +read):\n%s", form, diff)
 			}
 		}
-	}
-	if got := slices.Sorted(maps.Keys(rendered(t))); len(got) < 20 {
-		t.Errorf("rendered %q alone", got)
-	}
-}
-
-// rendered returns the alerts as an AlertingRule has them, by name.
-func rendered(t *testing.T) map[string]openshiftv1.Rule {
-	t.Helper()
-	out, err := Render(AlertingRule, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	byName := map[string]openshiftv1.Rule{}
-	for _, document := range documents(out) {
-		var object openshiftv1.AlertingRule
-		if err := yaml.Unmarshal(document, &object); err != nil {
+		out, err := Render(PrometheusRule, options)
+		if err != nil {
 			t.Fatal(err)
 		}
-		for _, g := range object.Spec.Groups {
-			for _, r := range g.Rules {
-				byName[r.Alert] = r
+		var read []monitoringv1.RuleGroup
+		for _, document := range documents(out) {
+			var object monitoringv1.PrometheusRule
+			if err := yaml.UnmarshalStrict(document, &object); err != nil {
+				t.Fatal(err)
 			}
+			if encoded, err := yaml.YAMLToJSON(document); err != nil || len(encoded) > largest || object.Labels["release"] != "monitoring" {
+				t.Errorf("%s: an object of %d bytes (%v), want %d at most, and its label", object.Name, len(encoded), err, largest)
+			}
+			read = append(read, object.Spec.Groups...)
+		}
+		if diff := cmp.Diff(want, read); diff != "" {
+			t.Errorf("objects (-rules +read):\n%s", diff)
 		}
 	}
-	return byName
 }
 
 func documents(out []byte) [][]byte { return bytes.Split(out, []byte("\n---\n")) }
@@ -316,7 +292,7 @@ func documents(out []byte) [][]byte { return bytes.Split(out, []byte("\n---\n"))
 // TestExpressionsAreShort holds that each expression can be read in Prometheus' page:
 // parts of what is longer are recorded.
 func TestExpressionsAreShort(t *testing.T) {
-	groups, err := Options{}.groups(true)
+	groups, err := Options{}.groups()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,11 +65,11 @@ func TestMixin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			groups, err := o.groups(true)
+			groups, err := o.groups()
 			if err != nil {
 				t.Fatal(err)
 			}
-			alerts, records := comparable(t, groups)
+			alerts, records := comparable(t, plain(groups))
 			gotAlerts, none := comparable(t, got.Alerts.Groups)
 			noneEither, gotRecords := comparable(t, got.Rules.Groups)
 			if diff := cmp.Diff(alerts, gotAlerts); diff != "" || len(none) > 0 {

@@ -69,10 +69,6 @@ type Options struct {
 	// ObjectLabels are put on the rendered object, for rule selectors that ask
 	// for some.
 	ObjectLabels map[string]string
-
-	// compact writes expressions on one line: the indentation is most of an object,
-	// of which an API takes so much.
-	compact bool
 }
 
 func (o Options) disables(a Alert) bool { return slices.Contains(o.Disabled, a.Name) }
@@ -131,9 +127,6 @@ func (o Options) expr(text string) (string, error) {
 		}
 		return nil
 	})
-	if o.compact {
-		return expr.String(), nil
-	}
 	return parser.Prettify(expr), nil
 }
 
@@ -180,14 +173,14 @@ func (o Options) apiServers(a Alert) (string, error) {
 		return "", err
 	}
 	called, err := o.query(`group by (instance) (` + selecting(calling, by) + ` > 0)`)
-	return "{{ $apiservers := \"\" }}{{ $instance := \"\" }}{{ $failed := " + failed + " }}{{ if lt (len $failed) (len (" + called + ")) }}{{ range $failed | sortByLabel \"instance\" }}" +
-		"{{ $apiservers = printf \"%s %s\" $apiservers (label \"instance\" .) }}" +
-		"{{ if eq (len $failed) 1 }}{{ $instance = label \"instance\" . }}{{ end }}{{ end }}{{ end }}", err
+	return "{{ $apiservers := \"\" }}{{ $instance := \"\" }}{{ $failed := " + failed + " }}{{ if lt (len $failed) (len (" + called + ")) }}{{ range $failed | sortByLabel \"" + o.serverLabel() + "\" }}" +
+		"{{ $apiservers = printf \"%s %s\" $apiservers (label \"" + o.serverLabel() + "\" .) }}" +
+		"{{ if eq (len $failed) 1 }}{{ $instance = label \"" + o.serverLabel() + "\" . }}{{ end }}{{ end }}{{ end }}", err
 }
 
 // everywhere returns a template that sets $everywhere to whether all API servers
 // of the cluster reach no webhook.
-func (o Options) everywhere() (string, error) {
+func (o Options) everywhere(Alert) (string, error) {
 	cluster := fmt.Sprintf(`%[1]s="$%[1]s"`, o.clusterLabel())
 	cutOff, err := o.query(`group by (instance) (ALERTS{alertname="WebhookNoneReachable", ` + cluster + `})`)
 	if err != nil {
@@ -206,6 +199,9 @@ func selecting(expr, matchers string) string {
 // its selectors stands for the alert's label name.
 func (o Options) query(expr string) (string, error) {
 	cluster := fmt.Sprintf(`%[1]s="$%[1]s"`, o.clusterLabel())
+	if o.Signals == AuditorSignals {
+		expr = ofAuditors(expr)
+	}
 	query, err := o.expr(strings.ReplaceAll(expr, `="$name"`, `="$name", `+cluster))
 	if err != nil {
 		return "", err

@@ -16,11 +16,11 @@ const plugins = promql.PluginSeconds + `_count`
 
 // The records of requests that policies refused, by the plugin that evaluates them.
 const (
-	policiesRefused = `cluster_instance_plugin:webhook_auditor_policies_refused:increase10m`
-	policiesDenied  = `cluster_instance_plugin:webhook_auditor_policies_denied:increase10m`
+	policiesRefused = `cluster_plugin:webhook_auditor_policies_refused:increase10m`
+	policiesDenied  = `cluster_plugin:webhook_auditor_policies_denied:increase10m`
 	// policiesBroken are the refusals that are neither denials nor failures of an
 	// expression, which count once at least for each request.
-	policiesBroken = `cluster_instance_plugin:webhook_auditor_policies_broken:increase10m`
+	policiesBroken = `cluster_plugin:webhook_auditor_policies_broken:increase10m`
 )
 
 // sinceBirth is an increase that has all of a counter which did not exist at the
@@ -32,14 +32,27 @@ func sinceBirth(counter, plugin string) string {
 }
 
 var policyRecords = []RecordingRule{
-	{Name: policiesRefused, Expr: `sum by (instance, plugin) (label_replace(
+	{Name: policiesRefused, Asks: "How many requests did policies refuse in 10m, by their kind?", Expr: `sum by (plugin) (label_replace(
 			increase(` + plugins + `{name=~"ValidatingAdmissionPolicy|MutatingAdmissionPolicy", rejected="true"}[10m]),
 			"plugin", "$1", "name", "(.+)")) > 0`},
-	{Name: policiesDenied, Expr: `sum by (instance, plugin) (
+	{Name: policiesDenied, Asks: "How often did a policy deny one, or fail to evaluate it?", Expr: `sum by (plugin) (
 			` + sinceBirth(promql.Validations+`{enforcement_action="deny"}`, "ValidatingAdmissionPolicy") + `
 			or ` + sinceBirth(promql.Mutations+`{error_type!="no_error"}`, "MutatingAdmissionPolicy") + `)`},
-	{Name: policiesBroken, Expr: policiesRefused + ` - on (instance, plugin) (` + policiesDenied + ` or on (instance, plugin) 0 * ` + policiesRefused + `)`},
+	{
+		Name: policiesBroken, Asks: "How many were refused by no denial, where it is one in twenty, or thirty?",
+		Expr: strings.NewReplacer("REFUSED", policiesRefused, "DENIED", policiesDenied).Replace(
+			`(REFUSED - on (plugin) (DENIED or on (plugin) 0 * REFUSED)) > on (plugin) clamp_max(0.05 * REFUSED, 30)`),
+	},
 }
+
+// brokenPolicies is how many requests were refused so in 10 minutes, where it is several, or in
+// the last hour, where there were some in three slots of six hours and never several.
+const brokenPolicies = policiesBroken + ` > 2.5
+	or on (plugin) (
+		max_over_time(` + policiesBroken + `[1h]) > 0.7
+		and on (plugin) count_over_time((` + policiesBroken + ` > 0.7)[6h:9m]) >= 3
+		unless on (plugin) max_over_time(` + policiesBroken + `[2h]) > 2.5
+	)`
 
 const (
 	policyAndBinding = `{{ $labels.policy }} (binding {{ $labels.policy_binding }})`
@@ -57,15 +70,17 @@ var policiesGroup = Group{
 	Alerts: []Alert{
 		{
 			Name:        "WebhookPolicyConfigErrors",
+			Asks:        "Which kind of policy refuses requests that it does not deny?",
 			Severity:    classify.Warning,
 			For:         15 * time.Minute,
 			KeepFiring:  15 * time.Minute,
-			Expr:        `sum by (plugin) (` + policiesBroken + ` > 2.5 and on (instance, plugin) ` + policiesBroken + ` > on (instance, plugin) 0.05 * ` + policiesRefused + `)`,
+			Expr:        brokenPolicies,
 			Summary:     `A {{ $labels.plugin }} refuses requests because it cannot be evaluated.`,
 			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 10 minutes by policies of {{ $labels.plugin }} without being denied by one: its params are missing or of a kind that the API server does not serve, its paramRef does not fit what its binding matches, or, where it mutates, its matchConditions cannot be evaluated or its patch makes no valid object. Everything that such a policy matches is refused. No series names it: a refused client's reply does, "webhook-auditor explain --error" says of it what to do, and "webhook-auditor audit" finds params whose kind is not served. Delete the policy's bindings, which nothing can forbid, until it is repaired. Where Prometheus has no ` + promql.Validations + ` although policies deny, its scrape drops it, and this may be ordinary denials.`,
 		},
 		{
 			Name:        "WebhookPolicyFailingOpen",
+			Asks:        "Which policies let requests pass as they cannot be evaluated, again and again?",
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
 			KeepFiring:  15 * time.Minute,
@@ -75,6 +90,7 @@ var policiesGroup = Group{
 		},
 		{
 			Name:        "WebhookPolicyMutationsFailing",
+			Asks:        "Which policies fail to mutate, again and again?",
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
 			KeepFiring:  15 * time.Minute,
@@ -84,6 +100,7 @@ var policiesGroup = Group{
 		},
 		{
 			Name:        "WebhookManifestsNotReloaded",
+			Asks:        "Which API servers cannot read their admission manifests?",
 			Severity:    classify.Warning,
 			For:         10 * time.Minute,
 			KeepFiring:  5 * time.Minute,
@@ -93,6 +110,7 @@ var policiesGroup = Group{
 		},
 		{
 			Name:        "WebhookManifestsDiffer",
+			Asks:        "Do API servers read different manifests?",
 			Severity:    classify.Warning,
 			For:         15 * time.Minute,
 			Expr:        `count by (plugin) (group by (plugin, hash) (last_over_time(` + promql.ManifestHashes + `[5m]))) > 1`,
@@ -103,8 +121,15 @@ var policiesGroup = Group{
 }
 
 // recurringPolicy is how often the counters of a policy and binding grew in the last 15
-// minutes, where they did in the 15 before as well.
+// minutes, where they did in the 15 before as well, or in six hours, where they did in
+// three slots of them, still do, and seldom.
 func recurringPolicy(counter string) string {
-	return `sum by (policy, policy_binding) (increase(` + counter + `[15m])) > 0
-		and on (policy, policy_binding) sum by (policy, policy_binding) (increase(` + counter + `[15m] offset 15m)) > 0`
+	return strings.NewReplacer("COUNTER", counter, "POLICY", "(policy, policy_binding)").Replace(`
+		sum by POLICY (increase(COUNTER[15m])) > 0 and on POLICY sum by POLICY (increase(COUNTER[15m] offset 15m)) > 0
+		or on POLICY (
+			sum by POLICY (increase(COUNTER[6h])) > 0
+			and on POLICY sum by POLICY (increase(COUNTER[75m])) > 0
+			and on POLICY count_over_time((sum by POLICY (increase(COUNTER[20m])) > 0)[6h:15m]) >= 3
+			unless on POLICY max_over_time(sum by POLICY (increase(COUNTER[15m]))[2h:15m]) > 2.5
+		)`)
 }

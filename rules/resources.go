@@ -13,6 +13,7 @@ const resourcesGroup = "webhook-auditor-resources"
 var resourceAlerts = []Alert{
 	{
 		Name:        "WebhookResourceLatencyHigh",
+		Asks:        "Which requests wait for webhooks, where no slow webhook explains it?",
 		Severity:    classify.Warning,
 		Enhancement: Enhancement{Severity: classify.Critical},
 		For:         10 * time.Minute,
@@ -43,15 +44,11 @@ const (
 )
 
 var waitRecords = []RecordingRule{
-	{Name: fullSeconds, Expr: perVerb(fullDuration + `_sum{dry_run="", ` + writes + `}`)},
-	{Name: ownSeconds, Expr: perVerb(sliDuration + `_sum{` + writes + `}`)},
-	{Name: ownRequests, Expr: perVerb(sliDuration + `_count{verb!="WATCH"}`)},
-	{Name: admissions, Expr: `(` + fullSeconds + ` - on (group, resource, subresource, verb) ` + ownSeconds + `) / on (group, resource, subresource, verb) (` + ownRequests + ` >= 5)`},
-	{
-		Name:   convertings,
-		Expr:   perConverted(`sum by (group, resource) (` + ownRequests + `{group!="", subresource="", verb!="CONNECT"})`),
-		Inline: perConverted(`sum by (group, resource) (increase(` + sliDuration + `_count{group!="", subresource="", verb!~"WATCH|CONNECT"}[5m]))`),
-	},
+	{Name: fullSeconds, Asks: "How long did requests take in 5m, by what they are for?", Expr: perVerb(fullDuration + `_sum{dry_run="", ` + writes + `}`)},
+	{Name: ownSeconds, Asks: "How long without waiting for webhooks?", Expr: perVerb(sliDuration + `_sum{` + writes + `}`)},
+	{Name: ownRequests, Asks: "How many were there?", Expr: perVerb(sliDuration + `_count{verb!="WATCH"}`)},
+	{Name: admissions, Asks: "How long does one wait for admission webhooks?", Expr: `(` + fullSeconds + ` - on (group, resource, subresource, verb) ` + ownSeconds + `) / on (group, resource, subresource, verb) (` + ownRequests + ` >= 5)`},
+	{Name: convertings, Asks: "How long does one wait for conversion webhooks?", Expr: perConverted(`sum by (group, resource) (` + ownRequests + `{group!="", subresource="", verb!="CONNECT"})`)},
 }
 
 // perConverted is how long each of the requests waits for conversions.

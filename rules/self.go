@@ -6,10 +6,14 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
+// selfGroup is the name of the group of selfAlerts.
+const selfGroup = "webhook-auditor-self"
+
 func selfAlerts() []Alert {
 	return []Alert{
 		{
 			Name:        "WebhookAuditorDown",
+			Asks:        "Is no auditor scraped, where one was within a week?",
 			Severity:    classify.Warning,
 			For:         10 * time.Minute,
 			Expr:        down,
@@ -18,14 +22,16 @@ func selfAlerts() []Alert {
 		},
 		{
 			Name:        "WebhookUnwatched",
+			Asks:        "Is neither an auditor nor an API server scraped?",
 			Severity:    classify.Critical,
 			For:         15 * time.Minute,
 			Expr:        unwatched,
 			Summary:     `Nothing watches the cluster's webhooks.`,
-			Description: `Prometheus scrapes no webhook auditor and no API server: no alert on webhooks can fire, however much they refuse. Look at Prometheus' targets, its network and its credentials first; if the API servers are down, alerts on them say so.`,
+			Description: `Prometheus scrapes no webhook auditor and no API server, though they are its targets: no alert on webhooks can fire, however much they refuse. Look at Prometheus' targets, its network and its credentials first; if the API servers are down, alerts on them say so.`,
 		},
 		{
 			Name:        "WebhookAuditorStale",
+			Asks:        "Which auditors no longer see what changes?",
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
 			Expr:        stale,
@@ -34,6 +40,7 @@ func selfAlerts() []Alert {
 		},
 		{
 			Name:        "WebhookAuditorSeriesDropped",
+			Asks:        "Of which families does the auditor drop series?",
 			Severity:    classify.Warning,
 			For:         15 * time.Minute,
 			Expr:        `max by (family) (last_over_time(webhook_auditor_series_dropped[5m])) > 0`,
@@ -42,6 +49,7 @@ func selfAlerts() []Alert {
 		},
 		{
 			Name:        "WebhookAuditorPolicyInvalid",
+			Asks:        "Does an auditor run with an older Policy than it was given?",
 			Severity:    classify.Warning,
 			For:         5 * time.Minute,
 			Expr:        `group(last_over_time(webhook_auditor_policy_last_reload_successful[5m]) == 0)`,
@@ -61,11 +69,12 @@ const down = `
 		or present_over_time(webhook_auditor_build_info{cluster!=""}[15d:10m])
 	)`
 
-// unwatched ends after a week: a cluster that is gone for that long does not page.
+// unwatched asks for targets that were API servers and still are targets: a cluster that
+// is gone, or has another name, has none, and does not page.
 const unwatched = `
 	group(ALERTS{alertname="WebhookAuditorDown", alertstate="firing"})
-	unless on () count_over_time(group(ALERTS{alertname="WebhookAuditorDown", alertstate="firing"})[1w:1h]) >= 168
-	unless on () last_over_time(` + scraped + `[5m])`
+	unless on () last_over_time(` + scraped + `[5m])
+	and on () (up and on (job, instance) last_over_time(` + scraped + `[1d]))`
 
 // unmoved is how old a timestamp is that did not advance; below zero where the clock of
 // the auditor is ahead.

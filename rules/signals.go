@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -32,14 +33,36 @@ func (o Options) available(all []Group) []Group {
 			return r.Name == missing && !exports(r.Labels["series"])
 		})
 		g.Alerts = slices.Clone(g.Alerts)
+		for i := range g.RecordingRules {
+			g.RecordingRules[i].Expr = ofAuditors(g.RecordingRules[i].Expr)
+		}
 		for i, a := range g.Alerts {
-			if a.Expr == missing {
-				g.Alerts[i].Description = strings.Replace(a.Description, missingCauses, "The auditor must run with --observe=apiserver --web.observed-metrics, and reach an API server's /metrics (its page and log name what it cannot read).", 1)
+			if g.Name == selfGroup { // an auditor is known by its instance
+				g.Alerts[i].Expr = exported(a.Expr)
+				continue
 			}
+			g.Alerts[i] = a.ofAuditors()
 		}
 		out = append(out, g)
 	}
 	return out
+}
+
+func (a Alert) ofAuditors() Alert {
+	a.Expr = ofAuditors(a.Expr)
+	a.Summary = strings.ReplaceAll(a.Summary, "$labels.instance", "$labels.server")
+	a.Description = strings.ReplaceAll(a.Description, "$labels.instance", "$labels.server")
+	a.Description = strings.Replace(a.Description, missingCauses, "The auditor must run with --observe=apiserver --web.observed-metrics, and reach an API server's /metrics (its page and log name what it cannot read).", 1)
+	a.Description = exported(a.Description)
+	return a
+}
+
+// serverLabel is the label by which API servers are known.
+func (o Options) serverLabel() string {
+	if o.Signals == AuditorSignals {
+		return "server"
+	}
+	return "instance"
 }
 
 // exports reports whether the input is of a family that an auditor exports.
@@ -47,14 +70,21 @@ func exports(input string) bool {
 	return slices.ContainsFunc(observed.Exported(), func(family string) bool { return strings.Contains(input, family) })
 }
 
-// named has what was rendered read the series that there are.
-func (o Options) named(rendered []byte) []byte {
-	if o.Signals != AuditorSignals {
-		return rendered
-	}
-	var pairs []string
+// exported names the series as auditors export them.
+func exported(text string) string {
 	for _, family := range observed.Exported() {
-		pairs = append(pairs, family, observed.ExportedName(family))
+		text = strings.ReplaceAll(text, family, observed.ExportedName(family))
 	}
-	return []byte(strings.NewReplacer(pairs...).Replace(string(rendered)))
+	return text
 }
+
+// ofAuditors has an expression read what auditors export: of each API server by the
+// label server, and of several auditors what the one says that has seen most.
+func ofAuditors(expr string) string {
+	return overTime.ReplaceAllString(instanceLabel.ReplaceAllString(exported(expr), "server"), "max without (instance, pod, node) ($0)")
+}
+
+var (
+	overTime      = regexp.MustCompile(`\b(increase|rate|last_over_time)\(\s*webhook_auditor_observed_\w+(\{[^}]*\})?\[\w+\]( offset \w+)?\s*\)`)
+	instanceLabel = regexp.MustCompile(`\binstance\b`)
+)

@@ -14,11 +14,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql/parser"
-	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
@@ -134,42 +132,61 @@ func TestSummaryOfNothing(t *testing.T) {
 	}
 }
 
-// TestSummaryForms: each form is as its API reads it, and has the names of the rules.
-func TestSummaryForms(t *testing.T) {
-	var names []string
-	for _, r := range summaryGroup().RecordingRules {
-		names = append(names, r.Name)
-	}
-	recordName := regexp.MustCompile(`^cluster(_[a-z]+)*:webhook_auditor_[a-z_]+:[a-z0-9_]+$`)
-	for _, form := range SummaryForms {
-		out, err := RenderSummary(form, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range names {
-			if !recordName.MatchString(name) {
-				t.Errorf("%s: want a name as level:metric:operations", name)
-			}
-			if wanted := form != Telemetry || slices.Contains(telemetry, name); strings.Contains(string(out), name) != wanted {
-				t.Errorf("%s has %s: want %t", form, name, wanted)
+// TestFleetForms: rules of many clusters are in the forms of rules, and name what they
+// refuse.
+func TestFleetForms(t *testing.T) {
+	for flag, render := range map[string]func(Form, Options) ([]byte, error){"--fleet-summary": RenderSummary, "--fleet-central": RenderCentral} {
+		for _, form := range []Form{PrometheusRule, RuleFile} {
+			if out, err := render(form, Options{}); err != nil || !strings.Contains(string(out), "- record: cluster") {
+				t.Errorf("%s, %s: %v", flag, form, err)
 			}
 		}
-	}
-	for _, test := range []struct {
-		form    Form
-		options Options
-		want    string
-	}{
-		{AlertingRule, Options{}, "must be one of"},
-		{RuleFile, Options{Selector: `a="b"`}, "--selector"},
-		{RuleFile, Options{ClusterLabel: "-"}, "--cluster-label"},
-	} {
-		if _, err := RenderSummary(test.form, test.options); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s, %+v: %v, want %s", test.form, test.options, err, test.want)
+		for _, test := range []struct {
+			form    Form
+			options Options
+			want    string
+		}{
+			{Markdown, Options{}, "with " + flag},
+			{"acm", Options{}, "must be one of"},
+			{RuleFile, Options{Selector: `a="b"`}, "--selector"},
+			{RuleFile, Options{ClusterLabel: "-"}, "--cluster-label"},
+		} {
+			if _, err := render(test.form, test.options); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s, %s, %+v: %v, want %s", flag, test.form, test.options, err, test.want)
+			}
 		}
 	}
-	if _, err := Render(ACM, Options{}); err == nil || !strings.Contains(err.Error(), "--fleet-summary") {
-		t.Errorf("the alerts as %s: %v", ACM, err)
+}
+
+// TestMatchers: what the page of other systems matches is the summary, and nothing else that
+// the rules record.
+func TestMatchers(t *testing.T) {
+	page, err := os.ReadFile("FLEET.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, g := range append(Groups(), summaryGroup()) {
+		for _, r := range g.RecordingRules {
+			names[r.Name] = g.Name == summaryGroup().Name
+		}
+	}
+	matchers := regexp.MustCompile(`cluster:webhook_auditor_\(.+\(p99_top3\|top5\)`).FindAllString(string(page), -1)
+	if len(matchers) != 3 {
+		t.Errorf("found %q, want a list and two that quote it", matchers)
+	}
+	for _, matcher := range matchers {
+		keep := regexp.MustCompile("^(?:" + matcher + ")$")
+		for name, wanted := range names {
+			if keep.MatchString(name) != wanted {
+				t.Errorf("%s is sent: want %t", name, wanted)
+			}
+		}
+	}
+	for _, entry := range regexp.MustCompile(`__name__="(.+)"}`).FindAllStringSubmatch(string(page), -1) {
+		if !names[entry[1]] {
+			t.Errorf("%s is not of the summary", entry[1])
+		}
 	}
 }
 
@@ -214,62 +231,5 @@ func TestCentral(t *testing.T) {
 	}
 	if got := recordsOf(t, RenderCentral, Options{ClusterLabel: "site"}, series); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
-	}
-	for _, o := range []Options{{Selector: `a="b"`}, {ClusterLabel: "-"}} {
-		if _, err := RenderCentral(RuleFile, o); err == nil {
-			t.Errorf("%+v: no error", o)
-		}
-	}
-	if _, err := RenderCentral(ACM, Options{}); err == nil || !strings.Contains(err.Error(), "--fleet-central") {
-		t.Errorf("%s: %v", ACM, err)
-	}
-}
-
-// TestACMAllowlist: the ConfigMap holds rules that parse, as the collector of a
-// cluster evaluates them.
-func TestACMAllowlist(t *testing.T) {
-	out, err := RenderSummary(ACM, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var object configMap
-	if err := yaml.UnmarshalStrict(out, &object); err != nil || object.Name != "observability-metrics-custom-allowlist" || object.Namespace != "open-cluster-management-observability" {
-		t.Fatalf("%v: %+v", err, object)
-	}
-	var list struct {
-		RecordingRules []struct{ Record, Expr string } `json:"recording_rules"`
-	}
-	if err := yaml.UnmarshalStrict([]byte(object.Data["metrics_list.yaml"]), &list); err != nil || len(list.RecordingRules) != len(summaryGroup().RecordingRules) {
-		t.Fatalf("%v: %+v", err, list)
-	}
-	for _, r := range list.RecordingRules {
-		expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
-		if err != nil || strings.Contains(expr.String(), ":") {
-			t.Errorf("%s: %v, want an expression that reads no record: %s", r.Record, err, r.Expr)
-		}
-	}
-}
-
-// TestRemoteWrite: a Prometheus sends the summary, and nothing else of ours.
-func TestRemoteWrite(t *testing.T) {
-	out, err := RenderSummary(RemoteWrite, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var part struct {
-		Configs []struct {
-			SourceLabels []string `json:"source_labels"`
-			Regex        string   `json:"regex"`
-			Action       string   `json:"action"`
-		} `json:"write_relabel_configs"`
-	}
-	if err := yaml.UnmarshalStrict(out, &part); err != nil || len(part.Configs) != 1 || part.Configs[0].Action != "keep" {
-		t.Fatalf("%v: %s", err, out)
-	}
-	keep := relabel.MustNewRegexp(part.Configs[0].Regex)
-	for name, want := range map[string]bool{promql.SummaryWorstFailing: true, promql.SummaryWebhooks: true, "webhook_auditor_webhook_info": false, calls6h: false} {
-		if keep.MatchString(name) != want {
-			t.Errorf("%s is sent: want %t", name, want)
-		}
 	}
 }

@@ -22,7 +22,7 @@ func (o Options) table() ([]byte, error) {
 			if o.disables(a) {
 				continue
 			}
-			fmt.Fprintf(&b, "| [%s](../%s) | %s | %s | %s | %s | %s | %s |\n", a.Name, a.runbook(), o.severity(a), a.enhancement(),
+			fmt.Fprintf(&b, "| [%s](../%s) | %s | %s | %s | %s | %s | %s |\n", a.Name, a.runbooks()[0], o.severity(a), a.enhancement(),
 				optional(o.threshold(a)), model.Duration(o.scale(a.For)), model.Duration(o.scale(a.KeepFiring)), a.plainSummary())
 		}
 	}
@@ -47,8 +47,8 @@ func optional(threshold float64) string {
 
 // plainSummary is the summary without its template.
 func (a Alert) plainSummary() string {
-	if check := a.Labels["check"]; check != "" {
-		return "finding of the check `" + check + "`"
+	if len(a.Checks) > 0 {
+		return "finding of `" + strings.Join(checkNames(a.Checks), "`, `") + "`"
 	}
 	return labelAction.ReplaceAllString(withAction.ReplaceAllString(a.Summary, ""), "*$1*")
 }

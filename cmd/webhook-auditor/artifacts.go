@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -88,7 +87,7 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	var o rules.Options
 	var form, severities, signals string
 	var summary, central bool
-	enumFlag(flags, &form, enum{"form", "", "output format", text.Strings(slices.Concat(rules.Forms, summaryForms))})
+	enumFlag(flags, &form, enum{"form", "", "output format", text.Strings(rules.Forms)})
 	flags.BoolVar(&summary, "fleet-summary", false, fmt.Sprintf("print what a store of many clusters needs of each: at most %d series, recorded", rules.SummarySeries))
 	flags.BoolVar(&central, "fleet-central", false, "print what a store of many clusters records itself: how webhooks are registered in most of them")
 	enumFlag(flags, &severities, enum{"severities", "", "severity set for signal alerts", []string{string(rules.DefaultSeverities), string(rules.EnhancementSeverities)}})
@@ -97,7 +96,7 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	flags.StringVar(&o.Selector, "selector", "", `label matchers added to every selector, for example cluster="one"`)
 	flags.StringVar(&o.RunbookBaseURL, "runbook-base-url", "", "URL that the runbooks' paths are appended to (default: the project's)")
 	flags.StringVar(&o.PageURL, "page-url", "", "address of the status page: adds the annotation page_url to every alert (default: none)")
-	flags.StringVarP(&o.Namespace, "namespace", "n", "", "namespace of the objects (default: webhook-auditor, and openshift-monitoring for AlertingRules)")
+	flags.StringVarP(&o.Namespace, "namespace", "n", "", "namespace of the objects (default: webhook-auditor)")
 	flags.StringToStringVar(&o.ObjectLabels, "labels", nil, "labels of the object, for example release=prometheus")
 	flags.StringToStringVar(&o.Labels, "alert-labels", nil, "labels added to every alert, for example team=platform")
 	flags.StringSliceVar(&o.Disabled, "disable", nil, "names of alerts to leave out")
@@ -131,9 +130,6 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 		return err
 	}
 }
-
-// summaryForms are those of the summary alone.
-var summaryForms = []rules.Form{rules.ACM, rules.RemoteWrite, rules.Telemetry}
 
 // checkPageURL refuses what a browser would take for a path of the page with the link.
 func checkPageURL(text string) error {

@@ -24,14 +24,11 @@ func backendConditions() map[inventory.Type]string {
 // backendAlerts are the alerts of a backend that cannot be called: who pages
 // depends on what its absence does.
 func backendAlerts() map[Severity]string {
-	return map[Severity]string{Critical: "WebhookBackendDown", Warning: "WebhookBackendDownFailOpen"}
+	return map[Severity]string{Critical: "WebhookBackendDown", Warning: "WebhookBackendDownWarning"}
 }
 
-// The alerts of a backend that cannot be called where its absence stops less.
-const (
-	backendNonCriticalAlert = "WebhookBackendDownNonCritical"
-	backendConversionAlert  = "WebhookConversionBackendDown"
-)
+// backendConversionAlert is that of a backend of conversions.
+const backendConversionAlert = "WebhookConversionBackendDown"
 
 // findFault reports a backend with the fault, as severe as its consequences.
 func findFault(fault inventory.BackendFault) func(*Profile) []Problem {

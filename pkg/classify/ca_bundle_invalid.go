@@ -8,13 +8,12 @@ import (
 )
 
 var caBundleInvalid = &Check{
-	Name:             "ca-bundle-invalid",
-	Summary:          "A webhook's CA bundle holds no certificate that is valid, so that no call can succeed.",
-	Severity:         Critical,
-	Alerts:           map[Severity]string{Critical: "WebhookCaBundleInvalid", Warning: "WebhookCaBundleInvalidFailOpen"},
-	NonCriticalAlert: "WebhookCaBundleInvalidNonCritical",
-	ConversionAlert:  "WebhookConversionCaBundleInvalid",
-	For:              5 * time.Minute,
+	Name:            "ca-bundle-invalid",
+	Summary:         "A webhook's CA bundle holds no certificate that is valid, so that no call can succeed.",
+	Severity:        Critical,
+	Alerts:          map[Severity]string{Critical: "WebhookCaBundleInvalid", Warning: "WebhookCaBundleInvalidWarning"},
+	ConversionAlert: "WebhookConversionCaBundleInvalid",
+	For:             5 * time.Minute,
 	Find: func(p *Profile) []Problem {
 		a := p.Webhook.Backend.Authority
 		if a == nil || a.Placeholder || a.TooLarge || a.Blanked || anyValid(a, p.Snapshot.Taken) {

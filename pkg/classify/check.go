@@ -68,12 +68,9 @@ type Check struct {
 	// Reason is the reason of that condition.
 	Reason string
 	// Alerts are the names of the alerts on its findings, by severity: one
-	// name never has two severities.
+	// name never has two severities. Where critical findings page and others warn,
+	// critical ones on webhooks that reach no critical, vital or virtual resource warn.
 	Alerts map[Severity]string
-	// NonCriticalAlert is the warning on critical findings about webhooks that
-	// reach no critical, vital or virtual resource: only the others page. Where it
-	// is "", all of them page.
-	NonCriticalAlert string
 	// ConversionAlert is the alert on warnings about conversions, in place of
 	// that on failurePolicy Ignore, which conversions do not have.
 	ConversionAlert string

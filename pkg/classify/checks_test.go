@@ -211,12 +211,10 @@ func TestLiterals(t *testing.T) {
 			}
 			severityOf[alert] = severity
 		}
-		for _, alert := range []string{c.NonCriticalAlert, c.ConversionAlert} {
-			if other, ok := severityOf[alert]; alert != "" && ok && other != Warning {
-				t.Errorf("alert %s has two severities: %s and %s", alert, other, Warning)
-			}
+		if other, ok := severityOf[c.ConversionAlert]; ok && other != Warning {
+			t.Errorf("alert %s has two severities: %s and %s", c.ConversionAlert, other, Warning)
 		}
-		if (c.NonCriticalAlert != "" && c.Alerts[Critical] == "") || (c.ConversionAlert != "" && c.Alerts[Warning] == "") {
+		if c.ConversionAlert != "" && (c.Alerts[Critical] == "" || c.Alerts[Warning] == "") {
 			t.Errorf("%s: want an alert to split off from", c.Name)
 		}
 		if len(c.Alerts) > 0 && c.For == 0 {

@@ -15,7 +15,7 @@ var failingMatchCondition = &Check{
 	Severity: Critical,
 	Alerts: map[Severity]string{
 		Critical: "WebhookFailingMatchCondition",
-		Warning:  "WebhookFailingMatchConditionFailOpen",
+		Warning:  "WebhookFailingMatchConditionWarning",
 	},
 	For:  5 * time.Minute,
 	Find: findFailingMatchCondition,

@@ -7,14 +7,13 @@ import (
 )
 
 var noReadyEndpoints = &Check{
-	Name:             "no-ready-endpoints",
-	Summary:          "The Service that a webhook calls has no ready endpoint behind the port that it calls.",
-	Severity:         Critical,
-	Condition:        backendConditions(),
-	Reason:           "WebhookServiceNoEndpoints",
-	Alerts:           backendAlerts(),
-	NonCriticalAlert: backendNonCriticalAlert,
-	ConversionAlert:  backendConversionAlert,
-	For:              4 * time.Minute,
-	Find:             findFault(inventory.NoReadyEndpoints),
+	Name:            "no-ready-endpoints",
+	Summary:         "The Service that a webhook calls has no ready endpoint behind the port that it calls.",
+	Severity:        Critical,
+	Condition:       backendConditions(),
+	Reason:          "WebhookServiceNoEndpoints",
+	Alerts:          backendAlerts(),
+	ConversionAlert: backendConversionAlert,
+	For:             4 * time.Minute,
+	Find:            findFault(inventory.NoReadyEndpoints),
 }

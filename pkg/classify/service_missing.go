@@ -7,14 +7,13 @@ import (
 )
 
 var serviceMissing = &Check{
-	Name:             "service-missing",
-	Summary:          "The Service that a webhook calls does not exist.",
-	Severity:         Critical,
-	Condition:        backendConditions(),
-	Reason:           "WebhookServiceNotFound",
-	Alerts:           backendAlerts(),
-	NonCriticalAlert: backendNonCriticalAlert,
-	ConversionAlert:  backendConversionAlert,
-	For:              4 * time.Minute,
-	Find:             findFault(inventory.ServiceNotFound),
+	Name:            "service-missing",
+	Summary:         "The Service that a webhook calls does not exist.",
+	Severity:        Critical,
+	Condition:       backendConditions(),
+	Reason:          "WebhookServiceNotFound",
+	Alerts:          backendAlerts(),
+	ConversionAlert: backendConversionAlert,
+	For:             4 * time.Minute,
+	Find:            findFault(inventory.ServiceNotFound),
 }

@@ -7,14 +7,13 @@ import (
 )
 
 var servicePortMissing = &Check{
-	Name:             "service-port-missing",
-	Summary:          "The Service that a webhook calls does not have the port that it calls.",
-	Severity:         Critical,
-	Condition:        backendConditions(),
-	Reason:           "WebhookServicePortNotFound",
-	Alerts:           backendAlerts(),
-	NonCriticalAlert: backendNonCriticalAlert,
-	ConversionAlert:  backendConversionAlert,
-	For:              4 * time.Minute,
-	Find:             findFault(inventory.PortNotFound),
+	Name:            "service-port-missing",
+	Summary:         "The Service that a webhook calls does not have the port that it calls.",
+	Severity:        Critical,
+	Condition:       backendConditions(),
+	Reason:          "WebhookServicePortNotFound",
+	Alerts:          backendAlerts(),
+	ConversionAlert: backendConversionAlert,
+	For:             4 * time.Minute,
+	Find:            findFault(inventory.PortNotFound),
 }

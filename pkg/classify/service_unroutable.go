@@ -7,14 +7,13 @@ import (
 )
 
 var serviceUnroutable = &Check{
-	Name:             "service-unroutable",
-	Summary:          "The API server cannot call the type of Service that a webhook names.",
-	Severity:         Critical,
-	Condition:        backendConditions(),
-	Reason:           "WebhookServiceNotReady",
-	Alerts:           backendAlerts(),
-	NonCriticalAlert: backendNonCriticalAlert,
-	ConversionAlert:  backendConversionAlert,
-	For:              4 * time.Minute,
-	Find:             findFault(inventory.ServiceUnroutable),
+	Name:            "service-unroutable",
+	Summary:         "The API server cannot call the type of Service that a webhook names.",
+	Severity:        Critical,
+	Condition:       backendConditions(),
+	Reason:          "WebhookServiceNotReady",
+	Alerts:          backendAlerts(),
+	ConversionAlert: backendConversionAlert,
+	For:             4 * time.Minute,
+	Find:            findFault(inventory.ServiceUnroutable),
 }

@@ -20,7 +20,7 @@ var virtualResource = &Check{
 		inventory.Validating: "VirtualResourceAdmissionError",
 	},
 	Reason: "AdmissionWebhookMatchesVirtualResource",
-	Alerts: map[Severity]string{Critical: "WebhookOnVirtualResource", Warning: "WebhookOnVirtualResourceFailOpen"},
+	Alerts: map[Severity]string{Critical: "WebhookOnVirtualResource", Warning: "WebhookOnVirtualResourceWarning"},
 	For:    5 * time.Minute,
 	Find:   findVirtualResource,
 }

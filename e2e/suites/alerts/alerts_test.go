@@ -66,7 +66,7 @@ var incidents = []incident{
 		prepares:   failingClosed,
 		breaks:     removeEndpoints,
 		cures:      restoreEndpoints,
-		active:     []string{"WebhookBackendDownNonCritical"},
+		active:     []string{"WebhookBackendDownWarning"},
 		suppressed: []string{"WebhookCallsFailing"},
 	},
 	{
@@ -74,7 +74,7 @@ var incidents = []incident{
 		prepares:   failingClosed,
 		breaks:     trust([]byte("no certificate")),
 		cures:      trustAgain,
-		active:     []string{"WebhookCaBundleInvalidNonCritical"},
+		active:     []string{"WebhookCaBundleInvalidWarning"},
 		suppressed: []string{"WebhookCallsFailing"},
 	},
 	{
@@ -160,7 +160,7 @@ var incidents = []incident{
 		prepares:   failingOpen,
 		breaks:     removeService,
 		cures:      restoreService,
-		active:     []string{"WebhookBackendDownFailOpen"},
+		active:     []string{"WebhookBackendDownWarning"},
 		suppressed: []string{"WebhookFailingOpen"},
 	},
 	{

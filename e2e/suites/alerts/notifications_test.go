@@ -169,8 +169,8 @@ func routings(ours, enhancement printedAlerts) []routing {
 		},
 		{
 			"the severities of the enhancement: a warning explains no critical alert",
-			[]sent{enhancement.about("one", "WebhookCallsFailing"), enhancement.about("one", "WebhookBackendDownNonCritical"), enhancement.about("two", "WebhookFailingOpen")},
-			map[string][]string{"page": {"WebhookCallsFailing WebhookFailingOpen"}, "ticket": {"WebhookBackendDownNonCritical"}},
+			[]sent{enhancement.about("one", "WebhookCallsFailing"), enhancement.about("one", "WebhookBackendDownWarning"), enhancement.about("two", "WebhookFailingOpen")},
+			map[string][]string{"page": {"WebhookCallsFailing WebhookFailingOpen"}, "ticket": {"WebhookBackendDownWarning"}},
 		},
 		{
 			"an alert of others whose name begins alike",

@@ -136,7 +136,7 @@ func TestFleet(t *testing.T) {
 	for name, fleet := range map[string]prometheus{"federation": federating, "remote write": receiver, "rules for all clusters": evaluating} {
 		fleet.has(t, name, `count by (cluster) (webhook_auditor_webhook_info{configuration="policy"})`, "a", "b")
 		fleet.has(t, name, `group by (cluster) (webhook_auditor_finding{check="service-missing"})`, "a")
-		fleet.has(t, name, `group by (cluster) (ALERTS{alertname="WebhookBackendDownFailOpen",alertstate="firing"})`, "a")
+		fleet.has(t, name, `group by (cluster) (ALERTS{alertname="WebhookBackendDownWarning",alertstate="firing"})`, "a")
 	}
 }
 

@@ -45,7 +45,6 @@ func openShift(t testing.TB, w *testenv.Env) {
 	for _, path := range []string{
 		"config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusteroperators.crd.yaml",
 		"config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml",
-		"monitoring/v1/zz_generated.crd-manifests/0000_50_monitoring_01_alertingrules.crd.yaml",
 	} {
 		w.Install(t, testenv.OpenShift(t, path))
 	}

@@ -26,13 +26,10 @@ func TestPrintedRules(t *testing.T) {
 	}
 	selector := `--selector=job="apiserver",environment="production"`
 	for name, flags := range map[string][]string{
-		"as it is":            nil,
-		"in a namespace":      {"-n", "monitoring", "--labels=release=prometheus"},
-		"long":                long,
-		"long of some":        append([]string{selector}, long...),
-		"AlertingRules":       {"--form=alertingrule"},
-		"long AlertingRules":  append([]string{"--form=alertingrule", selector}, long...),
-		"AlertingRules in -n": {"--form=alertingrule", "-n", "openshift-monitoring"},
+		"as it is":       nil,
+		"in a namespace": {"-n", "monitoring", "--labels=release=prometheus"},
+		"long":           long,
+		"long of some":   append([]string{selector}, long...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := exec.CommandContext(t.Context(), testenv.Binary(t), append([]string{"print", "rules"}, flags...)...).Output()

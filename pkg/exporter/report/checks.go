@@ -69,10 +69,8 @@ func alerts(c *classify.Check) []string {
 			out = append(out, fmt.Sprintf("%s (%s)", name, s))
 		}
 	}
-	for _, name := range []string{c.NonCriticalAlert, c.ConversionAlert} {
-		if name != "" {
-			out = append(out, fmt.Sprintf("%s (%s)", name, classify.Warning))
-		}
+	if c.ConversionAlert != "" {
+		out = append(out, fmt.Sprintf("%s (%s)", c.ConversionAlert, classify.Warning))
 	}
 	return out
 }

@@ -25,7 +25,7 @@ var (
 		Reason:    "WebhookServiceNoEndpoints",
 		Alerts: map[classify.Severity]string{
 			classify.Critical: "WebhookBackendDown",
-			classify.Warning:  "WebhookBackendDownFailOpen",
+			classify.Warning:  "WebhookBackendDownWarning",
 		},
 		For: 5 * time.Minute,
 	}
