@@ -13,7 +13,6 @@ require (
 	github.com/jedib0t/go-pretty/v6 v6.9.0
 	github.com/klauspost/compress v1.20.1
 	github.com/modelcontextprotocol/go-sdk v1.8.0
-	github.com/openshift/api v0.0.0-20251111193948-50e2ece149d7
 	github.com/owenrumney/go-sarif/v3 v3.3.1
 	github.com/perses/perses v0.52.0
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.94.1
